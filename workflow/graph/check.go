@@ -1,0 +1,166 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Check reports everything wrong with g, joined: names used but not declared,
+// declared but not used, nodes that no trigger reaches, and declarations that
+// cannot be carried out.
+func (g *Graph) Check() error {
+	c := checker{g: g, used: names{}}
+	c.nodes()
+	c.edges()
+	c.reach()
+	c.declare()
+	return errors.Join(c.errs...)
+}
+
+// names holds, for each kind of name, the names of that kind.
+type names map[string]map[string]bool
+
+func (n names) add(kind, name string) {
+	if name == "" {
+		return
+	}
+	if n[kind] == nil {
+		n[kind] = map[string]bool{}
+	}
+	n[kind][name] = true
+}
+
+type checker struct {
+	g    *Graph
+	used names
+	errs []error
+}
+
+func (c *checker) bad(format string, args ...any) {
+	c.errs = append(c.errs, fmt.Errorf("graph %s: "+format, append([]any{c.g.Name}, args...)...))
+}
+
+func (c *checker) nodes() {
+	seen := map[NodeID]bool{}
+	for _, n := range c.g.Nodes {
+		if seen[n.ID] {
+			c.bad("node %s is declared twice", n.ID)
+		}
+		seen[n.ID] = true
+		if n.Doc == "" || n.Number == "" {
+			c.bad("node %s needs a number and a doc", n.ID)
+		}
+		if n.Back != "" {
+			if _, ok := c.g.Node(n.Back); !ok {
+				c.bad("node %s goes back to unknown node %s", n.ID, n.Back)
+			}
+		}
+		if n.Signal && (n.Each != "" || n.Back != "" || n.Once || n.Ranges || len(n.Gets)+len(n.May) > 0) {
+			c.bad("signal %s declares what only a step can have", n.ID)
+		}
+		if n.Ranges && n.Each != "" {
+			c.bad("node %s cannot both be repeated and cover ranges", n.ID)
+		}
+		c.used.add("list", string(n.Each))
+		for _, in := range n.Gets {
+			c.used.add("input", string(in))
+		}
+		for _, out := range n.May {
+			c.used.add("output", string(out))
+		}
+	}
+}
+
+func (c *checker) edges() {
+	for _, e := range c.g.Edges {
+		if (e.On == "") == (e.From == "") {
+			c.bad("the edge to %s needs exactly one of On and From", e.To)
+		}
+		if e.From != "" {
+			if _, ok := c.g.Node(e.From); !ok {
+				c.bad("edge from unknown node %s", e.From)
+			}
+		}
+		if n, ok := c.g.Node(e.To); !ok {
+			c.bad("edge to unknown node %s", e.To)
+		} else if n.Signal && (e.Put != Here || e.Each != "") {
+			c.bad("the edge to signal %s says where to put a task; the edges that leave the signal do", e.To)
+		}
+		if from, ok := c.g.Node(e.From); ok && from.Signal && (e.When != "" || e.But != "") {
+			c.bad("the edge from signal %s asks for a fact; a signal has none", e.From)
+		}
+		if e.On != "" && (e.When != "" || e.But != "" || e.Each != "") {
+			c.bad("the edge on %q asks for facts or lists; a trigger has none", e.On)
+		}
+		c.used.add("list", string(e.Each))
+		c.used.add("fact", string(e.When))
+		c.used.add("fact", string(e.But))
+		c.used.add("trigger", string(e.On))
+	}
+}
+
+func (c *checker) reach() {
+	reached := map[NodeID]bool{}
+	for grew := true; grew; {
+		grew = false
+		for _, e := range c.g.Edges {
+			if (e.On != "" || reached[e.From]) && !reached[e.To] {
+				reached[e.To], grew = true, true
+			}
+		}
+	}
+	for _, n := range c.g.Nodes {
+		if !reached[n.ID] {
+			c.bad("node %s is reached from no trigger", n.ID)
+		}
+		if n.Signal && c.circles(n.ID) {
+			c.bad("signal %s leads back to itself", n.ID)
+		}
+	}
+}
+
+// circles reports whether signals alone lead from id back to it.
+func (c *checker) circles(id NodeID) bool {
+	at, seen := []NodeID{id}, map[NodeID]bool{}
+	for len(at) > 0 {
+		var next []NodeID
+		for _, e := range c.g.Edges {
+			n, ok := c.g.Node(e.To)
+			if !ok || !n.Signal || !slices.Contains(at, e.From) {
+				continue
+			}
+			if e.To == id {
+				return true
+			}
+			if !seen[e.To] {
+				seen[e.To] = true
+				next = append(next, e.To)
+			}
+		}
+		at = next
+	}
+	return false
+}
+
+func (c *checker) declare() {
+	describe(c, "trigger", c.g.Triggers)
+	describe(c, "fact", c.g.Facts)
+	describe(c, "list", c.g.Lists)
+	describe(c, "input", c.g.Inputs)
+	describe(c, "output", c.g.Outputs)
+}
+
+func describe[K ~string](c *checker, kind string, docs map[K]string) {
+	for _, name := range slices.Sorted(maps.Keys(c.used[kind])) {
+		if docs[K(name)] == "" {
+			c.bad("%s %q is used but not described", kind, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(docs)) {
+		if !c.used[kind][string(name)] {
+			c.bad("%s %q is described but not used", kind, name)
+		}
+	}
+}

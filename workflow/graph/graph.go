@@ -1,0 +1,233 @@
+// Package graph is the vocabulary in which workflows are declared: nodes, the
+// edges between them, the facts on which edges are taken, and the triggers
+// that begin a walk. A graph is data. It imports nothing of ours, so that the
+// docs, the inspect command and tests read a workflow without the machinery
+// that runs it.
+package graph
+
+import "slices"
+
+// A NodeID names one node of a graph.
+type NodeID string
+
+// A Trigger names a cause from outside a graph that begins a walk through it.
+type Trigger string
+
+// A Fact names something a step found to be so. Edges route on facts, never on
+// code.
+type Fact string
+
+// A List names the members a node or an edge is repeated over.
+type List string
+
+// An Input names something a step is given to work on.
+type Input string
+
+// An Output names something a step may hand back.
+type Output string
+
+// A Scope says how much of a subject a node is about. The engine trims a
+// subject to it when an edge leads from a narrower node to a wider one.
+type Scope string
+
+// The scopes, from widest to narrowest.
+const (
+	OfNothing Scope = ""        // the whole cluster's worth of modules
+	OfModule  Scope = "module"  // one module or release
+	OfBinding Scope = "binding" // one binding of one hook
+)
+
+// A Put says where an edge puts the task it leads to.
+type Put string
+
+// The places an edge can put a task.
+const (
+	Here  Put = ""      // on the finished task's own place, before all that waits behind it
+	Tail  Put = "tail"  // a new place at the main queue's tail
+	Front Put = "front" // a new place at the main queue's front
+	Bound Put = "bound" // a new place at the tail of the queue the hook's binding names
+	Cut   Put = "cut"   // in place of what a walk under way has put past the node, else at the main queue's tail
+)
+
+// A Subject is what a task is about: a module, a hook, a binding, or nothing.
+// Hook is set with an empty Module for a global hook.
+type Subject struct {
+	Module  string `json:"module,omitempty"`
+	Hook    string `json:"hook,omitempty"`
+	Binding string `json:"binding,omitempty"`
+}
+
+// Trim returns s without what is narrower than scope.
+func (s Subject) Trim(scope Scope) Subject {
+	switch scope {
+	case OfBinding:
+		return s
+	case OfModule:
+		return Subject{Module: s.Module}
+	default:
+		return Subject{}
+	}
+}
+
+// String returns the subject as people write it: "module/hook binding".
+func (s Subject) String() string {
+	out := s.Module
+	if s.Hook != "" {
+		if out != "" {
+			out += "/"
+		}
+		out += s.Hook
+	}
+	if s.Binding != "" {
+		if out != "" {
+			out += " "
+		}
+		out += s.Binding
+	}
+	return out
+}
+
+// A Member is one entry of a list: whom it is about, the queue it belongs to
+// (empty: the list's own) and, when it is sent to another queue, whether the
+// list waits for its end.
+type Member struct {
+	Subject Subject `json:"subject"`
+	Queue   string  `json:"queue,omitempty"`
+	Wait    bool    `json:"wait,omitempty"`
+	// Lenient is the allowFailure of the member's binding.
+	Lenient bool `json:"lenient,omitempty"`
+}
+
+// A Node is one step of a graph.
+type Node struct {
+	ID     NodeID
+	Number string // its number in the lifecycle steps document, such as "5" or "5c"
+	Group  string // the heading it is drawn under
+	Of     Scope  // what its tasks are about
+	Doc    string // one line, imperative
+
+	// Each names the list the node is repeated over, one member at a time, in
+	// the list's order.
+	Each List
+	// Gets and May are what the document lists as the step's input and output.
+	Gets []Input
+	May  []Output
+	// Back is where the run starts over when the step failed, after a delay;
+	// at the node itself when empty.
+	Back NodeID
+	// Steady nodes are tried again after the same delay each time.
+	Steady bool
+	// Once makes of equal tasks that wait in a queue the one nearer the head.
+	Once bool
+	// Ranges lets one claim cover the adjacent tasks of the same hook.
+	Ranges bool
+	// Finishes is set where a cut lets a run that has come so far go to its end.
+	Finishes bool
+	// Signal marks a named place where edges meet: it has no step and makes no
+	// task.
+	Signal bool
+}
+
+// An Edge leads from a trigger or a finished node to what follows it. All
+// edges whose guard holds are taken, in the order written.
+type Edge struct {
+	On   Trigger // set instead of From where the cause lies outside the graph
+	From NodeID
+	To   NodeID
+	When Fact // taken only if the step reported it
+	But  Fact // not taken if the step reported it
+	Each List // taken once per member
+	Put  Put
+	// Loop marks the edges that close a circle. A walk that takes one for the
+	// third time in a row waits before it goes on, longer each time.
+	Loop bool
+}
+
+// A Graph is a named set of nodes and the edges between them.
+type Graph struct {
+	Name     string
+	Doc      string
+	Nodes    []Node
+	Edges    []Edge
+	Triggers map[Trigger]string // each with its meaning, as all that follow
+	Facts    map[Fact]string
+	Lists    map[List]string
+	Inputs   map[Input]string
+	Outputs  map[Output]string
+}
+
+// Node returns the node named id, and whether the graph has it.
+func (g *Graph) Node(id NodeID) (*Node, bool) {
+	for i := range g.Nodes {
+		if g.Nodes[i].ID == id {
+			return &g.Nodes[i], true
+		}
+	}
+	return nil, false
+}
+
+// Has reports whether the node is given in.
+func (n *Node) Has(in Input) bool { return slices.Contains(n.Gets, in) }
+
+// Allows reports whether the node's step may hand back out.
+func (n *Node) Allows(out Output) bool { return slices.Contains(n.May, out) }
+
+// Next returns the edges to take when the node from has finished with facts,
+// led through signals to the nodes behind them.
+func (g *Graph) Next(from NodeID, facts []Fact) []Edge {
+	return g.taken(func(e Edge) bool { return e.From == from && e.holds(facts) }, 0)
+}
+
+// Begin returns the edges that trigger on begins a walk with, led through
+// signals to the nodes behind them.
+func (g *Graph) Begin(on Trigger) []Edge {
+	return g.taken(func(e Edge) bool { return e.On == on && on != "" }, 0)
+}
+
+// taken returns the edges that hold, each that leads to a signal replaced by
+// those that leave it. depth guards against signals in a circle, which Check
+// refuses.
+func (g *Graph) taken(holds func(Edge) bool, depth int) []Edge {
+	var out []Edge
+	for _, e := range g.Edges {
+		if !holds(e) {
+			continue
+		}
+		n, ok := g.Node(e.To)
+		if !ok || !n.Signal || depth > len(g.Nodes) {
+			out = append(out, e)
+			continue
+		}
+		out = append(out, g.taken(func(next Edge) bool { return next.From == e.To && next.When == "" }, depth+1)...)
+	}
+	return out
+}
+
+func (e Edge) holds(facts []Fact) bool {
+	return e.From != "" &&
+		(e.When == "" || slices.Contains(facts, e.When)) &&
+		(e.But == "" || !slices.Contains(facts, e.But))
+}
+
+// Leads reports whether a task at from comes to node to without leaving its
+// place, as one that stands before to in the same walk does.
+func (g *Graph) Leads(from, to NodeID) bool {
+	seen := map[NodeID]bool{}
+	var walk func(NodeID) bool
+	walk = func(id NodeID) bool {
+		if id == to {
+			return true
+		}
+		if seen[id] {
+			return false
+		}
+		seen[id] = true
+		for _, e := range g.Edges {
+			if e.From == id && e.Put == Here && !e.Loop && walk(e.To) {
+				return true
+			}
+		}
+		return false
+	}
+	return walk(from)
+}

@@ -1,0 +1,350 @@
+// Package lifecycle is the addon operator's life as a graph: the sixteen steps
+// of the lifecycle steps document, what each is given and may hand back, what
+// it leads to, and under what facts. It is one file of data; package steps
+// holds the doing, package workflow the walking.
+package lifecycle
+
+import "addon-operator/workflow/graph"
+
+// The nodes, by the names the document gives its steps.
+const (
+	GlobalOnStartup       graph.NodeID = "global-onstartup"
+	GlobalSynchronization graph.NodeID = "global-kubernetes-synchronization"
+	GlobalBeforeAll       graph.NodeID = "global-beforeall"
+	DiscoverModules       graph.NodeID = "discover-modules"
+	ModuleRun             graph.NodeID = "module-run"
+	ModuleOnStartup       graph.NodeID = "module-onstartup"
+	ModuleSynchronization graph.NodeID = "module-kubernetes-synchronization"
+	ModuleBeforeHelm      graph.NodeID = "module-beforehelm"
+	ReleaseCheck          graph.NodeID = "release-check"
+	ReleaseUpgrade        graph.NodeID = "release-upgrade"
+	ModuleAfterHelm       graph.NodeID = "module-afterhelm"
+	ModuleDelete          graph.NodeID = "module-delete"
+	ModuleRetire          graph.NodeID = "module-retire"
+	ModuleBeforeDelete    graph.NodeID = "module-beforedeletehelm"
+	ReleaseDelete         graph.NodeID = "release-delete"
+	ModuleAfterDelete     graph.NodeID = "module-afterdeletehelm"
+	ModulePurge           graph.NodeID = "module-purge"
+	GlobalAfterAll        graph.NodeID = "global-afterall"
+	GlobalKubernetesEvent graph.NodeID = "global-kubernetes-event"
+	ModuleKubernetesEvent graph.NodeID = "module-kubernetes-event"
+	GlobalScheduleEvent   graph.NodeID = "global-schedule-event"
+	ModuleScheduleEvent   graph.NodeID = "module-schedule-event"
+	GlobalValuesChanged   graph.NodeID = "global-values-changed"
+	ModuleValuesChanged   graph.NodeID = "module-values-changed"
+	HelmResourcesAbsent   graph.NodeID = "helm-resources-absent"
+	ConfigMapChanged      graph.NodeID = "configmap-changed"
+)
+
+// The causes from outside.
+const (
+	OnStart           graph.Trigger = "operator start"
+	OnGlobalKubeEvent graph.Trigger = "kubernetes event for a global hook"
+	OnModuleKubeEvent graph.Trigger = "kubernetes event for a module hook"
+	OnGlobalSchedule  graph.Trigger = "schedule of a global hook"
+	OnModuleSchedule  graph.Trigger = "schedule of a module hook"
+	OnResourcesAbsent graph.Trigger = "helm resources absent"
+	OnConfigMap       graph.Trigger = "ConfigMap changed"
+)
+
+// The facts steps report and edges route on.
+const (
+	JustEnabled    graph.Fact = "just enabled"
+	AlreadyStarted graph.Fact = "already started"
+	HalfDeleted    graph.Fact = "delete unfinished"
+	Outdated       graph.Fact = "release outdated"
+	Unwanted       graph.Fact = "not wanted"
+	MoreWaiting    graph.Fact = "more tasks wait"
+	LeftOver       graph.Fact = "releases left over"
+	GlobalChanged  graph.Fact = "global changed"
+	ModuleChanged  graph.Fact = "module changed"
+)
+
+// The lists nodes and edges are repeated over.
+const (
+	ByOrder  graph.List = "hooks by ORDER"
+	Bindings graph.List = "kubernetes bindings by hook name"
+	Enabled  graph.List = "modules to enable"
+	Disabled graph.List = "modules to delete"
+	Unknown  graph.List = "modules to purge"
+	Running  graph.List = "running tasks of the module"
+	Changed  graph.List = "modules whose section changed"
+)
+
+// What steps are given.
+const (
+	EventObject         graph.Input = "event object"
+	Objects             graph.Input = "objects"
+	SnapshotsAll        graph.Input = "snapshots all"
+	SnapshotsIncluded   graph.Input = "snapshots included"
+	ConfigGlobal        graph.Input = "config global"
+	ConfigModule        graph.Input = "config module"
+	ValuesGlobal        graph.Input = "values global"
+	ValuesModule        graph.Input = "values module"
+	EnabledBefore       graph.Input = "enabledModules before"
+	EnabledAll          graph.Input = "enabledModules all"
+	RenderedManifest    graph.Input = "rendered manifest"
+	ConfigMapContent    graph.Input = "ConfigMap content"
+	HelmReleases        graph.Input = "helm releases"
+	ModuleDirectories   graph.Input = "module directories"
+	MergedEnabledStates graph.Input = "merged enabled states"
+)
+
+// What steps may hand back.
+const (
+	ConfigPatch   graph.Output = "config patch"
+	ValuesPatch   graph.Output = "values patch"
+	Opinions      graph.Output = "opinions"
+	ModuleStatus  graph.Output = "module status"
+	ModuleLists   graph.Output = "module lists"
+	HelmRelease   graph.Output = "helm release"
+	AppliedConfig graph.Output = "applied config"
+)
+
+// The headings nodes are drawn under.
+const (
+	startup   = "startup"
+	reload    = "reload all modules"
+	run       = "module run"
+	deletion  = "module delete"
+	reactions = "reaction to events"
+)
+
+var (
+	globalHook = []graph.Input{ConfigGlobal, ValuesGlobal}
+	moduleHook = []graph.Input{ConfigGlobal, ConfigModule, ValuesGlobal, ValuesModule, EnabledAll}
+	globalSays = []graph.Output{ConfigPatch, ValuesPatch, Opinions}
+	moduleSays = []graph.Output{ConfigPatch, ValuesPatch}
+)
+
+// with returns more before what all steps of a kind are given.
+func with(kind []graph.Input, more ...graph.Input) []graph.Input { return append(more, kind...) }
+
+// Graph is the lifecycle. A task with nowhere else to go is put where the
+// finished one stood, so a reload runs to its end before what waits behind it.
+var Graph = &graph.Graph{
+	Name: "lifecycle",
+	Doc:  "The addon operator's life, steps 1 to 16.",
+	Nodes: []graph.Node{
+		{
+			Number: "1", ID: GlobalOnStartup, Group: startup, Each: ByOrder,
+			Gets: globalHook, May: globalSays,
+			Doc: "run global hooks with an onStartup binding",
+		},
+		{
+			Number: "2", ID: GlobalSynchronization, Group: startup, Each: Bindings,
+			Gets: with(globalHook, Objects, SnapshotsIncluded), May: globalSays,
+			Doc: "run global hooks with kubernetes bindings on the objects that exist",
+		},
+		{
+			Number: "3", ID: GlobalBeforeAll, Group: reload, Each: ByOrder, Once: true,
+			Gets: with(globalHook, SnapshotsAll), May: globalSays,
+			Doc: "run global hooks with a beforeAll binding",
+		},
+		{
+			Number: "4", ID: DiscoverModules, Group: reload, Steady: true,
+			Gets: []graph.Input{ModuleDirectories, MergedEnabledStates, HelmReleases, ConfigGlobal, ConfigModule, ValuesGlobal, ValuesModule, EnabledBefore},
+			May:  []graph.Output{ModuleStatus, ModuleLists},
+			Doc:  "merge the enabled flags, run enabled scripts, make the three lists of modules",
+		},
+		{
+			Number: "5", ID: ModuleRun, Group: run, Of: graph.OfModule, Once: true,
+			Doc: "see whether the module is just enabled, already started, or no longer wanted",
+		},
+		{
+			Number: "5a", ID: ModuleOnStartup, Group: run, Of: graph.OfModule, Each: ByOrder, Back: ModuleRun,
+			Gets: moduleHook, May: moduleSays,
+			Doc: "run module hooks with an onStartup binding",
+		},
+		{
+			Number: "5b", ID: ModuleSynchronization, Group: run, Of: graph.OfModule, Each: Bindings,
+			Gets: with(moduleHook, Objects, SnapshotsIncluded), May: moduleSays,
+			Doc: "run module hooks with kubernetes bindings on the objects that exist",
+		},
+		{
+			Number: "5c", ID: ModuleBeforeHelm, Group: run, Of: graph.OfModule, Each: ByOrder, Back: ModuleRun,
+			Gets: with(moduleHook, SnapshotsAll), May: moduleSays,
+			Doc: "run module hooks with a beforeHelm binding",
+		},
+		{
+			Number: "5d", ID: ReleaseCheck, Group: run, Of: graph.OfModule, Back: ModuleRun,
+			Gets: []graph.Input{ValuesGlobal, ValuesModule, EnabledAll, HelmReleases},
+			Doc:  "compare the rendered checksum and the resources with the last release",
+		},
+		{
+			Number: "5e", ID: ReleaseUpgrade, Group: run, Of: graph.OfModule, Back: ModuleRun,
+			Gets: []graph.Input{ValuesGlobal, ValuesModule, EnabledAll, RenderedManifest}, May: []graph.Output{HelmRelease},
+			Doc: "helm upgrade --install",
+		},
+		{
+			Number: "5f", ID: ModuleAfterHelm, Group: run, Of: graph.OfModule, Each: ByOrder, Back: ModuleRun,
+			Gets: with(moduleHook, SnapshotsAll), May: moduleSays,
+			Doc: "run module hooks with an afterHelm binding",
+		},
+		{
+			Number: "6", ID: ModuleDelete, Group: deletion, Of: graph.OfModule, Once: true,
+			Doc: "see whether the module is still to be deleted, and take its waiting tasks away",
+		},
+		{
+			Number: "6a", ID: ModuleRetire, Group: deletion, Of: graph.OfModule, Each: Running,
+			Doc: "wait for the module's hooks that still run",
+		},
+		{
+			Number: "6b", ID: ModuleBeforeDelete, Group: deletion, Of: graph.OfModule, Each: ByOrder, Back: ModuleDelete,
+			Gets: with(moduleHook, SnapshotsAll), May: moduleSays,
+			Doc: "run module hooks with a beforeDeleteHelm binding",
+		},
+		{
+			Number: "6c", ID: ReleaseDelete, Group: deletion, Of: graph.OfModule, Back: ModuleDelete,
+			May: []graph.Output{HelmRelease},
+			Doc: "helm delete --purge",
+		},
+		{
+			Number: "6d", ID: ModuleAfterDelete, Group: deletion, Of: graph.OfModule, Each: ByOrder, Finishes: true,
+			Gets: with(moduleHook, SnapshotsAll), May: moduleSays,
+			Doc: "run module hooks with an afterDeleteHelm binding",
+		},
+		{
+			Number: "7", ID: ModulePurge, Group: reload, Of: graph.OfModule,
+			May: []graph.Output{HelmRelease},
+			Doc: "helm delete --purge of a release that has no module directory",
+		},
+		{
+			Number: "8", ID: GlobalAfterAll, Group: reload, Each: ByOrder,
+			Gets: with(globalHook, SnapshotsAll), May: globalSays,
+			Doc: "run global hooks with an afterAll binding",
+		},
+		{
+			Number: "9", ID: GlobalKubernetesEvent, Group: reactions, Of: graph.OfBinding, Ranges: true,
+			Gets: with(globalHook, EventObject, SnapshotsIncluded), May: globalSays,
+			Doc: "run a global hook on kubernetes events",
+		},
+		{
+			Number: "10", ID: ModuleKubernetesEvent, Group: reactions, Of: graph.OfBinding, Ranges: true,
+			Gets: with(moduleHook, EventObject, SnapshotsIncluded), May: moduleSays,
+			Doc: "run a module hook on kubernetes events",
+		},
+		{
+			Number: "11", ID: GlobalScheduleEvent, Group: reactions, Of: graph.OfBinding, Ranges: true, Once: true,
+			Gets: with(globalHook, SnapshotsIncluded), May: globalSays,
+			Doc: "run a global hook on schedule",
+		},
+		{
+			Number: "12", ID: ModuleScheduleEvent, Group: reactions, Of: graph.OfBinding, Ranges: true, Once: true,
+			Gets: with(moduleHook, SnapshotsIncluded), May: moduleSays,
+			Doc: "run a module hook on schedule",
+		},
+		{Number: "13", ID: GlobalValuesChanged, Group: reactions, Signal: true, Doc: "global values changed"},
+		{Number: "14", ID: ModuleValuesChanged, Group: reactions, Of: graph.OfModule, Signal: true, Doc: "module values changed"},
+		{Number: "15", ID: HelmResourcesAbsent, Group: reactions, Of: graph.OfModule, Signal: true, Doc: "a release lost resources"},
+		{
+			Number: "16", ID: ConfigMapChanged, Group: reactions, Once: true,
+			Gets: []graph.Input{ConfigMapContent}, May: []graph.Output{AppliedConfig},
+			Doc: "apply the ConfigMap's sections and list those that changed",
+		},
+	},
+	Edges: []graph.Edge{
+		{On: OnStart, To: GlobalOnStartup, Put: graph.Tail},
+		{From: GlobalOnStartup, To: GlobalSynchronization},
+		{From: GlobalSynchronization, To: GlobalBeforeAll},
+
+		{From: GlobalBeforeAll, To: DiscoverModules},
+		{From: DiscoverModules, To: ModuleRun, Each: Enabled},
+		{From: DiscoverModules, To: ModuleDelete, Each: Disabled},
+		{From: DiscoverModules, To: ModulePurge, Each: Unknown},
+		{From: DiscoverModules, To: GlobalAfterAll},
+		{From: DiscoverModules, To: GlobalBeforeAll, When: LeftOver, Put: graph.Tail},
+		{From: GlobalAfterAll, To: GlobalBeforeAll, When: GlobalChanged, Put: graph.Tail, Loop: true},
+
+		{From: ModuleRun, To: ModuleAfterDelete, When: HalfDeleted},
+		{From: ModuleRun, To: ModuleRun, When: HalfDeleted},
+		{From: ModuleRun, To: ModuleOnStartup, When: JustEnabled},
+		{From: ModuleRun, To: ModuleBeforeHelm, When: AlreadyStarted},
+		{From: ModuleOnStartup, To: ModuleSynchronization},
+		{From: ModuleSynchronization, To: ModuleBeforeHelm},
+		{From: ModuleBeforeHelm, To: ReleaseCheck},
+		{From: ReleaseCheck, To: ReleaseUpgrade, When: Outdated},
+		{From: ReleaseCheck, To: ModuleAfterHelm, But: Outdated},
+		{From: ReleaseUpgrade, To: ModuleAfterHelm},
+		{From: ModuleAfterHelm, To: ModuleRun, When: ModuleChanged, Loop: true},
+
+		{From: ModuleDelete, To: ModuleDelete, When: MoreWaiting},
+		{From: ModuleDelete, To: ModuleRetire, When: Unwanted},
+		{From: ModuleRetire, To: ModuleBeforeDelete},
+		{From: ModuleBeforeDelete, To: ReleaseDelete},
+		{From: ReleaseDelete, To: ModuleAfterDelete},
+
+		{On: OnGlobalKubeEvent, To: GlobalKubernetesEvent, Put: graph.Bound},
+		{On: OnModuleKubeEvent, To: ModuleKubernetesEvent, Put: graph.Bound},
+		{On: OnGlobalSchedule, To: GlobalScheduleEvent, Put: graph.Bound},
+		{On: OnModuleSchedule, To: ModuleScheduleEvent, Put: graph.Bound},
+		{On: OnResourcesAbsent, To: HelmResourcesAbsent},
+		{On: OnConfigMap, To: ConfigMapChanged, Put: graph.Front},
+
+		{From: GlobalKubernetesEvent, To: GlobalValuesChanged, When: GlobalChanged},
+		{From: ModuleKubernetesEvent, To: ModuleValuesChanged, When: ModuleChanged},
+		{From: GlobalScheduleEvent, To: GlobalValuesChanged, When: GlobalChanged},
+		{From: ModuleScheduleEvent, To: ModuleValuesChanged, When: ModuleChanged},
+
+		{From: GlobalValuesChanged, To: GlobalBeforeAll, Put: graph.Tail},
+		{From: ModuleValuesChanged, To: ModuleRun, Put: graph.Tail},
+		{From: HelmResourcesAbsent, To: ModuleRun, Put: graph.Tail},
+		{From: ConfigMapChanged, To: GlobalBeforeAll, When: GlobalChanged, Put: graph.Cut},
+		{From: ConfigMapChanged, To: ModuleRun, But: GlobalChanged, Each: Changed, Put: graph.Tail},
+	},
+	Triggers: map[graph.Trigger]string{
+		OnStart:           "the operator process has started and no unfinished start is there to resume",
+		OnGlobalKubeEvent: "an object a global hook's kubernetes binding watches has changed",
+		OnModuleKubeEvent: "an object a module hook's kubernetes binding watches has changed",
+		OnGlobalSchedule:  "a global hook's crontab has come due",
+		OnModuleSchedule:  "a module hook's crontab has come due",
+		OnResourcesAbsent: "a resource of an installed release is gone from the cluster",
+		OnConfigMap:       "the operator's ConfigMap differs from what was last applied, or the operator has started",
+	},
+	Facts: map[graph.Fact]string{
+		JustEnabled:    "the module is enabled and no run of it has finished since the current start or since it was enabled",
+		AlreadyStarted: "the module is enabled and a run of it has finished since the current start",
+		HalfDeleted:    "the module is enabled again after its release was deleted and before its afterDeleteHelm hooks ran",
+		Outdated:       "there is no deployed release, its checksum differs from the rendered one, or resources of it are absent",
+		Unwanted:       "the module is not enabled and its state or release is to be deleted",
+		MoreWaiting:    "waiting tasks of the module are left after this piece",
+		LeftOver:       "a first converge on a new store left releases that are to be deleted or purged",
+		GlobalChanged:  "global values, global config or an *Enabled flag are not what they were before",
+		ModuleChanged:  "the module's values or config are not what they were before",
+	},
+	Lists: map[graph.List]string{
+		ByOrder:  "the hooks with the step's binding, by ORDER, then by name",
+		Bindings: "the hooks' kubernetes bindings, by hook name, then as written",
+		Enabled:  "the enabled modules, in module order",
+		Disabled: "the modules that are not enabled and have something to delete, in reverse order",
+		Unknown:  "the releases that have no module directory",
+		Running:  "the tasks of the module that run in other queues",
+		Changed:  "the enabled modules whose section of the ConfigMap changed",
+	},
+	Inputs: map[graph.Input]string{
+		EventObject:         "binding context: the object of each event, its filterResult",
+		Objects:             "binding context: all objects the binding watches",
+		SnapshotsAll:        "binding context: snapshots of all kubernetes bindings of the hook",
+		SnapshotsIncluded:   "binding context: snapshots the binding includes, by includeSnapshotsFrom or group",
+		ConfigGlobal:        "$CONFIG_VALUES_PATH: section global of the ConfigMap",
+		ConfigModule:        "$CONFIG_VALUES_PATH: the module's section of the ConfigMap",
+		ValuesGlobal:        "$VALUES_PATH: global values, merged",
+		ValuesModule:        "$VALUES_PATH: module values, merged",
+		EnabledBefore:       "$VALUES_PATH: global.enabledModules, the modules found enabled before this one",
+		EnabledAll:          "$VALUES_PATH: global.enabledModules, all enabled modules",
+		RenderedManifest:    "the manifest the chart renders to, and its checksum",
+		ConfigMapContent:    "the ConfigMap as it is now",
+		HelmReleases:        "the releases in the operator's namespace",
+		ModuleDirectories:   "the modules on disk",
+		MergedEnabledStates: "the enabled flags of files, hooks and ConfigMap, merged",
+	},
+	Outputs: map[graph.Output]string{
+		ConfigPatch:   "$CONFIG_VALUES_JSON_PATCH_PATH: applied to the ConfigMap just after the hook",
+		ValuesPatch:   "$VALUES_JSON_PATCH_PATH: kept in the store and applied to values from then on",
+		Opinions:      "*Enabled operations of a global hook's values patch: the hook's say in what is enabled",
+		ModuleStatus:  "$MODULE_ENABLED_RESULT and $MODULE_ENABLED_REASON of the enabled script",
+		ModuleLists:   "the modules to enable, to delete and to purge",
+		HelmRelease:   "a release installed, upgraded or deleted",
+		AppliedConfig: "the sections and flags in force from then on",
+	},
+}

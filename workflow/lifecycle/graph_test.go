@@ -1,0 +1,42 @@
+package lifecycle_test
+
+import (
+	"testing"
+
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+func TestLifecycleIsWhole(t *testing.T) {
+	if err := lifecycle.Graph.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryNumberOfTheDocumentIsANode(t *testing.T) {
+	seen := map[string]bool{}
+	for _, n := range lifecycle.Graph.Nodes {
+		seen[n.Number] = true
+	}
+	for _, number := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16"} {
+		if !seen[number] {
+			t.Errorf("step %s has no node", number)
+		}
+	}
+}
+
+func TestOnlyGlobalHooksLeadToGlobalValuesChanged(t *testing.T) {
+	for _, e := range lifecycle.Graph.Edges {
+		if e.To == lifecycle.GlobalValuesChanged && e.From != lifecycle.GlobalKubernetesEvent && e.From != lifecycle.GlobalScheduleEvent {
+			t.Errorf("%s leads to %s", e.From, e.To)
+		}
+	}
+}
+
+func TestModuleHooksMayNotHoldOpinions(t *testing.T) {
+	for _, n := range lifecycle.Graph.Nodes {
+		if n.Of != graph.OfNothing && n.Has(lifecycle.ConfigModule) && n.Allows(lifecycle.Opinions) {
+			t.Errorf("%s may hold opinions", n.ID)
+		}
+	}
+}
