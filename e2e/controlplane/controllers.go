@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app/config"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
+)
+
+// configureControllers returns the configuration of all controllers that are on by default. They reach the API server by
+// DIR/kubeconfig, which has to be there.
+func configureControllers(ctx context.Context, d *directory) (*config.CompletedConfig, error) {
+	o, err := options.NewKubeControllerManagerOptions()
+	if err != nil {
+		return nil, err
+	}
+	known, disabled, aliases := app.KnownControllers(), app.ControllersDisabledByDefault(), app.ControllerAliases()
+	err = parseFlags(o.Flags(known, disabled, aliases),
+		"--kubeconfig="+d.file("kubeconfig"),
+		"--service-account-private-key-file="+d.file("sa.key"),
+		"--leader-elect=false",
+		"--secure-port=0",
+	)
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.Config(ctx, known, disabled, aliases)
+	if err != nil {
+		return nil, err
+	}
+	return c.Complete(), nil
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// createServiceAccountKey returns a new key, in PEM, to sign service account tokens with. It outlives restarts, so that
+// the tokens signed before stay good.
+func createServiceAccountKey() ([]byte, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), nil
+}
+
+// createTokens returns a token file with a new token for the one user there is, a cluster administrator. The format is
+// that of the API server's --token-auth-file: token, user, uid, groups.
+func createTokens() ([]byte, error) {
+	return []byte(rand.Text() + ",admin,admin,system:masters\n"), nil
+}
+
+// token returns the token of the first user in a token file.
+func token(tokens []byte) (string, error) {
+	token, _, found := strings.Cut(string(tokens), ",")
+	if !found || token == "" {
+		return "", fmt.Errorf("no token in it: remove the file, and the next start makes a new one")
+	}
+	return token, nil
+}
+
+// kubeconfig returns the configuration of a client that reaches the API server at address, which shows a certificate out
+// of ca, as the user of token.
+func kubeconfig(address string, ca []byte, token string) ([]byte, error) {
+	const name = "local"
+	return clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: "https://" + address, CertificateAuthorityData: ca}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"admin": {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: "admin"}},
+		CurrentContext: name,
+	})
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// directory is where one control plane keeps everything. The process that has it open is the only one that runs there.
+type directory struct {
+	path      string
+	ephemeral bool
+	lock      *os.File // locked while it is open; the kernel lets go of it however the process ends
+}
+
+// openDirectory makes the directory a names, if need be, and takes it for this process: there is no DIR/ready after it.
+// It is an error if another process has it.
+func openDirectory(a arguments) (*directory, error) {
+	path, err := filepath.Abs(a.dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory for the data: %w", err)
+	}
+	if a.ephemeral {
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, err
+		}
+		if len(entries) > 0 {
+			return nil, fmt.Errorf("%s is not empty: --ephemeral removes the directory on stop, so give it a new one", path)
+		}
+	}
+	d := &directory{path: path, ephemeral: a.ephemeral}
+	if err := d.take(); err != nil {
+		return nil, err
+	}
+	if err := d.remove("ready"); err != nil {
+		return nil, errors.Join(err, d.lock.Close())
+	}
+	return d, nil
+}
+
+// file returns the path of the file called name.
+func (d *directory) file(name string) string { return filepath.Join(d.path, name) }
+
+func (d *directory) take() error {
+	lock, err := os.OpenFile(d.file("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		holder, _ := os.ReadFile(lock.Name())
+		lock.Close()
+		return fmt.Errorf("another control plane runs on %s (process %s): stop it or choose another --dir",
+			d.path, strings.TrimSpace(string(holder)))
+	}
+	if err != nil {
+		lock.Close()
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	d.lock = lock
+	if err := lock.Truncate(0); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(lock, os.Getpid())
+	return err
+}
+
+// close lets another process have the directory, or removes it if it is ephemeral.
+func (d *directory) close() error {
+	var err error
+	if d.ephemeral {
+		err = os.RemoveAll(d.path)
+	}
+	return errors.Join(err, d.lock.Close())
+}
+
+func (d *directory) remove(name string) error {
+	err := os.Remove(d.file(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// write puts data into the file called name at once: a reader sees the old file or all of the new one.
+func (d *directory) write(name string, data []byte) error {
+	part := d.file("." + name)
+	if err := os.WriteFile(part, data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(part, d.file(name))
+}
+
+// keep returns what the file called name holds. Where there is none yet, it is written with what create returns.
+func (d *directory) keep(name string, create func() ([]byte, error)) ([]byte, error) {
+	data, err := os.ReadFile(d.file(name))
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return data, err
+	}
+	if data, err = create(); err != nil {
+		return nil, err
+	}
+	return data, d.write(name, data)
+}
+
+// redirect sends what the process writes to standard error, be it a log line or a panic, to DIR/log, until restore is
+// called.
+func (d *directory) redirect() (restore func(), err error) {
+	if err := os.Rename(d.file("log"), d.file("log.1")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	log, err := os.OpenFile(d.file("log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	stderr := int(os.Stderr.Fd())
+	before, err := unix.FcntlInt(os.Stderr.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("keep standard error: %w", err)
+	}
+	if err := unix.Dup3(int(log.Fd()), stderr, 0); err != nil {
+		return nil, fmt.Errorf("send standard error to %s: %w", log.Name(), err)
+	}
+	return func() { _ = unix.Dup3(before, stderr, 0) }, nil
+}
+
+// listen opens the API server's port on the loopback interface: the one the last life had if it is free, else any. To
+// hold it from here on leaves no moment in which another process could take it.
+func (d *directory) listen() (net.Listener, error) {
+	data, err := os.ReadFile(d.file("port"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	last, _ := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 16) // anything else is as good as none: 0
+	listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", last))
+	if err != nil && last != 0 {
+		listener, err = net.Listen("tcp4", "127.0.0.1:0")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open a port for the API server: %w", err)
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err == nil {
+		err = d.write("port", []byte(port+"\n"))
+	}
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// startEtcd starts an etcd of one member with its data in dir, and returns when it can be written to. It listens on a
+// port of the kernel's choice, for clients only: a lone member has no peers.
+func startEtcd(ctx context.Context, dir string) (*embed.Etcd, error) {
+	anyPort := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+	cfg := embed.NewConfig()
+	cfg.Dir = dir
+	cfg.LogLevel = "error"
+	cfg.ListenClientUrls = anyPort
+	cfg.AdvertiseClientUrls = anyPort
+	cfg.ListenPeerUrls = nil
+	cfg.EnableGRPCGateway = false
+	// Throw-away data is not worth an fsync, nor a lone member a second of waiting for others to win the election.
+	cfg.UnsafeNoFsync = true
+	cfg.TickMs = 10
+	cfg.ElectionMs = 100
+
+	server, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-server.Server.ReadyNotify():
+		return server, nil
+	case <-server.Server.StopNotify():
+		err = errors.New("it stopped while it started")
+	case err = <-server.Err():
+	case <-time.After(time.Minute):
+		err = errors.New("no leader within a minute")
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	server.Close()
+	return nil, err
+}
+
+// endpoint returns the URL that clients of server use.
+func endpoint(server *embed.Etcd) string {
+	return fmt.Sprintf("http://%s", server.Clients[0].Addr())
+}
+
+// serveEtcd lets server run until ctx is done.
+func serveEtcd(ctx context.Context, server *embed.Etcd) error {
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-server.Err():
+	case <-server.Server.StopNotify():
+		err = errors.New("the member stopped")
+	}
+	server.Close()
+	return err
+}

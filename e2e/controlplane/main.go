@@ -1,0 +1,78 @@
+// Command controlplane is a Kubernetes control plane in one process: etcd, kube-apiserver and kube-controller-manager, and
+// a kubelet that only says that pods run. It is for trying the operator out and for its tests, never for real work: etcd
+// does not sync to disk, and whoever can read the directory is the administrator.
+//
+// It stays in the foreground and keeps everything in one directory:
+//
+//	kubeconfig  how to reach it, as a cluster administrator, under RBAC
+//	ready       there while /readyz is green; written last, removed first
+//	log         what the parts have to say; log.1 is that of the life before
+//	lock        held by the process that runs here, with its id
+//	port, sa.key, tokens.csv, certs/, etcd/  what a restart needs to look the same to clients
+//
+// A second start on the same directory serves the same objects, on the same port if it is free, with the same
+// administrator and the same certificate, so that a kubeconfig handed out before stays good. SIGTERM and SIGINT stop it in
+// about a second.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+)
+
+// arguments are what the command line says.
+type arguments struct {
+	dir        string
+	ephemeral  bool
+	readyFD    int
+	withParent bool
+}
+
+func main() {
+	err := command(os.Args[1:])
+	if err == nil || errors.Is(err, pflag.ErrHelp) {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "controlplane:", err)
+	os.Exit(1)
+}
+
+// command runs a control plane as args say, until a signal or the end of a part. It returns nil when it was asked to stop
+// and everything stopped.
+func command(args []string) error {
+	var a arguments
+	flags := pflag.NewFlagSet("controlplane", pflag.ContinueOnError)
+	flags.StringVar(&a.dir, "dir", "", "the directory that holds everything; it is made if it does not exist")
+	flags.BoolVar(&a.ephemeral, "ephemeral", false, "remove the directory, which has to be empty at the start, on stop")
+	flags.IntVar(&a.readyFD, "ready-fd", 0, "an inherited file descriptor to write one line to when DIR/ready is written")
+	flags.BoolVar(&a.withParent, "with-parent", false, "stop when the process that started this one ends")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: everything is said by flags, see --help", flags.Arg(0))
+	}
+	if a.dir == "" {
+		return errors.New("no directory given: say where to keep the data with --dir DIR")
+	}
+	if a.readyFD != 0 && a.readyFD < 3 {
+		return fmt.Errorf("--ready-fd %d is a standard stream: pass a descriptor of 3 or more", a.readyFD)
+	}
+
+	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer release()
+	context.AfterFunc(ctx, release) // a second signal ends the process at once
+	if a.withParent {
+		var err error
+		if ctx, err = untilParentEnds(ctx); err != nil {
+			return err
+		}
+	}
+	return run(ctx, a)
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// untilParentEnds returns a context that is done when the process that started this one has ended, however it ended.
+//
+// A parent-death signal would not do: it is sent when the parent's *thread* ends, and a Go program may end the thread
+// that started us while it lives on.
+func untilParentEnds(ctx context.Context) (context.Context, error) {
+	parent := os.Getppid()
+	fd, err := unix.PidfdOpen(parent, 0)
+	if err != nil {
+		return nil, fmt.Errorf("watch parent process %d, as --with-parent asks: %w", parent, err)
+	}
+	if os.Getppid() != parent {
+		return nil, fmt.Errorf("parent process %d ended before the control plane started", parent)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} // readable once the process has ended
+		for {
+			if _, err := unix.Poll(poll, -1); !errors.Is(err, unix.EINTR) {
+				cancel(fmt.Errorf("parent process %d ended", parent))
+				return
+			}
+		}
+	}()
+	return ctx, nil
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+
+	"addon-operator/e2e/controlplane/kubelet"
+)
+
+// run starts the parts one after another, says that they are ready, and stops them when ctx is done or one of them has
+// ended. It returns nil when ctx was done and they all stopped.
+func run(ctx context.Context, a arguments) (err error) {
+	d, err := openDirectory(a)
+	if err != nil {
+		return err
+	}
+	restore, err := d.redirect()
+	if err != nil {
+		return errors.Join(err, d.close())
+	}
+	running := newParts()
+	defer func() {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "controlplane:", err)
+			err = fmt.Errorf("%w (the log: %s)", err, d.file("log"))
+		}
+		err = errors.Join(err, d.remove("ready"), running.stop())
+		restore()
+		err = errors.Join(err, d.close())
+	}()
+
+	if err := start(ctx, d, running); err != nil {
+		if ctx.Err() != nil {
+			return nil // asked to stop before it was ready
+		}
+		return err
+	}
+	if err := announce(d, a.readyFD); err != nil {
+		return fmt.Errorf("say that the control plane is ready: %w", err)
+	}
+	return running.wait(ctx)
+}
+
+// start starts etcd, the API server, the controllers and the kubelet, in that order, and adds them to running. It
+// returns when all have started and the API server is ready.
+func start(ctx context.Context, d *directory, running *parts) error {
+	// Before etcd, which takes any free port, and might take this one.
+	listener, err := d.listen()
+	if err != nil {
+		return err
+	}
+	etcd, err := startEtcd(ctx, d.file("etcd"))
+	if err != nil {
+		return errors.Join(fmt.Errorf("start etcd: %w", err), listener.Close())
+	}
+	running.start("etcd", func(ctx context.Context) error { return serveEtcd(ctx, etcd) })
+
+	client, err := startAPIServer(ctx, d, running, endpoint(etcd), listener)
+	if err != nil {
+		return errors.Join(fmt.Errorf("start the API server: %w", err), listener.Close())
+	}
+	err = running.await(ctx, func(ctx context.Context) error { return awaitAPIServer(ctx, client) })
+	if err != nil {
+		return fmt.Errorf("start the API server: %w", err)
+	}
+
+	completed, err := configureControllers(ctx, d)
+	if err != nil {
+		return fmt.Errorf("start the controllers: %w", err)
+	}
+	running.start("kube-controller-manager", func(ctx context.Context) error { return controllers.Run(ctx, completed) })
+	running.start("kubelet", func(ctx context.Context) error { return kubelet.Run(ctx, client) })
+	return nil
+}
+
+// startAPIServer starts the API server, adds it to running and writes DIR/kubeconfig. It returns a client of it.
+func startAPIServer(
+	ctx context.Context, d *directory, running *parts, etcd string, listener net.Listener,
+) (kubernetes.Interface, error) {
+	if _, err := d.keep("sa.key", createServiceAccountKey); err != nil {
+		return nil, err
+	}
+	tokens, err := d.keep("tokens.csv", createTokens)
+	if err != nil {
+		return nil, err
+	}
+	admin, err := token(tokens)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", d.file("tokens.csv"), err)
+	}
+	completed, err := configureAPIServer(ctx, d, etcd, listener)
+	if err != nil {
+		return nil, err
+	}
+	ca, err := os.ReadFile(completed.SecureServing.ServerCert.CertKey.CertFile)
+	if err != nil {
+		return nil, err
+	}
+	written, err := kubeconfig(listener.Addr().String(), ca, admin)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.write("kubeconfig", written); err != nil {
+		return nil, err
+	}
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(written)
+	if err != nil {
+		return nil, err
+	}
+	cfg.QPS = -1 // nothing is gained by holding back from a server in the same process
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // controllers watch deprecated versions on purpose
+	running.start("kube-apiserver", func(ctx context.Context) error { return apiserver.Run(ctx, completed) })
+	return client, nil
+}
+
+// announce writes DIR/ready, and a line to the descriptor fd if there is one.
+func announce(d *directory, fd int) error {
+	if err := d.write("ready", nil); err != nil || fd == 0 {
+		return err
+	}
+	waiting := os.NewFile(uintptr(fd), "ready-fd")
+	_, err := waiting.WriteString("ready\n")
+	return errors.Join(err, waiting.Close())
+}
