@@ -76,10 +76,11 @@ func (d *directory) take() error {
 	return err
 }
 
-// close lets another process have the directory, or removes it if it is ephemeral.
-func (d *directory) close() error {
+// close lets another process have the directory. An ephemeral one is removed if all went well; if not, its log is worth
+// keeping.
+func (d *directory) close(well bool) error {
 	var err error
-	if d.ephemeral {
+	if d.ephemeral && well {
 		err = os.RemoveAll(d.path)
 	}
 	return errors.Join(err, d.lock.Close())

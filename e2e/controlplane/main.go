@@ -49,7 +49,7 @@ func command(args []string) error {
 	var a arguments
 	flags := pflag.NewFlagSet("controlplane", pflag.ContinueOnError)
 	flags.StringVar(&a.dir, "dir", "", "the directory that holds everything; it is made if it does not exist")
-	flags.BoolVar(&a.ephemeral, "ephemeral", false, "remove the directory, which has to be empty at the start, on stop")
+	flags.BoolVar(&a.ephemeral, "ephemeral", false, "remove the directory on stop; it has to be new or empty")
 	flags.IntVar(&a.readyFD, "ready-fd", 0, "an inherited file descriptor to write one line to when DIR/ready is written")
 	flags.BoolVar(&a.withParent, "with-parent", false, "stop when the process that started this one ends")
 	if err := flags.Parse(args); err != nil {

@@ -25,7 +25,7 @@ func run(ctx context.Context, a arguments) (err error) {
 	}
 	restore, err := d.redirect()
 	if err != nil {
-		return errors.Join(err, d.close())
+		return errors.Join(err, d.close(true))
 	}
 	running := newParts()
 	defer func() {
@@ -35,7 +35,7 @@ func run(ctx context.Context, a arguments) (err error) {
 		}
 		err = errors.Join(err, d.remove("ready"), running.stop())
 		restore()
-		err = errors.Join(err, d.close())
+		err = errors.Join(err, d.close(err == nil))
 	}()
 
 	if err := start(ctx, d, running); err != nil {

@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// stopWithin is how long a control plane may take to stop; one second is usual.
+const stopWithin = 30 * time.Second
+
+// process is a running control plane.
+type process struct {
+	dir    string
+	cmd    *exec.Cmd
+	killed atomic.Bool   // by us
+	done   chan struct{} // closed when the process has ended; the fields below are set before
+	err    error
+	said   bytes.Buffer // standard error
+}
+
+// startProcess runs program on dir and returns when the API server is ready. The process is in a group of its own, so
+// that a Ctrl-C for the tests does not take the cluster from under them, and stops when this process has ended.
+func startProcess(program, dir string, flags ...string) (*process, error) {
+	ready, announce, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer ready.Close()
+	p := &process{dir: dir, done: make(chan struct{})}
+	p.cmd = exec.Command(program, append(flags, "--dir", dir, "--with-parent", "--ready-fd", "3")...)
+	p.cmd.ExtraFiles = []*os.File{announce}
+	p.cmd.Stderr = &p.said
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	err = p.cmd.Start()
+	announce.Close() // the process has its own; with this one open, its end would not be seen
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+
+	line, err := io.ReadAll(ready)
+	if err == nil && len(line) > 0 {
+		return p, nil
+	}
+	p.kill()
+	return nil, errors.Join(err, errors.New(p.story()))
+}
+
+func (p *process) file(name string) string { return filepath.Join(p.dir, name) }
+
+// ended says whether the process has ended, in whatever way.
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop ends the process and returns nil if it ended well, now or before. To be killed is well.
+func (p *process) stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if the process has ended
+	select {
+	case <-p.done:
+	case <-time.After(stopWithin):
+		p.kill()
+		return fmt.Errorf("the control plane in %s did not stop within %s and was killed", p.dir, stopWithin)
+	}
+	if p.err != nil && !p.killed.Load() {
+		return fmt.Errorf("the control plane in %s did not end well: %w\n%s", p.dir, p.err, p.story())
+	}
+	return nil
+}
+
+// kill ends the process at once and returns when it has ended.
+func (p *process) kill() {
+	p.killed.Store(true)
+	_ = p.cmd.Process.Kill() // fails only if the process has ended
+	<-p.done
+}
+
+// story returns what an ended process said to whoever started it, and the end of its log.
+func (p *process) story() string {
+	const lines = 15
+	log, err := os.ReadFile(p.file("log"))
+	if err != nil {
+		return p.said.String()
+	}
+	tail := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
+	tail = tail[max(0, len(tail)-lines):]
+	return fmt.Sprintf("%send of %s:\n%s", p.said.String(), p.file("log"), bytes.Join(tail, []byte("\n")))
+}
