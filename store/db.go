@@ -1,0 +1,117 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A DB is an open store. It may be used by many goroutines.
+type DB struct {
+	path     string
+	backend  Backend
+	limits   Limits
+	clock    func() time.Time
+	id       string
+	epoch    uint64
+	readOnly bool
+	ids      atomic.Uint64
+
+	mu      sync.Mutex
+	idle    *sync.Cond // signalled when leading becomes false
+	leading bool       // an Update runs
+	waiting []*request // and these wait for their turn
+	err     error
+	closed  bool
+	done    chan struct{}
+
+	// Only the leader touches these.
+	pending *pending
+	writes  []Write
+}
+
+func newDB(path string, b Backend, o Options) *DB {
+	db := &DB{
+		path:    path,
+		backend: b,
+		limits:  b.Limits(),
+		clock:   o.clock(),
+		done:    make(chan struct{}),
+		pending: newPending(),
+	}
+	db.idle = sync.NewCond(&db.mu)
+	return db
+}
+
+// ID returns the store's id, made at random when the store was created.
+func (db *DB) ID() string { return db.id }
+
+// Epoch returns the number of this life: 1 for the first, one more for each Open.
+func (db *DB) Epoch() uint64 { return db.epoch }
+
+// Done returns a channel that is closed when the store takes no more
+// transactions; Err then says why.
+func (db *DB) Done() <-chan struct{} { return db.done }
+
+// Err returns nil while the store can be used, ErrPoisoned with its cause
+// after a commit failed, and ErrClosed after Close.
+func (db *DB) Err() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.err
+}
+
+// end makes err the reason why the store takes no more transactions, unless there is one.
+func (db *DB) end(err error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.err == nil {
+		db.err = err
+		close(db.done)
+	}
+}
+
+// View calls fn with a transaction that reads what is committed at its
+// beginning, while commits go on. A write in it fails the View with
+// ErrReadOnly. A long View keeps the file from reusing space, and a View in
+// which an Update is called may never end.
+func (db *DB) View(fn func(*Tx) error) (err error) {
+	if err := db.Err(); err != nil {
+		return err
+	}
+	r, err := db.backend.Reader()
+	if err != nil {
+		return fmt.Errorf("store: read %s: %w", db.path, err)
+	}
+	tx := &Tx{db: db, reader: r}
+	defer func() {
+		tx.reader = nil
+		err = errors.Join(err, r.Close())
+	}()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.err
+}
+
+// Close waits for the transactions that run, fails those that wait, and
+// releases the file. It returns nil when the store was closed before.
+func (db *DB) Close() error {
+	db.end(ErrClosed)
+	db.mu.Lock()
+	for db.leading {
+		db.idle.Wait()
+	}
+	closed := db.closed
+	db.closed = true
+	db.mu.Unlock()
+	if closed {
+		return nil
+	}
+	if err := db.backend.Close(); err != nil {
+		return fmt.Errorf("store: close %s: %w", db.path, err)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// row is one line of a dump.
+type row struct {
+	Table string `json:"table"`
+	// Key is the key's parts, or, where they do not follow the table's layout,
+	// one string: 0x and the whole key in hex.
+	Key []any `json:"key"`
+	// Value is the record; a string where it is not JSON, absent where it is redacted.
+	Value    any  `json:"value,omitempty"`
+	Redacted bool `json:"redacted,omitempty"`
+	Bytes    int  `json:"bytes,omitempty"`
+}
+
+// Dump writes the records of the tables as JSON, one to a line, in the order
+// of their keys; without tables, all. Records that can hold secrets are left
+// out, their size is told, unless their table is named.
+func (db *DB) Dump(w io.Writer, tables ...Table) error {
+	out := bufio.NewWriter(w)
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
+	dump := func(tx *Tx, prefix Key) error {
+		for k, v := range tx.Range(prefix) {
+			if err := lines.Encode(newRow(k, v, slices.Contains(tables, k.Table()))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := db.View(func(tx *Tx) error {
+		if len(tables) == 0 {
+			return dump(tx, nil)
+		}
+		for _, t := range tables {
+			if err := dump(tx, At(t)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, out.Flush()); err != nil {
+		return fmt.Errorf("store: dump %s: %w", db.path, err)
+	}
+	return nil
+}
+
+func newRow(k Key, v []byte, asked bool) row {
+	r := row{Table: k.Table().String()}
+	var err error
+	if r.Key, err = k.split(); err != nil {
+		r.Key = []any{"0x" + hex.EncodeToString(k)}
+	}
+	switch {
+	case k.Table().secret() && !asked:
+		r.Redacted, r.Bytes = true, len(v)
+	case json.Valid(v):
+		r.Value = json.RawMessage(v)
+	default:
+		r.Value = string(v)
+	}
+	return r
+}
+
+// secret reports whether records of t can hold what not everyone may see. A
+// table this version does not know can.
+func (t Table) secret() bool {
+	return t == 0 || int(t) >= len(tables) || tables[t].secret
+}

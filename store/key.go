@@ -1,0 +1,264 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// A Table is the first byte of every key: one kind of record, one table.
+// The numbers are on disk and never change; a table that is no longer used
+// leaves its number unused.
+type Table byte
+
+// The tables. Behind each stand the parts of its keys.
+const (
+	// Meta holds what is true of the whole store: schema, id, epoch, the
+	// cluster it belongs to. Key: name.
+	Meta Table = iota + 1
+	// Queues holds the waiting and running tasks. Key: queue, place, complement of height.
+	Queues
+	// Payloads holds what is too large for a task's header. Key: task id (epoch, number), chunk.
+	Payloads
+	// Once holds which task waits where only one may. Key: queue, node, subject.
+	Once
+	// Values holds the values patches of each section. Key: section.
+	Values
+	// Opinions holds the enabled flags set by hooks. Key: flag.
+	Opinions
+	// Hooks holds parsed hook configurations. Key: module or empty for global, hook.
+	Hooks
+	// Bindings holds what is attached. Key: module or empty for global, hook, index.
+	Bindings
+	// Cursors holds what hooks were told of the cluster's objects. Key: cursor, object.
+	Cursors
+	// Versions holds the resourceVersions watches go on from. Key: kind, namespace, selectors.
+	Versions
+	// Ticks holds the last tick of each cron. Key: module or empty for global, hook, index.
+	Ticks
+	// ConfigMap holds the content last applied and the content last refused. Key: name.
+	ConfigMap
+	// Modules holds the state of each module. Key: module.
+	Modules
+	// Releases holds what is known of Helm releases. Key: release.
+	Releases
+	// Metrics holds the metrics that outlive a life. Key: name.
+	Metrics
+	// Journal holds outcomes whose outside effects are under way. Key: task id (epoch, number).
+	Journal
+	// Later holds tasks that stand in no queue before they are due. Key: due time, task id (epoch, number).
+	Later
+	// Quarantine holds tasks set aside until a person decides. Key: task id (epoch, number).
+	Quarantine
+	// Addons holds the addons configurations' state. Key: name.
+	Addons
+	// Walks holds a record of every walk kept. Key: walk.
+	Walks
+	// History holds what became of tasks. Key: walk, task id (epoch, number).
+	History
+)
+
+// tables is the name of each table, in the order of their numbers, the layout
+// of its keys (s a string, u 8 bytes, i 4 bytes), and whether its records can
+// hold secrets.
+var tables = [...]struct {
+	name   string
+	layout string
+	secret bool
+}{
+	Meta:       {"meta", "s", false},
+	Queues:     {"queues", "sui", true},
+	Payloads:   {"payloads", "uui", true},
+	Once:       {"once", "sss", false},
+	Values:     {"values", "s", true},
+	Opinions:   {"opinions", "s", false},
+	Hooks:      {"hooks", "ss", false},
+	Bindings:   {"bindings", "ssi", false},
+	Cursors:    {"cursors", "ss", true},
+	Versions:   {"versions", "sss", false},
+	Ticks:      {"ticks", "ssi", false},
+	ConfigMap:  {"configmap", "s", true},
+	Modules:    {"modules", "s", false},
+	Releases:   {"releases", "s", false},
+	Metrics:    {"metrics", "s", false},
+	Journal:    {"journal", "uu", true},
+	Later:      {"later", "uuu", true},
+	Quarantine: {"quarantine", "uu", true},
+	Addons:     {"addons", "s", true},
+	Walks:      {"walks", "u", false},
+	History:    {"history", "uuu", true},
+}
+
+// String returns the table's name, as dumps and errors show it.
+func (t Table) String() string {
+	if t == 0 || int(t) >= len(tables) {
+		return "table(" + strconv.Itoa(int(t)) + ")"
+	}
+	return tables[t].name
+}
+
+// ParseTable returns the table of a name that String returns.
+func ParseTable(name string) (Table, error) {
+	for i, t := range tables {
+		if i > 0 && t.name == name {
+			return Table(i), nil
+		}
+	}
+	return 0, fmt.Errorf("store: there is no table %q", name)
+}
+
+// A Key is a record's place in the store: a table and parts. Keys sort as
+// bytes, so numbers sort by value, and strings of one length by content.
+// The methods that add a part return a new key and leave the old one alone.
+type Key []byte
+
+// At returns the key that every key of t begins with.
+func At(t Table) Key { return Key{byte(t)} }
+
+// Str returns k with a string added: 2 bytes of length, then the string.
+// A string longer than 65,535 bytes makes a key that no transaction accepts.
+func (k Key) Str(s string) Key {
+	n := make(Key, 0, len(k)+2+len(s))
+	n = append(n, k...)
+	n = binary.BigEndian.AppendUint16(n, uint16(min(len(s), 1<<16-1)))
+	return append(n, s...)
+}
+
+// Uint returns k with a number added in 8 bytes, the highest first.
+func (k Key) Uint(v uint64) Key {
+	n := make(Key, 0, len(k)+8)
+	return binary.BigEndian.AppendUint64(append(n, k...), v)
+}
+
+// Uint32 returns k with a number added in 4 bytes, the highest first.
+func (k Key) Uint32(v uint32) Key {
+	n := make(Key, 0, len(k)+4)
+	return binary.BigEndian.AppendUint32(append(n, k...), v)
+}
+
+// Table returns the table k belongs to, 0 for an empty key.
+func (k Key) Table() Table {
+	if len(k) == 0 {
+		return 0
+	}
+	return Table(k[0])
+}
+
+// String returns k as dumps and errors show it: the table and its parts, or
+// the bytes in hex where they do not follow the table's layout.
+func (k Key) String() string {
+	s := k.Table().String()
+	parts, err := k.split()
+	if err != nil {
+		return fmt.Sprintf("%s/0x%x", s, []byte(k[min(1, len(k)):]))
+	}
+	for _, p := range parts {
+		s += fmt.Sprintf("/%v", p)
+	}
+	return s
+}
+
+// split returns the parts of k by the layout of its table. A key may end early.
+func (k Key) split() ([]any, error) {
+	t := k.Table()
+	if t == 0 || int(t) >= len(tables) {
+		return nil, errPart
+	}
+	p, err := k.Parts()
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]any, 0, len(tables[t].layout))
+	for _, kind := range tables[t].layout {
+		if !p.More() {
+			break
+		}
+		switch kind {
+		case 's':
+			parts = append(parts, p.Str())
+		case 'u':
+			parts = append(parts, p.Uint())
+		case 'i':
+			parts = append(parts, p.Uint32())
+		}
+	}
+	if p.More() {
+		return nil, errPart
+	}
+	return parts, p.Err()
+}
+
+var errPart = errors.New("store: the key does not have the part asked for")
+
+// Parts takes a key apart, in the order in which it was put together.
+type Parts struct {
+	rest []byte
+	err  error
+}
+
+// Parts returns a reader of what follows k's table; an empty key has none.
+func (k Key) Parts() (Parts, error) {
+	if len(k) == 0 {
+		return Parts{}, errPart
+	}
+	return Parts{rest: k[1:]}, nil
+}
+
+// take returns the next n bytes, or nil and from then on Err.
+func (p *Parts) take(n int) []byte {
+	if p.err == nil && len(p.rest) < n {
+		p.err = errPart
+	}
+	if p.err != nil {
+		return nil
+	}
+	b := p.rest[:n]
+	p.rest = p.rest[n:]
+	return b
+}
+
+// Str returns the next part, a string; "" once Err is set.
+func (p *Parts) Str() string {
+	b := p.take(2)
+	if b == nil {
+		return ""
+	}
+	return string(p.take(int(binary.BigEndian.Uint16(b))))
+}
+
+// Uint returns the next part, a number of 8 bytes; 0 once Err is set.
+func (p *Parts) Uint() uint64 {
+	b := p.take(8)
+	if b == nil {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// Uint32 returns the next part, a number of 4 bytes; 0 once Err is set.
+func (p *Parts) Uint32() uint32 {
+	b := p.take(4)
+	if b == nil {
+		return 0
+	}
+	return binary.BigEndian.Uint32(b)
+}
+
+// More reports whether parts are left and none failed.
+func (p *Parts) More() bool { return p.err == nil && len(p.rest) > 0 }
+
+// Err returns an error once a part was asked for that the key does not have.
+func (p *Parts) Err() error { return p.err }
+
+// end returns the first key behind all that begin with k, nil if there is none.
+func (k Key) end() Key {
+	for i := len(k) - 1; i >= 0; i-- {
+		if k[i] != 0xff {
+			e := append(Key(nil), k[:i+1]...)
+			e[i]++
+			return e
+		}
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// A Tx is one transaction, given to a function by Update or View. It sees
+// what was committed before it, what the transactions before it in the same
+// commit wrote, and its own writes. It is for one goroutine, and of no use
+// once the function has returned.
+//
+// Reading returns no errors: a failure of the backend makes every later read
+// find nothing, and fails the transaction whatever its function returns.
+type Tx struct {
+	db       *DB
+	reader   Reader
+	pending  *pending // nil in a View
+	now      time.Time
+	err      error
+	onCommit []func()
+}
+
+// Now returns the time of the transaction, which is the same at every call.
+func (tx *Tx) Now() time.Time {
+	if tx.now.IsZero() {
+		tx.now = tx.db.clock()
+	}
+	return tx.now
+}
+
+// Epoch returns the number of the life this store was opened for.
+func (tx *Tx) Epoch() uint64 { return tx.db.epoch }
+
+// NextID returns 1, 2, 3… through the life of the store: with the epoch it
+// is unique for ever. Numbers taken by a transaction that fails are not used again.
+func (tx *Tx) NextID() uint64 { return tx.db.ids.Add(1) }
+
+// OnCommit has fn called after the commit that holds this transaction has
+// succeeded and before Update returns; in a View it is never called. Functions
+// run in the order of their transactions, and hold up what is committed next:
+// fn must be short and must not call Update or Close.
+func (tx *Tx) OnCommit(fn func()) { tx.onCommit = append(tx.onCommit, fn) }
+
+// fail keeps the first error that makes the transaction fail.
+func (tx *Tx) fail(err error) {
+	if tx.err == nil {
+		tx.err = err
+	}
+}
+
+// Get returns the value under k, nil if there is none. The value must not be
+// changed, and must be copied to be kept beyond the transaction.
+func (tx *Tx) Get(k Key) []byte {
+	if tx.err != nil || tx.reader == nil {
+		return nil
+	}
+	if tx.pending != nil {
+		if w, ok := tx.pending.get(k); ok {
+			return w.Value
+		}
+	}
+	v, err := tx.reader.Get(k)
+	if err != nil {
+		tx.fail(fmt.Errorf("store: read %s: %w", k, err))
+		return nil
+	}
+	return v
+}
+
+// Put writes v under k. It keeps copies of both.
+func (tx *Tx) Put(k Key, v []byte) {
+	b := make([]byte, len(k)+len(v))
+	copy(b, k)
+	copy(b[len(k):], v)
+	tx.write(Write{Key: b[:len(k):len(k)], Value: b[len(k):]})
+}
+
+// Delete takes k away; a key that is not there is none the less one write.
+func (tx *Tx) Delete(k Key) { tx.write(Write{Key: append(Key(nil), k...)}) }
+
+// maxKey and maxValue are bbolt's limits, for every backend.
+const (
+	maxKey   = 32768
+	maxValue = 1<<31 - 2
+)
+
+func (tx *Tx) write(w Write) {
+	switch {
+	case tx.reader == nil:
+	case tx.pending == nil:
+		tx.fail(fmt.Errorf("store: write %s: %w", w.Key, ErrReadOnly))
+	case len(w.Key) == 0 || len(w.Key) > maxKey || len(w.Value) > maxValue:
+		tx.fail(fmt.Errorf("store: write a key of %d bytes and a value of %d: %w", len(w.Key), len(w.Value), ErrTooLarge))
+	default:
+		// A write after a failure still goes to the overlay, so that a loop
+		// that takes away what it finds comes to its end.
+		tx.pending.put(w)
+	}
+}
+
+// Range returns the keys that begin with prefix and their values, upwards. It
+// sees the transaction's own writes: the loop may write and delete, also keys
+// of the range, and sees what it writes ahead. Keys may be kept; for values
+// the rule of Get holds.
+func (tx *Tx) Range(prefix Key) iter.Seq2[Key, []byte] {
+	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), false, yield) }
+}
+
+// RangeFrom is Range beginning with the first key that is not below from.
+func (tx *Tx) RangeFrom(prefix, from Key) iter.Seq2[Key, []byte] {
+	if bytes.Compare(from, prefix) < 0 {
+		from = prefix
+	}
+	return func(yield func(Key, []byte) bool) { tx.scan(from, prefix.end(), false, yield) }
+}
+
+// Backwards is Range downwards.
+func (tx *Tx) Backwards(prefix Key) iter.Seq2[Key, []byte] {
+	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), true, yield) }
+}
+
+// scan merges what is pending into what the backend holds. What is left to
+// visit is always [from, to): a step upwards moves from, a step downwards to.
+func (tx *Tx) scan(from, to Key, down bool, yield func(Key, []byte) bool) {
+	if tx.err != nil || tx.reader == nil || to != nil && bytes.Compare(from, to) >= 0 {
+		return
+	}
+	m := merge{tx: tx, from: from, to: to, down: down, yield: yield}
+	err := tx.reader.Range(from, to, down, m.stored)
+	if err != nil {
+		tx.fail(fmt.Errorf("store: read from %s: %w", from, err))
+		return
+	}
+	if !m.stopped {
+		m.written(nil)
+	}
+}
+
+// merge is a scan on its way.
+type merge struct {
+	tx       *Tx
+	from, to Key
+	down     bool
+	yield    func(Key, []byte) bool
+	stopped  bool
+
+	next  Write // the nearest pending write, as of moved
+	found bool
+	fresh bool
+	moved uint64
+}
+
+// stored visits what is pending before the stored key k, then k, unless it
+// was written anew or taken away.
+func (m *merge) stored(k Key, v []byte) bool {
+	if !m.written(k) {
+		return false
+	}
+	if m.peek() && bytes.Equal(m.next.Key, k) {
+		return m.visit(m.next.Key, m.next.Value)
+	}
+	return m.visit(append(Key(nil), k...), v)
+}
+
+// written visits what is pending before the key limit, or all of it.
+func (m *merge) written(limit Key) bool {
+	for m.peek() {
+		if limit != nil {
+			c := bytes.Compare(m.next.Key, limit)
+			if c == 0 || (c > 0) != m.down {
+				break
+			}
+		}
+		if !m.visit(m.next.Key, m.next.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// peek finds the nearest pending write in what is left, and reports whether there is one.
+func (m *merge) peek() bool {
+	p := m.tx.pending
+	if p == nil || p.empty() {
+		return false
+	}
+	if !m.fresh || m.moved != p.moved {
+		m.next, m.found = p.next(m.from, m.to, m.down)
+		m.fresh, m.moved = true, p.moved
+	}
+	return m.found
+}
+
+// visit passes k and goes on behind it; a nil value was taken away.
+func (m *merge) visit(k Key, v []byte) bool {
+	if m.down {
+		m.to = k
+	} else {
+		m.from = append(k[:len(k):len(k)], 0)
+	}
+	m.fresh = false
+	if v != nil && (m.tx.err != nil || !m.yield(k, v)) {
+		m.stopped = true
+	}
+	return !m.stopped
+}
+
+// Load returns the record under k, and whether there is one. A record that
+// cannot be read as a T is ErrCorrupt.
+func Load[T any](tx *Tx, k Key) (v T, ok bool, err error) {
+	b := tx.Get(k)
+	if b == nil {
+		return v, false, tx.err
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return v, false, fmt.Errorf("store: record %s is not a %T: %w: %w", k, v, ErrCorrupt, err)
+	}
+	return v, true, nil
+}
+
+// Save writes v under k as a record.
+func Save[T any](tx *Tx, k Key, v T) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("store: write record %s: %w", k, err)
+	}
+	tx.write(Write{Key: append(Key(nil), k...), Value: b})
+	return tx.err
+}
