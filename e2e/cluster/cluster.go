@@ -46,8 +46,8 @@ var shared struct {
 	err     error
 }
 
-// Start returns the cluster that all tests of the package share. The first call starts it, and builds the control plane
-// if there is none or its source is newer, which takes minutes the first time. The test ends if that fails.
+// Start returns the cluster that all tests of the package share. The first call starts it, after building the control
+// plane, which takes minutes the first time. The test ends if that fails.
 //
 // What tests keep in the cluster has to be theirs: objects in a [Cluster.Namespace], or with names of their own.
 func Start(t testing.TB) *Cluster {
