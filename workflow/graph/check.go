@@ -57,11 +57,14 @@ func (c *checker) nodes() {
 				c.bad("node %s goes back to unknown node %s", n.ID, n.Back)
 			}
 		}
-		if n.Signal && (n.Each != "" || n.Back != "" || n.Once || n.Ranges || len(n.Gets)+len(n.May) > 0) {
+		if n.Signal && (n.Each != "" || n.Back != "" || n.Once || n.Ranges || n.Adopts || len(n.Gets)+len(n.May) > 0) {
 			c.bad("signal %s declares what only a step can have", n.ID)
 		}
 		if n.Ranges && n.Each != "" {
 			c.bad("node %s cannot both be repeated and cover ranges", n.ID)
+		}
+		if n.Adopts && (n.Each == "" || n.Of == OfNothing) {
+			c.bad("node %s adopts running tasks and needs a list and a module", n.ID)
 		}
 		c.used.add("list", string(n.Each))
 		for _, in := range n.Gets {
@@ -90,6 +93,9 @@ func (c *checker) edges() {
 		}
 		if from, ok := c.g.Node(e.From); ok && from.Signal && (e.When != "" || e.But != "") {
 			c.bad("the edge from signal %s asks for a fact; a signal has none", e.From)
+		}
+		if e.Clears && (e.From == "" || e.Put != Here || e.Each != "") {
+			c.bad("the edge to %s clears and must lead from a node to the same place", e.To)
 		}
 		if e.On != "" && (e.When != "" || e.But != "" || e.Each != "") {
 			c.bad("the edge on %q asks for facts or lists; a trigger has none", e.On)

@@ -123,6 +123,11 @@ type Node struct {
 	Ranges bool
 	// Finishes is set where a cut lets a run that has come so far go to its end.
 	Finishes bool
+	// Adopts makes the node's list of the tasks of its subject's module that run
+	// in other queues: it starts none, it waits for their end.
+	Adopts bool
+	// Revives lets failing tasks be tried again at once when the node is done.
+	Revives bool
 	// Signal marks a named place where edges meet: it has no step and makes no
 	// task.
 	Signal bool
@@ -141,6 +146,9 @@ type Edge struct {
 	// Loop marks the edges that close a circle. A walk that takes one for the
 	// third time in a row waits before it goes on, longer each time.
 	Loop bool
+	// Clears takes the module's waiting tasks out of every queue before the
+	// edge is taken, and lets those that run end without effect.
+	Clears bool
 }
 
 // A Graph is a named set of nodes and the edges between them.

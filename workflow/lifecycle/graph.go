@@ -54,7 +54,6 @@ const (
 	HalfDeleted    graph.Fact = "delete unfinished"
 	Outdated       graph.Fact = "release outdated"
 	Unwanted       graph.Fact = "not wanted"
-	MoreWaiting    graph.Fact = "more tasks wait"
 	LeftOver       graph.Fact = "releases left over"
 	GlobalChanged  graph.Fact = "global changed"
 	ModuleChanged  graph.Fact = "module changed"
@@ -182,11 +181,11 @@ var Graph = &graph.Graph{
 			Doc: "run module hooks with an afterHelm binding",
 		},
 		{
-			Number: "6", ID: ModuleDelete, Group: deletion, Of: graph.OfModule, Once: true,
+			Number: "6", ID: ModuleDelete, Group: deletion, Of: graph.OfModule,
 			Doc: "see whether the module is still to be deleted, and take its waiting tasks away",
 		},
 		{
-			Number: "6a", ID: ModuleRetire, Group: deletion, Of: graph.OfModule, Each: Running,
+			Number: "6a", ID: ModuleRetire, Group: deletion, Of: graph.OfModule, Each: Running, Adopts: true,
 			Doc: "wait for the module's hooks that still run",
 		},
 		{
@@ -238,13 +237,13 @@ var Graph = &graph.Graph{
 		{Number: "14", ID: ModuleValuesChanged, Group: reactions, Of: graph.OfModule, Signal: true, Doc: "module values changed"},
 		{Number: "15", ID: HelmResourcesAbsent, Group: reactions, Of: graph.OfModule, Signal: true, Doc: "a release lost resources"},
 		{
-			Number: "16", ID: ConfigMapChanged, Group: reactions, Once: true,
+			Number: "16", ID: ConfigMapChanged, Group: reactions, Once: true, Revives: true,
 			Gets: []graph.Input{ConfigMapContent}, May: []graph.Output{AppliedConfig},
 			Doc: "apply the ConfigMap's sections and list those that changed",
 		},
 	},
 	Edges: []graph.Edge{
-		{On: OnStart, To: GlobalOnStartup, Put: graph.Tail},
+		{On: OnStart, To: GlobalOnStartup, Put: graph.Front},
 		{From: GlobalOnStartup, To: GlobalSynchronization},
 		{From: GlobalSynchronization, To: GlobalBeforeAll},
 
@@ -268,8 +267,7 @@ var Graph = &graph.Graph{
 		{From: ReleaseUpgrade, To: ModuleAfterHelm},
 		{From: ModuleAfterHelm, To: ModuleRun, When: ModuleChanged, Loop: true},
 
-		{From: ModuleDelete, To: ModuleDelete, When: MoreWaiting},
-		{From: ModuleDelete, To: ModuleRetire, When: Unwanted},
+		{From: ModuleDelete, To: ModuleRetire, When: Unwanted, Clears: true},
 		{From: ModuleRetire, To: ModuleBeforeDelete},
 		{From: ModuleBeforeDelete, To: ReleaseDelete},
 		{From: ReleaseDelete, To: ModuleAfterDelete},
@@ -307,7 +305,6 @@ var Graph = &graph.Graph{
 		HalfDeleted:    "the module is enabled again after its release was deleted and before its afterDeleteHelm hooks ran",
 		Outdated:       "there is no deployed release, its checksum differs from the rendered one, or resources of it are absent",
 		Unwanted:       "the module is not enabled and its state or release is to be deleted",
-		MoreWaiting:    "waiting tasks of the module are left after this piece",
 		LeftOver:       "a first converge on a new store left releases that are to be deleted or purged",
 		GlobalChanged:  "global values, global config or an *Enabled flag are not what they were before",
 		ModuleChanged:  "the module's values or config are not what they were before",

@@ -1,0 +1,84 @@
+package store
+
+import "iter"
+
+// Head returns the header of the task that queue does next: the top of its
+// first place. It reports false for a queue that holds none.
+func Head(tx *Tx, queue string) (*Task, bool, error) {
+	for t, err := range Tasks(tx, queue) {
+		return t, err == nil, err
+	}
+	return nil, false, nil
+}
+
+// Tasks yields the headers of queue's tasks in the order in which they are
+// done. The loop's body may change them.
+func Tasks(tx *Tx, queue string) iter.Seq2[*Task, error] {
+	return tasks(tx.Range(At(Queues).Str(queue)))
+}
+
+// TasksFrom yields the headers of queue's tasks from place on.
+func TasksFrom(tx *Tx, queue string, place uint64) iter.Seq2[*Task, error] {
+	prefix := At(Queues).Str(queue)
+	return tasks(tx.RangeFrom(prefix, prefix.Uint(place)))
+}
+
+func tasks(records iter.Seq2[Key, []byte]) iter.Seq2[*Task, error] {
+	return func(yield func(*Task, error) bool) {
+		for k, v := range records {
+			p, err := ParsePos(k)
+			var t *Task
+			if err == nil {
+				t, err = decodeTask(p, v)
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
+	}
+}
+
+// AllQueues yields the names of the queues that hold tasks, without reading
+// the tasks.
+func AllQueues(tx *Tx) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		from := At(Queues)
+		for {
+			next := ""
+			for k := range tx.RangeFrom(At(Queues), from) {
+				p, err := ParsePos(k)
+				if err != nil {
+					yield("", err)
+					return
+				}
+				next = p.Queue
+				break
+			}
+			if next == "" {
+				return
+			}
+			if !yield(next, nil) {
+				return
+			}
+			from = Pos{Queue: next, Place: ^uint64(0)}.Key()
+		}
+	}
+}
+
+// TailPlace returns the place behind queue's last.
+func TailPlace(tx *Tx, queue string) (uint64, error) {
+	for k := range tx.Backwards(At(Queues).Str(queue)) {
+		p, err := ParsePos(k)
+		return p.Place + 1, err
+	}
+	return FirstPlace, nil
+}
+
+// FrontPlace returns the place before queue's first.
+func FrontPlace(tx *Tx, queue string) (uint64, error) {
+	for k := range tx.Range(At(Queues).Str(queue)) {
+		p, err := ParsePos(k)
+		return min(p.Place, FirstPlace) - 1, err
+	}
+	return FirstPlace - 1, nil
+}

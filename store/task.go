@@ -1,0 +1,272 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An ID names a task: the life that made it and a counter within that life. It
+// is never used again.
+type ID struct{ Epoch, N uint64 }
+
+// String returns the ID as people type it: "12-345".
+func (id ID) String() string {
+	return strconv.FormatUint(id.Epoch, 10) + "-" + strconv.FormatUint(id.N, 10)
+}
+
+// IsZero reports whether id names no task.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// ParseID reads what [ID.String] wrote.
+func ParseID(s string) (ID, error) {
+	epoch, n, ok := strings.Cut(s, "-")
+	e, err1 := strconv.ParseUint(epoch, 10, 64)
+	c, err2 := strconv.ParseUint(n, 10, 64)
+	if !ok || err1 != nil || err2 != nil {
+		return ID{}, fmt.Errorf("%q is no task id: want two numbers joined by a dash, as in 12-345", s)
+	}
+	return ID{Epoch: e, N: c}, nil
+}
+
+// MarshalText makes IDs JSON strings.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (id *ID) UnmarshalText(b []byte) (err error) {
+	*id, err = ParseID(string(b))
+	return err
+}
+
+// A Pos is where a task stands: a queue is a row of places, each of which
+// holds a stack of tasks. The task at the greatest height is done first.
+type Pos struct {
+	Queue  string `json:"queue"`
+	Place  uint64 `json:"place"`
+	Height uint32 `json:"height"`
+}
+
+// FirstPlace is the place of the first task of an empty queue. Places count up
+// from it at the tail and down from it at the front.
+const FirstPlace uint64 = 1 << 63
+
+// Key returns the key of the header of the task at p. Keys of one queue sort
+// in the order in which its tasks are done.
+func (p Pos) Key() Key { return At(Queues).Str(p.Queue).Uint(p.Place).Uint32(^p.Height) }
+
+// ParsePos takes the key of a task's header apart.
+func ParsePos(k Key) (Pos, error) {
+	parts, err := k.Parts()
+	if err != nil || k.Table() != Queues {
+		return Pos{}, errors.Join(fmt.Errorf("key %x is no place in a queue", []byte(k)), err)
+	}
+	p := Pos{Queue: parts.Str(), Place: parts.Uint(), Height: ^parts.Uint32()}
+	return p, parts.Err()
+}
+
+// A Subject is what a task is about: a module, a hook, a binding, or nothing.
+type Subject struct {
+	Module  string `json:"module,omitempty"`
+	Hook    string `json:"hook,omitempty"`
+	Binding string `json:"binding,omitempty"`
+}
+
+// A Task is one pending piece of work, all of it data: what is to be done,
+// about whom, and how far it has come. What a header holds is all that a move
+// reads and writes of it; a large payload and the members of a list stand
+// apart, under [Payloads].
+type Task struct {
+	ID  ID         `json:"id"`
+	Pos `json:"-"` // its key, not its value
+
+	Graph   string    `json:"graph"`
+	Node    string    `json:"node"`
+	Subject Subject   `json:"subject,omitzero"`
+	Walk    uint64    `json:"walk"`
+	Queued  time.Time `json:"queued,omitzero"`
+
+	// Payload is inline up to [InlinePayload] bytes, else in Chunks pieces of
+	// its own, which [LoadPayload] reads.
+	Payload json.RawMessage `json:"payload,omitempty"`
+	Chunks  int             `json:"chunks,omitempty"`
+
+	// Lenient is set where the binding allows its hook to fail.
+	Lenient bool `json:"lenient,omitempty"`
+	// Solo marks a member of a node's list that was sent to a queue of its own
+	// to be done there by itself.
+	Solo bool `json:"solo,omitempty"`
+	// Waits is set while equal tasks are dropped in favour of this one.
+	Waits bool `json:"waits,omitempty"`
+	// Of names the list that waits for this task, or for what follows it.
+	Of *Ref `json:"of,omitempty"`
+	// List is set where the task stands for the members of a list.
+	List *List `json:"list,omitempty"`
+	// Past is the node a cut leads back to, once the run has begun it.
+	Past string `json:"past,omitempty"`
+	// Loop counts how often in a row the run has closed a circle.
+	Loop *Loop `json:"loop,omitempty"`
+	// Failed is what went wrong last, until the node that failed succeeds.
+	Failed *Failure `json:"failed,omitempty"`
+	// Due is when a failed task is tried again; zero is now.
+	Due time.Time `json:"due,omitzero"`
+	// Claim says who works on it. One of an older life was interrupted.
+	Claim *Claim `json:"claim,omitempty"`
+	// Prepared is set once the node's preparation is done.
+	Prepared bool `json:"prepared,omitempty"`
+	// Orphan tasks no longer count: what they come to is only recorded.
+	Orphan bool `json:"orphan,omitempty"`
+	// Journal is set while an outcome with effects waits under [Journal].
+	Journal bool `json:"journal,omitempty"`
+}
+
+// A Ref points to a task: where it stood when it was pointed to, and its ID,
+// which tells whether it still does.
+type Ref struct {
+	ID  ID  `json:"id"`
+	Pos Pos `json:"pos"`
+}
+
+// A List is the state of a task that stands for many.
+type List struct {
+	Len  int `json:"len"`
+	Next int `json:"next"` // the first member neither done nor started
+	Open int `json:"open"` // members sent elsewhere that have not ended
+	// Edge lists start a task for each member; others do their members' work
+	// themselves.
+	Edge bool `json:"edge,omitempty"`
+	// Note is what the step wrote down when the list was made.
+	Note json.RawMessage `json:"note,omitempty"`
+	// Facts are those reported by members so far.
+	Facts []string `json:"facts,omitempty"`
+}
+
+// A Loop counts closings of one circle in a row.
+type Loop struct {
+	From string `json:"from"` // the node whose edge closes it
+	N    int    `json:"n"`
+}
+
+// A Failure is what went wrong with a run, how often in a row, and where.
+type Failure struct {
+	Node    string    `json:"node"`
+	Subject Subject   `json:"subject,omitzero"`
+	Count   int       `json:"count"`
+	Error   string    `json:"error"`
+	At      time.Time `json:"at"`
+}
+
+// A Claim says which life works on a task, since when, and how far it reaches
+// into the places behind.
+type Claim struct {
+	Epoch uint64    `json:"epoch"`
+	Since time.Time `json:"since"`
+	// End is the last place the claim covers; zero is the task's own.
+	End uint64 `json:"end,omitempty"`
+	// Again is set where the work was begun in an older life and not ended.
+	Again bool `json:"again,omitempty"`
+}
+
+// InlinePayload is the greatest payload in bytes that a header holds itself.
+const InlinePayload = 2 << 10
+
+// PayloadChunk is the greatest size in bytes of the pieces a larger payload is cut into, well
+// below what any backend takes as one value.
+const PayloadChunk = 256 << 10
+
+// SaveTask writes t's header at its place, its payload beside it when it is
+// large. A task whose payload is loaded keeps it where it stands.
+func SaveTask(tx *Tx, t *Task) error {
+	stored := *t
+	if len(t.Payload) > InlinePayload {
+		if t.Chunks == 0 {
+			for rest := t.Payload; len(rest) > 0; t.Chunks++ {
+				n := min(len(rest), PayloadChunk)
+				tx.Put(payloadKey(t.ID, t.Chunks), rest[:n])
+				rest = rest[n:]
+			}
+			stored.Chunks = t.Chunks
+		}
+		stored.Payload = nil
+	}
+	b, err := json.Marshal(&stored)
+	if err != nil {
+		return fmt.Errorf("task %s at node %s: %w", t.ID, t.Node, err)
+	}
+	tx.Put(t.Pos.Key(), b)
+	return nil
+}
+
+// LoadTask reads the header at p, and reports whether there is one.
+func LoadTask(tx *Tx, p Pos) (*Task, bool, error) {
+	b := tx.Get(p.Key())
+	if b == nil {
+		return nil, false, nil
+	}
+	t, err := decodeTask(p, b)
+	return t, err == nil, err
+}
+
+func decodeTask(p Pos, b []byte) (*Task, error) {
+	t := new(Task)
+	if err := json.Unmarshal(b, t); err != nil {
+		return nil, fmt.Errorf("the task at place %d of queue %s cannot be read: %w", p.Place, p.Queue, err)
+	}
+	t.Pos = p
+	return t, nil
+}
+
+// LoadPayload puts t's payload in place when it stands apart from the header.
+func LoadPayload(tx *Tx, t *Task) error {
+	if t.Chunks == 0 || len(t.Payload) > 0 {
+		return nil
+	}
+	for i := range t.Chunks {
+		b := tx.Get(payloadKey(t.ID, i))
+		if b == nil {
+			return fmt.Errorf("piece %d of the payload of task %s is missing", i, t.ID)
+		}
+		t.Payload = append(t.Payload, b...)
+	}
+	return nil
+}
+
+// DropTask deletes t's header and all that stands apart from it.
+func DropTask(tx *Tx, t *Task) {
+	tx.Delete(t.Pos.Key())
+	for i := range t.Chunks {
+		tx.Delete(payloadKey(t.ID, i))
+	}
+	if t.List != nil {
+		for i := t.List.Next; i < t.List.Len; i++ {
+			tx.Delete(payloadKey(t.ID, i))
+		}
+	}
+	if t.Journal {
+		tx.Delete(JournalKey(t.ID))
+	}
+}
+
+// SaveMember writes the i-th member of the list that task id stands for.
+func SaveMember[T any](tx *Tx, id ID, i int, member T) error {
+	return Save(tx, payloadKey(id, i), member)
+}
+
+// LoadMember reads the i-th member of the list that task id stands for.
+func LoadMember[T any](tx *Tx, id ID, i int) (T, error) {
+	m, ok, err := Load[T](tx, payloadKey(id, i))
+	if err == nil && !ok {
+		err = fmt.Errorf("member %d of list %s is missing", i, id)
+	}
+	return m, err
+}
+
+// DropMember deletes the i-th member of the list that task id stands for.
+func DropMember(tx *Tx, id ID, i int) { tx.Delete(payloadKey(id, i)) }
+
+func payloadKey(id ID, i int) Key { return At(Payloads).Uint(id.Epoch).Uint(id.N).Uint(uint64(i)) }
+
+// JournalKey returns the key of the outcome that task id is carrying out.
+func JournalKey(id ID) Key { return At(Journal).Uint(id.Epoch).Uint(id.N) }

@@ -1,0 +1,123 @@
+package workflow
+
+import (
+	"bytes"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// put writes t, which is new, at its place. Of two equal tasks that wait the
+// one nearer the head stays; the walk of the other points to it.
+func (m *move) put(t *store.Task) error {
+	if m.single(t) {
+		dropped, err := m.coalesce(t)
+		if err != nil || dropped {
+			return err
+		}
+		t.Waits = true
+		m.tx.Put(onceKey(t), t.Pos.Key())
+	}
+	m.count(t.Walk, 1)
+	m.touch(t.Queue)
+	return store.SaveTask(m.tx, t)
+}
+
+// single reports whether only one of t's kind may wait.
+func (m *move) single(t *store.Task) bool {
+	if t.Solo {
+		return true
+	}
+	if t.List != nil && t.List.Edge {
+		return false
+	}
+	b := m.e.graphs[t.Graph]
+	return b != nil && b.nodes[graph.NodeID(t.Node)] != nil && b.nodes[graph.NodeID(t.Node)].Once
+}
+
+// coalesce makes one of t and an equal task that waits in the same queue, and
+// reports whether that one stays in t's stead.
+func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
+	old, ok, err := m.waiting(t)
+	if err != nil || !ok {
+		return false, err
+	}
+	if bytes.Compare(old.Pos.Key(), t.Pos.Key()) > 0 {
+		t.Of = m.oneOf(t.Of, old.Of)
+		return false, m.drop(old, store.Joined, t)
+	}
+	if of := m.oneOf(old.Of, t.Of); of != old.Of {
+		old.Of = of
+		if err := store.SaveTask(m.tx, old); err != nil {
+			return false, err
+		}
+	}
+	r := recordOf(t, store.Joined)
+	r.Into = old.ID.String()
+	m.count(t.Walk, 0)
+	m.join(t.Walk, old.Walk)
+	return true, m.record(r)
+}
+
+// oneOf returns the list that is to wait for a task which two lists may name:
+// the first if it is still there.
+func (m *move) oneOf(first, second *store.Ref) *store.Ref {
+	if first != nil && second != nil {
+		if _, ok, _ := m.list(first); !ok {
+			return second
+		}
+	}
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+// waiting returns the task equal to t that waits in t's queue.
+func (m *move) waiting(t *store.Task) (*store.Task, bool, error) {
+	k := m.tx.Get(onceKey(t))
+	if k == nil {
+		return nil, false, nil
+	}
+	pos, err := store.ParsePos(store.Key(k))
+	if err != nil {
+		return nil, false, err
+	}
+	return store.LoadTask(m.tx, pos)
+}
+
+// unwait marks t as no longer waiting.
+func (m *move) unwait(t *store.Task) {
+	if t.Waits {
+		t.Waits = false
+		m.tx.Delete(onceKey(t))
+	}
+}
+
+// drop takes the waiting task t away with all that belongs to it. into is what
+// goes on in its stead, if anything does.
+func (m *move) drop(t *store.Task, state store.State, into *store.Task) error {
+	r := recordOf(t, state)
+	if into != nil {
+		r.Into = into.ID.String()
+		m.join(t.Walk, into.Walk)
+	}
+	if err := m.record(r); err != nil {
+		return err
+	}
+	return m.remove(t)
+}
+
+// remove takes t away. The list that waits for it, unless another task took it
+// over, counts it down.
+func (m *move) remove(t *store.Task) error {
+	m.unwait(t)
+	store.DropTask(m.tx, t)
+	m.count(t.Walk, -1)
+	m.touch(t.Queue)
+	return nil
+}
+
+func onceKey(t *store.Task) store.Key {
+	return store.At(store.Once).Str(t.Queue).Str(t.Node).Str(t.Subject.Module).Str(t.Subject.Hook).Str(t.Subject.Binding)
+}

@@ -1,0 +1,107 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// An Event is something a trigger has seen.
+type Event struct {
+	On      graph.Trigger
+	Subject store.Subject
+	// Queue is where the task goes when the edge says it is bound to one.
+	Queue   string
+	Payload json.RawMessage
+	Cause   store.Cause
+	// Lenient is the allowFailure of the subject's binding.
+	Lenient bool
+	// Supersedes names the node whose runs in the main queue, waiting or under
+	// way, this walk takes the place of.
+	Supersedes graph.NodeID
+}
+
+// Raise begins a walk for each of events, in order, as part of tx: their tasks
+// are in their queues when tx is committed, and a queue that was idle has a
+// worker then.
+func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
+	m := newMove(e, tx)
+	if err := m.raise(events); err != nil {
+		return err
+	}
+	return m.end()
+}
+
+func (m *move) raise(events []Event) error {
+	for _, ev := range events {
+		b := m.e.triggers[ev.On]
+		if b == nil {
+			return fmt.Errorf("no graph has a trigger named %q", ev.On)
+		}
+		walk, err := m.beginWalk(store.Walk{
+			Graph: b.Graph.Name, Trigger: string(ev.On), Cause: ev.Cause, Subject: ev.Subject,
+		})
+		if err != nil {
+			return err
+		}
+		if ev.Supersedes != "" {
+			if err := m.supersede(b, ev.Supersedes, walk); err != nil {
+				return err
+			}
+		}
+		for _, edge := range b.Graph.Begin(ev.On) {
+			t := m.follow(b, edge, walk, ev.Subject)
+			t.Payload, t.Lenient = ev.Payload, ev.Lenient
+			queue := Main
+			if edge.Put == graph.Bound && ev.Queue != "" {
+				queue = ev.Queue
+			}
+			if err := m.send(b, edge, t, queue); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// follow returns a task for edge, not yet put anywhere.
+func (m *move) follow(b *bound, edge graph.Edge, walk uint64, subject store.Subject) *store.Task {
+	return &store.Task{
+		ID: m.newID(), Graph: b.Graph.Name, Node: string(edge.To), Walk: walk, Queued: m.now,
+		Subject: store.Subject(graph.Subject(subject).Trim(b.nodes[edge.To].Of)),
+	}
+}
+
+func (m *move) newID() store.ID { return store.ID{Epoch: m.epoch, N: m.tx.NextID()} }
+
+// send puts t, which is of a place of its own, where edge says.
+func (m *move) send(b *bound, edge graph.Edge, t *store.Task, queue string) error {
+	switch edge.Put {
+	case graph.Cut:
+		return m.cut(b, t)
+	case graph.Front:
+		return m.front(t, queue)
+	default:
+		return m.tail(t, queue)
+	}
+}
+
+// tail puts t at the tail of queue, unless an equal task waits there.
+func (m *move) tail(t *store.Task, queue string) (err error) {
+	t.Queue, t.Height = queue, 0
+	if t.Place, err = store.TailPlace(m.tx, queue); err != nil {
+		return err
+	}
+	return m.put(t)
+}
+
+// front puts t at the front of queue, unless an equal task waits there.
+func (m *move) front(t *store.Task, queue string) (err error) {
+	t.Queue, t.Height = queue, 0
+	if t.Place, err = store.FrontPlace(m.tx, queue); err != nil {
+		return err
+	}
+	return m.put(t)
+}

@@ -1,0 +1,172 @@
+package workflow
+
+import (
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// mostCleared is how many waiting tasks one move takes away.
+const mostCleared = 2000
+
+// complete takes the finished task t away and puts the tasks of every edge
+// whose facts hold: those that stay here on t's place, the first on top.
+func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.List][]graph.Member) error {
+	if t.Orphan || t.Solo {
+		return m.leave(t)
+	}
+	edges := b.Graph.Next(n.ID, facts)
+	for _, edge := range edges {
+		if !edge.Clears {
+			continue
+		}
+		if more, err := m.clear(t); err != nil || more {
+			t.Claim = nil // the rest is taken away when the node is done once more
+			return firstError(err, store.SaveTask(m.tx, t))
+		}
+	}
+	if err := m.remove(t); err != nil {
+		return err
+	}
+	var here []*store.Task
+	for _, edge := range edges {
+		next, err := m.take(b, edge, t, lists[edge.Each])
+		if err != nil {
+			return err
+		}
+		if next != nil {
+			here = append(here, next)
+		}
+	}
+	if len(here) == 0 {
+		return m.countDown(t.Of)
+	}
+	here[len(here)-1].Of = t.Of
+	for i := len(here) - 1; i >= 0; i-- {
+		here[i].Pos = store.Pos{Queue: t.Queue, Place: t.Place, Height: t.Height + uint32(len(here)-1-i)} //nolint:gosec // a node has a handful of edges
+		if err := m.put(here[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take follows edge from the finished task t. It returns the task that is to
+// stand on t's place, if there is one; others it puts where they belong.
+func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Member) (*store.Task, error) {
+	if edge.Each != "" && edge.Put != graph.Here {
+		for _, member := range members {
+			if err := m.send(b, edge, m.follow(b, edge, t.Walk, store.Subject(member.Subject)), Main); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	}
+	next := m.follow(b, edge, t.Walk, t.Subject)
+	next.Loop = t.Loop
+	if edge.Loop {
+		next.Loop = &store.Loop{From: t.Node, N: 1}
+		if t.Loop != nil && t.Loop.From == t.Node {
+			next.Loop.N += t.Loop.N
+		}
+		if next.Loop.N >= freeLoops {
+			next.Queue = t.Queue
+			return nil, m.putLater(next, m.now.Add(delay(next.Loop.N-freeLoops+1)))
+		}
+	}
+	if edge.Put != graph.Here {
+		return nil, m.send(b, edge, next, Main)
+	}
+	next.Past = t.Past
+	if edge.Each == "" {
+		next.Failed = t.Failed
+		return next, nil
+	}
+	if len(members) == 0 {
+		return nil, nil
+	}
+	next.List = &store.List{Len: len(members), Edge: true}
+	return next, m.saveMembers(next, members)
+}
+
+// leave takes t away with nothing to follow it, and tells the list that waits.
+func (m *move) leave(t *store.Task) error {
+	return firstError(m.remove(t), m.countDown(t.Of))
+}
+
+// abandon takes the orphan t away.
+func (m *move) abandon(t *store.Task) error {
+	return firstError(m.record(recordOf(t, store.Dropped)), m.leave(t))
+}
+
+// clear takes away what waits of t's module anywhere but on t's own place, and
+// lets what runs, or has begun its effects, end without consequence. It reports
+// whether more is left than one move can take.
+func (m *move) clear(t *store.Task) (more bool, err error) {
+	left := mostCleared
+	for queue, err := range store.AllQueues(m.tx) {
+		if err != nil {
+			return false, err
+		}
+		covered := uint64(0)
+		for other, err := range store.Tasks(m.tx, queue) {
+			if err != nil {
+				return false, err
+			}
+			if m.claimed(other) {
+				covered = max(other.Claim.End, other.Place)
+			}
+			if other.Subject.Module != t.Subject.Module || other.Orphan || (queue == t.Queue && other.Place == t.Place) {
+				continue
+			}
+			if left--; left < 0 {
+				return true, nil
+			}
+			if err := m.clearOne(other, other.Place <= covered); err != nil {
+				return false, err
+			}
+		}
+	}
+	return false, m.clearLater(t.Subject.Module)
+}
+
+func (m *move) clearOne(t *store.Task, runs bool) error {
+	if runs || t.Journal {
+		t.Orphan = true
+		return store.SaveTask(m.tx, t)
+	}
+	return firstError(m.record(recordOf(t, store.Dropped)), m.leave(t))
+}
+
+// revive has failing tasks tried again at once.
+func (m *move) revive() error {
+	for queue, err := range store.AllQueues(m.tx) {
+		if err != nil {
+			return err
+		}
+		for t, err := range store.Tasks(m.tx, queue) {
+			if err != nil {
+				return err
+			}
+			if t.Failed != nil && !t.Due.IsZero() {
+				t.Due = m.now
+				m.touch(queue)
+				if err := store.SaveTask(m.tx, t); err != nil {
+					return err
+				}
+			}
+			if t.Place >= store.FirstPlace {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

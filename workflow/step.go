@@ -1,0 +1,144 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// Main is the queue that triggers put their tasks in unless they name another.
+const Main = "main"
+
+// A Task is what a step is given: the task as the store has it, its payload
+// loaded, and what the engine knows of this attempt. Where the node is repeated
+// over a list, the subject is the member's.
+type Task struct {
+	store.Task
+	// Range holds the tasks this attempt does at once, in order, itself first.
+	Range []*store.Task
+	// Try counts attempts of this work from 1; interrupted ones do not count.
+	Try int
+	// Previous tells how the attempt before this one ended.
+	Previous Previous
+}
+
+// Previous tells how an attempt ended that was made before.
+type Previous string
+
+// The ways an attempt can have ended.
+const (
+	None        Previous = "none"
+	WasFailed   Previous = "failed"
+	Interrupted Previous = "interrupted"
+)
+
+// An Outcome is what a step has to say. It is data only: it may be written down
+// and carried out by another process. It says nothing of what comes next.
+type Outcome struct {
+	Facts   []graph.Fact                  `json:"facts,omitempty"`
+	Lists   map[graph.List][]graph.Member `json:"lists,omitempty"`
+	Effects []Effect                      `json:"effects,omitempty"`
+	// Data is for the step's own Apply.
+	Data json.RawMessage `json:"data,omitempty"`
+	// Detail is one line for people.
+	Detail string `json:"detail,omitempty"`
+	// Allowed is the error of an attempt that failed where that is allowed.
+	// Only the engine sets it.
+	Allowed string `json:"allowed,omitempty"`
+}
+
+// An Effect is one thing to be done outside of the store.
+type Effect struct {
+	Kind string          `json:"kind"`
+	Data json.RawMessage `json:"data"`
+}
+
+// A Step is the code of a node. Do works outside of any transaction; it may be
+// called again for the same task after a failure or an interruption. What it
+// wants done outside of the store it returns as effects.
+//
+// A step that needs more implements [Effecter], [Applier], [Lister], [Ender]
+// or [Preparer] as well.
+type Step interface {
+	Do(ctx context.Context, t Task) (Outcome, error)
+}
+
+// An Effecter does the effects of its step's outcomes, one a call, in order.
+// It looks first whether the effect is done: after a crash effects are begun
+// again from the first. An error made by [Refused] ends the attempt; any other
+// has the effect tried again later.
+type Effecter interface {
+	Effect(ctx context.Context, t Task, e Effect) error
+}
+
+// An Applier writes an outcome to the store, in the transaction that ends the
+// task, and returns what that changed. An error takes all of it back and is a
+// failed attempt.
+type Applier interface {
+	Apply(tx *store.Tx, t Task, out Outcome) ([]graph.Fact, error)
+}
+
+// A Lister makes the list its node is repeated over, in the transaction that
+// reaches the node. The note is kept with the list.
+type Lister interface {
+	Members(tx *store.Tx, t Task) (members []graph.Member, note json.RawMessage, err error)
+}
+
+// An Ender is told, in the transaction in which its node's list ends, the facts
+// its members reported, and returns what there is to add. It is told of an
+// empty list as well.
+type Ender interface {
+	End(tx *store.Tx, t Task, facts []graph.Fact) ([]graph.Fact, error)
+}
+
+// A Preparer is called before its node's list is made; its outcome goes to the
+// step's Apply with Task.Prepared false.
+type Preparer interface {
+	Prepare(ctx context.Context, t Task) (Outcome, error)
+}
+
+// Refused marks err as the final answer of the outside world to an effect: to
+// try the same again makes no sense, the step has to be done anew.
+func Refused(err error) error { return &refusal{err} }
+
+type refusal struct{ err error }
+
+func (r *refusal) Error() string { return r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }
+
+// A Binding joins a graph with the code of its nodes.
+type Binding struct {
+	Graph *graph.Graph
+	Steps map[graph.NodeID]Step
+}
+
+// check reports every node of the graph that lacks a step, every step that has
+// no node, and every list that nothing makes.
+func (b Binding) check() error {
+	errs := []error{b.Graph.Check()}
+	for _, n := range b.Graph.Nodes {
+		step, bound := b.Steps[n.ID]
+		switch {
+		case n.Signal || n.Adopts:
+			if bound {
+				errs = append(errs, fmt.Errorf("graph %s: node %s takes no step and has one", b.Graph.Name, n.ID))
+			}
+		case !bound:
+			errs = append(errs, fmt.Errorf("graph %s: node %s has no step", b.Graph.Name, n.ID))
+		case n.Each != "":
+			if _, ok := step.(Lister); !ok {
+				errs = append(errs, fmt.Errorf("graph %s: the step of node %s makes no list", b.Graph.Name, n.ID))
+			}
+		}
+	}
+	for id := range b.Steps {
+		if _, ok := b.Graph.Node(id); !ok {
+			errs = append(errs, fmt.Errorf("graph %s: a step is bound to unknown node %s", b.Graph.Name, id))
+		}
+	}
+	return errors.Join(errs...)
+}
