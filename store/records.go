@@ -1,0 +1,162 @@
+package store
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// A Hook is what is known of a hook on disk: its file and its parsed config, as
+// their packages write them, kept under the digest of the code they were read
+// from.
+type Hook struct {
+	Digest string          `json:"digest"`
+	File   json.RawMessage `json:"file"`
+	Config json.RawMessage `json:"config"`
+}
+
+// HookKey returns the key of a hook's record. Module is empty for a global hook.
+func HookKey(module, hook string) Key { return At(Hooks).Str(module).Str(hook) }
+
+// HooksOf returns the prefix of the records of module's hooks.
+func HooksOf(module string) Key { return At(Hooks).Str(module) }
+
+// A BindingKind says what causes a binding's runs.
+type BindingKind string
+
+// The kinds of bindings that stand in the store while they are attached.
+const (
+	Kubernetes BindingKind = "kubernetes"
+	Schedule   BindingKind = "schedule"
+)
+
+// A Binding is one that is attached: while its record stands, what it watches
+// is watched, and what happens leads to tasks.
+type Binding struct {
+	Kind BindingKind `json:"kind"`
+	// Config is the binding as package hook writes it.
+	Config json.RawMessage `json:"config"`
+	Queue  string          `json:"queue"`
+	// Cursor names what the binding has been told of; of a kubernetes binding.
+	Cursor string `json:"cursor,omitempty"`
+	// SyncedIn is the start walk in which its Synchronization succeeded, or was
+	// not asked for.
+	SyncedIn uint64 `json:"syncedIn,omitempty"`
+}
+
+// BindingKey returns the key of an attached binding. The id is unique among the
+// bindings of the hook.
+func BindingKey(module, hook, id string) Key { return At(Bindings).Str(module).Str(hook).Str(id) }
+
+// BindingsOf returns the prefix of the attached bindings of module, or with a
+// hook, of that hook.
+func BindingsOf(module string, hook ...string) Key {
+	k := At(Bindings).Str(module)
+	for _, h := range hook {
+		k = k.Str(h)
+	}
+	return k
+}
+
+// ParseBindingKey takes the key of an attached binding apart.
+func ParseBindingKey(k Key) (s Subject, err error) {
+	p, err := k.Parts()
+	if err != nil {
+		return Subject{}, err
+	}
+	s = Subject{Module: p.Str(), Hook: p.Str(), Binding: p.Str()}
+	return s, p.Err()
+}
+
+// A ModuleState is how far a module's life has come.
+type ModuleState string
+
+// The states of a module.
+const (
+	// Off: it is not installed, or nothing is known of it. A module run leads to
+	// On.
+	Off ModuleState = "off"
+	// On: a run of it has begun.
+	On ModuleState = "on"
+	// Retiring: a delete of it has begun. Its bindings are detached.
+	Retiring ModuleState = "retiring"
+	// Uninstalled: its release is deleted; its afterDeleteHelm hooks have yet to
+	// run.
+	Uninstalled ModuleState = "uninstalled"
+)
+
+// A Module is what is known of a module beyond its directory.
+type Module struct {
+	State ModuleState `json:"state"`
+	// StartedIn is the start walk in which a run of it has ended last.
+	StartedIn uint64 `json:"startedIn,omitempty"`
+	// Enabled is what the last discovery came to, Why what decided it.
+	Enabled bool   `json:"enabled"`
+	Why     string `json:"why,omitempty"`
+	// Broken is why it cannot be loaded.
+	Broken string `json:"broken,omitempty"`
+}
+
+// ModuleKey returns the key of a module's record.
+func ModuleKey(name string) Key { return At(Modules).Str(name) }
+
+// A Release is what the last look at a module's release saw.
+type Release struct {
+	Checksum string    `json:"checksum"`
+	Revision int       `json:"revision"`
+	Changed  time.Time `json:"changed,omitzero"`
+	// Objects are those it consists of, as package helm writes them.
+	Objects json.RawMessage `json:"objects,omitempty"`
+}
+
+// ReleaseKey returns the key of the record of module's release.
+func ReleaseKey(module string) Key { return At(Releases).Str(module) }
+
+// An AppliedConfig is the content of the ConfigMap that is in force, as package
+// values writes it.
+type AppliedConfig struct {
+	ResourceVersion string          `json:"resourceVersion,omitempty"`
+	Config          json.RawMessage `json:"config"`
+	At              time.Time       `json:"at"`
+}
+
+// A RefusedConfig is content of the ConfigMap that is not in force because it
+// is invalid.
+type RefusedConfig struct {
+	ResourceVersion string    `json:"resourceVersion"`
+	Error           string    `json:"error"`
+	At              time.Time `json:"at"`
+	Walk            uint64    `json:"walk"`
+}
+
+// AppliedConfigKey returns the key of the ConfigMap content in force.
+func AppliedConfigKey() Key { return At(ConfigMap).Str("applied") }
+
+// RefusedConfigKey returns the key of the ConfigMap content last refused.
+func RefusedConfigKey() Key { return At(ConfigMap).Str("refused") }
+
+// SavedKey returns the key of the values operations kept of a section.
+func SavedKey(section string) Key { return At(Values).Str(section) }
+
+// OpinionsKey returns the key of what hooks hold of enabled flags.
+func OpinionsKey() Key { return At(Opinions).Str("all") }
+
+// A Life is what the store knows of the operator's starts and converges.
+type Life struct {
+	// StartWalk is the walk of the current start, Epoch the life that began it.
+	StartWalk uint64 `json:"startWalk"`
+	Epoch     uint64 `json:"epoch"`
+	// Digest is that of the code the current start walk runs.
+	Digest string `json:"digest,omitempty"`
+	// Converged is the walk of the last converge that came to its end, and when.
+	Converged   uint64    `json:"converged,omitempty"`
+	ConvergedAt time.Time `json:"convergedAt,omitzero"`
+	// ConvergedIn is the life in which that was.
+	ConvergedIn uint64 `json:"convergedIn,omitempty"`
+	// Enabled are the enabled modules in their order, as last discovered.
+	Enabled []string `json:"enabled,omitempty"`
+	// Cluster is the uid of the cluster's namespace kube-system.
+	Cluster string `json:"cluster,omitempty"`
+}
+
+// LifeKey returns the key of the record of starts and converges.
+func LifeKey() Key { return At(Meta).Str("life") }
