@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -20,48 +22,60 @@ var bucket = []byte("addon-operator")
 
 // bolt is the backend over a bbolt file.
 type bolt struct {
-	db *bbolt.DB
+	db      *bbolt.DB
+	ballast ballast
 
 	committing sync.Mutex
 	durable    atomic.Int64 // bbolt's number of the last transaction known to be on disk
 }
 
-// openBolt opens the file that open returns. The caller holds its lock, and
-// has verified what it holds.
-func openBolt(path string, readOnly bool, open func(string, int, os.FileMode) (*os.File, error)) (b *bolt, err error) {
+// openBolt verifies the file f, whose lock the caller holds, and opens it. On
+// an error f is closed.
+func openBolt(f *os.File, readOnly bool) (b *bolt, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
+			err = corrupt("%v", p)
+		}
+		if err != nil {
+			_ = f.Close() // bbolt may have done so
 		}
 	}()
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
-		OpenFile: open,
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := verifyBolt(f, info.Size()); err != nil {
+		return nil, err
+	}
+	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{
+		OpenFile: held(f),
+		Timeout:  time.Nanosecond, // the lock is held already
 		ReadOnly: readOnly,
-		// Lookups in a large array freelist take longer than the commit.
+		// A large array of free pages takes longer to search than a commit to write.
 		FreelistType: bbolt.FreelistMapType,
-		// Address space, not memory: commits need not wait for readers to map
-		// more of the file until it is larger than this.
+		// Address space, not memory: until the file is larger than this, a
+		// commit that makes it grow need not wait for readers to end.
 		InitialMmapSize: 1 << 30,
 		NoStatistics:    true,
-		Timeout:         1, // the lock is held already
 	})
 	if err != nil {
 		return nil, err
 	}
-	db.AllocSize = 1 << 20
 	b = &bolt{db: db}
 	return b, db.View(func(tx *bbolt.Tx) error {
 		b.durable.Store(int64(tx.ID()))
-		if tx.Bucket(bucket) == nil {
-			return errors.Join(ErrNotStore, b.Close())
-		}
 		return nil
 	})
 }
 
+// held gives bbolt a file that is open and locked already.
+func held(f *os.File) func(string, int, os.FileMode) (*os.File, error) {
+	return func(string, int, os.FileMode) (*os.File, error) { return f, nil }
+}
+
 // newBolt makes an empty store of the empty file f, whose lock the caller holds.
 func newBolt(f *os.File) (*bolt, error) {
-	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{OpenFile: held(f), Timeout: 1})
+	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{OpenFile: held(f), Timeout: time.Second})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -107,10 +121,10 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 	id := int64(tx.ID())
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
+			err = corrupt("%v", p)
 		}
 		if err != nil {
-			_ = tx.Rollback() // frees the lock; the error to tell is the first
+			_ = tx.Rollback() // bbolt may have done so
 			err = b.judge(err)
 			return
 		}
@@ -149,6 +163,7 @@ func (b *bolt) judge(err error) error {
 	if int64(tx.ID()) > b.durable.Load() {
 		return err
 	}
+	b.ballast.free()
 	return fmt.Errorf("%w: %w", ErrFull, err)
 }
 
@@ -172,18 +187,28 @@ func (b *bolt) Snapshot(w io.Writer) error {
 	return errors.Join(err, r.Close())
 }
 
+// Check has bbolt check its pages. Commits wait, as bbolt compares what it
+// has in memory with what is on disk.
 func (b *bolt) Check() error {
-	r, err := b.Reader()
-	if err != nil {
-		return err
+	b.committing.Lock()
+	defer b.committing.Unlock()
+	var found []error
+	err := b.db.View(func(tx *bbolt.Tx) error {
+		n := 0
+		for err := range tx.Check() {
+			if n++; n <= maxFindings {
+				found = append(found, err)
+			}
+		}
+		if n > maxFindings {
+			found = append(found, fmt.Errorf("and %d more", n-maxFindings))
+		}
+		return nil
+	})
+	if len(found) > 0 {
+		return corrupt("%w", errors.Join(found...))
 	}
-	for e := range r.(*boltReader).tx.Check() {
-		err = errors.Join(err, e)
-	}
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return errors.Join(err, r.Close())
+	return err
 }
 
 // boltReader is one read transaction.
@@ -194,30 +219,58 @@ type boltReader struct {
 
 func (r *boltReader) Close() error { return r.tx.Rollback() }
 
-func (r *boltReader) Get(k Key) ([]byte, error) { return r.bucket.Get(k), nil }
+func (r *boltReader) Get(k Key) (v []byte, err error) {
+	defer guard(debug.SetPanicOnFault(true), &err)
+	return r.bucket.Get(k), nil
+}
 
 func (r *boltReader) Range(from, to Key, down bool, yield func(Key, []byte) bool) error {
 	c := r.bucket.Cursor()
-	if down {
-		var k, v []byte
-		if to == nil {
-			k, v = c.Last()
-		} else if k, v = c.Seek(to); k == nil {
-			k, v = c.Last()
-		} else {
-			k, v = c.Prev()
-		}
-		for ; k != nil && bytes.Compare(k, from) >= 0; k, v = c.Prev() {
-			if !yield(k, v) {
-				return nil
-			}
-		}
-		return nil
-	}
-	for k, v := c.Seek(from); k != nil && (to == nil || bytes.Compare(k, to) < 0); k, v = c.Next() {
-		if !yield(k, v) {
+	for k, v, err := first(c, from, to, down); ; k, v, err = next(c, down) {
+		switch {
+		case err != nil:
+			return err
+		case k == nil, down && bytes.Compare(k, from) < 0, !down && to != nil && bytes.Compare(k, to) >= 0:
+			return nil
+		case !yield(k, v):
 			return nil
 		}
 	}
-	return nil
+}
+
+// first puts c on the first key not below from, or with down on the last below to.
+func first(c *bbolt.Cursor, from, to Key, down bool) (k, v []byte, err error) {
+	defer guard(debug.SetPanicOnFault(true), &err)
+	if !down {
+		k, v = c.Seek(from)
+		return k, v, nil
+	}
+	if to != nil {
+		k, _ = c.Seek(to)
+	}
+	if k == nil {
+		k, v = c.Last()
+	} else {
+		k, v = c.Prev()
+	}
+	return k, v, nil
+}
+
+func next(c *bbolt.Cursor, down bool) (k, v []byte, err error) {
+	defer guard(debug.SetPanicOnFault(true), &err)
+	if down {
+		k, v = c.Prev()
+	} else {
+		k, v = c.Next()
+	}
+	return k, v, nil
+}
+
+// guard makes an error of bbolt's panic over a page that is not what it must
+// be, and of the fault when the disk cannot deliver a page of the mapped file.
+func guard(before bool, err *error) {
+	debug.SetPanicOnFault(before)
+	if p := recover(); p != nil {
+		*err = corrupt("%v", p)
+	}
 }

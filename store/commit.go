@@ -141,10 +141,7 @@ func (g *group) run(r *request) {
 	}
 	switch {
 	case err == nil && len(p.undo) > 0 && !p.within(limits):
-		mine := p.rollback()
-		if !g.carry(r, mine) {
-			err = fmt.Errorf("store: a transaction of %d keys, with %d allowed in %d bytes: %w", len(mine), limits.Ops, limits.Bytes, ErrTooLarge)
-		}
+		err = g.carry(r)
 	case err == nil:
 		p.keep()
 		g.done = append(g.done, r)
@@ -159,28 +156,26 @@ func (g *group) run(r *request) {
 	g.full = g.full || g.ran >= limits.Ops || g.db.Err() != nil
 }
 
-// carry commits what is there and makes the writes of r the first of the next
-// group. It reports false when they are too many for any group.
-func (g *group) carry(r *request, mine []Write) bool {
-	alone := 0
-	for _, w := range mine {
-		alone += w.size()
-	}
-	if len(mine) > g.db.limits.Ops || alone > g.db.limits.Bytes {
-		return false
+// carry commits what was there before r ran and makes the writes of r the
+// first of the next group. When they are too many for any group, that is an
+// error; when the commit fails r fails with it, as it saw what does not exist.
+func (g *group) carry(r *request) error {
+	p, limits := g.db.pending, g.db.limits
+	own, size := p.mine()
+	p.rollback()
+	if own.len > limits.Ops || size > limits.Bytes {
+		return fmt.Errorf("store: a transaction writes %d keys of %d bytes together, the limits are %d and %d: %w",
+			own.len, size, limits.Ops, limits.Bytes, ErrTooLarge)
 	}
 	if err := g.commit(); err != nil {
-		// It was run on top of writes that do not exist.
-		r.err = err
-		g.failed = append(g.failed, r)
-		return true
+		return err
 	}
-	for _, w := range mine {
-		g.db.pending.put(w)
+	for _, w := range own.all(nil) {
+		p.put(w)
 	}
-	g.db.pending.keep()
+	p.keep()
 	g.done = append(g.done, r)
-	return true
+	return nil
 }
 
 // open gives the group its view of the last commit.

@@ -39,7 +39,7 @@ func newDB(path string, b Backend, o Options) *DB {
 		limits:  b.Limits(),
 		clock:   o.clock(),
 		done:    make(chan struct{}),
-		pending: newPending(),
+		pending: new(pending),
 	}
 	db.idle = sync.NewCond(&db.mu)
 	return db

@@ -73,6 +73,4 @@ func newRow(k Key, v []byte, asked bool) row {
 
 // secret reports whether records of t can hold what not everyone may see. A
 // table this version does not know can.
-func (t Table) secret() bool {
-	return t == 0 || int(t) >= len(tables) || tables[t].secret
-}
+func (t Table) secret() bool { return !t.known() || tables[t].secret }

@@ -59,40 +59,41 @@ const (
 	History
 )
 
-// tables is the name of each table, in the order of their numbers, the layout
-// of its keys (s a string, u 8 bytes, i 4 bytes), and whether its records can
-// hold secrets.
+// tables is, by number, the name of each table and what else is to know of it.
 var tables = [...]struct {
 	name   string
-	layout string
-	secret bool
+	layout string // of its keys, for people: s a string, u 8 bytes, i 4 bytes
+	secret bool   // records can hold what not everyone may see
+	raw    bool   // records are not JSON: pieces of some, or keys
 }{
-	Meta:       {"meta", "s", false},
-	Queues:     {"queues", "sui", true},
-	Payloads:   {"payloads", "uui", true},
-	Once:       {"once", "sss", false},
-	Values:     {"values", "s", true},
-	Opinions:   {"opinions", "s", false},
-	Hooks:      {"hooks", "ss", false},
-	Bindings:   {"bindings", "ssi", false},
-	Cursors:    {"cursors", "ss", true},
-	Versions:   {"versions", "sss", false},
-	Ticks:      {"ticks", "ssi", false},
-	ConfigMap:  {"configmap", "s", true},
-	Modules:    {"modules", "s", false},
-	Releases:   {"releases", "s", false},
-	Metrics:    {"metrics", "s", false},
-	Journal:    {"journal", "uu", true},
-	Later:      {"later", "uuu", true},
-	Quarantine: {"quarantine", "uu", true},
-	Addons:     {"addons", "s", true},
-	Walks:      {"walks", "u", false},
-	History:    {"history", "uuu", true},
+	Meta:       {name: "meta", layout: "s"},
+	Queues:     {name: "queues", layout: "sui", secret: true},
+	Payloads:   {name: "payloads", layout: "uuu", secret: true, raw: true},
+	Once:       {name: "once", layout: "ssssss", raw: true},
+	Values:     {name: "values", layout: "s", secret: true},
+	Opinions:   {name: "opinions", layout: "s"},
+	Hooks:      {name: "hooks", layout: "ss"},
+	Bindings:   {name: "bindings", layout: "ssi"},
+	Cursors:    {name: "cursors", layout: "ss", secret: true},
+	Versions:   {name: "versions", layout: "sss"},
+	Ticks:      {name: "ticks", layout: "ssi"},
+	ConfigMap:  {name: "configmap", layout: "s", secret: true},
+	Modules:    {name: "modules", layout: "s"},
+	Releases:   {name: "releases", layout: "s"},
+	Metrics:    {name: "metrics", layout: "s"},
+	Journal:    {name: "journal", layout: "uu", secret: true},
+	Later:      {name: "later", layout: "uuu", secret: true},
+	Quarantine: {name: "quarantine", layout: "uu", secret: true},
+	Addons:     {name: "addons", layout: "s", secret: true},
+	Walks:      {name: "walks", layout: "u"},
+	History:    {name: "history", layout: "uuu", secret: true},
 }
+
+func (t Table) known() bool { return t > 0 && int(t) < len(tables) }
 
 // String returns the table's name, as dumps and errors show it.
 func (t Table) String() string {
-	if t == 0 || int(t) >= len(tables) {
+	if !t.known() {
 		return "table(" + strconv.Itoa(int(t)) + ")"
 	}
 	return tables[t].name
@@ -162,7 +163,7 @@ func (k Key) String() string {
 // split returns the parts of k by the layout of its table. A key may end early.
 func (k Key) split() ([]any, error) {
 	t := k.Table()
-	if t == 0 || int(t) >= len(tables) {
+	if !t.known() {
 		return nil, errPart
 	}
 	p, err := k.Parts()

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-
-	"github.com/google/btree"
 )
 
 // Memory is a store's content without a file, for tests and simulation. It
@@ -21,11 +19,9 @@ type Memory struct {
 	Before, After func(n int) error
 
 	mu      sync.Mutex
-	tree    *btree.BTreeG[Write]
+	set     sorted
 	commits int
 }
-
-func lessWrite(a, b Write) bool { return bytes.Compare(a.Key, b.Key) < 0 }
 
 // Commits returns how many commits were begun, over all lives.
 func (m *Memory) Commits() int {
@@ -36,23 +32,20 @@ func (m *Memory) Commits() int {
 
 // Clone returns a Memory of its own with the same content, without Before and After.
 func (m *Memory) Clone() *Memory {
-	return &Memory{tree: m.view()}
+	return &Memory{set: m.view()}
 }
 
 // view returns the content of now, which later commits do not change.
-func (m *Memory) view() *btree.BTreeG[Write] {
+func (m *Memory) view() sorted {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.tree == nil {
-		m.tree = btree.NewG(32, lessWrite)
-	}
-	return m.tree.Clone()
+	return m.set.clone()
 }
 
 // memory is the backend over a Memory.
 type memory struct{ *Memory }
 
-func (m memory) Reader() (Reader, error) { return memoryReader{m.view()}, nil }
+func (m memory) Reader() (Reader, error) { return &memoryReader{m.view()}, nil }
 
 func (m memory) Limits() Limits { return Limits{Ops: 20_000, Bytes: 16 << 20} }
 
@@ -62,16 +55,16 @@ func (m memory) Close() error { return nil }
 
 func (m memory) Commit(epoch uint64, writes []Write) error {
 	next := m.view()
-	stored, _ := next.Get(Write{Key: epochKey()})
+	stored, _ := next.get(epochKey())
 	if err := checkEpoch(stored.Value, epoch); err != nil {
 		return err
 	}
 	for _, w := range writes {
 		if w.Value == nil {
-			next.Delete(w)
+			next.remove(w.Key)
 			continue
 		}
-		next.ReplaceOrInsert(Write{Key: bytes.Clone(w.Key), Value: append([]byte{}, w.Value...)})
+		next.put(Write{Key: bytes.Clone(w.Key), Value: append([]byte{}, w.Value...)})
 	}
 	m.mu.Lock()
 	m.commits++
@@ -83,7 +76,7 @@ func (m memory) Commit(epoch uint64, writes []Write) error {
 		}
 	}
 	m.mu.Lock()
-	m.tree = next
+	m.set = next
 	m.mu.Unlock()
 	if m.After != nil {
 		return m.After(n)
@@ -93,64 +86,34 @@ func (m memory) Commit(epoch uint64, writes []Write) error {
 
 // Snapshot writes the content in a form that RestoreMemory reads.
 func (m memory) Snapshot(w io.Writer) error {
-	e := gob.NewEncoder(w)
-	var err error
-	m.view().Ascend(func(kv Write) bool {
-		err = e.Encode(kv)
-		return err == nil
-	})
-	return err
+	set := m.view()
+	return gob.NewEncoder(w).Encode(set.all(nil))
 }
 
 // RestoreMemory returns a Memory with the content of a snapshot of one.
 func RestoreMemory(r io.Reader) (*Memory, error) {
-	m := &Memory{tree: btree.NewG(32, lessWrite)}
-	d := gob.NewDecoder(r)
-	for {
-		var kv Write
-		err := d.Decode(&kv)
-		if err == io.EOF {
-			return m, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("store: read a snapshot: %w", err)
-		}
-		if kv.Value == nil {
-			kv.Value = []byte{} // gob leaves out what is empty
-		}
-		m.tree.ReplaceOrInsert(kv)
+	var writes []Write
+	if err := gob.NewDecoder(r).Decode(&writes); err != nil {
+		return nil, fmt.Errorf("store: read the snapshot of a memory: %w: %w", ErrNotStore, err)
 	}
+	m := new(Memory)
+	for _, w := range writes {
+		m.set.put(Write{Key: w.Key, Value: append([]byte{}, w.Value...)}) // gob makes nil of what is empty
+	}
+	return m, nil
 }
 
 // memoryReader is one version of a Memory's content.
-type memoryReader struct{ tree *btree.BTreeG[Write] }
+type memoryReader struct{ set sorted }
 
-func (r memoryReader) Close() error { return nil }
+func (r *memoryReader) Close() error { return nil }
 
-func (r memoryReader) Get(k Key) ([]byte, error) {
-	w, _ := r.tree.Get(Write{Key: k})
+func (r *memoryReader) Get(k Key) ([]byte, error) {
+	w, _ := r.set.get(k)
 	return w.Value, nil
 }
 
-func (r memoryReader) Range(from, to Key, down bool, yield func(Key, []byte) bool) error {
-	step := func(w Write) bool {
-		switch {
-		case down && to != nil && bytes.Equal(w.Key, to):
-			return true
-		case down && bytes.Compare(w.Key, from) < 0:
-			return false
-		case !down && to != nil && bytes.Compare(w.Key, to) >= 0:
-			return false
-		}
-		return yield(w.Key, w.Value)
-	}
-	switch {
-	case !down:
-		r.tree.AscendGreaterOrEqual(Write{Key: from}, step)
-	case to == nil:
-		r.tree.Descend(step)
-	default:
-		r.tree.DescendLessOrEqual(Write{Key: to}, step)
-	}
+func (r *memoryReader) Range(from, to Key, down bool, yield func(Key, []byte) bool) error {
+	r.set.visit(from, to, down, func(w Write) bool { return yield(w.Key, w.Value) })
 	return nil
 }

@@ -8,12 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // schema is the version of tables and records this package reads and writes.
@@ -31,6 +28,10 @@ type Options struct {
 	// LockWait is how long to wait for another process to let go of the file;
 	// zero for one second.
 	LockWait time.Duration
+
+	// Ballast is the size in bytes of a file kept beside the store, named as
+	// it with ".ballast" added, that gives way when the disk is full; zero for none.
+	Ballast int64
 }
 
 func (o Options) clock() func() time.Time {
@@ -40,10 +41,18 @@ func (o Options) clock() func() time.Time {
 	return time.Now //nolint:forbidigo // this is the clock
 }
 
-// Open opens the store in the file at path for a new life: the epoch is
-// raised, durably. A missing file is created, in a missing directory not.
-// The errors are ErrLocked, ErrCorrupt, ErrNewer, ErrNotStore and those of
-// the file system; with each of them the file is as it was.
+func (o Options) wait() time.Duration {
+	if o.LockWait > 0 {
+		return o.LockWait
+	}
+	return time.Second
+}
+
+// Open opens the store in the file at path for a new life: the file is
+// verified and the epoch raised, durably. A missing file is created, in a
+// missing directory not. The errors are ErrLocked, ErrCorrupt, ErrNewer,
+// ErrNotStore, ErrFull and those of the file system; with each of them the
+// file is as it was.
 func Open(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,11 +64,17 @@ func Open(path string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	b, err := openBolt(path, false, held(f))
+	b, err := openBolt(f, false)
 	if err != nil {
-		return nil, openError(path, errors.Join(err, f.Close()))
+		return nil, openError(path, err)
 	}
-	return begin(newDB(path, b, o))
+	b.ballast = ballast{path: path + ".ballast", size: o.Ballast}
+	db := newDB(path, b, o)
+	if err := db.begin(); err != nil {
+		return nil, openError(path, errors.Join(err, b.Close()))
+	}
+	b.ballast.fill()
+	return db, nil
 }
 
 // OpenReadOnly opens the store in the file at path, or a snapshot of one, for
@@ -70,9 +85,9 @@ func OpenReadOnly(path string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	b, err := openBolt(path, true, held(f))
+	b, err := openBolt(f, true)
 	if err != nil {
-		return nil, openError(path, errors.Join(err, f.Close()))
+		return nil, openError(path, err)
 	}
 	db := newDB(path, b, o)
 	db.readOnly = true
@@ -85,25 +100,30 @@ func OpenReadOnly(path string, o Options) (*DB, error) {
 // OpenMemory opens the store in m for a new life, and makes it when m is empty.
 func OpenMemory(m *Memory, o Options) (*DB, error) {
 	b := memory{m}
-	if m.view().Len() == 0 {
+	if v := m.view(); v.len == 0 {
 		if err := b.Commit(0, identity()); err != nil {
 			return nil, openError("memory", err)
 		}
 	}
-	return begin(newDB("memory", b, o))
+	db := newDB("memory", b, o)
+	if err := db.begin(); err != nil {
+		return nil, openError("memory", err)
+	}
+	return db, nil
 }
 
 // begin begins a new life: it reads who the store is and raises the epoch.
-func begin(db *DB) (*DB, error) {
-	err := db.identify()
-	if err == nil {
-		err = db.backend.Commit(db.epoch, []Write{{epochKey(), encode(db.epoch + 1)}})
-		db.epoch++
+func (db *DB) begin() error {
+	if err := db.identify(); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, openError(db.path, errors.Join(err, db.backend.Close()))
+	raise := []Write{{epochKey(), encode(db.epoch + 1)}}
+	err := db.backend.Commit(db.epoch, raise)
+	if errors.Is(err, ErrFull) {
+		err = db.backend.Commit(db.epoch, raise) // a ballast may have given way
 	}
-	return db, nil
+	db.epoch++
+	return err
 }
 
 // identify reads schema, id and epoch.
@@ -156,13 +176,6 @@ func checkEpoch(stored []byte, epoch uint64) error {
 	return fmt.Errorf("%w: epoch %d is stored, this is %d", ErrStale, stored, epoch)
 }
 
-func (o Options) wait() time.Duration {
-	if o.LockWait > 0 {
-		return o.LockWait
-	}
-	return time.Second
-}
-
 // openError adds the path and what to do.
 func openError(path string, err error) error {
 	advice := ""
@@ -175,75 +188,8 @@ func openError(path string, err error) error {
 		advice = "; use that version of the operator or a later one"
 	case errors.Is(err, ErrNotStore):
 		advice = "; give the path of a store, or of no file to begin a new one"
+	case errors.Is(err, ErrFull):
+		advice = "; free space on its file system"
 	}
 	return fmt.Errorf("store: open %s: %w%s", path, err, advice)
-}
-
-// held gives bbolt the file whose lock is already held.
-func held(f *os.File) func(string, int, os.FileMode) (*os.File, error) {
-	return func(string, int, os.FileMode) (*os.File, error) { return f, nil }
-}
-
-// lock opens the file at path and locks it, for others' reading when flag is
-// os.O_RDONLY, for nobody else otherwise.
-func lock(path string, flag int, wait time.Duration) (*os.File, error) {
-	f, err := os.OpenFile(path, flag, 0)
-	if err != nil {
-		return nil, err
-	}
-	how := unix.LOCK_EX | unix.LOCK_NB
-	if flag == os.O_RDONLY {
-		how = unix.LOCK_SH | unix.LOCK_NB
-	}
-	const pause = 20 * time.Millisecond
-	for ; ; wait -= pause {
-		err = unix.Flock(int(f.Fd()), how)
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			break
-		}
-		if wait <= 0 {
-			err = ErrLocked
-			break
-		}
-		time.Sleep(pause)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// create makes a new store at path: in a file beside it, which gets its name
-// when it is whole and on disk, so that a crash leaves a store or no file.
-func create(path string) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // gone already when all went well
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	b, err := newBolt(f)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(b.Commit(0, identity()), b.Close()); err != nil {
-		return err
-	}
-	// Unlike a rename, a link never takes the place of a file made meanwhile.
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncDir(dir)
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

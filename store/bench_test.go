@@ -1,0 +1,152 @@
+package store_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+)
+
+// record is as large as a task's header.
+var record = []byte(`"` + strings.Repeat("x", 298) + `"`)
+
+// moveKeys are the keys an ordinary move writes; the first it takes away.
+func moveKeys(writer, n uint64) [6]store.Key {
+	queue := store.At(store.Metrics).Str(fmt.Sprint("queue-", writer))
+	return [...]store.Key{
+		queue.Uint(n - 1).Uint32(0),
+		queue.Uint(n).Uint32(0),
+		store.At(store.Values).Str("section"),
+		store.At(store.Modules).Uint(writer),
+		store.At(store.Releases).Uint(writer).Uint(n),
+		store.At(store.Opinions).Uint(writer),
+	}
+}
+
+func move(tx *store.Tx, writer, n uint64) error {
+	keys := moveKeys(writer, n)
+	tx.Delete(keys[0])
+	for _, k := range keys[1:] {
+		tx.Put(k, record)
+	}
+	return nil
+}
+
+// BenchmarkUpdate is what a move costs through the store, by how many move at once.
+func BenchmarkUpdate(b *testing.B) {
+	for _, writers := range []int{1, 8, 64} {
+		b.Run(fmt.Sprint(writers), func(b *testing.B) {
+			db := storetest.Open(b)
+			b.ReportAllocs()
+			run(b, writers, func(writer, n uint64) error {
+				return db.Update(func(tx *store.Tx) error { return move(tx, writer, n) })
+			})
+		})
+	}
+}
+
+// BenchmarkUpdateMemory is what of it is not the disk.
+func BenchmarkUpdateMemory(b *testing.B) {
+	db := storetest.Memory(b)
+	b.ReportAllocs()
+	run(b, 1, func(writer, n uint64) error {
+		return db.Update(func(tx *store.Tx) error { return move(tx, writer, n%1000+1) })
+	})
+}
+
+// BenchmarkRaw is what the same writes cost through bbolt alone.
+func BenchmarkRaw(b *testing.B) {
+	for _, writers := range []int{1, 8, 64} {
+		b.Run(fmt.Sprint(writers), func(b *testing.B) {
+			db, err := bbolt.Open(filepath.Join(b.TempDir(), "raw.db"), 0o600, &bbolt.Options{
+				FreelistType: bbolt.FreelistMapType, InitialMmapSize: 1 << 30, NoStatistics: true,
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer db.Close()
+			if err := db.Update(func(tx *bbolt.Tx) error {
+				_, err := tx.CreateBucket([]byte("b"))
+				return err
+			}); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			run(b, writers, func(writer, n uint64) error {
+				return db.Update(func(tx *bbolt.Tx) error { return rawMove(tx.Bucket([]byte("b")), writer, n) })
+			})
+		})
+	}
+}
+
+func rawMove(bk *bbolt.Bucket, writer, n uint64) error {
+	keys := moveKeys(writer, n)
+	if err := bk.Delete(keys[0]); err != nil {
+		return err
+	}
+	for _, k := range keys[1:] {
+		if err := bk.Put(k, record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run has each of the writers call update for its share of b.N.
+func run(b *testing.B, writers int, update func(writer, n uint64) error) {
+	b.Helper()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	done := make(chan error, writers)
+	b.ResetTimer()
+	for w := range writers {
+		go func() {
+			for n := uint64(1); left.Add(-1) >= 0; n++ {
+				if err := update(uint64(w), n); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range writers {
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+// BenchmarkRange is what one record of a long range costs.
+func BenchmarkRange(b *testing.B) {
+	db := storetest.Open(b)
+	const records = 10_000
+	if err := db.Update(func(tx *store.Tx) error {
+		for n := range uint64(records) {
+			tx.Put(store.At(store.Metrics).Uint(n), record)
+		}
+		return nil
+	}); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for n := 0; n < b.N; {
+		if err := db.View(func(tx *store.Tx) error {
+			for range tx.Range(store.At(store.Metrics)) {
+				if n++; n >= b.N {
+					break
+				}
+			}
+			return nil
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

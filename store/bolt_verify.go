@@ -1,0 +1,320 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"io"
+)
+
+// bbolt trusts its file: a page that is not what it should be is a panic, or
+// a fault that ends the process. So a file is verified before bbolt maps it,
+// by reading alone, page after page, with no more memory than a page takes.
+// The format is bbolt's version 2: numbers in the order of the machine, two
+// meta pages at the beginning of which the newer valid one counts, from there
+// a tree of branch and leaf pages, and a list of the free ones.
+
+const (
+	pageHeader  = 16 // id 8, flags 2, count 2, overflow 4
+	pageElement = 16
+	metaSize    = 64
+
+	branchPage   = 0x01
+	leafPage     = 0x02
+	freelistPage = 0x10
+
+	bucketElement = 0x01
+	bucketHeader  = 16 // root page 8, sequence 8; with root 0 a page follows
+)
+
+const (
+	boltMagic   = 0xED0CDAED
+	boltVersion = 2
+	noFreelist  = 1<<64 - 1
+	largestNode = 256 << 20 // far above what a commit's largest value needs
+)
+
+// boltMeta is what a meta page says.
+type boltMeta struct {
+	pageSize             uint32
+	root, freelist, high uint64 // page numbers; high is the first never used
+	txid                 uint64
+}
+
+// verifier walks through the pages of one file.
+type verifier struct {
+	file io.ReaderAt
+	size int64
+	meta boltMeta
+	seen []bool // pages met, by number
+	buf  []byte
+}
+
+// verifyBolt reads the bbolt file of the given size whole. The error is
+// ErrNotStore for a file that is something else, ErrCorrupt for one that is
+// damaged, or that of a read that failed.
+func verifyBolt(file io.ReaderAt, size int64) error {
+	v := &verifier{file: file, size: size}
+	if err := v.readMeta(); err != nil {
+		return err
+	}
+	root, err := v.buckets()
+	if err != nil {
+		return err
+	}
+	if err := v.bucket(root); err != nil {
+		return err
+	}
+	return v.freelist()
+}
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrCorrupt, fmt.Errorf(format, args...))
+}
+
+// readMeta finds the newer valid meta page. The first is at the beginning,
+// the second one page further, whatever a page's size.
+func (v *verifier) readMeta() error {
+	if v.size == 0 {
+		return corrupt("the file is empty")
+	}
+	found, bolt := false, false
+	for at := int64(0); at < v.size && at <= 16<<20; at = max(1024, at*2) {
+		b := make([]byte, pageHeader+metaSize)
+		if _, err := v.file.ReadAt(b, at); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+		m, magic, ok := parseMeta(b[pageHeader:])
+		bolt = bolt || magic
+		if ok && (at == 0 || at == int64(m.pageSize)) && (!found || m.txid > v.meta.txid) {
+			found, v.meta = true, m
+		}
+	}
+	switch m := v.meta; {
+	case !bolt:
+		return ErrNotStore
+	case !found:
+		return corrupt("neither meta page is valid")
+	case m.pageSize < 1024 || m.pageSize > 16<<20 || m.pageSize&(m.pageSize-1) != 0:
+		return corrupt("a page size of %d bytes", m.pageSize)
+	case m.high > uint64(v.size)/uint64(m.pageSize):
+		return corrupt("the file has %d bytes, %d pages of %d bytes are in use", v.size, m.high, m.pageSize)
+	}
+	v.seen = make([]bool, v.meta.high)
+	return nil
+}
+
+// parseMeta reads a meta page behind its header. magic reports whether it is
+// one at all, ok whether it is whole.
+func parseMeta(b []byte) (m boltMeta, magic, ok bool) {
+	n := binary.NativeEndian
+	h := fnv.New64a()
+	_, _ = h.Write(b[:56]) // a hash takes everything
+	m = boltMeta{
+		pageSize: n.Uint32(b[8:]),
+		root:     n.Uint64(b[16:]),
+		freelist: n.Uint64(b[32:]),
+		high:     n.Uint64(b[40:]),
+		txid:     n.Uint64(b[48:]),
+	}
+	magic = n.Uint32(b) == boltMagic
+	return m, magic, magic && n.Uint32(b[4:]) == boltVersion && n.Uint64(b[56:]) == h.Sum64()
+}
+
+// page reads page id with what overflows, and notes that it was met.
+func (v *verifier) page(id uint64) ([]byte, error) {
+	if id < 2 || id >= v.meta.high {
+		return nil, corrupt("page %d of %d", id, v.meta.high)
+	}
+	size := int64(v.meta.pageSize)
+	v.buf = resize(v.buf, size)
+	if _, err := v.file.ReadAt(v.buf, int64(id)*size); err != nil {
+		return nil, err
+	}
+	n := binary.NativeEndian
+	if self := n.Uint64(v.buf); self != id {
+		return nil, corrupt("page %d says it is page %d", id, self)
+	}
+	more := uint64(n.Uint32(v.buf[12:]))
+	if more >= v.meta.high-id || more*uint64(size) > largestNode {
+		return nil, corrupt("page %d goes on for %d more", id, more)
+	}
+	for i := id; i <= id+more; i++ {
+		if v.seen[i] {
+			return nil, corrupt("page %d is used twice", i)
+		}
+		v.seen[i] = true
+	}
+	if more > 0 {
+		v.buf = resize(v.buf, size*int64(more+1))
+		if _, err := v.file.ReadAt(v.buf, int64(id)*size); err != nil {
+			return nil, err
+		}
+	}
+	return v.buf, nil
+}
+
+func resize(b []byte, n int64) []byte {
+	if int64(cap(b)) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}
+
+// buckets walks through the tree of buckets and returns the value of the
+// store's own, which must be the only one.
+func (v *verifier) buckets() ([]byte, error) {
+	var own []byte
+	err := v.tree(v.meta.root, func(e element) error {
+		if e.flags != bucketElement || !bytes.Equal(e.key, bucket) {
+			return fmt.Errorf("%w: it is a bbolt file of another program", ErrNotStore)
+		}
+		own = bytes.Clone(e.value)
+		return nil
+	})
+	if err == nil && own == nil {
+		err = fmt.Errorf("%w: it is a bbolt file without content", ErrNotStore)
+	}
+	return own, err
+}
+
+// bucket walks through the store's keys. A small bucket has its only page in
+// its value.
+func (v *verifier) bucket(value []byte) error {
+	if len(value) < bucketHeader {
+		return corrupt("the bucket has a header of %d bytes", len(value))
+	}
+	plain := func(e element) error {
+		if e.flags != 0 {
+			return corrupt("key %x has the flags %x", e.key, e.flags)
+		}
+		return nil
+	}
+	if root := binary.NativeEndian.Uint64(value); root != 0 {
+		return v.tree(root, plain)
+	}
+	p := value[bucketHeader:]
+	if len(p) < pageHeader || binary.NativeEndian.Uint16(p[8:]) != leafPage {
+		return corrupt("the bucket's inline page is none")
+	}
+	return elements(p, span{}, plain)
+}
+
+// span is a part of a tree: a page and the keys it may hold, from low on and below high.
+type span struct {
+	page      uint64
+	low, high []byte // nil is unbounded
+}
+
+// tree walks through a tree of pages in no particular order and calls yield for what its leaves hold.
+func (v *verifier) tree(root uint64, yield func(element) error) error {
+	for todo := []span{{page: root}}; len(todo) > 0; {
+		s := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		p, err := v.page(s.page)
+		if err != nil {
+			return err
+		}
+		switch binary.NativeEndian.Uint16(p[8:]) {
+		case leafPage:
+			err = elements(p, s, yield)
+		case branchPage:
+			first := len(todo)
+			err = elements(p, s, func(e element) error {
+				low := bytes.Clone(e.key)
+				if len(todo) > first {
+					todo[len(todo)-1].high = low
+				}
+				todo = append(todo, span{page: e.page, low: low, high: s.high})
+				return nil
+			})
+			if err == nil && len(todo) == first {
+				err = corrupt("branch page %d is empty", s.page)
+			}
+		default:
+			err = corrupt("page %d is neither branch nor leaf", s.page)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// element is what a branch or leaf page holds many of.
+type element struct {
+	key   []byte
+	page  uint64 // of a branch
+	flags uint32 // of a leaf
+	value []byte // of a leaf
+}
+
+// elements calls yield for what page p holds, after it has seen that each
+// lies within the page, above the one before, and within s.
+func elements(p []byte, s span, yield func(element) error) error {
+	n := binary.NativeEndian
+	leaf, count := n.Uint16(p[8:]) == leafPage, int(n.Uint16(p[10:]))
+	if pageHeader+count*pageElement > len(p) {
+		return corrupt("page %d of %d bytes has %d elements", s.page, len(p), count)
+	}
+	var last []byte
+	for i := range count {
+		at := pageHeader + i*pageElement
+		head := p[at : at+pageElement]
+		var e element
+		var pos, klen, vlen uint64
+		if leaf {
+			e.flags, pos, klen, vlen = n.Uint32(head), uint64(n.Uint32(head[4:])), uint64(n.Uint32(head[8:])), uint64(n.Uint32(head[12:]))
+		} else {
+			pos, klen, e.page = uint64(n.Uint32(head)), uint64(n.Uint32(head[4:])), n.Uint64(head[8:])
+		}
+		begin := uint64(at) + pos
+		if begin+klen+vlen > uint64(len(p)) {
+			return corrupt("element %d of page %d does not lie within it", i, s.page)
+		}
+		e.key, e.value = p[begin:begin+klen], p[begin+klen:begin+klen+vlen]
+		below := s.low != nil && bytes.Compare(e.key, s.low) < 0
+		above := s.high != nil && bytes.Compare(e.key, s.high) >= 0
+		if below || above || i > 0 && bytes.Compare(e.key, last) <= 0 {
+			return corrupt("element %d of page %d is out of order", i, s.page)
+		}
+		last = e.key
+		if err := yield(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freelist reads the list of free pages, none of which may be in use.
+func (v *verifier) freelist() error {
+	if v.meta.freelist == noFreelist {
+		return nil
+	}
+	p, err := v.page(v.meta.freelist)
+	if err != nil {
+		return err
+	}
+	n := binary.NativeEndian
+	if n.Uint16(p[8:]) != freelistPage {
+		return corrupt("page %d is no list of free pages", v.meta.freelist)
+	}
+	ids, count := p[pageHeader:], uint64(n.Uint16(p[10:]))
+	if count == 1<<16-1 && len(ids) >= 8 { // the count did not fit
+		ids, count = ids[8:], n.Uint64(ids)
+	}
+	if count > uint64(len(ids)/8) {
+		return corrupt("the list of free pages has %d in %d bytes", count, len(ids))
+	}
+	for i := range count {
+		id := n.Uint64(ids[i*8:])
+		if id < 2 || id >= v.meta.high || v.seen[id] {
+			return corrupt("page %d is free and in use, or does not exist", id)
+		}
+		v.seen[id] = true
+	}
+	return nil
+}

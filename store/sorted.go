@@ -1,0 +1,175 @@
+package store
+
+import (
+	"bytes"
+	"slices"
+)
+
+// sorted is a set of writes in the order of their keys, each key once. It is
+// made for the few writes of a move, which lie in one leaf, and stays quick
+// for a Memory of a hundred thousand. The zero value is empty.
+type sorted struct {
+	leaves []*leaf // none is empty, their keys ascend
+	len    int
+	owner  *mark // of the leaves that this set may change in place
+}
+
+// leaf is a run of writes. One that is shared with a clone is copied before it is changed.
+type leaf struct {
+	writes []Write
+	owner  *mark
+}
+
+// mark is something to be told apart by its address.
+type mark struct{ _ byte }
+
+const leafSize = 64
+
+// clone returns a set of its own with the same content; the leaves are shared.
+func (s *sorted) clone() sorted {
+	s.owner = new(mark) // from here on neither owns what both have
+	return sorted{leaves: slices.Clone(s.leaves), len: s.len, owner: new(mark)}
+}
+
+// reset makes the set empty and keeps a leaf to be used again.
+func (s *sorted) reset() {
+	if len(s.leaves) > 0 && s.leaves[0].owner == s.owner {
+		clear(s.leaves[0].writes)
+		s.leaves[0].writes = s.leaves[0].writes[:0]
+		clear(s.leaves[1:])
+		s.leaves = s.leaves[:1]
+	} else {
+		s.leaves = nil
+	}
+	s.len = 0
+}
+
+// find returns the leaf that holds k or would, the place in it, and whether it does.
+func (s *sorted) find(k Key) (n, i int, ok bool) {
+	n, ok = slices.BinarySearchFunc(s.leaves, k, func(l *leaf, k Key) int {
+		if len(l.writes) == 0 {
+			return 1
+		}
+		return bytes.Compare(l.writes[0].Key, k)
+	})
+	if ok {
+		return n, 0, true
+	}
+	if n = max(n-1, 0); n == len(s.leaves) {
+		return n, 0, false
+	}
+	i, ok = slices.BinarySearchFunc(s.leaves[n].writes, k, func(w Write, k Key) int { return bytes.Compare(w.Key, k) })
+	return n, i, ok
+}
+
+// get returns the write of k, and whether there is one.
+func (s *sorted) get(k Key) (Write, bool) {
+	n, i, ok := s.find(k)
+	if !ok {
+		return Write{}, false
+	}
+	return s.leaves[n].writes[i], true
+}
+
+// put adds w, or replaces the write of its key, which it returns.
+func (s *sorted) put(w Write) (old Write, was bool) {
+	n, i, ok := s.find(w.Key)
+	if n == len(s.leaves) {
+		s.leaves = append(s.leaves, &leaf{owner: s.owner, writes: make([]Write, 0, 16)})
+	}
+	l := s.own(n)
+	if ok {
+		old, l.writes[i] = l.writes[i], w
+		return old, true
+	}
+	l.writes = slices.Insert(l.writes, i, w)
+	s.len++
+	if len(l.writes) > leafSize {
+		// Keys often ascend: what is put at the end finds a leaf that is not
+		// half empty behind it.
+		at := leafSize / 2
+		if i == leafSize {
+			at = leafSize
+		}
+		next := &leaf{owner: s.owner, writes: append(make([]Write, 0, leafSize+1), l.writes[at:]...)}
+		clear(l.writes[at:])
+		l.writes = l.writes[:at]
+		s.leaves = slices.Insert(s.leaves, n+1, next)
+	}
+	return Write{}, false
+}
+
+// remove takes the write of k away.
+func (s *sorted) remove(k Key) {
+	n, i, ok := s.find(k)
+	if !ok {
+		return
+	}
+	s.len--
+	l := s.own(n)
+	l.writes = slices.Delete(l.writes, i, i+1)
+	if len(l.writes) == 0 && len(s.leaves) > 1 {
+		s.leaves = slices.Delete(s.leaves, n, n+1)
+	}
+}
+
+// own returns leaf n, not shared.
+func (s *sorted) own(n int) *leaf {
+	l := s.leaves[n]
+	if l.owner != s.owner {
+		l = &leaf{owner: s.owner, writes: append(make([]Write, 0, leafSize+1), l.writes...)}
+		s.leaves[n] = l
+	}
+	return l
+}
+
+// seek returns the leaf and place of the first write with a key not below k;
+// both may be just behind the last.
+func (s *sorted) seek(k Key) (n, i int) {
+	n, i, _ = s.find(k)
+	if n < len(s.leaves) && i == len(s.leaves[n].writes) {
+		return n + 1, 0
+	}
+	return n, i
+}
+
+// visit calls yield for the writes with from <= key < to, upwards or down,
+// until it returns false; a nil to is behind all keys. The set must not change meanwhile.
+func (s *sorted) visit(from, to Key, down bool, yield func(Write) bool) {
+	n, i := s.seek(from)
+	end, j := len(s.leaves), 0
+	if to != nil {
+		end, j = s.seek(to)
+	}
+	if !down {
+		for ; n < end || n == end && i < j; i++ {
+			if i == len(s.leaves[n].writes) {
+				n, i = n+1, -1
+				continue
+			}
+			if !yield(s.leaves[n].writes[i]) {
+				return
+			}
+		}
+		return
+	}
+	for end > n || end == n && j > i {
+		if j == 0 {
+			end--
+			j = len(s.leaves[end].writes)
+			continue
+		}
+		j--
+		if !yield(s.leaves[end].writes[j]) {
+			return
+		}
+	}
+}
+
+// all appends the writes to out, in the order of their keys.
+func (s *sorted) all(out []Write) []Write {
+	for _, l := range s.leaves {
+		out = append(out, l.writes...)
+	}
+	return out
+}
