@@ -21,21 +21,21 @@ const (
 	Queues
 	// Payloads holds what is too large for a task's header. Key: task id (epoch, number), chunk.
 	Payloads
-	// Once holds which task waits where only one may. Key: queue, node, subject.
+	// Once holds the key of the task that waits where only one may. Key: queue, node, module, hook, binding.
 	Once
 	// Values holds the values patches of each section. Key: section.
 	Values
-	// Opinions holds the enabled flags set by hooks. Key: flag.
+	// Opinions holds the enabled flags set by hooks. Key: name.
 	Opinions
 	// Hooks holds parsed hook configurations. Key: module or empty for global, hook.
 	Hooks
-	// Bindings holds what is attached. Key: module or empty for global, hook, index.
+	// Bindings holds what is attached. Key: module or empty for global, hook, binding.
 	Bindings
 	// Cursors holds what hooks were told of the cluster's objects. Key: cursor, object.
 	Cursors
 	// Versions holds the resourceVersions watches go on from. Key: kind, namespace, selectors.
 	Versions
-	// Ticks holds the last tick of each cron. Key: module or empty for global, hook, index.
+	// Ticks holds the last tick of each cron. Key: module or empty for global, hook, binding.
 	Ticks
 	// ConfigMap holds the content last applied and the content last refused. Key: name.
 	ConfigMap
@@ -69,14 +69,14 @@ var tables = [...]struct {
 	Meta:       {name: "meta", layout: "s"},
 	Queues:     {name: "queues", layout: "sui", secret: true},
 	Payloads:   {name: "payloads", layout: "uuu", secret: true, raw: true},
-	Once:       {name: "once", layout: "ssssss", raw: true},
+	Once:       {name: "once", layout: "sssss", raw: true},
 	Values:     {name: "values", layout: "s", secret: true},
 	Opinions:   {name: "opinions", layout: "s"},
 	Hooks:      {name: "hooks", layout: "ss"},
-	Bindings:   {name: "bindings", layout: "ssi"},
+	Bindings:   {name: "bindings", layout: "sss"},
 	Cursors:    {name: "cursors", layout: "ss", secret: true},
 	Versions:   {name: "versions", layout: "sss"},
-	Ticks:      {name: "ticks", layout: "ssi"},
+	Ticks:      {name: "ticks", layout: "sss"},
 	ConfigMap:  {name: "configmap", layout: "s", secret: true},
 	Modules:    {name: "modules", layout: "s"},
 	Releases:   {name: "releases", layout: "s"},

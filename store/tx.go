@@ -123,8 +123,7 @@ func (tx *Tx) Backwards(prefix Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), true, yield) }
 }
 
-// scan merges what is pending into what the backend holds. What is left to
-// visit is always [from, to): a step upwards moves from, a step downwards to.
+// scan merges what is pending into what the backend holds with from <= key < to.
 func (tx *Tx) scan(from, to Key, down bool, yield func(Key, []byte) bool) {
 	if tx.err != nil || tx.reader == nil || to != nil && bytes.Compare(from, to) >= 0 {
 		return
@@ -146,12 +145,13 @@ type merge struct {
 	from, to Key
 	down     bool
 	yield    func(Key, []byte) bool
+	last     Key // visited last
 	stopped  bool
 
-	next  Write // the nearest pending write, as of moved
+	next  Write // the pending write nearest to last, if found and still known
 	found bool
-	fresh bool
-	moved uint64
+	known bool
+	moved uint64 // pending as it was then
 }
 
 // stored visits what is pending before the stored key k, then k, unless it
@@ -163,10 +163,10 @@ func (m *merge) stored(k Key, v []byte) bool {
 	if m.peek() && bytes.Equal(m.next.Key, k) {
 		return m.visit(m.next.Key, m.next.Value)
 	}
-	return m.visit(append(Key(nil), k...), v)
+	return m.visit(bytes.Clone(k), v)
 }
 
-// written visits what is pending before the key limit, or all of it.
+// written visits what is pending before the key limit, or with nil all of it.
 func (m *merge) written(limit Key) bool {
 	for m.peek() {
 		if limit != nil {
@@ -188,21 +188,24 @@ func (m *merge) peek() bool {
 	if p == nil || p.empty() {
 		return false
 	}
-	if !m.fresh || m.moved != p.moved {
-		m.next, m.found = p.next(m.from, m.to, m.down)
-		m.fresh, m.moved = true, p.moved
+	if m.known && m.moved == p.moved {
+		return m.found
 	}
+	if m.last != nil && m.down {
+		m.to = m.last
+	} else if m.last != nil {
+		m.from = append(m.last[:len(m.last):len(m.last)], 0) // the next key there can be
+	}
+	m.next, m.found = p.next(m.from, m.to, m.down)
+	m.known, m.moved = true, p.moved
 	return m.found
 }
 
-// visit passes k and goes on behind it; a nil value was taken away.
+// visit passes k, whose nil value says that it was taken away, and reports
+// whether the scan goes on.
 func (m *merge) visit(k Key, v []byte) bool {
-	if m.down {
-		m.to = k
-	} else {
-		m.from = append(k[:len(k):len(k)], 0)
-	}
-	m.fresh = false
+	m.known = m.known && !bytes.Equal(m.next.Key, k)
+	m.last = k
 	if v != nil && (m.tx.err != nil || !m.yield(k, v)) {
 		m.stopped = true
 	}
