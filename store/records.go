@@ -38,6 +38,9 @@ type Binding struct {
 	Queue  string          `json:"queue"`
 	// Cursor names what the binding has been told of; of a kubernetes binding.
 	Cursor string `json:"cursor,omitempty"`
+	// Detached is set while the module is being deleted: nothing leads to tasks
+	// any more, what the binding sees can still be read.
+	Detached bool `json:"detached,omitempty"`
 	// SyncedIn is the start walk in which its Synchronization succeeded, or was
 	// not asked for.
 	SyncedIn uint64 `json:"syncedIn,omitempty"`

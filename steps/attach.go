@@ -1,0 +1,194 @@
+package steps
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"addon-operator/internal/hook"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// attach makes the bindings in the store those of hooks, which are all that
+// module has, and returns those whose Synchronization has to run in the current
+// start walk, as members by hook name and in the order written. Of the bindings
+// of one group and queue one stands for all.
+func (s *Site) attach(tx *store.Tx, module string, hooks []hookRecord) ([]graph.Member, error) {
+	l, err := life(tx)
+	if err != nil {
+		return nil, err
+	}
+	a := attacher{tx: tx, start: l.StartWalk, kept: map[string]bool{}}
+	for _, h := range hooks {
+		if err := a.hook(module, h); err != nil {
+			return nil, err
+		}
+	}
+	for k := range tx.Range(store.BindingsOf(module)) {
+		if !a.kept[string(k)] {
+			tx.Delete(k)
+		}
+	}
+	s.notify(tx, s.Attached)
+	return a.members, nil
+}
+
+// notify has f called when tx is committed.
+func (s *Site) notify(tx *store.Tx, f func()) {
+	if f != nil {
+		tx.OnCommit(f)
+	}
+}
+
+type attacher struct {
+	tx      *store.Tx
+	start   uint64
+	kept    map[string]bool // keys of bindings that stay
+	members []graph.Member
+}
+
+func (a *attacher) hook(module string, h hookRecord) error {
+	ids := bindingIDs(h.config)
+	groups := map[string]bool{}
+	for i, b := range h.config.Kubernetes {
+		subject := store.Subject{Module: module, Hook: h.file.Name, Binding: ids.kubernetes[i]}
+		synced, err := a.keep(subject, store.Kubernetes, b, b.Queue, !b.ExecuteOnSynchronization)
+		if err != nil {
+			return err
+		}
+		group := b.Group + " " + b.Queue
+		if synced || b.Group != "" && groups[group] {
+			continue
+		}
+		groups[group] = true
+		a.members = append(a.members, graph.Member{
+			Subject: graph.Subject(subject), Queue: b.Queue, Wait: b.WaitForSynchronization, Lenient: b.AllowFailure,
+		})
+	}
+	for i, b := range h.config.Schedule {
+		subject := store.Subject{Module: module, Hook: h.file.Name, Binding: ids.schedule[i]}
+		if _, err := a.keep(subject, store.Schedule, b, b.Queue, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep makes the binding's record say config, and reports whether it needs no
+// Synchronization. What has another config synchronizes anew.
+func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, queue string, silent bool) (synced bool, err error) {
+	key := store.BindingKey(s.Module, s.Hook, s.Binding)
+	a.kept[string(key)] = true
+	text, err := json.Marshal(config)
+	if err != nil {
+		return false, err
+	}
+	old, ok, err := store.Load[store.Binding](a.tx, key)
+	if err != nil {
+		return false, err
+	}
+	next := store.Binding{Kind: kind, Config: text, Queue: queue}
+	if ok && old.Kind == kind && string(old.Config) == string(text) {
+		next.Cursor, next.SyncedIn = old.Cursor, old.SyncedIn
+		if old.Detached {
+			next.SyncedIn = 0 // what happened meanwhile led to nothing
+		}
+	}
+	if silent {
+		next.SyncedIn = a.start
+	}
+	return next.SyncedIn == a.start, store.Save(a.tx, key, next)
+}
+
+// synchronized marks the binding that t has shown all objects, and its group,
+// and takes away the changes of objects that it was shown in that version or a
+// later one. A Deleted stays, and so does the Added of what it was not shown.
+func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]given) error {
+	l, err := life(tx)
+	if err != nil {
+		return err
+	}
+	key := store.BindingKey(t.Subject.Module, t.Subject.Hook, t.Subject.Binding)
+	own, ok, err := store.Load[store.Binding](tx, key)
+	if err != nil || !ok {
+		return err
+	}
+	group, err := groupOf(own)
+	if err != nil {
+		return err
+	}
+	for k := range tx.Range(store.BindingsOf(t.Subject.Module, t.Subject.Hook)) {
+		b, _, err := store.Load[store.Binding](tx, k)
+		if err != nil {
+			return err
+		}
+		its, err := groupOf(b)
+		if err != nil {
+			return err
+		}
+		if string(k) != string(key) && (group == "" || its != group || b.Queue != own.Queue) {
+			continue
+		}
+		b.SyncedIn = l.StartWalk
+		if err := store.Save(tx, k, b); err != nil {
+			return err
+		}
+	}
+	return workflow.Withdraw(tx, own.Queue, func(waiting *store.Task) bool {
+		o := waiting.Object
+		if o == nil || o.Event == hook.Deleted || waiting.Subject != t.Subject {
+			return false
+		}
+		g, ok := shown[o.Namespace+"/"+o.Name]
+		return ok && g.UID == o.UID && !newer(o.ResourceVersion, g.ResourceVersion)
+	})
+}
+
+func groupOf(b store.Binding) (string, error) {
+	if b.Kind != store.Kubernetes {
+		return "", nil
+	}
+	var c hook.KubernetesBinding
+	err := json.Unmarshal(b.Config, &c)
+	return c.Group, err
+}
+
+// newer reports whether version a of an object is later than b. The API server
+// counts versions up; one that is no number counts as later, so that nothing is
+// lost.
+func newer(a, b string) bool {
+	first, err1 := strconv.ParseUint(a, 10, 64)
+	second, err2 := strconv.ParseUint(b, 10, 64)
+	return err1 != nil || err2 != nil || first > second
+}
+
+// detach stops what leads to tasks of module. What its bindings see can still
+// be read.
+func (s *Site) detach(tx *store.Tx, module string) error {
+	for k := range tx.Range(store.BindingsOf(module)) {
+		b, _, err := store.Load[store.Binding](tx, k)
+		if err != nil {
+			return err
+		}
+		b.Detached = true
+		if err := store.Save(tx, k, b); err != nil {
+			return err
+		}
+	}
+	s.notify(tx, s.Attached)
+	return nil
+}
+
+// forget deletes what is kept of module's hooks: bindings, configs, values.
+func (s *Site) forget(tx *store.Tx, module string) {
+	for _, prefix := range []store.Key{store.BindingsOf(module), store.HooksOf(module)} {
+		for k := range tx.Range(prefix) {
+			tx.Delete(k)
+		}
+	}
+	tx.Delete(store.SavedKey(sectionOf(module)))
+	tx.Delete(store.ReleaseKey(module))
+	s.notify(tx, s.Attached)
+	s.notify(tx, s.Installed)
+}

@@ -1,0 +1,129 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"addon-operator/internal/kube"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// configEffect is the kind of effect that writes one section of the ConfigMap.
+const configEffect = "ConfigMap section"
+
+// A configWrite is a change of one section of the ConfigMap that a hook wants.
+type configWrite struct {
+	Section string      `json:"section"`
+	Ops     []values.Op `json:"ops"`
+	// Before and After are the checksums of the section without and with Ops.
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Now holds the section with Ops, and nothing else.
+	Now values.Values `json:"now"`
+}
+
+func (w configWrite) data() json.RawMessage {
+	b, err := json.Marshal(w)
+	if err != nil {
+		panic(fmt.Sprintf("a section that was JSON before is not any more: %v", err))
+	}
+	return b
+}
+
+// planConfig returns what ops make of section of config; nothing where they
+// change nothing. Flags are not a hook's to write.
+func planConfig(config values.Config, section string, ops []values.Op, flags map[string]*bool) (*configWrite, error) {
+	if len(flags) > 0 {
+		return nil, errors.New("flags are set by the values patch, or by people in the ConfigMap")
+	}
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	w := &configWrite{Section: section, Ops: ops}
+	before := config.Sections[section]
+	now, err := patched(before, section, ops)
+	if err != nil {
+		return nil, err
+	}
+	w.Now = values.Values{section: now}
+	if w.Before, err = values.Checksum(before); err != nil {
+		return nil, err
+	}
+	if w.After, err = values.Checksum(now); err != nil || w.Before == w.After {
+		return nil, err
+	}
+	return w, nil
+}
+
+func patched(before any, section string, ops []values.Op) (any, error) {
+	document := values.Values{}
+	if before != nil {
+		document[section] = before
+	}
+	document, err := values.Apply(document, ops)
+	if err != nil {
+		return nil, err
+	}
+	return document[section], nil
+}
+
+// keepConfig puts in force what has been written to the ConfigMap, so that its
+// change is known when the ConfigMap's watch tells of it.
+func keepConfig(tx *store.Tx, w configWrite) error {
+	config, record, err := applied(tx)
+	if err != nil {
+		return err
+	}
+	if config.Sections == nil {
+		config.Sections = values.Values{}
+	}
+	config.Sections[w.Section] = w.Now[w.Section]
+	return saveApplied(tx, config, record.ResourceVersion)
+}
+
+// Effect writes a hook's section to the ConfigMap. A section that is what it is
+// to become is left alone; one that somebody changed meanwhile is patched as it
+// is now.
+func (s *hookStep) Effect(ctx context.Context, _ workflow.Task, e workflow.Effect) error {
+	if e.Kind != configEffect {
+		return workflow.Refused(fmt.Errorf("no effect is called %q", e.Kind))
+	}
+	var w configWrite
+	if err := json.Unmarshal(e.Data, &w); err != nil {
+		return workflow.Refused(err)
+	}
+	err := s.site.writeSection(ctx, w)
+	if err != nil && (kube.IsRefused(err) || errors.Is(err, errUnfit)) {
+		return workflow.Refused(err)
+	}
+	return err
+}
+
+// errUnfit tells that a patch no longer fits the ConfigMap.
+var errUnfit = errors.New("the patch does not fit the ConfigMap as it is now")
+
+// section returns the text that the section has to have in data, and whether it
+// has another now.
+func (w configWrite) section(data map[string]string) (text string, changed bool, err error) {
+	live, err := values.ParseConfig(data)
+	if err != nil {
+		return "", false, fmt.Errorf("%w: the ConfigMap is invalid: %w", errUnfit, err)
+	}
+	now := live.Sections[w.Section]
+	sum, err := values.Checksum(now)
+	if err != nil || sum == w.After {
+		return "", false, err
+	}
+	next := w.Now[w.Section]
+	if sum != w.Before {
+		if next, err = patched(now, w.Section, w.Ops); err != nil {
+			return "", false, fmt.Errorf("%w: %w", errUnfit, err)
+		}
+	}
+	text, err = values.FormatSection(next)
+	return text, true, err
+}

@@ -1,0 +1,137 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// configMapStep applies the ConfigMap as it is when it runs.
+type configMapStep struct{ site *Site }
+
+// readConfig is the data of its outcome.
+type readConfig struct {
+	ResourceVersion string        `json:"resourceVersion"`
+	Config          values.Config `json:"config"`
+	// Error is set for content that is invalid.
+	Error string `json:"error,omitempty"`
+}
+
+// Do reads the ConfigMap. One that does not exist is empty. Invalid content is
+// an outcome, unless none has ever been in force.
+func (s *configMapStep) Do(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+	data, version, err := s.site.readConfigMap(ctx)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	read := readConfig{ResourceVersion: version}
+	if read.Config, err = values.ParseConfig(data); err != nil {
+		read.Error = err.Error()
+	}
+	before, record, enabled := values.Config{}, store.AppliedConfig{}, []string(nil)
+	if err := s.site.DB.View(func(tx *store.Tx) error {
+		l, err := life(tx)
+		if err != nil {
+			return err
+		}
+		enabled = l.Enabled
+		before, record, err = applied(tx)
+		return err
+	}); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if read.Error != "" && record.At.IsZero() {
+		return workflow.Outcome{}, fmt.Errorf("ConfigMap %s/%s: %s; nothing starts before it is valid", s.site.Namespace, s.site.ConfigMap, read.Error)
+	}
+	out := workflow.Outcome{Detail: "version " + version}
+	if read.Error != "" {
+		out.Detail = "refused: " + read.Error
+	} else if out.Lists, err = changedModules(before, read.Config, enabled); err != nil {
+		return out, err
+	}
+	out.Data, err = json.Marshal(read)
+	return out, err
+}
+
+// changedModules lists the enabled modules whose section is another now.
+func changedModules(before, now values.Config, enabled []string) (map[graph.List][]graph.Member, error) {
+	d, err := before.Diff(now)
+	if err != nil {
+		return nil, err
+	}
+	var members []graph.Member
+	for _, name := range enabled {
+		if slices.Contains(d.Modules, values.Camel(name)) {
+			members = append(members, graph.Member{Subject: graph.Subject{Module: name}})
+		}
+	}
+	return map[graph.List][]graph.Member{lifecycle.Changed: members}, nil
+}
+
+// Apply puts the content in force. A section that a hook is writing just now is
+// left to the end of that hook's task.
+func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	var read readConfig
+	if err := json.Unmarshal(o.Data, &read); err != nil {
+		return nil, err
+	}
+	if read.Error != "" {
+		return nil, store.Save(tx, store.RefusedConfigKey(), store.RefusedConfig{
+			ResourceVersion: read.ResourceVersion, Error: read.Error, At: tx.Now(), Walk: t.Walk,
+		})
+	}
+	tx.Delete(store.RefusedConfigKey())
+	before, record, err := applied(tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := leaveAnnounced(tx, before, &read.Config); err != nil {
+		return nil, err
+	}
+	d, err := before.Diff(read.Config)
+	if err != nil {
+		return nil, err
+	}
+	if err := saveApplied(tx, read.Config, read.ResourceVersion); err != nil {
+		return nil, err
+	}
+	if d.Global || len(d.Flags) > 0 || record.At.IsZero() {
+		return []graph.Fact{lifecycle.GlobalChanged}, nil
+	}
+	return nil, nil
+}
+
+// leaveAnnounced takes back into now what an open journal has just written.
+func leaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) error {
+	for k := range tx.Range(store.At(store.Journal)) {
+		o, _, err := store.Load[workflow.Outcome](tx, k)
+		if err != nil {
+			return err
+		}
+		for _, e := range o.Effects {
+			var w configWrite
+			if e.Kind != configEffect {
+				continue
+			}
+			if err := json.Unmarshal(e.Data, &w); err != nil {
+				return err
+			}
+			sum, err := values.Checksum(now.Sections[w.Section])
+			if err != nil || sum != w.After {
+				continue
+			}
+			delete(now.Sections, w.Section)
+			if old, had := before.Sections[w.Section]; had {
+				now.Sections[w.Section] = old
+			}
+		}
+	}
+	return nil
+}

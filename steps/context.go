@@ -1,0 +1,175 @@
+package steps
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// elements returns the binding context of t: an element for each task of its
+// range. Objects and snapshots are those of now, at each attempt, and the same
+// in all elements.
+func (s *hookStep) elements(t workflow.Task, config hook.Config, out *said) ([]hook.Element, error) {
+	look := looker{site: s.site, module: t.Subject.Module, hook: t.Subject.Hook, config: config, ids: bindingIDs(config)}
+	if s.binding != "" {
+		e := hook.Element{Binding: s.binding}
+		if s.node.Has(lifecycle.SnapshotsAll) {
+			e.Snapshots = look.snapshots(config.SnapshotNames())
+			if e.Snapshots == nil {
+				e.Snapshots = map[string][]hook.Item{}
+			}
+		}
+		return []hook.Element{e}, nil
+	}
+	if s.node.Has(lifecycle.Objects) {
+		e, err := look.synchronization(t.Subject.Binding, out)
+		return []hook.Element{e}, err
+	}
+	elements := make([]hook.Element, 0, len(t.Range))
+	for _, task := range t.Range {
+		e, err := look.event(task)
+		if err != nil && !errors.Is(err, errGone) {
+			return nil, err
+		}
+		if err == nil {
+			elements = append(elements, e)
+		}
+	}
+	if len(elements) == 0 {
+		return nil, look.gone(t.Subject.Binding)
+	}
+	return elements, nil
+}
+
+// A looker looks at what a hook's bindings see, at each once.
+type looker struct {
+	site         *Site
+	module, hook string
+	config       hook.Config
+	ids          ids
+	seen         map[int]sight // by the number of the binding
+}
+
+// A sight is what one binding sees.
+type sight struct {
+	objects []*kube.Object
+	items   []hook.Item
+}
+
+// ids are the names under which a hook's bindings stand in the store, in the
+// order of its config.
+type ids struct{ kubernetes, schedule []string }
+
+// bindingIDs returns the bindings' own names where these are unique in the
+// hook, else with their number among the namesakes.
+func bindingIDs(c hook.Config) ids {
+	var out ids
+	count := map[string]int{}
+	id := func(name string) string {
+		count[name]++
+		if count[name] == 1 {
+			return name
+		}
+		return fmt.Sprintf("%s#%d", name, count[name])
+	}
+	for _, b := range c.Kubernetes {
+		out.kubernetes = append(out.kubernetes, id(b.Name))
+	}
+	for _, b := range c.Schedule {
+		out.schedule = append(out.schedule, id(b.Name))
+	}
+	return out
+}
+
+// look returns what the i-th kubernetes binding sees.
+func (l *looker) look(i int) sight {
+	if seen, ok := l.seen[i]; ok {
+		return seen
+	}
+	if l.seen == nil {
+		l.seen = map[int]sight{}
+	}
+	b := l.config.Kubernetes[i]
+	seen := sight{objects: l.site.Sights.Sight(store.Subject{Module: l.module, Hook: l.hook, Binding: l.ids.kubernetes[i]})}
+	seen.items = make([]hook.Item, 0, len(seen.objects))
+	for _, o := range seen.objects {
+		item := hook.Item{FilterResult: o.FilterResult}
+		if b.KeepFullObjects {
+			item.Object = o.Raw
+		}
+		seen.items = append(seen.items, item)
+	}
+	l.seen[i] = seen
+	return seen
+}
+
+// snapshots returns what the bindings with these names see, nil for no names.
+func (l *looker) snapshots(names []string) map[string][]hook.Item {
+	if len(names) == 0 {
+		return nil
+	}
+	out := map[string][]hook.Item{}
+	for _, name := range names {
+		if i, ok := l.config.KubernetesNamed(name); ok {
+			out[name] = l.look(i).items
+		}
+	}
+	return out
+}
+
+// synchronization returns the element that shows the binding id all objects,
+// and notes in out which they are.
+func (l *looker) synchronization(id string, out *said) (hook.Element, error) {
+	for i, b := range l.config.Kubernetes {
+		if l.ids.kubernetes[i] != id {
+			continue
+		}
+		out.Given = map[string]given{}
+		seen := l.look(i)
+		for _, o := range seen.objects {
+			out.Given[o.Namespace+"/"+o.Name] = given{UID: o.UID, ResourceVersion: o.ResourceVersion}
+		}
+		return hook.Element{
+			Binding: b.Name, Type: hook.TypeSynchronization, Group: b.Group,
+			Objects: seen.items, Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
+		}, nil
+	}
+	return hook.Element{}, l.gone(id)
+}
+
+// event returns the element for one event of the cluster, or one tick.
+func (l *looker) event(t *store.Task) (hook.Element, error) {
+	id := t.Subject.Binding
+	for i, b := range l.config.Schedule {
+		if l.ids.schedule[i] == id {
+			return hook.Element{
+				Binding: b.Name, Type: hook.TypeSchedule, Group: b.Group, Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
+			}, nil
+		}
+	}
+	for i, b := range l.config.Kubernetes {
+		if l.ids.kubernetes[i] != id || t.Object == nil {
+			continue
+		}
+		e := hook.Element{
+			Binding: b.Name, Type: hook.TypeEvent, Group: b.Group, WatchEvent: t.Object.Event,
+			Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
+		}
+		if err := json.Unmarshal(t.Payload, &e.Item); err != nil {
+			return e, fmt.Errorf("the event of task %s: %w", t.ID, err)
+		}
+		return e, nil
+	}
+	return hook.Element{}, l.gone(id)
+}
+
+func (l *looker) gone(id string) error {
+	return fmt.Errorf("binding %q of hook %s %w", id, graph.Subject{Module: l.module, Hook: l.hook}, errGone)
+}

@@ -1,0 +1,147 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+
+	"addon-operator/internal/helm"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// moduleDeleteStep begins the delete of a module.
+type moduleDeleteStep struct{ site *Site }
+
+// toDelete is the data of its outcome.
+type toDelete struct {
+	Hooks    json.RawMessage `json:"hooks,omitempty"`
+	Released bool            `json:"released"`
+}
+
+// Do asks the module's hooks that are new for their config, and looks whether
+// there is a release.
+func (s *moduleDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	asked, err := s.site.askModule(ctx, t.Subject.Module)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	state, err := s.site.Helm.Find(ctx, t.Subject.Module)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	out := workflow.Outcome{Detail: "release is " + string(state.Status)}
+	out.Data, err = json.Marshal(toDelete{Hooks: asked.Data, Released: state.Status != helm.Absent})
+	return out, err
+}
+
+// Apply retires the module: it detaches its bindings. Of a module that is
+// wanted again it says nothing, and the delete ends.
+func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	var data toDelete
+	if err := json.Unmarshal(o.Data, &data); err != nil {
+		return nil, err
+	}
+	name := t.Subject.Module
+	record, _, err := store.Load[store.Module](tx, store.ModuleKey(name))
+	if err != nil {
+		return nil, err
+	}
+	if on, _, err := s.site.decide(tx, name); err != nil || on && record.Enabled {
+		return nil, err
+	}
+	if len(data.Hooks) > 0 {
+		var found foundHooks
+		if err := json.Unmarshal(data.Hooks, &found); err != nil {
+			return nil, err
+		}
+		if _, err := found.keep(tx, name); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.site.noteRelease(tx, name, data.Released); err != nil {
+		return nil, err
+	}
+	record.State = store.Retiring
+	if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
+		return nil, err
+	}
+	return []graph.Fact{lifecycle.Unwanted}, s.site.detach(tx, name)
+}
+
+// noteRelease makes the record of module's release say whether there is one.
+func (s *Site) noteRelease(tx *store.Tx, module string, released bool) error {
+	key := store.ReleaseKey(module)
+	if !released {
+		tx.Delete(key)
+		return nil
+	}
+	if tx.Get(key) != nil {
+		return nil
+	}
+	return store.Save(tx, key, store.Release{})
+}
+
+// A beforeDeleteStep is the hookStep of hooks that run before a release is
+// deleted: where there is none, none runs.
+type beforeDeleteStep struct{ hookStep }
+
+// Members lists the hooks, if the module has a release.
+func (s *beforeDeleteStep) Members(tx *store.Tx, t workflow.Task) ([]graph.Member, json.RawMessage, error) {
+	if tx.Get(store.ReleaseKey(t.Subject.Module)) == nil {
+		return nil, nil, nil
+	}
+	return s.hookStep.Members(tx, t)
+}
+
+// releaseDeleteStep deletes a module's release.
+type releaseDeleteStep struct{ site *Site }
+
+// Do uninstalls the release. One that is absent is deleted.
+func (s *releaseDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	return workflow.Outcome{}, s.site.Helm.Uninstall(ctx, t.Subject.Module)
+}
+
+// Apply notes that the release is gone.
+func (s *releaseDeleteStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+	key := store.ModuleKey(t.Subject.Module)
+	record, _, err := store.Load[store.Module](tx, key)
+	if err != nil {
+		return nil, err
+	}
+	record.State = store.Uninstalled
+	tx.Delete(store.ReleaseKey(t.Subject.Module))
+	s.site.notify(tx, s.site.Installed)
+	return nil, store.Save(tx, key, record)
+}
+
+// An afterDeleteStep is the hookStep that ends a module's delete.
+type afterDeleteStep struct{ hookStep }
+
+// End forgets the module.
+func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
+	key := store.ModuleKey(t.Subject.Module)
+	record, _, err := store.Load[store.Module](tx, key)
+	if err != nil {
+		return nil, err
+	}
+	record.State, record.StartedIn = store.Off, 0
+	s.site.forget(tx, t.Subject.Module)
+	return nil, store.Save(tx, key, record)
+}
+
+// modulePurgeStep deletes a release that has no module.
+type modulePurgeStep struct{ site *Site }
+
+// Do uninstalls the release.
+func (s *modulePurgeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	return workflow.Outcome{}, s.site.Helm.Uninstall(ctx, t.Subject.Module)
+}
+
+// Apply forgets what was kept of it.
+func (s *modulePurgeStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+	s.site.forget(tx, t.Subject.Module)
+	tx.Delete(store.ModuleKey(t.Subject.Module))
+	return nil, nil
+}

@@ -1,0 +1,313 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// sightTimeout bounds the wait of one attempt for what its hook is to be shown.
+const sightTimeout = 10 * time.Second
+
+// A hookStep runs one hook: with what its node is given, for what its node may
+// hand back.
+type hookStep struct {
+	site *Site
+	node *graph.Node
+	// binding is the ordered binding whose hooks the node is repeated over; empty
+	// where the task names the binding.
+	binding string
+}
+
+// said is what a run of a hook leads to: the data of its outcome.
+type said struct {
+	// Section is the key of the section that the hook may change.
+	Section string           `json:"section"`
+	Values  []values.Op      `json:"values,omitempty"`
+	Flags   map[string]*bool `json:"flags,omitempty"`
+	Config  *configWrite     `json:"config,omitempty"`
+	// Given are the objects a Synchronization was told of.
+	Given map[string]given `json:"given,omitempty"`
+}
+
+// given is the version of an object that a hook was told of.
+type given struct {
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion"`
+}
+
+// Do runs the hook that t is about.
+func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	in, err := s.read(t)
+	if errors.Is(err, errGone) {
+		return workflow.Outcome{Detail: "not run: " + err.Error()}, nil
+	}
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	if s.shows() && len(in.hook.config.Kubernetes) > 0 {
+		if err := s.await(ctx, t); err != nil {
+			return workflow.Outcome{}, err
+		}
+	}
+	out := said{Section: sectionOf(t.Subject.Module)}
+	run, err := s.run(t, in, &out)
+	if errors.Is(err, errGone) {
+		return workflow.Outcome{Detail: "not run: " + err.Error()}, nil
+	}
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	result, err := s.site.Hooks.Run(ctx, run)
+	s.site.ran(t, s.node, result.Usage, err)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	return out.outcome(in, result)
+}
+
+// shows reports whether the node's hooks are shown objects.
+func (s *hookStep) shows() bool {
+	return s.node.Has(lifecycle.Objects) || s.node.Has(lifecycle.SnapshotsAll) || s.node.Has(lifecycle.SnapshotsIncluded)
+}
+
+func (s *hookStep) await(ctx context.Context, t workflow.Task) error {
+	ctx, cancel := context.WithTimeout(ctx, sightTimeout)
+	defer cancel()
+	return s.site.Sights.Ready(ctx, t.Subject.Module, t.Subject.Hook)
+}
+
+// errGone tells that what a task is about is gone since the task was made.
+var errGone = errors.New("is not there any more")
+
+// A hookInput is what the store has for a run.
+type hookInput struct {
+	hook    hookRecord
+	layers  values.Layers
+	enabled []string // nil where hooks are not told
+}
+
+func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
+	err = s.site.DB.View(func(tx *store.Tx) error {
+		known := false
+		if in.hook, known, err = hookOf(tx, t.Subject.Module, t.Subject.Hook); err != nil {
+			return err
+		}
+		if !known {
+			return fmt.Errorf("hook %s %w", graph.Subject(t.Subject), errGone)
+		}
+		if _, err := os.Stat(in.hook.file.Path); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("file %s %w", in.hook.file.Path, errGone)
+		}
+		if s.node.Has(lifecycle.EnabledAll) {
+			l, err := life(tx)
+			if err != nil {
+				return err
+			}
+			in.enabled = append([]string{}, l.Enabled...)
+		}
+		in.layers, err = s.site.layers(tx, sectionOf(t.Subject.Module))
+		return err
+	})
+	return in, err
+}
+
+// sectionOf returns the key of the section a module's hooks may change; a
+// global hook, of no module, changes the global one.
+func sectionOf(module string) string {
+	if module == "" {
+		return values.Global
+	}
+	return values.Camel(module)
+}
+
+// run puts together what the hook is told.
+func (s *hookStep) run(t workflow.Task, in hookInput, out *said) (run hook.Run, err error) {
+	elements, err := s.elements(t, in.hook.config, out)
+	if err != nil {
+		return run, err
+	}
+	run = hook.Run{
+		File: in.hook.file, Module: t.Subject.Module, Task: t.ID.String(), Attempt: t.Try,
+		Previous: hook.Previous(t.Previous), Output: s.site.output(t, s.node),
+	}
+	if run.Context, err = hook.Encode(hook.Compact(elements)); err != nil {
+		return run, err
+	}
+	if run.ConfigValues, err = json.Marshal(in.layers.HookConfigValues(out.Section)); err != nil {
+		return run, err
+	}
+	merged, skipped := in.layers.HookValues(out.Section, in.enabled)
+	s.site.warnSkipped(skipped)
+	run.Values, err = json.Marshal(merged)
+	return run, err
+}
+
+// outcome reads what the hook has written.
+func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, error) {
+	configOps, flags, err := readPatch(result.ConfigPatch, out.Section)
+	if err != nil {
+		return workflow.Outcome{}, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
+	}
+	if len(flags) > 0 && out.Section != values.Global {
+		return workflow.Outcome{}, errors.New("$CONFIG_VALUES_JSON_PATCH_PATH: a module hook cannot set flags")
+	}
+	if out.Values, out.Flags, err = readPatch(result.ValuesPatch, out.Section); err != nil {
+		return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
+	}
+	base, _ := in.layers.HookValues(out.Section, nil)
+	if _, err := values.Apply(base, out.Values); err != nil {
+		return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
+	}
+	o := workflow.Outcome{}
+	if out.Config, err = planConfig(in.layers.Config, out.Section, configOps, flags); err != nil {
+		return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
+	}
+	if out.Config != nil {
+		o.Effects = []workflow.Effect{{Kind: configEffect, Data: out.Config.data()}}
+	}
+	if o.Data, err = json.Marshal(out); err != nil {
+		return o, err
+	}
+	return o, nil
+}
+
+func readPatch(text []byte, own string) ([]values.Op, map[string]*bool, error) {
+	ops, err := values.ParsePatch(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	return values.Split(ops, own)
+}
+
+// Apply keeps what the hook wants kept and says what that changed.
+func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	var out said
+	if len(o.Data) > 0 {
+		if err := json.Unmarshal(o.Data, &out); err != nil {
+			return nil, err
+		}
+	}
+	out.Section = sectionOf(t.Subject.Module)
+	if s.node.Has(lifecycle.Objects) {
+		if err := s.site.synchronized(tx, t, out.Given); err != nil {
+			return nil, err
+		}
+	}
+	if o.Allowed != "" || len(out.Values) == 0 && len(out.Flags) == 0 && out.Config == nil {
+		return nil, nil
+	}
+	before, err := s.site.fingerprint(tx, out.Section)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.site.keep(tx, out, graph.Subject(t.Subject).String()); err != nil {
+		return nil, err
+	}
+	after, err := s.site.fingerprint(tx, out.Section)
+	if err != nil || before == after || !s.node.Ranges {
+		return nil, err
+	}
+	if out.Section == values.Global {
+		return []graph.Fact{lifecycle.GlobalChanged}, nil
+	}
+	return []graph.Fact{lifecycle.ModuleChanged}, nil
+}
+
+// keep writes what a hook said into the store.
+func (s *Site) keep(tx *store.Tx, out said, by string) error {
+	layers, err := s.layers(tx, out.Section)
+	if err != nil {
+		return err
+	}
+	if len(out.Values) > 0 {
+		current, _ := layers.HookValues(out.Section, nil)
+		if _, err := values.Apply(current, out.Values); err != nil {
+			return fmt.Errorf("$VALUES_JSON_PATCH_PATH, on values changed meanwhile: %w", err)
+		}
+		saved := values.Fold(layers.Saved[out.Section], out.Values, by)
+		if err := store.Save(tx, store.SavedKey(out.Section), saved); err != nil {
+			return err
+		}
+	}
+	if len(out.Flags) > 0 {
+		held, err := opinions(tx)
+		if err != nil {
+			return err
+		}
+		if err := store.Save(tx, store.OpinionsKey(), values.FoldOpinions(held, out.Flags, by)); err != nil {
+			return err
+		}
+	}
+	if out.Config != nil {
+		return keepConfig(tx, *out.Config)
+	}
+	return nil
+}
+
+// fingerprint returns a text that is another when the section's values or
+// config, or for the global section any flag, are others.
+func (s *Site) fingerprint(tx *store.Tx, section string) (string, error) {
+	l, err := s.layers(tx, section)
+	if err != nil {
+		return "", err
+	}
+	merged, _ := l.Section(section)
+	config, _ := l.Config.Section(section)
+	parts := []any{merged, config}
+	if section == values.Global {
+		held, err := opinions(tx)
+		if err != nil {
+			return "", err
+		}
+		flags := map[string]any{}
+		for flag, o := range held {
+			flags[flag] = o.Value
+		}
+		for flag, on := range l.Config.Flags {
+			flags[flag] = on
+		}
+		parts = append(parts, flags)
+	}
+	return values.Checksum(parts)
+}
+
+// Members lists the node's hooks, or their kubernetes bindings.
+func (s *hookStep) Members(tx *store.Tx, t workflow.Task) ([]graph.Member, json.RawMessage, error) {
+	hooks, err := hooksOf(tx, t.Subject.Module)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.node.Has(lifecycle.Objects) {
+		members, err := s.site.attach(tx, t.Subject.Module, hooks)
+		return members, nil, err
+	}
+	hooks = slices.DeleteFunc(hooks, func(h hookRecord) bool { _, has := h.config.Order(s.binding); return !has })
+	slices.SortStableFunc(hooks, func(a, b hookRecord) int {
+		first, _ := a.config.Order(s.binding)
+		second, _ := b.config.Order(s.binding)
+		return first - second
+	})
+	members := make([]graph.Member, len(hooks))
+	for i, h := range hooks {
+		members[i].Subject = graph.Subject{Module: t.Subject.Module, Hook: h.file.Name}
+	}
+	if s.node.ID != lifecycle.ModuleAfterHelm && s.node.ID != lifecycle.GlobalAfterAll {
+		return members, nil, nil
+	}
+	before, err := s.site.fingerprint(tx, sectionOf(t.Subject.Module))
+	return members, json.RawMessage(strconv.Quote(before)), err
+}

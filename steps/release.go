@@ -1,0 +1,148 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"addon-operator/internal/helm"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// releaseCheckStep finds out whether a module's release is what it should be.
+type releaseCheckStep struct{ site *Site }
+
+// Do renders the chart and compares it with the release and the cluster.
+func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	release, err := s.site.release(t.Subject.Module)
+	if err != nil || release == nil {
+		return workflow.Outcome{Detail: "no chart"}, err
+	}
+	manifest, err := s.site.Helm.Render(ctx, *release)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	state, err := s.site.Helm.Find(ctx, release.Name)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	if state.Outdated(manifest.Checksum) {
+		why := fmt.Sprintf("release is %s", state.Status)
+		if state.Status == helm.Deployed {
+			why = "manifest changed"
+		}
+		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: why}, nil
+	}
+	missing, err := s.site.Helm.Missing(ctx, manifest.Objects)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	if len(missing) > 0 {
+		return workflow.Outcome{
+			Facts: []graph.Fact{lifecycle.Outdated}, Detail: fmt.Sprintf("absent: %s and %d more", missing[0], len(missing)-1),
+		}, nil
+	}
+	return releaseOutcome(manifest, state.Revision, "up to date")
+}
+
+// Apply keeps what the release consists of.
+func (s *releaseCheckStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	return nil, s.site.keepRelease(tx, t.Subject.Module, o)
+}
+
+// releaseUpgradeStep installs or upgrades a module's release.
+type releaseUpgradeStep struct{ site *Site }
+
+// Do renders the chart and puts it in force. After an interruption it goes on
+// from what it finds.
+func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	release, err := s.site.release(t.Subject.Module)
+	if err != nil || release == nil {
+		return workflow.Outcome{Detail: "no chart"}, err
+	}
+	manifest, err := s.site.Helm.Render(ctx, *release)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	if t.Previous == workflow.Interrupted {
+		// The upgrade may have come to its end before the process did.
+		if state, err := s.site.Helm.Find(ctx, release.Name); err == nil && !state.Outdated(manifest.Checksum) {
+			if missing, err := s.site.Helm.Missing(ctx, manifest.Objects); err == nil && len(missing) == 0 {
+				return releaseOutcome(manifest, state.Revision, fmt.Sprintf("revision %d, found done", state.Revision))
+			}
+		}
+	}
+	revision, err := s.site.Helm.Upgrade(ctx, *release, manifest.Checksum)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	return releaseOutcome(manifest, revision, fmt.Sprintf("revision %d", revision))
+}
+
+// Apply keeps what the release consists of.
+func (s *releaseUpgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	return nil, s.site.keepRelease(tx, t.Subject.Module, o)
+}
+
+func releaseOutcome(m helm.Manifest, revision int, detail string) (workflow.Outcome, error) {
+	objects, err := json.Marshal(m.Objects)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	data, err := json.Marshal(store.Release{Checksum: m.Checksum, Revision: revision, Objects: objects})
+	return workflow.Outcome{Data: data, Detail: detail}, err
+}
+
+// keepRelease writes what o says of module's release, where it says anything.
+func (s *Site) keepRelease(tx *store.Tx, module string, o workflow.Outcome) error {
+	if len(o.Data) == 0 {
+		return nil
+	}
+	var next store.Release
+	if err := json.Unmarshal(o.Data, &next); err != nil {
+		return err
+	}
+	old, ok, err := store.Load[store.Release](tx, store.ReleaseKey(module))
+	if err != nil {
+		return err
+	}
+	next.Changed = old.Changed
+	if !ok || old.Revision != next.Revision {
+		next.Changed = tx.Now()
+	}
+	s.notify(tx, s.Installed)
+	return store.Save(tx, store.ReleaseKey(module), next)
+}
+
+// release returns what Helm is to install for module; nothing where it has no
+// chart.
+func (s *Site) release(module string) (*helm.Release, error) {
+	m, ok := s.Disk().Modules.Find(module)
+	if !ok {
+		return nil, fmt.Errorf("module %s is not on disk any more", module)
+	}
+	if m.Broken != nil {
+		return nil, m.Broken
+	}
+	if has, err := helm.HasChart(m.Dir); err != nil || !has {
+		return nil, err
+	}
+	r := &helm.Release{Name: module, ChartDir: m.Dir}
+	err := s.DB.View(func(tx *store.Tx) error {
+		key := sectionOf(module)
+		layers, err := s.layers(tx, key)
+		if err != nil {
+			return err
+		}
+		l, err := life(tx)
+		if err != nil {
+			return err
+		}
+		r.Values, _ = layers.HelmValues(key, append([]string{}, l.Enabled...))
+		return nil
+	})
+	return r, err
+}

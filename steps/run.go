@@ -1,0 +1,147 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"addon-operator/internal/hook"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// moduleRunStep sees what a module run has to do.
+type moduleRunStep struct{ site *Site }
+
+// Do asks the module's hooks that are new for their config.
+func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	return s.site.askModule(ctx, t.Subject.Module)
+}
+
+// askModule returns an outcome that holds the hooks of module, or no data where
+// there is no such module any more. Of one that cannot be loaded it says why.
+func (s *Site) askModule(ctx context.Context, module string) (workflow.Outcome, error) {
+	m, ok := s.Disk().Modules.Find(module)
+	if !ok {
+		return workflow.Outcome{Detail: "its directory is gone"}, nil
+	}
+	if m.Broken != nil {
+		return workflow.Outcome{}, m.Broken
+	}
+	found, err := s.ask(ctx, module, hook.Module, m.Dir)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	data, err := json.Marshal(found)
+	return workflow.Outcome{Data: data}, err
+}
+
+// Apply says whether the module is just enabled, already started, or was half
+// deleted. Of one that is not wanted any more it says nothing, and the run ends.
+func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	name := t.Subject.Module
+	if len(o.Data) == 0 {
+		return nil, nil
+	}
+	record, _, err := store.Load[store.Module](tx, store.ModuleKey(name))
+	if err != nil {
+		return nil, err
+	}
+	if wanted, err := s.site.wanted(tx, name, record); err != nil || !wanted {
+		return nil, err
+	}
+	if record.State == store.Uninstalled {
+		return []graph.Fact{lifecycle.HalfDeleted}, nil
+	}
+	l, err := life(tx)
+	if err != nil {
+		return nil, err
+	}
+	var found foundHooks
+	if err := json.Unmarshal(o.Data, &found); err != nil {
+		return nil, err
+	}
+	changed, err := found.keep(tx, name)
+	if err != nil {
+		return nil, err
+	}
+	if record.State == store.On && record.StartedIn == l.StartWalk && !changed {
+		return []graph.Fact{lifecycle.AlreadyStarted}, nil
+	}
+	record.State, record.StartedIn = store.On, 0
+	return []graph.Fact{lifecycle.JustEnabled}, store.Save(tx, store.ModuleKey(name), record)
+}
+
+// wanted reports whether the flags, and the last word of the enabled script,
+// want the module to be enabled.
+func (s *Site) wanted(tx *store.Tx, name string, record store.Module) (bool, error) {
+	if !record.Enabled {
+		return false, nil
+	}
+	on, _, err := s.decide(tx, name)
+	return on, err
+}
+
+// An afterHelmStep is the hookStep that ends a module run.
+type afterHelmStep struct{ hookStep }
+
+// End notes that the run has come to its end, and whether it changed what it
+// was made of.
+func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
+	name := t.Subject.Module
+	record, _, err := store.Load[store.Module](tx, store.ModuleKey(name))
+	if err != nil {
+		return nil, err
+	}
+	l, err := life(tx)
+	if err != nil {
+		return nil, err
+	}
+	if record.StartedIn != l.StartWalk {
+		record.StartedIn = l.StartWalk
+		if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
+			return nil, err
+		}
+	}
+	changed, err := s.changed(tx, t)
+	if err != nil || !changed {
+		return nil, err
+	}
+	return []graph.Fact{lifecycle.ModuleChanged}, nil
+}
+
+// changed reports whether the section of t's hooks is another than when its
+// list was made.
+func (s *hookStep) changed(tx *store.Tx, t workflow.Task) (bool, error) {
+	before, err := strconv.Unquote(string(t.List.Note))
+	if err != nil {
+		return false, errors.Join(errors.New("the list's note is none"), err)
+	}
+	now, err := s.site.fingerprint(tx, sectionOf(t.Subject.Module))
+	return now != before, err
+}
+
+// An afterAllStep is the hookStep that ends a converge.
+type afterAllStep struct{ hookStep }
+
+// End notes that the converge has come to its end, and whether its hooks changed
+// what it was made of.
+func (s *afterAllStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
+	l, err := life(tx)
+	if err != nil {
+		return nil, err
+	}
+	l.Converged, l.ConvergedAt, l.ConvergedIn = t.Walk, tx.Now(), tx.Epoch()
+	if err := store.Save(tx, store.LifeKey(), l); err != nil {
+		return nil, err
+	}
+	s.site.notify(tx, s.site.Converged)
+	changed, err := s.changed(tx, t)
+	if err != nil || !changed {
+		return nil, err
+	}
+	return []graph.Fact{lifecycle.GlobalChanged}, nil
+}

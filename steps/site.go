@@ -1,0 +1,196 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/helm"
+	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// Main is the queue the lifecycle's own steps run in.
+const Main = workflow.Main
+
+// A Site is where the steps work: the directories, the cluster, the crafts.
+// Its exported fields are set before the first step runs and do not change.
+type Site struct {
+	DB     *store.DB
+	Log    zerolog.Logger
+	Hooks  *hook.Runner
+	Helm   *helm.Client
+	Kube   *kube.Client
+	Sights Sights
+
+	ModulesDirs     []string
+	GlobalHooksDir  string
+	UnnumberedOrder int
+	Namespace       string
+	ConfigMap       string
+	// IgnoreRelease is a release that is never purged: the operator's own.
+	IgnoreRelease string
+	// AllowPurge is how many releases may be purged at once however large their
+	// part; 0 means no more than half.
+	AllowPurge int
+	// Attached is called after each commit that attached or detached bindings.
+	Attached func()
+	// Converged is called after each commit with which a converge came to its end.
+	Converged func()
+	// Ran is told of each run of a hook; nil is silence.
+	Ran func(Report)
+	// Installed is called after each commit that changed what a release consists
+	// of.
+	Installed func()
+
+	mu   sync.RWMutex
+	disk Disk // guarded by mu
+}
+
+// Sights are what hooks' kubernetes bindings see. A binding is known by its
+// subject.
+type Sights interface {
+	// Ready returns when every attached kubernetes binding of the hook sees all
+	// objects that exist, or with an error that says which list is missing and
+	// why.
+	Ready(ctx context.Context, module, hook string) error
+	// Sight returns the objects the binding sees now, by namespace and name; none
+	// for a binding that is not attached. They are not to be changed.
+	Sight(s store.Subject) []*kube.Object
+}
+
+// A Disk is what the operator's directories hold, as scanned last.
+type Disk struct {
+	Modules module.Set
+	// Static holds the sections and flags of all values files; see
+	// [values.Layers].
+	Static values.Values
+	// Common are the flags of the directories' values.yaml, Own those of the
+	// modules' own.
+	Common, Own map[string]bool
+}
+
+// Disk returns what was scanned last. It is not to be changed.
+func (s *Site) Disk() Disk {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.disk
+}
+
+// SetDisk makes d what the steps work on.
+func (s *Site) SetDisk(d Disk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.disk = d
+}
+
+// life returns the record of starts and converges.
+func life(tx *store.Tx) (store.Life, error) {
+	l, _, err := store.Load[store.Life](tx, store.LifeKey())
+	return l, err
+}
+
+// applied returns the ConfigMap content in force, and the record it is of.
+func applied(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
+	record, ok, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
+	if err != nil || !ok {
+		return values.Config{}, record, err
+	}
+	var c values.Config
+	if err := json.Unmarshal(record.Config, &c); err != nil {
+		return values.Config{}, record, fmt.Errorf("the applied ConfigMap content in the store: %w", err)
+	}
+	return c, record, nil
+}
+
+// saveApplied puts c in force.
+func saveApplied(tx *store.Tx, c values.Config, resourceVersion string) error {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: resourceVersion, Config: b, At: tx.Now()})
+}
+
+// opinions returns what hooks hold of enabled flags.
+func opinions(tx *store.Tx) (map[string]values.Opinion, error) {
+	o, _, err := store.Load[map[string]values.Opinion](tx, store.OpinionsKey())
+	return o, err
+}
+
+// layers returns what the values of the global section and of the sections
+// named by keys are made of.
+func (s *Site) layers(tx *store.Tx, keys ...string) (values.Layers, error) {
+	config, _, err := applied(tx)
+	if err != nil {
+		return values.Layers{}, err
+	}
+	l := values.Layers{Static: s.Disk().Static, Config: config, Saved: map[string][]values.Saved{}}
+	for _, key := range append(slices.Clone(keys), values.Global) {
+		saved, ok, err := store.Load[[]values.Saved](tx, store.SavedKey(key))
+		if err != nil {
+			return l, err
+		}
+		if ok {
+			l.Saved[key] = saved
+		}
+	}
+	return l, nil
+}
+
+// A hookRecord is a hook as the store knows it.
+type hookRecord struct {
+	file   hook.File
+	config hook.Config
+}
+
+// hookOf returns the hook named name of module, and whether it is known.
+func hookOf(tx *store.Tx, module, name string) (hookRecord, bool, error) {
+	r, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
+	if err != nil || !ok {
+		return hookRecord{}, false, err
+	}
+	h, err := decodeHook(r)
+	if err != nil {
+		return h, false, fmt.Errorf("hook %s of module %q in the store: %w", name, module, err)
+	}
+	return h, true, nil
+}
+
+func decodeHook(r store.Hook) (h hookRecord, err error) {
+	if err = json.Unmarshal(r.File, &h.file); err == nil {
+		err = json.Unmarshal(r.Config, &h.config)
+	}
+	return h, err
+}
+
+// hooksOf returns the known hooks of module by name.
+func hooksOf(tx *store.Tx, module string) ([]hookRecord, error) {
+	var hooks []hookRecord
+	for k := range tx.Range(store.HooksOf(module)) {
+		r, _, err := store.Load[store.Hook](tx, k)
+		if err != nil {
+			return nil, err
+		}
+		h, err := decodeHook(r)
+		if err != nil {
+			return nil, err
+		}
+		hooks = append(hooks, h)
+	}
+	slices.SortFunc(hooks, func(a, b hookRecord) int {
+		if a.file.Name < b.file.Name {
+			return -1
+		}
+		return 1
+	})
+	return hooks, nil
+}

@@ -1,0 +1,148 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"addon-operator/internal/hook"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// configsAtOnce bounds how many hooks are asked for their config side by side.
+const configsAtOnce = 4
+
+// A startupStep is the hookStep of a node that comes before any other of its
+// hooks: it asks them for their config first.
+type startupStep struct{ hookStep }
+
+// Prepare asks the global hooks that are new for their config.
+func (s *startupStep) Prepare(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+	found, err := s.site.ask(ctx, "", hook.Global, s.site.GlobalHooksDir)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	data, err := json.Marshal(found)
+	return workflow.Outcome{Data: data, Detail: fmt.Sprintf("%d hooks", len(found.Hooks))}, err
+}
+
+// Apply keeps the configs that Prepare was told, or what a hook said.
+func (s *startupStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	if t.Prepared {
+		return s.hookStep.Apply(tx, t, o)
+	}
+	var found foundHooks
+	if err := json.Unmarshal(o.Data, &found); err != nil {
+		return nil, err
+	}
+	_, err := found.keep(tx, "")
+	return nil, err
+}
+
+// foundHooks are a module's hooks as they are on disk.
+type foundHooks struct {
+	Digest string                `json:"digest"`
+	Hooks  map[string]store.Hook `json:"hooks"`
+}
+
+// ask returns the hooks below dir with their configs. Those that the store has
+// under the same digest of the code are not run.
+func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir string) (foundHooks, error) {
+	out := foundHooks{Hooks: map[string]store.Hook{}}
+	files, skipped, err := hook.Find(scope, dir)
+	if err != nil {
+		return out, err
+	}
+	s.saySkipped(module, skipped)
+	if out.Digest, err = s.digest(dir); err != nil {
+		return out, err
+	}
+	asked := make([]store.Hook, len(files))
+	if err := s.DB.View(func(tx *store.Tx) error {
+		for i, f := range files {
+			known, ok, err := store.Load[store.Hook](tx, store.HookKey(module, f.Name))
+			if err != nil {
+				return err
+			}
+			if ok && known.Digest == out.Digest {
+				asked[i] = known
+			}
+		}
+		return nil
+	}); err != nil {
+		return out, err
+	}
+	errs := make([]error, len(files))
+	var group errgroup.Group
+	group.SetLimit(configsAtOnce)
+	for i, f := range files {
+		if asked[i].Digest != "" {
+			continue
+		}
+		group.Go(func() error {
+			asked[i], errs[i] = s.askOne(ctx, f, out.Digest)
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return nil: every hook is asked
+	for i, f := range files {
+		out.Hooks[f.Name] = asked[i]
+	}
+	return out, errors.Join(errs...)
+}
+
+func (s *Site) askOne(ctx context.Context, f hook.File, digest string) (store.Hook, error) {
+	config, err := s.Hooks.Config(ctx, f)
+	if err != nil {
+		return store.Hook{}, err
+	}
+	h := store.Hook{Digest: digest}
+	if h.File, err = json.Marshal(f); err != nil {
+		return h, err
+	}
+	h.Config, err = json.Marshal(config)
+	return h, err
+}
+
+// keep makes module's hooks in the store those found, and reports whether any
+// of them is another than before.
+func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) {
+	for k := range tx.Range(store.HooksOf(module)) {
+		_, name, err := parseHookKey(k)
+		if err != nil {
+			return changed, err
+		}
+		if _, ok := f.Hooks[name]; !ok {
+			changed = true
+			tx.Delete(k)
+		}
+	}
+	for name, h := range f.Hooks {
+		old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
+		if err != nil {
+			return changed, err
+		}
+		if ok && old.Digest == h.Digest {
+			continue
+		}
+		changed = true
+		if err := store.Save(tx, store.HookKey(module, name), h); err != nil {
+			return changed, err
+		}
+	}
+	return changed, nil
+}
+
+func parseHookKey(k store.Key) (module, name string, err error) {
+	p, err := k.Parts()
+	if err != nil {
+		return "", "", err
+	}
+	module, name = p.Str(), p.Str()
+	return module, name, p.Err()
+}

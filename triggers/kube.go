@@ -1,0 +1,218 @@
+package triggers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// A Kube raises an event for each change of what attached kubernetes bindings
+// watch, and shows steps what the bindings see. What each binding has been told
+// of is kept in the store: its cursor, which moves with the events.
+type Kube struct {
+	db    *store.DB
+	raise Raise
+	log   zerolog.Logger
+	hub   *kube.Hub
+
+	changed chan struct{}
+	mu      sync.Mutex
+	follows map[store.Subject]*followed // guarded by mu
+}
+
+// followed is a binding that a monitor follows.
+type followed struct {
+	config  string
+	monitor *kube.Monitor
+	err     error // why no monitor follows it
+}
+
+// NewKube returns a Kube over client's cluster that raises events once Run is
+// called.
+func NewKube(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
+	k := &Kube{db: db, raise: raise, log: log, changed: make(chan struct{}, 1), follows: map[store.Subject]*followed{}}
+	k.hub = kube.NewHub(client, kinds, &receiver{db: db, raise: raise, seen: k.sees}, observer)
+	return k
+}
+
+// Changed has the bindings read anew. It does not block.
+func (k *Kube) Changed() {
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Run follows the attached bindings until ctx is done.
+func (k *Kube) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { k.hub.Run(ctx) })
+	defer running.Wait()
+	for {
+		if err := k.follow(); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("read kubernetes bindings: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.changed:
+		}
+	}
+}
+
+// follow makes the monitors those of the bindings in the store.
+func (k *Kube) follow() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	attached := map[store.Subject]store.Binding{}
+	if err := k.db.View(func(tx *store.Tx) error {
+		for key := range tx.Range(store.At(store.Bindings)) {
+			b, _, err := store.Load[store.Binding](tx, key)
+			if err != nil {
+				return err
+			}
+			subject, err := store.ParseBindingKey(key)
+			if err != nil {
+				return err
+			}
+			if b.Kind == store.Kubernetes {
+				attached[subject] = b
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	var closed []kube.View
+	for subject, f := range k.follows {
+		if b, ok := attached[subject]; ok && f.config == string(b.Config) {
+			continue
+		}
+		if f.monitor != nil {
+			closed = append(closed, f.monitor.Views()...)
+			f.monitor.Close()
+		}
+		delete(k.follows, subject)
+	}
+	for subject, b := range attached {
+		if k.follows[subject] == nil {
+			k.follows[subject] = k.open(subject, b)
+		}
+	}
+	return k.forget(closed)
+}
+
+// open begins to follow a binding.
+func (k *Kube) open(subject store.Subject, b store.Binding) *followed {
+	f := &followed{config: string(b.Config)}
+	var c hook.KubernetesBinding
+	if f.err = json.Unmarshal(b.Config, &c); f.err != nil {
+		return f
+	}
+	spec := kube.Spec{Owner: owner(subject), Selection: selection(c), KeepFull: c.KeepFullObjects, Resume: b.SyncedIn != 0}
+	if spec.Filter, f.err = kube.CompileFilter(c.JqFilter); f.err == nil {
+		f.monitor, f.err = k.hub.Open(spec)
+	}
+	if f.err != nil {
+		k.log.Error().Err(f.err).Str("hook", graph.Subject(subject).String()).Msg("binding is not followed")
+	}
+	return f
+}
+
+func selection(c hook.KubernetesBinding) kube.Selection {
+	s := kube.Selection{
+		APIVersion: c.APIVersion, Kind: c.Kind, Names: c.NameSelector, Labels: c.LabelSelector,
+		Namespaces: c.Namespaces.Names, NamespaceLabels: c.Namespaces.LabelSelector,
+	}
+	for _, f := range c.FieldSelector {
+		s.Fields = append(s.Fields, kube.FieldMatch{Field: f.Field, Operator: f.Operator, Value: f.Value})
+	}
+	return s
+}
+
+// forget deletes the cursors of views that no binding sees any more.
+func (k *Kube) forget(views []kube.View) error {
+	for _, v := range views {
+		if !k.seesLocked(v) {
+			if err := deleteCursor(k.db, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sees reports whether a binding that is followed sees v.
+func (k *Kube) sees(v kube.View) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.seesLocked(v)
+}
+
+func (k *Kube) seesLocked(v kube.View) bool {
+	for _, f := range k.follows {
+		if f.monitor != nil && slices.Contains(f.monitor.Views(), v) {
+			return true
+		}
+	}
+	return false
+}
+
+// Ready returns when every attached kubernetes binding of the hook sees all
+// objects that exist.
+func (k *Kube) Ready(ctx context.Context, module, hookName string) error {
+	if err := k.follow(); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	waits := map[string]*followed{}
+	for subject, f := range k.follows {
+		if subject.Module == module && subject.Hook == hookName {
+			waits[subject.Binding] = f
+		}
+	}
+	k.mu.Unlock()
+	var errs []error
+	for binding, f := range waits {
+		err := f.err
+		if err == nil {
+			err = f.monitor.Wait(ctx)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("binding %s: %w", binding, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Sight returns the objects the binding sees now, by namespace and name.
+func (k *Kube) Sight(s store.Subject) []*kube.Object {
+	k.mu.Lock()
+	f := k.follows[s]
+	k.mu.Unlock()
+	if f == nil || f.monitor == nil {
+		return nil
+	}
+	return f.monitor.Snapshot()
+}
+
+// owner names a binding to the hub; subjectOf takes the name apart. No name of
+// a module, hook or binding holds a zero byte.
+func owner(s store.Subject) string { return s.Module + "\x00" + s.Hook + "\x00" + s.Binding }
+
+func subjectOf(owner string) store.Subject {
+	parts := strings.SplitN(owner, "\x00", 3)
+	parts = append(parts, "", "")
+	return store.Subject{Module: parts[0], Hook: parts[1], Binding: parts[2]}
+}

@@ -1,0 +1,215 @@
+package triggers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/hook"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// Raise puts events into the store as part of a transaction.
+type Raise func(tx *store.Tx, events ...workflow.Event) error
+
+// Missed says what becomes of ticks that came due while the operator was down.
+type Missed string
+
+// What can become of missed ticks.
+const (
+	Skip Missed = "skip" // they are as if they had not been
+	Once Missed = "once" // one tick stands for all that a binding missed
+)
+
+// A Schedule raises an event for each tick of each attached schedule binding.
+// The last tick of a binding is kept in the store with the event.
+type Schedule struct {
+	DB     *store.DB
+	Raise  Raise
+	Missed Missed
+	Log    zerolog.Logger
+
+	changed chan struct{}
+}
+
+// NewSchedule returns a Schedule that ticks once Run is called.
+func NewSchedule(db *store.DB, raise Raise, missed Missed, log zerolog.Logger) *Schedule {
+	return &Schedule{DB: db, Raise: raise, Missed: missed, Log: log, changed: make(chan struct{}, 1)}
+}
+
+// Changed has the bindings read anew. It does not block.
+func (s *Schedule) Changed() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// A ticker is one attached binding with its crontab.
+type ticker struct {
+	config   string // of the binding
+	crontab  string
+	schedule cron.Schedule
+	next     time.Time // zero: never
+}
+
+// Run ticks until ctx is done.
+func (s *Schedule) Run(ctx context.Context) error {
+	tickers := map[store.Subject]*ticker{}
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
+	for {
+		now, err := s.follow(tickers)
+		if err != nil {
+			return fmt.Errorf("read schedules: %w", err)
+		}
+		alarm.Stop()
+		if next, ok := earliest(tickers); ok {
+			alarm.Reset(next.Sub(now))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.changed:
+		case <-alarm.C:
+			if err := s.tick(tickers); err != nil {
+				return fmt.Errorf("raise ticks: %w", err)
+			}
+		}
+	}
+}
+
+func earliest(tickers map[store.Subject]*ticker) (next time.Time, ok bool) {
+	for _, t := range tickers {
+		if !t.next.IsZero() && (!ok || t.next.Before(next)) {
+			next, ok = t.next, true
+		}
+	}
+	return next, ok
+}
+
+// follow makes tickers those of the bindings that are attached, and returns the
+// time at which it looked.
+func (s *Schedule) follow(tickers map[store.Subject]*ticker) (now time.Time, err error) {
+	err = s.DB.View(func(tx *store.Tx) error {
+		now = tx.Now()
+		attached := map[store.Subject]bool{}
+		for k := range tx.Range(store.At(store.Bindings)) {
+			b, _, err := store.Load[store.Binding](tx, k)
+			if err != nil {
+				return err
+			}
+			if b.Kind != store.Schedule || b.Detached {
+				continue
+			}
+			subject, err := store.ParseBindingKey(k)
+			if err != nil {
+				return err
+			}
+			attached[subject] = true
+			if t := tickers[subject]; t != nil && t.config == string(b.Config) {
+				continue
+			}
+			if tickers[subject], err = s.begin(tx, subject, b); err != nil {
+				return err
+			}
+		}
+		for subject := range tickers {
+			if !attached[subject] {
+				delete(tickers, subject)
+			}
+		}
+		return nil
+	})
+	return now, err
+}
+
+// begin returns the ticker of a binding whose last tick may have been in an
+// earlier life.
+func (s *Schedule) begin(tx *store.Tx, subject store.Subject, b store.Binding) (*ticker, error) {
+	var c hook.ScheduleBinding
+	if err := json.Unmarshal(b.Config, &c); err != nil {
+		return nil, err
+	}
+	t := &ticker{config: string(b.Config), crontab: c.Crontab}
+	schedule, err := hook.ParseCrontab(c.Crontab)
+	if err != nil {
+		s.Log.Error().Err(err).Str("hook", graph.Subject(subject).String()).Msg("schedule does not tick")
+		return t, nil
+	}
+	t.schedule = schedule
+	now := tx.Now()
+	last, known, err := store.Load[time.Time](tx, tickKey(subject))
+	if err != nil {
+		return nil, err
+	}
+	if !known || last.After(now) {
+		last = now
+	}
+	t.next = schedule.Next(last)
+	if !t.next.IsZero() && t.next.Before(now) {
+		if t.next = schedule.Next(now); s.Missed == Once {
+			t.next = now
+		}
+	}
+	return t, nil
+}
+
+func tickKey(s store.Subject) store.Key {
+	return store.At(store.Ticks).Str(s.Module).Str(s.Hook).Str(s.Binding)
+}
+
+// tick raises the ticks that are due.
+func (s *Schedule) tick(tickers map[store.Subject]*ticker) error {
+	return s.DB.Update(func(tx *store.Tx) error {
+		now := tx.Now()
+		life, _, err := store.Load[store.Life](tx, store.LifeKey())
+		if err != nil {
+			return err
+		}
+		var events []workflow.Event
+		for subject, t := range tickers {
+			if t.next.IsZero() || t.next.After(now) {
+				continue
+			}
+			due := t.next
+			t.next = t.schedule.Next(now)
+			b, ok, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
+			if err != nil {
+				return err
+			}
+			if !ok || b.Detached || life.Converged == 0 {
+				continue // hooks do not tick before the first converge has come to its end
+			}
+			if err := store.Save(tx, tickKey(subject), due); err != nil {
+				return err
+			}
+			ev, err := tickEvent(subject, b, due, t.crontab)
+			if err != nil {
+				return err
+			}
+			events = append(events, ev)
+		}
+		return s.Raise(tx, events...)
+	})
+}
+
+func tickEvent(subject store.Subject, b store.Binding, due time.Time, crontab string) (workflow.Event, error) {
+	var c hook.ScheduleBinding
+	err := json.Unmarshal(b.Config, &c)
+	ev := workflow.Event{
+		On: lifecycle.OnModuleSchedule, Subject: subject, Queue: b.Queue, Lenient: c.AllowFailure,
+		Cause: store.Cause{Detail: fmt.Sprintf("%s at %s", crontab, due.UTC().Format(time.RFC3339))},
+	}
+	if subject.Module == "" {
+		ev.On = lifecycle.OnGlobalSchedule
+	}
+	return ev, err
+}

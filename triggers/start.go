@@ -1,0 +1,64 @@
+package triggers
+
+import (
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
+)
+
+// Startup says what a start does with what an earlier one has left.
+type Startup string
+
+// The ways to start.
+const (
+	// Always resumes an unfinished start, and else begins one.
+	Always Startup = "always"
+	// IfChanged begins one only when the code is not what the last converge saw.
+	IfChanged Startup = "if-changed"
+	// Again begins one even where one is unfinished.
+	Again Startup = "again"
+	// Clean is Again after values patches and enabled flags set by hooks are
+	// forgotten.
+	Clean Startup = "clean"
+)
+
+// Begin returns the events of an operator's start, for the transaction that
+// starts the engine: step 16, which goes to the front of the main queue, and
+// where there is no start to resume, a start walk right behind it, in the place
+// of an unfinished reload. The digest is that of the code.
+func Begin(tx *store.Tx, how Startup, digest string) ([]workflow.Event, error) {
+	life, _, err := store.Load[store.Life](tx, store.LifeKey())
+	if err != nil {
+		return nil, err
+	}
+	if how == Clean {
+		tx.Delete(store.OpinionsKey())
+		for k := range tx.Range(store.At(store.Values)) {
+			tx.Delete(k)
+		}
+	}
+	content := workflow.Event{On: lifecycle.OnConfigMap, Cause: store.Cause{Detail: "operator start"}}
+	goOn, err := resumes(tx, life, how, digest)
+	if err != nil || goOn {
+		return []workflow.Event{content}, err
+	}
+	if life.StartWalk, err = store.NextWalk(tx); err != nil {
+		return nil, err
+	}
+	life.Epoch, life.Digest = tx.Epoch(), digest
+	start := workflow.Event{On: lifecycle.OnStart, Supersedes: lifecycle.GlobalBeforeAll, Cause: store.Cause{Detail: string(how)}}
+	return []workflow.Event{start, content}, store.Save(tx, store.LifeKey(), life)
+}
+
+// resumes reports whether what is pending goes on and no start walk is begun.
+func resumes(tx *store.Tx, life store.Life, how Startup, digest string) (bool, error) {
+	if how == Again || how == Clean || life.StartWalk == 0 || life.Digest != digest {
+		return false, nil
+	}
+	walk, ok, err := store.Load[store.Walk](tx, store.WalkKey(life.StartWalk))
+	if err != nil {
+		return false, err
+	}
+	unfinished := ok && walk.Open > 0 && life.Converged < life.StartWalk
+	return unfinished || how == IfChanged && life.Converged >= life.StartWalk, nil
+}
