@@ -143,10 +143,10 @@ func (db *DB) identify() error {
 			return err
 		}
 		if v == nil {
-			return fmt.Errorf("%w: record %s is missing", ErrNotStore, f.key)
+			return corrupt("record %s is missing", f.key)
 		}
 		if err := json.Unmarshal(v, f.into); err != nil {
-			return fmt.Errorf("%w: record %s: %w", ErrCorrupt, f.key, err)
+			return corrupt("record %s: %w", f.key, err)
 		}
 		if version > schema {
 			return fmt.Errorf("%w: schema %d, this version knows %d", ErrNewer, version, schema)

@@ -1,0 +1,597 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+)
+
+// made makes a store of n records in a file of its own and closes it.
+func made(t testing.TB, n int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store.db")
+	db, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < n; {
+		if err := db.Update(func(tx *Tx) error {
+			for range 100 {
+				if err := Save(tx, At(Modules).Str(fmt.Sprintf("%06d", i)), strings.Repeat("v", i%400)); err != nil {
+					return err
+				}
+				if i++; i == n {
+					break
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// untouched fails the test unless open fails with want, says so with the
+// path, and leaves the file's content and its directory as they were.
+func untouched(t *testing.T, path string, want error, open func(string, Options) (*DB, error)) {
+	t.Helper()
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := directory(t, filepath.Dir(path))
+	db, err := open(path, Options{LockWait: 1, Ballast: 4096})
+	if err == nil {
+		t.Fatalf("opened, want %v: %v", want, db.Close())
+	}
+	if !errors.Is(err, want) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "; ") {
+		t.Errorf("want %v, the path and what to do:\n%v", want, err)
+	}
+	after, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(before, after) {
+		t.Error("the file has changed")
+	}
+	if got := directory(t, filepath.Dir(path)); got != names {
+		t.Errorf("the directory holds %s, it held %s", got, names)
+	}
+}
+
+func directory(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return strings.Join(names, " ")
+}
+
+func TestANewStoreIsOneFileForItsOwnerOnly(t *testing.T) {
+	t.Parallel()
+	path := made(t, 1)
+	if names := directory(t, filepath.Dir(path)); names != "store.db" {
+		t.Errorf("the directory holds %s", names)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode() != 0o600 {
+		t.Errorf("its mode is %v", info.Mode())
+	}
+}
+
+func TestOneStoreComesOfManyThatCreateIt(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	ids := map[string][]uint64{}
+	for range 8 {
+		wg.Go(func() {
+			db, err := Open(path, Options{LockWait: 1 << 40})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			ids[db.ID()] = append(ids[db.ID()], db.Epoch())
+			mu.Unlock()
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(ids) != 1 {
+		t.Errorf("stores and their epochs: %v", ids)
+	}
+	for _, epochs := range ids {
+		for i, e := range epochs {
+			if e != uint64(i+1) {
+				t.Errorf("the epochs are %v", epochs)
+			}
+		}
+	}
+	if names := directory(t, filepath.Dir(path)); names != "store.db" {
+		t.Errorf("the directory holds %s", names)
+	}
+}
+
+func TestAMissingDirectoryIsSaid(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "missing", "store.db")
+	if _, err := Open(path, Options{}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v", err)
+	}
+	if _, err := OpenReadOnly(path, Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestALiveStoreIsLocked(t *testing.T) {
+	t.Parallel()
+	path := made(t, 10)
+	live, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	untouched(t, path, ErrLocked, Open)
+	untouched(t, path, ErrLocked, OpenReadOnly)
+	if err := live.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Readers share a stopped store, and keep it from being opened for a life.
+	for range 2 {
+		r, err := OpenReadOnly(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if r.Epoch() != live.Epoch() || r.ID() != live.ID() {
+			t.Errorf("read as %s, epoch %d", r.ID(), r.Epoch())
+		}
+		if err := r.Update(func(*Tx) error { return nil }); !errors.Is(err, ErrReadOnly) {
+			t.Errorf("an update: %v", err)
+		}
+		if err := r.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	untouched(t, path, ErrLocked, Open)
+}
+
+func TestWhatIsNoStoreIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bolt := filepath.Join(dir, "bolt.db")
+	db, err := bbolt.Open(bolt, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucket([]byte("theirs"))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"text":  "kind: ConfigMap\n",
+		"zeros": strings.Repeat("\x00", 64<<10),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{bolt, filepath.Join(dir, "text"), filepath.Join(dir, "zeros")} {
+		untouched(t, path, ErrNotStore, Open)
+		untouched(t, path, ErrNotStore, OpenReadOnly)
+	}
+	if _, err := OpenReadOnly(os.DevNull, Options{}); !errors.Is(err, ErrNotStore) {
+		t.Errorf("a device: %v", err)
+	}
+}
+
+// edit changes a store's file behind the package's back.
+func edit(t *testing.T, path string, fn func(*bbolt.Bucket) error) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *bbolt.Tx) error { return fn(tx.Bucket(bucket)) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestANewerSchemaIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	path := made(t, 10)
+	edit(t, path, func(b *bbolt.Bucket) error { return b.Put(schemaKey(), encode(schema+1)) })
+	untouched(t, path, ErrNewer, Open)
+	untouched(t, path, ErrNewer, OpenReadOnly)
+}
+
+func TestAStoreThatDoesNotSayWhoItIsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for _, k := range []Key{schemaKey(), idKey(), epochKey()} {
+		path := made(t, 10)
+		edit(t, path, func(b *bbolt.Bucket) error { return b.Put(k, []byte("{")) })
+		untouched(t, path, ErrCorrupt, Open)
+		edit(t, path, func(b *bbolt.Bucket) error { return b.Delete(k) })
+		untouched(t, path, ErrCorrupt, Open)
+	}
+}
+
+func TestACommitOfAnOldEpochIsStale(t *testing.T) {
+	t.Parallel()
+	path := made(t, 10)
+	db, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	// Two programs on one file is what the lock prevents, where locks work.
+	raise := []Write{{epochKey(), encode(db.Epoch() + 1)}}
+	if err := db.backend.Commit(db.Epoch(), raise); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(put("a", "1")); !errors.Is(err, ErrStale) || !errors.Is(err, ErrPoisoned) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestCheckFindsWhatIsWrongWithRecords(t *testing.T) {
+	t.Parallel()
+	for want, break_ := range map[string]func(*bbolt.Bucket) error{
+		"record modules/000003 is not JSON": func(b *bbolt.Bucket) error {
+			return b.Put(At(Modules).Str("000003"), []byte(`{"a":`))
+		},
+		"belongs to no table": func(b *bbolt.Bucket) error { return b.Put([]byte{250, 1}, []byte("1")) },
+		"and 80 more": func(b *bbolt.Bucket) error {
+			for i := range 100 {
+				if err := b.Put(At(Metrics).Uint(uint64(i)), []byte("?")); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		path := made(t, 10)
+		edit(t, path, break_)
+		db, err := OpenReadOnly(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Check(); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q:\n%v", want, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestARecordOfAnotherShapeIsAnErrorThatNamesIt(t *testing.T) {
+	t.Parallel()
+	db := opened(t, new(Memory))
+	key := At(Modules).Str("nginx")
+	if err := db.Update(func(tx *Tx) error { return Save(tx, key, "text") }); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.View(func(tx *Tx) error {
+		if v, ok, err := Load[string](tx, key); v != "text" || !ok || err != nil {
+			t.Errorf("%q, %t, %v", v, ok, err)
+		}
+		if _, ok, err := Load[string](tx, At(Modules).Str("other")); ok || err != nil {
+			t.Errorf("absent: %t, %v", ok, err)
+		}
+		_, ok, err := Load[int](tx, key)
+		if ok || !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "modules/nginx") {
+			t.Errorf("as a number: %t, %v", ok, err)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := db.Update(func(tx *Tx) error { return Save(tx, key, func() {}) }); err == nil {
+		t.Error("a function was saved")
+	}
+}
+
+// onDisk opens the store at path so that the test holds its file.
+func onDisk(t *testing.T, path string, o Options) (*DB, *os.File) {
+	t.Helper()
+	f, err := lock(path, os.O_RDWR, o.wait())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := openBolt(f, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.ballast = ballast{path: path + ".ballast", size: o.Ballast}
+	b.ballast.fill()
+	db := newDB(path, b, o)
+	if err := db.begin(); err != nil {
+		t.Fatal(err)
+	}
+	return db, f
+}
+
+// swap puts the file at path in the place of f, under the hands of whoever
+// writes to it, and returns what puts it back.
+func swap(t *testing.T, f *os.File, path string) (back func()) {
+	t.Helper()
+	kept, err := unix.Dup(int(f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := func(with int) {
+		if err := unix.Dup3(with, int(f.Fd()), unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Close(with); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace(other)
+	return func() { replace(kept) }
+}
+
+func TestADiskThatIsFullForAWhileLosesNothing(t *testing.T) {
+	t.Parallel()
+	path := made(t, 1000)
+	db, f := onDisk(t, path, Options{Ballast: 64 << 10})
+	if info, err := os.Stat(path + ".ballast"); err != nil || info.Size() != 64<<10 || info.Mode() != 0o600 {
+		t.Errorf("the ballast: %v, %v", info, err)
+	}
+	// Free pages to write to: growing the file would ask the device for its size.
+	for i := range 3 {
+		if err := db.Update(put("a", fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	back := swap(t, f, "/dev/full")
+	for range 3 {
+		if err := db.Update(put("a", `"lost"`)); !errors.Is(err, ErrFull) || !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("%v", err)
+		}
+		if v := value(t, db, "a"); v != "2" {
+			t.Errorf("a is %q", v)
+		}
+	}
+	back()
+	if _, err := os.Stat(path + ".ballast"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the ballast is still there: %v", err)
+	}
+	if err := db.Update(put("b", `"kept"`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Check(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := value(t, db, "a"), value(t, db, "b"); a != "2" || b != `"kept"` {
+		t.Errorf("a is %s, b is %s", a, b)
+	}
+	if err := errors.Join(db.Check(), db.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFailedSyncPoisons(t *testing.T) {
+	t.Parallel()
+	path := made(t, 1000)
+	db, f := onDisk(t, path, Options{})
+	for i := range 3 {
+		if err := db.Update(put("a", fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	back := swap(t, f, os.DevNull) // takes every write and cannot be synced
+	if err := db.Update(put("a", `"lost"`)); !errors.Is(err, ErrPoisoned) || !errors.Is(err, unix.EINVAL) {
+		t.Errorf("%v", err)
+	}
+	back()
+	<-db.Done()
+	if err := db.Update(put("a", "4")); !errors.Is(err, ErrPoisoned) {
+		t.Errorf("an update of a poisoned store: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	db, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := value(t, db, "a"); a != "2" {
+		t.Errorf("a is %s", a)
+	}
+	if err := errors.Join(db.Check(), db.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// childEnv makes the test program do what one of the tests below wants done
+// by a process of its own, under strace.
+const childEnv = "STORE_TEST_CHILD"
+
+// told is what the child says of its commits.
+type told struct {
+	First, Second, View string
+	Poisoned, Full      bool
+}
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childEnv); path != "" {
+		if err := child(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// child opens the store at path and commits twice, on one thread, so that
+// its syncs can be counted: 1 and 2 are of the epoch, 3 and 4 of the first
+// commit, each time the data's and then the meta page's.
+func child(path string) error {
+	runtime.LockOSThread()
+	db, err := Open(path, Options{})
+	if err != nil {
+		return err
+	}
+	text := func(err error) string {
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}
+	first := db.Update(put("a", `"first"`))
+	view := ""
+	second := db.View(func(tx *Tx) error {
+		view = string(tx.Get(At(Modules).Str("a")))
+		return nil
+	})
+	if second == nil {
+		second = db.Update(put("b", `"second"`))
+	}
+	return json.NewEncoder(os.Stdout).Encode(told{
+		First: text(first), Second: text(second), View: view,
+		Poisoned: errors.Is(second, ErrPoisoned), Full: errors.Is(first, ErrFull),
+	})
+}
+
+func TestWhatAnErrorOfEachSyncLeads(t *testing.T) {
+	t.Parallel()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("strace makes syncs fail, and is not installed; without it the tests that swap the file stand alone")
+	}
+	for _, c := range []struct {
+		claim    string
+		sync     int
+		errno    string
+		poisoned bool
+		full     bool
+		kept     []string // what a may be after a restart
+	}{
+		{"NoSpaceForTheDataCanBeTriedAgain", 3, "ENOSPC", false, true, []string{""}},
+		{"AnErrorOfTheDataPoisons", 3, "EIO", true, false, []string{""}},
+		{"NoSpaceForTheMetaPagePoisons", 4, "ENOSPC", true, false, []string{"", `"first"`}},
+		{"AnErrorOfTheMetaPagePoisons", 4, "EIO", true, false, []string{"", `"first"`}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			t.Parallel()
+			path := made(t, 100)
+			cmd := exec.CommandContext(t.Context(), strace, "-f", "-qq", "-o", os.DevNull, "-e", "trace=fdatasync",
+				"-e", fmt.Sprintf("inject=fdatasync:error=%s:when=%d", c.errno, c.sync), os.Args[0])
+			cmd.Env = append(os.Environ(), childEnv+"="+path)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			if err != nil {
+				if strings.Contains(stderr.String(), "ptrace") {
+					t.Skipf("strace may not trace here: %s", stderr.String())
+				}
+				t.Fatalf("%v: %s", err, stderr.String())
+			}
+			var got told
+			if err := json.Unmarshal(out, &got); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if got.First == "" || got.Poisoned != c.poisoned || got.Full != c.full || (got.Second != "") != c.poisoned {
+				t.Errorf("%+v", got)
+			}
+			if got.View != "" {
+				t.Errorf("a view shows %s, which was never committed", got.View)
+			}
+			db, err := Open(path, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, b := value(t, db, "a"), value(t, db, "b")
+			if found := strings.Contains(strings.Join(c.kept, "|")+"|", a+"|"); !found || (b != "") == c.poisoned {
+				t.Errorf("after a restart a is %q, b is %q", a, b)
+			}
+			if err := errors.Join(db.Check(), db.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestNobodySeesACommitBeforeItIsOnDisk(t *testing.T) {
+	t.Parallel()
+	db, err := Open(filepath.Join(t.TempDir(), "store.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	b := db.backend.(*bolt)
+	// A commit of bbolt's whose sync has not returned: its pages are in the
+	// file and the store does not know of it.
+	b.committing.Lock()
+	if err := b.db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucket).Put(At(Modules).Str("a"), []byte("1"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan string)
+	go func() {
+		v := ""
+		err := db.View(func(tx *Tx) error {
+			v = string(tx.Get(At(Modules).Str("a")))
+			return nil
+		})
+		got <- fmt.Sprint(v, err)
+	}()
+	select {
+	case s := <-got:
+		t.Errorf("seen before the sync has returned: %s", s)
+	case <-time.After(50 * time.Millisecond):
+	}
+	b.durable.Add(1)
+	b.committing.Unlock()
+	if s := <-got; s != "1<nil>" {
+		t.Errorf("after the sync: %s", s)
+	}
+}

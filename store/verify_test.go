@@ -1,0 +1,264 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.etcd.io/bbolt"
+)
+
+// grown returns the bytes of a store's file that has branch pages, overflowing
+// values and free pages.
+func grown(t testing.TB) []byte {
+	t.Helper()
+	path := made(t, 3000)
+	db, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *Tx) error {
+		n := 0
+		for k := range tx.Range(At(Modules)) {
+			if n++; n%3 != 0 {
+				tx.Delete(k)
+			}
+		}
+		return Save(tx, At(Modules).Str("large"), strings.Repeat("v", 50_000))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := errors.Join(db.Snapshot(&b), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestWholeFilesAreVerified(t *testing.T) {
+	t.Parallel()
+	empty, err := os.ReadFile(made(t, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{"empty": empty, "grown": grown(t)} {
+		if err := verifyBolt(bytes.NewReader(b), int64(len(b))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAFileIsVerifiedAsBboltWroteIt compares with bbolt's own check over
+// files of every page size and either kind of free list.
+func TestAFileIsVerifiedAsBboltWroteIt(t *testing.T) {
+	t.Parallel()
+	for _, o := range []bbolt.Options{
+		{PageSize: 1024},
+		{PageSize: 4096, NoFreelistSync: true},
+		{PageSize: 16 << 10, FreelistType: bbolt.FreelistMapType},
+	} {
+		path := filepath.Join(t.TempDir(), "store.db")
+		db, err := bbolt.Open(path, 0o600, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for round := range 5 {
+			if err := db.Update(func(tx *bbolt.Tx) error {
+				b, err := tx.CreateBucketIfNotExists(bucket)
+				if err != nil {
+					return err
+				}
+				for i := range 2000 {
+					k := At(Metrics).Uint(uint64(i))
+					if (i+round)%3 == 0 {
+						err = b.Delete(k)
+					} else {
+						err = b.Put(k, make([]byte, i%700))
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := verifyBolt(bytes.NewReader(b), int64(len(b))); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+func TestATornMetaPageLeadsToTheOneBefore(t *testing.T) {
+	t.Parallel()
+	whole := grown(t)
+	for _, torn := range []int{0, os.Getpagesize()} {
+		b := bytes.Clone(whole)
+		clear(b[torn+pageHeader+20 : torn+pageHeader+60])
+		if err := verifyBolt(bytes.NewReader(b), int64(len(b))); err != nil {
+			t.Errorf("meta page at %d torn: %v", torn, err)
+		}
+	}
+}
+
+func TestDamageIsFoundAndTheFileLeftAlone(t *testing.T) {
+	t.Parallel()
+	whole, size := grown(t), os.Getpagesize()
+	// pages returns the numbers of the pages with the flag.
+	pages := func(flag uint16) (ids []int) {
+		for id := 2; id < len(whole)/size; id++ {
+			p := whole[id*size:]
+			if binary.NativeEndian.Uint64(p) == uint64(id) && binary.NativeEndian.Uint16(p[8:]) == flag {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	if len(pages(branchPage)) == 0 || len(pages(leafPage)) < 10 || len(pages(freelistPage)) == 0 {
+		t.Fatalf("a tree of %d branches, %d leaves", len(pages(branchPage)), len(pages(leafPage)))
+	}
+	m, _, ok := parseMeta(whole[pageHeader:])
+	if !ok {
+		t.Fatal("no meta page")
+	}
+	freelist := int(m.freelist) * size
+	// root is the first page of the store's own tree.
+	root := func(b []byte) []byte {
+		v := &verifier{file: bytes.NewReader(b), size: int64(len(b))}
+		if err := v.readMeta(); err != nil {
+			t.Fatal(err)
+		}
+		value, err := v.buckets()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b[int(binary.NativeEndian.Uint64(value))*size:]
+	}
+	n := binary.NativeEndian
+	for name, damage := range map[string]func(b []byte) []byte{
+		"empty":                    func([]byte) []byte { return nil },
+		"cut in half":              func(b []byte) []byte { return b[:len(b)/2/size*size] },
+		"cut by a byte":            func(b []byte) []byte { return b[:len(b)-1] },
+		"cut behind the metas":     func(b []byte) []byte { return b[:2*size] },
+		"both metas torn":          func(b []byte) []byte { clear(b[40:70]); clear(b[size+40 : size+70]); return b },
+		"zeroes from page 2 on":    func(b []byte) []byte { clear(b[2*size:]); return b },
+		"a root that leads away":   func(b []byte) []byte { n.PutUint64(root(b)[pageHeader+8:], 1<<40); return b },
+		"a root that leads to 0":   func(b []byte) []byte { n.PutUint64(root(b)[pageHeader+8:], 0); return b },
+		"a root that leads back":   func(b []byte) []byte { p := root(b); n.PutUint64(p[pageHeader+8:], n.Uint64(p)); return b },
+		"a branch without leaves":  func(b []byte) []byte { n.PutUint16(root(b)[10:], 0); return b },
+		"too many elements":        func(b []byte) []byte { n.PutUint16(root(b)[10:], 0xffff); return b },
+		"an element outside":       func(b []byte) []byte { n.PutUint32(root(b)[pageHeader:], 1<<31); return b },
+		"an element out of order":  func(b []byte) []byte { p := root(b); p[pageHeader+n.Uint32(p[pageHeader:])] = 0xff; return b },
+		"a page of no kind":        func(b []byte) []byte { n.PutUint16(root(b)[8:], 7); return b },
+		"a page that overflows":    func(b []byte) []byte { n.PutUint32(root(b)[12:], 1<<20); return b },
+		"no list of free pages":    func(b []byte) []byte { n.PutUint16(b[freelist+8:], leafPage); return b },
+		"a used page that is free": func(b []byte) []byte { n.PutUint64(b[freelist+pageHeader:], m.freelist); return b },
+		"too many free pages":      func(b []byte) []byte { n.PutUint16(b[freelist+10:], 0xfffe); return b },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "store.db")
+			if err := os.WriteFile(path, damage(bytes.Clone(whole)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			untouched(t, path, ErrCorrupt, Open)
+			untouched(t, path, ErrCorrupt, OpenReadOnly)
+		})
+	}
+}
+
+// TestNoDamageEndsTheProgram damages files at random. Either that is found,
+// or the store can be read from end to end, as where a value was hit.
+func TestNoDamageEndsTheProgram(t *testing.T) {
+	t.Parallel()
+	whole := grown(t)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	path := filepath.Join(t.TempDir(), "store.db")
+	found := 0
+	for range 300 {
+		b := bytes.Clone(whole)
+		for range 1 + r.IntN(4) {
+			at := r.IntN(len(b))
+			switch r.IntN(3) {
+			case 0:
+				b[at] ^= 1 << r.IntN(8)
+			case 1: // where pages and elements keep their numbers
+				at -= at % os.Getpagesize()
+				b[at+r.IntN(64)] = byte(r.Uint32())
+			case 2:
+				clear(b[at:min(at+512, len(b))])
+			}
+		}
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		db, err := Open(path, Options{})
+		if err == nil {
+			// What damage a check finds in what could be opened is its own matter.
+			err = errors.Join(db.Update(put("a", "1")), db.View(func(tx *Tx) error { return checkRecords(tx) }), db.Close())
+		} else {
+			found++
+		}
+		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotStore) && !strings.Contains(err.Error(), "is not JSON") && !strings.Contains(err.Error(), "no table") {
+			t.Errorf("%v", err)
+		}
+	}
+	if found == 0 {
+		t.Error("no damage was found when opening")
+	}
+}
+
+func FuzzVerifyBolt(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "store.db")
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: 1024})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for range 2 {
+		if err := db.Update(func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists(bucket)
+			for i := range 30 {
+				err = errors.Join(err, b.Put(At(Metrics).Uint(uint64(i)), make([]byte, 50)))
+			}
+			return err
+		}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		f.Fatal(err)
+	}
+	seed, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed[:20<<10])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		// What is behind a meta page is reached only when its sum is right.
+		if b = bytes.Clone(b); len(b) >= pageHeader+metaSize {
+			h := fnv.New64a()
+			h.Write(b[pageHeader:][:metaSize-8])
+			binary.NativeEndian.PutUint64(b[pageHeader+metaSize-8:], h.Sum64())
+		}
+		if err := verifyBolt(bytes.NewReader(b), int64(len(b))); err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotStore) {
+			t.Error(err)
+		}
+	})
+}
