@@ -1,0 +1,282 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// admit takes in the owners that have joined since the last call, and lets those go that leave with a farewell. When it
+// returns without an error, every view has what its owners need and the receiver knows of all of them.
+func (f *feed) admit(ctx context.Context) error {
+	if err := f.farewell(ctx); err != nil {
+		return err
+	}
+	for {
+		f.mu.Lock()
+		var waiting []*view
+		lacking := false
+		for _, v := range f.ordered() {
+			if len(v.newcomers()) > 0 {
+				waiting = append(waiting, v)
+				lacking = lacking || v.lacking()
+			}
+		}
+		f.mu.Unlock()
+		if len(waiting) == 0 {
+			return nil
+		}
+		if lacking {
+			if err := f.list(ctx, (*view).lacking); err != nil {
+				return err
+			}
+		}
+		for _, v := range waiting {
+			if err := f.greet(ctx, v); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// gathered is what a list makes of a view.
+type gathered struct {
+	view    *view
+	full    bool
+	objects map[objectKey]*Object
+}
+
+// list reads the source and fills the views that which picks with what it shows. Owners who join before the server begins
+// to answer are still in time.
+func (f *feed) list(ctx context.Context, which func(*view) bool) error {
+	var gathering []gathered
+	begun := func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		gathering = nil
+		for _, v := range f.ordered() {
+			if which(v) {
+				gathering = append(gathering, gathered{v, v.keeps(), map[objectKey]*Object{}})
+			}
+		}
+	}
+	each := func(raw json.RawMessage) error {
+		doc, err := readDocument(raw, f.source)
+		if err != nil || !f.picks(doc.id.Metadata.Name) {
+			return err
+		}
+		for _, g := range gathering {
+			g.objects[doc.key()] = f.gather(ctx, g, doc)
+		}
+		return nil
+	}
+	version, err := f.reads.client.list(ctx, f.source, f.reads.metadata, begun, each)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	for _, g := range gathering {
+		g.view.objects, g.view.full, g.view.listed = g.objects, g.full && g.view.keeps(), version
+		g.view.sorted, g.view.dirty = nil, true
+	}
+	f.err = nil
+	f.mu.Unlock()
+	f.announce()
+	return nil
+}
+
+// gather returns what a list shows of doc in one view. Where the filter fails, that is what it showed before.
+func (f *feed) gather(ctx context.Context, g gathered, doc *document) *Object {
+	if f.reads.metadata {
+		return doc.object()
+	}
+	object, err := doc.through(ctx, g.view.filter, g.full)
+	if err == nil {
+		return object
+	}
+	f.reads.observer.filterFailed(g.view.name, object, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if before := g.view.objects[doc.key()]; before != nil && before.UID == object.UID {
+		return before
+	}
+	object.Unfiltered = true
+	return object
+}
+
+// greet tells the receiver what it has to know of the owners that have joined v, and admits them. A view that still lacks
+// what they need is left for the next round.
+func (f *feed) greet(ctx context.Context, v *view) error {
+	f.mu.Lock()
+	if v.lacking() {
+		f.mu.Unlock()
+		return nil
+	}
+	newcomers := v.newcomers()
+	f.mu.Unlock()
+
+	var informed []*owner
+	if !v.asked {
+		var err error
+		if informed, err = f.begin(ctx, v, newcomers); err != nil {
+			return err
+		}
+	}
+	late := pick(newcomers, func(o *owner) bool { return !o.resume && !slices.Contains(informed, o) })
+	if err := f.sayList(ctx, v, Appeared, pick(late, func(o *owner) bool { return o.appeared })); err != nil {
+		return err
+	}
+	if err := f.sayList(ctx, v, Joined, pick(late, func(o *owner) bool { return !o.appeared })); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, o := range late {
+		o.since = later(v.listed, f.version)
+	}
+	for _, o := range newcomers {
+		o.admitted = true
+		close(o.ready)
+	}
+	return nil
+}
+
+// pick returns the owners that which is true of.
+func pick(owners []*owner, which func(*owner) bool) []*owner {
+	var picked []*owner
+	for _, o := range owners {
+		if which(o) {
+			picked = append(picked, o)
+		}
+	}
+	return picked
+}
+
+// begin finds out where the receiver stands with a view it has not been told of in this life, brings it up to where the
+// watch goes on, and returns the owners it was told of.
+func (f *feed) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owner, error) {
+	var stored string
+	err := f.reads.tell(ctx, f.source, func(r Receiver) (err error) {
+		stored, err = r.Stored(ctx, v.name)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var informed []*owner
+	told := v.listed
+	switch {
+	case stored == "":
+		cause := Appeared
+		if informed = pick(newcomers, func(o *owner) bool { return o.appeared }); len(informed) == 0 {
+			cause, informed = First, newcomers
+		}
+		err = f.sayList(ctx, v, cause, informed)
+	case f.readsOn(stored, v.listed):
+		told = stored
+	default:
+		f.reads.observer.versionRefused(f.source, stored, errAhead)
+		err = f.sayList(ctx, v, Gap, pick(newcomers, func(o *owner) bool { return o.resume }))
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	v.told, v.asked = told, true
+	f.mu.Unlock()
+	return informed, nil
+}
+
+// readsOn reports whether the changes after stored can still come: the list is not older, and neither is what the watch
+// has passed already.
+func (f *feed) readsOn(stored, listed string) bool {
+	order, err := resourceversion.CompareResourceVersion(stored, listed)
+	if err != nil || order > 0 {
+		return false
+	}
+	return f.version == "" || !after(f.version, stored)
+}
+
+// compare reads a list for all views and tells it in place of the changes that are lost.
+func (f *feed) compare(ctx context.Context) error {
+	if err := f.list(ctx, func(*view) bool { return true }); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	views := f.ordered()
+	f.mu.Unlock()
+	for _, v := range views {
+		if !v.asked {
+			continue // it is told when its owners are admitted
+		}
+		f.mu.Lock()
+		admitted := pick(v.owners, func(o *owner) bool { return o.admitted })
+		f.mu.Unlock()
+		if err := f.sayList(ctx, v, Gap, admitted); err != nil {
+			return err
+		}
+		f.mu.Lock()
+		v.told = v.listed
+		f.mu.Unlock()
+		f.version, f.unsaid = v.listed, false
+	}
+	return nil
+}
+
+// sayList tells the receiver what v shows. Except for a gap, there is nothing to tell if it concerns nobody.
+func (f *feed) sayList(ctx context.Context, v *view, cause Cause, owners []*owner) error {
+	if len(owners) == 0 && cause != Gap {
+		return nil
+	}
+	f.mu.Lock()
+	list := List{View: v.name, Cause: cause, Owners: names(owners), Version: v.listed, Objects: v.all()}
+	f.mu.Unlock()
+	return f.reads.tell(ctx, f.source, func(r Receiver) error { return r.Listed(ctx, list) })
+}
+
+// farewell lets the owners go whose namespace no longer matches. If the namespace was deleted, its objects were before,
+// and their deletion may not have arrived yet: so the source is compared once more first.
+func (f *feed) farewell(ctx context.Context) error {
+	f.mu.Lock()
+	leaving, known := false, false
+	for _, v := range f.views {
+		for _, o := range v.owners {
+			leaving = leaving || o.leaving
+			known = known || (o.leaving && o.admitted)
+		}
+	}
+	f.mu.Unlock()
+	if !leaving {
+		return nil
+	}
+	if known {
+		if err := f.compare(ctx); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	var views []*view
+	var left [][]*owner
+	for _, v := range f.ordered() {
+		if gone := pick(v.owners, func(o *owner) bool { return o.leaving }); len(gone) > 0 {
+			views, left = append(views, v), append(left, gone)
+		}
+	}
+	f.mu.Unlock()
+	for i, v := range views {
+		if err := f.reads.tell(ctx, f.source, func(r Receiver) error { return r.Left(ctx, v.name, names(left[i])) }); err != nil {
+			return err
+		}
+		for _, o := range left[i] {
+			f.reads.remove(f, v, o)
+		}
+		f.mu.Lock()
+		if !slices.ContainsFunc(v.owners, func(o *owner) bool { return o.admitted }) {
+			v.asked, v.told = false, "" // to those who join now, the receiver may have to be told a first list
+		}
+		f.mu.Unlock()
+	}
+	return nil
+}

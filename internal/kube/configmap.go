@@ -1,0 +1,189 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// conflictTries is how often a write is tried that meets newer versions.
+const conflictTries = 10
+
+// ConfigMap is one ConfigMap, which need not exist.
+type ConfigMap struct {
+	client *Client
+	source Source
+}
+
+// ConfigMap returns the ConfigMap of that name. Nothing is asked for yet.
+func (c *Client) ConfigMap(namespace, name string) *ConfigMap {
+	return &ConfigMap{c, Source{
+		Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespace: namespace, Names: name,
+	}}
+}
+
+// Content is what a ConfigMap holds. One that does not exist holds nothing.
+type Content struct {
+	Exists          bool
+	Data            map[string]string
+	ResourceVersion string
+}
+
+func (m *ConfigMap) path() string { return m.source.path() + "/" + m.source.Names }
+
+// String returns "ConfigMap namespace/name".
+func (m *ConfigMap) String() string {
+	return "ConfigMap " + m.source.Namespace + "/" + m.source.Names
+}
+
+// Read returns what the ConfigMap holds now. That it does not exist is no error.
+func (m *ConfigMap) Read(ctx context.Context) (Content, error) {
+	text, err := m.client.raw.Get().AbsPath(m.path()).DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return Content{}, nil
+	}
+	if err != nil {
+		return Content{}, fmt.Errorf("read %s: %w", m, err)
+	}
+	return m.content(text)
+}
+
+// Update changes what the ConfigMap holds and returns what it holds then. Change is given the current data, its own to
+// alter; it may be called again, with newer data, if somebody else writes at the same time. If it alters nothing, nothing
+// is written. A ConfigMap that does not exist is made. All else in it, labels and annotations too, stays as it is.
+//
+// An error of change is returned as it is. [IsRefused] tells of other errors whether to try again.
+func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]string) error) (Content, error) {
+	var err error
+	for range conflictTries {
+		var before, after Content
+		if before, err = m.Read(ctx); err != nil {
+			return Content{}, err
+		}
+		data := maps.Clone(before.Data)
+		if data == nil {
+			data = map[string]string{}
+		}
+		if err := change(data); err != nil {
+			return Content{}, err
+		}
+		if maps.Equal(data, before.Data) {
+			return before, nil
+		}
+		after, err = m.write(ctx, before, data)
+		// Not found is what a patch meets if the ConfigMap was deleted since it was read.
+		lost := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || (apierrors.IsNotFound(err) && before.Exists)
+		if !lost {
+			return after, err
+		}
+	}
+	return Content{}, fmt.Errorf("%w: %w", errConflicts, err)
+}
+
+// write makes the ConfigMap hold data, if it is still as before.
+func (m *ConfigMap) write(ctx context.Context, before Content, data map[string]string) (Content, error) {
+	body, err := m.body(before, data)
+	if err != nil {
+		return Content{}, err
+	}
+	request := m.client.raw.Post().AbsPath(m.source.path())
+	if before.Exists {
+		request = m.client.raw.Patch(types.MergePatchType).AbsPath(m.path())
+	}
+	text, err := request.Param("fieldManager", fieldManager).Body(body).DoRaw(ctx)
+	if err != nil {
+		return Content{}, fmt.Errorf("write %s: %w", m, err)
+	}
+	return m.content(text)
+}
+
+// body returns what to send to make the ConfigMap hold data.
+func (m *ConfigMap) body(before Content, data map[string]string) ([]byte, error) {
+	if !before.Exists {
+		return json.Marshal(&corev1.ConfigMap{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: m.source.Namespace, Name: m.source.Names},
+			Data:       data,
+		})
+	}
+	altered := map[string]*string{}
+	for key := range before.Data {
+		if _, stays := data[key]; !stays {
+			altered[key] = nil // null takes a key away
+		}
+	}
+	for key, value := range data {
+		if old, was := before.Data[key]; !was || old != value {
+			altered[key] = &value
+		}
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]string{"resourceVersion": before.ResourceVersion},
+		"data":     altered,
+	})
+}
+
+func (m *ConfigMap) content(text []byte) (Content, error) {
+	var object corev1.ConfigMap
+	if err := json.Unmarshal(text, &object); err != nil {
+		return Content{}, fmt.Errorf("read %s: %w", m, err)
+	}
+	return Content{true, object.Data, object.ResourceVersion}, nil
+}
+
+// Watch tells what the ConfigMap holds: once at first, and whenever its data has changed, until ctx ends. Several changes
+// may be told as one. A call that returns an error is made again. It returns the error of ctx.
+func (m *ConfigMap) Watch(ctx context.Context, observer Observer, tell func(context.Context, Content) error) error {
+	data, err := CompileFilter(".data")
+	if err != nil {
+		return err
+	}
+	watching := newReads(m.client, &contents{tell}, observer)
+	watching.join(m.source, data, &owner{name: m.String()})
+	watching.crew.run(ctx)
+	return ctx.Err()
+}
+
+// contents receives what the watch of a ConfigMap shows.
+type contents struct {
+	tell func(context.Context, Content) error
+}
+
+func (c *contents) Stored(context.Context, View) (string, error) { return "", nil }
+func (c *contents) Left(context.Context, View, []string) error   { return nil }
+
+func (c *contents) Listed(ctx context.Context, list List) error {
+	if len(list.Objects) == 0 {
+		return c.tell(ctx, Content{})
+	}
+	return c.tellOf(ctx, list.Objects[0])
+}
+
+func (c *contents) Changed(ctx context.Context, batch Batch) error {
+	if len(batch.Changes) == 0 {
+		return nil
+	}
+	last := batch.Changes[len(batch.Changes)-1]
+	if last.Type == Deleted {
+		return c.tell(ctx, Content{})
+	}
+	return c.tellOf(ctx, last.Object)
+}
+
+func (c *contents) tellOf(ctx context.Context, object *Object) error {
+	content := Content{Exists: true, ResourceVersion: object.ResourceVersion}
+	if object.Unfiltered {
+		return errors.New("the ConfigMap's data cannot be read")
+	}
+	if err := json.Unmarshal(object.FilterResult, &content.Data); err != nil {
+		return fmt.Errorf("read the ConfigMap's data: %w", err)
+	}
+	return c.tell(ctx, content)
+}

@@ -1,0 +1,338 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// feed is a source that is watched. One goroutine, run's, reads the server, keeps the views and tells the receiver.
+//
+// A list of version L fills the views. If the receiver was told of the source before, up to version S, the watch is read
+// from S on: changes up to L are told only, later ones change the views as well. If the server cannot read on from S, or
+// later from where a watch has ended, a list is told in place of the changes.
+type feed struct {
+	source   Source
+	reads    *reads
+	picks    func(name string) bool
+	previous <-chan struct{} // closed when the last feed of the same source has ended; may be nil
+
+	stop func()
+	done chan struct{} // closed when run has returned
+	wake chan struct{} // has an element when views or owners have changed
+
+	mu    sync.Mutex
+	views map[string]*view // by the text of the filter
+	err   error            // why the source cannot be read now
+
+	// Only run's goroutine uses what follows.
+	version string // the receiver was told all changes up to here
+	unsaid  bool   // version has moved, but without a change that would have told it
+	opened  bool   // a watch was open before
+	retry   retry
+}
+
+// run follows the source until ctx ends.
+func (f *feed) run(ctx context.Context) {
+	defer f.reads.ended(f)
+	if f.previous != nil {
+		<-f.previous
+	}
+	for ctx.Err() == nil {
+		err := f.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			f.failed(err)
+		}
+		f.retry.pause(ctx, err, f.wake)
+	}
+}
+
+// follow brings the views up to date and reads a watch until it ends. No error means that all is well and the next watch
+// may be opened.
+func (f *feed) follow(ctx context.Context) error {
+	if err := f.admit(ctx); err != nil {
+		return err
+	}
+	if f.version == "" {
+		f.version = f.oldestTold()
+	}
+	if f.version == "" {
+		return nil // all owners have left
+	}
+	err := f.stream(ctx)
+	if isVersionRefused(err) {
+		f.reads.observer.versionRefused(f.source, f.version, err)
+		return f.compare(ctx)
+	}
+	return err
+}
+
+// failed remembers and reports why the source cannot be read.
+func (f *feed) failed(err error) {
+	f.mu.Lock()
+	f.err = err
+	var told []func()
+	for _, v := range f.views {
+		for _, o := range v.owners {
+			if o.notServed != nil {
+				told = append(told, o.notServed)
+			}
+		}
+	}
+	f.mu.Unlock()
+	f.reads.observer.sourceFailed(f.source, err)
+	if apierrors.IsNotFound(err) { // collections that are served are found, also when they are empty
+		for _, notServed := range told {
+			notServed()
+		}
+	}
+}
+
+// stream opens a watch after version and reads it until it ends.
+func (f *feed) stream(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if f.opened {
+		// A server restored from a backup would take a version it has not reached yet and say nothing until it has.
+		newest, err := f.reads.client.newest(ctx, f.source)
+		if err != nil {
+			return err
+		}
+		if newest != f.version && after(f.version, newest) {
+			return fmt.Errorf("watch from version %s, newest is %s: %w", f.version, newest, errAhead)
+		}
+	}
+	body, err := f.reads.client.watch(ctx, f.source, f.reads.metadata, f.version)
+	if err != nil {
+		return err
+	}
+	f.opened = true
+	f.mu.Lock()
+	f.err = nil
+	f.mu.Unlock()
+
+	in := newInbox()
+	var filling sync.WaitGroup
+	filling.Go(func() { in.fill(ctx, body) })
+	err = f.read(ctx, in)
+	cancel()
+	closed := body.Close()
+	filling.Wait()
+	return errors.Join(err, closed)
+}
+
+// read takes what arrives by a watch until it ends.
+func (f *feed) read(ctx context.Context, in *inbox) error {
+	timer := time.NewTimer(f.reads.versionEvery)
+	timer.Stop()
+	defer timer.Stop()
+	for armed := false; ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.wake:
+			if err := f.admit(ctx); err != nil {
+				return err
+			}
+		case <-timer.C:
+			armed = false
+			if err := f.sayVersion(ctx); err != nil {
+				return err
+			}
+		case <-in.arrived:
+			frames, ended, ending := in.take()
+			if len(frames) > 0 {
+				f.retry.reset()
+			}
+			if err := f.take(ctx, frames); err != nil {
+				return err
+			}
+			if ended && errors.Is(ending, io.EOF) {
+				return nil
+			}
+			if ended {
+				return fmt.Errorf("the watch broke off: %w", ending)
+			}
+		}
+		if f.unsaid && !armed {
+			timer.Reset(f.reads.versionEvery)
+			armed = true
+		}
+	}
+}
+
+// take applies frames to the views and tells the receiver what they change.
+func (f *feed) take(ctx context.Context, frames []frame) error {
+	var changes []Change
+	var ending error
+	for _, frame := range frames {
+		if frame.Type == frameError {
+			ending = statusError(frame.Object)
+			break
+		}
+		doc, err := readDocument(frame.Object, f.source)
+		if err != nil {
+			ending = err
+			break
+		}
+		if frame.Type != frameBookmark && f.picks(doc.id.Metadata.Name) {
+			changes = append(changes, f.apply(ctx, frame.Type, doc)...)
+		}
+		f.version, f.unsaid = later(f.version, doc.id.Metadata.ResourceVersion), true
+	}
+	f.announce()
+	if len(changes) > 0 {
+		if err := f.say(ctx, changes); err != nil {
+			return err
+		}
+	}
+	return ending
+}
+
+// say tells the receiver the current version and the changes up to it.
+func (f *feed) say(ctx context.Context, changes []Change) error {
+	batch := Batch{Source: f.source, Version: f.version, Changes: changes}
+	err := f.reads.tell(ctx, f.source, func(r Receiver) error { return r.Changed(ctx, batch) })
+	if err == nil {
+		f.unsaid = false
+	}
+	return err
+}
+
+// sayVersion tells the receiver the current version if it has not been told.
+func (f *feed) sayVersion(ctx context.Context) error {
+	if !f.unsaid {
+		return nil
+	}
+	return f.say(ctx, nil)
+}
+
+// apply applies what happened to an object to all views, and returns what that is to each.
+func (f *feed) apply(ctx context.Context, frameType string, doc *document) []Change {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var changes []Change
+	for _, v := range f.ordered() {
+		if v.listed == "" {
+			continue // its first list will show the object
+		}
+		if change := f.applyTo(ctx, v, frameType, doc); change != nil {
+			change.Filter = v.name.Filter
+			change.Owners = v.concerned(doc.id.Metadata.ResourceVersion)
+			changes = append(changes, *change)
+		}
+	}
+	return changes
+}
+
+// applyTo applies what happened to an object to v, and returns what there is to tell, nil for nothing.
+func (f *feed) applyTo(ctx context.Context, v *view, frameType string, doc *document) *Change {
+	version := doc.id.Metadata.ResourceVersion
+	shows, tells := after(version, v.listed), after(version, v.told)
+	if !shows && !tells {
+		return nil
+	}
+	key := doc.key()
+	before := v.objects[key]
+	known := before != nil && !before.Unfiltered
+	object, err := f.see(ctx, v, doc)
+	if err != nil {
+		f.reads.observer.filterFailed(v.name, object, err)
+	}
+
+	change := &Change{Type: Modified, Object: object}
+	switch {
+	case frameType == frameDeleted:
+		change.Type = Deleted
+		if err != nil && known {
+			object.FilterResult, object.Checksum = before.FilterResult, before.Checksum
+		}
+		if shows {
+			v.set(key, nil)
+		}
+	case err != nil:
+		if shows && before == nil {
+			object.Unfiltered = true
+			v.set(key, object)
+		}
+		return nil
+	case !shows:
+		if frameType == frameAdded {
+			change.Type = Added
+		}
+	default:
+		v.set(key, object)
+		if known && before.UID == object.UID && before.Checksum == object.Checksum {
+			return nil
+		}
+		if !known {
+			change.Type = Added
+		}
+	}
+	if !tells {
+		return nil
+	}
+	return change
+}
+
+// see returns what v shows of doc.
+func (f *feed) see(ctx context.Context, v *view, doc *document) (*Object, error) {
+	if f.reads.metadata {
+		return doc.object(), nil
+	}
+	return doc.through(ctx, v.filter, v.full)
+}
+
+// announce tells the owners of views that have changed.
+func (f *feed) announce() {
+	f.mu.Lock()
+	var told []func()
+	for _, v := range f.views {
+		if !v.dirty {
+			continue
+		}
+		v.dirty = false
+		for _, o := range v.owners {
+			if o.changed != nil {
+				told = append(told, o.changed)
+			}
+		}
+	}
+	f.mu.Unlock()
+	for _, changed := range told {
+		changed()
+	}
+}
+
+// ordered returns the views in an order that is always the same. The caller holds the lock.
+func (f *feed) ordered() []*view {
+	views := make([]*view, 0, len(f.views))
+	for _, v := range f.views {
+		views = append(views, v)
+	}
+	slices.SortFunc(views, func(a, b *view) int { return cmp.Compare(a.name.Filter, b.name.Filter) })
+	return views
+}
+
+// oldestTold returns the version that a watch has to begin after for the view that was told least.
+func (f *feed) oldestTold() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	oldest := ""
+	for _, v := range f.views {
+		if v.told != "" && (oldest == "" || after(oldest, v.told)) {
+			oldest = v.told
+		}
+	}
+	return oldest
+}

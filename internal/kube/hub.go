@@ -1,0 +1,69 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Hub runs monitors and tells a receiver what they see change. It may be used from many goroutines at once.
+type Hub struct {
+	client     *Client
+	kinds      *Kinds
+	observer   Observer
+	objects    *reads
+	namespaces *reads // the sets of namespaces that monitors follow
+	monitors   crew
+}
+
+// NewHub returns a hub that tells receiver. Monitors opened before [Hub.Run] runs wait for it. Kinds has to run as well.
+func NewHub(client *Client, kinds *Kinds, receiver Receiver, observer Observer) *Hub {
+	h := &Hub{
+		client: client, kinds: kinds, observer: observer,
+		objects:    newReads(client, receiver, observer),
+		namespaces: newReads(client, silent{}, observer),
+	}
+	h.namespaces.metadata = true
+	return h
+}
+
+// Run runs the hub until ctx ends. It returns when no call to the receiver is under way and none will follow. Call it once.
+func (h *Hub) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, c := range []*crew{&h.objects.crew, &h.namespaces.crew, &h.monitors} {
+		running.Go(func() { c.run(ctx) })
+	}
+	running.Wait()
+}
+
+// Spec says what a monitor follows, and for whom.
+type Spec struct {
+	// Owner is the name by which the receiver is told who is concerned.
+	Owner     string
+	Selection Selection
+	// Filter says what matters about an object; nil means everything.
+	Filter *Filter
+	// KeepFull is true if whole objects are wanted, in snapshots and changes.
+	KeepFull bool
+	// Resume is true if the owner followed the same in an earlier life of the process, and was shown what there was: then
+	// it is not new to the views the receiver knows, and all in those it does not know has appeared since, but for
+	// namespaces that are followed by their labels.
+	Resume bool
+}
+
+// Open begins to follow what spec says, and returns at once. The error is that of a selection or name that is not valid.
+func (h *Hub) Open(spec Spec) (*Monitor, error) {
+	if spec.Owner == "" {
+		return nil, errors.New("open a monitor: the owner has no name")
+	}
+	p, err := spec.Selection.plan()
+	if err != nil {
+		return nil, err
+	}
+	m := &Monitor{
+		hub: h, spec: spec, plan: p,
+		wake: make(chan struct{}, 1), moved: make(chan struct{}), places: map[Source]place{}, known: map[Source]bool{},
+	}
+	m.stop = h.monitors.start(m.run)
+	return m, nil
+}

@@ -1,0 +1,323 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// undiscoveredEvery is how often a kind is looked for that may be in a group that cannot be looked into.
+const undiscoveredEvery = time.Minute
+
+// namespaceKind is the kind of the objects that other objects are in.
+const namespaceKind = "Namespace"
+
+// Monitor follows one selection through one filter for one owner. It may be used from many goroutines at once.
+type Monitor struct {
+	hub  *Hub
+	spec Spec
+	plan plan
+	stop func()
+	wake chan struct{} // has an element when the set of namespaces has changed, or a source is not served
+
+	mu      sync.Mutex
+	moved   chan struct{} // closed and replaced whenever what follows has changed
+	settled bool          // which sources there are is known; none if the kind is not served
+	gone    bool          // a source turned out not to be served
+	closed  bool
+	problem error // why it is not settled
+	places  map[Source]place
+	known   map[Source]bool // the owner was admitted to these before the kind was no longer served
+	among   place           // of the namespaces it follows; zero if it follows none
+}
+
+// Close ends the monitor. The receiver is told nothing.
+func (m *Monitor) Close() {
+	m.update(func() { m.closed = true })
+	m.stop()
+	m.leaveAll()
+}
+
+// Snapshot returns the objects the owner sees now, sorted by namespace and name; none while they are not known yet, or if
+// the kind is not served. What it returns is shared and must not be changed.
+func (m *Monitor) Snapshot() []*Object {
+	m.mu.Lock()
+	places := slices.Collect(maps.Values(m.places))
+	m.mu.Unlock()
+	var objects []*Object
+	for _, p := range places {
+		shown, full := p.snapshot()
+		if len(places) == 1 && full == m.spec.KeepFull {
+			return shown
+		}
+		for _, object := range shown {
+			if object.Raw != nil && !m.spec.KeepFull { // another owner of the view keeps them
+				slim := *object
+				slim.Raw = nil
+				object = &slim
+			}
+			objects = append(objects, object)
+		}
+	}
+	slices.SortFunc(objects, compareObjects)
+	return objects
+}
+
+// Views returns the views the monitor now consists of, sorted by their text.
+func (m *Monitor) Views() []View {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	views := make([]View, 0, len(m.places))
+	for source := range m.places {
+		views = append(views, View{source, m.spec.Filter.String()})
+	}
+	slices.SortFunc(views, func(a, b View) int { return strings.Compare(a.String(), b.String()) })
+	return views
+}
+
+// Wait returns when the snapshot shows everything and the receiver knows of it, or it is known that the kind is not served.
+// If ctx ends before, the error says what is not known yet and why.
+func (m *Monitor) Wait(ctx context.Context) error {
+	for {
+		m.mu.Lock()
+		moved, settled, closed := m.moved, m.settled, m.closed
+		places := slices.Collect(maps.Values(m.places))
+		m.mu.Unlock()
+		if closed {
+			return fmt.Errorf("objects of kind %q: the monitor is closed", m.spec.Selection.Kind)
+		}
+		pending := slices.IndexFunc(places, func(p place) bool { return !isClosed(p.owner.ready) })
+		if settled && pending < 0 {
+			return nil
+		}
+		var ready <-chan struct{}
+		if pending >= 0 {
+			ready = places[pending].owner.ready
+		}
+		select {
+		case <-ready:
+		case <-moved:
+		case <-ctx.Done():
+			if pending >= 0 {
+				return places[pending].unknown(ctx)
+			}
+			return m.unsettled(ctx)
+		}
+	}
+}
+
+// unsettled returns why it is not known which sources there are.
+func (m *Monitor) unsettled(ctx context.Context) error {
+	m.mu.Lock()
+	problem, among := m.problem, m.among
+	m.mu.Unlock()
+	if problem == nil && among.feed != nil {
+		return among.unknown(ctx)
+	}
+	return fmt.Errorf("objects of kind %q are not known yet: %w", m.spec.Selection.Kind, orEnd(ctx, problem))
+}
+
+// orEnd returns err, or, if that is nil, why ctx has ended.
+func orEnd(ctx context.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// update changes the monitor's state under its lock and tells those who wait.
+func (m *Monitor) update(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+	close(m.moved)
+	m.moved = make(chan struct{})
+}
+
+// run finds out what the kind is, follows it, and begins again when it is no longer served.
+func (m *Monitor) run(ctx context.Context) {
+	var again retry
+	appeared := m.spec.Resume && !m.plan.followsNamespace // of what the receiver does not know, the owner was shown nothing
+	for ctx.Err() == nil {
+		kind, waited := m.resolve(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		m.follow(ctx, kind, appeared || waited)
+		if ctx.Err() != nil {
+			return // what was seen last stays to be read until the monitor is closed
+		}
+		if m.leaveAll() {
+			again.reset()
+		}
+		appeared = true
+		again.pause(ctx, ErrNotServed, nil)
+	}
+}
+
+// resolve returns the kind when it is served, and whether it was not at first: then the owner was shown nothing.
+func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
+	var again retry
+	for {
+		kind, err := m.hub.client.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
+		if err == nil || ctx.Err() != nil {
+			return kind, waited
+		}
+		if !errors.Is(err, ErrNotServed) {
+			m.hub.observer.kindFailed(m.plan.apiVersion, m.plan.kind, err)
+			m.update(func() { m.problem = err })
+			again.pause(ctx, err, nil)
+			continue
+		}
+		m.update(func() { m.settled, m.problem = true, nil })
+		waited = true
+		if kind, served := m.awaitServed(ctx, err); served {
+			return kind, waited
+		}
+	}
+}
+
+// awaitServed returns the kind when it appears. It gives up when ctx ends, and when it is time to look into groups that
+// missing says could not be looked into.
+func (m *Monitor) awaitServed(ctx context.Context, missing error) (Kind, bool) {
+	served, stop := m.hub.kinds.Served(m.plan.apiVersion, m.plan.kind)
+	defer stop()
+	var look <-chan time.Time
+	if unsure := (*NotServedError)(nil); errors.As(missing, &unsure) && unsure.Undiscovered != nil {
+		m.hub.observer.kindFailed(m.plan.apiVersion, m.plan.kind, missing)
+		timer := time.NewTimer(undiscoveredEvery)
+		defer timer.Stop()
+		look = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-look:
+	case kind := <-served:
+		return kind, true
+	}
+	return Kind{}, false
+}
+
+// follow follows the objects of kind until ctx ends or the kind is no longer served.
+func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
+	var namespaces place
+	if m.plan.followsNamespace && kind.Namespaced {
+		source := Source{Version: "v1", Resource: "namespaces", Kind: namespaceKind, Labels: m.plan.namespaceLabels}
+		namespaces = m.hub.namespaces.join(source, nil, &owner{name: m.spec.Owner, changed: func() { signal(m.wake) }})
+		defer namespaces.leave(false)
+		m.update(func() { m.among = namespaces })
+		select {
+		case <-ctx.Done():
+			return
+		case <-namespaces.owner.ready:
+		}
+	}
+	for {
+		m.arrange(m.wants(kind, namespaces), appeared)
+		appeared = false // what joins from now on does because its namespace begins to match
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.wake:
+		}
+		if m.lost(ctx, kind) {
+			return
+		}
+	}
+}
+
+// lost reports whether a source turned out not to be served because the kind is not, or not under this name. Where it is,
+// by what the server says, the source just goes on trying.
+func (m *Monitor) lost(ctx context.Context, kind Kind) bool {
+	m.mu.Lock()
+	gone := m.gone
+	m.gone = false
+	m.mu.Unlock()
+	if !gone {
+		return false
+	}
+	m.hub.client.mapper.ResetWithContext(ctx)
+	now, err := m.hub.client.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
+	if err != nil {
+		return errors.Is(err, ErrNotServed)
+	}
+	return now != kind
+}
+
+// wants returns the sources the monitor consists of now.
+func (m *Monitor) wants(kind Kind, namespaces place) []Source {
+	if namespaces.feed == nil {
+		return m.plan.sources(kind, m.plan.namespaces)
+	}
+	matching, _ := namespaces.snapshot()
+	if len(matching) == 0 {
+		return nil
+	}
+	names := make([]string, len(matching))
+	for i, namespace := range matching {
+		names[i] = namespace.Name
+	}
+	return m.plan.sources(kind, names)
+}
+
+// arrange joins the sources that are wanted and not followed yet, and lets those go that are no longer wanted.
+func (m *Monitor) arrange(wanted []Source, appeared bool) {
+	m.update(func() {
+		if m.closed {
+			return
+		}
+		m.settled, m.problem = true, nil
+		for source, p := range m.places {
+			if !slices.Contains(wanted, source) {
+				delete(m.places, source)
+				delete(m.known, source)
+				p.leave(true)
+			}
+		}
+		for _, source := range wanted {
+			if _, followed := m.places[source]; !followed {
+				m.places[source] = m.hub.objects.join(source, m.spec.Filter, &owner{
+					name: m.spec.Owner, keep: m.spec.KeepFull, resume: m.spec.Resume || m.known[source],
+					appeared: appeared, notServed: m.notServed,
+				})
+			}
+		}
+	})
+}
+
+// notServed is called when the server does not serve a source of the monitor.
+func (m *Monitor) notServed() {
+	m.mu.Lock()
+	m.gone = true
+	m.mu.Unlock()
+	signal(m.wake)
+}
+
+// leaveAll leaves all sources without a farewell, and reports whether the owner was admitted to any. From then on it is
+// known that there are no objects.
+func (m *Monitor) leaveAll() (admitted bool) {
+	m.update(func() {
+		for source, p := range m.places {
+			m.known[source] = isClosed(p.owner.ready)
+			admitted = admitted || m.known[source]
+			p.leave(false)
+		}
+		clear(m.places)
+		m.settled = true
+	})
+	return admitted
+}

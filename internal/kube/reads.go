@@ -1,0 +1,149 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// versionEvery is how often a receiver is told a version when nothing else is to tell.
+const versionEvery = time.Minute
+
+// reads is all sources that are watched for one receiver, each once.
+type reads struct {
+	client       *Client
+	receiver     Receiver
+	observer     Observer
+	metadata     bool // only metadata is read, and only identities are kept
+	versionEvery time.Duration
+	crew         crew
+
+	mu     sync.Mutex
+	feeds  map[Source]*feed
+	ending map[Source]<-chan struct{} // of the last feed of a source, closed when it has ended
+}
+
+func newReads(client *Client, receiver Receiver, observer Observer) *reads {
+	return &reads{
+		client: client, receiver: receiver, observer: observer, versionEvery: versionEvery,
+		feeds: map[Source]*feed{}, ending: map[Source]<-chan struct{}{},
+	}
+}
+
+// place is an owner's place in a view.
+type place struct {
+	reads *reads
+	feed  *feed
+	view  *view
+	owner *owner
+}
+
+// join makes o an owner of the view of source through filter, and watches the source if nobody did.
+func (r *reads) join(source Source, filter *Filter, o *owner) place {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.feeds[source]
+	if f == nil {
+		f = &feed{
+			source: source, reads: r, picks: source.picker(), previous: r.ending[source],
+			done: make(chan struct{}), wake: make(chan struct{}, 1), views: map[string]*view{},
+		}
+		r.feeds[source] = f
+		delete(r.ending, source)
+	}
+	f.mu.Lock()
+	v := f.views[filter.String()]
+	if v == nil {
+		v = &view{name: View{source, filter.String()}, filter: filter, objects: map[objectKey]*Object{}}
+		f.views[filter.String()] = v
+	}
+	o.ready = make(chan struct{})
+	v.owners = append(v.owners, o)
+	f.mu.Unlock()
+	signal(f.wake)
+	if f.stop == nil {
+		f.stop = r.crew.start(f.run)
+	}
+	return place{r, f, v, o}
+}
+
+// remove takes o out of v, and ends what nobody owns any more.
+func (r *reads) remove(f *feed, v *view, o *owner) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f.mu.Lock()
+	v.owners = slices.DeleteFunc(v.owners, func(other *owner) bool { return other == o })
+	if len(v.owners) == 0 && f.views[v.name.Filter] == v {
+		delete(f.views, v.name.Filter)
+	}
+	if v.full && !v.keeps() {
+		v.slim()
+	}
+	empty := len(f.views) == 0
+	f.mu.Unlock()
+	if empty && r.feeds[f.source] == f {
+		delete(r.feeds, f.source)
+		r.ending[f.source] = f.done
+		f.stop()
+	}
+}
+
+// ended says that f has ended.
+func (r *reads) ended(f *feed) {
+	close(f.done)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ending[f.source] == f.done {
+		delete(r.ending, f.source)
+	}
+}
+
+// tell calls the receiver until it returns no error. The error is that of ctx, if that ends before.
+func (r *reads) tell(ctx context.Context, source Source, call func(Receiver) error) error {
+	var again retry
+	for {
+		err := call(r.receiver)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r.observer.receiverFailed(source, err)
+		again.pause(ctx, err, nil)
+	}
+}
+
+// leave ends the owner's place at once. With farewell, the receiver is told what is still to tell first, and that the
+// owner has left.
+func (p place) leave(farewell bool) {
+	if !farewell {
+		p.reads.remove(p.feed, p.view, p.owner)
+		return
+	}
+	p.feed.mu.Lock()
+	p.owner.leaving = true
+	p.feed.mu.Unlock()
+	signal(p.feed.wake)
+}
+
+// snapshot returns what the view shows, sorted, and whether that has whole objects.
+func (p place) snapshot() (objects []*Object, full bool) {
+	p.feed.mu.Lock()
+	defer p.feed.mu.Unlock()
+	return p.view.snapshot(), p.view.full
+}
+
+// problem returns why the source cannot be read now, nil if it can.
+func (p place) problem() error {
+	p.feed.mu.Lock()
+	defer p.feed.mu.Unlock()
+	return p.feed.err
+}
+
+// unknown returns the error for those who waited for the source until ctx ended.
+func (p place) unknown(ctx context.Context) error {
+	return fmt.Errorf("the list of %s is not known yet: %w", p.feed.source, orEnd(ctx, p.problem()))
+}

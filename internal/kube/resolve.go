@@ -1,0 +1,132 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+)
+
+// Kind is a kind of objects that the API server serves, in one version.
+type Kind struct {
+	schema.GroupVersionKind
+	// Resource is the name in URLs: lower case, plural.
+	Resource string
+	// Namespaced is true if objects of the kind are in namespaces.
+	Namespaced bool
+}
+
+// GroupVersionResource returns the kind's name in URLs.
+func (k Kind) GroupVersionResource() schema.GroupVersionResource {
+	return k.GroupVersion().WithResource(k.Resource)
+}
+
+// Resolve returns the kind that goes by name, which may be the kind's name in any case, its plural or a short name. With an
+// apiVersion, group/version or version, it is looked for there; without, in the preferred versions of all groups, in the
+// server's order. A kind that is not known is looked for again in what the server serves now.
+//
+// The error is a *[NotServedError] if the server answered and has no such kind.
+func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, error) {
+	if _, err := schema.ParseGroupVersion(apiVersion); err != nil {
+		return Kind{}, fmt.Errorf("apiVersion of kind %q: %w", name, err)
+	}
+	kind, err := c.lookUp(ctx, apiVersion, name)
+	if !errors.Is(err, ErrNotServed) {
+		return kind, err
+	}
+	c.mapper.ResetWithContext(ctx)
+	return c.lookUp(ctx, apiVersion, name)
+}
+
+// lookUp resolves a kind by what is known of the server.
+func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, error) {
+	cached := discovery.ToCachedDiscoveryInterfaceWithContext(c.cached)
+	missing := &NotServedError{APIVersion: apiVersion, Kind: name}
+	if apiVersion != "" {
+		list, err := cached.ServerResourcesForGroupVersionWithContext(ctx, apiVersion)
+		switch {
+		case errors.Is(err, memory.ErrCacheNotFound), apierrors.IsNotFound(err):
+			return Kind{}, missing
+		case err != nil:
+			return Kind{}, fmt.Errorf("find kind %q of %s: %w", name, apiVersion, err)
+		}
+		if kind, found := matchKind([]*metav1.APIResourceList{list}, name); found {
+			return kind, nil
+		}
+		return Kind{}, missing
+	}
+	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, cached)
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return Kind{}, fmt.Errorf("find kind %q: %w", name, err)
+	}
+	if kind, found := matchKind(byPreference(groups, lists), name); found {
+		return kind, nil
+	}
+	missing.Undiscovered = err
+	return Kind{}, missing
+}
+
+// resources returns the kinds of one group and version, asked for now.
+func (c *Client) resources(ctx context.Context, apiVersion string) (*metav1.APIResourceList, error) {
+	text, err := c.get("/apis/"+apiVersion, "").DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look into %s: %w", apiVersion, err)
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("read the kinds of %s: %w", apiVersion, err)
+	}
+	return &list, nil
+}
+
+// byPreference returns the lists in the order of groups, a group's preferred version first.
+func byPreference(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*metav1.APIResourceList {
+	byVersion := make(map[string]*metav1.APIResourceList, len(lists))
+	for _, list := range lists {
+		byVersion[list.GroupVersion] = list
+	}
+	ordered := make([]*metav1.APIResourceList, 0, len(lists))
+	for _, group := range groups {
+		versions := []string{group.PreferredVersion.GroupVersion}
+		for _, version := range group.Versions {
+			if !slices.Contains(versions, version.GroupVersion) {
+				versions = append(versions, version.GroupVersion)
+			}
+		}
+		for _, version := range versions {
+			if list := byVersion[version]; list != nil {
+				ordered = append(ordered, list)
+			}
+		}
+	}
+	return ordered
+}
+
+// matchKind returns the first kind in lists that goes by name. A kind of that name or plural goes before all short names.
+func matchKind(lists []*metav1.APIResourceList, name string) (Kind, bool) {
+	same := func(other string) bool { return strings.EqualFold(other, name) }
+	named := func(r metav1.APIResource) bool { return same(r.Kind) || same(r.Name) }
+	short := func(r metav1.APIResource) bool { return slices.ContainsFunc(r.ShortNames, same) }
+	for _, matches := range []func(metav1.APIResource) bool{named, short} {
+		for _, list := range lists {
+			version, err := schema.ParseGroupVersion(list.GroupVersion)
+			if err != nil {
+				continue // a group the server describes wrongly is no reason not to find the others
+			}
+			for _, r := range list.APIResources {
+				if !strings.Contains(r.Name, "/") && matches(r) {
+					return Kind{version.WithKind(r.Kind), r.Name, r.Namespaced}, true
+				}
+			}
+		}
+	}
+	return Kind{}, false
+}

@@ -1,0 +1,148 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// namedSources is how many sources a selection by names may come down to with one for each name. With more, one source
+// without names is read in each namespace, and the named objects are picked out here.
+const namedSources = 32
+
+// FieldMatch is one condition of a field selector.
+type FieldMatch struct {
+	Field string
+	// Operator is one of = == Equals != NotEquals.
+	Operator string
+	Value    string
+}
+
+// Selection says which objects are asked for. All that is given has to hold.
+type Selection struct {
+	// APIVersion is a version or group/version; empty means the preferred one.
+	APIVersion string
+	// Kind is a kind in any case, its plural or a short name.
+	Kind string
+	// Names are the objects' names; none means any.
+	Names []string
+	// Labels selects by the objects' labels; nil means any.
+	Labels *metav1.LabelSelector
+	// Fields selects by the objects' fields. Which fields there are, the API server decides for each kind.
+	Fields []FieldMatch
+	// Namespaces are the objects' namespaces; none means all. Where a kind has no namespaces, this and NamespaceLabels mean
+	// nothing.
+	Namespaces []string
+	// NamespaceLabels selects the objects' namespaces by their labels, and follows them; if it is not nil, Namespaces mean
+	// nothing.
+	NamespaceLabels *metav1.LabelSelector
+}
+
+// Validate returns what is wrong with s, nil for nothing.
+func (s Selection) Validate() error {
+	_, err := s.plan()
+	return err
+}
+
+// plan is a selection in the form the API server reads.
+type plan struct {
+	apiVersion, kind string
+	names            []string // sorted, each once
+	namespaces       []string // sorted, each once
+	labels, fields   string
+	followsNamespace bool
+	namespaceLabels  string
+}
+
+func (s Selection) plan() (plan, error) {
+	p := plan{
+		apiVersion: s.APIVersion, kind: s.Kind,
+		names:            slices.Compact(slices.Sorted(slices.Values(s.Names))),
+		namespaces:       slices.Compact(slices.Sorted(slices.Values(s.Namespaces))),
+		followsNamespace: s.NamespaceLabels != nil,
+	}
+	if s.Kind == "" {
+		return p, errors.New("select objects: kind is missing")
+	}
+	if _, err := schema.ParseGroupVersion(s.APIVersion); err != nil {
+		return p, fmt.Errorf("select objects of kind %q: apiVersion: %w", s.Kind, err)
+	}
+	for _, name := range slices.Concat(s.Names, s.Namespaces) {
+		if name == "" || strings.ContainsAny(name, "/,=") {
+			return p, fmt.Errorf("select objects of kind %q: %q cannot be a name", s.Kind, name)
+		}
+	}
+	var err error
+	if p.labels, err = labelSelector(s.Labels); err != nil {
+		return p, fmt.Errorf("select objects of kind %q: labels: %w", s.Kind, err)
+	}
+	if p.namespaceLabels, err = labelSelector(s.NamespaceLabels); err != nil {
+		return p, fmt.Errorf("select objects of kind %q: labels of namespaces: %w", s.Kind, err)
+	}
+	if p.fields, err = s.fieldSelector(); err != nil {
+		return p, fmt.Errorf("select objects of kind %q: %w", s.Kind, err)
+	}
+	return p, nil
+}
+
+func labelSelector(labels *metav1.LabelSelector) (string, error) {
+	if labels == nil {
+		return "", nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(labels)
+	if err != nil {
+		return "", err
+	}
+	return selector.String(), nil
+}
+
+func (s Selection) fieldSelector() (string, error) {
+	var terms []fields.Selector
+	for _, match := range s.Fields {
+		if match.Field == "" {
+			return "", errors.New("a field selector has no field")
+		}
+		if match.Field == "metadata.name" && len(s.Names) > 0 {
+			return "", errors.New("both names and a field selector of metadata.name are given; give one of them")
+		}
+		switch match.Operator {
+		case "=", "==", "Equals":
+			terms = append(terms, fields.OneTermEqualSelector(match.Field, match.Value))
+		case "!=", "NotEquals":
+			terms = append(terms, fields.OneTermNotEqualSelector(match.Field, match.Value))
+		default:
+			return "", fmt.Errorf("field selector of %s: operator %q is none of = == Equals != NotEquals", match.Field, match.Operator)
+		}
+	}
+	slices.SortFunc(terms, func(a, b fields.Selector) int { return strings.Compare(a.String(), b.String()) })
+	return fields.AndSelectors(terms...).String(), nil
+}
+
+// sources returns what to watch for objects of kind in namespaces; none means all.
+func (p plan) sources(kind Kind, namespaces []string) []Source {
+	if len(namespaces) == 0 || !kind.Namespaced {
+		namespaces = []string{""}
+	}
+	names := p.names
+	switch {
+	case len(names) == 0:
+		names = []string{""}
+	case len(names)*len(namespaces) > namedSources:
+		names = []string{strings.Join(names, ",")}
+	}
+	sources := make([]Source, 0, len(names)*len(namespaces))
+	for _, namespace := range namespaces {
+		for _, name := range names {
+			sources = append(sources, Source{
+				Group: kind.Group, Version: kind.Version, Resource: kind.Resource, Kind: kind.Kind,
+				Namespace: namespace, Names: name, Labels: p.labels, Fields: p.fields,
+			})
+		}
+	}
+	return sources
+}

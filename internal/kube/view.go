@@ -1,0 +1,124 @@
+package kube
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// owner is one user of one view. Its fields are set before it joins, but for the last group.
+type owner struct {
+	name     string
+	keep     bool // wants full objects
+	resume   bool // had joined in an earlier life of the process: is told lists only when something else asks for one
+	appeared bool // was shown an empty snapshot when the kind was not served
+
+	changed   func()        // called after a snapshot has changed; may be nil
+	notServed func()        // called when the server does not serve the source; may be nil
+	ready     chan struct{} // closed when there is a snapshot and the receiver knows of it
+
+	// The feed's lock guards these.
+	admitted bool
+	leaving  bool   // leaves with a farewell, by the feed's goroutine
+	since    string // changes up to this version do not concern it
+}
+
+// view is the state of a view while its source is watched. The lock of its feed guards it; listed, told and asked are
+// written by the feed's goroutine only.
+type view struct {
+	name    View
+	filter  *Filter
+	owners  []*owner
+	objects map[objectKey]*Object
+	sorted  []*Object // of objects, without those unfiltered; nil until asked for
+
+	listed string // objects hold all changes up to here; empty before the first list
+	told   string // the receiver knows all changes up to here
+	full   bool   // objects have their Raw, and new ones get it
+	asked  bool   // the receiver was asked what it knows
+	dirty  bool   // objects have changed since the owners were told
+}
+
+// keeps reports whether any owner wants full objects.
+func (v *view) keeps() bool {
+	return slices.ContainsFunc(v.owners, func(o *owner) bool { return o.keep })
+}
+
+// newcomers returns the owners that were not admitted yet.
+func (v *view) newcomers() []*owner {
+	return pick(v.owners, func(o *owner) bool { return !o.admitted })
+}
+
+// lacking reports whether an owner waits for more than the view has.
+func (v *view) lacking() bool { return v.listed == "" || (v.keeps() && !v.full) }
+
+// set puts object in its place, or, if it is nil, takes away what is there.
+func (v *view) set(key objectKey, object *Object) {
+	if object == nil {
+		delete(v.objects, key)
+	} else {
+		v.objects[key] = object
+	}
+	v.sorted, v.dirty = nil, true
+}
+
+// slim takes away what only owners who want full objects need.
+func (v *view) slim() {
+	v.full, v.sorted = false, nil
+	for key, object := range v.objects {
+		slim := *object
+		slim.Raw = nil
+		v.objects[key] = &slim
+	}
+}
+
+// all returns all objects, sorted.
+func (v *view) all() []*Object {
+	return slices.SortedFunc(maps.Values(v.objects), compareObjects)
+}
+
+// snapshot returns the objects to show, sorted. It is the same slice until something changes.
+func (v *view) snapshot() []*Object {
+	if v.sorted == nil {
+		v.sorted = slices.DeleteFunc(v.all(), func(o *Object) bool { return o.Unfiltered })
+	}
+	return v.sorted
+}
+
+// concerned returns the owners whom a change at version concerns.
+func (v *view) concerned(version string) []string {
+	names := make([]string, 0, len(v.owners))
+	for _, o := range v.owners {
+		if o.admitted && !o.leaving && (o.since == "" || after(version, o.since)) {
+			names = append(names, o.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// names returns the owners' names, sorted.
+func names(owners []*owner) []string {
+	found := make([]string, len(owners))
+	for i, o := range owners {
+		found[i] = o.name
+	}
+	slices.Sort(found)
+	return found
+}
+
+// after reports whether version a is later than b. Versions that cannot be compared are taken for later, as a change told
+// twice does no harm and one not told does.
+func after(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || order > 0
+}
+
+// later returns the later of two versions; an empty one is earlier than all.
+func later(a, b string) string {
+	if a == "" || (b != "" && after(b, a)) {
+		return b
+	}
+	return a
+}

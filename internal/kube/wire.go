@@ -1,0 +1,212 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// pageSize is how many objects a list asks for at once. Of a page, one object at a time is in memory.
+	pageSize = 500
+
+	// watchSeconds is the least time a watch is open; it ends before twice that, so that watches do not all end at once.
+	watchSeconds = 300
+
+	acceptMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+	acceptMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+)
+
+// The kinds of frames in a watch.
+const (
+	frameAdded    = "ADDED"
+	frameModified = "MODIFIED"
+	frameDeleted  = "DELETED"
+	frameBookmark = "BOOKMARK"
+	frameError    = "ERROR"
+)
+
+// frame is one message of a watch, as the server writes it.
+type frame struct {
+	Type   string          `json:"type"`
+	Object json.RawMessage `json:"object"`
+}
+
+// get begins a request for what is at path.
+func (c *Client) get(path string, metadataAs string) *rest.Request {
+	request := c.raw.Get().AbsPath(path).MaxRetries(0)
+	if metadataAs != "" {
+		request.SetHeader("Accept", metadataAs)
+	}
+	return request
+}
+
+// identify returns the identity of the object at path, or an error that apierrors.IsNotFound finds if there is none.
+func (c *Client) identify(ctx context.Context, path string) (identity, error) {
+	var id identity
+	text, err := c.get(path, acceptMetadata).DoRaw(ctx)
+	if err != nil {
+		return id, err
+	}
+	if err := json.Unmarshal(text, &id); err != nil {
+		return id, fmt.Errorf("read the metadata of %s: %w", path, err)
+	}
+	return id, nil
+}
+
+// list hands all objects of source to each, one at a time, and returns the version they are of. It calls begun once the
+// server has begun to answer; each is called for the first time after that, and may be called again for the same object
+// if begun was called again.
+func (c *Client) list(ctx context.Context, source Source, metadata bool, begun func(), each func(json.RawMessage) error) (string, error) {
+	for restarts := 0; ; restarts++ {
+		version, err := c.listPages(ctx, source, metadata, begun, each)
+		// The version a long list is read at may be forgotten before its last page.
+		if !apierrors.IsResourceExpired(err) || restarts == 3 {
+			return version, err
+		}
+	}
+}
+
+func (c *Client) listPages(ctx context.Context, source Source, metadata bool, begun func(), each func(json.RawMessage) error) (string, error) {
+	var from string
+	for {
+		request := c.get(source.path(), "").Param("limit", strconv.Itoa(pageSize))
+		if metadata {
+			request.SetHeader("Accept", acceptMetadataList)
+		}
+		setParam(request, "labelSelector", source.Labels)
+		setParam(request, "fieldSelector", source.fieldSelector())
+		setParam(request, "continue", from)
+		body, err := request.Stream(ctx)
+		if err != nil {
+			return "", err
+		}
+		if from == "" {
+			begun()
+		}
+		page, err := readPage(body, each)
+		err = errors.Join(err, body.Close())
+		if err != nil {
+			return "", fmt.Errorf("read a list: %w", err)
+		}
+		if page.Continue == "" {
+			return page.ResourceVersion, nil
+		}
+		from = page.Continue
+	}
+}
+
+// newest returns the newest version the server knows of source's collection.
+func (c *Client) newest(ctx context.Context, source Source) (string, error) {
+	request := c.get(source.path(), acceptMetadataList).Param("limit", "1")
+	if source.Labels == "" {
+		setParam(request, "fieldSelector", source.fieldSelector()) // who may only see one name may not list the others
+	}
+	body, err := request.Stream(ctx)
+	if err != nil {
+		return "", err
+	}
+	page, err := readPage(body, func(json.RawMessage) error { return nil })
+	return page.ResourceVersion, errors.Join(err, body.Close())
+}
+
+func setParam(request *rest.Request, name, value string) {
+	if value != "" {
+		request.Param(name, value)
+	}
+}
+
+// readPage reads a list from body and hands its items to each as they come. The metadata may come before or after them.
+func readPage(body io.Reader, each func(json.RawMessage) error) (metav1.ListMeta, error) {
+	var page metav1.ListMeta
+	decoder := json.NewDecoder(body)
+	if err := expect(decoder, json.Delim('{')); err != nil {
+		return page, err
+	}
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return page, err
+		}
+		switch name {
+		case "metadata":
+			err = decoder.Decode(&page)
+		case "items":
+			err = readItems(decoder, each)
+		default:
+			var skipped json.RawMessage
+			err = decoder.Decode(&skipped)
+		}
+		if err != nil {
+			return page, err
+		}
+	}
+	return page, expect(decoder, json.Delim('}'))
+}
+
+func readItems(decoder *json.Decoder, each func(json.RawMessage) error) error {
+	start, err := decoder.Token()
+	if err != nil || start == nil { // a list without items may be null
+		return err
+	}
+	if start != json.Delim('[') {
+		return fmt.Errorf("items begin with %v, not an array", start)
+	}
+	for decoder.More() {
+		var item json.RawMessage
+		if err := decoder.Decode(&item); err != nil {
+			return err
+		}
+		if err := each(item); err != nil {
+			return err
+		}
+	}
+	return expect(decoder, json.Delim(']'))
+}
+
+func expect(decoder *json.Decoder, want json.Delim) error {
+	token, err := decoder.Token()
+	if err != nil {
+		return err
+	}
+	if token != want {
+		return fmt.Errorf("found %v where %v belongs", token, want)
+	}
+	return nil
+}
+
+// watch opens a watch of source that begins after version. The caller closes it.
+func (c *Client) watch(ctx context.Context, source Source, metadata bool, version string) (io.ReadCloser, error) {
+	request := c.get(source.path(), "").
+		Param("watch", "true").
+		Param("allowWatchBookmarks", "true").
+		Param("resourceVersion", version).
+		Param("timeoutSeconds", strconv.Itoa(watchSeconds+rand.IntN(watchSeconds)))
+	if metadata {
+		request.SetHeader("Accept", acceptMetadata)
+	}
+	setParam(request, "labelSelector", source.Labels)
+	setParam(request, "fieldSelector", source.fieldSelector())
+	return request.Stream(ctx)
+}
+
+// statusError returns the error that the server sent in a watch.
+func statusError(object json.RawMessage) error {
+	var status metav1.Status
+	if err := json.Unmarshal(object, &status); err != nil || status.Code == 0 {
+		return fmt.Errorf("the server ended the watch: %s", object)
+	}
+	if status.Code == http.StatusGone && status.Reason == "" {
+		status.Reason = metav1.StatusReasonExpired
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
