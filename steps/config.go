@@ -103,6 +103,18 @@ func (s *hookStep) Effect(ctx context.Context, _ workflow.Task, e workflow.Effec
 	return err
 }
 
+// writeSection makes w's section of the ConfigMap what the hook wants.
+func (s *Site) writeSection(ctx context.Context, w configWrite) error {
+	_, err := s.Config.Update(ctx, func(data map[string]string) error {
+		text, changed, err := w.section(data)
+		if err == nil && changed {
+			data[w.Section] = text
+		}
+		return err
+	})
+	return err
+}
+
 // errUnfit tells that a patch no longer fits the ConfigMap.
 var errUnfit = errors.New("the patch does not fit the ConfigMap as it is now")
 

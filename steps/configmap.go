@@ -27,12 +27,12 @@ type readConfig struct {
 // Do reads the ConfigMap. One that does not exist is empty. Invalid content is
 // an outcome, unless none has ever been in force.
 func (s *configMapStep) Do(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
-	data, version, err := s.site.readConfigMap(ctx)
+	content, err := s.site.Config.Read(ctx)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	read := readConfig{ResourceVersion: version}
-	if read.Config, err = values.ParseConfig(data); err != nil {
+	read := readConfig{ResourceVersion: content.ResourceVersion}
+	if read.Config, err = values.ParseConfig(content.Data); err != nil {
 		read.Error = err.Error()
 	}
 	before, record, enabled := values.Config{}, store.AppliedConfig{}, []string(nil)
@@ -48,9 +48,12 @@ func (s *configMapStep) Do(ctx context.Context, _ workflow.Task) (workflow.Outco
 		return workflow.Outcome{}, err
 	}
 	if read.Error != "" && record.At.IsZero() {
-		return workflow.Outcome{}, fmt.Errorf("ConfigMap %s/%s: %s; nothing starts before it is valid", s.site.Namespace, s.site.ConfigMap, read.Error)
+		return workflow.Outcome{}, fmt.Errorf("%s is invalid, and nothing starts before it is valid: %s", s.site.Config, read.Error)
 	}
-	out := workflow.Outcome{Detail: "version " + version}
+	out := workflow.Outcome{Detail: "version " + content.ResourceVersion}
+	if content.ResourceVersion == "" {
+		out.Detail = "there is none"
+	}
 	if read.Error != "" {
 		out.Detail = "refused: " + read.Error
 	} else if out.Lists, err = changedModules(before, read.Config, enabled); err != nil {

@@ -48,7 +48,7 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	if err != nil {
 		return nil, err
 	}
-	if on, _, err := s.site.decide(tx, name); err != nil || on && record.Enabled {
+	if wanted, err := s.site.wanted(tx, name, record); err != nil || wanted {
 		return nil, err
 	}
 	if len(data.Hooks) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"addon-operator/internal/helm"
+	modules "addon-operator/internal/module"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -88,11 +89,11 @@ func (s *releaseUpgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Out
 }
 
 func releaseOutcome(m helm.Manifest, revision int, detail string) (workflow.Outcome, error) {
-	objects, err := json.Marshal(m.Objects)
-	if err != nil {
-		return workflow.Outcome{}, err
+	r := store.Release{Checksum: m.Checksum, Revision: revision}
+	for _, o := range m.Objects {
+		r.Objects = append(r.Objects, store.Object(o))
 	}
-	data, err := json.Marshal(store.Release{Checksum: m.Checksum, Revision: revision, Objects: objects})
+	data, err := json.Marshal(r)
 	return workflow.Outcome{Data: data, Detail: detail}, err
 }
 
@@ -120,17 +121,17 @@ func (s *Site) keepRelease(tx *store.Tx, module string, o workflow.Outcome) erro
 // release returns what Helm is to install for module; nothing where it has no
 // chart.
 func (s *Site) release(module string) (*helm.Release, error) {
-	m, ok := s.Disk().Modules.Find(module)
+	m, ok := s.Disk().Find(module)
 	if !ok {
 		return nil, fmt.Errorf("module %s is not on disk any more", module)
 	}
 	if m.Broken != nil {
 		return nil, m.Broken
 	}
-	if has, err := helm.HasChart(m.Dir); err != nil || !has {
-		return nil, err
+	if m.Chart == modules.NoChart {
+		return nil, nil
 	}
-	r := &helm.Release{Name: module, ChartDir: m.Dir}
+	r := &helm.Release{Name: module, ChartDir: m.Path}
 	err := s.DB.View(func(tx *store.Tx) error {
 		key := sectionOf(module)
 		layers, err := s.layers(tx, key)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/module"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -23,15 +24,19 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 
 // askModule returns an outcome that holds the hooks of module, or no data where
 // there is no such module any more. Of one that cannot be loaded it says why.
-func (s *Site) askModule(ctx context.Context, module string) (workflow.Outcome, error) {
-	m, ok := s.Disk().Modules.Find(module)
+func (s *Site) askModule(ctx context.Context, name string) (workflow.Outcome, error) {
+	m, ok := s.Disk().Find(name)
 	if !ok {
 		return workflow.Outcome{Detail: "its directory is gone"}, nil
 	}
 	if m.Broken != nil {
 		return workflow.Outcome{}, m.Broken
 	}
-	found, err := s.ask(ctx, module, hook.Module, m.Dir)
+	digest, err := s.digests.Module(m)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	found, err := s.ask(ctx, name, hook.Module, m.Path, digest)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -81,8 +86,22 @@ func (s *Site) wanted(tx *store.Tx, name string, record store.Module) (bool, err
 	if !record.Enabled {
 		return false, nil
 	}
-	on, _, err := s.decide(tx, name)
-	return on, err
+	d, err := s.decide(tx, name)
+	return d.Enabled, err
+}
+
+// decide returns what the flags say of module being enabled.
+func (s *Site) decide(tx *store.Tx, name string) (module.Decision, error) {
+	m, ok := s.Disk().Find(name)
+	if !ok {
+		return module.Decision{}, nil
+	}
+	config, _, err := applied(tx)
+	if err != nil {
+		return module.Decision{}, err
+	}
+	held, err := opinions(tx)
+	return module.Decide(m, held, config), err
 }
 
 // An afterHelmStep is the hookStep that ends a module run.

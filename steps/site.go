@@ -29,13 +29,13 @@ type Site struct {
 	Hooks  *hook.Runner
 	Helm   *helm.Client
 	Kube   *kube.Client
+	Config *kube.ConfigMap
 	Sights Sights
 
 	ModulesDirs     []string
 	GlobalHooksDir  string
 	UnnumberedOrder int
 	Namespace       string
-	ConfigMap       string
 	// IgnoreRelease is a release that is never purged: the operator's own.
 	IgnoreRelease string
 	// AllowPurge is how many releases may be purged at once however large their
@@ -47,12 +47,17 @@ type Site struct {
 	Converged func()
 	// Ran is told of each run of a hook; nil is silence.
 	Ran func(Report)
+	// Withheld is told of releases that were not deleted because of a doubt.
+	Withheld func(releases []string, why string)
 	// Installed is called after each commit that changed what a release consists
 	// of.
 	Installed func()
 
+	digests module.Digests
+
 	mu   sync.RWMutex
-	disk Disk // guarded by mu
+	disk module.Set      // guarded by mu
+	said map[string]bool // warnings that were logged; guarded by mu
 }
 
 // Sights are what hooks' kubernetes bindings see. A binding is known by its
@@ -67,29 +72,33 @@ type Sights interface {
 	Sight(s store.Subject) []*kube.Object
 }
 
-// A Disk is what the operator's directories hold, as scanned last.
-type Disk struct {
-	Modules module.Set
-	// Static holds the sections and flags of all values files; see
-	// [values.Layers].
-	Static values.Values
-	// Common are the flags of the directories' values.yaml, Own those of the
-	// modules' own.
-	Common, Own map[string]bool
-}
-
-// Disk returns what was scanned last. It is not to be changed.
-func (s *Site) Disk() Disk {
+// Disk returns the modules as scanned last. They are not to be changed.
+func (s *Site) Disk() module.Set {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.disk
 }
 
-// SetDisk makes d what the steps work on.
-func (s *Site) SetDisk(d Disk) {
+// Scan reads the directories of modules. What cannot be read leaves what was
+// scanned before in its place.
+func (s *Site) Scan() (module.Set, error) {
+	set, err := module.Scan(s.ModulesDirs, s.UnnumberedOrder)
+	if err != nil {
+		return module.Set{}, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.disk = d
+	s.disk = set
+	for _, w := range set.Warnings {
+		if !s.said[w] {
+			s.Log.Warn().Msg(w)
+		}
+		if s.said == nil {
+			s.said = map[string]bool{}
+		}
+		s.said[w] = true
+	}
+	return set, nil
 }
 
 // life returns the record of starts and converges.

@@ -23,7 +23,11 @@ type startupStep struct{ hookStep }
 
 // Prepare asks the global hooks that are new for their config.
 func (s *startupStep) Prepare(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
-	found, err := s.site.ask(ctx, "", hook.Global, s.site.GlobalHooksDir)
+	digest, err := s.site.digests.GlobalHooks(s.site.GlobalHooksDir)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	found, err := s.site.ask(ctx, "", hook.Global, s.site.GlobalHooksDir, digest)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -52,16 +56,13 @@ type foundHooks struct {
 
 // ask returns the hooks below dir with their configs. Those that the store has
 // under the same digest of the code are not run.
-func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir string) (foundHooks, error) {
-	out := foundHooks{Hooks: map[string]store.Hook{}}
+func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (foundHooks, error) {
+	out := foundHooks{Digest: digest, Hooks: map[string]store.Hook{}}
 	files, skipped, err := hook.Find(scope, dir)
 	if err != nil {
 		return out, err
 	}
 	s.saySkipped(module, skipped)
-	if out.Digest, err = s.digest(dir); err != nil {
-		return out, err
-	}
 	asked := make([]store.Hook, len(files))
 	if err := s.DB.View(func(tx *store.Tx) error {
 		for i, f := range files {

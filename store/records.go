@@ -107,8 +107,15 @@ type Release struct {
 	Checksum string    `json:"checksum"`
 	Revision int       `json:"revision"`
 	Changed  time.Time `json:"changed,omitzero"`
-	// Objects are those it consists of, as package helm writes them.
-	Objects json.RawMessage `json:"objects,omitempty"`
+	Objects  []Object  `json:"objects,omitempty"`
+}
+
+// An Object names one object of a release.
+type Object struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
 }
 
 // ReleaseKey returns the key of the record of module's release.

@@ -1,0 +1,279 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"addon-operator/internal/helm"
+	"addon-operator/internal/hook"
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// discoverStep makes the three lists of modules: to enable, to delete, to purge.
+type discoverStep struct{ site *Site }
+
+// discovered is the data of its outcome.
+type discovered struct {
+	Modules []decided `json:"modules"`
+	Enabled []string  `json:"enabled"`
+	// Left names what a first converge leaves to the next one.
+	Left []string `json:"left,omitempty"`
+	// Whole is set where the directories hold all modules there are, so that
+	// those which they do not hold are gone.
+	Whole bool `json:"whole"`
+}
+
+// decided is what discovery came to for one module.
+type decided struct {
+	Name    string `json:"name"`
+	Enabled bool   `json:"enabled"`
+	Why     string `json:"why"`
+	Broken  string `json:"broken,omitempty"`
+}
+
+// known is what the store has for a discovery.
+type known struct {
+	layers   values.Layers
+	opinions map[string]values.Opinion
+	life     store.Life
+	modules  map[string]store.Module
+	config   store.AppliedConfig
+}
+
+// Do scans the directories, merges the enabled flags, runs the enabled scripts,
+// and compares the modules with the releases there are.
+func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	set, err := s.site.Scan()
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	k, err := s.known(set)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	found := discovered{Whole: len(set.Empty) == 0}
+	var errs []error
+	for _, m := range set.Modules {
+		d, err := s.decide(ctx, t, m, k, found.Enabled)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("module %s: %w", m.Name, err))
+			continue
+		}
+		found.Modules = append(found.Modules, d)
+		if d.Enabled {
+			found.Enabled = append(found.Enabled, m.Name)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return workflow.Outcome{}, err
+	}
+	releases, err := s.site.Helm.List(ctx)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	out := workflow.Outcome{Lists: s.lists(set, &found, k, releases)}
+	out.Detail = fmt.Sprintf("%d enabled, %d to delete, %d to purge",
+		len(found.Enabled), len(out.Lists[lifecycle.Disabled]), len(out.Lists[lifecycle.Unknown]))
+	if len(found.Left) > 0 {
+		out.Facts = []graph.Fact{lifecycle.LeftOver}
+	}
+	out.Data, err = json.Marshal(found)
+	return out, err
+}
+
+func (s *discoverStep) known(set module.Set) (k known, err error) {
+	var keys []string
+	for _, m := range set.Modules {
+		if m.Key != "" {
+			keys = append(keys, m.Key)
+		}
+	}
+	err = s.site.DB.View(func(tx *store.Tx) error {
+		if k.layers, err = s.site.layers(tx, keys...); err != nil {
+			return err
+		}
+		if k.opinions, err = opinions(tx); err != nil {
+			return err
+		}
+		if k.life, err = life(tx); err != nil {
+			return err
+		}
+		if _, k.config, err = applied(tx); err != nil {
+			return err
+		}
+		k.modules, err = modulesKnown(tx)
+		return err
+	})
+	return k, err
+}
+
+// modulesKnown returns the records of all modules by name.
+func modulesKnown(tx *store.Tx) (map[string]store.Module, error) {
+	known := map[string]store.Module{}
+	for key := range tx.Range(store.At(store.Modules)) {
+		m, _, err := store.Load[store.Module](tx, key)
+		if err != nil {
+			return nil, err
+		}
+		p, err := key.Parts()
+		if err != nil {
+			return nil, err
+		}
+		known[p.Str()] = m
+	}
+	return known, nil
+}
+
+// decide finds out whether m is enabled: by the flags, then by its script, which
+// is told the modules enabled before it.
+func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Module, k known, before []string) (decided, error) {
+	d := decided{Name: m.Name}
+	if m.Broken != nil {
+		d.Broken = m.Broken.Error()
+		d.Enabled, d.Why = k.modules[m.Name].Enabled, "broken: as it was before"
+		return d, nil
+	}
+	flags := module.Decide(m, k.opinions, k.layers.Config)
+	d.Enabled, d.Why = flags.Enabled, flags.String()
+	if !d.Enabled || m.Enabled == "" {
+		return d, nil
+	}
+	config, err := json.Marshal(k.layers.HookConfigValues(m.Key))
+	if err != nil {
+		return d, err
+	}
+	merged, skipped := k.layers.HookValues(m.Key, append([]string{}, before...))
+	s.site.warnSkipped(skipped)
+	text, err := json.Marshal(merged)
+	if err != nil {
+		return d, err
+	}
+	node, _ := lifecycle.Graph.Node(lifecycle.DiscoverModules)
+	t.Subject = store.Subject{Module: m.Name, Hook: "enabled"}
+	enabled, reason, err := s.site.Hooks.Enabled(ctx, hook.EnabledRun{
+		Path: m.Enabled, Module: m.Name, Task: t.ID.String(), Attempt: t.Try, Previous: hook.Previous(t.Previous),
+		ConfigValues: config, Values: text, Output: s.site.output(t, node),
+	})
+	if err != nil {
+		return d, fmt.Errorf("enabled script: %w", err)
+	}
+	d.Enabled = enabled
+	if !enabled || reason != "" {
+		word := "disabled"
+		if enabled {
+			word = "enabled"
+		}
+		d.Why = word + " by its enabled script"
+		if reason != "" {
+			d.Why += ": " + reason
+		}
+	}
+	return d, nil
+}
+
+// lists returns the modules to enable in order, those to delete in reverse
+// order, and the releases to purge.
+func (s *discoverStep) lists(set module.Set, found *discovered, k known, releases []helm.Summary) map[graph.List][]graph.Member {
+	released := map[string]bool{}
+	var unknown []string
+	for _, r := range releases {
+		released[r.Name] = true
+		if _, onDisk := set.Find(r.Name); !onDisk && r.Name != s.site.IgnoreRelease {
+			unknown = append(unknown, r.Name)
+		}
+	}
+	if !found.Whole {
+		unknown = nil
+	}
+	var disabled []string
+	deletes := 0
+	for _, d := range slices.Backward(found.Modules) {
+		state := k.modules[d.Name].State
+		if d.Enabled || d.Broken != "" || !released[d.Name] && (state == store.Off || state == "") {
+			continue
+		}
+		disabled = append(disabled, d.Name)
+		if released[d.Name] {
+			deletes++
+		}
+	}
+	if k.life.Converged == 0 && len(disabled)+len(unknown) > 0 {
+		found.Left = append(disabled, unknown...)
+		disabled, unknown = nil, nil
+	}
+	unknown = s.doubt(unknown, len(unknown), len(releases), "purged")
+	if k.config.ResourceVersion == "" {
+		disabled = s.doubt(disabled, deletes, len(releases), "deleted because there is no "+s.site.Config.String())
+	}
+	return map[graph.List][]graph.Member{
+		lifecycle.Enabled: members(found.Enabled), lifecycle.Disabled: members(disabled), lifecycle.Unknown: members(unknown),
+	}
+}
+
+// doubt returns names, or none where too large a part of all releases would go.
+func (s *discoverStep) doubt(names []string, going, releases int, what string) []string {
+	if going == 0 || 2*going <= releases || going <= s.site.AllowPurge {
+		return names
+	}
+	s.site.Log.Error().Strs("releases", names).
+		Msgf("%d of %d releases would be %s, so none is; start with --allow-purge=%d if that is right", going, releases, what, going)
+	if s.site.Withheld != nil {
+		s.site.Withheld(names, fmt.Sprintf("%d of %d releases would be %s; allow it with --allow-purge=%d", going, releases, what, going))
+	}
+	return nil
+}
+
+func members(names []string) []graph.Member {
+	out := make([]graph.Member, len(names))
+	for i, name := range names {
+		out[i].Subject.Module = name
+	}
+	return out
+}
+
+// Apply keeps what was decided, and forgets modules that are gone.
+func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	var found discovered
+	if err := json.Unmarshal(o.Data, &found); err != nil {
+		return nil, err
+	}
+	before, err := modulesKnown(tx)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range found.Modules {
+		old, known := before[d.Name]
+		delete(before, d.Name)
+		next := old
+		next.Enabled, next.Why, next.Broken = d.Enabled, d.Why, d.Broken
+		if next.State == "" {
+			next.State = store.Off
+		}
+		if known && next == old {
+			continue
+		}
+		if err := store.Save(tx, store.ModuleKey(d.Name), next); err != nil {
+			return nil, err
+		}
+	}
+	for name := range before {
+		if found.Whole {
+			s.site.forget(tx, name)
+			tx.Delete(store.ModuleKey(name))
+		}
+	}
+	l, err := life(tx)
+	if err != nil || slices.Equal(l.Enabled, found.Enabled) {
+		return nil, err
+	}
+	l.Enabled = found.Enabled
+	return nil, store.Save(tx, store.LifeKey(), l)
+}

@@ -1,0 +1,188 @@
+package triggers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"addon-operator/internal/kube"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
+)
+
+// The bounds of the time between healings of a release that keeps losing the
+// same objects.
+const (
+	healFirst   = 5 * time.Second
+	healLongest = 5 * time.Minute
+)
+
+// An Absent raises an event when an object of an installed release is gone from
+// the cluster. The first time is at once; of a release that keeps losing
+// objects the events come further and further apart.
+type Absent struct {
+	db       *store.DB
+	raise    Raise
+	absences *kube.Absences
+	changed  chan struct{}
+
+	mu      sync.Mutex
+	watched map[string]string   // objects of each release, as the store has them; guarded by mu
+	healing map[string]*healing // by release; guarded by mu
+}
+
+// healing is how a release's absences were answered lately.
+type healing struct {
+	pace *backoff.ExponentialBackOff
+	next time.Time // not before
+	wait *time.Timer
+}
+
+// NewAbsent returns an Absent for releases whose objects carry labels.
+func NewAbsent(db *store.DB, raise Raise, kinds *kube.Kinds, labels string, observer kube.Observer) *Absent {
+	a := &Absent{
+		db: db, raise: raise, changed: make(chan struct{}, 1), watched: map[string]string{}, healing: map[string]*healing{},
+	}
+	a.absences = kube.NewAbsences(kinds, labels, a.tell, observer)
+	return a
+}
+
+// Changed has the releases read anew. It does not block.
+func (a *Absent) Changed() {
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Run watches until ctx is done.
+func (a *Absent) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { a.absences.Run(ctx) })
+	defer running.Wait()
+	for {
+		if err := a.follow(); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("read releases: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.changed:
+		}
+	}
+}
+
+// follow watches what the releases in the store consist of.
+func (a *Absent) follow() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	gone := map[string]bool{}
+	for name := range a.watched {
+		gone[name] = true
+	}
+	err := a.db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.At(store.Releases)) {
+			r, _, err := store.Load[store.Release](tx, k)
+			if err != nil {
+				return err
+			}
+			p, err := k.Parts()
+			if err != nil {
+				return err
+			}
+			name := p.Str()
+			delete(gone, name)
+			seen := fmt.Sprintf("%d %v", r.Revision, r.Objects)
+			if a.watched[name] == seen {
+				continue
+			}
+			a.watched[name] = seen
+			a.absences.Register(name, refsOf(r))
+		}
+		return nil
+	})
+	for name := range gone {
+		delete(a.watched, name)
+		delete(a.healing, name)
+		a.absences.Unregister(name)
+	}
+	return err
+}
+
+func refsOf(r store.Release) []kube.Ref {
+	refs := make([]kube.Ref, len(r.Objects))
+	for i, o := range r.Objects {
+		refs[i] = kube.Ref{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+	}
+	return refs
+}
+
+// tell raises an event for a release that misses objects, at once or when its
+// time has come.
+func (a *Absent) tell(_ context.Context, release string, absent []kube.Ref) error {
+	if len(absent) == 0 {
+		return nil
+	}
+	return a.db.Update(func(tx *store.Tx) error {
+		if tx.Get(store.ReleaseKey(release)) == nil {
+			return nil
+		}
+		if due := a.due(release, tx.Now()); due > 0 {
+			a.after(release, due)
+			return nil
+		}
+		return a.raise(tx, absentEvent(release, absent))
+	})
+}
+
+func absentEvent(release string, absent []kube.Ref) workflow.Event {
+	detail := ""
+	if len(absent) > 1 {
+		detail = fmt.Sprintf("and %d more", len(absent)-1)
+	}
+	return workflow.Event{
+		On: lifecycle.OnResourcesAbsent, Subject: store.Subject{Module: release},
+		Cause: store.Cause{Object: absent[0].String(), Event: string(kube.Deleted), Detail: detail},
+	}
+}
+
+// due returns how long the release's healing has to wait, and counts it as
+// begun if it has not.
+func (a *Absent) due(release string, now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h := a.healing[release]
+	if h == nil || now.Sub(h.next) > 2*healLongest {
+		h = &healing{pace: backoff.NewExponentialBackOff(
+			backoff.WithInitialInterval(healFirst), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
+			backoff.WithMaxInterval(healLongest), backoff.WithMaxElapsedTime(0),
+		)}
+		a.healing[release] = h
+	}
+	if wait := h.next.Sub(now); wait > 0 {
+		return wait
+	}
+	h.next = now.Add(h.pace.NextBackOff())
+	return 0
+}
+
+// after tells again when wait is over.
+func (a *Absent) after(release string, wait time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h := a.healing[release]
+	if h == nil || h.wait != nil {
+		return
+	}
+	h.wait = time.AfterFunc(wait, func() {
+		a.mu.Lock()
+		h.wait = nil
+		delete(a.watched, release) // registering again tells what is still absent
+		a.mu.Unlock()
+		a.Changed()
+	})
+}

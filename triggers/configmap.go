@@ -1,0 +1,69 @@
+package triggers
+
+import (
+	"context"
+	"encoding/json"
+
+	"addon-operator/internal/kube"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A ConfigMap raises an event when the operator's ConfigMap holds something else
+// than what is in force or was refused. Step 16 reads it anew when it runs.
+type ConfigMap struct {
+	DB     *store.DB
+	Raise  Raise
+	Source *kube.ConfigMap
+}
+
+// Run watches until ctx is done.
+func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
+	err := c.Source.Watch(ctx, observer, func(_ context.Context, content kube.Content) error {
+		return c.DB.Update(func(tx *store.Tx) error { return c.see(tx, content) })
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// see raises an event for content that is news.
+func (c *ConfigMap) see(tx *store.Tx, content kube.Content) error {
+	news, err := isNews(tx, content)
+	if err != nil || !news {
+		return err
+	}
+	return c.Raise(tx, workflow.Event{
+		On:    lifecycle.OnConfigMap,
+		Cause: store.Cause{Object: c.Source.String(), ResourceVersion: content.ResourceVersion, Event: string(kube.Modified)},
+	})
+}
+
+// isNews reports whether content is neither in force nor refused. Content that
+// was never read is left to the start, which reads it.
+func isNews(tx *store.Tx, content kube.Content) (bool, error) {
+	refused, isRefused, err := store.Load[store.RefusedConfig](tx, store.RefusedConfigKey())
+	if err != nil || isRefused && refused.ResourceVersion == content.ResourceVersion {
+		return false, err
+	}
+	record, ok, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
+	if err != nil || !ok {
+		return false, err
+	}
+	if record.ResourceVersion == content.ResourceVersion && !isRefused {
+		return false, nil
+	}
+	now, err := values.ParseConfig(content.Data)
+	if err != nil {
+		return true, nil // step 16 says what is wrong with it
+	}
+	var inForce values.Config
+	if err := json.Unmarshal(record.Config, &inForce); err != nil {
+		return false, err
+	}
+	d, err := inForce.Diff(now)
+	return isRefused || d.Global || len(d.Flags)+len(d.Modules) > 0, err
+}
