@@ -1,0 +1,49 @@
+package helm_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// BenchmarkUnchangedLook is what a converge costs for a module whose release is in force: 3 objects.
+func BenchmarkUnchangedLook(b *testing.B) {
+	k := start(b)
+	r := small(b, "web")
+	k.apply(b, r)
+	for b.Loop() {
+		m := k.render(b, r)
+		s, err := k.Find(b.Context(), "web")
+		if err != nil || s.Outdated(m.Checksum) {
+			b.Fatal(s, err)
+		}
+		if missing, err := k.Missing(b.Context(), m.Objects); err != nil || len(missing) > 0 {
+			b.Fatal(missing, err)
+		}
+	}
+}
+
+// BenchmarkInstall renders and installs a release of 3 objects that were not there.
+func BenchmarkInstall(b *testing.B) {
+	k := start(b)
+	k.render(b, small(b, "first"))
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		n++
+		r := small(b, fmt.Sprintf("web-%d", n))
+		b.StartTimer()
+		k.apply(b, r)
+	}
+}
+
+// BenchmarkUpgrade renders and upgrades a release, of which one of 3 objects changed.
+func BenchmarkUpgrade(b *testing.B) {
+	k := start(b)
+	r := small(b, "web")
+	k.apply(b, r)
+	n := 0
+	for b.Loop() {
+		n++
+		k.apply(b, with(r, "size", fmt.Sprint(n)))
+	}
+}

@@ -1,0 +1,141 @@
+package helm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+)
+
+const (
+	chartFile    = "Chart.yaml"
+	templatesDir = "templates"
+
+	// bareChartVersion is the version addon-operator gives to a chart that is nothing but templates.
+	bareChartVersion = "0.2.0"
+)
+
+// otherDirs are a module's directories that belong to no chart.
+var otherDirs = []string{"crds", "docs", "hooks", "images", "lib"}
+
+// Release is what is asked for.
+type Release struct {
+	// Name is the module's: lower case, at most 53 characters.
+	Name string
+
+	// ChartDir is the module's directory. It holds a Chart.yaml, whose name counts for nothing, or only templates/.
+	ChartDir string
+
+	// Values go over those of the chart. They are read, never written to, and must be what JSON can express.
+	Values map[string]any
+}
+
+// HasChart tells whether a module's directory can be a Release's ChartDir.
+func HasChart(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false, fmt.Errorf("look for a chart: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	switch {
+	case slices.Contains(names, chartFile):
+		return true, nil
+	case slices.Contains(names, "chart.yaml"):
+		return false, fmt.Errorf("%s: Helm does not read it: rename it to %s", filepath.Join(dir, "chart.yaml"), chartFile)
+	default:
+		return slices.Contains(names, templatesDir), nil
+	}
+}
+
+// load reads a release's chart from disk. Actions change charts, so each gets its own; reading one takes less than a
+// millisecond, and hooks may write into the directory at any time.
+func (r Release) load() (*chart.Chart, error) {
+	read := loadBare
+	if _, err := os.Stat(filepath.Join(r.ChartDir, chartFile)); err == nil {
+		read = func(string, string) (*chart.Chart, error) { return loader.LoadDir(r.ChartDir) }
+	}
+	ch, err := read(r.Name, r.ChartDir)
+	if err != nil {
+		return nil, fmt.Errorf("load the chart of release %q from %s: %w", r.Name, r.ChartDir, err)
+	}
+	return ch, nil
+}
+
+// loadBare reads a chart that has templates but no Chart.yaml. Hidden directories, such as .git, are no part of it.
+func loadBare(name, dir string) (*chart.Chart, error) {
+	if has, err := HasChart(dir); err != nil {
+		return nil, err
+	} else if !has {
+		return nil, fmt.Errorf("neither %s nor %s/ is there", chartFile, templatesDir)
+	}
+	about, err := json.Marshal(map[string]string{"apiVersion": chart.APIVersionV1, "name": name, "version": bareChartVersion})
+	if err != nil {
+		return nil, err
+	}
+	files := []*loader.BufferedFile{{Name: chartFile, Data: about}}
+	root := os.DirFS(dir)
+	err = fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (slices.Contains(otherDirs, path) || path != "." && strings.HasPrefix(path, ".")):
+			return fs.SkipDir
+		}
+		info, err := fs.Stat(root, path)
+		if err != nil || !info.Mode().IsRegular() {
+			return nil //nolint:nilerr // a dangling link or a socket is nothing a chart could hold
+		}
+		if info.Size() > loader.MaxDecompressedFileSize {
+			return fmt.Errorf("%s has %d bytes, more than the %d Helm allows a file of a chart: move it out, or write a %s and a .helmignore",
+				path, info.Size(), loader.MaxDecompressedFileSize, chartFile)
+		}
+		data, err := fs.ReadFile(root, path)
+		files = append(files, &loader.BufferedFile{Name: path, Data: data})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return loader.LoadFiles(files)
+}
+
+// templateValues returns a copy of the release's values in the types that a values file gives: all numbers are
+// float64, which templates print otherwise than integers.
+func (r Release) templateValues() (chartutil.Values, error) {
+	values := chartutil.Values{}
+	if len(r.Values) == 0 {
+		return values, nil
+	}
+	raw, err := json.Marshal(r.Values)
+	if err == nil {
+		err = json.Unmarshal(raw, &values)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("values of release %q are not JSON: %w", r.Name, err)
+	}
+	return values, nil
+}
+
+// prepare reads what an action is given.
+func (r Release) prepare() (*chart.Chart, chartutil.Values, error) {
+	if r.Name == "" {
+		return nil, nil, errors.New("a release without a name was asked for")
+	}
+	ch, err := r.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	values, err := r.templateValues()
+	return ch, values, err
+}

@@ -1,0 +1,145 @@
+package helm
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// tree writes files into a new directory. A text that begins with "-> " is a link.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if to, link := strings.CutPrefix(text, "-> "); link {
+			err = os.Symlink(to, path)
+		} else {
+			err = os.WriteFile(path, []byte(text), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func names(files []*chart.File) []string {
+	var n []string
+	for _, f := range files {
+		n = append(n, f.Name)
+	}
+	slices.Sort(n)
+	return n
+}
+
+func TestBareChartHoldsWhatBelongsToAChart(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{
+		"templates/a.yaml":        "a",
+		"templates/lib/_b.tpl":    "b",
+		"templates/link.yaml":     "-> a.yaml",
+		"templates/dangling.yaml": "-> nowhere",
+		"values.yaml":             "x: 1",
+		"dashboards/d.json":       "{}",
+		"hooks/start":             "#!/bin/bash",
+		"crds/c.yaml":             "c",
+		"docs/README.md":          "d",
+		"images/i/Dockerfile":     "i",
+		"lib/l.sh":                "l",
+		".git/HEAD":               "ref",
+	})
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ch, err := Release{Name: "some-module", ChartDir: dir}.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ch.Name() != "some-module" || ch.Metadata.Version != "0.2.0" || ch.Values["x"] != 1.0 {
+		t.Errorf("the chart is %+v with values %v", ch.Metadata, ch.Values)
+	}
+	if got, want := names(ch.Templates), []string{"templates/a.yaml", "templates/lib/_b.tpl", "templates/link.yaml"}; !slices.Equal(got, want) {
+		t.Errorf("templates are %v, want %v", got, want)
+	}
+	if got, want := names(ch.Files), []string{"dashboards/d.json"}; !slices.Equal(got, want) {
+		t.Errorf("files are %v, want %v", got, want)
+	}
+}
+
+func TestModuleNameThatIsNoYAMLStringNamesABareChart(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{"templates/a.yaml": "a"})
+	for _, name := range []string{"123", "on", "null"} {
+		ch, err := Release{Name: name, ChartDir: dir}.load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ch.Name() != name {
+			t.Errorf("the chart of module %q is named %q", name, ch.Name())
+		}
+	}
+}
+
+func TestFileTooLargeForAChartIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{"templates/a.yaml": "a", "tool": ""})
+	if err := os.Truncate(filepath.Join(dir, "tool"), 50<<20); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Release{Name: "m", ChartDir: dir}.load()
+	if err == nil || !strings.Contains(err.Error(), "tool has 52428800 bytes") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestModulesHaveAChartOrNot(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		file string
+		want bool
+		err  string
+	}{
+		{"Chart.yaml", true, ""},
+		{"templates/a.yaml", true, ""},
+		{"hooks/a", false, ""},
+		{"chart.yaml", false, "rename it to Chart.yaml"},
+	} {
+		got, err := HasChart(tree(t, map[string]string{c.file: ""}))
+		if got != c.want || (err == nil) != (c.err == "") || (err != nil && !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("a module with %s: %t, %v", c.file, got, err)
+		}
+	}
+	if _, err := HasChart("/does/not/exist"); err == nil {
+		t.Error("a directory that is not there has no chart, and no error")
+	}
+}
+
+// Templates print large integers and floats differently, and a values file has only the latter.
+func TestNumbersOfValuesAreThoseOfAFile(t *testing.T) {
+	t.Parallel()
+	given := map[string]any{"n": 10000000, "deep": map[string]any{"list": []any{int64(1)}}}
+	values, err := Release{Name: "m", Values: given}.templateValues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if values["n"] != 1e7 || values["deep"].(map[string]any)["list"].([]any)[0] != 1.0 {
+		t.Errorf("values are %#v", values)
+	}
+	values["deep"].(map[string]any)["list"] = nil // as Helm does
+	if given["deep"].(map[string]any)["list"] == nil {
+		t.Error("the values given are written to")
+	}
+	if _, err := (Release{Name: "m", Values: map[string]any{"f": func() {}}}).templateValues(); err == nil {
+		t.Error("a value that is not JSON is taken")
+	}
+}

@@ -1,0 +1,173 @@
+package helm
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// apisPath is where an API server lists all groups with their resources, with an ETag of the whole.
+const apisPath = "/apis"
+
+// cluster knows which kinds and versions the API server serves. One is shared by all actions, as reading it anew
+// for each costs more than all else they do.
+type cluster struct {
+	server discovery.DiscoveryInterface
+	cached discovery.CachedDiscoveryInterface // server, remembered
+	mapper *restmapper.DeferredDiscoveryRESTMapper
+	log    func(format string, args ...any)
+
+	// etag is that of the last list of groups read, empty from a server that gives none.
+	etag atomic.Pointer[string]
+
+	mu   sync.Mutex
+	caps *chartutil.Capabilities // nil until read
+}
+
+func newCluster(config *rest.Config, log func(string, ...any)) (*cluster, error) {
+	k := &cluster{log: log}
+	tapped := rest.CopyConfig(config)
+	tapped.Timeout = 0 // discovery has one of its own
+	tapped.Wrap(k.tap)
+	client, err := discovery.NewDiscoveryClientForConfig(tapped)
+	if err != nil {
+		return nil, fmt.Errorf("helm: make a discovery client: %w", err)
+	}
+	k.server = client
+	k.cached = memory.NewMemCacheClient(client)
+	k.mapper = restmapper.NewDeferredDiscoveryRESTMapper(k.cached)
+	return k, nil
+}
+
+// tap notes the ETag under which the groups in the cache were read.
+func (k *cluster) tap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := next.RoundTrip(r)
+		if err == nil && resp.StatusCode == http.StatusOK && strings.HasSuffix(r.URL.Path, apisPath) {
+			etag := resp.Header.Get("ETag")
+			k.etag.Store(&etag)
+		}
+		return resp, err
+	})
+}
+
+// Refresh reads anew which kinds and versions the cluster serves. It is needed only with an API server that does
+// not say when they change (before Kubernetes 1.27): from others, Render notices a new CRD or APIService by itself.
+func (c *Client) Refresh(ctx context.Context) error {
+	c.cluster.mu.Lock()
+	defer c.cluster.mu.Unlock()
+	return c.cluster.read(ctx)
+}
+
+// known returns what the cluster was last seen to serve.
+func (k *cluster) known(ctx context.Context) (*chartutil.Capabilities, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.caps == nil {
+		if err := k.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return k.caps, nil
+}
+
+// current returns what the cluster serves now. It costs one request that is answered "not modified" as a rule.
+func (k *cluster) current(ctx context.Context) (*chartutil.Capabilities, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.caps == nil || k.changed(ctx) {
+		if err := k.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return k.caps, nil
+}
+
+// changed tells whether the API server serves other groups or resources than those read last. No answer is no
+// change: the request that needs the server will tell better what is wrong.
+func (k *cluster) changed(ctx context.Context) bool {
+	etag := k.etag.Load()
+	if etag == nil || *etag == "" {
+		return false
+	}
+	var code int
+	k.server.RESTClient().Get().AbsPath(apisPath).
+		SetHeader("Accept", discovery.AcceptV2+","+discovery.AcceptV1).
+		SetHeader("If-None-Match", *etag).
+		Do(ctx).StatusCode(&code)
+	return code == http.StatusOK
+}
+
+// read fills the caches anew. k.mu is held.
+func (k *cluster) read(ctx context.Context) error {
+	k.caps = nil // a failure half way is read again
+	k.mapper.ResetWithContext(ctx)
+	cached := discovery.ToCachedDiscoveryInterfaceWithContext(k.cached)
+	version, err := cached.ServerVersionWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("read the version of the API server: %w", err)
+	}
+	if _, _, err = cached.ServerGroupsAndResourcesWithContext(ctx); err != nil {
+		if !discovery.IsGroupDiscoveryFailedError(err) {
+			return fmt.Errorf("read the kinds the API server serves: %w", err)
+		}
+		k.log("some API services do not answer, their kinds are not known: %s", err)
+	}
+	versions, err := action.GetVersionSet(k.cached)
+	if err != nil {
+		return fmt.Errorf("read the kinds the API server serves: %w", err)
+	}
+	k.caps = &chartutil.Capabilities{
+		APIVersions: versions,
+		KubeVersion: chartutil.KubeVersion{Version: version.GitVersion, Major: version.Major, Minor: version.Minor},
+		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
+	}
+	return nil
+}
+
+// mapping returns how objects of a kind are reached. meta.IsNoMatchError is true of the error when the kind is not
+// served.
+func (k *cluster) mapping(ctx context.Context, apiVersion, kind string) (*meta.RESTMapping, error) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return nil, err
+	}
+	return k.mapper.RESTMappingWithContext(ctx, schema.GroupKind{Group: gv.Group, Kind: kind}, gv.Version)
+}
+
+// gone tells whether a kind is certainly not served: not that it is unknown because its API service does not answer.
+func (k *cluster) gone(ctx context.Context, apiVersion, kind string) bool {
+	if _, err := k.mapping(ctx, apiVersion, kind); !meta.IsNoMatchError(err) {
+		return false
+	}
+	_, _, err := discovery.ToCachedDiscoveryInterfaceWithContext(k.cached).ServerGroupsAndResourcesWithContext(ctx)
+	if err == nil {
+		return true
+	}
+	failed, known := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if !known {
+		return false
+	}
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return false
+	}
+	for f := range failed {
+		if f.Group == gv.Group {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,206 @@
+package helm_test
+
+import (
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/internal/helm"
+)
+
+// group is the test's own API group, as CRDs belong to the whole cluster.
+func (b bench) group() string { return b.namespace + ".example.com" }
+
+func (b bench) crds(t *testing.T) dynamic.ResourceInterface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(b.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+}
+
+// define makes the kind Gadget of the test's group, and returns when it is served.
+func (b bench) define(t *testing.T) {
+	t.Helper()
+	crd := map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "gadgets." + b.group()},
+		"spec": map[string]any{
+			"group": b.group(), "scope": "Namespaced",
+			"names": map[string]any{"kind": "Gadget", "plural": "gadgets"},
+			"versions": []any{map[string]any{
+				"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	}
+	if _, err := b.crds(t).Create(t.Context(), &unstructured.Unstructured{Object: crd}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.untilServed(t, true)
+}
+
+// forget removes what define made, and returns when it is not served any more.
+func (b bench) forget(t *testing.T) {
+	t.Helper()
+	if err := b.crds(t).Delete(t.Context(), "gadgets."+b.group(), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.untilServed(t, false)
+}
+
+// untilServed asks until the kind is served, or is not: the API server has no event for that.
+func (b bench) untilServed(t *testing.T, want bool) {
+	t.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(b.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		groups, err := client.ServerGroups()
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == b.group() })
+		if served == want {
+			return
+		}
+	}
+	t.Fatalf("after 20 s it is not so that group %s served = %t", b.group(), want)
+}
+
+// gadget is a chart with an object of the test's own kind.
+func (b bench) gadget(t *testing.T, name string) helm.Release {
+	return module(t, name, files{
+		"Chart.yaml":       chartYAML,
+		"templates/a.yaml": configMap(name),
+		"templates/gadget.yaml": "apiVersion: " + b.group() + "/v1\nkind: Gadget\nmetadata:\n  name: " + name +
+			"\nspec:\n  size: {{ .Values.size | default \"none\" | quote }}\n",
+	})
+}
+
+func TestKindIsKnownAsSoonAsItIsServed(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := b.gadget(t, "early")
+	_, err := b.Render(t.Context(), r)
+	wantError(t, err, `render release "early"`, "template any-name/templates/gadget.yaml: Gadget early",
+		"the cluster does not serve kind Gadget of "+b.group()+"/v1: install its CRD first")
+	object := []helm.Object{{APIVersion: b.group() + "/v1", Kind: "Gadget", Namespace: b.namespace, Name: "early"}}
+	if missing, err := b.Missing(t.Context(), object); err != nil || !cmp.Equal(missing, object) {
+		t.Errorf("missing is %v (error %v), want the object of the unknown kind", missing, err)
+	}
+
+	b.define(t)
+	m, _ := b.apply(t, r)
+	if missing, err := b.Missing(t.Context(), m.Objects); err != nil || len(missing) > 0 {
+		t.Errorf("%v are missing (error %v)", missing, err)
+	}
+	// An object of no built-in kind is patched another way.
+	m, _ = b.apply(t, with(r, "size", "2"))
+	b.state(t, "early", helm.State{Status: helm.Deployed, Revision: 2, Checksum: m.Checksum})
+}
+
+func TestTemplatesSeeNewKindsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := module(t, "maybe", files{
+		"Chart.yaml": chartYAML,
+		"templates/a.yaml": `{{ if .Capabilities.APIVersions.Has "` + b.group() + `/v1/Gadget" }}` + "\n" +
+			configMap("with-gadgets") + "{{ else }}\n" + configMap("without-gadgets") + "{{ end }}",
+	})
+	name := func() string { return b.render(t, r).Objects[0].Name }
+	if got := name(); got != "without-gadgets" {
+		t.Errorf("before the CRD is there, the chart has %s", got)
+	}
+	b.define(t)
+	if got := name(); got != "with-gadgets" {
+		t.Errorf("when the CRD is there, the chart has %s", got)
+	}
+	b.forget(t)
+	if got := name(); got != "without-gadgets" {
+		t.Errorf("when the CRD is gone, the chart has %s", got)
+	}
+}
+
+// A server that sends no ETag is one before Kubernetes 1.27.
+func TestKindIsFoundOnServerWithoutETags(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.Client = b.client(t, func(o *helm.Options) {
+		o.Config = rest.CopyConfig(o.Config)
+		o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return tripper(func(r *http.Request) (*http.Response, error) {
+				resp, err := next.RoundTrip(r)
+				if err == nil {
+					resp.Header.Del("ETag")
+				}
+				return resp, err
+			})
+		})
+	})
+	r := b.gadget(t, "blind")
+	if _, err := b.Render(t.Context(), r); err == nil {
+		t.Fatal("an object of an unknown kind renders")
+	}
+	b.define(t)
+	b.apply(t, r)
+}
+
+func TestReleaseOutlivesItsKinds(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.define(t)
+	r := b.gadget(t, "outlive")
+	b.apply(t, r)
+	other := b.gadget(t, "outlive-too")
+	b.apply(t, other)
+	b.forget(t)
+
+	without := module(t, "outlive", files{"Chart.yaml": chartYAML, "templates/a.yaml": configMap("outlive")})
+	if _, revision := b.apply(t, without); revision != 2 {
+		t.Errorf("the upgrade is revision %d, want 2", revision)
+	}
+	if err := b.Uninstall(t.Context(), "outlive-too"); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := b.configMap(t, "outlive-too"); ok {
+		t.Error("the other object of the release is left")
+	}
+	b.state(t, "outlive-too", helm.State{Status: helm.Absent})
+}
+
+// TestUnchangedLookIsFewRequests is not parallel: a CRD of another test would be read.
+func TestUnchangedLookIsFewRequests(t *testing.T) {
+	var n atomic.Int32
+	b := start(t, each(func(*http.Request) { n.Add(1) }))
+	r := small(t, "web")
+	m, _ := b.apply(t, r)
+	n.Store(0)
+	b.render(t, r)
+	b.state(t, "web", helm.State{Status: helm.Deployed, Revision: 1, Checksum: m.Checksum})
+	if _, err := b.Missing(t.Context(), m.Objects); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.Load(); got != 5 {
+		t.Errorf("looking at an unchanged release of 3 objects took %d requests, want one for the kinds, one for the state, one an object", got)
+	}
+	n.Store(0)
+	b.apply(t, with(r, "size", "2"))
+	if got := n.Load(); got > 20 {
+		t.Errorf("an upgrade with one of 3 objects changed took %d requests", got)
+	}
+}

@@ -1,0 +1,228 @@
+package helm_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/internal/helm"
+)
+
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+
+// bench is a namespace of a real cluster, and a client for its releases.
+type bench struct {
+	*helm.Client
+	namespace string
+	config    *rest.Config
+	kube      kubernetes.Interface
+}
+
+// start gives a test a namespace of its own. Options may be changed before the client is made.
+func start(t testing.TB, change ...func(*helm.Options)) bench {
+	t.Helper()
+	c := cluster.Start(t)
+	b := bench{namespace: c.Namespace(t), config: c.Config()}
+	var err error
+	if b.kube, err = kubernetes.NewForConfig(c.Config()); err != nil {
+		t.Fatal(err)
+	}
+	b.Client = b.client(t, change...)
+	return b
+}
+
+// client makes another client for the same releases, as after a restart.
+func (b bench) client(t testing.TB, change ...func(*helm.Options)) *helm.Client {
+	t.Helper()
+	o := helm.Options{Config: b.config, Namespace: b.namespace, HistoryMax: 3, Log: t.Logf}
+	if _, ok := t.(*testing.B); ok {
+		o.Log = nil
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	made, err := helm.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// files are a module's, by path.
+type files map[string]string
+
+// module writes a module's files and returns a release of its chart.
+func module(t testing.TB, name string, f files) helm.Release {
+	t.Helper()
+	dir := t.TempDir()
+	for path, text := range f {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return helm.Release{Name: name, ChartDir: dir, Values: map[string]any{}}
+}
+
+// with returns the release with one value changed.
+func with(r helm.Release, name string, value any) helm.Release {
+	r.Values = maps.Clone(r.Values)
+	r.Values[name] = value
+	return r
+}
+
+const chartYAML = "apiVersion: v2\nname: any-name\nversion: 1.2.3\n"
+
+// configMap is a template of a ConfigMap whose data is .Values.size.
+func configMap(name string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: %s
+data:
+  size: {{ .Values.size | default "none" | quote }}
+`, name)
+}
+
+// small is a module of three kinds of objects.
+func small(t testing.TB, name string) helm.Release {
+	return module(t, name, files{
+		"Chart.yaml":              chartYAML,
+		"templates/settings.yaml": configMap(name),
+		"templates/rest.yaml": strings.ReplaceAll(`apiVersion: v1
+kind: Service
+metadata:
+  name: NAME
+spec:
+  selector: {app: NAME}
+  ports: [{port: 80}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: NAME
+spec:
+  selector: {matchLabels: {app: NAME}}
+  template:
+    metadata: {labels: {app: NAME}}
+    spec:
+      containers: [{name: main, image: example.com/main}]
+`, "NAME", name),
+	})
+}
+
+// wide is a module of n ConfigMaps.
+func wide(t testing.TB, name string, n int) helm.Release {
+	return module(t, name, files{
+		"Chart.yaml": chartYAML,
+		"templates/all.yaml": fmt.Sprintf(`{{- range until %d }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: %s-{{ . }}
+data:
+  size: {{ $.Values.size | default "none" | quote }}
+{{- end }}
+`, n, name),
+	})
+}
+
+// render fails the test when the release does not render.
+func (b bench) render(t testing.TB, r helm.Release) helm.Manifest {
+	t.Helper()
+	m, err := b.Render(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// apply renders and upgrades, and returns the manifest and the revision.
+func (b bench) apply(t testing.TB, r helm.Release) (helm.Manifest, int) {
+	t.Helper()
+	m := b.render(t, r)
+	revision, err := b.Upgrade(t.Context(), r, m.Checksum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, revision
+}
+
+// state fails the test when the release is in another.
+func (b bench) state(t testing.TB, name string, want helm.State) {
+	t.Helper()
+	got, err := b.Find(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("release %s is %+v, want %+v", name, got, want)
+	}
+}
+
+// configMap returns the data of a ConfigMap, and whether there is one.
+func (b bench) configMap(t testing.TB, name string) (*corev1.ConfigMap, bool) {
+	t.Helper()
+	m, err := b.kube.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	return m, err == nil
+}
+
+// records returns the names of the Secrets that hold revisions of a release.
+func (b bench) records(t testing.TB, release string) []string {
+	t.Helper()
+	list, err := b.kube.CoreV1().Secrets(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + release})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range list.Items {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// each makes the option to show f every request before it goes to the API server.
+func each(f func(*http.Request)) func(*helm.Options) {
+	return func(o *helm.Options) {
+		o.Config = rest.CopyConfig(o.Config)
+		o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return tripper(func(r *http.Request) (*http.Response, error) {
+				f(r)
+				return next.RoundTrip(r)
+			})
+		})
+	}
+}
+
+// requests makes the option to run f before the nth request of a method for a path that contains a part.
+func requests(method, part string, n int32, f func()) func(*helm.Options) {
+	var seen atomic.Int32
+	return each(func(r *http.Request) {
+		if r.Method == method && strings.Contains(r.URL.Path, part) && seen.Add(1) == n {
+			f()
+		}
+	})
+}
+
+type tripper func(*http.Request) (*http.Response, error)
+
+func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,144 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"helm.sh/helm/v3/pkg/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// objectClient is Helm's client for objects, changed in three ways. It never reads the server's OpenAPI documents
+// (Helm does for each hook, which takes longer than all the rest of an upgrade). Its waits end with the action's
+// context: Helm's go on until their timeout. And it keeps the errors of an uninstall, of which Helm only says that
+// there were some.
+type objectClient struct {
+	*kube.Client
+	within   func(time.Duration) (context.Context, context.CancelFunc)
+	failures []error
+}
+
+var (
+	_ kube.InterfaceExt                 = (*objectClient)(nil)
+	_ kube.InterfaceThreeWayMerge       = (*objectClient)(nil)
+	_ kube.InterfaceDeletionPropagation = (*objectClient)(nil)
+)
+
+// objects returns a client whose requests go by config and whose waits end with ctx.
+func (c *Client) objects(ctx context.Context, config *rest.Config) *objectClient {
+	k := kube.New(c.getter(config))
+	k.Log = c.log
+	k.Namespace = c.namespace
+	return &objectClient{Client: k, within: func(timeout time.Duration) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, timeout)
+	}}
+}
+
+// Build implements kube.Interface.
+func (o *objectClient) Build(manifest io.Reader, _ bool) (kube.ResourceList, error) {
+	list, err := o.Client.Build(manifest, false)
+	if err != nil {
+		o.failures = append(o.failures, err)
+	}
+	return list, err
+}
+
+// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation.
+func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
+	result, errs := o.Client.DeleteWithPropagationPolicy(list, policy)
+	o.failures = append(o.failures, errs...)
+	return result, errs
+}
+
+// WatchUntilReady waits for hooks to end. Only Jobs and Pods do.
+func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Duration) error {
+	for _, hook := range hooks {
+		kind := hook.Mapping.GroupVersionKind.Kind
+		if kind != "Job" && kind != "Pod" {
+			continue
+		}
+		err := o.wait(hook, timeout, nil, func(e watch.Event) (bool, error) {
+			if e.Type == watch.Deleted {
+				return true, nil // a hook that cleans up after itself
+			}
+			return ended(e)
+		})
+		if err != nil {
+			return fmt.Errorf("hook %s %s/%s: %w", kind, hook.Namespace, hook.Name, err)
+		}
+	}
+	return nil
+}
+
+// WaitForDelete waits until objects that are being deleted are gone.
+func (o *objectClient) WaitForDelete(objects kube.ResourceList, timeout time.Duration) error {
+	for _, object := range objects {
+		err := o.wait(object, timeout,
+			func(there cache.Store) (bool, error) { return len(there.List()) == 0, nil },
+			func(e watch.Event) (bool, error) { return e.Type == watch.Deleted, nil })
+		if err != nil {
+			return fmt.Errorf("wait for the end of %s %s/%s: %w",
+				object.Mapping.GroupVersionKind.Kind, object.Namespace, object.Name, err)
+		}
+	}
+	return nil
+}
+
+// wait watches one object until already, asked once, or done, asked of each event, say so.
+func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already watchtools.PreconditionFunc, done watchtools.ConditionFunc) error {
+	ctx, cancel := o.within(timeout)
+	defer cancel()
+	source := cache.NewListWatchFromClient(of.Client, of.Mapping.Resource.Resource, of.Namespace,
+		fields.OneTermEqualSelector("metadata.name", of.Name))
+	_, err := watchtools.UntilWithSync(ctx, source, &unstructured.Unstructured{}, already, done)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("not done within %s: see its events and logs, or raise HELM_TIMEOUT", timeout)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		return err
+	}
+}
+
+// ended tells from an event whether the Job or Pod is through. A failed one is an error.
+func ended(e watch.Event) (bool, error) {
+	object, ok := e.Object.(*unstructured.Unstructured)
+	if !ok {
+		return false, fmt.Errorf("the watch ended with %v", e.Object)
+	}
+	if object.GetKind() == "Pod" {
+		phase, _, err := unstructured.NestedString(object.Object, "status", "phase")
+		if phase == "Failed" {
+			err = errors.New("the pod failed: see its logs")
+		}
+		return phase == "Succeeded", err
+	}
+	conditions, _, err := unstructured.NestedSlice(object.Object, "status", "conditions")
+	if err != nil {
+		return false, err
+	}
+	for _, c := range conditions {
+		condition, ok := c.(map[string]any)
+		if !ok || condition["status"] != "True" {
+			continue
+		}
+		switch condition["type"] {
+		case "Complete":
+			return true, nil
+		case "Failed":
+			return false, fmt.Errorf("the job failed: %v: %v", condition["reason"], condition["message"])
+		}
+	}
+	return false, nil
+}

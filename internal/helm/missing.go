@@ -1,0 +1,79 @@
+package helm
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// lookups is how many objects are asked for at a time.
+const lookups = 8
+
+// Missing returns those of the objects that are not in the cluster, in their order. Objects of a kind the cluster
+// does not serve are among them. It costs one small request an object, and changes nothing.
+func (c *Client) Missing(ctx context.Context, objects []Object) ([]Object, error) {
+	mappings, err := c.mappings(ctx, objects)
+	if err != nil {
+		return nil, err
+	}
+	there := make([]bool, len(objects))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(lookups)
+	for i, o := range objects {
+		if mappings[i] == nil {
+			continue
+		}
+		group.Go(func() error {
+			var err error
+			there[i], err = c.exists(ctx, mappings[i], o)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var missing []Object
+	for i, o := range objects {
+		if !there[i] {
+			missing = append(missing, o)
+		}
+	}
+	return missing, nil
+}
+
+// mappings returns how each object is reached, nil for one whose kind is not served even on a second look.
+func (c *Client) mappings(ctx context.Context, objects []Object) ([]*meta.RESTMapping, error) {
+	mappings := make([]*meta.RESTMapping, len(objects))
+	refreshed := false
+	for i, o := range objects {
+		m, err := c.cluster.mapping(ctx, o.APIVersion, o.Kind)
+		if meta.IsNoMatchError(err) && !refreshed {
+			refreshed = true
+			if err := c.Refresh(ctx); err != nil {
+				return nil, err
+			}
+			m, err = c.cluster.mapping(ctx, o.APIVersion, o.Kind)
+		}
+		if err != nil && !meta.IsNoMatchError(err) {
+			return nil, fmt.Errorf("look for %s of %s: %w", o, o.APIVersion, err)
+		}
+		mappings[i] = m
+	}
+	return mappings, nil
+}
+
+// exists tells whether an object is in the cluster.
+func (c *Client) exists(ctx context.Context, m *meta.RESTMapping, o Object) (bool, error) {
+	_, err := c.metadata.Resource(m.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for %s of %s: %w", o, o.APIVersion, err)
+	}
+	return true, nil
+}

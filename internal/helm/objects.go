@@ -1,0 +1,196 @@
+package helm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/kustomize/kyaml/kio"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// Object names one object of a release.
+type Object struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Namespace is empty for objects of the cluster.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// String returns the object for messages, as in "ConfigMap default/settings".
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+// document is one object of a manifest's text.
+type document struct {
+	node *yaml.RNode
+	Object
+}
+
+// templateComment is what Helm writes above each object.
+var templateComment = regexp.MustCompile(`(?m)^# Source: (\S+)$`)
+
+// template returns the file the object was rendered from, or nothing.
+func (d document) template() string {
+	text, err := d.node.String()
+	if err != nil {
+		return ""
+	}
+	if found := templateComment.FindStringSubmatch(text); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// mortal tells whether the cluster itself will remove the object some time after it is done.
+func (d document) mortal() bool {
+	ttl, err := d.node.Pipe(yaml.Lookup("spec", "ttlSecondsAfterFinished"))
+	return err == nil && !yaml.IsMissingOrNull(ttl)
+}
+
+// labeller is the post-renderer of all releases: it puts labels on every object, those within lists too, and
+// remembers the objects. Its output is, byte for byte, what addon-operator computes its checksums over: kyaml's own
+// form, labels sorted and quoted where YAML wants it.
+type labeller struct {
+	labels    map[string]string
+	documents []document
+}
+
+// Run implements postrender.PostRenderer.
+func (l *labeller) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
+	nodes, err := read(rendered.String())
+	if err != nil {
+		return nil, err
+	}
+	l.documents = l.documents[:0]
+	for _, n := range nodes {
+		if err := l.add(n, Object{}); err != nil {
+			return nil, err
+		}
+	}
+	text, err := kio.StringAll(nodes)
+	if err != nil {
+		return nil, fmt.Errorf("write the labelled objects: %w", err)
+	}
+	return bytes.NewBufferString(text), nil
+}
+
+// read takes the objects of a manifest apart, of which Helm has read every one before: it refuses anchors that contain
+// themselves, which kyaml would follow for ever. What read returns can be asked for its kind and metadata: kyaml
+// panics when something is asked that has not the form of an object.
+func read(manifest string) ([]*yaml.RNode, error) {
+	nodes, err := kio.FromBytes([]byte(manifest))
+	if err != nil {
+		return nil, fmt.Errorf("read the objects: %w", err)
+	}
+	for _, n := range nodes {
+		if err := formed(n); err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
+
+// formed tells what is wrong with the form of an object, or of an item of a list.
+func formed(n *yaml.RNode) error {
+	if n.YNode().Kind != yaml.MappingNode {
+		return fmt.Errorf("this is no Kubernetes object, it has no fields: %q", beginning(n))
+	}
+	metadata := n.Field(yaml.MetadataField)
+	if metadata.IsNilOrEmpty() {
+		return nil
+	}
+	for _, part := range []*yaml.MapNode{metadata, metadata.Value.Field(yaml.LabelsField)} {
+		if !part.IsNilOrEmpty() && part.Value.YNode().Kind != yaml.MappingNode {
+			return fmt.Errorf("template %s: metadata or its labels have no fields: %q", document{node: n}.template(), beginning(n))
+		}
+	}
+	return nil
+}
+
+// add labels one object. The items of a list may leave out what the list says of them.
+func (l *labeller) add(n *yaml.RNode, of Object) error {
+	d := document{node: n, Object: Object{
+		APIVersion: n.GetApiVersion(), Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName(),
+	}}
+	if d.Kind == "" {
+		d.APIVersion, d.Kind = of.APIVersion, of.Kind
+	}
+	if d.APIVersion == "" || d.Kind == "" {
+		return fmt.Errorf("template %s: this is no Kubernetes object, it has no apiVersion or no kind: %q", d.template(), beginning(n))
+	}
+
+	labels := n.GetLabels()
+	for name, value := range l.labels {
+		labels[name] = value
+	}
+	if err := n.SetLabels(labels); err != nil {
+		return fmt.Errorf("label %s: %w", d, err)
+	}
+
+	items := n.Field("items")
+	if items == nil || items.Value.YNode().Kind != yaml.SequenceNode {
+		if d.Name == "" {
+			return fmt.Errorf("template %s: a %s has no metadata.name, which objects of a release need", d.template(), d.Kind)
+		}
+		l.documents = append(l.documents, d)
+		return nil
+	}
+	elements, err := items.Value.Elements()
+	if err != nil {
+		return fmt.Errorf("read the items of %s: %w", d, err)
+	}
+	for _, e := range elements {
+		if err := formed(e); err != nil {
+			return err
+		}
+		if err := l.add(e, Object{APIVersion: d.APIVersion, Kind: strings.TrimSuffix(d.Kind, "List")}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginning returns enough of a document to find it by.
+func beginning(n *yaml.RNode) string {
+	const enough = 40
+	text, err := n.String()
+	if err != nil {
+		return ""
+	}
+	text = strings.TrimSpace(templateComment.ReplaceAllString(text, ""))
+	if len(text) > enough {
+		text = strings.ToValidUTF8(text[:enough], "") + "…"
+	}
+	return text
+}
+
+// lasting returns the objects that must be there as long as the release is deployed, each with the namespace it is in.
+func (c *Client) lasting(ctx context.Context, documents []document) ([]Object, error) {
+	objects := make([]Object, 0, len(documents))
+	for _, d := range documents {
+		if d.mortal() {
+			continue
+		}
+		mapping, err := c.cluster.mapping(ctx, d.APIVersion, d.Kind)
+		if err != nil {
+			return nil, fmt.Errorf("template %s: %s: %w", d.template(), d, err)
+		}
+		switch {
+		case mapping.Scope.Name() == meta.RESTScopeNameRoot:
+			d.Namespace = ""
+		case d.Namespace == "":
+			d.Namespace = c.namespace
+		}
+		objects = append(objects, d.Object)
+	}
+	return objects, nil
+}

@@ -1,0 +1,185 @@
+package helm
+
+import (
+	"bytes"
+	"io"
+	"log"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/releaseutil"
+)
+
+func label(t *testing.T, labels map[string]string, text string) (string, []document) {
+	t.Helper()
+	l := &labeller{labels: labels}
+	out, err := l.Run(bytes.NewBufferString(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), l.documents
+}
+
+// The form is not ours to choose: checksums of existing releases were computed over it.
+func TestLabelledTextHasTheFormChecksumsWereMadeOf(t *testing.T) {
+	t.Parallel()
+	given := `---
+# Source: web/templates/a.yaml
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: "a" # quotes stay
+  labels: {team: 7, heritage: other}
+data:
+    wide:    |
+      on: off
+
+      two
+    list: [1, "2"]
+---
+# Source: web/templates/b.yaml
+kind: Service
+apiVersion: v1
+metadata:
+  name: b
+spec:
+  ports:
+    - port: 80
+`
+	want := `# Source: web/templates/a.yaml
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: "a" # quotes stay
+  labels:
+    heritage: addon-operator
+    team: "7"
+data:
+  wide: |
+    on: off
+
+    two
+  list: [1, "2"]
+---
+# Source: web/templates/b.yaml
+kind: Service
+apiVersion: v1
+metadata:
+  name: b
+  labels:
+    heritage: addon-operator
+spec:
+  ports:
+  - port: 80
+`
+	got, documents := label(t, map[string]string{"heritage": "addon-operator"}, given)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if len(documents) != 2 || documents[1].template() != "web/templates/b.yaml" || documents[1].String() != "Service b" {
+		t.Errorf("documents are %v", documents)
+	}
+}
+
+func TestItemsOfListsAreLabelledAndListed(t *testing.T) {
+	t.Parallel()
+	got, documents := label(t, map[string]string{"l": "x"}, `apiVersion: v1
+kind: ConfigMap
+metadata: {name: first}
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: second, namespace: n}
+---
+apiVersion: v1
+kind: ConfigMapList
+items:
+- metadata: {name: third}
+`)
+	if n := strings.Count(got, "l: x"); n != 5 {
+		t.Errorf("%d labels, want one on each of 3 objects and 2 lists:\n%s", n, got)
+	}
+	var objects []Object
+	for _, d := range documents {
+		objects = append(objects, d.Object)
+	}
+	want := []Object{
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "first"},
+		{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "n", Name: "second"},
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "third"},
+	}
+	if diff := cmp.Diff(want, objects); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestNothingRenderedIsNothing(t *testing.T) {
+	t.Parallel()
+	if got, documents := label(t, map[string]string{"l": "x"}, "\n---\n# only a comment\n"); got != "" || len(documents) > 0 {
+		t.Errorf("got %q and %v", got, documents)
+	}
+}
+
+func TestUnionKeepsTheFirstOfEachObject(t *testing.T) {
+	t.Parallel()
+	const a, b, c = "apiVersion: v1\nkind: A\nmetadata: {name: a}\nspec: 1\n", "apiVersion: v1\nkind: B\nmetadata: {name: b}\n", "apiVersion: g/v2\nkind: C\nmetadata: {name: c}\n"
+	got, added, err := union(a+"---\n"+c, b+"---\n"+strings.Replace(a, "1\n", "2\n", 1)+"---\n"+strings.Replace(c, "v2", "v1", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := a + "---\n" + c + "---\n" + b; got != want || added != 1 {
+		t.Errorf("%d added:\n%s\nwant one:\n%s", added, got, want)
+	}
+}
+
+// rendered writes templates' output as Helm does before it is labelled, or tells that Helm refuses it.
+func rendered(text string) (string, bool) {
+	_, manifests, err := releaseutil.SortManifests(map[string]string{"chart/templates/f.yaml": text}, nil, releaseutil.InstallOrder)
+	var out strings.Builder
+	for _, m := range manifests {
+		out.WriteString("---\n# Source: " + m.Name + "\n" + m.Content + "\n")
+	}
+	return out.String(), err == nil
+}
+
+// FuzzLabeller checks that templates can render what they like: it is refused, or every object is labelled.
+func FuzzLabeller(f *testing.F) {
+	log.SetOutput(io.Discard) // where Helm says that a hook is unknown
+	f.Add("apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\nkind: List\napiVersion: v1\nitems: [{kind: B, apiVersion: v1, metadata: {name: b}}]\n")
+	f.Add("- a\n--- \n")
+	f.Add("a: &x {b: *x}")
+	f.Add("apiVersion: v1\nkind: A\nmetadata:\n  name: a\n  labels: [1]\n")
+	f.Add("apiVersion: v1\nkind: A\nmetadata: null\n")
+	f.Add("apiVersion: v1\nkind: A\nmetadata: [1]\n")
+	f.Add("<<: {kind: A}\napiVersion: v1\nitems: []\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		text, ok := rendered(text)
+		if !ok {
+			return
+		}
+		l := &labeller{labels: map[string]string{"heritage": "addon-operator"}}
+		out, err := l.Run(bytes.NewBufferString(text))
+		if err != nil {
+			return
+		}
+		nodes, err := read(out.String())
+		if err != nil {
+			t.Fatalf("what was written cannot be read: %v\n%s", err, out)
+		}
+		for _, n := range nodes {
+			if n.GetLabels()["heritage"] != "addon-operator" {
+				t.Errorf("an object without the label in\n%s", out)
+			}
+		}
+		for _, d := range l.documents {
+			_ = d.mortal()
+			if d.Name == "" || d.Kind == "" || d.APIVersion == "" {
+				t.Errorf("an object that names nothing: %+v", d.Object)
+			}
+		}
+	})
+}

@@ -1,0 +1,185 @@
+package helm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// checksumLabel holds a manifest's checksum on the record of the revision that applied it.
+	checksumLabel = "moduleChecksum"
+
+	// checksumValue is where older releases hold it: a top-level value of the release.
+	checksumValue = "_addonOperatorModuleChecksum"
+)
+
+// Labels that Helm puts on each record.
+const (
+	ownerLabel   = "owner"
+	nameLabel    = "name"
+	statusLabel  = "status"
+	versionLabel = "version"
+)
+
+// record is one revision of a release, as the labels of its storage object tell it: nothing is decoded.
+type record struct {
+	release  string
+	revision int
+	status   release.Status
+	checksum string
+
+	object metav1.PartialObjectMetadata
+}
+
+// records are the storage objects of the namespace's releases.
+type records struct {
+	objects metadata.ResourceInterface
+	kind    string // of the objects, for messages
+	types   string // field selector that leaves out what is no release
+	driver  driver.Driver
+	log     func(format string, args ...any)
+}
+
+// newRecords takes the storage for the kind of object that HELM_DRIVER names.
+func newRecords(c *Client, config *rest.Config, transport *http.Client, kind string) (*records, error) {
+	encoded := rest.CopyConfig(config)
+	encoded.ContentType = "application/vnd.kubernetes.protobuf"
+	encoded.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	core, err := typedcorev1.NewForConfigAndClient(encoded, transport)
+	if err != nil {
+		return nil, fmt.Errorf("helm: make a client for release records: %w", err)
+	}
+
+	switch kind {
+	case "", "secret", "secrets":
+		d := driver.NewSecrets(core.Secrets(c.namespace))
+		d.Log = c.log
+		return &records{
+			objects: c.metadata.Resource(coreResource("secrets")).Namespace(c.namespace),
+			kind:    "Secret", types: "type=helm.sh/release.v1", driver: d, log: c.log,
+		}, nil
+	case "configmap", "configmaps":
+		d := driver.NewConfigMaps(core.ConfigMaps(c.namespace))
+		d.Log = c.log
+		return &records{
+			objects: c.metadata.Resource(coreResource("configmaps")).Namespace(c.namespace),
+			kind:    "ConfigMap", driver: d, log: c.log,
+		}, nil
+	default:
+		return nil, fmt.Errorf("helm: HELM_DRIVER %q is not supported: set secret or configmap", kind)
+	}
+}
+
+func coreResource(name string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: name}
+}
+
+// storage returns Helm's view of the records. Actions write into it, so each gets its own.
+func (s *records) storage(historyMax int) *storage.Storage {
+	st := storage.Init(s.driver)
+	st.MaxHistory = historyMax
+	st.Log = s.log
+	return st
+}
+
+// of returns the revisions of one release, the newest first: none is no error. It costs one request.
+func (s *records) of(ctx context.Context, name string) ([]record, error) {
+	found, err := s.list(ctx, labels.Set{ownerLabel: "helm", nameLabel: name})
+	if err != nil {
+		return nil, fmt.Errorf("look for release %q: %w", name, err)
+	}
+	return found, nil
+}
+
+// all returns the revisions of all releases, ordered by release, then the newest first. It costs one request.
+func (s *records) all(ctx context.Context) ([]record, error) {
+	found, err := s.list(ctx, labels.Set{ownerLabel: "helm"})
+	if err != nil {
+		return nil, fmt.Errorf("list releases: %w", err)
+	}
+	return found, nil
+}
+
+func (s *records) list(ctx context.Context, selector labels.Set) ([]record, error) {
+	listed, err := s.objects.List(ctx, metav1.ListOptions{LabelSelector: selector.String(), FieldSelector: s.types})
+	if err != nil {
+		return nil, fmt.Errorf("list %ss with labels %s: %w", s.kind, selector, err)
+	}
+	found := make([]record, 0, len(listed.Items))
+	for _, o := range listed.Items {
+		revision, err := strconv.Atoi(o.Labels[versionLabel])
+		if err != nil || o.Labels[nameLabel] == "" {
+			s.log("%s %s/%s is labelled as a release but names none: ignored", s.kind, o.Namespace, o.Name)
+			continue
+		}
+		found = append(found, record{
+			release:  o.Labels[nameLabel],
+			revision: revision,
+			status:   release.Status(o.Labels[statusLabel]),
+			checksum: o.Labels[checksumLabel],
+			object:   o,
+		})
+	}
+	slices.SortFunc(found, func(a, b record) int {
+		return cmp.Or(cmp.Compare(a.release, b.release), cmp.Compare(b.revision, a.revision))
+	})
+	return found, nil
+}
+
+// remove deletes the record of a revision, if it is still as it was found.
+func (s *records) remove(ctx context.Context, r record) error {
+	err := s.objects.Delete(ctx, r.object.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &r.object.UID, ResourceVersion: &r.object.ResourceVersion},
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove %s revision %d of release %q (%s %s/%s): %w",
+			r.status, r.revision, r.release, s.kind, r.object.Namespace, r.object.Name, err)
+	}
+	return nil
+}
+
+// removeRest deletes what Helm left of an uninstalled release: the records it could not decode.
+func (s *records) removeRest(ctx context.Context, name string) error {
+	rest, err := s.of(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, r := range rest {
+		s.log("release %q: revision %d cannot be decoded: remove its record with the others", name, r.revision)
+		if err := s.remove(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// olderChecksum returns the checksum that releases made before the label keep in their values, or nothing.
+func (s *records) olderChecksum(r record) (string, error) {
+	found, err := s.driver.Query(map[string]string{
+		ownerLabel: "helm", nameLabel: r.release, versionLabel: strconv.Itoa(r.revision),
+	})
+	if err != nil {
+		return "", fmt.Errorf("read revision %d of release %q: %w", r.revision, r.release, err)
+	}
+	for _, decoded := range found {
+		if checksum, ok := decoded.Config[checksumValue].(string); ok {
+			return checksum, nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,312 @@
+package helm_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/internal/helm"
+)
+
+// record returns the Secret of a revision.
+func (b bench) record(t testing.TB, release string, revision int) *corev1.Secret {
+	t.Helper()
+	name := fmt.Sprintf("sh.helm.release.v1.%s.v%d", release, revision)
+	s, err := b.kube.CoreV1().Secrets(b.namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// rewrite changes the Secret of a revision: its labels and what is written in it, as JSON.
+func (b bench) rewrite(t testing.TB, s *corev1.Secret, change func(labels map[string]string, release map[string]any)) {
+	t.Helper()
+	zipped, err := base64.StdEncoding.DecodeString(string(s.Data["release"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written map[string]any
+	if err := json.Unmarshal(raw, &written); err != nil {
+		t.Fatal(err)
+	}
+	change(s.Labels, written)
+	if raw, err = json.Marshal(written); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.Data["release"] = []byte(base64.StdEncoding.EncodeToString(out.Bytes()))
+	if _, err := b.kube.CoreV1().Secrets(b.namespace).Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// relabel makes a revision what a killed process leaves it as.
+func (b bench) relabel(t testing.TB, release string, revision int, status string) {
+	t.Helper()
+	b.rewrite(t, b.record(t, release, revision), func(labels map[string]string, written map[string]any) {
+		labels["status"] = status
+		written["info"].(map[string]any)["status"] = status
+	})
+}
+
+func TestKilledInstallIsDoneAgainAsTheSameRevision(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := small(t, "web")
+	m, _ := b.apply(t, r)
+	b.relabel(t, "web", 1, "pending-install")
+	if err := b.kube.CoreV1().Services(b.namespace).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.state(t, "web", helm.State{Status: helm.Pending, Revision: 1})
+
+	if _, revision := b.apply(t, r); revision != 1 {
+		t.Errorf("the install is now revision %d, want 1 again", revision)
+	}
+	b.state(t, "web", helm.State{Status: helm.Deployed, Revision: 1, Checksum: m.Checksum})
+	if missing, err := b.Missing(t.Context(), m.Objects); err != nil || len(missing) > 0 {
+		t.Errorf("%v are missing (error %v)", missing, err)
+	}
+}
+
+func TestKilledUpgradeIsDoneAgainAsTheSameRevision(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"pending-upgrade", "pending-rollback"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			r := small(t, "web")
+			b.apply(t, r)
+			b.apply(t, with(r, "size", "2"))
+			b.relabel(t, "web", 2, status)
+			b.relabel(t, "web", 1, "deployed")
+			b.state(t, "web", helm.State{Status: helm.Pending, Revision: 2})
+
+			m, revision := b.apply(t, with(r, "size", "3"))
+			if revision != 2 {
+				t.Errorf("the upgrade is now revision %d, want 2 again", revision)
+			}
+			b.state(t, "web", helm.State{Status: helm.Deployed, Revision: 2, Checksum: m.Checksum})
+			if got, _ := b.configMap(t, "web"); got.Data["size"] != "3" {
+				t.Errorf("the ConfigMap holds %v", got.Data)
+			}
+			if got := b.records(t, "web"); len(got) != 2 {
+				t.Errorf("records are %v, want two", got)
+			}
+		})
+	}
+}
+
+// A process may be killed between the two writes at the end of an upgrade: the old revision is superseded already,
+// the new one not yet deployed.
+func TestUpgradeKilledAtItsVeryEndIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := small(t, "web")
+	b.apply(t, r)
+	b.apply(t, with(r, "size", "2"))
+	b.relabel(t, "web", 2, "pending-upgrade")
+
+	m, revision := b.apply(t, with(r, "size", "2"))
+	if revision != 2 {
+		t.Errorf("the upgrade is now revision %d, want 2 again", revision)
+	}
+	b.state(t, "web", helm.State{Status: helm.Deployed, Revision: 2, Checksum: m.Checksum})
+}
+
+func TestUninstallThatWasBegunIsEndedBeforeAnInstall(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"uninstalling", "uninstalled"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			b.apply(t, module(t, "back", files{
+				"Chart.yaml": chartYAML, "templates/a.yaml": configMap("back"), "templates/b.yaml": configMap("only-before"),
+			}))
+			b.relabel(t, "back", 1, status)
+			b.state(t, "back", helm.State{Status: helm.Uninstalling, Revision: 1})
+
+			m, revision := b.apply(t, module(t, "back", files{"Chart.yaml": chartYAML, "templates/a.yaml": configMap("back")}))
+			if revision != 1 {
+				t.Errorf("the install is revision %d, want 1", revision)
+			}
+			b.state(t, "back", helm.State{Status: helm.Deployed, Revision: 1, Checksum: m.Checksum})
+			// What was uninstalled with its history kept has no objects any more: Helm looks for none.
+			if _, ok := b.configMap(t, "only-before"); ok && status == "uninstalling" {
+				t.Error("an object of the uninstalled release is still there")
+			}
+		})
+	}
+}
+
+func TestFailedReleaseIsUpgraded(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := small(t, "web")
+	b.apply(t, r)
+	b.relabel(t, "web", 1, "failed")
+	b.state(t, "web", helm.State{Status: helm.Failed, Revision: 1})
+	if _, revision := b.apply(t, r); revision != 2 {
+		t.Errorf("the upgrade is revision %d, want 2", revision)
+	}
+}
+
+func TestChecksumOfOlderReleasesIsRead(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := small(t, "old")
+	m, _ := b.apply(t, r)
+	b.rewrite(t, b.record(t, "old", 1), func(labels map[string]string, written map[string]any) {
+		delete(labels, "moduleChecksum")
+		written["config"] = map[string]any{"_addonOperatorModuleChecksum": m.Checksum}
+	})
+	b.state(t, "old", helm.State{Status: helm.Deployed, Revision: 1, Checksum: m.Checksum})
+}
+
+func TestReleaseWithoutChecksumIsUpgradedOnce(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := small(t, "foreign")
+	b.apply(t, r)
+	b.rewrite(t, b.record(t, "foreign", 1), func(labels map[string]string, _ map[string]any) {
+		delete(labels, "moduleChecksum")
+	})
+	found, err := b.Find(t.Context(), "foreign")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := b.render(t, r)
+	if !found.Outdated(m.Checksum) {
+		t.Error("a release without a checksum is not outdated")
+	}
+	if _, revision := b.apply(t, r); revision != 2 {
+		t.Errorf("the upgrade is revision %d, want 2", revision)
+	}
+	b.state(t, "foreign", helm.State{Status: helm.Deployed, Revision: 2, Checksum: m.Checksum})
+}
+
+func TestRecordThatCannotBeDecodedIsReported(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := small(t, "torn")
+	b.apply(t, r)
+	s := b.record(t, "torn", 1)
+	s.Data["release"] = []byte("bm90IGEgcmVsZWFzZQ==")
+	if _, err := b.kube.CoreV1().Secrets(b.namespace).Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Upgrade(t.Context(), with(r, "size", "2"), "another")
+	wantError(t, err, `upgrade release "torn"`, "none of its revisions can be decoded", "Secrets sh.helm.release.v1.torn.v*")
+	wantError(t, b.Uninstall(t.Context(), "torn"), `uninstall release "torn"`, "none of its revisions can be decoded", "Secrets sh.helm.release.v1.torn.v*")
+	if got := b.records(t, "torn"); len(got) != 1 {
+		t.Errorf("records are %v: nothing may be removed on a doubt", got)
+	}
+}
+
+func TestUninstallRemovesObjectsAndHistory(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := module(t, "away", files{
+		"Chart.yaml": chartYAML, "templates/a.yaml": configMap("away"),
+		"templates/keep.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept, annotations: {helm.sh/resource-policy: keep}}\n",
+	})
+	if err := b.Uninstall(t.Context(), "away"); err != nil {
+		t.Errorf("uninstall of an absent release: %v", err)
+	}
+	b.apply(t, r)
+	b.apply(t, with(r, "size", "2"))
+	for range 2 {
+		if err := b.Uninstall(t.Context(), "away"); err != nil {
+			t.Fatal(err)
+		}
+		b.state(t, "away", helm.State{Status: helm.Absent})
+	}
+	if got := b.records(t, "away"); len(got) > 0 {
+		t.Errorf("records %v are left", got)
+	}
+	if _, ok := b.configMap(t, "away"); ok {
+		t.Error("the object is left")
+	}
+	if _, ok := b.configMap(t, "kept"); !ok {
+		t.Error("the object that is to be kept is gone")
+	}
+}
+
+func TestUninstallGoesOnFromEveryState(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"failed", "pending-install", "pending-upgrade", "uninstalling", "superseded"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			b.apply(t, module(t, "away", files{"Chart.yaml": chartYAML, "templates/a.yaml": configMap("away")}))
+			b.relabel(t, "away", 1, status)
+			if err := b.Uninstall(t.Context(), "away"); err != nil {
+				t.Fatal(err)
+			}
+			b.state(t, "away", helm.State{Status: helm.Absent})
+			if _, ok := b.configMap(t, "away"); ok {
+				t.Error("the object is left")
+			}
+		})
+	}
+}
+
+// An upgrade that failed half way has not deleted what its chart no longer has: an uninstall must.
+func TestUninstallAfterFailedUpgradeLeavesNothing(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(t, module(t, "half", files{
+		"Chart.yaml": chartYAML, "templates/a.yaml": configMap("a"), "templates/b.yaml": configMap("dropped"),
+	}))
+	refused := module(t, "half", files{
+		"Chart.yaml": chartYAML, "templates/a.yaml": configMap("a"),
+		"templates/bad.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: bad}\nspec: {ports: [{port: -1}]}\n",
+	})
+	m := b.render(t, refused)
+	_, err := b.Upgrade(t.Context(), refused, m.Checksum)
+	wantError(t, err, `upgrade release "half"`, "spec.ports[0].port")
+	b.state(t, "half", helm.State{Status: helm.Failed, Revision: 2})
+	if _, ok := b.configMap(t, "dropped"); !ok {
+		t.Fatal("the failed upgrade went further than this test is about")
+	}
+
+	if err := b.Uninstall(t.Context(), "half"); err != nil {
+		t.Fatal(err)
+	}
+	left, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, l := range left.Items {
+		names = append(names, l.Name)
+	}
+	if diff := cmp.Diff([]string(nil), slices.Compact(names)); diff != "" {
+		t.Errorf("objects left (-want +got):\n%s", diff)
+	}
+}

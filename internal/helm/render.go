@@ -1,0 +1,108 @@
+package helm
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+// Manifest is what a release renders to.
+type Manifest struct {
+	// Text is all objects as YAML, without Helm hooks and without the chart's crds/. It may hold secrets.
+	Text string
+
+	// Checksum is the MD5 of Text, in 32 hexadecimal digits.
+	Checksum string
+
+	// Objects must be in the cluster as long as the release is deployed. Those that the cluster removes by itself
+	// when they are done (ttlSecondsAfterFinished) are left out.
+	Objects []Object
+}
+
+// Render returns what the chart makes of the values, and changes nothing. The text is that of an upgrade to revision
+// 1, whatever revision is next, and the template function lookup finds nothing: so it is the same as long as chart,
+// values and the kinds the cluster serves are. A CRD made a moment ago is known.
+//
+// An error names the release, and the template with the line where one is at fault.
+func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
+	manifest, err := c.render(ctx, r)
+	if err != nil {
+		return Manifest{}, fmt.Errorf("render release %q: %w", r.Name, err)
+	}
+	return manifest, nil
+}
+
+func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
+	caps, err := c.cluster.current(ctx)
+	if err != nil {
+		return Manifest{}, err
+	}
+	labels := &labeller{labels: c.labels}
+	rendered, err := c.dryRun(ctx, r, caps, labels)
+	if meta.IsNoMatchError(err) {
+		// Only a server that does not say when its kinds change comes here with a kind that is served.
+		if err := c.Refresh(ctx); err != nil {
+			return Manifest{}, err
+		}
+		if caps, err = c.cluster.known(ctx); err != nil {
+			return Manifest{}, err
+		}
+		rendered, err = c.dryRun(ctx, r, caps, labels)
+	}
+	if meta.IsNoMatchError(err) {
+		return Manifest{}, c.unserved(ctx, labels.documents, err)
+	}
+	if err != nil {
+		return Manifest{}, err
+	}
+
+	objects, err := c.lasting(ctx, labels.documents)
+	if err != nil {
+		return Manifest{}, err
+	}
+	// The checksum only tells texts apart; MD5 is what existing releases carry.
+	sum := md5.Sum([]byte(rendered.Manifest))
+	return Manifest{Text: rendered.Manifest, Checksum: hex.EncodeToString(sum[:]), Objects: objects}, nil
+}
+
+// dryRun renders by an install that stops before it does anything.
+func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabilities, labels *labeller) (*release.Release, error) {
+	ch, values, err := r.prepare()
+	if err != nil {
+		return nil, err
+	}
+	config := bound(ctx, c.config)
+	install := action.NewInstall(c.configuration(config, offline{c.objects(ctx, config)}, caps))
+	install.DryRun = true
+	install.IsUpgrade = true
+	install.ReleaseName = r.Name
+	install.Namespace = c.namespace
+	install.SkipCRDs = true
+	install.DisableOpenAPIValidation = true
+	install.PostRenderer = labels
+	return install.RunWithContext(context.WithoutCancel(ctx), ch, values)
+}
+
+// unserved says which objects are of kinds the cluster does not serve, and where they come from.
+func (c *Client) unserved(ctx context.Context, documents []document, err error) error {
+	for _, d := range documents {
+		if _, unknown := c.cluster.mapping(ctx, d.APIVersion, d.Kind); meta.IsNoMatchError(unknown) {
+			return fmt.Errorf("template %s: %s: the cluster does not serve kind %s of %s: install its CRD first, or correct apiVersion and kind: %w",
+				d.template(), d, d.Kind, d.APIVersion, unknown)
+		}
+	}
+	return err
+}
+
+// offline is Helm's client for an action that asks the cluster for nothing, and so need not ask whether it is there.
+type offline struct{ kube.Interface }
+
+// IsReachable implements kube.Interface.
+func (offline) IsReachable() error { return nil }

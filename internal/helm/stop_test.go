@@ -1,0 +1,231 @@
+package helm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/internal/helm"
+)
+
+// soon is when a stopped upgrade must have returned. It takes about 10 ms, but machines are busy.
+const soon = 3 * time.Second
+
+// wantError fails the test unless err says all of this.
+func wantError(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want one that says %q", parts)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not say %q: %v", part, err)
+		}
+	}
+}
+
+var errShutdown = errors.New("the operator is shutting down")
+
+// stopped upgrades with a client whose context ends at the nth request of a method for ConfigMaps, and checks that
+// the upgrade is over soon after.
+func stopped(t *testing.T, b bench, r helm.Release, method string, n int32) {
+	t.Helper()
+	m := b.render(t, r)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var at time.Time
+	c := b.client(t, requests(method, "/configmaps", n, func() {
+		at = time.Now()
+		cancel(errShutdown)
+	}))
+	if _, err := c.Render(t.Context(), r); err != nil { // opens its connections
+		t.Fatal(err)
+	}
+
+	running := goleak.IgnoreCurrent()
+	_, err := c.Upgrade(ctx, r, m.Checksum)
+	if took := time.Since(at); took > soon {
+		t.Errorf("the upgrade returned %s after its context ended", took)
+	} else {
+		t.Logf("the upgrade returned %s after its context ended", took)
+	}
+	if !errors.Is(err, errShutdown) {
+		t.Errorf("the error does not carry the cause: %v", err)
+	}
+	if err := goleak.Find(running, ownConnections); err != nil {
+		t.Errorf("something of the upgrade still runs: %v", err)
+	}
+}
+
+// ownConnections are kept by Go for the next request.
+var ownConnections = goleak.IgnoreAnyFunction("net/http/internal/http2.(*ClientConn).readLoop")
+
+// TestStoppedInstallFails and the next one are not parallel: they count goroutines.
+func TestStoppedInstallFails(t *testing.T) {
+	b := start(t)
+	r := wide(t, "wide", 60)
+	stopped(t, b, r, http.MethodPost, 10)
+
+	b.state(t, "wide", helm.State{Status: helm.Failed, Revision: 1})
+	if n := b.count(t, ""); n >= 60 {
+		t.Fatalf("%d of 60 objects are there: the install was not stopped", n)
+	}
+	m, revision := b.apply(t, r)
+	if revision != 2 {
+		t.Errorf("the next upgrade is revision %d, want 2", revision)
+	}
+	b.state(t, "wide", helm.State{Status: helm.Deployed, Revision: 2, Checksum: m.Checksum})
+	if n := b.count(t, ""); n != 60 {
+		t.Errorf("%d objects are there, want 60", n)
+	}
+}
+
+func TestStoppedUpgradeFails(t *testing.T) {
+	b := start(t)
+	r := wide(t, "wide", 60)
+	b.apply(t, r)
+	changed := with(r, "size", "2")
+	stopped(t, b, changed, http.MethodPatch, 30)
+
+	b.state(t, "wide", helm.State{Status: helm.Failed, Revision: 2})
+	if got := b.record(t, "wide", 1).Labels["status"]; got != "deployed" {
+		t.Errorf("revision 1 is %s, want still deployed", got)
+	}
+	if n := b.count(t, "2"); n < 29 || n > 31 {
+		t.Errorf("%d objects were changed, want the upgrade to have stopped at the 30th", n)
+	}
+	m, revision := b.apply(t, changed)
+	if revision != 3 {
+		t.Errorf("the next upgrade is revision %d, want 3", revision)
+	}
+	b.state(t, "wide", helm.State{Status: helm.Deployed, Revision: 3, Checksum: m.Checksum})
+	if n := b.count(t, "2"); n != 60 {
+		t.Errorf("%d objects are changed, want 60", n)
+	}
+}
+
+// count returns how many of the release's ConfigMaps have the size, or how many there are.
+func (b bench) count(t *testing.T, size string) int {
+	t.Helper()
+	list, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, m := range list.Items {
+		if size == "" || m.Data["size"] == size {
+			n++
+		}
+	}
+	return n
+}
+
+func TestUpgradeAfterTheEndChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := small(t, "late")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Upgrade(ctx, r, "any"); !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v, want that of the context", err)
+	}
+	b.state(t, "late", helm.State{Status: helm.Absent})
+}
+
+// hooked is a chart whose hook of an event is a job.
+func hooked(t *testing.T, name, event, spec string) helm.Release {
+	return module(t, name, files{
+		"Chart.yaml":       chartYAML,
+		"templates/a.yaml": configMap(name),
+		"templates/job.yaml": strings.Replace(job(name+"-hook", spec), "metadata:\n",
+			fmt.Sprintf("metadata:\n  annotations: {helm.sh/hook: %s}\n", event), 1),
+	})
+}
+
+// suspended keeps a job from ever ending.
+const suspended = "  suspend: true\n"
+
+func TestHelmHooksRunAndAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	var documents atomic.Int32
+	b := start(t, each(func(r *http.Request) {
+		if strings.Contains(r.URL.Path, "/openapi") {
+			documents.Add(1)
+		}
+	}))
+	r := hooked(t, "job", `"pre-install,pre-upgrade"`, "")
+	b.apply(t, r)
+	done, err := b.kube.BatchV1().Jobs(b.namespace).Get(t.Context(), "job-hook", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done.Status.Succeeded != 1 {
+		t.Errorf("the hook was not waited for: %+v", done.Status)
+	}
+	// The next run replaces the job, after it is gone.
+	b.apply(t, with(r, "size", "2"))
+	again, err := b.kube.BatchV1().Jobs(b.namespace).Get(t.Context(), "job-hook", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.UID == done.UID {
+		t.Error("the hook did not run again")
+	}
+	if n := documents.Load(); n > 0 {
+		t.Errorf("%d OpenAPI documents were read, which takes longer than all the rest", n)
+	}
+}
+
+func TestHelmHookThatTakesTooLongFails(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(o *helm.Options) { o.Timeout = 300 * time.Millisecond })
+	r := hooked(t, "slow", "post-install", suspended)
+	_, err := b.Upgrade(t.Context(), r, "any")
+	wantError(t, err, `upgrade release "slow"`, "slow-hook", "not done within 300ms")
+	b.state(t, "slow", helm.State{Status: helm.Failed, Revision: 1})
+}
+
+func TestWaitForHelmHookEndsWithUpgrade(t *testing.T) {
+	b := start(t)
+	r := hooked(t, "slow", "post-install", suspended)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c := b.client(t, requests(http.MethodGet, "/jobs", 1, func() { cancel(errShutdown) }))
+	if _, err := c.Render(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	running := goleak.IgnoreCurrent()
+	begin := time.Now()
+	if _, err := c.Upgrade(ctx, r, "any"); !errors.Is(err, errShutdown) {
+		t.Errorf("error is %v, want the cause", err)
+	}
+	if took := time.Since(begin); took > soon {
+		t.Errorf("it took %s", took)
+	}
+	b.state(t, "slow", helm.State{Status: helm.Failed, Revision: 1})
+	if err := goleak.Find(running, ownConnections); err != nil {
+		t.Errorf("something of the upgrade still runs: %v", err)
+	}
+}
+
+func TestUninstallIsNotStoppedHalfWay(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(t, wide(t, "wide", 20))
+	ctx, cancel := context.WithCancel(t.Context())
+	c := b.client(t, requests(http.MethodDelete, "/configmaps", 5, cancel))
+	if err := c.Uninstall(ctx, "wide"); err != nil {
+		t.Fatal(err)
+	}
+	b.state(t, "wide", helm.State{Status: helm.Absent})
+	if n := b.count(t, ""); n != 0 {
+		t.Errorf("%d objects are left", n)
+	}
+}

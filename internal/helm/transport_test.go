@@ -1,0 +1,117 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// boundClient returns a client of a server, bound to ctx as those of upgrades are.
+func boundClient(ctx context.Context, t *testing.T, serve http.HandlerFunc) (client *http.Client, url string) {
+	t.Helper()
+	server := httptest.NewServer(serve)
+	t.Cleanup(server.Close)
+	client, err := rest.HTTPClientFor(bound(ctx, &rest.Config{Host: server.URL}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	return client, server.URL
+}
+
+func get(ctx context.Context, t *testing.T, client *http.Client, url string) (*http.Response, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("question"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.Do(r)
+}
+
+var errEnd = errors.New("the end")
+
+func TestBoundRequestsEndWithTheirContext(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		serve func(end func()) http.HandlerFunc
+	}{
+		{"before the answer", func(end func()) http.HandlerFunc {
+			return func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				end()
+				<-r.Context().Done()
+			}
+		}},
+		{"within the answer", func(end func()) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(w, "half")
+				w.(http.Flusher).Flush()
+				end()
+				<-r.Context().Done()
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			client, url := boundClient(ctx, t, c.serve(func() { cancel(errEnd) }))
+			resp, err := get(t.Context(), t, client, url)
+			if err == nil {
+				_, err = io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+			}
+			if err == nil {
+				t.Fatal("the request succeeded after its context ended")
+			}
+			if _, err := get(t.Context(), t, client, url); !errors.Is(err, errEnd) {
+				t.Errorf("the next request fails with %v, want the cause", err)
+			}
+		})
+	}
+}
+
+func TestBoundRequestsObeyTheirOwnContextToo(t *testing.T) {
+	t.Parallel()
+	client, url := boundClient(t.Context(), t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "answer")
+	})
+	own, cancel := context.WithCancel(t.Context())
+	resp, err := get(own, t, client, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || string(text) != "answer" {
+		t.Errorf("read %q (error %v)", text, err)
+	}
+	_ = resp.Body.Close()
+	cancel()
+	if _, err := get(own, t, client, url); !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v, want that of the request's context", err)
+	}
+}
+
+func TestGetterGivesCopiesOfTheConfig(t *testing.T) {
+	t.Parallel()
+	c, err := New(Options{Config: &rest.Config{Host: "https://cluster"}, Namespace: "ns"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := c.getter(c.config)
+	first, _ := g.ToRESTConfig()
+	first.Host = "https://changed" // as kubectl's code does with what it is given
+	if second, _ := g.ToRESTConfig(); second.Host != "https://cluster" {
+		t.Errorf("a change of the copy changed the next: %s", second.Host)
+	}
+	if ns, _, err := g.ToRawKubeConfigLoader().Namespace(); err != nil || ns != "ns" {
+		t.Errorf("the namespace is %q (error %v)", ns, err)
+	}
+}

@@ -1,0 +1,54 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+// Uninstall removes the release: its objects, except those with the annotation helm.sh/resource-policy: keep, and
+// all its revisions. Objects are deleted in the background: what they own may be there a little longer.
+//
+// It may be repeated: an absent release is no error, and an uninstall that was killed is gone on with. Once begun it
+// does not stop when ctx ends; only a wait for a Helm hook does, and leaves the release Uninstalling.
+func (c *Client) Uninstall(ctx context.Context, name string) error {
+	history, err := c.records.of(ctx, name)
+	if err != nil {
+		return fmt.Errorf("uninstall: %w", err)
+	}
+	if len(history) == 0 {
+		return nil
+	}
+	if err = c.uninstall(ctx, name); meta.IsNoMatchError(err) && ctx.Err() == nil {
+		if err = c.forgetGone(ctx, name); err == nil {
+			err = c.uninstall(ctx, name)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("uninstall release %q: %w", name, err)
+	}
+	return nil
+}
+
+// uninstall removes a release that has revisions.
+func (c *Client) uninstall(ctx context.Context, name string) error {
+	caps, err := c.cluster.known(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.gather(name); err != nil {
+		return err
+	}
+	objects := c.objects(ctx, c.config)
+	uninstall := action.NewUninstall(c.configuration(c.config, objects, caps))
+	uninstall.DeletionPropagation = "background"
+	uninstall.Timeout = c.timeout
+	if _, err = uninstall.Run(name); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		return errors.Join(append([]error{err}, objects.failures...)...)
+	}
+	return c.records.removeRest(context.WithoutCancel(ctx), name)
+}

@@ -1,0 +1,143 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+// Upgrade puts the release's chart in force and returns the number of the revision that did. It installs what is
+// absent, takes over objects that exist, goes on from what failed, removes the revision of an action that was killed
+// and uses its number again, and first ends an uninstall that was begun. It does not wait for objects to become ready.
+//
+// The checksum is the manifest's, from Render; it is kept with the revision.
+//
+// When ctx ends, the upgrade stops within milliseconds and the release is Failed; the next upgrade goes on from it.
+// Nothing of it runs on after the return. When the process is killed instead, the release is Pending.
+func (c *Client) Upgrade(ctx context.Context, r Release, checksum string) (revision int, err error) {
+	if checksum == "" {
+		return 0, fmt.Errorf("upgrade release %q: no checksum was given: pass that of its manifest", r.Name)
+	}
+	revision, err = c.upgrade(ctx, r, checksum)
+	if meta.IsNoMatchError(err) && ctx.Err() == nil {
+		// The kinds changed under way, or the revision in force has objects of a kind that is served no longer.
+		c.log("release %q: %s: read the kinds of the cluster again", r.Name, err)
+		if err = c.forgetGone(ctx, r.Name); err == nil {
+			revision, err = c.upgrade(ctx, r, checksum)
+		}
+	}
+	if err == nil {
+		return revision, nil
+	}
+	if ctx.Err() != nil {
+		return 0, fmt.Errorf("upgrade of release %q was stopped: %w", r.Name, errors.Join(context.Cause(ctx), err))
+	}
+	return 0, fmt.Errorf("upgrade release %q: %w", r.Name, c.explain(r.Name, err))
+}
+
+// upgrade finds out, chooses and acts, once.
+func (c *Client) upgrade(ctx context.Context, r Release, checksum string) (int, error) {
+	history, err := c.records.of(ctx, r.Name)
+	if err != nil {
+		return 0, err
+	}
+	caps, err := c.cluster.known(ctx)
+	if err != nil {
+		return 0, err
+	}
+	ch, values, err := r.prepare()
+	if err != nil {
+		return 0, err
+	}
+
+	p := planFor(history)
+	for _, killed := range p.remove {
+		c.log("release %q: remove revision %d, which was left %s by a killed process", r.Name, killed.revision, killed.status)
+		if err := c.records.remove(ctx, killed); err != nil {
+			return 0, err
+		}
+	}
+	if p.uninstall {
+		if err := c.uninstall(ctx, r.Name); err != nil {
+			return 0, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err // nothing was begun
+	}
+
+	config := bound(ctx, c.config)
+	a := applied{
+		configuration: c.configuration(config, c.objects(ctx, config), caps),
+		chart:         ch, values: values,
+		labels: map[string]string{checksumLabel: checksum},
+	}
+	act := c.applyUpgrade
+	if p.install {
+		act = c.applyInstall
+	}
+	done, err := act(context.WithoutCancel(ctx), r.Name, a)
+	if err != nil {
+		return 0, err
+	}
+	return done.Version, nil
+}
+
+// applied is what a revision is made of.
+type applied struct {
+	configuration *action.Configuration
+	chart         *chart.Chart
+	values        chartutil.Values
+	labels        map[string]string
+}
+
+func (c *Client) applyInstall(ctx context.Context, name string, a applied) (*release.Release, error) {
+	install := action.NewInstall(a.configuration)
+	install.ReleaseName = name
+	install.Namespace = c.namespace
+	install.Labels = a.labels
+	install.Timeout = c.timeout
+	install.SkipCRDs = true
+	install.TakeOwnership = true
+	install.DisableOpenAPIValidation = true
+	install.PostRenderer = &labeller{labels: c.labels}
+	return install.RunWithContext(ctx, a.chart, a.values)
+}
+
+func (c *Client) applyUpgrade(ctx context.Context, name string, a applied) (*release.Release, error) {
+	upgrade := action.NewUpgrade(a.configuration)
+	upgrade.Namespace = c.namespace
+	upgrade.Labels = a.labels
+	upgrade.MaxHistory = c.historyMax
+	upgrade.Timeout = c.timeout
+	upgrade.SkipCRDs = true
+	upgrade.TakeOwnership = true
+	upgrade.ResetValues = true
+	upgrade.DisableOpenAPIValidation = true
+	upgrade.PostRenderer = &labeller{labels: c.labels}
+	return upgrade.RunWithContext(ctx, name, a.chart, a.values)
+}
+
+// explain adds what to do to errors of Helm and the API server that do not say it.
+func (c *Client) explain(name string, err error) error {
+	switch {
+	case errors.Is(err, driver.ErrReleaseExists):
+		return fmt.Errorf("%w: another program upgrades it, or its newest revision cannot be decoded: then delete the newest "+
+			"%s sh.helm.release.v1.%s.v* in namespace %s", err, c.records.kind, name, c.namespace)
+	case strings.HasPrefix(err.Error(), "no revision for release"):
+		_, unreadable := c.revisions(name)
+		return errors.Join(unreadable, err)
+	case strings.Contains(err.Error(), "Too long: may not be more than"), strings.Contains(err.Error(), "Too long: must have at most"):
+		return fmt.Errorf("%w: the record of a release holds its whole chart and may have 1 MiB: keep other files out of it by a .helmignore", err)
+	default:
+		return err
+	}
+}
