@@ -53,7 +53,10 @@ var shared struct {
 func Start(t testing.TB) *Cluster {
 	t.Helper()
 	shared.once.Do(func() {
-		shared.cluster, shared.err = start("", "--ephemeral")
+		var dir string
+		if dir, shared.err = os.MkdirTemp("", "controlplane-"); shared.err == nil {
+			shared.cluster, shared.err = start(dir, "--ephemeral")
+		}
 	})
 	if shared.err != nil {
 		t.Fatalf("start the control plane: %v", shared.err)
@@ -75,12 +78,11 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Launch starts a cluster of the test's own with its data in dir, for tests that stop the API server or kill it. On a dir
-// that a cluster was launched in before, it serves the same objects, on the same port if it is free, to the same
-// credentials. It is stopped when the test ends, unless it was before.
+// Launch starts a cluster of the test's own with its data in dir, for tests that stop the API server or kill it. It is
+// stopped when the test ends, unless it was before. See [New].
 func Launch(t testing.TB, dir string) *Cluster {
 	t.Helper()
-	c, err := start(dir)
+	c, err := New(dir)
 	if err != nil {
 		t.Fatalf("start a control plane in %s: %v", dir, err)
 	}
@@ -92,16 +94,15 @@ func Launch(t testing.TB, dir string) *Cluster {
 	return c
 }
 
-// start starts a control plane in dir, or, if dir is empty, in a new temporary directory.
+// New starts a cluster with its data in dir, after building the control plane, for programs that are no tests. On a dir
+// that a cluster ran in before, it serves the same objects, on the same port if it is free, to the same credentials. The
+// caller stops it.
+func New(dir string) (*Cluster, error) { return start(dir) }
+
 func start(dir string, flags ...string) (*Cluster, error) {
 	program, err := program()
 	if err != nil {
 		return nil, err
-	}
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "controlplane-"); err != nil {
-			return nil, err
-		}
 	}
 	p, err := startProcess(program, dir, flags...)
 	if err != nil {
@@ -157,8 +158,8 @@ func namePrefix(name string) string {
 	return "t-" + strings.Trim(name[:min(len(name), 36)], "-") + "-"
 }
 
-// Stop stops the control plane and returns when it has ended, or an error if it did not end well. A cluster stopped
-// before is left as it is.
+// Stop stops a cluster of the caller's own and returns when it has ended, or an error if it did not end well. One stopped
+// before is left as it is. The shared one is for Run to stop.
 func (c *Cluster) Stop() error { return c.process.stop() }
 
 // Kill ends the control plane as a power cut would, and returns when it has ended.

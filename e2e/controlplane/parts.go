@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -79,8 +80,7 @@ func (ps *parts) await(ctx context.Context, check func(context.Context) error) e
 // needs spends its time on retries. The error is about the parts that did not end well when told to.
 func (ps *parts) stop() error {
 	var errs []error
-	for i := len(ps.running) - 1; i >= 0; i-- {
-		p := ps.running[i]
+	for _, p := range slices.Backward(ps.running) {
 		select {
 		case <-p.done:
 			continue // wait or await has told why

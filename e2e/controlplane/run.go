@@ -38,11 +38,13 @@ func run(ctx context.Context, a arguments) (err error) {
 		err = errors.Join(err, d.close(err == nil))
 	}()
 
-	if err := start(ctx, d, running); err != nil {
-		if ctx.Err() != nil {
-			return nil // asked to stop before it was ready
-		}
+	// Not with ctx: the API server ends the process by force when it is stopped before it is ready. So a stop waits until
+	// it is; that is two seconds, and a second signal does not wait.
+	if err := start(context.WithoutCancel(ctx), d, running); err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		return nil
 	}
 	if err := announce(d, a.readyFD); err != nil {
 		return fmt.Errorf("say that the control plane is ready: %w", err)

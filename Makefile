@@ -1,0 +1,69 @@
+# The version a build reports: a tag, commits since, "-dirty" where something is not committed.
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+# Linker flags only: the compiler's are left alone, so that programs and tests share one build cache. The version control
+# stamp is left out, as it would link every program anew on each commit.
+BUILD := go build -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)"
+TOOL  := go tool -modfile=tools.mod
+
+# The control plane needs other versions of the Kubernetes libraries than the operator, so it is a module of its own.
+CONTROLPLANE := e2e/controlplane
+
+# Everything but e2e, whose work is done by other processes that the race detector does not see.
+RACE = $(shell go list ./... | grep -v '/e2e')
+
+KILLS ?= 50
+
+.DEFAULT_GOAL := help
+.PHONY: help build controlplane run test race kills bench shape lint fmt vet generate vuln clean
+
+help: ## Say what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+build: ## Build bin/addon-operator, and bin/hooktools/jq for hooks where no jq is installed
+	$(BUILD) -o bin/addon-operator ./cmd/addon-operator
+	$(BUILD) -o bin/hooktools/jq ./cmd/jq
+
+controlplane: ## Build bin/controlplane, a local Kubernetes API (6 minutes the first time, then cached)
+	go build -C $(CONTROLPLANE) -buildvcs=false -ldflags "-s -w" -o ../../bin/controlplane .
+
+run: ## Run the operator with the sample modules on a local control plane; CLUSTER=current takes the kubeconfig's
+	@CLUSTER="$(CLUSTER)" bash e2e/run.sh
+
+test: build controlplane ## Run all tests: unit, end to end on a real API server, crashes
+	go test -C $(CONTROLPLANE) ./...
+	go test -count=1 -timeout 30m ./...
+
+race: controlplane ## Run all tests but the end-to-end ones under the race detector
+	go test -race -timeout 30m $(RACE)
+
+kills: build controlplane ## Kill the operator at every step of a converge and compare the ends; KILLS=n for other than 50 rounds
+	KILLS=$(KILLS) go test -count=1 -timeout 60m -v -run Kill ./e2e/...
+
+bench: build controlplane ## Measure the operator and the engine
+	go run ./e2e/bench
+
+shape: ## Check imports, package docs and generated files
+	go test -count=1 ./internal
+
+lint: ## Run the linters and check the format (2 minutes more the first time, to build them)
+	$(TOOL) golangci-lint run ./...
+	cd $(CONTROLPLANE) && go tool -modfile=../../tools.mod golangci-lint run ./...
+
+fmt: ## Format the code
+	$(TOOL) golangci-lint fmt
+
+vet: ## Run go vet
+	go vet ./...
+
+generate: ## Write what is made from the code: the drawn graphs in docs
+	go generate ./...
+
+vuln: ## Look for known vulnerabilities in what the program calls
+	@if output=$$($(TOOL) govulncheck ./... 2>&1); then echo "$$output"; \
+	elif echo "$$output" | grep -q 'fetching vulnerabilities'; then \
+		echo "vuln: skipped, the vulnerability database cannot be reached: $$(echo "$$output" | tail -n 1)"; \
+	else echo "$$output"; exit 1; fi
+
+clean: ## Remove what was built, and the data of make run
+	rm -rf bin .run
