@@ -52,12 +52,7 @@ var shared struct {
 // What tests keep in the cluster has to be theirs: objects in a [Cluster.Namespace], or with names of their own.
 func Start(t testing.TB) *Cluster {
 	t.Helper()
-	shared.once.Do(func() {
-		var dir string
-		if dir, shared.err = os.MkdirTemp("", "controlplane-"); shared.err == nil {
-			shared.cluster, shared.err = start(dir, "--ephemeral")
-		}
-	})
+	shared.once.Do(func() { shared.cluster, shared.err = startEphemeral() })
 	if shared.err != nil {
 		t.Fatalf("start the control plane: %v", shared.err)
 	}
@@ -98,6 +93,15 @@ func Launch(t testing.TB, dir string) *Cluster {
 // that a cluster ran in before, it serves the same objects, on the same port if it is free, to the same credentials. The
 // caller stops it.
 func New(dir string) (*Cluster, error) { return start(dir) }
+
+// startEphemeral starts a cluster in a new temporary directory, which the control plane removes when it stops.
+func startEphemeral() (*Cluster, error) {
+	dir, err := os.MkdirTemp("", "controlplane-")
+	if err != nil {
+		return nil, err
+	}
+	return start(dir, "--ephemeral")
+}
 
 func start(dir string, flags ...string) (*Cluster, error) {
 	program, err := program()
