@@ -95,7 +95,9 @@ func (b *bolt) Close() error { return b.db.Close() }
 
 // Reader opens a view of the last durable commit. bbolt shows a commit to
 // readers before it is on disk; a reader that sees such a commit waits for it.
-func (b *bolt) Reader() (Reader, error) {
+func (b *bolt) Reader() (Reader, error) { return b.reader() }
+
+func (b *bolt) reader() (r *boltReader, err error) {
 	tx, err := b.db.Begin(false)
 	if err != nil {
 		return nil, err
@@ -108,7 +110,11 @@ func (b *bolt) Reader() (Reader, error) {
 			return nil, errors.Join(errors.New("the last commit failed"), tx.Rollback())
 		}
 	}
-	return &boltReader{tx: tx, bucket: tx.Bucket(bucket)}, nil
+	r = &boltReader{tx: tx}
+	if err := r.find(); err != nil {
+		return nil, errors.Join(err, tx.Rollback())
+	}
+	return r, nil
 }
 
 func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
@@ -179,11 +185,11 @@ func isFull(err error) bool {
 }
 
 func (b *bolt) Snapshot(w io.Writer) error {
-	r, err := b.Reader()
+	r, err := b.reader()
 	if err != nil {
 		return err
 	}
-	_, err = r.(*boltReader).tx.WriteTo(w)
+	_, err = r.tx.WriteTo(w)
 	return errors.Join(err, r.Close())
 }
 
@@ -215,6 +221,12 @@ func (b *bolt) Check() error {
 type boltReader struct {
 	tx     *bbolt.Tx
 	bucket *bbolt.Bucket
+}
+
+func (r *boltReader) find() (err error) {
+	defer guard(debug.SetPanicOnFault(true), &err)
+	r.bucket = r.tx.Bucket(bucket)
+	return nil
 }
 
 func (r *boltReader) Close() error { return r.tx.Rollback() }

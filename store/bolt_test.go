@@ -449,31 +449,39 @@ func TestAFailedSyncPoisons(t *testing.T) {
 	}
 }
 
-// childEnv makes the test program do what one of the tests below wants done
-// by a process of its own, under strace.
+// childEnv has the test program do what one of the tests below wants done by
+// a process of its own: the value is a key of children, a colon and a path.
 const childEnv = "STORE_TEST_CHILD"
 
-// told is what the child says of its commits.
+var children = map[string]func(path string) error{
+	"syncs": commitTwice,
+	"full":  fillDisk,
+}
+
+func TestMain(m *testing.M) {
+	name, path, ok := strings.Cut(os.Getenv(childEnv), ":")
+	if !ok {
+		os.Exit(m.Run())
+	}
+	if err := children[name](path); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(childFailed)
+	}
+}
+
+// childFailed is an exit code that neither strace, unshare nor sh has.
+const childFailed = 23
+
+// told is what commitTwice says of its commits.
 type told struct {
 	First, Second, View string
 	Poisoned, Full      bool
 }
 
-func TestMain(m *testing.M) {
-	if path := os.Getenv(childEnv); path != "" {
-		if err := child(path); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// child opens the store at path and commits twice, on one thread, so that
-// its syncs can be counted: 1 and 2 are of the epoch, 3 and 4 of the first
-// commit, each time the data's and then the meta page's.
-func child(path string) error {
+// commitTwice opens the store at path and commits twice, on one thread, so
+// that its syncs can be counted: 1 and 2 are of the epoch, 3 and 4 of the
+// first commit, each time the data's and then the meta page's.
+func commitTwice(path string) error {
 	runtime.LockOSThread()
 	db, err := Open(path, Options{})
 	if err != nil {
@@ -524,12 +532,12 @@ func TestWhatAnErrorOfEachSyncLeads(t *testing.T) {
 			path := made(t, 100)
 			cmd := exec.CommandContext(t.Context(), strace, "-f", "-qq", "-o", os.DevNull, "-e", "trace=fdatasync",
 				"-e", fmt.Sprintf("inject=fdatasync:error=%s:when=%d", c.errno, c.sync), os.Args[0])
-			cmd.Env = append(os.Environ(), childEnv+"="+path)
+			cmd.Env = append(os.Environ(), childEnv+"=syncs:"+path)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			out, err := cmd.Output()
 			if err != nil {
-				if strings.Contains(stderr.String(), "ptrace") {
+				if cmd.ProcessState.ExitCode() != childFailed {
 					t.Skipf("strace may not trace here: %s", stderr.String())
 				}
 				t.Fatalf("%v: %s", err, stderr.String())
@@ -556,6 +564,72 @@ func TestWhatAnErrorOfEachSyncLeads(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// fillDisk writes to a new store in the directory path until the disk is
+// full, and sees that nothing is lost and that it can go on.
+func fillDisk(path string) error {
+	path = filepath.Join(path, "store.db")
+	o := Options{Ballast: 512 << 10}
+	db, err := Open(path, o)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for ; err == nil; n++ {
+		err = db.Update(func(tx *Tx) error { return Save(tx, At(Metrics).Uint(uint64(n)), strings.Repeat("x", 30_000)) })
+	}
+	if !errors.Is(err, ErrFull) || n < 20 {
+		return fmt.Errorf("update %d: want %w, got %w", n, ErrFull, err)
+	}
+	if _, err := os.Stat(path + ".ballast"); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the ballast is still there: %w", err)
+	}
+	if err := db.Update(put("a", "1")); err != nil {
+		return fmt.Errorf("without the ballast: %w", err)
+	}
+	for err = nil; err == nil; n++ {
+		err = db.Update(func(tx *Tx) error { return Save(tx, At(Journal).Uint(uint64(n)), strings.Repeat("x", 30_000)) })
+	}
+	if !errors.Is(err, ErrFull) {
+		return fmt.Errorf("want %w again, got %w", ErrFull, err)
+	}
+	if err := errors.Join(db.backend.Check(), db.Close()); err != nil {
+		return err
+	}
+	// The next life may find the disk full and has no ballast; there has to
+	// be space for its epoch in what the store can use again.
+	db, err = Open(path, o)
+	if err != nil {
+		return fmt.Errorf("open on a full disk: %w", err)
+	}
+	if err := db.Update(func(tx *Tx) error {
+		for k := range tx.Range(At(Metrics)) {
+			tx.Delete(k)
+		}
+		for k := range tx.Range(At(Journal)) {
+			tx.Delete(k)
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("free space in the store: %w", err)
+	}
+	return errors.Join(db.Check(), db.Close())
+}
+
+func TestAStoreOutlivesAFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount",
+		"sh", "-c", `mount -t tmpfs -o size=4m none "$1" && exec "$2"`, "sh", dir, os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=full:"+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState.ExitCode() != childFailed { // -1 where there is no unshare
+		t.Skipf("no small file system can be mounted here; the test that swaps the file for a full device stands alone: %v: %s", err, out)
+	}
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

@@ -218,7 +218,7 @@ func (g *group) commit() error {
 	if !p.empty() {
 		g.db.writes = p.writes(g.db.writes[:0])
 		err = g.db.commit(g.db.writes)
-		clear(g.db.writes)
+		g.db.writes = emptied(g.db.writes)
 		p.reset()
 	}
 	g.finish(err)
@@ -273,7 +273,7 @@ func (db *DB) commit(writes []Write) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrFull):
-		return fmt.Errorf("store: commit to %s: %w", db.path, err)
+		return fmt.Errorf("store: commit to %s: %w; free space on its file system and try again", db.path, err)
 	}
 	db.poison(err)
 	return db.Err()

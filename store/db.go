@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -88,7 +87,9 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 	tx := &Tx{db: db, reader: r}
 	defer func() {
 		tx.reader = nil
-		err = errors.Join(err, r.Close())
+		if cerr := r.Close(); err == nil {
+			err = cerr
+		}
 	}()
 	if err := fn(tx); err != nil {
 		return err

@@ -16,7 +16,8 @@ type row struct {
 	// Key is the key's parts, or, where they do not follow the table's layout,
 	// one string: 0x and the whole key in hex.
 	Key []any `json:"key"`
-	// Value is the record; a string where it is not JSON, absent where it is redacted.
+	// Value is the record: JSON, a key as Key.String shows it, or else a
+	// string; absent where it is redacted.
 	Value    any  `json:"value,omitempty"`
 	Redacted bool `json:"redacted,omitempty"`
 	Bytes    int  `json:"bytes,omitempty"`
@@ -63,6 +64,8 @@ func newRow(k Key, v []byte, asked bool) row {
 	switch {
 	case k.Table().secret() && !asked:
 		r.Redacted, r.Bytes = true, len(v)
+	case k.Table() == Once:
+		r.Value = Key(v).String()
 	case json.Valid(v):
 		r.Value = json.RawMessage(v)
 	default:

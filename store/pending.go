@@ -46,9 +46,16 @@ func (p *pending) next(from, to Key, down bool) (w Write, ok bool) {
 }
 
 // keep ends the running transaction: its writes are the group's from now on.
-func (p *pending) keep() {
-	clear(p.undo)
-	p.undo = p.undo[:0]
+func (p *pending) keep() { p.undo = emptied(p.undo) }
+
+// emptied returns s without elements and what they hold, to be used again
+// unless one large commit has made it large.
+func emptied[T any](s []T) []T {
+	if cap(s) > 1024 {
+		return nil
+	}
+	clear(s)
+	return s[:0]
 }
 
 // mine returns what the running transaction has written.

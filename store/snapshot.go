@@ -22,7 +22,7 @@ func (db *DB) Snapshot(w io.Writer) error {
 
 // SnapshotFile writes a copy of the store to the file at path, which must be
 // on the file system of its directory. When it returns nil the file is whole,
-// durable and has been opened and checked; otherwise what was at path is
+// durable and has been verified as Open does; otherwise what was at path is
 // still there.
 func (db *DB) SnapshotFile(path string) (err error) {
 	dir := filepath.Dir(path)
@@ -42,7 +42,11 @@ func (db *DB) SnapshotFile(path string) (err error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("store: snapshot to %s: %w", path, err)
 	}
-	if err := verify(f.Name(), Options{Clock: db.clock}); err != nil {
+	copied, err := OpenReadOnly(f.Name(), Options{Clock: db.clock})
+	if err != nil {
+		return err
+	}
+	if err := copied.Close(); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
@@ -52,13 +56,4 @@ func (db *DB) SnapshotFile(path string) (err error) {
 		return fmt.Errorf("store: snapshot to %s: %w", path, err)
 	}
 	return nil
-}
-
-// verify opens the store at path for reading and checks it.
-func verify(path string, o Options) error {
-	db, err := OpenReadOnly(path, o)
-	if err != nil {
-		return err
-	}
-	return errors.Join(db.Check(), db.Close())
 }

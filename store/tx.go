@@ -24,10 +24,11 @@ type Tx struct {
 	onCommit []func()
 }
 
-// Now returns the time of the transaction, which is the same at every call.
+// Now returns the time of the transaction, the same at every call, in UTC and
+// without a monotonic reading, as it would come back from a record.
 func (tx *Tx) Now() time.Time {
 	if tx.now.IsZero() {
-		tx.now = tx.db.clock()
+		tx.now = tx.db.clock().Round(0).UTC()
 	}
 	return tx.now
 }

@@ -1,0 +1,161 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestADumpIsReadableAndKeepsSecrets(t *testing.T) {
+	t.Parallel()
+	db := opened(t, new(Memory))
+	if err := db.Update(func(tx *Tx) error {
+		tx.Put(At(Values).Str("nginx"), []byte(`{"password":"secret"}`))
+		tx.Put(At(Modules).Str("nginx"), []byte(`{"state":"on","note":"a<b"}`))
+		tx.Put(At(Queues).Str("main").Uint(7).Uint32(1), []byte(`{"id":"1-1"}`))
+		tx.Put(At(Once).Str("main").Str("run").Str("nginx"), At(Queues).Str("main").Uint(7).Uint32(1))
+		tx.Put(At(Payloads).Uint(1).Uint(2).Uint(0), []byte(`{"cut":"of`))
+		tx.Put(append(At(Modules), 9, 9), []byte(`1`))
+		tx.Put(Key{200, 1}, []byte(`"of a later version"`))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	dump := func(tables ...Table) string {
+		var b bytes.Buffer
+		if err := db.Dump(&b, tables...); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	want := `{"table":"queues","key":["main",7,1],"redacted":true,"bytes":12}
+{"table":"payloads","key":[1,2,0],"redacted":true,"bytes":10}
+{"table":"once","key":["main","run","nginx"],"value":"queues/main/7/1"}
+{"table":"values","key":["nginx"],"redacted":true,"bytes":21}
+{"table":"modules","key":["nginx"],"value":{"state":"on","note":"a<b"}}
+{"table":"modules","key":["0x0d0909"],"value":1}
+{"table":"table(200)","key":["0xc801"],"redacted":true,"bytes":20}
+`
+	_, rest, _ := strings.Cut(dump(), `"key":["schema"],"value":1}`+"\n")
+	if diff := cmp.Diff(want, rest); diff != "" {
+		t.Errorf("behind meta (-want +got):\n%s", diff)
+	}
+	want = `{"table":"values","key":["nginx"],"value":{"password":"secret"}}
+{"table":"payloads","key":[1,2,0],"value":"{\"cut\":\"of"}
+`
+	if diff := cmp.Diff(want, dump(Values, Payloads)); diff != "" {
+		t.Errorf("asked for (-want +got):\n%s", diff)
+	}
+	if err := db.Dump(failing{}); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("into a closed pipe: %v", err)
+	}
+}
+
+// failing is a writer that fails.
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+func TestASnapshotFileIsWholeOrNotThere(t *testing.T) {
+	t.Parallel()
+	path := made(t, 500)
+	db, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	snap := filepath.Join(t.TempDir(), "snapshot.db")
+	for i := range 2 { // the second takes the place of the first
+		if err := db.Update(put("a", []string{"1", "2"}[i])); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.SnapshotFile(snap); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(snap)
+		if err != nil || info.Mode() != 0o600 {
+			t.Errorf("%v, %v", info, err)
+		}
+		s, err := OpenReadOnly(snap, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := value(t, s, "a"); got != []string{"1", "2"}[i] || s.ID() != db.ID() || s.Epoch() != db.Epoch() {
+			t.Errorf("the snapshot holds %q, is %s of epoch %d", got, s.ID(), s.Epoch())
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := db.SnapshotFile(filepath.Join(t.TempDir(), "missing", "s.db")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing directory: %v", err)
+	}
+	if err := db.Snapshot(failing{}); err == nil {
+		t.Error("no error from a pipe that is closed")
+	}
+	before, err := os.ReadFile(snap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damageLeaf(t, path, "000250")
+	if err := db.SnapshotFile(snap); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a snapshot of a damaged store: %v", err)
+	}
+	after, err := os.ReadFile(snap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(before, after) {
+		t.Error("the snapshot before is lost")
+	}
+	if names := directory(t, filepath.Dir(snap)); names != "snapshot.db" {
+		t.Errorf("the directory holds %s", names)
+	}
+	// What was verified when it was opened and is damaged since is an error as well.
+	err = db.View(func(tx *Tx) error { return checkRecords(tx) })
+	if !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a view of a damaged store: %v", err)
+	}
+	err = db.Update(func(tx *Tx) error {
+		for k := range tx.Range(At(Modules)) {
+			tx.Delete(k)
+		}
+		return nil
+	})
+	if !errors.Is(err, ErrCorrupt) {
+		t.Errorf("an update of a damaged store: %v", err)
+	}
+}
+
+// damageLeaf makes nonsense of every leaf page in the file at path that holds text.
+func damageLeaf(t *testing.T, path, text string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n, size := 0, os.Getpagesize()
+	for at := 2 * size; at+size <= len(b); at += size {
+		p := b[at : at+size]
+		if binary.NativeEndian.Uint16(p[8:]) == leafPage && bytes.Contains(p, []byte(text)) {
+			if _, err := f.WriteAt([]byte{7, 7}, int64(at+8)); err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+	}
+	if n == 0 {
+		t.Fatalf("no page holds %s", text)
+	}
+}
