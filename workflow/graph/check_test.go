@@ -1,0 +1,312 @@
+package graph_test
+
+import (
+	"testing"
+
+	"addon-operator/workflow/graph"
+)
+
+// errand returns a graph in which nothing is wrong and every kind of
+// declaration occurs: a bell starts a look at every room, what is found dirty
+// is cleaned, and a signal leads from there back to the beginning.
+func errand() *graph.Graph {
+	return &graph.Graph{
+		Name: "errand",
+		Nodes: []graph.Node{
+			{ID: "look", Number: "1", Doc: "look into every room", Each: "rooms", Gets: []graph.Input{"key"}},
+			{ID: "clean", Number: "2", Doc: "clean one room", Of: graph.OfModule, Back: "look", May: []graph.Output{"report"}},
+			{ID: "rest", Number: "3", Doc: "rest"},
+			{ID: "again", Number: "4", Doc: "there is more to do", Signal: true},
+		},
+		Edges: []graph.Edge{
+			{On: "bell", To: "look", Put: graph.Front},
+			{From: "look", To: "clean", When: "dirty"},
+			{From: "look", To: "rest", But: "dirty"},
+			{From: "clean", To: "again"},
+			{From: "again", To: "look", Put: graph.Tail, Loop: true},
+		},
+		Triggers: map[graph.Trigger]string{"bell": "somebody rang"},
+		Facts:    map[graph.Fact]string{"dirty": "a room is not clean"},
+		Lists:    map[graph.List]string{"rooms": "the rooms, by number"},
+		Inputs:   map[graph.Input]string{"key": "opens every room"},
+		Outputs:  map[graph.Output]string{"report": "what was found"},
+	}
+}
+
+func TestCheckTakesAWholeGraph(t *testing.T) {
+	t.Parallel()
+	if err := errand().Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCheckFindsEachDefect(t *testing.T) {
+	t.Parallel()
+	const look, clean, rest, again = 0, 1, 2, 3 // nodes
+	const bell, dirty, tidy, done, more = 0, 1, 2, 3, 4
+	tests := []struct {
+		name string
+		harm func(*graph.Graph)
+		want string
+	}{
+		{
+			"node twice",
+			func(g *graph.Graph) { g.Nodes = append(g.Nodes, g.Nodes[rest]) },
+			`graph errand: node rest is declared twice`,
+		},
+		{
+			"no number",
+			func(g *graph.Graph) { g.Nodes[rest].Number = "" },
+			`graph errand: node rest needs a number and a doc`,
+		},
+		{
+			"no doc",
+			func(g *graph.Graph) { g.Nodes[rest].Doc = "" },
+			`graph errand: node rest needs a number and a doc`,
+		},
+		{
+			"back to nowhere",
+			func(g *graph.Graph) { g.Nodes[clean].Back = "bed" },
+			`graph errand: node clean goes back to unknown node bed`,
+		},
+		{
+			"signal with a list",
+			func(g *graph.Graph) { g.Nodes[again].Each = "rooms" },
+			`graph errand: signal again declares what only a step can have`,
+		},
+		{
+			"signal that goes back",
+			func(g *graph.Graph) { g.Nodes[again].Back = "look" },
+			`graph errand: signal again declares what only a step can have`,
+		},
+		{
+			"signal that is one while it waits",
+			func(g *graph.Graph) { g.Nodes[again].Once = true },
+			`graph errand: signal again declares what only a step can have`,
+		},
+		{
+			"signal with ranges",
+			func(g *graph.Graph) { g.Nodes[again].Ranges = true },
+			`graph errand: signal again declares what only a step can have`,
+		},
+		{
+			"signal with an input",
+			func(g *graph.Graph) { g.Nodes[again].Gets = []graph.Input{"key"} },
+			`graph errand: signal again declares what only a step can have`,
+		},
+		{
+			"signal with an output",
+			func(g *graph.Graph) { g.Nodes[again].May = []graph.Output{"report"} },
+			`graph errand: signal again declares what only a step can have`,
+		},
+		{
+			"signal that adopts",
+			func(g *graph.Graph) { g.Nodes[again].Adopts = true },
+			"graph errand: signal again declares what only a step can have\n" +
+				"graph errand: node again adopts running tasks and needs a list and a module",
+		},
+		{
+			"list and ranges",
+			func(g *graph.Graph) { g.Nodes[look].Ranges = true },
+			`graph errand: node look cannot both be repeated and cover ranges`,
+		},
+		{
+			"adopts without a list",
+			func(g *graph.Graph) { g.Nodes[clean].Adopts = true },
+			`graph errand: node clean adopts running tasks and needs a list and a module`,
+		},
+		{
+			"adopts without a module",
+			func(g *graph.Graph) { g.Nodes[look].Adopts = true },
+			`graph errand: node look adopts running tasks and needs a list and a module`,
+		},
+		{
+			"edge from two sides",
+			func(g *graph.Graph) { g.Edges[done].On = "bell" },
+			`graph errand: the edge to again needs exactly one of On and From`,
+		},
+		{
+			"edge from no side",
+			func(g *graph.Graph) { g.Edges = append(g.Edges, graph.Edge{To: "rest"}) },
+			`graph errand: the edge to rest needs exactly one of On and From`,
+		},
+		{
+			"edge from nowhere",
+			func(g *graph.Graph) { g.Edges = append(g.Edges, graph.Edge{From: "bed", To: "rest"}) },
+			`graph errand: edge from unknown node bed`,
+		},
+		{
+			"edge to nowhere",
+			func(g *graph.Graph) { g.Edges = append(g.Edges, graph.Edge{From: "rest", To: "bed"}) },
+			`graph errand: edge to unknown node bed`,
+		},
+		{
+			"place at a signal",
+			func(g *graph.Graph) { g.Edges[done].Put = graph.Tail },
+			`graph errand: the edge to signal again says where to put a task; the edges that leave the signal do`,
+		},
+		{
+			"list at a signal",
+			func(g *graph.Graph) { g.Edges[done].Each = "rooms" },
+			`graph errand: the edge to signal again says where to put a task; the edges that leave the signal do`,
+		},
+		{
+			"fact behind a signal",
+			func(g *graph.Graph) { g.Edges[more].When = "dirty" },
+			`graph errand: the edge from signal again asks for a fact; a signal has none`,
+		},
+		{
+			"clears on the way to another place",
+			func(g *graph.Graph) {
+				g.Edges = append(g.Edges, graph.Edge{From: "clean", To: "rest", Clears: true, Put: graph.Tail})
+			},
+			`graph errand: the edge to rest clears and must lead from a node to the same place`,
+		},
+		{
+			"clears for a list",
+			func(g *graph.Graph) {
+				g.Edges = append(g.Edges, graph.Edge{From: "clean", To: "rest", Clears: true, Each: "rooms"})
+			},
+			`graph errand: the edge to rest clears and must lead from a node to the same place`,
+		},
+		{
+			"trigger that clears",
+			func(g *graph.Graph) { g.Edges[bell].Put, g.Edges[bell].Clears = graph.Here, true },
+			`graph errand: the edge to look clears and must lead from a node to the same place`,
+		},
+		{
+			"trigger with a fact",
+			func(g *graph.Graph) { g.Edges[bell].When = "dirty" },
+			`graph errand: the edge on "bell" asks for facts or lists; a trigger has none`,
+		},
+		{
+			"trigger with a list",
+			func(g *graph.Graph) { g.Edges[bell].Each = "rooms" },
+			`graph errand: the edge on "bell" asks for facts or lists; a trigger has none`,
+		},
+		{
+			"node that nothing leads to",
+			func(g *graph.Graph) { g.Nodes = append(g.Nodes, graph.Node{ID: "sing", Number: "5", Doc: "sing"}) },
+			`graph errand: node sing is reached from no trigger`,
+		},
+		{
+			"nodes that lead to each other only",
+			func(g *graph.Graph) {
+				g.Nodes = append(g.Nodes, graph.Node{ID: "sing", Number: "5", Doc: "sing"}, graph.Node{ID: "dance", Number: "6", Doc: "dance"})
+				g.Edges = append(g.Edges, graph.Edge{From: "sing", To: "dance"}, graph.Edge{From: "dance", To: "sing"})
+			},
+			"graph errand: node sing is reached from no trigger\n" +
+				"graph errand: node dance is reached from no trigger",
+		},
+		{
+			"signal to itself",
+			func(g *graph.Graph) { g.Edges = append(g.Edges, graph.Edge{From: "again", To: "again"}) },
+			`graph errand: signal again leads back to itself`,
+		},
+		{
+			"signals in a circle",
+			func(g *graph.Graph) {
+				g.Nodes = append(g.Nodes, graph.Node{ID: "once more", Number: "5", Doc: "more still", Signal: true})
+				g.Edges = append(g.Edges, graph.Edge{From: "again", To: "once more"}, graph.Edge{From: "once more", To: "again"})
+			},
+			"graph errand: signal again leads back to itself\n" +
+				"graph errand: signal once more leads back to itself",
+		},
+		{
+			"trigger without a meaning",
+			func(g *graph.Graph) { delete(g.Triggers, "bell") },
+			`graph errand: trigger "bell" is used but not described`,
+		},
+		{
+			"fact with an empty meaning",
+			func(g *graph.Graph) { g.Facts["dirty"] = "" },
+			`graph errand: fact "dirty" is used but not described`,
+		},
+		{
+			"fact that only an exception names",
+			func(g *graph.Graph) { g.Edges[tidy].But = "noisy" },
+			`graph errand: fact "noisy" is used but not described`,
+		},
+		{
+			"list without a meaning",
+			func(g *graph.Graph) { delete(g.Lists, "rooms") },
+			`graph errand: list "rooms" is used but not described`,
+		},
+		{
+			"input without a meaning",
+			func(g *graph.Graph) { delete(g.Inputs, "key") },
+			`graph errand: input "key" is used but not described`,
+		},
+		{
+			"output without a meaning",
+			func(g *graph.Graph) { delete(g.Outputs, "report") },
+			`graph errand: output "report" is used but not described`,
+		},
+		{
+			"trigger that begins nothing",
+			func(g *graph.Graph) { g.Triggers["alarm"] = "there is smoke" },
+			`graph errand: trigger "alarm" is described but not used`,
+		},
+		{
+			"facts that no edge asks for",
+			func(g *graph.Graph) { g.Facts["wet"], g.Facts["dry"] = "it rains", "it does not" },
+			"graph errand: fact \"dry\" is described but not used\n" +
+				"graph errand: fact \"wet\" is described but not used",
+		},
+		{
+			"list that nothing is repeated over",
+			func(g *graph.Graph) { g.Lists["doors"] = "the doors" },
+			`graph errand: list "doors" is described but not used`,
+		},
+		{
+			"input that no node gets",
+			func(g *graph.Graph) { g.Inputs["lamp"] = "gives light" },
+			`graph errand: input "lamp" is described but not used`,
+		},
+		{
+			"output that no node hands back",
+			func(g *graph.Graph) { g.Outputs["song"] = "is heard" },
+			`graph errand: output "song" is described but not used`,
+		},
+		{
+			"edge that asks for what is not declared",
+			func(g *graph.Graph) { g.Edges[dirty].When = "dusty" },
+			`graph errand: fact "dusty" is used but not described`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			g := errand()
+			tt.harm(g)
+			err := g.Check()
+			if err == nil {
+				t.Fatalf("Check found nothing, want %s", tt.want)
+			}
+			if err.Error() != tt.want {
+				t.Errorf("Check says\n%s\nwant\n%s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestCheckReportsAllDefectsAtOnce(t *testing.T) {
+	t.Parallel()
+	g := errand()
+	g.Nodes[1].Back = "bed"
+	g.Edges[0].Each = "rooms"
+	g.Outputs["song"] = "is heard"
+	want := "graph errand: node clean goes back to unknown node bed\n" +
+		"graph errand: the edge on \"bell\" asks for facts or lists; a trigger has none\n" +
+		"graph errand: output \"song\" is described but not used"
+	if err := g.Check(); err == nil || err.Error() != want {
+		t.Errorf("Check says\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestCheckEndsOnAnEmptyGraph(t *testing.T) {
+	t.Parallel()
+	if err := (&graph.Graph{}).Check(); err != nil {
+		t.Error(err)
+	}
+}

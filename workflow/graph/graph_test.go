@@ -1,0 +1,216 @@
+package graph_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/workflow/graph"
+)
+
+// to names the edges by where they lead and where they put their task.
+func to(edges []graph.Edge) []string {
+	var out []string
+	for _, e := range edges {
+		name := string(e.To)
+		if e.Put != graph.Here {
+			name += " " + string(e.Put)
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+func TestEdgesAreTakenAsFactsHold(t *testing.T) {
+	t.Parallel()
+	g := &graph.Graph{
+		Nodes: []graph.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}},
+		Edges: []graph.Edge{
+			{From: "a", To: "b", When: "x"},
+			{From: "a", To: "c", But: "x"},
+			{From: "a", To: "d", When: "y", But: "x"},
+			{From: "b", To: "a"},
+			{From: "a", To: "e"},
+		},
+	}
+	tests := []struct {
+		name  string
+		facts []graph.Fact
+		want  []string
+	}{
+		{"no fact", nil, []string{"c", "e"}},
+		{"the fact asked for", []graph.Fact{"x"}, []string{"b", "e"}},
+		{"another fact", []graph.Fact{"y"}, []string{"c", "d", "e"}},
+		{"an exception counts more than what is asked for", []graph.Fact{"y", "x"}, []string{"b", "e"}},
+		{"a fact that no edge knows", []graph.Fact{"z"}, []string{"c", "e"}},
+		{"a fact reported twice takes its edge once", []graph.Fact{"x", "x"}, []string{"b", "e"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, to(g.Next("a", tt.facts))); diff != "" {
+				t.Errorf("edges taken (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSignalsLeadThrough(t *testing.T) {
+	t.Parallel()
+	g := &graph.Graph{
+		Nodes: []graph.Node{
+			{ID: "a"},
+			{ID: "b"},
+			{ID: "c"},
+			{ID: "near", Signal: true},
+			{ID: "far", Signal: true},
+		},
+		Edges: []graph.Edge{
+			{On: "bell", To: "near"},
+			{On: "bell", To: "c", Put: graph.Front},
+			{On: "horn", To: "a", Put: graph.Bound},
+			{From: "a", To: "near", When: "x"},
+			{From: "a", To: "b"},
+			{From: "near", To: "b", Put: graph.Tail},
+			{From: "near", To: "far"},
+			{From: "far", To: "c", Put: graph.Cut},
+		},
+	}
+	for _, tt := range []struct {
+		name  string
+		edges []graph.Edge
+		want  []string
+	}{
+		{"a trigger, in the order written", g.Begin("bell"), []string{"b tail", "c cut", "c front"}},
+		{"a trigger with no signal", g.Begin("horn"), []string{"a bound"}},
+		{"a node, through signals behind signals", g.Next("a", []graph.Fact{"x"}), []string{"b tail", "c cut", "b"}},
+		{"a node whose fact was not found", g.Next("a", nil), []string{"b"}},
+		{"a node with no way out", g.Next("c", nil), nil},
+		{"an unknown trigger", g.Begin("drum"), nil},
+		{"no trigger begins nothing, as edges from nodes have none", g.Begin(""), nil},
+		{"no node leads nowhere, as edges on triggers have none", g.Next("", nil), nil},
+	} {
+		if diff := cmp.Diff(tt.want, to(tt.edges)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+func TestSignalsInACircleEnd(t *testing.T) {
+	t.Parallel()
+	g := &graph.Graph{
+		Nodes: []graph.Node{{ID: "a", Signal: true}, {ID: "b", Signal: true}},
+		Edges: []graph.Edge{{On: "bell", To: "a"}, {From: "a", To: "b"}, {From: "b", To: "a"}},
+	}
+	if got := g.Begin("bell"); len(got) != 1 {
+		t.Errorf("Begin took %d edges, want the one at which it gave up", len(got))
+	}
+}
+
+func TestTakenEdgesKeepWhatTheySay(t *testing.T) {
+	t.Parallel()
+	g := errand()
+	want := []graph.Edge{{From: "again", To: "look", Put: graph.Tail, Loop: true}}
+	if diff := cmp.Diff(want, g.Next("clean", nil)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLeadsKeepsToItsPlace(t *testing.T) {
+	t.Parallel()
+	g := &graph.Graph{
+		Nodes: []graph.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}, {ID: "f"}},
+		Edges: []graph.Edge{
+			{On: "bell", To: "a"},
+			{From: "a", To: "b", When: "x"},
+			{From: "b", To: "c", Each: "rooms"},
+			{From: "c", To: "b"},
+			{From: "c", To: "d", Put: graph.Tail},
+			{From: "c", To: "e", Loop: true},
+			{From: "d", To: "f"},
+		},
+	}
+	for _, tt := range []struct {
+		name     string
+		from, to graph.NodeID
+		want     bool
+	}{
+		{"itself", "a", "a", true},
+		{"next, whatever the fact", "a", "b", true},
+		{"over several, each of a list", "a", "c", true},
+		{"back in a circle", "c", "b", true},
+		{"not against the arrow", "b", "a", false},
+		{"not to another place", "c", "d", false},
+		{"not behind another place", "a", "f", false},
+		{"not by closing a loop", "a", "e", false},
+		{"not from an unknown node", "z", "a", false},
+	} {
+		if got := g.Leads(tt.from, tt.to); got != tt.want {
+			t.Errorf("%s: Leads(%s, %s) = %v", tt.name, tt.from, tt.to, got)
+		}
+	}
+}
+
+func TestNodeIsFoundByItsName(t *testing.T) {
+	t.Parallel()
+	g := errand()
+	n, ok := g.Node("clean")
+	if !ok || n != &g.Nodes[1] {
+		t.Errorf("Node(clean) = %v, %v", n, ok)
+	}
+	if n, ok := g.Node("bed"); ok || n != nil {
+		t.Errorf("Node(bed) = %v, %v", n, ok)
+	}
+}
+
+func TestNodeKnowsWhatItIsGivenAndMayHandBack(t *testing.T) {
+	t.Parallel()
+	n := graph.Node{Gets: []graph.Input{"key"}, May: []graph.Output{"report"}}
+	if !n.Has("key") || n.Has("report") {
+		t.Errorf("Has: key %v, report %v", n.Has("key"), n.Has("report"))
+	}
+	if !n.Allows("report") || n.Allows("key") {
+		t.Errorf("Allows: report %v, key %v", n.Allows("report"), n.Allows("key"))
+	}
+}
+
+func TestSubjectIsTrimmedToTheScope(t *testing.T) {
+	t.Parallel()
+	full := graph.Subject{Module: "nginx", Hook: "10-labels.sh", Binding: "namespaces"}
+	global := graph.Subject{Hook: "10-labels.sh", Binding: "namespaces"}
+	for _, tt := range []struct {
+		subject graph.Subject
+		scope   graph.Scope
+		want    graph.Subject
+	}{
+		{full, graph.OfBinding, full},
+		{full, graph.OfModule, graph.Subject{Module: "nginx"}},
+		{full, graph.OfNothing, graph.Subject{}},
+		{global, graph.OfBinding, global},
+		{global, graph.OfModule, graph.Subject{}},
+	} {
+		if got := tt.subject.Trim(tt.scope); got != tt.want {
+			t.Errorf("%v trimmed to %q = %v, want %v", tt.subject, tt.scope, got, tt.want)
+		}
+	}
+}
+
+func TestSubjectReadsAsPeopleWriteIt(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		subject graph.Subject
+		want    string
+	}{
+		{graph.Subject{}, ""},
+		{graph.Subject{Module: "nginx"}, "nginx"},
+		{graph.Subject{Hook: "10-labels.sh"}, "10-labels.sh"},
+		{graph.Subject{Module: "nginx", Hook: "10-labels.sh"}, "nginx/10-labels.sh"},
+		{graph.Subject{Hook: "10-labels.sh", Binding: "namespaces"}, "10-labels.sh namespaces"},
+		{graph.Subject{Module: "nginx", Hook: "10-labels.sh", Binding: "namespaces"}, "nginx/10-labels.sh namespaces"},
+		{graph.Subject{Binding: "namespaces"}, "namespaces"},
+	} {
+		if got := tt.subject.String(); got != tt.want {
+			t.Errorf("%#v reads %q, want %q", tt.subject, got, tt.want)
+		}
+	}
+}
