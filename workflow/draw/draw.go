@@ -1,0 +1,181 @@
+// Package draw draws graphs: as mermaid for pages, as DOT for Graphviz, as an
+// outline for a terminal, and as the reference page of the docs. It knows the
+// vocabulary of graphs and none of the graphs. Every drawing is made of one
+// [graph.Graph] and, where it shows a walk under way, of the [States] of its
+// nodes. The same graph and states always give the same bytes.
+package draw
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"addon-operator/workflow/graph"
+)
+
+// A Tone says how a node's state is coloured.
+type Tone string
+
+// The tones. A node of no tone is drawn as one without a state.
+const (
+	Plain   Tone = ""
+	Done    Tone = "done"
+	Active  Tone = "active"
+	Waiting Tone = "waiting"
+	Failed  Tone = "failed"
+)
+
+// A State is what is to be shown of a node in a walk under way. Icon and Word
+// say the same, so that the state is told without colour and without icons.
+type State struct {
+	Tone   Tone
+	Icon   string // one character wide, such as "✔"
+	Word   string // such as "done"
+	Detail string // such as whom it is about, or the last error
+}
+
+// States holds the state of each node that has one; nil is a graph at rest.
+type States map[graph.NodeID]State
+
+// line returns the state as one line, its icon first, or nothing.
+func (s State) line() string {
+	told := strings.TrimSpace(s.Icon + " " + s.Word)
+	if told != "" && s.Detail != "" {
+		told += ": "
+	}
+	return flat(told + s.Detail)
+}
+
+// colours are those of the tones: fill, border and text, readable on a light
+// page and on a dark one.
+var colours = []struct {
+	tone               Tone
+	fill, border, text string
+}{
+	{Done, "#d3f2d9", "#2da44e", "#10391c"},
+	{Active, "#cfe5ff", "#1f6feb", "#0b2a55"},
+	{Waiting, "#fff2c4", "#bf8700", "#453000"},
+	{Failed, "#ffd7d5", "#cf222e", "#5c0f14"},
+}
+
+// title names a node by its number and its name.
+func title(g *graph.Graph, id graph.NodeID) string {
+	if n, ok := g.Node(id); ok {
+		return strings.TrimSpace(n.Number + " " + string(n.ID))
+	}
+	return string(id)
+}
+
+// short names a node by its number, where it has one.
+func short(g *graph.Graph, id graph.NodeID) string {
+	number, _, _ := strings.Cut(title(g, id), " ")
+	return number
+}
+
+// terms says when e is taken, how often and where its task is put, each in a
+// few words; the legend explains those that the graph does not.
+func terms(e graph.Edge) []string {
+	var out []string
+	if e.When != "" {
+		out = append(out, "if "+string(e.When))
+	}
+	if e.But != "" {
+		out = append(out, "unless "+string(e.But))
+	}
+	if e.Each != "" {
+		out = append(out, "each of "+string(e.Each))
+	}
+	for _, w := range legend {
+		if w.on(e) {
+			out = append(out, w.word)
+		}
+	}
+	return out
+}
+
+// legend explains the words on edges that the graph itself does not.
+var legend = []struct {
+	word, meaning string
+	on            func(graph.Edge) bool
+}{
+	{
+		"front", "the task gets a new place at the main queue's front",
+		func(e graph.Edge) bool { return e.Put == graph.Front },
+	},
+	{
+		"tail", "the task gets a new place at the main queue's tail",
+		func(e graph.Edge) bool { return e.Put == graph.Tail },
+	},
+	{
+		"bound", "the task gets a new place at the tail of the queue that the hook's binding names",
+		func(e graph.Edge) bool { return e.Put == graph.Bound },
+	},
+	{
+		"cut", "a walk under way that is past the node is taken back to it; where there is none, as tail",
+		func(e graph.Edge) bool { return e.Put == graph.Cut },
+	},
+	{
+		"clears", "the module's waiting tasks leave every queue first, and those that run end without effect",
+		func(e graph.Edge) bool { return e.Clears },
+	},
+	{
+		"loop", "the edge closes a circle; from the third time in a row on it is taken after a delay that grows",
+		func(e graph.Edge) bool { return e.Loop },
+	},
+}
+
+// A group is the nodes drawn under one heading.
+type group struct {
+	name  string
+	nodes []*graph.Node
+}
+
+// groups returns the nodes by heading, in the order in which the graph names
+// them.
+func groups(g *graph.Graph) []group {
+	var out []group
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		at := slices.IndexFunc(out, func(have group) bool { return have.name == n.Group })
+		if at < 0 {
+			at = len(out)
+			out = append(out, group{name: n.Group})
+		}
+		out[at].nodes = append(out[at].nodes, n)
+	}
+	return out
+}
+
+// triggers returns the graph's triggers in the order of the edges they begin.
+func triggers(g *graph.Graph) []graph.Trigger {
+	var used []graph.Trigger
+	for _, e := range g.Edges {
+		used = append(used, e.On)
+	}
+	return ordered(used, g.Triggers)
+}
+
+// ordered returns every name once: those used as they are first used, then
+// those only described, by name.
+func ordered[K ~string](used []K, described map[K]string) []K {
+	var out []K
+	for _, name := range slices.Concat(used, slices.Sorted(maps.Keys(described))) {
+		if name != "" && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// flat returns s on one line and without control characters, which a terminal
+// would obey.
+func flat(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
+}

@@ -1,0 +1,135 @@
+package draw
+
+import (
+	"fmt"
+	"strings"
+
+	"addon-operator/workflow/graph"
+)
+
+// mermaidHead sets the distances so that a graph of some thirty nodes can be
+// read on one page.
+const mermaidHead = `---
+config:
+  flowchart:
+    nodeSpacing: 15
+    rankSpacing: 30
+    padding: 8
+    subGraphTitleMargin:
+      top: 4
+      bottom: 16
+---
+flowchart TB
+`
+
+// Mermaid returns g, which must have passed Check, as a mermaid flowchart: a
+// frame for each group, flags for triggers, round boxes for signals. A solid
+// arrow keeps the finished task's place, a dotted one leads to another place.
+// Where a failed run starts over stands in the box, as arrows back would bury
+// the others. Nodes that have a state say it and are coloured.
+func Mermaid(g *graph.Graph, states States) string {
+	var b strings.Builder
+	b.WriteString(mermaidHead)
+	keys := mermaidKeys(g)
+	for _, t := range triggers(g) {
+		fmt.Fprintf(&b, "  %s>%s]\n", keys[t], mermaidLabel(string(t)))
+	}
+	for i, part := range groups(g) {
+		indent := "  "
+		if part.name != "" {
+			indent += "  "
+			fmt.Fprintf(&b, "  subgraph group%d [%s]\n", i+1, mermaidLabel(part.name))
+		}
+		for _, n := range part.nodes {
+			fmt.Fprintf(&b, "%s%s%s\n", indent, keys[n.ID], mermaidBox(g, n, states[n.ID]))
+		}
+		if part.name != "" {
+			b.WriteString("  end\n")
+		}
+	}
+	for _, e := range g.Edges {
+		var from any = e.From
+		if e.On != "" {
+			from = e.On
+		}
+		arrow := "-->"
+		if e.Put != graph.Here {
+			arrow = "-.->"
+		}
+		if say := terms(e); len(say) > 0 {
+			arrow += "|" + mermaidLabel(say...) + "|"
+		}
+		fmt.Fprintf(&b, "  %s %s %s\n", keys[from], arrow, keys[e.To])
+	}
+	mermaidColours(&b, g, states, keys)
+	return b.String()
+}
+
+// mermaidBox returns the shape of n with what stands in it.
+func mermaidBox(g *graph.Graph, n *graph.Node, s State) string {
+	say := []string{title(g, n.ID)}
+	if n.Each != "" {
+		say = append(say, "each of "+string(n.Each))
+	}
+	if n.Back != "" {
+		say = append(say, "on error back to "+short(g, n.Back))
+	}
+	if told := s.line(); told != "" {
+		say = append(say, told)
+	}
+	if n.Signal {
+		return "([" + mermaidLabel(say...) + "])"
+	}
+	return "[" + mermaidLabel(say...) + "]"
+}
+
+// mermaidColours writes the colours of the states and which nodes have them.
+func mermaidColours(b *strings.Builder, g *graph.Graph, states States, keys map[any]string) {
+	for _, c := range colours {
+		var in []string
+		for _, n := range g.Nodes {
+			if states[n.ID].Tone == c.tone {
+				in = append(in, keys[n.ID])
+			}
+		}
+		if len(in) > 0 {
+			fmt.Fprintf(b, "  classDef %s fill:%s,stroke:%s,color:%s\n", c.tone, c.fill, c.border, c.text)
+			fmt.Fprintf(b, "  class %s %s\n", strings.Join(in, ","), c.tone)
+		}
+	}
+}
+
+// mermaidKeys gives every node and every trigger a word that mermaid takes as
+// a name, no two the same. The prefixes keep clear of mermaid's own words, such
+// as end.
+func mermaidKeys(g *graph.Graph) map[any]string {
+	keys, taken := map[any]string{}, map[string]bool{}
+	add := func(of any, key string) {
+		key = strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return '_'
+		}, key)
+		for taken[key] {
+			key += "_"
+		}
+		keys[of], taken[key] = key, true
+	}
+	for _, n := range g.Nodes {
+		add(n.ID, "node_"+string(n.ID))
+	}
+	for _, t := range triggers(g) {
+		add(t, "on_"+string(t))
+	}
+	return keys
+}
+
+// mermaidLabel returns lines as the text of a box or an arrow.
+func mermaidLabel(lines ...string) string {
+	escape := strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "&", "#amp;", "`", "#96;")
+	for i, l := range lines {
+		lines[i] = escape.Replace(flat(l))
+	}
+	return `"` + strings.Join(lines, "<br/>") + `"`
+}

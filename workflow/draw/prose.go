@@ -1,0 +1,43 @@
+package draw
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// verbatim matches what a page shows as code: variables, patterns of names,
+// paths of values, and commands with an option.
+var verbatim = regexp.MustCompile(`[$*]\w+|(\w+ )*--\w+|\w+\.\w+`)
+
+// prose returns text as markdown that reads as it was written.
+func prose(text string) string {
+	text = flat(text)
+	var b strings.Builder
+	at := 0
+	for _, span := range verbatim.FindAllStringIndex(text, -1) {
+		b.WriteString(escapeMarkdown(text[at:span[0]]) + "`" + text[span[0]:span[1]] + "`")
+		at = span[1]
+	}
+	return b.String() + escapeMarkdown(text[at:])
+}
+
+// sentence returns text, a line of a graph, as a paragraph of its own.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	if at := verbatim.FindStringIndex(text); at == nil || at[0] > 0 {
+		first, size := utf8.DecodeRuneInString(text)
+		text = string(unicode.ToUpper(first)) + text[size:]
+	}
+	return prose(strings.TrimSuffix(text, ".")) + "."
+}
+
+// escapeMarkdown returns s with what markdown would read as its own marked.
+func escapeMarkdown(s string) string {
+	return strings.NewReplacer(
+		`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;",
+	).Replace(s)
+}
