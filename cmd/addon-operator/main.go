@@ -1,0 +1,69 @@
+// Command addon-operator keeps a cluster's addons installed and configured. It
+// runs hooks and modules written for flant's addon-operator as a persistent
+// workflow: every piece of work is a durable task, and a restart goes on where
+// the last process stood.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"addon-operator/store"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// The exit codes that mean something.
+const (
+	exitFailed  = 1
+	exitUsage   = 2
+	exitLocked  = 10 // the store is in use by another process
+	exitCorrupt = 11 // the store is damaged, or no store
+	exitNewer   = 12 // the store was written by a newer version
+	exitFull    = 13 // the disk is full
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	err := newRoot().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "addon-operator:", err)
+	}
+	os.Exit(exitCode(err))
+}
+
+// exitCode returns the code that tells err to scripts.
+func exitCode(err error) int {
+	coded := (*codedError)(nil)
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.Is(err, store.ErrLocked):
+		return exitLocked
+	case errors.Is(err, store.ErrNewer):
+		return exitNewer
+	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrNotStore):
+		return exitCorrupt
+	case errors.Is(err, store.ErrFull):
+		return exitFull
+	default:
+		return exitFailed
+	}
+}
+
+// A codedError is an error with an exit code of its own.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string { return e.err.Error() }
+func (e *codedError) Unwrap() error { return e.err }

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// serve serves HTTP and the debug socket until the returned function is called.
+func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
+	public, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(o.settings.ListenAddress, strconv.Itoa(o.settings.ListenPort)))
+	if err != nil {
+		return nil, fmt.Errorf("listen for HTTP: %w; choose another port with --prometheus-listen-port", err)
+	}
+	private, err := listenSocket(ctx, o.settings.DebugSocket)
+	if err != nil {
+		return nil, errors.Join(err, public.Close())
+	}
+	servers := []*http.Server{
+		{Handler: o.publicRoutes(), ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second},
+		{Handler: o.privateRoutes(), ReadHeaderTimeout: 10 * time.Second},
+	}
+	for i, l := range []net.Listener{public, private} {
+		group.Go(func() error {
+			if err := servers[i].Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("serve at %s: %w", l.Addr(), err)
+			}
+			return nil
+		})
+	}
+	return func() {
+		for _, s := range servers {
+			_ = s.Close() // nothing is left to be done with an error now
+		}
+	}, nil
+}
+
+// listenSocket listens at path, in place of a socket that nobody listens at.
+func listenSocket(ctx context.Context, path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("directory of the debug socket: %w; name another with --debug-unix-socket", err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove an old debug socket: %w", err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen at the debug socket: %w", err)
+	}
+	return l, os.Chmod(path, 0o600)
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"addon-operator/triggers"
+)
+
+// Settings are what a start is told by flags and the environment. A flag comes
+// before a variable, a variable with the prefix ADDON_OPERATOR_ before its plain
+// name, and that before the default.
+type Settings struct {
+	ModulesDirs     string
+	GlobalHooksDir  string
+	UnnumberedOrder int
+	TempDir         string
+	ToolsDir        string
+	KeepTemp        bool
+	Store           string
+	Startup         string
+	ScheduleMissed  string
+	AllowPurge      int
+
+	Namespace   string
+	ConfigMap   string
+	Kubeconfig  string
+	KubeContext string
+	KubeServer  string
+	KubeQPS     float64
+	KubeBurst   int
+
+	HelmHistoryMax    int
+	HelmTimeout       time.Duration
+	HelmIgnoreRelease string
+	HelmDriver        string
+	ExtraLabels       string
+
+	ListenAddress string
+	ListenPort    int
+	MetricsPrefix string
+	DebugSocket   string
+	LogLevel      string
+	LogType       string
+	LogNoTime     bool
+}
+
+// A setting is one flag with the variables that stand for it.
+type setting struct {
+	flag  string
+	env   []string
+	usage string
+}
+
+// envSettings declares the flags of s on f, each with the variables that stand
+// for it. The returned function reads those of flags that were not given.
+func envSettings(s *Settings, f *pflag.FlagSet) func() error {
+	var all []setting
+	add := func(flag, usage string, env ...string) {
+		all = append(all, setting{flag, env, usage})
+		f.Lookup(flag).Usage = usage + " [$" + strings.Join(env, ", $") + "]"
+	}
+	str := func(p *string, flag, value, usage string, env ...string) {
+		f.StringVar(p, flag, value, usage)
+		add(flag, usage, env...)
+	}
+	num := func(p *int, flag string, value int, usage string, env ...string) {
+		f.IntVar(p, flag, value, usage)
+		add(flag, usage, env...)
+	}
+	flag := func(p *bool, name string, usage string, env ...string) {
+		f.Var((*yesNo)(p), name, usage)
+		f.Lookup(name).NoOptDefVal = "true"
+		add(name, usage, env...)
+	}
+	str(&s.ModulesDirs, "modules-dir", "modules", "directories of modules, separated by colons", "ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR")
+	str(&s.GlobalHooksDir, "global-hooks-dir", "global-hooks", "directory of global hooks", "ADDON_OPERATOR_GLOBAL_HOOKS_DIR", "GLOBAL_HOOKS_DIR", "SHELL_OPERATOR_HOOKS_DIR")
+	num(&s.UnnumberedOrder, "unnumbered-modules-order", 1, "order of modules without a number", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER")
+	str(&s.TempDir, "tmp-dir", filepath.Join(os.TempDir(), "addon-operator"), "directory for hooks' files", "ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR")
+	str(&s.ToolsDir, "hook-tools-dir", defaultToolsDir(), "directory put last on the PATH of hooks; it holds a jq", "ADDON_OPERATOR_HOOK_TOOLS_DIR")
+	flag(&s.KeepTemp, "debug-keep-tmp-files", "keep hooks' files after their runs", "DEBUG_KEEP_TMP_FILES")
+	str(&s.Store, "store", "/var/lib/addon-operator/store.db", "file of pending and past work", "ADDON_OPERATOR_STORE")
+	str(&s.Startup, "startup", string(triggers.Always), "what a start does with an earlier one: always, if-changed, again or clean", "ADDON_OPERATOR_STARTUP")
+	str(&s.ScheduleMissed, "schedule-missed", string(triggers.Skip), "what becomes of ticks missed while down: skip or once", "ADDON_OPERATOR_SCHEDULE_MISSED")
+	num(&s.AllowPurge, "allow-purge", 0, "releases that may be deleted at once even where they are more than half", "ADDON_OPERATOR_ALLOW_PURGE")
+	str(&s.Namespace, "namespace", "", "namespace of the ConfigMap and the releases; that of the pod or kubeconfig if empty", "ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE")
+	str(&s.ConfigMap, "config-map", "addon-operator", "name of the ConfigMap", "ADDON_OPERATOR_CONFIG_MAP")
+	str(&s.Kubeconfig, "kube-config", "", "kubeconfig file; in-cluster if empty", "KUBE_CONFIG", "KUBECONFIG")
+	str(&s.KubeContext, "kube-context", "", "context of the kubeconfig", "KUBE_CONTEXT")
+	str(&s.KubeServer, "kube-server", "", "address of the API server", "KUBE_SERVER")
+	f.Float64Var(&s.KubeQPS, "kube-client-qps", 0, "")
+	add("kube-client-qps", "requests a second; 0 leaves it to the API server", "KUBE_CLIENT_QPS")
+	num(&s.KubeBurst, "kube-client-burst", 10, "requests beyond that at once", "KUBE_CLIENT_BURST")
+	num(&s.HelmHistoryMax, "helm-history-max", 10, "revisions kept of a release; 0 keeps all", "HELM_HISTORY_MAX")
+	f.DurationVar(&s.HelmTimeout, "helm-timeout", 20*time.Minute, "")
+	add("helm-timeout", "bound of each wait for a chart's Helm hook", "HELM_TIMEOUT")
+	str(&s.HelmIgnoreRelease, "helm-ignore-release", "", "release that is never deleted: the operator's own", "HELM_IGNORE_RELEASE")
+	str(&s.HelmDriver, "helm-driver", "secret", "where Helm keeps releases: secret or configmap", "HELM_DRIVER")
+	str(&s.ExtraLabels, "crd-extra-labels", "heritage=addon-operator", "labels put on every object of a release", "ADDON_OPERATOR_CRD_EXTRA_LABELS")
+	str(&s.ListenAddress, "prometheus-listen-address", "0.0.0.0", "address to serve HTTP at", "ADDON_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_ADDRESS")
+	num(&s.ListenPort, "prometheus-listen-port", 9650, "port to serve HTTP at", "ADDON_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_LISTEN_PORT")
+	str(&s.MetricsPrefix, "prometheus-metrics-prefix", "addon_operator_", "prefix of the operator's own metrics", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX")
+	str(&s.DebugSocket, "debug-unix-socket", defaultSocket, "socket that the other commands talk to", "DEBUG_UNIX_SOCKET")
+	str(&s.LogLevel, "log-level", "info", "debug, info, warn or error", "LOG_LEVEL", "RLOG_LOG_LEVEL")
+	str(&s.LogType, "log-type", "text", "text, json or color", "LOG_TYPE")
+	flag(&s.LogNoTime, "log-no-time", "leave the time out of log lines", "LOG_NO_TIME")
+	return func() error { return readEnv(f, all) }
+}
+
+// defaultSocket is where an operator in a pod listens.
+const defaultSocket = "/var/run/addon-operator/debug.socket"
+
+// defaultToolsDir is beside the operator's own file.
+func defaultToolsDir() string {
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(self), "hooktools")
+}
+
+func readEnv(f *pflag.FlagSet, all []setting) error {
+	for _, s := range all {
+		if f.Changed(s.flag) {
+			continue
+		}
+		for _, name := range s.env {
+			value, ok := os.LookupEnv(name)
+			if !ok || value == "" {
+				continue
+			}
+			if err := f.Lookup(s.flag).Value.Set(value); err != nil {
+				return &codedError{exitUsage, fmt.Errorf("variable %s: %w", name, err)}
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// yesNo is a flag that takes yes and no as well as true and false.
+type yesNo bool
+
+func (y *yesNo) String() string   { return strconv.FormatBool(bool(*y)) }
+func (y *yesNo) Type() string     { return "bool" }
+func (y *yesNo) IsBoolFlag() bool { return true }
+
+func (y *yesNo) Set(s string) error {
+	switch strings.ToLower(s) {
+	case "yes", "on":
+		*y = true
+		return nil
+	case "no", "off":
+		*y = false
+		return nil
+	}
+	v, err := strconv.ParseBool(s)
+	*y = yesNo(v)
+	return err
+}
+
+// check returns what is wrong with the settings, each with the flag it is about.
+func (s *Settings) check() error {
+	switch triggers.Startup(s.Startup) {
+	case triggers.Always, triggers.IfChanged, triggers.Again, triggers.Clean:
+	default:
+		return &codedError{exitUsage, fmt.Errorf("--startup is %q; it can be always, if-changed, again or clean", s.Startup)}
+	}
+	switch triggers.Missed(s.ScheduleMissed) {
+	case triggers.Skip, triggers.Once:
+	default:
+		return &codedError{exitUsage, fmt.Errorf("--schedule-missed is %q; it can be skip or once", s.ScheduleMissed)}
+	}
+	for _, name := range []string{"HELM2", "TILLER_MAX_HISTORY", "TILLER_BIN_PATH", "ADDON_OPERATOR_TILLER_LISTEN_ADDRESS", "ADDON_OPERATOR_TILLER_LISTEN_PORT", "ADDON_OPERATOR_TILLER_PROBE_LISTEN_PORT"} {
+		if _, ok := os.LookupEnv(name); ok {
+			return &codedError{exitUsage, fmt.Errorf("variable %s is set, and Helm 2 is not supported: unset it", name)}
+		}
+	}
+	return nil
+}
+
+// labels returns the extra labels as a map.
+func (s *Settings) labels() (map[string]string, error) {
+	out := map[string]string{}
+	for pair := range strings.SplitSeq(s.ExtraLabels, ",") {
+		if pair = strings.TrimSpace(pair); pair == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, &codedError{exitUsage, fmt.Errorf("--crd-extra-labels: %q is no label: want name=value", pair)}
+		}
+		out[key] = value
+	}
+	return out, nil
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// newStart returns the verb that runs the operator.
+func newStart() *cobra.Command {
+	var s Settings
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Run the operator",
+		Args:  cobra.NoArgs,
+	}
+	read := envSettings(&s, cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := read(); err != nil {
+			return err
+		}
+		if err := s.check(); err != nil {
+			return err
+		}
+		return Run(cmd.Context(), s, cmd.ErrOrStderr())
+	}
+	return cmd
+}
