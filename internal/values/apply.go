@@ -1,0 +1,201 @@
+package values
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Apply returns the document as the operations leave it, one after another, or an
+// error that names the first that cannot be done. A parent must exist and be a map
+// or a list; a section that is absent or null counts as an empty map when something
+// is added below it. In a list "-" stands for the place behind the last element and
+// a negative index counts from the end, as in addon-operator. At the end each
+// section an operation addressed must be a map, or for a module a list.
+//
+// The two patches of one run are both applied to documents composed before it: the
+// values patch of a hook does not see what its config patch did.
+func Apply(document Values, ops []Op) (Values, error) {
+	patched := Merge(document)
+	for _, op := range ops {
+		if err := applyOp(patched, op); err != nil {
+			return nil, fmt.Errorf("values patch: %w", err)
+		}
+	}
+	for _, op := range ops {
+		if err := checkSection(patched, op); err != nil {
+			return nil, fmt.Errorf("values patch: %w", err)
+		}
+	}
+	return patched, nil
+}
+
+// checkSection returns an error when an operation, with those after it, left its
+// section as something that is none.
+func checkSection(document Values, op Op) error {
+	key := segments(op.Path)[0]
+	switch v := document[key].(type) {
+	case map[string]any:
+		return nil
+	case []any:
+		if key != Global {
+			return nil
+		}
+	case nil:
+		if op.Op == opTest {
+			return nil
+		}
+		return fmt.Errorf("%s: would leave no section %q: add {} instead of removing it", op, key)
+	default:
+		return fmt.Errorf("%s: would make the section %q %s: it must be a map", op, key, kind(v))
+	}
+	return fmt.Errorf("%s: would make the section %q a list: it must be a map", op, key)
+}
+
+// applyOp does one operation in place.
+func applyOp(document Values, op Op) error {
+	path := segments(op.Path)
+	value, err := decodeValue(op.Value)
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	if op.Op == opAdd && len(path) > 1 && document[path[0]] == nil {
+		document[path[0]] = map[string]any{}
+	}
+	if _, err := edit(map[string]any(document), path, op.Op, value); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return nil
+}
+
+// edit walks from a node down the path and does the operation there. It returns
+// what then stands in the node's place: a list may have moved.
+func edit(node any, path []string, op string, value any) (any, error) {
+	if len(path) == 1 {
+		return editLeaf(node, path[0], op, value)
+	}
+	switch node := node.(type) {
+	case map[string]any:
+		child, found := node[path[0]]
+		if !found {
+			return nil, fmt.Errorf("there is no %q on the way: add it first, as a map", path[0])
+		}
+		edited, err := edit(child, path[1:], op, value)
+		if err != nil {
+			return nil, err
+		}
+		node[path[0]] = edited
+		return node, nil
+	case []any:
+		i, err := index(path[0], len(node))
+		if err != nil {
+			return nil, err
+		}
+		edited, err := edit(node[i], path[1:], op, value)
+		if err != nil {
+			return nil, err
+		}
+		node[i] = edited
+		return node, nil
+	default:
+		return nil, notContainer(node, path[0])
+	}
+}
+
+// editLeaf does the operation on the last name of a path.
+func editLeaf(node any, name, op string, value any) (any, error) {
+	switch node := node.(type) {
+	case map[string]any:
+		return node, editMap(node, name, op, value)
+	case []any:
+		return editList(node, name, op, value)
+	default:
+		return nil, notContainer(node, name)
+	}
+}
+
+func editMap(node map[string]any, name, op string, value any) error {
+	held, found := node[name]
+	switch op {
+	case opAdd:
+		node[name] = value
+		return nil
+	case opRemove:
+		if !found {
+			return fmt.Errorf("there is no %q to remove", name)
+		}
+		delete(node, name)
+		return nil
+	default:
+		return test(held, value)
+	}
+}
+
+func editList(node []any, name, op string, value any) (any, error) {
+	switch op {
+	case opAdd:
+		if name == "-" {
+			return append(node, value), nil
+		}
+		i, err := index(name, len(node)+1)
+		if err != nil {
+			return nil, err
+		}
+		return slices.Insert(node, i, value), nil
+	case opRemove:
+		i, err := index(name, len(node))
+		if err != nil {
+			return nil, err
+		}
+		return slices.Delete(node, i, i+1), nil
+	default:
+		i, err := index(name, len(node))
+		if err != nil {
+			return nil, err
+		}
+		return node, test(node[i], value)
+	}
+}
+
+// test compares a value with the one expected; one that is missing is null.
+func test(held, expected any) error {
+	changed, err := Changed(held, expected)
+	if err == nil && changed {
+		return errors.New("the test failed: another value stands there")
+	}
+	return err
+}
+
+// index returns the place in a list of so many that a name of a path means.
+func index(name string, places int) (int, error) {
+	i, err := strconv.Atoi(name)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no index of a list", name)
+	}
+	if i < 0 {
+		i += places
+	}
+	if i < 0 || i >= places {
+		return 0, fmt.Errorf("index %s is out of the list", name)
+	}
+	return i, nil
+}
+
+// notContainer is the error of a path that goes on below a value without parts.
+func notContainer(node any, name string) error {
+	return fmt.Errorf("%q is looked for in %s: its parent must be a map or a list", name, kind(node))
+}
+
+// unescape undoes the escapes of JSON pointers (RFC 6901) in one name.
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// segments returns the names of a path, which begins with a slash.
+func segments(path string) []string {
+	names := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for i, name := range names {
+		names[i] = unescape.Replace(name)
+	}
+	return names
+}

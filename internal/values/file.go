@@ -1,0 +1,105 @@
+package values
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// File is what one values.yaml says, that of a directory of modules or that of a
+// module. A file that does not exist says nothing.
+type File struct {
+	// Path is where the file stands, or would.
+	Path string
+	// Sections holds the sections that are maps; one left empty is an empty map.
+	Sections Values
+	// Flags holds what the file says of modules being enabled, by flag.
+	Flags map[string]bool
+	// Bad holds what is wrong with a key that is neither a section nor a flag.
+	// It concerns only the module the key belongs to, and nobody if there is none:
+	// a module's file is its chart's too, which may keep keys of its own there.
+	Bad map[string]error
+}
+
+// ReadFile reads a values.yaml. It is no error when there is none; a symlink that
+// leads nowhere is one.
+func ReadFile(path string) (File, error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return File{Path: path}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return File{}, fmt.Errorf("cannot read values: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return File{}, fmt.Errorf("cannot read values: %s is not a regular file: replace or remove it", path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return File{}, fmt.Errorf("cannot read values: %w", err)
+	}
+	return ParseFile(path, text)
+}
+
+// ParseFile reads the text of the values.yaml that stands at path, which is used
+// for error texts only. A text that is not a YAML map is an error.
+func ParseFile(path string, text []byte) (File, error) {
+	decoded, line, err := decodeYAML(text)
+	if err != nil {
+		return File{}, at(path, line, err)
+	}
+	file := File{Path: path, Sections: Values{}, Flags: map[string]bool{}, Bad: map[string]error{}}
+	if decoded == nil {
+		return file, nil
+	}
+	document, isMap := decoded.(map[string]any)
+	if !isMap {
+		return File{}, at(path, 0, fmt.Errorf(`holds %s: it must be a map of sections, as in "global:" and settings indented under it`, kind(decoded)))
+	}
+	for key, v := range document {
+		if err := file.take(key, v); err != nil {
+			file.Bad[key] = at(path, lineOf(text, key), fmt.Errorf("%q %w", key, err))
+		}
+	}
+	return file, nil
+}
+
+// take puts one key of the file where it belongs. A map is a section whatever its
+// key is; a key that ends like a flag is one.
+func (f *File) take(key string, v any) error {
+	switch v := v.(type) {
+	case map[string]any:
+		f.Sections[key] = v
+		return nil
+	case nil:
+		if !strings.HasSuffix(key, enabledSuffix) {
+			f.Sections[key] = map[string]any{}
+			return nil
+		}
+	case bool:
+		if strings.HasSuffix(key, enabledSuffix) {
+			f.Flags[key] = v
+			return nil
+		}
+	case string:
+		if value, err := strconv.ParseBool(strings.TrimSpace(v)); err == nil && strings.HasSuffix(key, enabledSuffix) {
+			f.Flags[key] = value
+			return nil
+		}
+	}
+	if strings.HasSuffix(key, enabledSuffix) {
+		return fmt.Errorf("is %s: write true or false", kind(v))
+	}
+	return fmt.Errorf("is %s: a section must be a map, settings indented under the key", kind(v))
+}
+
+// at says where in which file an error is; line 0 is unknown.
+func at(path string, line int, err error) error {
+	if line > 0 {
+		return fmt.Errorf("%s:%d: %w", path, line, err)
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}

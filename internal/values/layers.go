@@ -1,0 +1,86 @@
+package values
+
+// Layers are all that the values of the global section and of modules are made
+// of, from low to high: files, ConfigMap, and what hooks patched.
+type Layers struct {
+	// Static holds the sections of the values files, already merged.
+	Static Values
+	// Config is what the ConfigMap says.
+	Config Config
+	// Saved holds the operations kept from hooks, by the key of the section.
+	Saved map[string][]Saved
+}
+
+// Section returns the merged values of the section with this key, an empty map
+// when no layer has any, and the saved operations that did not fit any more.
+func (l Layers) Section(key string) (section any, skipped []Skipped) {
+	low, high := Values{}, Values{}
+	if static, ok := l.Static[key]; ok {
+		low[key] = static
+	}
+	if config, ok := l.Config.Sections[key]; ok {
+		high[key] = config
+	}
+	merged, skipped := Replay(Merge(low, high), l.Saved[key])
+	return orEmpty(merged[key]), skipped
+}
+
+// HookConfigValues returns the document hooks find at CONFIG_VALUES_PATH: what the
+// ConfigMap says and nothing else. For a global hook, key being Global, it has the
+// global section only. A section the ConfigMap does not mention is null, one that
+// it only switches on or off is empty.
+func (l Layers) HookConfigValues(key string) Values {
+	global, _ := l.Config.Section(Global)
+	own, _ := l.Config.Section(key)
+	return Merge(Values{Global: global}, Values{key: own})
+}
+
+// HookValues returns the document hooks find at VALUES_PATH: the merged global
+// section, and that of the module unless key is Global. A list of enabled modules
+// that is not nil stands in it as global.enabledModules. With it come the saved
+// operations that did not fit any more.
+func (l Layers) HookValues(key string, enabled []string) (Values, []Skipped) {
+	global, skipped := l.Section(Global)
+	if section, isMap := asMap(global); isMap && enabled != nil {
+		names := make([]any, len(enabled))
+		for i, name := range enabled {
+			names[i] = name
+		}
+		section["enabledModules"] = names
+	}
+	document := Values{Global: global}
+	if key != Global {
+		own, more := l.Section(key)
+		document[key] = own
+		skipped = append(skipped, more...)
+	}
+	return document, skipped
+}
+
+// HelmValues returns the document of HookValues as Helm has it after reading a
+// values file: every number is a float64. Templates print and compare those
+// differently from whole numbers, so this keeps what existing charts render.
+func (l Layers) HelmValues(key string, enabled []string) (map[string]any, []Skipped) {
+	document, skipped := l.HookValues(key, enabled)
+	for section, under := range document {
+		document[section] = floats(under)
+	}
+	return document, skipped
+}
+
+// floats turns whole numbers into float64, in place.
+func floats(v any) any {
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case map[string]any:
+		for key, under := range v {
+			v[key] = floats(under)
+		}
+	case []any:
+		for i, element := range v {
+			v[i] = floats(element)
+		}
+	}
+	return v
+}

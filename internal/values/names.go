@@ -1,0 +1,115 @@
+package values
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Global is the key of the global section. No module can have this name.
+const Global = "global"
+
+// enabledSuffix and maintenanceSuffix follow a section's key in keys that are no
+// sections themselves.
+const (
+	enabledSuffix     = "Enabled"
+	maintenanceSuffix = "Maintenance"
+)
+
+// Flag returns the key of the flag of a module, given the key of its section.
+func Flag(key string) string { return key + enabledSuffix }
+
+// Camel returns the key of a module's section: its kebab-case name in camelCase.
+func Camel(name string) string {
+	var key strings.Builder
+	for i, word := range words(name) {
+		word = strings.ToLower(word)
+		if i > 0 {
+			first, size := utf8.DecodeRuneInString(word)
+			word = string(unicode.ToUpper(first)) + word[size:]
+		}
+		key.WriteString(word)
+	}
+	return key.String()
+}
+
+// Kebab returns the name of the module whose section has this key: the camelCase
+// key in kebab-case. Only for names that CheckName accepts does it give back the
+// name that Camel was given.
+func Kebab(key string) string {
+	return strings.ToLower(strings.Join(words(key), "-"))
+}
+
+// CheckName returns an error that says what to rename a module to when its name
+// cannot be used: it is written with anything but small letters, digits and
+// dashes, cannot be restored from the key of its section, or that key already
+// means something else.
+func CheckName(name string) error {
+	key := Camel(name)
+	switch {
+	case name == Global:
+		return fmt.Errorf("a module cannot be named %q, its values would be the global ones: rename it", name)
+	case strings.HasSuffix(key, enabledSuffix):
+		return fmt.Errorf("a module cannot be named %q, its values would stand under %q, which switches module %q on and off: rename it",
+			name, key, Kebab(strings.TrimSuffix(key, enabledSuffix)))
+	case !plain(name) || Kebab(key) != name || key == "":
+		return fmt.Errorf("module name %q is not in kebab-case that can be restored from camelCase: %s", name, renameHint(name))
+	}
+	return nil
+}
+
+// plain tells whether a name consists of small letters, digits and dashes.
+func plain(name string) bool {
+	return strings.IndexFunc(name, func(r rune) bool {
+		return r != '-' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	}) < 0
+}
+
+// renameHint says which names would do instead of one that does not.
+func renameHint(name string) string {
+	likely := Kebab(Camel(name))
+	if likely == "" || likely == name || CheckName(likely) != nil {
+		return "use small letters and digits, words joined by single dashes, each word beginning with a letter"
+	}
+	return fmt.Sprintf("rename it, to %q for example", likely)
+}
+
+// words splits a name in kebab-case or camelCase. A word ends before a dash,
+// underscore, dot or space; before a capital that follows a small letter or a
+// digit; and before the last capital of several when a small letter follows it.
+// A digit begins no word: so "a1" and "a-1" have the same key, and only the
+// first can be restored from it.
+func words(name string) []string {
+	var (
+		found []string
+		start int
+		runes = []rune(name)
+	)
+	end := func(at int) {
+		if at > start {
+			found = append(found, string(runes[start:at]))
+		}
+		start = at
+	}
+	for i, r := range runes {
+		switch {
+		case strings.ContainsRune("-_. ", r):
+			end(i)
+			start = i + 1
+		case i > 0 && unicode.IsUpper(r) && beginsWord(runes, i):
+			end(i)
+		}
+	}
+	end(len(runes))
+	return found
+}
+
+// beginsWord tells whether the capital at i is the first letter of a word.
+func beginsWord(runes []rune, i int) bool {
+	before := runes[i-1]
+	if unicode.IsLower(before) || unicode.IsDigit(before) {
+		return true
+	}
+	return unicode.IsUpper(before) && i+1 < len(runes) && unicode.IsLower(runes[i+1])
+}

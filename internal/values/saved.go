@@ -1,0 +1,79 @@
+package values
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Saved is an operation kept from the values patch of a hook that succeeded. A
+// section's list of them is replayed whenever its values are composed.
+type Saved struct {
+	Op
+	// Hook is the hook that wrote it last, in the caller's own notation.
+	Hook string `json:"hook"`
+}
+
+// Fold returns the list of a section with the operations a hook wrote taken in. Of
+// each path only the last operation stays, and an operation takes with it all that
+// was saved below its path; tests are not saved. The list is sorted by path: that
+// is the order of Replay, so a parent comes before what is added to it. Elements of
+// a list have no lasting names: what was appended twice is saved once, and an index
+// means another element when the list below changed.
+func Fold(saved []Saved, ops []Op, hook string) []Saved {
+	folded := slices.Clone(saved)
+	for _, op := range ops {
+		if op.Op == opTest {
+			continue
+		}
+		folded = slices.DeleteFunc(folded, func(s Saved) bool {
+			return s.Path == op.Path || strings.HasPrefix(s.Path, op.Path+"/")
+		})
+		folded = append(folded, Saved{Op: op, Hook: hook})
+	}
+	slices.SortStableFunc(folded, func(a, b Saved) int { return strings.Compare(a.Path, b.Path) })
+	return folded
+}
+
+// Skipped is a saved operation that could not be done again, and why.
+type Skipped struct {
+	Saved
+	Reason string
+}
+
+// Replay returns the base with the saved operations done again. The base may have
+// changed since they were saved, so what does not fit any more is left out: a
+// remove of what is not there silently, anything else with a Skipped for a warning.
+func Replay(base Values, saved []Saved) (Values, []Skipped) {
+	var skipped []Skipped
+	replayed := Merge(base)
+	for _, s := range saved {
+		if err := applyOp(replayed, s.Op); err != nil && s.Op.Op != opRemove {
+			skipped = append(skipped, Skipped{Saved: s, Reason: err.Error()})
+		}
+	}
+	return replayed, skipped
+}
+
+// Opinion is what hooks said last of a flag.
+type Opinion struct {
+	Value bool `json:"value"`
+	// Hook is the hook that said it, in the caller's own notation.
+	Hook string `json:"hook"`
+}
+
+// FoldOpinions returns the opinions by flag with what a hook said of flags, in the
+// form Split gives it, taken in. The last to speak wins, and may take back what
+// another said.
+func FoldOpinions(held map[string]Opinion, said map[string]*bool, hook string) map[string]Opinion {
+	folded := make(map[string]Opinion, len(held)+len(said))
+	maps.Copy(folded, held)
+	for flag, value := range said {
+		if value == nil {
+			delete(folded, flag)
+			continue
+		}
+		folded[flag] = Opinion{Value: *value, Hook: hook}
+	}
+	return folded
+}

@@ -1,0 +1,211 @@
+package values_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"addon-operator/internal/values"
+)
+
+// brief writes a saved list as "op path value hook" for tables.
+func brief(saved []values.Saved) []string {
+	var lines []string
+	for _, s := range saved {
+		lines = append(lines, strings.Join(strings.Fields(s.Op.Op+" "+s.Path+" "+string(s.Value)+" "+s.Hook), " "))
+	}
+	return lines
+}
+
+func TestFoldKeepsTheLastOperationOfAPath(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		runs []string
+		want []string
+	}{
+		{"the last value", []string{`{"op":"add","path":"/m/a","value":1}`, `{"op":"add","path":"/m/a","value":2}`}, []string{"add /m/a 2 hook1"}},
+		{"within one run as well", []string{`{"op":"add","path":"/m/a","value":1}{"op":"add","path":"/m/a","value":2}`}, []string{"add /m/a 2 hook0"}},
+		{"a remove takes the place of an add", []string{`{"op":"add","path":"/m/a","value":1}`, `{"op":"remove","path":"/m/a"}`}, []string{"remove /m/a hook1"}},
+		{"an append is saved once", []string{`{"op":"add","path":"/m/l/-","value":1}`, `{"op":"add","path":"/m/l/-","value":1}`, `{"op":"add","path":"/m/l/-","value":2}`}, []string{"add /m/l/- 2 hook2"}},
+		{"an add drops what is below", []string{`{"op":"add","path":"/m/obj","value":{}}{"op":"add","path":"/m/obj/k","value":1}`, `{"op":"add","path":"/m/obj","value":{}}`}, []string{"add /m/obj {} hook1"}},
+		{"a remove drops what is below", []string{`{"op":"add","path":"/m/a","value":{}}{"op":"add","path":"/m/a/b/c","value":1}`, `{"op":"remove","path":"/m/a"}`}, []string{"remove /m/a hook1"}},
+		{"a longer name is not below", []string{`{"op":"add","path":"/m/ab","value":1}`, `{"op":"remove","path":"/m/a"}`}, []string{"remove /m/a hook1", "add /m/ab 1 hook0"}},
+		{"parents come first", []string{`{"op":"add","path":"/m/a/b","value":1}{"op":"add","path":"/m/c","value":2}{"op":"add","path":"/m/b","value":3}`}, []string{"add /m/a/b 1 hook0", "add /m/b 3 hook0", "add /m/c 2 hook0"}},
+		{"tests are not saved and drop nothing", []string{`{"op":"add","path":"/m/a/b","value":1}{"op":"test","path":"/m/a","value":{"b":1}}`}, []string{"add /m/a/b 1 hook0"}},
+		{"no operation", []string{``}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var saved []values.Saved
+			for i, run := range c.runs {
+				saved = values.Fold(saved, patch(t, run), "hook"+string(rune('0'+i)))
+			}
+			if diff := cmp.Diff(c.want, brief(saved)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFoldLeavesTheListItWasGivenAlone(t *testing.T) {
+	t.Parallel()
+	saved := values.Fold(nil, patch(t, `{"op":"add","path":"/m/b","value":1}{"op":"add","path":"/m/c","value":1}{"op":"add","path":"/m/d","value":1}`), "one")
+	before := brief(saved)
+	values.Fold(saved, patch(t, `{"op":"remove","path":"/m/b"}{"op":"add","path":"/m/a","value":1}`), "two")
+	if diff := cmp.Diff(before, brief(saved)); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+}
+
+func TestAppendShowsOneElementAfterEveryRun(t *testing.T) {
+	t.Parallel()
+	base := doc(t, `{"m":{"arr":[]}}`)
+	ops := patch(t, `{"op":"add","path":"/m/arr/-","value":"x"}`)
+	var saved []values.Saved
+	for run := range 3 {
+		merged, _ := values.Replay(base, saved)
+		if _, err := values.Apply(merged, ops); err != nil {
+			t.Fatalf("run %d: %v", run, err)
+		}
+		saved = values.Fold(saved, ops, "hook")
+		merged, skipped := values.Replay(base, saved)
+		if diff := cmp.Diff(doc(t, `{"m":{"arr":["x"]}}`), merged); diff != "" || skipped != nil {
+			t.Errorf("run %d: skipped %v, values (-want +got):\n%s", run, skipped, diff)
+		}
+	}
+}
+
+func TestReplayToleratesABaseThatChanged(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, base, patch, want string
+		skipped                 []string
+	}{
+		{"remove of a missing key is silent", `{"m":{"a":1}}`, `{"op":"remove","path":"/m/b"}`, `{"m":{"a":1}}`, nil},
+		{"remove under a missing parent is silent", `{"m":{"a":1}}`, `{"op":"remove","path":"/m/b/c"}`, `{"m":{"a":1}}`, nil},
+		{"remove of a missing element is silent", `{"m":{"l":[]}}`, `{"op":"remove","path":"/m/l/0"}`, `{"m":{"l":[]}}`, nil},
+		{"remove from an absent section is silent", `{}`, `{"op":"remove","path":"/m/a"}`, `{}`, nil},
+		{"an add whose parent vanished is skipped", `{"m":{"a":1}}`, `{"op":"add","path":"/m/gone/b","value":1}{"op":"add","path":"/m/c","value":2}`, `{"m":{"a":1,"c":2}}`, []string{`add /m/gone/b: there is no "gone" on the way: add it first, as a map`}},
+		{"an add whose parent became a scalar is skipped", `{"m":{"a":1}}`, `{"op":"add","path":"/m/a/b","value":1}`, `{"m":{"a":1}}`, []string{`add /m/a/b: "b" is looked for in a number: its parent must be a map or a list`}},
+		{"an index that is out of the list now is skipped", `{"m":{"l":[1]}}`, `{"op":"add","path":"/m/l/3","value":1}`, `{"m":{"l":[1]}}`, []string{`add /m/l/3: index 3 is out of the list`}},
+		{"an absent section is an empty one", `{}`, `{"op":"add","path":"/m/a","value":1}`, `{"m":{"a":1}}`, nil},
+		{"nothing saved", `{"m":{"a":1}}`, ``, `{"m":{"a":1}}`, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got, skipped := values.Replay(doc(t, c.base), values.Fold(nil, patch(t, c.patch), "hooks/x.sh"))
+			if diff := cmp.Diff(doc(t, c.want), got); diff != "" {
+				t.Errorf("values (-want +got):\n%s", diff)
+			}
+			var reasons []string
+			for _, s := range skipped {
+				reasons = append(reasons, s.Reason)
+				if s.Hook != "hooks/x.sh" {
+					t.Errorf("skipped operation of hook %q", s.Hook)
+				}
+			}
+			if diff := cmp.Diff(c.skipped, reasons); diff != "" {
+				t.Errorf("skipped (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReplayOfFoldedOperationsIsWhatTheyDidInTurn(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		base := values.Values{"m": map[string]any(objectsOnly(2).Draw(t, "base"))}
+		want, ops := applyAlone(base, drawMapOps(t))
+		saved := values.Fold(nil, ops, "hook")
+		got, skipped := values.Replay(base, saved)
+		if len(skipped) > 0 {
+			t.Fatalf("skipped %v of %v", skipped, brief(saved))
+		}
+		if canonical(t, got) != canonical(t, want) {
+			t.Fatalf("%v folded to %v leads to %s, want %s", ops, brief(saved), canonical(t, got), canonical(t, want))
+		}
+	})
+}
+
+// objectsOnly generates objects without lists, whose elements have no lasting names.
+func objectsOnly(depth int) *rapid.Generator[values.Values] {
+	under := scalars()
+	if depth > 0 {
+		under = rapid.OneOf(under, rapid.Map(objectsOnly(depth-1), func(v values.Values) any { return map[string]any(v) }))
+	}
+	return rapid.Map(rapid.MapOfN(names, under, 0, 4), func(m map[string]any) values.Values { return m })
+}
+
+// drawMapOps generates operations whose values hold no lists.
+func drawMapOps(t *rapid.T) []values.Op {
+	ops := drawOps(t, []string{"add", "add", "remove", "test"}, false)
+	for i := range ops {
+		if ops[i].Op != "remove" {
+			ops[i].Value = json.RawMessage(canonical(t, objectsOnly(1).Draw(t, "object")))
+		}
+	}
+	return ops
+}
+
+func TestFoldLaws(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		one := drawOps(t, []string{"add", "remove", "test"}, true)
+		two := drawOps(t, []string{"add", "remove", "test"}, true)
+		stepwise := values.Fold(values.Fold(nil, one, "h"), two, "h")
+		atOnce := values.Fold(nil, append(slices.Clone(one), two...), "h")
+		if diff := cmp.Diff(brief(atOnce), brief(stepwise)); diff != "" {
+			t.Fatalf("folding in two runs differs from folding in one (-one +two):\n%s", diff)
+		}
+		if diff := cmp.Diff(brief(stepwise), brief(values.Fold(stepwise, two, "h"))); diff != "" {
+			t.Fatalf("folding the same run again changes the list:\n%s", diff)
+		}
+		for i, s := range stepwise {
+			if i > 0 && stepwise[i-1].Path >= s.Path {
+				t.Fatalf("not sorted, or a path twice: %v", brief(stepwise))
+			}
+		}
+	})
+}
+
+func TestStoredListIsReadBackTheSame(t *testing.T) {
+	t.Parallel()
+	saved := values.Fold(nil, patch(t, `{"op":"add","path":"/m/a","value":{"n":9007199254740993}}{"op":"remove","path":"/m/b"}`), "hooks/x.sh")
+	text, err := json.Marshal(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"op":"add","path":"/m/a","value":{"n":9007199254740993},"hook":"hooks/x.sh"},{"op":"remove","path":"/m/b","hook":"hooks/x.sh"}]`
+	if string(text) != want {
+		t.Errorf("got %s, want %s", text, want)
+	}
+	var again []values.Saved
+	if err := json.Unmarshal(text, &again); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(saved, again); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLastHookToSpeakHoldsTheOpinion(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	first := values.FoldOpinions(nil, map[string]*bool{"fooEnabled": &yes, "barEnabled": &yes}, "one")
+	before := map[string]values.Opinion{"fooEnabled": {Value: true, Hook: "one"}, "barEnabled": {Value: true, Hook: "one"}}
+	if diff := cmp.Diff(before, first); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	second := values.FoldOpinions(first, map[string]*bool{"fooEnabled": &no, "barEnabled": nil, "bazEnabled": nil}, "two")
+	if diff := cmp.Diff(map[string]values.Opinion{"fooEnabled": {Value: false, Hook: "two"}}, second); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, first); diff != "" {
+		t.Errorf("the opinions given were changed (-want +got):\n%s", diff)
+	}
+}
