@@ -1,0 +1,72 @@
+package module
+
+import (
+	"fmt"
+
+	"addon-operator/internal/values"
+)
+
+// Source is who had the last word on whether a module is enabled.
+type Source string
+
+const (
+	// SourceNobody says that no source has an opinion: the module is disabled.
+	SourceNobody Source = ""
+	// SourceModulesFile is values.yaml of a directory of modules.
+	SourceModulesFile Source = "modules values file"
+	// SourceModuleFile is values.yaml of the module.
+	SourceModuleFile Source = "module values file"
+	// SourceHook is a global hook's opinion.
+	SourceHook Source = "hook"
+	// SourceConfig is the ConfigMap.
+	SourceConfig Source = "ConfigMap"
+	// SourceScript is the module's enabled script, which whoever runs it lets speak
+	// after Decide; it may only disable.
+	SourceScript Source = "enabled script"
+)
+
+// Decision is whether a module is enabled and who decided it.
+type Decision struct {
+	Enabled bool   `json:"enabled"`
+	Source  Source `json:"source,omitempty"`
+	// By is the file, hook or key that says so.
+	By string `json:"by,omitempty"`
+}
+
+// String is the decision as a short clause: "disabled by hook hooks/x.sh".
+func (d Decision) String() string {
+	state := "disabled"
+	if d.Enabled {
+		state = "enabled"
+	}
+	switch d.Source {
+	case SourceNobody:
+		return state + " as nobody enables it"
+	case SourceConfig:
+		return fmt.Sprintf("%s by ConfigMap key %s", state, d.By)
+	case SourceHook:
+		return fmt.Sprintf("%s by hook %s", state, d.By)
+	default:
+		return fmt.Sprintf("%s by %s", state, d.By)
+	}
+}
+
+// Decide tells whether a module is enabled before its enabled script is asked:
+// disabled, unless a source says otherwise; of several the last of these has the
+// word: the values files of directories of modules, that of the module, opinions
+// of hooks, the ConfigMap. The script of a module that is enabled so far may then
+// only disable it.
+func Decide(m Module, opinions map[string]values.Opinion, config values.Config) Decision {
+	var decision Decision
+	for _, said := range m.Flags {
+		decision = said
+	}
+	flag := values.Flag(m.Key)
+	if opinion, held := opinions[flag]; held {
+		decision = Decision{Enabled: opinion.Value, Source: SourceHook, By: opinion.Hook}
+	}
+	if enabled, said := config.Flags[flag]; said {
+		decision = Decision{Enabled: enabled, Source: SourceConfig, By: flag}
+	}
+	return decision
+}

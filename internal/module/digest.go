@@ -1,0 +1,205 @@
+package module
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// part is a file or directory whose content counts as code.
+type part struct {
+	name string
+	// executables is set where only files that can be executed count, and symlinks to
+	// directories are not followed: hooks write other files into their directories.
+	executables bool
+}
+
+// moduleParts are what a module's digest is made of.
+var moduleParts = []part{
+	{name: chartFile},
+	{name: "charts"},
+	{name: enabledFile},
+	{name: hooksDir, executables: true},
+	{name: "openapi"},
+	{name: templatesDir},
+	{name: "values.schema.json"},
+	{name: valuesFile},
+}
+
+// maxDepth is how deep directories may lie in each other. Only a symlink that leads
+// back into its own directory gets there.
+const maxDepth = 64
+
+// Digests computes digests and remembers the checksums of files by what the file
+// system says of them, so that only what was written since is read again. The zero
+// value is ready. It can be used by several goroutines at once.
+type Digests struct {
+	mu    sync.Mutex
+	roots map[string]map[string]seen // root → path of a file below it
+}
+
+// seen is the checksum of a file that looked like stamp.
+type seen struct {
+	stamp stamp
+	sum   [sha256.Size]byte
+}
+
+// stamp is what changes when a file's content does.
+type stamp struct {
+	inode        uint64
+	size         int64
+	mtime, ctime syscall.Timespec
+}
+
+// Module returns the digest of a module's code: the executables under hooks, the
+// enabled script, values, schemas and chart. Path and number of the module do not
+// count.
+func (d *Digests) Module(m Module) (string, error) {
+	return d.digest(m.Path, moduleParts)
+}
+
+// GlobalHooks returns the digest of a directory of global hooks: the executables
+// and the schemas. Hooks lie in its sub-directory hooks when it has one.
+func (d *Digests) GlobalHooks(dir string) (string, error) {
+	hooks := part{name: hooksDir, executables: true}
+	if info, err := os.Stat(filepath.Join(dir, hooksDir)); err != nil || !info.IsDir() {
+		hooks.name = "."
+	}
+	return d.digest(dir, []part{hooks, {name: "openapi"}})
+}
+
+// digest returns the digest of the parts below root. Parts that do not exist do
+// not count.
+func (d *Digests) digest(root string, parts []part) (string, error) {
+	if _, err := os.Stat(root); err != nil {
+		return "", fmt.Errorf("cannot tell whether code changed: %w", err)
+	}
+	d.mu.Lock()
+	before := d.roots[root]
+	d.mu.Unlock()
+
+	pass := reading{before: before, now: map[string]seen{}, digest: sha256.New()}
+	for _, p := range parts {
+		if err := pass.visit(filepath.Join(root, p.name), p.name, p.executables, 0); err != nil {
+			return "", fmt.Errorf("cannot tell whether code changed: %w", err)
+		}
+	}
+
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.roots == nil {
+		d.roots = map[string]map[string]seen{}
+	}
+	d.roots[root] = pass.now
+	return hex.EncodeToString(pass.digest.Sum(nil)), nil
+}
+
+// reading is one pass over the parts of a root.
+type reading struct {
+	before, now map[string]seen
+	digest      hash.Hash
+}
+
+// visit adds the file at path, or all below the directory at path. name is its path
+// from the root, which is part of the digest. What a symlink does not lead to, or
+// vanishes meanwhile, is as if it were not there.
+func (r *reading) visit(path, name string, executables bool, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%s lies too deep: remove the symlink that leads back", path)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().IsRegular() && (!executables || info.Mode().Perm()&0o111 != 0):
+		return r.file(path, name, info)
+	case !info.IsDir():
+		return nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		under := filepath.Join(path, entry.Name())
+		if executables && passedOver(under, entry) {
+			continue
+		}
+		if err := r.visit(under, name+"/"+entry.Name(), executables, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// passedOver tells whether an entry in a directory of hooks is looked at no further.
+func passedOver(path string, entry fs.DirEntry) bool {
+	if entry.Type()&fs.ModeSymlink != 0 {
+		info, err := os.Stat(path)
+		return err != nil || info.IsDir()
+	}
+	return entry.IsDir() && strings.HasPrefix(entry.Name(), ".")
+}
+
+// file adds one file to the digest.
+func (r *reading) file(path, name string, info fs.FileInfo) error {
+	is, known := stampOf(info)
+	held, found := r.before[path]
+	if !known || !found || held.stamp != is {
+		sum, err := checksum(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		held = seen{stamp: is, sum: sum}
+		// What was written while it was read is read again the next time.
+		after, err := os.Stat(path)
+		if err != nil {
+			known = false
+		} else if stamp, _ := stampOf(after); stamp != is {
+			known = false
+		}
+	}
+	if known {
+		r.now[path] = held
+	}
+	_, err := fmt.Fprintf(r.digest, "%q %t %x\n", name, info.Mode().Perm()&0o111 != 0, held.sum)
+	return err
+}
+
+// stampOf returns the stamp of a file, and whether the file system has one.
+func stampOf(info fs.FileInfo) (stamp, bool) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return stamp{}, false
+	}
+	return stamp{inode: stat.Ino, size: stat.Size, mtime: stat.Mtim, ctime: stat.Ctim}, true
+}
+
+// checksum reads a file.
+func checksum(path string) (sum [sha256.Size]byte, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return sum, err
+	}
+	defer file.Close() // it was only read
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return sum, fmt.Errorf("reading %s: %w", path, err)
+	}
+	h.Sum(sum[:0])
+	return sum, nil
+}

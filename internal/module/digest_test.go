@@ -1,0 +1,255 @@
+package module_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"addon-operator/internal/module"
+)
+
+// aModule is a module with every part that counts, and some that do not.
+func aModule(t *testing.T) string {
+	t.Helper()
+	return tree(t, map[string]string{
+		"Chart.yaml": "name: x", "values.yaml": "x: {}", "values.schema.json": "{}", "enabled": "x",
+		"templates/a.yaml": "a", "templates/sub/b.yaml": "b", "charts/dep/Chart.yaml": "c", "openapi/values.yaml": "d",
+		"hooks/run.sh": "x", "hooks/sub/run.sh": "x", "hooks/note.txt": "note", "hooks/.git/hook": "x", "README.md": "readme", "crds/a.yaml": "e",
+	})
+}
+
+// later makes the time of a file differ from what it was, whatever the resolution
+// of the file system.
+func later(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDigestChangesWithCodeAndNothingElse(t *testing.T) {
+	t.Parallel()
+	edit := func(name string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			path := filepath.Join(dir, name)
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte("changed"), info.Mode()); err != nil {
+				t.Fatal(err)
+			}
+			later(t, path)
+		}
+	}
+	add := func(name, text string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			write(t, dir, map[string]string{name: text})
+		}
+	}
+	remove := func(name string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*testing.T, string)
+		want   bool
+	}{
+		{"Chart.yaml", edit("Chart.yaml"), true},
+		{"values", edit("values.yaml"), true},
+		{"schema of the chart", edit("values.schema.json"), true},
+		{"schema", edit("openapi/values.yaml"), true},
+		{"enabled script", edit("enabled"), true},
+		{"template", edit("templates/a.yaml"), true},
+		{"template in a directory", edit("templates/sub/b.yaml"), true},
+		{"dependency", edit("charts/dep/Chart.yaml"), true},
+		{"hook", edit("hooks/run.sh"), true},
+		{"hook in a directory", edit("hooks/sub/run.sh"), true},
+		{"a hook more", add("hooks/new.sh", "x"), true},
+		{"a hook that is a link", add("hooks/link.sh", "-> run.sh"), true},
+		{"a hook less", remove("hooks/run.sh"), true},
+		{"no hooks", remove("hooks"), true},
+		{"a hook moved", func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.Rename(filepath.Join(dir, "hooks/run.sh"), filepath.Join(dir, "hooks/walk.sh")); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+		{"the enabled script is switched off", func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.Chmod(filepath.Join(dir, "enabled"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+		{"a linked directory of templates", func(t *testing.T, dir string) {
+			t.Helper()
+			write(t, dir, map[string]string{"elsewhere/t.yaml": "t", "templates/linked": "-> ../elsewhere"})
+		}, true},
+		{"nothing", func(*testing.T, string) {}, false},
+		{"only the time", func(t *testing.T, dir string) {
+			t.Helper()
+			later(t, filepath.Join(dir, "hooks/run.sh"))
+		}, false},
+		{"a file a hook wrote", add("hooks/state.json", "{}"), false},
+		{"a file beside hooks", edit("hooks/note.txt"), false},
+		{"a hidden directory in hooks", edit("hooks/.git/hook"), false},
+		{"a dangling link", add("hooks/dangling", "-> nowhere"), false},
+		{"a linked directory of hooks", add("hooks/linked", "-> sub"), false},
+		{"the readme", edit("README.md"), false},
+		{"a new file beside", add("notes", "x"), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := aModule(t)
+			var digests module.Digests
+			before := digest(t, &digests, dir)
+			c.change(t, dir)
+			after := digest(t, &digests, dir)
+			if (before != after) != c.want {
+				t.Errorf("changed: %v, want %v", before != after, c.want)
+			}
+			var fresh module.Digests
+			if got := digest(t, &fresh, dir); got != after {
+				t.Error("what is remembered gives another digest than what is read anew")
+			}
+		})
+	}
+}
+
+func digest(t testing.TB, digests *module.Digests, dir string) string {
+	t.Helper()
+	sum, err := digests.Module(module.Module{Path: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+func TestDigestDoesNotDependOnWhereTheModuleLies(t *testing.T) {
+	t.Parallel()
+	var digests module.Digests
+	if one, two := digest(t, &digests, aModule(t)), digest(t, &digests, aModule(t)); one != two {
+		t.Errorf("%s and %s", one, two)
+	}
+}
+
+// It is not parallel: the kernel counts the bytes that all of the process reads.
+func TestUnchangedFilesAreNotReadAgain(t *testing.T) {
+	const size = 4 << 20
+	dir := aModule(t)
+	big := filepath.Join(dir, "templates/big.yaml")
+	if err := os.WriteFile(big, make([]byte, size), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var digests module.Digests
+	readBy := func() int64 {
+		before := bytesRead(t)
+		digest(t, &digests, dir)
+		return bytesRead(t) - before
+	}
+	if got := readBy(); got < size {
+		t.Fatalf("the first digest read %d bytes, the count does not work", got)
+	}
+	if got := readBy(); got > size/10 {
+		t.Errorf("the second digest read %d bytes", got)
+	}
+	later(t, big)
+	if got := readBy(); got < size {
+		t.Errorf("a file with another time was not read again: %d bytes", got)
+	}
+}
+
+// bytesRead returns how many bytes the process has read so far.
+func bytesRead(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		t.Skip("the kernel does not count: ", err)
+	}
+	var n int64
+	if _, err := fmt.Sscanf(string(text), "rchar: %d", &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestDigestOfGlobalHooks(t *testing.T) {
+	t.Parallel()
+	var digests module.Digests
+	with := tree(t, map[string]string{"hooks/a.sh": "x", "openapi/values.yaml": "a", "tool.sh": "x"})
+	without := tree(t, map[string]string{"a.sh": "x", "sub/b.sh": "x", "openapi/values.yaml": "a"})
+	for _, c := range []struct {
+		dir, file string
+		want      bool
+	}{
+		{with, "hooks/a.sh", true},
+		{with, "openapi/values.yaml", true},
+		{with, "tool.sh", false},
+		{without, "a.sh", true},
+		{without, "sub/b.sh", true},
+		{without, "openapi/values.yaml", true},
+	} {
+		before, err := digests.GlobalHooks(c.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(c.dir, c.file), []byte("changed by "+c.file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		after, err := digests.GlobalHooks(c.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (before != after) != c.want {
+			t.Errorf("%s: changed: %v, want %v", c.file, before != after, c.want)
+		}
+	}
+	missing := filepath.Join(with, "missing")
+	if _, err := digests.GlobalHooks(missing); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("of a missing directory: %v", err)
+	}
+}
+
+func TestLinkThatLeadsBackIsAnError(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{"templates/loop": "-> ."})
+	var digests module.Digests
+	if _, err := digests.Module(module.Module{Path: dir}); err == nil || !strings.Contains(err.Error(), "loop") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDigestOfAVanishedModuleIsAnError(t *testing.T) {
+	t.Parallel()
+	var digests module.Digests
+	if _, err := digests.Module(module.Module{Path: filepath.Join(t.TempDir(), "gone")}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestDigestsCanBeSharedByGoroutines(t *testing.T) {
+	t.Parallel()
+	var digests module.Digests
+	dirs := []string{aModule(t), aModule(t)}
+	want := digest(t, &digests, dirs[0])
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			if got, err := digests.Module(module.Module{Path: dirs[i%2]}); err != nil || got != want {
+				t.Errorf("got %s, %v", got, err)
+			}
+		})
+	}
+	all.Wait()
+}

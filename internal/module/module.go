@@ -1,0 +1,158 @@
+package module
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"addon-operator/internal/values"
+)
+
+// Chart says what a module has for Helm.
+type Chart string
+
+const (
+	// NoChart is nothing; the Helm steps of the module are passed over.
+	NoChart Chart = ""
+	// TemplatesOnly is a directory templates without a Chart.yaml. The release is
+	// made of a chart put together around it.
+	TemplatesOnly Chart = "templates"
+	// FullChart is a Chart.yaml.
+	FullChart Chart = "chart"
+)
+
+// Module is one module on disk. Paths are absolute and keep the symlinks they were
+// found by: hooks see the number and name of their module in them.
+type Module struct {
+	// Name is the name in kebab-case, Key that of its section in camelCase. The name
+	// of a broken module can be unusable; its Key is empty then.
+	Name, Key string
+	// Order is the number in the directory's name.
+	Order int
+	// Path is the directory.
+	Path string
+	// Chart says what there is for Helm.
+	Chart Chart
+	// Hooks is the directory of hooks, "" when there is none.
+	Hooks string
+	// Enabled is the enabled script, "" when there is none that can be executed.
+	Enabled string
+	// Flags holds what the values files say of the module being enabled, from low to
+	// high.
+	Flags []Decision
+	// Broken is why the module cannot be loaded, nil when it can. Other fields but
+	// Name, Order and Path may then be incomplete.
+	Broken error
+}
+
+// The names of a module's parts in its directory.
+const (
+	chartFile    = "Chart.yaml"
+	templatesDir = "templates"
+	hooksDir     = "hooks"
+	enabledFile  = "enabled"
+)
+
+var numbered = regexp.MustCompile(`^([0-9]+)-(.+)$`)
+
+// parseDirName splits the name of a module's directory. Without a number, or with
+// one that is too big, the order is the one for unnumbered modules.
+func parseDirName(dir string, unnumbered int) (order int, name string) {
+	m := numbered.FindStringSubmatch(dir)
+	if m == nil {
+		return unnumbered, dir
+	}
+	order, err := strconv.Atoi(m[1])
+	if err != nil {
+		return unnumbered, m[2]
+	}
+	return order, m[2]
+}
+
+// load reads the module whose directory is m.Path. It fills in the parts, or
+// Broken, and returns the module's own values file and what is worth a warning.
+func (m *Module) load() (file values.File, warnings []string) {
+	if err := values.CheckName(m.Name); err != nil {
+		m.Broken = fmt.Errorf("%s: %w", m.Path, err)
+		return values.File{}, nil
+	}
+	m.Key = values.Camel(m.Name)
+	warnings, err := m.findParts()
+	if err != nil {
+		m.Broken = err
+		return values.File{}, warnings
+	}
+	file, err = values.ReadFile(filepath.Join(m.Path, valuesFile))
+	if err != nil {
+		m.Broken = err
+		return values.File{}, warnings
+	}
+	for _, key := range []string{m.Key, values.Flag(m.Key)} {
+		m.Broken = errors.Join(m.Broken, file.Bad[key])
+	}
+	return file, warnings
+}
+
+// findParts looks which parts the module's directory has.
+func (m *Module) findParts() (warnings []string, err error) {
+	entries, err := os.ReadDir(m.Path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the module: %w", err)
+	}
+	parts, misspelt := map[string]fs.FileMode{}, ""
+	for _, entry := range entries {
+		switch name := entry.Name(); name {
+		case chartFile, templatesDir, hooksDir, enabledFile:
+			info, err := os.Stat(filepath.Join(m.Path, name))
+			if err != nil {
+				return nil, fmt.Errorf("cannot read a part of the module: %w", err)
+			}
+			parts[name] = info.Mode()
+		default:
+			if strings.EqualFold(name, chartFile) {
+				misspelt = filepath.Join(m.Path, name)
+			}
+		}
+	}
+	if m.Chart, err = findChart(m.Path, parts, misspelt); err != nil {
+		return nil, err
+	}
+	if mode, found := parts[hooksDir]; found {
+		m.Hooks = filepath.Join(m.Path, hooksDir)
+		if !mode.IsDir() {
+			warnings = append(warnings, m.Hooks+" is not a directory: the module is taken to have no hooks")
+			m.Hooks = ""
+		}
+	}
+	if mode, found := parts[enabledFile]; found {
+		m.Enabled = filepath.Join(m.Path, enabledFile)
+		if !mode.IsRegular() || mode.Perm()&0o111 == 0 {
+			warnings = append(warnings, m.Enabled+" is not a file that can be executed: the module is taken to have no enabled script; chmod +x makes it one")
+			m.Enabled = ""
+		}
+	}
+	return warnings, nil
+}
+
+// findChart tells what the parts of a module's directory are for Helm. misspelt is
+// the path of a chart file whose name is written with other capitals.
+func findChart(path string, parts map[string]fs.FileMode, misspelt string) (Chart, error) {
+	mode, found := parts[chartFile]
+	switch {
+	case found && !mode.IsRegular():
+		return NoChart, fmt.Errorf("%s is not a regular file: replace or remove it", filepath.Join(path, chartFile))
+	case found:
+		return FullChart, nil
+	case misspelt != "":
+		return NoChart, fmt.Errorf("%s: the chart file must be named %s, with one capital: rename it", misspelt, chartFile)
+	case parts[templatesDir].IsDir():
+		return TemplatesOnly, nil
+	default:
+		return NoChart, nil
+	}
+}

@@ -1,0 +1,205 @@
+package module
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"addon-operator/internal/values"
+)
+
+// valuesFile is the name of the values file of a module and of a directory of
+// modules.
+const valuesFile = "values.yaml"
+
+// Set is what the directories of modules hold.
+type Set struct {
+	// Modules holds every module, broken ones too, by order and then name. No two
+	// have the same name.
+	Modules []Module
+	// Static holds the sections of the values files by key, merged: the global ones
+	// of every directory in turn, and of each module that is not broken the one of
+	// the directory it lies in with its own over it.
+	Static values.Values
+	// Empty names the directories that were read without error and hold no module,
+	// as one that is not mounted does. No module may be taken for gone because of
+	// what such a directory does not hold.
+	Empty []string
+	// Warnings says, one sentence each, what was passed over.
+	Warnings []string
+}
+
+// Find returns the module with this name, broken or not.
+func (s Set) Find(name string) (m Module, found bool) {
+	i := slices.IndexFunc(s.Modules, func(m Module) bool { return m.Name == name })
+	if i < 0 {
+		return Module{}, false
+	}
+	return s.Modules[i], true
+}
+
+// Scan reads the directories of modules as the addon-operator MODULES docs lay
+// them out. Every directory in them, or symlink to one, is a module unless its
+// name begins with a dot; where two have the same name, the first wins. Modules
+// without a number get the order for unnumbered ones.
+//
+// What is wrong with one module makes that module broken. The error is for what
+// concerns all: a directory that cannot be read, or values.yaml in it that is not
+// valid. The Set is the zero value then, and nothing may be concluded from it.
+func Scan(dirs []string, unnumberedOrder int) (Set, error) {
+	s := scan{unnumbered: unnumberedOrder, byName: map[string]string{}, own: map[string]values.File{}}
+	var wrong []error
+	for _, dir := range dirs {
+		if err := s.readDir(dir); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	if len(wrong) > 0 {
+		return Set{}, errors.Join(wrong...)
+	}
+	s.mergeValues()
+	slices.SortFunc(s.set.Modules, func(a, b Module) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), strings.Compare(a.Name, b.Name))
+	})
+	return s.set, nil
+}
+
+// scan is a Set in the making.
+type scan struct {
+	set        Set
+	unnumbered int
+	files      []values.File          // values.yaml of the directories, in order
+	byName     map[string]string      // name → path of the module that has it
+	own        map[string]values.File // path of a module → its values.yaml
+}
+
+// readDir takes the modules and the values of one directory in.
+func (s *scan) readDir(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("modules directory %s: %w", dir, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("modules directory cannot be read: %w: create it, or name another one", err)
+	}
+	file, err := values.ReadFile(filepath.Join(dir, valuesFile))
+	if err != nil {
+		return err
+	}
+	if bad := file.Bad[values.Global]; bad != nil {
+		return bad
+	}
+	s.files = append(s.files, file)
+	empty := true
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") || entry.Name() == valuesFile {
+			continue
+		}
+		if s.readEntry(filepath.Join(dir, entry.Name())) {
+			empty = false
+		}
+	}
+	if empty {
+		s.set.Empty = append(s.set.Empty, dir)
+	}
+	return nil
+}
+
+// readEntry takes in what stands at a path in a directory of modules, and tells
+// whether it is a module. What cannot be looked at may be one, a symlink to
+// something that is not mounted for example: it is a broken module.
+func (s *scan) readEntry(path string) bool {
+	m := Module{Path: path}
+	m.Order, m.Name = parseDirName(filepath.Base(path), s.unnumbered)
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		s.warn("%s is not a directory: no module", path)
+		return false
+	}
+	if first, taken := s.byName[m.Name]; taken {
+		s.warn("%s is passed over: module %q is the one at %s; rename or remove one of them", path, m.Name, first)
+		return true
+	}
+	s.byName[m.Name] = path
+	if err != nil {
+		s.warn("%s cannot be followed: mount what it points to, or remove it", path)
+	}
+	file, warnings := m.load()
+	s.own[path] = file
+	s.set.Warnings = append(s.set.Warnings, warnings...)
+	s.set.Modules = append(s.set.Modules, m)
+	return true
+}
+
+func (s *scan) warn(format string, args ...any) {
+	s.set.Warnings = append(s.set.Warnings, fmt.Sprintf(format, args...))
+}
+
+// mergeValues gives every module the flags that the files say of it, breaks those
+// that a file says something wrong of, and merges the sections.
+func (s *scan) mergeValues() {
+	s.set.Static = values.Values{}
+	s.blame()
+	for _, file := range s.files {
+		s.set.Static = values.Merge(s.set.Static, section(file, values.Global))
+	}
+	for i := range s.set.Modules {
+		m := &s.set.Modules[i]
+		if m.Key == "" {
+			continue
+		}
+		flag := values.Flag(m.Key)
+		var beside values.Values
+		for _, file := range s.files {
+			if enabled, said := file.Flags[flag]; said {
+				m.Flags = append(m.Flags, Decision{Enabled: enabled, Source: SourceModulesFile, By: file.Path})
+			}
+			if filepath.Dir(file.Path) == filepath.Dir(m.Path) {
+				beside = section(file, m.Key)
+			}
+		}
+		own := s.own[m.Path]
+		if enabled, said := own.Flags[flag]; said {
+			m.Flags = append(m.Flags, Decision{Enabled: enabled, Source: SourceModuleFile, By: own.Path})
+		}
+		if m.Broken == nil {
+			maps.Copy(s.set.Static, values.Merge(beside, section(own, m.Key)))
+		}
+	}
+}
+
+// blame breaks the modules that the values file of a directory says something
+// wrong of. What concerns no module is a warning.
+func (s *scan) blame() {
+	byKey := map[string]*Module{}
+	for i := range s.set.Modules {
+		if m := &s.set.Modules[i]; m.Key != "" {
+			byKey[m.Key] = m
+			byKey[values.Flag(m.Key)] = m
+		}
+	}
+	for _, file := range s.files {
+		for _, key := range slices.Sorted(maps.Keys(file.Bad)) {
+			m, known := byKey[key]
+			if !known || key == m.Key && filepath.Dir(m.Path) != filepath.Dir(file.Path) {
+				s.warn("%v; it belongs to no module here", file.Bad[key])
+				continue
+			}
+			m.Broken = errors.Join(m.Broken, file.Bad[key])
+		}
+	}
+}
+
+// section returns a document of one section of a file, of none if it has none.
+func section(file values.File, key string) values.Values {
+	if under, ok := file.Sections[key]; ok {
+		return values.Values{key: under}
+	}
+	return nil
+}
