@@ -1,0 +1,257 @@
+package hook
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Scope says whose hook it is, and with that which bindings it may have.
+type Scope string
+
+// The two kinds of hooks.
+const (
+	Global Scope = "global"
+	Module Scope = "module"
+)
+
+// The ordered bindings: in a config each holds the number that orders hooks in its step.
+const (
+	OnStartup        = "onStartup"
+	BeforeAll        = "beforeAll"        // global hooks only
+	AfterAll         = "afterAll"         // global hooks only
+	BeforeHelm       = "beforeHelm"       // module hooks only
+	AfterHelm        = "afterHelm"        // module hooks only
+	BeforeDeleteHelm = "beforeDeleteHelm" // module hooks only
+	AfterDeleteHelm  = "afterDeleteHelm"  // module hooks only
+)
+
+// MainQueue is the queue of a binding that names none.
+const MainQueue = "main"
+
+// Config is what a hook asks for, in one canonical form: defaults are filled in, names given, groups spread out. It is
+// plain data and survives being stored as JSON. Only [Load] makes one that is checked.
+type Config struct {
+	// Version is the configVersion it was written for; "v1" is the only one served.
+	Version string `json:"configVersion"`
+	// Ordered holds the ordered bindings the hook has, by name, with their numbers. Hooks of one step run by ascending
+	// number, those of equal number by name.
+	Ordered    map[string]int      `json:"ordered,omitempty"`
+	Schedule   []ScheduleBinding   `json:"schedule,omitempty"`
+	Kubernetes []KubernetesBinding `json:"kubernetes,omitempty"`
+	// Settings is nil when the hook sets no limits.
+	Settings *Settings `json:"settings,omitempty"`
+}
+
+// Settings limits how often a hook runs.
+type Settings struct {
+	// ExecutionMinInterval is the time in which one run is allowed; zero is no limit.
+	ExecutionMinInterval metav1.Duration `json:"executionMinInterval,omitzero"`
+	// ExecutionBurst is how many runs may follow each other at once, at least 1.
+	ExecutionBurst int `json:"executionBurst"`
+}
+
+// Order returns the number of an ordered binding, and whether the hook has it.
+func (c Config) Order(binding string) (int, bool) {
+	order, ok := c.Ordered[binding]
+	return order, ok
+}
+
+// SnapshotNames returns the name of every kubernetes binding once, in the order of the config: what the ordered
+// bindings other than onStartup are given as snapshots.
+func (c Config) SnapshotNames() []string {
+	var names []string
+	for _, binding := range c.Kubernetes {
+		names = append(names, binding.Name)
+	}
+	return distinct(names)
+}
+
+// KubernetesNamed returns the index of the binding that a snapshot name stands for. Several bindings may share a name
+// (unnamed ones do); the first of them is meant.
+func (c Config) KubernetesNamed(name string) (int, bool) {
+	i := slices.IndexFunc(c.Kubernetes, func(b KubernetesBinding) bool { return b.Name == name })
+	return i, i >= 0
+}
+
+// Load reads the config of a hook, written in JSON or YAML by the addon-operator HOOKS document. The error joins
+// everything that is wrong, each with the path of its field. A config of configVersion and settings alone is valid: the
+// hook is switched off.
+func Load(scope Scope, data []byte) (Config, error) {
+	tree, err := readTree(data)
+	if err != nil {
+		return Config{}, fmt.Errorf("hook config: %w", err)
+	}
+	entries, ok := tree.(map[string]any)
+	if !ok {
+		return Config{}, fmt.Errorf("hook config: must be a mapping with configVersion and bindings, not %s", kindOf(tree))
+	}
+	var wrong problems
+	root := object{field: field{wrong: &wrong}, entries: entries}
+	config := Config{Version: root.version()}
+	if len(wrong) == 0 {
+		root.load(scope, &config)
+	}
+	if len(wrong) > 0 {
+		return Config{}, errors.Join(wrong...)
+	}
+	return config, nil
+}
+
+func (o object) version() string {
+	f := o.child("configVersion")
+	if !f.given {
+		f.fail("is missing; write configVersion: v1 (the legacy format without it is not served)")
+		return ""
+	}
+	version, ok := f.value.(string)
+	switch {
+	case !ok:
+		f.fail("must be the string v1, not %s", kindOf(f.value))
+	case version != "v1":
+		f.fail("value '%s' is unsupported, write v1", excerpt(version))
+	}
+	return version
+}
+
+// load reads everything but the version.
+func (o object) load(scope Scope, config *Config) {
+	own, foreign := orderedBindings(scope)
+	o = o.withoutUnserved(scope, foreign)
+	known := append([]string{"configVersion", "settings", "schedule", "kubernetes"}, own...)
+	root := field{value: o.entries, given: true, wrong: o.wrong}.object(known...)
+
+	for _, binding := range own {
+		f := root.child(binding)
+		if !f.given {
+			continue
+		}
+		if config.Ordered == nil {
+			config.Ordered = map[string]int{}
+		}
+		config.Ordered[binding] = f.integer(leastOrder(binding), 0)
+	}
+	for _, item := range root.child("kubernetes").list(1) {
+		config.Kubernetes = append(config.Kubernetes, item.kubernetesBinding())
+	}
+	for _, item := range root.child("schedule").list(1) {
+		config.Schedule = append(config.Schedule, item.scheduleBinding())
+	}
+	config.Settings = root.child("settings").settings()
+	if len(root.entries) == 1 && len(*root.wrong) == 0 {
+		root.fail("hook config: there is no binding beside configVersion; add one, or settings to switch the hook off")
+	}
+	config.checkSnapshots(root)
+	config.spreadGroups()
+}
+
+// withoutUnserved takes away the bindings that exist but are not for this hook, naming each.
+func (o object) withoutUnserved(scope Scope, foreign []string) object {
+	o.entries = maps.Clone(o.entries)
+	for _, key := range slices.Sorted(maps.Keys(o.entries)) {
+		switch key {
+		case "kubernetesValidating", "kubernetesMutating":
+			o.child(key).fail("admission webhooks are not served; take the binding out")
+		case "kubernetesCustomResourceConversion":
+			o.child(key).fail("conversion webhooks are not served; take the binding out")
+		case "onKubernetesEvent":
+			o.child(key).fail("belongs to the legacy format, which is not served; write kubernetes")
+		default:
+			if !slices.Contains(foreign, key) {
+				continue
+			}
+			o.child(key).fail("a %s hook cannot have this binding", scope)
+		}
+		delete(o.entries, key)
+	}
+	return o
+}
+
+// orderedBindings returns the ordered bindings a hook may have, and those of the other kind of hooks.
+func orderedBindings(scope Scope) (own, foreign []string) {
+	global := []string{BeforeAll, AfterAll}
+	module := []string{BeforeHelm, AfterHelm, BeforeDeleteHelm, AfterDeleteHelm}
+	if scope == Global {
+		return append([]string{OnStartup}, global...), module
+	}
+	return append([]string{OnStartup}, module...), global
+}
+
+// leastOrder: onStartup has always taken negative numbers, the bindings added to it never have.
+func leastOrder(binding string) int {
+	if binding == OnStartup {
+		return -(1 << 31)
+	}
+	return 0
+}
+
+func (f field) settings() *Settings {
+	if !f.given {
+		return nil
+	}
+	o := f.object("executionMinInterval", "executionBurst")
+	s := &Settings{ExecutionBurst: o.child("executionBurst").integer(1, 1)}
+	interval := o.child("executionMinInterval")
+	if text := interval.full(); text != "" {
+		d, err := time.ParseDuration(text)
+		switch {
+		case err != nil:
+			interval.fail("is %q, must be a duration such as 30s or 1m30s", excerpt(text))
+		case d < 0:
+			interval.fail("is %s, must not be negative", text)
+		}
+		s.ExecutionMinInterval.Duration = d
+	}
+	return s
+}
+
+// checkSnapshots finds names in includeSnapshotsFrom that no binding has, or that several have.
+func (c *Config) checkSnapshots(root object) {
+	count := map[string]int{}
+	for _, binding := range c.Kubernetes {
+		count[binding.Name]++
+	}
+	check := func(key string, item int, names []string) {
+		for i, name := range names {
+			f := field{path: fmt.Sprintf("%s[%d].includeSnapshotsFrom[%d]", key, item, i), wrong: root.wrong}
+			switch n := count[name]; {
+			case name == "" || n == 1: // an empty name has been reported as such
+			case n == 0:
+				f.fail("there is no kubernetes binding named %q", excerpt(name))
+			default:
+				f.fail("%d kubernetes bindings are named %q; give them names of their own", n, excerpt(name))
+			}
+		}
+	}
+	for i, binding := range c.Kubernetes {
+		check("kubernetes", i, binding.IncludeSnapshotsFrom)
+	}
+	for i, binding := range c.Schedule {
+		check("schedule", i, binding.IncludeSnapshotsFrom)
+	}
+}
+
+// spreadGroups gives every binding of a group the snapshots of all kubernetes bindings in it, itself included.
+func (c *Config) spreadGroups() {
+	groups := map[string][]string{}
+	for _, binding := range c.Kubernetes {
+		if binding.Group != "" {
+			groups[binding.Group] = append(groups[binding.Group], binding.Name)
+		}
+	}
+	extend := func(names []string, group string) []string {
+		return distinct(append(names, groups[group]...))
+	}
+	for i := range c.Kubernetes {
+		b := &c.Kubernetes[i]
+		b.IncludeSnapshotsFrom = extend(b.IncludeSnapshotsFrom, b.Group)
+	}
+	for i := range c.Schedule {
+		b := &c.Schedule[i]
+		b.IncludeSnapshotsFrom = extend(b.IncludeSnapshotsFrom, b.Group)
+	}
+}

@@ -1,0 +1,196 @@
+package hook
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Type is the type of an element of a binding context.
+type Type string
+
+// The types of elements. Ordered bindings have none. An element with a group is told as "Group", whatever it is.
+const (
+	TypeSchedule        Type = "Schedule"
+	TypeSynchronization Type = "Synchronization"
+	TypeEvent           Type = "Event"
+)
+
+// Item is one object as hooks are told of it, both parts as JSON.
+type Item struct {
+	// Object is absent (nil) where full objects are not kept in memory.
+	Object json.RawMessage `json:"object,omitempty"`
+	// FilterResult is absent (nil) without a jqFilter, and null where the filter gave nothing.
+	FilterResult json.RawMessage `json:"filterResult,omitempty"`
+}
+
+// Element is one entry of the binding context: one reason for a run.
+type Element struct {
+	// Binding is the name of the binding.
+	Binding string
+	// Type is "" for the ordered bindings.
+	Type Type
+	// Group is the binding's group, "" for none. Of a grouped element hooks are told the snapshots only.
+	Group string
+	// WatchEvent is Added, Modified or Deleted, of an Event.
+	WatchEvent string
+	// Item is the object of an Event as it was then.
+	Item Item
+	// Objects are all objects there are, for a Synchronization.
+	Objects []Item
+	// Snapshots by binding name; nil leaves the key out, an empty map is told as {}. Elements may share their slices:
+	// [Encode] writes a shared one only once from its items.
+	Snapshots map[string][]Item
+}
+
+// Encode returns the binding context: a JSON array, also of one element or none.
+func Encode(elements []Element) ([]byte, error) {
+	e := encoder{written: map[*Item]span{}}
+	e.raw("[")
+	for i, element := range elements {
+		if i > 0 {
+			e.raw(",")
+		}
+		if err := e.element(element); err != nil {
+			return nil, fmt.Errorf("binding context, element %d (%s): %w", i, element.Binding, err)
+		}
+	}
+	e.raw("]")
+	return e.out, nil
+}
+
+// MarshalJSON writes the element as hooks see it. A group hides what it is about, so it cannot be read back.
+func (e Element) MarshalJSON() ([]byte, error) {
+	encoder := encoder{written: map[*Item]span{}}
+	if err := encoder.element(e); err != nil {
+		return nil, err
+	}
+	return encoder.out, nil
+}
+
+// Compact leaves out each element whose next one is of the same group: of a run of equals, which all tell the same
+// snapshots, the last remains. The given slice is not changed.
+func Compact(elements []Element) []Element {
+	kept := make([]Element, 0, len(elements))
+	for i, element := range elements {
+		if i+1 < len(elements) && element.Group != "" && elements[i+1].Group == element.Group {
+			continue
+		}
+		kept = append(kept, element)
+	}
+	return kept
+}
+
+// encoder appends JSON to out. Objects are large and already JSON: they are checked and copied, never parsed into
+// values. A thousand events may bring the same snapshot a thousand times; it is checked once and copied from out.
+type encoder struct {
+	out     []byte
+	written map[*Item]span
+}
+
+// span is where a list of so many items stands in out.
+type span struct{ from, to, items int }
+
+func (e *encoder) raw(text string) { e.out = append(e.out, text...) }
+
+func (e *encoder) element(element Element) error {
+	e.raw(`{"binding":`)
+	e.text(element.Binding)
+	var err error
+	switch {
+	case element.Group != "":
+		e.raw(`,"type":"Group","groupName":`)
+		e.text(element.Group)
+	case element.Type == TypeEvent:
+		e.raw(`,"type":"Event","watchEvent":`)
+		e.text(element.WatchEvent)
+		err = e.item(",", element.Item)
+	case element.Type == TypeSynchronization:
+		e.raw(`,"type":"Synchronization","objects":`)
+		err = e.items(element.Objects)
+	case element.Type != "":
+		e.raw(`,"type":`)
+		e.text(string(element.Type))
+	}
+	if err != nil {
+		return err
+	}
+	if element.Snapshots != nil {
+		e.raw(`,"snapshots":`)
+		err = e.snapshots(element.Snapshots)
+	}
+	e.raw("}")
+	return err
+}
+
+func (e *encoder) snapshots(snapshots map[string][]Item) error {
+	before := "{"
+	for _, name := range slices.Sorted(maps.Keys(snapshots)) {
+		e.raw(before)
+		before = ","
+		e.text(name)
+		e.raw(":")
+		if err := e.items(snapshots[name]); err != nil {
+			return fmt.Errorf("snapshot %s: %w", name, err)
+		}
+	}
+	if before == "{" {
+		e.raw("{")
+	}
+	e.raw("}")
+	return nil
+}
+
+func (e *encoder) items(items []Item) error {
+	if len(items) == 0 {
+		e.raw("[]")
+		return nil
+	}
+	if s, ok := e.written[&items[0]]; ok && s.items == len(items) {
+		e.out = append(e.out, e.out[s.from:s.to]...)
+		return nil
+	}
+	from := len(e.out)
+	before := "["
+	for i, item := range items {
+		e.raw(before + "{")
+		before = ","
+		if err := e.item("", item); err != nil {
+			return fmt.Errorf("object %d: %w", i, err)
+		}
+		e.raw("}")
+	}
+	e.raw("]")
+	e.written[&items[0]] = span{from: from, to: len(e.out), items: len(items)}
+	return nil
+}
+
+// item writes the keys of an item, the first behind before.
+func (e *encoder) item(before string, item Item) error {
+	for _, part := range []struct {
+		key  string
+		json json.RawMessage
+	}{{"object", item.Object}, {"filterResult", item.FilterResult}} {
+		if part.json == nil {
+			continue
+		}
+		if !json.Valid(part.json) {
+			return fmt.Errorf("its %s is not JSON", part.key)
+		}
+		e.raw(before + strconv.Quote(part.key) + ":")
+		e.out = append(e.out, part.json...)
+		before = ","
+	}
+	return nil
+}
+
+// text writes a string. Names come out of checked configs, and what is no UTF-8 becomes U+FFFD as in encoding/json.
+func (e *encoder) text(text string) {
+	quoted, err := json.Marshal(text)
+	if err != nil { // no string fails
+		quoted = []byte(`""`)
+	}
+	e.out = append(e.out, quoted...)
+}

@@ -1,0 +1,257 @@
+package hook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// problems collects what is wrong in one config, so that its author sees all of it at once.
+type problems []error
+
+// field is one value of a config under its path. Reading it as a type it is not, or out of its range, adds to wrong and
+// gives the fallback, so that reading goes on behind every mistake.
+type field struct {
+	path  string
+	value any
+	given bool
+	wrong *problems
+}
+
+// object is a field that is a mapping. A field that is none reads as an empty one.
+type object struct {
+	field
+	entries map[string]any
+}
+
+func (f field) fail(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if f.path != "" {
+		text = f.path + ": " + text
+	}
+	*f.wrong = append(*f.wrong, errors.New(text))
+}
+
+// child is the field under key, given or not.
+func (o object) child(key string) field {
+	value, given := o.entries[key]
+	return field{path: join(o.path, key), value: value, given: given, wrong: o.wrong}
+}
+
+// need is child, and wrong when the key is missing from what is a mapping.
+func (o object) need(key string) field {
+	f := o.child(key)
+	if !f.given && o.entries != nil {
+		f.fail("is required")
+	}
+	return f
+}
+
+// object reads a mapping and names every key that is not known.
+func (f field) object(known ...string) object {
+	entries := f.mapping()
+	o := object{field: f, entries: entries}
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		if !slices.Contains(known, key) {
+			o.child(key).fail("is no known key%s", nearest(key, known))
+		}
+	}
+	return o
+}
+
+// mapping reads a mapping whose keys are free.
+func (f field) mapping() map[string]any {
+	if !f.given {
+		return nil
+	}
+	entries, ok := f.value.(map[string]any)
+	if !ok {
+		f.fail("must be a mapping, not %s", kindOf(f.value))
+	}
+	return entries
+}
+
+// list reads a list with at least least items.
+func (f field) list(least int) []field {
+	if !f.given {
+		return nil
+	}
+	values, ok := f.value.([]any)
+	if !ok {
+		f.fail("must be a list, not %s", kindOf(f.value))
+		return nil
+	}
+	if len(values) < least {
+		f.fail("must not be empty")
+	}
+	items := make([]field, len(values))
+	for i, value := range values {
+		items[i] = field{path: f.path + "[" + strconv.Itoa(i) + "]", value: value, given: true, wrong: f.wrong}
+	}
+	return items
+}
+
+// text reads a string; an empty one counts as absent, as the field's existing readers take it.
+func (f field) text(absent string) string {
+	if !f.given {
+		return absent
+	}
+	text, ok := f.value.(string)
+	if !ok {
+		f.fail("must be a string, not %s%s", kindOf(f.value), quoteHint(f.value))
+		return absent
+	}
+	if text == "" {
+		return absent
+	}
+	return text
+}
+
+// full reads a string that must hold something.
+func (f field) full() string {
+	text := f.text("")
+	if _, isText := f.value.(string); isText && text == "" {
+		f.fail("must not be empty")
+	}
+	return text
+}
+
+// texts reads a list of strings that each hold something. An item that does not is wrong and "".
+func (f field) texts(least int) []string {
+	var texts []string
+	for _, item := range f.list(least) {
+		texts = append(texts, item.full())
+	}
+	return texts
+}
+
+// distinct keeps the first of equal texts, in their order.
+func distinct(texts []string) []string {
+	var kept []string
+	for _, text := range texts {
+		if !slices.Contains(kept, text) {
+			kept = append(kept, text)
+		}
+	}
+	return kept
+}
+
+// oneOf reads a string out of a closed set.
+func (f field) oneOf(allowed ...string) string {
+	if !f.given {
+		return ""
+	}
+	text, ok := f.value.(string)
+	switch {
+	case !ok:
+		f.fail("must be a string, not %s", kindOf(f.value))
+	case !slices.Contains(allowed, text):
+		f.fail("is %q, must be one of %s", excerpt(text), strings.Join(allowed, ", "))
+	default:
+		return text
+	}
+	return ""
+}
+
+func (f field) flag(absent bool) bool {
+	if !f.given {
+		return absent
+	}
+	flag, ok := f.value.(bool)
+	if !ok {
+		f.fail("must be true or false, not %s", kindOf(f.value))
+		return absent
+	}
+	return flag
+}
+
+// integer reads a whole number from least to 2³¹-1. 10.0 is one: JSON does not tell it from 10.
+func (f field) integer(least, absent int) int {
+	if !f.given {
+		return absent
+	}
+	number, ok := f.value.(json.Number)
+	if !ok {
+		f.fail("must be an integer, not %s", kindOf(f.value))
+		return absent
+	}
+	const most = 1<<31 - 1
+	value, err := strconv.ParseFloat(number.String(), 64)
+	switch {
+	case err != nil || value > most:
+		f.fail("is %s, must be at most %d", number, most)
+	case value < float64(least):
+		f.fail("is %s, must be at least %d", number, least)
+	case value != float64(int(value)):
+		f.fail("is %s, must be an integer", number)
+	default:
+		return int(value)
+	}
+	return absent
+}
+
+var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
+// join appends a key to a path; one that is not a plain word is quoted, so that its dots are not read as steps.
+func join(path, key string) string {
+	switch {
+	case !plainKey.MatchString(key):
+		return path + "[" + strconv.Quote(excerpt(key)) + "]"
+	case path == "":
+		return key
+	default:
+		return path + "." + key
+	}
+}
+
+// nearest hints at the key that was meant, else lists what is known.
+func nearest(key string, known []string) string {
+	for _, k := range known {
+		if strings.EqualFold(k, key) {
+			return fmt.Sprintf(", write %s", k)
+		}
+	}
+	return ", known are " + strings.Join(known, ", ")
+}
+
+// excerpt bounds text that an error repeats.
+func excerpt(text string) string {
+	const most = 60
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	return string(runes[:most]) + "…"
+}
+
+func kindOf(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a string"
+	case bool:
+		return "a boolean"
+	case json.Number:
+		return "a number"
+	case []any:
+		return "a list"
+	default:
+		return "a mapping"
+	}
+}
+
+// quoteHint helps with the unquoted true or 1 of YAML.
+func quoteHint(value any) string {
+	switch value.(type) {
+	case bool, json.Number:
+		return ": put it in quotes"
+	default:
+		return ""
+	}
+}

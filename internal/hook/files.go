@@ -1,0 +1,162 @@
+package hook
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// runFile is one file a hook is given by an environment variable. A nil input makes an empty file, for output.
+type runFile struct {
+	variable string
+	name     string // "*" stands for an id no other run has
+	input    []byte
+	path     string
+}
+
+type runFiles []runFile
+
+// withFiles makes the files, calls use, and removes the directory that holds them.
+func (r *Runner) withFiles(files runFiles, use func() error) error {
+	dir, err := os.MkdirTemp(r.dir, "run-")
+	if errors.Is(err, fs.ErrNotExist) { // those who tidy up temporary directories take ours too
+		if err = os.MkdirAll(r.dir, 0o700); err == nil {
+			dir, err = os.MkdirTemp(r.dir, "run-")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("files of the run: %w", err)
+	}
+	if !r.keepTemp {
+		defer removeRun(dir, files)
+	}
+	id := strings.ToLower(rand.Text())
+	for i := range files {
+		file := &files[i]
+		file.path = filepath.Join(dir, strings.Replace(file.name, "*", id, 1))
+		if err := os.WriteFile(file.path, file.input, 0o600); err != nil { // values hold secrets
+			return fmt.Errorf("%s: %w", file.variable, err)
+		}
+	}
+	return use()
+}
+
+// removeRun unlinks the files it knows, which is all there is after most hooks, and looks for others only then. What
+// cannot be removed is left to the next runner.
+func removeRun(dir string, files runFiles) {
+	for _, file := range files {
+		if file.path != "" {
+			_ = unix.Unlink(file.path)
+		}
+	}
+	if unix.Rmdir(dir) != nil {
+		_ = os.RemoveAll(dir)
+	}
+}
+
+// variables returns the environment that names the files.
+func (files runFiles) variables() []string {
+	variables := make([]string, len(files))
+	for i, file := range files {
+		variables[i] = file.variable + "=" + file.path
+	}
+	return variables
+}
+
+// output reads a file after the run; nil when it is empty or was removed.
+func (files runFiles) output(variable string) ([]byte, error) {
+	i := slices.IndexFunc(files, func(file runFile) bool { return file.variable == variable })
+	path := files[i].path
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", variable, err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: the hook made it something other than a regular file", variable)
+	case info.Size() == 0:
+		return nil, nil
+	}
+	content, err := readBounded(path, maxOutput)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", variable, err)
+	}
+	return content, nil
+}
+
+// readBounded reads a file of at most most bytes.
+func readBounded(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer closeFile(file)
+	content, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(content)) > most {
+		return nil, fmt.Errorf("more than %d MiB were written, that much is taken", most>>20)
+	}
+	return content, nil
+}
+
+// safeName makes a name fit for a file's name, in the form hooks' files have always had.
+func safeName(name string) string {
+	const most = 80 // two of them and the rest of a file's name stay below the 255 bytes a name may have
+	safe := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
+			return r
+		default:
+			return '-'
+		}
+	}, name)
+	if len(safe) > most {
+		safe = safe[len(safe)-most:]
+	}
+	return safe
+}
+
+// baseEnvironment returns env without what only a run may set, and with tools behind everything else on PATH.
+func baseEnvironment(env []string, tools string) ([]string, error) {
+	owned := []string{
+		"BINDING_CONTEXT_PATH", "CONFIG_VALUES_PATH", "VALUES_PATH", "CONFIG_VALUES_JSON_PATCH_PATH",
+		"VALUES_JSON_PATCH_PATH", "METRICS_PATH", "KUBERNETES_PATCH_PATH", "VALIDATING_RESPONSE_PATH",
+		"ADMISSION_RESPONSE_PATH", "CONVERSION_RESPONSE_PATH", "MODULE_ENABLED_RESULT", "MODULE_ENABLED_REASON",
+		"ADDON_OPERATOR_STORE_ID", "ADDON_OPERATOR_TASK_ID", "ADDON_OPERATOR_ATTEMPT", "ADDON_OPERATOR_PREVIOUS",
+		"OLDPWD",
+	}
+	path := ""
+	kept := make([]string, 0, len(env)+1)
+	for _, variable := range env {
+		name, value, _ := strings.Cut(variable, "=")
+		switch {
+		case slices.Contains(owned, name):
+		case name == "PATH":
+			path = value
+		default:
+			kept = append(kept, variable)
+		}
+	}
+	if path == "" {
+		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" // what shells take when there is none
+	}
+	if tools != "" {
+		dir, err := filepath.Abs(tools)
+		if err != nil {
+			return nil, err
+		}
+		path += string(filepath.ListSeparator) + dir
+	}
+	return append(kept, "PATH="+path), nil
+}

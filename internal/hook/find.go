@@ -1,0 +1,145 @@
+package hook
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// File is one hook on disk.
+type File struct {
+	Scope Scope `json:"scope"`
+	// Name is what it is called: its path from the hooks directory on, such as hooks/sub/x.sh. It is unique among the
+	// hooks of one module, not beyond.
+	Name string `json:"name"`
+	// Path is absolute; the hook sees it as $0.
+	Path string `json:"path"`
+	// Interpreter is the python of the module's own virtual environment that runs a *.py hook, "" to run the file itself.
+	Interpreter string `json:"interpreter,omitempty"`
+}
+
+// Skipped is something in a hooks directory that looks as if it could be a hook and is none.
+type Skipped struct {
+	Path   string
+	Reason string
+}
+
+// Find lists the hooks below dir, sorted by path. For a module, dir is its directory and hooks lie in dir/hooks, which
+// may be absent. For global hooks they lie in dir/hooks, or in dir itself when there is no dir/hooks; dir must exist.
+//
+// A hook is a regular file with an execute bit, or a link to one. Left out in silence are names that begin with a dot
+// and *.yaml, *.json, *.md, *.txt; left out with a reason are files without an execute bit and directories that hold
+// libraries by convention. Links to directories are not followed.
+func Find(scope Scope, dir string) ([]File, []Skipped, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find hooks: %w", err)
+	}
+	s := search{scope: scope, base: dir, root: filepath.Join(dir, "hooks")}
+	info, err := os.Stat(s.root)
+	switch {
+	case err == nil && info.IsDir():
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, nil, fmt.Errorf("find hooks: %w", err)
+	case scope == Global:
+		s.base, s.root = dir, dir
+	case err == nil:
+		return nil, []Skipped{{Path: s.root, Reason: "is not a directory"}}, nil
+	default:
+		return nil, nil, nil
+	}
+	if scope == Module {
+		s.findPython()
+	}
+	if err := s.directory(s.root); err != nil {
+		return nil, nil, fmt.Errorf("find hooks: %w", err)
+	}
+	slices.SortFunc(s.files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(s.skipped, func(a, b Skipped) int { return strings.Compare(a.Path, b.Path) })
+	return s.files, s.skipped, nil
+}
+
+// search is one walk below root; names are relative to base.
+type search struct {
+	scope      Scope
+	base, root string
+	python     string
+	files      []File
+	skipped    []Skipped
+}
+
+func (s *search) findPython() {
+	python := filepath.Join(s.root, "venv", "bin", "python3")
+	if info, err := os.Stat(python); err == nil && executable(info) {
+		s.python = python
+	}
+}
+
+func (s *search) directory(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		switch {
+		case strings.HasPrefix(entry.Name(), "."):
+		case entry.IsDir():
+			if reason := s.library(entry.Name()); reason != "" {
+				s.skip(path, reason)
+				continue
+			}
+			if err := s.directory(path); err != nil {
+				return err
+			}
+		case slices.Contains([]string{".yaml", ".json", ".md", ".txt"}, filepath.Ext(entry.Name())):
+		default:
+			s.file(path)
+		}
+	}
+	return nil
+}
+
+// library returns why a directory holds no hooks, "" if it may.
+func (s *search) library(name string) string {
+	switch {
+	case name == "lib", name == "tests":
+		return "a directory named " + name + " holds no hooks"
+	case name == "venv" && s.scope == Module:
+		return "the virtual environment of python hooks holds no hooks"
+	default:
+		return ""
+	}
+}
+
+func (s *search) file(path string) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		s.skip(path, "cannot be looked at: "+err.Error())
+	case info.IsDir():
+		s.skip(path, "links to directories are not followed")
+	case !info.Mode().IsRegular():
+		s.skip(path, "is not a regular file")
+	case !executable(info):
+		s.skip(path, "is not executable; chmod +x if it is a hook")
+	default:
+		file := File{Scope: s.scope, Name: strings.TrimPrefix(path, s.base+string(filepath.Separator)), Path: path}
+		if filepath.Ext(path) == ".py" {
+			file.Interpreter = s.python
+		}
+		s.files = append(s.files, file)
+	}
+}
+
+func (s *search) skip(path, reason string) {
+	s.skipped = append(s.skipped, Skipped{Path: path, Reason: reason})
+}
+
+func executable(info fs.FileInfo) bool {
+	return info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+}

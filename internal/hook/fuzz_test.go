@@ -1,0 +1,63 @@
+package hook_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/hook"
+)
+
+// FuzzLoad: whatever a hook prints is a config or an error, and a config is plain data whose parts can be used.
+func FuzzLoad(f *testing.F) {
+	f.Add(fullModuleConfig, true)
+	f.Add("\t{\n\t'configVersion': 'v1', 'beforeAll': 1,\n}\n\t", false)
+	f.Fuzz(func(t *testing.T, text string, module bool) {
+		scope := hook.Global
+		if module {
+			scope = hook.Module
+		}
+		config, err := hook.Load(scope, []byte(text))
+		if err != nil {
+			if diff := cmp.Diff(hook.Config{}, config); diff != "" {
+				t.Errorf("an error and a config (-want +got):\n%s", diff)
+			}
+			return
+		}
+		stored, err := json.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back hook.Config
+		if err := json.Unmarshal(stored, &back); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(config, back); diff != "" {
+			t.Errorf("after storing (-before +after):\n%s", diff)
+		}
+		checkUsable(t, config)
+	})
+}
+
+func checkUsable(t *testing.T, config hook.Config) {
+	t.Helper()
+	for _, b := range config.Schedule {
+		if _, err := hook.ParseCrontab(b.Crontab); err != nil || b.Queue == "" || b.Name == "" {
+			t.Errorf("schedule binding %+v: %v", b, err)
+		}
+	}
+	for _, b := range config.Kubernetes {
+		if b.Queue == "" || b.Name == "" || b.Kind == "" || b.Events == nil {
+			t.Errorf("kubernetes binding lacks a default: %+v", b)
+		}
+		if _, err := hook.CompileFilter(b.JqFilter); b.JqFilter != "" && err != nil {
+			t.Errorf("filter %q: %v", b.JqFilter, err)
+		}
+		for _, name := range b.IncludeSnapshotsFrom {
+			if _, ok := config.KubernetesNamed(name); !ok {
+				t.Errorf("snapshot of no binding: %q", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package hook
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stream says where a line of output came from.
+type Stream string
+
+// The two streams of a process.
+const (
+	Stdout Stream = "stdout"
+	Stderr Stream = "stderr"
+)
+
+const (
+	maxLine = 10_000  // characters of one line of output that are passed on
+	maxTail = 4 << 10 // bytes of a stream's end that are kept for an error
+)
+
+// lineWriter cuts a stream into lines and passes each on, whatever pieces it arrives in. Both streams of a run share
+// turn, so that the receiver is called by one at a time.
+type lineWriter struct {
+	stream Stream
+	pass   func(Stream, string)
+	turn   *sync.Mutex
+	line   []byte // the line so far, cut at the bytes that maxLine characters can take
+	cut    bool
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	for {
+		end := bytes.IndexByte(p, '\n')
+		if end < 0 {
+			w.add(p)
+			return n, nil
+		}
+		w.add(p[:end])
+		w.flush()
+		p = p[end+1:]
+	}
+}
+
+func (w *lineWriter) add(p []byte) {
+	if room := maxLine*utf8.UTFMax - len(w.line); len(p) > room {
+		p = p[:room]
+		w.cut = true
+	}
+	w.line = append(w.line, p...)
+}
+
+func (w *lineWriter) flush() {
+	line := strings.TrimSuffix(string(w.line), "\r")
+	if w.cut || utf8.RuneCountInString(line) > maxLine {
+		line = firstRunes(line, maxLine-1) + "…"
+	}
+	w.line, w.cut = w.line[:0], false
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.pass(w.stream, line)
+}
+
+// close passes on a last line that has no newline.
+func (w *lineWriter) close() {
+	if len(w.line) > 0 {
+		w.flush()
+	}
+}
+
+func firstRunes(text string, n int) string {
+	for i := range text {
+		if n == 0 {
+			return text[:i]
+		}
+		n--
+	}
+	return text
+}
+
+// tailWriter keeps the end of a stream.
+type tailWriter struct {
+	kept []byte
+	cut  bool
+}
+
+func (w *tailWriter) Write(p []byte) (int, error) {
+	w.kept = append(w.kept, p...)
+	if over := len(w.kept) - maxTail; over > 0 {
+		w.kept = w.kept[:copy(w.kept, w.kept[over:])]
+		w.cut = true
+	}
+	return len(p), nil
+}
+
+// text returns what was kept, without surrounding space and without half a character, "…" before it if more came.
+func (w *tailWriter) text() string {
+	kept := w.kept
+	for w.cut && len(kept) > 0 && !utf8.RuneStart(kept[0]) {
+		kept = kept[1:]
+	}
+	text := strings.TrimSpace(string(kept))
+	if w.cut {
+		return "…" + text
+	}
+	return text
+}
+
+// both writes to two writers of this package.
+type both [2]io.Writer
+
+func (w both) Write(p []byte) (int, error) {
+	_, _ = w[0].Write(p) // they never fail
+	return w[1].Write(p)
+}
+
+// boundWriter keeps the whole of a stream up to most bytes, and counts what came beyond.
+type boundWriter struct {
+	most int
+	kept []byte
+	over int
+}
+
+func (w *boundWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	if room := w.most - len(w.kept); n > room {
+		w.over += n - room
+		p = p[:room]
+	}
+	w.kept = append(w.kept, p...)
+	return n, nil
+}
+
+// pump copies a pipe until all its writers have closed it, or until release has been called and what was written
+// before that is copied. A process that a hook leaves behind can hold the pipe for ever; the hook's own output is in it
+// when the hook ends.
+func pump(from *os.File, to io.Writer) {
+	buf := make([]byte, 8<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			_, _ = to.Write(buf[:n]) // the writers of this package never fail
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			drain(from, to)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// drain copies what stands in the pipe now, and waits for nothing.
+func drain(from *os.File, to io.Writer) {
+	conn, err := from.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Control(func(fd uintptr) {
+		waiting, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		if err != nil || waiting <= 0 {
+			return
+		}
+		buf := make([]byte, waiting)
+		if n, err := unix.Read(int(fd), buf); err == nil && n > 0 {
+			_, _ = to.Write(buf[:n])
+		}
+	})
+}

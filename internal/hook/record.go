@@ -1,0 +1,61 @@
+package hook
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// Record is a line of output that is a JSON object, ready to be logged as a structured record.
+type Record struct {
+	// Level, Message and Time are the keys level, msg and time as written, "" where absent.
+	Level, Message, Time string
+	// Fields are all other keys, each prefixed with hook_, and proxyJsonLog: true. Numbers are json.Number.
+	Fields map[string]any
+}
+
+// ParseRecord tells whether a line of a hook's output is a JSON object, and reads it. Any other line is to be logged as
+// the text it is.
+func ParseRecord(line string) (Record, bool) {
+	line = strings.TrimSpace(line)
+	if !strings.HasPrefix(line, "{") || !strings.HasSuffix(line, "}") {
+		return Record{}, false
+	}
+	tree, err := decodeNumbers([]byte(line))
+	if err != nil {
+		return Record{}, false
+	}
+	entries, ok := tree.(map[string]any)
+	if !ok {
+		return Record{}, false
+	}
+	record := Record{Fields: map[string]any{"proxyJsonLog": true}}
+	for key, value := range entries {
+		text, isText := value.(string)
+		switch {
+		case key == "level" && isText:
+			record.Level = text
+		case key == "msg":
+			record.Message = asText(value)
+		case key == "time":
+			record.Time = asText(value)
+		default: // a level that is a number has a meaning of its logger's own
+			record.Fields["hook_"+key] = value
+		}
+	}
+	return record, true
+}
+
+// asText returns a string as it is and any other value as JSON.
+func asText(value any) string {
+	if text, ok := value.(string); ok {
+		return text
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil { // what was decoded encodes
+		return ""
+	}
+	return strings.TrimSpace(out.String())
+}

@@ -1,0 +1,235 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Options are what a [Runner] needs to know.
+type Options struct {
+	// TempDir holds the files of runs, each run's in a directory of its own; it is made if absent.
+	TempDir string
+	// ToolsDir is put behind everything else on the PATH of hooks; "" for none.
+	ToolsDir string
+	// StoreID marks every process started, for [KillLeftovers]. It also names a directory in TempDir that belongs to
+	// this runner alone.
+	StoreID string
+	// KeepTemp leaves the files of runs in place.
+	KeepTemp bool
+	// Env is the environment hooks are given beside their own variables; nil is that of this process.
+	Env []string
+	// TermAfter and KillAfter are counted from the end of a run's context; 0 is 15 s and 20 s.
+	TermAfter, KillAfter time.Duration
+	// Drain is how long output of processes that a hook left behind is waited for; 0 is one second.
+	Drain time.Duration
+}
+
+// Runner runs hooks and `enabled` scripts, any number side by side. Make one with [NewRunner].
+type Runner struct {
+	starter              *starter
+	env                  []string
+	dir                  string
+	keepTemp             bool
+	termAfter, killAfter time.Duration
+	drain                time.Duration
+}
+
+// NewRunner makes a runner. With a StoreID, files left by an earlier runner of the same store are removed unless
+// KeepTemp is set; that one must have ended. The caller closes the runner.
+func NewRunner(o Options) (*Runner, error) {
+	r := &Runner{
+		keepTemp:  o.KeepTemp,
+		termAfter: orDefault(o.TermAfter, 15*time.Second),
+		killAfter: orDefault(o.KillAfter, 20*time.Second),
+		drain:     orDefault(o.Drain, time.Second),
+	}
+	base := o.Env
+	if base == nil {
+		base = os.Environ()
+	}
+	env, err := baseEnvironment(base, o.ToolsDir)
+	if err != nil {
+		return nil, fmt.Errorf("hook runner: %w", err)
+	}
+	r.env = append(env, storeVariable+"="+o.StoreID)
+	// Hooks run in directories of their own, so the path they are given must be absolute.
+	if r.dir, err = filepath.Abs(o.TempDir); err != nil {
+		return nil, fmt.Errorf("hook runner: %w", err)
+	}
+	if o.StoreID != "" {
+		r.dir = filepath.Join(r.dir, "store-"+safeName(o.StoreID))
+		if !o.KeepTemp {
+			if err := os.RemoveAll(r.dir); err != nil {
+				return nil, fmt.Errorf("hook runner: remove files of an earlier one: %w", err)
+			}
+		}
+	}
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("hook runner: %w", err)
+	}
+	if r.starter, err = newStarter(); err != nil {
+		return nil, fmt.Errorf("hook runner: %w", err)
+	}
+	return r, nil
+}
+
+// Close ends the runner: it starts nothing more. What runs goes on to its end and is not waited for.
+func (r *Runner) Close() {
+	r.starter.close()
+}
+
+// Previous is how the attempt before this one ended.
+type Previous string
+
+// The ends of an earlier attempt. "" is none.
+const (
+	PreviousNone        Previous = "none"
+	PreviousFailed      Previous = "failed"
+	PreviousInterrupted Previous = "interrupted"
+)
+
+// Run is one execution of a hook.
+type Run struct {
+	File File
+	// Module is the name of the hook's module, "" for a global hook.
+	Module string
+	// Task, Attempt (from 1) and Previous tell the hook which execution this is.
+	Task     string
+	Attempt  int
+	Previous Previous
+	// Context is the binding context, made by [Encode].
+	Context []byte
+	// ConfigValues and Values are JSON.
+	ConfigValues, Values []byte
+	// Output is called for each line the hook prints, by one goroutine at a time; nil drops them. A line has at most
+	// 10,000 characters, a longer one is cut and ends in "…". While it is not back, the hook may have to wait.
+	Output func(stream Stream, line string)
+}
+
+// Result is what a hook that succeeded has to say: its output files as they are, nil where it wrote nothing.
+type Result struct {
+	// ConfigPatch and ValuesPatch are streams of JSON patches.
+	ConfigPatch, ValuesPatch []byte
+	// Metrics is a stream of metric operations.
+	Metrics []byte
+	Usage   Usage
+}
+
+// maxOutput bounds each output file. What a hook returns has to fit into one commit of the store.
+const maxOutput = 16 << 20
+
+// Run executes a hook and reads its output files when it succeeded. The input files are written from r once; a hook may
+// write over them.
+//
+// The error is an [*ExitError] when the hook ended by itself and not well, holds [ErrInterrupted] when ctx ended it, and
+// is any other when it could not be started or what it wrote cannot be taken. Of the result only Usage is set then.
+func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
+	hookName, moduleName := safeName(run.File.Name), safeName(run.Module)
+	if run.Module == "" {
+		moduleName = "global"
+	}
+	files := runFiles{
+		{variable: "BINDING_CONTEXT_PATH", name: moduleName + ".module-hook-" + hookName + "-binding-context-*.json", input: run.Context},
+		{variable: "CONFIG_VALUES_PATH", name: moduleName + ".module-config-values-*.json", input: run.ConfigValues},
+		{variable: "VALUES_PATH", name: moduleName + ".module-values-*.json", input: run.Values},
+		{variable: "CONFIG_VALUES_JSON_PATCH_PATH", name: hookName + ".module-hook-config-values-*.json-patch"},
+		{variable: "VALUES_JSON_PATCH_PATH", name: hookName + ".module-hook-values-*.json-patch"},
+		{variable: "METRICS_PATH", name: hookName + ".module-hook-metrics-*.json"},
+		{variable: "KUBERNETES_PATCH_PATH", name: hookName + "-object-patch-*"},
+	}
+	var result Result
+	var usage Usage
+	err := r.withFiles(files, func() (err error) {
+		env := append(identity(run.Task, run.Attempt, run.Previous), files.variables()...)
+		usage, err = r.runToEnd(ctx, run.File, env, run.Output)
+		if err != nil {
+			return err
+		}
+		result, err = readResult(files)
+		return err
+	})
+	result.Usage = usage
+	return result, err
+}
+
+// readResult takes over the output files of a hook that succeeded: all of them, or none and an error.
+func readResult(files runFiles) (Result, error) {
+	var result Result
+	var objectPatches []byte
+	for _, output := range []struct {
+		variable string
+		into     *[]byte
+	}{
+		{"CONFIG_VALUES_JSON_PATCH_PATH", &result.ConfigPatch},
+		{"VALUES_JSON_PATCH_PATH", &result.ValuesPatch},
+		{"METRICS_PATH", &result.Metrics},
+		{"KUBERNETES_PATCH_PATH", &objectPatches},
+	} {
+		content, err := files.output(output.variable)
+		if err != nil {
+			return Result{}, err
+		}
+		*output.into = content
+	}
+	if len(bytes.TrimSpace(objectPatches)) > 0 {
+		return Result{}, errors.New("KUBERNETES_PATCH_PATH: object patches are not served yet; take the write out")
+	}
+	return result, nil
+}
+
+// runToEnd executes a hook, passing its output on, and judges how it ended.
+func (r *Runner) runToEnd(ctx context.Context, file File, env []string, pass func(Stream, string)) (Usage, error) {
+	if pass == nil {
+		pass = func(Stream, string) {}
+	}
+	var turn sync.Mutex
+	stdout := &lineWriter{stream: Stdout, pass: pass, turn: &turn}
+	stderr := &lineWriter{stream: Stderr, pass: pass, turn: &turn}
+	said := &tailWriter{}
+	end, err := r.execute(ctx, program{
+		file: file, env: env,
+		stdout: stdout, stderr: both{stderr, said},
+	})
+	if err != nil {
+		return Usage{}, err
+	}
+	stdout.close()
+	stderr.close()
+	return usageOf(end.state), end.verdict(said.text())
+}
+
+// identity returns the variables that tell a process which execution it is.
+func identity(task string, attempt int, previous Previous) []string {
+	return []string{
+		"ADDON_OPERATOR_TASK_ID=" + task,
+		"ADDON_OPERATOR_ATTEMPT=" + strconv.Itoa(attempt),
+		"ADDON_OPERATOR_PREVIOUS=" + string(orDefault(previous, PreviousNone)),
+	}
+}
+
+// verdict is nil for a process that ended well by itself.
+func (e ending) verdict(said string) error {
+	switch {
+	case e.signalled:
+		return fmt.Errorf("%w: signalled because the operator stops (%s)", ErrInterrupted, e.state)
+	case e.state.Success():
+		return nil
+	default:
+		return &ExitError{Code: e.state.ExitCode(), State: e.state.String(), Said: said}
+	}
+}
+
+func orDefault[T comparable](value, absent T) T {
+	var zero T
+	if value == zero {
+		return absent
+	}
+	return value
+}

@@ -1,0 +1,572 @@
+package hook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/hook"
+)
+
+// script writes an executable bash script. No process is forked while the file is open for writing: a child that holds
+// it would make the kernel refuse to execute it.
+func script(t testing.TB, path, body string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte("#!/usr/bin/env bash\n"+body+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func newRunner(t testing.TB, options hook.Options) *hook.Runner {
+	t.Helper()
+	if options.TempDir == "" {
+		options.TempDir = t.TempDir()
+	}
+	r, err := hook.NewRunner(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// scriptRun is a run of a module hook hooks/sub/x.sh with this body.
+func scriptRun(t testing.TB, body string) hook.Run {
+	t.Helper()
+	path := script(t, filepath.Join(t.TempDir(), "modules", "010-some", "hooks", "sub", "x.sh"), body)
+	return hook.Run{
+		File:   hook.File{Scope: hook.Module, Name: "hooks/sub/x.sh", Path: path},
+		Module: "some", Task: "7-12", Attempt: 2, Previous: hook.PreviousInterrupted,
+		Context: []byte(`[{"binding":"onStartup"}]`), ConfigValues: []byte(`{"global":{}}`), Values: []byte(`{"some":{"a":1}}`),
+	}
+}
+
+// lines collects what a run prints.
+type lines struct {
+	mu  sync.Mutex
+	got []string
+}
+
+func (l *lines) add(stream hook.Stream, line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.got = append(l.got, string(stream)+": "+line)
+}
+
+func (l *lines) of(stream hook.Stream) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var texts []string
+	for _, line := range l.got {
+		if text, ok := strings.CutPrefix(line, string(stream)+": "); ok {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+func TestHookGetsItsInputsAndItsOutputsComeBack(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	run := scriptRun(t, `
+cat "$BINDING_CONTEXT_PATH" "$CONFIG_VALUES_PATH" "$VALUES_PATH"
+for f in "$CONFIG_VALUES_JSON_PATCH_PATH" "$VALUES_JSON_PATCH_PATH" "$METRICS_PATH" "$KUBERNETES_PATCH_PATH"; do
+  [[ -f $f && ! -s $f ]] || echo "not an empty file: $f"
+done
+echo '{"op":"add","path":"/some/a","value":1}' > "$CONFIG_VALUES_JSON_PATCH_PATH"
+echo '{"op":"add","path":"/some/b","value":2}' >> "$VALUES_JSON_PATCH_PATH"
+printf '{"name":"m","set":1}' > "$METRICS_PATH"
+echo > "$KUBERNETES_PATCH_PATH"
+`)
+	var out lines
+	run.Output = out.add
+	result, err := r.Run(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{`stdout: [{"binding":"onStartup"}]{"global":{}}{"some":{"a":1}}`}, out.got); diff != "" {
+		t.Errorf("inputs (-want +got):\n%s", diff)
+	}
+	if got, want := string(result.ConfigPatch), `{"op":"add","path":"/some/a","value":1}`+"\n"; got != want {
+		t.Errorf("config patch is %q, want %q", got, want)
+	}
+	if got, want := string(result.ValuesPatch), `{"op":"add","path":"/some/b","value":2}`+"\n"; got != want {
+		t.Errorf("values patch is %q, want %q", got, want)
+	}
+	if got, want := string(result.Metrics), `{"name":"m","set":1}`; got != want {
+		t.Errorf("metrics are %q, want %q", got, want)
+	}
+	if result.Usage.MaxRSS < 1<<20 || result.Usage.User+result.Usage.System <= 0 {
+		t.Errorf("a bash script is said to have used %+v", result.Usage)
+	}
+}
+
+func TestHookThatWritesNothingReturnsNothing(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	run := scriptRun(t, `rm "$METRICS_PATH"; echo noise >&2`)
+	result, err := r.Run(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.ConfigPatch != nil || result.ValuesPatch != nil || result.Metrics != nil {
+		t.Errorf("result is %+v", result)
+	}
+}
+
+func TestHookRunsAsTheContractSays(t *testing.T) {
+	t.Parallel()
+	temp := t.TempDir()
+	r := newRunner(t, hook.Options{
+		TempDir: temp, ToolsDir: "tools", StoreID: "store-1",
+		Env: []string{"PATH=" + os.Getenv("PATH"), "KEPT=yes", "BINDING_CONTEXT_PATH=/stale", "ADDON_OPERATOR_TASK_ID=stale", "MODULE_ENABLED_RESULT=/stale"},
+	})
+	run := scriptRun(t, `
+echo "args $#"
+echo "self $0"
+echo "cwd $(pwd)"
+echo "pwd $PWD"
+echo "last on path ${PATH##*:}"
+echo "stdin $(cat | wc -c)"
+echo "identity $ADDON_OPERATOR_STORE_ID $ADDON_OPERATOR_TASK_ID $ADDON_OPERATOR_ATTEMPT $ADDON_OPERATOR_PREVIOUS"
+echo "kept $KEPT"
+echo "enabled [${MODULE_ENABLED_RESULT-unset}]"
+echo "group $(( $(ps -o pgid= $$) == $$ ))"
+env | grep -c ^BINDING_CONTEXT_PATH=
+`)
+	var out lines
+	run.Output = out.add
+	if _, err := r.Run(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	tools, err := filepath.Abs("tools")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(run.File.Path)
+	want := []string{
+		"args 0", "self " + run.File.Path, "cwd " + dir, "pwd " + dir, "last on path " + tools, "stdin 0",
+		"identity store-1 7-12 2 interrupted", "kept yes", "enabled [unset]", "group 1", "1",
+	}
+	if diff := cmp.Diff(want, out.of(hook.Stdout)); diff != "" {
+		t.Errorf("what the hook sees (-want +got):\n%s", diff)
+	}
+}
+
+func TestFirstAttemptHasNoPrevious(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	run := scriptRun(t, `echo "$ADDON_OPERATOR_PREVIOUS"`)
+	run.Previous = ""
+	var out lines
+	run.Output = out.add
+	if _, err := r.Run(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"none"}, out.of(hook.Stdout)); diff != "" {
+		t.Errorf("previous (-want +got):\n%s", diff)
+	}
+}
+
+func TestFilesOfARunHaveTheirKnownNames(t *testing.T) {
+	t.Parallel()
+	const names = `for f in BINDING_CONTEXT_PATH CONFIG_VALUES_PATH VALUES_PATH CONFIG_VALUES_JSON_PATCH_PATH VALUES_JSON_PATCH_PATH METRICS_PATH KUBERNETES_PATCH_PATH; do
+  basename "${!f}" | sed -E 's/[0-9a-z]{26}/ID/'
+done`
+	r := newRunner(t, hook.Options{})
+	run := scriptRun(t, names)
+	for module, safe := range map[string]string{"some-module": "some-module", "": "global"} {
+		run.Module = module
+		var out lines
+		run.Output = out.add
+		if _, err := r.Run(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			safe + ".module-hook-hooks-sub-x-sh-binding-context-ID.json",
+			safe + ".module-config-values-ID.json",
+			safe + ".module-values-ID.json",
+			"hooks-sub-x-sh.module-hook-config-values-ID.json-patch",
+			"hooks-sub-x-sh.module-hook-values-ID.json-patch",
+			"hooks-sub-x-sh.module-hook-metrics-ID.json",
+			"hooks-sub-x-sh-object-patch-ID",
+		}
+		if diff := cmp.Diff(want, out.of(hook.Stdout)); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestVeryLongNamesStillMakeFiles(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	run := scriptRun(t, `cat "$BINDING_CONTEXT_PATH" > "$METRICS_PATH"`)
+	run.File.Name, run.Module = "hooks/"+strings.Repeat("ü/", 200), strings.Repeat("m", 300)
+	result, err := r.Run(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(result.Metrics); got != string(run.Context) {
+		t.Errorf("the hook read %q", got)
+	}
+}
+
+func TestOverwrittenInputsHarmNobody(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	run := scriptRun(t, `
+for f in "$BINDING_CONTEXT_PATH" "$CONFIG_VALUES_PATH" "$VALUES_PATH"; do echo '{"x":1}' > "$f"; done
+cat "$VALUES_PATH" > "$VALUES_JSON_PATCH_PATH"`)
+	before := string(run.Values)
+	for range 2 {
+		result, err := r.Run(t.Context(), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(result.ValuesPatch); got != `{"x":1}`+"\n" {
+			t.Errorf("the hook read back %q", got)
+		}
+	}
+	if got := string(run.Values); got != before {
+		t.Errorf("the caller's values are now %q", got)
+	}
+}
+
+func TestFilesAreGoneAfterTheRunUnlessKept(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []bool{false, true} {
+		temp := t.TempDir()
+		r := newRunner(t, hook.Options{TempDir: temp, KeepTemp: keep})
+		run := scriptRun(t, `touch "$(dirname "$METRICS_PATH")/extra"; exit 1`)
+		if _, err := r.Run(t.Context(), run); err == nil {
+			t.Fatal("exit 1 is success")
+		}
+		left, err := filepath.Glob(filepath.Join(temp, "*", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{false: 0, true: 8}[keep]; len(left) != want {
+			t.Errorf("keep %t: %d files are left, want %d: %v", keep, len(left), want, left)
+		}
+	}
+}
+
+func TestFilesOfAKilledOperatorAreSweptByTheNext(t *testing.T) {
+	t.Parallel()
+	temp := t.TempDir()
+	stale := filepath.Join(temp, "store-s1", "run-1", "values.json")
+	foreign := filepath.Join(temp, "store-s2", "run-1", "values.json")
+	for _, path := range []string{stale, foreign} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newRunner(t, hook.Options{TempDir: temp, StoreID: "s1"})
+	if _, err := os.Stat(stale); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there: %v", stale, err)
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Errorf("another store's file is gone: %v", err)
+	}
+}
+
+func TestTempDirThatVanishesIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	temp := filepath.Join(t.TempDir(), "hooks")
+	r := newRunner(t, hook.Options{TempDir: temp})
+	if err := os.RemoveAll(temp); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Run(t.Context(), scriptRun(t, "true")); err != nil {
+		t.Errorf("run: %v", err)
+	}
+}
+
+func TestFailedHookSaysWhatItWroteToStderr(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("0123456789", 1000)
+	for body, want := range map[string]hook.ExitError{
+		"exit 3":           {Code: 3, State: "exit status 3"},
+		"echo out; exit 1": {Code: 1, State: "exit status 1"},
+		"echo '  one'; printf ' two\n\nthree\n\n' >&2; exit 1": {Code: 1, State: "exit status 1", Said: "two\n\nthree"},
+		"echo " + long + "end >&2; exit 2":                     {Code: 2, State: "exit status 2", Said: "…" + (long + "end")[len(long)+4-4096:]},
+		"kill -9 $$":                                           {Code: -1, State: "signal: killed"},
+		"echo bad >&2; kill -TERM $$":                          {Code: -1, State: "signal: terminated", Said: "bad"},
+	} {
+		r := newRunner(t, hook.Options{})
+		_, err := r.Run(t.Context(), scriptRun(t, body))
+		var exit *hook.ExitError
+		if !errors.As(err, &exit) || errors.Is(err, hook.ErrInterrupted) {
+			t.Errorf("%.40q: error is %v, want an exit error", body, err)
+			continue
+		}
+		if diff := cmp.Diff(want, *exit); diff != "" {
+			t.Errorf("%.40q (-want +got):\n%s", body, diff)
+		}
+	}
+}
+
+func TestErrorTextIsStderrElseTheExitStatus(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]*hook.ExitError{
+		"exit status 1":       {Code: 1, State: "exit status 1"},
+		"no route":            {Code: 1, State: "exit status 1", Said: "no route"},
+		"oh (signal: killed)": {Code: -1, State: "signal: killed", Said: "oh"},
+	} {
+		if got := err.Error(); got != want {
+			t.Errorf("error reads %q, want %q", got, want)
+		}
+	}
+}
+
+func TestOutputFilesOfAFailedHookAreNotRead(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	result, err := r.Run(t.Context(), scriptRun(t, `echo x | tee "$VALUES_JSON_PATCH_PATH" > "$KUBERNETES_PATCH_PATH"; exit 1`))
+	var exit *hook.ExitError
+	if !errors.As(err, &exit) || exit.Code != 1 {
+		t.Errorf("error is %v, want exit status 1", err)
+	}
+	if result.ValuesPatch != nil {
+		t.Errorf("values patch is %q", result.ValuesPatch)
+	}
+}
+
+func TestOutputThatCannotBeTakenIsAnError(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`echo '{"operation":"Create"}' > "$KUBERNETES_PATCH_PATH"`:                   "KUBERNETES_PATCH_PATH: object patches are not served yet",
+		`rm "$VALUES_JSON_PATCH_PATH"; mkfifo "$VALUES_JSON_PATCH_PATH"`:             "VALUES_JSON_PATCH_PATH: the hook made it something other than a regular file",
+		`rm "$METRICS_PATH"; mkdir "$METRICS_PATH"`:                                  "METRICS_PATH: the hook made it something other than a regular file",
+		`truncate -s 17M "$CONFIG_VALUES_JSON_PATCH_PATH"; echo x > "$METRICS_PATH"`: "CONFIG_VALUES_JSON_PATCH_PATH: more than 16 MiB were written",
+	} {
+		r := newRunner(t, hook.Options{})
+		result, err := r.Run(t.Context(), scriptRun(t, body))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error is %v, want %s", body, err, want)
+		}
+		var exit *hook.ExitError
+		if errors.As(err, &exit) || result.Metrics != nil {
+			t.Errorf("%s: the hook is said to have failed itself, or part of its output is taken", body)
+		}
+	}
+}
+
+func TestHookThatCannotStartSaysWhy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, content string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	r := newRunner(t, hook.Options{})
+	for path, want := range map[string]string{
+		write("plain", "#!/bin/sh\n", 0o644):             "not executable",
+		write("noshebang", "echo hello\n", 0o755):        "no script that begins with #!",
+		write("interpreter", "#!/no/such/bash\n", 0o755): "interpreter in its #! line is missing",
+		write("dos", "#!/bin/bash\r\necho\r\n", 0o755):   "carriage return",
+		filepath.Join(dir, "gone"):                       "no such file",
+	} {
+		_, err := r.Run(t.Context(), hook.Run{File: hook.File{Name: "x", Path: path}})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: error is %v, want %q in it and the path", filepath.Base(path), err, want)
+		}
+	}
+}
+
+func TestClosedRunnerStartsNothing(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	r.Close()
+	r.Close()
+	if _, err := r.Run(t.Context(), scriptRun(t, "true")); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("run on a closed runner: %v", err)
+	}
+}
+
+func TestHookOutlivesTheClosingOfItsRunner(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	run := scriptRun(t, `echo started; read -r < go; echo done > "$METRICS_PATH"`)
+	fifo := filepath.Join(filepath.Dir(run.File.Path), "go")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run.Output = func(hook.Stream, string) {
+		r.Close()
+		// Opening returns when the hook reads.
+		if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	result, err := r.Run(t.Context(), run)
+	if err != nil || string(result.Metrics) != "done\n" {
+		t.Errorf("result %q, error %v", result.Metrics, err)
+	}
+}
+
+func TestManyHooksRunSideBySide(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	run := scriptRun(t, `cp "$VALUES_PATH" "$METRICS_PATH"`)
+	var all sync.WaitGroup
+	for i := range 30 {
+		all.Go(func() {
+			own := run
+			own.Values = fmt.Appendf(nil, "%d", i)
+			result, err := r.Run(context.Background(), own)
+			if err != nil || string(result.Metrics) != fmt.Sprint(i) {
+				t.Errorf("run %d: %q, %v", i, result.Metrics, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestPythonHookRunsInItsOwnEnvironment(t *testing.T) {
+	t.Parallel()
+	module := t.TempDir()
+	venv := filepath.Join(module, "hooks", "venv")
+	script(t, filepath.Join(venv, "bin", "python3"), `echo "python $* home $PYTHONHOME"`)
+	path := script(t, filepath.Join(module, "hooks", "x.py"), "false")
+	files, _, err := hook.Find(hook.Module, module)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("found %v, %v", files, err)
+	}
+	var out lines
+	r := newRunner(t, hook.Options{})
+	if _, err := r.Run(t.Context(), hook.Run{File: files[0], Module: "m", Output: out.add}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"python " + path + " home " + venv}, out.of(hook.Stdout)); diff != "" {
+		t.Errorf("run (-want +got):\n%s", diff)
+	}
+}
+
+func TestOutputArrivesLineByLineInOrder(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	run := scriptRun(t, `
+for i in {1..100}; do echo "out $i"; echo "err $i" >&2; done
+printf 'with return\r\n\nno newline'
+printf '%20000s\n' | tr ' ' x >&2
+printf '%10000s\n' | tr ' ' y >&2`)
+	var out lines
+	run.Output = out.add
+	if _, err := r.Run(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	var wantOut, wantErr []string
+	for i := range 100 {
+		wantOut, wantErr = append(wantOut, fmt.Sprint("out ", i+1)), append(wantErr, fmt.Sprint("err ", i+1))
+	}
+	wantOut = append(wantOut, "with return", "", "no newline")
+	wantErr = append(wantErr, strings.Repeat("x", 9999)+"…", strings.Repeat("y", 10000))
+	if diff := cmp.Diff(wantOut, out.of(hook.Stdout)); diff != "" {
+		t.Errorf("stdout (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantErr, out.of(hook.Stderr)); diff != "" {
+		t.Errorf("stderr (-want +got):\n%s", diff)
+	}
+}
+
+func TestSlowReaderLosesNoOutput(t *testing.T) {
+	t.Parallel()
+	// What is left of the output fills the pipe when the hook has ended, and a process left behind keeps it open.
+	r := newRunner(t, hook.Options{Drain: 50 * time.Millisecond})
+	run := scriptRun(t, `seq 1 9000; sleep 30 & echo $! > "$METRICS_PATH"; disown`)
+	var once sync.Once
+	var got []string
+	run.Output = func(_ hook.Stream, line string) {
+		once.Do(func() { time.Sleep(300 * time.Millisecond) }) // until long after the hook's end and Drain
+		got = append(got, line)
+	}
+	result, err := r.Run(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killPrinted(t, result.Metrics)
+	if len(got) != 9000 || got[8999] != "9000" {
+		t.Errorf("%d lines came, the last is %q; want 9000", len(got), got[max(0, len(got)-1):])
+	}
+}
+
+func TestGrandchildHoldingThePipesIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{Drain: 50 * time.Millisecond})
+	run := scriptRun(t, `echo before; sleep 30 & echo $! > "$METRICS_PATH"; echo after`)
+	var out lines
+	run.Output = out.add
+	start := time.Now()
+	result, err := r.Run(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("the run took %s", took)
+	}
+	if diff := cmp.Diff([]string{"before", "after"}, out.of(hook.Stdout)); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	pid := killPrinted(t, result.Metrics)
+	if pid <= 0 {
+		t.Errorf("the process left behind by a hook that succeeded was not there any more")
+	}
+}
+
+func TestOutputThroughAHelperProcessArrivesAfterTheHookEnded(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	run := scriptRun(t, `exec 2> >(sleep 0.1; sed s/^/said:/ >&2); echo "no route" >&2; exit 1`)
+	_, err := r.Run(t.Context(), run)
+	if err == nil || err.Error() != "said:no route" {
+		t.Errorf("error is %v, want what the hook piped through sed", err)
+	}
+}
+
+func TestNothingOfAFailedAttemptWorksOn(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{Drain: 50 * time.Millisecond})
+	run := scriptRun(t, `sleep 30 & echo $! >&2; exit 1`)
+	_, err := r.Run(t.Context(), run)
+	if err == nil {
+		t.Fatal("exit 1 is success")
+	}
+	waitGone(t, err.Error())
+}
+
+func TestOutputCallsComeOneAtATime(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	run := scriptRun(t, `(seq 1 500 >&2) & seq 1 500; wait`)
+	var got []string // no lock: the race detector and the count tell
+	run.Output = func(_ hook.Stream, line string) { got = append(got, line) }
+	if _, err := r.Run(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1000 || slices.Contains(got, "") {
+		t.Errorf("%d lines came, want 1000", len(got))
+	}
+}

@@ -1,0 +1,68 @@
+package hook
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// ScheduleBinding asks for runs at times.
+type ScheduleBinding struct {
+	// Name is what the binding context calls it; "schedule" unless given, and then perhaps not unique.
+	Name string `json:"name"`
+	// Crontab is as written; [ParseCrontab] takes it.
+	Crontab string `json:"crontab"`
+	// AllowFailure: a failed run counts as a successful one.
+	AllowFailure bool   `json:"allowFailure,omitempty"`
+	Queue        string `json:"queue"`
+	Group        string `json:"group,omitempty"`
+	// IncludeSnapshotsFrom names the kubernetes bindings whose snapshots come with each run, those of its group included.
+	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
+}
+
+// scheduleBinding reads one item of the list schedule.
+func (f field) scheduleBinding() ScheduleBinding {
+	o := f.object("name", "crontab", "allowFailure", "queue", "group", "includeSnapshotsFrom")
+	crontab := o.need("crontab")
+	b := ScheduleBinding{
+		Name:                 o.child("name").text("schedule"),
+		Crontab:              crontab.full(),
+		AllowFailure:         o.child("allowFailure").flag(false),
+		Queue:                o.child("queue").text(MainQueue),
+		Group:                o.child("group").text(""),
+		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(1),
+	}
+	if b.Crontab != "" {
+		if _, err := ParseCrontab(b.Crontab); err != nil {
+			crontab.fail("%v", err)
+		}
+	}
+	return b
+}
+
+// ParseCrontab reads a crontab of five fields, of six (seconds first), a descriptor such as @hourly, or @every with a
+// duration; CRON_TZ=ZONE or TZ=ZONE and a space may come first. A crontab that never fires is valid: its schedule's
+// next time is zero. An @every below a second fires each second.
+func ParseCrontab(crontab string) (cron.Schedule, error) {
+	spec := strings.TrimSpace(crontab)
+	zoned := strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=")
+	if zoned && !strings.Contains(spec, " ") {
+		return nil, errors.New("crontab has a time zone and nothing behind it")
+	}
+	parser := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow |
+		cron.Descriptor)
+	schedule, err := parser.Parse(spec)
+	if err != nil {
+		return nil, fmt.Errorf("crontab %q: %w", excerpt(crontab), err)
+	}
+	// The parser rounds a duration that is not positive up to a second; asking for that is a slip.
+	if _, every, ok := strings.Cut(spec, "@every "); ok {
+		if d, err := time.ParseDuration(every); err == nil && d <= 0 {
+			return nil, fmt.Errorf("crontab %q: the duration must be positive", excerpt(crontab))
+		}
+	}
+	return schedule, nil
+}

@@ -1,0 +1,69 @@
+package hook_test
+
+import (
+	"testing"
+	"time"
+
+	"addon-operator/internal/hook"
+)
+
+func TestCrontabsFireWhenTheySay(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2026, time.January, 31, 12, 0, 30, 0, time.UTC)
+	for crontab, want := range map[string]string{
+		"*/5 * * * *":                     "2026-01-31T12:05:00Z",
+		"*/10 * * * * *":                  "2026-01-31T12:00:40Z",
+		"@hourly":                         "2026-01-31T13:00:00Z",
+		"@every 1m30s":                    "2026-01-31T12:02:00Z",
+		"@every 1ms":                      "2026-01-31T12:00:31Z",
+		" 0 3 * * 1 ":                     "2026-02-02T03:00:00Z",
+		"0 0 12 ? FEB *":                  "2026-02-01T12:00:00Z",
+		"TZ=Asia/Tokyo 0 0 * * *":         "2026-01-31T15:00:00Z",
+		"CRON_TZ=Asia/Tokyo 15 0 0 * * *": "2026-01-31T15:00:15Z",
+	} {
+		schedule, err := hook.ParseCrontab(crontab)
+		if err != nil {
+			t.Errorf("%q: %v", crontab, err)
+			continue
+		}
+		if got := schedule.Next(from).UTC().Format(time.RFC3339); got != want {
+			t.Errorf("%q fires at %s, want %s", crontab, got, want)
+		}
+	}
+}
+
+func TestCrontabThatNeverFiresIsValid(t *testing.T) {
+	t.Parallel()
+	schedule, err := hook.ParseCrontab("0 5 31 2 *")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next := schedule.Next(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)); !next.IsZero() {
+		t.Errorf("31 February is %s", next)
+	}
+}
+
+func TestBadCrontabsAreErrors(t *testing.T) {
+	t.Parallel()
+	for _, crontab := range []string{
+		"", " ", "* * * *", "* * * * * * *", "60 * * * *", "*/0 * * * *", "@often", "@every", "@every x", "@every 0s",
+		"@every -1m", "CRON_TZ=UTC @every 0s", "TZ=", "TZ=UTC", "CRON_TZ=UTC", "TZ=No/Where * * * * *", "TZ=../x * * * * *",
+	} {
+		if _, err := hook.ParseCrontab(crontab); err == nil {
+			t.Errorf("%q is taken", crontab)
+		}
+	}
+}
+
+// FuzzParseCrontab: whatever a hook writes is a schedule or an error.
+func FuzzParseCrontab(f *testing.F) {
+	for _, seed := range []string{"*/5 * * * *", "@every 1h", "TZ=UTC", "TZ=UTC * * * * *", "0-59/7 1,2 ? * MON-FRI", "CRON_TZ= @daily"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, crontab string) {
+		schedule, err := hook.ParseCrontab(crontab)
+		if (schedule == nil) == (err == nil) {
+			t.Errorf("%q gives %v and %v", crontab, schedule, err)
+		}
+	})
+}

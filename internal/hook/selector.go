@@ -1,0 +1,168 @@
+package hook
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// FieldSelector selects objects by the values of fields; all its requirements hold. Empty selects all.
+type FieldSelector []FieldRequirement
+
+// FieldRequirement demands that a field has, or has not, a value.
+type FieldRequirement struct {
+	Field string `json:"field"`
+	// Operator is "=" or "!=", whichever of its spellings was written.
+	Operator string `json:"operator"`
+	Value    string `json:"value"`
+}
+
+// String returns the selector as the API server takes it, special characters escaped.
+func (s FieldSelector) String() string {
+	terms := make([]string, len(s))
+	for i, r := range s {
+		terms[i] = r.Field + r.Operator + fields.EscapeValue(r.Value)
+	}
+	return strings.Join(terms, ",")
+}
+
+func (f field) nameSelector() []string {
+	if list, short := f.value.([]any); short {
+		f.fail("must be a mapping, not a list of %d: put the names under matchNames", len(list))
+		return nil
+	}
+	if !f.given {
+		return nil
+	}
+	return distinct(f.object("matchNames").need("matchNames").texts(0))
+}
+
+// namespaceSelector reads the namespaces of a binding. Where labels select them, names have never counted.
+func (f field) namespaceSelector() NamespaceSelector {
+	if !f.given {
+		return NamespaceSelector{}
+	}
+	o := f.object("nameSelector", "labelSelector")
+	if o.entries != nil && len(o.entries) == 0 {
+		f.fail("must have nameSelector or labelSelector")
+	}
+	s := NamespaceSelector{
+		Names:         o.child("nameSelector").nameSelector(),
+		LabelSelector: o.child("labelSelector").labelSelector(),
+	}
+	if s.LabelSelector != nil {
+		s.Names = nil
+	}
+	return s
+}
+
+func (f field) labelSelector() *metav1.LabelSelector {
+	if !f.given {
+		return nil
+	}
+	o := f.object("matchLabels", "matchExpressions")
+	if o.entries != nil && len(o.entries) == 0 {
+		f.fail("must have matchLabels or matchExpressions")
+	}
+	selector := &metav1.LabelSelector{}
+	for _, item := range o.child("matchExpressions").list(0) {
+		selector.MatchExpressions = append(selector.MatchExpressions, item.labelRequirement())
+	}
+	labels := o.child("matchLabels")
+	for key, value := range labels.ordered() {
+		if selector.MatchLabels == nil {
+			selector.MatchLabels = map[string]string{}
+		}
+		value.checkLabelKey(key)
+		selector.MatchLabels[key] = value.labelValue()
+	}
+	return selector
+}
+
+// ordered yields the entries of a mapping whose keys are free, by key, so that errors come in one order.
+func (f field) ordered() func(yield func(string, field) bool) {
+	entries := f.mapping()
+	o := object{field: f, entries: entries}
+	return func(yield func(string, field) bool) {
+		for _, key := range slices.Sorted(maps.Keys(entries)) {
+			if !yield(key, o.child(key)) {
+				return
+			}
+		}
+	}
+}
+
+func (f field) labelRequirement() metav1.LabelSelectorRequirement {
+	o := f.object("key", "operator", "values")
+	key := o.need("key")
+	r := metav1.LabelSelectorRequirement{
+		Key: key.full(),
+		Operator: metav1.LabelSelectorOperator(o.need("operator").oneOf(
+			string(metav1.LabelSelectorOpIn), string(metav1.LabelSelectorOpNotIn),
+			string(metav1.LabelSelectorOpExists), string(metav1.LabelSelectorOpDoesNotExist))),
+	}
+	if r.Key != "" {
+		key.checkLabelKey(r.Key)
+	}
+	values := o.child("values")
+	for _, item := range values.list(0) {
+		r.Values = append(r.Values, item.labelValue())
+	}
+	switch r.Operator {
+	case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
+		if len(r.Values) == 0 {
+			values.fail("must hold at least one value for operator %s", r.Operator)
+		}
+	case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
+		if len(r.Values) > 0 {
+			values.fail("must be left out for operator %s", r.Operator)
+		}
+	}
+	return r
+}
+
+func (f field) checkLabelKey(key string) {
+	if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
+		f.fail("%q is no label key: %s", excerpt(key), strings.Join(wrong, "; "))
+	}
+}
+
+// labelValue reads the value of a label; it may be empty.
+func (f field) labelValue() string {
+	value := f.text("")
+	if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {
+		f.fail("%q is no label value: %s", excerpt(value), strings.Join(wrong, "; "))
+	}
+	return value
+}
+
+func (f field) fieldSelector() FieldSelector {
+	if !f.given {
+		return nil
+	}
+	var selector FieldSelector
+	for _, item := range f.object("matchExpressions").need("matchExpressions").list(0) {
+		selector = append(selector, item.fieldRequirement())
+	}
+	return selector
+}
+
+func (f field) fieldRequirement() FieldRequirement {
+	o := f.object("field", "operator", "value")
+	r := FieldRequirement{
+		Field:    o.need("field").full(),
+		Operator: o.need("operator").oneOf("=", "==", "Equals", "!=", "NotEquals"),
+		Value:    o.need("value").text(""),
+	}
+	switch r.Operator {
+	case "==", "Equals":
+		r.Operator = "="
+	case "NotEquals":
+		r.Operator = "!="
+	}
+	return r
+}

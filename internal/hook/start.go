@@ -1,0 +1,113 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+)
+
+// starter starts every process from one goroutine that keeps its OS thread: a parent-death signal is sent when the
+// thread that made the process ends, and any other thread of this program may end while a hook runs.
+type starter struct {
+	requests chan startRequest
+	stop     chan struct{} // closed by close
+	null     *os.File      // every process reads it; closed when nothing is started any more
+	stopped  sync.Once
+}
+
+type startRequest struct {
+	path    string
+	argv    []string
+	attr    *os.ProcAttr
+	started chan<- startReply // holds one, so that the starter never waits for who asked
+}
+
+type startReply struct {
+	process *os.Process
+	err     error
+}
+
+func newStarter() (*starter, error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	s := &starter{requests: make(chan startRequest), stop: make(chan struct{}), null: null}
+	go s.run()
+	return s, nil
+}
+
+func (s *starter) run() {
+	runtime.LockOSThread()
+	// A goroutine that ends locked takes its thread along, and so all hooks that still run.
+	defer runtime.UnlockOSThread()
+	defer closeFile(s.null)
+	for {
+		select {
+		case <-s.stop:
+			return
+		case r := <-s.requests:
+			process, err := os.StartProcess(r.path, r.argv, r.attr)
+			r.started <- startReply{process: process, err: err}
+		}
+	}
+}
+
+func (s *starter) close() {
+	s.stopped.Do(func() { close(s.stop) })
+}
+
+// start returns as soon as the program is executed. The process leads its own group and is killed when this one ends.
+// The Files of attr are its stdout and stderr.
+func (s *starter) start(ctx context.Context, path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	attr.Files = append([]*os.File{s.null}, attr.Files...)
+	attr.Sys = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan startReply, 1)
+	if err := s.mayStart(ctx); err != nil { // the select below takes any case that is ready
+		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, s.mayStart(ctx)
+	case <-s.stop:
+		return nil, s.mayStart(ctx)
+	case s.requests <- startRequest{path: path, argv: argv, attr: attr, started: started}:
+	}
+	reply := <-started
+	if reply.err != nil {
+		return nil, explainStart(path, reply.err)
+	}
+	return reply.process, nil
+}
+
+// mayStart returns why nothing may be started any more, nil if something may.
+func (s *starter) mayStart(ctx context.Context) error {
+	select {
+	case <-s.stop:
+		return errors.New("not started: its runner is closed")
+	default:
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w before it was started", ErrInterrupted)
+	}
+	return nil
+}
+
+// explainStart adds what the kernel's few words for a script that does not start usually mean.
+func explainStart(path string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%w: it is no program, and no script that begins with #!", err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w: it or its interpreter is not executable", err)
+	case errors.Is(err, syscall.ENOENT):
+		if _, statErr := os.Stat(path); statErr == nil {
+			return fmt.Errorf("%w: the interpreter in its #! line is missing, or the line ends in a carriage return", err)
+		}
+	}
+	return err
+}

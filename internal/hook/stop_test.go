@@ -1,0 +1,311 @@
+package hook_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"addon-operator/internal/hook"
+)
+
+// TestMain lets the test binary be an operator: told so by a variable, it runs one hook or ends leftovers.
+func TestMain(m *testing.M) {
+	switch os.Getenv("HOOK_TEST_AS") {
+	case "operator":
+		asOperator()
+	case "killer":
+		killed, err := hook.KillLeftovers(os.Getenv("ADDON_OPERATOR_STORE_ID"))
+		if err != nil {
+			panic(err)
+		}
+		os.Stdout.WriteString("alive " + strconv.Itoa(len(killed)) + "\n")
+	default:
+		goleak.VerifyTestMain(m)
+	}
+}
+
+func asOperator() {
+	r, err := hook.NewRunner(hook.Options{TempDir: os.Getenv("HOOK_TEST_TEMP"), StoreID: os.Getenv("HOOK_TEST_STORE")})
+	if err != nil {
+		panic(err)
+	}
+	_, err = r.Run(context.Background(), hook.Run{
+		File:   hook.File{Name: "x", Path: os.Getenv("HOOK_TEST_PATH")},
+		Output: func(_ hook.Stream, line string) { os.Stdout.WriteString(line + "\n") },
+	})
+	if err != nil {
+		panic(err)
+	}
+}
+
+// killPrinted kills the process whose number a hook wrote, and returns it if it was there.
+func killPrinted(t *testing.T, text []byte) int {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return 0
+	}
+	return pid
+}
+
+// waitGone fails the test if a process does not end soon.
+func waitGone(t *testing.T, number string) {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(number))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n == 0 {
+			t.Errorf("process %d is still there", pid)
+		}
+		return
+	}
+}
+
+// untilPrinted returns an Output that ends ctx when the hook prints, and the context.
+func untilPrinted(t *testing.T) (context.Context, func(hook.Stream, string)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	return ctx, func(hook.Stream, string) { cancel() }
+}
+
+func TestHookThatEndsInItsGraceIsNotInterrupted(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	ctx, output := untilPrinted(t)
+	for body, want := range map[string]string{
+		`echo go; sleep 0.05; echo done > "$METRICS_PATH"`: "",
+		`echo go; sleep 0.05; exit 4`:                      "exit status 4",
+	} {
+		run := scriptRun(t, body)
+		run.Output = output
+		ctx := ctx
+		if want != "" {
+			ctx, run.Output = untilPrinted(t)
+		}
+		result, err := r.Run(ctx, run)
+		if want == "" && (err != nil || string(result.Metrics) != "done\n") {
+			t.Errorf("%s: %q, %v", body, result.Metrics, err)
+		}
+		if want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: error is %v, want %s", body, err, want)
+		}
+	}
+}
+
+func TestSignalledHookWasInterruptedWhateverItExitsWith(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"dies of the signal": `echo go; sleep 30`,
+		"exits with 0":       `trap 'echo patch > "$VALUES_JSON_PATCH_PATH"; exit 0' TERM; echo go; for _ in {1..1500}; do sleep 0.02; done`,
+		"exits with 1":       `trap 'echo oh >&2; exit 1' TERM; echo go; for _ in {1..1500}; do sleep 0.02; done`,
+	} {
+		r := newRunner(t, hook.Options{TermAfter: time.Millisecond, KillAfter: time.Minute})
+		ctx, output := untilPrinted(t)
+		run := scriptRun(t, body)
+		run.Output = output
+		result, err := r.Run(ctx, run)
+		if !errors.Is(err, hook.ErrInterrupted) {
+			t.Errorf("%s: error is %v, want it interrupted", name, err)
+		}
+		var exit *hook.ExitError
+		if errors.As(err, &exit) || result.ValuesPatch != nil {
+			t.Errorf("%s: it is said to have ended by itself: %v, %q", name, err, result.ValuesPatch)
+		}
+	}
+}
+
+func TestHookThatIgnoresSIGTERMIsKilledWithAllItStarted(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{TermAfter: time.Millisecond, KillAfter: 30 * time.Millisecond, Drain: 50 * time.Millisecond})
+	run := scriptRun(t, `trap '' TERM; sleep 30 & echo $!; wait; for _ in {1..30}; do sleep 1; done`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var child string
+	run.Output = func(_ hook.Stream, line string) { child = line; cancel() }
+	_, err := r.Run(ctx, run)
+	if !errors.Is(err, hook.ErrInterrupted) || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("error is %v, want it interrupted by a kill", err)
+	}
+	waitGone(t, child)
+}
+
+func TestChildThatOutlivesAnInterruptedHookIsKilled(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{TermAfter: time.Millisecond, KillAfter: time.Minute, Drain: 50 * time.Millisecond})
+	run := scriptRun(t, `(trap '' TERM; echo $BASHPID; for _ in {1..600}; do sleep 0.05; done) & trap 'exit 0' TERM; wait`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var child string
+	run.Output = func(_ hook.Stream, line string) { child = line; cancel() }
+	if _, err := r.Run(ctx, run); !errors.Is(err, hook.ErrInterrupted) {
+		t.Errorf("error is %v, want it interrupted", err)
+	}
+	waitGone(t, child)
+}
+
+func TestNothingIsStartedWhenTheContextIsDone(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		run := scriptRun(t, `echo ran >> "$(dirname "$0")/ran"`)
+		if _, err := r.Run(ctx, run); !errors.Is(err, hook.ErrInterrupted) {
+			t.Errorf("error is %v, want it interrupted", err)
+		}
+		if _, err := os.Stat(filepath.Join(filepath.Dir(run.File.Path), "ran")); err == nil {
+			t.Fatal("the hook ran")
+		}
+	}
+}
+
+// operator starts the test binary as an operator that runs a hook with this body, and returns what the hook prints.
+func operator(t *testing.T, store, body string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), "HOOK_TEST_AS=operator", "HOOK_TEST_STORE="+store, "HOOK_TEST_TEMP="+t.TempDir(),
+		"HOOK_TEST_PATH="+script(t, filepath.Join(t.TempDir(), "hook.sh"), body))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+	return cmd, bufio.NewScanner(out)
+}
+
+func TestHookDiesWithItsOperator(t *testing.T) {
+	t.Parallel()
+	cmd, out := operator(t, "", `echo $$; for _ in {1..600}; do sleep 0.05; done`)
+	if !out.Scan() {
+		t.Fatal("the hook printed nothing")
+	}
+	pid := out.Text()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	waitGone(t, pid)
+}
+
+func TestHooksOutliveTheThreadsOfTheOperator(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, hook.Options{})
+	for range 5 {
+		run := scriptRun(t, `echo started; read -r < go`)
+		fifo := filepath.Join(filepath.Dir(run.File.Path), "go")
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run.Output = func(hook.Stream, string) {
+			// A goroutine that ends locked takes its thread along.
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(runtime.LockOSThread)
+			}
+			all.Wait()
+			if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := r.Run(t.Context(), run); err != nil {
+			t.Errorf("the hook died with a thread: %v", err)
+		}
+	}
+}
+
+func TestLeftoversOfAKilledOperatorAreKilled(t *testing.T) {
+	t.Parallel()
+	store := "store-" + strconv.Itoa(os.Getpid())
+	// The child is in a session of its own: neither the hook's end nor its group's reaches it. It starts others.
+	cmd, out := operator(t, store, `setsid bash -c 'echo $$; for _ in {1..3000}; do (sleep 0.01); done' & wait`)
+	if !out.Scan() {
+		t.Fatal("the hook printed nothing")
+	}
+	left := out.Text()
+	_, foreign := operator(t, store+"0", `setsid bash -c 'echo $$; exec sleep 30' & wait`)
+	if !foreign.Scan() {
+		t.Fatal("the other store's hook printed nothing")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(number(t, left), 0); err != nil {
+		t.Fatalf("the leftover is gone before it was looked for: %v", err)
+	}
+
+	killed, err := hook.KillLeftovers(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(killed) == 0 {
+		t.Error("nothing was killed")
+	}
+	waitGone(t, left)
+	if err := syscall.Kill(number(t, foreign.Text()), 0); err != nil {
+		t.Errorf("the process of another store is gone: %v", err)
+	}
+	if killed, err := hook.KillLeftovers(store + "0"); err != nil || len(killed) == 0 {
+		t.Errorf("the other store's: killed %v, %v", killed, err)
+	}
+	if killed, err := hook.KillLeftovers(store); err != nil || len(killed) != 0 {
+		t.Errorf("a second time: killed %v, %v", killed, err)
+	}
+}
+
+func TestKillingLeftoversSparesItself(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), "HOOK_TEST_AS=killer", "ADDON_OPERATOR_STORE_ID=own-"+strconv.Itoa(os.Getpid()))
+	out, err := cmd.Output()
+	if err != nil || string(out) != "alive 0\n" {
+		t.Errorf("it printed %q, %v", out, err)
+	}
+	if _, err := hook.KillLeftovers(""); err == nil {
+		t.Error("an empty store id is taken")
+	}
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
