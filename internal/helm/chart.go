@@ -38,26 +38,6 @@ type Release struct {
 	Values map[string]any
 }
 
-// HasChart tells whether a module's directory can be a Release's ChartDir.
-func HasChart(dir string) (bool, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return false, fmt.Errorf("look for a chart: %w", err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	switch {
-	case slices.Contains(names, chartFile):
-		return true, nil
-	case slices.Contains(names, "chart.yaml"):
-		return false, fmt.Errorf("%s: Helm does not read it: rename it to %s", filepath.Join(dir, "chart.yaml"), chartFile)
-	default:
-		return slices.Contains(names, templatesDir), nil
-	}
-}
-
 // load reads a release's chart from disk. Actions change charts, so each gets its own; reading one takes less than a
 // millisecond, and hooks may write into the directory at any time.
 func (r Release) load() (*chart.Chart, error) {
@@ -74,10 +54,8 @@ func (r Release) load() (*chart.Chart, error) {
 
 // loadBare reads a chart that has templates but no Chart.yaml. Hidden directories, such as .git, are no part of it.
 func loadBare(name, dir string) (*chart.Chart, error) {
-	if has, err := HasChart(dir); err != nil {
-		return nil, err
-	} else if !has {
-		return nil, fmt.Errorf("neither %s nor %s/ is there", chartFile, templatesDir)
+	if _, err := os.Stat(filepath.Join(dir, templatesDir)); err != nil {
+		return nil, fmt.Errorf("neither %s nor %s/ is there: %w", chartFile, templatesDir, err)
 	}
 	about, err := json.Marshal(map[string]string{"apiVersion": chart.APIVersionV1, "name": name, "version": bareChartVersion})
 	if err != nil {

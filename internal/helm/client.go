@@ -54,7 +54,7 @@ type Options struct {
 	// ExtraLabels are put on every object of every release. heritage=addon-operator is added where there is no heritage.
 	ExtraLabels map[string]string
 
-	// Log takes what Helm says while it works. Nil drops it. Release values never reach it.
+	// Log takes what Helm says while it works. Nil drops it.
 	Log func(format string, args ...any)
 }
 
@@ -108,7 +108,10 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("helm: connect to the cluster: %w", err)
 	}
-	return c, c.connect(bounded, transport, o.Driver)
+	if err := c.connect(bounded, transport, o.Driver); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // connect makes the clients that all releases share.

@@ -58,10 +58,6 @@ func TestChartThatDoesNotRenderIsReported(t *testing.T) {
 			},
 			[]string{"size"},
 		},
-		"lower case": {
-			files{"chart.yaml": chartYAML, "templates/a.yaml": configMap("a")},
-			[]string{"chart.yaml: Helm does not read it: rename it to Chart.yaml"},
-		},
 		"no chart": {
 			files{"hooks/startup": ""},
 			[]string{"neither Chart.yaml nor templates/"},

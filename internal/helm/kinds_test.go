@@ -84,6 +84,7 @@ func (b bench) untilServed(t *testing.T, want bool) {
 
 // gadget is a chart with an object of the test's own kind.
 func (b bench) gadget(t *testing.T, name string) helm.Release {
+	t.Helper()
 	return module(t, name, files{
 		"Chart.yaml":       chartYAML,
 		"templates/a.yaml": configMap(name),

@@ -101,6 +101,7 @@ data:
 
 // small is a module of three kinds of objects.
 func small(t testing.TB, name string) helm.Release {
+	t.Helper()
 	return module(t, name, files{
 		"Chart.yaml":              chartYAML,
 		"templates/settings.yaml": configMap(name),
@@ -128,6 +129,7 @@ spec:
 
 // wide is a module of n ConfigMaps.
 func wide(t testing.TB, name string, n int) helm.Release {
+	t.Helper()
 	return module(t, name, files{
 		"Chart.yaml": chartYAML,
 		"templates/all.yaml": fmt.Sprintf(`{{- range until %d }}

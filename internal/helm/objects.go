@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -129,9 +130,7 @@ func (l *labeller) add(n *yaml.RNode, of Object) error {
 	}
 
 	labels := n.GetLabels()
-	for name, value := range l.labels {
-		labels[name] = value
-	}
+	maps.Copy(labels, l.labels)
 	if err := n.SetLabels(labels); err != nil {
 		return fmt.Errorf("label %s: %w", d, err)
 	}

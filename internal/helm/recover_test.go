@@ -70,7 +70,11 @@ func (b bench) relabel(t testing.TB, release string, revision int, status string
 	t.Helper()
 	b.rewrite(t, b.record(t, release, revision), func(labels map[string]string, written map[string]any) {
 		labels["status"] = status
-		written["info"].(map[string]any)["status"] = status
+		info, ok := written["info"].(map[string]any)
+		if !ok {
+			t.Fatalf("the record of %s has no info", release)
+		}
+		info["status"] = status
 	})
 }
 

@@ -75,17 +75,16 @@ func (c *Client) List(ctx context.Context) ([]Summary, error) {
 		return nil, err
 	}
 	var releases []Summary
-	for start, end := 0, 0; start < len(revisions); start = end {
-		name := revisions[start].release
-		for end = start; end < len(revisions) && revisions[end].release == name; {
-			end++
+	for i, r := range revisions {
+		if i > 0 && revisions[i-1].release == r.release {
+			continue // the newest one tells the state
 		}
-		releases = append(releases, Summary{Name: name, State: stateOf(revisions[start:end])})
+		releases = append(releases, Summary{Name: r.release, State: stateOf(revisions[i:])})
 	}
 	return releases, nil
 }
 
-// stateOf tells the state of a release by its revisions, the newest first.
+// stateOf tells the state of a release by its revisions, the newest first. Only that one counts.
 func stateOf(history []record) State {
 	if len(history) == 0 {
 		return State{Status: Absent}

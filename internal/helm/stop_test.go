@@ -142,6 +142,7 @@ func TestUpgradeAfterTheEndChangesNothing(t *testing.T) {
 
 // hooked is a chart whose hook of an event is a job.
 func hooked(t *testing.T, name, event, spec string) helm.Release {
+	t.Helper()
 	return module(t, name, files{
 		"Chart.yaml":       chartYAML,
 		"templates/a.yaml": configMap(name),
