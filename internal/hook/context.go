@@ -47,7 +47,7 @@ type Element struct {
 
 // Encode returns the binding context: a JSON array, also of one element or none.
 func Encode(elements []Element) ([]byte, error) {
-	e := encoder{written: map[*Item]span{}}
+	e := encoder{out: make([]byte, 0, roughSize(elements)), written: map[*Item]span{}}
 	e.raw("[")
 	for i, element := range elements {
 		if i > 0 {
@@ -92,6 +92,27 @@ type encoder struct {
 
 // span is where a list of so many items stands in out.
 type span struct{ from, to, items int }
+
+// roughSize is about how many bytes the elements take, rather more than less: a context of megabytes that grew by
+// appending would leave several times itself behind.
+func roughSize(elements []Element) int {
+	const perElement, perList, perItem = 120, 40, 40
+	items := func(list []Item) int {
+		size := perList
+		for _, item := range list {
+			size += perItem + len(item.Object) + len(item.FilterResult)
+		}
+		return size
+	}
+	size := 2
+	for _, element := range elements {
+		size += perElement + len(element.Binding) + len(element.Group) + items([]Item{element.Item}) + items(element.Objects)
+		for name, list := range element.Snapshots {
+			size += len(name) + items(list)
+		}
+	}
+	return size
+}
 
 func (e *encoder) raw(text string) { e.out = append(e.out, text...) }
 

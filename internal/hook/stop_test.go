@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Stdout.WriteString("alive " + strconv.Itoa(len(killed)) + "\n")
 	default:
+		runtime.LockOSThread() // keeps the first thread, the only one that cannot end, from starting hooks
 		goleak.VerifyTestMain(m)
 	}
 }
@@ -226,27 +227,38 @@ func TestHookDiesWithItsOperator(t *testing.T) {
 func TestHooksOutliveTheThreadsOfTheOperator(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, hook.Options{})
-	for range 5 {
+	for range 10 {
+		endThreads()
 		run := scriptRun(t, `echo started; read -r < go`)
-		fifo := filepath.Join(filepath.Dir(run.File.Path), "go")
-		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		path := filepath.Join(filepath.Dir(run.File.Path), "go")
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		fifo, err := os.OpenFile(path, os.O_RDWR, 0) // opening both ways waits for no reader, which may have died
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer fifo.Close()
 		run.Output = func(hook.Stream, string) {
-			// A goroutine that ends locked takes its thread along.
-			var all sync.WaitGroup
-			for range 50 {
-				all.Go(runtime.LockOSThread)
-			}
-			all.Wait()
-			if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
-				t.Error(err)
-			}
+			endThreads()
+			_, _ = fifo.WriteString("go\n")
 		}
 		if _, err := r.Run(t.Context(), run); err != nil {
 			t.Errorf("the hook died with a thread: %v", err)
 		}
 	}
+}
+
+// endThreads ends most threads of this process that do not run anything: a goroutine that ends locked takes its along.
+func endThreads() {
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			runtime.LockOSThread()
+			runtime.Gosched()
+		})
+	}
+	all.Wait()
 }
 
 func TestLeftoversOfAKilledOperatorAreKilled(t *testing.T) {
