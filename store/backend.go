@@ -12,8 +12,9 @@ type Backend interface {
 	// Commit makes all writes durable, or none, provided that the epoch stored
 	// under the epoch's key is the one given; otherwise the error is ErrStale.
 	// ErrFull promises that nothing was written; after any other error nobody
-	// knows. The writes are in the order of their keys, each key once. The
-	// slices belong to the caller again when Commit returns.
+	// knows. The writes are in the order of their keys, each key once. Keys
+	// and values may be kept, nobody changes them; the slice they come in is
+	// the caller's again when Commit returns.
 	Commit(epoch uint64, writes []Write) error
 
 	// Limits returns how much one Commit takes.

@@ -20,6 +20,11 @@ import (
 // bucket is the one bucket a store's file has.
 var bucket = []byte("addon-operator")
 
+// fillPercent is how full bbolt leaves a page that it splits. Most new keys
+// are behind those before them, in queues and history: half full pages, as is
+// usual, would stay half full.
+const fillPercent = 0.9
+
 // bolt is the backend over a bbolt file.
 type bolt struct {
 	db      *bbolt.DB
@@ -137,6 +142,7 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 		b.durable.Store(id)
 	}()
 	bk := tx.Bucket(bucket)
+	bk.FillPercent = fillPercent
 	if err := checkEpoch(bk.Get(epochKey()), epoch); err != nil {
 		return err
 	}

@@ -301,6 +301,35 @@ func TestATransactionThatDoesNotFitIsTheFirstOfTheNextCommit(t *testing.T) {
 	})
 }
 
+func TestACommitDoesNotWaitForWhatKeepsArriving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(Memory)
+		db := opened(t, m)
+		db.limits.Ops = 10
+		g, before := gated(m), m.Commits()
+		var wg sync.WaitGroup
+		update := func() {
+			wg.Go(func() {
+				if err := db.Update(put("a", "1")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		update()
+		<-g.begun
+		for range 25 {
+			update()
+		}
+		synctest.Wait()
+		g.open.Store(true)
+		g.through <- nil
+		wg.Wait()
+		if n := m.Commits() - before; n != 4 {
+			t.Errorf("1 and then 25 updates in groups of 10 are %d commits", n)
+		}
+	})
+}
+
 func TestATransactionThatWritesNothingCostsNoCommit(t *testing.T) {
 	t.Parallel()
 	m := new(Memory)

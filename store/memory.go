@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"encoding/gob"
 	"fmt"
 	"io"
@@ -64,7 +63,7 @@ func (m memory) Commit(epoch uint64, writes []Write) error {
 			next.remove(w.Key)
 			continue
 		}
-		next.put(Write{Key: bytes.Clone(w.Key), Value: append([]byte{}, w.Value...)})
+		next.put(w)
 	}
 	m.mu.Lock()
 	m.commits++

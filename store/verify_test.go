@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,7 +136,17 @@ func TestDamageIsFoundAndTheFileLeftAlone(t *testing.T) {
 	if !ok {
 		t.Fatal("no meta page")
 	}
+	n := binary.NativeEndian
 	freelist := int(m.freelist) * size
+	neighbour := 0 // a leaf that another follows
+	for _, id := range pages(leafPage) {
+		if slices.Contains(pages(leafPage), id+1) && n.Uint32(whole[id*size+12:]) == 0 && !free(whole, freelist, id) && !free(whole, freelist, id+1) {
+			neighbour = id * size
+		}
+	}
+	if neighbour == 0 {
+		t.Fatal("no leaf follows another")
+	}
 	// root is the first page of the store's own tree.
 	root := func(b []byte) []byte {
 		v := &verifier{file: bytes.NewReader(b), size: int64(len(b))}
@@ -148,7 +159,6 @@ func TestDamageIsFoundAndTheFileLeftAlone(t *testing.T) {
 		}
 		return b[int(binary.NativeEndian.Uint64(value))*size:]
 	}
-	n := binary.NativeEndian
 	for name, damage := range map[string]func(b []byte) []byte{
 		"empty":                    func([]byte) []byte { return nil },
 		"cut in half":              func(b []byte) []byte { return b[:len(b)/2/size*size] },
@@ -164,6 +174,7 @@ func TestDamageIsFoundAndTheFileLeftAlone(t *testing.T) {
 		"an element outside":       func(b []byte) []byte { n.PutUint32(root(b)[pageHeader:], 1<<31); return b },
 		"an element out of order":  func(b []byte) []byte { p := root(b); p[pageHeader+n.Uint32(p[pageHeader:])] = 0xff; return b },
 		"a page of no kind":        func(b []byte) []byte { n.PutUint16(root(b)[8:], 7); return b },
+		"a page within another":    func(b []byte) []byte { n.PutUint32(b[neighbour+12:], 1); return b },
 		"a page that overflows":    func(b []byte) []byte { n.PutUint32(root(b)[12:], 1<<20); return b },
 		"no list of free pages":    func(b []byte) []byte { n.PutUint16(b[freelist+8:], leafPage); return b },
 		"a used page that is free": func(b []byte) []byte { n.PutUint64(b[freelist+pageHeader:], m.freelist); return b },
@@ -179,6 +190,17 @@ func TestDamageIsFoundAndTheFileLeftAlone(t *testing.T) {
 			untouched(t, path, ErrCorrupt, OpenReadOnly)
 		})
 	}
+}
+
+// free reports whether the list of free pages in b at list names page id.
+func free(b []byte, list, id int) bool {
+	n := binary.NativeEndian
+	for i := range int(n.Uint16(b[list+10:])) {
+		if n.Uint64(b[list+pageHeader+8*i:]) == uint64(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestNoDamageEndsTheProgram damages files at random. Either that is found,

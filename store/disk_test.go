@@ -9,324 +9,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 )
-
-// made makes a store of n records in a file of its own and closes it.
-func made(t testing.TB, n int) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "store.db")
-	db, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < n; {
-		if err := db.Update(func(tx *Tx) error {
-			for range 100 {
-				if err := Save(tx, At(Modules).Str(fmt.Sprintf("%06d", i)), strings.Repeat("v", i%400)); err != nil {
-					return err
-				}
-				if i++; i == n {
-					break
-				}
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// untouched fails the test unless open fails with want, says so with the
-// path, and leaves the file's content and its directory as they were.
-func untouched(t *testing.T, path string, want error, open func(string, Options) (*DB, error)) {
-	t.Helper()
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := directory(t, filepath.Dir(path))
-	db, err := open(path, Options{LockWait: 1, Ballast: 4096})
-	if err == nil {
-		t.Fatalf("opened, want %v: %v", want, db.Close())
-	}
-	if !errors.Is(err, want) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "; ") {
-		t.Errorf("want %v, the path and what to do:\n%v", want, err)
-	}
-	after, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(before, after) {
-		t.Error("the file has changed")
-	}
-	if got := directory(t, filepath.Dir(path)); got != names {
-		t.Errorf("the directory holds %s, it held %s", got, names)
-	}
-}
-
-func directory(t *testing.T, dir string) string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return strings.Join(names, " ")
-}
-
-func TestANewStoreIsOneFileForItsOwnerOnly(t *testing.T) {
-	t.Parallel()
-	path := made(t, 1)
-	if names := directory(t, filepath.Dir(path)); names != "store.db" {
-		t.Errorf("the directory holds %s", names)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Mode() != 0o600 {
-		t.Errorf("its mode is %v", info.Mode())
-	}
-}
-
-func TestOneStoreComesOfManyThatCreateIt(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "store.db")
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	ids := map[string][]uint64{}
-	for range 8 {
-		wg.Go(func() {
-			db, err := Open(path, Options{LockWait: 1 << 40})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			mu.Lock()
-			ids[db.ID()] = append(ids[db.ID()], db.Epoch())
-			mu.Unlock()
-			if err := db.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if len(ids) != 1 {
-		t.Errorf("stores and their epochs: %v", ids)
-	}
-	for _, epochs := range ids {
-		for i, e := range epochs {
-			if e != uint64(i+1) {
-				t.Errorf("the epochs are %v", epochs)
-			}
-		}
-	}
-	if names := directory(t, filepath.Dir(path)); names != "store.db" {
-		t.Errorf("the directory holds %s", names)
-	}
-}
-
-func TestAMissingDirectoryIsSaid(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "missing", "store.db")
-	if _, err := Open(path, Options{}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
-		t.Errorf("%v", err)
-	}
-	if _, err := OpenReadOnly(path, Options{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestALiveStoreIsLocked(t *testing.T) {
-	t.Parallel()
-	path := made(t, 10)
-	live, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	untouched(t, path, ErrLocked, Open)
-	untouched(t, path, ErrLocked, OpenReadOnly)
-	if err := live.Close(); err != nil {
-		t.Fatal(err)
-	}
-	// Readers share a stopped store, and keep it from being opened for a life.
-	for range 2 {
-		r, err := OpenReadOnly(path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		if r.Epoch() != live.Epoch() || r.ID() != live.ID() {
-			t.Errorf("read as %s, epoch %d", r.ID(), r.Epoch())
-		}
-		if err := r.Update(func(*Tx) error { return nil }); !errors.Is(err, ErrReadOnly) {
-			t.Errorf("an update: %v", err)
-		}
-		if err := r.Check(); err != nil {
-			t.Error(err)
-		}
-	}
-	untouched(t, path, ErrLocked, Open)
-}
-
-func TestWhatIsNoStoreIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	bolt := filepath.Join(dir, "bolt.db")
-	db, err := bbolt.Open(bolt, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Update(func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucket([]byte("theirs"))
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string]string{
-		"text":  "kind: ConfigMap\n",
-		"zeros": strings.Repeat("\x00", 64<<10),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, path := range []string{bolt, filepath.Join(dir, "text"), filepath.Join(dir, "zeros")} {
-		untouched(t, path, ErrNotStore, Open)
-		untouched(t, path, ErrNotStore, OpenReadOnly)
-	}
-	if _, err := OpenReadOnly(os.DevNull, Options{}); !errors.Is(err, ErrNotStore) {
-		t.Errorf("a device: %v", err)
-	}
-}
-
-// edit changes a store's file behind the package's back.
-func edit(t *testing.T, path string, fn func(*bbolt.Bucket) error) {
-	t.Helper()
-	db, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Update(func(tx *bbolt.Tx) error { return fn(tx.Bucket(bucket)) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestANewerSchemaIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	path := made(t, 10)
-	edit(t, path, func(b *bbolt.Bucket) error { return b.Put(schemaKey(), encode(schema+1)) })
-	untouched(t, path, ErrNewer, Open)
-	untouched(t, path, ErrNewer, OpenReadOnly)
-}
-
-func TestAStoreThatDoesNotSayWhoItIsIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	for _, k := range []Key{schemaKey(), idKey(), epochKey()} {
-		path := made(t, 10)
-		edit(t, path, func(b *bbolt.Bucket) error { return b.Put(k, []byte("{")) })
-		untouched(t, path, ErrCorrupt, Open)
-		edit(t, path, func(b *bbolt.Bucket) error { return b.Delete(k) })
-		untouched(t, path, ErrCorrupt, Open)
-	}
-}
-
-func TestACommitOfAnOldEpochIsStale(t *testing.T) {
-	t.Parallel()
-	path := made(t, 10)
-	db, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	// Two programs on one file is what the lock prevents, where locks work.
-	raise := []Write{{epochKey(), encode(db.Epoch() + 1)}}
-	if err := db.backend.Commit(db.Epoch(), raise); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Update(put("a", "1")); !errors.Is(err, ErrStale) || !errors.Is(err, ErrPoisoned) {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestCheckFindsWhatIsWrongWithRecords(t *testing.T) {
-	t.Parallel()
-	for want, break_ := range map[string]func(*bbolt.Bucket) error{
-		"record modules/000003 is not JSON": func(b *bbolt.Bucket) error {
-			return b.Put(At(Modules).Str("000003"), []byte(`{"a":`))
-		},
-		"belongs to no table": func(b *bbolt.Bucket) error { return b.Put([]byte{250, 1}, []byte("1")) },
-		"and 80 more": func(b *bbolt.Bucket) error {
-			for i := range 100 {
-				if err := b.Put(At(Metrics).Uint(uint64(i)), []byte("?")); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	} {
-		path := made(t, 10)
-		edit(t, path, break_)
-		db, err := OpenReadOnly(path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Check(); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), want) {
-			t.Errorf("want %q:\n%v", want, err)
-		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func TestARecordOfAnotherShapeIsAnErrorThatNamesIt(t *testing.T) {
-	t.Parallel()
-	db := opened(t, new(Memory))
-	key := At(Modules).Str("nginx")
-	if err := db.Update(func(tx *Tx) error { return Save(tx, key, "text") }); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.View(func(tx *Tx) error {
-		if v, ok, err := Load[string](tx, key); v != "text" || !ok || err != nil {
-			t.Errorf("%q, %t, %v", v, ok, err)
-		}
-		if _, ok, err := Load[string](tx, At(Modules).Str("other")); ok || err != nil {
-			t.Errorf("absent: %t, %v", ok, err)
-		}
-		_, ok, err := Load[int](tx, key)
-		if ok || !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "modules/nginx") {
-			t.Errorf("as a number: %t, %v", ok, err)
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
-	if err := db.Update(func(tx *Tx) error { return Save(tx, key, func() {}) }); err == nil {
-		t.Error("a function was saved")
-	}
-}
 
 // onDisk opens the store at path so that the test holds its file.
 func onDisk(t *testing.T, path string, o Options) (*DB, *os.File) {
@@ -455,6 +148,7 @@ const childEnv = "STORE_TEST_CHILD"
 
 var children = map[string]func(path string) error{
 	"syncs": commitTwice,
+	"names": makeAndCopy,
 	"full":  fillDisk,
 }
 
@@ -506,6 +200,86 @@ func commitTwice(path string) error {
 		First: text(first), Second: text(second), View: view,
 		Poisoned: errors.Is(second, ErrPoisoned), Full: errors.Is(first, ErrFull),
 	})
+}
+
+// makeAndCopy makes a store in the directory path, commits once, and makes a snapshot.
+func makeAndCopy(path string) error {
+	db, err := Open(filepath.Join(path, "store.db"), Options{})
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.Update(put("a", "1")), db.SnapshotFile(filepath.Join(path, "snapshot.db")), db.Close())
+}
+
+func TestFilesAreOnDiskBeforeTheirNamesAndNamesBeforeTheirUse(t *testing.T) {
+	t.Parallel()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("strace tells the order of syncs and names, and is not installed")
+	}
+	dir, trace := t.TempDir(), filepath.Join(t.TempDir(), "trace")
+	cmd := exec.CommandContext(t.Context(), strace, "-f", "-qq", "-y", "-s", "1", "-o", trace,
+		"-e", "trace=/^(f(data)?sync|link|linkat|rename|renameat|renameat2)$", os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=names:"+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if cmd.ProcessState.ExitCode() != childFailed {
+			t.Skipf("strace may not trace here: %s", out)
+		}
+		t.Fatalf("%v: %s", err, out)
+	}
+	b, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(b)) {
+		call := regexp.MustCompile(`(fsync|fdatasync|link|rename)(?:at2?)?\(`).FindStringSubmatch(line)
+		if call == nil || strings.Contains(line, "resumed") {
+			continue
+		}
+		what := call[1]
+		if fd := regexp.MustCompile(`<([^>]*)>`).FindStringSubmatch(line); fd != nil && strings.HasSuffix(what, "sync") {
+			what += " " + regexp.MustCompile(`new-\d+`).ReplaceAllString(strings.Replace(fd[1], dir, "DIR", 1), "new")
+		}
+		if n := len(got); n == 0 || got[n-1] != what {
+			got = append(got, what)
+		}
+	}
+	want := []string{
+		"fdatasync DIR/.store.db.new", "link", "fsync DIR", // the new store
+		"fdatasync DIR/store.db",                            // the epoch and the update
+		"fsync DIR/.snapshot.db.new", "rename", "fsync DIR", // the snapshot
+	}
+	got = slices.DeleteFunc(got, func(s string) bool {
+		return s == "fsync DIR/.store.db.new" || s == "fsync DIR/store.db" // bbolt does so when a file grows
+	})
+	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, b)
+	}
+}
+
+func TestALoneUpdateCostsTwoSyncs(t *testing.T) {
+	t.Parallel()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("strace counts syncs, and is not installed")
+	}
+	path, trace := made(t, 100), filepath.Join(t.TempDir(), "trace")
+	cmd := exec.CommandContext(t.Context(), strace, "-f", "-qq", "-o", trace, "-e", "trace=fsync,fdatasync", os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=syncs:"+path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if cmd.ProcessState.ExitCode() != childFailed {
+			t.Skipf("strace may not trace here: %s", out)
+		}
+		t.Fatalf("%v: %s", err, out)
+	}
+	b, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(b, []byte("sync(")); n != 6 {
+		t.Errorf("%d syncs for an epoch and two updates:\n%s", n, b)
+	}
 }
 
 func TestWhatAnErrorOfEachSyncLeads(t *testing.T) {
@@ -660,12 +434,17 @@ func TestNobodySeesACommitBeforeItIsOnDisk(t *testing.T) {
 	}()
 	select {
 	case s := <-got:
-		t.Errorf("seen before the sync has returned: %s", s)
+		t.Fatalf("seen before the sync has returned: %s", s)
 	case <-time.After(50 * time.Millisecond):
 	}
 	b.durable.Add(1)
 	b.committing.Unlock()
-	if s := <-got; s != "1<nil>" {
-		t.Errorf("after the sync: %s", s)
+	select {
+	case s := <-got:
+		if s != "1<nil>" {
+			t.Errorf("after the sync: %s", s)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the view never ends")
 	}
 }

@@ -1,0 +1,489 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+)
+
+func survives(t *testing.T, p Place) {
+	db := p.life(t)
+	if db.Epoch() != 1 || db.ID() == "" {
+		t.Errorf("first life: epoch %d, id %q", db.Epoch(), db.ID())
+	}
+	id := db.ID()
+	write(t, db, "a", "1", "b", "2", "c", "3")
+	write(t, db, "b", "-", "c", "4")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = p.life(t)
+	holds(t, db, "a=1", "c=4")
+	if db.Epoch() != 2 || db.ID() != id {
+		t.Errorf("second life: epoch %d, id %q, was %q", db.Epoch(), db.ID(), id)
+	}
+}
+
+func ordered(t *testing.T, p Place) {
+	db := p.life(t)
+	prefix := store.At(store.Metrics)
+	if err := db.Update(func(tx *store.Tx) error {
+		for _, n := range []uint64{300, 2, 1 << 63, 1, 256, 1<<64 - 1, 0} {
+			tx.Put(prefix.Uint(n), []byte("0"))
+		}
+		tx.Put(store.At(store.Addons), []byte("0"))
+		tx.Put(store.At(store.Releases), []byte("0"))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.View(func(tx *store.Tx) error {
+		var up, down []uint64
+		for k := range tx.Range(prefix) {
+			p, _ := k.Parts()
+			up = append(up, p.Uint())
+		}
+		for k := range tx.Backwards(prefix) {
+			p, _ := k.Parts()
+			down = append(down, p.Uint())
+		}
+		if want := []uint64{0, 1, 2, 256, 300, 1 << 63, 1<<64 - 1}; !slices.Equal(up, want) {
+			t.Errorf("upwards %v", up)
+		}
+		slices.Reverse(down)
+		if !slices.Equal(up, down) {
+			t.Errorf("upwards %v, downwards reversed %v", up, down)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func bounded(t *testing.T, p Place) {
+	db := p.life(t)
+	write(t, db, "a", "1", "b", "2", "c", "3", "d", "4")
+	if err := db.View(func(tx *store.Tx) error {
+		for _, c := range []struct {
+			from store.Key
+			want string
+		}{
+			{name("b"), "b c d"},
+			{append(name("b"), 0), "c d"},
+			{store.At(store.Modules), "a b c d"},
+			{store.At(store.Meta), "a b c d"},
+			{store.At(store.Releases), ""},
+			{nil, "a b c d"},
+		} {
+			var got []string
+			for k := range tx.RangeFrom(store.At(store.Modules), c.from) {
+				p, _ := k.Parts()
+				got = append(got, p.Str())
+			}
+			if s := strings.Join(got, " "); s != c.want {
+				t.Errorf("from %s: %q, want %q", c.from, s, c.want)
+			}
+		}
+		n := 0
+		for range tx.Range(name("b")) {
+			n++
+		}
+		for range tx.Range(store.At(store.Modules)) {
+			n++
+			break
+		}
+		if n != 2 {
+			t.Errorf("a range of one key and a range that is left at its first visit %d", n)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func ownWrites(t *testing.T, p Place) {
+	db := p.life(t)
+	write(t, db, "a", "1", "b", "2", "c", "3")
+	if err := db.Update(func(tx *store.Tx) error {
+		tx.Put(name("b"), []byte("20"))
+		tx.Delete(name("c"))
+		tx.Put(name("d"), []byte("40"))
+		tx.Put(name("e"), []byte("50"))
+		tx.Delete(name("e"))
+		tx.Delete(name("never"))
+		if diff := cmp.Diff([]string{"a=1", "b=20", "d=40"}, list(tx)); diff != "" {
+			t.Errorf("within the transaction (-want +got):\n%s", diff)
+		}
+		if v := tx.Get(name("b")); string(v) != "20" {
+			t.Errorf("b is %q", v)
+		}
+		if v := tx.Get(name("c")); v != nil {
+			t.Errorf("c is %q", v)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, db, "a=1", "b=20", "d=40")
+}
+
+func writeAhead(t *testing.T, p Place) {
+	db := p.life(t)
+	write(t, db, "b", "1", "d", "1", "f", "1")
+	for _, down := range []bool{false, true} {
+		if err := db.Update(func(tx *store.Tx) error {
+			var seen []string
+			visit := tx.Range
+			if down {
+				visit = tx.Backwards
+			}
+			for k := range visit(store.At(store.Modules)) {
+				p, _ := k.Parts()
+				s := p.Str()
+				seen = append(seen, s)
+				tx.Delete(k) // the key itself
+				if s == "b" || s == "f" {
+					tx.Put(name("a"), nil) // behind or ahead
+					tx.Put(name("c"), nil)
+					tx.Put(name("e"), nil)
+					tx.Put(name("g"), nil)
+					tx.Delete(name("d")) // ahead, stored
+				}
+				if s == "c" || s == "e" {
+					tx.Delete(name("a"))
+					tx.Delete(name("g"))
+					if s == "c" != down {
+						tx.Delete(name("e"))
+						tx.Delete(name("c"))
+					}
+				}
+			}
+			want := "b c f g"
+			if down {
+				want = "f e b a"
+			}
+			if got := strings.Join(seen, " "); got != want {
+				t.Errorf("down %t: visited %q, want %q", down, got, want)
+			}
+			return errors.New("undo")
+		}); err == nil {
+			t.Fatal("the error is lost")
+		}
+	}
+}
+
+func empty(t *testing.T, p Place) {
+	db := p.life(t)
+	key := store.At(store.Payloads).Uint(1)
+	if err := db.Update(func(tx *store.Tx) error {
+		tx.Put(key, nil)
+		if tx.Get(key) == nil {
+			t.Error("absent in its own transaction")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.View(func(tx *store.Tx) error {
+		if tx.Get(key) == nil {
+			t.Error("absent in the next")
+		}
+		for range tx.Range(store.At(store.Payloads)) {
+			return nil
+		}
+		t.Error("absent from a range")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *store.Tx) error { tx.Delete(key); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func copied(t *testing.T, p Place) {
+	db := p.life(t)
+	if err := db.Update(func(tx *store.Tx) error {
+		k, v := name("a"), []byte("1")
+		tx.Put(k, v)
+		k[len(k)-1], v[0] = 'b', '2'
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, db, "a=1")
+	// A value that was read belongs to the store, and can be put elsewhere.
+	for range 3 {
+		if err := db.Update(func(tx *store.Tx) error {
+			tx.Put(name("b"), tx.Get(name("a")))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds(t, db, "a=1", "b=1")
+}
+
+func kept(t *testing.T, p Place) {
+	db := p.life(t)
+	write(t, db, "a", "1", "b", "2", "c", "3")
+	var keys []store.Key
+	if err := db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.At(store.Modules)) {
+			keys = append(keys, k)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]store.Key{name("a"), name("b"), name("c")}, keys); diff != "" {
+		t.Errorf("after Close (-want +got):\n%s", diff)
+	}
+}
+
+func rolledBack(t *testing.T, p Place) {
+	db := p.life(t)
+	write(t, db, "a", "1", "b", "2")
+	cause := errors.New("no")
+	if err := db.Update(func(tx *store.Tx) error {
+		tx.OnCommit(func() { t.Error("OnCommit of a failed transaction") })
+		tx.Delete(name("a"))
+		tx.Put(name("b"), []byte("20"))
+		tx.Put(name("c"), []byte("30"))
+		return cause
+	}); !errors.Is(err, cause) {
+		t.Errorf("the error is %v", err)
+	}
+	holds(t, db, "a=1", "b=2")
+	write(t, db, "d", "4")
+	holds(t, db, "a=1", "b=2", "d=4")
+}
+
+func panicked(t *testing.T, p Place) {
+	db := p.life(t)
+	err := db.Update(func(tx *store.Tx) error {
+		tx.Put(name("a"), []byte("1"))
+		panic("a hole in the floor")
+	})
+	if err == nil || !strings.Contains(err.Error(), "a hole in the floor") || !strings.Contains(err.Error(), "exercise.go") {
+		t.Errorf("the error names neither the panic nor its place: %v", err)
+	}
+	write(t, db, "b", "2")
+	holds(t, db, "b=2")
+}
+
+func isolated(t *testing.T, p Place) {
+	db := p.life(t)
+	write(t, db, "a", "1", "b", "2")
+	reading, written, read := make(chan bool), make(chan bool), make(chan error, 1)
+	go func() {
+		read <- db.View(func(tx *store.Tx) error {
+			close(reading)
+			<-written
+			if diff := cmp.Diff([]string{"a=1", "b=2"}, list(tx)); diff != "" {
+				t.Errorf("the view has changed (-want +got):\n%s", diff)
+			}
+			return nil
+		})
+	}()
+	<-reading
+	for i := range 50 {
+		write(t, db, "a", fmt.Sprint(i), "b", "-", fmt.Sprint("new", i), "0")
+	}
+	close(written)
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+}
+
+func readOnly(t *testing.T, p Place) {
+	db := p.life(t)
+	write(t, db, "a", "1")
+	for claim, fn := range map[string]func(tx *store.Tx) error{
+		"put":    func(tx *store.Tx) error { tx.Put(name("a"), []byte("2")); return nil },
+		"delete": func(tx *store.Tx) error { tx.Delete(name("a")); return nil },
+		"save":   func(tx *store.Tx) error { return store.Save(tx, name("a"), 2) },
+	} {
+		if err := db.View(fn); !errors.Is(err, store.ErrReadOnly) {
+			t.Errorf("%s in a view: %v", claim, err)
+		}
+	}
+	holds(t, db, "a=1")
+}
+
+func fenced(t *testing.T, p Place) {
+	old := p.life(t)
+	write(t, old, "a", "1")
+	young, err := p.Open()
+	if errors.Is(err, store.ErrLocked) {
+		return // this backend lets only one life open it
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked(t, young)
+	write(t, young, "a", "2")
+	if err := old.Update(func(tx *store.Tx) error {
+		tx.Put(name("a"), []byte("3"))
+		return nil
+	}); !errors.Is(err, store.ErrStale) || !errors.Is(err, store.ErrPoisoned) {
+		t.Errorf("the old life's commit: %v", err)
+	}
+	select {
+	case <-old.Done():
+	default:
+		t.Error("the old life goes on")
+	}
+	holds(t, young, "a=2")
+}
+
+func limited(t *testing.T, p Place) {
+	const ops, size = 20_000, 16 << 20
+	db := p.life(t)
+	fill := func(records, bytes int) error {
+		return db.Update(func(tx *store.Tx) error {
+			for i := range records {
+				k := store.At(store.Payloads).Uint(uint64(i))
+				n := bytes/records - len(k)
+				if i == records-1 {
+					n += bytes % records
+				}
+				tx.Put(k, make([]byte, n))
+			}
+			return nil
+		})
+	}
+	for _, c := range []struct {
+		records, bytes int
+		want           error
+	}{
+		{ops, 40 * ops, nil},
+		{ops + 1, 40 * ops, store.ErrTooLarge},
+		{100, size, nil},
+		{100, size + 1, store.ErrTooLarge},
+		{2, size, nil},
+	} {
+		if err := fill(c.records, c.bytes); !errors.Is(err, c.want) {
+			t.Errorf("%d records of %d bytes together: %v, want %v", c.records, c.bytes, err, c.want)
+		}
+	}
+	if err := db.Update(func(tx *store.Tx) error {
+		for range 100 {
+			tx.Put(store.At(store.Payloads).Uint(0), make([]byte, size/10)) // what counts is what is written in the end
+		}
+		return nil
+	}); err != nil {
+		t.Errorf("one record written a hundred times: %v", err)
+	}
+	if err := db.Update(func(tx *store.Tx) error {
+		tx.Put(name(strings.Repeat("x", 70_000)), nil)
+		return nil
+	}); !errors.Is(err, store.ErrTooLarge) {
+		t.Errorf("a key of 70,000 bytes: %v", err)
+	}
+	// Make the store one that its check accepts again.
+	if err := db.Update(func(tx *store.Tx) error {
+		for k := range tx.Range(store.At(store.Payloads)) {
+			tx.Delete(k)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func onCommit(t *testing.T, p Place) {
+	db := p.life(t)
+	var ran []int
+	if err := db.Update(func(tx *store.Tx) error {
+		tx.Put(name("a"), []byte("1"))
+		for i := range 3 {
+			tx.OnCommit(func() {
+				holds(t, db, "a=1")
+				ran = append(ran, i)
+			})
+		}
+		if ran != nil {
+			t.Error("OnCommit ran before the commit")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *store.Tx) error {
+		tx.OnCommit(func() { ran = append(ran, 3) }) // of a transaction that writes nothing
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(ran, []int{0, 1, 2, 3}) {
+		t.Errorf("ran %v", ran)
+	}
+}
+
+func snapshot(t *testing.T, p Place) {
+	db := p.life(t)
+	write(t, db, "a", "1", "b", "2")
+	var b bytes.Buffer
+	if err := db.Snapshot(&b); err != nil {
+		t.Fatal(err)
+	}
+	write(t, db, "a", "10")
+	restored := p.Restore(t, b.Bytes()).life(t)
+	holds(t, restored, "a=1", "b=2")
+	if restored.ID() != db.ID() || restored.Epoch() != db.Epoch()+1 {
+		t.Errorf("restored %s of epoch %d from %s of epoch %d", restored.ID(), restored.Epoch(), db.ID(), db.Epoch())
+	}
+	write(t, restored, "c", "3")
+	holds(t, db, "a=10", "b=2")
+}
+
+func clock(t *testing.T, p Place) {
+	db := p.life(t)
+	if err := db.Update(func(tx *store.Tx) error {
+		if a, b := tx.Now(), tx.Now(); a.IsZero() || !a.Equal(b) {
+			t.Errorf("%v, then %v", a, b)
+		}
+		if a, b := tx.NextID(), tx.NextID(); a == 0 || b != a+1 || tx.Epoch() != db.Epoch() {
+			t.Errorf("ids %d and %d of epoch %d", a, b, tx.Epoch())
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func closed(t *testing.T, p Place) {
+	db := p.life(t)
+	write(t, db, "a", "1")
+	var kept *store.Tx
+	if err := db.Update(func(tx *store.Tx) error { kept = tx; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	kept.Put(name("a"), nil)
+	if v := kept.Get(name("a")); v != nil {
+		t.Errorf("a transaction that has ended reads %q", v)
+	}
+	for range 2 {
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-db.Done()
+	nothing := func(*store.Tx) error { return nil }
+	for _, err := range []error{db.Err(), db.Update(nothing), db.View(nothing), db.Snapshot(new(bytes.Buffer)), db.Check()} {
+		if !errors.Is(err, store.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+}
