@@ -38,6 +38,10 @@ func tasks(records iter.Seq2[Key, []byte]) iter.Seq2[*Task, error] {
 	}
 }
 
+// AllTasks yields the headers of the tasks of all queues, one queue after the
+// other. The loop's body may change them.
+func AllTasks(tx *Tx) iter.Seq2[*Task, error] { return tasks(tx.Range(At(Queues))) }
+
 // AllQueues yields the names of the queues that hold tasks, without reading
 // the tasks.
 func AllQueues(tx *Tx) iter.Seq2[string, error] {

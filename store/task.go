@@ -93,6 +93,8 @@ type Task struct {
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Chunks  int             `json:"chunks,omitempty"`
 
+	// Object is what a cluster event was about.
+	Object *ObjectRef `json:"object,omitempty"`
 	// Lenient is set where the binding allows its hook to fail.
 	Lenient bool `json:"lenient,omitempty"`
 	// Solo marks a member of a node's list that was sent to a queue of its own
@@ -114,12 +116,26 @@ type Task struct {
 	Due time.Time `json:"due,omitzero"`
 	// Claim says who works on it. One of an older life was interrupted.
 	Claim *Claim `json:"claim,omitempty"`
+	// Clears is set while waiting tasks of the module are still to be taken out
+	// of the queues before the task is begun.
+	Clears bool `json:"clears,omitempty"`
 	// Prepared is set once the node's preparation is done.
 	Prepared bool `json:"prepared,omitempty"`
 	// Orphan tasks no longer count: what they come to is only recorded.
 	Orphan bool `json:"orphan,omitempty"`
 	// Journal is set while an outcome with effects waits under [Journal].
 	Journal bool `json:"journal,omitempty"`
+}
+
+// An ObjectRef names a cluster object in one of its versions, and what happened
+// to it.
+type ObjectRef struct {
+	Event           string `json:"event"` // Added, Modified or Deleted
+	Kind            string `json:"kind,omitempty"`
+	Namespace       string `json:"namespace,omitempty"`
+	Name            string `json:"name"`
+	UID             string `json:"uid,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
 // A Ref points to a task: where it stood when it was pointed to, and its ID,
@@ -159,10 +175,11 @@ type Failure struct {
 }
 
 // A Claim says which life works on a task, since when, and how far it reaches
-// into the places behind.
+// into the places behind. Epoch 0 is nobody: the task waits to carry out its
+// journal, which covers what the claim does.
 type Claim struct {
 	Epoch uint64    `json:"epoch"`
-	Since time.Time `json:"since"`
+	Since time.Time `json:"since,omitzero"`
 	// End is the last place the claim covers; zero is the task's own.
 	End uint64 `json:"end,omitempty"`
 	// Again is set where the work was begun in an older life and not ended.
@@ -241,7 +258,7 @@ func DropTask(tx *Tx, t *Task) {
 	}
 	if t.List != nil {
 		for i := t.List.Next; i < t.List.Len; i++ {
-			tx.Delete(payloadKey(t.ID, i))
+			DropMember(tx, t.ID, i)
 		}
 	}
 	if t.Journal {
@@ -251,12 +268,12 @@ func DropTask(tx *Tx, t *Task) {
 
 // SaveMember writes the i-th member of the list that task id stands for.
 func SaveMember[T any](tx *Tx, id ID, i int, member T) error {
-	return Save(tx, payloadKey(id, i), member)
+	return Save(tx, memberKey(id, i), member)
 }
 
 // LoadMember reads the i-th member of the list that task id stands for.
 func LoadMember[T any](tx *Tx, id ID, i int) (T, error) {
-	m, ok, err := Load[T](tx, payloadKey(id, i))
+	m, ok, err := Load[T](tx, memberKey(id, i))
 	if err == nil && !ok {
 		err = fmt.Errorf("member %d of list %s is missing", i, id)
 	}
@@ -264,9 +281,12 @@ func LoadMember[T any](tx *Tx, id ID, i int) (T, error) {
 }
 
 // DropMember deletes the i-th member of the list that task id stands for.
-func DropMember(tx *Tx, id ID, i int) { tx.Delete(payloadKey(id, i)) }
+func DropMember(tx *Tx, id ID, i int) { tx.Delete(memberKey(id, i)) }
 
 func payloadKey(id ID, i int) Key { return At(Payloads).Uint(id.Epoch).Uint(id.N).Uint(uint64(i)) }
+
+// memberKey keeps members apart from the pieces of a payload the same task may have.
+func memberKey(id ID, i int) Key { return payloadKey(id, i+1<<32) }
 
 // JournalKey returns the key of the outcome that task id is carrying out.
 func JournalKey(id ID) Key { return At(Journal).Uint(id.Epoch).Uint(id.N) }

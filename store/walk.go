@@ -2,9 +2,7 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"iter"
-	"slices"
 	"time"
 )
 
@@ -40,8 +38,9 @@ func WalkKey(id uint64) Key { return At(Walks).Uint(id) }
 
 // NextWalk returns the number of the walk that begins next.
 func NextWalk(tx *Tx) (uint64, error) {
-	for w, err := range WalksBackwards(tx) {
-		return w.ID + 1, err
+	for k := range tx.Backwards(At(Walks)) {
+		parts, err := k.Parts()
+		return parts.Uint() + 1, errors.Join(err, parts.Err())
 	}
 	return 1, nil
 }
@@ -145,123 +144,4 @@ func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64
 		tx.Delete(k)
 	}
 	return freed, false, nil
-}
-
-// checkQueues reports what is wrong with the tasks in tx, joined: headers that
-// cannot be read, stacks with gaps, payloads and members that are missing or
-// belong to no task, lists that count members which do not exist, walks that
-// miscount their tasks, and marks of waiting tasks that lead nowhere.
-func checkQueues(tx *Tx) error {
-	c := taskCheck{tx: tx, open: map[uint64]int{}, members: map[ID]int{}, owned: map[string]bool{}}
-	for queue, err := range AllQueues(tx) {
-		if err != nil {
-			return err
-		}
-		for t, err := range Tasks(tx, queue) {
-			if err != nil {
-				c.bad("%v", err)
-				continue
-			}
-			c.task(t)
-		}
-	}
-	c.later()
-	c.lists()
-	c.apart()
-	c.walks()
-	return errors.Join(c.errs...)
-}
-
-type taskCheck struct {
-	tx      *Tx
-	open    map[uint64]int  // tasks of each walk
-	members map[ID]int      // tasks that name each list
-	owned   map[string]bool // keys that belong to a task
-	all     []*Task
-	errs    []error
-}
-
-func (c *taskCheck) bad(format string, args ...any) {
-	c.errs = append(c.errs, fmt.Errorf(format, args...))
-}
-
-func (c *taskCheck) task(t *Task) {
-	c.all = append(c.all, t)
-	c.open[t.Walk]++
-	if t.Of != nil {
-		c.members[t.Of.ID]++
-	}
-	for i := range t.Chunks {
-		c.owned[string(payloadKey(t.ID, i))] = true
-	}
-	if l := t.List; l != nil {
-		for i := l.Next; i < l.Len; i++ {
-			c.owned[string(payloadKey(t.ID, i))] = true
-		}
-		if l.Next > l.Len || l.Open < 0 {
-			c.bad("list %s at node %s stands at member %d of %d with %d open", t.ID, t.Node, l.Next, l.Len, l.Open)
-		}
-	}
-	if t.Journal {
-		c.owned[string(JournalKey(t.ID))] = true
-	}
-}
-
-// lists compares what lists count with the tasks that name them.
-func (c *taskCheck) lists() {
-	for _, t := range c.all {
-		if t.List != nil && t.List.Open != c.members[t.ID] {
-			c.bad("list %s at node %s waits for %d members, %d exist", t.ID, t.Node, t.List.Open, c.members[t.ID])
-		}
-	}
-}
-
-func (c *taskCheck) later() {
-	for k := range c.tx.Range(At(Later)) {
-		t, _, err := Load[Task](c.tx, k)
-		if err != nil {
-			c.bad("a task that is due later cannot be read: %v", err)
-			continue
-		}
-		c.task(&t)
-	}
-}
-
-// apart looks for what no task owns, and for what a task owns and is missing.
-func (c *taskCheck) apart() {
-	seen := 0
-	for _, table := range []Table{Payloads, Journal} {
-		for k := range c.tx.Range(At(table)) {
-			if !c.owned[string(k)] {
-				c.bad("%s record %x belongs to no task", table, []byte(k))
-				continue
-			}
-			seen++
-		}
-	}
-	if seen < len(c.owned) {
-		c.bad("%d pieces of payloads, lists or journals are missing", len(c.owned)-seen)
-	}
-	for k, v := range c.tx.Range(At(Once)) {
-		i := slices.IndexFunc(c.all, func(t *Task) bool { return string(t.Pos.Key()) == string(v) })
-		if i < 0 || !c.all[i].Waits {
-			c.bad("the mark %x of a waiting task leads to none", []byte(k))
-		}
-	}
-}
-
-func (c *taskCheck) walks() {
-	for w, err := range WalksBackwards(c.tx) {
-		if err != nil {
-			c.bad("a walk cannot be read: %v", err)
-			continue
-		}
-		if w.Open != c.open[w.ID] {
-			c.bad("walk %d counts %d tasks, has %d", w.ID, w.Open, c.open[w.ID])
-		}
-		delete(c.open, w.ID)
-	}
-	for id, n := range c.open {
-		c.bad("%d tasks belong to walk %d, which does not exist", n, id)
-	}
 }

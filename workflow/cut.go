@@ -5,6 +5,11 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// A stack is the tasks of one place, the one that is done first in front.
+type stack []*store.Task
+
+func (s stack) bottom() *store.Task { return s[len(s)-1] }
+
 // cut sees to it that what follows t's node is done anew. A walk that has not
 // begun the node needs nothing; one that is past its beginning is taken down to
 // it; where there is none, t goes to the tail of the main queue.
@@ -13,146 +18,188 @@ func (m *move) cut(b *bound, t *store.Task) error {
 	if err != nil {
 		return err
 	}
-	if len(past) == 0 && len(before) == 0 {
-		return m.tail(t, Main)
-	}
-	for _, stack := range past {
-		if err := m.takeDown(stack, t); err != nil {
+	for _, s := range past {
+		if err := m.takeDown(s, t); err != nil {
 			return err
 		}
 	}
-	if len(past) == 0 {
-		r := recordOf(t, store.Joined)
-		r.Queue, r.Into = Main, before[0].ID.String()
-		m.join(t.Walk, before[0].Walk)
-		return m.record(r)
+	switch {
+	case len(past) > 0:
+		return nil
+	case len(before) == 0:
+		return m.tail(t, Main)
 	}
-	return nil
+	r := recordOf(t, store.Joined)
+	r.Queue, r.Into = Main, before[0].bottom().ID.String()
+	m.join(t.Walk, before[0].bottom().Walk)
+	return m.record(r)
 }
 
 // stacks returns the stacks of the main queue that are past the beginning of
-// node, top first, and the tasks that come to it yet. Those of walk except are
-// left out.
-func (m *move) stacks(b *bound, node graph.NodeID, except uint64) (past [][]*store.Task, before []*store.Task, err error) {
-	var stack []*store.Task
+// node, and those that come to it yet. Those of walk except are left out, and
+// those that have been cut already and only finish.
+func (m *move) stacks(b *bound, node graph.NodeID, except uint64) (past, before []stack, err error) {
+	var s stack
 	sort := func() {
-		if len(stack) == 0 {
+		if len(s) == 0 {
 			return
 		}
-		bottom := stack[len(stack)-1]
-		switch {
-		case bottom.Walk == except || bottom.Graph != b.Graph.Name:
-		case bottom.Past == string(node):
-			past = append(past, stack)
-		case b.Graph.Leads(graph.NodeID(bottom.Node), node):
-			before = append(before, bottom)
+		switch t := s.bottom(); {
+		case t.Walk == except || t.Graph != b.Graph.Name || t.Orphan:
+		case t.Past == string(node):
+			past = append(past, s)
+		case b.Graph.Leads(graph.NodeID(t.Node), node):
+			before = append(before, s)
 		}
-		stack = nil
+		s = nil
 	}
 	for t, err := range store.Tasks(m.tx, Main) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(stack) > 0 && stack[0].Place != t.Place {
+		if len(s) > 0 && s[0].Place != t.Place {
 			sort()
 		}
-		stack = append(stack, t)
+		s = append(s, t)
 	}
 	sort()
 	return past, before, nil
 }
 
-// takeDown takes stack away but for what must come to its end, and puts t, as
-// part of the stack's walk, in its stead.
-func (m *move) takeDown(stack []*store.Task, t *store.Task) error {
-	bottom := *stack[len(stack)-1]
-	kept, err := m.clearStack(stack, t)
+// takeDown takes s away but for what must come to its end, and puts t, as part
+// of its walk, in its stead.
+func (m *move) takeDown(s stack, t *store.Task) error {
+	bottom := *s.bottom()
+	next := *t
+	next.ID, next.Walk, next.Pos, next.Of = m.newID(), bottom.Walk, bottom.Pos, bottom.Of
+	kept, err := m.clearStack(s, next.ID.String())
 	if err != nil {
 		return err
 	}
-	if kept != nil && kept.Height == bottom.Height {
-		store.DropTask(m.tx, &store.Task{Pos: kept.Pos})
-		kept.Height++
-		if err := store.SaveTask(m.tx, kept); err != nil {
+	if kept != nil && kept.ID == bottom.ID {
+		if err := m.lift(kept); err != nil {
 			return err
 		}
 	}
-	next := *t
-	next.ID, next.Walk, next.Pos, next.Of = m.newID(), bottom.Walk, bottom.Pos, nil
 	m.join(t.Walk, bottom.Walk)
 	return m.put(&next)
 }
 
-// clearStack takes the tasks of stack away as superseded by next, and what
-// their lists have waiting elsewhere. It returns the task on top if that must
-// come to its end: a delete past its uninstall, or one that has begun its
-// effects, which then has no successors.
-func (m *move) clearStack(stack []*store.Task, next *store.Task) (kept *store.Task, err error) {
-	for i, old := range stack {
-		n := m.e.graphs[old.Graph].nodes[graph.NodeID(old.Node)]
-		if i == 0 && (old.Journal || n.Finishes && (old.List == nil || !old.List.Edge)) {
-			old.Orphan = old.Orphan || !n.Finishes
-			kept = old
-			if err := store.SaveTask(m.tx, old); err != nil {
+// clearStack takes the tasks of s away as superseded by what is named into, and
+// what their lists have waiting elsewhere. It returns the task on top if that
+// must come to its end: a delete past its uninstall, and one that runs or has
+// begun its effects, which then has no successors.
+func (m *move) clearStack(s stack, into string) (kept *store.Task, err error) {
+	for i, old := range s {
+		if i == 0 {
+			keep, err := m.keep(old)
+			if err != nil {
 				return nil, err
 			}
-			continue
-		}
-		if old.List != nil && old.List.Open > 0 {
-			if err := m.dropMembers(old); err != nil {
-				return nil, err
+			if keep {
+				kept = old
+				continue
 			}
 		}
-		r := recordOf(old, store.Superseded)
-		if next != nil {
-			r.Into = next.ID.String()
-		}
-		if err := firstError(m.record(r), m.remove(old)); err != nil {
+		if _, err := m.dropMembers(old); err != nil {
 			return nil, err
 		}
+		r := recordOf(old, store.Superseded)
+		r.Into = into
+		if err := m.record(r); err != nil {
+			return nil, err
+		}
+		m.remove(old)
 	}
 	return kept, nil
 }
 
-// dropMembers takes away the members of list that wait in other queues. Those
-// that run go on, and the list that next asks for the same takes them over.
-func (m *move) dropMembers(list *store.Task) error {
-	for queue, err := range store.AllQueues(m.tx) {
+// keep reports whether t, on top of a stack that is taken down, comes to its
+// end. If it then does not count any more, it is made an orphan.
+func (m *move) keep(t *store.Task) (bool, error) {
+	_, n, err := m.e.boundTo(t)
+	if err != nil {
+		return false, nil //nolint:nilerr // a node that is gone asks for nothing
+	}
+	if n.Finishes && (t.List == nil || !t.List.Edge) {
+		return true, nil
+	}
+	if !t.Journal && !m.claimed(t) {
+		return false, nil
+	}
+	t.Orphan = true
+	dropped, err := m.dropMembers(t)
+	if err != nil {
+		return false, err
+	}
+	if t.List != nil {
+		t.List.Open -= dropped
+	}
+	return true, store.SaveTask(m.tx, t)
+}
+
+// lift moves t up by one, so that there is room below it, where its own list
+// is waited for from then on.
+func (m *move) lift(t *store.Task) error {
+	m.tx.Delete(t.Pos.Key())
+	t.Height++
+	t.Of = nil
+	if t.List != nil && t.List.Open > 0 {
+		err := m.each("", func(member, _ *store.Task) error {
+			if member.Of == nil || member.Of.ID != t.ID {
+				return nil
+			}
+			member.Of.Pos = t.Pos
+			return store.SaveTask(m.tx, member)
+		})
 		if err != nil {
 			return err
 		}
-		for t, err := range store.Tasks(m.tx, queue) {
-			if err != nil {
-				return err
-			}
-			if t.Of == nil || t.Of.ID != list.ID || m.claimed(t) || t.Journal {
-				continue
-			}
-			if err := m.drop(t, store.Superseded, nil); err != nil {
-				return err
-			}
-		}
 	}
-	return nil
+	return store.SaveTask(m.tx, t)
+}
+
+// dropMembers takes away the members of list that wait in other queues, and
+// says how many there were. Those that run go on, and the list that next asks
+// for the same takes them over.
+func (m *move) dropMembers(list *store.Task) (dropped int, err error) {
+	if list.List == nil || list.List.Open == 0 {
+		return 0, nil
+	}
+	err = m.each("", func(t, holder *store.Task) error {
+		if t.Of == nil || t.Of.ID != list.ID || holder != nil {
+			return nil
+		}
+		dropped++
+		return m.drop(t, store.Superseded, nil)
+	})
+	return dropped, err
 }
 
 // supersede takes down every run of node in the main queue, waiting or under
-// way, in favour of walk.
+// way, and those that are due later, in favour of walk.
 func (m *move) supersede(b *bound, node graph.NodeID, walk uint64) error {
 	past, before, err := m.stacks(b, node, walk)
 	if err != nil {
 		return err
 	}
-	for _, t := range before {
-		past = append(past, []*store.Task{t})
-	}
-	for _, stack := range past {
-		for _, t := range stack {
+	for _, s := range append(past, before...) {
+		for _, t := range s {
 			m.join(t.Walk, walk)
 		}
-		if _, err := m.clearStack(stack, nil); err != nil {
+		of := s.bottom().Of
+		if _, err := m.clearStack(s, ""); err != nil {
+			return err
+		}
+		if err := m.countDown(of, nil); err != nil {
 			return err
 		}
 	}
-	return nil
+	return m.eachLater(func(k store.Key, t *store.Task) error {
+		if t.Graph != b.Graph.Name || t.Node != string(node) {
+			return nil
+		}
+		m.join(t.Walk, walk)
+		return m.dropLater(k, t, recordOf(t, store.Superseded))
+	})
 }

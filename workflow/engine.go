@@ -15,8 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -29,20 +27,14 @@ type Engine struct {
 	graphs   map[string]*bound
 	triggers map[graph.Trigger]*bound
 
-	ctx      context.Context //nolint:containedctx // the workers' life: set by Start, ended by Stop
-	cancel   context.CancelFunc
-	workers  sync.WaitGroup
-	stopping atomic.Bool
+	ctx    context.Context //nolint:containedctx // the workers' life: set by Start, ended by Stop
+	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	timers map[string]*alarm // by queue; "" for tasks that are due later; guarded by mu
-	closed bool              // no timer is armed any more; guarded by mu
-}
-
-// An alarm wakes a queue when its head is due.
-type alarm struct {
-	timer *time.Timer
-	due   time.Time
+	mu      sync.Mutex
+	idle    sync.Cond         // signalled when working becomes 0
+	open    bool              // tasks are claimed and alarms set: from Start to Drain; guarded by mu
+	working int               // goroutines of the engine; guarded by mu
+	alarms  map[string]*alarm // by queue, and laterAlarm; guarded by mu
 }
 
 // bound is a graph with its steps, indexed.
@@ -53,15 +45,21 @@ type bound struct {
 }
 
 // New returns an engine that walks bindings' graphs through the queues of db.
-// It fails when a graph is not whole or a node has no step.
+// It fails when a graph is not whole, a node has no step, or two graphs share a
+// name or a trigger.
 func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) {
 	e := &Engine{
 		db: db, observer: observer,
-		graphs: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}, timers: map[string]*alarm{},
+		graphs: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}, alarms: map[string]*alarm{},
 	}
+	e.idle.L = &e.mu
 	for _, binding := range bindings {
 		if err := binding.check(); err != nil {
 			return nil, err
+		}
+		name := binding.Graph.Name
+		if e.graphs[name] != nil {
+			return nil, fmt.Errorf("two graphs are named %s", name)
 		}
 		b := &bound{Binding: binding, nodes: map[graph.NodeID]*graph.Node{}, cuts: map[graph.NodeID]bool{}}
 		for i := range b.Graph.Nodes {
@@ -73,9 +71,12 @@ func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) 
 			}
 		}
 		for on := range b.Graph.Triggers {
+			if other := e.triggers[on]; other != nil {
+				return nil, fmt.Errorf("trigger %q begins walks of both graph %s and graph %s", on, other.Graph.Name, name)
+			}
 			e.triggers[on] = b
 		}
-		e.graphs[b.Graph.Name] = b
+		e.graphs[name] = b
 	}
 	return e, nil
 }
@@ -83,9 +84,13 @@ func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) 
 // Start lets the workers begin. The events that begin returns are raised in the
 // transaction that gives the workers their first tasks, so that they come in
 // their order among what was pending. Pending work goes on where it stood. The
-// workers end when Stop is called, or when the store is closed.
+// workers end when Stop is called, or when the store is closed. An engine is
+// started once.
 func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
 	e.ctx, e.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // a worker's life ends by Stop, after a grace period that outlasts the caller's context
+	e.mu.Lock()
+	e.open = true
+	e.mu.Unlock()
 	return e.update(func(m *move) error {
 		events, err := begin(m.tx)
 		if err != nil {
@@ -107,12 +112,12 @@ func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
 // Drain ends the claiming of tasks: what runs goes on to its move, and nothing
 // after it is begun.
 func (e *Engine) Drain() {
-	e.stopping.Store(true)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.closed = true
-	for _, a := range e.timers {
+	e.open = false
+	for name, a := range e.alarms {
 		a.timer.Stop()
+		delete(e.alarms, name)
 	}
 }
 
@@ -124,33 +129,57 @@ func (e *Engine) Stop() {
 	if e.cancel != nil {
 		e.cancel()
 	}
-	e.workers.Wait()
+	e.Wait()
 }
 
 // Wait returns when no worker runs. Together with Drain it lets what runs come
 // to its end.
-func (e *Engine) Wait() { e.workers.Wait() }
+func (e *Engine) Wait() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.working > 0 {
+		e.idle.Wait()
+	}
+}
 
-// update runs fn as one move and lets loose the workers it gave tasks to.
-func (e *Engine) update(fn func(*move) error) error {
-	return e.db.Update(func(tx *store.Tx) error {
-		m := newMove(e, tx)
-		if err := fn(m); err != nil {
-			return err
-		}
-		return m.end()
-	})
+// run has fn done by a goroutine that Wait waits for, unless the engine claims
+// nothing any more.
+func (e *Engine) run(fn func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.open {
+		return
+	}
+	e.working++
+	go func() {
+		defer e.done()
+		fn()
+	}()
+}
+
+func (e *Engine) done() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.working--; e.working == 0 {
+		e.idle.Broadcast()
+	}
+}
+
+func (e *Engine) claims() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.open
 }
 
 // work does c and what follows it in its queue, until nothing there can be
 // done now.
 func (e *Engine) work(c *claim) {
-	defer e.workers.Done()
 	for c != nil {
 		next, err := e.turn(e.ctx, c)
 		if err != nil {
-			if e.observer.Broken != nil && !errors.Is(err, context.Canceled) {
-				e.observer.Broken(c.task.Queue, err)
+			e.broken(c.task.Queue, err)
+			if e.db.Err() == nil {
+				e.look(c.task.Queue) // what is left of it may go on
 			}
 			return
 		}
@@ -158,40 +187,15 @@ func (e *Engine) work(c *claim) {
 	}
 }
 
-// begin starts a worker on c. It is called after the commit that claimed it.
-func (e *Engine) begin(c *claim) {
-	e.workers.Add(1)
-	go e.work(c)
-}
-
-// poke looks whether the first task of queue can be done now.
-func (e *Engine) poke(queue string) {
-	err := e.update(func(m *move) error {
-		m.touch(queue)
-		return nil
-	})
-	if err != nil && e.observer.Broken != nil {
+// broken tells that the engine cannot go on with queue. A store that was closed
+// is no news.
+func (e *Engine) broken(queue string, err error) {
+	if e.observer.Broken != nil && !errors.Is(err, store.ErrClosed) {
 		e.observer.Broken(queue, err)
 	}
 }
 
-// arm has queue looked at when due has come. An earlier alarm stays.
-func (e *Engine) arm(queue string, now, due time.Time, wake func()) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return
-	}
-	if a := e.timers[queue]; a != nil {
-		if !a.due.After(due) && a.due.After(now) {
-			return
-		}
-		a.timer.Stop()
-	}
-	e.timers[queue] = &alarm{due: due, timer: time.AfterFunc(due.Sub(now), wake)}
-}
-
-// bound returns the graph and the node of t.
+// boundTo returns the graph and the node of t.
 func (e *Engine) boundTo(t *store.Task) (*bound, *graph.Node, error) {
 	b := e.graphs[t.Graph]
 	if b == nil {

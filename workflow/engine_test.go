@@ -2,169 +2,164 @@ package workflow_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"addon-operator/store"
-	"addon-operator/store/storetest"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
-// A world is the lifecycle with steps that only note that they ran.
-type world struct {
-	mu      sync.Mutex
-	ran     []string
-	members map[graph.NodeID][]graph.Member
-	lists   map[graph.List][]graph.Member
-	facts   map[string][]graph.Fact // by "node subject", taken once each
-	fails   map[string]int          // by "node subject": how often
-	blocks  map[string]chan struct{}
-}
-
-type step struct {
-	w    *world
-	node graph.NodeID
-}
-
-func (s step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	name := fmt.Sprintf("%s %s", s.node, graph.Subject(t.Subject))
-	s.w.mu.Lock()
-	s.w.ran = append(s.w.ran, name)
-	block := s.w.blocks[name]
-	fail := s.w.fails[name] > 0
-	if fail {
-		s.w.fails[name]--
-	}
-	facts := s.w.facts[name]
-	if !fail {
-		delete(s.w.facts, name)
-	}
-	s.w.mu.Unlock()
-	if block != nil {
-		select {
-		case <-block:
-		case <-ctx.Done():
-			return workflow.Outcome{}, ctx.Err()
-		}
-	}
-	if fail {
-		return workflow.Outcome{}, errors.New("as told")
-	}
-	if s.node == lifecycle.ModuleRun && facts == nil {
-		facts = []graph.Fact{lifecycle.AlreadyStarted}
-	}
-	return workflow.Outcome{Facts: facts, Lists: s.w.lists}, nil
-}
-
-func (s step) Members(*store.Tx, workflow.Task) ([]graph.Member, json.RawMessage, error) {
-	return s.w.members[s.node], nil, nil
-}
-
-func newWorld() *world {
-	return &world{
-		members: map[graph.NodeID][]graph.Member{}, lists: map[graph.List][]graph.Member{},
-		facts: map[string][]graph.Fact{}, fails: map[string]int{}, blocks: map[string]chan struct{}{},
-	}
-}
-
-func (w *world) engine(t *testing.T, db *store.DB) *workflow.Engine {
+// newLifecycle returns a world of the lifecycle whose modules have started
+// before, and whose deletes are wanted.
+func newLifecycle(t *testing.T) *world {
 	t.Helper()
-	steps := map[graph.NodeID]workflow.Step{}
-	for _, n := range lifecycle.Graph.Nodes {
-		if !n.Signal && !n.Adopts {
-			steps[n.ID] = step{w, n.ID}
-		}
-	}
-	e, err := workflow.New(db, workflow.Observer{Broken: func(q string, err error) { t.Errorf("queue %q: %v", q, err) }},
-		workflow.Binding{Graph: lifecycle.Graph, Steps: steps})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	w := newWorld(t, lifecycle.Graph)
+	w.says(string(lifecycle.ModuleRun), lifecycle.AlreadyStarted)
+	w.says(string(lifecycle.ModuleDelete), lifecycle.Unwanted)
+	return w
 }
 
-func (w *world) seen() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.ran)
-}
-
-func modules(names ...string) (out []graph.Member) {
-	for _, name := range names {
-		out = append(out, graph.Member{Subject: graph.Subject{Module: name}})
-	}
-	return out
+// discovers has step 4 find these modules.
+func (w *world) discovers(enabled, disabled, unknown []graph.Member) {
+	w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
+		return workflow.Outcome{Lists: map[graph.List][]graph.Member{
+			lifecycle.Enabled: enabled, lifecycle.Disabled: disabled, lifecycle.Unknown: unknown,
+		}}, nil
+	})
 }
 
 func TestStartWalksStepsOneToEightInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.members[lifecycle.GlobalOnStartup] = []graph.Member{{Subject: graph.Subject{Hook: "a"}}, {Subject: graph.Subject{Hook: "b"}}}
-		w.members[lifecycle.ModuleBeforeHelm] = []graph.Member{{Subject: graph.Subject{Hook: "h"}}}
-		w.lists[lifecycle.Enabled] = modules("one", "two")
-		w.lists[lifecycle.Disabled] = modules("off")
-		w.lists[lifecycle.Unknown] = modules("gone")
-		w.facts["module-delete off"] = []graph.Fact{lifecycle.Unwanted}
-		e := w.engine(t, storetest.Memory(t))
-		if err := e.Start(func(*store.Tx) ([]workflow.Event, error) {
-			return []workflow.Event{{On: lifecycle.OnStart}, {On: lifecycle.OnConfigMap}}, nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		e.Stop()
-		want := []string{
-			"configmap-changed ", "global-onstartup a", "global-onstartup b", "discover-modules ",
-			"module-run one", "module-beforehelm h", "release-check one",
-			"module-run two", "module-beforehelm h", "release-check two",
-			"module-delete off", "release-delete off", "module-purge gone",
-		}
-		if diff := cmp.Diff(want, w.seen()); diff != "" {
-			t.Error(diff)
+		w := newLifecycle(t)
+		w.lists(lifecycle.GlobalOnStartup, hooks("a", "b")...)
+		w.lists(lifecycle.ModuleBeforeHelm, hooks("h")...)
+		w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
+		w.discovers(modules("one", "two"), modules("off"), modules("gone"))
+		w.start(on(lifecycle.OnStart), on(lifecycle.OnConfigMap))
+		w.expectAt(
+			"0 configmap-changed", "0 global-onstartup a", "0 global-onstartup b", "0 discover-modules",
+			"0 module-run one", "0 module-beforehelm h", "0 release-check one",
+			"0 module-run two", "0 module-beforehelm h", "0 release-check two",
+			"0 module-delete off", "0 release-delete off", "0 module-purge gone", "0 global-afterall z",
+		)
+		for _, walk := range w.walks() {
+			if walk.Open != 0 || walk.Ended.IsZero() {
+				t.Errorf("walk %d of %q has not ended", walk.ID, walk.Trigger)
+			}
 		}
 	})
 }
 
 func TestFailedModuleRunStartsOverWithGrowingDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.fails["release-check m"] = 5
-		e := w.engine(t, storetest.Memory(t))
-		begin := time.Now()
-		if err := e.Start(func(*store.Tx) ([]workflow.Event, error) {
-			return []workflow.Event{{On: lifecycle.OnResourcesAbsent, Subject: store.Subject{Module: "m"}}}, nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		var times []time.Duration
-		for range 6 {
-			synctest.Wait()
-			times = append(times, time.Since(begin))
-			n := len(w.seen())
-			for len(w.seen()) == n && time.Since(begin) < 3*time.Minute {
-				time.Sleep(time.Second)
-			}
-		}
-		e.Stop()
-		var want []time.Duration
-		for _, s := range []int{0, 5, 15, 35, 65, 95} {
-			want = append(want, time.Duration(s)*time.Second)
-		}
-		if diff := cmp.Diff(want, times); diff != "" {
-			t.Error(diff)
-		}
-		if got := len(w.seen()); got != 12 {
-			t.Errorf("%d steps ran, want module-run and release-check six times each: %v", got, w.seen())
+		w := newLifecycle(t)
+		w.fails("release-check m", 5)
+		w.start(on(lifecycle.OnResourcesAbsent, "m"))
+		time.Sleep(5 * time.Minute)
+		w.expectAt(
+			"0 module-run m", "0 release-check m",
+			"5 module-run m", "5 release-check m",
+			"15 module-run m", "15 release-check m",
+			"35 module-run m", "35 release-check m",
+			"65 module-run m", "65 release-check m",
+			"95 module-run m", "95 release-check m",
+		)
+	})
+}
+
+func TestTwoGraphsShareQueuesAndNoTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := newGraph([]graph.Node{{ID: "n", Of: graph.OfModule, Once: true}, {ID: "m", Of: graph.OfModule}},
+			graph.Edge{On: "first", To: "n", Put: graph.Tail}, graph.Edge{From: "n", To: "m"})
+		two := newGraph([]graph.Node{{ID: "n", Of: graph.OfModule, Once: true}, {ID: "m", Of: graph.OfModule}},
+			graph.Edge{On: "second", To: "n", Put: graph.Tail}, graph.Edge{From: "n", To: "m"})
+		two.Name = "other"
+		w := newWorld(t, one, two)
+		block := w.gate("n x")
+		w.start(on("first", "x"), on("first", "a"), on("second", "a"))
+		w.expectPending("main", "n x", "n a", "n a")
+		block(workflow.Outcome{}, nil)
+		w.expect("n x", "m x", "n a", "m a", "n a", "m a")
+		if walks := w.walks(); walks[1].Graph != "test" || walks[2].Graph != "other" || walks[2].Joined != 0 {
+			t.Errorf("walks of one graph joined the other's: %+v", walks)
 		}
 	})
+}
+
+func TestGraphsThatCannotBeToldApartAreRefused(t *testing.T) {
+	g := newGraph([]graph.Node{{ID: "n"}}, graph.Edge{On: "go", To: "n", Put: graph.Tail})
+	same := *g
+	other := *g
+	other.Name = "other"
+	steps := map[graph.NodeID]workflow.Step{"n": step{}}
+	for what, second := range map[string]*graph.Graph{"name": &same, "trigger": &other} {
+		_, err := workflow.New(nil, workflow.Observer{}, workflow.Binding{Graph: g, Steps: steps}, workflow.Binding{Graph: second, Steps: steps})
+		if err == nil {
+			t.Errorf("two graphs with one %s are accepted", what)
+		}
+	}
+}
+
+func TestBindingNeedsAStepForEachNodeAndANodeForEachStep(t *testing.T) {
+	g := newGraph([]graph.Node{{ID: "n"}, {ID: "l", Each: "some"}},
+		graph.Edge{On: "go", To: "n", Put: graph.Tail}, graph.Edge{From: "n", To: "l"})
+	whole := map[graph.NodeID]workflow.Step{"n": step{}, "l": step{}}
+	for what, steps := range map[string]map[graph.NodeID]workflow.Step{
+		"a node without a step":        {"l": step{}},
+		"a step without a node":        {"n": step{}, "l": step{}, "x": step{}},
+		"a list that no step can make": {"n": step{}, "l": bare{}},
+	} {
+		if _, err := workflow.New(nil, workflow.Observer{}, workflow.Binding{Graph: g, Steps: steps}); err == nil {
+			t.Errorf("%s is accepted", what)
+		}
+	}
+	if _, err := workflow.New(nil, workflow.Observer{}, workflow.Binding{Graph: g, Steps: whole}); err != nil {
+		t.Error(err)
+	}
+}
+
+// bare is a step that can only Do.
+type bare struct{}
+
+func (bare) Do(context.Context, workflow.Task) (workflow.Outcome, error) {
+	return workflow.Outcome{}, nil
+}
+
+func TestTaskOfANodeThatIsGoneIsDroppedWithALine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "old"}, {ID: "new"}},
+			graph.Edge{On: "go", To: "old", Put: graph.Tail}, graph.Edge{On: "go on", To: "new", Put: graph.Tail})
+		w := newWorld(t, g)
+		w.gate("old")
+		w.start(on("go"), on("go on"))
+		w.close()
+		w.steps = nil
+		newer := newGraph([]graph.Node{{ID: "new"}}, graph.Edge{On: "go on", To: "new", Put: graph.Tail})
+		w.steps = []workflow.Binding{{Graph: newer, Steps: map[graph.NodeID]workflow.Step{"new": step{w, "new"}}}}
+		w.open()
+		w.start()
+		w.expect("old", "new")
+		if got := w.history(1); len(got) != 1 || got[0] != "dropped old" {
+			t.Errorf("history of the dropped task's walk is %q", got)
+		}
+		w.expectPending("main")
+	})
+}
+
+// queueOf returns the queues that hold tasks.
+func (w *world) queues() (queues []string) {
+	w.t.Helper()
+	w.view(func(tx *store.Tx) error {
+		for q, err := range store.AllQueues(tx) {
+			if err != nil {
+				return err
+			}
+			queues = append(queues, q)
+		}
+		return nil
+	})
+	return queues
 }

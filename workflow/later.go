@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"errors"
 	"time"
 
 	"addon-operator/store"
@@ -38,61 +39,71 @@ func (m *move) putLater(t *store.Task, due time.Time) error {
 	return m.armLater()
 }
 
-// armLater sets the alarm for the first task that is due later.
-func (m *move) armLater() error {
-	for k := range m.tx.Range(store.At(store.Later)) {
-		t, _, err := store.Load[laterTask](m.tx, k)
-		if err != nil {
-			return err
-		}
-		m.tx.OnCommit(func() { m.e.arm(laterAlarm, m.now, t.Due, m.e.bringIn) })
-		return nil
-	}
-	return nil
-}
-
-// bringIn puts the tasks whose time has come at the tails of their queues.
-func (e *Engine) bringIn() {
-	err := e.update(func(m *move) error {
-		for k := range m.tx.Range(store.At(store.Later)) {
-			later, _, err := store.Load[laterTask](m.tx, k)
-			if err != nil {
-				return err
-			}
-			if m.now.Before(later.Due) && later.Due.Sub(m.now) <= LongestDelay {
-				break
-			}
-			m.tx.Delete(k)
-			t := later.Task
-			t.Due = time.Time{}
-			m.count(t.Walk, -1)
-			if err := m.tail(&t, later.Queue); err != nil {
-				return err
-			}
-		}
-		return m.armLater()
-	})
-	if err != nil && e.observer.Broken != nil {
-		e.observer.Broken(laterAlarm, err)
-	}
-}
-
-// clearLater takes away what module has that is due later.
-func (m *move) clearLater(module string) error {
+// eachLater calls fn for the tasks that are due later, the next first, until it
+// fails.
+func (m *move) eachLater(fn func(k store.Key, t *store.Task) error) error {
 	for k := range m.tx.Range(store.At(store.Later)) {
 		later, _, err := store.Load[laterTask](m.tx, k)
 		if err != nil {
 			return err
 		}
-		if later.Subject.Module != module {
-			continue
-		}
-		m.tx.Delete(k)
-		m.count(later.Walk, -1)
 		later.Task.Queue = later.Queue
-		if err := m.record(recordOf(&later.Task, store.Dropped)); err != nil {
+		if err := fn(k, &later.Task); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// armLater sets the alarm for the first task that is due later.
+func (m *move) armLater() error {
+	err := m.eachLater(func(_ store.Key, t *store.Task) error {
+		due := m.due(t.Due)
+		m.tx.OnCommit(func() { m.e.arm(laterAlarm, m.now, due, (*move).bringDue) })
+		return errEnough
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// bringDue puts the tasks whose time has come at the tails of their queues.
+func (m *move) bringDue() error {
+	most := mostStarts
+	err := m.eachLater(func(k store.Key, t *store.Task) error {
+		if most--; most < 0 || m.now.Before(m.due(t.Due)) {
+			return errEnough
+		}
+		return m.bringIn(k, t)
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	return m.armLater()
+}
+
+// bringIn puts t, which stands under k, at the tail of its queue.
+func (m *move) bringIn(k store.Key, t *store.Task) error {
+	m.tx.Delete(k)
+	m.count(t.Walk, -1)
+	t.Due = time.Time{}
+	return m.tail(t, t.Queue)
+}
+
+// dropLater takes t, which stands under k, away.
+func (m *move) dropLater(k store.Key, t *store.Task, r store.Record) error {
+	m.tx.Delete(k)
+	m.count(t.Walk, -1)
+	return m.record(r)
+}
+
+// clearLater takes away what is due later and is among what t clears.
+func (m *move) clearLater(t *store.Task) error {
+	return m.eachLater(func(k store.Key, other *store.Task) error {
+		if !clears(t, other) {
+			return nil
+		}
+		return m.dropLater(k, other, recordOf(other, store.Dropped))
+	})
 }

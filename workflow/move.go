@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,19 +12,56 @@ import (
 // A move is one transaction of the engine: what it has changed that must be
 // seen to before it ends.
 type move struct {
-	e       *Engine
-	tx      *store.Tx
-	epoch   uint64
-	now     time.Time
-	touched []string       // queues whose first task may have become another
-	settled []string       // queues that were looked at
-	walks   map[uint64]int // change in the number of each walk's tasks
-	begun   map[uint64]*store.Walk
+	e     *Engine
+	tx    *store.Tx
+	epoch uint64
+	now   time.Time
+
+	// failing holds the lists whose step failed when the move was tried before,
+	// and how. It is nil in moves that are part of another's transaction: those
+	// cannot be tried again, so they leave lists to a move of the engine's own.
+	failing map[store.ID]error
+
+	touched []string          // queues whose first task may have become another
+	walks   map[uint64]int    // change in the number of each walk's tasks
+	begun   []uint64          // walks that begin with it
 	joined  map[uint64]uint64 // walks that another goes on for
 }
 
 func newMove(e *Engine, tx *store.Tx) *move {
 	return &move{e: e, tx: tx, epoch: tx.Epoch(), now: tx.Now()}
+}
+
+// A listError is an error of a step that makes or ends the list of a task. What
+// the step had written until then must not be kept.
+type listError struct {
+	list store.ID
+	err  error
+}
+
+func (l *listError) Error() string { return l.err.Error() }
+func (l *listError) Unwrap() error { return l.err }
+
+// update runs fn as one move and lets loose the workers it gave tasks to. When
+// a list cannot be made or ended on the way, all is taken back and done anew
+// with that list's failure for its result.
+func (e *Engine) update(fn func(*move) error) error {
+	failing := map[store.ID]error{}
+	for {
+		err := e.db.Update(func(tx *store.Tx) error {
+			m := newMove(e, tx)
+			m.failing = failing
+			if err := fn(m); err != nil {
+				return err
+			}
+			return m.end()
+		})
+		failed := (*listError)(nil)
+		if !errors.As(err, &failed) {
+			return err
+		}
+		failing[failed.list] = failed.err
+	}
 }
 
 // touch has queue looked at before the move ends.
@@ -33,19 +71,22 @@ func (m *move) touch(queue string) {
 	}
 }
 
+// seen takes back a touch of queue.
+func (m *move) seen(queue string) {
+	m.touched = slices.DeleteFunc(m.touched, func(q string) bool { return q == queue })
+}
+
 // end gives the queues that were touched their next task and writes down what
 // became of the walks.
 func (m *move) end() error {
-	for i := 0; i < len(m.touched); i++ {
-		queue := m.touched[i]
-		if slices.Contains(m.settled, queue) {
-			continue
-		}
+	for len(m.touched) > 0 {
+		queue := m.touched[0]
 		running, err := m.running(queue)
 		if err != nil {
 			return err
 		}
 		if running {
+			m.seen(queue)
 			continue
 		}
 		c, err := m.advance(queue)
@@ -53,7 +94,7 @@ func (m *move) end() error {
 			return err
 		}
 		if c != nil {
-			m.tx.OnCommit(func() { m.e.begin(c) })
+			m.tx.OnCommit(func() { m.e.run(func() { m.e.work(c) }) })
 		}
 	}
 	return m.saveWalks()
@@ -83,6 +124,42 @@ func (m *move) running(queue string) (bool, error) {
 
 // claimed reports whether t is being done by this life.
 func (m *move) claimed(t *store.Task) bool { return t.Claim != nil && t.Claim.Epoch == m.epoch }
+
+// each calls fn for the tasks of queue, or with "" for those of all queues, in
+// order, until it fails. The holder is the task whose attempt that runs, or
+// whose journal that goes on, covers t; it may be t itself. It is nil for a
+// task that can be taken away.
+func (m *move) each(queue string, fn func(t, holder *store.Task) error) error {
+	tasks := store.AllTasks(m.tx)
+	if queue != "" {
+		tasks = store.Tasks(m.tx, queue)
+	}
+	var holder *store.Task
+	for t, err := range tasks {
+		if err != nil {
+			return err
+		}
+		if m.claimed(t) || t.Journal {
+			holder = t
+		}
+		if holder != nil && !covers(holder, t) {
+			holder = nil
+		}
+		if err := fn(t, holder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// covers reports whether t stands on the places that the claim on holder covers.
+func covers(holder, t *store.Task) bool {
+	last := holder.Place
+	if holder.Claim != nil {
+		last = max(last, holder.Claim.End)
+	}
+	return t.Queue == holder.Queue && holder.Place <= t.Place && t.Place <= last
+}
 
 // record adds r to history.
 func (m *move) record(r store.Record) error {
@@ -115,7 +192,7 @@ func (m *move) count(walk uint64, n int) {
 	m.walks[walk] += n
 }
 
-// join has walk point to the one that goes on in its stead.
+// join has walk point to the one that goes on in its stead, should it end.
 func (m *move) join(walk, into uint64) {
 	if walk == into {
 		return
@@ -126,50 +203,43 @@ func (m *move) join(walk, into uint64) {
 	m.joined[walk] = into
 }
 
-// begin makes a new walk for w's trigger.
+// beginWalk makes a new walk for w's trigger.
 func (m *move) beginWalk(w store.Walk) (uint64, error) {
 	id, err := store.NextWalk(m.tx)
 	if err != nil {
 		return 0, err
 	}
 	w.ID, w.Began = id, m.now
-	if m.begun == nil {
-		m.begun = map[uint64]*store.Walk{}
-	}
-	m.begun[id] = &w
+	m.begun = append(m.begun, id)
 	m.count(id, 0)
 	// It is written at once, so that the next one gets another number.
 	return id, store.Save(m.tx, store.WalkKey(id), w)
 }
 
-// saveWalks writes the walks whose number of tasks has changed.
+// saveWalks writes the walks whose number of tasks has changed. A step may have
+// raised events in the same transaction, so what is written there counts.
 func (m *move) saveWalks() error {
-	var errs []error
-	for id, n := range m.walks {
-		if n == 0 && m.begun[id] == nil {
+	for _, id := range slices.Sorted(maps.Keys(m.walks)) {
+		begun := slices.Contains(m.begun, id)
+		if m.walks[id] == 0 && !begun {
 			continue
 		}
-		w, err := m.walk(id)
+		w, ok, err := store.Load[store.Walk](m.tx, store.WalkKey(id))
 		if err != nil {
-			errs = append(errs, err)
-			continue
+			return err
 		}
-		w.Open += n
-		if w.Open == 0 {
+		if !ok {
+			w.ID = id // its tasks outlived its record, which is no reason to stop
+		}
+		if w.Open += m.walks[id]; w.Open == 0 {
 			w.Ended, w.Joined = m.now, m.joined[id]
 		}
-		errs = append(errs, store.Save(m.tx, store.WalkKey(id), *w))
-		m.announce(*w, m.begun[id] != nil)
+		if err := store.Save(m.tx, store.WalkKey(id), w); err != nil {
+			return err
+		}
+		m.announce(w, begun)
 	}
-	return errors.Join(errs...)
-}
-
-func (m *move) walk(id uint64) (*store.Walk, error) {
-	if w := m.begun[id]; w != nil {
-		return w, nil
-	}
-	w, _, err := store.Load[store.Walk](m.tx, store.WalkKey(id))
-	return &w, err
+	return nil
 }
 
 func (m *move) announce(w store.Walk, begun bool) {

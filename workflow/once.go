@@ -43,10 +43,16 @@ func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
 		return false, err
 	}
 	if bytes.Compare(old.Pos.Key(), t.Pos.Key()) > 0 {
-		t.Of = m.oneOf(t.Of, old.Of)
+		if t.Of, err = m.oneOf(t.Of, old.Of); err != nil {
+			return false, err
+		}
 		return false, m.drop(old, store.Joined, t)
 	}
-	if of := m.oneOf(old.Of, t.Of); of != old.Of {
+	of, err := m.oneOf(old.Of, t.Of)
+	if err != nil {
+		return false, err
+	}
+	if of != old.Of {
 		old.Of = of
 		if err := store.SaveTask(m.tx, old); err != nil {
 			return false, err
@@ -59,18 +65,20 @@ func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
 	return true, m.record(r)
 }
 
-// oneOf returns the list that is to wait for a task which two lists may name:
-// the first if it is still there.
-func (m *move) oneOf(first, second *store.Ref) *store.Ref {
-	if first != nil && second != nil {
-		if _, ok, _ := m.list(first); !ok {
-			return second
+// oneOf returns the list that goes on waiting for a task which two may name:
+// the first if it is still there. The second then waits no longer, as it would
+// not had it found the task there.
+func (m *move) oneOf(first, second *store.Ref) (*store.Ref, error) {
+	if first == nil || second == nil || first.ID == second.ID {
+		if first == nil {
+			return second, nil
 		}
+		return first, nil
 	}
-	if first != nil {
-		return first
+	if _, ok, err := m.list(first); err != nil || !ok {
+		return second, err
 	}
-	return second
+	return first, m.countDown(second, nil)
 }
 
 // waiting returns the task equal to t that waits in t's queue.
@@ -105,19 +113,26 @@ func (m *move) drop(t *store.Task, state store.State, into *store.Task) error {
 	if err := m.record(r); err != nil {
 		return err
 	}
-	return m.remove(t)
+	m.remove(t)
+	return nil
 }
 
-// remove takes t away. The list that waits for it, unless another task took it
-// over, counts it down.
-func (m *move) remove(t *store.Task) error {
+// remove takes t away. The list that waits for it is not told: another task
+// takes t's part.
+func (m *move) remove(t *store.Task) {
 	m.unwait(t)
 	store.DropTask(m.tx, t)
 	m.count(t.Walk, -1)
 	m.touch(t.Queue)
-	return nil
+}
+
+// leave takes t away with nothing to follow it, and tells the list that waits
+// for it.
+func (m *move) leave(t *store.Task, facts []graph.Fact) error {
+	m.remove(t)
+	return m.countDown(t.Of, facts)
 }
 
 func onceKey(t *store.Task) store.Key {
-	return store.At(store.Once).Str(t.Queue).Str(t.Node).Str(t.Subject.Module).Str(t.Subject.Hook).Str(t.Subject.Binding)
+	return store.At(store.Once).Str(t.Queue).Str(t.Graph).Str(t.Node).Str(t.Subject.Module).Str(t.Subject.Hook).Str(t.Subject.Binding)
 }

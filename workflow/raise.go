@@ -15,6 +15,7 @@ type Event struct {
 	// Queue is where the task goes when the edge says it is bound to one.
 	Queue   string
 	Payload json.RawMessage
+	Object  *store.ObjectRef
 	Cause   store.Cause
 	// Lenient is the allowFailure of the subject's binding.
 	Lenient bool
@@ -53,7 +54,7 @@ func (m *move) raise(events []Event) error {
 		}
 		for _, edge := range b.Graph.Begin(ev.On) {
 			t := m.follow(b, edge, walk, ev.Subject)
-			t.Payload, t.Lenient = ev.Payload, ev.Lenient
+			t.Payload, t.Object, t.Lenient = ev.Payload, ev.Object, ev.Lenient
 			queue := Main
 			if edge.Put == graph.Bound && ev.Queue != "" {
 				queue = ev.Queue

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
 
@@ -14,6 +15,102 @@ const (
 	FirstDelay   = 5 * time.Second
 	LongestDelay = 30 * time.Second
 )
+
+// longestError is the greatest length in bytes of an error that is kept.
+const longestError = 4 << 10
+
+// A failure is why an attempt failed.
+type failure struct {
+	err     error
+	subject store.Subject // whom it is about
+	// resume is set where the attempt goes on from its journal.
+	resume bool
+	// strict is set where the failure is none that a binding can allow: the
+	// step had its say on that and failed too.
+	strict bool
+}
+
+// text returns what is kept of the error: of a long one the beginning, which
+// says what failed, and the end, which says how.
+func (f failure) text() string {
+	s := f.err.Error()
+	if len(s) <= longestError {
+		return s
+	}
+	return s[:longestError/4] + " … " + s[len(s)-longestError*3/4:]
+}
+
+// fail ends an attempt that did not succeed. Where the binding allows that, it
+// ends as if it had, with nothing to follow.
+func (m *move) fail(c *claim, f failure) (*claim, error) {
+	t, err := m.reload(c)
+	if err != nil {
+		return nil, err
+	}
+	if !f.resume && (t.Orphan || c.lenient() && !f.strict) {
+		return m.finish(c, Outcome{Allowed: f.text()})
+	}
+	if !f.resume && t.Journal {
+		m.tx.Delete(store.JournalKey(t.ID))
+		t.Journal = false
+	}
+	if !f.resume && len(c.task.Range) > 1 && !f.strict {
+		if t, err = m.keepStrict(c, t, f); err != nil {
+			return nil, err
+		}
+		f.subject = t.Subject
+	}
+	if err := m.retryLater(c.bound, c.node, t, f); err != nil {
+		return nil, err
+	}
+	return m.advance(t.Queue)
+}
+
+// lenient reports whether all that c covers may fail.
+func (c *claim) lenient() bool {
+	for _, t := range c.task.Range[1:] {
+		if !t.Lenient {
+			return false
+		}
+	}
+	return c.task.Lenient
+}
+
+// retryLater has t, or the run it belongs to, tried again after a delay.
+func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) error {
+	count := 1
+	if t.Failed != nil {
+		count += t.Failed.Count
+	}
+	r := recordOf(t, store.Failed)
+	r.Subject, r.Try, r.Error = f.subject, count, f.text()
+	if err := m.record(r); err != nil {
+		return err
+	}
+	t.Failed = &store.Failure{Node: t.Node, Subject: f.subject, Count: count, Error: r.Error, At: m.now}
+	t.Due = m.now.Add(retryDelay(n, count))
+	if f.resume && t.Claim != nil {
+		t.Claim = &store.Claim{End: t.Claim.End} // the journal speaks for all of the range, and for no more
+	} else {
+		t.Claim = nil
+	}
+	if n.Back == "" || f.resume || t.Solo {
+		return store.SaveTask(m.tx, t)
+	}
+	back := m.follow(b, graph.Edge{To: n.Back}, t.Walk, t.Subject)
+	back.Pos, back.Of, back.Past, back.Loop = t.Pos, t.Of, t.Past, t.Loop
+	back.Failed, back.Due = t.Failed, t.Due
+	m.remove(t)
+	return m.put(back)
+}
+
+// retryDelay returns the delay after the n-th failure in a row at node.
+func retryDelay(node *graph.Node, n int) time.Duration {
+	if node.Steady {
+		return FirstDelay
+	}
+	return delay(n)
+}
 
 // delay returns how long the n-th failure in a row is waited out: 5 s, doubling
 // to 30 s, without jitter, so that people can rely on what they read.
@@ -30,12 +127,4 @@ func delay(n int) time.Duration {
 		d = b.NextBackOff()
 	}
 	return d
-}
-
-// retryDelay returns the delay after the n-th failure in a row at node.
-func retryDelay(node *graph.Node, n int) time.Duration {
-	if node.Steady {
-		return FirstDelay
-	}
-	return delay(n)
 }

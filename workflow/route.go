@@ -5,30 +5,15 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mostCleared is how many waiting tasks one move takes away.
-const mostCleared = 2000
-
 // complete takes the finished task t away and puts the tasks of every edge
 // whose facts hold: those that stay here on t's place, the first on top.
 func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.List][]graph.Member) error {
 	if t.Orphan || t.Solo {
-		return m.leave(t)
+		return m.leave(t, facts)
 	}
-	edges := b.Graph.Next(n.ID, facts)
-	for _, edge := range edges {
-		if !edge.Clears {
-			continue
-		}
-		if more, err := m.clear(t); err != nil || more {
-			t.Claim = nil // the rest is taken away when the node is done once more
-			return firstError(err, store.SaveTask(m.tx, t))
-		}
-	}
-	if err := m.remove(t); err != nil {
-		return err
-	}
+	m.remove(t)
 	var here []*store.Task
-	for _, edge := range edges {
+	for _, edge := range b.Graph.Next(n.ID, facts) {
 		next, err := m.take(b, edge, t, lists[edge.Each])
 		if err != nil {
 			return err
@@ -38,11 +23,16 @@ func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fa
 		}
 	}
 	if len(here) == 0 {
-		return m.countDown(t.Of)
+		return m.countDown(t.Of, nil)
 	}
 	here[len(here)-1].Of = t.Of
 	for i := len(here) - 1; i >= 0; i-- {
 		here[i].Pos = store.Pos{Queue: t.Queue, Place: t.Place, Height: t.Height + uint32(len(here)-1-i)} //nolint:gosec // a node has a handful of edges
+		if here[i].Clears {
+			if err := m.clear(here[i]); err != nil {
+				return err
+			}
+		}
 		if err := m.put(here[i]); err != nil {
 			return err
 		}
@@ -64,19 +54,19 @@ func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Me
 	next := m.follow(b, edge, t.Walk, t.Subject)
 	next.Loop = t.Loop
 	if edge.Loop {
-		next.Loop = &store.Loop{From: t.Node, N: 1}
-		if t.Loop != nil && t.Loop.From == t.Node {
-			next.Loop.N += t.Loop.N
-		}
+		next.Loop = loop(t)
 		if next.Loop.N >= freeLoops {
-			next.Queue = t.Queue
+			next.Queue = Main
+			if edge.Put == graph.Here {
+				next.Queue = t.Queue
+			}
 			return nil, m.putLater(next, m.now.Add(delay(next.Loop.N-freeLoops+1)))
 		}
 	}
 	if edge.Put != graph.Here {
 		return nil, m.send(b, edge, next, Main)
 	}
-	next.Past = t.Past
+	next.Past, next.Clears = t.Past, edge.Clears
 	if edge.Each == "" {
 		next.Failed = t.Failed
 		return next, nil
@@ -88,53 +78,18 @@ func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Me
 	return next, m.saveMembers(next, members)
 }
 
-// leave takes t away with nothing to follow it, and tells the list that waits.
-func (m *move) leave(t *store.Task) error {
-	return firstError(m.remove(t), m.countDown(t.Of))
+// loop counts one closing more of the circle that t's node closes.
+func loop(t *store.Task) *store.Loop {
+	l := &store.Loop{From: t.Node, N: 1}
+	if t.Loop != nil && t.Loop.From == t.Node {
+		l.N += t.Loop.N
+	}
+	return l
 }
 
 // abandon takes the orphan t away.
 func (m *move) abandon(t *store.Task) error {
-	return firstError(m.record(recordOf(t, store.Dropped)), m.leave(t))
-}
-
-// clear takes away what waits of t's module anywhere but on t's own place, and
-// lets what runs, or has begun its effects, end without consequence. It reports
-// whether more is left than one move can take.
-func (m *move) clear(t *store.Task) (more bool, err error) {
-	left := mostCleared
-	for queue, err := range store.AllQueues(m.tx) {
-		if err != nil {
-			return false, err
-		}
-		covered := uint64(0)
-		for other, err := range store.Tasks(m.tx, queue) {
-			if err != nil {
-				return false, err
-			}
-			if m.claimed(other) {
-				covered = max(other.Claim.End, other.Place)
-			}
-			if other.Subject.Module != t.Subject.Module || other.Orphan || (queue == t.Queue && other.Place == t.Place) {
-				continue
-			}
-			if left--; left < 0 {
-				return true, nil
-			}
-			if err := m.clearOne(other, other.Place <= covered); err != nil {
-				return false, err
-			}
-		}
-	}
-	return false, m.clearLater(t.Subject.Module)
-}
-
-func (m *move) clearOne(t *store.Task, runs bool) error {
-	if runs || t.Journal {
-		t.Orphan = true
-		return store.SaveTask(m.tx, t)
-	}
-	return firstError(m.record(recordOf(t, store.Dropped)), m.leave(t))
+	return firstError(m.record(recordOf(t, store.Dropped)), m.leave(t, nil))
 }
 
 // revive has failing tasks tried again at once.

@@ -4,26 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
-
-// A failure is why an attempt failed.
-type failure struct {
-	err     error
-	subject store.Subject // whom it is about
-	// resume is set where the attempt goes on from its journal.
-	resume bool
-}
-
-// applyError marks an error of a step's Apply, after which the move is undone.
-type applyError struct{ err error }
-
-func (a *applyError) Error() string { return a.err.Error() }
-func (a *applyError) Unwrap() error { return a.err }
 
 // turn does the task of c and moves on. It returns the claim on what follows.
 // Where ctx ended the attempt, nothing is written: the claim in the store says
@@ -33,23 +18,30 @@ func (e *Engine) turn(ctx context.Context, c *claim) (next *claim, err error) {
 		e.observer.Began(c.task)
 	}
 	out, failed := e.do(ctx, c)
-	if failed != nil && ctx.Err() != nil {
-		return nil, nil
-	}
 	if failed == nil {
-		next, err = e.commit(ctx, func(m *move) (*claim, error) { return m.finish(c, out) })
-		if applied := (*applyError)(nil); errors.As(err, &applied) {
-			failed = &failure{err: applied.err, subject: c.task.Subject}
+		next, err = e.commit(ctx, c, func(m *move) (*claim, error) { return m.finish(c, out) })
+		if err != nil {
+			failed = &failure{err: err, subject: c.task.Subject}
 		}
 	}
-	if failed != nil {
-		next, err = e.commit(ctx, func(m *move) (*claim, error) { return m.fail(c, *failed) })
+	for failed != nil {
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		if err := e.db.Err(); err != nil {
+			return nil, err
+		}
+		next, err = e.commit(ctx, c, func(m *move) (*claim, error) { return m.fail(c, *failed) })
+		if err == nil || failed.strict {
+			break
+		}
+		failed.err, failed.strict = errors.Join(failed.err, err), true
 	}
 	return next, err
 }
 
-// commit runs fn as one move. On a full disk it waits for room.
-func (e *Engine) commit(ctx context.Context, fn func(*move) (*claim, error)) (next *claim, err error) {
+// commit runs fn as one move of c's. On a full disk it waits for room.
+func (e *Engine) commit(ctx context.Context, c *claim, fn func(*move) (*claim, error)) (next *claim, err error) {
 	for {
 		err = e.update(func(m *move) (err error) {
 			next, err = fn(m)
@@ -58,9 +50,7 @@ func (e *Engine) commit(ctx context.Context, fn func(*move) (*claim, error)) (ne
 		if !errors.Is(err, store.ErrFull) {
 			return next, err
 		}
-		if e.observer.Broken != nil {
-			e.observer.Broken("", err)
-		}
+		e.broken(c.task.Queue, err)
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -69,13 +59,8 @@ func (e *Engine) commit(ctx context.Context, fn func(*move) (*claim, error)) (ne
 	}
 }
 
-// do calls the step and has its effects done. A panic of the step is an error.
+// do calls the step and has its effects done.
 func (e *Engine) do(ctx context.Context, c *claim) (out Outcome, failed *failure) {
-	defer func() {
-		if r := recover(); r != nil {
-			failed = &failure{err: fmt.Errorf("the step of node %s panicked: %v\n%s", c.node.ID, r, debug.Stack()), subject: c.task.Subject}
-		}
-	}()
 	out, err := e.outcome(ctx, c)
 	if err != nil {
 		return out, &failure{err: err, subject: c.task.Subject}
@@ -85,7 +70,8 @@ func (e *Engine) do(ctx context.Context, c *claim) (out Outcome, failed *failure
 		if effecter == nil {
 			return out, &failure{err: fmt.Errorf("node %s cannot do the effect %q", c.node.ID, effect.Kind), subject: c.task.Subject}
 		}
-		if err := effecter.Effect(ctx, c.task, effect); err != nil {
+		err := guard(c.node, "Effect", func() error { return effecter.Effect(ctx, c.task, effect) })
+		if err != nil {
 			refused := (*refusal)(nil)
 			return out, &failure{
 				err:     fmt.Errorf("effect %d of %d (%s): %w", i+1, len(out.Effects), effect.Kind, err),
@@ -98,22 +84,20 @@ func (e *Engine) do(ctx context.Context, c *claim) (out Outcome, failed *failure
 
 // outcome returns what the journal holds, or what the step has to say now; one
 // with effects is in the journal then.
-func (e *Engine) outcome(ctx context.Context, c *claim) (Outcome, error) {
+func (e *Engine) outcome(ctx context.Context, c *claim) (out Outcome, err error) {
 	if c.outcome != nil {
 		return *c.outcome, nil
 	}
 	step := c.bound.Steps[c.node.ID]
-	var out Outcome
-	var err error
 	if preparer, ok := step.(Preparer); ok && c.prepare {
-		out, err = preparer.Prepare(ctx, c.task)
+		err = guard(c.node, "Prepare", func() (err error) { out, err = preparer.Prepare(ctx, c.task); return err })
 	} else {
-		out, err = step.Do(ctx, c.task)
+		err = guard(c.node, "Do", func() (err error) { out, err = step.Do(ctx, c.task); return err })
 	}
 	if err != nil || len(out.Effects) == 0 {
 		return out, err
 	}
-	_, err = e.commit(ctx, func(m *move) (*claim, error) {
+	_, err = e.commit(ctx, c, func(m *move) (*claim, error) {
 		t, err := m.reload(c)
 		if err != nil {
 			return nil, err
@@ -147,21 +131,11 @@ func (m *move) finish(c *claim, out Outcome) (*claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	facts := out.Facts
-	state := store.Done
-	if t.Orphan {
-		state, facts = store.Dropped, nil
-	} else if applier, ok := c.bound.Steps[c.node.ID].(Applier); ok {
-		more, err := applier.Apply(m.tx, c.task, out)
-		if err != nil {
-			return nil, &applyError{err}
-		}
-		facts = append(facts, more...)
+	facts, err := m.apply(c, t, out)
+	if err != nil {
+		return nil, err
 	}
-	if out.Allowed != "" {
-		state = store.Allowed
-	}
-	if err := m.note(c, t, state, facts, out); err != nil {
+	if err := m.note(c, t, facts, out); err != nil {
 		return nil, err
 	}
 	m.settle(c, t)
@@ -186,13 +160,37 @@ func (m *move) finish(c *claim, out Outcome) (*claim, error) {
 	return m.advance(t.Queue)
 }
 
+// apply has the step write out, and returns all the facts. Of an orphan nothing
+// is written.
+func (m *move) apply(c *claim, t *store.Task, out Outcome) (facts []graph.Fact, err error) {
+	if t.Orphan {
+		return nil, nil
+	}
+	facts = append(facts, out.Facts...)
+	applier, ok := c.bound.Steps[c.node.ID].(Applier)
+	if !ok {
+		return facts, nil
+	}
+	err = guard(c.node, "Apply", func() error {
+		more, err := applier.Apply(m.tx, c.task, out)
+		facts = append(facts, more...)
+		return err
+	})
+	return facts, err
+}
+
 // note writes the attempt that ended into history.
-func (m *move) note(c *claim, t *store.Task, state store.State, facts []graph.Fact, out Outcome) error {
+func (m *move) note(c *claim, t *store.Task, facts []graph.Fact, out Outcome) error {
+	state := store.Done
+	switch {
+	case t.Orphan:
+		state = store.Dropped
+	case out.Allowed != "":
+		state = store.Allowed
+	}
 	r := recordOf(t, state)
 	r.Subject, r.Try, r.Detail, r.Error = c.task.Subject, c.task.Try, out.Detail, out.Allowed
-	for _, f := range facts {
-		r.Facts = append(r.Facts, string(f))
-	}
+	r.Facts = report(nil, facts)
 	if len(c.task.Range) > 1 {
 		r.Merged = len(c.task.Range)
 	}
@@ -208,103 +206,4 @@ func (m *move) settle(c *claim, t *store.Task) {
 	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {
 		t.Failed = nil
 	}
-}
-
-// endRange ends the tasks that c covers besides its own: they succeeded with
-// it, and their walks go on as t's.
-func (m *move) endRange(c *claim, t *store.Task) error {
-	for _, other := range c.task.Range[1:] {
-		m.join(other.Walk, t.Walk)
-		if err := m.remove(other); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fail ends an attempt that did not succeed. Where the binding allows that, it
-// ends as if it had, with nothing to follow.
-func (m *move) fail(c *claim, f failure) (*claim, error) {
-	t, err := m.reload(c)
-	if err != nil {
-		return nil, err
-	}
-	if t.Orphan || !f.resume && c.lenient() {
-		next, err := m.finish(c, Outcome{Allowed: f.err.Error()})
-		if applied := (*applyError)(nil); !errors.As(err, &applied) {
-			return next, err
-		}
-	}
-	if t.Journal && !f.resume {
-		m.tx.Delete(store.JournalKey(t.ID))
-		t.Journal = false
-	}
-	if !f.resume && len(c.task.Range) > 1 {
-		if t, err = m.keepStrict(c, t, f); err != nil {
-			return nil, err
-		}
-	}
-	if err := m.retryLater(c.bound, c.node, t, f); err != nil {
-		return nil, err
-	}
-	return m.advance(t.Queue)
-}
-
-// lenient reports whether all that c covers may fail.
-func (c *claim) lenient() bool {
-	for _, t := range c.task.Range[1:] {
-		if !t.Lenient {
-			return false
-		}
-	}
-	return c.task.Lenient
-}
-
-// keepStrict ends those of c's tasks that may fail and returns the first that
-// stays, which takes over the count of failures.
-func (m *move) keepStrict(c *claim, t *store.Task, f failure) (*store.Task, error) {
-	var first *store.Task
-	for i, other := range c.task.Range {
-		if i == 0 {
-			other = t
-		}
-		if !other.Lenient {
-			if first == nil {
-				first = other
-			}
-			continue
-		}
-		r := recordOf(other, store.Allowed)
-		r.Error = f.err.Error()
-		if err := firstError(m.record(r), m.remove(other)); err != nil {
-			return nil, err
-		}
-	}
-	if first != t {
-		first.Failed, first.Claim = t.Failed, t.Claim
-	}
-	return first, nil
-}
-
-// retryLater has t, or the run it belongs to, tried again after a delay.
-func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) error {
-	count := 1
-	if t.Failed != nil {
-		count += t.Failed.Count
-	}
-	r := recordOf(t, store.Failed)
-	r.Subject, r.Try, r.Error = f.subject, count, f.err.Error()
-	if err := m.record(r); err != nil {
-		return err
-	}
-	t.Failed = &store.Failure{Node: t.Node, Subject: f.subject, Count: count, Error: f.err.Error(), At: m.now}
-	t.Due = m.now.Add(retryDelay(n, count))
-	t.Claim = nil
-	if n.Back == "" || f.resume || t.Solo {
-		return store.SaveTask(m.tx, t)
-	}
-	back := m.follow(b, graph.Edge{To: n.Back}, t.Walk, t.Subject)
-	back.Pos, back.Of, back.Past, back.Loop = t.Pos, t.Of, t.Past, t.Loop
-	back.Failed, back.Due = t.Failed, t.Due
-	return firstError(m.remove(t), m.put(back))
 }

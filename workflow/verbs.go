@@ -13,100 +13,102 @@ var ErrNoTask = errors.New("no pending task has this id")
 // ErrRuns is returned for a task that is being done and cannot be changed.
 var ErrRuns = errors.New("the task is running")
 
-// Retry has the pending task id tried again at once. A task that runs, or is
-// not waiting for its time, is left as it is.
+// Retry has the pending task id tried again at once. A task that is not waiting
+// for its time is left as it is. The errors are ErrNoTask, ErrRuns and the
+// store's.
 func (e *Engine) Retry(id store.ID) error {
 	return e.change(id, func(m *move, t *store.Task) error {
 		t.Due = m.now
 		m.touch(t.Queue)
 		return store.SaveTask(m.tx, t)
-	})
+	}, (*move).bringIn)
 }
 
 // Skip ends the pending task id as if it had succeeded and found nothing. Of a
 // list it is the member in front that is passed over. The reason and by whom
-// are kept in history.
+// are kept in history. The errors are ErrNoTask, ErrRuns and the store's.
 func (e *Engine) Skip(id store.ID, by, reason string) error {
-	return e.change(id, func(m *move, t *store.Task) error {
-		b, n, err := m.e.boundTo(t)
-		if err != nil {
-			return err
-		}
+	skipped := func(t *store.Task) store.Record {
 		r := recordOf(t, store.Skipped)
 		r.Detail = fmt.Sprintf("skipped by %s: %s", by, reason)
 		if t.Failed != nil {
 			r.Subject, r.Error = t.Failed.Subject, t.Failed.Error
 		}
-		if err := m.record(r); err != nil {
-			return err
-		}
-		if t.Journal {
-			m.tx.Delete(store.JournalKey(t.ID))
-			t.Journal = false
-		}
-		t.Failed, t.Claim = nil, nil
-		t.Due = m.now
-		m.touch(t.Queue)
-		if t.List != nil && t.List.Next < t.List.Len {
-			return m.memberDone(t, nil)
-		}
-		if t.List != nil {
-			return fmt.Errorf("list %s only waits for its members; skip those: %w", t.ID, ErrRuns)
-		}
-		if n.Each != "" && !t.Solo {
-			t.List = &store.List{}
-		}
-		return m.complete(b, n, t, nil, nil)
+		return r
+	}
+	return e.change(id, func(m *move, t *store.Task) error {
+		return firstError(m.record(skipped(t)), m.skip(t))
+	}, func(m *move, k store.Key, t *store.Task) error {
+		return m.dropLater(k, t, skipped(t))
 	})
 }
 
-// change runs fn on the pending task id, unless it runs.
-func (e *Engine) change(id store.ID, fn func(*move, *store.Task) error) error {
+// skip ends t without facts; of a list it ends the member in front.
+func (m *move) skip(t *store.Task) error {
+	b, n, err := m.e.boundTo(t)
+	if err != nil {
+		return err
+	}
+	if t.Journal {
+		m.tx.Delete(store.JournalKey(t.ID))
+		t.Journal = false
+	}
+	m.unwait(t)
+	t.Failed, t.Claim, t.Due = nil, nil, m.now
+	m.touch(t.Queue)
+	if t.List != nil && t.List.Next < t.List.Len {
+		return m.memberDone(t, nil)
+	}
+	if t.List != nil {
+		return fmt.Errorf("list %s only waits for its members; skip those: %w", t.ID, ErrRuns)
+	}
+	return m.complete(b, n, t, nil, nil)
+}
+
+// errFound ends a search.
+var errFound = errors.New("found")
+
+// change runs fn on the pending task id, unless it runs, or later on one that
+// is due later and stands under k.
+func (e *Engine) change(id store.ID, fn func(*move, *store.Task) error, later func(m *move, k store.Key, t *store.Task) error) error {
 	return e.update(func(m *move) error {
-		for queue, err := range store.AllQueues(m.tx) {
-			if err != nil {
-				return err
+		err := m.each("", func(t, holder *store.Task) error {
+			if t.ID != id {
+				return nil
 			}
-			covered := uint64(0)
-			for t, err := range store.Tasks(m.tx, queue) {
-				if err != nil {
-					return err
-				}
-				if m.claimed(t) {
-					covered = max(t.Claim.End, t.Place)
-				}
+			if holder != nil && (holder.ID != id || m.claimed(t)) {
+				return fmt.Errorf("task %s at node %s: %w", id, t.Node, ErrRuns)
+			}
+			return firstError(fn(m, t), errFound)
+		})
+		if err == nil {
+			err = m.eachLater(func(k store.Key, t *store.Task) error {
 				if t.ID != id {
-					continue
+					return nil
 				}
-				if t.Place <= covered && covered > 0 {
-					return fmt.Errorf("task %s at node %s: %w", id, t.Node, ErrRuns)
-				}
-				return fn(m, t)
-			}
+				return firstError(later(m, k, t), errFound)
+			})
 		}
-		return fmt.Errorf("task %s: %w", id, ErrNoTask)
+		switch {
+		case errors.Is(err, errFound):
+			return nil
+		case err == nil:
+			return fmt.Errorf("task %s: %w", id, ErrNoTask)
+		}
+		return err
 	})
 }
 
-// Withdraw takes the tasks of queue that match and are not being done away, as
-// part of tx. It stops at the first error.
+// Withdraw takes the tasks of queue that match away, as part of tx. It leaves
+// those that are being done, have begun their effects, stand for a list, or are
+// waited for by one. It stops at the first error.
 func Withdraw(tx *store.Tx, queue string, match func(*store.Task) bool) error {
 	m := newMove(&Engine{}, tx)
-	covered := uint64(0)
-	for t, err := range store.Tasks(tx, queue) {
-		if err != nil {
-			return err
+	err := m.each(queue, func(t, holder *store.Task) error {
+		if holder != nil || t.List != nil || t.Of != nil || !match(t) {
+			return nil
 		}
-		if m.claimed(t) {
-			covered = max(t.Claim.End, t.Place)
-			continue
-		}
-		if t.Place <= covered || !match(t) {
-			continue
-		}
-		if err := firstError(m.record(recordOf(t, store.Dropped)), m.leave(t)); err != nil {
-			return err
-		}
-	}
-	return m.saveWalks()
+		return m.drop(t, store.Dropped, nil)
+	})
+	return firstError(err, m.saveWalks())
 }

@@ -1,0 +1,172 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// checkQueues reports what is wrong with the tasks in tx, joined: headers that
+// cannot be read, payloads, members and journals that are missing or belong to
+// no task, lists that count members which do not exist, queues in which two
+// tasks are being done, walks that miscount their tasks, and waiting tasks and
+// their marks that do not agree.
+func checkQueues(tx *Tx) error {
+	c := taskCheck{
+		tx: tx, open: map[uint64]int{}, members: map[ID]int{}, owned: map[string]bool{},
+		byID: map[ID]*Task{}, byKey: map[string]*Task{}, runs: map[string]*Task{},
+	}
+	for t, err := range AllTasks(tx) {
+		if err != nil {
+			c.bad("%v", err)
+			continue
+		}
+		c.byKey[string(t.Pos.Key())] = t
+		c.task(t)
+		c.claims(t)
+	}
+	c.later()
+	c.lists()
+	c.apart()
+	c.marks()
+	c.walks()
+	return errors.Join(c.errs...)
+}
+
+type taskCheck struct {
+	tx      *Tx
+	open    map[uint64]int   // tasks of each walk
+	members map[ID]int       // tasks that name each list
+	owned   map[string]bool  // keys that belong to a task
+	byID    map[ID]*Task     // all tasks
+	byKey   map[string]*Task // those in queues
+	runs    map[string]*Task // by queue
+	errs    []error
+}
+
+func (c *taskCheck) bad(format string, args ...any) {
+	c.errs = append(c.errs, fmt.Errorf(format, args...))
+}
+
+func (c *taskCheck) task(t *Task) {
+	if c.byID[t.ID] != nil {
+		c.bad("two tasks have the id %s", t.ID)
+	}
+	c.byID[t.ID] = t
+	c.open[t.Walk]++
+	if t.Of != nil {
+		c.members[t.Of.ID]++
+	}
+	for i := range t.Chunks {
+		c.owned[string(payloadKey(t.ID, i))] = true
+	}
+	if l := t.List; l != nil {
+		for i := l.Next; i < l.Len; i++ {
+			c.owned[string(memberKey(t.ID, i))] = true
+		}
+		if l.Next > l.Len || l.Open < 0 {
+			c.bad("list %s at node %s stands at member %d of %d with %d open", t.ID, t.Node, l.Next, l.Len, l.Open)
+		}
+	}
+	if t.Journal {
+		c.owned[string(JournalKey(t.ID))] = true
+	}
+}
+
+// claims looks for queues in which the last life does two tasks at once.
+func (c *taskCheck) claims(t *Task) {
+	if t.Claim == nil || t.Claim.Epoch == 0 {
+		return
+	}
+	if other := c.runs[t.Queue]; other != nil && other.Claim.Epoch == t.Claim.Epoch {
+		c.bad("tasks %s and %s of queue %s are claimed at once", other.ID, t.ID, t.Queue)
+	}
+	if other := c.runs[t.Queue]; other == nil || other.Claim.Epoch < t.Claim.Epoch {
+		c.runs[t.Queue] = t
+	}
+}
+
+// lists compares what lists count with the tasks that name them.
+func (c *taskCheck) lists() {
+	for _, t := range c.byID {
+		if t.List != nil && t.List.Open != c.members[t.ID] {
+			c.bad("list %s at node %s waits for %d members, %d exist", t.ID, t.Node, t.List.Open, c.members[t.ID])
+		}
+		if t.Of == nil {
+			continue
+		}
+		if list := c.byID[t.Of.ID]; list != nil && list.Pos != t.Of.Pos {
+			c.bad("task %s takes its list %s to be at %v, it is at %v", t.ID, list.ID, t.Of.Pos, list.Pos)
+		}
+	}
+}
+
+func (c *taskCheck) later() {
+	for k := range c.tx.Range(At(Later)) {
+		t, _, err := Load[Task](c.tx, k)
+		if err != nil {
+			c.bad("a task that is due later cannot be read: %v", err)
+			continue
+		}
+		c.task(&t)
+	}
+}
+
+// apart looks for what no task owns, and for what a task owns and is missing.
+func (c *taskCheck) apart() {
+	seen := 0
+	for _, table := range []Table{Payloads, Journal} {
+		for k := range c.tx.Range(At(table)) {
+			if !c.owned[string(k)] {
+				c.bad("%s record %x belongs to no task", table, []byte(k))
+				continue
+			}
+			seen++
+		}
+	}
+	if seen < len(c.owned) {
+		c.bad("%d pieces of payloads, lists or journals are missing", len(c.owned)-seen)
+	}
+}
+
+// marks compares the marks of waiting tasks with the tasks. A mark of no queue
+// names the task that a module's others give way to.
+func (c *taskCheck) marks() {
+	marked := map[ID]bool{}
+	for k, v := range c.tx.Range(At(Once)) {
+		parts, err := k.Parts()
+		if err == nil && parts.Str() == "" {
+			if !json.Valid(v) {
+				c.bad("the mark %x of a module that is cleared is not JSON", []byte(k))
+			}
+			continue
+		}
+		t := c.byKey[string(v)]
+		if t == nil || !t.Waits {
+			c.bad("the mark %x of a waiting task leads to none", []byte(k))
+			continue
+		}
+		marked[t.ID] = true
+	}
+	for _, t := range c.byKey {
+		if t.Waits && !marked[t.ID] {
+			c.bad("task %s waits at node %s and has no mark", t.ID, t.Node)
+		}
+	}
+}
+
+func (c *taskCheck) walks() {
+	for w, err := range WalksBackwards(c.tx) {
+		if err != nil {
+			c.bad("a walk cannot be read: %v", err)
+			continue
+		}
+		if w.Open != c.open[w.ID] {
+			c.bad("walk %d counts %d tasks, has %d", w.ID, w.Open, c.open[w.ID])
+		}
+		delete(c.open, w.ID)
+	}
+	for id, n := range c.open {
+		c.bad("%d tasks belong to walk %d, which does not exist", n, id)
+	}
+}

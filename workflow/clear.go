@@ -1,0 +1,74 @@
+package workflow
+
+import (
+	"errors"
+
+	"addon-operator/store"
+)
+
+// mostCleared is how many waiting tasks one move takes away.
+const mostCleared = 2000
+
+// errEnough ends a walk over tasks before the last.
+var errEnough = errors.New("enough tasks were taken away")
+
+// clear takes away what waits of the module of t in any queue, and lets what
+// runs, or has begun its effects, end without consequence. It spares t's own
+// place and what is younger than t. Where more waits than one move can take
+// away, t.Clears stays set, and until clearOn has come to the end a mark makes
+// an orphan of every such task that comes to its turn before.
+func (m *move) clear(t *store.Task) error {
+	left := mostCleared
+	err := m.each("", func(other, holder *store.Task) error {
+		if other.Orphan || !clears(t, other) {
+			return nil
+		}
+		if holder != nil {
+			other.Orphan = true
+			return store.SaveTask(m.tx, other)
+		}
+		if left--; left < 0 {
+			return errEnough
+		}
+		return m.abandon(other)
+	})
+	if errors.Is(err, errEnough) {
+		t.Clears = true
+		return store.Save(m.tx, clearKey(t), store.Ref{ID: t.ID, Pos: t.Pos})
+	}
+	t.Clears = false
+	m.tx.Delete(clearKey(t))
+	return firstError(err, m.clearLater(t))
+}
+
+// clearOn goes on with what clear has left over.
+func (m *move) clearOn(t *store.Task) error {
+	m.lookLater(t.Queue)
+	return firstError(m.clear(t), store.SaveTask(m.tx, t))
+}
+
+// clears reports whether other is among what t clears.
+func clears(t, other *store.Task) bool {
+	older := other.ID.Epoch < t.ID.Epoch || other.ID.Epoch == t.ID.Epoch && other.ID.N < t.ID.N
+	return older && other.Graph == t.Graph && other.Subject.Module == t.Subject.Module &&
+		(other.Queue != t.Queue || other.Place != t.Place)
+}
+
+// orphan makes t one if it is among what is being cleared.
+func (m *move) orphan(t *store.Task) error {
+	if t.Orphan || t.Subject.Module == "" {
+		return nil
+	}
+	mark, ok, err := store.Load[store.Ref](m.tx, clearKey(t))
+	if err != nil || !ok {
+		return err
+	}
+	t.Orphan = clears(&store.Task{ID: mark.ID, Pos: mark.Pos, Graph: t.Graph, Subject: t.Subject}, t)
+	return nil
+}
+
+// clearKey is where it is marked that t's module is being cleared. No queue
+// has the empty name.
+func clearKey(t *store.Task) store.Key {
+	return store.At(store.Once).Str("").Str(t.Graph).Str(t.Subject.Module)
+}

@@ -1,0 +1,83 @@
+package workflow
+
+import (
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// startElsewhere puts child, a member of the list t, in its own queue, or takes
+// over the equal task that is there already. t is yet to be saved.
+func (m *move) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) error {
+	ref := &store.Ref{ID: t.ID, Pos: t.Pos}
+	there, ok, err := m.equalTo(n, child)
+	if err != nil {
+		return err
+	}
+	if !ok && n.Adopts {
+		return nil // it has ended since the list was made
+	}
+	if !ok {
+		if wait {
+			child.Of = ref
+			t.List.Open++
+		}
+		return m.tail(child, child.Queue)
+	}
+	if !wait || there.Of != nil && there.Of.ID == t.ID {
+		return nil
+	}
+	if _, alive, err := m.list(there.Of); err != nil || alive && !n.Adopts {
+		return err // that list waits for it, which is enough
+	}
+	if err := m.countDown(there.Of, nil); err != nil {
+		return err
+	}
+	there.Of = ref
+	t.List.Open++
+	return store.SaveTask(m.tx, there)
+}
+
+// equalTo returns the task about the same in t's queue that waits or has begun.
+func (m *move) equalTo(n *graph.Node, t *store.Task) (*store.Task, bool, error) {
+	if there, ok, err := m.waiting(t); ok || err != nil {
+		return there, ok, err
+	}
+	for there, err := range store.Tasks(m.tx, t.Queue) {
+		if err != nil {
+			return nil, false, err
+		}
+		begun := there.Claim != nil || there.Failed != nil
+		if begun && there.Graph == t.Graph && there.Subject == t.Subject && (n.Adopts || there.Node == t.Node && there.Solo == t.Solo) {
+			return there, true, nil
+		}
+		if there.Place >= store.FirstPlace {
+			return nil, false, nil // nothing behind the first place has begun
+		}
+	}
+	return nil, false, nil
+}
+
+// runningOf lists the tasks of t's module that run in other queues than t's.
+func (m *move) runningOf(t *store.Task) ([]graph.Member, error) {
+	var members []graph.Member
+	for queue, err := range store.AllQueues(m.tx) {
+		if err != nil {
+			return nil, err
+		}
+		if queue == t.Queue {
+			continue
+		}
+		for other, err := range store.Tasks(m.tx, queue) {
+			if err != nil {
+				return nil, err
+			}
+			if (m.claimed(other) || other.Journal) && other.Graph == t.Graph && other.Subject.Module == t.Subject.Module {
+				members = append(members, graph.Member{Subject: graph.Subject(other.Subject), Queue: queue, Wait: true})
+			}
+			if other.Place >= store.FirstPlace {
+				break
+			}
+		}
+	}
+	return members, nil
+}

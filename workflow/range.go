@@ -1,0 +1,89 @@
+package workflow
+
+import (
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// The greatest range one claim covers.
+const (
+	rangeTasks = 1000
+	rangeBytes = 8 << 20
+)
+
+// extend takes the tasks behind c's own that are of the same hook into c. A
+// claim that was interrupted, or whose journal goes on, covers what it covered
+// when it was old.
+func (m *move) extend(b *bound, c *claim, old *store.Claim) error {
+	t := c.task.Range[0]
+	size := len(t.Payload)
+	for other, err := range store.TasksFrom(m.tx, t.Queue, t.Place+1) {
+		if err != nil {
+			return err
+		}
+		if !b.alike(t, other) || len(c.task.Range) == rangeTasks || old != nil && other.Place > old.End {
+			return nil
+		}
+		if err := store.LoadPayload(m.tx, other); err != nil {
+			return err
+		}
+		if size += len(other.Payload); size > rangeBytes {
+			return nil
+		}
+		if other.Waits {
+			m.unwait(other)
+			if err := store.SaveTask(m.tx, other); err != nil {
+				return err
+			}
+		}
+		c.task.Range = append(c.task.Range, other)
+		t.Claim.End = other.Place
+	}
+	return nil
+}
+
+// alike reports whether one attempt may do both t and other.
+func (b *bound) alike(t, other *store.Task) bool {
+	n := b.nodes[graph.NodeID(other.Node)]
+	return other.Graph == t.Graph && n != nil && n.Ranges &&
+		other.Subject.Module == t.Subject.Module && other.Subject.Hook == t.Subject.Hook &&
+		other.Orphan == t.Orphan && !other.Journal
+}
+
+// endRange ends the tasks that c covers besides its own: they succeeded with
+// it, and their walks go on as t's.
+func (m *move) endRange(c *claim, t *store.Task) error {
+	for _, other := range c.task.Range[1:] {
+		m.join(other.Walk, t.Walk)
+		if err := m.leave(other, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepStrict ends those of c's tasks that may fail and returns the first that
+// stays, which takes over the count of failures of t, the first of all.
+func (m *move) keepStrict(c *claim, t *store.Task, f failure) (*store.Task, error) {
+	var first *store.Task
+	for i, other := range c.task.Range {
+		if i == 0 {
+			other = t
+		}
+		if !other.Lenient {
+			if first == nil {
+				first = other
+			}
+			continue
+		}
+		r := recordOf(other, store.Allowed)
+		r.Error = f.text()
+		if err := firstError(m.record(r), m.leave(other, nil)); err != nil {
+			return nil, err
+		}
+	}
+	if first != t {
+		first.Failed, first.Claim = t.Failed, t.Claim
+	}
+	return first, nil
+}

@@ -1,0 +1,482 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// A world is an engine over a store in memory, with steps that do as they are
+// told and note when they ran. The store is checked after every commit.
+type world struct {
+	t     testing.TB
+	mem   *store.Memory
+	db    *store.DB
+	e     *workflow.Engine
+	steps []workflow.Binding
+	begun time.Time
+
+	mu      sync.Mutex
+	notes   []note
+	do      map[string]func(context.Context, workflow.Task) (workflow.Outcome, error)
+	members map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Member, error)
+	apply   func(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error)
+	effect  func(context.Context, workflow.Task, workflow.Effect) error
+	end     func(*store.Tx, workflow.Task, []graph.Fact) ([]graph.Fact, error)
+	prepare func(context.Context, workflow.Task) (workflow.Outcome, error)
+	broken  []error
+	fragile bool // the engine may report that it is broken
+}
+
+// A note says that a step ran, when, and how it was called.
+type note struct {
+	what string // "node subject"
+	at   time.Duration
+	task workflow.Task
+}
+
+// A step is one node's code in a world.
+type step struct {
+	w    *world
+	node graph.NodeID
+}
+
+func (s step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	do := s.w.called(s.node, t)
+	if do == nil {
+		return workflow.Outcome{}, nil
+	}
+	return do(ctx, t)
+}
+
+// called notes that node runs for t and returns what it is told to do.
+func (w *world) called(node graph.NodeID, t workflow.Task) func(context.Context, workflow.Task) (workflow.Outcome, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	what := name(string(node), t.Subject)
+	w.notes = append(w.notes, note{what: what, at: time.Since(w.begun), task: t})
+	if do := w.do[what]; do != nil {
+		return do
+	}
+	return w.do[string(node)]
+}
+
+func (s step) Members(tx *store.Tx, t workflow.Task) ([]graph.Member, json.RawMessage, error) {
+	if s.w.members[s.node] == nil {
+		return nil, nil, nil
+	}
+	members, err := s.w.members[s.node](tx, t)
+	return members, nil, err
+}
+
+func (s step) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
+	if s.w.apply == nil {
+		return nil, nil
+	}
+	return s.w.apply(tx, t, out)
+}
+
+func (s step) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
+	if s.w.effect == nil {
+		return nil
+	}
+	return s.w.effect(ctx, t, e)
+}
+
+func (s step) End(tx *store.Tx, t workflow.Task, facts []graph.Fact) ([]graph.Fact, error) {
+	if s.w.end == nil {
+		return nil, nil
+	}
+	return s.w.end(tx, t, facts)
+}
+
+// A preparing step prepares its node's list as the world's prepare says.
+type preparing struct{ step }
+
+func (s preparing) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	s.w.called("prepare "+s.node, t)
+	return s.w.prepare(ctx, t)
+}
+
+func name(node string, s store.Subject) string {
+	return strings.TrimSpace(node + " " + graph.Subject(s).String())
+}
+
+// newWorld returns a world for graphs, its engine not yet started. It ends with
+// the test.
+func newWorld(t testing.TB, graphs ...*graph.Graph) *world {
+	t.Helper()
+	w := &world{
+		t: t, mem: new(store.Memory), begun: time.Now(),
+		do:      map[string]func(context.Context, workflow.Task) (workflow.Outcome, error){},
+		members: map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Member, error){},
+	}
+	for _, g := range graphs {
+		w.steps = append(w.steps, workflow.Binding{Graph: g, Steps: map[graph.NodeID]workflow.Step{}})
+		for _, n := range g.Nodes {
+			if !n.Signal && !n.Adopts {
+				w.bind(g, n.ID, step{w, n.ID})
+			}
+		}
+	}
+	w.open()
+	t.Cleanup(w.close)
+	return w
+}
+
+// bind gives node another step.
+func (w *world) bind(g *graph.Graph, node graph.NodeID, s workflow.Step) {
+	for _, b := range w.steps {
+		if b.Graph == g {
+			b.Steps[node] = s
+		}
+	}
+}
+
+// open begins a life of the world.
+func (w *world) open() {
+	w.t.Helper()
+	w.mem.After = nil
+	var err error
+	if w.db, err = store.OpenMemory(w.mem, store.Options{}); err != nil {
+		w.t.Fatal(err)
+	}
+	db := w.db
+	w.mem.After = func(n int) error {
+		if err := db.Check(); err != nil {
+			w.t.Errorf("after commit %d: %v", n, err)
+		}
+		return nil
+	}
+	w.e = w.engine()
+}
+
+// engine returns a new engine over the world's store.
+func (w *world) engine() *workflow.Engine {
+	w.t.Helper()
+	e, err := workflow.New(w.db, workflow.Observer{Broken: func(queue string, err error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.broken = append(w.broken, err)
+		if !w.fragile {
+			w.t.Errorf("queue %q: %v", queue, err)
+		}
+	}}, w.steps...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return e
+}
+
+// close ends a life: what runs is interrupted.
+func (w *world) close() {
+	w.t.Helper()
+	w.e.Stop()
+	if w.db.Err() == nil {
+		if err := w.db.Check(); err != nil {
+			w.t.Error(err)
+		}
+	}
+	if err := w.db.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// restart ends this life and begins the next, not yet started.
+func (w *world) restart() {
+	w.t.Helper()
+	w.close()
+	w.open()
+}
+
+// start starts the engine with events and waits until nothing can be done now.
+func (w *world) start(events ...workflow.Event) {
+	w.t.Helper()
+	if err := w.e.Start(func(*store.Tx) ([]workflow.Event, error) { return events, nil }); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// raise raises events together and waits until nothing can be done now.
+func (w *world) raise(events ...workflow.Event) {
+	w.t.Helper()
+	if err := w.db.Update(func(tx *store.Tx) error { return w.e.Raise(tx, events...) }); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// ran returns what ran since it was last asked.
+func (w *world) ran() []string {
+	var out []string
+	for _, n := range w.took() {
+		out = append(out, n.what)
+	}
+	return out
+}
+
+// took returns the notes since it or ran was last asked.
+func (w *world) took() []note {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	notes := w.notes
+	w.notes = nil
+	return notes
+}
+
+// expect waits until nothing can be done now and compares what ran since the
+// last time with want.
+func (w *world) expect(want ...string) {
+	w.t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, w.ran()); diff != "" {
+		w.t.Errorf("what ran (-want +got):\n%s", diff)
+	}
+}
+
+// expectAt is expect with the seconds since the world began before each.
+func (w *world) expectAt(want ...string) {
+	w.t.Helper()
+	synctest.Wait()
+	var got []string
+	for _, n := range w.took() {
+		got = append(got, fmt.Sprintf("%v %s", n.at.Seconds(), n.what))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Errorf("what ran, and when (-want +got):\n%s", diff)
+	}
+}
+
+// view reads the store.
+func (w *world) view(fn func(*store.Tx) error) {
+	w.t.Helper()
+	if err := w.db.View(fn); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// pending returns the tasks of queue, the first in front.
+func (w *world) pending(queue string) (tasks []*store.Task) {
+	w.t.Helper()
+	w.view(func(tx *store.Tx) error {
+		for t, err := range store.Tasks(tx, queue) {
+			if err != nil {
+				return err
+			}
+			tasks = append(tasks, t)
+		}
+		return nil
+	})
+	return tasks
+}
+
+// expectPending compares the tasks of queue with want, as "node subject".
+func (w *world) expectPending(queue string, want ...string) {
+	w.t.Helper()
+	var got []string
+	for _, t := range w.pending(queue) {
+		got = append(got, name(t.Node, t.Subject))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Errorf("tasks of queue %s (-want +got):\n%s", queue, diff)
+	}
+}
+
+// walks returns the walks, oldest first.
+func (w *world) walks() (walks []store.Walk) {
+	w.t.Helper()
+	w.view(func(tx *store.Tx) error {
+		for walk, err := range store.WalksBackwards(tx) {
+			if err != nil {
+				return err
+			}
+			walks = append(walks, walk)
+		}
+		return nil
+	})
+	slices.Reverse(walks)
+	return walks
+}
+
+// history returns the history of walk, as "state node subject".
+func (w *world) history(walk uint64) (lines []string) {
+	w.t.Helper()
+	for _, r := range w.records(walk) {
+		lines = append(lines, string(r.State)+" "+name(r.Node, r.Subject))
+	}
+	return lines
+}
+
+func (w *world) records(walk uint64) (records []store.Record) {
+	w.t.Helper()
+	w.view(func(tx *store.Tx) error {
+		for r, err := range store.RecordsOf(tx, walk) {
+			if err != nil {
+				return err
+			}
+			records = append(records, r)
+		}
+		return nil
+	})
+	return records
+}
+
+// contents returns all records but those of the store itself.
+func (w *world) contents() map[string]string {
+	w.t.Helper()
+	all := map[string]string{}
+	w.view(func(tx *store.Tx) error {
+		for k, v := range tx.Range(nil) {
+			if k.Table() != store.Meta {
+				all[k.String()] = string(v)
+			}
+		}
+		return nil
+	})
+	return all
+}
+
+// changed returns how many keys fn writes or takes away.
+func (w *world) changed(fn func()) int {
+	w.t.Helper()
+	before := w.contents()
+	fn()
+	after := w.contents()
+	n := 0
+	for k, v := range after {
+		if old, ok := before[k]; !ok || old != v {
+			n++
+		}
+	}
+	for k := range before {
+		if _, ok := after[k]; !ok {
+			n++
+		}
+	}
+	return n
+}
+
+// gate has what, a node or "node subject", run until the function it returns
+// is called, with what is to come of it.
+func (w *world) gate(what string) (open func(workflow.Outcome, error)) {
+	type end struct {
+		out workflow.Outcome
+		err error
+	}
+	ends := make(chan end)
+	w.set(what, func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+		select {
+		case e := <-ends:
+			return e.out, e.err
+		case <-ctx.Done():
+			return workflow.Outcome{}, ctx.Err()
+		}
+	})
+	return func(out workflow.Outcome, err error) {
+		ends <- end{out, err}
+		synctest.Wait()
+	}
+}
+
+func (w *world) set(what string, do func(context.Context, workflow.Task) (workflow.Outcome, error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.do[what] = do
+}
+
+// says has what end with facts each time.
+func (w *world) says(what string, facts ...graph.Fact) {
+	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
+		return workflow.Outcome{Facts: facts}, nil
+	})
+}
+
+// fails has what fail n times, and then end with facts.
+func (w *world) fails(what string, n int, facts ...graph.Fact) {
+	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
+		if n--; n >= 0 {
+			return workflow.Outcome{}, fmt.Errorf("%s fails as told", what)
+		}
+		return workflow.Outcome{Facts: facts}, nil
+	})
+}
+
+// lists gives node its members.
+func (w *world) lists(node graph.NodeID, members ...graph.Member) {
+	w.members[node] = func(*store.Tx, workflow.Task) ([]graph.Member, error) { return members, nil }
+}
+
+// hooks returns a member for each hook.
+func hooks(names ...string) (out []graph.Member) {
+	for _, n := range names {
+		out = append(out, graph.Member{Subject: graph.Subject{Hook: n}})
+	}
+	return out
+}
+
+// modules returns a member for each module.
+func modules(names ...string) (out []graph.Member) {
+	for _, n := range names {
+		out = append(out, graph.Member{Subject: graph.Subject{Module: n}})
+	}
+	return out
+}
+
+// newGraph returns a graph whose nodes and names need no words.
+func newGraph(nodes []graph.Node, edges ...graph.Edge) *graph.Graph {
+	g := &graph.Graph{
+		Name: "test", Doc: "a graph of a test", Nodes: nodes, Edges: edges,
+		Triggers: map[graph.Trigger]string{}, Facts: map[graph.Fact]string{}, Lists: map[graph.List]string{},
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		n.Number, n.Doc = fmt.Sprint(i+1), "do "+string(n.ID)
+		if n.Each != "" {
+			g.Lists[n.Each] = "a list"
+		}
+	}
+	for _, e := range edges {
+		for _, f := range []graph.Fact{e.When, e.But} {
+			if f != "" {
+				g.Facts[f] = "a fact"
+			}
+		}
+		if e.Each != "" {
+			g.Lists[e.Each] = "a list"
+		}
+		if e.On != "" {
+			g.Triggers[e.On] = "a trigger"
+		}
+	}
+	return g
+}
+
+// on returns an event about what.
+func on(trigger graph.Trigger, what ...string) workflow.Event {
+	ev := workflow.Event{On: trigger}
+	for i, into := range []*string{&ev.Subject.Module, &ev.Subject.Hook, &ev.Subject.Binding} {
+		if i < len(what) {
+			*into = what[i]
+		}
+	}
+	return ev
+}
+
+// in returns ev bound to queue.
+func in(queue string, ev workflow.Event) workflow.Event {
+	ev.Queue = queue
+	return ev
+}
