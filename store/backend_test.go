@@ -14,6 +14,7 @@ func filePlace(path string) storetest.Place {
 	return storetest.Place{
 		Open: func() (*store.DB, error) { return store.Open(path, store.Options{LockWait: 1}) },
 		Restore: func(t *testing.T, snapshot []byte) storetest.Place {
+			t.Helper()
 			path := filepath.Join(t.TempDir(), "restored.db")
 			if err := os.WriteFile(path, snapshot, 0o600); err != nil {
 				t.Fatal(err)
@@ -27,6 +28,7 @@ func memoryPlace(m *store.Memory) storetest.Place {
 	return storetest.Place{
 		Open: func() (*store.DB, error) { return store.OpenMemory(m, store.Options{}) },
 		Restore: func(t *testing.T, snapshot []byte) storetest.Place {
+			t.Helper()
 			m, err := store.RestoreMemory(bytes.NewReader(snapshot))
 			if err != nil {
 				t.Fatal(err)
@@ -38,7 +40,10 @@ func memoryPlace(m *store.Memory) storetest.Place {
 
 // places makes a new place in each backend.
 var places = map[string]func(t *testing.T) storetest.Place{
-	"Bolt":   func(t *testing.T) storetest.Place { return filePlace(filepath.Join(t.TempDir(), "store.db")) },
+	"Bolt": func(t *testing.T) storetest.Place {
+		t.Helper()
+		return filePlace(filepath.Join(t.TempDir(), "store.db"))
+	},
 	"Memory": func(*testing.T) storetest.Place { return memoryPlace(new(store.Memory)) },
 }
 

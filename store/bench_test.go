@@ -1,4 +1,4 @@
-package store_test
+package store
 
 import (
 	"fmt"
@@ -8,28 +8,25 @@ import (
 	"testing"
 
 	"go.etcd.io/bbolt"
-
-	"addon-operator/store"
-	"addon-operator/store/storetest"
 )
 
 // record is as large as a task's header.
 var record = []byte(`"` + strings.Repeat("x", 298) + `"`)
 
 // moveKeys are the keys an ordinary move writes; the first it takes away.
-func moveKeys(writer, n uint64) [6]store.Key {
-	queue := store.At(store.Metrics).Str(fmt.Sprint("queue-", writer))
-	return [...]store.Key{
+func moveKeys(writer, n uint64) [6]Key {
+	queue := At(Metrics).Str(fmt.Sprint("queue-", writer))
+	return [...]Key{
 		queue.Uint(n - 1).Uint32(0),
 		queue.Uint(n).Uint32(0),
-		store.At(store.Values).Str("section"),
-		store.At(store.Modules).Uint(writer),
-		store.At(store.Releases).Uint(writer).Uint(n),
-		store.At(store.Opinions).Uint(writer),
+		At(Values).Str("section"),
+		At(Modules).Uint(writer),
+		At(Releases).Uint(writer).Uint(n),
+		At(Opinions).Uint(writer),
 	}
 }
 
-func move(tx *store.Tx, writer, n uint64) error {
+func move(tx *Tx, writer, n uint64) error {
 	keys := moveKeys(writer, n)
 	tx.Delete(keys[0])
 	for _, k := range keys[1:] {
@@ -38,25 +35,50 @@ func move(tx *store.Tx, writer, n uint64) error {
 	return nil
 }
 
+// benched opens a new store for as long as b runs.
+func benched(b *testing.B) *DB {
+	b.Helper()
+	db, err := Open(filepath.Join(b.TempDir(), "store.db"), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return db
+}
+
 // BenchmarkUpdate is what a move costs through the store, by how many move at once.
 func BenchmarkUpdate(b *testing.B) {
 	for _, writers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
-			db := storetest.Open(b)
+			db := benched(b)
+			durable := new(atomic.Int64)
+			if b, ok := db.backend.(*bolt); ok {
+				durable = &b.durable
+			}
+			before := durable.Load()
 			b.ReportAllocs()
 			run(b, writers, func(writer, n uint64) error {
-				return db.Update(func(tx *store.Tx) error { return move(tx, writer, n) })
+				return db.Update(func(tx *Tx) error { return move(tx, writer, n) })
 			})
+			b.ReportMetric(2*float64(durable.Load()-before)/float64(b.N), "fdatasync/op")
 		})
 	}
 }
 
 // BenchmarkUpdateMemory is what of it is not the disk.
 func BenchmarkUpdateMemory(b *testing.B) {
-	db := storetest.Memory(b)
+	db, err := OpenMemory(new(Memory), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
 	b.ReportAllocs()
 	run(b, 1, func(writer, n uint64) error {
-		return db.Update(func(tx *store.Tx) error { return move(tx, writer, n%1000+1) })
+		return db.Update(func(tx *Tx) error { return move(tx, writer, n%1000+1) })
 	})
 }
 
@@ -125,11 +147,11 @@ func run(b *testing.B, writers int, update func(writer, n uint64) error) {
 
 // BenchmarkRange is what one record of a long range costs.
 func BenchmarkRange(b *testing.B) {
-	db := storetest.Open(b)
+	db := benched(b)
 	const records = 10_000
-	if err := db.Update(func(tx *store.Tx) error {
+	if err := db.Update(func(tx *Tx) error {
 		for n := range uint64(records) {
-			tx.Put(store.At(store.Metrics).Uint(n), record)
+			tx.Put(At(Metrics).Uint(n), record)
 		}
 		return nil
 	}); err != nil {
@@ -138,8 +160,8 @@ func BenchmarkRange(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for n := 0; n < b.N; {
-		if err := db.View(func(tx *store.Tx) error {
-			for range tx.Range(store.At(store.Metrics)) {
+		if err := db.View(func(tx *Tx) error {
+			for range tx.Range(At(Metrics)) {
 				if n++; n >= b.N {
 					break
 				}

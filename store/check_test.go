@@ -10,7 +10,7 @@ import (
 
 func TestCheckFindsWhatIsWrongWithRecords(t *testing.T) {
 	t.Parallel()
-	for want, break_ := range map[string]func(*bbolt.Bucket) error{
+	for want, damage := range map[string]func(*bbolt.Bucket) error{
 		"record modules/000003 is not JSON": func(b *bbolt.Bucket) error {
 			return b.Put(At(Modules).Str("000003"), []byte(`{"a":`))
 		},
@@ -25,7 +25,7 @@ func TestCheckFindsWhatIsWrongWithRecords(t *testing.T) {
 		},
 	} {
 		path := made(t, 10)
-		edit(t, path, break_)
+		edit(t, path, damage)
 		db, err := OpenReadOnly(path, Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -59,7 +59,7 @@ func (db *DB) lead(first *request) {
 	sound := false
 	defer func() {
 		if !sound {
-			// Only runtime.Goexit gets here, as from t.FailNow in a function.
+			// Only runtime.Goexit leads here, as t.FailNow in a function does.
 			db.poison(errors.New("a transaction ended its goroutine"))
 			g.abandon()
 		}
@@ -73,7 +73,7 @@ func (db *DB) lead(first *request) {
 		}
 		g.run(r)
 	}
-	g.commit()
+	_ = g.commit() // its requests have been told
 	sound = true
 }
 

@@ -168,8 +168,11 @@ const childFailed = 23
 
 // told is what commitTwice says of its commits.
 type told struct {
-	First, Second, View string
-	Poisoned, Full      bool
+	First    string `json:"first"` // error of the first commit
+	View     string `json:"view"`  // what a view showed then
+	Second   string `json:"second"`
+	Poisoned bool   `json:"poisoned"`
+	Full     bool   `json:"full"`
 }
 
 // commitTwice opens the store at path and commits twice, on one thread, so
@@ -414,7 +417,10 @@ func TestNobodySeesACommitBeforeItIsOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	b := db.backend.(*bolt)
+	b, ok := db.backend.(*bolt)
+	if !ok {
+		t.Fatalf("a store in a file has a %T", db.backend)
+	}
 	// A commit of bbolt's whose sync has not returned: its pages are in the
 	// file and the store does not know of it.
 	b.committing.Lock()

@@ -117,7 +117,7 @@ func (db *DB) begin() error {
 	if err := db.identify(); err != nil {
 		return err
 	}
-	raise := []Write{{epochKey(), encode(db.epoch + 1)}}
+	raise := []Write{{epochKey(), number(db.epoch + 1)}}
 	err := db.backend.Commit(db.epoch, raise)
 	if errors.Is(err, ErrFull) {
 		err = db.backend.Commit(db.epoch, raise) // a ballast may have given way
@@ -132,7 +132,7 @@ func (db *DB) identify() error {
 	if err != nil {
 		return err
 	}
-	defer r.Close() //nolint:errcheck // nothing was written
+	defer r.Close()
 	version := 0
 	for _, f := range []struct {
 		key  Key
@@ -157,16 +157,14 @@ func (db *DB) identify() error {
 
 // identity returns the first records of a new store.
 func identity() []Write {
-	writes := []Write{{schemaKey(), encode(schema)}, {idKey(), encode(rand.Text())}, {epochKey(), encode(0)}}
+	id := []byte(strconv.Quote(rand.Text()))
+	writes := []Write{{schemaKey(), number(schema)}, {idKey(), id}, {epochKey(), number(0)}}
 	slices.SortFunc(writes, func(a, b Write) int { return bytes.Compare(a.Key, b.Key) })
 	return writes
 }
 
-// encode returns a number or a string of letters as JSON.
-func encode[T int | uint64 | string](v T) []byte {
-	b, _ := json.Marshal(v) // cannot fail for these types
-	return b
-}
+// number returns n as JSON.
+func number(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
 
 // checkEpoch returns ErrStale unless stored is the record of epoch; no record is epoch 0.
 func checkEpoch(stored []byte, epoch uint64) error {

@@ -250,7 +250,7 @@ func edit(t *testing.T, path string, fn func(*bbolt.Bucket) error) {
 func TestANewerSchemaIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	path := made(t, 10)
-	edit(t, path, func(b *bbolt.Bucket) error { return b.Put(schemaKey(), encode(schema+1)) })
+	edit(t, path, func(b *bbolt.Bucket) error { return b.Put(schemaKey(), number(schema+1)) })
 	untouched(t, path, ErrNewer, Open)
 	untouched(t, path, ErrNewer, OpenReadOnly)
 }
@@ -275,7 +275,7 @@ func TestACommitOfAnOldEpochIsStale(t *testing.T) {
 	}
 	defer db.Close()
 	// Two programs on one file is what the lock prevents, where locks work.
-	raise := []Write{{epochKey(), encode(db.Epoch() + 1)}}
+	raise := []Write{{epochKey(), number(db.Epoch() + 1)}}
 	if err := db.backend.Commit(db.Epoch(), raise); err != nil {
 		t.Fatal(err)
 	}

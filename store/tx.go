@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -195,7 +196,7 @@ func (m *merge) peek() bool {
 	if m.last != nil && m.down {
 		m.to = m.last
 	} else if m.last != nil {
-		m.from = append(m.last[:len(m.last):len(m.last)], 0) // the next key there can be
+		m.from = append(slices.Clip(m.last), 0) // the next key there can be
 	}
 	m.next, m.found = p.next(m.from, m.to, m.down)
 	m.known, m.moved = true, p.moved

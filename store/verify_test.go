@@ -213,7 +213,7 @@ func TestNoDamageEndsTheProgram(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	path := filepath.Join(t.TempDir(), "store.db")
 	found := 0
-	for range 300 {
+	for range 150 {
 		b := bytes.Clone(whole)
 		for range 1 + r.IntN(4) {
 			at := r.IntN(len(b))

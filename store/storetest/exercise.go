@@ -22,38 +22,44 @@ func Exercise(t *testing.T, fresh func(t *testing.T) Place) {
 	t.Helper()
 	for _, c := range []struct {
 		claim string
-		test  func(t *testing.T, p Place)
+		test  func(trial)
 	}{
-		{"WhatIsCommittedSurvivesReopening", survives},
-		{"KeysComeInOrder", ordered},
-		{"RangesBeginAndEndWhereAsked", bounded},
-		{"ATransactionReadsItsOwnWrites", ownWrites},
-		{"ARangeSeesWhatItsLoopWrites", writeAhead},
-		{"AnEmptyValueIsNotAbsent", empty},
-		{"ValuesAreCopiedWhenWritten", copied},
-		{"KeysOfARangeMayBeKept", kept},
-		{"AnErrorTakesItsTransactionBackAlone", rolledBack},
-		{"APanicIsAnErrorOfItsTransactionAlone", panicked},
-		{"AViewIsNotChangedByLaterCommits", isolated},
-		{"AViewRefusesWrites", readOnly},
-		{"AnOldLifeCannotWrite", fenced},
-		{"ATransactionAtTheLimitFitsAndOneBeyondDoesNot", limited},
-		{"OnCommitRunsOnceBeforeUpdateReturns", onCommit},
-		{"ASnapshotIsAStore", snapshot},
-		{"TimeStandsStillInATransaction", clock},
-		{"AClosedStoreSaysSo", closed},
+		{"WhatIsCommittedSurvivesReopening", trial.survives},
+		{"KeysComeInOrder", trial.ordered},
+		{"RangesBeginAndEndWhereAsked", trial.bounded},
+		{"ATransactionReadsItsOwnWrites", trial.ownWrites},
+		{"ARangeSeesWhatItsLoopWrites", trial.writeAhead},
+		{"AnEmptyValueIsNotAbsent", trial.empty},
+		{"ValuesAreCopiedWhenWritten", trial.copied},
+		{"KeysOfARangeMayBeKept", trial.kept},
+		{"AnErrorTakesItsTransactionBackAlone", trial.rolledBack},
+		{"APanicIsAnErrorOfItsTransactionAlone", trial.panicked},
+		{"AViewIsNotChangedByLaterCommits", trial.isolated},
+		{"AViewRefusesWrites", trial.readOnly},
+		{"AnOldLifeCannotWrite", trial.fenced},
+		{"ATransactionAtTheLimitFitsAndOneBeyondDoesNot", trial.limited},
+		{"OnCommitRunsOnceBeforeUpdateReturns", trial.onCommit},
+		{"ASnapshotIsAStore", trial.snapshot},
+		{"TimeStandsStillInATransaction", trial.clock},
+		{"AClosedStoreSaysSo", trial.closed},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			t.Parallel()
-			c.test(t, fresh(t))
+			c.test(trial{t, fresh(t)})
 		})
 	}
 }
 
-// life opens p, and checks and closes it when the test ends.
-func (p Place) life(t *testing.T) *store.DB {
+// trial is a test of one promise in a place of its own.
+type trial struct {
+	*testing.T
+	Place
+}
+
+// life opens the store, and checks and closes it when the test ends.
+func (t trial) life() *store.DB {
 	t.Helper()
-	db, err := p.Open()
+	db, err := t.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +69,7 @@ func (p Place) life(t *testing.T) *store.DB {
 func name(s string) store.Key { return store.At(store.Modules).Str(s) }
 
 // write commits values by name; "-" takes the name away.
-func write(t *testing.T, db *store.DB, pairs ...string) {
+func (t trial) write(db *store.DB, pairs ...string) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {
 		for i := 0; i < len(pairs); i += 2 {
@@ -90,7 +96,7 @@ func list(tx *store.Tx) []string {
 }
 
 // holds fails the test unless db holds the pairs and no others.
-func holds(t *testing.T, db *store.DB, want ...string) {
+func (t trial) holds(db *store.DB, want ...string) {
 	t.Helper()
 	if err := db.View(func(tx *store.Tx) error {
 		if diff := cmp.Diff(want, list(tx)); diff != "" {

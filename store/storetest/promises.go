@@ -6,33 +6,32 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/store"
 )
 
-func survives(t *testing.T, p Place) {
-	db := p.life(t)
+func (t trial) survives() {
+	db := t.life()
 	if db.Epoch() != 1 || db.ID() == "" {
 		t.Errorf("first life: epoch %d, id %q", db.Epoch(), db.ID())
 	}
 	id := db.ID()
-	write(t, db, "a", "1", "b", "2", "c", "3")
-	write(t, db, "b", "-", "c", "4")
+	t.write(db, "a", "1", "b", "2", "c", "3")
+	t.write(db, "b", "-", "c", "4")
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db = p.life(t)
-	holds(t, db, "a=1", "c=4")
+	db = t.life()
+	t.holds(db, "a=1", "c=4")
 	if db.Epoch() != 2 || db.ID() != id {
 		t.Errorf("second life: epoch %d, id %q, was %q", db.Epoch(), db.ID(), id)
 	}
 }
 
-func ordered(t *testing.T, p Place) {
-	db := p.life(t)
+func (t trial) ordered() {
+	db := t.life()
 	prefix := store.At(store.Metrics)
 	if err := db.Update(func(tx *store.Tx) error {
 		for _, n := range []uint64{300, 2, 1 << 63, 1, 256, 1<<64 - 1, 0} {
@@ -67,9 +66,9 @@ func ordered(t *testing.T, p Place) {
 	}
 }
 
-func bounded(t *testing.T, p Place) {
-	db := p.life(t)
-	write(t, db, "a", "1", "b", "2", "c", "3", "d", "4")
+func (t trial) bounded() {
+	db := t.life()
+	t.write(db, "a", "1", "b", "2", "c", "3", "d", "4")
 	if err := db.View(func(tx *store.Tx) error {
 		for _, c := range []struct {
 			from store.Key
@@ -108,9 +107,9 @@ func bounded(t *testing.T, p Place) {
 	}
 }
 
-func ownWrites(t *testing.T, p Place) {
-	db := p.life(t)
-	write(t, db, "a", "1", "b", "2", "c", "3")
+func (t trial) ownWrites() {
+	db := t.life()
+	t.write(db, "a", "1", "b", "2", "c", "3")
 	if err := db.Update(func(tx *store.Tx) error {
 		tx.Put(name("b"), []byte("20"))
 		tx.Delete(name("c"))
@@ -131,12 +130,12 @@ func ownWrites(t *testing.T, p Place) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, db, "a=1", "b=20", "d=40")
+	t.holds(db, "a=1", "b=20", "d=40")
 }
 
-func writeAhead(t *testing.T, p Place) {
-	db := p.life(t)
-	write(t, db, "b", "1", "d", "1", "f", "1")
+func (t trial) writeAhead() {
+	db := t.life()
+	t.write(db, "b", "1", "d", "1", "f", "1")
 	for _, down := range []bool{false, true} {
 		if err := db.Update(func(tx *store.Tx) error {
 			var seen []string
@@ -179,8 +178,8 @@ func writeAhead(t *testing.T, p Place) {
 	}
 }
 
-func empty(t *testing.T, p Place) {
-	db := p.life(t)
+func (t trial) empty() {
+	db := t.life()
 	key := store.At(store.Payloads).Uint(1)
 	if err := db.Update(func(tx *store.Tx) error {
 		tx.Put(key, nil)
@@ -208,8 +207,8 @@ func empty(t *testing.T, p Place) {
 	}
 }
 
-func copied(t *testing.T, p Place) {
-	db := p.life(t)
+func (t trial) copied() {
+	db := t.life()
 	if err := db.Update(func(tx *store.Tx) error {
 		k, v := name("a"), []byte("1")
 		tx.Put(k, v)
@@ -218,7 +217,7 @@ func copied(t *testing.T, p Place) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, db, "a=1")
+	t.holds(db, "a=1")
 	// A value that was read belongs to the store, and can be put elsewhere.
 	for range 3 {
 		if err := db.Update(func(tx *store.Tx) error {
@@ -228,12 +227,12 @@ func copied(t *testing.T, p Place) {
 			t.Fatal(err)
 		}
 	}
-	holds(t, db, "a=1", "b=1")
+	t.holds(db, "a=1", "b=1")
 }
 
-func kept(t *testing.T, p Place) {
-	db := p.life(t)
-	write(t, db, "a", "1", "b", "2", "c", "3")
+func (t trial) kept() {
+	db := t.life()
+	t.write(db, "a", "1", "b", "2", "c", "3")
 	var keys []store.Key
 	if err := db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(store.Modules)) {
@@ -251,9 +250,9 @@ func kept(t *testing.T, p Place) {
 	}
 }
 
-func rolledBack(t *testing.T, p Place) {
-	db := p.life(t)
-	write(t, db, "a", "1", "b", "2")
+func (t trial) rolledBack() {
+	db := t.life()
+	t.write(db, "a", "1", "b", "2")
 	cause := errors.New("no")
 	if err := db.Update(func(tx *store.Tx) error {
 		tx.OnCommit(func() { t.Error("OnCommit of a failed transaction") })
@@ -264,13 +263,13 @@ func rolledBack(t *testing.T, p Place) {
 	}); !errors.Is(err, cause) {
 		t.Errorf("the error is %v", err)
 	}
-	holds(t, db, "a=1", "b=2")
-	write(t, db, "d", "4")
-	holds(t, db, "a=1", "b=2", "d=4")
+	t.holds(db, "a=1", "b=2")
+	t.write(db, "d", "4")
+	t.holds(db, "a=1", "b=2", "d=4")
 }
 
-func panicked(t *testing.T, p Place) {
-	db := p.life(t)
+func (t trial) panicked() {
+	db := t.life()
 	err := db.Update(func(tx *store.Tx) error {
 		tx.Put(name("a"), []byte("1"))
 		panic("a hole in the floor")
@@ -278,13 +277,13 @@ func panicked(t *testing.T, p Place) {
 	if err == nil || !strings.Contains(err.Error(), "a hole in the floor") || !strings.Contains(err.Error(), "exercise.go") {
 		t.Errorf("the error names neither the panic nor its place: %v", err)
 	}
-	write(t, db, "b", "2")
-	holds(t, db, "b=2")
+	t.write(db, "b", "2")
+	t.holds(db, "b=2")
 }
 
-func isolated(t *testing.T, p Place) {
-	db := p.life(t)
-	write(t, db, "a", "1", "b", "2")
+func (t trial) isolated() {
+	db := t.life()
+	t.write(db, "a", "1", "b", "2")
 	reading, written, read := make(chan bool), make(chan bool), make(chan error, 1)
 	go func() {
 		read <- db.View(func(tx *store.Tx) error {
@@ -298,7 +297,7 @@ func isolated(t *testing.T, p Place) {
 	}()
 	<-reading
 	for i := range 50 {
-		write(t, db, "a", fmt.Sprint(i), "b", "-", fmt.Sprint("new", i), "0")
+		t.write(db, "a", fmt.Sprint(i), "b", "-", fmt.Sprint("new", i), "0")
 	}
 	close(written)
 	if err := <-read; err != nil {
@@ -306,9 +305,9 @@ func isolated(t *testing.T, p Place) {
 	}
 }
 
-func readOnly(t *testing.T, p Place) {
-	db := p.life(t)
-	write(t, db, "a", "1")
+func (t trial) readOnly() {
+	db := t.life()
+	t.write(db, "a", "1")
 	for claim, fn := range map[string]func(tx *store.Tx) error{
 		"put":    func(tx *store.Tx) error { tx.Put(name("a"), []byte("2")); return nil },
 		"delete": func(tx *store.Tx) error { tx.Delete(name("a")); return nil },
@@ -318,13 +317,13 @@ func readOnly(t *testing.T, p Place) {
 			t.Errorf("%s in a view: %v", claim, err)
 		}
 	}
-	holds(t, db, "a=1")
+	t.holds(db, "a=1")
 }
 
-func fenced(t *testing.T, p Place) {
-	old := p.life(t)
-	write(t, old, "a", "1")
-	young, err := p.Open()
+func (t trial) fenced() {
+	old := t.life()
+	t.write(old, "a", "1")
+	young, err := t.Open()
 	if errors.Is(err, store.ErrLocked) {
 		return // this backend lets only one life open it
 	}
@@ -332,7 +331,7 @@ func fenced(t *testing.T, p Place) {
 		t.Fatal(err)
 	}
 	checked(t, young)
-	write(t, young, "a", "2")
+	t.write(young, "a", "2")
 	if err := old.Update(func(tx *store.Tx) error {
 		tx.Put(name("a"), []byte("3"))
 		return nil
@@ -344,12 +343,12 @@ func fenced(t *testing.T, p Place) {
 	default:
 		t.Error("the old life goes on")
 	}
-	holds(t, young, "a=2")
+	t.holds(young, "a=2")
 }
 
-func limited(t *testing.T, p Place) {
+func (t trial) limited() {
 	const ops, size = 20_000, 16 << 20
-	db := p.life(t)
+	db := t.life()
 	fill := func(records, bytes int) error {
 		return db.Update(func(tx *store.Tx) error {
 			for i := range records {
@@ -402,14 +401,14 @@ func limited(t *testing.T, p Place) {
 	}
 }
 
-func onCommit(t *testing.T, p Place) {
-	db := p.life(t)
+func (t trial) onCommit() {
+	db := t.life()
 	var ran []int
 	if err := db.Update(func(tx *store.Tx) error {
 		tx.Put(name("a"), []byte("1"))
 		for i := range 3 {
 			tx.OnCommit(func() {
-				holds(t, db, "a=1")
+				t.holds(db, "a=1")
 				ran = append(ran, i)
 			})
 		}
@@ -431,25 +430,25 @@ func onCommit(t *testing.T, p Place) {
 	}
 }
 
-func snapshot(t *testing.T, p Place) {
-	db := p.life(t)
-	write(t, db, "a", "1", "b", "2")
+func (t trial) snapshot() {
+	db := t.life()
+	t.write(db, "a", "1", "b", "2")
 	var b bytes.Buffer
 	if err := db.Snapshot(&b); err != nil {
 		t.Fatal(err)
 	}
-	write(t, db, "a", "10")
-	restored := p.Restore(t, b.Bytes()).life(t)
-	holds(t, restored, "a=1", "b=2")
+	t.write(db, "a", "10")
+	restored := trial{t.T, t.Restore(t.T, b.Bytes())}.life()
+	t.holds(restored, "a=1", "b=2")
 	if restored.ID() != db.ID() || restored.Epoch() != db.Epoch()+1 {
 		t.Errorf("restored %s of epoch %d from %s of epoch %d", restored.ID(), restored.Epoch(), db.ID(), db.Epoch())
 	}
-	write(t, restored, "c", "3")
-	holds(t, db, "a=10", "b=2")
+	t.write(restored, "c", "3")
+	t.holds(db, "a=10", "b=2")
 }
 
-func clock(t *testing.T, p Place) {
-	db := p.life(t)
+func (t trial) clock() {
+	db := t.life()
 	if err := db.Update(func(tx *store.Tx) error {
 		if a, b := tx.Now(), tx.Now(); a.IsZero() || !a.Equal(b) {
 			t.Errorf("%v, then %v", a, b)
@@ -463,9 +462,9 @@ func clock(t *testing.T, p Place) {
 	}
 }
 
-func closed(t *testing.T, p Place) {
-	db := p.life(t)
-	write(t, db, "a", "1")
+func (t trial) closed() {
+	db := t.life()
+	t.write(db, "a", "1")
 	var kept *store.Tx
 	if err := db.Update(func(tx *store.Tx) error { kept = tx; return nil }); err != nil {
 		t.Fatal(err)
