@@ -24,6 +24,7 @@ func newLog(s Settings, w io.Writer) (zerolog.Logger, error) {
 	default:
 		return zerolog.Logger{}, &codedError{exitUsage, fmt.Errorf("--log-type is %q; it can be text, json or color", s.LogType)}
 	}
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	c := zerolog.New(zerolog.SyncWriter(w)).Level(level).With()
 	if !s.LogNoTime {
 		c = c.Timestamp()

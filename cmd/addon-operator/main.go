@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // crontabs name time zones, and a small image has none
 
 	"addon-operator/store"
 )

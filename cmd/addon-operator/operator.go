@@ -176,10 +176,10 @@ func (o *operator) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer serving()
 	if err := o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) {
 		return triggers.Begin(tx, triggers.Startup(o.settings.Startup), digest)
 	}); err != nil {
+		serving()
 		return err
 	}
 	o.log.Info().Str("version", version).Str("store", o.settings.Store).Uint64("life", o.db.Epoch()).Msg("operator started")
@@ -194,8 +194,9 @@ func (o *operator) run(ctx context.Context) error {
 	case <-watching.Done():
 	case <-o.db.Done():
 	}
-	stop()
 	o.engine.Stop()
+	stop()
+	serving()
 	return errors.Join(group.Wait(), o.db.Err())
 }
 
