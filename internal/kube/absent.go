@@ -10,29 +10,7 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// errNoNamespace is about an object that has to be in a namespace and names none.
-var errNoNamespace = errors.New("its kind is in namespaces, but no namespace is given")
-
-// Ref names one object.
-type Ref struct {
-	APIVersion string
-	Kind       string
-	// Namespace is empty only for kinds without namespaces.
-	Namespace string
-	Name      string
-}
-
-// String returns "kind.apiVersion namespace/name".
-func (r Ref) String() string {
-	name := r.Name
-	if r.Namespace != "" {
-		name = r.Namespace + "/" + name
-	}
-	return fmt.Sprintf("%s.%s %s", r.Kind, r.APIVersion, name)
-}
 
 // TellAbsent takes note that objects of a release are absent. If it returns an error, it is called again.
 type TellAbsent func(ctx context.Context, release string, absent []Ref) error
@@ -142,49 +120,6 @@ func (a *Absences) Unwatched(release string) []Ref {
 	return found
 }
 
-// Missing returns those of objects that do not exist. Of objects whose kind is not served nothing can be said: they are
-// in the error.
-func (c *Client) Missing(ctx context.Context, objects []Ref) ([]Ref, error) {
-	var absent []Ref
-	var errs []error
-	for _, ref := range objects {
-		source, err := c.sourceOf(ctx, ref)
-		if err == nil {
-			var exists bool
-			if exists, err = c.exists(ctx, source, ref); err == nil && !exists {
-				absent = append(absent, ref)
-			}
-		}
-		errs = append(errs, err)
-	}
-	return absent, errors.Join(errs...)
-}
-
-// sourceOf returns the source of objects like ref, without labels.
-func (c *Client) sourceOf(ctx context.Context, ref Ref) (Source, error) {
-	kind, err := c.Resolve(ctx, ref.APIVersion, ref.Kind)
-	if err != nil {
-		return Source{}, fmt.Errorf("find %s: %w", ref, err)
-	}
-	if kind.Namespaced && ref.Namespace == "" {
-		return Source{}, fmt.Errorf("find %s: %w", ref, errNoNamespace)
-	}
-	return plan{}.sources(kind, []string{ref.Namespace})[0], nil
-}
-
-// exists asks the server for an object of source.
-func (c *Client) exists(ctx context.Context, source Source, ref Ref) (bool, error) {
-	_, err := c.identify(ctx, source.path()+"/"+ref.Name)
-	switch {
-	case err == nil:
-		return true, nil
-	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
-		return false, nil
-	default: // among them that the server knows no such path: that is about the kind, not about the object
-		return false, fmt.Errorf("find %s: %w", ref, err)
-	}
-}
-
 // look brings the watches in line with what is registered, finds out what is absent, and tells it. An error means that it
 // has to look again.
 func (a *Absences) look(ctx context.Context) error {
@@ -198,9 +133,9 @@ func (a *Absences) look(ctx context.Context) error {
 		case err != nil && IsRefused(err):
 			a.observer.sourceFailed(e.source, err)
 			a.settle([]*expected{e})
-		case err != nil:
-			errs = append(errs, err)
+		case err != nil: // the server is away, which need not be found out for each
 			a.observer.sourceFailed(e.source, err)
+			return errors.Join(append(errs, err)...)
 		case exists: // but without the labels, or it has come back: then it is seen
 			a.settle([]*expected{e})
 		default:
@@ -262,7 +197,7 @@ func (a *Absences) resolve(ctx context.Context) error {
 		if awaited {
 			continue
 		}
-		source, err := a.client.sourceOf(ctx, e.ref)
+		source, err := sourceOf(ctx, a.kinds.Resolve, e.ref)
 		switch {
 		case err == nil:
 			source.Labels = a.labels
@@ -315,7 +250,7 @@ func (a *Absences) leaveMissing(ctx context.Context) {
 	}
 	a.client.mapper.ResetWithContext(ctx)
 	for _, source := range missing {
-		kind, err := a.client.Resolve(ctx, source.APIVersion(), source.Kind)
+		kind, err := a.kinds.Resolve(ctx, source.APIVersion(), source.Kind)
 		if (err == nil && kind.Resource == source.Resource) || (err != nil && !errors.Is(err, ErrNotServed)) {
 			continue
 		}

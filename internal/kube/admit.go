@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -75,6 +76,9 @@ func (f *feed) list(ctx context.Context, which func(*view) bool) error {
 	version, err := f.reads.client.list(ctx, f.source, f.reads.metadata, begun, each)
 	if err != nil {
 		return err
+	}
+	if version == "" {
+		return fmt.Errorf("the list of %s has no version, so no watch can begin at it", f.source)
 	}
 	f.mu.Lock()
 	for _, g := range gathering {
@@ -174,10 +178,13 @@ func (f *feed) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owner
 			cause, informed = First, newcomers
 		}
 		err = f.sayList(ctx, v, cause, informed)
-	case f.readsOn(stored, v.listed):
+	case isReached(stored, v.listed):
 		told = stored
+		if f.version != "" && after(f.version, stored) {
+			f.rewind(stored)
+		}
 	default:
-		f.reads.observer.versionRefused(f.source, stored, errAhead)
+		f.reads.observer.versionRefused(f.source, stored, fmt.Errorf("the newest is %s: %w", v.listed, errAhead))
 		err = f.sayList(ctx, v, Gap, pick(newcomers, func(o *owner) bool { return o.resume }))
 	}
 	if err != nil {
@@ -189,14 +196,24 @@ func (f *feed) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owner
 	return informed, nil
 }
 
-// readsOn reports whether the changes after stored can still come: the list is not older, and neither is what the watch
-// has passed already.
-func (f *feed) readsOn(stored, listed string) bool {
-	order, err := resourceversion.CompareResourceVersion(stored, listed)
-	if err != nil || order > 0 {
-		return false
+// isReached reports whether a server that is at version newest has reached version.
+func isReached(version, newest string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, newest)
+	return err == nil && order <= 0
+}
+
+// rewind makes the watch begin again after version, for a view that was told less than the others. To those the changes
+// that come again are no news.
+func (f *feed) rewind(version string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, v := range f.views {
+		if v.asked {
+			v.told, v.listed = later(v.told, f.version), later(v.listed, f.version)
+		}
 	}
-	return f.version == "" || !after(f.version, stored)
+	f.version, f.rewound = version, true
+	f.retry.reset()
 }
 
 // compare reads a list for all views and tells it in place of the changes that are lost.

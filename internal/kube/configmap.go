@@ -45,7 +45,7 @@ func (m *ConfigMap) String() string {
 
 // Read returns what the ConfigMap holds now. That it does not exist is no error.
 func (m *ConfigMap) Read(ctx context.Context) (Content, error) {
-	text, err := m.client.raw.Get().AbsPath(m.path()).DoRaw(ctx)
+	text, err := read(m.client.raw.Get().AbsPath(m.path()).Do(ctx))
 	if apierrors.IsNotFound(err) {
 		return Content{}, nil
 	}
@@ -97,7 +97,7 @@ func (m *ConfigMap) write(ctx context.Context, before Content, data map[string]s
 	if before.Exists {
 		request = m.client.raw.Patch(types.MergePatchType).AbsPath(m.path())
 	}
-	text, err := request.Param("fieldManager", fieldManager).Body(body).DoRaw(ctx)
+	text, err := read(request.Param("fieldManager", fieldManager).Body(body).Do(ctx))
 	if err != nil {
 		return Content{}, fmt.Errorf("write %s: %w", m, err)
 	}

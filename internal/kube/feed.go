@@ -36,6 +36,7 @@ type feed struct {
 	version string // the receiver was told all changes up to here
 	unsaid  bool   // version has moved, but without a change that would have told it
 	opened  bool   // a watch was open before
+	rewound bool   // the next watch begins earlier than the last one has come
 	retry   retry
 }
 
@@ -69,6 +70,7 @@ func (f *feed) follow(ctx context.Context) error {
 	if f.version == "" {
 		return nil // all owners have left
 	}
+	f.rewound = false
 	err := f.stream(ctx)
 	if isVersionRefused(err) {
 		f.reads.observer.versionRefused(f.source, f.version, err)
@@ -141,7 +143,7 @@ func (f *feed) read(ctx context.Context, in *inbox) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-f.wake:
-			if err := f.admit(ctx); err != nil {
+			if err := f.admit(ctx); err != nil || f.rewound {
 				return err
 			}
 		case <-timer.C:
@@ -202,6 +204,13 @@ func (f *feed) take(ctx context.Context, frames []frame) error {
 // say tells the receiver the current version and the changes up to it.
 func (f *feed) say(ctx context.Context, changes []Change) error {
 	batch := Batch{Source: f.source, Version: f.version, Changes: changes}
+	f.mu.Lock()
+	for _, v := range f.ordered() {
+		if v.asked && (v.told == f.version || !after(v.told, f.version)) {
+			batch.Filters = append(batch.Filters, v.name.Filter)
+		}
+	}
+	f.mu.Unlock()
 	err := f.reads.tell(ctx, f.source, func(r Receiver) error { return r.Changed(ctx, batch) })
 	if err == nil {
 		f.unsaid = false
@@ -217,80 +226,92 @@ func (f *feed) sayVersion(ctx context.Context) error {
 	return f.say(ctx, nil)
 }
 
+// seen is an object as a view shows it, on its way into the view.
+type seen struct {
+	view   *view
+	full   bool // whole objects are kept
+	object *Object
+	err    error // of the view's filter
+	shows  bool  // is news to the snapshot
+	tells  bool  // is news to the receiver
+}
+
 // apply applies what happened to an object to all views, and returns what that is to each.
 func (f *feed) apply(ctx context.Context, frameType string, doc *document) []Change {
+	version := doc.id.Metadata.ResourceVersion
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	var changes []Change
+	var news []seen
 	for _, v := range f.ordered() {
 		if v.listed == "" {
 			continue // its first list will show the object
 		}
-		if change := f.applyTo(ctx, v, frameType, doc); change != nil {
-			change.Filter = v.name.Filter
-			change.Owners = v.concerned(doc.id.Metadata.ResourceVersion)
+		n := seen{view: v, full: v.full, shows: after(version, v.listed), tells: after(version, v.told)}
+		if n.shows || n.tells {
+			news = append(news, n)
+		}
+	}
+	f.mu.Unlock()
+
+	var changes []Change
+	for _, n := range news {
+		n.object, n.err = f.see(ctx, n.view, doc, n.full) // filters take time; those who read do not wait for them
+		if n.err != nil {
+			f.reads.observer.filterFailed(n.view.name, n.object, n.err)
+		}
+		f.mu.Lock()
+		if change := n.applyTo(frameType); change != nil && n.tells {
+			change.Filter = n.view.name.Filter
+			change.Owners = n.view.concerned(version)
 			changes = append(changes, *change)
 		}
+		f.mu.Unlock()
 	}
 	return changes
 }
 
-// applyTo applies what happened to an object to v, and returns what there is to tell, nil for nothing.
-func (f *feed) applyTo(ctx context.Context, v *view, frameType string, doc *document) *Change {
-	version := doc.id.Metadata.ResourceVersion
-	shows, tells := after(version, v.listed), after(version, v.told)
-	if !shows && !tells {
-		return nil
-	}
-	key := doc.key()
+// applyTo applies what happened to an object to its view, and returns what that is, nil for nothing. The caller holds the
+// lock.
+func (n seen) applyTo(frameType string) *Change {
+	v, key := n.view, n.object.key()
 	before := v.objects[key]
 	known := before != nil && !before.Unfiltered
-	object, err := f.see(ctx, v, doc)
-	if err != nil {
-		f.reads.observer.filterFailed(v.name, object, err)
-	}
-
-	change := &Change{Type: Modified, Object: object}
 	switch {
 	case frameType == frameDeleted:
-		change.Type = Deleted
-		if err != nil && known {
-			object.FilterResult, object.Checksum = before.FilterResult, before.Checksum
+		if n.err != nil && known {
+			n.object.FilterResult, n.object.Checksum = before.FilterResult, before.Checksum
 		}
-		if shows {
+		if n.shows {
 			v.set(key, nil)
 		}
-	case err != nil:
-		if shows && before == nil {
-			object.Unfiltered = true
-			v.set(key, object)
+		return &Change{Type: Deleted, Object: n.object}
+	case n.err != nil:
+		if n.shows && before == nil {
+			n.object.Unfiltered = true
+			v.set(key, n.object)
 		}
 		return nil
-	case !shows:
-		if frameType == frameAdded {
-			change.Type = Added
-		}
+	case !n.shows && frameType == frameAdded:
+		return &Change{Type: Added, Object: n.object}
+	case !n.shows:
+		return &Change{Type: Modified, Object: n.object}
+	}
+	v.set(key, n.object)
+	switch {
+	case !known:
+		return &Change{Type: Added, Object: n.object}
+	case before.UID == n.object.UID && before.Checksum == n.object.Checksum:
+		return nil
 	default:
-		v.set(key, object)
-		if known && before.UID == object.UID && before.Checksum == object.Checksum {
-			return nil
-		}
-		if !known {
-			change.Type = Added
-		}
+		return &Change{Type: Modified, Object: n.object}
 	}
-	if !tells {
-		return nil
-	}
-	return change
 }
 
-// see returns what v shows of doc.
-func (f *feed) see(ctx context.Context, v *view, doc *document) (*Object, error) {
+// see returns what v shows of doc, with the whole of it if full is true.
+func (f *feed) see(ctx context.Context, v *view, doc *document, full bool) (*Object, error) {
 	if f.reads.metadata {
 		return doc.object(), nil
 	}
-	return doc.through(ctx, v.filter, v.full)
+	return doc.through(ctx, v.filter, full)
 }
 
 // announce tells the owners of views that have changed.

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,7 +95,7 @@ func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()
 	k.mu.Lock()
 	k.waiting[w] = struct{}{}
 	for _, lists := range k.definitions {
-		k.offer(w, lists)
+		w.offer(lists)
 	}
 	groups := slices.Collect(maps.Values(k.groups))
 	k.mu.Unlock()
@@ -108,6 +107,36 @@ func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		delete(k.waiting, w)
+	}
+}
+
+// Resolve is [Client.Resolve], but for a kind that was announced and is missing from what the server says it serves, as
+// happens for a moment after it has appeared.
+func (k *Kinds) Resolve(ctx context.Context, apiVersion, name string) (Kind, error) {
+	kind, missing := k.client.Resolve(ctx, apiVersion, name)
+	if !errors.Is(missing, ErrNotServed) {
+		return kind, missing
+	}
+	w := &wanted{apiVersion, name, make(chan Kind, 1)}
+	k.mu.Lock()
+	for _, lists := range k.definitions {
+		w.offer(lists)
+	}
+	groups := slices.Collect(maps.Values(k.groups))
+	k.mu.Unlock()
+	for _, g := range groups {
+		if !w.isIn(g) {
+			continue
+		}
+		if list, err := k.client.resources(ctx, g.String()); err == nil {
+			w.offer([]*metav1.APIResourceList{list})
+		}
+	}
+	select {
+	case kind := <-w.served:
+		return kind, nil
+	default:
+		return Kind{}, missing
 	}
 }
 
@@ -123,8 +152,11 @@ func (k *Kinds) join() {
 	}
 }
 
-// offer gives w its kind if it is in lists. The caller holds the lock.
-func (k *Kinds) offer(w *wanted, lists []*metav1.APIResourceList) {
+// isIn reports whether g may have what is wanted.
+func (w *wanted) isIn(g group) bool { return w.apiVersion == "" || w.apiVersion == g.String() }
+
+// offer gives w its kind if it is in lists.
+func (w *wanted) offer(lists []*metav1.APIResourceList) {
 	if w.apiVersion != "" {
 		lists = slices.DeleteFunc(slices.Clone(lists), func(l *metav1.APIResourceList) bool { return l.GroupVersion != w.apiVersion })
 	}
@@ -141,7 +173,7 @@ func (k *Kinds) offer(w *wanted, lists []*metav1.APIResourceList) {
 // offerAll gives those who wait for kinds in lists what they wait for. The caller holds the lock.
 func (k *Kinds) offerAll(lists []*metav1.APIResourceList) {
 	for w := range k.waiting {
-		k.offer(w, lists)
+		w.offer(lists)
 	}
 }
 
@@ -223,7 +255,7 @@ func (k *Kinds) reach(ctx context.Context, g group) {
 	k.mu.Lock()
 	asked := false
 	for w := range k.waiting {
-		asked = asked || cmp.Or(w.apiVersion, g.String()) == g.String()
+		asked = asked || w.isIn(g)
 	}
 	k.mu.Unlock()
 	if !asked {

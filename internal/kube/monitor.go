@@ -173,7 +173,7 @@ func (m *Monitor) run(ctx context.Context) {
 func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	var again retry
 	for {
-		kind, err := m.hub.client.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
+		kind, err := m.hub.kinds.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
 		if err == nil || ctx.Err() != nil {
 			return kind, waited
 		}
@@ -251,7 +251,7 @@ func (m *Monitor) lost(ctx context.Context, kind Kind) bool {
 		return false
 	}
 	m.hub.client.mapper.ResetWithContext(ctx)
-	now, err := m.hub.client.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
+	now, err := m.hub.kinds.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
 	if err != nil {
 		return errors.Is(err, ErrNotServed)
 	}

@@ -9,8 +9,9 @@ import "context"
 //
 // Owners are named as in [Spec]. A call under way when a monitor is closed may still name its owner.
 type Receiver interface {
-	// Stored returns the version up to which the view was told in full: the newest of the Version of its last [List] that
-	// was not [Joined], and that of the last [Batch] of its source. It is empty if there was no such list yet.
+	// Stored returns the version up to which the view was told in full: that of the last [Batch] which names the view's
+	// filter, or of the last [List] of it since. It is empty if there was no list yet; one that is [Joined], or is [Appeared]
+	// but not the first, does not count.
 	Stored(ctx context.Context, view View) (version string, err error)
 
 	// Listed is told all objects of a view.
@@ -79,7 +80,10 @@ type Change struct {
 // Batch is what changed in a source, oldest first. A change of an object comes once for each view it changes.
 type Batch struct {
 	Source Source
-	// Version is the one up to which all changes of the source were told with this batch.
+	// Filters are the texts of the filters of all views that are told in full up to Version with this batch, whether it has
+	// changes of them or not. A view that is not named was told more already, by a list.
+	Filters []string
+	// Version is the one up to which they are told.
 	Version string
 	// Changes may be none: then only the version has moved. That is told at most once a minute.
 	Changes []Change
@@ -94,7 +98,7 @@ func (silent) Changed(context.Context, Batch) error         { return nil }
 func (silent) Left(context.Context, View, []string) error   { return nil }
 
 // Observer is told what goes wrong, and is not asked what to do: everything is tried again. Fields may be nil. They are
-// called from many goroutines and must return soon.
+// called from many goroutines and must return soon, without a call to what they are told about.
 type Observer struct {
 	// SourceFailed is told why a list or a watch of a source failed.
 	SourceFailed func(Source, error)

@@ -46,37 +46,59 @@ func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, er
 	return c.lookUp(ctx, apiVersion, name)
 }
 
-// lookUp resolves a kind by what is known of the server.
+// lookUp resolves a kind by what is known of the server. Groups it could not describe are asked themselves: they may be
+// there again by now.
 func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, error) {
 	cached := discovery.ToCachedDiscoveryInterfaceWithContext(c.cached)
-	missing := &NotServedError{APIVersion: apiVersion, Kind: name}
 	if apiVersion != "" {
 		list, err := cached.ServerResourcesForGroupVersionWithContext(ctx, apiVersion)
-		switch {
-		case errors.Is(err, memory.ErrCacheNotFound), apierrors.IsNotFound(err):
-			return Kind{}, missing
-		case err != nil:
-			return Kind{}, fmt.Errorf("find kind %q of %s: %w", name, apiVersion, err)
+		missing := errors.Is(err, memory.ErrCacheNotFound)
+		if err != nil && !missing {
+			list, err = c.resources(ctx, apiVersion)
+			missing = apierrors.IsNotFound(err)
 		}
-		if kind, found := matchKind([]*metav1.APIResourceList{list}, name); found {
-			return kind, nil
+		if err != nil && !missing {
+			return Kind{}, fmt.Errorf("find kind %q: %w", name, err)
 		}
-		return Kind{}, missing
+		if !missing {
+			if kind, found := matchKind([]*metav1.APIResourceList{list}, name); found {
+				return kind, nil
+			}
+		}
+		return Kind{}, &NotServedError{APIVersion: apiVersion, Kind: name}
 	}
 	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, cached)
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+	unknown, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && !partial {
 		return Kind{}, fmt.Errorf("find kind %q: %w", name, err)
 	}
 	if kind, found := matchKind(byPreference(groups, lists), name); found {
 		return kind, nil
 	}
-	missing.Undiscovered = err
-	return Kind{}, missing
+	var undiscovered []error
+	for group := range unknown {
+		list, err := c.resources(ctx, group.String())
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			undiscovered = append(undiscovered, err)
+			continue
+		}
+		if kind, found := matchKind([]*metav1.APIResourceList{list}, name); found {
+			return kind, nil
+		}
+	}
+	return Kind{}, &NotServedError{Kind: name, Undiscovered: errors.Join(undiscovered...)}
 }
 
 // resources returns the kinds of one group and version, asked for now.
 func (c *Client) resources(ctx context.Context, apiVersion string) (*metav1.APIResourceList, error) {
-	text, err := c.get("/apis/"+apiVersion, "").DoRaw(ctx)
+	path := "/apis/" + apiVersion
+	if !strings.Contains(apiVersion, "/") {
+		path = "/api/" + apiVersion
+	}
+	text, err := read(c.get(path, "").Do(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("look into %s: %w", apiVersion, err)
 	}

@@ -11,9 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// namedSources is how many sources a selection by names may come down to with one for each name. With more, one source
-// without names is read in each namespace, and the named objects are picked out here.
-const namedSources = 32
+// namedSources is how many names a selection may have to be read by a source for each. With more, all objects are read, and
+// those named are picked out here. It does not depend on how many namespaces there are: views stay what they are when
+// those come and go.
+const namedSources = 8
 
 // FieldMatch is one condition of a field selector.
 type FieldMatch struct {
@@ -132,7 +133,7 @@ func (p plan) sources(kind Kind, namespaces []string) []Source {
 	switch {
 	case len(names) == 0:
 		names = []string{""}
-	case len(names)*len(namespaces) > namedSources:
+	case len(names) > namedSources:
 		names = []string{strings.Join(names, ",")}
 	}
 	sources := make([]Source, 0, len(names)*len(namespaces))

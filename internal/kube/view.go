@@ -95,7 +95,7 @@ func (v *view) concerned(version string) []string {
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // names returns the owners' names, sorted.

@@ -50,10 +50,18 @@ func (c *Client) get(path string, metadataAs string) *rest.Request {
 	return request
 }
 
+// read returns the body of an answer, or the error the server gave in it, which says more than its status code.
+func read(answer rest.Result) ([]byte, error) {
+	if err := answer.Error(); err != nil {
+		return nil, err
+	}
+	return answer.Raw()
+}
+
 // identify returns the identity of the object at path, or an error that apierrors.IsNotFound finds if there is none.
 func (c *Client) identify(ctx context.Context, path string) (identity, error) {
 	var id identity
-	text, err := c.get(path, acceptMetadata).DoRaw(ctx)
+	text, err := read(c.get(path, acceptMetadata).Do(ctx))
 	if err != nil {
 		return id, err
 	}

@@ -1,0 +1,179 @@
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/internal/kube"
+)
+
+// absences is an Absences that runs, and what it told.
+type absences struct {
+	*kube.Absences
+	told   chan string
+	refuse chan error // an element makes one call fail
+}
+
+func (s *site) absences(t testing.TB) *absences {
+	t.Helper()
+	a := &absences{told: make(chan string, 100), refuse: make(chan error, 10)}
+	kinds := kube.NewKinds(s.client, kube.Observer{})
+	a.Absences = kube.NewAbsences(kinds, "made=yes", func(_ context.Context, release string, absent []kube.Ref) error {
+		select {
+		case err := <-a.refuse:
+			return err
+		default:
+		}
+		names := []string{}
+		for _, ref := range absent {
+			names = append(names, ref.Name)
+		}
+		a.told <- release + ": " + strings.Join(names, " ")
+		return nil
+	}, kube.Observer{})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { kinds.Run(ctx) })
+	running.Go(func() { a.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return a
+}
+
+func (a *absences) next(t testing.TB) string {
+	t.Helper()
+	select {
+	case told := <-a.told:
+		return told
+	case <-time.After(15 * time.Second):
+		t.Fatal("nothing was told to be absent")
+		return ""
+	}
+}
+
+func (a *absences) quiet(t testing.TB) {
+	t.Helper()
+	select {
+	case told := <-a.told:
+		t.Fatalf("told %q", told)
+	case <-time.After(200 * time.Millisecond):
+	}
+}
+
+func (s *site) refs(names ...string) []kube.Ref {
+	var refs []kube.Ref
+	for _, name := range names {
+		refs = append(refs, kube.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: s.namespace, Name: name})
+	}
+	return refs
+}
+
+func TestAnAbsentObjectIsToldWithinASecond(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.absences(t)
+	s.create(t, "one")
+	s.create(t, "two")
+	s.create(t, "foreign")
+	a.Register("nginx", s.refs("one", "two"))
+	a.Register("other", s.refs("never"))
+	if got := a.next(t); got != "other: never" {
+		t.Errorf("told %q", got)
+	}
+	a.quiet(t)
+	s.delete(t, "foreign")
+	deleted := time.Now()
+	s.delete(t, "one")
+	if got := a.next(t); got != "nginx: one" {
+		t.Errorf("told %q", got)
+	}
+	took := time.Since(deleted)
+	t.Logf("told after %v", took)
+	if took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	s.create(t, "one")
+	s.delete(t, "one")
+	if got := a.next(t); got != "nginx: one" {
+		t.Errorf("told %q when it was absent again", got)
+	}
+	a.Unregister("nginx")
+	s.delete(t, "two")
+	a.quiet(t)
+	a.refuse <- errors.New("the disk is full")
+	a.Register("nginx", s.refs("one", "two"))
+	if got := a.next(t); got != "nginx: one two" {
+		t.Errorf("told %q when it was registered again", got)
+	}
+	a.quiet(t)
+}
+
+func TestAnObjectThatLosesItsLabelsIsNotAbsent(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.absences(t)
+	one := s.create(t, "one")
+	a.Register("nginx", s.refs("one"))
+	a.quiet(t)
+	one.Labels = nil
+	if _, err := s.api.CoreV1().ConfigMaps(s.namespace).Update(t.Context(), one, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	a.quiet(t)
+}
+
+func TestObjectsOfAKindThatIsNotServedAreNotAbsent(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.absences(t)
+	ref := kube.Ref{APIVersion: s.group() + "/v1", Kind: "Doodad", Namespace: s.namespace, Name: "one"}
+	a.Register("nginx", append(s.refs("never"), ref))
+	if got := a.next(t); got != "nginx: never" {
+		t.Errorf("told %q", got)
+	}
+	a.quiet(t)
+	if absent, err := s.client.Missing(t.Context(), []kube.Ref{ref}); !errors.Is(err, kube.ErrNotServed) || len(absent) != 0 {
+		t.Errorf("missing are %v, %v", absent, err)
+	}
+	s.define(t, "Doodad")
+	if got := a.next(t); got != "nginx: one" {
+		t.Errorf("told %q when the kind was served", got)
+	}
+}
+
+func TestWhatMayNotBeWatchedIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	config := rest.CopyConfig(s.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}
+	a := siteOf(t, config, s.namespace).absences(t)
+	refs := s.refs("one")
+	a.Register("nginx", refs)
+	eventually(t, "one to be found unwatched", func() bool { return slices.Equal(a.Unwatched("nginx"), refs) })
+	a.quiet(t)
+}
+
+func TestMissingFindsWhatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.create(t, "one")
+	refs := append(s.refs("one", "two"),
+		kube.Ref{APIVersion: "v1", Kind: "Namespace", Name: s.namespace},
+		kube.Ref{APIVersion: "v1", Kind: "Namespace", Namespace: "ignored", Name: "no-such-namespace"},
+		kube.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "nowhere"})
+	absent, err := s.client.Missing(t.Context(), refs)
+	if got := fmt.Sprint(absent); got != fmt.Sprintf("[ConfigMap.v1 %s/two Namespace.v1 ignored/no-such-namespace]", s.namespace) {
+		t.Errorf("missing are %s", got)
+	}
+	if err == nil || !strings.Contains(err.Error(), "ConfigMap.v1 nowhere") || strings.Contains(err.Error(), "one") {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -1,0 +1,612 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/internal/kube"
+)
+
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+
+// site is a cluster, a namespace in it, and what a test watches it with.
+type site struct {
+	config    *rest.Config
+	client    *kube.Client
+	api       kubernetes.Interface
+	namespace string
+}
+
+func newSite(t testing.TB) *site {
+	t.Helper()
+	c := cluster.Start(t)
+	return siteOf(t, c.Config(), c.Namespace(t))
+}
+
+func siteOf(t testing.TB, config *rest.Config, namespace string) *site {
+	t.Helper()
+	client, err := kube.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.Clientset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{config, client, api, namespace}
+}
+
+// life is a hub that runs, as in one life of the process.
+type life struct {
+	*kube.Hub
+	stop func()
+	logs *logs
+}
+
+// logs is what an observer was told.
+type logs struct {
+	mu      sync.Mutex
+	refused []string
+	filter  []string
+	failed  []error
+}
+
+func (l *logs) observer() kube.Observer {
+	return kube.Observer{
+		VersionRefused: func(_ kube.Source, version string, _ error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.refused = append(l.refused, version)
+		},
+		FilterFailed: func(_ kube.View, o *kube.Object, err error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.filter = append(l.filter, o.Name+": "+err.Error())
+		},
+		SourceFailed: func(_ kube.Source, err error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.failed = append(l.failed, err)
+		},
+	}
+}
+
+// begin starts a hub that tells k. It runs until the test ends or it is stopped.
+func (s *site) begin(t testing.TB, k kube.Receiver) *life {
+	t.Helper()
+	l := &logs{}
+	kinds := kube.NewKinds(s.client, l.observer())
+	hub := kube.NewHub(s.client, kinds, k, l.observer())
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { kinds.Run(ctx) })
+	running.Go(func() { hub.Run(ctx) })
+	stop := sync.OnceFunc(func() { cancel(); running.Wait() })
+	t.Cleanup(stop)
+	return &life{hub, stop, l}
+}
+
+// open opens a monitor and waits for its snapshot.
+func (l *life) open(t testing.TB, spec kube.Spec) *kube.Monitor {
+	t.Helper()
+	m, err := l.Open(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(t, m)
+	return m
+}
+
+func wait(t testing.TB, m *kube.Monitor) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := m.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// configMaps selects the ConfigMaps of the test's namespace, but for the one every namespace has.
+func (s *site) configMaps() kube.Selection {
+	return kube.Selection{
+		APIVersion: "v1", Kind: "ConfigMap", Namespaces: []string{s.namespace},
+		Fields: []kube.FieldMatch{{Field: "metadata.name", Operator: "!=", Value: "kube-root-ca.crt"}},
+	}
+}
+
+func (s *site) create(t testing.TB, name string, data ...string) *corev1.ConfigMap {
+	t.Helper()
+	return s.createIn(t, s.namespace, name, data...)
+}
+
+func (s *site) createIn(t testing.TB, namespace, name string, data ...string) *corev1.ConfigMap {
+	t.Helper()
+	made, err := s.api.CoreV1().ConfigMaps(namespace).Create(context.Background(), configMap(name, data...), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func configMap(name string, data ...string) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"made": "yes"}}, Data: map[string]string{}}
+	for i := 0; i < len(data); i += 2 {
+		cm.Data[data[i]] = data[i+1]
+	}
+	return cm
+}
+
+func (s *site) update(t testing.TB, name string, data ...string) *corev1.ConfigMap {
+	t.Helper()
+	made, err := s.api.CoreV1().ConfigMaps(s.namespace).Update(context.Background(), configMap(name, data...), metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func (s *site) delete(t testing.TB, name string) {
+	t.Helper()
+	if err := s.api.CoreV1().ConfigMaps(s.namespace).Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func filter(t testing.TB, text string) *kube.Filter {
+	t.Helper()
+	f, err := kube.CompileFilter(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func objectName(i int) string { return fmt.Sprintf("object-%04d", i) }
+
+func shown(m *kube.Monitor) []string {
+	found := []string{}
+	for _, o := range m.Snapshot() {
+		found = append(found, o.Name)
+	}
+	return found
+}
+
+// eventually waits for something that no receiver is told of.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func TestChangesAreToldInOrderAndNoneIsLost(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	s.create(t, "before")
+	m := s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: s.configMaps(), KeepFull: true})
+	if got := shown(m); !slices.Equal(got, []string{"before"}) {
+		t.Fatalf("the snapshot shows %q", got)
+	}
+	const objects, rounds = 20, 50 // 1000 changes
+	want := make([][]string, objects)
+	var writers sync.WaitGroup
+	for i := range objects {
+		writers.Go(func() {
+			name := objectName(i)
+			want[i] = append(want[i], "Added "+s.create(t, name).ResourceVersion)
+			for round := range rounds - 2 {
+				want[i] = append(want[i], "Modified "+s.update(t, name, "round", fmt.Sprint(round)).ResourceVersion)
+			}
+			s.delete(t, name)
+			want[i] = append(want[i], "Deleted")
+		})
+	}
+	writers.Wait()
+	k.until(t, "all 1000 changes", func(k *keeper) bool { return len(k.events) >= objects*rounds })
+	got := map[string][]string{}
+	for _, e := range k.events {
+		name := strings.TrimPrefix(e.object, s.namespace+"/")
+		if e.change == kube.Deleted {
+			got[name] = append(got[name], "Deleted")
+			continue
+		}
+		got[name] = append(got[name], string(e.change)+" "+e.version)
+		if !strings.Contains(e.raw, `"resourceVersion":"`+e.version+`"`) || !strings.Contains(e.raw, `"managedFields"`) {
+			t.Fatalf("%s came as %s", e.object, e.raw)
+		}
+	}
+	for i, changes := range want {
+		if name := objectName(i); !slices.Equal(got[name], changes) {
+			t.Errorf("%s: told %q, want %q", name, got[name], changes)
+		}
+	}
+	if got := shown(m); !slices.Equal(got, []string{"before"}) {
+		t.Errorf("in the end the snapshot shows %q", got)
+	}
+	t.Logf("%d changes in %d batches", len(k.events), len(k.batches))
+}
+
+func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	spec := kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, ".data")}
+	s.create(t, "stays", "a", "1")
+	s.create(t, "changes", "a", "1")
+	s.create(t, "goes", "a", "1")
+	first := s.begin(t, k)
+	first.open(t, spec)
+	s.create(t, "later", "a", "1")
+	k.untilTold(t, "hook", "Added later")
+	first.stop()
+
+	s.update(t, "changes", "a", "2")
+	s.delete(t, "goes")
+	s.create(t, "comes", "a", "1")
+	s.create(t, "flits", "a", "1")
+	s.delete(t, "flits")
+	s.delete(t, "later")
+	s.create(t, "later", "a", "1")
+
+	spec.Resume = true
+	second := s.begin(t, k)
+	m := second.open(t, spec)
+	if got := shown(m); !slices.Equal(got, []string{"changes", "comes", "later", "stays"}) {
+		t.Errorf("the snapshot shows %q", got)
+	}
+	k.untilTold(t, "hook", "Added later",
+		"Modified changes", "Deleted goes", "Added comes", "Added flits", "Deleted flits", "Deleted later", "Added later")
+	if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First}) {
+		t.Errorf("lists were told because of %q", got)
+	}
+	s.update(t, "stays", "a", "2") // the snapshot was ahead of what was told, now both go on
+	k.until(t, "the next change", func(k *keeper) bool { return len(k.events) == 9 })
+	eventually(t, "the snapshot to move on", func() bool { return string(m.Snapshot()[3].FilterResult) == `{"a":"2"}` })
+}
+
+func TestAViewThatIsFollowedLaterThanOthersMissesNothing(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	specs := []kube.Spec{
+		{Owner: "a", Selection: s.configMaps(), Filter: filter(t, ".data")},
+		{Owner: "b", Selection: s.configMaps(), Filter: filter(t, ".data.a"), KeepFull: true},
+	}
+	s.create(t, "stays", "a", "1")
+	first := s.begin(t, k)
+	for i := range specs {
+		first.open(t, specs[i])
+		specs[i].Resume = true
+	}
+	s.create(t, "one", "a", "1")
+	k.untilTold(t, "b", "Added one")
+	first.stop()
+	s.create(t, "flits", "a", "1")
+	s.delete(t, "flits")
+
+	second := s.begin(t, k)
+	a := second.open(t, specs[0])
+	k.untilTold(t, "a", "Added one", "Added flits", "Deleted flits")
+	s.update(t, "one", "a", "2")
+	k.untilTold(t, "a", "Added one", "Added flits", "Deleted flits", "Modified one")
+	b := second.open(t, specs[1])
+	k.untilTold(t, "b", "Added one", "Added flits", "Deleted flits", "Modified one")
+	s.update(t, "one", "a", "3")
+	k.untilTold(t, "b", "Added one", "Added flits", "Deleted flits", "Modified one", "Modified one")
+	k.untilTold(t, "a", "Added one", "Added flits", "Deleted flits", "Modified one", "Modified one")
+	for _, m := range []*kube.Monitor{a, b} {
+		if got := shown(m); !slices.Equal(got, []string{"one", "stays"}) {
+			t.Errorf("the snapshot shows %q", got)
+		}
+	}
+	if len(second.logs.refused) != 0 {
+		t.Errorf("versions %q were refused", second.logs.refused)
+	}
+}
+
+func TestARefusedVersionIsToldAsAGap(t *testing.T) {
+	t.Parallel()
+	for name, version := range map[string]string{"ahead of the server": "999999999999", "not a number": "x"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, k := newSite(t), newKeeper()
+			spec := kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, ".data"), KeepFull: true}
+			for _, name := range []string{"stays", "changes", "goes", "returns"} {
+				s.create(t, name, "a", "1")
+			}
+			first := s.begin(t, k)
+			view := first.open(t, spec).Views()[0]
+			first.stop()
+			s.update(t, "changes", "a", "2")
+			s.delete(t, "goes")
+			s.create(t, "comes", "a", "1")
+			s.delete(t, "returns")
+			s.create(t, "returns", "a", "1")
+			k.mu.Lock()
+			k.versions[view] = version
+			k.mu.Unlock()
+
+			spec.Resume = true
+			second := s.begin(t, k)
+			m := second.open(t, spec)
+			k.until(t, "the gap", func(k *keeper) bool { return len(k.events) == 5 })
+			want := []string{"Modified changes", "Added comes", "Deleted returns", "Added returns", "Deleted goes"}
+			if got := k.toldTo("hook"); !slices.Equal(got, want) {
+				t.Errorf("told %q, want %q", got, want)
+			}
+			if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First, kube.Gap}) {
+				t.Errorf("lists were told because of %q", got)
+			}
+			if got := second.logs.refused; !slices.Equal(got, []string{version}) {
+				t.Errorf("refused versions: %q", got)
+			}
+			s.create(t, "after", "a", "1")
+			k.untilTold(t, "hook", append(want, "Added after")...)
+			eventually(t, "the snapshot to go on", func() bool {
+				return slices.Equal(shown(m), []string{"after", "changes", "comes", "returns", "stays"})
+			})
+		})
+	}
+}
+
+func TestOneWatchServesAllOwnersOfASource(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	counted := countRequests(s.config)
+	s = siteOf(t, counted.config, s.namespace)
+	s.create(t, "one", "a", "1")
+	hub := s.begin(t, k)
+	a := hub.open(t, kube.Spec{Owner: "a", Selection: s.configMaps(), Filter: filter(t, ".data.a")})
+	b := hub.open(t, kube.Spec{Owner: "b", Selection: s.configMaps(), Filter: filter(t, ".data.a"), KeepFull: true})
+	c := hub.open(t, kube.Spec{Owner: "c", Selection: s.configMaps()})
+	eventually(t, "a watch", func() bool { return counted.open() == 1 })
+	if o := a.Snapshot()[0]; o.Raw != nil || string(o.FilterResult) != `"1"` {
+		t.Errorf("a sees %+v", o)
+	}
+	if o := b.Snapshot()[0]; !strings.Contains(string(o.Raw), `"kind":"ConfigMap"`) || string(o.FilterResult) != `"1"` {
+		t.Errorf("b sees %+v", o)
+	}
+	if o := c.Snapshot()[0]; o.Raw != nil || o.FilterResult != nil || o.Checksum == "" {
+		t.Errorf("c sees %+v", o)
+	}
+	if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First, kube.Joined, kube.First}) {
+		t.Errorf("lists were told because of %q", got)
+	}
+	s.update(t, "one", "a", "1", "b", "1") // not seen through the filter
+	s.create(t, "two", "a", "1")
+	k.untilTold(t, "a", "Added two")
+	k.untilTold(t, "b", "Added two")
+	k.untilTold(t, "c", "Modified one", "Added two")
+	if n := counted.open(); n != 1 {
+		t.Errorf("%d watches are open", n)
+	}
+	a.Close()
+	b.Close()
+	if n := counted.open(); n != 1 {
+		t.Errorf("%d watches are open while c is", n)
+	}
+	c.Close()
+	eventually(t, "the watch to end", func() bool { return counted.open() == 0 })
+	d := hub.open(t, kube.Spec{Owner: "d", Selection: s.configMaps()})
+	if got := shown(d); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("d sees %q", got)
+	}
+}
+
+func TestALongListIsShownWhole(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const objects = 1100 // more than two pages
+	names := make(chan int, objects)
+	for i := range objects {
+		names <- i
+	}
+	close(names)
+	var writers sync.WaitGroup
+	for range 8 {
+		writers.Go(func() {
+			for i := range names {
+				s.create(t, objectName(i))
+			}
+		})
+	}
+	writers.Wait()
+	m := s.begin(t, newKeeper()).open(t, kube.Spec{Owner: "hook", Selection: s.configMaps()})
+	for i, o := range m.Snapshot() {
+		if want := objectName(i); o.Name != want {
+			t.Fatalf("in place %d is %s", i, o.Name)
+		}
+	}
+	if got := len(m.Snapshot()); got != objects {
+		t.Errorf("%d of %d objects are shown", got, objects)
+	}
+}
+
+func TestVersionsAreToldWhenNothingElseIs(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	hub := s.begin(t, k)
+	hub.TellVersionsEvery(20 * time.Millisecond)
+	s.create(t, "one", "a", "1")
+	view := hub.open(t, kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, ".data")}).Views()[0]
+	object := configMap("one", "a", "1")
+	object.Labels = nil // not seen through the filter
+	object, err := s.api.CoreV1().ConfigMaps(s.namespace).Update(t.Context(), object, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.until(t, "the version", func(k *keeper) bool { return k.versions[view] == object.ResourceVersion })
+	if len(k.events) != 0 || len(k.batches) != 1 || len(k.batches[0].Changes) != 0 {
+		t.Errorf("told %+v", k.batches)
+	}
+}
+
+func TestFiltersThatFailLeaveObjectsAsTheyWere(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	spec := kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, `.data.items | fromjson`)}
+	s.create(t, "bad", "items", "[")
+	s.create(t, "good", "items", "[1]")
+	hub := s.begin(t, k)
+	m := hub.open(t, spec)
+	if got := shown(m); !slices.Equal(got, []string{"good"}) {
+		t.Errorf("the snapshot shows %q", got)
+	}
+	s.update(t, "good", "items", "{")
+	s.update(t, "bad", "items", "[2]")
+	k.untilTold(t, "hook", "Added bad")
+	if got := string(m.Snapshot()[1].FilterResult); got != "[1]" {
+		t.Errorf("good became %s", got)
+	}
+	s.delete(t, "good")
+	k.untilTold(t, "hook", "Added bad", "Deleted good")
+	if got := k.events[1].result; got != "[1]" {
+		t.Errorf("good was deleted as %s", got)
+	}
+	hub.stop()
+	if got := len(hub.logs.filter); got != 3 {
+		t.Errorf("the observer was told of %d failures: %q", got, hub.logs.filter)
+	}
+
+	// After a gap, an object the filter fails on is neither deleted nor changed.
+	s.update(t, "bad", "items", "[")
+	k.mu.Lock()
+	for view := range k.cursors {
+		k.versions[view] = "999999999999"
+	}
+	k.mu.Unlock()
+	spec.Resume = true
+	s.begin(t, k).open(t, spec)
+	k.until(t, "the gap", func(k *keeper) bool { return len(k.lists) == 2 })
+	k.untilTold(t, "hook", "Added bad", "Deleted good")
+}
+
+func TestWhatAReceiverDoesNotTakeIsToldAgain(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	k.refuse = 2
+	s.create(t, "one")
+	s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: s.configMaps()})
+	k.mu.Lock()
+	k.refuse = 3
+	k.mu.Unlock()
+	s.create(t, "two")
+	s.create(t, "three")
+	k.untilTold(t, "hook", "Added two", "Added three")
+}
+
+func TestNamedObjectsAreWatchedByName(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	few, many := []string{"wanted", "other"}, []string{"wanted"}
+	for i := range 40 {
+		many = append(many, fmt.Sprintf("absent-%d", i))
+	}
+	for name, names := range map[string][]string{"few": few, "many": many} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := siteOf(t, s.config, cluster.Start(t).Namespace(t))
+			k := newKeeper()
+			s.create(t, "unwanted")
+			m := s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: kube.Selection{
+				Kind: "cm", Names: names, Namespaces: []string{s.namespace}, Labels: &metav1.LabelSelector{MatchLabels: map[string]string{"made": "yes"}},
+			}})
+			s.create(t, "wanted")
+			s.update(t, "unwanted", "a", "1")
+			s.update(t, "wanted", "a", "1")
+			k.untilTold(t, "hook", "Added wanted", "Modified wanted")
+			if got := shown(m); !slices.Equal(got, []string{"wanted"}) {
+				t.Errorf("the snapshot shows %q", got)
+			}
+		})
+	}
+}
+
+func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	c := cluster.Start(t)
+	label := map[string]string{"team": s.namespace} // the test's own
+	a, b := c.Namespace(t), c.Namespace(t)
+	if a > b {
+		a, b = b, a
+	}
+	s.label(t, a, label)
+	s.createIn(t, a, "in-a")
+	s.createIn(t, b, "in-b")
+	selection := s.configMaps()
+	selection.Namespaces, selection.NamespaceLabels = nil, &metav1.LabelSelector{MatchLabels: label}
+	m := s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: selection})
+	if got := shown(m); !slices.Equal(got, []string{"in-a"}) {
+		t.Fatalf("the snapshot shows %q", got)
+	}
+	s.label(t, b, label)
+	eventually(t, "in-b to be shown", func() bool { return slices.Equal(shown(m), []string{"in-a", "in-b"}) })
+	wait(t, m)
+	s.createIn(t, b, "more-b")
+	k.untilTold(t, "hook", "Added more-b")
+
+	s.label(t, a, nil)
+	k.until(t, "namespace a to leave", func(k *keeper) bool { return len(k.left) == 1 && k.left[0].Namespace == a })
+	if got := shown(m); !slices.Equal(got, []string{"in-b", "more-b"}) {
+		t.Errorf("the snapshot shows %q", got)
+	}
+	s.createIn(t, a, "unseen")
+	s.label(t, a, label)
+	eventually(t, "namespace a to be back", func() bool { return len(shown(m)) == 4 })
+	k.untilTold(t, "hook", "Added more-b")
+
+	// A namespace that is deleted takes its objects along, and that is told.
+	if err := s.api.CoreV1().Namespaces().Delete(t.Context(), b, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	k.until(t, "namespace b to leave", func(k *keeper) bool { return len(k.left) == 2 })
+	got := k.toldTo("hook")
+	slices.Sort(got)
+	if want := []string{"Added more-b", "Deleted in-b", "Deleted more-b"}; !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+func (s *site) label(t testing.TB, namespace string, labels map[string]string) {
+	t.Helper()
+	object, err := s.api.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(object.Labels, "team")
+	maps.Copy(object.Labels, labels)
+	if _, err := s.api.CoreV1().Namespaces().Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWaitSaysWhichListIsMissingAndWhy(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	config := rest.CopyConfig(s.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}
+	m, err := siteOf(t, config, s.namespace).begin(t, newKeeper()).Open(kube.Spec{Owner: "hook", Selection: s.configMaps()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err = m.Wait(ctx)
+	if err == nil || !strings.Contains(err.Error(), "v1/configmaps") || !strings.Contains(err.Error(), "nobody") {
+		t.Errorf("the error is %v", err)
+	}
+}

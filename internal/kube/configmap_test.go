@@ -1,0 +1,193 @@
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/internal/kube"
+)
+
+func TestUpdateChangesOnlyWhatItIsToldTo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cm := s.client.ConfigMap(s.namespace, "operator")
+	if content, err := cm.Read(t.Context()); err != nil || content.Exists || content.Data != nil {
+		t.Fatalf("before it exists: %+v, %v", content, err)
+	}
+	if content, err := cm.Update(t.Context(), func(map[string]string) error { return nil }); err != nil || content.Exists {
+		t.Fatalf("altering nothing made %+v, %v", content, err)
+	}
+	made, err := cm.Update(t.Context(), func(data map[string]string) error {
+		data["global"], data["nginx"] = "a: 1\n", "b: 2\n"
+		return nil
+	})
+	if err != nil || !made.Exists || made.ResourceVersion == "" {
+		t.Fatalf("made %+v, %v", made, err)
+	}
+	object, err := s.api.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), "operator", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object.Annotations, object.BinaryData = map[string]string{"by": "people"}, map[string][]byte{"raw": {1}}
+	if _, err := s.api.CoreV1().ConfigMaps(s.namespace).Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := cm.Update(t.Context(), func(data map[string]string) error {
+		delete(data, "nginx")
+		data["global"] = "a: 2\n"
+		return nil
+	})
+	if err != nil || !maps.Equal(changed.Data, map[string]string{"global": "a: 2\n"}) {
+		t.Errorf("changed to %+v, %v", changed, err)
+	}
+	object, err = s.api.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), "operator", metav1.GetOptions{})
+	if err != nil || object.Annotations["by"] != "people" || len(object.BinaryData) != 1 {
+		t.Errorf("what people wrote became %+v, %v", object, err)
+	}
+	for _, field := range object.ManagedFields {
+		if field.Manager != "addon-operator" && field.Manager != "Go-http-client" && field.Manager != "kube.test" {
+			t.Errorf("fields are managed by %q", field.Manager)
+		}
+	}
+	same, err := cm.Update(t.Context(), func(map[string]string) error { return nil })
+	if err != nil || same.ResourceVersion != changed.ResourceVersion {
+		t.Errorf("altering nothing made version %s of %s, %v", same.ResourceVersion, changed.ResourceVersion, err)
+	}
+	failure := errors.New("no")
+	if _, err := cm.Update(t.Context(), func(map[string]string) error { return failure }); !errors.Is(err, failure) {
+		t.Errorf("the error of a change became %v", err)
+	}
+}
+
+func TestWritersOfOneConfigMapLoseNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const writers = 5
+	var writing sync.WaitGroup
+	for i := range writers {
+		writing.Go(func() {
+			for {
+				_, err := s.client.ConfigMap(s.namespace, "operator").Update(t.Context(), func(data map[string]string) error {
+					data[fmt.Sprint(i)] = "written"
+					return nil
+				})
+				if err == nil {
+					return
+				}
+				if !kube.IsRefused(err) { // conflicts, each time it was tried
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writing.Wait()
+	content, err := s.client.ConfigMap(s.namespace, "operator").Read(t.Context())
+	if err != nil || len(content.Data) != writers {
+		t.Errorf("in the end it holds %v, %v", content.Data, err)
+	}
+}
+
+func TestAWriteThatMeetsAConflictIsTriedOnWhatIsThere(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.create(t, "operator", "mine", "1")
+	cm := s.client.ConfigMap(s.namespace, "operator")
+	calls := 0
+	content, err := cm.Update(t.Context(), func(data map[string]string) error {
+		switch calls++; calls {
+		case 1:
+			s.update(t, "operator", "mine", "1", "theirs", "1")
+		case 2:
+			s.delete(t, "operator")
+		}
+		data["mine"] = fmt.Sprintf("beside %d", len(data))
+		return nil
+	})
+	if err != nil || calls != 3 || !maps.Equal(content.Data, map[string]string{"mine": "beside 0"}) {
+		t.Errorf("after %d calls it holds %v, %v", calls, content.Data, err)
+	}
+	calls = 0
+	_, err = cm.Update(t.Context(), func(data map[string]string) error {
+		calls++
+		s.update(t, "operator", "round", fmt.Sprint(calls))
+		data["mine"] = "2"
+		return nil
+	})
+	if !kube.IsRefused(err) || !apierrors.IsConflict(err) || calls < 2 {
+		t.Errorf("after %d conflicts: %v", calls, err)
+	}
+}
+
+func TestWhatTheServerWillNotDoIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	_, err := s.client.ConfigMap(s.namespace, "operator").Update(t.Context(), func(data map[string]string) error {
+		data["not a key"] = "1"
+		return nil
+	})
+	if !kube.IsRefused(err) {
+		t.Errorf("an invalid key: %v", err)
+	}
+	_, err = s.client.ConfigMap("no-such-namespace", "operator").Update(t.Context(), func(data map[string]string) error {
+		data["key"] = "1"
+		return nil
+	})
+	if !kube.IsRefused(err) {
+		t.Errorf("a namespace that is not there: %v", err)
+	}
+	away := s.client.Config()
+	away.Host, away.TLSClientConfig.ServerName = "https://127.0.0.1:1", ""
+	_, err = siteOf(t, away, s.namespace).client.ConfigMap(s.namespace, "operator").Read(t.Context())
+	if err == nil || kube.IsRefused(err) {
+		t.Errorf("a server that is away: %v", err)
+	}
+}
+
+func TestTheConfigMapIsToldAtFirstAndWhenItsDataChanges(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	contents := make(chan kube.Content)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- s.client.ConfigMap(s.namespace, "operator").Watch(ctx, kube.Observer{}, func(_ context.Context, c kube.Content) error {
+			contents <- c
+			return nil
+		})
+	}()
+	if c := <-contents; c.Exists {
+		t.Errorf("at first: %+v", c)
+	}
+	s.create(t, "operator", "a", "1")
+	if c := <-contents; !c.Exists || c.Data["a"] != "1" || c.ResourceVersion == "" {
+		t.Errorf("created: %+v", c)
+	}
+	object, err := s.api.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), "operator", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object.Labels = nil // is not told
+	if _, err := s.api.CoreV1().ConfigMaps(s.namespace).Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.update(t, "operator", "a", "2")
+	if c := <-contents; c.Data["a"] != "2" {
+		t.Errorf("updated: %+v", c)
+	}
+	s.delete(t, "operator")
+	if c := <-contents; c.Exists {
+		t.Errorf("deleted: %+v", c)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+}

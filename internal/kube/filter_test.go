@@ -1,0 +1,114 @@
+package kube
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestFilterOutputsBecomeOneResult(t *testing.T) {
+	t.Parallel()
+	const object = `{"spec":{"replicas":3,"big":9007199254740993,"huge":123456789012345678901234567890,"ratio":1.50,"list":[1,2]},"a<b":"ä&"}`
+	for _, test := range []struct{ program, want string }{
+		{`empty`, `null`},
+		{`null`, `null`},
+		{`.spec.replicas`, `3`},
+		{`.spec.replicas == 3`, `true`},
+		{`.spec.big`, `9007199254740993`},
+		{`.spec.big + 1`, `9007199254740994`},
+		{`.spec.huge`, `123456789012345678901234567890`},
+		{`.spec.ratio`, `1.50`},
+		{`.spec.list[]`, `[1,2]`},
+		{`.spec.list[], .spec.replicas`, `[1,2,3]`},
+		{`select(.spec.replicas > 5)`, `null`},
+		{`{b: 1, a: .["a<b"]}`, `{"a":"ä&","b":1}`},
+		{`.spec | keys | length`, `5`},
+		{`.spec.list | map(. * 2)`, `[2,4]`},
+		{`1, halt`, `1`},
+		{`env | length`, `0`},
+		{`$ENV | length`, `0`},
+		{`try error("x") catch .`, `"x"`},
+	} {
+		filter, err := CompileFilter(test.program)
+		if err != nil {
+			t.Errorf("%s: %v", test.program, err)
+			continue
+		}
+		got, err := filter.Apply(t.Context(), json.RawMessage(object))
+		if err != nil || string(got) != test.want {
+			t.Errorf("%s: %s, %v; want %s", test.program, got, err, test.want)
+		}
+	}
+}
+
+func TestFilterErrorsNameTheProgram(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{`.a |`, `nosuch(1)`, `input`, `include "x"; .`, `$undefined`} {
+		if _, err := CompileFilter(program); err == nil || !strings.Contains(err.Error(), "jq filter") {
+			t.Errorf("%s: %v", program, err)
+		}
+	}
+	for _, program := range []string{`.a.b`, `error("no")`, `range(infinite)`, `"x" | halt_error`} {
+		filter, err := CompileFilter(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := filter.Apply(t.Context(), json.RawMessage(`{"a":1}`)); err == nil || !strings.Contains(err.Error(), "jq filter") {
+			t.Errorf("%s: %s, %v", program, got, err)
+		}
+	}
+}
+
+func TestNoFilterGivesNoResult(t *testing.T) {
+	t.Parallel()
+	filter, err := CompileFilter("")
+	if filter != nil || err != nil || filter.String() != "" {
+		t.Errorf("an empty program is %v, %v", filter, err)
+	}
+	if got, err := filter.Apply(t.Context(), json.RawMessage(`{}`)); got != nil || err != nil {
+		t.Errorf("it gives %s, %v", got, err)
+	}
+}
+
+func TestFiltersLeaveTheirInputAsItIs(t *testing.T) {
+	t.Parallel()
+	const object = `{"a":[3,1,2],"b":{"c":1}}`
+	tree, err := decodeTree(json.RawMessage(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{`del(.a)`, `.b.c = 2`, `.a |= sort`, `.a[0] += 1`, `walk(if type == "number" then . + 1 else . end)`} {
+		filter, err := CompileFilter(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := filter.apply(t.Context(), tree); err != nil {
+			t.Fatal(err)
+		}
+		after, err := json.Marshal(tree)
+		if diff := cmp.Diff(object, string(after)); diff != "" || err != nil {
+			t.Errorf("%s changed it: %s, %v", program, diff, err)
+		}
+	}
+}
+
+func FuzzFilter(f *testing.F) {
+	f.Add(`.a[]`, `{"a":[1,2]}`)
+	f.Add(`..|numbers`, `{"a":1e400}`)
+	f.Add(`.`, `"\ud800"`)
+	f.Fuzz(func(t *testing.T, program, object string) {
+		if strings.Contains(program, "range") || strings.Contains(program, "repeat") || strings.Contains(program, "*") {
+			t.Skip("may take long by right")
+		}
+		filter, err := CompileFilter(program)
+		if err != nil || filter == nil {
+			return
+		}
+		result, err := filter.Apply(t.Context(), json.RawMessage(object))
+		if err == nil && !json.Valid(result) {
+			t.Errorf("%q on %q gives %q, which is not JSON", program, object, result)
+		}
+	})
+}

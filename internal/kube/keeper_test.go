@@ -1,0 +1,244 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"addon-operator/internal/kube"
+)
+
+// keeper is a receiver that keeps what it is told the way a durable one has to: a cursor for each view, moved together with
+// the events it leads to. It outlives hubs as a store outlives processes.
+type keeper struct {
+	mu       sync.Mutex
+	moved    chan struct{}
+	cursors  map[kube.View]map[string]told
+	versions map[kube.View]string
+	events   []event
+	lists    []kube.List
+	batches  []kube.Batch
+	left     []kube.View
+	refuse   int // this many calls fail
+}
+
+// told is what a cursor keeps of an object.
+type told struct{ uid, checksum string }
+
+// event is what an owner is told in the end.
+type event struct {
+	owner   string
+	change  kube.ChangeType
+	filter  string
+	object  string
+	version string
+	raw     string
+	result  string
+}
+
+func newKeeper() *keeper {
+	return &keeper{
+		moved: make(chan struct{}), cursors: map[kube.View]map[string]told{},
+		versions: map[kube.View]string{},
+	}
+}
+
+func key(o *kube.Object) string { return o.Namespace + "/" + o.Name }
+
+func (k *keeper) Stored(_ context.Context, view kube.View) (string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.cursors[view] == nil {
+		return "", nil
+	}
+	return k.versions[view], nil
+}
+
+func (k *keeper) Listed(_ context.Context, list kube.List) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.fail(); err != nil {
+		return err
+	}
+	k.lists = append(k.lists, list)
+	known := k.cursors[list.View] != nil
+	switch list.Cause {
+	case kube.First:
+		k.write(list)
+	case kube.Appeared:
+		for _, o := range list.Objects {
+			k.tell(list.Owners, kube.Added, list.View.Filter, o)
+		}
+		if !known {
+			k.write(list)
+		}
+	case kube.Gap:
+		k.compare(list)
+	case kube.Joined:
+	}
+	k.wake()
+	return nil
+}
+
+func (k *keeper) write(list kube.List) {
+	cursor := map[string]told{}
+	for _, o := range list.Objects {
+		if !o.Unfiltered {
+			cursor[key(o)] = told{o.UID, o.Checksum}
+		}
+	}
+	k.cursors[list.View], k.versions[list.View] = cursor, list.Version
+}
+
+func (k *keeper) compare(list kube.List) {
+	cursor, present := k.cursors[list.View], map[string]bool{}
+	for _, o := range list.Objects {
+		present[key(o)] = true
+		if !o.Unfiltered {
+			k.move(cursor, list.Owners, list.View.Filter, o)
+		}
+	}
+	for name, was := range cursor {
+		if !present[name] {
+			namespace, base, _ := strings.Cut(name, "/")
+			k.tell(list.Owners, kube.Deleted, list.View.Filter, &kube.Object{Namespace: namespace, Name: base, UID: was.uid})
+			delete(cursor, name)
+		}
+	}
+	k.versions[list.View] = list.Version
+}
+
+// move tells what o is to a cursor, and moves it.
+func (k *keeper) move(cursor map[string]told, owners []string, filter string, o *kube.Object) {
+	was, known := cursor[key(o)]
+	if known && was == (told{o.UID, o.Checksum}) {
+		return
+	}
+	change := kube.Modified
+	if known && was.uid != o.UID {
+		k.tell(owners, kube.Deleted, filter, &kube.Object{Namespace: o.Namespace, Name: o.Name, UID: was.uid})
+		known = false
+	}
+	if !known {
+		change = kube.Added
+	}
+	cursor[key(o)] = told{o.UID, o.Checksum}
+	k.tell(owners, change, filter, o)
+}
+
+func (k *keeper) Changed(_ context.Context, batch kube.Batch) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.fail(); err != nil {
+		return err
+	}
+	k.batches = append(k.batches, batch)
+	for _, change := range batch.Changes {
+		cursor := k.cursors[kube.View{Source: batch.Source, Filter: change.Filter}]
+		if cursor == nil {
+			panic("a change of a view that was never listed: " + change.Filter)
+		}
+		if change.Type != kube.Deleted {
+			k.move(cursor, change.Owners, change.Filter, change.Object)
+		} else if _, known := cursor[key(change.Object)]; known {
+			delete(cursor, key(change.Object))
+			k.tell(change.Owners, kube.Deleted, change.Filter, change.Object)
+		}
+	}
+	for _, filter := range batch.Filters {
+		k.versions[kube.View{Source: batch.Source, Filter: filter}] = batch.Version
+	}
+	k.wake()
+	return nil
+}
+
+func (k *keeper) Left(_ context.Context, view kube.View, _ []string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.left = append(k.left, view)
+	delete(k.cursors, view)
+	k.wake()
+	return nil
+}
+
+func (k *keeper) fail() error {
+	if k.refuse == 0 {
+		return nil
+	}
+	k.refuse--
+	return fmt.Errorf("the disk is full")
+}
+
+func (k *keeper) tell(owners []string, change kube.ChangeType, filter string, o *kube.Object) {
+	for _, owner := range owners {
+		k.events = append(k.events, event{
+			owner, change, filter, key(o), o.ResourceVersion, string(o.Raw), string(o.FilterResult),
+		})
+	}
+}
+
+func (k *keeper) wake() {
+	close(k.moved)
+	k.moved = make(chan struct{})
+}
+
+// until waits for something to be true of what was kept.
+func (k *keeper) until(t *testing.T, what string, holds func(k *keeper) bool) {
+	t.Helper()
+	limit := time.NewTimer(20 * time.Second)
+	defer limit.Stop()
+	for {
+		k.mu.Lock()
+		done, moved := holds(k), k.moved
+		k.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-moved:
+		case <-limit.C:
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			t.Fatalf("waited in vain for %s\nevents: %q", what, k.events)
+		}
+	}
+}
+
+// told returns what an owner was told, as "Added name".
+func (k *keeper) toldTo(owner string) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.toldToLocked(owner)
+}
+
+func (k *keeper) toldToLocked(owner string) []string {
+	var found []string
+	for _, e := range k.events {
+		if e.owner == owner {
+			found = append(found, string(e.change)+" "+e.object[strings.Index(e.object, "/")+1:])
+		}
+	}
+	return found
+}
+
+func (k *keeper) untilTold(t *testing.T, owner string, want ...string) {
+	t.Helper()
+	k.until(t, fmt.Sprintf("%s to be told %q", owner, want), func(k *keeper) bool {
+		return slices.Equal(k.toldToLocked(owner), want)
+	})
+}
+
+// causes returns the causes of the lists told so far.
+func (k *keeper) causes() []kube.Cause {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var found []kube.Cause
+	for _, list := range k.lists {
+		found = append(found, list.Cause)
+	}
+	return found
+}

@@ -1,0 +1,195 @@
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/internal/kube"
+)
+
+var definitions = schema.GroupVersionResource{
+	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+}
+
+// define makes the API server serve a kind in a group of the test's own.
+func (s *site) define(t testing.TB, kind string) schema.GroupVersionResource {
+	t.Helper()
+	group, plural := s.group(), strings.ToLower(kind)+"s"
+	open := map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+	_, err := s.client.Dynamic().Resource(definitions).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + "." + group},
+		"spec": map[string]any{
+			"group": group, "scope": "Namespaced",
+			"names": map[string]any{
+				"kind": kind, "plural": plural, "singular": strings.ToLower(kind), "shortNames": []any{strings.ToLower(kind[:3])},
+			},
+			"versions": []any{
+				map[string]any{"name": "v1beta1", "served": true, "storage": false, "schema": open},
+				map[string]any{"name": "v1", "served": true, "storage": true, "schema": open},
+			},
+		},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.undefine(kind) })
+	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}
+}
+
+func (s *site) group() string { return s.namespace + ".example.com" }
+
+func (s *site) undefine(kind string) error {
+	name := strings.ToLower(kind) + "s." + s.group()
+	return s.client.Dynamic().Resource(definitions).Delete(context.Background(), name, metav1.DeleteOptions{})
+}
+
+// put makes a custom object as soon as the server takes it.
+func (s *site) put(t testing.TB, resource schema.GroupVersionResource, kind, name string) {
+	t.Helper()
+	eventually(t, "a custom object to be taken", func() bool {
+		_, err := s.client.Dynamic().Resource(resource).Namespace(s.namespace).Create(t.Context(), &unstructured.Unstructured{
+			Object: map[string]any{
+				"apiVersion": resource.GroupVersion().String(), "kind": kind,
+				"metadata": map[string]any{"name": name}, "spec": map[string]any{"big": int64(9007199254740993)},
+			},
+		}, metav1.CreateOptions{})
+		return err == nil
+	})
+}
+
+func (s *site) drop(t testing.TB, resource schema.GroupVersionResource, name string) {
+	t.Helper()
+	err := s.client.Dynamic().Resource(resource).Namespace(s.namespace).Delete(t.Context(), name, metav1.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestKindsAreFoundByAnyOfTheirNames(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for name, want := range map[string]string{
+		"Deployment": "deployments", "deployment": "deployments", "DEPLOYMENTS": "deployments", "deploy": "deployments",
+		"po": "pods", "Node": "nodes", "crd": "customresourcedefinitions", "event": "events",
+	} {
+		kind, err := s.client.Resolve(t.Context(), "", name)
+		if err != nil || kind.Resource != want || kind.Namespaced != (want == "deployments" || want == "pods" || want == "events") {
+			t.Errorf("%s is %+v, %v", name, kind, err)
+		}
+	}
+	kind, err := s.client.Resolve(t.Context(), "", "Event")
+	if err != nil || kind.Group != "" {
+		t.Errorf("the preferred Event is %+v, %v", kind, err)
+	}
+	kind, err = s.client.Resolve(t.Context(), "events.k8s.io/v1", "ev")
+	if err != nil || kind.GroupVersionKind != (schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"}) {
+		t.Errorf("the Event of events.k8s.io/v1 is %+v, %v", kind, err)
+	}
+	for _, missing := range []struct{ apiVersion, name string }{
+		{"", "Nothing"}, {"v1", "Deployment"}, {"no.such/v1", "Deployment"}, {"", "pods/status"},
+	} {
+		var notServed *kube.NotServedError
+		_, err := s.client.Resolve(t.Context(), missing.apiVersion, missing.name)
+		if !errors.Is(err, kube.ErrNotServed) || !errors.As(err, &notServed) || notServed.Kind != missing.name {
+			t.Errorf("%s of %q: %v", missing.name, missing.apiVersion, err)
+		}
+	}
+	if _, err := s.client.Resolve(t.Context(), "a/b/c", "Pod"); err == nil || errors.Is(err, kube.ErrNotServed) {
+		t.Errorf("apiVersion a/b/c: %v", err)
+	}
+}
+
+func TestAKindThatAppearsIsFollowedFromThenOn(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	hub := s.begin(t, k)
+	selection := kube.Selection{Kind: "wid", Namespaces: []string{s.namespace}}
+	early := hub.open(t, kube.Spec{Owner: "early", Selection: selection, Filter: filter(t, ".spec.big")})
+	if got := early.Snapshot(); len(got) != 0 {
+		t.Fatalf("the snapshot shows %v", got)
+	}
+	defined := time.Now()
+	resource := s.define(t, "Widget")
+	s.put(t, resource, "Widget", "one")
+	k.untilTold(t, "early", "Added one")
+	t.Logf("told %v after the definition", time.Since(defined))
+	if got := string(early.Snapshot()[0].FilterResult); got != "9007199254740993" {
+		t.Errorf("a big number became %s", got)
+	}
+	if views := early.Views(); len(views) != 1 || views[0].APIVersion() != s.group()+"/v1" {
+		t.Errorf("the views are %v", views)
+	}
+
+	// A kind that goes takes its objects along, and may come again.
+	if err := s.undefine("Widget"); err != nil {
+		t.Fatal(err)
+	}
+	k.untilTold(t, "early", "Added one", "Deleted one")
+	eventually(t, "the kind to be gone", func() bool { return len(early.Views()) == 0 })
+	wait(t, early)
+	s.define(t, "Widget")
+	s.put(t, resource, "Widget", "two")
+	k.untilTold(t, "early", "Added one", "Deleted one", "Added two")
+}
+
+func TestOfAKindThatAppearedWhileAwayAllIsAdded(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	spec := kube.Spec{Owner: "hook", Selection: kube.Selection{Kind: "Gadget", Namespaces: []string{s.namespace}}}
+	first := s.begin(t, k)
+	first.open(t, spec)
+	first.stop()
+	resource := s.define(t, "Gadget")
+	s.put(t, resource, "Gadget", "one")
+	spec.Resume = true
+	s.begin(t, k).open(t, spec)
+	k.untilTold(t, "hook", "Added one")
+}
+
+func TestAForgottenVersionIsToldAsAGap(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	resource := s.define(t, "Trinket")
+	s.put(t, resource, "Trinket", "goes")
+	spec := kube.Spec{Owner: "hook", Selection: kube.Selection{
+		APIVersion: s.group() + "/v1beta1", Kind: "trinkets", Namespaces: []string{s.namespace},
+	}}
+	first := s.begin(t, k)
+	var view kube.View
+	eventually(t, "the kind", func() bool {
+		views := first.open(t, spec).Views()
+		if len(views) == 1 {
+			view = views[0]
+		}
+		return len(views) == 1
+	})
+	first.stop()
+	s.drop(t, resource, "goes")
+	s.put(t, resource, "Trinket", "comes")
+	k.mu.Lock()
+	k.versions[view] = "1" // older than the kind itself
+	k.mu.Unlock()
+
+	spec.Resume = true
+	second := s.begin(t, k)
+	m := second.open(t, spec)
+	k.untilTold(t, "hook", "Added comes", "Deleted goes")
+	if got := second.logs.refused; !slices.Equal(got, []string{"1"}) {
+		t.Errorf("refused versions: %q", got)
+	}
+	s.put(t, resource, "Trinket", "later")
+	k.untilTold(t, "hook", "Added comes", "Deleted goes", "Added later")
+	if got := fmt.Sprint(shown(m)); got != "[comes later]" {
+		t.Errorf("the snapshot shows %s", got)
+	}
+}

@@ -1,0 +1,74 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// errNoNamespace is about an object that has to be in a namespace and names none.
+var errNoNamespace = errors.New("its kind is in namespaces, but no namespace is given")
+
+// Ref names one object.
+type Ref struct {
+	APIVersion string
+	Kind       string
+	// Namespace is empty only for kinds without namespaces.
+	Namespace string
+	Name      string
+}
+
+// String returns "kind.apiVersion namespace/name".
+func (r Ref) String() string {
+	name := r.Name
+	if r.Namespace != "" {
+		name = r.Namespace + "/" + name
+	}
+	return fmt.Sprintf("%s.%s %s", r.Kind, r.APIVersion, name)
+}
+
+// Missing returns those of objects that do not exist. Of objects whose kind is not served nothing can be said: they are
+// in the error.
+func (c *Client) Missing(ctx context.Context, objects []Ref) ([]Ref, error) {
+	var absent []Ref
+	var errs []error
+	for _, ref := range objects {
+		source, err := sourceOf(ctx, c.Resolve, ref)
+		if err == nil {
+			var exists bool
+			if exists, err = c.exists(ctx, source, ref); err == nil && !exists {
+				absent = append(absent, ref)
+			}
+		}
+		errs = append(errs, err)
+	}
+	return absent, errors.Join(errs...)
+}
+
+// sourceOf returns the source of objects like ref, without labels, whatever the kind is by resolve.
+func sourceOf(ctx context.Context, resolve func(ctx context.Context, apiVersion, name string) (Kind, error), ref Ref) (Source, error) {
+	kind, err := resolve(ctx, ref.APIVersion, ref.Kind)
+	if err != nil {
+		return Source{}, fmt.Errorf("find %s: %w", ref, err)
+	}
+	if kind.Namespaced && ref.Namespace == "" {
+		return Source{}, fmt.Errorf("find %s: %w", ref, errNoNamespace)
+	}
+	return plan{}.sources(kind, []string{ref.Namespace})[0], nil
+}
+
+// exists asks the server for an object of source.
+func (c *Client) exists(ctx context.Context, source Source, ref Ref) (bool, error) {
+	_, err := c.identify(ctx, source.path()+"/"+ref.Name)
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+		return false, nil
+	default: // among them that the server knows no such path: that is about the kind, not about the object
+		return false, fmt.Errorf("find %s: %w", ref, err)
+	}
+}

@@ -1,0 +1,58 @@
+package kube_test
+
+import (
+	"io"
+	"net/http"
+	"sync"
+
+	"k8s.io/client-go/rest"
+)
+
+// requests counts the watches that clients of its config have open.
+type requests struct {
+	config *rest.Config
+	mu     sync.Mutex
+	opened int
+}
+
+func countRequests(config *rest.Config) *requests {
+	r := &requests{config: rest.CopyConfig(config)}
+	r.config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &counting{r, next} })
+	return r
+}
+
+func (r *requests) open() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.opened
+}
+
+func (r *requests) add(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opened += n
+}
+
+type counting struct {
+	*requests
+	next http.RoundTripper
+}
+
+func (c *counting) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := c.next.RoundTrip(request)
+	if err == nil && request.URL.Query().Get("watch") == "true" && response.StatusCode == http.StatusOK {
+		c.add(1)
+		response.Body = &countedBody{response.Body, sync.OnceFunc(func() { c.add(-1) })}
+	}
+	return response, err
+}
+
+type countedBody struct {
+	io.ReadCloser
+	done func()
+}
+
+func (b *countedBody) Close() error {
+	b.done()
+	return b.ReadCloser.Close()
+}

@@ -1,0 +1,119 @@
+package kube_test
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/internal/kube"
+)
+
+func TestAnAPIServerThatGoesAndComesIsSurvived(t *testing.T) {
+	dir := t.TempDir()
+	c := cluster.Launch(t, dir)
+	s, k := siteOf(t, c.Config(), c.Namespace(t)), newKeeper()
+	hub := s.begin(t, k)
+	s.create(t, "one")
+	m := hub.open(t, kube.Spec{Owner: "hook", Selection: s.configMaps()})
+	s.create(t, "two")
+	k.untilTold(t, "hook", "Added two")
+	host := c.Config().Host
+	c.Kill()
+
+	late, err := hub.Open(kube.Spec{Owner: "late", Selection: s.configMaps()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = cluster.Launch(t, dir)
+	if c.Config().Host != host {
+		t.Skipf("the API server came back as %s instead of %s", c.Config().Host, host)
+	}
+	s.delete(t, "one")
+	s.create(t, "three")
+	k.untilTold(t, "hook", "Added two", "Deleted one", "Added three")
+	if got := shown(m); !slices.Equal(got, []string{"three", "two"}) {
+		t.Errorf("the snapshot shows %q", got)
+	}
+	wait(t, late)
+	if got := shown(late); !slices.Equal(got, []string{"three", "two"}) {
+		t.Errorf("who joined while the server was away sees %q", got)
+	}
+	hub.stop()
+	if len(hub.logs.failed) == 0 {
+		t.Error("the observer was not told that the server was away")
+	}
+}
+
+// BenchmarkMemoryOf10000Objects says how many bytes an object takes in a snapshot.
+func BenchmarkMemoryOf10000Objects(b *testing.B) {
+	s := newSite(b)
+	const objects = 10_000
+	names := make(chan int)
+	done := make(chan error)
+	for range 16 {
+		go func() {
+			var failed error
+			for i := range names {
+				cm := configMap("", "payload", string(slices.Repeat([]byte("x"), 1000)))
+				cm.GenerateName = "object-"
+				cm.Data["i"] = string(rune('a' + i%26))
+				_, err := s.api.CoreV1().ConfigMaps(s.namespace).Create(b.Context(), cm, metav1.CreateOptions{})
+				if err != nil {
+					failed = err
+				}
+			}
+			done <- failed
+		}()
+	}
+	for i := range objects {
+		names <- i
+	}
+	close(names)
+	for range 16 {
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, spec := range map[string]kube.Spec{
+		"filter":    {Owner: "hook", Selection: s.configMaps(), Filter: filter(b, ".data.i")},
+		"no-filter": {Owner: "hook", Selection: s.configMaps()},
+		"full":      {Owner: "hook", Selection: s.configMaps(), KeepFull: true},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				before := heap()
+				hub := s.begin(b, newKeeper())
+				began := time.Now()
+				m, err := hub.Open(spec)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := m.Wait(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(time.Since(began).Milliseconds()), "list-ms")
+				if len(m.Snapshot()) != objects {
+					b.Fatalf("%d objects are shown", len(m.Snapshot()))
+				}
+				b.ReportMetric(float64(heap()-before)/objects, "B/object")
+				hub.stop()
+				runtime.KeepAlive(m)
+			}
+		})
+	}
+	_ = s.api.CoreV1().ConfigMaps(s.namespace).DeleteCollection(b.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "made=yes"})
+	var _ *corev1.ConfigMap
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}

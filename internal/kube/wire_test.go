@@ -1,0 +1,187 @@
+package kube
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"pgregory.net/rapid"
+)
+
+func TestPagesAreReadItemByItem(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		text  string
+		items []string
+		page  metav1.ListMeta
+		fails bool
+	}{
+		{`{"kind":"List","metadata":{"resourceVersion":"7","continue":"x"},"items":[{"a":1},{"b":[{}]}]}`, []string{`{"a":1}`, `{"b":[{}]}`}, metav1.ListMeta{ResourceVersion: "7", Continue: "x"}, false},
+		{`{"items":[{"a":1}],"metadata":{"resourceVersion":"7"}}`, []string{`{"a":1}`}, metav1.ListMeta{ResourceVersion: "7"}, false},
+		{`{"metadata":{},"items":null}`, nil, metav1.ListMeta{}, false},
+		{`{"metadata":{},"items":[]}`, nil, metav1.ListMeta{}, false},
+		{`{}`, nil, metav1.ListMeta{}, false},
+		{`{"items":{}}`, nil, metav1.ListMeta{}, true},
+		{`{"items":[{"a":1},`, []string{`{"a":1}`}, metav1.ListMeta{}, true},
+		{`[]`, nil, metav1.ListMeta{}, true},
+		{``, nil, metav1.ListMeta{}, true},
+	} {
+		var items []string
+		page, err := readPage(iotest.OneByteReader(strings.NewReader(test.text)), func(item json.RawMessage) error {
+			items = append(items, string(item))
+			return nil
+		})
+		if diff := cmp.Diff(test.items, items); diff != "" || (err != nil) != test.fails {
+			t.Errorf("%s: %s%v", test.text, diff, err)
+		}
+		if !test.fails && page != test.page {
+			t.Errorf("%s: page %+v", test.text, page)
+		}
+	}
+	stop := errors.New("stop")
+	_, err := readPage(strings.NewReader(`{"items":[{}]}`), func(json.RawMessage) error { return stop })
+	if !errors.Is(err, stop) {
+		t.Errorf("a reader that fails: %v", err)
+	}
+}
+
+func FuzzReadPage(f *testing.F) {
+	f.Add(`{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}`)
+	f.Add(`{"items":null,"x":[[]]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		_, err := readPage(strings.NewReader(text), func(item json.RawMessage) error {
+			if !json.Valid(item) {
+				t.Errorf("an item of %q is %q", text, item)
+			}
+			_, err := readDocument(item, Source{Version: "v1", Resource: "pods", Kind: "Pod"})
+			return err
+		})
+		if err == nil && !strings.HasPrefix(strings.TrimSpace(text), "{") {
+			t.Errorf("%q is taken for a list", text)
+		}
+	})
+}
+
+func TestAListedObjectIsTheSameTextAsAWatchedOne(t *testing.T) {
+	t.Parallel()
+	source := Source{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment"}
+	const watched = `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"a","namespace":"b","uid":"c","resourceVersion":"1"}}`
+	const listed = `{"metadata":{"name":"a","namespace":"b","uid":"c","resourceVersion":"1"}}`
+	for _, text := range []string{watched, listed} {
+		d, err := readDocument(json.RawMessage(text), source)
+		if err != nil || string(d.raw) != watched {
+			t.Errorf("%s became %s, %v", text, d.raw, err)
+		}
+		if d.key() != (objectKey{"b", "a"}) {
+			t.Errorf("%s is %v", text, d.key())
+		}
+	}
+}
+
+func TestRefusalsAreToldFromFailures(t *testing.T) {
+	t.Parallel()
+	status := func(code int32) error { return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code}} }
+	refused := map[int32]bool{400: true, 401: true, 403: true, 404: true, 405: true, 410: true, 413: true, 422: true}
+	for _, code := range []int32{400, 401, 403, 404, 405, 408, 409, 410, 413, 422, 429, 500, 502, 503, 504} {
+		if err := fmt.Errorf("wrapped: %w", status(code)); IsRefused(err) != refused[code] {
+			t.Errorf("%d: refused is %v", code, IsRefused(err))
+		}
+	}
+	if IsRefused(nil) || IsRefused(errors.New("connection refused")) {
+		t.Error("what is no answer is taken for a refusal")
+	}
+	if conflict := status(http.StatusConflict); !IsRefused(fmt.Errorf("%w: %w", errConflicts, conflict)) {
+		t.Error("a conflict each time it is tried is not a refusal")
+	}
+}
+
+func TestVersionsThatCannotBeReadOnFromAreTold(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		`{"kind":"Status","code":410,"reason":"Expired","message":"too old"}`: true,
+		`{"kind":"Status","code":410,"reason":"Gone"}`:                        true,
+		`{"kind":"Status","code":410}`:                                        true,
+		`{"kind":"Status","code":500,"reason":"InternalError"}`:               false,
+		`{"kind":"Pod"}`: false,
+		`7`:              false,
+	} {
+		if err := statusError(json.RawMessage(text)); isVersionRefused(err) != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestTheServerIsAskedLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("away")
+	var r retry
+	if d := r.next(nil); d != 0 {
+		t.Errorf("after a clean end it waits %v", d)
+	}
+	for want := 50 * time.Millisecond; want < 30*time.Second; want *= 2 {
+		least := min(want, retryLast)
+		if d := r.next(failure); d < least || d > least*12/10 {
+			t.Errorf("it waits %v, not %v", d, least)
+		}
+	}
+	r.reset()
+	if d := r.next(failure); d < retryFirst || d > 2*retryFirst {
+		t.Errorf("after a reset it waits %v", d)
+	}
+	busy := apierrors.NewTooManyRequests("busy", 30)
+	if d := r.next(busy); d < 30*time.Second {
+		t.Errorf("asked to wait 30 s it waits %v", d)
+	}
+}
+
+func TestVersionsAreOrderedAsTheServerCounts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Uint64Min(1).Draw(t, "a"), rapid.Uint64Min(1).Draw(t, "b")
+		x, y := fmt.Sprint(a), fmt.Sprint(b)
+		if after(x, y) != (a > b) {
+			t.Errorf("%s after %s: %v", x, y, after(x, y))
+		}
+		if want := fmt.Sprint(max(a, b)); later(x, y) != want || later(y, x) != want {
+			t.Errorf("later of %s and %s: %s, %s", x, y, later(x, y), later(y, x))
+		}
+		if isReached(x, y) != (a <= b) {
+			t.Errorf("%s reached at %s: %v", x, y, isReached(x, y))
+		}
+	})
+	if !after("x", "7") || !after("7", "x") || isReached("x", "7") || later("", "7") != "7" || later("7", "") != "7" {
+		t.Error("what is no version is not taken for news")
+	}
+}
+
+func TestKindsAreMatchedByNameBeforeShortName(t *testing.T) {
+	t.Parallel()
+	lists := byPreference([]*metav1.APIGroup{
+		{PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: "v1"}, Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: "v1"}}},
+		{
+			PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: "b/v1"},
+			Versions:         []metav1.GroupVersionForDiscovery{{GroupVersion: "b/v2"}, {GroupVersion: "b/v1"}},
+		},
+	}, []*metav1.APIResourceList{
+		{GroupVersion: "b/v2", APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing"}, {Name: "news", Kind: "New"}}},
+		{GroupVersion: "b/v1", APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing"}, {Name: "xs", Kind: "PO"}}},
+		{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod", ShortNames: []string{"po"}, Namespaced: true}}},
+	})
+	for name, want := range map[string]schema.GroupVersionResource{
+		"pod": {Version: "v1", Resource: "pods"}, "thing": {Group: "b", Version: "v1", Resource: "things"},
+		"New": {Group: "b", Version: "v2", Resource: "news"}, "po": {Group: "b", Version: "v1", Resource: "xs"},
+	} {
+		if kind, found := matchKind(lists, name); !found || kind.GroupVersionResource() != want {
+			t.Errorf("%s is %v, %v", name, kind, found)
+		}
+	}
+}
