@@ -17,8 +17,10 @@ func (e *Engine) turn(ctx context.Context, c *claim) (next *claim, err error) {
 	if e.observer.Began != nil {
 		e.observer.Began(c.task)
 	}
+	failpoint(c.node.ID, "claimed")
 	out, failed := e.do(ctx, c)
 	if failed == nil {
+		failpoint(c.node.ID, "done")
 		next, err = e.commit(ctx, c, func(m *move) (*claim, error) { return m.finish(c, out) })
 		if err != nil {
 			failed = &failure{err: err, subject: c.task.Subject}
