@@ -34,6 +34,9 @@ func (s *configMapStep) Do(ctx context.Context, _ workflow.Task) (workflow.Outco
 	read := readConfig{ResourceVersion: content.ResourceVersion}
 	if read.Config, err = values.ParseConfig(content.Data); err != nil {
 		read.Error = err.Error()
+		if s.site.Refused != nil {
+			s.site.Refused(content.ResourceVersion, read.Error)
+		}
 	}
 	before, record, enabled := values.Config{}, store.AppliedConfig{}, []string(nil)
 	if err := s.site.DB.View(func(tx *store.Tx) error {

@@ -125,6 +125,9 @@ func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gr
 			return nil, err
 		}
 	}
+	if ran := s.site.ModuleRan; ran != nil {
+		tx.OnCommit(func() { ran(name) })
+	}
 	changed, err := s.changed(tx, t)
 	if err != nil || !changed {
 		return nil, err

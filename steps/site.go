@@ -47,8 +47,14 @@ type Site struct {
 	Converged func()
 	// Ran is told of each run of a hook; nil is silence.
 	Ran func(Report)
+	// ModuleRan is called after each commit with which a run of module came to
+	// its end.
+	ModuleRan func(module string)
 	// Withheld is told of releases that were not deleted because of a doubt.
 	Withheld func(releases []string, why string)
+	// Refused is told of content of the ConfigMap that is invalid, at each attempt
+	// to apply it.
+	Refused func(resourceVersion, why string)
 	// Installed is called after each commit that changed what a release consists
 	// of.
 	Installed func()

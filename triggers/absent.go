@@ -25,6 +25,10 @@ const (
 // the cluster. The first time is at once; of a release that keeps losing
 // objects the events come further and further apart.
 type Absent struct {
+	// Told is told of each absence for which an event is raised, after that was
+	// committed. It is set before Run; nil is silence.
+	Told func(release string, absent []kube.Ref)
+
 	db       *store.DB
 	raise    Raise
 	absences *kube.Absences
@@ -134,6 +138,9 @@ func (a *Absent) tell(_ context.Context, release string, absent []kube.Ref) erro
 		if due := a.due(release, tx.Now()); due > 0 {
 			a.after(release, due)
 			return nil
+		}
+		if a.Told != nil {
+			tx.OnCommit(func() { a.Told(release, absent) })
 		}
 		return a.raise(tx, absentEvent(release, absent))
 	})
