@@ -380,6 +380,39 @@ func TestAFunctionThatEndsItsGoroutineLeavesNobodyWaiting(t *testing.T) {
 	})
 }
 
+// unreadable is a backend whose readers cannot be opened.
+type unreadable struct {
+	Backend
+	err error
+}
+
+func (b unreadable) Reader() (Reader, error) { return nil, b.err }
+
+func TestNothingRunsWithoutAView(t *testing.T) {
+	t.Parallel()
+	db := opened(t, new(Memory))
+	whole, cause := db.backend, errors.New("no map")
+	db.backend = unreadable{whole, cause}
+	run := func(*Tx) error {
+		t.Error("the function ran")
+		return nil
+	}
+	if err := db.View(run); !errors.Is(err, cause) {
+		t.Errorf("a view: %v", err)
+	}
+	if err := db.Update(run); !errors.Is(err, cause) || !errors.Is(err, ErrPoisoned) {
+		t.Errorf("an update: %v", err)
+	}
+	// So it is for the one that was given the lead when the store ended.
+	db.backend = whole
+	db.leading = true
+	r := &request{fn: run}
+	db.lead(r)
+	if !errors.Is(r.err, ErrPoisoned) {
+		t.Errorf("the next leader: %v", r.err)
+	}
+}
+
 func TestAPanicInOnCommitPoisons(t *testing.T) {
 	t.Parallel()
 	db := opened(t, new(Memory))

@@ -119,3 +119,56 @@ func same(t *rapid.T, set *sorted, model map[string]string) {
 		}
 	}
 }
+
+func TestPendingCountsWhatItHoldsAndTakesBackWhatFailed(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var p pending
+		kept, now := map[string]string{}, map[string]string{}
+		t.Repeat(map[string]func(*rapid.T){
+			"put": func(t *rapid.T) {
+				k, v := shortKeys().Draw(t, "key"), rapid.StringN(0, 5, -1).Draw(t, "value")
+				p.put(Write{Key: Key(k), Value: []byte(v)})
+				now[k] = v
+			},
+			"keep": func(*rapid.T) {
+				p.keep()
+				kept = maps.Clone(now)
+			},
+			"rollback": func(*rapid.T) {
+				p.rollback()
+				now = maps.Clone(kept)
+			},
+			"reset": func(*rapid.T) {
+				p.reset()
+				clear(now)
+				clear(kept)
+			},
+			"": func(t *rapid.T) {
+				same(t, &p.set, now)
+				size := 0
+				for k, v := range now {
+					size += len(k) + len(v)
+				}
+				if p.bytes != size {
+					t.Fatalf("counts %d bytes, holds %d", p.bytes, size)
+				}
+				own, size := p.mine()
+				for _, w := range own.all(nil) {
+					if now[string(w.Key)] != string(w.Value) {
+						t.Fatalf("its own %q is %q", w.Key, w.Value)
+					}
+					size -= w.size()
+				}
+				for k, v := range now {
+					if _, is := own.get(Key(k)); !is && kept[k] != v {
+						t.Fatalf("%q is new and not its own", k)
+					}
+				}
+				if size != 0 {
+					t.Fatalf("its own writes are %d bytes less than counted", size)
+				}
+			},
+		})
+	})
+}

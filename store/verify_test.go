@@ -159,6 +159,18 @@ func TestDamageIsFoundAndTheFileLeftAlone(t *testing.T) {
 		}
 		return b[int(binary.NativeEndian.Uint64(value))*size:]
 	}
+	// child is where the i-th page below the root is, key the i-th key of the
+	// leaf at p, counted from its end where i is negative.
+	child := func(b []byte, i int) int {
+		return int(n.Uint64(root(b)[pageHeader+i*pageElement+8:])) * size
+	}
+	key := func(b []byte, p, i int) []byte {
+		if i < 0 {
+			i += int(n.Uint16(b[p+10:]))
+		}
+		at := p + pageHeader + i*pageElement
+		return b[at+int(n.Uint32(b[at+4:])):]
+	}
 	for name, damage := range map[string]func(b []byte) []byte{
 		"empty":                    func([]byte) []byte { return nil },
 		"cut in half":              func(b []byte) []byte { return b[:len(b)/2/size*size] },
@@ -173,6 +185,8 @@ func TestDamageIsFoundAndTheFileLeftAlone(t *testing.T) {
 		"too many elements":        func(b []byte) []byte { n.PutUint16(root(b)[10:], 0xffff); return b },
 		"an element outside":       func(b []byte) []byte { n.PutUint32(root(b)[pageHeader:], 1<<31); return b },
 		"an element out of order":  func(b []byte) []byte { p := root(b); p[pageHeader+n.Uint32(p[pageHeader:])] = 0xff; return b },
+		"a leaf that begins low":   func(b []byte) []byte { key(b, child(b, 1), 0)[0] = 0; return b },
+		"a leaf that ends high":    func(b []byte) []byte { key(b, child(b, 2), -1)[0] = 0xff; return b },
 		"a page of no kind":        func(b []byte) []byte { n.PutUint16(root(b)[8:], 7); return b },
 		"a page within another":    func(b []byte) []byte { n.PutUint32(b[neighbour+12:], 1); return b },
 		"a page that overflows":    func(b []byte) []byte { n.PutUint32(root(b)[12:], 1<<20); return b },
