@@ -1,0 +1,257 @@
+// Package internal_test holds the tree to its shape: which package may import
+// which, and that every package and exported name says what it is.
+package internal_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const moduleName = "addon-operator"
+
+// mayImport says what of ours each part of the tree may import. The first entry
+// whose prefix fits a package counts; a package not listed may import nothing
+// of ours.
+var mayImport = []struct {
+	from string
+	to   []string
+}{
+	{"cmd", []string{""}},
+	{"e2e", []string{""}},
+	{"steps", []string{"workflow", "store", "internal"}},
+	{"triggers", []string{"workflow", "store", "internal"}},
+	{"workflow/graph", nil},
+	{"workflow/lifecycle", []string{"workflow/graph"}},
+	{"workflow/draw", []string{"workflow/graph"}},
+	{"workflow/inspect", []string{"workflow", "store"}},
+	{"workflow", []string{"workflow/graph", "store", "internal/failpoint"}},
+	{"store/storetest", []string{"store"}},
+	{"store", nil},
+	{"internal", []string{"internal"}},
+	{"deploy", []string{"e2e"}},
+}
+
+// crafts know nothing of what lies above them.
+var crafts = []string{"internal/hook", "internal/values", "internal/module", "internal/helm", "internal/kube", "internal/metrics"}
+
+// longestChain is how many packages of ours may stand on one another below cmd.
+const longestChain = 4
+
+// A pkg is a package of ours without its tests.
+type pkg struct {
+	path    string
+	imports []string // of ours
+	doc     bool
+	bare    []string // exported names without a doc
+	names   int      // exported names
+	words   []string // exported names that say nothing
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, imported := range p.imports {
+			if !allowed(p.path, imported) {
+				t.Errorf("%s imports %s", p.path, imported)
+			}
+		}
+	}
+}
+
+func TestTriggersAndStepsDoNotKnowEachOther(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, imported := range p.imports {
+			if part(p.path) == "triggers" && (part(imported) == "steps" || imported == "internal/helm") {
+				t.Errorf("%s imports %s: triggers raise events, the graph leads to steps", p.path, imported)
+			}
+			if slices.Contains(crafts, p.path) && !strings.HasPrefix(imported, "internal/") {
+				t.Errorf("%s imports %s: crafts are called, they do not call", p.path, imported)
+			}
+		}
+	}
+}
+
+func TestChainsOfImportsAreShort(t *testing.T) {
+	all := map[string]pkg{}
+	for _, p := range packages(t) {
+		all[p.path] = p
+	}
+	var longest func(string) []string
+	longest = func(path string) (chain []string) {
+		for _, imported := range all[path].imports {
+			if c := longest(imported); len(c) > len(chain) {
+				chain = c
+			}
+		}
+		return append([]string{path}, chain...)
+	}
+	for path := range all {
+		if part(path) == "cmd" || part(path) == "e2e" || part(path) == "deploy" {
+			continue
+		}
+		if c := longest(path); len(c) > longestChain {
+			t.Errorf("%d packages stand on one another: %s", len(c), strings.Join(c, " → "))
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	for _, p := range packages(t) {
+		if !p.doc {
+			t.Errorf("package %s has no doc", p.path)
+		}
+	}
+}
+
+func TestExportedNamesSayWhatTheyAre(t *testing.T) {
+	names, bare := 0, []string{}
+	for _, p := range packages(t) {
+		names += p.names
+		for _, name := range p.bare {
+			bare = append(bare, p.path+"."+name)
+		}
+		for _, name := range p.words {
+			t.Errorf("%s.%s is called by a word that says nothing", p.path, name)
+		}
+	}
+	if 20*len(bare) > names {
+		t.Errorf("%d of %d exported names have no doc, at most one in twenty may:\n%s", len(bare), names, strings.Join(bare, "\n"))
+	}
+}
+
+func part(path string) string {
+	first, _, _ := strings.Cut(path, "/")
+	return first
+}
+
+func allowed(from, to string) bool {
+	for _, rule := range mayImport {
+		if from != rule.from && !strings.HasPrefix(from, rule.from+"/") {
+			continue
+		}
+		return slices.ContainsFunc(rule.to, func(prefix string) bool {
+			return prefix == "" || to == prefix || strings.HasPrefix(to, prefix+"/")
+		})
+	}
+	return false
+}
+
+// packages reads the packages of this module, tests left out.
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	var dirs []string
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		name := d.Name()
+		if path != ".." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
+			return filepath.SkipDir
+		}
+		if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != ".." {
+			return filepath.SkipDir // a module of its own
+		}
+		dirs = append(dirs, path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []pkg
+	for _, dir := range dirs {
+		p, ok, err := readPackage(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok {
+			out = append(out, p)
+		}
+	}
+	if len(out) < 10 {
+		t.Fatalf("found %d packages only", len(out))
+	}
+	return out
+}
+
+func readPackage(dir string) (p pkg, ok bool, err error) {
+	rel, err := filepath.Rel("..", dir)
+	if err != nil {
+		return p, false, err
+	}
+	p.path = filepath.ToSlash(rel)
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return p, false, err
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return p, false, err
+		}
+		ok = true
+		p.doc = p.doc || f.Doc != nil
+		for _, i := range f.Imports {
+			path := strings.Trim(i.Path.Value, `"`)
+			if ours, found := strings.CutPrefix(path, moduleName+"/"); found && !slices.Contains(p.imports, ours) {
+				p.imports = append(p.imports, ours)
+			}
+		}
+		for _, d := range f.Decls {
+			p.declare(d)
+		}
+	}
+	return p, ok, nil
+}
+
+func (p *pkg) declare(d ast.Decl) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil || exportedReceiver(d) {
+			p.name(d.Name.Name, d.Doc != nil)
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				p.name(s.Name.Name, d.Doc != nil || s.Doc != nil)
+			case *ast.ValueSpec:
+				for _, n := range s.Names {
+					p.name(n.Name, d.Doc != nil || s.Doc != nil || s.Comment != nil)
+				}
+			}
+		}
+	}
+}
+
+func exportedReceiver(d *ast.FuncDecl) bool {
+	name := strings.TrimPrefix(fmt.Sprint(d.Recv.List[0].Type), "&{")
+	if star, ok := d.Recv.List[0].Type.(*ast.StarExpr); ok {
+		name = fmt.Sprint(star.X)
+	}
+	return ast.IsExported(name)
+}
+
+func (p *pkg) name(name string, doc bool) {
+	if !ast.IsExported(name) || part(p.path) == "cmd" {
+		return
+	}
+	p.names++
+	if !doc {
+		p.bare = append(p.bare, name)
+	}
+	for _, word := range []string{"Manager", "Handler", "Service", "Util", "Common", "Helper"} {
+		if strings.Contains(name, word) {
+			p.words = append(p.words, name)
+		}
+	}
+}
