@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// cluster is where objects are read and changed. It is connected before a verb runs.
+type cluster struct {
+	kubeconfig string
+	namespace  string
+
+	client dynamic.Interface
+	mapper meta.RESTMapper
+}
+
+func (c *cluster) connect() error {
+	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("kubeconfig %s: %w; is make run running?", c.kubeconfig, err)
+	}
+	if c.client, err = dynamic.NewForConfig(config); err != nil {
+		return err
+	}
+	kinds, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	cached := memory.NewMemCacheClient(kinds)
+	c.mapper = restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)
+	return nil
+}
+
+// of returns the client for o, after giving o its namespace.
+func (c *cluster) of(o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	kind := o.GroupVersionKind()
+	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return c.client.Resource(mapping.Resource), nil
+	}
+	if o.GetNamespace() == "" {
+		o.SetNamespace(c.namespace)
+	}
+	return c.client.Resource(mapping.Resource).Namespace(o.GetNamespace()), nil
+}
+
+// named returns the client for a kind as people type it: deployments.apps, deployment, deploy.
+func (c *cluster) named(kind string) (dynamic.ResourceInterface, error) {
+	resource, group := schema.ParseResourceArg(kind)
+	found, err := schema.GroupVersionResource{}, error(nil)
+	if resource != nil {
+		found, err = c.mapper.ResourceFor(*resource)
+	}
+	if resource == nil || err != nil {
+		found, err = c.mapper.ResourceFor(group.WithVersion(""))
+	}
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := c.mapper.KindFor(found)
+	if err != nil {
+		return nil, err
+	}
+	mapping, err := c.mapper.RESTMapping(kinds.GroupKind(), kinds.Version)
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return c.client.Resource(found).Namespace(c.namespace), nil
+	}
+	return c.client.Resource(found), nil
+}

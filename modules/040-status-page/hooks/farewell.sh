@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Says what goes away, while it is still there.
+set -euo pipefail
+
+if [[ ${1:-} == --config ]]; then
+  echo '{"configVersion": "v1", "beforeDeleteHelm": 10}'
+  exit 0
+fi
+
+jq -r '"the page /status-\(.statusPage.slug) goes away; it listed \(.global.pages | length) pages"' "$VALUES_PATH"
