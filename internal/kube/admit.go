@@ -120,6 +120,9 @@ func (f *feed) greet(ctx context.Context, v *view) error {
 	}
 	newcomers := v.newcomers()
 	f.mu.Unlock()
+	if len(newcomers) == 0 {
+		return nil // they have left again
+	}
 
 	var informed []*owner
 	if !v.asked {

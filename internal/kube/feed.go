@@ -211,6 +211,9 @@ func (f *feed) say(ctx context.Context, changes []Change) error {
 		}
 	}
 	f.mu.Unlock()
+	if len(batch.Filters) == 0 {
+		return nil // all views were told more already
+	}
 	err := f.reads.tell(ctx, f.source, func(r Receiver) error { return r.Changed(ctx, batch) })
 	if err == nil {
 		f.unsaid = false

@@ -1,12 +1,13 @@
 package kube_test
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/e2e/cluster"
@@ -59,9 +60,7 @@ func BenchmarkMemoryOf10000Objects(b *testing.B) {
 		go func() {
 			var failed error
 			for i := range names {
-				cm := configMap("", "payload", string(slices.Repeat([]byte("x"), 1000)))
-				cm.GenerateName = "object-"
-				cm.Data["i"] = string(rune('a' + i%26))
+				cm := configMap(objectName(i), "payload", strings.Repeat("x", 1000), "i", fmt.Sprint(i))
 				_, err := s.api.CoreV1().ConfigMaps(s.namespace).Create(b.Context(), cm, metav1.CreateOptions{})
 				if err != nil {
 					failed = err
@@ -106,8 +105,6 @@ func BenchmarkMemoryOf10000Objects(b *testing.B) {
 			}
 		})
 	}
-	_ = s.api.CoreV1().ConfigMaps(s.namespace).DeleteCollection(b.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "made=yes"})
-	var _ *corev1.ConfigMap
 }
 
 func heap() uint64 {
