@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 )
 
@@ -78,11 +77,13 @@ func held(f *os.File) func(string, int, os.FileMode) (*os.File, error) {
 	return func(string, int, os.FileMode) (*os.File, error) { return f, nil }
 }
 
-// newBolt makes an empty store of the empty file f, whose lock the caller holds.
+// newBolt locks the empty file f and makes an empty store of it. On an error
+// f is closed.
 func newBolt(f *os.File) (*bolt, error) {
 	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{OpenFile: held(f), Timeout: time.Second})
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		_ = f.Close() // bbolt may have done so
+		return nil, err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucket(bucket)
@@ -130,6 +131,7 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 		return err
 	}
 	id := int64(tx.ID())
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			err = corrupt("%v", p)
@@ -176,13 +178,13 @@ func (b *bolt) judge(err error) error {
 		return err
 	}
 	b.ballast.free()
-	return fmt.Errorf("%w: %w", ErrFull, err)
+	return fullOr(err)
 }
 
 // isFull reports whether err says that there is no space. bbolt passes on the
 // error of growing the file as text only.
 func isFull(err error) bool {
-	for _, full := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG, berrors.ErrMaxSizeReached} {
+	for _, full := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG} {
 		if errors.Is(err, full) || strings.HasSuffix(err.Error(), ": "+full.Error()) {
 			return true
 		}

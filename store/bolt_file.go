@@ -81,20 +81,28 @@ func create(path string) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*")
 	if err != nil {
-		return err
+		return fullOr(err)
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // what was renamed is gone
 	b, err := newBolt(f)
 	if err != nil {
-		return err
+		return fullOr(err)
 	}
 	if err := errors.Join(b.Commit(0, identity()), b.Close()); err != nil {
 		return err
 	}
 	if err := name(f.Name(), path); err != nil {
-		return err
+		return fullOr(err)
 	}
 	return syncDir(dir)
+}
+
+// fullOr returns err, as ErrFull when it says that there is no space.
+func fullOr(err error) error {
+	if isFull(err) {
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return err
 }
 
 // name gives the file at temp the name path, unless there is one already.

@@ -24,7 +24,7 @@ type request struct {
 //
 // Functions that arrive while a commit is under way are committed together.
 // When that commit fails, all of them fail: with ErrFull the caller may try
-// again, after any other error the store is poisoned.
+// again, after any other failure of a commit the store is poisoned.
 func (db *DB) Update(fn func(*Tx) error) error {
 	if db.readOnly {
 		return fmt.Errorf("store: update %s: %w", db.path, ErrReadOnly)
@@ -81,6 +81,11 @@ func (db *DB) lead(first *request) {
 func (db *DB) take() *request {
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	return db.shift()
+}
+
+// shift is take for a caller that holds mu.
+func (db *DB) shift() *request {
 	if len(db.waiting) == 0 {
 		return nil
 	}
@@ -102,10 +107,7 @@ func (db *DB) pass() {
 		}
 		db.waiting = nil
 	}
-	if len(db.waiting) > 0 {
-		r := db.waiting[0]
-		db.waiting[0] = nil
-		db.waiting = db.waiting[1:]
+	if r := db.shift(); r != nil {
 		r.turn <- true
 		return
 	}

@@ -17,6 +17,7 @@ type DB struct {
 	epoch    uint64
 	readOnly bool
 	ids      atomic.Uint64
+	copying  sync.Mutex // held by SnapshotFile
 
 	mu      sync.Mutex
 	idle    *sync.Cond // signalled when leading becomes false

@@ -375,6 +375,13 @@ func fillDisk(path string) error {
 	if err := errors.Join(db.backend.Check(), db.Close()); err != nil {
 		return err
 	}
+	_, err = Open(filepath.Join(filepath.Dir(path), "other.db"), o)
+	if !errors.Is(err, ErrFull) {
+		return fmt.Errorf("a new store on a full disk: want %w, got %w", ErrFull, err)
+	}
+	if names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*other*")); err != nil || len(names) > 0 {
+		return fmt.Errorf("it left %q, %w", names, err)
+	}
 	// The next life may find the disk full and has no ballast; there has to
 	// be space for its epoch in what the store can use again.
 	db, err = Open(path, o)

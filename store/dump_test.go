@@ -131,6 +131,10 @@ func TestASnapshotFileIsWholeOrNotThere(t *testing.T) {
 	if !errors.Is(err, ErrCorrupt) {
 		t.Errorf("an update of a damaged store: %v", err)
 	}
+	// Written without having been read, only the commit finds it.
+	if err := db.Update(put("000250", "1")); !errors.Is(err, ErrCorrupt) || !errors.Is(err, ErrPoisoned) {
+		t.Errorf("a commit to a damaged store: %v", err)
+	}
 }
 
 // damageLeaf makes nonsense of every leaf page in the file at path that holds text.

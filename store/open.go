@@ -57,7 +57,7 @@ func Open(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := create(path); err != nil {
-			return nil, fmt.Errorf("store: create %s: %w", path, err)
+			return nil, openError(path, err)
 		}
 		f, err = lock(path, os.O_RDWR, o.wait())
 	}
@@ -171,7 +171,7 @@ func checkEpoch(stored []byte, epoch uint64) error {
 	if stored == nil && epoch == 0 || string(stored) == strconv.FormatUint(epoch, 10) {
 		return nil
 	}
-	return fmt.Errorf("%w: epoch %d is stored, this is %d", ErrStale, stored, epoch)
+	return fmt.Errorf("%w: epoch %s is stored, this is %d", ErrStale, stored, epoch)
 }
 
 // openError adds the path and what to do.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -20,40 +21,51 @@ func (db *DB) Snapshot(w io.Writer) error {
 	return nil
 }
 
-// SnapshotFile writes a copy of the store to the file at path, which must be
-// on the file system of its directory. When it returns nil the file is whole,
-// durable and has been verified as Open does; otherwise what was at path is
-// still there.
-func (db *DB) SnapshotFile(path string) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*")
+// SnapshotFile writes a copy of the store to the file at path. When it
+// returns nil the file is whole, durable and has been verified as Open does;
+// otherwise what was at path is still there. The copy is made in a file beside
+// it, which a crash may leave and the next SnapshotFile to path uses again.
+func (db *DB) SnapshotFile(path string) error {
+	db.copying.Lock()
+	defer db.copying.Unlock()
+	dir, base := filepath.Split(path)
+	temp := filepath.Join(dir, "."+base+".new")
+	if err := db.copyTo(temp); err != nil {
+		return errors.Join(err, remove(temp))
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(fmt.Errorf("store: snapshot: %w", err), remove(temp))
+	}
+	if err := syncDir(filepath.Clean(dir + ".")); err != nil {
+		return fmt.Errorf("store: snapshot to %s: %w", path, err)
+	}
+	return nil
+}
+
+// copyTo makes the file at path a durable copy of the store and verifies it.
+func (db *DB) copyTo(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("store: snapshot: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
 	err = db.Snapshot(f)
 	if err == nil {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("store: snapshot to %s: %w", path, err)
+		return fmt.Errorf("store: snapshot to %s: %w", path, fullOr(err))
 	}
-	copied, err := OpenReadOnly(f.Name(), Options{Clock: db.clock})
+	copied, err := OpenReadOnly(path, Options{Clock: db.clock})
 	if err != nil {
 		return err
 	}
-	if err := copied.Close(); err != nil {
+	return copied.Close()
+}
+
+// remove takes the file at path away if it is there.
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("store: snapshot: %w", err)
-	}
-	if err := syncDir(dir); err != nil {
-		return fmt.Errorf("store: snapshot to %s: %w", path, err)
 	}
 	return nil
 }
