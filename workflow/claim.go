@@ -101,8 +101,8 @@ func (m *move) reach(b *bound, n *graph.Node, t *store.Task) (c *claim, wait boo
 	case m.failing == nil:
 		m.lookLater(t.Queue)
 		return nil, true, nil
-	case m.failing[t.ID] != nil:
-		return nil, false, m.retryLater(b, n, t, failure{err: m.failing[t.ID], subject: t.Subject})
+	case m.failing[placeOf(t)] != nil:
+		return nil, false, m.retryLater(b, n, t, failure{err: m.failing[placeOf(t)], subject: t.Subject})
 	case l == nil && !t.Prepared && b.prepares(n):
 		c, err = m.claim(b, n, t)
 		return c, false, err

@@ -18,18 +18,28 @@ var errEnough = errors.New("enough tasks were taken away")
 // away, t.Clears stays set, and until clearOn has come to the end a mark makes
 // an orphan of every such task that comes to its turn before.
 func (m *move) clear(t *store.Task) error {
-	left := mostCleared
-	err := m.each("", func(other, holder *store.Task) error {
-		if other.Orphan || !clears(t, other) {
+	err := m.heads(func(other *store.Task) error {
+		if other.Orphan || !clears(t, other) || !m.claimed(other) && !other.Journal {
 			return nil
 		}
-		if holder != nil {
+		other.Orphan = true
+		return store.SaveTask(m.tx, other)
+	})
+	if err != nil {
+		return err
+	}
+	left := mostCleared
+	err = m.each("", func(other, holder *store.Task) error {
+		switch {
+		case other.Orphan || !clears(t, other):
+			return nil
+		case holder != nil:
 			other.Orphan = true
 			return store.SaveTask(m.tx, other)
-		}
-		if left--; left < 0 {
+		case left == 0:
 			return errEnough
 		}
+		left--
 		return m.abandon(other)
 	})
 	if errors.Is(err, errEnough) {

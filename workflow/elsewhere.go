@@ -57,27 +57,15 @@ func (m *move) equalTo(n *graph.Node, t *store.Task) (*store.Task, bool, error) 
 	return nil, false, nil
 }
 
-// runningOf lists the tasks of t's module that run in other queues than t's.
-func (m *move) runningOf(t *store.Task) ([]graph.Member, error) {
-	var members []graph.Member
-	for queue, err := range store.AllQueues(m.tx) {
-		if err != nil {
-			return nil, err
+// runningOf lists the tasks of t's module that run in other queues than t's, or
+// have begun their effects there.
+func (m *move) runningOf(t *store.Task) (members []graph.Member, err error) {
+	err = m.heads(func(other *store.Task) error {
+		if (m.claimed(other) || other.Journal) && other.Queue != t.Queue &&
+			other.Graph == t.Graph && other.Subject.Module == t.Subject.Module {
+			members = append(members, graph.Member{Subject: graph.Subject(other.Subject), Queue: other.Queue, Wait: true})
 		}
-		if queue == t.Queue {
-			continue
-		}
-		for other, err := range store.Tasks(m.tx, queue) {
-			if err != nil {
-				return nil, err
-			}
-			if (m.claimed(other) || other.Journal) && other.Graph == t.Graph && other.Subject.Module == t.Subject.Module {
-				members = append(members, graph.Member{Subject: graph.Subject(other.Subject), Queue: queue, Wait: true})
-			}
-			if other.Place >= store.FirstPlace {
-				break
-			}
-		}
-	}
-	return members, nil
+		return nil
+	})
+	return members, err
 }

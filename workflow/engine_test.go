@@ -24,11 +24,9 @@ func newLifecycle(t *testing.T) *world {
 
 // discovers has step 4 find these modules.
 func (w *world) discovers(enabled, disabled, unknown []graph.Member) {
-	w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
-		return workflow.Outcome{Lists: map[graph.List][]graph.Member{
-			lifecycle.Enabled: enabled, lifecycle.Disabled: disabled, lifecycle.Unknown: unknown,
-		}}, nil
-	})
+	w.set(string(lifecycle.DiscoverModules), returns(workflow.Outcome{Lists: map[graph.List][]graph.Member{
+		lifecycle.Enabled: enabled, lifecycle.Disabled: disabled, lifecycle.Unknown: unknown,
+	}}))
 }
 
 func TestStartWalksStepsOneToEightInOrder(t *testing.T) {
@@ -58,7 +56,7 @@ func TestFailedModuleRunStartsOverWithGrowingDelay(t *testing.T) {
 		w := newLifecycle(t)
 		w.fails("release-check m", 5)
 		w.start(on(lifecycle.OnResourcesAbsent, "m"))
-		time.Sleep(5 * time.Minute)
+		w.sleep(5 * time.Minute)
 		w.expectAt(
 			"0 module-run m", "0 release-check m",
 			"5 module-run m", "5 release-check m",

@@ -23,7 +23,7 @@ func (m *move) makeList(b *bound, n *graph.Node, t *store.Task) (err error) {
 			return err
 		})
 		if err != nil {
-			return &listError{t.ID, err}
+			return &listError{placeOf(t), err}
 		}
 	}
 	list.Len = len(members)
@@ -88,7 +88,7 @@ func (m *move) endList(b *bound, n *graph.Node, t *store.Task) error {
 			return err
 		})
 		if err != nil {
-			return &listError{t.ID, err}
+			return &listError{placeOf(t), err}
 		}
 	}
 	return m.complete(b, n, t, facts, nil)

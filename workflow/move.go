@@ -20,7 +20,7 @@ type move struct {
 	// failing holds the lists whose step failed when the move was tried before,
 	// and how. It is nil in moves that are part of another's transaction: those
 	// cannot be tried again, so they leave lists to a move of the engine's own.
-	failing map[store.ID]error
+	failing map[listPlace]error
 
 	touched []string          // queues whose first task may have become another
 	walks   map[uint64]int    // change in the number of each walk's tasks
@@ -32,10 +32,19 @@ func newMove(e *Engine, tx *store.Tx) *move {
 	return &move{e: e, tx: tx, epoch: tx.Epoch(), now: tx.Now()}
 }
 
-// A listError is an error of a step that makes or ends the list of a task. What
-// the step had written until then must not be kept.
+// A listPlace names a list at the head of its queue. Tasks that a move makes
+// have another ID each time it is tried.
+type listPlace struct {
+	queue, graph, node string
+	subject            store.Subject
+}
+
+func placeOf(t *store.Task) listPlace { return listPlace{t.Queue, t.Graph, t.Node, t.Subject} }
+
+// A listError is an error of a step that makes or ends a list. What the step
+// had written until then must not be kept.
 type listError struct {
-	list store.ID
+	list listPlace
 	err  error
 }
 
@@ -46,7 +55,7 @@ func (l *listError) Unwrap() error { return l.err }
 // a list cannot be made or ended on the way, all is taken back and done anew
 // with that list's failure for its result.
 func (e *Engine) update(fn func(*move) error) error {
-	failing := map[store.ID]error{}
+	failing := map[listPlace]error{}
 	for {
 		err := e.db.Update(func(tx *store.Tx) error {
 			m := newMove(e, tx)
@@ -124,6 +133,28 @@ func (m *move) running(queue string) (bool, error) {
 
 // claimed reports whether t is being done by this life.
 func (m *move) claimed(t *store.Task) bool { return t.Claim != nil && t.Claim.Epoch == m.epoch }
+
+// heads calls fn for the tasks of each queue that may have been begun, until it
+// fails: those at the front, and the first of those behind.
+func (m *move) heads(fn func(*store.Task) error) error {
+	for queue, err := range store.AllQueues(m.tx) {
+		if err != nil {
+			return err
+		}
+		for t, err := range store.Tasks(m.tx, queue) {
+			if err != nil {
+				return err
+			}
+			if err := fn(t); err != nil {
+				return err
+			}
+			if t.Place >= store.FirstPlace {
+				break
+			}
+		}
+	}
+	return nil
+}
 
 // each calls fn for the tasks of queue, or with "" for those of all queues, in
 // order, until it fails. The holder is the task whose attempt that runs, or

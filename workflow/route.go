@@ -94,27 +94,14 @@ func (m *move) abandon(t *store.Task) error {
 
 // revive has failing tasks tried again at once.
 func (m *move) revive() error {
-	for queue, err := range store.AllQueues(m.tx) {
-		if err != nil {
-			return err
+	return m.heads(func(t *store.Task) error {
+		if t.Failed == nil || t.Due.IsZero() {
+			return nil
 		}
-		for t, err := range store.Tasks(m.tx, queue) {
-			if err != nil {
-				return err
-			}
-			if t.Failed != nil && !t.Due.IsZero() {
-				t.Due = m.now
-				m.touch(queue)
-				if err := store.SaveTask(m.tx, t); err != nil {
-					return err
-				}
-			}
-			if t.Place >= store.FirstPlace {
-				break
-			}
-		}
-	}
-	return nil
+		t.Due = m.now
+		m.touch(t.Queue)
+		return store.SaveTask(m.tx, t)
+	})
 }
 
 func firstError(errs ...error) error {

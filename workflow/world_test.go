@@ -36,6 +36,7 @@ type world struct {
 	effect  func(context.Context, workflow.Task, workflow.Effect) error
 	end     func(*store.Tx, workflow.Task, []graph.Fact) ([]graph.Fact, error)
 	prepare func(context.Context, workflow.Task) (workflow.Outcome, error)
+	looped  func(store.Task)
 	broken  []error
 	fragile bool // the engine may report that it is broken
 }
@@ -166,14 +167,21 @@ func (w *world) open() {
 // engine returns a new engine over the world's store.
 func (w *world) engine() *workflow.Engine {
 	w.t.Helper()
-	e, err := workflow.New(w.db, workflow.Observer{Broken: func(queue string, err error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.broken = append(w.broken, err)
-		if !w.fragile {
-			w.t.Errorf("queue %q: %v", queue, err)
-		}
-	}}, w.steps...)
+	e, err := workflow.New(w.db, workflow.Observer{
+		Broken: func(queue string, err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.broken = append(w.broken, err)
+			if !w.fragile {
+				w.t.Errorf("queue %q: %v", queue, err)
+			}
+		},
+		Looped: func(t store.Task) {
+			if w.looped != nil {
+				w.looped(t)
+			}
+		},
+	}, w.steps...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -247,6 +255,18 @@ func (w *world) expect(want ...string) {
 	}
 }
 
+// expectAny is expect where workers of several queues ran: in any order.
+func (w *world) expectAny(want ...string) {
+	w.t.Helper()
+	synctest.Wait()
+	ran := w.ran()
+	slices.Sort(ran)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, ran); diff != "" {
+		w.t.Errorf("what ran (-want +got):\n%s", diff)
+	}
+}
+
 // expectAt is expect with the seconds since the world began before each.
 func (w *world) expectAt(want ...string) {
 	w.t.Helper()
@@ -258,6 +278,12 @@ func (w *world) expectAt(want ...string) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.t.Errorf("what ran, and when (-want +got):\n%s", diff)
 	}
+}
+
+// sleep lets d pass and what is due then be done.
+func (w *world) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // view reads the store.
@@ -397,11 +423,21 @@ func (w *world) set(what string, do func(context.Context, workflow.Task) (workfl
 	w.do[what] = do
 }
 
+// locked changes what steps look at.
+func (w *world) locked(fn func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fn()
+}
+
 // says has what end with facts each time.
 func (w *world) says(what string, facts ...graph.Fact) {
-	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
-		return workflow.Outcome{Facts: facts}, nil
-	})
+	w.set(what, returns(workflow.Outcome{Facts: facts}))
+}
+
+// returns is a step that ends with out each time.
+func returns(out workflow.Outcome) func(context.Context, workflow.Task) (workflow.Outcome, error) {
+	return func(context.Context, workflow.Task) (workflow.Outcome, error) { return out, nil }
 }
 
 // fails has what fail n times, and then end with facts.

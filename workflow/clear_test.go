@@ -1,0 +1,207 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// kubeEvent is an event of module's hook in queue q.
+func kubeEvent(module, hook string) workflow.Event {
+	return in("q-"+hook, on(lifecycle.OnModuleKubeEvent, module, hook, "b"))
+}
+
+// retire begins the delete of module m as part of a reload.
+func (w *world) retire() {
+	w.t.Helper()
+	w.discovers(nil, modules("m"), nil)
+	w.says("global-schedule-event h", lifecycle.GlobalChanged)
+	w.raise(in("cron", on(lifecycle.OnGlobalSchedule, "", "h")))
+}
+
+func TestRetireTakesTheModulesWaitingTasksOutOfEveryQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.fails("module-kubernetes-event m/fails b", 9)
+		m, other := w.gate("module-kubernetes-event m/runs b"), w.gate("module-kubernetes-event other/runs b")
+		w.start(kubeEvent("m", "runs"), kubeEvent("other", "runs"), kubeEvent("m", "fails"), kubeEvent("other", "fails"))
+		w.raise(kubeEvent("m", "runs"), kubeEvent("other", "runs"))
+		open := w.gate("module-run x")
+		w.raise(on(lifecycle.OnResourcesAbsent, "x"))
+		w.retire()
+		w.raise(on(lifecycle.OnResourcesAbsent, "m"), on(lifecycle.OnResourcesAbsent, "y"))
+		w.ran()
+		applied := 0
+		w.locked(func() {
+			w.apply = func(_ *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+				if t.Node == string(lifecycle.ModuleKubernetesEvent) && t.Subject.Module == "m" {
+					applied++
+				}
+				return nil, nil
+			}
+		})
+		open(workflow.Outcome{}, nil)
+		// The running task of m holds the delete up; nothing else of m is left.
+		w.expectAny("discover-modules", "module-delete m", "module-kubernetes-event other/fails b")
+		w.expectPending("q-fails")
+		w.expectPending("q-runs", "module-kubernetes-event m/runs b", "module-kubernetes-event other/runs b", "module-kubernetes-event other/runs b")
+		w.expectPending("main", "module-retire m", "module-delete", "global-afterall", "module-run y")
+		m(workflow.Outcome{Facts: []graph.Fact{lifecycle.ModuleChanged}}, nil)
+		w.expectAny("module-kubernetes-event other/runs b", "release-delete m", "module-run y", "release-check y")
+		other(workflow.Outcome{}, nil)
+		if applied != 0 {
+			t.Errorf("Apply was called %d times for the retired module's task", applied)
+		}
+		if diff := cmp.Diff([]string{"dropped module-kubernetes-event m/runs b"}, w.history(1)); diff != "" {
+			t.Error(diff)
+		}
+		w.expectPending("main")
+	})
+}
+
+func TestEffectsOfARetiredModuleThatAreNotBegunAreNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		runs := w.gate("module-kubernetes-event m/runs b")
+		w.set("module-kubernetes-event m/begun b", returns(effects("begun")))
+		begun := make(chan error)
+		var done []string
+		w.effect = func(ctx context.Context, t workflow.Task, e workflow.Effect) error {
+			w.locked(func() { done = append(done, e.Kind) })
+			select {
+			case err := <-begun:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		w.start(kubeEvent("m", "runs"), kubeEvent("m", "begun"))
+		w.ran()
+		w.retire()
+		w.expectAny("global-schedule-event h", "discover-modules", "module-delete m")
+		runs(effects("not begun"), nil)
+		w.expect()
+		begun <- errors.New("503")
+		w.sleep(time.Second)
+		if task := w.pending("q-begun")[0]; !task.Journal || !task.Orphan {
+			t.Errorf("a begun effect is given up: %+v", task)
+		}
+		w.expect()
+		go func() { begun <- nil }()
+		w.sleep(5 * time.Second)
+		w.expect("release-delete m")
+		if diff := cmp.Diff([]string{"begun", "begun"}, done); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestInterruptedTaskOfARetiredModuleEndsAtItsClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.gate("module-kubernetes-event m/runs b")
+		w.start(kubeEvent("m", "runs"))
+		w.retire()
+		w.restart()
+		w.ran()
+		w.start()
+		w.expect("release-delete m")
+		w.expectPending("q-runs")
+	})
+}
+
+// manyEvents returns n events of module m, no two of which are one attempt.
+func manyEvents(n int, queues ...string) (events []workflow.Event) {
+	for i := range n {
+		round := i / len(queues)
+		events = append(events, in(queues[i%len(queues)], kubeEvent("m", fmt.Sprint("h", round%2))))
+	}
+	return events
+}
+
+func TestRetireInPiecesBeginsNothingOfTheModuleMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		check := w.mem.After
+		w.mem.After = nil
+		w.raise(append(manyEvents(2200, "q1", "q2", "q3", "q4"), in("q1", kubeEvent("other", "a")))...)
+
+		// The hooks that run end as soon as the first tasks are taken away.
+		var release atomic.Bool
+		end := make(chan struct{})
+		w.mem.After = func(n int) error {
+			if release.CompareAndSwap(true, false) {
+				close(end)
+			}
+			return check(n)
+		}
+		w.set(string(lifecycle.ModuleKubernetesEvent), func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+			select {
+			case <-end:
+			case <-ctx.Done():
+			}
+			return workflow.Outcome{}, ctx.Err()
+		})
+		applied := 0
+		w.apply = func(_ *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+			if t.Node == string(lifecycle.ModuleDelete) {
+				release.Store(true)
+			}
+			if t.Node == string(lifecycle.ModuleKubernetesEvent) && t.Subject.Module == "m" {
+				applied++
+			}
+			return nil, nil
+		}
+		w.start()
+		running := len(w.took())
+		if running != 4 {
+			t.Fatalf("%d hooks run, want one of each queue", running)
+		}
+		w.retire()
+		w.expectAny("global-schedule-event h", "discover-modules", "module-delete m", "release-delete m", "module-kubernetes-event other/a b")
+		if applied != 0 {
+			t.Errorf("Apply was called %d times for hooks of the retired module", applied)
+		}
+		if left := w.queues(); len(left) > 0 {
+			t.Errorf("tasks are left in %q", left)
+		}
+	})
+}
+
+func TestRetireInPiecesGoesOnAfterACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		check := w.mem.After
+		w.mem.After = nil
+		w.raise(append(manyEvents(2200, "q1"), in("q1", kubeEvent("other", "a")))...)
+		w.mem.After = check
+		w.gate("module-kubernetes-event m/h0 b")
+		deletes := w.gate("module-delete m")
+		w.start()
+		w.retire()
+		w.fragile = true
+		w.ran()
+		w.mem.After = func(int) error { return errors.New("the plug is pulled behind the first piece") }
+		deletes(workflow.Outcome{Facts: []graph.Fact{lifecycle.Unwanted}}, nil)
+		w.restart()
+		if n := len(w.pending("q1")); n <= 1 || n > 201 {
+			t.Fatalf("%d tasks are left after the first piece", n)
+		}
+		w.start()
+		w.expectAny("release-delete m", "module-kubernetes-event other/a b")
+		if left := w.queues(); len(left) > 0 {
+			t.Errorf("tasks are left in %q", left)
+		}
+	})
+}

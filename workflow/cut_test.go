@@ -1,0 +1,330 @@
+package workflow_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// changeConfig raises a change of the ConfigMap that changed global values.
+func (w *world) changeConfig() {
+	w.t.Helper()
+	w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
+	w.raise(on(lifecycle.OnConfigMap))
+}
+
+func TestCutPutsAReloadAtTheTailWhereNoneIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.start()
+		open := w.gate("module-run m")
+		w.raise(on(lifecycle.OnResourcesAbsent, "m"), on(lifecycle.OnResourcesAbsent, "n"))
+		w.changeConfig()
+		open(workflow.Outcome{}, nil)
+		w.expect("module-run m", "configmap-changed", "module-run n", "release-check n", "discover-modules")
+	})
+}
+
+func TestCutNeedsNothingBeforeARunIsPastItsBeginning(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		at   string // what runs when the ConfigMap changes
+		want []string
+	}{
+		{"in a start walk before", "global-onstartup a", []string{"global-onstartup a", "configmap-changed", "discover-modules", "module-run m"}},
+		{"in a reload that waits", "module-run x", []string{"module-run x", "configmap-changed", "discover-modules", "module-run m"}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.says("module-run m")
+				w.discovers(modules("m"), nil, nil)
+				w.lists(lifecycle.GlobalOnStartup, hooks("a")...)
+				open := w.gate(c.at)
+				if c.at == "module-run x" {
+					w.start(on(lifecycle.OnResourcesAbsent, "x"), in("q", on(lifecycle.OnGlobalSchedule, "", "h")))
+					w.says("global-schedule-event h", lifecycle.GlobalChanged)
+					w.raise(in("q", on(lifecycle.OnGlobalSchedule, "", "h")))
+					w.ran()
+					c.want[0] = "configmap-changed"
+					c.want = append(c.want[:1], c.want[2:]...)
+				} else {
+					w.start(on(lifecycle.OnStart))
+				}
+				before := w.pending("main")
+				w.changeConfig()
+				if n := len(w.pending("main")); n != len(before)+1 {
+					t.Errorf("main holds %d tasks, want %d and configmap-changed", n, len(before))
+				}
+				open(workflow.Outcome{}, nil)
+				w.expect(c.want...)
+				walks := w.walks()
+				last := walks[len(walks)-1]
+				if last.Joined == 0 || last.Open != 0 {
+					t.Errorf("the walk of the change is %+v", last)
+				}
+			})
+		})
+	}
+}
+
+func TestCutTakesARunDownToItsBeginningInTheSameWalk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.lists(lifecycle.GlobalBeforeAll, hooks("g")...)
+		w.discovers(modules("one", "two"), nil, nil)
+		open := w.gate("release-check one")
+		w.start(on(lifecycle.OnStart), on(lifecycle.OnResourcesAbsent, "other"))
+		w.expect("global-beforeall g", "discover-modules", "module-run one", "release-check one")
+		w.changeConfig()
+		w.says("release-check one")
+		open(workflow.Outcome{}, nil)
+		w.expect("configmap-changed", "global-beforeall g", "discover-modules",
+			"module-run one", "release-check one", "module-run two", "release-check two", "module-run other", "release-check other")
+		walks := w.walks()
+		if walks[2].Joined != 1 {
+			t.Errorf("the walk of the change joined %d, want 1", walks[2].Joined)
+		}
+		want := []string{
+			"done global-beforeall g", "done discover-modules", "done module-run one", "done release-check one",
+			"superseded module-afterhelm one", "superseded module-run", "superseded global-afterall",
+			"done global-beforeall g", "done discover-modules", "done module-run one", "done release-check one",
+			"done module-run two", "done release-check two",
+		}
+		if diff := cmp.Diff(want, w.history(1)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestCutReachesAFailingHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(modules("m"), nil, nil)
+		w.fails("release-check m", 1)
+		w.start(on(lifecycle.OnStart))
+		w.ran()
+		w.changeConfig()
+		w.expect("configmap-changed", "discover-modules", "module-run m", "release-check m")
+		w.sleep(time.Minute)
+		w.expect()
+	})
+}
+
+func TestChangeRevivesAFailingHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.fails("module-run m", 4)
+		w.fails("module-kubernetes-event m/h b", 4)
+		w.start(on(lifecycle.OnResourcesAbsent, "m"), in("q", on(lifecycle.OnModuleKubeEvent, "m", "h", "b")))
+		w.sleep(36 * time.Second)
+		w.ran()
+		w.says("configmap-changed")
+		w.raise(on(lifecycle.OnConfigMap))
+		w.expectAny("configmap-changed", "module-run m", "module-kubernetes-event m/h b")
+		w.sleep(time.Minute)
+		w.expect()
+	})
+}
+
+func TestDeletePastItsUninstallFinishesWhenCut(t *testing.T) {
+	for _, c := range []struct {
+		what, at string
+		want     []string
+	}{
+		{"past", "module-afterdeletehelm h1", []string{
+			"configmap-changed", "module-afterdeletehelm h2", "discover-modules", "module-delete off", "release-delete off",
+			"module-afterdeletehelm h1", "module-afterdeletehelm h2",
+		}},
+		{"before", "module-delete off", []string{
+			"configmap-changed", "discover-modules", "module-delete off", "release-delete off",
+			"module-afterdeletehelm h1", "module-afterdeletehelm h2",
+		}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.lists(lifecycle.ModuleAfterDelete, hooks("h1", "h2")...)
+				w.discovers(nil, modules("off"), nil)
+				open := w.gate(c.at)
+				w.start(on(lifecycle.OnStart))
+				w.ran()
+				w.changeConfig()
+				w.set(c.at, returns(workflow.Outcome{Facts: []graph.Fact{lifecycle.Unwanted}}))
+				open(workflow.Outcome{Facts: []graph.Fact{lifecycle.Unwanted}}, nil)
+				w.expect(c.want...)
+			})
+		})
+	}
+}
+
+func TestJournalOnTopFinishesWithoutSuccessorsWhenCut(t *testing.T) {
+	for _, at := range []string{"release-upgrade m", "global-beforeall g", "global-afterall z"} {
+		t.Run(at, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.lists(lifecycle.GlobalBeforeAll, hooks("g")...)
+				w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
+				w.discovers(modules("m"), nil, nil)
+				w.says("release-check m", lifecycle.Outdated)
+				w.set(at, returns(effects("one")))
+				w.effect = func(ctx context.Context, _ workflow.Task, _ workflow.Effect) error {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				applied := 0
+				w.apply = func(_ *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+					if name(t.Node, t.Subject) == at {
+						applied++
+					}
+					return nil, nil
+				}
+				w.start(on(lifecycle.OnStart))
+				if applied != 0 {
+					t.Fatal("the effect ended")
+				}
+				w.restart()
+				w.ran()
+				done := w.doEffects(nil)
+				w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
+				w.start(on(lifecycle.OnConfigMap))
+				want := []string{
+					"configmap-changed", "global-beforeall g", "discover-modules", "module-run m", "release-check m",
+					"release-upgrade m", "global-afterall z",
+				}
+				w.expect(want...)
+				if diff := cmp.Diff([]string{"one", "one"}, *done); diff != "" {
+					t.Errorf("effects (-want +got):\n%s", diff)
+				}
+				if applied != 1 {
+					t.Errorf("Apply was called %d times, want once: not for the orphan", applied)
+				}
+				dropped := 0
+				for _, line := range w.history(1) {
+					if line == "dropped "+at {
+						dropped++
+					}
+				}
+				if dropped != 1 {
+					t.Errorf("history tells of %d orphans: %q", dropped, w.history(1))
+				}
+				w.expectPending("main")
+			})
+		})
+	}
+}
+
+func TestCutTakesAwayMembersThatWaitAndLeavesThoseThatRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.says("module-run m", lifecycle.JustEnabled)
+		w.discovers(modules("m"), nil, nil)
+		w.lists(lifecycle.ModuleSynchronization,
+			graph.Member{Subject: graph.Subject{Module: "m", Hook: "runs"}, Queue: "q1", Wait: true},
+			graph.Member{Subject: graph.Subject{Module: "m", Hook: "waits"}, Queue: "q2", Wait: true})
+		runs, block := w.gate("module-kubernetes-synchronization m/runs"), w.gate("module-schedule-event x/h")
+		w.start(on(lifecycle.OnStart), in("q2", on(lifecycle.OnModuleSchedule, "x", "h")))
+		w.ran()
+		w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
+		second := w.gate("discover-modules")
+		w.raise(on(lifecycle.OnConfigMap))
+		w.expectPending("q1", "module-kubernetes-synchronization m/runs")
+		w.expectPending("q2", "module-schedule-event x/h")
+		second(workflow.Outcome{Lists: map[graph.List][]graph.Member{lifecycle.Enabled: modules("m")}}, nil)
+		w.expectPending("q1", "module-kubernetes-synchronization m/runs")
+		w.expectPending("q2", "module-schedule-event x/h", "module-kubernetes-synchronization m/waits")
+		w.ran()
+		block(workflow.Outcome{}, nil)
+		w.expect("module-kubernetes-synchronization m/waits")
+		runs(workflow.Outcome{}, nil)
+		w.expect("release-check m")
+	})
+}
+
+func TestStartTakesThePlaceOfAnUnfinishedReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(modules("m"), nil, nil)
+		w.gate("module-run m")
+		w.start(on(lifecycle.OnStart), on(lifecycle.OnResourcesAbsent, "other"))
+		w.says("global-schedule-event h", lifecycle.GlobalChanged)
+		w.raise(in("q", on(lifecycle.OnGlobalSchedule, "", "h")))
+		w.restart()
+		w.ran()
+		w.says("module-run m")
+		again := on(lifecycle.OnStart)
+		again.Supersedes = lifecycle.GlobalBeforeAll
+		w.start(again)
+		w.expect("discover-modules", "module-run m", "module-run other", "release-check other")
+		walks := w.walks()
+		if walks[0].Joined != 4 || walks[2].Joined != 4 {
+			t.Errorf("the walks of the unfinished reload and the waiting one joined %d and %d, want 4", walks[0].Joined, walks[2].Joined)
+		}
+	})
+}
+
+func TestWhatRunsWhileItIsSupersededEndsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(modules("m"), nil, nil)
+		old := w.gate("module-run m")
+		w.start(on(lifecycle.OnStart))
+		w.ran()
+		again := on(lifecycle.OnStart)
+		again.Supersedes = lifecycle.GlobalBeforeAll
+		w.raise(again)
+		w.expect()
+		old(workflow.Outcome{Facts: []graph.Fact{lifecycle.AlreadyStarted}}, nil)
+		w.expect("discover-modules", "module-run m")
+		old(workflow.Outcome{}, nil)
+		if diff := cmp.Diff("dropped module-run m", w.history(1)[len(w.history(1))-1]); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestListWithMembersElsewhereIsFoundAfterItWasLifted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// The node a cut leads to is a list itself, one of whose members has
+		// begun its effects while another is in a queue of its own.
+		g := newGraph([]graph.Node{{ID: "top", Each: "some", Finishes: true, Of: graph.OfBinding}, {ID: "after"}, {ID: "change"}},
+			graph.Edge{On: "go", To: "top", Put: graph.Tail}, graph.Edge{From: "top", To: "after"},
+			graph.Edge{On: "change", To: "change", Put: graph.Front}, graph.Edge{From: "change", To: "top", Put: graph.Cut})
+		w := newWorld(t, g)
+		w.lists("top", graph.Member{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
+		far := w.gate("top far")
+		w.start(on("go"))
+		w.raise(on("change"))
+		w.expect("top far", "change")
+		far(workflow.Outcome{}, nil)
+		w.expect("after", "top far")
+		far(workflow.Outcome{}, nil)
+		w.expect("after")
+		w.expectPending("main")
+	})
+}
+
+func TestCutStackKeepsTheListThatWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// A list of queue q waits for a run in the main queue, which is cut.
+		g := newGraph([]graph.Node{{ID: "find"}, {ID: "run"}, {ID: "ran"}, {ID: "last"}, {ID: "change"}},
+			graph.Edge{On: "go", To: "find", Put: graph.Bound}, graph.Edge{From: "find", To: "run", Each: "all"}, graph.Edge{From: "find", To: "last"},
+			graph.Edge{From: "run", To: "ran"},
+			graph.Edge{On: "change", To: "change", Put: graph.Front}, graph.Edge{From: "change", To: "run", Put: graph.Cut})
+		w := newWorld(t, g)
+		w.set("find", returns(workflow.Outcome{Lists: map[graph.List][]graph.Member{"all": {{Queue: "main", Wait: true}}}}))
+		w.fails("ran", 1)
+		w.start(in("q", on("go")))
+		w.expect("find", "run", "ran")
+		w.raise(on("change"))
+		w.expect("change", "run", "ran", "last")
+	})
+}

@@ -1,0 +1,347 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// chain is a graph of nodes one after the other, begun by "go".
+func chain(nodes ...graph.Node) *graph.Graph {
+	edges := []graph.Edge{{On: "go", To: nodes[0].ID, Put: graph.Tail}}
+	for i := range nodes[1:] {
+		edges = append(edges, graph.Edge{From: nodes[i].ID, To: nodes[i+1].ID})
+	}
+	return newGraph(nodes, edges...)
+}
+
+func TestFailuresAreWaitedOut(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		node graph.Node
+		want []string
+	}{
+		{"5 10 20 30 30", graph.Node{ID: "n"}, []string{"0 n", "5 n", "15 n", "35 n", "65 n", "95 n", "125 n", "125 after"}},
+		{"steadily", graph.Node{ID: "n", Steady: true}, []string{"0 n", "5 n", "10 n", "15 n", "20 n", "25 n", "30 n", "30 after"}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, chain(c.node, graph.Node{ID: "after"}))
+				w.fails("n", 6)
+				w.start(on("go"))
+				w.sleep(10 * time.Minute)
+				w.expectAt(c.want...)
+			})
+		})
+	}
+}
+
+func TestAttemptIsToldHowTheLastOneEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w.fails("n", 2)
+		w.start(on("go"))
+		w.sleep(time.Minute)
+		type told struct {
+			Try      int
+			Previous workflow.Previous
+		}
+		var got []told
+		for _, n := range w.took() {
+			got = append(got, told{n.task.Try, n.task.Previous})
+		}
+		if diff := cmp.Diff([]told{{1, workflow.None}, {2, workflow.WasFailed}, {3, workflow.WasFailed}}, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestInterruptedHookRunsAgainOnceAndIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{}))
+		w.lists("each", hooks("a", "b", "c")...)
+		w.fails("each b", 1)
+		w.start(on("go"))
+		w.gate("each b")
+		w.sleep(5 * time.Second)
+		w.expect("each a", "each b", "each b")
+		w.restart()
+		w.says("each b")
+		w.start()
+		notes := w.took()
+		if diff := cmp.Diff("each b", notes[0].what); diff != "" || len(notes) != 3 {
+			t.Fatalf("%d steps ran: %s", len(notes), diff)
+		}
+		if task := notes[0].task; task.Try != 2 || task.Previous != workflow.Interrupted {
+			t.Errorf("the interrupted hook was told try %d, previous %s; want 2, interrupted", task.Try, task.Previous)
+		}
+		if task := notes[1].task; task.Try != 1 || task.Previous != workflow.None {
+			t.Errorf("the next hook was told try %d, previous %s; want 1, none", task.Try, task.Previous)
+		}
+		records := w.records(1)
+		if r := records[2]; r.Subject.Hook != "b" || !r.Again || r.State != store.Done || r.Try != 2 {
+			t.Errorf("the record of the repeated hook is %+v", r)
+		}
+	})
+}
+
+// backGraph is a run that starts over when it fails.
+func backGraph() *graph.Graph {
+	return chain(graph.Node{ID: "first", Once: true}, graph.Node{ID: "second", Back: "first"},
+		graph.Node{ID: "third", Back: "first", Each: "some"}, graph.Node{ID: "last", Back: "first"})
+}
+
+func TestBackCarriesTheCountUntilTheFailedNodeSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, backGraph())
+		w.lists("third", hooks("a", "b")...)
+		w.fails("third b", 2)
+		w.fails("last", 2)
+		w.start(on("go"))
+		w.sleep(time.Second)
+		if task := w.pending("main")[0]; task.Node != "first" || !task.Waits || task.Failed == nil || task.Failed.Count != 1 ||
+			task.Failed.Node != "third" || task.Failed.Subject.Hook != "b" || !strings.Contains(task.Failed.Error, "third b fails") {
+			t.Errorf("after the first failure %+v, %+v", task, task.Failed)
+		}
+		w.sleep(5 * time.Minute)
+		run := []string{"first", "second", "third a", "third b"}
+		var want []string
+		for _, times := range []struct {
+			at   string
+			last bool
+		}{{"0", false}, {"5", false}, {"15", true}, {"20", true}, {"30", true}} {
+			for _, what := range run {
+				want = append(want, times.at+" "+what)
+			}
+			if times.last {
+				want = append(want, times.at+" last")
+			}
+		}
+		w.expectAt(want...)
+	})
+}
+
+func TestRunThatWaitsAtItsFirstNodeTakesInAnEqualOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, backGraph())
+		w.fails("second", 1)
+		w.start(on("go"))
+		w.raise(on("go"))
+		w.expectPending("main", "first")
+		w.sleep(time.Minute)
+		w.expectAt("0 first", "0 second", "5 first", "5 second", "5 last")
+	})
+}
+
+func TestFailedMemberInAnotherQueueDoesNotStartTheRunOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, backGraph())
+		w.lists("third", graph.Member{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
+		w.fails("third far", 1)
+		w.start(on("go"))
+		w.sleep(time.Minute)
+		w.expectAt("0 first", "0 second", "0 third far", "5 third far", "5 last")
+	})
+}
+
+func TestAllowedFailureEndsAsSuccessAndIsApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{}))
+		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "a"}, Lenient: true})
+		w.fails("each a", 1)
+		var allowed []string
+		w.apply = func(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
+			if t.Node == "each" {
+				allowed = append(allowed, out.Allowed)
+			}
+			return nil, nil
+		}
+		w.start(on("go"))
+		w.expect("each a", "next")
+		if diff := cmp.Diff([]string{"each a fails as told"}, allowed); diff != "" {
+			t.Error(diff)
+		}
+		if r := w.records(1)[0]; r.State != store.Allowed || r.Error != "each a fails as told" || r.Try != 1 {
+			t.Errorf("record %+v", r)
+		}
+	})
+}
+
+func TestApplyThatRefusesAnAllowedFailureMakesItAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{}))
+		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "a"}, Lenient: true})
+		w.fails("each a", 1)
+		w.apply = func(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
+			if out.Allowed != "" {
+				tx.Put(store.At(store.Values).Str("half"), []byte(`"written"`))
+				return nil, errors.New("cannot count")
+			}
+			return nil, nil
+		}
+		w.start(on("go"))
+		if _, written := w.contents()["values/half"]; written {
+			t.Error("what the failed Apply wrote was committed")
+		}
+		if f := w.pending("main")[0].Failed; f == nil || !strings.Contains(f.Error, "cannot count") {
+			t.Errorf("failure %+v", f)
+		}
+		w.sleep(time.Minute)
+		w.expectAt("0 each a", "5 each a", "5 next")
+	})
+}
+
+func TestApplyThatFailsIsAFailedAttemptAndWritesNothing(t *testing.T) {
+	for _, how := range []string{"error", "panic", "too much"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+				tries := 0
+				w.apply = func(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+					tx.Put(store.At(store.Values).Str(t.Node), []byte(`"written"`))
+					if tries++; tries > 1 {
+						return nil, nil
+					}
+					switch how {
+					case "panic":
+						panic("no")
+					case "too much":
+						tx.Put(store.At(store.Values).Str("big"), make([]byte, 17<<20))
+						return nil, nil
+					}
+					return nil, errors.New("no")
+				}
+				w.start(on("go"))
+				if _, written := w.contents()["values/n"]; written {
+					t.Error("what the failed Apply wrote was committed")
+				}
+				w.sleep(time.Minute)
+				w.expectAt("0 n", "5 n", "5 after")
+				if diff := cmp.Diff([]string{"failed n", "done n", "done after"}, w.history(1)); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicOfAStepIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w.set("n", func(context.Context, workflow.Task) (workflow.Outcome, error) { panic("out of luck") })
+		w.start(on("go"))
+		if f := w.pending("main")[0].Failed; f == nil || !strings.Contains(f.Error, "out of luck") {
+			t.Errorf("failure %+v", f)
+		}
+	})
+}
+
+func TestLongErrorsKeepTheirBeginningAndEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w.set("n", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+			return workflow.Outcome{}, errors.New("beginning" + strings.Repeat(".", 1<<20) + "end")
+		})
+		w.start(on("go"))
+		got := w.pending("main")[0].Failed.Error
+		if len(got) > 5000 || !strings.HasPrefix(got, "beginning") || !strings.HasSuffix(got, "end") {
+			t.Errorf("%d bytes are kept: %.20s", len(got), got)
+		}
+	})
+}
+
+func TestFullDiskIsWaitedOut(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		before func(w *world)
+	}{
+		{"at the end of a task", func(w *world) {}},
+		{"when an alarm goes off", func(w *world) { w.fails("n", 1) }},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+				w.fragile = true
+				c.before(w)
+				open := func(workflow.Outcome, error) {}
+				if c.what == "at the end of a task" {
+					open = w.gate("n")
+				}
+				var full atomic.Int64
+				w.mem.Before = func(int) error {
+					if full.Add(-1) >= 0 {
+						return store.ErrFull
+					}
+					return nil
+				}
+				w.start(on("go"))
+				full.Store(3)
+				open(workflow.Outcome{}, nil)
+				w.sleep(time.Minute)
+				ran := w.ran()
+				if ran[len(ran)-1] != "after" {
+					t.Errorf("ran %q", ran)
+				}
+				if len(w.broken) != 3 || !errors.Is(w.broken[0], store.ErrFull) {
+					t.Errorf("the observer was told %v", w.broken)
+				}
+				w.expectPending("main")
+			})
+		})
+	}
+}
+
+func TestFarDueTimeOfAClockThatWasWrongIsNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w.fails("n", 1)
+		w.start(on("go"))
+		w.e.Stop()
+		if err := w.db.Update(func(tx *store.Tx) error {
+			for task, err := range store.Tasks(tx, "main") {
+				if err != nil {
+					return err
+				}
+				task.Due = tx.Now().Add(time.Hour)
+				return store.SaveTask(tx, task)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		w.start()
+		w.expect("n", "n")
+	})
+}
+
+func TestAlarmThatWentOffIsForgottenThoughTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Int64
+		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w.close()
+		w.mem.After = nil
+		var err error
+		if w.db, err = store.OpenMemory(w.mem, store.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(-back.Load())) }}); err != nil {
+			t.Fatal(err)
+		}
+		w.e = w.engine()
+		w.fails("n", 1)
+		w.start(on("go"))
+		back.Store(int64(4 * time.Second))
+		w.sleep(5 * time.Second)
+		w.expectAt("0 n")
+		w.sleep(4 * time.Second)
+		w.expectAt("9 n")
+	})
+}

@@ -1,0 +1,195 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// effects returns an outcome with effects of these kinds.
+func effects(kinds ...string) (out workflow.Outcome) {
+	for _, kind := range kinds {
+		out.Effects = append(out.Effects, workflow.Effect{Kind: kind, Data: json.RawMessage(`{}`)})
+	}
+	return out
+}
+
+// doEffects notes the effects done, and has those fail that errs has an error for.
+func (w *world) doEffects(errs map[string]error) *[]string {
+	done := new([]string)
+	w.effect = func(_ context.Context, t workflow.Task, e workflow.Effect) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		*done = append(*done, e.Kind)
+		return errs[e.Kind]
+	}
+	return done
+}
+
+func TestEffectsAreDoneInOrderBetweenTwoCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "a"}, graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		open := w.gate("a")
+		w.set("n", returns(effects("one", "two")))
+		w.gate("after")
+		done := w.doEffects(nil)
+		w.apply = func(_ *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			*done = append(*done, "apply "+t.Node)
+			return nil, nil
+		}
+		w.start(on("go"))
+		before := w.mem.Commits()
+		open(workflow.Outcome{}, nil)
+		if diff := cmp.Diff([]string{"apply a", "one", "two", "apply n"}, *done); diff != "" {
+			t.Error(diff)
+		}
+		if n := w.mem.Commits() - before; n != 3 {
+			t.Errorf("%d commits for a step and a step with effects, want 3", n)
+		}
+		w.expect("a", "n", "after")
+	})
+}
+
+func TestCrashDuringEffectsGoesOnWithTheFirstEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w.set("n", returns(effects("one", "two")))
+		w.effect = func(ctx context.Context, _ workflow.Task, e workflow.Effect) error {
+			if e.Kind == "two" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		w.start(on("go"))
+		w.expect("n")
+		w.restart()
+		done := w.doEffects(nil)
+		var previous workflow.Previous
+		w.apply = func(_ *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+			if t.Node == "n" {
+				previous = t.Previous
+			}
+			return nil, nil
+		}
+		w.start()
+		w.expect("after")
+		if diff := cmp.Diff([]string{"one", "two"}, *done); diff != "" {
+			t.Error(diff)
+		}
+		if previous != workflow.Interrupted {
+			t.Errorf("Apply was told %q", previous)
+		}
+	})
+}
+
+func TestEffectThatFailsIsTriedAgainFromTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "first", Once: true}, graph.Node{ID: "n", Back: "first", Of: graph.OfBinding}, graph.Node{ID: "after"}))
+		w.set("n", returns(effects("one", "two")))
+		errs := map[string]error{"two": errors.New("503")}
+		done := w.doEffects(errs)
+		w.start(workflow.Event{On: "go", Lenient: true})
+		task := w.pending("main")[0]
+		if !task.Journal || task.Failed == nil || task.Failed.Count != 1 || task.Node != "n" {
+			t.Errorf("the task is %+v", task)
+		}
+		w.sleep(5 * time.Second)
+		w.locked(func() { delete(errs, "two") })
+		w.sleep(time.Minute)
+		w.expectAt("0 first", "0 n", "15 after")
+		if diff := cmp.Diff([]string{"one", "two", "one", "two", "one", "two"}, *done); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{"done first", "failed n", "failed n", "done n", "done after"}, w.history(1)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestRefusedEffectDropsTheJournalAndTheHookRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w.set("n", returns(effects("one", "two")))
+		errs := map[string]error{"one": workflow.Refused(errors.New("403"))}
+		done := w.doEffects(errs)
+		w.start(on("go"))
+		if task := w.pending("main")[0]; task.Journal || task.Failed == nil || !strings.Contains(task.Failed.Error, "403") {
+			t.Errorf("the task is %+v", task)
+		}
+		w.locked(func() { delete(errs, "one") })
+		w.sleep(time.Minute)
+		w.expectAt("0 n", "5 n", "5 after")
+		if diff := cmp.Diff([]string{"one", "one", "two"}, *done); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestRefusedEffectOfALenientHookIsAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{}))
+		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "a"}, Lenient: true})
+		w.set("each a", returns(effects("one")))
+		w.doEffects(map[string]error{"one": workflow.Refused(errors.New("403"))})
+		w.start(on("go"))
+		w.expect("each a", "next")
+		if r := w.records(1)[0]; r.State != store.Allowed || !strings.Contains(r.Error, "403") {
+			t.Errorf("record %+v", r)
+		}
+	})
+}
+
+func TestApplyThatFailsAfterEffectsDropsTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w.set("n", returns(effects("one")))
+		done := w.doEffects(nil)
+		fail := true
+		w.apply = func(tx *store.Tx, _ workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+			if fail {
+				fail = false
+				return nil, errors.New("stale")
+			}
+			return nil, nil
+		}
+		w.start(on("go"))
+		if task := w.pending("main")[0]; task.Journal || task.Failed == nil {
+			t.Errorf("the task is %+v", task)
+		}
+		w.sleep(time.Minute)
+		w.expectAt("0 n", "5 n", "5 after")
+		if diff := cmp.Diff([]string{"one", "one"}, *done); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestEffectOfAStepThatDoesNoneIsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := chain(graph.Node{ID: "n"})
+		w := newWorld(t, g)
+		w.bind(g, "n", doing(returns(effects("one"))))
+		w.start(on("go"))
+		if f := w.pending("main")[0].Failed; f == nil || !strings.Contains(f.Error, `cannot do the effect "one"`) {
+			t.Errorf("failure %+v", f)
+		}
+	})
+}
+
+// doing is a step that can only Do.
+type doing func(context.Context, workflow.Task) (workflow.Outcome, error)
+
+func (d doing) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) { return d(ctx, t) }

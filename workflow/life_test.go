@@ -1,0 +1,275 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStartResumesEveryQueueAndWhatIsDueLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.gate("event")
+		var want []string
+		for i := range 20 {
+			w.raise(in(fmt.Sprint("q", i), on("event", "m", fmt.Sprint("h", i), "b")))
+			want = append(want, fmt.Sprintf("event m/h%d b", i))
+		}
+		w.expect() // it was not started yet
+		w.start(in("q20", on("event", "m", "h20", "b")))
+		want = append(want, "event m/h20 b")
+		w.expectAny(want...)
+		w.restart()
+		w.says("event")
+		w.start()
+		w.expectAny(want...)
+		if q := w.queues(); len(q) > 0 {
+			t.Errorf("queues %q are left", q)
+		}
+	})
+}
+
+func TestStartEventsComeInTheirOrderBeforeWhatIsPending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "n", Of: graph.OfModule}},
+			graph.Edge{On: "front", To: "n", Put: graph.Front}, graph.Edge{On: "tail", To: "n", Put: graph.Tail})
+		w := newWorld(t, g)
+		w.raise(on("tail", "pending"))
+		w.start(on("front", "second"), on("front", "first"), on("tail", "last"))
+		w.expect("n first", "n second", "n pending", "n last")
+	})
+}
+
+func TestStartThatCannotBeginStartsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.raise(in("q", on("event", "m", "h", "b")))
+		want := errors.New("no")
+		if err := w.e.Start(func(*store.Tx) ([]workflow.Event, error) { return nil, want }); !errors.Is(err, want) {
+			t.Errorf("start: %v", err)
+		}
+		if err := w.e.Start(func(*store.Tx) ([]workflow.Event, error) { return []workflow.Event{on("unknown")}, nil }); err == nil {
+			t.Error("an event of no trigger is raised")
+		}
+		w.expect()
+	})
+}
+
+func TestDrainLetsWhatRunsComeToItsMoveAndBeginsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{}))
+		w.lists("each", hooks("a", "b")...)
+		open := w.gate("each a")
+		w.fails("each b", 1)
+		w.start(on("go"))
+		w.e.Drain()
+		var waited atomic.Bool
+		go func() {
+			w.e.Wait()
+			waited.Store(true)
+		}()
+		synctest.Wait()
+		if waited.Load() {
+			t.Error("Wait returned while a step runs")
+		}
+		open(workflow.Outcome{}, nil)
+		if !waited.Load() {
+			t.Error("Wait has not returned after the last step")
+		}
+		w.raise(on("go"))
+		w.sleep(time.Hour)
+		w.expect("each a")
+		if task := w.pending("main")[0]; task.List.Next != 1 || task.Claim != nil {
+			t.Errorf("the list stands at member %d, claim %+v", task.List.Next, task.Claim)
+		}
+	})
+}
+
+func TestStopInterruptsWhatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w.gate("n")
+		w.start(on("go"))
+		w.e.Stop()
+		w.expect("n")
+		if n := len(w.records(1)); n != 0 {
+			t.Errorf("an interrupted attempt left %d lines of history", n)
+		}
+	})
+}
+
+func TestStepThatSucceedsWhileItIsStoppedIsMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w.set("n", func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+			<-ctx.Done()
+			return workflow.Outcome{}, nil
+		})
+		w.start(on("go"))
+		w.e.Stop()
+		w.expect("n")
+		w.expectPending("main", "after")
+	})
+}
+
+func TestNoTaskIsStrandedBehindAnEarlierAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "n", Of: graph.OfModule}}, graph.Edge{On: "go", To: "n", Put: graph.Tail}, graph.Edge{On: "now", To: "n", Put: graph.Front})
+		w := newWorld(t, g)
+		w.fails("n a", 1)
+		w.fails("n b", 2)
+		w.start(on("go", "a"))
+		// The alarm of a, due at 5 s, stays when b fails at 2 s and stands before it.
+		w.sleep(2 * time.Second)
+		w.raise(on("now", "b"))
+		w.sleep(time.Minute)
+		w.expectAt("0 n a", "2 n b", "7 n b", "17 n b", "17 n a")
+		w.fails("n c", 1)
+		w.raise(on("now", "c"))
+		w.sleep(time.Second)
+		// What stood first goes away before it is due: what is behind it goes on.
+		w.raise(on("go", "d"))
+		if err := w.e.Skip(w.pending("main")[0].ID, "me", "gone"); err != nil {
+			t.Fatal(err)
+		}
+		w.expectAt("62 n c", "63 n d")
+	})
+}
+
+func TestQueueThatAMoveHasLookedAtIsLookedAtAgainWhenItFills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// The last member in q ends the first list, and the second list, in the
+		// same move, puts its member into q.
+		g := newGraph([]graph.Node{{ID: "one", Each: "first", Of: graph.OfBinding}, {ID: "two", Each: "second", Of: graph.OfBinding}, {ID: "last"}},
+			graph.Edge{On: "go", To: "one", Put: graph.Tail}, graph.Edge{From: "one", To: "two"}, graph.Edge{From: "two", To: "last"})
+		w := newWorld(t, g)
+		w.lists("one", graph.Member{Subject: graph.Subject{Hook: "a"}, Queue: "q", Wait: true})
+		w.lists("two", graph.Member{Subject: graph.Subject{Hook: "b"}, Queue: "q", Wait: true})
+		w.start(on("go"))
+		w.expect("one a", "two b", "last")
+	})
+}
+
+func TestManyTasksThatNeedNoWorkerDoNotHoldUpACommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Each run is an empty list: a move passes through some and leaves the
+		// rest to the next.
+		w := newWorld(t, listGraph(graph.Node{}))
+		w.mem.After = nil
+		block := w.gate("next")
+		var events []workflow.Event
+		for range 1000 {
+			events = append(events, on("go"))
+		}
+		w.start(events...)
+		w.says("next")
+		block(workflow.Outcome{}, nil)
+		if n := len(w.ran()); n != 1000 {
+			t.Errorf("%d steps ran, want 1000", n)
+		}
+		g := newGraph([]graph.Node{{ID: "empty", Each: "none"}}, graph.Edge{On: "go", To: "empty", Put: graph.Tail})
+		w = newWorld(t, g)
+		w.mem.After = nil
+		w.raise(events...)
+		w.start()
+		w.expectPending("main")
+	})
+}
+
+func TestRaiseIsPartOfTheCallersTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.start()
+		before := w.mem.Commits()
+		want := errors.New("changed my mind")
+		err := w.db.Update(func(tx *store.Tx) error {
+			if err := w.e.Raise(tx, in("q", on("event", "m", "h", "b"))); err != nil {
+				return err
+			}
+			return want
+		})
+		w.expect()
+		if !errors.Is(err, want) || w.mem.Commits() != before {
+			t.Errorf("%v, %d commits", err, w.mem.Commits()-before)
+		}
+		w.raise(in("q", on("event", "m", "h", "b")))
+		w.expect("event m/h b")
+		if n := w.mem.Commits() - before; n != 2 {
+			t.Errorf("%d commits for an event and its end, want 2: the first claims the task", n)
+		}
+	})
+}
+
+func TestEventRaisedByAStepIsPartOfItsMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		once := true
+		w.apply = func(tx *store.Tx, _ workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+			if !once {
+				return nil, nil
+			}
+			once = false
+			return nil, w.e.Raise(tx, in("q", on("event", "m", "same", "b")), in("p", on("event", "m", "other", "b")))
+		}
+		w.start(in("q", on("event", "m", "h", "b")))
+		w.expectAny("event m/h b", "event m/same b", "event m/other b")
+		for _, walk := range w.walks() {
+			if walk.Open != 0 || walk.Ended.IsZero() {
+				t.Errorf("walk %+v", walk)
+			}
+		}
+	})
+}
+
+func TestPoisonedStoreEndsTheWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w.fragile = true
+		open := w.gate("n")
+		w.start(on("go"))
+		w.mem.After = func(int) error { return errors.New("the disk is gone") }
+		open(workflow.Outcome{}, nil)
+		w.e.Wait()
+		if len(w.broken) != 1 || !errors.Is(w.broken[0], store.ErrPoisoned) {
+			t.Errorf("the observer was told %v", w.broken)
+		}
+	})
+}
+
+func TestObserverIsToldOfWhatWasCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := chain(graph.Node{ID: "n"})
+		w := newWorld(t, g)
+		var told []string
+		e, err := workflow.New(w.db, workflow.Observer{
+			Began:    func(t workflow.Task) { told = append(told, "began "+t.Node) },
+			Recorded: func(r store.Record) { told = append(told, string(r.State)+" "+r.Node) },
+			Raised:   func(walk store.Walk) { told = append(told, fmt.Sprintf("raised %d, %d open", walk.ID, walk.Open)) },
+			Ended:    func(walk store.Walk) { told = append(told, fmt.Sprintf("ended %d, %d open", walk.ID, walk.Open)) },
+		}, w.steps...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.e = e
+		w.fails("n", 1)
+		w.start(on("go"))
+		w.sleep(5 * time.Second)
+		want := []string{"raised 1, 1 open", "began n", "failed n", "began n", "done n", "ended 1, 0 open"}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

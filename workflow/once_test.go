@@ -1,0 +1,101 @@
+package workflow_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+func onceGraph() *graph.Graph {
+	return newGraph([]graph.Node{{ID: "block"}, {ID: "once", Of: graph.OfModule, Once: true}},
+		graph.Edge{On: "hold", To: "block", Put: graph.Bound}, graph.Edge{On: "go", To: "once", Put: graph.Bound},
+		graph.Edge{On: "now", To: "once", Put: graph.Front})
+}
+
+func TestOfEqualWaitingTasksTheNearerToTheHeadStays(t *testing.T) {
+	for _, c := range []struct {
+		second  string
+		stays   int // index of the walk whose task stays
+		pending []string
+	}{
+		{"go", 1, []string{"block", "once m", "once other"}},
+		{"now", 2, []string{"once m", "block", "once other"}},
+	} {
+		t.Run(c.second, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, onceGraph())
+				block := w.gate("block")
+				w.start(on("hold"), on("go", "m"))
+				w.raise(on(graph.Trigger(c.second), "m"), on("go", "other"))
+				w.expectPending("main", c.pending...)
+				walks := w.walks()
+				stays, gone := walks[c.stays], walks[3-c.stays]
+				if stays.Open != 1 || gone.Open != 0 || gone.Joined != stays.ID {
+					t.Errorf("the walk that stays is %+v, the other %+v", stays, gone)
+				}
+				if r := w.records(gone.ID); len(r) != 1 || r[0].State != store.Joined || r[0].Into == "" {
+					t.Errorf("history of the dropped task %+v", r)
+				}
+				block(workflow.Outcome{}, nil)
+			})
+		})
+	}
+}
+
+func TestTasksOfOtherQueuesOrSubjectsAreNotEqual(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, onceGraph())
+		w.gate("block")
+		w.start(on("hold"), in("q", on("hold")), on("go", "m"), on("go", "n"), in("q", on("go", "m")))
+		w.expectPending("main", "block", "once m", "once n")
+		w.expectPending("q", "block", "once m")
+	})
+}
+
+func TestTaskThatWasBegunDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, onceGraph())
+		open := w.gate("once m")
+		w.start(on("go", "m"))
+		w.raise(on("go", "m"))
+		w.raise(on("go", "m"))
+		w.expectPending("main", "once m", "once m")
+		w.restart()
+		w.raise(on("go", "m"))
+		w.expectPending("main", "once m", "once m")
+		open = w.gate("once m")
+		w.start()
+		w.raise(on("go", "m"))
+		w.expectPending("main", "once m", "once m")
+		open(workflow.Outcome{}, nil)
+		open(workflow.Outcome{}, nil)
+		w.expect("once m", "once m", "once m")
+	})
+}
+
+func TestOneOfTwoListsGoesOnWhenTheirMembersBecomeOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Lists of two queues send the same member, not solo, to a third.
+		g := newGraph([]graph.Node{{ID: "block"}, {ID: "find"}, {ID: "once", Of: graph.OfModule, Once: true}, {ID: "last", Of: graph.OfModule}},
+			graph.Edge{On: "hold", To: "block", Put: graph.Bound}, graph.Edge{On: "go", To: "find", Put: graph.Bound},
+			graph.Edge{On: "now", To: "once", Put: graph.Front},
+			graph.Edge{From: "find", To: "once", Each: "all"}, graph.Edge{From: "find", To: "last"})
+		w := newWorld(t, g)
+		block := w.gate("block")
+		member := graph.Member{Subject: graph.Subject{Module: "m"}, Queue: "q", Wait: true}
+		w.set("find", returns(workflow.Outcome{Lists: map[graph.List][]graph.Member{"all": {member}}}))
+		w.start(in("q", on("hold")), in("one", on("go")), in("two", on("go")))
+		w.expectAny("block", "find", "find", "last")
+		w.expectPending("q", "block", "once m")
+		block(workflow.Outcome{}, nil)
+		w.expect("once m", "last")
+		if diff := cmp.Diff([]string(nil), w.queues()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

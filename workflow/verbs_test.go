@@ -1,0 +1,170 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+func TestTasksDueLaterAreRetriedAndSkippedByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "n", Of: graph.OfModule}, {ID: "again", Of: graph.OfModule}},
+			graph.Edge{On: "go", To: "n", Put: graph.Tail}, graph.Edge{From: "n", To: "again"},
+			graph.Edge{From: "again", To: "n", Loop: true, Put: graph.Tail})
+		w := newWorld(t, g)
+		var ids []store.ID
+		w.looped = func(t store.Task) { ids = append(ids, t.ID) }
+		w.start(on("go", "m"))
+		if n := len(w.ran()); n != 6 || len(ids) != 1 {
+			t.Fatalf("%d steps ran, %d tasks are due later", n, len(ids))
+		}
+		if err := w.e.Retry(ids[0]); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("n m", "again m")
+		if err := w.e.Skip(ids[1], "me", "enough"); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(time.Hour)
+		w.expect()
+		if walk := w.walks()[0]; walk.Open != 0 || walk.Ended.IsZero() {
+			t.Errorf("the walk is %+v", walk)
+		}
+		if err := w.e.Retry(ids[1]); !errors.Is(err, workflow.ErrNoTask) {
+			t.Errorf("retry of a skipped task: %v", err)
+		}
+	})
+}
+
+func TestRetryTriesAtOnceAndKeepsTheCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w.fails("n", 3)
+		w.start(on("go"))
+		w.sleep(5 * time.Second)
+		if err := w.e.Retry(w.pending("main")[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(20 * time.Second)
+		w.expectAt("0 n", "5 n", "5 n", "25 n")
+	})
+}
+
+func TestSkipSucceedsAndFindsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := chain(graph.Node{ID: "n"}, graph.Node{ID: "always"}, graph.Node{ID: "found"})
+		g.Edges[2] = graph.Edge{From: "n", To: "found", When: "fact"}
+		g.Facts["fact"] = "a fact"
+		w := newWorld(t, g)
+		w.fails("n", 100, "fact")
+		applied := 0
+		w.apply = func(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error) {
+			applied++
+			return nil, nil
+		}
+		w.start(on("go"))
+		if err := w.e.Skip(w.pending("main")[0].ID, "ann", "known"); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("n", "always")
+		if applied != 1 {
+			t.Errorf("Apply was called %d times, want once for what follows", applied)
+		}
+		r := w.records(1)[1]
+		if r.State != store.Skipped || r.Detail != "skipped by ann: known" || r.Error != "n fails as told" {
+			t.Errorf("record %+v", r)
+		}
+	})
+}
+
+func TestSkipOfAListPassesOverTheMemberInFront(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{}))
+		w.lists("each", hooks("a", "b")...)
+		w.fails("each a", 100)
+		w.start(on("go"))
+		if err := w.e.Skip(w.pending("main")[0].ID, "ann", "known"); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("each a", "each b", "next")
+		if diff := cmp.Diff([]string{"failed each a", "skipped each a", "done each b", "done next"}, w.history(1)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestSkipOfAListThatCannotBeMadeGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{}))
+		w.members["each"] = func(*store.Tx, workflow.Task) ([]graph.Member, error) { return nil, errors.New("no") }
+		w.start(on("go"))
+		if err := w.e.Skip(w.pending("main")[0].ID, "ann", "known"); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("next")
+	})
+}
+
+func TestSkipDropsAJournalThatCannotBeCarriedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w.set("n", returns(effects("one")))
+		w.doEffects(map[string]error{"one": errors.New("503")})
+		w.start(on("go"))
+		if err := w.e.Skip(w.pending("main")[0].ID, "ann", "known"); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("n", "after")
+	})
+}
+
+func TestWhatRunsCanNeitherBeRetriedNorSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		block := w.gate("event m/block b")
+		open := w.gate("event m/a x")
+		w.start(event("block", "b", "0", false), event("a", "x", "1", false), event("a", "x", "2", false))
+		block(workflow.Outcome{}, nil)
+		w.raise(event("a", "x", "3", false))
+		tasks := w.pending("q")
+		for i, want := range []error{workflow.ErrRuns, workflow.ErrRuns, nil} {
+			if err := w.e.Retry(tasks[i].ID); !errors.Is(err, want) {
+				t.Errorf("retry of task %d: %v", i, err)
+			}
+			if err := w.e.Skip(tasks[i].ID, "ann", "known"); !errors.Is(err, want) {
+				t.Errorf("skip of task %d: %v", i, err)
+			}
+		}
+		if err := w.e.Skip(store.ID{Epoch: 7, N: 7}, "ann", "known"); !errors.Is(err, workflow.ErrNoTask) {
+			t.Errorf("skip of an unknown task: %v", err)
+		}
+		open(workflow.Outcome{}, nil)
+		w.expectRanges([]string{"0"}, []string{"1", "2"})
+	})
+}
+
+func TestSkipOfAListThatOnlyWaitsIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{}))
+		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
+		w.set("each far", func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+			<-ctx.Done()
+			return workflow.Outcome{}, ctx.Err()
+		})
+		w.start(on("go"))
+		if err := w.e.Skip(w.pending("main")[0].ID, "ann", "known"); !errors.Is(err, workflow.ErrRuns) {
+			t.Errorf("skip: %v", err)
+		}
+		if n := len(w.records(1)); n != 0 {
+			t.Errorf("the refused skip left %d lines of history", n)
+		}
+	})
+}
