@@ -1,0 +1,44 @@
+# What hooks of stories source, as: source "$LIBRARY"
+#
+# It is sourced without arguments, so $1 here is that of the hook.
+
+asked=${1:-}
+
+# config prints the hook's configuration, given on standard input, and ends the
+# hook if that is what the hook was asked for.
+config() {
+  if [[ $asked == --config ]]; then
+    cat
+    exit 0
+  fi
+}
+
+# record keeps what the hook was told: in $run, a new directory in $RUNS. The
+# hook is called by its module and file: web/start.sh, or global/start.sh.
+record() {
+  local module=${0%/hooks/*} name=${0##*/hooks/} n=1
+  case $0 in
+    */global-hooks/*) module=global name=${0##*/global-hooks/} ;;
+    *) module=${module##*/} module=${module#[0-9][0-9][0-9]-} ;;
+  esac
+  [[ $0 == */enabled ]] && module=${0%/*} module=${module##*/} module=${module#[0-9][0-9][0-9]-} name=enabled
+  while :; do
+    printf -v run '%s/%s %04d' "$RUNS" "${module}%${name//\//%}" $n
+    mkdir "$run" 2> /dev/null && break
+    n=$((n + 1))
+  done
+  date +%s.%N > "$run/began"
+  [[ -z ${BINDING_CONTEXT_PATH:-} ]] || cp "$BINDING_CONTEXT_PATH" "$run/context.json"
+  cp "$VALUES_PATH" "$run/values.json"
+  cp "$CONFIG_VALUES_PATH" "$run/config.json"
+  echo "$ADDON_OPERATOR_ATTEMPT $ADDON_OPERATOR_PREVIOUS" > "$run/attempt"
+  # Last, as the line by which the run is known, and in one piece.
+  echo "${run##*/}" >> "$RUNS/order"
+}
+
+# values adds a JSON patch of values, config one of the ConfigMap.
+values_patch() { echo "$1" >> "$VALUES_JSON_PATCH_PATH"; }
+config_patch() { echo "$1" >> "$CONFIG_VALUES_JSON_PATCH_PATH"; }
+
+# times prints how often the hook was started, this time included.
+times() { echo $((10#${run##* })); }

@@ -1,0 +1,278 @@
+package story
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+)
+
+var objectCommands = map[string]command{
+	"apply":     applyFile,
+	"delete":    deleteObject,
+	"patch":     patchObject,
+	"get":       getObject,
+	"gone":      awaitGone,
+	"configmap": configMap,
+	"release":   release,
+	"releases":  releases,
+}
+
+// configMapName is the name the operator's ConfigMap has unless it is told another.
+const configMapName = "addon-operator"
+
+func ctx() context.Context { return context.Background() }
+
+// applyFile puts the objects of a YAML file in force: apply FILE.
+func applyFile(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return usage("apply FILE")
+	}
+	documents := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(ts.ReadFile(args[0])), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		if err := documents.Decode(&o.Object); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if len(o.Object) == 0 {
+			continue
+		}
+		kind := o.GroupVersionKind()
+		mapping, err := w.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			return err
+		}
+		_, err = w.at(mapping, o.GetNamespace()).Apply(ctx(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "story", Force: true})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (w *world) at(mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return w.dynamic.Resource(mapping.Resource)
+	}
+	if namespace == "" {
+		namespace = w.namespace
+	}
+	return w.dynamic.Resource(mapping.Resource).Namespace(namespace)
+}
+
+// named returns where an object is, by how scripts write it: KIND/NAME.
+func (w *world) named(object string) (dynamic.ResourceInterface, string, error) {
+	kind, name, ok := strings.Cut(object, "/")
+	if !ok {
+		return nil, "", fmt.Errorf("%q is no object: want KIND/NAME", object)
+	}
+	gvr, err := w.mapper.ResourceFor(schema.GroupVersionResource{Resource: strings.ToLower(kind)})
+	if err != nil {
+		return nil, "", err
+	}
+	gvk, err := w.mapper.KindFor(gvr)
+	if err != nil {
+		return nil, "", err
+	}
+	mapping, err := w.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return nil, "", err
+	}
+	return w.at(mapping, ""), name, nil
+}
+
+func deleteObject(w *world, _ *testscript.TestScript, args []string) error {
+	for _, object := range args {
+		at, name, err := w.named(object)
+		if err != nil {
+			return err
+		}
+		if err := at.Delete(ctx(), name, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patchObject merges JSON into an object: patch KIND/NAME JSON.
+func patchObject(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return usage("patch KIND/NAME JSON")
+	}
+	at, name, err := w.named(args[0])
+	if err != nil {
+		return err
+	}
+	_, err = at.Patch(ctx(), name, types.MergePatchType, []byte(args[1]), metav1.PatchOptions{FieldManager: "story"})
+	return err
+}
+
+// getObject waits until an object is there, and prints it through a filter:
+// get KIND/NAME [FILTER].
+func getObject(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 && len(args) != 2 {
+		return usage("get KIND/NAME [FILTER]")
+	}
+	var o *unstructured.Unstructured
+	if err := wait(func() error {
+		at, name, err := w.named(args[0])
+		if err == nil {
+			o, err = at.Get(ctx(), name, metav1.GetOptions{})
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return printJSON(ts, text, append(args[1:], ".")[0])
+}
+
+// awaitGone waits until objects are gone: gone KIND/NAME...
+func awaitGone(w *world, _ *testscript.TestScript, args []string) error {
+	for _, object := range args {
+		if err := wait(func() error {
+			at, name, err := w.named(object)
+			if err != nil {
+				return err
+			}
+			_, err = at.Get(ctx(), name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return errors.Join(err, fmt.Errorf("%s is there", object))
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configMap changes the operator's ConfigMap, which it makes if it is not
+// there, or shows it:
+//
+//	configmap set KEY=VALUE|KEY=@FILE...
+//	configmap unset KEY...
+//	configmap show
+//	configmap delete
+func configMap(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) == 0 {
+		return usage("configmap set|unset|show|delete [ARG...]")
+	}
+	maps := w.kube.CoreV1().ConfigMaps(w.namespace)
+	switch args[0] {
+	case "delete":
+		return maps.Delete(ctx(), configMapName, metav1.DeleteOptions{})
+	case "show":
+		m, err := maps.Get(ctx(), configMapName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, key := range sorted(m.Data) {
+			fmt.Fprintf(ts.Stdout(), "%s: %q\n", key, m.Data[key])
+		}
+		return nil
+	}
+	data := map[string]any{}
+	for _, arg := range args[1:] {
+		key, value, given := strings.Cut(arg, "=")
+		switch {
+		case args[0] == "unset":
+			data[key] = nil
+		case args[0] != "set" || !given:
+			return usage("configmap set KEY=VALUE... | unset KEY...")
+		case strings.HasPrefix(value, "@"):
+			data[key] = ts.ReadFile(value[1:])
+		default:
+			data[key] = value
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"data": data})
+	if err != nil {
+		return err
+	}
+	_, err = maps.Patch(ctx(), configMapName, types.MergePatchType, patch, metav1.PatchOptions{})
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	_, err = maps.Create(ctx(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configMapName}}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = maps.Patch(ctx(), configMapName, types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	return err
+}
+
+// release waits until a release is as said: release NAME revision N|absent.
+func release(w *world, _ *testscript.TestScript, args []string) error {
+	want := strings.Join(args[min(1, len(args)):], " ")
+	if want != "absent" && !strings.HasPrefix(want, "revision ") {
+		return usage("release NAME revision N | release NAME absent")
+	}
+	return wait(func() error {
+		found, err := w.releases()
+		if err != nil {
+			return err
+		}
+		got := "absent"
+		if r, ok := found[args[0]]; ok {
+			got = fmt.Sprintf("revision %d", r.revision)
+			if r.status != "deployed" {
+				got = r.status
+			}
+		}
+		if got != want {
+			return fmt.Errorf("it is %s", got)
+		}
+		return nil
+	})
+}
+
+type found struct {
+	revision int
+	status   string
+}
+
+// releases returns the last revision of each release.
+func (w *world) releases() (map[string]found, error) {
+	secrets, err := w.kube.CoreV1().Secrets(w.namespace).List(ctx(), metav1.ListOptions{LabelSelector: "owner=helm"})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]found{}
+	for _, s := range secrets.Items {
+		n, err := strconv.Atoi(s.Labels["version"])
+		if err != nil {
+			return nil, fmt.Errorf("secret %s: %w", s.Name, err)
+		}
+		if name := s.Labels["name"]; n > out[name].revision {
+			out[name] = found{n, s.Labels["status"]}
+		}
+	}
+	return out, nil
+}
+
+// releases prints the releases there are.
+func releases(w *world, ts *testscript.TestScript, args []string) error {
+	all, err := w.releases()
+	for _, name := range sorted(all) {
+		fmt.Fprintf(ts.Stdout(), "%s revision %d %s\n", name, all[name].revision, all[name].status)
+	}
+	return err
+}

@@ -1,0 +1,202 @@
+package story
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// stopWithin is how long the operator may take to stop.
+const stopWithin = 30 * time.Second
+
+// An operator is the running program.
+type operator struct {
+	cmd  *exec.Cmd
+	addr string
+	done chan struct{} // closed when it has ended
+}
+
+var operatorCommands = map[string]command{
+	"operator":       runOperator,
+	"wait-converged": waitConverged,
+	"log":            lookAtLog,
+	"no-log":         lookAtNoLog,
+}
+
+// runOperator starts the operator, or ends it: operator start [FLAG...], stop,
+// kill, exits CODE. Any other verb is run to its end, with what it printed for
+// the script's standard output.
+func runOperator(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) == 0 {
+		return usage("operator start|stop|kill|exits|VERB [ARG...]")
+	}
+	if args[0] == "start" {
+		return w.start(args[1:])
+	}
+	switch args[0] {
+	case "stop", "kill", "exits":
+		if w.operator == nil {
+			return errors.New("no operator runs")
+		}
+	}
+	switch args[0] {
+	case "stop":
+		return w.end(syscall.SIGTERM, 0)
+	case "kill":
+		return w.end(syscall.SIGKILL, -1)
+	case "exits":
+		code, err := strconv.Atoi(strings.Join(args[1:], " "))
+		if err != nil {
+			return usage("operator exits CODE")
+		}
+		return w.end(nil, code)
+	}
+	return ts.Exec(w.program, append(args, "--debug-unix-socket", w.path("socket"))...)
+}
+
+func (w *world) start(flags []string) error {
+	if w.operator != nil {
+		return errors.New("an operator runs already")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	o := &operator{addr: l.Addr().String(), done: make(chan struct{})}
+	_, port, _ := net.SplitHostPort(o.addr)
+	log, err := os.OpenFile(w.path("operator.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err = errors.Join(err, l.Close()); err != nil {
+		return err
+	}
+	defer log.Close()
+	w.starts++
+	fmt.Fprintf(log, "--- start %d\n", w.starts)
+	o.cmd = exec.Command(w.program, append([]string{
+		"start", "--namespace", w.namespace, "--kube-config", w.kubeconfig,
+		"--store", w.path("store.db"), "--debug-unix-socket", w.path("socket"), "--tmp-dir", w.path("tmp"),
+		"--prometheus-listen-address", "127.0.0.1", "--prometheus-listen-port", port,
+		"--modules-dir", w.path("modules"), "--global-hooks-dir", w.path("global-hooks"),
+	}, flags...)...)
+	o.cmd.Dir = w.dir
+	o.cmd.Env = append(os.Environ(), "LIBRARY="+w.path("library.sh"), "RUNS="+w.path("runs"), "WORLD="+w.dir)
+	o.cmd.Stdout, o.cmd.Stderr = log, log
+	o.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := o.cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		_ = o.cmd.Wait() // its state says how it ended
+		close(o.done)
+	}()
+	w.operator = o
+	return nil
+}
+
+// end waits for the end of the operator, after a signal if there is one, and
+// returns an error if it ended with another code.
+func (w *world) end(signal os.Signal, code int) error {
+	o := w.operator
+	if err := o.end(signal); err != nil {
+		return err
+	}
+	w.operator = nil
+	if got := o.cmd.ProcessState.ExitCode(); got != code {
+		return fmt.Errorf("it ended with code %d, not %d", got, code)
+	}
+	return nil
+}
+
+func (o *operator) end(signal os.Signal) error {
+	if signal != nil {
+		_ = o.cmd.Process.Signal(signal) // fails only if it has ended
+	}
+	select {
+	case <-o.done:
+		return nil
+	case <-time.After(stopWithin):
+		_ = o.cmd.Process.Kill()
+		<-o.done
+		return fmt.Errorf("it ran on for %s", stopWithin)
+	}
+}
+
+// waitConverged waits until the operator says that a converge has come to its
+// end since it was started.
+func waitConverged(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 0 || w.operator == nil {
+		return usage("wait-converged, while an operator runs")
+	}
+	client := http.Client{Timeout: patience}
+	return wait(func() error {
+		select {
+		case <-w.operator.done:
+			return nil // said below
+		default:
+		}
+		answer, err := client.Get("http://" + w.operator.addr + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			return errors.New("not converged")
+		}
+		return nil
+	})
+}
+
+func (w *world) log() string {
+	text, err := os.ReadFile(w.path("operator.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// thisLife returns what the operator started last has logged.
+func (w *world) thisLife() string {
+	text := w.log()
+	return text[max(0, strings.LastIndex(text, "--- start ")):]
+}
+
+// lookAtLog waits until the log of this start matches a regular expression.
+func lookAtLog(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return usage("log REGEXP")
+	}
+	want, err := regexp.Compile(args[0])
+	if err != nil {
+		return err
+	}
+	return wait(func() error {
+		if !want.MatchString(w.thisLife()) {
+			return errors.New("nothing in the log matches")
+		}
+		return nil
+	})
+}
+
+// lookAtNoLog fails if the log of this start matches a regular expression.
+func lookAtNoLog(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return usage("no-log REGEXP")
+	}
+	unwanted, err := regexp.Compile(args[0])
+	if err != nil {
+		return err
+	}
+	if found := unwanted.FindString(w.thisLife()); found != "" {
+		return fmt.Errorf("the log has %q", found)
+	}
+	return nil
+}

@@ -1,0 +1,293 @@
+package story
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/itchyny/gojq"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// quiet is how long nothing may have been run for a story to be settled.
+const quiet = 1200 * time.Millisecond
+
+var runCommands = map[string]command{
+	"runs":        lookAtRuns,
+	"expect-runs": expectRuns,
+	"await-run":   awaitRun,
+	"settle":      settle,
+	"context":     told("context"),
+	"values":      told("values"),
+	"config":      told("config"),
+	"attempt":     attempt,
+	"apart":       apart,
+}
+
+// A run is one execution of a hook, as the hook recorded it.
+type run struct {
+	dir  string
+	hook string // module/file, or global/file
+	n    int    // from 1
+}
+
+// runs returns the runs in the order they began.
+func (w *world) runs() ([]run, error) {
+	text, err := os.ReadFile(w.path("runs/order"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var runs []run
+	for line := range strings.Lines(string(text)) {
+		name := strings.TrimSpace(line)
+		hook, number, _ := strings.Cut(name, " ")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return nil, fmt.Errorf("run %q: %w", name, err)
+		}
+		runs = append(runs, run{dir: w.path(filepath.Join("runs", name)), hook: strings.ReplaceAll(hook, "%", "/"), n: n})
+	}
+	return runs, nil
+}
+
+// line returns the run as scripts write it: the hook and what it was told, as in
+// "web/watch.sh pods@Added:a pods@Deleted:a".
+func (r run) line() (string, error) {
+	text, err := os.ReadFile(filepath.Join(r.dir, "context.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return r.hook, nil // an enabled script
+	}
+	if err != nil {
+		return "", err
+	}
+	var elements []struct {
+		Binding, Type, WatchEvent, GroupName string
+		Object                               struct{ Metadata struct{ Name string } }
+	}
+	if err := json.Unmarshal(text, &elements); err != nil {
+		return "", err
+	}
+	line := r.hook
+	for _, e := range elements {
+		line += " " + e.Binding
+		switch e.Type {
+		case "":
+		case "Event":
+			line += "@" + e.WatchEvent
+			if name := e.Object.Metadata.Name; name != "" {
+				line += ":" + name
+			}
+		default:
+			line += "@" + e.Type
+		}
+	}
+	return line, nil
+}
+
+// lines returns a line for each run of the hooks named, or of all, from the n-th
+// run of any on.
+func (w *world) lines(hooks []string) ([]string, error) {
+	runs, err := w.runs()
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for _, r := range runs {
+		if len(hooks) > 0 && !slices.Contains(hooks, r.hook) {
+			continue
+		}
+		line, err := r.line()
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, line)
+	}
+	return lines, nil
+}
+
+// lookAtRuns prints the runs so far: runs [HOOK...].
+func lookAtRuns(w *world, ts *testscript.TestScript, args []string) error {
+	lines, err := w.lines(args)
+	for _, line := range lines {
+		fmt.Fprintln(ts.Stdout(), line)
+	}
+	return err
+}
+
+// expectRuns waits until the runs of the hooks named, or of all, are those of a
+// file, in that order: expect-runs FILE [HOOK...].
+func expectRuns(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) == 0 {
+		return usage("expect-runs FILE [HOOK...]")
+	}
+	var want []string
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		if line = strings.TrimSpace(line); line != "" {
+			want = append(want, line)
+		}
+	}
+	return wait(func() error {
+		got, err := w.lines(args[1:])
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("the runs are others (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// find returns the n-th run of a hook; of n below zero, the one so far from the
+// end.
+func (w *world) find(hook, number string) (run, error) {
+	n, err := strconv.Atoi(number)
+	if err != nil || n == 0 {
+		return run{}, fmt.Errorf("%q is no number of a run: they count from 1, and from -1 backwards", number)
+	}
+	runs, err := w.runs()
+	if err != nil {
+		return run{}, err
+	}
+	runs = slices.DeleteFunc(runs, func(r run) bool { return r.hook != hook })
+	if n < 0 {
+		n += len(runs) + 1
+	}
+	if n < 1 || n > len(runs) {
+		return run{}, fmt.Errorf("%s has run %d times", hook, len(runs))
+	}
+	return runs[n-1], nil
+}
+
+// awaitRun waits until a hook has run so often: await-run HOOK N.
+func awaitRun(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return usage("await-run HOOK N")
+	}
+	return wait(func() error {
+		_, err := w.find(args[0], args[1])
+		return err
+	})
+}
+
+// settle waits until no hook has been started for a while.
+func settle(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 0 {
+		return usage("settle")
+	}
+	before, since := -1, time.Now()
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(glance) {
+		runs, err := w.runs()
+		if err != nil {
+			return err
+		}
+		if len(runs) != before {
+			before, since = len(runs), time.Now()
+		}
+		if time.Since(since) > quiet {
+			return nil
+		}
+	}
+	return errors.New("hooks are run again and again")
+}
+
+// told returns the command that prints what a run was told, through a jq filter
+// if there is one: context HOOK N [FILTER].
+func told(what string) command {
+	return func(w *world, ts *testscript.TestScript, args []string) error {
+		if len(args) != 2 && len(args) != 3 {
+			return usage(what + " HOOK N [FILTER]")
+		}
+		var r run
+		if err := wait(func() (err error) { r, err = w.find(args[0], args[1]); return err }); err != nil {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(r.dir, what+".json"))
+		if err != nil {
+			return err
+		}
+		return printJSON(ts, text, append(args[2:], ".")[0])
+	}
+}
+
+// printJSON prints what filter makes of text, a line each.
+func printJSON(ts *testscript.TestScript, text []byte, filter string) error {
+	var value any
+	if err := json.Unmarshal(text, &value); err != nil {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	query, err := gojq.Parse(filter)
+	if err != nil {
+		return fmt.Errorf("filter %s: %w", filter, err)
+	}
+	for results := query.Run(value); ; {
+		result, more := results.Next()
+		if !more {
+			return nil
+		}
+		if err, failed := result.(error); failed {
+			return fmt.Errorf("filter %s: %w", filter, err)
+		}
+		var line bytes.Buffer
+		e := json.NewEncoder(&line)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(result); err != nil {
+			return err
+		}
+		fmt.Fprint(ts.Stdout(), line.String())
+	}
+}
+
+// attempt prints the number of an attempt and how the one before ended:
+// attempt HOOK N.
+func attempt(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return usage("attempt HOOK N")
+	}
+	var r run
+	if err := wait(func() (err error) { r, err = w.find(args[0], args[1]); return err }); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(r.dir, "attempt"))
+	fmt.Fprint(ts.Stdout(), string(text))
+	return err
+}
+
+// apart checks how many seconds lie between the beginnings of two runs of a
+// hook: apart HOOK N M AT-LEAST AT-MOST.
+func apart(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 5 {
+		return usage("apart HOOK N M AT-LEAST AT-MOST")
+	}
+	var began [2]float64
+	for i := range began {
+		var r run
+		if err := wait(func() (err error) { r, err = w.find(args[0], args[1+i]); return err }); err != nil {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(r.dir, "began"))
+		if err != nil {
+			return err
+		}
+		if began[i], err = strconv.ParseFloat(strings.TrimSpace(string(text)), 64); err != nil {
+			return err
+		}
+	}
+	least, err1 := strconv.ParseFloat(args[3], 64)
+	most, err2 := strconv.ParseFloat(args[4], 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if got := began[1] - began[0]; got < least || got > most {
+		return fmt.Errorf("they are %.1f s apart", got)
+	}
+	return nil
+}

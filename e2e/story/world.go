@@ -1,0 +1,206 @@
+package story
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"addon-operator/e2e/cluster"
+)
+
+// patience is how long a command waits for what it is told to see.
+const patience = 30 * time.Second
+
+// glance is the time between two looks.
+const glance = 20 * time.Millisecond
+
+// library is what hooks source: it records their runs.
+//
+//go:embed library.sh
+var library []byte
+
+// A world is what a story has to itself.
+type world struct {
+	dir        string
+	program    string
+	namespace  string
+	kubeconfig string
+	own        *cluster.Cluster // nil where the story shares the cluster of all
+
+	kube    kubernetes.Interface
+	dynamic dynamic.Interface
+	mapper  *restmapper.DeferredDiscoveryRESTMapper
+
+	operator *operator
+	starts   int
+}
+
+// Run runs the scripts in dir, side by side. A script that has a file called
+// own-cluster has a control plane to itself.
+func Run(t *testing.T, dir string) {
+	program, err := Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no stories in %s (%v)", dir, err)
+	}
+	shared := cluster.Start(t)
+	for _, script := range scripts {
+		// One call a script: so each has its own t, by which its namespace is named.
+		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			testscript.RunT(inline{t}, testscript.Params{
+				Files: []string{script},
+				Cmds:  commands(),
+				Setup: func(env *testscript.Env) error { return setup(t, env, shared, program) },
+			})
+		})
+	}
+}
+
+// inline is a test that runs its one script within itself.
+type inline struct{ *testing.T }
+
+// Run runs fn without a test of its own.
+func (t inline) Run(_ string, fn func(testscript.T)) { fn(t) }
+
+// Parallel does nothing: the test is parallel already.
+func (t inline) Parallel() {}
+
+// Verbose reports whether scripts that pass are shown.
+func (t inline) Verbose() bool { return testing.Verbose() }
+
+func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string) error {
+	w := &world{dir: env.WorkDir, program: program}
+	if _, err := os.Stat(w.path("own-cluster")); err == nil {
+		c = cluster.Launch(t, t.TempDir())
+		w.own = c
+	}
+	w.namespace, w.kubeconfig = c.Namespace(t), c.Kubeconfig()
+	if err := w.connect(c.Config()); err != nil {
+		return err
+	}
+	if err := w.lay(); err != nil {
+		return err
+	}
+	env.Values[worldKey{}] = w
+	env.Vars = append(env.Vars, "NAMESPACE="+w.namespace, "KUBECONFIG="+w.kubeconfig, "LIBRARY="+w.path("library.sh"), "RUNS="+w.path("runs"))
+	env.Defer(func() {
+		if w.operator != nil {
+			w.operator.end(os.Kill)
+		}
+		if t.Failed() {
+			t.Logf("operator:\n%s", w.log())
+		}
+	})
+	return nil
+}
+
+func (w *world) connect(config *rest.Config) (err error) {
+	if w.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	if w.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return err
+	}
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	w.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
+	return nil
+}
+
+// lay makes the directories every operator needs, writes the library for hooks,
+// and makes every script executable: an archive of text keeps no modes.
+func (w *world) lay() error {
+	for _, dir := range []string{"modules", "global-hooks", "runs", "tmp"} {
+		if err := os.MkdirAll(w.path(dir), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(w.path("library.sh"), library, 0o600); err != nil {
+		return err
+	}
+	return filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || !bytes.HasPrefix(text, []byte("#!")) {
+			return err
+		}
+		return os.Chmod(path, 0o755)
+	})
+}
+
+func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+
+type worldKey struct{}
+
+// worldOf returns the world of a running script.
+func worldOf(ts *testscript.TestScript) *world {
+	w, ok := ts.Value(worldKey{}).(*world)
+	if !ok {
+		ts.Fatalf("the script has no world: it was not started by Run")
+	}
+	return w
+}
+
+// A command is what a script can say. An error ends the script.
+type command func(w *world, ts *testscript.TestScript, args []string) error
+
+// commands returns all that scripts can say beside the commands that
+// testscript brings.
+func commands() map[string]func(*testscript.TestScript, bool, []string) {
+	all := map[string]command{}
+	maps.Copy(all, operatorCommands)
+	maps.Copy(all, runCommands)
+	maps.Copy(all, objectCommands)
+	out := map[string]func(*testscript.TestScript, bool, []string){}
+	for name, run := range all {
+		out[name] = func(ts *testscript.TestScript, neg bool, args []string) {
+			if neg {
+				ts.Fatalf("%s cannot be turned round by !", name)
+			}
+			if err := run(worldOf(ts), ts, args); err != nil {
+				ts.Fatalf("%s %s: %v", name, strings.Join(args, " "), err)
+			}
+		}
+	}
+	return out
+}
+
+// wait looks until look returns nil, and returns the last error when patience
+// has come to its end.
+func wait(look func() error) error {
+	for began := time.Now(); ; time.Sleep(glance) {
+		err := look()
+		if err == nil || time.Since(began) > patience {
+			return err
+		}
+	}
+}
+
+// usage returns the error for arguments that a command cannot take.
+func usage(form string) error { return fmt.Errorf("usage: %s", form) }
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
