@@ -1,0 +1,49 @@
+package metrics
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/metrics"
+)
+
+// clientMetrics tell of the requests to the API server.
+type clientMetrics struct {
+	latency, limited *prometheus.HistogramVec
+	results          *prometheus.CounterVec
+}
+
+func (m maker) client() clientMetrics {
+	return clientMetrics{
+		latency: m.histogram("kubernetes_client_request_latency_seconds", "Time of requests to the API server.", "verb", "host"),
+		limited: m.histogram("kubernetes_client_rate_limiter_latency_seconds", "Time requests waited for the client's own limit.", "verb", "host"),
+		results: m.counters("kubernetes_client_request_result_total", "Requests to the API server.", "code", "method", "host"),
+	}
+}
+
+// WatchClients has the set told of the requests of all Kubernetes clients of
+// the process. The client library takes one listener in its life: of several
+// sets it is the first. Paths are no label: each object would be one.
+func (s *Set) WatchClients() {
+	metrics.Register(metrics.RegisterOpts{
+		RequestLatency:     latency{s.client.latency},
+		RateLimiterLatency: latency{s.client.limited},
+		RequestResult:      results{s.client.results},
+	})
+}
+
+type latency struct{ to *prometheus.HistogramVec }
+
+// Observe takes the time of one request.
+func (l latency) Observe(_ context.Context, verb string, u url.URL, took time.Duration) {
+	l.to.WithLabelValues(verb, u.Host).Observe(took.Seconds())
+}
+
+type results struct{ to *prometheus.CounterVec }
+
+// Increment takes the result of one request.
+func (r results) Increment(_ context.Context, code, method, host string) {
+	r.to.WithLabelValues(code, method, host).Inc()
+}

@@ -1,0 +1,72 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A Binding is a hook's binding as metrics are labelled by it.
+type Binding struct {
+	// Module is empty for a global hook.
+	Module, Hook string
+	// Name is the binding's name.
+	Name  string
+	Queue string
+}
+
+// A HookRun is one run of a hook.
+type HookRun struct {
+	Binding
+	// Activation is "OperatorStartup" until the first converge has ended.
+	Activation         string
+	Took, User, System time.Duration
+	// MaxRSS is in bytes.
+	MaxRSS int64
+	// Failed is set where it did not succeed, Allowed where its binding allows
+	// that.
+	Failed, Allowed bool
+}
+
+// HookRan observes one run of a hook.
+func (s *Set) HookRan(r HookRun) {
+	if r.Module == "" {
+		s.globalHook.ran(r, r.Hook, r.Name, r.Queue, r.Activation)
+		return
+	}
+	s.moduleHook.ran(r, r.Module, r.Hook, r.Name, r.Queue, r.Activation)
+}
+
+// hookMetrics are the seven metrics of one kind of hooks.
+type hookMetrics struct {
+	took, user, system         *prometheus.HistogramVec
+	rss                        *prometheus.GaugeVec
+	errors, allowed, successes *prometheus.CounterVec
+}
+
+func (m maker) hooks(name, whose string, labels ...string) hookMetrics {
+	return hookMetrics{
+		took:      m.histogram(name+"_run_seconds", "Time from the claim of a task to the end of "+whose+".", labels...),
+		user:      m.histogram(name+"_run_user_cpu_seconds", "User CPU time of "+whose+".", labels...),
+		system:    m.histogram(name+"_run_sys_cpu_seconds", "System CPU time of "+whose+".", labels...),
+		rss:       m.gauges(name+"_run_max_rss_bytes", "Greatest resident size of the last run of "+whose+".", labels...),
+		errors:    m.counters(name+"_errors_total", "Failed runs of "+whose+".", labels...),
+		allowed:   m.counters(name+"_allowed_errors_total", "Failed runs of "+whose+" where that is allowed.", labels...),
+		successes: m.counters(name+"_success_total", "Successful runs of "+whose+".", labels...),
+	}
+}
+
+func (h hookMetrics) ran(r HookRun, labels ...string) {
+	h.took.WithLabelValues(labels...).Observe(r.Took.Seconds())
+	h.user.WithLabelValues(labels...).Observe(r.User.Seconds())
+	h.system.WithLabelValues(labels...).Observe(r.System.Seconds())
+	h.rss.WithLabelValues(labels...).Set(float64(r.MaxRSS))
+	switch {
+	case !r.Failed:
+		h.successes.WithLabelValues(labels...).Inc()
+	case r.Allowed:
+		h.allowed.WithLabelValues(labels...).Inc()
+	default:
+		h.errors.WithLabelValues(labels...).Inc()
+	}
+}

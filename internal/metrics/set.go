@@ -1,0 +1,182 @@
+package metrics
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// buckets are those of all histograms, in seconds: the document's, and three
+// beyond it for charts and converges.
+var buckets = []float64{0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300}
+
+// A Set is all metrics of one operator. Its methods may be called from many
+// goroutines at once. Make one with New.
+type Set struct {
+	registry *prometheus.Registry
+	hooks    *prometheus.Registry
+
+	moduleHook, globalHook hookMetrics
+	client                 clientMetrics
+
+	taskWait        *prometheus.CounterVec
+	tasks           *prometheus.CounterVec
+	moduleRun       *prometheus.HistogramVec
+	moduleRunErrors *prometheus.CounterVec
+	moduleDelErrors *prometheus.CounterVec
+	discoverErrors  prometheus.Counter
+	configErrors    prometheus.Counter
+	convergeTime    *prometheus.CounterVec
+	converges       *prometheus.CounterVec
+	moduleHelm      *prometheus.HistogramVec
+	helmOperation   *prometheus.HistogramVec
+	redeployed      *prometheus.CounterVec
+	absent          *prometheus.CounterVec
+	withheld        prometheus.Gauge
+	loops           *prometheus.CounterVec
+	filterErrors    *prometheus.CounterVec
+	watchErrors     *prometheus.CounterVec
+}
+
+// New returns a set whose names begin with prefix. State is called at each
+// scrape, and must not call the set.
+func New(prefix string, state func() (State, error)) *Set {
+	s := &Set{registry: prometheus.NewRegistry(), hooks: prometheus.NewRegistry()}
+	m := maker{prefix: prefix, into: s.registry}
+	s.moduleHook = m.hooks("module_hook", "a module hook", "module", "hook", "binding", "queue", "activation")
+	s.globalHook = m.hooks("global_hook", "a global hook", "hook", "binding", "queue", "activation")
+	s.client = m.client()
+	s.taskWait = m.counters("task_wait_in_queue_seconds_total", "Time tasks stood in queues before they were begun.", "module", "hook", "binding", "queue")
+	s.tasks = m.counters("tasks_ended_total", "Lines of history, by node and what came of the work.", "node", "state")
+	s.moduleRun = m.histogram("module_run_seconds", "Time of module runs from their first step to the last afterHelm hook.", "module", "activation")
+	s.moduleRunErrors = m.counters("module_run_errors_total", "Failed attempts of steps of module runs.", "module")
+	s.moduleDelErrors = m.counters("module_delete_errors_total", "Failed attempts of steps of module deletes.", "module")
+	s.discoverErrors = m.counter("modules_discover_errors_total", "Failed attempts to discover modules.")
+	s.configErrors = m.counter("config_values_errors_total", "Contents of the ConfigMap that were refused.")
+	s.convergeTime = m.counters("convergence_seconds", "Time of converges that came to their end.", "activation")
+	s.converges = m.counters("convergence_total", "Converges that came to their end.", "activation")
+	s.moduleHelm = m.histogram("module_helm_seconds", "Time of the Helm part of module runs.", "module", "activation")
+	s.helmOperation = m.histogram("helm_operation_seconds", "Time of operations of Helm.", "module", "activation", "operation")
+	s.redeployed = m.counters("modules_helm_release_redeployed_total", "Runs of modules begun because objects of their release were absent.", "module")
+	s.absent = m.counters("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
+	s.withheld = m.gauge("releases_withheld", "Releases that the last discovery would have deleted and left alone because of a doubt.")
+	s.loops = m.counters("loops_total", "Times a circle of steps was closed for the third time in a row or more, and was delayed.", "node", "module")
+	s.filterErrors = m.counters("kube_jq_filter_errors_total", "Objects on which a jqFilter failed.", "kind")
+	s.watchErrors = m.counters("kubernetes_client_watch_errors_total", "Lists and watches that failed.", "error_type")
+	s.registry.MustRegister(
+		newScrape(prefix, state), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return s
+}
+
+// Handler serves the operator's own metrics.
+func (s *Set) Handler() http.Handler {
+	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
+
+// HookHandler serves the metrics that hooks make.
+func (s *Set) HookHandler() http.Handler {
+	return promhttp.HandlerFor(s.hooks, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
+
+// TaskWaited counts the time a task stood in its queue before it was begun.
+func (s *Set) TaskWaited(b Binding, wait time.Duration) {
+	s.taskWait.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue).Add(max(0, wait.Seconds()))
+}
+
+// TaskEnded counts a line of history.
+func (s *Set) TaskEnded(node, state string) { s.tasks.WithLabelValues(node, state).Inc() }
+
+// ModuleRan observes a run of module that came to its end.
+func (s *Set) ModuleRan(module, activation string, took time.Duration) {
+	s.moduleRun.WithLabelValues(module, activation).Observe(took.Seconds())
+}
+
+// ModuleRunFailed counts a failed attempt of a step of module's run.
+func (s *Set) ModuleRunFailed(module string) { s.moduleRunErrors.WithLabelValues(module).Inc() }
+
+// ModuleDeleteFailed counts a failed attempt of a step of module's delete.
+func (s *Set) ModuleDeleteFailed(module string) { s.moduleDelErrors.WithLabelValues(module).Inc() }
+
+// DiscoveryFailed counts a failed attempt to discover modules.
+func (s *Set) DiscoveryFailed() { s.discoverErrors.Inc() }
+
+// ConfigRefused counts a content of the ConfigMap that was refused.
+func (s *Set) ConfigRefused() { s.configErrors.Inc() }
+
+// Converged counts a converge that came to its end.
+func (s *Set) Converged(activation string, took time.Duration) {
+	s.convergeTime.WithLabelValues(activation).Add(max(0, took.Seconds()))
+	s.converges.WithLabelValues(activation).Inc()
+}
+
+// HelmDid observes one operation of Helm.
+func (s *Set) HelmDid(module, activation, operation string, took time.Duration) {
+	s.helmOperation.WithLabelValues(module, activation, operation).Observe(took.Seconds())
+}
+
+// ModuleHelmDid observes the whole Helm part of a run of module.
+func (s *Set) ModuleHelmDid(module, activation string, took time.Duration) {
+	s.moduleHelm.WithLabelValues(module, activation).Observe(took.Seconds())
+}
+
+// ObjectsAbsent counts objects of module's release that were found absent, each
+// given as namespace/Kind/name.
+func (s *Set) ObjectsAbsent(module string, objects []string) {
+	s.redeployed.WithLabelValues(module).Inc()
+	for _, o := range objects {
+		s.absent.WithLabelValues(module, o).Inc()
+	}
+}
+
+// Withheld says how many releases the last discovery left alone because of a
+// doubt.
+func (s *Set) Withheld(releases int) { s.withheld.Set(float64(releases)) }
+
+// Looped counts a circle of steps that is delayed.
+func (s *Set) Looped(node, module string) { s.loops.WithLabelValues(node, module).Inc() }
+
+// FilterFailed counts an object of kind on which a jqFilter failed.
+func (s *Set) FilterFailed(kind string) { s.filterErrors.WithLabelValues(kind).Inc() }
+
+// WatchFailed counts a list or watch that failed. The reason is one word.
+func (s *Set) WatchFailed(reason string) { s.watchErrors.WithLabelValues(reason).Inc() }
+
+// maker makes metrics in a registry.
+type maker struct {
+	prefix string
+	into   prometheus.Registerer
+}
+
+func (m maker) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.prefix + name, Help: help}, labels)
+	m.into.MustRegister(c)
+	return c
+}
+
+func (m maker) counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: m.prefix + name, Help: help})
+	m.into.MustRegister(c)
+	return c
+}
+
+func (m maker) gauge(name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: m.prefix + name, Help: help})
+	m.into.MustRegister(g)
+	return g
+}
+
+func (m maker) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.prefix + name, Help: help}, labels)
+	m.into.MustRegister(g)
+	return g
+}
+
+func (m maker) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.prefix + name, Help: help, Buckets: buckets}, labels)
+	m.into.MustRegister(h)
+	return h
+}

@@ -1,0 +1,127 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A State is what stands still between events, as it is at a scrape.
+type State struct {
+	// Ticks counts the ten seconds the operator has lived.
+	Ticks      float64
+	StoreBytes int64
+	Queues     []Queue
+	Bindings   []Seen
+	Modules    []Module
+}
+
+// A Queue is one queue that holds tasks.
+type Queue struct {
+	Name   string
+	Length int
+	// Node, Module and Hook are the head's.
+	Node, Module, Hook string
+	// State is the head's: running, retrying, waiting.
+	State string
+}
+
+// Seen is one attached binding and how many objects it sees.
+type Seen struct {
+	Binding
+	// Kubernetes is set where it sees objects at all.
+	Kubernetes bool
+	Objects    int
+}
+
+// A Module is one module on disk.
+type Module struct {
+	Name    string
+	Enabled bool
+}
+
+// scrape asks for a state at each scrape.
+type scrape struct {
+	state                                            func() (State, error)
+	ticks, store, length, head, tasks                *prometheus.Desc
+	bindings, objects, moduleInfo, moduleEnabled, up *prometheus.Desc
+}
+
+func newScrape(prefix string, state func() (State, error)) *scrape {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prefix+name, help, labels, nil)
+	}
+	return &scrape{
+		state:         state,
+		ticks:         desc("live_ticks", "Ten seconds the operator has lived."),
+		store:         desc("store_size_bytes", "Size of the store's file."),
+		length:        desc("tasks_queue_length", "Tasks in the queue.", "queue"),
+		head:          desc("tasks_queue_head_info", "The task that is done next.", "queue", "module", "task_type", "hook"),
+		tasks:         desc("tasks", "Tasks in the queue by state; behind the head all wait.", "queue", "state"),
+		bindings:      desc("binding_count", "Attached bindings.", "module", "hook"),
+		objects:       desc("kube_snapshot_objects", "Objects a binding sees.", "module", "hook", "binding", "queue"),
+		moduleInfo:    desc("mm_module_info", "Modules on disk.", "module", "enabled", "critical"),
+		moduleEnabled: desc("mm_module_enabled", "Whether the module is enabled.", "module", "version"),
+		up:            desc("store_readable", "Whether this scrape could read the store."),
+	}
+}
+
+// Describe makes scrape a prometheus.Collector.
+func (s *scrape) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		s.ticks, s.store, s.length, s.head, s.tasks, s.bindings, s.objects, s.moduleInfo, s.moduleEnabled, s.up,
+	} {
+		to <- d
+	}
+}
+
+// Collect asks for the state and sends it.
+func (s *scrape) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	now, err := s.state()
+	if err != nil {
+		gauge(s.up, 0)
+		return
+	}
+	gauge(s.up, 1)
+	to <- prometheus.MustNewConstMetric(s.ticks, prometheus.CounterValue, now.Ticks)
+	gauge(s.store, float64(now.StoreBytes))
+	for _, q := range now.Queues {
+		gauge(s.length, float64(q.Length), q.Name)
+		if q.Length == 0 {
+			continue
+		}
+		gauge(s.head, 1, q.Name, q.Module, q.Node, q.Hook)
+		behind := q.Length
+		if q.State != waiting {
+			gauge(s.tasks, 1, q.Name, q.State)
+			behind--
+		}
+		gauge(s.tasks, float64(behind), q.Name, waiting)
+	}
+	s.collectModules(now, gauge)
+}
+
+// waiting is the state of tasks that nothing was done for yet.
+const waiting = "waiting"
+
+func (s *scrape) collectModules(now State, gauge func(*prometheus.Desc, float64, ...string)) {
+	count := map[[2]string]int{}
+	for _, b := range now.Bindings {
+		count[[2]string{b.Module, b.Hook}]++
+		if b.Kubernetes {
+			gauge(s.objects, float64(b.Objects), b.Module, b.Hook, b.Name, b.Queue)
+		}
+	}
+	for hook, n := range count {
+		gauge(s.bindings, float64(n), hook[0], hook[1])
+	}
+	for _, m := range now.Modules {
+		word, on := "false", 0.0
+		if m.Enabled {
+			word, on = "true", 1
+		}
+		gauge(s.moduleInfo, 1, m.Name, word, "false")
+		gauge(s.moduleEnabled, on, m.Name, "")
+	}
+}
