@@ -17,6 +17,7 @@ import (
 type cluster struct {
 	kubeconfig string
 	namespace  string
+	selector   string // of labels, for a list
 
 	client dynamic.Interface
 	mapper meta.RESTMapper

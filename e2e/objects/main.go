@@ -43,12 +43,15 @@ func newRoot() *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&c.kubeconfig, "kubeconfig", kubeconfig, "kubeconfig file [$KUBECONFIG]")
 	root.PersistentFlags().StringVarP(&c.namespace, "namespace", "n", "addon-operator", "namespace of objects that name none")
-	verb := func(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) {
-		root.AddCommand(&cobra.Command{Use: use, Short: short, Args: args, RunE: run})
+	verb := func(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+		v := &cobra.Command{Use: use, Short: short, Args: args, RunE: run}
+		root.AddCommand(v)
+		return v
 	}
 	verb("apply FILE...", "Apply the objects in the files, server-side", cobra.MinimumNArgs(1), c.files(c.apply))
 	verb("create FILE...", "Create those objects in the files that are not there", cobra.MinimumNArgs(1), c.files(c.create))
-	verb("get KIND [NAME]", "Print an object, or the names of all in the namespace", cobra.RangeArgs(1, 2), c.get)
+	get := verb("get KIND [NAME]", "Print an object, or the names of all in the namespace", cobra.RangeArgs(1, 2), c.get)
+	get.Flags().StringVarP(&c.selector, "selector", "l", "", "only those with these labels")
 	verb("set CONFIGMAP KEY=VALUE... KEY-...", "Set or remove keys of a ConfigMap", cobra.MinimumNArgs(2), c.set)
 	verb("delete KIND NAME", "Delete an object", cobra.ExactArgs(2), c.delete)
 	return root
@@ -131,7 +134,7 @@ func (c *cluster) get(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if len(args) == 1 {
-		list, err := client.List(cmd.Context(), metav1.ListOptions{})
+		list, err := client.List(cmd.Context(), metav1.ListOptions{LabelSelector: c.selector})
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# Runs the operator with the sample modules: on a control plane of its own, or
+# with CLUSTER=current on the cluster of the current kubeconfig. Needs Go, git,
+# gcc and bash. Everything it keeps is in .run/, so the next run goes on where
+# this one stopped. "make run" starts it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cluster=${CLUSTER:-local}
+namespace=${NAMESPACE:-addon-operator}
+port=${PORT:-9650}
+run=.run
+log=$run/operator.log
+operator='' controlplane='' follower=''
+
+say() { printf '%s\n' "$*"; }
+die() { printf 'make run: %s\n' "$*" >&2; exit 1; }
+alive() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
+
+# apart COMMAND...: starts a command in a process group of its own, so that
+# Ctrl-C ends this script and nothing else. Its number is in $!.
+apart() {
+  set -m
+  "$@" &
+  set +m
+}
+
+# end PID SECONDS: asks a program to end and waits for it, but not for ever.
+end() {
+  alive "$1" || return 0
+  kill -TERM "$1" 2>/dev/null || return 0
+  local i
+  for ((i = 0; i < $2 * 10; i++)); do
+    alive "$1" || return 0
+    sleep 0.1
+  done
+  kill -KILL -- "-$1" 2>/dev/null || true
+}
+
+# The operator goes first: it finishes what it does, and that needs the cluster.
+finish() {
+  local status=$?
+  trap '' INT TERM
+  if alive "$operator"; then
+    say '' 'Stopping: hooks that run may end, nothing new is begun …'
+    end "$operator" 30
+  fi
+  if alive "$follower"; then
+    sleep 0.2 # for the last lines
+    kill -- "-$follower"
+    wait "$follower" 2>/dev/null || true
+  fi
+  end "$controlplane" 15
+  [[ -z $operator ]] || say "Stopped. The store and the cluster's data are in $run/; 'make run' goes on from there."
+  exit "$status"
+}
+
+build() {
+  if [[ $cluster == local ]]; then
+    [[ -x bin/controlplane ]] || say 'Building the control plane. The first time takes some six minutes.'
+    make --no-print-directory -s controlplane
+  fi
+  make --no-print-directory -s build
+  go build -buildvcs=false -ldflags '-s -w' -o bin/objects ./e2e/objects
+}
+
+start_cluster() {
+  rm -f $run/cluster/ready
+  apart bin/controlplane --dir $run/cluster 2>$run/controlplane.err
+  controlplane=$!
+  while [[ ! -e $run/cluster/ready ]]; do
+    alive "$controlplane" || die "the control plane did not start: $(<$run/controlplane.err)"
+    sleep 0.1
+  done
+  export KUBECONFIG=$PWD/$run/cluster/kubeconfig
+  store=$run/store.db
+}
+
+# A cluster that is somebody's: releases of the namespace that no module stands
+# for would be purged, so there must be none but ours.
+use_current_cluster() {
+  export KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config}
+  local ours foreign uid
+  ours=$(bin/objects get namespaces -l "kubernetes.io/metadata.name=$namespace,addons.example.com/made-by=make-run")
+  foreign=$(bin/objects -n "$namespace" get secrets -l "owner=helm${ours:+,!moduleChecksum}")
+  [[ -z $foreign ]] || die "namespace $namespace of the current cluster holds Helm releases that were not made here:
+$foreign
+The operator would delete them. Choose another namespace: make run CLUSTER=current NAMESPACE=…"
+  uid=$(bin/objects get namespace kube-system | sed -n 's/^  uid: //p')
+  store=$run/store-${uid%%-*}.db
+}
+
+put_objects() {
+  cat >$run/namespace.yaml <<END
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: $namespace
+  labels: {addons.example.com/made-by: make-run}
+END
+  bin/objects apply $run/namespace.yaml
+  # Only what is not there: people edit these.
+  bin/objects -n "$namespace" create e2e/sample/config.yaml e2e/sample/objects.yaml
+}
+
+start_operator() {
+  if [[ -e $store ]]; then
+    say '' "The store of an earlier run is there ($store): what that left unfinished is resumed."
+  else
+    say '' 'This is the first run: the store is made, and everything is installed.'
+  fi
+  : >$log
+  apart bin/addon-operator start --kube-config "$KUBECONFIG" --namespace "$namespace" \
+    --modules-dir modules --global-hooks-dir global-hooks --store "$store" --tmp-dir $run/tmp \
+    --debug-unix-socket $run/debug.socket \
+    --prometheus-listen-address 127.0.0.1 --prometheus-listen-port "$port" --log-type json >>$log 2>&1
+  operator=$!
+  apart follow
+  follower=$!
+}
+
+follow() { tail -n +1 -f $log | bin/hooktools/jq -nr -f e2e/progress.jq; }
+
+# ready: whether a converge of this run has come to its end.
+ready() {
+  local answer
+  { exec 3<>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null || return 1
+  printf 'GET /readyz HTTP/1.0\r\n\r\n' >&3
+  read -r answer <&3 || answer=''
+  exec 3>&-
+  [[ $answer == *' 200 '* ]]
+}
+
+show_next() {
+  local on=''
+  [[ $cluster == local ]] || on=" -n $namespace"
+  cat <<END
+
+Converged. The operator runs on; Ctrl-C stops it. In another terminal:
+
+  bin/addon-operator workflow inspect           what it did, does and waits for
+  export KUBECONFIG=$KUBECONFIG
+
+Change something, and look again (with kubectl, or where there is none, with bin/objects):
+
+  bin/objects$on set addon-operator 'web={title: Hi, replicas: 3}'   a setting
+  bin/objects$on set addon-operator statusPageEnabled=false          a module off …
+  bin/objects$on set addon-operator statusPageEnabled-               … and on again
+  bin/objects$on delete service web                                  heals
+  bin/objects delete namespace team-red                      no team, no quotas
+
+END
+}
+
+[[ $cluster == local || $cluster == current ]] || die "CLUSTER is $cluster; it can be current, or nothing for a local one"
+mkdir -p $run
+build
+trap finish EXIT
+trap 'exit 0' INT TERM
+if [[ $cluster == local ]]; then start_cluster; else use_current_cluster; fi
+put_objects
+start_operator
+
+shown=''
+while alive "$operator"; do
+  if [[ -z $shown ]] && ready; then
+    shown=yes
+    sleep 0.2 # let the last lines of the converge be printed first
+    show_next
+  fi
+  sleep 0.3
+done
+status=0
+wait "$operator" || status=$?
+operator=''
+say '' "The operator has ended with exit code $status. Its last words, from $log:" >&2
+tail -n 5 $log >&2
+exit "$status"
