@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -59,15 +60,45 @@ func (k *Kube) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { k.hub.Run(ctx) })
 	defer running.Wait()
-	for {
+	for first := true; ; first = false {
 		if err := k.follow(); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("read kubernetes bindings: %w", err)
+		}
+		if first {
+			running.Go(func() { k.sweep(ctx) })
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-k.changed:
 		}
+	}
+}
+
+// sweep deletes the cursors that an earlier life has left of what no binding
+// sees any more, once all that is followed is known.
+func (k *Kube) sweep(ctx context.Context) {
+	k.mu.Lock()
+	follows := slices.Collect(maps.Values(k.follows))
+	k.mu.Unlock()
+	for _, f := range follows {
+		if f.monitor != nil && f.monitor.Wait(ctx) != nil {
+			return
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	seen := map[mark]bool{}
+	for _, f := range k.follows {
+		if f.monitor == nil {
+			continue
+		}
+		for _, v := range f.monitor.Views() {
+			seen[markOf(v)] = true
+		}
+	}
+	if err := sweepCursors(k.db, seen); err != nil && ctx.Err() == nil {
+		k.log.Error().Err(err).Msg("cursors of bindings that are gone are kept until the next start")
 	}
 }
 

@@ -1,0 +1,328 @@
+package triggers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
+)
+
+// Bounds of what one transaction takes of a list or a batch; each piece leaves
+// a cursor that is true.
+const (
+	pieceObjects = 5000
+	pieceEvents  = 1000
+)
+
+// A receiver turns what the hub tells into events, and moves the cursors in the
+// transactions that put the events into their queues.
+type receiver struct {
+	db    *store.DB
+	raise Raise
+	// seen reports whether any binding sees the view.
+	seen func(kube.View) bool
+}
+
+// Stored returns the version up to which the view was told in full.
+func (r *receiver) Stored(_ context.Context, v kube.View) (version string, err error) {
+	err = r.db.View(func(tx *store.Tx) error {
+		if tx.Get(markKey(cursorKey(v))) == nil {
+			return nil
+		}
+		all, _, err := store.Load[versions](tx, versionKey(v.Source))
+		version = all[v.Filter]
+		return err
+	})
+	return version, err
+}
+
+// Listed takes a view's list as the baseline of its cursor, or compares it with
+// what was told before.
+func (r *receiver) Listed(_ context.Context, list kube.List) error {
+	if list.Cause == kube.Joined {
+		return nil
+	}
+	known := false
+	if err := r.db.View(func(tx *store.Tx) error {
+		known = tx.Get(markKey(cursorKey(list.View))) != nil
+		return nil
+	}); err != nil {
+		return err
+	}
+	switch {
+	case list.Cause == kube.First && !known:
+		return r.baseline(list)
+	case list.Cause == kube.Appeared && known:
+		return r.appear(list)
+	default:
+		return r.compare(list)
+	}
+}
+
+// appear tells owners that were shown nothing of all objects there are. What the
+// view was told is right already.
+func (r *receiver) appear(list kube.List) error {
+	rest := list.Objects
+	for len(rest) > 0 {
+		n := min(len(rest), max(1, pieceEvents/max(1, len(list.Owners))))
+		piece := rest[:n]
+		rest = rest[n:]
+		if err := r.db.Update(func(tx *store.Tx) error {
+			var all []workflow.Event
+			for _, o := range piece {
+				events, err := r.events(tx, list.View.Source, list.Owners, kube.Added, o)
+				if err != nil {
+					return err
+				}
+				all = append(all, events...)
+			}
+			return r.raise(tx, all...)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// baseline writes what a view is told of first. Its mark comes with the last
+// piece: a baseline that was interrupted is none.
+func (r *receiver) baseline(list kube.List) error {
+	cursor := cursorKey(list.View)
+	if err := deleteCursor(r.db, list.View); err != nil {
+		return err
+	}
+	rest := list.Objects
+	for {
+		n := min(len(rest), pieceObjects)
+		piece := rest[:n]
+		rest = rest[n:]
+		if err := r.db.Update(func(tx *store.Tx) error {
+			for _, o := range piece {
+				if err := store.Save(tx, objectKey(cursor, o), tell(o)); err != nil {
+					return err
+				}
+			}
+			if len(rest) > 0 {
+				return nil
+			}
+			return listed(tx, list)
+		}); err != nil {
+			return err
+		}
+		if len(rest) == 0 {
+			return nil
+		}
+	}
+}
+
+// compare tells the difference between what a view was told and its list. The
+// version moves with the last piece, so a comparison that was interrupted is
+// made again.
+func (r *receiver) compare(list kube.List) error {
+	changes, err := r.difference(list)
+	if err != nil {
+		return err
+	}
+	return r.tellAll(list.View.Source, changes, func(tx *store.Tx) error {
+		return listed(tx, list)
+	})
+}
+
+// listed notes that a list was told to its end.
+func listed(tx *store.Tx, list kube.List) error {
+	if err := store.Save(tx, markKey(cursorKey(list.View)), markOf(list.View)); err != nil {
+		return err
+	}
+	return reach(tx, list.View.Source, list.Version, list.View.Filter)
+}
+
+// difference returns the changes that lead from what was told to the list: what
+// is gone first, then the rest in the list's order.
+func (r *receiver) difference(list kube.List) ([]kube.Change, error) {
+	cursor := cursorKey(list.View)
+	present := map[string]bool{}
+	var changes []kube.Change
+	for _, o := range list.Objects {
+		present[string(objectKey(cursor, o))] = true
+		if !o.Unfiltered {
+			changes = append(changes, kube.Change{Type: kube.Modified, Filter: list.View.Filter, Owners: list.Owners, Object: o})
+		}
+	}
+	var gone []kube.Change
+	err := r.db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(cursor) {
+			if present[string(k)] || string(k) == string(markKey(cursor)) {
+				continue
+			}
+			t, _, err := store.Load[told](tx, k)
+			if err != nil {
+				return err
+			}
+			o, err := remembered(k, t, list.View.Source)
+			if err != nil {
+				return err
+			}
+			gone = append(gone, kube.Change{Type: kube.Deleted, Filter: list.View.Filter, Owners: list.Owners, Object: o})
+		}
+		return nil
+	})
+	return append(gone, changes...), err
+}
+
+// Changed raises events for a batch of changes and moves the source's version.
+func (r *receiver) Changed(_ context.Context, batch kube.Batch) error {
+	return r.tellAll(batch.Source, batch.Changes, func(tx *store.Tx) error {
+		return reach(tx, batch.Source, batch.Version, batch.Filters...)
+	})
+}
+
+// Left forgets what a view was told, if nobody sees it any more: should its
+// namespace match again, its objects are new.
+func (r *receiver) Left(_ context.Context, v kube.View, _ []string) error {
+	if r.seen(v) {
+		return nil
+	}
+	return deleteCursor(r.db, v)
+}
+
+// tellAll tells changes of source in pieces; last is done with the last one.
+func (r *receiver) tellAll(source kube.Source, changes []kube.Change, last func(*store.Tx) error) error {
+	for {
+		piece := changes[:pieceLength(changes)]
+		changes = changes[len(piece):]
+		if err := r.db.Update(func(tx *store.Tx) error {
+			var events []workflow.Event
+			for _, c := range piece {
+				more, err := r.move(tx, source, c)
+				if err != nil {
+					return err
+				}
+				events = append(events, more...)
+			}
+			if len(changes) == 0 {
+				if err := last(tx); err != nil {
+					return err
+				}
+			}
+			return r.raise(tx, events...)
+		}); err != nil {
+			return err
+		}
+		if len(changes) == 0 {
+			return nil
+		}
+	}
+}
+
+// pieceLength returns how many of changes go into one transaction.
+func pieceLength(changes []kube.Change) int {
+	events := 0
+	for i, c := range changes {
+		if events += 1 + len(c.Owners); events > pieceEvents && i > 0 {
+			return i
+		}
+	}
+	return len(changes)
+}
+
+// move moves the cursor over one change, and returns the events it is to those
+// it concerns. What the cursor says decides what the change is: an object that
+// was told of is modified, or not changed at all; another one of that name is a
+// deletion and an addition.
+func (r *receiver) move(tx *store.Tx, source kube.Source, c kube.Change) ([]workflow.Event, error) {
+	o := c.Object
+	if o.Unfiltered && c.Type != kube.Deleted {
+		return nil, nil
+	}
+	key := objectKey(cursorKey(kube.View{Source: source, Filter: c.Filter}), o)
+	before, known, err := store.Load[told](tx, key)
+	if err != nil {
+		return nil, err
+	}
+	if c.Type == kube.Deleted {
+		if !known {
+			return nil, nil
+		}
+		tx.Delete(key)
+		return r.events(tx, source, c.Owners, kube.Deleted, o)
+	}
+	if known && before.UID == o.UID && before.Checksum == o.Checksum {
+		return nil, nil
+	}
+	if err := store.Save(tx, key, tell(o)); err != nil {
+		return nil, err
+	}
+	if known && before.UID == o.UID {
+		return r.events(tx, source, c.Owners, kube.Modified, o)
+	}
+	var events []workflow.Event
+	if known {
+		old, err := remembered(key, before, source)
+		if err != nil {
+			return nil, err
+		}
+		if events, err = r.events(tx, source, c.Owners, kube.Deleted, old); err != nil {
+			return nil, err
+		}
+	}
+	added, err := r.events(tx, source, c.Owners, kube.Added, o)
+	return append(events, added...), err
+}
+
+// events returns the events of a change for those of owners that are attached
+// and want it.
+func (r *receiver) events(tx *store.Tx, source kube.Source, owners []string, change kube.ChangeType, o *kube.Object) ([]workflow.Event, error) {
+	var events []workflow.Event
+	for _, name := range owners {
+		s := subjectOf(name)
+		b, ok, err := store.Load[store.Binding](tx, store.BindingKey(s.Module, s.Hook, s.Binding))
+		if err != nil {
+			return nil, err
+		}
+		if !ok || b.Detached || b.Kind != store.Kubernetes {
+			continue
+		}
+		var c hook.KubernetesBinding
+		if err := json.Unmarshal(b.Config, &c); err != nil {
+			return nil, fmt.Errorf("binding %s in the store: %w", s.Binding, err)
+		}
+		if !slices.Contains(c.Events, string(change)) {
+			continue
+		}
+		ev, err := kubeEvent(s, b, c, source, change, o)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, ev)
+	}
+	return events, nil
+}
+
+func kubeEvent(s store.Subject, b store.Binding, c hook.KubernetesBinding, source kube.Source, change kube.ChangeType, o *kube.Object) (workflow.Event, error) {
+	item := hook.Item{FilterResult: o.FilterResult}
+	if c.KeepFullObjects {
+		item.Object = o.Raw
+	}
+	payload, err := json.Marshal(item)
+	name := o.Name
+	if o.Namespace != "" {
+		name = o.Namespace + "/" + o.Name
+	}
+	ev := workflow.Event{
+		On: lifecycle.OnModuleKubeEvent, Subject: s, Queue: b.Queue, Payload: payload, Lenient: c.AllowFailure,
+		Object: &store.ObjectRef{
+			Event: string(change), Kind: source.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
+		},
+		Cause: store.Cause{Object: source.Kind + " " + name, ResourceVersion: o.ResourceVersion, Event: string(change)},
+	}
+	if s.Module == "" {
+		ev.On = lifecycle.OnGlobalKubeEvent
+	}
+	return ev, err
+}

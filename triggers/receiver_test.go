@@ -1,0 +1,245 @@
+package triggers
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/kube"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+	"addon-operator/workflow"
+)
+
+var (
+	pods  = kube.Source{Version: "v1", Resource: "pods", Kind: "Pod", Namespace: "ns"}
+	label = kube.View{Source: pods, Filter: ".metadata.labels"}
+)
+
+// A desk is a receiver with one attached binding, whose events are noted.
+type desk struct {
+	*receiver
+	t      *testing.T
+	told   []string
+	events []workflow.Event
+	seen   bool
+}
+
+func newDesk(t *testing.T, wants ...string) *desk {
+	t.Helper()
+	d := &desk{t: t}
+	db := storetest.Memory(t)
+	d.receiver = &receiver{db: db, seen: func(kube.View) bool { return d.seen }, raise: func(_ *store.Tx, events ...workflow.Event) error {
+		for _, ev := range events {
+			d.told = append(d.told, ev.Object.Event+" "+ev.Object.Name+"@"+ev.Object.ResourceVersion)
+			d.events = append(d.events, ev)
+		}
+		return nil
+	}}
+	if len(wants) == 0 {
+		wants = []string{"Added", "Modified", "Deleted"}
+	}
+	d.attach(false, wants...)
+	return d
+}
+
+func (d *desk) attach(detached bool, wants ...string) {
+	d.t.Helper()
+	config, err := json.Marshal(map[string]any{"name": "pods", "kind": "Pod", "executeHookOnEvent": wants, "queue": "q"})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.update(func(tx *store.Tx) error {
+		return store.Save(tx, store.BindingKey("m", "hooks/h", "pods"),
+			store.Binding{Kind: store.Kubernetes, Config: config, Queue: "q", Detached: detached})
+	})
+}
+
+func (d *desk) update(fn func(*store.Tx) error) {
+	d.t.Helper()
+	if err := d.db.Update(fn); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+var us = []string{owner(store.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"})}
+
+func pod(name string, version int, labels string) *kube.Object {
+	return &kube.Object{
+		Namespace: "ns", Name: name, UID: "uid-" + name, ResourceVersion: fmt.Sprint(version),
+		Checksum: labels, FilterResult: json.RawMessage(`"` + labels + `"`),
+	}
+}
+
+func (d *desk) listed(cause kube.Cause, version string, objects ...*kube.Object) {
+	d.t.Helper()
+	if err := d.Listed(d.t.Context(), kube.List{View: label, Cause: cause, Owners: us, Version: version, Objects: objects}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) changed(version string, changes ...kube.Change) {
+	d.t.Helper()
+	for i := range changes {
+		changes[i].Filter, changes[i].Owners = label.Filter, us
+	}
+	if err := d.Changed(d.t.Context(), kube.Batch{Source: pods, Filters: []string{label.Filter}, Version: version, Changes: changes}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) stored(v kube.View) string {
+	d.t.Helper()
+	version, err := d.Stored(d.t.Context(), v)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return version
+}
+
+func (d *desk) want(told ...string) {
+	d.t.Helper()
+	if diff := cmp.Diff(told, d.told); diff != "" {
+		d.t.Error(diff)
+	}
+	d.told = nil
+}
+
+func TestFirstListIsSilentAndLaterChangesAreTold(t *testing.T) {
+	d := newDesk(t)
+	if v := d.stored(label); v != "" {
+		t.Errorf("a view never told has version %q", v)
+	}
+	d.listed(kube.First, "10", pod("a", 1, "x"), pod("b", 2, "x"))
+	d.want()
+	d.changed("20", kube.Change{Type: kube.Modified, Object: pod("a", 11, "y")}, kube.Change{Type: kube.Added, Object: pod("c", 12, "x")},
+		kube.Change{Type: kube.Deleted, Object: pod("b", 13, "x")})
+	d.want("Modified a@11", "Added c@12", "Deleted b@13")
+	if v := d.stored(label); v != "20" {
+		t.Errorf("version is %q, want 20", v)
+	}
+}
+
+func TestCursorDecidesWhatAChangeIs(t *testing.T) {
+	d := newDesk(t)
+	d.listed(kube.First, "10", pod("a", 1, "x"))
+	d.changed("20",
+		kube.Change{Type: kube.Added, Object: pod("a", 1, "x")},       // told before, unchanged
+		kube.Change{Type: kube.Added, Object: pod("a", 12, "y")},      // told before, changed
+		kube.Change{Type: kube.Modified, Object: pod("new", 13, "x")}, // never told
+		kube.Change{Type: kube.Deleted, Object: pod("never", 14, "x")},
+	)
+	d.want("Modified a@12", "Added new@13")
+}
+
+func TestRecreatedObjectIsDeletedAndAdded(t *testing.T) {
+	d := newDesk(t)
+	d.listed(kube.First, "10", pod("a", 1, "x"))
+	again := pod("a", 15, "x")
+	again.UID = "another"
+	d.changed("20", kube.Change{Type: kube.Modified, Object: again})
+	d.want("Deleted a@", "Added a@15")
+	if got := string(d.events[0].Payload); got != `{"filterResult":"x"}` {
+		t.Errorf("the deletion shows %s, want the filter result that was told", got)
+	}
+}
+
+func TestGapIsComparedWithWhatWasTold(t *testing.T) {
+	d := newDesk(t)
+	d.listed(kube.First, "10", pod("stays", 1, "x"), pod("changes", 2, "x"), pod("goes", 3, "x"), pod("odd", 4, "x"))
+	odd := pod("odd", 33, "")
+	odd.Unfiltered = true
+	d.listed(kube.Gap, "50", pod("changes", 30, "y"), pod("comes", 31, "x"), odd, pod("stays", 32, "x"))
+	d.want("Deleted goes@", "Modified changes@30", "Added comes@31")
+	if v := d.stored(label); v != "50" {
+		t.Errorf("version is %q, want 50", v)
+	}
+	d.listed(kube.Gap, "60", pod("changes", 30, "y"), pod("comes", 31, "x"), odd, pod("stays", 32, "x"))
+	d.want()
+}
+
+func TestAppearedObjectsAreAddedToThoseWhoWereShownNone(t *testing.T) {
+	d := newDesk(t)
+	d.listed(kube.First, "10", pod("a", 1, "x"))
+	d.listed(kube.Appeared, "50", pod("a", 1, "x"))
+	d.want("Added a@1")
+	if v := d.stored(label); v != "10" {
+		t.Errorf("version is %q; what the view was told is right already at 10", v)
+	}
+	fresh := newDesk(t)
+	fresh.listed(kube.Appeared, "50", pod("a", 1, "x"))
+	fresh.want("Added a@1")
+	if v := fresh.stored(label); v != "50" {
+		t.Errorf("version is %q, want 50", v)
+	}
+}
+
+func TestOnlyWantedEventsOfAttachedBindingsAreRaisedAndTheCursorMovesAllTheSame(t *testing.T) {
+	d := newDesk(t, "Deleted")
+	d.listed(kube.First, "10")
+	d.changed("20", kube.Change{Type: kube.Added, Object: pod("a", 11, "x")})
+	d.want()
+	d.attach(true, "Added", "Modified", "Deleted")
+	d.changed("30", kube.Change{Type: kube.Modified, Object: pod("a", 21, "y")})
+	d.want()
+	d.attach(false, "Added", "Modified", "Deleted")
+	d.changed("40", kube.Change{Type: kube.Modified, Object: pod("a", 31, "y")})
+	d.want()
+	d.changed("50", kube.Change{Type: kube.Deleted, Object: pod("a", 41, "y")})
+	d.want("Deleted a@41")
+}
+
+func TestBatchMovesOnlyTheViewsItNames(t *testing.T) {
+	d := newDesk(t)
+	whole := kube.View{Source: pods}
+	d.listed(kube.First, "10")
+	if err := d.Listed(t.Context(), kube.List{View: whole, Cause: kube.First, Version: "90"}); err != nil {
+		t.Fatal(err)
+	}
+	d.changed("40")
+	if got := d.stored(label) + " " + d.stored(whole); got != "40 90" {
+		t.Errorf("versions are %s, want 40 90", got)
+	}
+}
+
+func TestLargeBatchesAreToldWholeInPieces(t *testing.T) {
+	d := newDesk(t)
+	d.listed(kube.First, "1")
+	var changes []kube.Change
+	for i := range 3*pieceEvents + 7 {
+		changes = append(changes, kube.Change{Type: kube.Added, Object: pod(fmt.Sprintf("p%05d", i), 2+i, "x")})
+	}
+	d.changed("9999", changes...)
+	if len(d.told) != len(changes) {
+		t.Errorf("%d events for %d changes", len(d.told), len(changes))
+	}
+	d.told = nil
+	d.changed("9999", changes...) // as after an error behind the last piece
+	d.want()
+}
+
+func TestCursorsOfViewsThatNobodySeesAreForgotten(t *testing.T) {
+	d := newDesk(t)
+	whole := kube.View{Source: pods}
+	d.listed(kube.First, "10", pod("a", 1, "x"))
+	if err := d.Listed(t.Context(), kube.List{View: whole, Cause: kube.First, Version: "10", Objects: []*kube.Object{pod("a", 1, "x")}}); err != nil {
+		t.Fatal(err)
+	}
+	d.seen = true
+	if err := d.Left(t.Context(), label, us); err != nil {
+		t.Fatal(err)
+	}
+	if d.stored(label) == "" {
+		t.Error("a cursor was forgotten while its view is seen")
+	}
+	if err := sweepCursors(d.db, map[mark]bool{markOf(whole): true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.stored(label) + " " + d.stored(whole); got != " 10" {
+		t.Errorf("versions are %q, want only that of the view that is seen", got)
+	}
+	d.listed(kube.First, "70", pod("a", 1, "x"))
+	d.want()
+}
