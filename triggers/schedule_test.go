@@ -1,0 +1,155 @@
+package triggers
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/hook"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+	"addon-operator/workflow"
+)
+
+// attachSchedule attaches a binding with a crontab to a store that has seen a
+// converge.
+func attachSchedule(t *testing.T, db *store.DB, crontab string, detached bool) {
+	t.Helper()
+	config, err := json.Marshal(hook.ScheduleBinding{Name: "tick", Crontab: crontab, Queue: "q", AllowFailure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *store.Tx) error {
+		if err := store.Save(tx, store.LifeKey(), store.Life{Converged: 1}); err != nil {
+			return err
+		}
+		return store.Save(tx, store.BindingKey("m", "hooks/h", "tick"),
+			store.Binding{Kind: store.Schedule, Config: config, Queue: "q", Detached: detached})
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ticks runs a schedule for a while and returns when it ticked, counted from
+// the beginning.
+func ticks(t *testing.T, db *store.DB, missed Missed, while time.Duration, meanwhile func(*Schedule)) []time.Duration {
+	t.Helper()
+	begin := time.Now()
+	var at []time.Duration
+	s := NewSchedule(db, func(_ *store.Tx, events ...workflow.Event) error {
+		for range events {
+			at = append(at, time.Since(begin))
+		}
+		return nil
+	}, missed, zerolog.Nop())
+	ctx, cancel := context.WithTimeout(t.Context(), while)
+	defer cancel()
+	if meanwhile != nil {
+		go meanwhile(s)
+	}
+	if err := s.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return at
+}
+
+func seconds(n ...int) (out []time.Duration) {
+	for _, s := range n {
+		out = append(out, time.Duration(s)*time.Second)
+	}
+	return out
+}
+
+func TestAttachedSchedulesTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := storetest.Memory(t)
+		attachSchedule(t, db, "*/10 * * * * *", false)
+		if diff := cmp.Diff(seconds(10, 20, 30), ticks(t, db, Skip, 35*time.Second, nil)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestBindingAttachedLaterTicksAndOneDetachedDoesNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := storetest.Memory(t)
+		got := ticks(t, db, Skip, 45*time.Second, func(s *Schedule) {
+			time.Sleep(12 * time.Second)
+			attachSchedule(t, db, "*/10 * * * * *", false)
+			s.Changed()
+			time.Sleep(20 * time.Second)
+			attachSchedule(t, db, "*/10 * * * * *", true)
+			s.Changed()
+		})
+		if diff := cmp.Diff(seconds(20, 30), got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestTicksBeforeTheFirstConvergeAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := storetest.Memory(t)
+		attachSchedule(t, db, "@every 10s", false)
+		if err := db.Update(func(tx *store.Tx) error { return store.Save(tx, store.LifeKey(), store.Life{}) }); err != nil {
+			t.Fatal(err)
+		}
+		if got := ticks(t, db, Once, time.Minute, nil); got != nil {
+			t.Errorf("ticked at %v", got)
+		}
+	})
+}
+
+func TestMissedTicksAreSkippedOrToldOnce(t *testing.T) {
+	for _, c := range []struct {
+		missed Missed
+		want   []time.Duration
+	}{
+		{Skip, seconds(10)},
+		{Once, seconds(0, 10)},
+	} {
+		t.Run(string(c.missed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db := storetest.Memory(t)
+				attachSchedule(t, db, "*/10 * * * * *", false)
+				if got := ticks(t, db, c.missed, 11*time.Second, nil); len(got) != 1 {
+					t.Fatalf("ticked at %v", got)
+				}
+				time.Sleep(59*time.Second - time.Nanosecond) // down for five ticks and a little less than a sixth
+				synctest.Wait()
+				time.Sleep(time.Nanosecond)
+				if diff := cmp.Diff(c.want, ticks(t, db, c.missed, 11*time.Second, nil)); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+func TestCrontabThatNeverFiresCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := storetest.Memory(t)
+		attachSchedule(t, db, "0 5 31 2 *", false)
+		if got := ticks(t, db, Skip, 400*24*time.Hour, nil); got != nil {
+			t.Errorf("ticked at %v", got)
+		}
+	})
+}
+
+func TestTickCarriesItsBindingAndItsCause(t *testing.T) {
+	ev, err := tickEvent(store.Subject{Hook: "hooks/g", Binding: "tick"},
+		store.Binding{Config: json.RawMessage(`{"name":"tick","crontab":"@hourly","queue":"q","allowFailure":true}`), Queue: "q"},
+		time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), "@hourly")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ev.On != "schedule of a global hook" || ev.Queue != "q" || !ev.Lenient || ev.Cause.Detail != "@hourly at 2026-01-02T03:00:00Z" {
+		t.Errorf("got %+v", ev)
+	}
+}
