@@ -1,0 +1,317 @@
+package crash_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/e2e/operator"
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// An end is what a world holds when its operator has come to rest.
+type end struct {
+	Told       map[string]int               // what hooks were told, and how often
+	Releases   map[string]string            // by name and revision, their status
+	ConfigMaps map[string]map[string]string // data by name
+	Values     map[string]string            // what hooks have patched, by section
+	Modules    map[string]store.Module
+}
+
+// A killing says when the operator is killed: at a failpoint, or a part of the
+// undisturbed converge's duration after its start.
+type killing struct {
+	failpoint string
+	after     float64
+}
+
+func (k killing) String() string {
+	if k.failpoint != "" {
+		return k.failpoint
+	}
+	return fmt.Sprintf("after %.3f", k.after)
+}
+
+// TestKilledConvergeEndsAsUndisturbed kills the operator within a converge, at
+// each node of steps 1 to 8 twice and the rest by time. KILLS says how often,
+// KILLS_SEED repeats the rounds of an earlier test.
+func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("KILLS_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("KILLS_SEED: %v", err)
+		}
+	}
+	t.Logf("KILLS_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+
+	w := newWorld(t)
+	w.prepare(t, 0)
+	prepared := total(told(w.runs(t)))
+	w.lay(t, after())
+	p := w.start(t)
+	w.quiet(t, p, 0)
+	want := w.end(t)
+	runs := w.runs(t)
+	if wrong := repeated(runs, queueOf); len(wrong) > 0 {
+		t.Fatalf("undisturbed: %s", wrong)
+	}
+	span := w.span(t, p)
+	t.Logf("undisturbed: %d things told in %s, %d of them before", total(want.Told), span, prepared)
+	wholeEnd(t, want)
+
+	for _, k := range chosen(t, killings(random, w.turns(t))) {
+		t.Run(k.String(), func(t *testing.T) {
+			t.Parallel()
+			for !round(t, k, prepared, span, want) {
+				k.after *= 0.8
+				t.Logf("it came to its end before; again, after %.3f", k.after)
+			}
+		})
+	}
+}
+
+// killings returns 50 ways to be killed: at both instants of every node of steps
+// 1 to 8, at one of the times it is come to, and evenly over the time.
+func killings(random *rand.Rand, turns map[graph.NodeID]int) []killing {
+	var all []killing
+	for _, n := range lifecycle.Graph.Nodes {
+		if turns[n.ID] == 0 {
+			continue
+		}
+		for _, at := range []string{"claimed", "done"} {
+			all = append(all, killing{failpoint: fmt.Sprintf("%s:%s:%d", n.ID, at, 1+random.IntN(turns[n.ID]))})
+		}
+	}
+	const rounds = 50
+	timed := rounds - len(all)
+	for i := range timed {
+		all = append(all, killing{after: (float64(i) + random.Float64()) / float64(timed)})
+	}
+	return all
+}
+
+// chosen returns as many of all as KILLS says, spread over them; 12 without it,
+// and what is above their number by going through them again.
+func chosen(t *testing.T, all []killing) []killing {
+	t.Helper()
+	n := 12
+	if text := os.Getenv("KILLS"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 {
+			t.Fatalf("KILLS=%q is no number of rounds", text)
+		}
+	}
+	var out []killing
+	for i := range n {
+		out = append(out, all[i*max(len(all), n)/n%len(all)])
+	}
+	return out
+}
+
+// prepare runs a first converge, until hooks were told want things or, with 0,
+// long enough.
+func (w *world) prepare(t *testing.T, want int) {
+	t.Helper()
+	w.lay(t, before())
+	w.quiet(t, w.start(t), want)
+}
+
+// round kills the operator as k says and has the next life come to rest. It
+// reports false when the converge had come to its end before.
+func round(t *testing.T, k killing, prepared int, span time.Duration, want end) bool {
+	w := newWorld(t)
+	w.prepare(t, prepared)
+	w.lay(t, after())
+	total := total(want.Told)
+	switch {
+	case k.failpoint != "":
+		p := w.start(t, "ADDON_OPERATOR_FAILPOINT="+k.failpoint)
+		select {
+		case <-p.Ended():
+		case <-time.After(2 * time.Minute):
+			t.Fatal("the failpoint was not come to")
+		}
+		if !p.Killed() {
+			t.Fatal("the operator ended by itself")
+		}
+	default:
+		p := w.start(t)
+		time.Sleep(time.Duration(k.after * float64(span)))
+		p.Kill()
+		if w.atRest(t, total) {
+			return false
+		}
+	}
+	w.quiet(t, w.start(t), total)
+	for _, wrong := range repeated(w.runs(t), queueOf) {
+		t.Error(wrong)
+	}
+	got := w.end(t)
+	for what := range maps.Keys(merge(want.Told, got.Told)) {
+		if want.Told[what] != got.Told[what] {
+			t.Errorf("told %d times, undisturbed %d: %s", got.Told[what], want.Told[what], what)
+		}
+	}
+	want.Told = got.Told // compared above
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the world ends otherwise than undisturbed (-want +got):\n%s", diff)
+	}
+	return true
+}
+
+// merge returns what is in either.
+func merge(a, b map[string]int) map[string]int {
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	return both
+}
+
+// atRest reports whether hooks were told want things and nothing is pending.
+func (w *world) atRest(t *testing.T, want int) bool {
+	t.Helper()
+	pending := 0
+	if total(told(w.runs(t))) < want {
+		return false
+	}
+	w.inStore(t, func(tx *store.Tx) error {
+		for _, err := range store.AllTasks(tx) {
+			if err != nil {
+				return err
+			}
+			pending++
+		}
+		return nil
+	})
+	return pending == 0
+}
+
+// end returns what the world holds now that its operator has stopped.
+func (w *world) end(t *testing.T) end {
+	t.Helper()
+	e := end{
+		Told: told(w.runs(t)), Releases: map[string]string{}, ConfigMaps: map[string]map[string]string{},
+		Values: map[string]string{}, Modules: map[string]store.Module{},
+	}
+	secrets, err := w.client.CoreV1().Secrets(w.site.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range secrets.Items {
+		e.Releases[s.Labels["name"]+" "+s.Labels["version"]] = s.Labels["status"]
+	}
+	configMaps, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range configMaps.Items {
+		if c.Name != "kube-root-ca.crt" {
+			e.ConfigMaps[c.Name] = c.Data
+		}
+	}
+	w.inStore(t, func(tx *store.Tx) error {
+		for task, err := range store.AllTasks(tx) {
+			if err != nil {
+				return err
+			}
+			t.Errorf("task %s at node %s (%v) is still pending", task.ID, task.Node, task.Subject)
+		}
+		for key, text := range tx.Range(store.At(store.Values)) {
+			e.Values[key.String()] = string(text)
+		}
+		for key := range tx.Range(store.At(store.Modules)) {
+			m, _, err := store.Load[store.Module](tx, key)
+			if err != nil {
+				return err
+			}
+			m.StartedIn = min(m.StartedIn, 1) // the number of a walk, of which a restart may begin one more
+			m.Why = strings.ReplaceAll(m.Why, w.site.Dir, "")
+			e.Modules[key.String()] = m
+		}
+		return nil
+	})
+	return e
+}
+
+// wholeEnd fails when the undisturbed end is not what it takes to tell a
+// disturbed one from it.
+func wholeEnd(t *testing.T, e end) {
+	t.Helper()
+	revisions := slices.Sorted(maps.Keys(e.Releases))
+	want := []string{"m01 1", "m01 2"}
+	for i := 1; i < modules; i++ {
+		name := fmt.Sprintf("m%02d", i+1)
+		want = append(want, name+" 1")
+		if name == "m05" {
+			want = append(want, name+" 2")
+		}
+	}
+	if diff := cmp.Diff(want, revisions); diff != "" {
+		t.Errorf("revisions of an undisturbed converge (-want +got):\n%s", diff)
+	}
+	for _, what := range []string{"old/all: beforeDeleteHelm", "old/all: afterDeleteHelm", "global/all: afterAll", "m10/all: afterHelm"} {
+		if e.Told[what] == 0 {
+			t.Errorf("%q was told to no hook", what)
+		}
+	}
+	if told := e.ConfigMaps["addon-operator"]; !strings.Contains(told["m03"]+told["global"], "told") {
+		t.Errorf("the ConfigMap holds %v, want what hooks wrote", told)
+	}
+}
+
+// turns returns how often the last life came to each node of steps 1 to 8.
+func (w *world) turns(t *testing.T) map[graph.NodeID]int {
+	t.Helper()
+	turns := map[graph.NodeID]int{}
+	w.lastWalk(t, func(r store.Record) {
+		n, _ := lifecycle.Graph.Node(graph.NodeID(r.Node))
+		if number, _ := strconv.Atoi(strings.TrimRight(n.Number, "abcdef")); number <= 8 {
+			turns[n.ID]++
+		}
+	})
+	for _, n := range lifecycle.Graph.Nodes {
+		number, _ := strconv.Atoi(strings.TrimRight(n.Number, "abcdef"))
+		if number <= 8 && !n.Adopts && turns[n.ID] == 0 {
+			t.Errorf("the converge does not come to node %s", n.ID)
+		}
+	}
+	return turns
+}
+
+// span returns how long p took from its start to the end of the start walk.
+func (w *world) span(t *testing.T, p *operator.Process) time.Duration {
+	t.Helper()
+	var ended time.Time
+	w.lastWalk(t, func(r store.Record) { ended = r.Ended })
+	return ended.Sub(p.Started)
+}
+
+// lastWalk calls fn for the history of the last start walk.
+func (w *world) lastWalk(t *testing.T, fn func(store.Record)) {
+	t.Helper()
+	w.inStore(t, func(tx *store.Tx) error {
+		life, _, err := store.Load[store.Life](tx, store.LifeKey())
+		if err != nil {
+			return err
+		}
+		for r, err := range store.RecordsOf(tx, life.StartWalk) {
+			if err != nil {
+				return err
+			}
+			fn(r)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,93 @@
+package crash_test
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The modules of the converge that is killed: m01 to m10, of which m01 was
+// installed before with an older chart; old, which was enabled before and is not
+// any more; and gone, whose directory was there before.
+const modules = 10
+
+// before returns the files of the converge that goes before the one that is
+// killed.
+func before() map[string]string {
+	files := globalFiles()
+	files["modules/values.yaml"] = "m01Enabled: true\noldEnabled: true\ngoneEnabled: true\n"
+	addModule(files, "m01", "first")
+	addModule(files, "old", "first")
+	addModule(files, "gone", "first")
+	return files
+}
+
+// after returns the files of the converge that is killed.
+func after() map[string]string {
+	files := globalFiles()
+	flags := "oldEnabled: false\n"
+	for i := range modules {
+		name := fmt.Sprintf("m%02d", i+1)
+		flags += name + "Enabled: true\n"
+		addModule(files, name, "second")
+	}
+	files["modules/values.yaml"] = flags
+	addModule(files, "old", "first")
+	return files
+}
+
+func globalFiles() map[string]string {
+	return map[string]string{
+		"global-hooks/all.sh": script("global/all", map[string]any{"onStartup": 1, "beforeAll": 1, "afterAll": 1},
+			`[[ $context == *onStartup* ]] && echo '[{"op":"add","path":"/global/begun","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"
+[[ $context == *beforeAll* ]] && echo '[{"op":"add","path":"/global/told","value":"yes"}]' >"$CONFIG_VALUES_JSON_PATCH_PATH"`),
+		"global-hooks/watch.sh": script("global/watch", watch("all", "/global"), "sleep 0.02"),
+	}
+}
+
+// queueOf returns the queue of the hook that records name.
+func queueOf(name string) string {
+	if strings.HasSuffix(name, "/watch") && name != "m02/watch" {
+		return name
+	}
+	return "main"
+}
+
+// addModule adds the files of a module with a chart, a hook on everything that
+// happens to a module, and one that watches what the chart installs.
+func addModule(files map[string]string, name, edition string) {
+	dir := "modules/" + name + "/"
+	files[dir+"Chart.yaml"] = "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n"
+	files[dir+"templates/objects.yaml"] = fmt.Sprintf(`apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: %[1]s
+  labels: {all: "yes", %[1]s: "yes"}
+data:
+  edition: %[2]s
+  begun: {{ printf "%%v %%v %%v" .Values.%[1]s.begun .Values.global.begun .Values.global.told | quote }}
+  before: {{ .Values.%[1]s.before | quote }}
+  after: {{ .Values.%[1]s.after | default "no" | quote }}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: %[1]s
+`, name, edition)
+	all := map[string]any{"onStartup": 1, "beforeHelm": 1, "afterHelm": 1}
+	work := fmt.Sprintf(`[[ $context == *onStartup* ]] && echo '[{"op":"add","path":"/%[1]s/begun","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"
+[[ $context == *beforeHelm* ]] && echo '[{"op":"add","path":"/%[1]s/before","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"
+`, name)
+	queue := "/" + name
+	switch name {
+	case "m02": // its events wait in main behind the converge
+		queue = ""
+	case "m03": // writes into the ConfigMap, which is done before the move
+		work += `[[ $context == *beforeHelm* ]] && echo '[{"op":"add","path":"/m03/told","value":"yes"}]' >"$CONFIG_VALUES_JSON_PATCH_PATH"`
+	case "m05": // changes its values at the end, so that its run is repeated
+		work += `[[ $context == *afterHelm* ]] && echo '[{"op":"add","path":"/m05/after","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"`
+	case "old":
+		all["beforeDeleteHelm"], all["afterDeleteHelm"] = 1, 1
+	}
+	files[dir+"hooks/all.sh"] = script(name+"/all", all, work+"\nsleep 0.01")
+	files[dir+"hooks/watch.sh"] = script(name+"/watch", watch(name, queue), "sleep 0.02")
+}

@@ -1,0 +1,141 @@
+package crash_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// recorder is what every hook does around its work: it appends one line when it
+// begins and one when it is done, each by one write to a file opened for
+// appending, so that lines of hooks that run side by side do not mix.
+const recorder = `#!/bin/bash
+if [[ $1 == --config ]]; then echo '%s'; exit; fi
+IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"
+line="$ADDON_OPERATOR_TASK_ID	$ADDON_OPERATOR_ATTEMPT	$ADDON_OPERATOR_PREVIOUS	%s	$context"
+echo "begin	$line" >>"$RECORD"
+%s
+echo "end	$line" >>"$RECORD"
+`
+
+// A run is one line of the record: a hook that began or was done.
+type run struct {
+	word, task, attempt, previous, hook string
+	elements                            []element
+}
+
+// An element is one of the things a binding context told a hook.
+type element struct {
+	Binding      string          `json:"binding"`
+	Type         string          `json:"type"`
+	WatchEvent   string          `json:"watchEvent"`
+	FilterResult json.RawMessage `json:"filterResult"`
+	Objects      []struct {
+		FilterResult json.RawMessage `json:"filterResult"`
+	} `json:"objects"`
+}
+
+func (e element) String() string {
+	text := strings.TrimSpace(fmt.Sprintf("%s %s %s %s", e.Binding, e.Type, e.WatchEvent, e.FilterResult))
+	for _, o := range e.Objects {
+		text += " " + string(o.FilterResult)
+	}
+	return text
+}
+
+// readRecord returns the runs in the file at path, none if there is no file. A
+// last line that is not whole is one that is being written.
+func readRecord(path string) ([]run, error) {
+	content, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var runs []run
+	for line := range strings.Lines(string(content)) {
+		if !strings.HasSuffix(line, "\n") {
+			continue
+		}
+		parts := strings.SplitN(strings.TrimSpace(line), "\t", 6)
+		if len(parts) != 6 {
+			return nil, fmt.Errorf("%s: line %q is none that the recorder writes", path, line)
+		}
+		r := run{word: parts[0], task: parts[1], attempt: parts[2], previous: parts[3], hook: parts[4]}
+		if err := json.Unmarshal([]byte(parts[5]), &r.elements); err != nil {
+			return nil, fmt.Errorf("%s: binding context %q: %w", path, parts[5], err)
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
+// told counts, for each thing hooks were told in runs that were done, the tasks
+// that told it: a run repeated for the same task counts once.
+func told(runs []run) map[string]int {
+	tasks := map[string]map[string]bool{}
+	for _, r := range runs {
+		if r.word != "end" {
+			continue
+		}
+		for _, e := range r.elements {
+			what := r.hook + ": " + e.String()
+			if tasks[what] == nil {
+				tasks[what] = map[string]bool{}
+			}
+			tasks[what][r.task] = true
+		}
+	}
+	counts := map[string]int{}
+	for what, by := range tasks {
+		counts[what] = len(by)
+	}
+	return counts
+}
+
+// total returns the sum of counts.
+func total(counts map[string]int) (sum int) {
+	for n := range maps.Values(counts) {
+		sum += n
+	}
+	return sum
+}
+
+// same reports whether two runs are of the same work: a list's members have one
+// task between them.
+func same(a, b run) bool {
+	return a.task == b.task && a.hook == b.hook && slices.EqualFunc(a.elements, b.elements, func(x, y element) bool {
+		return x.String() == y.String()
+	})
+}
+
+// repeated says what is wrong with how runs were repeated where a life was
+// killed: in each queue, the one hook that was running may begin again, and is
+// told that it was interrupted; nothing else may. Queue names the queue a hook
+// runs in.
+func repeated(runs []run, queue func(hook string) string) []string {
+	var wrong []string
+	again := map[string]int{}
+	for i, r := range runs {
+		if r.attempt != "1" {
+			wrong = append(wrong, fmt.Sprintf("%s of task %s is attempt %s: something failed", r.hook, r.task, r.attempt))
+		}
+		if r.word != "begin" {
+			continue
+		}
+		if r.previous == "interrupted" {
+			again[queue(r.hook)]++
+		} else if slices.ContainsFunc(runs[:i], func(before run) bool { return same(before, r) }) {
+			wrong = append(wrong, fmt.Sprintf("%s of task %s ran again and was told %q: %s", r.hook, r.task, r.previous, r.elements))
+		}
+	}
+	for queue, n := range again {
+		if n > 1 {
+			wrong = append(wrong, fmt.Sprintf("%d runs in queue %s were told that they were interrupted by one kill", n, queue))
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,220 @@
+package crash_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/e2e/operator"
+	"addon-operator/store"
+)
+
+// A world is one operator with its namespace, before and after its crash.
+type world struct {
+	site   operator.Site
+	record string // the file hooks append to
+	client kubernetes.Interface
+}
+
+// build builds the operator once, with failpoints.
+func build(t *testing.T) string {
+	t.Helper()
+	program.once.Do(func() {
+		program.dir, program.err = os.MkdirTemp("", "crash-")
+		if program.err == nil {
+			program.path, program.err = operator.Build(program.dir, "failpoint")
+		}
+	})
+	if program.err != nil {
+		t.Fatal(program.err)
+	}
+	return program.path
+}
+
+// newWorld makes a namespace with an empty ConfigMap for an operator that has not
+// run yet.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	c := cluster.Start(t)
+	dir, err := os.MkdirTemp("", "crash-") // a test's own has too long a path for the socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{record: filepath.Join(dir, "record")}
+	if w.client, err = kubernetes.NewForConfig(c.Config()); err != nil {
+		t.Fatal(err)
+	}
+	w.site = operator.Site{
+		Program: build(t), Dir: dir, Kubeconfig: c.Kubeconfig(), Namespace: c.Namespace(t),
+		ModulesDir: filepath.Join(dir, "modules"), GlobalHooksDir: filepath.Join(dir, "global-hooks"),
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the operator's log:\n%s", w.site.Log())
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	w.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "addon-operator"}})
+	return w
+}
+
+func (w *world) create(t *testing.T, c *corev1.ConfigMap) {
+	t.Helper()
+	if _, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start starts the operator with more environment variables. It is killed when
+// the test ends.
+func (w *world) start(t *testing.T, env ...string) *operator.Process {
+	t.Helper()
+	p, err := w.site.Start(append(env, "RECORD="+w.record)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// namespace stands for the world's namespace in the files of its modules.
+const namespace = "@namespace@"
+
+// lay writes files below the world's directory in place of what is in their
+// top directories.
+func (w *world) lay(t *testing.T, files map[string]string) {
+	t.Helper()
+	for _, top := range []string{"modules", "global-hooks"} {
+		if err := os.RemoveAll(filepath.Join(w.site.Dir, top)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, content := range files {
+		path := filepath.Join(w.site.Dir, name)
+		mode := os.FileMode(0o600)
+		if strings.HasSuffix(name, ".sh") {
+			mode = 0o700
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(content, namespace, w.site.Namespace)), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// script returns a hook with config that does work between two lines of record.
+func script(name string, config map[string]any, work string) string {
+	config["configVersion"] = "v1"
+	text, err := json.Marshal(config)
+	if err != nil {
+		panic(err) // of literals in these tests
+	}
+	return fmt.Sprintf(recorder, text, name, work)
+}
+
+// watch is the config of a hook that watches the ConfigMaps of the world's
+// namespace with a label.
+func watch(label, queue string) map[string]any {
+	binding := map[string]any{
+		"name": "seen", "apiVersion": "v1", "kind": "ConfigMap", "jqFilter": "{name: .metadata.name, data}",
+		"labelSelector":           map[string]any{"matchLabels": map[string]string{label: "yes"}},
+		"namespace":               map[string]any{"nameSelector": map[string]any{"matchNames": []string{namespace}}},
+		"keepFullObjectsInMemory": false,
+	}
+	if queue != "" {
+		binding["queue"] = queue
+	}
+	return map[string]any{"kubernetes": []any{binding}}
+}
+
+// quiet waits until the operator has converged and hooks were told want things,
+// or with 0, nothing for two seconds, and stops it.
+func (w *world) quiet(t *testing.T, p *operator.Process, want int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := p.Ready(ctx); err != nil {
+		t.Fatalf("%v\nrecord: %v", err, told(w.runs(t)))
+	}
+	silence := 300 * time.Millisecond
+	if want == 0 {
+		silence = 2 * time.Second
+	}
+	had, since := -1, time.Now()
+	err := p.Until(ctx, "hooks to come to rest", func() bool {
+		runs := w.runs(t)
+		if len(runs) != had {
+			had, since = len(runs), time.Now()
+		}
+		return time.Since(since) > silence && total(told(runs)) >= want
+	})
+	if err != nil {
+		t.Errorf("%v; hooks were told %d of %d things", err, total(told(w.runs(t))), want)
+	}
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (w *world) runs(t *testing.T) []run {
+	t.Helper()
+	runs, err := readRecord(w.record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runs
+}
+
+// inStore opens the store of the operator that was stopped, checks it, and
+// calls fn.
+func (w *world) inStore(t *testing.T, fn func(*store.Tx) error) {
+	t.Helper()
+	db, err := store.OpenReadOnly(w.site.Store(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Check(); err != nil {
+		t.Error(err)
+	}
+	if err := db.View(fn); err != nil {
+		t.Error(err)
+	}
+	for _, pid := range hooksOf(t, db.ID()) {
+		t.Errorf("process %d of a hook is left", pid)
+	}
+}
+
+// hooksOf returns the processes that carry the store's id in their environment.
+func hooksOf(t *testing.T, id string) (pids []int) {
+	t.Helper()
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range environments {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended, or is another user's
+		}
+		var pid int
+		if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err == nil && strings.Contains(string(content), "ADDON_OPERATOR_STORE_ID="+id) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

@@ -1,0 +1,190 @@
+// Package operator builds the operator and runs it as a process of its own, for
+// tests that look at it from outside and for the bench: a *site* is where it
+// runs, with its store, its modules and its namespace, and outlives it; a
+// *process* is one life of it.
+package operator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Site is where one operator runs, one life after the other.
+type Site struct {
+	// Program is what [Build] returned.
+	Program string
+	// Dir is the operator's own: store.db, debug.socket, log and temporary files
+	// are in it. Its path must be short, as the socket's is limited.
+	Dir string
+	// Kubeconfig and Namespace say where its releases are.
+	Kubeconfig, Namespace string
+	ModulesDir            string
+	GlobalHooksDir        string
+}
+
+// Store returns the path of the store.
+func (s Site) Store() string { return filepath.Join(s.Dir, "store.db") }
+
+// Socket returns the path of the debug socket.
+func (s Site) Socket() string { return filepath.Join(s.Dir, "debug.socket") }
+
+// Log returns what all lives of the operator have written.
+func (s Site) Log() string {
+	b, err := os.ReadFile(filepath.Join(s.Dir, "log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// Process is a running operator, or one that has ended.
+type Process struct {
+	// Started is when it was started.
+	Started time.Time
+
+	cmd  *exec.Cmd
+	port string
+	done chan struct{} // closed when it has ended
+}
+
+// Start starts the operator with more environment variables, each NAME=VALUE.
+// It is in a process group of its own, and killed when this process ends.
+func (s Site) Start(env ...string) (*Process, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(filepath.Join(s.Dir, "log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the process has its own
+	p := &Process{port: port, done: make(chan struct{})}
+	p.cmd = exec.Command(s.Program, "start", "--kube-config", s.Kubeconfig, "--namespace", s.Namespace,
+		"--store", s.Store(), "--debug-unix-socket", s.Socket(), "--tmp-dir", filepath.Join(s.Dir, "tmp"),
+		"--modules-dir", s.ModulesDir, "--global-hooks-dir", s.GlobalHooksDir,
+		"--prometheus-listen-address", "127.0.0.1", "--prometheus-listen-port", port, "--log-type", "json")
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.Started = time.Now()
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = p.cmd.Wait() // how it ended is in ProcessState
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// freePort returns a port of the loopback that nobody listens at now.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
+}
+
+// Pid returns the process's number.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.done }
+
+// Killed reports whether the process has ended by SIGKILL.
+func (p *Process) Killed() bool {
+	select {
+	case <-p.done:
+		status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+	default:
+		return false
+	}
+}
+
+// Kill ends the process as a power cut would, and returns when it has ended.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // fails only if it has ended
+	<-p.done
+}
+
+// Stop asks the process to end, and fails when it does not end well within the
+// time an operator may take.
+func (p *Process) Stop() error {
+	const within = 30 * time.Second
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
+	select {
+	case <-p.done:
+	case <-time.After(within):
+		p.Kill()
+		return fmt.Errorf("the operator did not stop within %s and was killed", within)
+	}
+	if !p.cmd.ProcessState.Success() {
+		return fmt.Errorf("the operator did not end well: %s", p.cmd.ProcessState)
+	}
+	return nil
+}
+
+// Ready returns when the first converge of this life has come to its end. It
+// fails when the process ends or ctx is done before.
+func (p *Process) Ready(ctx context.Context) error {
+	url := "http://127.0.0.1:" + p.port + "/readyz"
+	return p.Until(ctx, "the first converge to end", func() bool {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return false
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close() // nothing was read of it
+		return response.StatusCode == http.StatusOK
+	})
+}
+
+// Until returns when holds does, which is asked again and again. It fails when
+// the process ends or ctx is done before; what says what was waited for.
+func (p *Process) Until(ctx context.Context, what string, holds func() bool) error {
+	const every = 5 * time.Millisecond
+	for !holds() {
+		select {
+		case <-p.done:
+			return fmt.Errorf("wait for %s: the operator has ended: %s", what, p.cmd.ProcessState)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
+		case <-time.After(every):
+		}
+	}
+	return nil
+}
+
+// PeakMemory returns the most bytes of memory that were resident, by the
+// kernel's count (VmHWM).
+func (p *Process) PeakMemory() (int64, error) {
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Pid()), "status"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(status) {
+		if rest, found := strings.CutPrefix(string(line), "VmHWM:"); found {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("the kernel does not tell the peak memory of process %d", p.Pid())
+}
