@@ -88,9 +88,9 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 	if err != nil {
 		return false, err
 	}
-	next := store.Binding{Kind: kind, Config: text, Queue: queue}
+	next := store.Binding{Kind: kind, Config: text, Queue: queue, AttachedIn: a.tx.Epoch()}
 	if ok && old.Kind == kind && string(old.Config) == string(text) {
-		next.Cursor, next.SyncedIn = old.Cursor, old.SyncedIn
+		next.Cursor, next.SyncedIn, next.AttachedIn = old.Cursor, old.SyncedIn, old.AttachedIn
 		if old.Detached {
 			next.SyncedIn = 0 // what happened meanwhile led to nothing
 		}

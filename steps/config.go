@@ -12,6 +12,10 @@ import (
 	"addon-operator/workflow"
 )
 
+// writtenByHook stands for the version of a ConfigMap that was absent before a
+// hook made it, until it is read: there is one.
+const writtenByHook = "0"
+
 // configEffect is the kind of effect that writes one section of the ConfigMap.
 const configEffect = "ConfigMap section"
 
@@ -82,6 +86,9 @@ func keepConfig(tx *store.Tx, w configWrite) error {
 		config.Sections = values.Values{}
 	}
 	config.Sections[w.Section] = w.Now[w.Section]
+	if record.ResourceVersion == "" {
+		record.ResourceVersion = writtenByHook
+	}
 	return saveApplied(tx, config, record.ResourceVersion)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"addon-operator/internal/values"
@@ -38,15 +39,19 @@ func (s *configMapStep) Do(ctx context.Context, _ workflow.Task) (workflow.Outco
 			s.site.Refused(content.ResourceVersion, read.Error)
 		}
 	}
-	before, record, enabled := values.Config{}, store.AppliedConfig{}, []string(nil)
+	before, now, record, enabled := values.Config{}, values.Config{}, store.AppliedConfig{}, []string(nil)
 	if err := s.site.DB.View(func(tx *store.Tx) error {
 		l, err := life(tx)
 		if err != nil {
 			return err
 		}
 		enabled = l.Enabled
-		before, record, err = applied(tx)
-		return err
+		if before, record, err = applied(tx); err != nil || read.Error != "" {
+			return err
+		}
+		now = read.Config
+		now.Sections = maps.Clone(now.Sections)
+		return leaveAnnounced(tx, before, &now)
 	}); err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -59,7 +64,7 @@ func (s *configMapStep) Do(ctx context.Context, _ workflow.Task) (workflow.Outco
 	}
 	if read.Error != "" {
 		out.Detail = "refused: " + read.Error
-	} else if out.Lists, err = changedModules(before, read.Config, enabled); err != nil {
+	} else if out.Lists, err = changedModules(before, now, enabled); err != nil {
 		return out, err
 	}
 	out.Data, err = json.Marshal(read)

@@ -67,6 +67,15 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
 		return nil, err
 	}
+	// One that was never on in this store has no bindings yet, and its hooks are
+	// shown what these see.
+	hooks, err := hooksOf(tx, name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.site.attach(tx, name, hooks); err != nil {
+		return nil, err
+	}
 	return []graph.Fact{lifecycle.Unwanted}, s.site.detach(tx, name)
 }
 

@@ -214,7 +214,7 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 	if err != nil {
 		return nil, err
 	}
-	if err := s.site.keep(tx, out, graph.Subject(t.Subject).String()); err != nil {
+	if err := s.site.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook)); err != nil {
 		return nil, err
 	}
 	after, err := s.site.fingerprint(tx, out.Section)
@@ -226,6 +226,9 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 	}
 	return []graph.Fact{lifecycle.ModuleChanged}, nil
 }
+
+// nameOf is how the store calls a hook as the author of what it said.
+func nameOf(module, hook string) string { return graph.Subject{Module: module, Hook: hook}.String() }
 
 // keep writes what a hook said into the store.
 func (s *Site) keep(tx *store.Tx, out said, by string) error {

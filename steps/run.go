@@ -17,8 +17,23 @@ import (
 // moduleRunStep sees what a module run has to do.
 type moduleRunStep struct{ site *Site }
 
-// Do asks the module's hooks that are new for their config.
+// Do asks the module's hooks that are new for their config, unless the module
+// is not wanted any more: then it does not matter what is wrong with it.
 func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	wanted := false
+	if err := s.site.DB.View(func(tx *store.Tx) error {
+		record, _, err := store.Load[store.Module](tx, store.ModuleKey(t.Subject.Module))
+		if err != nil {
+			return err
+		}
+		wanted, err = s.site.wanted(tx, t.Subject.Module, record)
+		return err
+	}); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if !wanted {
+		return workflow.Outcome{Detail: "it is not enabled any more"}, nil
+	}
 	return s.site.askModule(ctx, t.Subject.Module)
 }
 
@@ -125,6 +140,7 @@ func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gr
 			return nil, err
 		}
 	}
+	s.site.notify(tx, s.site.Installed)
 	if ran := s.site.ModuleRan; ran != nil {
 		tx.OnCommit(func() { ran(name) })
 	}

@@ -56,7 +56,7 @@ type Site struct {
 	// to apply it.
 	Refused func(resourceVersion, why string)
 	// Installed is called after each commit that changed what a release consists
-	// of.
+	// of, or with which work at one came to its end.
 	Installed func()
 
 	digests module.Digests

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -121,6 +124,9 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 		if _, ok := f.Hooks[name]; !ok {
 			changed = true
 			tx.Delete(k)
+			if err := forgetHook(tx, module, name); err != nil {
+				return changed, err
+			}
 		}
 	}
 	for name, h := range f.Hooks {
@@ -137,6 +143,32 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 		}
 	}
 	return changed, nil
+}
+
+// forgetHook drops what a hook that is gone has patched.
+func forgetHook(tx *store.Tx, module, name string) error {
+	by := nameOf(module, name)
+	key := store.SavedKey(sectionOf(module))
+	saved, _, err := store.Load[[]values.Saved](tx, key)
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(slices.Clone(saved), func(s values.Saved) bool { return s.Hook == by })
+	if len(left) < len(saved) {
+		if err := store.Save(tx, key, left); err != nil {
+			return err
+		}
+	}
+	held, err := opinions(tx)
+	if err != nil {
+		return err
+	}
+	before := len(held)
+	maps.DeleteFunc(held, func(_ string, o values.Opinion) bool { return o.Hook == by })
+	if len(held) < before {
+		return store.Save(tx, store.OpinionsKey(), held)
+	}
+	return nil
 }
 
 func parseHookKey(k store.Key) (module, name string, err error) {

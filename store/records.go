@@ -38,6 +38,10 @@ type Binding struct {
 	Queue  string          `json:"queue"`
 	// Cursor names what the binding has been told of; of a kubernetes binding.
 	Cursor string `json:"cursor,omitempty"`
+	// AttachedIn is the life in which it was attached. What it sees first in that
+	// life is what later changes are changes of; in later lives it has been shown
+	// something before.
+	AttachedIn uint64 `json:"attachedIn,omitempty"`
 	// Detached is set while the module is being deleted: nothing leads to tasks
 	// any more, what the binding sees can still be read.
 	Detached bool `json:"detached,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -135,6 +136,10 @@ func (a *Absent) tell(_ context.Context, release string, absent []kube.Ref) erro
 		if tx.Get(store.ReleaseKey(release)) == nil {
 			return nil
 		}
+		if busy, err := workedAt(tx, release); busy || err != nil {
+			a.tellAgain(release)
+			return err
+		}
 		if due := a.due(release, tx.Now()); due > 0 {
 			a.after(release, due)
 			return nil
@@ -144,6 +149,33 @@ func (a *Absent) tell(_ context.Context, release string, absent []kube.Ref) erro
 		}
 		return a.raise(tx, absentEvent(release, absent))
 	})
+}
+
+// workedAt reports whether a run or delete of the release's module stands first
+// in the main queue. It takes objects away itself, so it is looked at them
+// after its end.
+func workedAt(tx *store.Tx, release string) (bool, error) {
+	for t, err := range store.Tasks(tx, workflow.Main) {
+		if err != nil {
+			return false, err
+		}
+		n, ok := lifecycle.Graph.Node(graph.NodeID(t.Node))
+		if ok && !n.Ranges && t.Subject.Module == release && !t.Waits {
+			return true, nil
+		}
+		if t.Place >= store.FirstPlace {
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// tellAgain has what is absent of the release then told when the releases are
+// next read.
+func (a *Absent) tellAgain(release string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.watched, release)
 }
 
 func absentEvent(release string, absent []kube.Ref) workflow.Event {
@@ -188,8 +220,8 @@ func (a *Absent) after(release string, wait time.Duration) {
 	h.wait = time.AfterFunc(wait, func() {
 		a.mu.Lock()
 		h.wait = nil
-		delete(a.watched, release) // registering again tells what is still absent
 		a.mu.Unlock()
+		a.tellAgain(release)
 		a.Changed()
 	})
 }

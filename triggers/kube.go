@@ -151,7 +151,10 @@ func (k *Kube) open(subject store.Subject, b store.Binding) *followed {
 	if f.err = json.Unmarshal(b.Config, &c); f.err != nil {
 		return f
 	}
-	spec := kube.Spec{Owner: owner(subject), Selection: selection(c), KeepFull: c.KeepFullObjects, Resume: b.SyncedIn != 0}
+	spec := kube.Spec{
+		Owner: owner(subject), Selection: selection(c), KeepFull: c.KeepFullObjects,
+		Resume: b.SyncedIn != 0 && b.AttachedIn != k.db.Epoch(),
+	}
 	if spec.Filter, f.err = kube.CompileFilter(c.JqFilter); f.err == nil {
 		f.monitor, f.err = k.hub.Open(spec)
 	}

@@ -1,9 +1,13 @@
 package triggers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -175,7 +179,8 @@ func (s *Schedule) tick(tickers map[store.Subject]*ticker) error {
 			return err
 		}
 		var events []workflow.Event
-		for subject, t := range tickers {
+		for _, subject := range inOrder(tickers) {
+			t := tickers[subject]
 			if t.next.IsZero() || t.next.After(now) {
 				continue
 			}
@@ -198,6 +203,14 @@ func (s *Schedule) tick(tickers map[store.Subject]*ticker) error {
 			events = append(events, ev)
 		}
 		return s.Raise(tx, events...)
+	})
+}
+
+// inOrder returns whom tickers are of, by name: those that tick at the same time
+// do so in this order.
+func inOrder(tickers map[store.Subject]*ticker) []store.Subject {
+	return slices.SortedFunc(maps.Keys(tickers), func(a, b store.Subject) int {
+		return cmp.Or(strings.Compare(a.Module, b.Module), strings.Compare(a.Hook, b.Hook), strings.Compare(a.Binding, b.Binding))
 	})
 }
 
