@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	stdlog "log"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/rs/zerolog"
+	"k8s.io/klog/v2"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -37,6 +41,51 @@ func hidden(noTime bool) []string {
 		return []string{zerolog.TimestampFieldName}
 	}
 	return nil
+}
+
+// captureLogs has what libraries log written to log: what the Kubernetes client
+// says is a warning where it calls it an error, else for debugging.
+func captureLogs(log zerolog.Logger) {
+	stdlog.SetFlags(0)
+	stdlog.SetPrefix("")
+	stdlog.SetOutput(lines{log.With().Str("source", "library").Logger()})
+	klog.SetLogger(logr.New(clientLog{log.With().Str("source", "kubernetes client").Logger()}))
+}
+
+// lines logs each line written to it.
+type lines struct{ log zerolog.Logger }
+
+// Write logs p as one message.
+func (l lines) Write(p []byte) (int, error) {
+	l.log.Warn().Msg(string(bytes.TrimSpace(p)))
+	return len(p), nil
+}
+
+// clientLog is a logr.LogSink over a zerolog.Logger.
+type clientLog struct{ log zerolog.Logger }
+
+// Init takes no note of where it is called from.
+func (clientLog) Init(logr.RuntimeInfo) {}
+
+// Enabled reports whether what is said at level is written.
+func (c clientLog) Enabled(level int) bool { return level <= 0 && c.log.Debug().Enabled() }
+
+// Info writes for debugging.
+func (c clientLog) Info(_ int, msg string, pairs ...any) { c.log.Debug().Fields(pairs).Msg(msg) }
+
+// Error writes a warning: whoever called the client decides whether it is an error.
+func (c clientLog) Error(err error, msg string, pairs ...any) {
+	c.log.Warn().Err(err).Fields(pairs).Msg(msg)
+}
+
+// WithValues returns a sink that adds pairs to each line.
+func (c clientLog) WithValues(pairs ...any) logr.LogSink {
+	return clientLog{c.log.With().Fields(pairs).Logger()}
+}
+
+// WithName returns a sink that adds a name to each line.
+func (c clientLog) WithName(name string) logr.LogSink {
+	return clientLog{c.log.With().Str("logger", name).Logger()}
 }
 
 // logRecord writes one line for a line of history.

@@ -31,8 +31,11 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		<-ctx.Done()
+		stop() // a second signal ends the process at once
+	}()
 	err := newRoot().ExecuteContext(ctx)
-	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "addon-operator:", err)
 	}
@@ -53,7 +56,7 @@ func exitCode(err error) int {
 		return exitNewer
 	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrNotStore):
 		return exitCorrupt
-	case errors.Is(err, store.ErrFull):
+	case errors.Is(err, store.ErrFull), errors.Is(err, syscall.ENOSPC):
 		return exitFull
 	default:
 		return exitFailed

@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -18,17 +17,25 @@ import (
 	"addon-operator/internal/helm"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
-	"addon-operator/internal/module"
+	"addon-operator/internal/metrics"
 	"addon-operator/steps"
 	"addon-operator/store"
 	"addon-operator/triggers"
 	"addon-operator/workflow"
 )
 
+// stopWithin bounds the end of the operator after it was told to stop. Hooks are
+// killed after 20 s; the rest is for what follows.
+const stopWithin = 25 * time.Second
+
+// ballast is the size of the file that gives way when the disk is full.
+const ballast = 4 << 20
+
 // An operator is a running operator: the parts that serve and triggers share.
 type operator struct {
 	settings Settings
 	log      zerolog.Logger
+	began    time.Time
 	db       *store.DB
 	runner   *hook.Runner
 	client   *kube.Client
@@ -36,6 +43,16 @@ type operator struct {
 	helm     *helm.Client
 	site     *steps.Site
 	engine   *workflow.Engine
+	metrics  *metrics.Set
+	seen     observed
+	notices  chan notice
+
+	// cluster is the id of the cluster, empty while it is not known.
+	cluster string
+	// converged is set once a converge has come to its end in this life.
+	converged atomic.Bool
+	// kept is set once the operator must leave its parts to the end of the process.
+	kept bool
 
 	kube      *triggers.Kube
 	schedule  *triggers.Schedule
@@ -51,49 +68,25 @@ func Run(ctx context.Context, s Settings, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o := &operator{settings: s, log: log}
-	if err := o.open(); err != nil {
+	captureLogs(log)
+	for _, warning := range s.Warnings {
+		log.Warn().Msg(warning)
+	}
+	o := &operator{settings: s, log: log, began: time.Now(), notices: make(chan notice, 64)}
+	if err := s.checkDirs(); err != nil {
 		return err
 	}
-	defer o.close()
 	if err := o.connect(); err != nil {
 		return err
 	}
+	if err := o.open(ctx); err != nil {
+		return err
+	}
+	defer o.close()
 	if err := o.assemble(); err != nil {
 		return err
 	}
 	return o.run(ctx)
-}
-
-// open opens the store and ends what an earlier process has left running.
-func (o *operator) open() (err error) {
-	if err := os.MkdirAll(filepath.Dir(o.settings.Store), 0o700); err != nil {
-		return fmt.Errorf("directory of the store: %w; make it writable, or name another with --store", err)
-	}
-	if o.db, err = store.Open(o.settings.Store, store.Options{Clock: time.Now}); err != nil {
-		return err
-	}
-	killed, err := hook.KillLeftovers(o.db.ID())
-	if len(killed) > 0 {
-		o.log.Warn().Ints("pids", killed).Msg("killed hooks that an earlier process left running")
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("hooks of an earlier process: %w", err), o.db.Close())
-	}
-	o.runner, err = hook.NewRunner(hook.Options{
-		TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, StoreID: o.db.ID(), KeepTemp: o.settings.KeepTemp,
-	})
-	if err != nil {
-		return errors.Join(err, o.db.Close())
-	}
-	return nil
-}
-
-func (o *operator) close() {
-	o.runner.Close()
-	if err := o.db.Close(); err != nil {
-		o.log.Error().Err(err).Msg("the store did not close well")
-	}
 }
 
 // connect makes the clients. It sends nothing: an API server that is away is
@@ -127,16 +120,64 @@ func (o *operator) connect() error {
 	return err
 }
 
+// open opens the store of the cluster and ends what an earlier process has left
+// running.
+func (o *operator) open(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Dir(o.settings.Store), 0o700); err != nil {
+		return fmt.Errorf("directory of the store: %w; make it writable, or name another with --store", err)
+	}
+	if err := o.openStore(); err != nil {
+		return err
+	}
+	err := o.settle(ctx)
+	if err == nil {
+		o.runner, err = hook.NewRunner(hook.Options{
+			TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, StoreID: o.db.ID(), KeepTemp: o.settings.KeepTemp,
+		})
+	}
+	if err != nil {
+		return errors.Join(err, o.db.Close())
+	}
+	return nil
+}
+
+func (o *operator) openStore() (err error) {
+	if o.db, err = store.Open(o.settings.Store, store.Options{Clock: time.Now, Ballast: ballast}); err != nil {
+		return err
+	}
+	killed, err := hook.KillLeftovers(o.db.ID())
+	if len(killed) > 0 {
+		o.log.Warn().Ints("pids", killed).Msg("killed hooks that an earlier process left running")
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("hooks of an earlier process: %w", err), o.db.Close())
+	}
+	return nil
+}
+
+func (o *operator) close() {
+	if o.kept {
+		return
+	}
+	o.runner.Close()
+	if err := o.db.Close(); err != nil {
+		o.log.Error().Err(err).Msg("the store did not close well")
+	}
+}
+
 // assemble joins the steps with the engine and the triggers with both.
 func (o *operator) assemble() (err error) {
 	s := o.settings
 	observer := o.kubeObserver()
+	o.metrics = metrics.New(s.MetricsPrefix, o.look().state)
+	o.metrics.WatchClients()
 	o.kinds = kube.NewKinds(o.client, observer)
 	o.site = &steps.Site{
 		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client,
 		Config:      o.client.ConfigMap(s.Namespace, s.ConfigMap),
 		ModulesDirs: strings.Split(s.ModulesDirs, ":"), GlobalHooksDir: s.GlobalHooksDir,
 		UnnumberedOrder: s.UnnumberedOrder, Namespace: s.Namespace, IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
+		Ran: o.hookRan, ModuleRan: o.moduleRan, Converged: o.convergeEnded, Withheld: o.withheld, Refused: o.refused,
 	}
 	if o.engine, err = workflow.New(o.db, o.observer(), o.site.Lifecycle()); err != nil {
 		return err
@@ -144,6 +185,7 @@ func (o *operator) assemble() (err error) {
 	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, observer, o.log)
 	o.schedule = triggers.NewSchedule(o.db, o.engine.Raise, triggers.Missed(s.ScheduleMissed), o.log)
 	o.absent = triggers.NewAbsent(o.db, o.engine.Raise, o.kinds, selector(o.helm.Labels()), observer)
+	o.absent.Told = o.objectsAbsent
 	o.configMap = &triggers.ConfigMap{DB: o.db, Raise: o.engine.Raise, Source: o.site.Config}
 	o.site.Sights = o.kube
 	o.site.Attached = func() { o.kube.Changed(); o.schedule.Changed() }
@@ -163,9 +205,9 @@ func selector(labels map[string]string) string {
 func (o *operator) run(ctx context.Context) error {
 	set, err := o.site.Scan()
 	if err != nil {
-		return err
+		return fmt.Errorf("modules (--modules-dir=%s): %w", o.settings.ModulesDirs, err)
 	}
-	digest, err := o.digest(set)
+	code, err := o.site.Code(set, version, o.settings.ModulesDirs, o.settings.Namespace, o.settings.ConfigMap, o.settings.ExtraLabels)
 	if err != nil {
 		return err
 	}
@@ -177,79 +219,40 @@ func (o *operator) run(ctx context.Context) error {
 		return err
 	}
 	if err := o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) {
-		return triggers.Begin(tx, triggers.Startup(o.settings.Startup), digest)
+		return triggers.Begin(tx, triggers.Startup(o.settings.Startup), code)
 	}); err != nil {
 		serving()
 		return err
 	}
-	o.log.Info().Str("version", version).Str("store", o.settings.Store).Uint64("life", o.db.Epoch()).Msg("operator started")
+	o.log.Info().Str("version", version).Str("store", o.settings.Store).Uint64("life", o.db.Epoch()).
+		Str("namespace", o.settings.Namespace).Int("modules", len(set.Modules)).Msg("operator started")
 	group.Go(func() error { o.kinds.Run(watching); return nil })
 	group.Go(func() error { return o.kube.Run(watching) })
 	group.Go(func() error { return o.schedule.Run(watching) })
 	group.Go(func() error { return o.absent.Run(watching) })
 	group.Go(func() error { return o.configMap.Run(watching, o.kubeObserver()) })
+	group.Go(func() error { return o.awaitCluster(watching) })
+	group.Go(func() error { o.post(watching); return nil })
+	group.Go(func() error { o.keepUp(watching); return nil })
 	select {
 	case <-ctx.Done():
 		o.log.Info().Msg("operator stops: nothing new is begun, what runs may end")
 	case <-watching.Done():
 	case <-o.db.Done():
 	}
-	o.engine.Stop()
-	stop()
-	serving()
-	return errors.Join(group.Wait(), o.db.Err())
-}
-
-// digest returns one checksum over all code that the lifecycle runs.
-func (o *operator) digest(set module.Set) (string, error) {
-	var digests module.Digests
-	sum := sha256.New()
-	global, err := digests.GlobalHooks(o.settings.GlobalHooksDir)
-	if err != nil {
-		return "", err
-	}
-	fmt.Fprintln(sum, version, o.settings.ModulesDirs, o.settings.Namespace, o.settings.ConfigMap, global)
-	for _, m := range set.Modules {
-		own := "broken"
-		if m.Broken == nil {
-			if own, err = digests.Module(m); err != nil {
-				return "", err
-			}
-		}
-		fmt.Fprintln(sum, m.Order, m.Name, own)
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:16]), nil
-}
-
-// observer logs what the engine does.
-func (o *operator) observer() workflow.Observer {
-	return workflow.Observer{
-		Recorded: func(r store.Record) { logRecord(o.log, r) },
-		Looped: func(t store.Task) {
-			o.log.Warn().Str("node", t.Node).Str("module", t.Subject.Module).Int("times", t.Loop.N).
-				Msg("values change at each run; the next one is delayed")
-		},
-		Broken: func(queue string, err error) { o.log.Error().Err(err).Str("queue", queue).Msg("queue stands still") },
-	}
-}
-
-// kubeObserver logs what goes wrong with the API server.
-func (o *operator) kubeObserver() kube.Observer {
-	return kube.Observer{
-		SourceFailed: func(s kube.Source, err error) {
-			o.log.Warn().Err(err).Str("source", s.String()).Msg("watch failed and is tried again")
-		},
-		VersionRefused: func(s kube.Source, v string, err error) {
-			o.log.Info().Err(err).Str("source", s.String()).Str("version", v).Msg("watch begins anew and is compared with what was told")
-		},
-		FilterFailed: func(v kube.View, object *kube.Object, err error) {
-			o.log.Debug().Err(err).Str("view", v.String()).Str("object", object.Namespace+"/"+object.Name).Msg("jqFilter failed; the object stays as it was")
-		},
-		ReceiverFailed: func(s kube.Source, err error) {
-			o.log.Error().Err(err).Str("source", s.String()).Msg("changes could not be put into the store and are tried again")
-		},
-		KindFailed: func(apiVersion, kind string, err error) {
-			o.log.Warn().Err(err).Str("apiVersion", apiVersion).Str("kind", kind).Msg("kind could not be looked up and is tried again")
-		},
+	ended := make(chan error, 1)
+	go func() {
+		o.engine.Stop()
+		stop()
+		serving()
+		ended <- group.Wait()
+	}()
+	select {
+	case err := <-ended:
+		o.log.Info().Msg("operator stopped")
+		return errors.Join(err, o.db.Err())
+	case <-time.After(stopWithin):
+		o.kept = true
+		return fmt.Errorf("the operator did not come to its end within %s: what still runs was interrupted and runs again at the next start", stopWithin)
 	}
 }

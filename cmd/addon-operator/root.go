@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 )
 
@@ -12,22 +14,27 @@ func newRoot() *cobra.Command {
 		Short:         "Keep a cluster's addons installed and configured",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &codedError{exitUsage, err} })
-	start := newStart()
-	root.RunE = start.RunE
-	root.Args = cobra.NoArgs
-	root.Flags().AddFlagSet(start.Flags())
-	root.AddCommand(start, newVersion())
-	return root
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cmd.Println("addon-operator", version)
+		Args: func(_ *cobra.Command, given []string) error {
+			if len(given) > 0 {
+				return &codedError{exitUsage, fmt.Errorf("there is no command %q; see addon-operator --help", given[0])}
+			}
 			return nil
 		},
 	}
+	root.SetGlobalNormalizationFunc(byAlias)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &codedError{exitUsage, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	})
+	start := newStart()
+	root.RunE = start.RunE
+	root.Flags().AddFlagSet(start.Flags())
+	root.AddCommand(
+		start, newVersion(), newRaw(),
+		newGroup("queue", "See what waits and runs", newQueueList, newQueueMain),
+		newGroup("task", "Retry or skip a task", newTaskRetry, newTaskSkip),
+		newGroup("module", "See modules and their values", newModuleList, newModuleValues, newModuleConfig, newModulePatches, newModuleSnapshots),
+		newGroup("global", "See global hooks and values", newGlobalList, newGlobalValues, newGlobalConfig, newGlobalPatches, newGlobalSnapshots),
+		newGroup("store", "Check, print or copy the store", newStoreCheck, newStoreDump, newStoreSnapshot),
+	)
+	return root
 }

@@ -1,38 +1,139 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/pprof"
+	"strings"
 
 	"addon-operator/store"
 )
 
-// publicRoutes are what the operator serves to probes and scrapers.
+// publicPaths are what the operator serves to probes, scrapers and people.
+var publicPaths = []string{
+	"/", "/healthz", "/readyz", "/status/converge", "/metrics", "/metrics/hooks", "/queue", "/discovery", "/debug/pprof/",
+}
+
+// publicRoutes serve publicPaths.
 func (o *operator) publicRoutes() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = fmt.Fprintf(w, "<html><head><title>Addon operator</title></head><body><h1>Addon operator %s</h1><ul>\n", version)
+		for _, path := range publicPaths {
+			_, _ = fmt.Fprintf(w, "<li><a href=%q>%s</a></li>\n", path, path)
+		}
+		_, _ = fmt.Fprintln(w, "</ul></body></html>")
+	})
+	mux.HandleFunc("GET /discovery", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(w, strings.Join(publicPaths, "\n"))
+	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", o.readyz)
+	mux.HandleFunc("GET /status/converge", o.convergeStatus)
+	mux.HandleFunc("GET /queue", o.publicQueue)
+	mux.Handle("GET /metrics", o.metrics.Handler())
+	mux.Handle("GET /metrics/hooks", o.metrics.HookHandler())
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return mux
 }
 
-// privateRoutes are what the other commands use.
-func (o *operator) privateRoutes() http.Handler {
-	mux := http.NewServeMux()
-	return mux
-}
-
-// readyz tells whether a converge has come to its end in this life.
-func (o *operator) readyz(w http.ResponseWriter, _ *http.Request) {
-	var life store.Life
-	err := o.db.View(func(tx *store.Tx) (err error) {
-		life, _, err = store.Load[store.Life](tx, store.LifeKey())
+// life reads the record of starts and converges, and the converge's tasks.
+func (o *operator) life() (life store.Life, tasks int, err error) {
+	err = o.db.View(func(tx *store.Tx) (err error) {
+		if life, _, err = store.Load[store.Life](tx, store.LifeKey()); err != nil {
+			return err
+		}
+		tasks, err = convergeTasks(tx)
 		return err
 	})
+	return life, tasks, err
+}
+
+// readyz tells whether a converge has come to its end in this life, or, where
+// nothing has changed and none was begun, in an earlier one.
+func (o *operator) readyz(w http.ResponseWriter, _ *http.Request) {
+	life, tasks, err := o.life()
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
-	case life.ConvergedIn != o.db.Epoch():
+	case !o.started(life, tasks):
 		http.Error(w, "Startup converge in progress", http.StatusInternalServerError)
 	default:
 		_, _ = w.Write([]byte("Startup converge done.\n"))
+	}
+}
+
+// started reports whether the converge of the start is done. A start that had
+// nothing to do has no task of one.
+func (o *operator) started(life store.Life, tasks int) bool {
+	return life.ConvergedIn == o.db.Epoch() || o.converged.Load() ||
+		tasks == 0 && life.Converged > 0 && life.Converged >= life.StartWalk
+}
+
+// convergeStatus tells where the converge stands, in the lines of addon-operator.
+func (o *operator) convergeStatus(w http.ResponseWriter, r *http.Request) {
+	life, tasks, err := o.life()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	type line struct {
+		key   string
+		count int
+	}
+	var lines []line
+	switch {
+	case o.started(life, tasks):
+		lines = append(lines, line{"STARTUP_CONVERGE_DONE", 0})
+		if tasks > 0 {
+			lines = append(lines, line{"CONVERGE_IN_PROGRESS", tasks})
+		} else {
+			lines = append(lines, line{"CONVERGE_WAIT_TASK", 0})
+		}
+	case tasks > 0:
+		lines = append(lines, line{"STARTUP_CONVERGE_IN_PROGRESS", tasks})
+	default:
+		lines = append(lines, line{"STARTUP_CONVERGE_NOT_STARTED", 0})
+	}
+	if r.URL.Query().Get("output") == "json" {
+		out := map[string]any{}
+		for _, l := range lines {
+			out[l.key] = true
+			if l.count > 0 {
+				out[l.key] = l.count
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(out) // a reader that has gone needs no answer
+		return
+	}
+	for _, l := range lines {
+		if l.count > 0 {
+			_, _ = fmt.Fprintf(w, "%s: %d tasks\n", l.key, l.count)
+		} else {
+			_, _ = fmt.Fprintln(w, l.key)
+		}
+	}
+}
+
+// publicQueue shows what waits and runs.
+func (o *operator) publicQueue(w http.ResponseWriter, r *http.Request) {
+	list, err := o.look().queues()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	format := "text"
+	if output := r.URL.Query().Get("output"); output != "" {
+		format = output
+	}
+	if err := (page{list, list.text}).write(w, format); err != nil {
+		fail(w, err)
 	}
 }

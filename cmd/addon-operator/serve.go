@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"net"
 	"net/http"
 	"os"
@@ -24,9 +25,10 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 	if err != nil {
 		return nil, errors.Join(err, public.Close())
 	}
+	errorLog := stdlog.New(lines{o.log.With().Str("source", "http").Logger()}, "", 0)
 	servers := []*http.Server{
-		{Handler: o.publicRoutes(), ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second},
-		{Handler: o.privateRoutes(), ReadHeaderTimeout: 10 * time.Second},
+		{Handler: o.publicRoutes(), ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second, ErrorLog: errorLog},
+		{Handler: o.look().routes(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: errorLog},
 	}
 	for i, l := range []net.Listener{public, private} {
 		group.Go(func() error {
@@ -45,15 +47,20 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 
 // listenSocket listens at path, in place of a socket that nobody listens at.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the debug socket: %w; name another with --debug-unix-socket", err)
+	}
+	if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path); err == nil {
+		_ = c.Close() // it answered, which is all that counts
+		return nil, fmt.Errorf("another operator listens at the debug socket %s: name another with --debug-unix-socket", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove an old debug socket: %w", err)
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("listen at the debug socket: %w", err)
+		return nil, fmt.Errorf("listen at the debug socket: %w; name another with --debug-unix-socket", err)
 	}
 	return l, os.Chmod(path, 0o600)
 }

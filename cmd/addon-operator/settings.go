@@ -27,6 +27,9 @@ type Settings struct {
 	Startup         string
 	ScheduleMissed  string
 	AllowPurge      int
+	HistoryAge      time.Duration
+	HistoryMiB      int
+	SnapshotEvery   time.Duration
 
 	Namespace   string
 	ConfigMap   string
@@ -49,6 +52,9 @@ type Settings struct {
 	LogLevel      string
 	LogType       string
 	LogNoTime     bool
+
+	// Warnings names what was set and has no effect.
+	Warnings []string
 }
 
 // A setting is one flag with the variables that stand for it.
@@ -74,6 +80,10 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 		f.IntVar(p, flag, value, usage)
 		add(flag, usage, env...)
 	}
+	dur := func(p *time.Duration, flag string, value time.Duration, usage string, env ...string) {
+		f.DurationVar(p, flag, value, usage)
+		add(flag, usage, env...)
+	}
 	flag := func(p *bool, name string, usage string, env ...string) {
 		f.Var((*yesNo)(p), name, usage)
 		f.Lookup(name).NoOptDefVal = "true"
@@ -89,6 +99,9 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	str(&s.Startup, "startup", string(triggers.Always), "what a start does with an earlier one: always, if-changed, again or clean", "ADDON_OPERATOR_STARTUP")
 	str(&s.ScheduleMissed, "schedule-missed", string(triggers.Skip), "what becomes of ticks missed while down: skip or once", "ADDON_OPERATOR_SCHEDULE_MISSED")
 	num(&s.AllowPurge, "allow-purge", 0, "releases that may be deleted at once even where they are more than half", "ADDON_OPERATOR_ALLOW_PURGE")
+	dur(&s.HistoryAge, "history-age", 7*24*time.Hour, "how long finished work is remembered", "ADDON_OPERATOR_HISTORY_AGE")
+	num(&s.HistoryMiB, "history-size", 64, "MiB of finished work that are remembered, if that is less", "ADDON_OPERATOR_HISTORY_SIZE")
+	dur(&s.SnapshotEvery, "snapshot-interval", time.Hour, "time between snapshots of the store, made beside it; 0 makes none", "ADDON_OPERATOR_SNAPSHOT_INTERVAL")
 	str(&s.Namespace, "namespace", "", "namespace of the ConfigMap and the releases; that of the pod or kubeconfig if empty", "ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE")
 	str(&s.ConfigMap, "config-map", "addon-operator", "name of the ConfigMap", "ADDON_OPERATOR_CONFIG_MAP")
 	str(&s.Kubeconfig, "kube-config", "", "kubeconfig file; in-cluster if empty", "KUBE_CONFIG", "KUBECONFIG")
@@ -98,23 +111,43 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	add("kube-client-qps", "requests a second; 0 leaves it to the API server", "KUBE_CLIENT_QPS")
 	num(&s.KubeBurst, "kube-client-burst", 10, "requests beyond that at once", "KUBE_CLIENT_BURST")
 	num(&s.HelmHistoryMax, "helm-history-max", 10, "revisions kept of a release; 0 keeps all", "HELM_HISTORY_MAX")
-	f.DurationVar(&s.HelmTimeout, "helm-timeout", 20*time.Minute, "")
-	add("helm-timeout", "bound of each wait for a chart's Helm hook", "HELM_TIMEOUT")
+	dur(&s.HelmTimeout, "helm-timeout", 20*time.Minute, "bound of each wait for a chart's Helm hook", "HELM_TIMEOUT")
 	str(&s.HelmIgnoreRelease, "helm-ignore-release", "", "release that is never deleted: the operator's own", "HELM_IGNORE_RELEASE")
 	str(&s.HelmDriver, "helm-driver", "secret", "where Helm keeps releases: secret or configmap", "HELM_DRIVER")
 	str(&s.ExtraLabels, "crd-extra-labels", "heritage=addon-operator", "labels put on every object of a release", "ADDON_OPERATOR_CRD_EXTRA_LABELS")
 	str(&s.ListenAddress, "prometheus-listen-address", "0.0.0.0", "address to serve HTTP at", "ADDON_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_ADDRESS")
 	num(&s.ListenPort, "prometheus-listen-port", 9650, "port to serve HTTP at", "ADDON_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_LISTEN_PORT")
 	str(&s.MetricsPrefix, "prometheus-metrics-prefix", "addon_operator_", "prefix of the operator's own metrics", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX")
-	str(&s.DebugSocket, "debug-unix-socket", defaultSocket, "socket that the other commands talk to", "DEBUG_UNIX_SOCKET")
+	str(&s.DebugSocket, "debug-unix-socket", defaultSocket, "socket that the other commands talk to", socketVariable)
 	str(&s.LogLevel, "log-level", "info", "debug, info, warn or error", "LOG_LEVEL", "RLOG_LOG_LEVEL")
 	str(&s.LogType, "log-type", "text", "text, json or color", "LOG_TYPE")
 	flag(&s.LogNoTime, "log-no-time", "leave the time out of log lines", "LOG_NO_TIME")
-	return func() error { return readEnv(f, all) }
+	ignored := declareUnserved(f)
+	return func() (err error) {
+		err = readEnv(f, all)
+		s.Warnings = ignored()
+		return err
+	}
 }
 
-// defaultSocket is where an operator in a pod listens.
-const defaultSocket = "/var/run/addon-operator/debug.socket"
+const (
+	// defaultSocket is where an operator in a pod listens.
+	defaultSocket  = "/var/run/addon-operator/debug.socket"
+	socketVariable = "DEBUG_UNIX_SOCKET"
+)
+
+// aliases are other names of flags: those of shell-operator.
+var aliases = map[string]string{
+	"hooks-dir": "global-hooks-dir", "listen-address": "prometheus-listen-address", "listen-port": "prometheus-listen-port",
+}
+
+// byAlias is how names of flags are read.
+func byAlias(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if other, ok := aliases[name]; ok {
+		name = other
+	}
+	return pflag.NormalizedName(name)
+}
 
 // defaultToolsDir is beside the operator's own file.
 func defaultToolsDir() string {
@@ -163,40 +196,4 @@ func (y *yesNo) Set(s string) error {
 	v, err := strconv.ParseBool(s)
 	*y = yesNo(v)
 	return err
-}
-
-// check returns what is wrong with the settings, each with the flag it is about.
-func (s *Settings) check() error {
-	switch triggers.Startup(s.Startup) {
-	case triggers.Always, triggers.IfChanged, triggers.Again, triggers.Clean:
-	default:
-		return &codedError{exitUsage, fmt.Errorf("--startup is %q; it can be always, if-changed, again or clean", s.Startup)}
-	}
-	switch triggers.Missed(s.ScheduleMissed) {
-	case triggers.Skip, triggers.Once:
-	default:
-		return &codedError{exitUsage, fmt.Errorf("--schedule-missed is %q; it can be skip or once", s.ScheduleMissed)}
-	}
-	for _, name := range []string{"HELM2", "TILLER_MAX_HISTORY", "TILLER_BIN_PATH", "ADDON_OPERATOR_TILLER_LISTEN_ADDRESS", "ADDON_OPERATOR_TILLER_LISTEN_PORT", "ADDON_OPERATOR_TILLER_PROBE_LISTEN_PORT"} {
-		if _, ok := os.LookupEnv(name); ok {
-			return &codedError{exitUsage, fmt.Errorf("variable %s is set, and Helm 2 is not supported: unset it", name)}
-		}
-	}
-	return nil
-}
-
-// labels returns the extra labels as a map.
-func (s *Settings) labels() (map[string]string, error) {
-	out := map[string]string{}
-	for pair := range strings.SplitSeq(s.ExtraLabels, ",") {
-		if pair = strings.TrimSpace(pair); pair == "" {
-			continue
-		}
-		key, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return nil, &codedError{exitUsage, fmt.Errorf("--crd-extra-labels: %q is no label: want name=value", pair)}
-		}
-		out[key] = value
-	}
-	return out, nil
 }

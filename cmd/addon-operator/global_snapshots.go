@@ -1,0 +1,8 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// newGlobalSnapshots returns the verb that shows the global snapshots.
+func newGlobalSnapshots(from *sourceFlags) *cobra.Command {
+	return newGlobalShow(from, "snapshots", "Show the objects hooks are shown, in the global section")
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"addon-operator/store"
+)
+
+// clusterWait bounds how long a start waits to be told which cluster it is in.
+const clusterWait = 5 * time.Second
+
+// settle sees that the open store belongs to the cluster the operator is in. One
+// that belongs to another is set aside and a new one begun. Where the API server
+// is away, awaitCluster looks later.
+func (o *operator) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, clusterWait)
+	defer cancel()
+	id, err := o.client.ClusterID(ctx)
+	if err != nil {
+		o.log.Warn().Err(err).Msg("the API server cannot be asked now; the operator starts and goes on when it answers")
+		return nil
+	}
+	other, err := o.belong(id)
+	if err != nil || other == "" {
+		return err
+	}
+	aside, err := o.setAside(other)
+	if err != nil {
+		return err
+	}
+	o.log.Error().Str("store", o.settings.Store).Str("aside", aside).Str("storeCluster", other).Str("cluster", id).
+		Msg("the store belongs to another cluster: it was set aside, and the operator starts with an empty one")
+	if err := o.openStore(); err != nil {
+		return err
+	}
+	_, err = o.belong(id)
+	return err
+}
+
+// belong notes that the store belongs to the cluster id, unless it belongs to
+// another, whose id it returns.
+func (o *operator) belong(id string) (other string, err error) {
+	err = o.db.Update(func(tx *store.Tx) error {
+		life, _, err := store.Load[store.Life](tx, store.LifeKey())
+		switch {
+		case err != nil:
+			return err
+		case life.Cluster == id:
+			return nil
+		case life.Cluster != "":
+			other = life.Cluster
+			return nil
+		}
+		life.Cluster = id
+		return store.Save(tx, store.LifeKey(), life)
+	})
+	if err == nil && other == "" {
+		o.cluster = id
+	}
+	return other, err
+}
+
+// setAside closes the store and gives its file another name, which no file had.
+func (o *operator) setAside(cluster string) (string, error) {
+	if err := o.db.Close(); err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		path := fmt.Sprintf("%s.cluster-%.8s.%d", o.settings.Store, cluster, n)
+		// Unlike a rename, a link never takes the place of a file.
+		err := os.Link(o.settings.Store, path)
+		switch {
+		case err == nil:
+			return path, os.Remove(o.settings.Store)
+		case !errors.Is(err, os.ErrExist):
+			return "", fmt.Errorf("set the store of another cluster aside: %w; move %s away by hand", err, o.settings.Store)
+		}
+	}
+}
+
+// awaitCluster looks to which cluster the store belongs as soon as the API server
+// answers, if it did not at start.
+func (o *operator) awaitCluster(ctx context.Context) error {
+	if o.cluster != "" {
+		return nil
+	}
+	pace := backoff.NewExponentialBackOff(backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
+	id, err := backoff.RetryWithData(func() (string, error) { return o.client.ClusterID(ctx) }, backoff.WithContext(pace, ctx))
+	if err != nil {
+		return nil // ctx ended
+	}
+	other, err := o.belong(id)
+	if err == nil && other != "" {
+		return fmt.Errorf("%s belongs to cluster %s, and this is cluster %s: the next start sets it aside", o.settings.Store, other, id)
+	}
+	if err == nil {
+		o.log.Info().Str("cluster", id).Msg("the API server answers")
+	}
+	return err
+}

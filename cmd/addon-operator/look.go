@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/internal/kube"
+	"addon-operator/steps"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// A look answers what people ask of an operator: of a running one, or of the
+// store a stopped one left.
+type look struct {
+	db  *store.DB
+	now func() time.Time
+
+	// path is the store's file, began the start of the operator that runs.
+	path  string
+	began time.Time
+
+	// site returns what knows the values files. It is a function as a stopped
+	// store's is made only when it is asked for.
+	site func() (*steps.Site, error)
+	// sight and engine are nil where no operator runs.
+	sight  func(store.Subject) []*kube.Object
+	engine *workflow.Engine
+}
+
+// look returns what answers for the running operator.
+func (o *operator) look() *look {
+	l := &look{
+		db: o.db, now: time.Now, path: o.settings.Store, began: o.began, engine: o.engine,
+		site: func() (*steps.Site, error) { return o.site, nil },
+	}
+	l.sight = func(s store.Subject) []*kube.Object {
+		if o.kube == nil {
+			return nil
+		}
+		return o.kube.Sight(s)
+	}
+	return l
+}
+
+// routes are what the other commands use. A path ends in the format it is asked
+// for in: .json, .yaml or .text.
+func (l *look) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "debug endpoint is alive\n") })
+	mux.HandleFunc("GET /queue/{what}", answer(l.queueRoute))
+	mux.HandleFunc("GET /global/{what}", answer(l.globalRoute))
+	mux.HandleFunc("GET /module/{what}", answer(l.moduleListRoute))
+	mux.HandleFunc("GET /module/{module}/{what}", answer(l.moduleRoute))
+	mux.HandleFunc("POST /task/{id}/retry", l.retryRoute)
+	mux.HandleFunc("POST /task/{id}/skip", l.skipRoute)
+	mux.HandleFunc("GET /store/check", l.checkRoute)
+	mux.HandleFunc("GET /store/dump", l.dumpRoute)
+	mux.HandleFunc("GET /store/snapshot", l.snapshotRoute)
+	return mux
+}
+
+// A page is an answer: data, and how it is written as text.
+type page struct {
+	data any
+	text func(io.Writer)
+}
+
+// A routeError is an error with its HTTP status.
+type routeError struct {
+	status int
+	err    error
+}
+
+func (e *routeError) Error() string { return e.err.Error() }
+func (e *routeError) Unwrap() error { return e.err }
+
+func notFound(format string, args ...any) error {
+	return &routeError{http.StatusNotFound, fmt.Errorf(format, args...)}
+}
+
+func badRequest(format string, args ...any) error {
+	return &routeError{http.StatusBadRequest, fmt.Errorf(format, args...)}
+}
+
+// answer makes a handler of a function that returns the page for a path whose
+// last part is what it is asked for, without the format.
+func answer(find func(r *http.Request, what string) (page, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		what, format, _ := strings.Cut(r.PathValue("what"), ".")
+		p, err := find(r, what)
+		if err == nil {
+			err = p.write(w, format)
+		}
+		if err != nil {
+			fail(w, err)
+		}
+	}
+}
+
+func fail(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	if e := (*routeError)(nil); errors.As(err, &e) {
+		status = e.status
+	}
+	http.Error(w, err.Error(), status)
+}
+
+func (p page) write(w http.ResponseWriter, format string) error {
+	var body []byte
+	var err error
+	switch {
+	case format == "json":
+		w.Header().Set("Content-Type", "application/json")
+		body, err = json.MarshalIndent(p.data, "", "  ")
+		body = append(body, '\n')
+	case format == "yaml", format == "" && p.text == nil:
+		body, err = yaml.Marshal(p.data)
+	case (format == "text" || format == "") && p.text != nil:
+		p.text(w)
+		return nil
+	default:
+		return badRequest("format %q is not served here: end the path in .json or .yaml", format)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(body)
+	return err
+}
+
+// showSecrets reports whether r asks for secrets as they are.
+func showSecrets(r *http.Request) bool { return r.URL.Query().Get("show-secrets") == "true" }

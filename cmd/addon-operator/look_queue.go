@@ -1,0 +1,358 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// shownTasks is how many tasks of a queue are listed; the rest are counted.
+const shownTasks = 200
+
+// queueList is what queues hold, in the form of shell-operator's dump.
+type queueList struct {
+	Active  []queueDump  `json:"active"`
+	Empty   []queueDump  `json:"empty,omitempty"`
+	Later   []taskLine   `json:"later,omitempty"`
+	Summary queueSummary `json:"summary"`
+}
+
+type queueSummary struct {
+	MainQueueTasks int         `json:"mainQueueTasks"`
+	OtherQueues    otherQueues `json:"otherQueues"`
+	TotalTasks     int         `json:"totalTasks"`
+}
+
+type otherQueues struct {
+	Active int `json:"active"`
+	Empty  int `json:"empty"`
+	Tasks  int `json:"tasks"`
+}
+
+// queueDump is one queue.
+type queueDump struct {
+	Name       string `json:"name"`
+	TasksCount int    `json:"tasksCount"`
+	Status     string `json:"status"`
+	// Tasks are the first ones; More says how many are not listed.
+	Tasks []taskLine `json:"tasks,omitempty"`
+	More  int        `json:"more,omitempty"`
+}
+
+// taskLine is one task.
+type taskLine struct {
+	Index       int    `json:"index"`
+	ID          string `json:"id"`
+	Description string `json:"description"`
+	State       string `json:"state"`
+}
+
+// queueRoute answers list and main.
+func (l *look) queueRoute(r *http.Request, what string) (page, error) {
+	list, err := l.queues()
+	if err != nil {
+		return page{}, err
+	}
+	switch what {
+	case "list":
+		if r.URL.Query().Get("showEmpty") != "true" {
+			list.Empty = nil
+		}
+		return page{list, list.text}, nil
+	case "main":
+		list.keepMain()
+		return page{list, list.text}, nil
+	}
+	return page{}, notFound("there is no /queue/%s: ask for /queue/list or /queue/main", what)
+}
+
+// keepMain leaves only the main queue.
+func (q *queueList) keepMain() {
+	other := func(d queueDump) bool { return d.Name != workflow.Main }
+	q.Active = slices.DeleteFunc(q.Active, other)
+	q.Empty = slices.DeleteFunc(q.Empty, other)
+	q.Later = nil
+}
+
+// queues returns all queues: those that hold tasks, and those that attached
+// bindings use.
+func (l *look) queues() (list queueList, err error) {
+	list.Active = []queueDump{}
+	now := l.now()
+	err = l.db.View(func(tx *store.Tx) error {
+		holds := map[string]bool{}
+		for name, err := range store.AllQueues(tx) {
+			if err != nil {
+				return err
+			}
+			holds[name] = true
+			q, err := l.queue(tx, name, now)
+			if err != nil {
+				return err
+			}
+			list.Active = append(list.Active, q)
+		}
+		empty, err := boundQueues(tx)
+		if err != nil {
+			return err
+		}
+		for _, name := range empty {
+			if !holds[name] {
+				list.Empty = append(list.Empty, queueDump{Name: name, Status: "waits for tasks"})
+			}
+		}
+		list.Later, err = l.later(tx, now)
+		return err
+	})
+	list.sum()
+	return list, err
+}
+
+// boundQueues returns main and the queues that attached bindings name, sorted.
+func boundQueues(tx *store.Tx) ([]string, error) {
+	names := []string{workflow.Main}
+	for k := range tx.Range(store.At(store.Bindings)) {
+		b, _, err := store.Load[store.Binding](tx, k)
+		if err != nil {
+			return nil, err
+		}
+		if !b.Detached && b.Queue != "" && !slices.Contains(names, b.Queue) {
+			names = append(names, b.Queue)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (q *queueList) sum() {
+	for _, d := range q.Active {
+		q.Summary.TotalTasks += d.TasksCount
+		if d.Name == workflow.Main {
+			q.Summary.MainQueueTasks = d.TasksCount
+			continue
+		}
+		q.Summary.OtherQueues.Active++
+		q.Summary.OtherQueues.Tasks += d.TasksCount
+	}
+	for _, d := range q.Empty {
+		if d.Name != workflow.Main {
+			q.Summary.OtherQueues.Empty++
+		}
+	}
+	q.Summary.TotalTasks += len(q.Later)
+	// The main queue comes first.
+	slices.SortStableFunc(q.Active, func(a, b queueDump) int {
+		switch {
+		case a.Name == b.Name:
+			return 0
+		case a.Name == workflow.Main:
+			return -1
+		case b.Name == workflow.Main:
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+// queue reads the first tasks of a queue and counts the rest.
+func (l *look) queue(tx *store.Tx, name string, now time.Time) (queueDump, error) {
+	q := queueDump{Name: name}
+	for t, err := range store.Tasks(tx, name) {
+		if err != nil {
+			return q, err
+		}
+		state := l.stateOf(t, now)
+		q.Tasks = append(q.Tasks, taskLine{Index: len(q.Tasks) + 1, ID: t.ID.String(), Description: describe(t), State: state})
+		// A task that was put before the running one can be the first.
+		if q.Status == "" || strings.HasPrefix(state, running) && !strings.HasPrefix(q.Status, running) {
+			q.Status = state
+		}
+		if len(q.Tasks) == shownTasks {
+			break
+		}
+	}
+	q.TasksCount = countTasks(tx, name)
+	q.More = q.TasksCount - len(q.Tasks)
+	return q, nil
+}
+
+// countTasks counts the tasks of a queue without reading them.
+func countTasks(tx *store.Tx, queue string) (n int) {
+	for range tx.Range(store.At(store.Queues).Str(queue)) {
+		n++
+	}
+	return n
+}
+
+const (
+	running  = "runs"
+	retrying = "sleep after fail"
+	idle     = "waits"
+)
+
+// stateOf says in words what is with t.
+func (l *look) stateOf(t *store.Task, now time.Time) string {
+	switch {
+	case t.Claim != nil && t.Claim.Epoch > 0 && (l.engine == nil || t.Claim.Epoch != l.db.Epoch()):
+		return "interrupted by a stop, goes on at the next start"
+	case t.Claim != nil && t.Claim.Epoch > 0:
+		return fmt.Sprintf("%s for %s", running, short(now.Sub(t.Claim.Since)))
+	case t.Failed != nil && t.Due.After(now):
+		return fmt.Sprintf("%s for %s (%s left)", retrying, short(t.Due.Sub(t.Failed.At)), short(t.Due.Sub(now)))
+	case t.Failed != nil:
+		return "failed, is tried again"
+	case t.Due.After(now):
+		return fmt.Sprintf("due in %s", short(t.Due.Sub(now)))
+	case t.List != nil && t.List.Next >= t.List.Len && t.List.Open > 0:
+		return fmt.Sprintf("%s for %d tasks in other queues", idle, t.List.Open)
+	}
+	return idle
+}
+
+// short writes d for people.
+func short(d time.Duration) string {
+	if d < 0 {
+		return "0s"
+	}
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// describe writes t as Type:queue:meta, and how it failed.
+func describe(t *store.Task) string {
+	parts := []string{t.Node, t.Queue}
+	if subject := graph.Subject(t.Subject).String(); subject != "" {
+		parts = append(parts, subject)
+	}
+	if t.Object != nil {
+		parts = append(parts, strings.TrimSpace(t.Object.Event+" "+t.Object.Kind+" "+strings.TrimPrefix(t.Object.Namespace+"/"+t.Object.Name, "/")))
+	}
+	if t.List != nil {
+		parts = append(parts, fmt.Sprintf("%d of %d", min(t.List.Next+1, t.List.Len), t.List.Len))
+	}
+	if t.Failed != nil {
+		parts = append(parts, fmt.Sprintf("failures %d", t.Failed.Count))
+		message := strings.Join(strings.Fields(t.Failed.Error), " ")
+		if where := graph.Subject(t.Failed.Subject).String(); where != "" && t.Failed.Subject != t.Subject {
+			message = where + ": " + message
+		}
+		parts = append(parts, message)
+	}
+	return strings.Join(parts, ":")
+}
+
+// later returns the tasks that stand in no queue before their time.
+func (l *look) later(tx *store.Tx, now time.Time) (lines []taskLine, err error) {
+	for k := range tx.Range(store.At(store.Later)) {
+		t, _, err := store.Load[store.Task](tx, k)
+		if err != nil {
+			return nil, err
+		}
+		parts, err := k.Parts()
+		if err != nil {
+			return nil, err
+		}
+		due := time.Unix(0, int64(parts.Uint()))
+		if !t.Due.IsZero() {
+			due = t.Due
+		}
+		lines = append(lines, taskLine{
+			Index: len(lines) + 1, ID: t.ID.String(), Description: describe(&t), State: "due in " + short(due.Sub(now)),
+		})
+		if len(lines) == shownTasks {
+			break
+		}
+	}
+	return lines, nil
+}
+
+// text writes the queues for people.
+func (q queueList) text(w io.Writer) {
+	for _, d := range q.Active {
+		_, _ = fmt.Fprintf(w, "Queue '%s': length %d, status: '%s'\n", d.Name, d.TasksCount, d.Status)
+		for _, t := range d.Tasks {
+			_, _ = fmt.Fprintf(w, "%3d. %s  [%s]\n", t.Index, t.Description, t.ID)
+		}
+		if d.More > 0 {
+			_, _ = fmt.Fprintf(w, "     and %d more\n", d.More)
+		}
+		_, _ = fmt.Fprintln(w)
+	}
+	if len(q.Later) > 0 {
+		_, _ = fmt.Fprintln(w, "Later, in no queue yet:")
+		for _, t := range q.Later {
+			_, _ = fmt.Fprintf(w, "%3d. %s  [%s], %s\n", t.Index, t.Description, t.ID, t.State)
+		}
+		_, _ = fmt.Fprintln(w)
+	}
+	if len(q.Empty) > 0 {
+		var names []string
+		for _, d := range q.Empty {
+			names = append(names, "'"+d.Name+"'")
+		}
+		_, _ = fmt.Fprintf(w, "Empty queues: %s\n\n", strings.Join(names, ", "))
+	}
+	main := "empty"
+	if q.Summary.MainQueueTasks > 0 {
+		main = count(q.Summary.MainQueueTasks, "task")
+	}
+	_, _ = fmt.Fprintf(w, "Summary:\n- 'main' queue: %s.\n- other queues with tasks: %d, %s.\n- in all: %s.\n",
+		main, q.Summary.OtherQueues.Active, count(q.Summary.OtherQueues.Tasks, "task"), count(q.Summary.TotalTasks, "task"))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// retryRoute has a task tried again at once.
+func (l *look) retryRoute(w http.ResponseWriter, r *http.Request) {
+	l.changeTask(w, r, "is tried again", func(id store.ID) error { return l.engine.Retry(id) })
+}
+
+// skipRoute ends a task as if it had found nothing.
+func (l *look) skipRoute(w http.ResponseWriter, r *http.Request) {
+	reason, by := strings.TrimSpace(r.FormValue("reason")), r.FormValue("by")
+	if reason == "" {
+		fail(w, badRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
+		return
+	}
+	if by == "" {
+		by = "somebody"
+	}
+	l.changeTask(w, r, "is skipped", func(id store.ID) error { return l.engine.Skip(id, by, reason) })
+}
+
+func (l *look) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(store.ID) error) {
+	id, err := store.ParseID(r.PathValue("id"))
+	if err != nil {
+		fail(w, badRequest("%w", err))
+		return
+	}
+	if l.engine == nil {
+		fail(w, &routeError{http.StatusConflict, errors.New("tasks are changed by a running operator only: start it, and leave --store out")})
+		return
+	}
+	switch err := change(id); {
+	case errors.Is(err, workflow.ErrNoTask):
+		fail(w, notFound("%w; see queue list", err))
+	case errors.Is(err, workflow.ErrRuns):
+		fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; wait for its end", err)})
+	case err != nil:
+		fail(w, err)
+	default:
+		_, _ = fmt.Fprintf(w, "task %s %s\n", id, done)
+	}
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"addon-operator/internal/values"
+	"addon-operator/store"
+)
+
+// moduleList is what is known of modules.
+type moduleList struct {
+	// EnabledModules are sorted, as addon-operator lists them.
+	EnabledModules []string     `json:"enabledModules"`
+	Modules        []moduleLine `json:"modules"`
+}
+
+// moduleLine is one module.
+type moduleLine struct {
+	Name     string `json:"name"`
+	Enabled  bool   `json:"enabled"`
+	State    string `json:"state"`
+	Revision int    `json:"revision,omitempty"`
+	Why      string `json:"why,omitempty"`
+	Broken   string `json:"broken,omitempty"`
+}
+
+// moduleListRoute answers list.
+func (l *look) moduleListRoute(_ *http.Request, what string) (page, error) {
+	if what != "list" {
+		return page{}, notFound("there is no /module/%s: ask for /module/list, or /module/NAME/values and the like", what)
+	}
+	list := moduleList{EnabledModules: []string{}, Modules: []moduleLine{}}
+	err := l.db.View(func(tx *store.Tx) error {
+		return eachModule(tx, func(name string, m store.Module) error {
+			release, _, err := store.Load[store.Release](tx, store.ReleaseKey(name))
+			if m.Enabled {
+				list.EnabledModules = append(list.EnabledModules, name)
+			}
+			list.Modules = append(list.Modules, moduleLine{
+				Name: name, Enabled: m.Enabled, State: string(m.State), Revision: release.Revision, Why: m.Why, Broken: m.Broken,
+			})
+			return err
+		})
+	})
+	slices.Sort(list.EnabledModules)
+	return page{list, list.text}, err
+}
+
+func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error {
+	for k := range tx.Range(store.At(store.Modules)) {
+		m, _, err := store.Load[store.Module](tx, k)
+		if err != nil {
+			return err
+		}
+		p, err := k.Parts()
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(do(p.Str(), m), p.Err()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text writes the modules as a table.
+func (m moduleList) text(w io.Writer) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "MODULE\tENABLED\tSTATE\tREVISION\tWHY")
+	for _, line := range m.Modules {
+		revision, why := "-", line.Why
+		if line.Revision > 0 {
+			revision = fmt.Sprint(line.Revision)
+		}
+		if line.Broken != "" {
+			why = "broken: " + line.Broken
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%t\t%s\t%s\t%s\n", line.Name, line.Enabled, line.State, revision, why)
+	}
+	_ = table.Flush()
+}
+
+// globalRoute answers what is asked of the global section and global hooks.
+func (l *look) globalRoute(r *http.Request, what string) (page, error) {
+	if what == "list" {
+		return l.globalHooks()
+	}
+	return l.section(r, what, "", values.Global)
+}
+
+// moduleRoute answers what is asked of one module.
+func (l *look) moduleRoute(r *http.Request, what string) (page, error) {
+	name := r.PathValue("module")
+	known := false
+	if err := l.db.View(func(tx *store.Tx) error {
+		known = tx.Get(store.ModuleKey(name)) != nil
+		return nil
+	}); err != nil {
+		return page{}, err
+	}
+	if !known {
+		return page{}, notFound("no module is called %q; see module list", name)
+	}
+	return l.section(r, what, name, values.Camel(name))
+}
+
+// section answers what is asked of one section.
+func (l *look) section(r *http.Request, what, module, key string) (page, error) {
+	withGlobal := r.URL.Query().Get("global") == "true" || module == ""
+	var data any
+	var err error
+	switch what {
+	case "snapshots":
+		data, err = l.snapshots(module)
+	case "values", "config", "patches":
+		data, err = l.layered(what, key, withGlobal)
+	default:
+		return page{}, notFound("%q is not known here: ask for values, config, patches or snapshots", what)
+	}
+	if err != nil {
+		return page{}, err
+	}
+	if !showSecrets(r) {
+		data, err = redact(data)
+	}
+	return page{data: data}, err
+}
+
+// layered returns values, config or patches of the section with this key.
+func (l *look) layered(what, key string, withGlobal bool) (data any, err error) {
+	site, err := l.site()
+	if err != nil {
+		return nil, err
+	}
+	err = l.db.View(func(tx *store.Tx) error {
+		layers, err := site.Layers(tx, key)
+		if err != nil {
+			return err
+		}
+		life, _, err := store.Load[store.Life](tx, store.LifeKey())
+		if err != nil {
+			return err
+		}
+		switch what {
+		case "patches":
+			saved := layers.Saved[key]
+			if saved == nil {
+				saved = []values.Saved{}
+			}
+			data = saved
+			return nil
+		case "config":
+			data = only(layers.HookConfigValues(key), key, withGlobal)
+		case "values":
+			enabled := append([]string{}, life.Enabled...)
+			document, _ := layers.HookValues(key, enabled)
+			data = only(document, key, withGlobal)
+		}
+		return nil
+	})
+	return data, err
+}
+
+// only returns the section with this key, or with the global one the document.
+func only(document values.Values, key string, withGlobal bool) values.Values {
+	if withGlobal {
+		return document
+	}
+	return values.Values{key: document[key]}
+}
+
+// globalHook is one global hook.
+type globalHook struct {
+	Name     string          `json:"name"`
+	Bindings json.RawMessage `json:"config"`
+}
+
+// globalHooks lists the global hooks with what they ask for.
+func (l *look) globalHooks() (page, error) {
+	hooks := []globalHook{}
+	err := l.db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.HooksOf("")) {
+			h, _, err := store.Load[store.Hook](tx, k)
+			if err != nil {
+				return err
+			}
+			p, err := k.Parts()
+			if err != nil {
+				return err
+			}
+			_ = p.Str()
+			hooks = append(hooks, globalHook{Name: p.Str(), Bindings: h.Config})
+		}
+		return nil
+	})
+	text := func(w io.Writer) {
+		for _, h := range hooks {
+			_, _ = fmt.Fprintln(w, h.Name)
+		}
+	}
+	return page{map[string]any{"globalHooks": hooks}, text}, err
+}
+
+// sightOf is what one binding sees.
+type sightOf struct {
+	Binding string `json:"binding"`
+	Queue   string `json:"queue"`
+	Kind    string `json:"kind"`
+	Count   int    `json:"count"`
+	Objects []any  `json:"objects"`
+}
+
+// snapshots returns what the kubernetes bindings of module's hooks see, by hook.
+func (l *look) snapshots(module string) (map[string][]sightOf, error) {
+	if l.sight == nil {
+		return nil, &routeError{http.StatusConflict, errors.New("snapshots are in the memory of a running operator and not in its store: ask a running one, leave --store out")}
+	}
+	out := map[string][]sightOf{}
+	err := l.db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.BindingsOf(module)) {
+			b, _, err := store.Load[store.Binding](tx, k)
+			if err != nil {
+				return err
+			}
+			subject, err := store.ParseBindingKey(k)
+			if err != nil {
+				return err
+			}
+			if b.Kind != store.Kubernetes {
+				continue
+			}
+			var c struct{ Kind string }
+			if err := json.Unmarshal(b.Config, &c); err != nil {
+				return err
+			}
+			s := sightOf{Binding: subject.Binding, Queue: b.Queue, Kind: c.Kind, Objects: []any{}}
+			for _, o := range l.sight(subject) {
+				item := map[string]any{"name": o.Name, "kind": c.Kind}
+				if o.Namespace != "" {
+					item["namespace"] = o.Namespace
+				}
+				if len(o.FilterResult) > 0 {
+					item["filterResult"] = o.FilterResult
+				}
+				if len(o.Raw) > 0 {
+					item["object"] = o.Raw
+				}
+				s.Objects = append(s.Objects, item)
+			}
+			s.Count = len(s.Objects)
+			out[subject.Hook] = append(out[subject.Hook], s)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// isSecretKind reports whether objects of a kind, as a hook writes it, are
+// Secrets.
+func isSecretKind(kind string) bool {
+	kind = strings.ToLower(kind)
+	return kind == "secret" || kind == "secrets"
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/metrics"
+	"addon-operator/steps"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// observed is what metrics need of what happened before. It is of this life: of
+// what was begun in an earlier one no time is told.
+type observed struct {
+	mu       sync.Mutex
+	runs     map[string]time.Time     // when the run of a module began
+	helm     map[string]time.Duration // what the look at a module's release took
+	walks    map[uint64]time.Time     // when a converge began
+	withheld int                      // releases the discovery under way left alone
+	refused  string                   // the content of the ConfigMap refused last
+}
+
+// observer logs and counts what the engine does.
+func (o *operator) observer() workflow.Observer {
+	o.seen.runs, o.seen.helm, o.seen.walks = map[string]time.Time{}, map[string]time.Duration{}, map[uint64]time.Time{}
+	return workflow.Observer{
+		Began: o.taskBegan,
+		Recorded: func(r store.Record) {
+			logRecord(o.log, r)
+			o.recorded(r)
+		},
+		Ended: func(w store.Walk) {
+			o.seen.mu.Lock()
+			defer o.seen.mu.Unlock()
+			delete(o.seen.walks, w.ID)
+		},
+		Looped: o.looped,
+		Broken: func(queue string, err error) { o.log.Error().Err(err).Str("queue", queue).Msg("queue stands still") },
+	}
+}
+
+// activation returns the label that tells the first converge of a life from what
+// comes later.
+func (o *operator) activation() string {
+	if o.converged.Load() {
+		return ""
+	}
+	return "OperatorStartup"
+}
+
+// taskBegan counts how long a task waited and notes where a converge begins.
+func (o *operator) taskBegan(t workflow.Task) {
+	first := t.Try == 1 && t.Previous == workflow.None && (t.List == nil || t.List.Next == 0 && !t.Prepared)
+	if first && t.Claim != nil {
+		waited := []*store.Task{&t.Task}
+		if len(t.Range) > 0 {
+			waited = t.Range
+		}
+		for _, task := range waited {
+			o.metrics.TaskWaited(bindingOf(task.Subject, t.Node, t.Queue), t.Claim.Since.Sub(task.Queued))
+		}
+	}
+	switch graph.NodeID(t.Node) {
+	case lifecycle.GlobalOnStartup, lifecycle.GlobalSynchronization, lifecycle.GlobalBeforeAll, lifecycle.DiscoverModules:
+		o.seen.mu.Lock()
+		defer o.seen.mu.Unlock()
+		if _, known := o.seen.walks[t.Walk]; !known && t.Claim != nil {
+			o.seen.walks[t.Walk] = t.Claim.Since
+		}
+		if t.Node == string(lifecycle.DiscoverModules) {
+			o.seen.withheld = 0
+		}
+	}
+}
+
+// recorded counts a line of history.
+func (o *operator) recorded(r store.Record) {
+	o.metrics.TaskEnded(r.Node, string(r.State))
+	module, node := r.Subject.Module, graph.NodeID(r.Node)
+	if r.State == store.Failed {
+		number := ""
+		if n, ok := lifecycle.Graph.Node(node); ok {
+			number = strings.TrimRight(n.Number, "abcdef")
+		}
+		switch {
+		case node == lifecycle.DiscoverModules:
+			o.metrics.DiscoveryFailed()
+		case number == "5":
+			o.metrics.ModuleRunFailed(module)
+		case number == "6":
+			o.metrics.ModuleDeleteFailed(module)
+		}
+		return
+	}
+	if r.State != store.Done {
+		return
+	}
+	took := r.Ended.Sub(r.Began)
+	o.seen.mu.Lock()
+	defer o.seen.mu.Unlock()
+	switch node {
+	case lifecycle.DiscoverModules:
+		o.metrics.Withheld(o.seen.withheld)
+	case lifecycle.ModuleRun:
+		o.seen.runs[module] = r.Began
+	case lifecycle.ReleaseCheck:
+		o.metrics.HelmDid(module, o.activation(), "check-upgrade", took)
+		if slices.Contains(r.Facts, string(lifecycle.Outdated)) {
+			o.seen.helm[module] = took
+		} else {
+			o.metrics.ModuleHelmDid(module, o.activation(), took)
+		}
+	case lifecycle.ReleaseUpgrade:
+		o.metrics.HelmDid(module, o.activation(), "upgrade", took)
+		o.metrics.ModuleHelmDid(module, o.activation(), o.seen.helm[module]+took)
+		delete(o.seen.helm, module)
+	}
+}
+
+func (o *operator) moduleRan(module string) {
+	o.seen.mu.Lock()
+	defer o.seen.mu.Unlock()
+	if began, ok := o.seen.runs[module]; ok {
+		o.metrics.ModuleRan(module, o.activation(), time.Since(began))
+		delete(o.seen.runs, module)
+	}
+}
+
+// convergeEnded counts a converge that has come to its end.
+func (o *operator) convergeEnded() {
+	var life store.Life
+	if err := o.db.View(func(tx *store.Tx) (err error) {
+		life, _, err = store.Load[store.Life](tx, store.LifeKey())
+		return err
+	}); err != nil {
+		return // a store that ended says so elsewhere
+	}
+	o.seen.mu.Lock()
+	began, known := o.seen.walks[life.Converged]
+	o.seen.mu.Unlock()
+	took := time.Since(began)
+	if !known {
+		took = 0
+	}
+	o.metrics.Converged(o.activation(), took)
+	o.converged.Store(true)
+	o.log.Info().Uint64("walk", life.Converged).Dur("took", took).Int("modules", len(life.Enabled)).Msg("converged")
+}
+
+// hookRan observes one run of a hook.
+func (o *operator) hookRan(r steps.Report) {
+	run := metrics.HookRun{
+		Binding: bindingOf(r.Task.Subject, string(r.Node), r.Task.Queue), Activation: o.activation(),
+		User: r.Usage.User, System: r.Usage.System, MaxRSS: r.Usage.MaxRSS,
+		Failed: r.Err != nil, Allowed: r.Task.Lenient,
+	}
+	if r.Task.Claim != nil {
+		run.Took = time.Since(r.Task.Claim.Since)
+	}
+	o.metrics.HookRan(run)
+}
+
+// ordered are the bindings of nodes whose tasks name none.
+var ordered = map[graph.NodeID]string{
+	lifecycle.GlobalOnStartup: hook.OnStartup, lifecycle.GlobalBeforeAll: hook.BeforeAll, lifecycle.GlobalAfterAll: hook.AfterAll,
+	lifecycle.ModuleOnStartup: hook.OnStartup, lifecycle.ModuleBeforeHelm: hook.BeforeHelm, lifecycle.ModuleAfterHelm: hook.AfterHelm,
+	lifecycle.ModuleBeforeDelete: hook.BeforeDeleteHelm, lifecycle.ModuleAfterDelete: hook.AfterDeleteHelm,
+}
+
+func bindingOf(s store.Subject, node, queue string) metrics.Binding {
+	b := metrics.Binding{Module: s.Module, Hook: s.Hook, Name: s.Binding, Queue: queue}
+	if b.Name == "" {
+		b.Name = ordered[graph.NodeID(node)]
+	}
+	return b
+}
+
+func (o *operator) objectsAbsent(release string, absent []kube.Ref) {
+	objects := make([]string, len(absent))
+	for i, ref := range absent {
+		objects[i] = ref.Namespace + "/" + ref.Kind + "/" + ref.Name
+	}
+	o.metrics.ObjectsAbsent(release, objects)
+}
+
+// looped says that values change at each run.
+func (o *operator) looped(t store.Task) {
+	o.metrics.Looped(t.Node, t.Subject.Module)
+	o.log.Warn().Str("node", t.Node).Str("module", t.Subject.Module).Int("times", t.Loop.N).
+		Msg("values change at each run; the next one is delayed")
+	what := "global values change with each reload of the modules"
+	if t.Subject.Module != "" {
+		what = fmt.Sprintf("values of module %s change with each of its runs", t.Subject.Module)
+	}
+	o.tell(notice{reason: "ValuesLoop", message: what + ", so the next one is delayed: look at what its hooks write"})
+}
+
+// withheld says that releases were not deleted because of a doubt.
+func (o *operator) withheld(releases []string, why string) {
+	o.seen.mu.Lock()
+	o.seen.withheld += len(releases)
+	o.seen.mu.Unlock()
+	o.tell(notice{reason: "DeletionWithheld", message: why + ": " + strings.Join(releases, ", ")})
+}
+
+// refused says, once for each content, that the ConfigMap is invalid.
+func (o *operator) refused(resourceVersion, why string) {
+	o.seen.mu.Lock()
+	before := o.seen.refused
+	o.seen.refused = resourceVersion + " " + why
+	known := before == o.seen.refused
+	o.seen.mu.Unlock()
+	if known {
+		return
+	}
+	o.metrics.ConfigRefused()
+	o.log.Error().Str("resourceVersion", resourceVersion).Str("error", why).Msg("the ConfigMap is refused and what was in force stays")
+	o.tell(notice{reason: "ConfigRefused", message: why})
+}
+
+// kubeObserver logs and counts what goes wrong with the API server.
+func (o *operator) kubeObserver() kube.Observer {
+	return kube.Observer{
+		SourceFailed: func(s kube.Source, err error) {
+			o.metrics.WatchFailed(reasonOf(err))
+			o.log.Warn().Err(err).Str("source", s.String()).Msg("watch failed and is tried again")
+		},
+		VersionRefused: func(s kube.Source, v string, err error) {
+			o.log.Info().Err(err).Str("source", s.String()).Str("version", v).Msg("watch begins anew and is compared with what was told")
+		},
+		FilterFailed: func(v kube.View, object *kube.Object, err error) {
+			o.metrics.FilterFailed(v.Kind)
+			o.log.Debug().Err(err).Str("view", v.String()).Str("object", object.Namespace+"/"+object.Name).Msg("jqFilter failed; the object stays as it was")
+		},
+		ReceiverFailed: func(s kube.Source, err error) {
+			o.log.Error().Err(err).Str("source", s.String()).Msg("changes could not be put into the store and are tried again")
+		},
+		KindFailed: func(apiVersion, kind string, err error) {
+			o.log.Warn().Err(err).Str("apiVersion", apiVersion).Str("kind", kind).Msg("kind could not be looked up and is tried again")
+		},
+	}
+}
+
+// reasonOf returns one word for err.
+func reasonOf(err error) string {
+	if reason := string(apierrors.ReasonForError(err)); reason != "" {
+		return reason
+	}
+	return "connection"
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// newRaw returns the verb that prints what a route of the debug socket answers.
+func newRaw() *cobra.Command {
+	var from sourceFlags
+	cmd := &cobra.Command{
+		Use: "raw PATH", Short: "Print what a route of the debug socket answers, such as /queue/list.json", Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			path, query, _ := strings.Cut("/"+strings.TrimPrefix(given[0], "/"), "?")
+			values, err := url.ParseQuery(query)
+			if err != nil {
+				return &codedError{exitUsage, err}
+			}
+			if from.showSecrets {
+				values.Set("show-secrets", "true")
+			}
+			return from.with(cmd, func(ctx context.Context, s *source) error { return s.get(ctx, path, values, cmd.OutOrStdout()) })
+		},
+	}
+	from.declare(cmd)
+	return cmd
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// redacted stands where a secret was.
+const redacted = "(redacted)"
+
+// secretName matches the names of settings that hold secrets: a whole word of
+// the name says so. Names of where a secret is found, such as secretName or
+// tokenPath, are not meant.
+var (
+	secretName = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|secret|token|credentials?|api_?-?key|private_?-?key|access_?-?key|secret_?-?key|encryption_?-?key|auth|dockerconfig(json)?|dockercfg|htpasswd|\.key|_key|-key)s?$`)
+	publicName = regexp.MustCompile(`(?i)(public_?-?key)s?$`)
+)
+
+// looksSecret reports whether a setting called name holds a secret by its name.
+func looksSecret(name string) bool {
+	return secretName.MatchString(name) && !publicName.MatchString(name)
+}
+
+// redact returns v as JSON has it, with every text and number replaced that
+// stands below a key that looks secret, in a Secret object but for its name,
+// or in the value of a patch whose path looks secret. Empty texts, true, false
+// and null stay.
+func redact(v any) (any, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out any
+	d := json.NewDecoder(strings.NewReader(string(b)))
+	d.UseNumber()
+	if err := d.Decode(&out); err != nil {
+		return nil, err
+	}
+	return hide(out, false), nil
+}
+
+func hide(v any, secret bool) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return hideMap(v, secret)
+	case []any:
+		for i := range v {
+			v[i] = hide(v[i], secret)
+		}
+		return v
+	case string:
+		if secret && v != "" {
+			return redacted
+		}
+	case json.Number:
+		if secret {
+			return redacted
+		}
+	}
+	return v
+}
+
+// plainInSecrets are the fields of a Secret object, and of what is shown of one,
+// that may be seen.
+var plainInSecrets = map[string]bool{
+	"apiVersion": true, "kind": true, "name": true, "namespace": true, "type": true, "metadata": true,
+	"uid": true, "resourceVersion": true, "creationTimestamp": true, "labels": true,
+}
+
+func hideMap(m map[string]any, secret bool) any {
+	kind, _ := m["kind"].(string)
+	path, _ := m["path"].(string)
+	inSecret := isSecretKind(kind)
+	for key, value := range m {
+		switch {
+		case inSecret && key == "metadata":
+			m[key] = hideMetadata(value)
+		case inSecret && key == "objects": // what a binding sees: each says itself what it is
+			m[key] = hide(value, secret)
+		case inSecret && !plainInSecrets[key] && key != "binding" && key != "queue" && key != "count":
+			m[key] = hide(value, true)
+		case key == "value" && secretPath(path):
+			m[key] = hide(value, true)
+		default:
+			m[key] = hide(value, secret || looksSecret(key))
+		}
+	}
+	return m
+}
+
+// hideMetadata keeps what names an object; annotations can hold all of it.
+func hideMetadata(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return hide(v, true)
+	}
+	for key, value := range m {
+		if !plainInSecrets[key] {
+			m[key] = hide(value, true)
+		}
+	}
+	return m
+}
+
+// secretPath reports whether a part of a JSON pointer looks secret.
+func secretPath(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if looksSecret(strings.NewReplacer("~1", "/", "~0", "~").Replace(part)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+// newModuleShow returns a verb that shows something of one module.
+func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.Command {
+	var o output
+	var global bool
+	cmd := &cobra.Command{Use: what + " MODULE", Short: about, Args: args(cobra.ExactArgs(1))}
+	o.declare(cmd, "yaml", "json")
+	if sections {
+		cmd.Flags().BoolVarP(&global, "global", "g", false, "show the global section as well")
+	}
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		query := url.Values{}
+		if global {
+			query.Set("global", "true")
+		}
+		return show(cmd, from, &o, "/module/"+url.PathEscape(given[0])+"/"+what, query)
+	}
+	return cmd
+}
+
+// newGlobalShow returns a verb that shows something of the global section or of
+// global hooks.
+func newGlobalShow(from *sourceFlags, what, about string) *cobra.Command {
+	var o output
+	cmd := &cobra.Command{Use: what, Short: about, Args: args(cobra.NoArgs)}
+	o.declare(cmd, "yaml", "json")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return show(cmd, from, &o, "/global/"+what, nil) }
+	return cmd
+}

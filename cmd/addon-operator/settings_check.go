@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"addon-operator/triggers"
+)
+
+// check returns what is wrong with the settings, each with the flag it is about.
+func (s *Settings) check() error {
+	switch triggers.Startup(s.Startup) {
+	case triggers.Always, triggers.IfChanged, triggers.Again, triggers.Clean:
+	default:
+		return &codedError{exitUsage, fmt.Errorf("--startup is %q; it can be always, if-changed, again or clean", s.Startup)}
+	}
+	switch triggers.Missed(s.ScheduleMissed) {
+	case triggers.Skip, triggers.Once:
+	default:
+		return &codedError{exitUsage, fmt.Errorf("--schedule-missed is %q; it can be skip or once", s.ScheduleMissed)}
+	}
+	if s.HistoryMiB < 0 || s.HistoryAge < 0 {
+		return &codedError{exitUsage, errors.New("--history-age and --history-size cannot be below 0")}
+	}
+	for _, name := range []string{"HELM2", "TILLER_MAX_HISTORY", "TILLER_BIN_PATH", "ADDON_OPERATOR_TILLER_LISTEN_ADDRESS", "ADDON_OPERATOR_TILLER_LISTEN_PORT", "ADDON_OPERATOR_TILLER_PROBE_LISTEN_PORT"} {
+		if _, ok := os.LookupEnv(name); ok {
+			return &codedError{exitUsage, fmt.Errorf("variable %s is set, and Helm 2 is not supported: unset it", name)}
+		}
+	}
+	_, err := s.labels()
+	return err
+}
+
+// checkDirs returns an error that names the flag of a directory that cannot be
+// read.
+func (s *Settings) checkDirs() error {
+	var errs []error
+	look := func(flag, dir string) {
+		if _, err := os.ReadDir(dir); err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w; make the directory, or name another", flag, err))
+		}
+	}
+	for dir := range strings.SplitSeq(s.ModulesDirs, ":") {
+		look("modules-dir", dir)
+	}
+	look("global-hooks-dir", s.GlobalHooksDir)
+	if len(errs) == 0 {
+		return nil
+	}
+	return &codedError{exitUsage, errors.Join(errs...)}
+}
+
+// labels returns the extra labels as a map.
+func (s *Settings) labels() (map[string]string, error) {
+	out := map[string]string{}
+	for pair := range strings.SplitSeq(s.ExtraLabels, ",") {
+		if pair = strings.TrimSpace(pair); pair == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, &codedError{exitUsage, fmt.Errorf("--crd-extra-labels: %q is no label: want name=value", pair)}
+		}
+		out[key] = value
+	}
+	return out, nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+)
+
+// An unserved setting is one of the existing operators that is accepted, so that
+// their manifests can be used, and has no effect.
+type unserved struct {
+	flag string // may be empty
+	env  string
+	bool bool
+	why  string
+}
+
+const (
+	noSharedStore = "one operator keeps the store, there is no standby"
+	noWebhooks    = "admission and conversion hooks are not served"
+	oneClient     = "all requests go through one client; limit it with --kube-client-qps"
+)
+
+// unservedSettings are those of the addon-operator and shell-operator RUNNING
+// documents.
+var unservedSettings = []unserved{
+	{env: "ADDON_OPERATOR_HA", why: noSharedStore},
+	{env: "ADDON_OPERATOR_POD", why: noSharedStore},
+	{env: "USE_NELM", why: "releases are made by the Helm library"},
+	{env: "NELM_DEPENDENCY_GRAPH_ENABLED", why: "releases are made by the Helm library"},
+	{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", why: "jq filters have no library"},
+	{env: "TRACING_OTLP_ENDPOINT", why: "nothing is traced; see workflow inspect"},
+	{env: "TRACING_OTLP_AUTH_TOKEN", why: "nothing is traced; see workflow inspect"},
+	{flag: "shell-chroot-dir", env: "ADDON_OPERATOR_SHELL_CHROOT_DIR", why: "hooks run in the operator's own root directory"},
+	{flag: "strict-check-values-mode-enabled", env: "ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED", bool: true, why: "a module may have no values.yaml"},
+	{flag: "applied-module-extenders", env: "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", why: "the order of those who enable modules is fixed"},
+	{flag: "crd-filters", env: "ADDON_OPERATOR_CRD_FILTER_PREFIXES", why: "crds/ of modules are not installed"},
+	{env: "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED", why: noWebhooks},
+	{env: "ADDON_OPERATOR_ADMISSION_SERVER_LISTEN_PORT", why: noWebhooks},
+	{env: "ADDON_OPERATOR_ADMISSION_SERVER_CERTS_DIR", why: noWebhooks},
+	{flag: "helm-monitor-kube-client-qps", env: "HELM_MONITOR_KUBE_CLIENT_QPS", why: oneClient},
+	{flag: "helm-monitor-kube-client-burst", env: "HELM_MONITOR_KUBE_CLIENT_BURST", why: oneClient},
+	{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", why: oneClient},
+	{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", why: oneClient},
+	{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", why: oneClient},
+	{flag: "log-proxy-hook-json", env: "LOG_PROXY_HOOK_JSON", bool: true, why: "lines of hooks that are JSON are always logged as records"},
+	{flag: "debug-http-addr", env: "DEBUG_HTTP_SERVER_ADDR", why: "the debug routes are served at the socket only"},
+	{flag: "debug-kubernetes-api", env: "DEBUG_KUBERNETES_API", bool: true, why: "requests are not logged"},
+	{env: "QUEUE_ACTIONS_METRICS", why: "there is no such metric"},
+	{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", why: noWebhooks},
+	{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", why: noWebhooks},
+	{flag: "validating-webhook-server-cert", env: "VALIDATING_WEBHOOK_SERVER_CERT", why: noWebhooks},
+	{flag: "validating-webhook-server-key", env: "VALIDATING_WEBHOOK_SERVER_KEY", why: noWebhooks},
+	{flag: "validating-webhook-ca", env: "VALIDATING_WEBHOOK_CA", why: noWebhooks},
+	{flag: "validating-webhook-client-ca", env: "VALIDATING_WEBHOOK_CLIENT_CA", why: noWebhooks},
+	{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", why: noWebhooks},
+	{flag: "validating-webhook-listen-port", env: "VALIDATING_WEBHOOK_LISTEN_PORT", why: noWebhooks},
+	{flag: "validating-webhook-listen-address", env: "VALIDATING_WEBHOOK_LISTEN_ADDRESS", why: noWebhooks},
+	{flag: "conversion-webhook-service-name", env: "CONVERSION_WEBHOOK_SERVICE_NAME", why: noWebhooks},
+	{flag: "conversion-webhook-server-cert", env: "CONVERSION_WEBHOOK_SERVER_CERT", why: noWebhooks},
+	{flag: "conversion-webhook-server-key", env: "CONVERSION_WEBHOOK_SERVER_KEY", why: noWebhooks},
+	{flag: "conversion-webhook-ca", env: "CONVERSION_WEBHOOK_CA", why: noWebhooks},
+	{flag: "conversion-webhook-client-ca", env: "CONVERSION_WEBHOOK_CLIENT_CA", why: noWebhooks},
+	{flag: "conversion-webhook-listen-port", env: "CONVERSION_WEBHOOK_LISTEN_PORT", why: noWebhooks},
+	{flag: "conversion-webhook-listen-address", env: "CONVERSION_WEBHOOK_LISTEN_ADDRESS", why: noWebhooks},
+}
+
+// declareUnserved declares the flags that have no effect, hidden, on f. The
+// returned function tells of those that were given, by flag or variable. It
+// never tells their values.
+func declareUnserved(f *pflag.FlagSet) func() []string {
+	for _, s := range unservedSettings {
+		if s.flag == "" {
+			continue
+		}
+		f.String(s.flag, "", s.why)
+		f.Lookup(s.flag).Hidden = true
+		if s.bool {
+			f.Lookup(s.flag).NoOptDefVal = "true"
+		}
+	}
+	return func() (warnings []string) {
+		for _, s := range unservedSettings {
+			if s.flag != "" && f.Changed(s.flag) {
+				warnings = append(warnings, fmt.Sprintf("flag --%s has no effect: %s", s.flag, s.why))
+			}
+			if v, ok := os.LookupEnv(s.env); ok && v != "" {
+				warnings = append(warnings, fmt.Sprintf("variable %s has no effect: %s", s.env, s.why))
+			}
+		}
+		return warnings
+	}
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/steps"
+	"addon-operator/store"
+)
+
+// localSocket is where make run has the operator listen.
+const localSocket = ".run/debug.socket"
+
+// A source answers the routes of the debug socket: a running operator does, or
+// this process from a store that no operator has open.
+type source struct {
+	client http.Client
+	// live is set where an operator answers.
+	live bool
+	// about says who answers and how old it is.
+	about string
+	close func() error
+}
+
+// sourceFlags are the flags that say which source is asked.
+type sourceFlags struct {
+	socket, store string
+	showSecrets   bool
+	modules       string
+}
+
+// declare declares the flags on cmd and all verbs below it.
+func (f *sourceFlags) declare(cmd *cobra.Command) {
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&f.socket, "debug-unix-socket", "", "socket of the running operator [$"+socketVariable+", ./"+localSocket+", "+defaultSocket+"]")
+	flags.StringVar(&f.store, "store", "", "read this store of a stopped operator, or a snapshot, in place of asking a running one")
+	flags.BoolVar(&f.showSecrets, "show-secrets", false, "show what looks like a secret")
+	flags.StringVar(&f.modules, "modules-dir", "", "with --store: directories of modules whose values files count [$ADDON_OPERATOR_MODULES_DIR, $MODULES_DIR]")
+}
+
+// open returns the source that the flags and the environment name. The caller
+// closes it.
+func (f *sourceFlags) open(ctx context.Context) (*source, error) {
+	if f.store != "" {
+		return f.openStore()
+	}
+	var tried []string
+	for _, path := range f.sockets() {
+		conn, err := (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "unix", path)
+		if err == nil {
+			_ = conn.Close() // requests open their own
+			return liveSource(path), nil
+		}
+		tried = append(tried, "  "+describeDial(path, err))
+	}
+	return nil, fmt.Errorf("no running operator answers:\n%s\nstart one, name its socket with --debug-unix-socket, or read the store of a stopped one with --store FILE",
+		strings.Join(tried, "\n"))
+}
+
+// sockets returns where an operator may listen: only what was named, if any was.
+func (f *sourceFlags) sockets() []string {
+	if f.socket != "" {
+		return []string{f.socket}
+	}
+	if path := os.Getenv(socketVariable); path != "" {
+		return []string{path}
+	}
+	return []string{localSocket, defaultSocket}
+}
+
+func describeDial(path string, err error) string {
+	why := err.Error()
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		why = "there is no such socket"
+	case errors.Is(err, os.ErrPermission):
+		why = "permission denied: use the operator's user"
+	case strings.Contains(why, "connection refused"):
+		why = "nobody listens; the operator has ended"
+	}
+	return path + ": " + why
+}
+
+func liveSource(path string) *source {
+	s := &source{live: true, about: "operator at " + path}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}
+	s.client.Transport = transport
+	s.close = func() error { transport.CloseIdleConnections(); return nil }
+	return s
+}
+
+// openStore opens the store in a file and answers from it.
+func (f *sourceFlags) openStore() (*source, error) {
+	info, err := os.Stat(f.store)
+	if err != nil {
+		return nil, &codedError{exitUsage, fmt.Errorf("--store: %w", err)}
+	}
+	db, err := store.OpenReadOnly(f.store, store.Options{Clock: time.Now})
+	if err != nil {
+		return nil, err
+	}
+	l := &look{db: db, now: time.Now, path: f.store, site: f.site}
+	pipe := newPipe()
+	server := &http.Server{Handler: l.routes(), ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(pipe) }() // it ends when the source is closed
+	s := &source{about: fmt.Sprintf("store %s as of %s (%s ago), life %d", f.store,
+		info.ModTime().UTC().Format(time.RFC3339), short(time.Since(info.ModTime())), db.Epoch())}
+	s.client.Transport = &http.Transport{DialContext: pipe.dial}
+	s.close = func() error { return errors.Join(server.Close(), db.Close()) }
+	return s, nil
+}
+
+// site returns what knows the values files of the modules' directories.
+func (f *sourceFlags) site() (*steps.Site, error) {
+	dirs := f.modules
+	for _, name := range []string{"ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR"} {
+		if dirs == "" {
+			dirs = os.Getenv(name)
+		}
+	}
+	if dirs == "" {
+		return nil, badRequest("the store holds no values files: name the directories of the modules with --modules-dir")
+	}
+	site := &steps.Site{ModulesDirs: strings.Split(dirs, ":"), UnnumberedOrder: 1}
+	_, err := site.Scan()
+	return site, err
+}
+
+// get writes the answer to a GET of path to w.
+func (s *source) get(ctx context.Context, path string, query url.Values, w io.Writer) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	return s.send(request, w)
+}
+
+// post sends a form to path and writes the answer to w.
+func (s *source) post(ctx context.Context, path string, form url.Values, w io.Writer) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://operator"+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return s.send(request, w)
+}
+
+func (s *source) send(request *http.Request, w io.Writer) error {
+	response, err := s.client.Do(request)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.about, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+		return errors.New(strings.TrimSpace(string(text)))
+	}
+	_, err = io.Copy(w, response.Body)
+	return err
+}
+
+// pipe is a net.Listener within the process.
+type pipe struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func newPipe() *pipe { return &pipe{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+func (p *pipe) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.conns <- theirs:
+		return ours, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Accept returns the other end of the next connection that is dialled.
+func (p *pipe) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept. It is called once, by the server.
+func (p *pipe) Close() error {
+	close(p.done)
+	return nil
+}
+
+// Addr names the listener.
+func (p *pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+// newStoreDump returns the verb that prints the records of a store.
+func newStoreDump(from *sourceFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "dump [TABLE...]", Short: "Print the store's records as JSON, one to a line",
+		Long: "Print the store's records as JSON, one to a line, of the tables named or of all: " + tableNames() + ". " +
+			"Of records that can hold secrets only the size is told, unless --show-secrets is given.",
+		RunE: func(cmd *cobra.Command, tables []string) error {
+			query := url.Values{"table": tables}
+			if from.showSecrets {
+				query.Set("show-secrets", "true")
+			}
+			return from.with(cmd, func(ctx context.Context, s *source) error {
+				return s.get(ctx, "/store/dump", query, cmd.OutOrStdout())
+			})
+		},
+	}
+}
