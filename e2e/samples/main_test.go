@@ -1,0 +1,116 @@
+// Package samples_test runs what is shipped to be tried and copied: the sample modules and global hooks, the commands in
+// the documents, make run, and the objects in deploy.
+package samples_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/e2e/operator"
+)
+
+// root is the repository, seen from the directory that go test runs in.
+const root = "../.."
+
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+
+// program returns the path of the operator, built from the tree as it is.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := filepath.Abs(filepath.Join(root, "bin", "samples"))
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "objects"), "./e2e/objects")
+	build.Dir = root
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build objects: %w\n%s", err, output)
+	}
+	return operator.Build(dir)
+})
+
+// newSite returns where an operator of t runs: with a copy of the samples, in namespace. The copy's crontabs that say
+// every minute say every second, as nobody wants to wait for a minute here.
+func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Site {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "samples-") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range []string{"modules", "global-hooks"} {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(root, name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"modules/030-certificates/hooks/expiry.sh", "global-hooks/hooks/30-office-hours.sh"} {
+		file := filepath.Join(dir, name)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		faster := strings.Replace(string(text), `"* * * * *"`, `"* * * * * *"`, 1)
+		if faster == string(text) {
+			t.Fatalf("%s has no crontab of every minute", name)
+		}
+		if err := os.WriteFile(file, []byte(faster), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return operator.Site{
+		Program: path, Dir: dir, Kubeconfig: c.Kubeconfig(), Namespace: namespace,
+		ModulesDir: filepath.Join(dir, "modules"), GlobalHooksDir: filepath.Join(dir, "global-hooks"),
+	}
+}
+
+// start starts the operator of site and stops it when t ends, if it still runs.
+func start(t *testing.T, site operator.Site) *operator.Process {
+	t.Helper()
+	p, err := site.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the operator's log:\n%s", site.Log())
+		}
+	})
+	if err := p.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// eventually waits until holds returns nil. What is watched is in another process and its cluster, so it asks again and
+// again.
+func eventually(t *testing.T, what string, holds func() error) {
+	t.Helper()
+	const within, every = 40 * time.Second, 20 * time.Millisecond
+	var err error
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(every) {
+		if err = holds(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s: not within %s: %v", what, within, err)
+}
