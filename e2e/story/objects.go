@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -28,8 +27,6 @@ var objectCommands = map[string]command{
 	"get":       getObject,
 	"gone":      awaitGone,
 	"configmap": configMap,
-	"release":   release,
-	"releases":  releases,
 }
 
 // configMapName is the name the operator's ConfigMap has unless it is told another.
@@ -215,64 +212,6 @@ func configMap(w *world, ts *testscript.TestScript, args []string) error {
 	_, err = maps.Create(ctx(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configMapName}}, metav1.CreateOptions{})
 	if err == nil {
 		_, err = maps.Patch(ctx(), configMapName, types.MergePatchType, patch, metav1.PatchOptions{})
-	}
-	return err
-}
-
-// release waits until a release is as said: release NAME revision N|absent.
-func release(w *world, _ *testscript.TestScript, args []string) error {
-	want := strings.Join(args[min(1, len(args)):], " ")
-	if want != "absent" && !strings.HasPrefix(want, "revision ") {
-		return usage("release NAME revision N | release NAME absent")
-	}
-	return wait(func() error {
-		found, err := w.releases()
-		if err != nil {
-			return err
-		}
-		got := "absent"
-		if r, ok := found[args[0]]; ok {
-			got = fmt.Sprintf("revision %d", r.revision)
-			if r.status != "deployed" {
-				got = r.status
-			}
-		}
-		if got != want {
-			return fmt.Errorf("it is %s", got)
-		}
-		return nil
-	})
-}
-
-type found struct {
-	revision int
-	status   string
-}
-
-// releases returns the last revision of each release.
-func (w *world) releases() (map[string]found, error) {
-	secrets, err := w.kube.CoreV1().Secrets(w.namespace).List(ctx(), metav1.ListOptions{LabelSelector: "owner=helm"})
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]found{}
-	for _, s := range secrets.Items {
-		n, err := strconv.Atoi(s.Labels["version"])
-		if err != nil {
-			return nil, fmt.Errorf("secret %s: %w", s.Name, err)
-		}
-		if name := s.Labels["name"]; n > out[name].revision {
-			out[name] = found{n, s.Labels["status"]}
-		}
-	}
-	return out, nil
-}
-
-// releases prints the releases there are.
-func releases(w *world, ts *testscript.TestScript, args []string) error {
-	all, err := w.releases()
-	for _, name := range sorted(all) {
-		fmt.Fprintf(ts.Stdout(), "%s revision %d %s\n", name, all[name].revision, all[name].status)
 	}
 	return err
 }

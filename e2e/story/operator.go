@@ -88,7 +88,7 @@ func (w *world) start(flags []string) error {
 		"--modules-dir", w.path("modules"), "--global-hooks-dir", w.path("global-hooks"),
 	}, flags...)...)
 	o.cmd.Dir = w.dir
-	o.cmd.Env = append(os.Environ(), "LIBRARY="+w.path("library.sh"), "RUNS="+w.path("runs"), "WORLD="+w.dir)
+	o.cmd.Env = append(os.Environ(), "LIBRARY="+w.path("library.sh"), "RUNS="+w.path("runs"), "NAMESPACE="+w.namespace)
 	o.cmd.Stdout, o.cmd.Stderr = log, log
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := o.cmd.Start(); err != nil {

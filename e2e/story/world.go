@@ -175,6 +175,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	maps.Copy(all, operatorCommands)
 	maps.Copy(all, runCommands)
 	maps.Copy(all, objectCommands)
+	maps.Copy(all, releaseCommands)
 	out := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, run := range all {
 		out[name] = func(ts *testscript.TestScript, neg bool, args []string) {
