@@ -35,7 +35,12 @@ type element struct {
 	Type         string          `json:"type"`
 	WatchEvent   string          `json:"watchEvent"`
 	FilterResult json.RawMessage `json:"filterResult"`
-	Objects      []struct {
+	Object       struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	} `json:"object"`
+	Objects []struct {
 		FilterResult json.RawMessage `json:"filterResult"`
 	} `json:"objects"`
 }

@@ -1,0 +1,192 @@
+package crash_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/e2e/operator"
+)
+
+// held keeps a hook asleep for as long as there is a file beside the record.
+const held = `while [[ -e $RECORD.held ]]; do sleep 0.02; done`
+
+// watching makes a world of one global hook that watches ConfigMaps, and starts
+// its operator.
+func watching(t *testing.T, synchronization bool) (*world, *operator.Process) {
+	t.Helper()
+	w := newWorld(t)
+	config := watch("seen", "/watch")
+	binding, ok := config["kubernetes"].([]any)[0].(map[string]any)
+	if !ok {
+		t.Fatal("the config of a watching hook has no binding")
+	}
+	binding["executeHookOnSynchronization"] = synchronization
+	binding["jqFilter"] = ".data.version"
+	delete(binding, "keepFullObjectsInMemory")
+	w.lay(t, map[string]string{
+		"global-hooks/watch.sh": script("watch", config, held),
+		"modules/values.yaml":   "{}\n",
+		"modules/one/.keep":     "",
+	})
+	p := w.start(t)
+	if err := p.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return w, p
+}
+
+// put creates the ConfigMap name in a version, or changes it to that.
+func (w *world) put(t *testing.T, name, version string) {
+	t.Helper()
+	c := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"seen": "yes"}},
+		Data:       map[string]string{"version": version},
+	}
+	if version == "1" {
+		w.create(t, c)
+		return
+	}
+	if _, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) remove(t *testing.T, name string) {
+	t.Helper()
+	if err := w.client.CoreV1().ConfigMaps(w.site.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// events returns what the hook was told in runs that were done, in order, as
+// "Added name version". A run that was repeated counts once.
+func (w *world) events(t *testing.T) []string {
+	t.Helper()
+	var events []string
+	var ended []run
+	for _, r := range w.runs(t) {
+		if r.word != "end" || slices.ContainsFunc(ended, func(before run) bool { return same(before, r) }) {
+			continue
+		}
+		ended = append(ended, r)
+		for _, e := range r.elements {
+			if e.Type == "Event" {
+				events = append(events, fmt.Sprintf("%s %s %s", e.WatchEvent, e.Object.Metadata.Name, strings.Trim(string(e.FilterResult), `"`)))
+			}
+		}
+	}
+	return events
+}
+
+// until waits until the record of w is as wanted.
+func (w *world) until(t *testing.T, p *operator.Process, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := p.Until(ctx, what, holds); err != nil {
+		t.Fatalf("%v\ntold so far: %v", err, w.events(t))
+	}
+}
+
+// TestEventsWhileHookSleepsOutliveKill makes and deletes 40 objects while the
+// hook sleeps, kills the operator, and has the next life tell of all of them:
+// those that waited in the store, and those that the dead life had not read.
+func TestEventsWhileHookSleepsOutliveKill(t *testing.T) {
+	t.Parallel()
+	w, p := watching(t, true)
+	w.until(t, p, "the Synchronization", func() bool { return len(w.runs(t)) == 2 })
+
+	if err := os.WriteFile(w.record+".held", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.put(t, "first", "1")
+	w.until(t, p, "the hook to fall asleep", func() bool { return len(w.runs(t)) == 3 })
+	want := []string{"Added first 1"}
+	for i := range 40 {
+		name := fmt.Sprintf("c%02d", i)
+		w.put(t, name, "1")
+		w.remove(t, name)
+		want = append(want, "Added "+name+" 1", "Deleted "+name+" 1")
+	}
+	p.Kill()
+	if err := os.Remove(w.record + ".held"); err != nil {
+		t.Fatal(err)
+	}
+	p = w.start(t)
+	w.until(t, p, "81 events", func() bool { return len(w.events(t)) >= len(want) })
+	if err := p.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond) // for what should not come
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(want, w.events(t)); diff != "" {
+		t.Errorf("the hook was told otherwise (-want +got):\n%s", diff)
+	}
+	for _, wrong := range repeated(w.runs(t), func(string) string { return "/watch" }) {
+		t.Error(wrong)
+	}
+}
+
+// TestChangesWhileDownReachTheHook changes objects while no operator runs.
+func TestChangesWhileDownReachTheHook(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*operator.Process) error{
+		"killed":  func(p *operator.Process) error { p.Kill(); return nil },
+		"stopped": (*operator.Process).Stop,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, p := watching(t, false)
+			before := []string{"Added changed 1", "Added kept 1", "Added recreated 1", "Added removed 1"}
+			for _, name := range []string{"changed", "kept", "recreated", "removed"} {
+				w.put(t, name, "1")
+			}
+			w.until(t, p, "the objects to be told", func() bool { return len(w.events(t)) == len(before) })
+			if diff := cmp.Diff(before, w.events(t)); diff != "" {
+				t.Fatalf("the hook was told otherwise before (-want +got):\n%s", diff)
+			}
+			if err := end(p); err != nil {
+				t.Fatal(err)
+			}
+
+			w.put(t, "new", "1")
+			w.put(t, "changed", "2")
+			w.remove(t, "removed")
+			w.remove(t, "recreated")
+			w.put(t, "recreated", "1")
+			w.put(t, "passing", "1")
+			w.remove(t, "passing")
+			want := []string{
+				"Added new 1", "Modified changed 2", "Deleted removed 1", "Deleted recreated 1", "Added recreated 1",
+				"Added passing 1", "Deleted passing 1",
+			}
+
+			p = w.start(t)
+			after := func() []string { return w.events(t)[len(before):] }
+			w.until(t, p, "the changes to be told", func() bool { return len(after()) >= len(want) })
+			if err := p.Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Stop(); err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(want, after()); diff != "" {
+				t.Errorf("the hook was told otherwise (-want +got):\n%s", diff)
+			}
+			for _, wrong := range repeated(w.runs(t), func(string) string { return "/watch" }) {
+				t.Error(wrong)
+			}
+		})
+	}
+}
