@@ -1,0 +1,104 @@
+package inspect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"addon-operator/store"
+)
+
+// Bounds of what is read of a walk's history, so that the first line is there
+// at once however long it is: the newest lines are read, older ones counted.
+const (
+	mostRead    = 4_000
+	mostSkimmed = 200_000
+)
+
+// A line is a record of history and the life that wrote it.
+type line struct {
+	store.Record
+	life uint64
+}
+
+// history returns the newest lines of walk's history, oldest first, and how
+// many there are before them.
+func history(tx *store.Tx, walk uint64) (lines []line, unread int, err error) {
+	for k, v := range tx.Backwards(store.At(store.History).Uint(walk)) {
+		if len(lines) == mostRead {
+			if unread++; unread == mostSkimmed {
+				break
+			}
+			continue
+		}
+		l, err := readLine(k, v)
+		if err != nil {
+			return nil, 0, err
+		}
+		lines = append(lines, l)
+	}
+	slices.Reverse(lines)
+	return lines, unread, nil
+}
+
+func readLine(k store.Key, v []byte) (l line, err error) {
+	parts, err := k.Parts()
+	if err != nil {
+		return l, err
+	}
+	parts.Uint() // the walk
+	l.life = parts.Uint()
+	if err := errors.Join(parts.Err(), json.Unmarshal(v, &l.Record)); err != nil {
+		return l, fmt.Errorf("line %s of history cannot be read: %w", k, err)
+	}
+	return l, nil
+}
+
+// restarts returns the lives that the walk has gone through; nil if it was one.
+func restarts(w *store.Walk, lines []line, s *scan) *Restarts {
+	r := Restarts{}
+	see := func(life uint64) {
+		if life == 0 {
+			return
+		}
+		if r.First == 0 || life < r.First {
+			r.First = life
+		}
+		r.Last = max(r.Last, life)
+	}
+	for _, l := range lines {
+		see(l.Task.Epoch)
+		see(l.life)
+		if l.Again {
+			r.Again++
+		}
+	}
+	for _, at := range s.mine {
+		see(at.ID.Epoch)
+		if at.Claim != nil && at.Claim.Again {
+			r.Again++
+		}
+	}
+	if w.Open > 0 {
+		see(s.epoch)
+	}
+	if r.First == r.Last {
+		return nil
+	}
+	r.Count = int(r.Last - r.First) //nolint:gosec // lives are counted from 1
+	for _, l := range lines {
+		if l.life == r.Last && !l.Began.IsZero() && (l.Again || l.Task.Epoch == r.Last || r.Resumed.IsZero()) {
+			r.Resumed = l.Began
+			break
+		}
+	}
+	if r.Resumed.IsZero() {
+		for _, at := range s.mine {
+			if at.Claim != nil && at.Claim.Epoch == r.Last {
+				r.Resumed = at.Claim.Since
+			}
+		}
+	}
+	return &r
+}

@@ -1,0 +1,266 @@
+// Package inspect tells what became of a walk, what it does now, what is in its
+// way and what comes next: one [Walk] is a snapshot of all that, made in one
+// read of the store. It is data, so that a terminal, a script and a drawing show
+// the same.
+//
+// A walk is shown as a tree of steps: a node of the graph, its members, and for
+// a module the nodes of its run with their hooks. Each has a state, which comes
+// from history where the work has ended and from the queues where it is
+// pending. A problem is something a person should look at.
+//
+// Values and payloads are never part of a snapshot: they can hold secrets.
+package inspect
+
+import (
+	"errors"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// Schema is the version of the data a [Walk] and a [Summary] are. Fields are
+// added without a new version; it changes when one means something else.
+const Schema = 1
+
+// ErrNoWalk is returned for a walk that the store does not hold.
+var ErrNoWalk = errors.New("there is no such walk")
+
+// A State is how far a step, or a walk, has come.
+type State string
+
+// The states. Those from Done to Quarantined are of work that has ended.
+const (
+	Done        State = "done"        // succeeded
+	Allowed     State = "allowed"     // failed, as its binding allows
+	Skipped     State = "skipped"     // a person passed over it
+	Dropped     State = "dropped"     // what it was about is gone, or it no longer counts
+	Superseded  State = "superseded"  // another run takes its place
+	Joined      State = "joined"      // an equal task that waited does it
+	Refused     State = "refused"     // what it read is invalid and not in force
+	Quarantined State = "quarantined" // set aside until a person lets it go
+
+	Running     State = "running"     // is being done
+	Waiting     State = "waiting"     // is pending; Wait says for what
+	Failed      State = "failed"      // failed last; its run is on the way to it again
+	Backoff     State = "backoff"     // failed last and is tried again when Due
+	Interrupted State = "interrupted" // was begun by an older life and not ended
+	Failing     State = "failing"     // of a walk: a step of it failed last
+)
+
+// A Request says which walk to show. Zero is the newest that needs a person,
+// else the newest under way, else the newest that did more than a step or two.
+type Request struct {
+	Walk uint64 `json:"walk,omitempty"`
+}
+
+// A Walk is a snapshot of everything that follows from one trigger.
+type Walk struct {
+	Schema int       `json:"schema"`
+	At     time.Time `json:"at"`   // of the snapshot
+	Life   uint64    `json:"life"` // in which the store was written last
+	// Live is set where the operator runs; a stopped store goes on from here
+	// when one is started.
+	Live bool `json:"live"`
+
+	ID      uint64      `json:"id"`
+	Graph   string      `json:"graph"`
+	Trigger string      `json:"trigger"`
+	Subject string      `json:"subject,omitempty"`
+	Cause   store.Cause `json:"cause,omitzero"`
+	State   State       `json:"state"`
+	Began   time.Time   `json:"began"`
+	Ended   time.Time   `json:"ended,omitzero"`
+	Open    int         `json:"open"` // pending tasks
+	// Joined is the walk that goes on in this one's stead.
+	Joined uint64 `json:"joined,omitempty"`
+
+	Progress *Progress     `json:"progress,omitempty"`
+	Counts   map[State]int `json:"counts,omitempty"` // of steps, by state
+	Restarts *Restarts     `json:"restarts,omitempty"`
+	// Passes counts from 1 how often the walk went through its nodes. The steps
+	// shown are those of the last pass, and what earlier passes did only once.
+	Passes int `json:"passes"`
+	// Cut is when the walk was last taken back because what it goes by changed.
+	Cut   time.Time `json:"cut,omitzero"`
+	Steps []Step    `json:"steps,omitempty"`
+	// Ahead is what the graph may still lead to beyond the pending tasks.
+	Ahead []Ahead `json:"ahead,omitempty"`
+	// Unread counts the lines of history that are older than those shown.
+	Unread int `json:"unread,omitempty"`
+
+	// Problems of this walk first, then those of others, newest first.
+	Problems []Problem `json:"problems,omitempty"`
+	Advice   []Advice  `json:"advice,omitempty"`
+}
+
+// Attention reports whether a person should look at something.
+func (w *Walk) Attention() bool { return len(w.Problems) > 0 }
+
+// Progress counts the members of the walk's list of modules.
+type Progress struct {
+	Done int `json:"done"`
+	Of   int `json:"of"`
+}
+
+// Restarts tells of the lives that a walk has gone through.
+type Restarts struct {
+	Count int    `json:"count"`
+	First uint64 `json:"first"` // the life in which the walk began
+	Last  uint64 `json:"last"`
+	// Again counts the attempts that a restart interrupted and that were done again.
+	Again int `json:"again"`
+	// Resumed is when the first attempt of the last life was begun.
+	Resumed time.Time `json:"resumed,omitzero"`
+}
+
+// A Step is one row of the tree.
+type Step struct {
+	Node    string  `json:"node"`
+	Number  string  `json:"number,omitempty"`
+	Subject Subject `json:"subject,omitzero"`
+	State   State   `json:"state"`
+
+	Task  store.ID  `json:"task,omitzero"` // pending, or done last
+	Queue string    `json:"queue,omitempty"`
+	Began time.Time `json:"began,omitzero"` // the attempt made last; of a run, its first
+	Ended time.Time `json:"ended,omitzero"`
+	Try   int       `json:"try,omitempty"` // of the attempt under way, made last, or due
+	Due   time.Time `json:"due,omitzero"`  // when it is tried again
+	// Failures counts the attempts in a row that failed.
+	Failures int    `json:"failures,omitempty"`
+	Error    string `json:"error,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+	// Again is set where a restart interrupted an attempt that was then begun anew.
+	Again  bool   `json:"again,omitempty"`
+	Merged int    `json:"merged,omitempty"` // tasks one attempt did at once
+	Into   string `json:"into,omitempty"`   // the task that does it instead
+	// Object is what a cluster event was about.
+	Object *store.ObjectRef `json:"object,omitempty"`
+
+	Wait   *Wait   `json:"wait,omitempty"`
+	Behind *Behind `json:"behind,omitempty"`
+	Ahead  []Ahead `json:"ahead,omitempty"`
+	Steps  []Step  `json:"steps,omitempty"`
+}
+
+// A Subject is what a step is about.
+type Subject = graph.Subject
+
+// A Reason says what a pending task waits for.
+type Reason string
+
+// The reasons.
+const (
+	ForRetry   Reason = "retry"   // the time of its next try
+	ForTime    Reason = "time"    // its run changes values each time, so it is put off
+	ForStep    Reason = "step"    // the step before it in its own walk
+	ForQueue   Reason = "queue"   // those before it in its queue
+	ForMembers Reason = "members" // members of its list, in other queues
+	ForTurn    Reason = "turn"    // nothing; it is about to begin
+	ForStart   Reason = "start"   // an operator: none runs
+)
+
+// A Wait says why a pending task is not being done.
+type Wait struct {
+	For Reason `json:"for"`
+	// Ahead counts the tasks before it in its queue, or the members waited for.
+	Ahead int `json:"ahead,omitempty"`
+	// On is what is waited for, the first of it.
+	On []Ref `json:"on,omitempty"`
+}
+
+// A Ref points to a pending task.
+type Ref struct {
+	Task    store.ID  `json:"task"`
+	Walk    uint64    `json:"walk"`
+	Node    string    `json:"node"`
+	Subject Subject   `json:"subject,omitzero"`
+	Queue   string    `json:"queue"`
+	State   State     `json:"state"`
+	Due     time.Time `json:"due,omitzero"`
+}
+
+// Behind is what waits behind a task.
+type Behind struct {
+	Queue string `json:"queue"`
+	Walk  int    `json:"walk,omitempty"`  // steps of its own walk, on its own place
+	Tasks int    `json:"tasks,omitempty"` // on later places of the queue
+	More  bool   `json:"more,omitempty"`  // there are still more tasks than were counted
+	Next  []Ref  `json:"next,omitempty"`  // the first of Tasks
+}
+
+// Ahead is a node the graph may lead to, with the fact that decides it.
+type Ahead struct {
+	Node   string `json:"node"`
+	Number string `json:"number,omitempty"`
+	If     string `json:"if,omitempty"`
+	Unless string `json:"unless,omitempty"`
+	Each   string `json:"each,omitempty"`
+}
+
+// A Kind says what sort of problem there is.
+type Kind string
+
+// The kinds of problems.
+const (
+	KindFailing Kind = "failing" // a task fails and is tried again
+	KindRefused Kind = "refused" // the ConfigMap's content is not in force
+	KindBroken  Kind = "broken"  // a module cannot be loaded
+	KindStalled Kind = "stalled" // the engine cannot go on with a queue
+)
+
+// A Problem is something a person should look at.
+type Problem struct {
+	Kind    Kind      `json:"kind"`
+	Walk    uint64    `json:"walk,omitempty"`
+	Task    store.ID  `json:"task,omitzero"`
+	Queue   string    `json:"queue,omitempty"`
+	Node    string    `json:"node,omitempty"`
+	Subject Subject   `json:"subject,omitzero"`
+	Try     int       `json:"try,omitempty"` // failures in a row
+	At      time.Time `json:"at,omitzero"`
+	Due     time.Time `json:"due,omitzero"`
+	Error   string    `json:"error,omitempty"`
+	Behind  *Behind   `json:"behind,omitempty"`
+}
+
+// Advice is a command to type next. Args follow the program's name.
+type Advice struct {
+	Args []string `json:"args"`
+	Why  string   `json:"why"`
+}
+
+// A Summary is one line about a walk.
+type Summary struct {
+	ID      uint64      `json:"id"`
+	Graph   string      `json:"graph"`
+	Trigger string      `json:"trigger"`
+	Subject string      `json:"subject,omitempty"`
+	Cause   store.Cause `json:"cause,omitzero"`
+	State   State       `json:"state"`
+	Began   time.Time   `json:"began"`
+	Ended   time.Time   `json:"ended,omitzero"`
+	Open    int         `json:"open"`
+	Joined  uint64      `json:"joined,omitempty"`
+}
+
+// A Reader makes snapshots.
+type Reader struct {
+	// Graphs are those whose walks are shown.
+	Graphs []*graph.Graph
+	// Live is set where the operator that writes the store runs.
+	Live bool
+	// Stalled holds, by queue, why the engine cannot go on with it.
+	Stalled map[string]string
+}
+
+// graph returns the graph named name, an empty one where there is none.
+func (r *Reader) graph(name string) *graph.Graph {
+	for _, g := range r.Graphs {
+		if g.Name == name {
+			return g
+		}
+	}
+	return &graph.Graph{Name: name}
+}

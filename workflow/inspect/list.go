@@ -1,0 +1,50 @@
+package inspect
+
+import (
+	"strconv"
+	"strings"
+)
+
+// ListText returns walks as a table, one line each, none wider than look says.
+// Look.Now must be set.
+func ListText(walks []Summary, look Look) string {
+	if len(walks) == 0 {
+		return "no walks: nothing has begun yet\n"
+	}
+	ids := len("ID")
+	for i := range walks {
+		ids = max(ids, len(id(walks[i].ID)))
+	}
+	const ages, spans, opens = 6, 6, 4
+	room := look.width() - ids - stateColumn - ages - spans - opens - 6
+	var b strings.Builder
+	row := func(walk, state, colour, what, age, took, open string) {
+		line := left(walk, ids) + "  " + look.paint(colour, fill(state, stateColumn)) + " " + fill(look.clip(flat(what), room), room) + " " +
+			left(age, ages) + " " + left(took, spans) + " " + left(open, opens)
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	row("ID", "STATE", grey, "TRIGGER: CAUSE", "AGE", "TOOK", "OPEN")
+	for i := range walks {
+		w := &walks[i]
+		what := w.Trigger
+		if w.Subject != "" {
+			what += ": " + w.Subject
+		}
+		if cause := causeText(w.Cause.Event, w.Cause.Object, w.Cause.ResourceVersion, w.Cause.By, w.Cause.Detail); cause != "" {
+			what += ": " + cause
+		}
+		if w.Joined != 0 {
+			what = "as walk " + id(w.Joined) + "; " + what
+		}
+		took, open := span(look.Now.Sub(w.Began)), ""
+		if !w.Ended.IsZero() {
+			took = span(w.Ended.Sub(w.Began))
+		}
+		if w.Open > 0 {
+			open = strconv.Itoa(w.Open)
+		}
+		badge, colour := look.badge(w.State)
+		row(id(w.ID), badge, colour, what, age(look.Now.Sub(w.Began)), took, open)
+	}
+	return b.String()
+}

@@ -1,0 +1,249 @@
+package inspect
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"addon-operator/workflow/draw"
+)
+
+// A Look says how text is laid out. The zero value is 80 columns without colour.
+type Look struct {
+	Width  int  // columns; 0 for 80
+	Height int  // lines; 0 for as many as it takes
+	ASCII  bool // icons and lines of ASCII only
+	Colour bool // escape codes that say again what icons and words say
+	All    bool // nothing is folded
+	Wide   bool // tasks, queues and details as well
+	// Now is when the text is read; zero for when the snapshot was made.
+	Now time.Time
+	// Source names where the snapshot comes from, in one line.
+	Source string
+	// Program is what commands begin with, More what they end with.
+	Program, More string
+}
+
+func (l Look) width() int {
+	if l.Width <= 0 {
+		return 80
+	}
+	return max(l.Width, 40)
+}
+
+// looks holds, for each state, its icon, the same in ASCII, its word, its
+// colour and its tone in drawings.
+var looks = map[State]struct {
+	icon, ascii, word, colour string
+	tone                      draw.Tone
+}{
+	Done:        {"✔", "+", "done", green, draw.Done},
+	Allowed:     {"!", "!", "allowed", yellow, draw.Done},
+	Skipped:     {"○", "-", "skipped", yellow, draw.Done},
+	Dropped:     {"○", "-", "dropped", grey, draw.Plain},
+	Superseded:  {"»", ">", "superseded", grey, draw.Plain},
+	Joined:      {"→", ">", "joined", grey, draw.Done},
+	Refused:     {"✖", "x", "refused", red, draw.Failed},
+	Quarantined: {"✖", "x", "set aside", red, draw.Failed},
+	Running:     {"●", "*", "running", blue, draw.Active},
+	Waiting:     {"◷", ".", "waiting", grey, draw.Waiting},
+	Failed:      {"✖", "x", "failed", red, draw.Failed},
+	Backoff:     {"↻", "x", "backoff", red, draw.Failed},
+	Failing:     {"✖", "x", "failing", red, draw.Failed},
+	Interrupted: {"⟲", "~", "interrupted", yellow, draw.Waiting},
+}
+
+// Escape codes of the colours.
+const (
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	blue   = "\x1b[34m"
+	grey   = "\x1b[90m"
+	bold   = "\x1b[1m"
+	plain  = "\x1b[0m"
+)
+
+// paint returns text in colour, or as it is.
+func (l Look) paint(colour, text string) string {
+	if !l.Colour || text == "" {
+		return text
+	}
+	return colour + text + plain
+}
+
+// badge returns the icon and the word of a state, and its colour.
+func (l Look) badge(s State) (text, colour string) {
+	k, ok := looks[s]
+	if !ok {
+		return string(s), ""
+	}
+	if l.ASCII {
+		return k.ascii + " " + k.word, k.colour
+	}
+	return k.icon + " " + k.word, k.colour
+}
+
+// ascii returns one or the other.
+func (l Look) ascii(other, ascii string) string {
+	if l.ASCII {
+		return ascii
+	}
+	return other
+}
+
+func (l Look) dots() string { return l.ascii("…", "...") }
+
+// columns returns how many columns text takes on a terminal.
+func columns(text string) int {
+	n := 0
+	for _, r := range text {
+		n += wide(r)
+	}
+	return n
+}
+
+// wide returns how many columns r takes: none for marks on the rune before,
+// two for East Asian letters and pictures.
+func wide(r rune) int {
+	switch {
+	case unicode.Is(unicode.Mn, r):
+		return 0
+	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff,
+		r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6, r >= 0x1f300 && r <= 0x1faff, r >= 0x20000 && r <= 0x3fffd:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// clip returns text without what makes it wider than width.
+func (l Look) clip(text string, width int) string {
+	if columns(text) <= width {
+		return text
+	}
+	n := 0
+	for i, r := range text {
+		if n+wide(r) > width-1 {
+			return strings.TrimRight(text[:i], " ") + l.ascii("…", "~")
+		}
+		n += wide(r)
+	}
+	return text
+}
+
+// flat returns text without control characters, which a terminal would obey.
+func flat(text string) string {
+	text = escapes.Replace(text)
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)), " ")
+}
+
+// escapes takes the usual colour codes out, of which a rest would stay legible.
+var escapes = strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "", "\x1b[34m", "", "\x1b[m", "")
+
+// wrap cuts text between words into lines of at most width columns.
+func wrap(text string, width int) []string {
+	var lines []string
+	at := ""
+	for _, word := range strings.Fields(flat(text)) {
+		if at != "" && columns(at)+1+columns(word) > width {
+			lines, at = append(lines, at), ""
+		}
+		for columns(word) > width {
+			cut := 0
+			for i := range word {
+				if columns(word[:i]) > width-1 {
+					break
+				}
+				cut = i
+			}
+			cut = max(cut, 1)
+			lines, word = append(lines, word[:cut]), word[cut:]
+		}
+		at = strings.TrimSpace(at + " " + word)
+	}
+	if at != "" {
+		lines = append(lines, at)
+	}
+	return lines
+}
+
+// fill returns text with blanks added up to width columns.
+func fill(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-columns(text)))
+}
+
+// span returns a duration in at most six columns.
+func span(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Truncate(100*time.Millisecond).Seconds(), 'f', 1, 64) + "s"
+	case d < time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + "s"
+	case d < time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + "m" + two(int(d.Seconds())%60) + "s"
+	case d < 24*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + "h" + two(int(d.Minutes())%60) + "m"
+	default:
+		return strconv.Itoa(int(d.Hours())/24) + "d" + two(int(d.Hours())%24) + "h"
+	}
+}
+
+func two(n int) string {
+	if n < 10 {
+		return "0" + strconv.Itoa(n)
+	}
+	return strconv.Itoa(n)
+}
+
+// age returns how long ago something was, roughly, in few columns.
+func age(d time.Duration) string {
+	if d < 10*time.Second {
+		return strconv.Itoa(int(max(d, 0).Seconds())) + "s"
+	}
+	return span(d)
+}
+
+// clock returns t's time of day in UTC, with the date where it is not today's.
+func (l Look) clock(t time.Time) string {
+	t = t.UTC()
+	if l.Now.UTC().YearDay() != t.YearDay() || l.Now.UTC().Year() != t.Year() {
+		return t.Format("2006-01-02 15:04:05Z")
+	}
+	return t.Format("15:04:05Z")
+}
+
+// short is clock in eight columns.
+func (l Look) short(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return ""
+	case l.Now.Sub(t) > 20*time.Hour:
+		return t.UTC().Format("Jan 02")
+	default:
+		return t.UTC().Format("15:04:05")
+	}
+}
+
+// due says when something is tried next.
+func (l Look) due(t time.Time) string {
+	if !l.Now.Before(t) {
+		return l.clock(t) + " (now)"
+	}
+	return l.clock(t) + " (in " + age(t.Sub(l.Now)) + ")"
+}
+
+// plural returns a number and what is counted.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}

@@ -1,0 +1,132 @@
+package inspect
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"addon-operator/store"
+)
+
+// problems returns what a person should look at, newest walk first.
+func (r *Reader) problems(s *scan) ([]Problem, error) {
+	var out []Problem
+	for _, at := range s.failed {
+		f := at.Failed
+		behind, err := s.behind(at)
+		if err != nil {
+			return nil, err
+		}
+		p := Problem{
+			Kind: KindFailing, Walk: at.Walk, Task: at.ID, Queue: at.Queue, Node: f.Node, Subject: Subject(f.Subject),
+			Try: f.Count, At: f.At, Error: f.Error, Behind: behind,
+		}
+		if s.state(at.Task) == Backoff {
+			p.Due = at.Due
+		}
+		out = append(out, p)
+	}
+	for _, queue := range slices.Sorted(maps.Keys(r.Stalled)) {
+		p := Problem{Kind: KindStalled, Queue: queue, Error: r.Stalled[queue]}
+		if q := s.queues[queue]; q != nil {
+			p.Walk, p.Task, p.Node, p.Subject = q.head.Walk, q.head.ID, q.head.Node, Subject(q.head.Subject)
+		}
+		out = append(out, p)
+	}
+	refused, ok, err := store.Load[store.RefusedConfig](s.tx, store.RefusedConfigKey())
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		out = append(out, Problem{Kind: KindRefused, Walk: refused.Walk, At: refused.At, Error: refused.Error})
+	}
+	for k := range s.tx.Range(store.At(store.Modules)) {
+		m, _, err := store.Load[store.Module](s.tx, k)
+		if err != nil {
+			return nil, err
+		}
+		if m.Broken == "" {
+			continue
+		}
+		parts, err := k.Parts()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Problem{Kind: KindBroken, Subject: Subject{Module: parts.Str()}, Error: m.Broken})
+	}
+	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(b.Walk, a.Walk) })
+	return out, nil
+}
+
+// mineFirst returns problems with those of walk in front.
+func mineFirst(problems []Problem, walk uint64) []Problem {
+	out := slices.Clone(problems)
+	slices.SortStableFunc(out, func(a, b Problem) int {
+		switch {
+		case a.Walk == walk && b.Walk != walk:
+			return -1
+		case b.Walk == walk && a.Walk != walk:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// advise returns the commands that help with what w shows.
+func (w *Walk) advise() []Advice {
+	var out []Advice
+	add := func(why string, args ...string) { out = append(out, Advice{Args: args, Why: why}) }
+	others := map[uint64]bool{w.ID: true, 0: true}
+	queues, broken := false, false
+	for _, p := range w.Problems {
+		switch {
+		case p.Kind == KindFailing && p.Walk == w.ID && w.Live:
+			if !p.Due.IsZero() {
+				add("try it now", "task", "retry", p.Task.String())
+				add("go on as if it had succeeded", "task", "skip", p.Task.String(), "--reason", "TEXT")
+			}
+			queues = queues || p.Behind != nil && p.Behind.Tasks > 0
+		case p.Kind == KindBroken:
+			broken = true
+		case p.Kind == KindStalled:
+			queues = true
+		case !others[p.Walk] && len(others) < 5:
+			others[p.Walk] = true
+			add("it needs attention, too", "workflow", "inspect", id(p.Walk))
+		}
+	}
+	for _, r := range w.holders() {
+		if !others[r.Walk] {
+			others[r.Walk] = true
+			add("this walk waits behind it", "workflow", "inspect", id(r.Walk))
+			queues = true
+		}
+	}
+	if w.Joined != 0 && !others[w.Joined] {
+		add("it goes on in this one's stead", "workflow", "inspect", id(w.Joined))
+	}
+	if queues && w.Live {
+		add("what waits where", "queue", "list")
+	}
+	if broken {
+		add("which modules cannot be loaded", "module", "list")
+	}
+	return out
+}
+
+// holders returns the heads of the queues in which the walk waits behind others.
+func (w *Walk) holders() []Ref {
+	var out []Ref
+	var visit func([]Step)
+	visit = func(steps []Step) {
+		for i := range steps {
+			if wait := steps[i].Wait; wait != nil && (wait.For == ForQueue || wait.For == ForMembers) {
+				out = append(out, wait.On...)
+			}
+			visit(steps[i].Steps)
+		}
+	}
+	visit(w.Steps)
+	return slices.DeleteFunc(out, func(r Ref) bool { return r.Walk == w.ID })
+}

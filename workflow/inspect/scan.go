@@ -1,0 +1,302 @@
+package inspect
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// mostCounted is how many tasks of one queue are looked at. Those behind are
+// not, and a count that stops there says so.
+const mostCounted = 200_000
+
+// mostNamed is how many tasks are named where many wait.
+const mostNamed = 3
+
+// A scan is what one look at all queues has found. Tasks that do not matter are
+// counted and not read.
+type scan struct {
+	tx     *store.Tx
+	now    time.Time
+	epoch  uint64
+	live   bool
+	queues map[string]*queue
+	names  []string // of the queues, as they sort
+	mine   []*spot  // tasks of the walk asked for
+	failed []*spot  // tasks whose last attempt failed
+}
+
+// A queue is what is known of one.
+type queue struct {
+	head   *store.Task
+	tasks  int
+	more   bool   // there are more than were counted
+	place  uint64 // of the task seen last
+	before int    // tasks on the places before that
+	here   []*spot
+}
+
+// A spot is a task and where it stands in its queue.
+type spot struct {
+	*store.Task
+	before int         // tasks on the places before its own
+	above  int         // tasks that are done before it on its own place
+	height int         // tasks on its place
+	top    *store.Task // of its place
+	later  bool        // it stands in no queue until it is due
+}
+
+// look reads the queues for the tasks of walk and those that matter to all.
+func look(tx *store.Tx, live bool, walk uint64) (*scan, error) {
+	s := &scan{tx: tx, now: tx.Now(), epoch: tx.Epoch(), live: live, queues: map[string]*queue{}}
+	for name, err := range store.AllQueues(tx) {
+		if err != nil {
+			return nil, err
+		}
+		if err := s.queue(name, walk); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.later(walk)
+}
+
+// queue looks at the tasks of one queue.
+func (s *scan) queue(name string, walk uint64) error {
+	q := &queue{}
+	s.queues[name] = q
+	s.names = append(s.names, name)
+	mine := fmt.Appendf(nil, `"walk":%d,`, walk)
+	mineLast := fmt.Appendf(nil, `"walk":%d}`, walk)
+	var top *store.Task
+	for k, v := range s.tx.Range(store.At(store.Queues).Str(name)) {
+		pos, err := store.ParsePos(k)
+		if err != nil {
+			return err
+		}
+		if q.tasks == mostCounted {
+			q.more = true
+			break
+		}
+		if q.head == nil || pos.Place != q.place {
+			q.place, q.before, q.here, top = pos.Place, q.tasks, nil, nil
+		}
+		q.tasks++
+		for _, other := range q.here {
+			other.height++
+		}
+		failed := bytes.Contains(v, []byte(`"failed":{`))
+		if q.head != nil && !failed && !bytes.Contains(v, mine) && !bytes.Contains(v, mineLast) {
+			continue
+		}
+		t, ok, err := store.LoadTask(s.tx, pos)
+		if err != nil || !ok {
+			return err
+		}
+		if q.head == nil {
+			q.head = t
+		}
+		if top == nil {
+			if top, err = s.topOf(pos, t, q); err != nil {
+				return err
+			}
+		}
+		at := &spot{Task: t, before: q.before, above: q.tasks - 1 - q.before, height: q.tasks - q.before, top: top}
+		q.here = append(q.here, at)
+		if t.Walk == walk {
+			s.mine = append(s.mine, at)
+		}
+		if t.Failed != nil {
+			s.failed = append(s.failed, at)
+		}
+	}
+	return nil
+}
+
+// topOf returns the task that is done first on the place of t.
+func (s *scan) topOf(pos store.Pos, t *store.Task, q *queue) (*store.Task, error) {
+	if q.tasks-1 == q.before {
+		return t, nil
+	}
+	for top, err := range store.TasksFrom(s.tx, pos.Queue, pos.Place) {
+		return top, err
+	}
+	return t, nil
+}
+
+// later looks at the tasks that stand in no queue yet.
+func (s *scan) later(walk uint64) error {
+	for k := range s.tx.Range(store.At(store.Later)) {
+		t, _, err := store.Load[struct {
+			Queue string `json:"queue"`
+			store.Task
+		}](s.tx, k)
+		if err != nil {
+			return err
+		}
+		if t.Walk == walk {
+			t.Task.Queue = t.Queue
+			s.mine = append(s.mine, &spot{Task: &t.Task, top: &t.Task, later: true})
+		}
+	}
+	return nil
+}
+
+// claimed reports whether t is being done now.
+func (s *scan) claimed(t *store.Task) bool {
+	return s.live && t.Claim != nil && t.Claim.Epoch == s.epoch
+}
+
+// covered reports whether t is done at once with the head of its queue.
+func (s *scan) covered(t *store.Task) bool {
+	q := s.queues[t.Queue]
+	return q != nil && q.head != nil && s.claimed(q.head) && q.head.Place < t.Place && t.Place <= q.head.Claim.End
+}
+
+// state returns the state of a pending task.
+func (s *scan) state(t *store.Task) State {
+	switch {
+	case s.claimed(t), s.covered(t):
+		return Running
+	case t.Failed != nil && !t.Due.IsZero():
+		return Backoff
+	case t.Claim != nil && t.Claim.Epoch != 0:
+		return Interrupted
+	default:
+		return Waiting
+	}
+}
+
+// ref returns a pointer to t.
+func (s *scan) ref(t *store.Task) Ref {
+	r := Ref{
+		Task: t.ID, Walk: t.Walk, Node: t.Node, Subject: Subject(t.Subject), Queue: t.Queue, State: s.state(t),
+	}
+	if f := t.Failed; f != nil {
+		r.Node, r.Subject, r.Due = f.Node, Subject(f.Subject), t.Due
+	}
+	return r
+}
+
+// wait says why the pending task at is not being done; nil if it is.
+func (s *scan) wait(at *spot) (*Wait, error) {
+	t := at.Task
+	q := s.queues[t.Queue]
+	switch {
+	case at.later:
+		return &Wait{For: ForTime}, nil
+	case s.claimed(t), s.covered(t):
+		return nil, nil
+	case at.above > 0:
+		return &Wait{For: ForStep, Ahead: at.above, On: []Ref{s.ref(at.top)}}, nil
+	case at.before > 0:
+		return &Wait{For: ForQueue, Ahead: at.before, On: []Ref{s.ref(q.head)}}, nil
+	case t.List != nil && t.List.Next == t.List.Len && t.List.Open > 0:
+		on, err := s.members(t)
+		return &Wait{For: ForMembers, Ahead: t.List.Open, On: on}, err
+	case t.Failed != nil && !t.Due.IsZero():
+		return &Wait{For: ForRetry}, nil
+	case !s.live:
+		return &Wait{For: ForStart}, nil
+	default:
+		return &Wait{For: ForTurn}, nil
+	}
+}
+
+// members returns the members that the list t waits for, the first of them.
+func (s *scan) members(t *store.Task) ([]Ref, error) {
+	var on []Ref
+	needle := fmt.Appendf(nil, `"of":{"id":"%s"`, t.ID)
+	for k, v := range s.tx.Range(store.At(store.Queues)) {
+		if len(on) == min(t.List.Open, mostNamed) {
+			break
+		}
+		if !bytes.Contains(v, needle) {
+			continue
+		}
+		pos, err := store.ParsePos(k)
+		if err != nil {
+			return nil, err
+		}
+		member, ok, err := store.LoadTask(s.tx, pos)
+		if err != nil {
+			return nil, err
+		}
+		if ok && member.Of != nil && member.Of.ID == t.ID {
+			on = append(on, s.ref(member))
+		}
+	}
+	return on, nil
+}
+
+// behind returns what waits behind the task at, which stands first in its
+// queue; nil if nothing does.
+func (s *scan) behind(at *spot) (*Behind, error) {
+	q := s.queues[at.Queue]
+	if at.later || q == nil || at.before > 0 || at.above > 0 {
+		return nil, nil
+	}
+	below, err := s.below(at)
+	if err != nil {
+		return nil, err
+	}
+	b := &Behind{Queue: at.Queue, Walk: below, Tasks: q.tasks - at.height, More: q.more}
+	if c := at.Claim; c != nil && c.End > at.Place {
+		b.Tasks -= int(c.End - at.Place) //nolint:gosec // a range is bounded
+	}
+	if b.Walk+b.Tasks == 0 {
+		return nil, nil
+	}
+	last := at.Place
+	if at.Claim != nil {
+		last = max(last, at.Claim.End)
+	}
+	for t, err := range store.TasksFrom(s.tx, at.Queue, last+1) {
+		if err != nil {
+			return nil, err
+		}
+		if len(b.Next) == mostNamed {
+			break
+		}
+		b.Next = append(b.Next, s.ref(t))
+	}
+	return b, nil
+}
+
+// below counts the steps that wait on the place of at: tasks, and the members
+// that lists have not begun.
+func (s *scan) below(at *spot) (n int, err error) {
+	for t, err := range store.TasksFrom(s.tx, at.Queue, at.Place) {
+		if err != nil {
+			return 0, err
+		}
+		if t.Place != at.Place {
+			break
+		}
+		switch {
+		case t.List != nil && t.ID == at.ID:
+			n += max(t.List.Len-t.List.Next-1, 0)
+		case t.List != nil:
+			n += t.List.Len - t.List.Next
+		case t.ID != at.ID:
+			n++
+		}
+	}
+	return n, nil
+}
+
+// order puts the tasks of the walk in the order in which they come: those of
+// the main queue first, whose lists send members to others.
+func (s *scan) order() []*spot {
+	var first, others []*spot
+	for _, at := range s.mine {
+		if at.Queue == workflow.Main && !at.later {
+			first = append(first, at)
+		} else {
+			others = append(others, at)
+		}
+	}
+	return append(first, others...)
+}

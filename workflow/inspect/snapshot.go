@@ -1,0 +1,323 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// Walk returns a snapshot of the walk that req asks for. The error is ErrNoWalk
+// when the store does not hold it, or holds none.
+func (r *Reader) Walk(tx *store.Tx, req Request) (*Walk, error) {
+	s, err := look(tx, r.Live, req.Walk)
+	if err != nil {
+		return nil, err
+	}
+	problems, err := r.problems(s)
+	if err != nil {
+		return nil, err
+	}
+	if req.Walk == 0 {
+		id, err := choose(s, problems)
+		if err != nil {
+			return nil, err
+		}
+		if s, err = look(tx, r.Live, id); err != nil {
+			return nil, err
+		}
+		req.Walk = id
+	}
+	record, ok, err := store.Load[store.Walk](tx, store.WalkKey(req.Walk))
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fmt.Errorf("walk %d: %w: it never was, or history has forgotten it", req.Walk, ErrNoWalk)
+	}
+	return r.snapshot(s, &record, problems)
+}
+
+// snapshot puts together what is known of the walk.
+func (r *Reader) snapshot(s *scan, record *store.Walk, problems []Problem) (*Walk, error) {
+	w := &Walk{
+		Schema: Schema, At: s.now, Life: s.epoch, Live: r.Live,
+		ID: record.ID, Graph: record.Graph, Trigger: record.Trigger, Subject: Subject(record.Subject).String(),
+		Cause: record.Cause, Began: record.Began, Ended: record.Ended, Open: record.Open, Joined: record.Joined,
+	}
+	lines, unread, err := history(s.tx, record.ID)
+	if err != nil {
+		return nil, err
+	}
+	w.Unread, w.Restarts = unread, restarts(record, lines, s)
+	t := &tree{scan: s, graph: r.graph(record.Graph), passes: 1}
+	for _, l := range lines {
+		t.record(l)
+	}
+	for _, at := range s.order() {
+		if err := t.task(at); err != nil {
+			return nil, err
+		}
+	}
+	w.Passes, w.Cut, w.Counts = t.passes, t.cut, map[State]int{}
+	w.Ahead = t.to()
+	for _, p := range problems {
+		if p.Kind == KindRefused && p.Walk == w.ID {
+			t.refuse(p)
+		}
+	}
+	for _, top := range t.rows.list {
+		w.Steps = append(w.Steps, top.finish(w.Counts))
+		if n := t.node(top.Node); n.Of == graph.OfModule {
+			w.count(top)
+		}
+	}
+	w.Problems = mineFirst(problems, w.ID)
+	w.State = walkState(record, w.Steps, w.Problems)
+	w.Advice = w.advise()
+	return w, nil
+}
+
+// count adds the members of a list of modules to the walk's progress.
+func (w *Walk) count(list *row) {
+	if len(list.rows.list) == 0 {
+		return
+	}
+	if w.Progress == nil {
+		w.Progress = &Progress{}
+	}
+	for _, m := range list.rows.list {
+		w.Progress.Of++
+		if m.State.ended() {
+			w.Progress.Done++
+		}
+	}
+}
+
+// ended reports whether work in state s is over.
+func (s State) ended() bool {
+	switch s {
+	case Done, Allowed, Skipped, Dropped, Superseded, Joined, Refused, Quarantined:
+		return true
+	default:
+		return false
+	}
+}
+
+// to returns what the walk's tasks about nothing in particular may lead to,
+// besides what is in a row already.
+func (t *tree) to() []Ahead {
+	var out []Ahead
+	for _, at := range t.scan.order() {
+		n := t.node(at.Node)
+		if n.Of != graph.OfNothing || at.above > 0 || at.later {
+			continue
+		}
+		for _, a := range t.ahead(n.ID, n.Of) {
+			known := func(r *row) bool { return r.Node == a.Node }
+			if !slices.ContainsFunc(t.rows.list, known) && !slices.Contains(out, a) {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// refuse marks the step whose content p says is not in force.
+func (t *tree) refuse(p Problem) {
+	for _, r := range t.rows.list {
+		if n := t.node(r.Node); n.Revives && r.State == Done {
+			r.State, r.last, r.Error, r.Detail = Refused, Refused, p.Error, ""
+		}
+	}
+}
+
+// finish makes a step of r and what is below it, counting those that have
+// nothing below them.
+func (r *row) finish(counts map[State]int) Step {
+	active, pending := State(""), r.pending
+	slices.SortStableFunc(r.rows.list, func(a, b *row) int { return cmp.Compare(a.order, b.order) })
+	if r.pending {
+		active = r.State
+	}
+	for _, below := range r.rows.list {
+		step := below.finish(counts)
+		r.Steps = append(r.Steps, step)
+		r.Again = r.Again || step.Again
+		if !step.State.ended() {
+			pending = pending || below.pending
+			active = graver(active, step.State)
+		}
+	}
+	r.pending = pending
+	switch {
+	case len(r.Steps) == 0:
+		counts[r.State]++
+	case pending:
+		r.State, r.Ended = active, time.Time{}
+		if active != Backoff && (r.Wait == nil || r.Wait.For != ForTime) {
+			r.Due = time.Time{}
+		}
+	case r.State != Skipped || r.last != Skipped:
+		r.State = whole(r.last)
+	}
+	r.Ahead = slices.DeleteFunc(r.Ahead, func(a Ahead) bool {
+		return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Node == a.Node })
+	})
+	return r.Step
+}
+
+// graver returns the one of two states of pending work that a person is to see.
+func graver(a, b State) State {
+	for _, s := range []State{Backoff, Running, Interrupted, Failed, Waiting} {
+		if a == s || b == s {
+			return s
+		}
+	}
+	return b
+}
+
+// whole returns the state of steps that have ended, of which the last came to s.
+func whole(s State) State {
+	switch s {
+	case "":
+		return Failed
+	case Dropped, Superseded, Quarantined:
+		return s
+	default:
+		return Done
+	}
+}
+
+// walkState returns the state of the walk as a whole.
+func walkState(record *store.Walk, steps []Step, problems []Problem) State {
+	mine := func(k Kind) bool {
+		return slices.ContainsFunc(problems, func(p Problem) bool { return p.Kind == k && p.Walk == record.ID })
+	}
+	state := State("")
+	for i := range steps {
+		if !steps[i].State.ended() {
+			state = graver(state, steps[i].State)
+		}
+	}
+	switch {
+	case mine(KindFailing):
+		return Failing
+	case mine(KindRefused):
+		return Refused
+	case record.Open > 0 && state == "":
+		return Waiting
+	case record.Open > 0:
+		return state
+	case record.Joined != 0 && len(steps) == 0:
+		return Joined
+	case record.Joined != 0 && whole(steps[len(steps)-1].State) != Done:
+		return steps[len(steps)-1].State
+	case record.Joined != 0:
+		return Joined
+	default:
+		return Done
+	}
+}
+
+// choose returns the walk that is shown when none is asked for.
+func choose(s *scan, problems []Problem) (uint64, error) {
+	var id uint64
+	for _, p := range problems {
+		id = max(id, p.Walk)
+	}
+	if id != 0 {
+		return id, nil
+	}
+	if main := s.queues[workflow.Main]; main != nil && main.head != nil {
+		return main.head.Walk, nil
+	}
+	for _, q := range s.queues {
+		if q.head != nil {
+			id = max(id, q.head.Walk)
+		}
+	}
+	if id != 0 {
+		return id, nil
+	}
+	return chooseEnded(s)
+}
+
+// mostPassed is how many walks are passed over in search of one that did more
+// than a step or two.
+const mostPassed = 300
+
+// chooseEnded returns the newest walk that did more than a step or two, the
+// last converge at the latest; else the newest that did any.
+func chooseEnded(s *scan) (id uint64, err error) {
+	life, _, err := store.Load[store.Life](s.tx, store.LifeKey())
+	if err != nil {
+		return 0, err
+	}
+	passed := 0
+	for w, err := range store.WalksBackwards(s.tx) {
+		if err != nil {
+			return 0, err
+		}
+		steps := 0
+		for range s.tx.Range(store.At(store.History).Uint(w.ID)) {
+			if steps++; steps == 3 {
+				return w.ID, nil
+			}
+		}
+		if w.ID == life.Converged && steps > 0 {
+			return w.ID, nil
+		}
+		if id == 0 || steps > 0 && passed == 0 {
+			id = w.ID
+		}
+		if steps > 0 {
+			passed++
+		}
+		if passed == mostPassed {
+			break
+		}
+	}
+	if id == 0 {
+		return 0, fmt.Errorf("%w: nothing has begun yet", ErrNoWalk)
+	}
+	return id, nil
+}
+
+// Walks returns the newest limit walks, newest first.
+func (r *Reader) Walks(tx *store.Tx, limit int) ([]Summary, error) {
+	s, err := look(tx, r.Live, 0)
+	if err != nil {
+		return nil, err
+	}
+	problems, err := r.problems(s)
+	if err != nil {
+		return nil, err
+	}
+	under := map[uint64]State{}
+	for _, q := range s.queues {
+		under[q.head.Walk] = graver(under[q.head.Walk], s.state(q.head))
+	}
+	walks := []Summary{}
+	for w, err := range store.WalksBackwards(tx) {
+		if err != nil {
+			return nil, err
+		}
+		if len(walks) == limit {
+			break
+		}
+		var steps []Step
+		if state := under[w.ID]; state != "" {
+			steps = []Step{{State: state}}
+		}
+		walks = append(walks, Summary{
+			ID: w.ID, Graph: w.Graph, Trigger: w.Trigger, Subject: Subject(w.Subject).String(), Cause: w.Cause,
+			State: walkState(&w, steps, problems), Began: w.Began, Ended: w.Ended, Open: w.Open, Joined: w.Joined,
+		})
+	}
+	return walks, nil
+}

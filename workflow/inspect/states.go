@@ -1,0 +1,62 @@
+package inspect
+
+import (
+	"strconv"
+	"strings"
+
+	"addon-operator/workflow/draw"
+	"addon-operator/workflow/graph"
+)
+
+func id(walk uint64) string { return strconv.FormatUint(walk, 10) }
+
+// States returns the state of each node that w has come to, for a drawing of
+// its graph.
+func States(w *Walk) draw.States {
+	out := draw.States{}
+	var visit func([]Step)
+	visit = func(steps []Step) {
+		for i := range steps {
+			s := &steps[i]
+			node := graph.NodeID(s.Node)
+			old, known := out[node]
+			next := stateOf(s)
+			if !known || rank(next.Tone) > rank(old.Tone) {
+				out[node] = next
+			}
+			visit(s.Steps)
+		}
+	}
+	visit(w.Steps)
+	return out
+}
+
+// stateOf returns the state of a step for a drawing.
+func stateOf(s *Step) draw.State {
+	look := looks[s.State]
+	out := draw.State{Tone: look.tone, Icon: look.icon, Word: look.word}
+	if len(s.Steps) == 0 {
+		out.Detail = s.Subject.String()
+	}
+	if s.Error != "" && !s.State.ended() {
+		first, _, _ := strings.Cut(s.Error, "\n")
+		out.Detail = strings.TrimSpace(out.Detail + " " + Look{}.clip(flat(first), 60))
+	}
+	return out
+}
+
+// rank orders tones by how much they matter.
+func rank(t draw.Tone) int {
+	switch t {
+	case draw.Failed:
+		return 4
+	case draw.Active:
+		return 3
+	case draw.Waiting:
+		return 2
+	case draw.Done:
+		return 1
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,324 @@
+package inspect_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+	"addon-operator/workflow/lifecycle"
+)
+
+const helmError = `helm upgrade of release ingress-nginx: timed out waiting for the condition
+Deployment addons/controller: 0 of 2 replicas are ready
+Pod controller-7d9c: ImagePullBackOff: registry.example.com/ingress/controller:1.14.2: not found`
+
+// scenes returns states of a store, each with the walk that is shown of it.
+func scenes() map[string]func(*world) (walk uint64) {
+	return map[string]func(*world) (walk uint64){
+		"nothing-pending": func(w *world) uint64 {
+			w.members[lifecycle.GlobalOnStartup] = hooks("", "10-labels.sh", "20-secrets.sh")
+			w.members[lifecycle.ModuleBeforeHelm] = hooks("cert-manager", "10-issuer.sh")
+			w.discovers("cert-manager", "ingress-nginx")
+			w.takes("release-upgrade", 1500*time.Millisecond)
+			w.start(onStart, onConfigMap("4711"))
+			sleep(time.Minute)
+			w.raise(on(lifecycle.OnGlobalSchedule, "", "50-cleanup.sh", "nightly"))
+			sleep(time.Minute)
+			return 0
+		},
+		"running": func(w *world) uint64 {
+			w.members[lifecycle.GlobalOnStartup] = hooks("", "10-labels.sh", "20-secrets.sh", "30-certs.sh", "40-rbac.sh")
+			w.discovers("cert-manager", "ingress-nginx", "prometheus", "loki", "grafana", "velero")
+			w.takes("release-upgrade", 40*time.Second)
+			w.start(onStart, onConfigMap("4711"))
+			sleep(61 * time.Second)
+			w.raise(on(lifecycle.OnModuleKubeEvent, "cert-manager", "20-secrets.sh", "secrets"))
+			return 0
+		},
+		"discovering": func(w *world) uint64 {
+			w.takes("discover-modules", time.Hour)
+			w.start(onStart)
+			sleep(3 * time.Second)
+			return 0
+		},
+		"failing-head": func(w *world) uint64 {
+			w.discovers("cert-manager", "ingress-nginx", "prometheus", "loki", "grafana", "velero")
+			w.members[lifecycle.ModuleBeforeHelm] = nil
+			w.fails("release-upgrade ingress-nginx", helmError)
+			w.start(onStart, onConfigMap("4711"))
+			for _, module := range names("module", 12) {
+				w.raise(on(lifecycle.OnResourcesAbsent, module))
+			}
+			sleep(3*time.Minute + 2*time.Second)
+			return 0
+		},
+		"failing-hook-first-time": func(w *world) uint64 {
+			w.discovers("cert-manager")
+			w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
+			w.members[lifecycle.ModuleOnStartup] = hooks("cert-manager", "10-issuer.sh", "20-webhook.sh", "30-crds.sh")
+			w.fails("module-onstartup cert-manager/20-webhook.sh", "hook 20-webhook.sh exited with 1: \x1b[31mcurl: (7) Failed to connect\x1b[0m\tto 10.0.0.1 port 443")
+			w.start(onStart)
+			sleep(2 * time.Second)
+			return 0
+		},
+		"retry-under-way": func(w *world) uint64 {
+			w.discovers("cert-manager", "ingress-nginx")
+			tries := 0
+			w.set("module-beforehelm ingress-nginx/10-class.sh", func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+				if tries++; tries > 1 {
+					<-ctx.Done()
+				}
+				return workflow.Outcome{}, ctx.Err()
+			})
+			w.members[lifecycle.ModuleBeforeHelm] = hooks("ingress-nginx", "10-class.sh")
+			w.fails("release-upgrade ingress-nginx", helmError)
+			w.fails("release-upgrade cert-manager", "no")
+			w.says("release-upgrade cert-manager")
+			w.start(onStart)
+			sleep(8 * time.Second)
+			return 0
+		},
+		"awaiting-synchronization": func(w *world) uint64 {
+			w.discovers("cert-manager", "ingress-nginx")
+			w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
+			w.members[lifecycle.ModuleSynchronization] = []graph.Member{
+				{Subject: graph.Subject{Module: "cert-manager", Hook: "20-secrets.sh", Binding: "secrets"}, Queue: "secrets", Wait: true},
+				{Subject: graph.Subject{Module: "cert-manager", Hook: "30-pods.sh", Binding: "pods"}},
+			}
+			w.takes("module-kubernetes-synchronization cert-manager/20-secrets.sh secrets", time.Hour)
+			w.start(onStart)
+			sleep(15 * time.Second)
+			return 0
+		},
+		"interrupted": func(w *world) uint64 {
+			w.discovers("cert-manager", "ingress-nginx")
+			w.takes("release-upgrade ingress-nginx", time.Hour)
+			w.start(onStart, onConfigMap("4711"))
+			sleep(time.Minute)
+			w.close()
+			sleep(time.Minute)
+			w.open()
+			return 0
+		},
+		"resumed": func(w *world) uint64 {
+			w.discovers("cert-manager", "ingress-nginx", "prometheus")
+			w.takes("release-upgrade ingress-nginx", 10*time.Second)
+			w.takes("release-upgrade prometheus", time.Hour)
+			w.start(onStart, onConfigMap("4711"))
+			sleep(5 * time.Second)
+			w.close()
+			sleep(time.Minute)
+			w.open()
+			w.start()
+			sleep(15 * time.Second)
+			return 0
+		},
+		"cut": func(w *world) uint64 {
+			w.discovers("cert-manager", "ingress-nginx", "prometheus")
+			w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
+			w.fails("release-upgrade ingress-nginx", helmError)
+			w.start(onStart)
+			sleep(7 * time.Second)
+			w.members[lifecycle.GlobalBeforeAll] = hooks("", "10-check.sh")
+			w.takes("global-beforeall", time.Minute)
+			w.raise(onConfigMap("4712"))
+			sleep(time.Second)
+			return 1
+		},
+		"cut-by": func(w *world) uint64 {
+			scenes()["cut"](w)
+			return 2
+		},
+		"superseded": func(w *world) uint64 {
+			w.discovers("cert-manager", "ingress-nginx")
+			w.fails("release-upgrade ingress-nginx", helmError)
+			w.start(onStart)
+			sleep(time.Second)
+			w.says("release-upgrade ingress-nginx")
+			again := onStart
+			again.Supersedes = lifecycle.GlobalBeforeAll
+			w.raise(again)
+			return 1
+		},
+		"refused": func(w *world) uint64 {
+			w.discovers("cert-manager")
+			w.start(onStart)
+			w.apply[lifecycle.ConfigMapChanged] = func(tx *store.Tx, t workflow.Task) error {
+				return store.Save(tx, store.RefusedConfigKey(), store.RefusedConfig{
+					ResourceVersion: "4713", Walk: t.Walk, At: tx.Now(),
+					Error: "section certManager: error converting YAML to JSON: yaml: line 3: mapping values are not allowed in this context",
+				})
+			}
+			sleep(time.Minute)
+			w.raise(onConfigMap("4713"))
+			sleep(time.Minute)
+			return 0
+		},
+		"merged": func(w *world) uint64 {
+			w.takes(string(lifecycle.ModuleKubernetesEvent), time.Minute)
+			w.start()
+			for range 4 {
+				ev := on(lifecycle.OnModuleKubeEvent, "cert-manager", "20-secrets.sh", "secrets")
+				ev.Queue = "secrets"
+				ev.Object = &store.ObjectRef{Event: "Added", Kind: "Secret", Namespace: "default", Name: "tls", ResourceVersion: "99"}
+				w.raise(ev)
+			}
+			sleep(61 * time.Second)
+			return 3
+		},
+		"merged-done": func(w *world) uint64 {
+			scenes()["merged"](w)
+			sleep(time.Minute)
+			return 2
+		},
+		"joined": func(w *world) uint64 {
+			w.takes("release-upgrade cert-manager", time.Minute)
+			w.start()
+			for range 3 {
+				w.raise(on(lifecycle.OnResourcesAbsent, "cert-manager"))
+			}
+			return 3
+		},
+		"blocked": func(w *world) uint64 {
+			scenes()["failing-head"](w)
+			return 5
+		},
+		"put-off": func(w *world) uint64 {
+			w.says(string(lifecycle.ReleaseCheck))
+			w.members[lifecycle.ModuleAfterHelm] = hooks("cert-manager", "10-count.sh")
+			w.says(string(lifecycle.ModuleAfterHelm), lifecycle.ModuleChanged)
+			w.start(on(lifecycle.OnResourcesAbsent, "cert-manager"))
+			sleep(3 * time.Second)
+			return 0
+		},
+		"allowed": func(w *world) uint64 {
+			w.fails(string(lifecycle.GlobalScheduleEvent), "hook 50-cleanup.sh exited with 3: no space left on device")
+			ev := on(lifecycle.OnGlobalSchedule, "", "50-cleanup.sh", "nightly")
+			ev.Lenient = true
+			w.start(ev)
+			return 0
+		},
+		"skipped": func(w *world) uint64 {
+			w.discovers("ingress-nginx")
+			w.fails("release-upgrade ingress-nginx", helmError)
+			w.start(onStart)
+			sleep(time.Second)
+			task := w.snapshot(0).Problems[0].Task
+			if err := w.e.Skip(task, "ann", "the image comes tomorrow"); err != nil {
+				w.t.Fatal(err)
+			}
+			synctest.Wait()
+			return 0
+		},
+		"delete": func(w *world) uint64 {
+			w.says(string(lifecycle.ModuleDelete), lifecycle.Unwanted)
+			w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
+				return workflow.Outcome{Lists: map[graph.List][]graph.Member{
+					lifecycle.Enabled: modules("cert-manager"), lifecycle.Disabled: modules("velero"), lifecycle.Unknown: modules("old"),
+				}}, nil
+			})
+			w.takes(string(lifecycle.ModuleKubernetesEvent), time.Hour)
+			ev := on(lifecycle.OnModuleKubeEvent, "velero", "10-backups.sh", "backups")
+			ev.Queue = "backups"
+			w.start(ev, onStart)
+			sleep(10 * time.Second)
+			return 2
+		},
+		"sixty-modules": func(w *world) uint64 {
+			w.discovers(names("module", 60)...)
+			w.fails("release-upgrade module-41", helmError)
+			w.start(onStart)
+			sleep(17 * time.Second)
+			return 0
+		},
+	}
+}
+
+func TestEveryStateOfAWalkReadsWellInEightyColumns(t *testing.T) {
+	t.Parallel()
+	for name, scene := range scenes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.shows(name+".txt", scene(w))
+			})
+		})
+	}
+}
+
+func TestBrokenModulesAndQueuesThatStandStillNeedAttention(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.discovers("cert-manager")
+		w.takes("release-upgrade cert-manager", time.Hour)
+		w.start(onStart)
+		err := w.db.Update(func(tx *store.Tx) error {
+			return store.Save(tx, store.ModuleKey("velero"), store.Module{State: store.Off, Broken: "modules/300-velero/values.yaml: yaml: line 2: did not find expected key"})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		walk := w.read(inspect.Reader{Live: true, Stalled: map[string]string{"main": "the disk is full"}}, 0)
+		compare(t, "broken.txt", inspect.Text(walk, look))
+	})
+}
+
+func TestStoppedStoreSaysWhereItGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		scenes()["failing-head"](w)
+		stopped := look
+		stopped.Source = "store /var/lib/addon-operator/store.db, written 3m ago; no operator runs"
+		compare(t, "stopped.txt", inspect.Text(w.read(inspect.Reader{}, 0), stopped))
+	})
+}
+
+func TestLooksSayTheSameInOtherWays(t *testing.T) {
+	t.Parallel()
+	for name, l := range map[string]inspect.Look{
+		"ascii.txt":  {Program: "addon-operator", ASCII: true},
+		"colour.txt": {Program: "addon-operator", Colour: true, Width: 70},
+		"all.txt":    {Program: "addon-operator", All: true},
+		"wide.txt":   {Program: "addon-operator", Wide: true, Width: 80, More: " --debug-unix-socket /run/x"},
+		"low.txt":    {Program: "addon-operator", Height: 22},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				scenes()["failing-head"](w)
+				text := inspect.Text(w.snapshot(0), l)
+				if l.Colour {
+					compareAny(t, name, text)
+					return
+				}
+				compare(t, name, text)
+			})
+		})
+	}
+}
+
+func TestUnknownWalkIsAnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start(on(lifecycle.OnGlobalSchedule, "", "h", "b"))
+		r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}}
+		err := w.db.View(func(tx *store.Tx) error {
+			_, err := r.Walk(tx, inspect.Request{Walk: 99})
+			return err
+		})
+		if !errors.Is(err, inspect.ErrNoWalk) {
+			t.Errorf("the error for a walk that never was is %v", err)
+		}
+	})
+}

@@ -1,0 +1,340 @@
+package inspect
+
+import (
+	"slices"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// A tree is the steps of a walk while they are put together: first what history
+// tells, oldest first, then what is pending.
+type tree struct {
+	scan   *scan
+	graph  *graph.Graph
+	rows   rows
+	passes int
+	cut    time.Time // when something was superseded last
+}
+
+// Rows are those on one level, in the order in which they came.
+type rows struct {
+	list []*row
+	at   map[place]*row
+}
+
+// A place tells the rows of a level apart.
+type place struct {
+	node    string
+	subject Subject
+}
+
+// A row is a step on its way into a snapshot.
+type row struct {
+	Step
+	rows rows
+	// order is among the rows of a level; equal ones stand as they came.
+	order int
+	// pending is set where a task stands for the row itself.
+	pending bool
+	// last is what the row, or one below it, came to last.
+	last State
+}
+
+// row returns the row of n about s, a new one if there is none.
+func (l *rows) row(n *graph.Node, s Subject) *row {
+	at := place{string(n.ID), s}
+	if r := l.at[at]; r != nil {
+		return r
+	}
+	r := &row{Step: Step{Node: string(n.ID), Number: n.Number, Subject: s}}
+	if l.at == nil {
+		l.at = map[place]*row{}
+	}
+	l.at[at] = r
+	l.list = append(l.list, r)
+	return r
+}
+
+// drop takes away the rows that are not wanted.
+func (l *rows) drop(unwanted func(*row) bool) {
+	l.list = slices.DeleteFunc(l.list, func(r *row) bool {
+		gone := unwanted(r)
+		if gone {
+			delete(l.at, place{r.Node, r.Subject})
+		}
+		return gone
+	})
+}
+
+// path returns the rows from the top to that of node n about s.
+func (t *tree) path(n *graph.Node, s Subject) []*row {
+	var path []*row
+	level := &t.rows
+	down := func(n *graph.Node, s Subject) {
+		path = append(path, level.row(n, s))
+		level = &path[len(path)-1].rows
+	}
+	switch n.Of {
+	case graph.OfBinding:
+		down(n, s)
+	case graph.OfModule:
+		entry := t.entry(n)
+		down(entry, Subject{})
+		if s.Module != "" {
+			down(entry, Subject{Module: s.Module})
+		}
+		if n.ID != entry.ID {
+			down(n, Subject{Module: s.Module})
+			path[len(path)-1].order = t.order(n)
+		}
+		if s.Hook != "" {
+			down(n, s)
+		}
+	default:
+		down(n, Subject{})
+		if s != (Subject{}) {
+			down(n, s)
+		}
+	}
+	return path
+}
+
+// order returns where n stands in the graph.
+func (t *tree) order(n *graph.Node) int {
+	return slices.IndexFunc(t.graph.Nodes, func(other graph.Node) bool { return other.ID == n.ID })
+}
+
+// entry returns the node at which runs that n is part of begin: the first about
+// a module under the same heading.
+func (t *tree) entry(n *graph.Node) *graph.Node {
+	for i := range t.graph.Nodes {
+		if first := &t.graph.Nodes[i]; first.Group == n.Group && first.Of == n.Of {
+			return first
+		}
+	}
+	return n
+}
+
+// node returns the node named id. One that the graph does not have, as an older
+// version may have left it, is shown by its name.
+func (t *tree) node(id string) *graph.Node {
+	if n, ok := t.graph.Node(graph.NodeID(id)); ok {
+		return n
+	}
+	return &graph.Node{ID: graph.NodeID(id), Of: graph.OfBinding}
+}
+
+// record adds what a line of history tells.
+func (t *tree) record(l line) {
+	n := t.node(l.Node)
+	t.pass(n)
+	path := t.path(n, Subject(l.Subject))
+	r := path[len(path)-1]
+	run := n.Of == graph.OfModule && n.ID == t.entry(n).ID && l.Subject.Hook == "" && l.Subject.Module != ""
+	if run {
+		r.restart()
+	}
+	for _, above := range path {
+		if l.State != store.Failed {
+			above.last = State(l.State)
+		}
+		if !l.Began.IsZero() && (above.Began.IsZero() || above == r && !run) {
+			above.Began = l.Began
+		}
+		above.Ended = l.Ended
+	}
+	if l.State == store.Superseded {
+		t.cut = l.Ended
+	}
+	r.State, r.last = State(l.State), State(l.State)
+	r.Task, r.Queue = l.Task, l.Queue
+	r.Try, r.Error, r.Detail, r.Again, r.Merged, r.Into = l.Try, l.Error, l.Detail, l.Again, l.Merged, l.Into
+	if r.Failures = 0; l.State == store.Failed {
+		r.Failures = l.Try
+	}
+}
+
+// restart forgets the steps of a module's run that begins anew, but for those
+// that failed: they say why.
+func (r *row) restart() {
+	r.rows.drop(func(step *row) bool {
+		step.rows.drop(func(hook *row) bool { return hook.State != Failed })
+		return step.State != Failed && len(step.rows.list) == 0
+	})
+}
+
+// pass begins a new pass where a step comes before one that the walk was at
+// already: what lies behind it will be done again.
+func (t *tree) pass(n *graph.Node) {
+	if n.Of != graph.OfNothing {
+		return
+	}
+	again := func(r *row) bool {
+		return r.Node != string(n.ID) && t.graph.Leads(n.ID, graph.NodeID(r.Node))
+	}
+	if !slices.ContainsFunc(t.rows.list, again) {
+		return
+	}
+	t.passes++
+	t.rows.drop(func(r *row) bool { return again(r) || r.Node == string(n.ID) })
+}
+
+// task adds a pending task and, where it stands for a list, its members.
+func (t *tree) task(at *spot) error {
+	n := t.node(at.Node)
+	t.pass(n)
+	wait, err := t.scan.wait(at)
+	if err != nil {
+		return err
+	}
+	path := t.path(n, Subject(at.Subject))
+	r := path[len(path)-1]
+	switch {
+	case at.List == nil || at.Solo:
+		t.one(r, at, wait)
+	case at.List.Next == at.List.Len:
+		r.pend(at, t.scan.state(at.Task), wait)
+	default:
+		if err := t.list(n, path, at, wait); err != nil {
+			return err
+		}
+	}
+	if r.Behind, err = t.scan.behind(at); err != nil {
+		return err
+	}
+	if n.Of == graph.OfModule && n.ID != t.entry(n).ID && len(path) > 1 {
+		path[1].Ahead = t.ahead(n.ID, graph.OfModule)
+	}
+	t.failure(at)
+	return nil
+}
+
+// one sets r to what the pending task at is.
+func (t *tree) one(r *row, at *spot, wait *Wait) {
+	r.pend(at, t.scan.state(at.Task), wait)
+	r.begin(at)
+	r.Object = at.Object
+}
+
+// pend marks r as pending.
+func (r *row) pend(at *spot, state State, wait *Wait) {
+	r.pending, r.State, r.Wait = true, state, wait
+	r.Task, r.Queue, r.Due, r.Ended = at.ID, at.Queue, at.Due, time.Time{}
+	r.Try, r.Error, r.Detail = 0, "", ""
+	if state == Waiting && len(r.rows.list) == 0 {
+		r.Began = time.Time{}
+	}
+}
+
+// begin says since when r is being done, or was when it was interrupted.
+func (r *row) begin(at *spot) {
+	if at.Claim == nil || at.Claim.Epoch == 0 || r.State != Running && r.State != Interrupted {
+		return
+	}
+	r.Again, r.Try = at.Claim.Again, 1
+	if len(r.rows.list) == 0 || r.Began.IsZero() {
+		r.Began = at.Claim.Since
+	}
+	if f := at.Failed; f != nil && f.Node == r.Node && Subject(f.Subject) == r.Subject {
+		r.Try = f.Count + 1
+	}
+}
+
+// list adds the members of the list that at stands for.
+func (t *tree) list(n *graph.Node, path []*row, at *spot, wait *Wait) error {
+	r := path[len(path)-1]
+	state := t.scan.state(at.Task)
+	for i := at.List.Next; i < at.List.Len; i++ {
+		member, err := store.LoadMember[graph.Member](t.scan.tx, at.ID, i)
+		if err != nil {
+			return err
+		}
+		path := t.path(n, member.Subject)
+		m := path[len(path)-1]
+		m.pend(at, Waiting, nil)
+		if i == at.List.Next {
+			m.State, m.Wait = state, wait
+			m.begin(at)
+			continue
+		}
+		if at.List.Edge || m == r {
+			m.rows = rows{}
+		}
+		m.Due, m.Wait = time.Time{}, &Wait{For: ForStep, Ahead: i - at.List.Next}
+		if m.Began = (time.Time{}); member.Queue != "" {
+			m.Queue = member.Queue
+		}
+	}
+	return nil
+}
+
+// failure marks what failed last on the way of the pending task at.
+func (t *tree) failure(at *spot) {
+	f := at.Failed
+	if f == nil {
+		return
+	}
+	path := t.path(t.node(f.Node), Subject(f.Subject))
+	r := path[len(path)-1]
+	state := t.scan.state(at.Task)
+	again := f.Node == at.Node && r.State == Running // the very step is being tried again
+	if !again && state != Running && state != Interrupted {
+		state = Backoff
+		r.Due = at.Due
+	} else if !again {
+		state = Failed
+	}
+	r.State, r.Failures, r.Error = state, f.Count, f.Error
+	r.Task, r.Queue = at.ID, at.Queue
+	if r.Try = f.Count + 1; state == Failed {
+		r.Try = f.Count
+	}
+	if state == Backoff && r.Wait == nil {
+		r.Wait = &Wait{For: ForRetry}
+	}
+	if state != Running && r.Ended.IsZero() {
+		r.Ended = f.At
+	}
+	r.pending = true
+}
+
+// ahead returns the nodes that a task at from may lead to on its own place and
+// that are in no row yet.
+func (t *tree) ahead(from graph.NodeID, of graph.Scope) []Ahead {
+	var out []Ahead
+	seen := map[graph.NodeID]bool{from: true}
+	next := []graph.NodeID{from}
+	for len(next) > 0 {
+		id := next[0]
+		next = next[1:]
+		for _, e := range t.graph.Edges {
+			n := t.node(string(e.To))
+			if e.From != id || e.Loop || e.Put != graph.Here || n.Signal || of == graph.OfModule && n.Of != of {
+				continue
+			}
+			if seen[e.To] { // more than one way leads there
+				sure(out, e.To)
+				continue
+			}
+			seen[e.To] = true
+			out = append(out, Ahead{
+				Node: string(e.To), Number: n.Number, If: string(e.When), Unless: string(e.But), Each: string(e.Each),
+			})
+			if n.Of == of {
+				next = append(next, e.To)
+			}
+		}
+	}
+	return out
+}
+
+// sure takes the fact from the entry of node: it does not decide alone.
+func sure(ahead []Ahead, node graph.NodeID) {
+	for i := range ahead {
+		if ahead[i].Node == string(node) {
+			ahead[i].If, ahead[i].Unless = "", ""
+		}
+	}
+}

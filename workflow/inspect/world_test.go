@@ -1,0 +1,272 @@
+package inspect_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+	"addon-operator/workflow/lifecycle"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// A world is the real engine on the lifecycle's graph, over a store in memory,
+// with steps that do as they are told.
+type world struct {
+	t   testing.TB
+	mem *store.Memory
+	db  *store.DB
+	e   *workflow.Engine
+
+	mu      sync.Mutex
+	do      map[string]doing // by "node subject", else by node
+	members map[graph.NodeID][]graph.Member
+	apply   map[graph.NodeID]func(*store.Tx, workflow.Task) error
+}
+
+type doing func(context.Context, workflow.Task) (workflow.Outcome, error)
+
+// A step is the code of one node in a world.
+type step struct {
+	w    *world
+	node graph.NodeID
+}
+
+func (s step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	s.w.mu.Lock()
+	do := s.w.do[strings.TrimSpace(string(s.node)+" "+graph.Subject(t.Subject).String())]
+	if do == nil {
+		do = s.w.do[string(s.node)]
+	}
+	s.w.mu.Unlock()
+	if do == nil {
+		return workflow.Outcome{}, nil
+	}
+	return do(ctx, t)
+}
+
+func (s step) Members(_ *store.Tx, t workflow.Task) (members []graph.Member, _ json.RawMessage, _ error) {
+	for _, m := range s.w.members[s.node] {
+		if m.Subject.Module == t.Subject.Module {
+			members = append(members, m)
+		}
+	}
+	return members, nil, nil
+}
+
+func (s step) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+	if apply := s.w.apply[s.node]; apply != nil {
+		return nil, apply(tx, t)
+	}
+	return nil, nil
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{
+		t: t, mem: new(store.Memory), do: map[string]doing{}, members: map[graph.NodeID][]graph.Member{},
+		apply: map[graph.NodeID]func(*store.Tx, workflow.Task) error{},
+	}
+	w.says(string(lifecycle.ModuleRun), lifecycle.AlreadyStarted)
+	w.says(string(lifecycle.ReleaseCheck), lifecycle.Outdated)
+	w.open()
+	t.Cleanup(w.close)
+	return w
+}
+
+// open begins a life.
+func (w *world) open() {
+	w.t.Helper()
+	var err error
+	if w.db, err = store.OpenMemory(w.mem, store.Options{}); err != nil {
+		w.t.Fatal(err)
+	}
+	steps := map[graph.NodeID]workflow.Step{}
+	for _, n := range lifecycle.Graph.Nodes {
+		if !n.Signal && !n.Adopts {
+			steps[n.ID] = step{w, n.ID}
+		}
+	}
+	w.e, err = workflow.New(w.db, workflow.Observer{}, workflow.Binding{Graph: lifecycle.Graph, Steps: steps})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// close ends a life: what runs is interrupted.
+func (w *world) close() {
+	w.t.Helper()
+	w.e.Stop()
+	if err := w.db.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *world) start(events ...workflow.Event) {
+	w.t.Helper()
+	if err := w.e.Start(func(*store.Tx) ([]workflow.Event, error) { return events, nil }); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (w *world) raise(events ...workflow.Event) {
+	w.t.Helper()
+	if err := w.db.Update(func(tx *store.Tx) error { return w.e.Raise(tx, events...) }); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (w *world) set(what string, do doing) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.do[what] = do
+}
+
+func (w *world) says(what string, facts ...graph.Fact) {
+	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
+		return workflow.Outcome{Facts: facts}, nil
+	})
+}
+
+// takes has what take its time.
+func (w *world) takes(what string, d time.Duration) {
+	w.set(what, func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+		select {
+		case <-time.After(d):
+			return workflow.Outcome{}, nil
+		case <-ctx.Done():
+			return workflow.Outcome{}, ctx.Err()
+		}
+	})
+}
+
+func (w *world) fails(what, how string) {
+	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
+		return workflow.Outcome{}, errors.New(how)
+	})
+}
+
+func (w *world) discovers(names ...string) {
+	w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
+		return workflow.Outcome{Lists: map[graph.List][]graph.Member{lifecycle.Enabled: modules(names...)}}, nil
+	})
+}
+
+func modules(names ...string) (out []graph.Member) {
+	for _, n := range names {
+		out = append(out, graph.Member{Subject: graph.Subject{Module: n}})
+	}
+	return out
+}
+
+func hooks(module string, names ...string) (out []graph.Member) {
+	for _, n := range names {
+		out = append(out, graph.Member{Subject: graph.Subject{Module: module, Hook: n}})
+	}
+	return out
+}
+
+// sleep lets d pass and what is due then be done.
+func sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func on(trigger graph.Trigger, what ...string) workflow.Event {
+	ev := workflow.Event{On: trigger}
+	for i, into := range []*string{&ev.Subject.Module, &ev.Subject.Hook, &ev.Subject.Binding} {
+		if i < len(what) {
+			*into = what[i]
+		}
+	}
+	return ev
+}
+
+var onStart = workflow.Event{On: lifecycle.OnStart, Cause: store.Cause{Detail: "always"}}
+
+func onConfigMap(version string) workflow.Event {
+	return workflow.Event{On: lifecycle.OnConfigMap, Cause: store.Cause{
+		Object: "ConfigMap addons/addon-operator", ResourceVersion: version, Event: "Modified",
+	}}
+}
+
+// snapshot reads the walk that is shown for id, from a running operator's store.
+func (w *world) snapshot(id uint64) *inspect.Walk {
+	w.t.Helper()
+	return w.read(inspect.Reader{Live: true}, id)
+}
+
+func (w *world) read(r inspect.Reader, id uint64) (walk *inspect.Walk) {
+	w.t.Helper()
+	r.Graphs = []*graph.Graph{lifecycle.Graph}
+	err := w.db.View(func(tx *store.Tx) (err error) {
+		walk, err = r.Walk(tx, inspect.Request{Walk: id})
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return walk
+}
+
+// shows compares how the walk that is shown for id looks with a golden file.
+func (w *world) shows(golden string, id uint64) {
+	w.t.Helper()
+	compare(w.t, golden, inspect.Text(w.snapshot(id), look))
+}
+
+var look = inspect.Look{Program: "addon-operator"}
+
+// compare compares text with a golden file, no line of which is too wide.
+func compare(t testing.TB, golden, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 && !strings.Contains(line, "addon-operator ") {
+			t.Errorf("%s: a line is %d columns wide: %s", golden, n, line)
+		}
+	}
+	compareAny(t, golden, text)
+}
+
+func compareAny(t testing.TB, golden, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", golden)
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path) //nolint:gosec // a file of the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), text); diff != "" {
+		t.Errorf("%s (-want +got; -update writes it anew):\n%s", golden, diff)
+	}
+}
+
+// names returns n names that begin with prefix.
+func names(prefix string, n int) (out []string) {
+	for i := range n {
+		out = append(out, fmt.Sprintf("%s-%02d", prefix, i+1))
+	}
+	return out
+}
