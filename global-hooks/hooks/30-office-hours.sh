@@ -15,6 +15,7 @@ END
 fi
 
 zone=$(jq -r '.global.officeHours.zone' "$VALUES_PATH")
-jq --argjson hour "$(TZ=$zone date +%-H)" \
+hour=$((10#$(TZ=$zone date +%H)))
+jq --argjson hour "$hour" \
   '.global.officeHours | {op: "add", path: "/global/officeOpen", value: (.from <= $hour and $hour < .to)}' \
   "$VALUES_PATH" >"$VALUES_JSON_PATCH_PATH"
