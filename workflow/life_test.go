@@ -254,11 +254,14 @@ func TestObserverIsToldOfWhatWasCommitted(t *testing.T) {
 		g := chain(graph.Node{ID: "n"})
 		w := newWorld(t, g)
 		var told []string
+		tell := func(format string, args ...any) {
+			w.locked(func() { told = append(told, fmt.Sprintf(format, args...)) })
+		}
 		e, err := workflow.New(w.db, workflow.Observer{
-			Began:    func(t workflow.Task) { told = append(told, "began "+t.Node) },
-			Recorded: func(r store.Record) { told = append(told, string(r.State)+" "+r.Node) },
-			Raised:   func(walk store.Walk) { told = append(told, fmt.Sprintf("raised %d, %d open", walk.ID, walk.Open)) },
-			Ended:    func(walk store.Walk) { told = append(told, fmt.Sprintf("ended %d, %d open", walk.ID, walk.Open)) },
+			Began:    func(t workflow.Task) { tell("began %s", t.Node) },
+			Recorded: func(r store.Record) { tell("%s %s", r.State, r.Node) },
+			Raised:   func(walk store.Walk) { tell("raised %d, %d open", walk.ID, walk.Open) },
+			Ended:    func(walk store.Walk) { tell("ended %d, %d open", walk.ID, walk.Open) },
 		}, w.steps...)
 		if err != nil {
 			t.Fatal(err)

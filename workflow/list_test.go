@@ -43,6 +43,17 @@ func TestFrontGoesBetweenTwoStepsOfARun(t *testing.T) {
 	})
 }
 
+func TestTaskPutAtTheTailDoesNotTakeThePlaceOfOneThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "a"}, {ID: "here"}, {ID: "behind"}, {ID: "before"}},
+			graph.Edge{On: "go", To: "a", Put: graph.Tail}, graph.Edge{From: "a", To: "behind", Put: graph.Tail},
+			graph.Edge{From: "a", To: "before", Put: graph.Front}, graph.Edge{From: "a", To: "here"})
+		w := newWorld(t, g)
+		w.start(on("go"))
+		w.expect("a", "before", "here", "behind")
+	})
+}
+
 func TestEdgesAreTakenByFactsThroughSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "a", Of: graph.OfModule}, {ID: "signal", Signal: true}, {ID: "yes", Of: graph.OfModule}, {ID: "no"}, {ID: "always"}},

@@ -11,8 +11,9 @@ func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fa
 	if t.Orphan || t.Solo {
 		return m.leave(t, facts)
 	}
-	m.remove(t)
 	var here []*store.Task
+	// Until it is known what takes its place t keeps it: the tail of a queue that
+	// was empty without it would be there.
 	for _, edge := range b.Graph.Next(n.ID, facts) {
 		next, err := m.take(b, edge, t, lists[edge.Each])
 		if err != nil {
@@ -22,6 +23,7 @@ func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fa
 			here = append(here, next)
 		}
 	}
+	m.remove(t)
 	if len(here) == 0 {
 		return m.countDown(t.Of, nil)
 	}

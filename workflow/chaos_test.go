@@ -1,0 +1,250 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A deed is one thing that happens to an engine: what it is, and to which of
+// those it can happen to.
+type deed struct {
+	What  string
+	Which int
+}
+
+var deeds = []string{
+	"event", "event", "tick", "absent", "config", "flags", "global", "start",
+	"succeed", "succeed", "succeed", "succeed", "succeed", "fail", "effects", "unavailable", "refused",
+	"skip", "retry", "withdraw", "wait", "wait", "kill",
+}
+
+// chaos is a world of the lifecycle in which every step runs until a deed ends
+// it.
+type chaos struct {
+	*world
+	running map[string]chan ending // by queue
+	calm    bool                   // steps end by themselves
+}
+
+type ending struct {
+	out workflow.Outcome
+	err error
+}
+
+func newChaos(t testing.TB) *chaos {
+	c := &chaos{world: newWorld(t, lifecycle.Graph), running: map[string]chan ending{}}
+	for _, n := range lifecycle.Graph.Nodes {
+		c.do[string(n.ID)] = c.step
+		hook := func(name string, queue string, wait bool) graph.Member {
+			return graph.Member{Subject: graph.Subject{Hook: name}, Queue: queue, Wait: wait, Lenient: name == "b"}
+		}
+		c.members[n.ID] = func(_ *store.Tx, t workflow.Task) ([]graph.Member, error) {
+			list := []graph.Member{hook("a", "", false), hook("b", "", false)}
+			if n.Each == lifecycle.Bindings {
+				list = []graph.Member{hook("a", "q0", true), hook("b", "", true), hook("c", "q1", false), hook("d", "q1", true)}
+			}
+			for i := range list {
+				list[i].Subject.Module = t.Subject.Module
+			}
+			return list, nil
+		}
+	}
+	c.effect = func(_ context.Context, _ workflow.Task, e workflow.Effect) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		switch {
+		case c.calm || e.Kind == "effects":
+			return nil
+		case e.Kind == "refused":
+			return workflow.Refused(errors.New("403"))
+		}
+		return errors.New("503")
+	}
+	return c
+}
+
+// step runs until a deed ends it, and then says what its node can say.
+func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	ends := make(chan ending)
+	c.mu.Lock()
+	calm := c.calm
+	if !calm {
+		c.running[t.Queue] = ends
+	}
+	c.mu.Unlock()
+	if calm {
+		return c.says(t, 0), nil
+	}
+	select {
+	case end := <-ends:
+		if end.err == nil {
+			said := c.says(t, len(end.out.Detail))
+			end.out.Facts, end.out.Lists = said.Facts, said.Lists
+		}
+		return end.out, end.err
+	case <-ctx.Done():
+		return workflow.Outcome{}, ctx.Err()
+	}
+}
+
+// says returns what t's step has to say; which chooses among several things.
+func (c *chaos) says(t workflow.Task, which int) (out workflow.Outcome) {
+	one := func(facts ...graph.Fact) { out.Facts = facts[which%len(facts) : which%len(facts)+1] }
+	switch graph.NodeID(t.Node) {
+	case lifecycle.DiscoverModules:
+		all := []string{"m0", "m1", "m2"}
+		out.Lists = map[graph.List][]graph.Member{
+			lifecycle.Enabled: modules(all[:which%4]...), lifecycle.Disabled: modules(all[which%4:]...), lifecycle.Unknown: modules("gone"),
+		}
+	case lifecycle.ModuleRun:
+		one(lifecycle.AlreadyStarted, lifecycle.JustEnabled, lifecycle.HalfDeleted, "nothing")
+	case lifecycle.ModuleDelete:
+		one(lifecycle.Unwanted, "nothing")
+	case lifecycle.ReleaseCheck:
+		one(lifecycle.Outdated, "nothing")
+	case lifecycle.GlobalKubernetesEvent, lifecycle.GlobalScheduleEvent:
+		one("nothing", lifecycle.GlobalChanged)
+	case lifecycle.ModuleKubernetesEvent, lifecycle.ModuleScheduleEvent, lifecycle.ModuleAfterHelm:
+		one("nothing", lifecycle.ModuleChanged)
+	case lifecycle.ConfigMapChanged:
+		one("nothing", lifecycle.GlobalChanged)
+	}
+	return out
+}
+
+// happen does d, unless there is nothing to do it to.
+func (c *chaos) happen(d deed) {
+	module, queue := fmt.Sprint("m", d.Which%3), fmt.Sprint("q", d.Which%4)
+	if queue == "q3" {
+		queue = "main"
+	}
+	switch d.What {
+	case "event":
+		ev := in(queue, on(lifecycle.OnModuleKubeEvent, module, fmt.Sprint("h", d.Which%2), "b"))
+		ev.Payload, _ = json.Marshal(strings.Repeat("x", d.Which*100))
+		ev.Lenient = d.Which%5 == 0
+		c.raise(ev)
+	case "tick":
+		c.raise(in(queue, on(lifecycle.OnModuleSchedule, module, fmt.Sprint("h", d.Which%2), "b")))
+	case "absent":
+		c.raise(on(lifecycle.OnResourcesAbsent, module))
+	case "config", "flags":
+		c.raise(on(lifecycle.OnConfigMap))
+	case "global":
+		c.raise(in(queue, on(lifecycle.OnGlobalSchedule, "", "g")))
+	case "start":
+		ev := on(lifecycle.OnStart)
+		if d.Which%2 == 0 {
+			ev.Supersedes = lifecycle.GlobalBeforeAll
+		}
+		c.raise(ev)
+	case "skip", "retry":
+		c.change(d)
+	case "withdraw":
+		if err := c.db.Update(func(tx *store.Tx) error {
+			return workflow.Withdraw(tx, queue, func(t *store.Task) bool { return t.Subject.Module == module })
+		}); err != nil {
+			c.t.Error(err)
+		}
+		synctest.Wait()
+	case "wait":
+		c.sleep(time.Duration(d.Which) * time.Second)
+	case "kill":
+		c.restart()
+		c.running = map[string]chan ending{}
+		c.start(on(lifecycle.OnConfigMap))
+	default:
+		c.end(d)
+	}
+}
+
+// change skips or retries one of all tasks.
+func (c *chaos) change(d deed) {
+	var all []*store.Task
+	for _, q := range c.queues() {
+		all = append(all, c.pending(q)...)
+	}
+	if len(all) == 0 {
+		return
+	}
+	id := all[d.Which%len(all)].ID
+	err := c.e.Retry(id)
+	if d.What == "skip" {
+		err = c.e.Skip(id, "chaos", "because")
+	}
+	if err != nil && !errors.Is(err, workflow.ErrRuns) {
+		c.t.Error(err)
+	}
+	synctest.Wait()
+}
+
+// end ends one of the steps that run.
+func (c *chaos) end(d deed) {
+	c.mu.Lock()
+	queues := slices.Sorted(maps.Keys(c.running))
+	if len(queues) == 0 {
+		c.mu.Unlock()
+		return
+	}
+	queue := queues[d.Which%len(queues)]
+	ends := c.running[queue]
+	delete(c.running, queue)
+	c.mu.Unlock()
+	end := ending{out: workflow.Outcome{Detail: strings.Repeat(".", d.Which)}}
+	switch d.What {
+	case "fail":
+		end.err = errors.New("as told")
+	case "effects", "unavailable", "refused":
+		end.out.Effects = effects(d.What).Effects
+	}
+	ends <- end
+	synctest.Wait()
+}
+
+func TestWhateverHappensTheStoreIsTrueAndEverythingEnds(t *testing.T) {
+	law(t, func(rt *rapid.T) []deed {
+		return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) deed {
+			return deed{rapid.SampledFrom(deeds).Draw(rt, "what"), rapid.IntRange(0, 30).Draw(rt, "which")}
+		}), 1, 100).Draw(rt, "deeds")
+	}, func(o *oracle, happens []deed) {
+		c := newChaos(o)
+		c.start(on(lifecycle.OnStart))
+		for _, d := range happens {
+			c.happen(d)
+		}
+		// From now on everything succeeds, and nothing may be left.
+		c.locked(func() { c.calm = true })
+		for len(c.running) > 0 {
+			c.end(deed{"succeed", 0})
+		}
+		c.sleep(time.Hour)
+		if q := c.queues(); len(q) > 0 {
+			o.Errorf("tasks are left in %q, the first %+v", q, *c.pending(q[0])[0])
+		}
+		for _, walk := range c.walks() {
+			if walk.Open != 0 || walk.Ended.IsZero() {
+				o.Errorf("walk %d has not ended: %+v", walk.ID, walk)
+			}
+		}
+		for k := range c.contents() {
+			if !strings.HasPrefix(k, "walks/") && !strings.HasPrefix(k, "history/") {
+				o.Errorf("%s is left", k)
+			}
+		}
+	})
+}

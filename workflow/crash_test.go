@@ -1,0 +1,149 @@
+package workflow_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/workflow/lifecycle"
+)
+
+var fiveModules = []string{"m1", "m2", "m3", "m4", "m5"}
+
+// moments is a script of kube events and ticks in named queues.
+func moments() (script []moment) {
+	for i := range 8 {
+		module := fiveModules[i%3]
+		ev := in("q-"+module, on(lifecycle.OnModuleKubeEvent, module, "watch", fmt.Sprint("b", i%2)))
+		ev.Payload, _ = json.Marshal(fmt.Sprint("event ", i))
+		script = append(script, moment{at: time.Duration(i) * 1700 * time.Millisecond, event: ev})
+	}
+	// Long after the start, so that the module run it leads to is never one with
+	// that of the start.
+	last := &script[len(script)-1]
+	last.at, last.event.Payload = 5*time.Minute, json.RawMessage(`"change"`)
+	return script
+}
+
+// configChange is a change of the ConfigMap at a time of the script.
+func configChange(at time.Duration) moment {
+	return moment{at: at, event: on(lifecycle.OnConfigMap), config: true}
+}
+
+func TestCrashAtEveryCommitOfAStartLosesNothingAndRepeatsOnlyWhatRan(t *testing.T) {
+	var want map[string]string
+	var done map[string]int
+	commits := 0
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlant(t, fiveModules, moments()...)
+		if !p.run(0, false) {
+			t.Fatal("the undisturbed run is not done")
+		}
+		want, done, commits = p.values(), p.done(), p.mem.Commits()
+	})
+	if commits < 80 {
+		t.Fatalf("the undisturbed run makes %d commits, which is no story", commits)
+	}
+	sweep(t, commits, func(t *testing.T, lives ...life) bool {
+		p := newPlant(t, fiveModules, moments()...)
+		crashed := p.live(lives)
+		if diff := cmp.Diff(want, p.values()); diff != "" {
+			t.Errorf("what the steps wrote (-undisturbed +crashed):\n%s", diff)
+		}
+		if diff := cmp.Diff(done, p.done()); diff != "" {
+			t.Errorf("what was done (-undisturbed +crashed):\n%s", diff)
+		}
+		return crashed
+	})
+}
+
+func TestCrashAtEveryCommitOfACutAndADeleteComesToTheSameEnd(t *testing.T) {
+	script := func() []moment { return append(moments(), configChange(9*time.Second), configChange(30*time.Second)) }
+	var want map[string]string
+	commits := 0
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlant(t, fiveModules, script()...)
+		if !p.run(0, false) {
+			t.Fatal("the undisturbed run is not done")
+		}
+		want, commits = p.ends(), p.mem.Commits()
+		if n := len(want); n != 19 {
+			t.Fatalf("%d values at the end: %v", n, want)
+		}
+	})
+	sweep(t, commits, func(t *testing.T, lives ...life) bool {
+		p := newPlant(t, fiveModules, script()...)
+		crashed := p.live(lives)
+		if diff := cmp.Diff(want, p.ends()); diff != "" {
+			t.Errorf("the end (-undisturbed +crashed):\n%s", diff)
+		}
+		return crashed
+	})
+}
+
+// A life ends at the n-th commit, or behind it; at 0 it comes to its end.
+type life struct {
+	commit int
+	behind bool
+}
+
+// sweep runs a story with a crash before and behind each of its commits, and
+// for some with a second crash soon after the first.
+func sweep(t *testing.T, commits int, story func(t *testing.T, lives ...life) (crashed bool)) {
+	t.Helper()
+	for n := 1; n <= commits; n++ {
+		for _, behind := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d %t", n, behind), func(t *testing.T) {
+				t.Parallel()
+				crashed := false
+				synctest.Test(t, func(t *testing.T) { crashed = story(t, life{n, behind}) })
+				if !crashed || testing.Short() || n%4 != 0 {
+					return
+				}
+				for second := 1; second <= 9; second += 2 {
+					t.Run(fmt.Sprintf("%d %t", second, !behind), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { story(t, life{n, behind}, life{second, !behind}) })
+					})
+				}
+			})
+		}
+	}
+}
+
+// live runs the plant through lives and then to its end. It reports whether all
+// the crashes came.
+func (p *plant) live(lives []life) (crashed bool) {
+	p.t.Helper()
+	crashed = true
+	for _, l := range lives {
+		if p.run(l.commit, l.behind) {
+			crashed = false
+		}
+	}
+	if crashed && !p.run(0, false) {
+		p.t.Error("the last life has not come to its end")
+	}
+	for _, wrong := range p.again() {
+		p.t.Error(wrong)
+	}
+	return crashed
+}
+
+// ends returns what must be the same at the end whatever happened on the way:
+// each event seen once, every module on and its release of the last config,
+// except the last module, which is off.
+func (p *plant) ends() map[string]string {
+	ends := map[string]string{}
+	for k, v := range p.values() {
+		for _, prefix := range []string{"values/seen", "values/off", "values/started", "values/config", "release"} {
+			if len(k) >= len(prefix) && k[:len(prefix)] == prefix {
+				ends[k] = v
+			}
+		}
+	}
+	return ends
+}

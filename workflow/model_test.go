@@ -1,0 +1,297 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// An oracle is a test that collects what is wrong, so that a law can be tried
+// with fewer steps. It runs its cleanups when it is told.
+type oracle struct {
+	testing.TB
+	wrong    []string
+	cleanups []func()
+}
+
+func (o *oracle) Helper()           {}
+func (o *oracle) Error(args ...any) { o.wrong = append(o.wrong, fmt.Sprint(args...)) }
+func (o *oracle) Errorf(format string, args ...any) {
+	o.wrong = append(o.wrong, fmt.Sprintf(format, args...))
+}
+func (o *oracle) Cleanup(fn func()) { o.cleanups = append(o.cleanups, fn) }
+func (o *oracle) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
+
+// law tries story, which may use fake time, with what draw returns.
+func law[T any](t *testing.T, draw func(*rapid.T) T, story func(o *oracle, drawn T)) {
+	t.Helper()
+	rapid.Check(t, func(rt *rapid.T) {
+		drawn := draw(rt)
+		o := &oracle{TB: t}
+		synctest.Test(t, func(*testing.T) {
+			story(o, drawn)
+			for _, fn := range slices.Backward(o.cleanups) {
+				fn()
+			}
+		})
+		if len(o.wrong) > 0 {
+			rt.Fatalf("%s", strings.Join(o.wrong, "\n"))
+		}
+	})
+}
+
+// A shape is a random graph: its edges lead forward, so every run of it ends.
+type shape struct {
+	Nodes  []shapeNode
+	Edges  []shapeEdge
+	Raised []int // nodes that events begin, one after the other
+}
+
+type shapeNode struct {
+	Members int // of its list; -1 for none
+	Once    bool
+	Fails   int // how often it fails before it succeeds
+}
+
+type shapeEdge struct {
+	From, To int
+	Members  int // of its list; -1 for none
+	Put      graph.Put
+}
+
+func drawShape(rt *rapid.T) shape {
+	n := rapid.IntRange(2, 6).Draw(rt, "nodes")
+	var s shape
+	for range n {
+		s.Nodes = append(s.Nodes, shapeNode{
+			Members: rapid.IntRange(-1, 3).Draw(rt, "members"), Once: rapid.Bool().Draw(rt, "once"), Fails: rapid.IntRange(0, 1).Draw(rt, "fails"),
+		})
+	}
+	for range rapid.IntRange(0, 8).Draw(rt, "edges") {
+		from := rapid.IntRange(0, n-2).Draw(rt, "from")
+		to := rapid.IntRange(from+1, n-1).Draw(rt, "to")
+		e := shapeEdge{From: from, To: to, Members: -1, Put: rapid.SampledFrom([]graph.Put{graph.Here, graph.Here, graph.Tail, graph.Front}).Draw(rt, "put")}
+		if s.Nodes[from].Members < 0 {
+			e.Members = rapid.IntRange(-1, 2).Draw(rt, "each")
+		}
+		s.Edges = append(s.Edges, e)
+	}
+	for range rapid.IntRange(1, 4).Draw(rt, "events") {
+		s.Raised = append(s.Raised, rapid.IntRange(0, n-1).Draw(rt, "raised"))
+	}
+	return s
+}
+
+func nodeID(i int) graph.NodeID { return graph.NodeID(fmt.Sprint("n", i)) }
+
+// graph returns the graph of s. Each node can be begun, at the tail.
+func (s shape) graph() *graph.Graph {
+	var nodes []graph.Node
+	var edges []graph.Edge
+	for i, n := range s.Nodes {
+		node := graph.Node{ID: nodeID(i), Of: graph.OfModule, Once: n.Once}
+		if n.Members >= 0 {
+			node.Each = graph.List(fmt.Sprint("list ", i))
+		}
+		nodes = append(nodes, node)
+		edges = append(edges, graph.Edge{On: graph.Trigger(fmt.Sprint("go ", i)), To: node.ID, Put: graph.Tail})
+	}
+	for i, e := range s.Edges {
+		edge := graph.Edge{From: nodeID(e.From), To: nodeID(e.To), Put: e.Put}
+		if e.Members >= 0 {
+			edge.Each = graph.List(fmt.Sprint("edge ", i))
+		}
+		edges = append(edges, edge)
+	}
+	return newGraph(nodes, edges...)
+}
+
+// A plainTask is a task of the model.
+type plainTask struct {
+	node    int
+	subject string
+	place   *plainPlace
+	list    bool     // it stands for members
+	edge    bool     // which are tasks of their own
+	members []string // those to come
+	begun   bool
+}
+
+// A plainPlace is a stack, the task to do first at its end.
+type plainPlace struct{ tasks []*plainTask }
+
+// A plainQueue is what a queue is meant to be: a slice of places.
+type plainQueue struct {
+	s      shape
+	places []*plainPlace
+	ran    []string
+	tries  map[string]int
+}
+
+func (q *plainQueue) tail() *plainPlace {
+	q.places = append(q.places, &plainPlace{})
+	return q.places[len(q.places)-1]
+}
+
+func (q *plainQueue) front() *plainPlace {
+	q.places = slices.Insert(q.places, 0, &plainPlace{})
+	return q.places[0]
+}
+
+// put puts t on top of place. Of two equal tasks that wait, the one nearer the
+// head stays.
+func (q *plainQueue) put(t *plainTask, place *plainPlace) {
+	t.place = place
+	place.tasks = append(place.tasks, t)
+	var equal []*plainTask
+	for _, p := range q.places {
+		for _, other := range slices.Backward(p.tasks) {
+			if q.s.Nodes[t.node].Once && other.node == t.node && other.subject == t.subject && !other.begun && !other.edge {
+				equal = append(equal, other)
+			}
+		}
+	}
+	if len(equal) == 2 {
+		q.remove(equal[1])
+	}
+}
+
+func (q *plainQueue) remove(t *plainTask) {
+	t.place.tasks = slices.DeleteFunc(t.place.tasks, func(other *plainTask) bool { return other == t })
+}
+
+// do does the first task, or the first thing of it, and reports whether there
+// was one.
+func (q *plainQueue) do() bool {
+	q.places = slices.DeleteFunc(q.places, func(p *plainPlace) bool { return len(p.tasks) == 0 })
+	if len(q.places) == 0 {
+		return false
+	}
+	tasks := q.places[0].tasks
+	t := tasks[len(tasks)-1]
+	t.begun = true
+	n := q.s.Nodes[t.node]
+	if n.Members >= 0 && !t.edge && !t.list {
+		t.list, t.members = true, members(n.Members)
+	}
+	switch {
+	case t.edge && len(t.members) > 0:
+		child := &plainTask{node: t.node, subject: t.members[0]}
+		t.members = t.members[1:]
+		q.put(child, t.place)
+	case t.edge:
+		q.remove(t)
+	case t.list && len(t.members) > 0:
+		if q.runs(t.node, t.members[0]) {
+			t.members = t.members[1:]
+		}
+	case t.list || q.runs(t.node, t.subject):
+		q.follow(t)
+	}
+	return true
+}
+
+// runs notes that the node is run and reports whether it succeeds.
+func (q *plainQueue) runs(node int, subject string) bool {
+	what := name(string(nodeID(node)), store.Subject{Module: subject})
+	q.ran = append(q.ran, what)
+	q.tries[what]++
+	return q.tries[what] > q.s.Nodes[node].Fails
+}
+
+// follow puts what follows t: elsewhere, in order, and on t's place, the first
+// on top.
+func (q *plainQueue) follow(t *plainTask) {
+	var here []*plainTask
+	for _, e := range q.s.Edges {
+		if e.From != t.node {
+			continue
+		}
+		next := []*plainTask{{node: e.To, subject: t.subject}}
+		switch {
+		case e.Members >= 0 && e.Put == graph.Here:
+			next[0].list, next[0].edge, next[0].members = true, true, members(e.Members)
+			if e.Members == 0 {
+				next = nil
+			}
+		case e.Members >= 0:
+			next = nil
+			for _, m := range members(e.Members) {
+				next = append(next, &plainTask{node: e.To, subject: m})
+			}
+		}
+		for _, task := range next {
+			switch e.Put {
+			case graph.Here:
+				here = append(here, task)
+			case graph.Front:
+				q.put(task, q.front())
+			default:
+				q.put(task, q.tail())
+			}
+		}
+	}
+	q.remove(t)
+	for _, task := range slices.Backward(here) {
+		q.put(task, t.place)
+	}
+}
+
+func members(n int) (out []string) {
+	for i := range n {
+		out = append(out, string(rune('a'+i)))
+	}
+	return out
+}
+
+func TestQueueDoesWhatASliceOfStacksDoes(t *testing.T) {
+	law(t, drawShape, func(o *oracle, s shape) {
+		model := &plainQueue{s: s, tries: map[string]int{}}
+		g := s.graph()
+		w := newWorld(o, g)
+		tries := map[string]int{}
+		var events []workflow.Event
+		for _, n := range s.Raised {
+			model.put(&plainTask{node: n}, model.tail())
+			events = append(events, on(graph.Trigger(fmt.Sprint("go ", n))))
+		}
+		for i, n := range s.Nodes {
+			w.lists(nodeID(i), modules(members(max(n.Members, 0))...)...)
+			w.set(string(nodeID(i)), func(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+				what := name(t.Node, t.Subject)
+				if tries[what]++; tries[what] <= n.Fails {
+					return out, errors.New("as told")
+				}
+				out.Lists = map[graph.List][]graph.Member{}
+				for i, e := range s.Edges {
+					if e.Members >= 0 {
+						out.Lists[graph.List(fmt.Sprint("edge ", i))] = modules(members(e.Members)...)
+					}
+				}
+				return out, nil
+			})
+		}
+		for model.do() {
+		}
+		w.start(events...)
+		w.sleep(24 * time.Hour)
+		w.expect(model.ran...)
+		w.expectPending("main")
+		for _, walk := range w.walks() {
+			if walk.Open != 0 || walk.Ended.IsZero() {
+				o.Errorf("walk %d has not ended", walk.ID)
+			}
+		}
+	})
+}

@@ -1,0 +1,486 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A plant is a small operator: the lifecycle with steps that decide by what is
+// in the store and in the world outside, as the real ones do, so that it can be
+// killed at any commit and go on. It notes every attempt.
+type plant struct {
+	t      testing.TB
+	mem    *store.Memory
+	script []moment
+	follow []string // modules, in order
+
+	mu       sync.Mutex
+	db       *store.DB
+	config   int              // version of the ConfigMap
+	releases map[string]int   // version deployed of each module; outside of the store
+	begun    map[attempt]int  // how often each attempt was begun
+	open     map[attempt]int  // how often it was cut short by a crash
+	told     map[attempt]bool // it was told of an interruption when begun again
+	left     int              // commits until the crash; 0 is none
+	behind   bool             // it comes behind the commit
+	dead     bool             // the process has been killed
+	crashes  int
+}
+
+// A moment is an event of the script, raised when its time has come, or a
+// change of the ConfigMap.
+type moment struct {
+	at     time.Duration
+	event  workflow.Event
+	config bool
+}
+
+// An attempt is what may be done once: again only when it was interrupted.
+type attempt struct {
+	task    store.ID
+	node    string
+	subject store.Subject
+	try     int
+}
+
+var errKilled = errors.New("the process is killed")
+
+func newPlant(t testing.TB, modules []string, script ...moment) *plant {
+	return &plant{
+		t: t, mem: new(store.Memory), script: script, follow: modules, config: 1,
+		releases: map[string]int{}, begun: map[attempt]int{}, open: map[attempt]int{}, told: map[attempt]bool{},
+	}
+}
+
+// run lives until everything is done, and reports whether it was; it is not
+// when the process was killed at the left-th commit of this life, or behind it.
+func (p *plant) run(left int, behind bool) (done bool) {
+	p.t.Helper()
+	p.mem.Before, p.mem.After = nil, nil
+	db, err := store.OpenMemory(p.mem, store.Options{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.mu.Lock()
+	p.db, p.left, p.behind, p.dead = db, left, behind, false
+	p.mu.Unlock()
+	p.mem.Before = func(int) error { return p.kill(false) }
+	p.mem.After = func(int) error { return p.kill(true) }
+	steps := map[graph.NodeID]workflow.Step{}
+	for _, n := range lifecycle.Graph.Nodes {
+		if !n.Signal && !n.Adopts {
+			steps[n.ID] = plantStep{p, n.ID}
+		}
+	}
+	e, err := workflow.New(db, workflow.Observer{Broken: func(queue string, err error) {
+		if p.alive() {
+			p.t.Errorf("queue %s: %v", queue, err)
+		}
+	}}, workflow.Binding{Graph: lifecycle.Graph, Steps: steps})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() {
+		e.Stop()
+		if err := db.Close(); err != nil {
+			p.t.Error(err)
+		}
+		p.look(done)
+	}()
+	begin, raised := time.Now(), make([]bool, len(p.script))
+	if err := e.Start(p.begin); err != nil && p.alive() {
+		p.t.Fatal(err)
+	}
+	for time.Since(begin) < time.Hour && p.alive() {
+		p.raise(e, time.Since(begin), raised)
+		time.Sleep(500 * time.Millisecond)
+		if !slices.Contains(raised, false) && p.idle() {
+			return true
+		}
+	}
+	if p.alive() {
+		p.t.Error("the plant has not come to rest within an hour")
+	}
+	return false
+}
+
+// kill counts a commit and kills the process if that is the one.
+func (p *plant) kill(behind bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return errKilled
+	}
+	if p.left == 0 || behind != p.behind {
+		return nil
+	}
+	if p.left--; p.left > 0 {
+		return nil
+	}
+	p.dead = true
+	p.crashes++
+	return errKilled
+}
+
+func (p *plant) alive() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.dead
+}
+
+// look looks at what a life has left: it must be sound, and says which attempts
+// the crash has cut short.
+func (p *plant) look(done bool) {
+	p.t.Helper()
+	db, err := store.OpenMemory(p.mem.Clone(), store.Options{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := db.Check(); err != nil {
+		p.t.Errorf("after crash %d: %v", p.crashes, err)
+	}
+	if done {
+		return
+	}
+	ended := map[attempt]bool{}
+	_ = db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.At(store.History)) {
+			r, _, err := store.Load[store.Record](tx, k)
+			if err != nil {
+				p.t.Error(err)
+			}
+			ended[attempt{r.Task, r.Node, r.Subject, r.Try}] = true
+		}
+		for t := range store.AllTasks(tx) {
+			if t.Journal {
+				for a := range p.begun {
+					ended[a] = ended[a] || a.task == t.ID // its journal speaks for it
+				}
+			}
+		}
+		return nil
+	})
+	for a := range p.begun {
+		if !ended[a] {
+			p.open[a]++
+		}
+	}
+}
+
+// begin puts step 16 first, and a start walk where there was none.
+func (p *plant) begin(tx *store.Tx) ([]workflow.Event, error) {
+	events := []workflow.Event{on(lifecycle.OnConfigMap)}
+	if p.get(tx, "begun") == 0 {
+		p.put(tx, "begun", 1)
+		events = append([]workflow.Event{on(lifecycle.OnStart)}, events...)
+	}
+	return events, nil
+}
+
+// raise raises the moments of the script whose time has come, unless the store
+// has them, and notes which it has.
+func (p *plant) raise(e *workflow.Engine, now time.Duration, raised []bool) {
+	for i, m := range p.script {
+		if raised[i] || m.at > now {
+			continue
+		}
+		if m.config {
+			p.mu.Lock()
+			p.config = max(p.config, i+2)
+			p.mu.Unlock()
+		}
+		err := p.db.Update(func(tx *store.Tx) error {
+			key := fmt.Sprint("moment ", i)
+			if p.get(tx, key) != 0 {
+				return nil
+			}
+			p.put(tx, key, 1)
+			return e.Raise(tx, m.event)
+		})
+		raised[i] = err == nil
+	}
+}
+
+// idle reports whether nothing is pending.
+func (p *plant) idle() bool {
+	idle := true
+	err := p.db.View(func(tx *store.Tx) error {
+		for range store.AllTasks(tx) {
+			idle = false
+			break
+		}
+		for range tx.Range(store.At(store.Later)) {
+			idle = false
+			break
+		}
+		return nil
+	})
+	return idle && err == nil
+}
+
+func (p *plant) get(tx *store.Tx, key string) int {
+	n, _, err := store.Load[int](tx, store.At(store.Values).Str(key))
+	if err != nil {
+		p.t.Error(err)
+	}
+	return n
+}
+
+func (p *plant) put(tx *store.Tx, key string, n int) {
+	if err := store.Save(tx, store.At(store.Values).Str(key), n); err != nil {
+		p.t.Error(err)
+	}
+}
+
+func (p *plant) add(tx *store.Tx, key string) { p.put(tx, key, p.get(tx, key)+1) }
+
+// values returns what the steps have written.
+func (p *plant) values() map[string]string {
+	p.t.Helper()
+	db, err := store.OpenMemory(p.mem.Clone(), store.Options{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	all := map[string]string{}
+	_ = db.View(func(tx *store.Tx) error {
+		for k, v := range tx.Range(store.At(store.Values)) {
+			all[k.String()] = string(v)
+		}
+		return nil
+	})
+	for m, v := range p.releases {
+		all["release "+m] = strconv.Itoa(v)
+	}
+	return all
+}
+
+// again lists the attempts that were begun more often than crashes explain, and
+// those begun again that were not told.
+func (p *plant) again() (wrong []string) {
+	for a, n := range p.begun {
+		if n > 1+p.open[a] {
+			wrong = append(wrong, fmt.Sprintf("%v was begun %d times and cut short %d times", a, n, p.open[a]))
+		}
+		if n > 1 && !p.told[a] {
+			wrong = append(wrong, fmt.Sprintf("%v was begun again and not told", a))
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
+// records counts the lines of history that say done, by node and subject.
+func (p *plant) done() map[string]int {
+	p.t.Helper()
+	db, err := store.OpenMemory(p.mem.Clone(), store.Options{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	count := map[string]int{}
+	_ = db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.At(store.History)) {
+			r, _, err := store.Load[store.Record](tx, k)
+			if err != nil {
+				return err
+			}
+			// A start asks for the ConfigMap, unless one before it has.
+			if r.State == store.Done && r.Node != string(lifecycle.ConfigMapChanged) {
+				count[name(r.Node, r.Subject)] += max(r.Merged, 1)
+			}
+		}
+		return nil
+	})
+	return count
+}
+
+// A plantStep is the code of one node.
+type plantStep struct {
+	p    *plant
+	node graph.NodeID
+}
+
+// took is how long a step takes: no two end at the same time.
+func (s plantStep) took(t workflow.Task) time.Duration {
+	d := 300 * time.Millisecond
+	for _, c := range string(s.node) + t.Subject.Module + t.Subject.Hook {
+		d += time.Duration(c) * time.Millisecond / 7
+	}
+	return d
+}
+
+func (s plantStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+	p := s.p
+	p.mu.Lock()
+	a := attempt{t.ID, t.Node, t.Subject, t.Try}
+	p.begun[a]++
+	p.told[a] = t.Previous == workflow.Interrupted
+	p.mu.Unlock()
+	select {
+	case <-time.After(s.took(t)):
+	case <-ctx.Done():
+		return out, ctx.Err()
+	}
+	if t.Subject.Hook == "flaky" && t.Try == 1 {
+		return out, errors.New("the first try always fails")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch s.node {
+	case lifecycle.DiscoverModules:
+		return p.discover()
+	case lifecycle.ReleaseCheck:
+		if p.releases[t.Subject.Module] != p.config {
+			out.Facts = []graph.Fact{lifecycle.Outdated}
+		}
+	case lifecycle.ReleaseUpgrade:
+		data, _ := json.Marshal(p.config)
+		out.Effects = []workflow.Effect{{Kind: "look", Data: data}, {Kind: "upgrade", Data: data}}
+	case lifecycle.ReleaseDelete, lifecycle.ModulePurge:
+		delete(p.releases, t.Subject.Module)
+	}
+	return out, nil
+}
+
+// discover lists the modules: the last is off from the second config on.
+func (p *plant) discover() (workflow.Outcome, error) {
+	lists := map[graph.List][]graph.Member{}
+	for _, m := range p.follow {
+		list := lifecycle.Enabled
+		if !p.wanted(m) {
+			list = lifecycle.Disabled
+		}
+		lists[list] = append(lists[list], graph.Member{Subject: graph.Subject{Module: m}})
+	}
+	return workflow.Outcome{Lists: lists}, nil
+}
+
+func (p *plant) wanted(module string) bool {
+	return p.config == 1 || module != p.follow[len(p.follow)-1]
+}
+
+func (s plantStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
+	select {
+	case <-time.After(100 * time.Millisecond):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	if s.p.dead {
+		return errKilled
+	}
+	if e.Kind == "upgrade" {
+		return json.Unmarshal(e.Data, ptr(s.p.releases, t.Subject.Module))
+	}
+	return nil
+}
+
+// ptr returns an int that is m[key] from then on, once it is read.
+func ptr(m map[string]int, key string) *assign { return &assign{m, key} }
+
+type assign struct {
+	m   map[string]int
+	key string
+}
+
+func (a *assign) UnmarshalJSON(b []byte) (err error) {
+	a.m[a.key], err = strconv.Atoi(string(b))
+	return err
+}
+
+func (s plantStep) Members(tx *store.Tx, t workflow.Task) (members []graph.Member, note json.RawMessage, err error) {
+	subject := func(hook string) graph.Subject { return graph.Subject{Module: t.Subject.Module, Hook: hook} }
+	switch s.node {
+	case lifecycle.ModuleSynchronization:
+		return []graph.Member{
+			{Subject: subject("here")},
+			{Subject: subject("there"), Queue: "q-" + t.Subject.Module, Wait: true},
+			{Subject: subject("free"), Queue: "q-free"},
+		}, nil, nil
+	case lifecycle.ModuleBeforeHelm:
+		return []graph.Member{{Subject: subject("a")}, {Subject: subject("flaky")}}, nil, nil
+	case lifecycle.GlobalSynchronization:
+		return []graph.Member{{Subject: subject("there"), Queue: "q-global", Wait: true}}, nil, nil
+	case lifecycle.GlobalAfterAll:
+		return nil, nil, nil
+	}
+	return []graph.Member{{Subject: subject("a")}, {Subject: subject("b"), Lenient: true}}, nil, nil
+}
+
+func (s plantStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
+	p := s.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := t.Subject.Module
+	switch s.node {
+	case lifecycle.ModuleRun:
+		switch {
+		case !p.wanted(m):
+			return nil, nil
+		case p.get(tx, "started "+m) == 0:
+			return []graph.Fact{lifecycle.JustEnabled}, nil
+		}
+		return []graph.Fact{lifecycle.AlreadyStarted}, nil
+	case lifecycle.ModuleDelete:
+		if p.wanted(m) || p.get(tx, "off "+m) != 0 {
+			return nil, nil
+		}
+		return []graph.Fact{lifecycle.Unwanted}, nil
+	case lifecycle.ConfigMapChanged:
+		if p.get(tx, "config") == p.config {
+			return nil, nil
+		}
+		first := p.get(tx, "config") == 0
+		p.put(tx, "config", p.config)
+		if first {
+			return nil, nil
+		}
+		return []graph.Fact{lifecycle.GlobalChanged}, nil
+	case lifecycle.ModuleKubernetesEvent, lifecycle.ModuleScheduleEvent:
+		var facts []graph.Fact
+		for _, task := range t.Range {
+			p.add(tx, "seen "+string(task.Payload))
+			if string(task.Payload) == `"change"` {
+				facts = append(facts, lifecycle.ModuleChanged)
+			}
+		}
+		return facts, nil
+	case lifecycle.ModuleOnStartup, lifecycle.ModuleSynchronization, lifecycle.GlobalOnStartup, lifecycle.GlobalSynchronization:
+		p.add(tx, name(t.Node, t.Subject))
+	}
+	return nil, nil
+}
+
+func (s plantStep) End(tx *store.Tx, t workflow.Task, facts []graph.Fact) ([]graph.Fact, error) {
+	p := s.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := t.Subject.Module
+	switch s.node {
+	case lifecycle.ModuleAfterHelm:
+		p.put(tx, "started "+m, 1)
+		if m == p.follow[1] && p.get(tx, "changed "+m) < 3 {
+			p.add(tx, "changed "+m)
+			return []graph.Fact{lifecycle.ModuleChanged}, nil
+		}
+	case lifecycle.ModuleAfterDelete:
+		p.put(tx, "off "+m, 1)
+		p.put(tx, "started "+m, 0)
+	}
+	return nil, nil
+}
