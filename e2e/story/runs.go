@@ -115,9 +115,10 @@ func (w *world) lines(hooks []string) ([]string, error) {
 
 // lookAtRuns prints the runs so far: runs [HOOK...].
 func lookAtRuns(w *world, ts *testscript.TestScript, args []string) error {
+	out := ts.Stdout() // also of no runs: what was printed before is gone then
 	lines, err := w.lines(args)
 	for _, line := range lines {
-		fmt.Fprintln(ts.Stdout(), line)
+		fmt.Fprintln(out, line)
 	}
 	return err
 }
