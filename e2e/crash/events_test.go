@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,21 @@ func (w *world) until(t *testing.T, p *operator.Process, what string, holds func
 	}
 }
 
+// attached returns when the operator tells of changes, and what it told of them
+// until then. A hook that does not ask for Synchronization is not waited for: what
+// is there when its binding is first looked at counts as known.
+func (w *world) attached(t *testing.T, p *operator.Process) []string {
+	t.Helper()
+	for version := 1; len(w.events(t)) == 0; version++ {
+		w.put(t, "sign", strconv.Itoa(version))
+		time.Sleep(100 * time.Millisecond)
+	}
+	last := "Added last 1"
+	w.put(t, "last", "1")
+	w.until(t, p, "the last sign to be told", func() bool { return slices.Contains(w.events(t), last) })
+	return w.events(t)
+}
+
 // TestEventsWhileHookSleepsOutliveKill makes and deletes 40 objects while the
 // hook sleeps, kills the operator, and has the next life tell of all of them:
 // those that waited in the store, and those that the dead life had not read.
@@ -148,7 +164,7 @@ func TestChangesWhileDownReachTheHook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, p := watching(t, false)
-			before := []string{"Added changed 1", "Added kept 1", "Added recreated 1", "Added removed 1"}
+			before := append(w.attached(t, p), "Added changed 1", "Added kept 1", "Added recreated 1", "Added removed 1")
 			for _, name := range []string{"changed", "kept", "recreated", "removed"} {
 				w.put(t, name, "1")
 			}

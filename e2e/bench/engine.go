@@ -1,0 +1,8 @@
+package main
+
+import (
+	"context"
+	"io"
+)
+
+func measureEngine(context.Context, int, io.Writer) ([]figure, error) { return nil, nil }

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/e2e/operator"
+)
+
+const (
+	paced = 50                     // events one after the other
+	pace  = 100 * time.Millisecond // between them
+	burst = 500                    // events at once
+	hands = 8                      // that make them
+)
+
+// events makes objects that the modules' hooks watch, and returns how long it
+// took from the request that makes one to the start of its hook.
+func (w *world) events(ctx context.Context, p *operator.Process, namespace, record string) ([]figure, error) {
+	fmt.Fprintf(w.progress, "%d events, one each %s\n", paced, pace)
+	made := map[string]time.Time{}
+	for i := range paced {
+		name := fmt.Sprintf("paced-%03d", i)
+		made[name] = time.Now()
+		if err := w.make(ctx, namespace, name, i); err != nil {
+			return nil, err
+		}
+		time.Sleep(pace)
+	}
+	delays, err := w.delays(ctx, p, record, made)
+	if err != nil {
+		return nil, err
+	}
+
+	fmt.Fprintf(w.progress, "%d events at once\n", burst)
+	times := make([]time.Time, burst)
+	began := time.Now()
+	group, grouped := errgroup.WithContext(ctx)
+	group.SetLimit(hands)
+	for i := range burst {
+		group.Go(func() error {
+			times[i] = time.Now()
+			return w.make(grouped, namespace, fmt.Sprintf("burst-%03d", i), i)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	making := time.Since(began)
+	made = map[string]time.Time{}
+	for i, at := range times {
+		made[fmt.Sprintf("burst-%03d", i)] = at
+	}
+	burstDelays, err := w.delays(ctx, p, record, made)
+	if err != nil {
+		return nil, err
+	}
+	note := fmt.Sprintf("from the request that makes the object; %d paced", paced)
+	all := fmt.Sprintf("%d at once, made within %.1f s", burst, making.Seconds())
+	return []figure{
+		{Name: "event to hook start, p50", Unit: "ms", Measured: percentile(delays, 50), AtMost: 20, Note: note},
+		{Name: "event to hook start, p99", Unit: "ms", Measured: percentile(delays, 99), AtMost: 60, Note: note},
+		{Name: "burst, event to hook start, p50", Unit: "ms", Measured: percentile(burstDelays, 50), Note: all},
+		{Name: "burst, event to hook start, p99", Unit: "ms", Measured: percentile(burstDelays, 99), Note: all},
+	}, nil
+}
+
+// make makes the i-th object, which one of the modules watches.
+func (w *world) make(ctx context.Context, namespace, name string, i int) error {
+	_, err := w.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"for": moduleName(i % modules)}},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// delays waits until hooks were told of all that was made, and returns after how
+// many milliseconds each was, in order.
+func (w *world) delays(ctx context.Context, p *operator.Process, record string, made map[string]time.Time) ([]float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	told := map[string]time.Time{}
+	var wrong error
+	err := p.Until(ctx, fmt.Sprintf("%d events to be told", len(made)), func() bool {
+		told, wrong = readTold(record)
+		n := 0
+		for name := range made {
+			if !told[name].IsZero() {
+				n++
+			}
+		}
+		return wrong != nil || n == len(made)
+	})
+	if err != nil || wrong != nil {
+		return nil, fmt.Errorf("hooks' record: %w", firstOf(wrong, err))
+	}
+	var delays []float64
+	for name, at := range made {
+		delays = append(delays, float64(told[name].Sub(at).Microseconds())/1000)
+	}
+	slices.Sort(delays)
+	return delays, nil
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readTold returns when a hook that was told of an object began, by the
+// object's name.
+func readTold(record string) (map[string]time.Time, error) {
+	content, err := os.ReadFile(record)
+	if err != nil {
+		return nil, err
+	}
+	told := map[string]time.Time{}
+	for line := range bytes.Lines(content) {
+		at, text, found := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+		if !found || !bytes.HasSuffix(line, []byte("\n")) {
+			continue // it is being written
+		}
+		var seconds, micros int64
+		if _, err := fmt.Sscanf(string(at), "%d.%d", &seconds, &micros); err != nil {
+			return nil, fmt.Errorf("line %q: %w", line, err)
+		}
+		var elements []struct {
+			FilterResult string `json:"filterResult"`
+		}
+		if err := json.Unmarshal(text, &elements); err != nil {
+			return nil, fmt.Errorf("line %q: %w", line, err)
+		}
+		for _, e := range elements {
+			if told[e.FilterResult].IsZero() {
+				told[e.FilterResult] = time.Unix(seconds, micros*1000)
+			}
+		}
+	}
+	return told, nil
+}
+
+// median returns the middle one of values.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return percentile(sorted, 50)
+}
+
+// percentile returns the value that p percent of sorted are not above.
+func percentile(sorted []float64, p int) float64 {
+	return sorted[max(0, (len(sorted)*p+99)/100-1)]
+}

@@ -1,0 +1,134 @@
+// Command bench measures the operator against what it is to reach: it starts a
+// control plane of its own, generates modules, and has the operator converge,
+// restart and react to events; then it measures the engine alone. A *figure* is
+// one line of what it prints: what is measured, its target, and what came out.
+//
+//	go run ./e2e/bench [--json] [--rounds n] [--only text]
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+)
+
+// A figure is one thing that was measured.
+type figure struct {
+	Name string `json:"name"`
+	Unit string `json:"unit"`
+	// Measured is what came out, in units.
+	Measured float64 `json:"measured"`
+	// AtMost and AtLeast are the target; of both zero there is none.
+	AtMost  float64 `json:"atMost,omitempty"`
+	AtLeast float64 `json:"atLeast,omitempty"`
+	// Note says what else is to be known.
+	Note string `json:"note,omitempty"`
+}
+
+// target returns the target as people write it.
+func (f figure) target() string {
+	switch {
+	case f.AtMost > 0:
+		return fmt.Sprintf("≤ %g %s", f.AtMost, f.Unit)
+	case f.AtLeast > 0:
+		return fmt.Sprintf("≥ %g %s", f.AtLeast, f.Unit)
+	default:
+		return ""
+	}
+}
+
+// verdict returns whether the target is reached, in one word.
+func (f figure) verdict() string {
+	switch {
+	case f.AtMost == 0 && f.AtLeast == 0:
+		return ""
+	case f.AtMost > 0 && f.Measured > f.AtMost, f.AtLeast > 0 && f.Measured < f.AtLeast:
+		return "missed"
+	default:
+		return "reached"
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	asJSON := flags.Bool("json", false, "print the figures as JSON")
+	rounds := flags.Int("rounds", 3, "how often to converge; the median counts")
+	only := flags.String("only", "", "measure only the operator, or only the engine")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *rounds < 1 {
+		return errors.New("--rounds must be 1 or more")
+	}
+	load := loadAverage()
+	if load > 0 {
+		fmt.Fprintf(progress, "load of this machine before: %.2f on %d CPUs\n", load, runtime.NumCPU())
+	}
+	var figures []figure
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context, int, io.Writer) ([]figure, error)
+	}{{"operator", measureOperator}, {"engine", measureEngine}} {
+		if *only != "" && *only != part.name {
+			continue
+		}
+		more, err := part.measure(ctx, *rounds, progress)
+		if err != nil {
+			return fmt.Errorf("measure the %s: %w", part.name, err)
+		}
+		figures = append(figures, more...)
+	}
+	if *asJSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(map[string]any{"cpus": runtime.NumCPU(), "loadBefore": load, "figures": figures})
+	}
+	return printTable(out, figures)
+}
+
+func printTable(out io.Writer, figures []figure) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "FIGURE\tMEASURED\tTARGET\t\tNOTE")
+	for _, f := range figures {
+		fmt.Fprintf(w, "%s\t%s %s\t%s\t%s\t%s\n", f.Name, round(f.Measured), f.Unit, f.target(), f.verdict(), f.Note)
+	}
+	return w.Flush()
+}
+
+// round writes v with three digits that count.
+func round(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.2f", v), "0"), ".")
+}
+
+// loadAverage returns how many processes ran or wanted to in the last minute; 0
+// where the system does not tell.
+func loadAverage() (load float64) {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	_, _ = fmt.Sscan(string(text), &load) // of no number, 0
+	return load
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// modules is how many modules are generated.
+const modules = 20
+
+// chart is three objects that cost the control plane little.
+const chart = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: %[1]s}
+data:
+  begun: {{ .Values.%[1]s.begun | quote }}
+  domain: {{ .Values.global.domain | quote }}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: %[1]s}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: %[1]s}
+spec:
+  selector: {app: %[1]s}
+  ports: [{port: 80}]
+`
+
+// lifeHook runs on everything that happens to a module.
+const lifeHook = `#!/bin/bash
+if [[ $1 == --config ]]; then
+  echo '{"configVersion":"v1","onStartup":1,"beforeHelm":1,"afterHelm":1}'
+  exit
+fi
+echo '[{"op":"add","path":"/%[1]s/begun","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"
+`
+
+// watchHook writes down when it began and what it was told.
+const watchHook = `#!/bin/bash
+now=$EPOCHREALTIME
+if [[ $1 == --config ]]; then
+  echo '{"configVersion":"v1","kubernetes":[{"name":"seen","apiVersion":"v1","kind":"ConfigMap","queue":"/%[1]s","labelSelector":{"matchLabels":{"for":"%[1]s"}},"namespace":{"nameSelector":{"matchNames":["%[2]s"]}},"jqFilter":".metadata.name","keepFullObjectsInMemory":false}]}'
+  exit
+fi
+IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"
+echo "$now $context" >>"$RECORD"
+`
+
+// generate writes the modules into dir/modules and an empty dir/global-hooks,
+// for an operator in namespace.
+func generate(dir, namespace string) error {
+	flags := "global:\n  domain: example.com\n"
+	for i := range modules {
+		name := moduleName(i)
+		flags += name + "Enabled: true\n"
+		for path, content := range map[string]string{
+			"Chart.yaml":             "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n",
+			"values.yaml":            name + ": {}\n",
+			"templates/objects.yaml": fmt.Sprintf(chart, name),
+			"hooks/life.sh":          fmt.Sprintf(lifeHook, name),
+			"hooks/watch.sh":         fmt.Sprintf(watchHook, name, namespace),
+		} {
+			if err := write(filepath.Join(dir, "modules", fmt.Sprintf("%03d-%s", i, name), path), content); err != nil {
+				return err
+			}
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "global-hooks"), 0o700); err != nil {
+		return err
+	}
+	return write(filepath.Join(dir, "modules", "values.yaml"), flags)
+}
+
+func moduleName(i int) string { return fmt.Sprintf("bench%02d", i) }
+
+func write(path, content string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(content), 0o700)
+}

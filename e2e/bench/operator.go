@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/e2e/operator"
+)
+
+// convergeWithin bounds one converge.
+const convergeWithin = 3 * time.Minute
+
+// A world is what the operator is measured in.
+type world struct {
+	dir      string
+	program  string
+	cluster  *cluster.Cluster
+	client   kubernetes.Interface
+	progress io.Writer
+}
+
+// measureOperator has the operator converge from empty and again, rounds times
+// each in a namespace of its own, and in the last of them react to events.
+func measureOperator(ctx context.Context, rounds int, progress io.Writer) (_ []figure, err error) {
+	dir, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	w := &world{dir: dir, progress: progress}
+	fmt.Fprintln(progress, "build the operator")
+	if w.program, err = operator.Build(filepath.Join(dir, "bin")); err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(progress, "start a control plane")
+	if w.cluster, err = cluster.New(filepath.Join(dir, "cluster")); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.cluster.Stop()) }()
+	if w.client, err = kubernetes.NewForConfig(w.cluster.Config()); err != nil {
+		return nil, err
+	}
+	var empty, restart []float64
+	var rest []figure
+	for round := range rounds {
+		last := round == rounds-1
+		fmt.Fprintf(progress, "round %d of %d\n", round+1, rounds)
+		first, second, more, err := w.round(ctx, fmt.Sprintf("bench-%d", round), last)
+		if err != nil {
+			return nil, err
+		}
+		empty, restart, rest = append(empty, first.Seconds()), append(restart, second.Seconds()), more
+	}
+	note := fmt.Sprintf("%d modules; median of %d", modules, rounds)
+	return append([]figure{
+		{Name: "converge from empty", Unit: "s", Measured: median(empty), AtMost: 6, Note: note},
+		{Name: "restart with nothing to do", Unit: "s", Measured: median(restart), AtMost: 3, Note: note},
+	}, rest...), nil
+}
+
+// round measures in a new namespace: a converge from empty, events if they are
+// asked for, and a restart.
+func (w *world) round(ctx context.Context, namespace string, events bool) (empty, restart time.Duration, more []figure, err error) {
+	site, err := w.site(ctx, namespace)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	record := filepath.Join(site.Dir, "record")
+	p, empty, err := converge(ctx, site, record)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	defer p.Kill()
+	if events {
+		if more, err = w.events(ctx, p, namespace, record); err != nil {
+			return 0, 0, nil, err
+		}
+	}
+	peak, err := p.PeakMemory()
+	if err = errors.Join(err, p.Stop()); err != nil {
+		return 0, 0, nil, err
+	}
+	p, restart, err = converge(ctx, site, record)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	defer p.Kill()
+	again, err := p.PeakMemory()
+	more = append(more,
+		figure{Name: "peak memory", Unit: "MB", Measured: float64(peak) / 1e6, AtMost: 90, Note: "VmHWM; converge from empty and all events"},
+		figure{Name: "peak memory after restart", Unit: "MB", Measured: float64(again) / 1e6, AtMost: 90, Note: "VmHWM"})
+	return empty, restart, more, errors.Join(err, p.Stop())
+}
+
+// site makes a namespace with a ConfigMap and modules for it.
+func (w *world) site(ctx context.Context, namespace string) (operator.Site, error) {
+	site := operator.Site{
+		Program: w.program, Dir: filepath.Join(w.dir, namespace), Kubeconfig: w.cluster.Kubeconfig(), Namespace: namespace,
+	}
+	site.ModulesDir, site.GlobalHooksDir = filepath.Join(site.Dir, "modules"), filepath.Join(site.Dir, "global-hooks")
+	if err := generate(site.Dir, namespace); err != nil {
+		return site, err
+	}
+	_, err := w.client.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	if err != nil {
+		return site, err
+	}
+	_, err = w.client.CoreV1().ConfigMaps(namespace).Create(ctx,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "addon-operator"}}, metav1.CreateOptions{})
+	return site, err
+}
+
+// converge starts the operator and returns how long it took until its first
+// converge came to its end.
+func converge(ctx context.Context, site operator.Site, record string) (*operator.Process, time.Duration, error) {
+	p, err := site.Start("RECORD=" + record)
+	if err != nil {
+		return nil, 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, convergeWithin)
+	defer cancel()
+	if err := p.Ready(ctx); err != nil {
+		p.Kill()
+		return nil, 0, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+	}
+	return p, time.Since(p.Started), nil
+}
+
+// tail returns the end of a log.
+func tail(log string) string {
+	const most = 4000
+	return log[max(0, len(log)-most):]
+}
