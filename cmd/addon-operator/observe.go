@@ -147,6 +147,7 @@ func (o *operator) convergeEnded() {
 	}
 	o.seen.mu.Lock()
 	began, known := o.seen.walks[life.Converged]
+	delete(o.seen.walks, life.Converged) // the same walk may go on to another converge
 	o.seen.mu.Unlock()
 	took := time.Since(began)
 	if !known {
