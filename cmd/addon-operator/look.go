@@ -33,12 +33,14 @@ type look struct {
 	// sight and engine are nil where no operator runs.
 	sight  func(store.Subject) []*kube.Object
 	engine *workflow.Engine
+	// news is empty where no operator runs.
+	news *news
 }
 
 // look returns what answers for the running operator.
 func (o *operator) look() *look {
 	l := &look{
-		db: o.db, now: time.Now, path: o.settings.Store, began: o.began, engine: o.engine,
+		db: o.db, now: time.Now, path: o.settings.Store, began: o.began, engine: o.engine, news: &o.news,
 		site: func() (*steps.Site, error) { return o.site, nil },
 	}
 	l.sight = func(s store.Subject) []*kube.Object {
@@ -64,6 +66,7 @@ func (l *look) routes() http.Handler {
 	mux.HandleFunc("GET /store/check", l.checkRoute)
 	mux.HandleFunc("GET /store/dump", l.dumpRoute)
 	mux.HandleFunc("GET /store/snapshot", l.snapshotRoute)
+	l.workflowRoutes(mux)
 	return mux
 }
 

@@ -21,12 +21,13 @@ var version = "dev"
 
 // The exit codes that mean something.
 const (
-	exitFailed  = 1
-	exitUsage   = 2
-	exitLocked  = 10 // the store is in use by another process
-	exitCorrupt = 11 // the store is damaged, or no store
-	exitNewer   = 12 // the store was written by a newer version
-	exitFull    = 13 // the disk is full
+	exitFailed    = 1
+	exitUsage     = 2
+	exitAttention = 3  // something needs a person, asked for with --exit-code
+	exitLocked    = 10 // the store is in use by another process
+	exitCorrupt   = 11 // the store is damaged, or no store
+	exitNewer     = 12 // the store was written by a newer version
+	exitFull      = 13 // the disk is full
 )
 
 func main() {

@@ -45,6 +45,7 @@ type operator struct {
 	engine   *workflow.Engine
 	metrics  *metrics.Set
 	seen     observed
+	news     news
 	notices  chan notice
 
 	// cluster is the id of the cluster, empty while it is not known.
@@ -179,7 +180,7 @@ func (o *operator) assemble() (err error) {
 		UnnumberedOrder: s.UnnumberedOrder, Namespace: s.Namespace, IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
 		Ran: o.hookRan, ModuleRan: o.moduleRan, Converged: o.convergeEnded, Withheld: o.withheld, Refused: o.refused,
 	}
-	if o.engine, err = workflow.New(o.db, o.observer(), o.site.Lifecycle()); err != nil {
+	if o.engine, err = workflow.New(o.db, o.news.observe(o.observer()), o.site.Lifecycle()); err != nil {
 		return err
 	}
 	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, observer, o.log)

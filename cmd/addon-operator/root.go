@@ -30,6 +30,7 @@ func newRoot() *cobra.Command {
 	root.Flags().AddFlagSet(start.Flags())
 	root.AddCommand(
 		start, newVersion(), newRaw(),
+		newGroup("workflow", "See what happened, happens and waits", newWorkflowInspect, newWorkflowList, newWorkflowGraph),
 		newGroup("queue", "See what waits and runs", newQueueList, newQueueMain),
 		newGroup("task", "Retry or skip a task", newTaskRetry, newTaskSkip),
 		newGroup("module", "See modules and their values", newModuleList, newModuleValues, newModuleConfig, newModulePatches, newModuleSnapshots),

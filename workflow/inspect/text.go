@@ -166,7 +166,11 @@ func (p *page) problems() {
 // problem writes one of this walk.
 func (p *page) problem(r *Problem) {
 	l := p.look
-	p.line(l.paint(red, l.ascii("✖", "x")) + " " + l.clip(flat(p.title(r)), l.width()-2))
+	lead := l.paint(red, l.ascii("✖", "x")) + " "
+	for _, part := range wrap(p.title(r), l.width()-2) {
+		p.line(lead + part)
+		lead = "  "
+	}
 	for _, line := range p.tail(r.Error) {
 		p.line("  " + l.ascii("│ ", "| ") + line)
 	}
@@ -174,11 +178,11 @@ func (p *page) problem(r *Problem) {
 	case r.Kind == KindRefused:
 		p.line(l.clip("  what was in force before stays; a corrected ConfigMap is read by itself", l.width()))
 	case r.Kind == KindFailing && !p.walk.Live:
-		p.line("  it is tried again when an operator starts")
+		p.line("  last try " + l.clock(r.At) + ", the next when an operator starts")
 	case r.Kind == KindFailing && !r.Due.IsZero():
-		p.line("  next try " + l.due(r.Due))
+		p.line("  last try " + l.clock(r.At) + ", next try " + l.due(r.Due))
 	case r.Kind == KindFailing:
-		p.line("  its run is under way again")
+		p.line("  last try " + l.clock(r.At) + ", its run is under way again")
 	}
 	if text := p.behind(r.Behind); text != "" {
 		for i, part := range wrap(text, l.width()-12) {
@@ -202,11 +206,11 @@ func (p *page) title(r *Problem) string {
 	case KindStalled:
 		return "queue " + r.Queue + " stands still"
 	default:
-		text := strings.TrimSpace(r.Node + " " + subject)
+		text := strings.TrimSpace(r.Node+" "+subject) + " failed"
 		if r.Try == 1 {
-			return text + " failed at " + p.look.clock(r.At)
+			return text
 		}
-		return text + " failed " + strconv.Itoa(r.Try) + " times in a row, last at " + p.look.clock(r.At)
+		return text + " " + strconv.Itoa(r.Try) + " times"
 	}
 }
 

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/workflow/inspect"
+)
+
+// program is what commands begin with that people are told to type.
+const program = "addon-operator"
+
+// newWorkflowInspect returns the verb that shows a walk.
+func newWorkflowInspect(from *sourceFlags) *cobra.Command {
+	v := &inspectVerb{from: from}
+	cmd := &cobra.Command{
+		Use:   "inspect [WALK]",
+		Short: "Show a walk: what it did, does and waits for, what failed, and what to do",
+		Long: "Show a walk: what it did, does and waits for, what failed, and what to do.\n\n" +
+			"Without a number it is the newest that needs a person, else the one under way,\n" +
+			"else the newest that did more than a step or two.",
+		Args: args(cobra.MaximumNArgs(1)),
+	}
+	v.output.declare(cmd, "text", "wide", "json", "yaml")
+	v.paint.declare(cmd)
+	f := cmd.Flags()
+	f.BoolVarP(&v.watch, "watch", "w", false, "show it anew after each change")
+	f.BoolVarP(&v.all, "all", "a", false, "fold nothing")
+	f.BoolVar(&v.code, "exit-code", false, "exit with "+strconv.Itoa(exitAttention)+" where something needs a person")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		if err := v.output.check(); err != nil {
+			return err
+		}
+		query, err := walkQuery(given)
+		if err != nil {
+			return err
+		}
+		if v.watch {
+			return v.follow(cmd, query)
+		}
+		return v.once(cmd, query)
+	}
+	return cmd
+}
+
+// inspectVerb is one call of workflow inspect.
+type inspectVerb struct {
+	from       *sourceFlags
+	output     output
+	paint      paint
+	watch, all bool
+	code       bool
+}
+
+// walkQuery returns the query for the walk that was given, if one was.
+func walkQuery(given []string) (url.Values, error) {
+	query := url.Values{}
+	if len(given) == 0 {
+		return query, nil
+	}
+	if _, err := strconv.ParseUint(given[0], 10, 64); err != nil {
+		return nil, &codedError{exitUsage, fmt.Errorf("%q is no walk: want its number, as workflow list shows it", given[0])}
+	}
+	query.Set("walk", given[0])
+	return query, nil
+}
+
+// once shows the walk as it is now.
+func (v *inspectVerb) once(cmd *cobra.Command, query url.Values) error {
+	return v.from.with(cmd, func(ctx context.Context, s *source) error {
+		walk, err := getWalk(ctx, s, query)
+		if err != nil {
+			return err
+		}
+		if err := v.print(cmd, walk, v.look(cmd, walk.At)); err != nil {
+			return err
+		}
+		return v.exit(walk)
+	})
+}
+
+// getWalk asks s for a snapshot.
+func getWalk(ctx context.Context, s *source, query url.Values) (*inspect.Walk, error) {
+	var body bytes.Buffer
+	if err := s.get(ctx, "/workflow/inspect.json", query, &body); err != nil {
+		return nil, err
+	}
+	walk := new(inspect.Walk)
+	if err := json.Unmarshal(body.Bytes(), walk); err != nil {
+		return nil, fmt.Errorf("%s: the answer cannot be read: %w", s.about, err)
+	}
+	return walk, nil
+}
+
+// exit returns the error that says with the exit code that a person is needed.
+func (v *inspectVerb) exit(walk *inspect.Walk) error {
+	if !v.code || !walk.Attention() {
+		return nil
+	}
+	return &codedError{exitAttention, fmt.Errorf("attention: %d problem(s), see above", len(walk.Problems))}
+}
+
+func (v *inspectVerb) look(cmd *cobra.Command, now time.Time) inspect.Look {
+	l := v.paint.look(cmd.OutOrStdout())
+	l.Now, l.All, l.Wide = now, v.all, v.output.format == "wide"
+	l.Program, l.More = program, v.from.again()
+	return l
+}
+
+// print writes walk in the format asked for.
+func (v *inspectVerb) print(cmd *cobra.Command, walk *inspect.Walk, l inspect.Look) error {
+	var body []byte
+	var err error
+	switch v.output.format {
+	case "json":
+		if v.watch {
+			body, err = json.Marshal(walk)
+		} else {
+			body, err = json.MarshalIndent(walk, "", "  ")
+		}
+		body = append(body, '\n')
+	case "yaml":
+		if body, err = yaml.Marshal(walk); v.watch {
+			body = append([]byte("---\n"), body...)
+		}
+	default:
+		body = []byte(inspect.Text(walk, l))
+	}
+	if err == nil {
+		_, err = cmd.OutOrStdout().Write(body)
+	}
+	return err
+}
+
+// follow shows the walk anew after each change of it. On a terminal it is drawn
+// in place, and the time goes on; elsewhere it is appended.
+func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
+	return v.from.with(cmd, func(ctx context.Context, s *source) error {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		snapshots, ended := s.watch(ctx, query)
+		screen := v.screen(cmd)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		var walk *inspect.Walk
+		for {
+			select {
+			case next, ok := <-snapshots:
+				if !ok {
+					return v.end(cmd, s, walk, <-ended)
+				}
+				walk = next
+			case <-tick.C:
+				if screen == nil || walk == nil || walk.Open == 0 {
+					continue
+				}
+			}
+			if err := v.draw(cmd, walk, screen); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// end says how the watching of walk ended: by Ctrl-C, with the walk, or with the
+// operator.
+func (v *inspectVerb) end(cmd *cobra.Command, s *source, walk *inspect.Walk, err error) error {
+	switch {
+	case cmd.Context().Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	case walk != nil && (walk.Open == 0 || !s.live):
+		return v.exit(walk)
+	default:
+		return fmt.Errorf("%s has ended; its store can be read with --store FILE", s.about)
+	}
+}
+
+// screen returns the terminal that is written to, nil if it is none.
+func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
+	f, ok := cmd.OutOrStdout().(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || v.output.format == "json" || v.output.format == "yaml" {
+		return nil
+	}
+	return f
+}
+
+// draw shows walk in place on a screen, or appends it.
+func (v *inspectVerb) draw(cmd *cobra.Command, walk *inspect.Walk, screen *os.File) error {
+	l := v.look(cmd, time.Now())
+	if l.Now.Before(walk.At) {
+		l.Now = walk.At // two clocks
+	}
+	if screen == nil {
+		if v.output.format == "text" || v.output.format == "wide" {
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "--- %s\n", walk.At.UTC().Format(time.RFC3339))
+		}
+		return v.print(cmd, walk, l)
+	}
+	if _, height, err := term.GetSize(int(screen.Fd())); err == nil {
+		l.Height = height - 1
+	}
+	_, err := screen.WriteString(inPlace(inspect.Text(walk, l)))
+	return err
+}
+
+// watch returns the snapshots of a walk as they come. The error is there once
+// there are no more.
+func (s *source) watch(ctx context.Context, query url.Values) (<-chan *inspect.Walk, <-chan error) {
+	snapshots, ended := make(chan *inspect.Walk), make(chan error, 1)
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(s.get(ctx, "/workflow/watch", query, w)) }()
+	go func() {
+		defer close(snapshots)
+		for in := json.NewDecoder(r); ; {
+			walk := new(inspect.Walk)
+			if err := in.Decode(walk); err != nil {
+				if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+					err = nil
+				}
+				ended <- err
+				return
+			}
+			select {
+			case snapshots <- walk:
+			case <-ctx.Done():
+				ended <- nil
+				return
+			}
+		}
+	}()
+	return snapshots, ended
+}
