@@ -39,6 +39,15 @@ type decided struct {
 	Broken  string `json:"broken,omitempty"`
 }
 
+func (d *discovered) broken() (n int) {
+	for _, m := range d.Modules {
+		if m.Broken != "" {
+			n++
+		}
+	}
+	return n
+}
+
 // known is what the store has for a discovery.
 type known struct {
 	layers   values.Layers
@@ -82,6 +91,9 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 	out := workflow.Outcome{Lists: s.lists(set, &found, k, releases)}
 	out.Detail = fmt.Sprintf("%d enabled, %d to delete, %d to purge",
 		len(found.Enabled), len(out.Lists[lifecycle.Disabled]), len(out.Lists[lifecycle.Unknown]))
+	if n := found.broken(); n > 0 {
+		out.Detail += fmt.Sprintf(", %d broken", n)
+	}
 	if len(found.Left) > 0 {
 		out.Facts = []graph.Fact{lifecycle.LeftOver}
 	}

@@ -96,15 +96,26 @@ func (s *Site) Scan() (module.Set, error) {
 	defer s.mu.Unlock()
 	s.disk = set
 	for _, w := range set.Warnings {
-		if !s.said[w] {
-			s.Log.Warn().Msg(w)
+		s.sayOnce(zerolog.WarnLevel, w)
+	}
+	for _, m := range set.Modules {
+		if m.Broken != nil {
+			s.sayOnce(zerolog.ErrorLevel, "module cannot be loaded and stays as it was: "+m.Broken.Error())
 		}
-		if s.said == nil {
-			s.said = map[string]bool{}
-		}
-		s.said[w] = true
 	}
 	return set, nil
+}
+
+// sayOnce logs what was not logged before. The caller holds the lock.
+func (s *Site) sayOnce(level zerolog.Level, what string) {
+	if s.said[what] {
+		return
+	}
+	if s.said == nil {
+		s.said = map[string]bool{}
+	}
+	s.said[what] = true
+	s.Log.WithLevel(level).Msg(what)
 }
 
 // life returns the record of starts and converges.
