@@ -102,6 +102,9 @@ func freePort() (string, error) {
 // Pid returns the process's number.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
+// URL returns where the process serves HTTP.
+func (p *Process) URL() string { return "http://127.0.0.1:" + p.port }
+
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.done }
 
@@ -142,7 +145,7 @@ func (p *Process) Stop() error {
 // Ready returns when the first converge of this life has come to its end. It
 // fails when the process ends or ctx is done before.
 func (p *Process) Ready(ctx context.Context) error {
-	url := "http://127.0.0.1:" + p.port + "/readyz"
+	url := p.URL() + "/readyz"
 	return p.Until(ctx, "the first converge to end", func() bool {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 		if err != nil {

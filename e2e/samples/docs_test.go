@@ -1,0 +1,253 @@
+package samples_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/e2e/operator"
+)
+
+// A block is a piece of code in a document.
+type block struct {
+	file string // the document
+	line int
+	info string // what follows the fence: "sh", "sh test", "yaml"
+	text string
+}
+
+// documents are those that people write, by path from the root.
+func documents(t *testing.T) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []string{"README.md", "docs/getting-started.md"}
+	for _, name := range names {
+		if name = "docs/" + filepath.Base(name); name != out[1] && name != "docs/lifecycle.md" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// blocks returns the code in all documents.
+func blocks(t *testing.T) []block {
+	t.Helper()
+	var out []block
+	for _, name := range documents(t) {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var open *block
+		for i, line := range strings.Split(string(text), "\n") {
+			info, fence := strings.CutPrefix(line, "```")
+			switch {
+			case fence && open == nil:
+				open = &block{file: name, line: i + 1, info: info}
+			case fence:
+				out, open = append(out, *open), nil
+			case open != nil:
+				open.text += line + "\n"
+			}
+		}
+		if open != nil {
+			t.Errorf("%s:%d: the block has no end", name, open.line)
+		}
+	}
+	return out
+}
+
+// TestCommandsInDocumentsRun runs what is marked "sh test", in order, beside an operator that runs as make run runs it.
+func TestCommandsInDocumentsRun(t *testing.T) {
+	home, site := newHome(t)
+	p := start(t, site)
+	metricsServed(t, p)
+	ran := 0
+	for _, b := range blocks(t) {
+		if b.info != "sh test" {
+			continue
+		}
+		ran++
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		shell := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.text)
+		shell.Dir = home
+		shell.Env = append(os.Environ(), "KUBECONFIG=", "DEBUG_UNIX_SOCKET=")
+		output, err := shell.CombinedOutput()
+		cancel()
+		if err != nil {
+			t.Errorf("%s:%d: %v\n%s%s", b.file, b.line, err, b.text, output)
+		}
+	}
+	if ran < 10 {
+		t.Errorf("only %d blocks are marked to be run", ran)
+	}
+}
+
+// newHome makes a directory that looks like the repository's while make run runs, and returns the site of its operator.
+func newHome(t *testing.T) (home string, site operator.Site) {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if home, err = os.MkdirTemp("", "docs-"); err != nil { // t.TempDir is too long for a socket
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(home); err != nil {
+			t.Error(err)
+		}
+	})
+	run := filepath.Join(home, ".run")
+	c := cluster.Launch(t, filepath.Join(run, "cluster"))
+	absolute, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Dir(path), filepath.Join(home, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	namespace := filepath.Join(home, "namespace.yaml")
+	text := "apiVersion: v1\nkind: Namespace\nmetadata: {name: addon-operator}\n"
+	if err := os.WriteFile(namespace, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	create := exec.Command("bin/objects", "--kubeconfig", c.Kubeconfig(), "create", namespace,
+		filepath.Join(absolute, "e2e/sample/config.yaml"), filepath.Join(absolute, "e2e/sample/objects.yaml"))
+	create.Dir = home
+	if output, err := create.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	return home, operator.Site{
+		Program: path, Dir: run, Kubeconfig: c.Kubeconfig(), Namespace: "addon-operator",
+		ModulesDir: filepath.Join(absolute, "modules"), GlobalHooksDir: filepath.Join(absolute, "global-hooks"),
+	}
+}
+
+var (
+	operatorCommand = regexp.MustCompile(`(?m)^[^#\n]*addon-operator ((?:workflow|queue|task|module|global|store|start|version|raw)\b(?: [a-z]+)?)`)
+	inlineCommand   = regexp.MustCompile("`((?:workflow|queue|task|module|global|store) [a-z]+)[^`]*`")
+	makeCommand     = regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)")
+)
+
+// TestCommandsInDocumentsExist asks for the help of each command that a document shows, and looks up what it has made.
+func TestCommandsInDocumentsExist(t *testing.T) {
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]string{} // where it is shown, by command
+	for _, name := range documents(t) {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range append(operatorCommand.FindAllStringSubmatch(string(text), -1), inlineCommand.FindAllStringSubmatch(string(text), -1)...) {
+			shown[found[1]] = name
+		}
+		for _, found := range makeCommand.FindAllStringSubmatch(string(text), -1) {
+			if !strings.Contains(string(makefile), "\n"+found[1]+":") {
+				t.Errorf("%s shows make %s, which does not exist", name, found[1])
+			}
+		}
+	}
+	if len(shown) < 8 {
+		t.Errorf("only these commands were found: %v", shown)
+	}
+	for command, name := range shown {
+		output, err := exec.Command(path, append(strings.Fields(command), "--help")...).CombinedOutput()
+		if err != nil || !strings.Contains(string(output), "addon-operator "+command) {
+			t.Errorf("%s shows addon-operator %s, which does not exist: %v", name, command, err)
+		}
+	}
+}
+
+// TestQuotedFilesSayWhatIsQuoted compares the blocks that begin with the path of a sample with that file.
+func TestQuotedFilesSayWhatIsQuoted(t *testing.T) {
+	quoted := 0
+	for _, b := range blocks(t) {
+		first, rest, _ := strings.Cut(b.text, "\n")
+		path, ok := strings.CutPrefix(first, "# ")
+		if !ok || !strings.HasPrefix(path, "modules/") && !strings.HasPrefix(path, "global-hooks/") {
+			continue
+		}
+		quoted++
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Errorf("%s:%d: %v", b.file, b.line, err)
+		} else if !strings.Contains(string(text), rest) {
+			t.Errorf("%s:%d: %s does not say:\n%s", b.file, b.line, path, rest)
+		}
+	}
+	if quoted < 5 {
+		t.Errorf("only %d blocks quote a sample", quoted)
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+
+func TestLinksLeadToFiles(t *testing.T) {
+	for _, name := range documents(t) {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(name), found[1])); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+var (
+	metric = regexp.MustCompile(`\baddon_operator_[a-z_]+`)
+	help   = regexp.MustCompile(`(?m)^# HELP (\S+)`)
+)
+
+// metricsServed compares the metrics that the operations page names with what a running operator serves. Those that count
+// errors are served from the first error on.
+func metricsServed(t *testing.T, p *operator.Process) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL()+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := map[string]bool{}
+	for _, found := range help.FindAllStringSubmatch(string(body), -1) {
+		served[found[1]] = true
+	}
+	for _, name := range metric.FindAllString(string(text), -1) {
+		if !served[name] && name != "addon_operator_" && !strings.HasSuffix(name, "_errors_total") {
+			t.Errorf("docs/operations.md names %s, which is not served", name)
+		}
+	}
+}
