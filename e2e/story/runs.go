@@ -28,6 +28,7 @@ var runCommands = map[string]command{
 	"context":     told("context"),
 	"values":      told("values"),
 	"config":      told("config"),
+	"told":        lookAtTold,
 	"attempt":     attempt,
 	"apart":       apart,
 }
@@ -217,6 +218,38 @@ func told(what string) command {
 		}
 		return printJSON(ts, text, append(args[2:], ".")[0])
 	}
+}
+
+// lookAtTold prints what a hook was told in all its runs, as one binding
+// context, through a jq filter: told HOOK FILTER.
+func lookAtTold(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return usage("told HOOK FILTER")
+	}
+	runs, err := w.runs()
+	if err != nil {
+		return err
+	}
+	all := []any{}
+	for _, r := range runs {
+		if r.hook != args[0] {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(r.dir, "context.json"))
+		if err != nil {
+			return err
+		}
+		var elements []any
+		if err := json.Unmarshal(text, &elements); err != nil {
+			return err
+		}
+		all = append(all, elements...)
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return printJSON(ts, text, args[1])
 }
 
 // printJSON prints what filter makes of text, a line each.

@@ -41,7 +41,7 @@ type world struct {
 	program    string
 	namespace  string
 	kubeconfig string
-	own        *cluster.Cluster // nil where the story shares the cluster of all
+	own        *ownCluster // nil where the story shares the cluster of all
 
 	kube    kubernetes.Interface
 	dynamic dynamic.Interface
@@ -91,8 +91,8 @@ func (t inline) Verbose() bool { return testing.Verbose() }
 func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string) error {
 	w := &world{dir: env.WorkDir, program: program}
 	if _, err := os.Stat(w.path("own-cluster")); err == nil {
-		c = cluster.Launch(t, t.TempDir())
-		w.own = c
+		w.own = &ownCluster{t: t, dir: t.TempDir()}
+		c = w.own.start()
 	}
 	w.namespace, w.kubeconfig = c.Namespace(t), c.Kubeconfig()
 	if err := w.connect(c.Config()); err != nil {
@@ -176,6 +176,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	maps.Copy(all, runCommands)
 	maps.Copy(all, objectCommands)
 	maps.Copy(all, releaseCommands)
+	maps.Copy(all, clusterCommands)
 	out := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, run := range all {
 		out[name] = func(ts *testscript.TestScript, neg bool, args []string) {

@@ -1,0 +1,41 @@
+package story
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"addon-operator/e2e/cluster"
+)
+
+var clusterCommands = map[string]command{"cluster": runCluster}
+
+// An ownCluster is a control plane that a story has to itself.
+type ownCluster struct {
+	t       *testing.T
+	dir     string
+	cluster *cluster.Cluster
+}
+
+func (o *ownCluster) start() *cluster.Cluster {
+	o.cluster = cluster.Launch(o.t, o.dir)
+	return o.cluster
+}
+
+// runCluster ends the story's own control plane as a power cut would, or starts
+// it again: cluster kill|start.
+func runCluster(w *world, _ *testscript.TestScript, args []string) error {
+	if w.own == nil {
+		return errors.New("the story has no file own-cluster, so the cluster is not its own")
+	}
+	switch {
+	case len(args) == 1 && args[0] == "kill":
+		w.own.cluster.Kill()
+	case len(args) == 1 && args[0] == "start":
+		w.own.start()
+	default:
+		return usage("cluster kill|start")
+	}
+	return nil
+}
