@@ -119,36 +119,74 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
+// synchronized fails unless the hooks of all modules have been told what there
+// is since a time.
+func synchronized(record string, since time.Time) error {
+	told, err := readRecord(record)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, run := range told {
+		for _, e := range run.elements {
+			if e.Type == "Synchronization" && run.at.After(since) {
+				n++
+			}
+		}
+	}
+	if n != modules {
+		return fmt.Errorf("the operator is ready and has synchronized %d of %d modules", n, modules)
+	}
+	return nil
+}
+
 // readTold returns when a hook that was told of an object began, by the
 // object's name.
 func readTold(record string) (map[string]time.Time, error) {
+	runs, err := readRecord(record)
+	told := map[string]time.Time{}
+	for _, run := range runs {
+		for _, e := range run.elements {
+			if told[e.FilterResult].IsZero() {
+				told[e.FilterResult] = run.at
+			}
+		}
+	}
+	return told, err
+}
+
+// A hookRun is one line of the record: when a hook began, and what it was told.
+type hookRun struct {
+	at       time.Time
+	elements []struct {
+		Type         string `json:"type"`
+		FilterResult string `json:"filterResult"`
+	}
+}
+
+func readRecord(record string) ([]hookRun, error) {
 	content, err := os.ReadFile(record)
 	if err != nil {
 		return nil, err
 	}
-	told := map[string]time.Time{}
+	var runs []hookRun
 	for line := range bytes.Lines(content) {
 		at, text, found := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
 		if !found || !bytes.HasSuffix(line, []byte("\n")) {
 			continue // it is being written
 		}
+		var run hookRun
 		var seconds, micros int64
 		if _, err := fmt.Sscanf(string(at), "%d.%d", &seconds, &micros); err != nil {
 			return nil, fmt.Errorf("line %q: %w", line, err)
 		}
-		var elements []struct {
-			FilterResult string `json:"filterResult"`
-		}
-		if err := json.Unmarshal(text, &elements); err != nil {
+		run.at = time.Unix(seconds, micros*1000)
+		if err := json.Unmarshal(text, &run.elements); err != nil {
 			return nil, fmt.Errorf("line %q: %w", line, err)
 		}
-		for _, e := range elements {
-			if told[e.FilterResult].IsZero() {
-				told[e.FilterResult] = time.Unix(seconds, micros*1000)
-			}
-		}
+		runs = append(runs, run)
 	}
-	return told, nil
+	return runs, nil
 }
 
 // median returns the middle one of values.

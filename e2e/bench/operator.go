@@ -134,7 +134,13 @@ func converge(ctx context.Context, site operator.Site, record string) (*operator
 		p.Kill()
 		return nil, 0, fmt.Errorf("%w\n%s", err, tail(site.Log()))
 	}
-	return p, time.Since(p.Started), nil
+	took := time.Since(p.Started)
+	// Each start tells each module's hook what there is; one that did not was none.
+	if err := synchronized(record, p.Started); err != nil {
+		p.Kill()
+		return nil, 0, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+	}
+	return p, took, nil
 }
 
 // tail returns the end of a log.

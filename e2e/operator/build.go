@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Build builds the operator into dir, with tools for its hooks beside it, and
-// returns the path of the program. The tags are build tags. The caller runs
-// somewhere inside the repository.
+// Build builds the operator into dir as make build does, with tools for its
+// hooks beside it, and returns the path of the program. The tags are build tags.
+// The caller runs somewhere inside the repository.
 func Build(dir string, tags ...string) (string, error) {
 	root, err := repository()
 	if err != nil {
@@ -20,7 +20,7 @@ func Build(dir string, tags ...string) (string, error) {
 	for target, source := range map[string]string{program: "addon-operator", filepath.Join(dir, "hooktools", "jq"): "jq"} {
 		build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-tags="+strings.Join(tags, ","),
 			"-o", target, "./cmd/"+source)
-		build.Dir = root
+		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := build.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build %s: %w\n%s", source, err, output)
 		}

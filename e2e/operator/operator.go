@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -53,15 +54,15 @@ type Process struct {
 	// Started is when it was started.
 	Started time.Time
 
-	cmd  *exec.Cmd
-	port string
-	done chan struct{} // closed when it has ended
+	cmd     *exec.Cmd
+	address string        // that it serves HTTP at
+	done    chan struct{} // closed when it has ended
 }
 
 // Start starts the operator with more environment variables, each NAME=VALUE.
 // It is in a process group of its own, and killed when this process ends.
 func (s Site) Start(env ...string) (*Process, error) {
-	port, err := freePort()
+	address, port, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +71,11 @@ func (s Site) Start(env ...string) (*Process, error) {
 		return nil, err
 	}
 	defer log.Close() // the process has its own
-	p := &Process{port: port, done: make(chan struct{})}
+	p := &Process{address: net.JoinHostPort(address, port), done: make(chan struct{})}
 	p.cmd = exec.Command(s.Program, "start", "--kube-config", s.Kubeconfig, "--namespace", s.Namespace,
 		"--store", s.Store(), "--debug-unix-socket", s.Socket(), "--tmp-dir", filepath.Join(s.Dir, "tmp"),
 		"--modules-dir", s.ModulesDir, "--global-hooks-dir", s.GlobalHooksDir,
-		"--prometheus-listen-address", "127.0.0.1", "--prometheus-listen-port", port, "--log-type", "json")
+		"--prometheus-listen-address", address, "--prometheus-listen-port", port, "--log-type", "json")
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -89,21 +90,24 @@ func (s Site) Start(env ...string) (*Process, error) {
 	return p, nil
 }
 
-// freePort returns a port of the loopback that nobody listens at now.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// freeAddress returns an address of the loopback and a port of it that nobody
+// listens at. The address is one of many, so that nobody takes the port before
+// the operator does.
+func freeAddress() (address, port string, err error) {
+	address = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, errors.Join(err, l.Close())
+	_, port, err = net.SplitHostPort(l.Addr().String())
+	return address, port, errors.Join(err, l.Close())
 }
 
 // Pid returns the process's number.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // URL returns where the process serves HTTP.
-func (p *Process) URL() string { return "http://127.0.0.1:" + p.port }
+func (p *Process) URL() string { return "http://" + p.address }
 
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.done }
