@@ -12,8 +12,8 @@ import (
 // Bounds of what is read of a walk's history, so that the first line is there
 // at once however long it is: the newest lines are read, older ones counted.
 const (
-	mostRead    = 4_000
-	mostSkimmed = 200_000
+	mostRead    = 2_000
+	mostSkimmed = 20_000
 )
 
 // A line is a record of history and the life that wrote it.
@@ -23,7 +23,7 @@ type line struct {
 }
 
 // history returns the newest lines of walk's history, oldest first, and how
-// many there are before them.
+// many there are before them, up to mostSkimmed.
 func history(tx *store.Tx, walk uint64) (lines []line, unread int, err error) {
 	for k, v := range tx.Backwards(store.At(store.History).Uint(walk)) {
 		if len(lines) == mostRead {

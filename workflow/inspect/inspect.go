@@ -86,8 +86,12 @@ type Walk struct {
 	Steps []Step    `json:"steps,omitempty"`
 	// Ahead is what the graph may still lead to beyond the pending tasks.
 	Ahead []Ahead `json:"ahead,omitempty"`
-	// Unread counts the lines of history that are older than those shown.
+	// Unread counts the lines of history that are older than those shown, up to
+	// 20,000.
 	Unread int `json:"unread,omitempty"`
+	// Unfound counts the pending tasks that stand so far back in their queues that
+	// nobody looked there.
+	Unfound int `json:"unfound,omitempty"`
 
 	// Problems of this walk first, then those of others, newest first.
 	Problems []Problem `json:"problems,omitempty"`

@@ -23,7 +23,7 @@ const mostAlike = 3
 // tree writes the steps as rows.
 func (p *page) tree() {
 	w, l := p.walk, p.look
-	if len(w.Steps) == 0 && len(w.Ahead) == 0 {
+	if len(w.Steps) == 0 && len(w.Ahead) == 0 && w.Unfound == 0 {
 		return
 	}
 	p.line("")
@@ -35,7 +35,14 @@ func (p *page) tree() {
 		p.note("", "then "+text)
 	}
 	if w.Unread > 0 {
-		p.note("", plural(w.Unread, "older line of history is", "older lines of history are")+" not shown")
+		more := ""
+		if w.Unread == mostSkimmed {
+			more = " or more"
+		}
+		p.note("", plural(w.Unread, "older line", "older lines")+" of history"+more+" left out")
+	}
+	if w.Unfound > 0 {
+		p.note("", plural(w.Unfound, "task stands", "tasks stand")+" too far back in long queues to be shown")
 	}
 }
 
@@ -225,7 +232,7 @@ func (p *page) notes(s *Step) []string {
 		add("interrupted by a restart, and begun anew")
 	}
 	if s.State == Interrupted && leaf {
-		add("interrupted by a restart; it goes on " + p.turn())
+		add("cut short when the operator ended; goes on " + p.turn())
 	}
 	if leaf && s.State == Backoff && !s.Due.IsZero() && p.walk.Live && !p.told(s) {
 		add("next try " + l.due(s.Due))

@@ -11,7 +11,7 @@ import (
 
 // mostCounted is how many tasks of one queue are looked at. Those behind are
 // not, and a count that stops there says so.
-const mostCounted = 200_000
+const mostCounted = 50_000
 
 // mostNamed is how many tasks are named where many wait.
 const mostNamed = 3
@@ -34,7 +34,7 @@ type queue struct {
 	head   *store.Task
 	tasks  int
 	more   bool   // there are more than were counted
-	place  uint64 // of the task seen last
+	place  []byte // of the task seen last, as keys hold it
 	before int    // tasks on the places before that
 	here   []*spot
 }
@@ -71,17 +71,14 @@ func (s *scan) queue(name string, walk uint64) error {
 	mine := fmt.Appendf(nil, `"walk":%d,`, walk)
 	mineLast := fmt.Appendf(nil, `"walk":%d}`, walk)
 	var top *store.Task
-	for k, v := range s.tx.Range(store.At(store.Queues).Str(name)) {
-		pos, err := store.ParsePos(k)
-		if err != nil {
-			return err
-		}
+	prefix := store.At(store.Queues).Str(name)
+	for k, v := range s.tx.Range(prefix) {
 		if q.tasks == mostCounted {
 			q.more = true
 			break
 		}
-		if q.head == nil || pos.Place != q.place {
-			q.place, q.before, q.here, top = pos.Place, q.tasks, nil, nil
+		if place := k[len(prefix):min(len(k), len(prefix)+8)]; !bytes.Equal(place, q.place) {
+			q.place, q.before, q.here, top = place, q.tasks, nil, nil
 		}
 		q.tasks++
 		for _, other := range q.here {
@@ -90,6 +87,10 @@ func (s *scan) queue(name string, walk uint64) error {
 		failed := bytes.Contains(v, []byte(`"failed":{`))
 		if q.head != nil && !failed && !bytes.Contains(v, mine) && !bytes.Contains(v, mineLast) {
 			continue
+		}
+		pos, err := store.ParsePos(k)
+		if err != nil {
+			return err
 		}
 		t, ok, err := store.LoadTask(s.tx, pos)
 		if err != nil || !ok {
@@ -142,6 +143,16 @@ func (s *scan) later(walk uint64) error {
 		}
 	}
 	return nil
+}
+
+// more reports whether a queue holds more tasks than were looked at.
+func (s *scan) more() bool {
+	for _, q := range s.queues {
+		if q.more {
+			return true
+		}
+	}
+	return false
 }
 
 // claimed reports whether t is being done now.

@@ -63,6 +63,9 @@ func (r *Reader) snapshot(s *scan, record *store.Walk, problems []Problem) (*Wal
 			return nil, err
 		}
 	}
+	if s.more() {
+		w.Unfound = max(record.Open-len(s.mine), 0)
+	}
 	w.Passes, w.Cut, w.Counts = t.passes, t.cut, map[State]int{}
 	w.Ahead = t.to()
 	for _, p := range problems {
@@ -148,6 +151,9 @@ func (r *row) finish(counts map[State]int) Step {
 		step := below.finish(counts)
 		r.Steps = append(r.Steps, step)
 		r.Again = r.Again || step.Again
+		if r.Began.IsZero() {
+			r.Began = step.Began
+		}
 		if !step.State.ended() {
 			pending = pending || below.pending
 			active = graver(active, step.State)

@@ -279,11 +279,13 @@ func (t *tree) failure(at *spot) {
 	path := t.path(t.node(f.Node), Subject(f.Subject))
 	r := path[len(path)-1]
 	state := t.scan.state(at.Task)
-	again := f.Node == at.Node && r.State == Running // the very step is being tried again
-	if !again && state != Running && state != Interrupted {
+	again := f.Node == at.Node && (r.State == Running || r.State == Interrupted) // the very step is being tried again
+	if again {
+		state = r.State
+	} else if state != Running && state != Interrupted {
 		state = Backoff
 		r.Due = at.Due
-	} else if !again {
+	} else {
 		state = Failed
 	}
 	r.State, r.Failures, r.Error = state, f.Count, f.Error
@@ -294,7 +296,7 @@ func (t *tree) failure(at *spot) {
 	if state == Backoff && r.Wait == nil {
 		r.Wait = &Wait{For: ForRetry}
 	}
-	if state != Running && r.Ended.IsZero() {
+	if !again && r.Ended.IsZero() {
 		r.Ended = f.At
 	}
 	r.pending = true

@@ -1,0 +1,137 @@
+package inspect_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+	"addon-operator/workflow/lifecycle"
+)
+
+// generate fills a store in a file with records lines of history, of one walk or
+// of many, and pending tasks, and returns it open.
+func generate(tb testing.TB, walks, records, pending int) *store.DB {
+	tb.Helper()
+	db, err := store.Open(filepath.Join(tb.TempDir(), "store.db"), store.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	const batch = 5000
+	do := func(n int, each func(tx *store.Tx, i int) error) {
+		for from := 0; from < n; from += batch {
+			err := db.Update(func(tx *store.Tx) error {
+				for i := from; i < min(from+batch, n); i++ {
+					if err := each(tx, i); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	do(walks, func(tx *store.Tx, i int) error {
+		open := 0
+		if i == walks-1 {
+			open = 1
+		}
+		return store.Save(tx, store.WalkKey(uint64(i+1)), store.Walk{ID: uint64(i + 1), Graph: "lifecycle", Trigger: string(lifecycle.OnStart), Began: began, Open: open})
+	})
+	do(records, func(tx *store.Tx, i int) error {
+		return store.AddRecord(tx, store.Record{
+			Walk: uint64(i%walks + 1), Task: store.ID{Epoch: 1, N: tx.NextID()}, Node: string(lifecycle.ModuleBeforeHelm), Queue: "main",
+			Subject: store.Subject{Module: fmt.Sprintf("module-%03d", i%300), Hook: fmt.Sprintf("hooks/%02d-hook.sh", i%7)},
+			State:   store.Done, Queued: began, Began: began.Add(time.Duration(i) * time.Second), Ended: began.Add(time.Duration(i+1) * time.Second), Try: 1,
+		})
+	})
+	do(pending, func(tx *store.Tx, i int) error {
+		t := &store.Task{
+			ID: store.ID{Epoch: 1, N: tx.NextID()}, Graph: "lifecycle", Node: string(lifecycle.ModuleKubernetesEvent), Walk: uint64(walks + i),
+			Subject: store.Subject{Module: "m", Hook: "h", Binding: "b"}, Queued: began,
+			Payload: fmt.Appendf(nil, `{"padding":%q}`, strings.Repeat("x", 100)),
+		}
+		t.Pos = store.Pos{Queue: "main", Place: store.FirstPlace + uint64(i)}
+		if i == 0 {
+			t.Failed, t.Due = &store.Failure{Node: t.Node, Subject: t.Subject, Count: 3, Error: "no", At: began}, began.Add(time.Hour)
+		}
+		return store.SaveTask(tx, t)
+	})
+	return db
+}
+
+// sizes are of the stores that a walk is to be found in at once.
+var sizes = map[string]struct{ walks, records, pending int }{
+	"100000-of-one-walk":    {walks: 1, records: 100_000, pending: 1},
+	"100000-of-many-walks":  {walks: 50_000, records: 100_000, pending: 1},
+	"100000-tasks-waiting":  {walks: 10, records: 1000, pending: 100_000},
+	"1000-and-what-matters": {walks: 10, records: 1000, pending: 10},
+}
+
+func BenchmarkWalk(b *testing.B) {
+	for name, size := range sizes {
+		b.Run(name, func(b *testing.B) {
+			db := generate(b, size.walks, size.records, size.pending)
+			for b.Loop() {
+				show(b, db)
+			}
+		})
+	}
+}
+
+func show(tb testing.TB, db *store.DB) (string, *inspect.Walk) {
+	tb.Helper()
+	walk := read(tb, db, 0)
+	return inspect.Text(walk, look), walk
+}
+
+func TestLongHistoryIsReadUpToABoundAndSaysSo(t *testing.T) {
+	t.Parallel()
+	db := generate(t, 1, 10_000, 1)
+	text, walk := show(t, db)
+	if walk.Unread == 0 || len(text) > 10_000 {
+		t.Errorf("of 10,000 lines %d were left unread, and the text is %d bytes long", walk.Unread, len(text))
+	}
+	if want := "8000 older lines of history left out"; !strings.Contains(text, want) {
+		t.Errorf("the text does not say %q:\n%s", want, text)
+	}
+}
+
+func TestWalkFarBackInALongQueueSaysThatNobodyLookedThere(t *testing.T) {
+	t.Parallel()
+	db := generate(t, 1, 10, 50_010)
+	if err := db.Update(func(tx *store.Tx) error {
+		return store.Save(tx, store.WalkKey(50_009), store.Walk{ID: 50_009, Graph: "lifecycle", Open: 1})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	text := inspect.Text(read(t, db, 50_009), look)
+	if want := "1 task stands too far back in long queues"; !strings.Contains(text, want) {
+		t.Errorf("the text does not say %q:\n%s", want, text)
+	}
+}
+
+func read(tb testing.TB, db *store.DB, id uint64) (walk *inspect.Walk) {
+	tb.Helper()
+	r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}
+	err := db.View(func(tx *store.Tx) (err error) {
+		walk, err = r.Walk(tx, inspect.Request{Walk: id})
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return walk
+}
