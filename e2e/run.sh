@@ -11,7 +11,7 @@ namespace=${NAMESPACE:-addon-operator}
 port=${PORT:-9650}
 run=.run
 log=$run/operator.log
-operator='' controlplane='' follower=''
+operator='' controlplane='' follower='' running=''
 
 say() { printf '%s\n' "$*"; }
 die() { printf 'make run: %s\n' "$*" >&2; exit 1; }
@@ -72,7 +72,8 @@ start_cluster() {
     alive "$controlplane" || die "the control plane did not start: $(<$run/controlplane.err)"
     sleep 0.1
   done
-  export KUBECONFIG=$PWD/$run/cluster/kubeconfig
+  KUBECONFIG=$PWD/$run/cluster/kubeconfig
+  export KUBECONFIG
   store=$run/store.db
 }
 
@@ -111,7 +112,7 @@ start_operator() {
   fi
   : >$log
   apart bin/addon-operator start --kube-config "$KUBECONFIG" --namespace "$namespace" \
-    --modules-dir modules --global-hooks-dir global-hooks --store "$store" --tmp-dir $run/tmp \
+    --modules-dir "${MODULES_DIR:-modules}" --global-hooks-dir "${GLOBAL_HOOKS_DIR:-global-hooks}" --store "$store" --tmp-dir $run/tmp \
     --debug-unix-socket $run/debug.socket \
     --prometheus-listen-address 127.0.0.1 --prometheus-listen-port "$port" --log-type json >>$log 2>&1
   operator=$!
@@ -121,14 +122,38 @@ start_operator() {
 
 follow() { tail -n +1 -f $log | bin/hooktools/jq -nr -f e2e/progress.jq; }
 
-# ready: whether a converge of this run has come to its end.
-ready() {
-  local answer
-  { exec 3<>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null || return 1
-  printf 'GET /readyz HTTP/1.0\r\n\r\n' >&3
-  read -r answer <&3 || answer=''
+# ask PATH: prints what the operator answers, without a program for it.
+ask() {
+  { exec 3<>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null || return 0
+  printf 'GET %s HTTP/1.0\r\n\r\n' "$1" >&3
+  cat <&3
   exec 3>&-
-  [[ $answer == *' 200 '* ]]
+}
+
+# ready: whether a converge of this run has come to its end.
+ready() { [[ $(ask /readyz) == *' 200 OK'* ]]; }
+
+# show_running says, once, what has been running in queue main for a second: the
+# lines of the log come when something has ended.
+show_running() {
+  local line status='' task
+  while read -r line; do
+    if [[ $line == "Queue 'main'"* ]]; then
+      status=$line
+    elif [[ $line == ' '* || $line == [0-9]* ]] && [[ $status == *"'runs for "* && $status != *ms\'* ]]; then
+      task=${line%% \[*} task=${task#*. }
+      [[ $task == "$running" ]] || TZ=UTC printf '%(%H:%M:%S)T       … %s runs\n' -1 "${task/:main:/ }"
+      running=$task
+      return
+    fi
+  done < <(ask /queue)
+}
+
+# show_resumed says of the newest start that an earlier run had begun it.
+show_resumed() {
+  local walk
+  walk=$(bin/addon-operator workflow list | sed -nE 's/^ *([0-9]+) .* operator start: .*/\1/p' | head -n 1)
+  [[ -z $walk ]] || bin/addon-operator workflow inspect "$walk" | sed -n 's/^resumed  */Resumed at /p'
 }
 
 show_next() {
@@ -154,7 +179,7 @@ END
 
 [[ $cluster == local || $cluster == current ]] || die "CLUSTER is $cluster; it can be current, or nothing for a local one"
 mkdir -p $run
-build
+[[ -n ${BUILT:-} ]] || build # set by who has built bin/ already
 trap finish EXIT
 trap 'exit 0' INT TERM
 if [[ $cluster == local ]]; then start_cluster; else use_current_cluster; fi
@@ -166,8 +191,10 @@ while alive "$operator"; do
   if [[ -z $shown ]] && ready; then
     shown=yes
     sleep 0.2 # let the last lines of the converge be printed first
+    show_resumed
     show_next
   fi
+  [[ -n $shown ]] || show_running
   sleep 0.3
 done
 status=0
