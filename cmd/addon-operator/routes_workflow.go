@@ -104,7 +104,8 @@ func (l *look) watchRoute(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		if out.Encode(walk) != nil || flush.Flush() != nil || l.engine == nil || id != 0 && walk.Open == 0 {
+		err = out.Encode(walk)
+		if err != nil || flush.Flush() != nil || l.engine == nil || id != 0 && walk.Open == 0 {
 			return
 		}
 		l.news.follow(at, followed(walk))

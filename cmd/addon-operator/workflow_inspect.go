@@ -177,9 +177,10 @@ func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 // end says how the watching of walk ended: by Ctrl-C, with the walk, or with the
 // operator.
 func (v *inspectVerb) end(cmd *cobra.Command, s *source, walk *inspect.Walk, err error) error {
+	if cmd.Context().Err() != nil {
+		return nil //nolint:nilerr // who asked has left
+	}
 	switch {
-	case cmd.Context().Err() != nil:
-		return nil
 	case err != nil:
 		return err
 	case walk != nil && (walk.Open == 0 || !s.live):

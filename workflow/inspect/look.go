@@ -151,7 +151,7 @@ var escapes = strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[31m", "", 
 func wrap(text string, width int) []string {
 	var lines []string
 	at := ""
-	for _, word := range strings.Fields(flat(text)) {
+	for word := range strings.FieldsSeq(flat(text)) {
 		if at != "" && columns(at)+1+columns(word) > width {
 			lines, at = append(lines, at), ""
 		}

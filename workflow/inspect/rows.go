@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"addon-operator/workflow"
 )
 
 // Widths of the columns beside that of the steps.
@@ -209,122 +207,6 @@ func (p *page) folded(s *Step, steps []Step, head string) {
 	title := strconv.Itoa(len(steps)) + " " + s.kind() + "s: " + strings.Join(names, ", ")
 	all := Step{State: steps[0].State, Began: began, Ended: ended}
 	p.line(l.paint(colour, fill(badge, stateColumn)) + p.cells("", head+title, l.short(began), l.took(&all), ""))
-}
-
-// note writes text below a row, in the column of the steps and to the right of it.
-func (p *page) note(bar, text string) {
-	width := p.look.width() - stateColumn - 1 - columns(bar)
-	for i, part := range wrap(text, max(width, 20)) {
-		if i > 0 {
-			bar = strings.NewReplacer("└─ ", "   ", "├─ ", "│  ", "`- ", "   ", "|- ", "|  ").Replace(bar)
-		}
-		p.line(strings.Repeat(" ", stateColumn+1) + bar + p.look.paint(grey, part))
-	}
-}
-
-// notes returns what is to be said of a step besides its row.
-func (p *page) notes(s *Step) []string {
-	l := p.look
-	var out []string
-	add := func(text string) { out = append(out, text) }
-	leaf := len(s.Steps) == 0
-	if s.Again && leaf {
-		add("interrupted by a restart, and begun anew")
-	}
-	if s.State == Interrupted && leaf {
-		add("cut short when the operator ended; goes on " + p.turn())
-	}
-	if leaf && s.State == Backoff && !s.Due.IsZero() && p.walk.Live && !p.told(s) {
-		add("next try " + l.due(s.Due))
-	}
-	if s.Merged > 1 {
-		add(plural(s.Merged, "task", "tasks") + " in one run")
-	}
-	if s.Error != "" && (s.State == Allowed || s.State == Dropped || s.State == Failed && !p.told(s)) {
-		first, _, _ := strings.Cut(s.Error, "\n")
-		add(l.clip(flat(first), 200))
-	}
-	if s.State == Skipped && s.Detail != "" || l.Wide && s.Detail != "" {
-		add(l.clip(flat(s.Detail), 200))
-	}
-	if o := s.Object; o != nil {
-		add(causeText(o.Event, strings.TrimSpace(o.Kind+" "+strings.TrimLeft(o.Namespace+"/"+o.Name, "/")), o.ResourceVersion, "", ""))
-	}
-	if s.Into != "" {
-		add("done by task " + s.Into)
-	}
-	if text := p.wait(s); text != "" {
-		add(text)
-	}
-	if leaf && !s.State.ended() && s.Subject.Hook != "" && s.Queue != "" && s.Queue != workflow.Main && (s.Wait == nil || s.Wait.For != ForQueue) {
-		add("in queue " + s.Queue)
-	}
-	if leaf && s.State == Running && s.Behind != nil && s.Behind.Tasks > 0 {
-		add(plural(s.Behind.Tasks, "task waits", "tasks wait") + " behind it in queue " + s.Behind.Queue)
-	}
-	if l.Wide && (leaf || !s.State.ended()) && !s.Task.IsZero() {
-		add("task " + s.Task.String() + " in queue " + s.Queue)
-	}
-	return out
-}
-
-// told reports whether the error of s stands above the tree.
-func (p *page) told(s *Step) bool {
-	for i := range p.walk.Problems {
-		if r := &p.walk.Problems[i]; r.Walk == p.walk.ID && r.Node == s.Node && r.Subject == s.Subject {
-			return true
-		}
-	}
-	return false
-}
-
-// turn says when what waits for nothing goes on.
-func (p *page) turn() string {
-	if p.walk.Live {
-		return "at its turn"
-	}
-	return "when an operator starts"
-}
-
-// wait says what a step waits for, where its place in the tree does not.
-func (p *page) wait(s *Step) string {
-	w, l := s.Wait, p.look
-	if w == nil || s.State == Interrupted {
-		return ""
-	}
-	switch w.For {
-	case ForTime:
-		return "its run changes values each time, so it is put off until " + l.due(s.Due)
-	case ForQueue:
-		text := "behind " + plural(w.Ahead, "task", "tasks") + " in queue " + s.Queue
-		for _, r := range w.On {
-			text += ", at its head " + l.ref(r)
-		}
-		return text
-	case ForMembers:
-		text := "waits for " + plural(w.Ahead, "task in another queue", "tasks in other queues")
-		for _, r := range w.On {
-			if r.Walk != p.walk.ID {
-				text += "; " + l.ref(r) + " in queue " + r.Queue
-			}
-		}
-		return text
-	case ForStart:
-		return "goes on when an operator starts"
-	case ForTurn:
-		return "about to begin"
-	default:
-		return ""
-	}
-}
-
-// ref says which task r points to and how it stands.
-func (l Look) ref(r Ref) string {
-	text := r.name() + " (walk " + id(r.Walk) + ", " + looks[r.State].word
-	if r.State == Backoff && !r.Due.IsZero() {
-		text += ", next try " + l.due(r.Due)
-	}
-	return text + ")"
 }
 
 // aheadText names nodes that may follow, with what decides it.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"addon-operator/store"
-	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 )
 
@@ -228,70 +227,6 @@ func walkState(record *store.Walk, steps []Step, problems []Problem) State {
 	default:
 		return Done
 	}
-}
-
-// choose returns the walk that is shown when none is asked for.
-func choose(s *scan, problems []Problem) (uint64, error) {
-	var id uint64
-	for _, p := range problems {
-		id = max(id, p.Walk)
-	}
-	if id != 0 {
-		return id, nil
-	}
-	if main := s.queues[workflow.Main]; main != nil && main.head != nil {
-		return main.head.Walk, nil
-	}
-	for _, q := range s.queues {
-		if q.head != nil {
-			id = max(id, q.head.Walk)
-		}
-	}
-	if id != 0 {
-		return id, nil
-	}
-	return chooseEnded(s)
-}
-
-// mostPassed is how many walks are passed over in search of one that did more
-// than a step or two.
-const mostPassed = 300
-
-// chooseEnded returns the newest walk that did more than a step or two, the
-// last converge at the latest; else the newest that did any.
-func chooseEnded(s *scan) (id uint64, err error) {
-	life, _, err := store.Load[store.Life](s.tx, store.LifeKey())
-	if err != nil {
-		return 0, err
-	}
-	passed := 0
-	for w, err := range store.WalksBackwards(s.tx) {
-		if err != nil {
-			return 0, err
-		}
-		steps := 0
-		for range s.tx.Range(store.At(store.History).Uint(w.ID)) {
-			if steps++; steps == 3 {
-				return w.ID, nil
-			}
-		}
-		if w.ID == life.Converged && steps > 0 {
-			return w.ID, nil
-		}
-		if id == 0 || steps > 0 && passed == 0 {
-			id = w.ID
-		}
-		if steps > 0 {
-			passed++
-		}
-		if passed == mostPassed {
-			break
-		}
-	}
-	if id == 0 {
-		return 0, fmt.Errorf("%w: nothing has begun yet", ErrNoWalk)
-	}
-	return id, nil
 }
 
 // Walks returns the newest limit walks, newest first.

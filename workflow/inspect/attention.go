@@ -1,0 +1,148 @@
+package inspect
+
+import (
+	"strconv"
+	"strings"
+)
+
+// problems says what a person should look at: of this walk in full, of others
+// in one line each.
+func (p *page) problems() {
+	if len(p.walk.Problems) == 0 {
+		return
+	}
+	p.line("")
+	others := 0
+	for i := range p.walk.Problems {
+		problem := &p.walk.Problems[i]
+		if problem.Walk != p.walk.ID || problem.Kind == KindBroken {
+			if others++; others > 3 && !p.look.All {
+				continue
+			}
+			p.other(problem)
+			continue
+		}
+		p.problem(problem)
+	}
+	if others > 3 && !p.look.All {
+		p.line("  " + p.look.dots() + " and " + plural(others-3, "more problem", "more problems") + " elsewhere")
+	}
+}
+
+// problem writes one of this walk.
+func (p *page) problem(r *Problem) {
+	l := p.look
+	lead := l.paint(red, l.ascii("✖", "x")) + " "
+	for _, part := range wrap(p.title(r), l.width()-2) {
+		p.line(lead + part)
+		lead = "  "
+	}
+	for _, line := range p.tail(r.Error) {
+		p.line("  " + l.ascii("│ ", "| ") + line)
+	}
+	switch {
+	case r.Kind == KindRefused:
+		p.line(l.clip("  what was in force before stays; a corrected ConfigMap is read by itself", l.width()))
+	case r.Kind == KindFailing && !p.walk.Live:
+		p.line("  last try " + l.clock(r.At) + ", the next when an operator starts")
+	case r.Kind == KindFailing && !r.Due.IsZero():
+		p.line("  last try " + l.clock(r.At) + ", next try " + l.due(r.Due))
+	case r.Kind == KindFailing:
+		p.line("  last try " + l.clock(r.At) + ", its run is under way again")
+	}
+	if text := p.behind(r.Behind); text != "" {
+		for i, part := range wrap(text, l.width()-12) {
+			lead := "  behind it "
+			if i > 0 {
+				lead = "            "
+			}
+			p.line(lead + part)
+		}
+	}
+}
+
+// title says in one line what is wrong.
+func (p *page) title(r *Problem) string {
+	subject := r.Subject.String()
+	switch r.Kind {
+	case KindRefused:
+		return "the ConfigMap is invalid and not in force, since " + p.look.clock(r.At)
+	case KindBroken:
+		return "module " + subject + " cannot be loaded"
+	case KindStalled:
+		return "queue " + r.Queue + " stands still"
+	default:
+		text := strings.TrimSpace(r.Node+" "+subject) + " failed"
+		if r.Try == 1 {
+			return text
+		}
+		return text + " " + strconv.Itoa(r.Try) + " times"
+	}
+}
+
+// other writes a problem that is not of this walk.
+func (p *page) other(r *Problem) {
+	l := p.look
+	text := p.title(r)
+	if r.Walk != 0 {
+		text = "walk " + id(r.Walk) + ": " + text
+	}
+	if r.Error != "" && r.Kind != KindFailing {
+		text += ": " + r.Error
+	}
+	lines := wrap(text, l.width()-2)
+	for i, line := range lines[:min(len(lines), 2)] {
+		lead := l.paint(red, l.ascii("✖", "x")) + " "
+		if i > 0 {
+			lead = "  "
+		}
+		if i == 1 && len(lines) > 2 {
+			line = l.clip(line+" "+lines[2], l.width()-2)
+		}
+		p.line(lead + line)
+	}
+}
+
+// tail returns the lines of an error that are shown: the first, which says what
+// failed, and the last, which say how.
+func (p *page) tail(text string) []string {
+	const most = 6
+	var lines []string
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		lines = append(lines, wrap(line, p.look.width()-4)...)
+	}
+	if len(lines) <= most || p.look.All {
+		return lines
+	}
+	out := append([]string{}, lines[0], p.look.dots()+" "+plural(len(lines)-most+1, "line", "lines")+" left out; see them with --all")
+	return append(out, lines[len(lines)-most+2:]...)
+}
+
+// behind says what waits behind a task.
+func (p *page) behind(b *Behind) string {
+	if b == nil {
+		return ""
+	}
+	var parts []string
+	if b.Walk > 0 {
+		parts = append(parts, plural(b.Walk, "more step", "more steps")+" of this walk")
+	}
+	if b.Tasks > 0 {
+		more := ""
+		if b.More {
+			more = " or more"
+		}
+		text := plural(b.Tasks, "task", "tasks") + more + " in queue " + b.Queue
+		var names []string
+		for _, r := range b.Next {
+			names = append(names, r.name())
+		}
+		if b.Tasks > len(names) {
+			names = append(names, p.look.dots())
+		}
+		parts = append(parts, text+": "+strings.Join(names, ", "))
+	}
+	return strings.Join(parts, "; then ")
+}
+
+func (r Ref) name() string { return strings.TrimSpace(r.Node + " " + r.Subject.String()) }
