@@ -50,6 +50,8 @@ type operator struct {
 
 	// cluster is the id of the cluster, empty while it is not known.
 	cluster string
+	// begun is set once the store holds what this start is to do.
+	begun atomic.Bool
 	// converged is set once a converge has come to its end in this life.
 	converged atomic.Bool
 	// kept is set once the operator must leave its parts to the end of the process.
@@ -225,6 +227,7 @@ func (o *operator) run(ctx context.Context) error {
 		serving()
 		return err
 	}
+	o.begun.Store(true)
 	o.log.Info().Str("version", version).Str("store", o.settings.Store).Uint64("life", o.db.Epoch()).
 		Str("namespace", o.settings.Namespace).Int("modules", len(set.Modules)).Msg("operator started")
 	group.Go(func() error { o.kinds.Run(watching); return nil })

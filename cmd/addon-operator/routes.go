@@ -45,6 +45,7 @@ func (o *operator) publicRoutes() http.Handler {
 
 // life reads the record of starts and converges, and the converge's tasks.
 func (o *operator) life() (life store.Life, tasks int, err error) {
+	begun := o.begun.Load() // asked before the store is read, which may say more by then
 	err = o.db.View(func(tx *store.Tx) (err error) {
 		if life, _, err = store.Load[store.Life](tx, store.LifeKey()); err != nil {
 			return err
@@ -52,6 +53,9 @@ func (o *operator) life() (life store.Life, tasks int, err error) {
 		tasks, err = convergeTasks(tx)
 		return err
 	})
+	if !begun {
+		tasks++ // the start's own, which is yet to be put
+	}
 	return life, tasks, err
 }
 
