@@ -72,13 +72,13 @@ func New(prefix string, state func() (State, error)) *Set {
 	return s
 }
 
-// Handler serves the operator's own metrics.
-func (s *Set) Handler() http.Handler {
+// Page serves the operator's own metrics.
+func (s *Set) Page() http.Handler {
 	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
-// HookHandler serves the metrics that hooks make.
-func (s *Set) HookHandler() http.Handler {
+// HooksPage serves the metrics that hooks make.
+func (s *Set) HooksPage() http.Handler {
 	return promhttp.HandlerFor(s.hooks, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
