@@ -5,7 +5,8 @@ def pad($n): .[:$n] + " " * ($n - length);
 
 def took: if .took == null then "" elif .took >= 1000 then "\(.took / 100 | floor / 10)s" else "\(.took | ceil)ms" end;
 
-def signs: {done: "✔", failed: "✖", allowed: "✖", skipped: "↷", dropped: "·", superseded: "↷", joined: "·"};
+# The marks of workflow inspect.
+def signs: {done: "✔", failed: "✖", allowed: "!", skipped: "○", dropped: "○", superseded: "»", joined: "→"};
 
 # How far: the n-th of m modules, from the module's turn until that of the next.
 def far: if .n > 0 then "\(.n)/\(.m)" else "" end;
