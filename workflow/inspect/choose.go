@@ -16,13 +16,14 @@ func choose(s *scan, problems []Problem) (uint64, error) {
 	if id != 0 {
 		return id, nil
 	}
-	if main := s.queues[workflow.Main]; main != nil && main.head != nil {
+	if main := s.queues[workflow.Main]; main != nil {
+		if main.busy != nil {
+			return main.busy.Walk, nil
+		}
 		return main.head.Walk, nil
 	}
 	for _, q := range s.queues {
-		if q.head != nil {
-			id = max(id, q.head.Walk)
-		}
+		id = max(id, q.head.Walk)
 	}
 	if id != 0 {
 		return id, nil

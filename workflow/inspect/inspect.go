@@ -160,6 +160,7 @@ const (
 	ForTime    Reason = "time"    // its run changes values each time, so it is put off
 	ForStep    Reason = "step"    // the step before it in its own walk
 	ForQueue   Reason = "queue"   // those before it in its queue
+	ForRunning Reason = "running" // the task that runs in its queue; it is next
 	ForMembers Reason = "members" // members of its list, in other queues
 	ForTurn    Reason = "turn"    // nothing; it is about to begin
 	ForStart   Reason = "start"   // an operator: none runs

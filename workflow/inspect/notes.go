@@ -96,6 +96,12 @@ func (p *page) wait(s *Step) string {
 			parts = append(parts, "at its head "+l.ref(r))
 		}
 		return strings.Join(parts, ", ")
+	case ForRunning:
+		parts := []string{"comes next"}
+		for _, r := range w.On {
+			parts = append(parts, "after "+l.ref(r))
+		}
+		return strings.Join(parts, ", ")
 	case ForMembers:
 		parts := []string{"waits for " + plural(w.Ahead, "task in another queue", "tasks in other queues")}
 		for _, r := range w.On {

@@ -121,7 +121,7 @@ func (w *Walk) holders() []Ref {
 	var visit func([]Step)
 	visit = func(steps []Step) {
 		for i := range steps {
-			if wait := steps[i].Wait; wait != nil && (wait.For == ForQueue || wait.For == ForMembers) {
+			if wait := steps[i].Wait; wait != nil && (wait.For == ForQueue || wait.For == ForRunning || wait.For == ForMembers) {
 				out = append(out, wait.On...)
 			}
 			visit(steps[i].Steps)

@@ -32,6 +32,7 @@ type scan struct {
 // A queue is what is known of one.
 type queue struct {
 	head   *store.Task
+	busy   *store.Task // runs while others were put before it
 	tasks  int
 	more   bool   // there are more than were counted
 	place  []byte // of the task seen last, as keys hold it
@@ -57,6 +58,9 @@ func look(tx *store.Tx, live bool, walk uint64) (*scan, error) {
 			return nil, err
 		}
 		if err := s.queue(name, walk); err != nil {
+			return nil, err
+		}
+		if err := s.findBusy(s.queues[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -116,6 +120,27 @@ func (s *scan) queue(name string, walk uint64) error {
 	return nil
 }
 
+// findBusy looks for the task of q that runs although it does not stand first.
+// Behind what was put at the front it can only be the first.
+func (s *scan) findBusy(q *queue) error {
+	if q.head.Place >= store.FirstPlace || s.claimed(q.head) {
+		return nil
+	}
+	for t, err := range store.Tasks(s.tx, q.head.Queue) {
+		if err != nil {
+			return err
+		}
+		if s.claimed(t) {
+			q.busy = t
+			return nil
+		}
+		if t.Place >= store.FirstPlace {
+			return nil
+		}
+	}
+	return nil
+}
+
 // topOf returns the task that is done first on the place of t.
 func (s *scan) topOf(pos store.Pos, t *store.Task, q *queue) (*store.Task, error) {
 	if q.tasks-1 == q.before {
@@ -160,10 +185,17 @@ func (s *scan) claimed(t *store.Task) bool {
 	return s.live && t.Claim != nil && t.Claim.Epoch == s.epoch
 }
 
-// covered reports whether t is done at once with the head of its queue.
+// covered reports whether t is done at once with the task of its queue that runs.
 func (s *scan) covered(t *store.Task) bool {
 	q := s.queues[t.Queue]
-	return q != nil && q.head != nil && s.claimed(q.head) && q.head.Place < t.Place && t.Place <= q.head.Claim.End
+	if q == nil {
+		return false
+	}
+	runs := q.busy
+	if runs == nil {
+		runs = q.head
+	}
+	return s.claimed(runs) && runs.Place < t.Place && t.Place <= runs.Claim.End
 }
 
 // state returns the state of a pending task.
@@ -204,6 +236,8 @@ func (s *scan) wait(at *spot) (*Wait, error) {
 		return &Wait{For: ForStep, Ahead: at.above, On: []Ref{s.ref(at.top)}}, nil
 	case at.before > 0:
 		return &Wait{For: ForQueue, Ahead: at.before, On: []Ref{s.ref(q.head)}}, nil
+	case q.busy != nil:
+		return &Wait{For: ForRunning, Ahead: 1, On: []Ref{s.ref(q.busy)}}, nil
 	case t.List != nil && t.List.Next == t.List.Len && t.List.Open > 0:
 		on, err := s.members(t)
 		return &Wait{For: ForMembers, Ahead: t.List.Open, On: on}, err
@@ -243,10 +277,11 @@ func (s *scan) members(t *store.Task) ([]Ref, error) {
 }
 
 // behind returns what waits behind the task at, which stands first in its
-// queue; nil if nothing does.
+// queue, or did before it was begun; nil if nothing does.
 func (s *scan) behind(at *spot) (*Behind, error) {
 	q := s.queues[at.Queue]
-	if at.later || q == nil || at.before > 0 || at.above > 0 {
+	first := at.before == 0 || at.Failed != nil || s.claimed(at.Task)
+	if at.later || q == nil || !first || at.above > 0 {
 		return nil, nil
 	}
 	below, err := s.below(at)

@@ -242,6 +242,9 @@ func (r *Reader) Walks(tx *store.Tx, limit int) ([]Summary, error) {
 	under := map[uint64]State{}
 	for _, q := range s.queues {
 		under[q.head.Walk] = graver(under[q.head.Walk], s.state(q.head))
+		if q.busy != nil {
+			under[q.busy.Walk] = graver(under[q.busy.Walk], Running)
+		}
 	}
 	walks := []Summary{}
 	for w, err := range store.WalksBackwards(tx) {

@@ -189,6 +189,17 @@ func scenes() map[string]func(*world) (walk uint64) {
 			scenes()["failing-head"](w)
 			return 5
 		},
+		"front": func(w *world) uint64 {
+			w.discovers("cert-manager")
+			w.takes("release-upgrade cert-manager", time.Minute)
+			w.start(onStart)
+			w.raise(onConfigMap("4711"))
+			return 2
+		},
+		"behind-front": func(w *world) uint64 {
+			scenes()["front"](w)
+			return 0
+		},
 		"put-off": func(w *world) uint64 {
 			w.says(string(lifecycle.ReleaseCheck))
 			w.members[lifecycle.ModuleAfterHelm] = hooks("cert-manager", "10-count.sh")

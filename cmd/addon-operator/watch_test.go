@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A gated step waits until it is let through.
+type gated chan error
+
+func (g gated) Do(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+	select {
+	case err := <-g:
+		return workflow.Outcome{}, err
+	case <-ctx.Done():
+		return workflow.Outcome{}, ctx.Err()
+	}
+}
+
+func (gated) Members(*store.Tx, workflow.Task) ([]graph.Member, json.RawMessage, error) {
+	return nil, nil, nil
+}
+
+// watched returns a look at a running engine whose steps wait for gate.
+func watched(t *testing.T, gate gated) *look {
+	t.Helper()
+	db, err := store.OpenMemory(new(store.Memory), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := map[graph.NodeID]workflow.Step{}
+	for _, n := range lifecycle.Graph.Nodes {
+		if !n.Signal && !n.Adopts {
+			code[n.ID] = gate
+		}
+	}
+	l := &look{db: db, now: time.Now, news: new(news)}
+	observer := l.news.observe(workflow.Observer{
+		Began: func(workflow.Task) {}, Recorded: func(store.Record) {}, Ended: func(store.Walk) {}, Broken: func(string, error) {},
+	})
+	if l.engine, err = workflow.New(db, observer, workflow.Binding{Graph: lifecycle.Graph, Steps: code}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		l.engine.Stop()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := l.engine.Start(func(*store.Tx) ([]workflow.Event, error) {
+		return []workflow.Event{{On: lifecycle.OnResourcesAbsent, Subject: store.Subject{Module: "m"}}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// watchStream returns a reader of what l streams for query.
+func watchStream(t *testing.T, l *look, query string) *json.Decoder {
+	t.Helper()
+	mux := http.NewServeMux()
+	l.workflowRoutes(mux)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	t.Cleanup(cancel)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/workflow/watch"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return json.NewDecoder(response.Body)
+}
+
+// until reads snapshots until one is in that state.
+func until(t *testing.T, stream *json.Decoder, state inspect.State) *inspect.Walk {
+	t.Helper()
+	for {
+		walk := new(inspect.Walk)
+		if err := stream.Decode(walk); err != nil {
+			t.Fatalf("no snapshot says %s: %v", state, err)
+		}
+		if walk.State == state {
+			return walk
+		}
+	}
+}
+
+func TestWatchSendsASnapshotAfterEachCommitAndEndsWithTheWalk(t *testing.T) {
+	gate := make(gated)
+	l := watched(t, gate)
+	stream := watchStream(t, l, "?walk=1")
+	until(t, stream, inspect.Running)
+	gate <- errors.New("not yet")
+	failing := until(t, stream, inspect.Failing)
+	if len(failing.Problems) != 1 || failing.Problems[0].Error != "not yet" {
+		t.Errorf("the failing walk's problems are %+v", failing.Problems)
+	}
+	if err := l.engine.Retry(failing.Problems[0].Task); err != nil {
+		t.Fatal(err)
+	}
+	close(gate)
+	until(t, stream, inspect.Done)
+	if err := stream.Decode(new(inspect.Walk)); !errors.Is(err, io.EOF) {
+		t.Errorf("after the end of the walk the stream goes on: %v", err)
+	}
+}
+
+func TestWatchOfNoWalkFollowsTheOneThatMatters(t *testing.T) {
+	gate := make(gated)
+	l := watched(t, gate)
+	stream := watchStream(t, l, "")
+	if walk := until(t, stream, inspect.Running); walk.ID != 1 {
+		t.Errorf("walk %d is shown", walk.ID)
+	}
+	gate <- nil
+	until(t, stream, inspect.Done)
+	err := l.db.Update(func(tx *store.Tx) error {
+		return l.engine.Raise(tx, workflow.Event{On: lifecycle.OnConfigMap})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if walk := until(t, stream, inspect.Running); walk.ID != 2 {
+		t.Errorf("walk %d is shown while walk 2 runs", walk.ID)
+	}
+}
+
+func TestQueueThatStandsStillIsAProblemUntilItGoesOn(t *testing.T) {
+	l := watched(t, make(gated))
+	l.news.standsStill("main", errors.New("the disk is full"))
+	walk, err := l.inspect(inspect.Request{Walk: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !walk.Attention() || walk.Problems[0].Kind != inspect.KindStalled {
+		t.Errorf("the problems are %+v", walk.Problems)
+	}
+	l.news.goesOn("main")
+	if walk, err = l.inspect(inspect.Request{Walk: 1}); err != nil || walk.Attention() {
+		t.Errorf("of a queue that goes on the problems are %+v, %v", walk.Problems, err)
+	}
+}
+
+func TestCommandsToTypeNameTheSourceAndSurviveAShell(t *testing.T) {
+	for want, from := range map[string]sourceFlags{
+		"":                                   {},
+		" --store '/tmp/my store.db'":        {store: "/tmp/my store.db"},
+		" --debug-unix-socket /run/x":        {socket: "/run/x"},
+		` --store '/tmp/it'\''s; rm -rf db'`: {store: "/tmp/it's; rm -rf db"},
+	} {
+		if got := from.again(); got != want {
+			t.Errorf("the flags are %q, want %q", got, want)
+		}
+	}
+}
