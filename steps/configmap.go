@@ -113,8 +113,11 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err := saveApplied(tx, read.Config, read.ResourceVersion); err != nil {
 		return nil, err
 	}
-	if d.Global || len(d.Flags) > 0 || record.At.IsZero() {
+	switch {
+	case d.Global || len(d.Flags) > 0 || record.At.IsZero():
 		return []graph.Fact{lifecycle.GlobalChanged}, nil
+	case len(d.Modules) > 0:
+		return []graph.Fact{lifecycle.ModuleChanged}, nil
 	}
 	return nil, nil
 }

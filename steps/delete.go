@@ -125,14 +125,45 @@ func (s *releaseDeleteStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outc
 	return nil, store.Save(tx, key, record)
 }
 
-// An afterDeleteStep is the hookStep that ends a module's delete.
+// An afterDeleteStep is the hookStep that ends a module's delete. One that comes
+// to its turn when another has ended the delete meanwhile, as that of an earlier
+// process can, does nothing: the module may be on again.
 type afterDeleteStep struct{ hookStep }
+
+// ended reports whether there is no delete of module to be ended.
+func (s *afterDeleteStep) ended(tx *store.Tx, module string) (bool, error) {
+	record, _, err := store.Load[store.Module](tx, store.ModuleKey(module))
+	return record.State != store.Uninstalled, err
+}
+
+// Do runs the hook, unless the delete has ended.
+func (s *afterDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	ended := false
+	if err := s.site.DB.View(func(tx *store.Tx) (err error) {
+		ended, err = s.ended(tx, t.Subject.Module)
+		return err
+	}); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if ended {
+		return workflow.Outcome{Detail: "not run: the delete has ended"}, nil
+	}
+	return s.hookStep.Do(ctx, t)
+}
+
+// Members lists the hooks, unless the delete has ended.
+func (s *afterDeleteStep) Members(tx *store.Tx, t workflow.Task) ([]graph.Member, json.RawMessage, error) {
+	if ended, err := s.ended(tx, t.Subject.Module); ended || err != nil {
+		return nil, nil, err
+	}
+	return s.hookStep.Members(tx, t)
+}
 
 // End forgets the module.
 func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	key := store.ModuleKey(t.Subject.Module)
 	record, _, err := store.Load[store.Module](tx, key)
-	if err != nil {
+	if err != nil || record.State != store.Uninstalled {
 		return nil, err
 	}
 	record.State, record.StartedIn = store.Off, 0

@@ -153,7 +153,7 @@ func (m *move) finish(c *claim, out Outcome) (*claim, error) {
 	default:
 		err = m.complete(c.bound, c.node, t, facts, out.Lists)
 	}
-	if err == nil && c.node.Revives {
+	if err == nil && c.node.Revives && len(facts) > 0 {
 		err = m.revive()
 	}
 	if err != nil {

@@ -126,7 +126,8 @@ type Node struct {
 	// Adopts makes the node's list of the tasks of its subject's module that run
 	// in other queues: it starts none, it waits for their end.
 	Adopts bool
-	// Revives lets failing tasks be tried again at once when the node is done.
+	// Revives lets failing tasks be tried again at once when the node is done and
+	// has reported a fact: something is as it was not before.
 	Revives bool
 	// Signal marks a named place where edges meet: it has no step and makes no
 	// task.
