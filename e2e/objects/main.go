@@ -70,7 +70,7 @@ func (c *cluster) files(each func(context.Context, *unstructured.Unstructured) (
 				if err != nil {
 					return fmt.Errorf("%s: %s %s: %w", path, o.GetKind(), o.GetName(), err)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s\n", o.GetKind(), o.GetName(), done)
+				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s\n", o.GetKind(), o.GetName(), done)
 			}
 		}
 		return nil
@@ -139,7 +139,7 @@ func (c *cluster) get(cmd *cobra.Command, args []string) error {
 			return err
 		}
 		for _, o := range list.Items {
-			fmt.Fprintln(cmd.OutOrStdout(), o.GetName())
+			_, _ = fmt.Fprintln(cmd.OutOrStdout(), o.GetName())
 		}
 		return nil
 	}

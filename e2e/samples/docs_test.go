@@ -101,14 +101,7 @@ func newHome(t *testing.T) (home string, site operator.Site) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if home, err = os.MkdirTemp("", "docs-"); err != nil { // t.TempDir is too long for a socket
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(home); err != nil {
-			t.Error(err)
-		}
-	})
+	home = shortDir(t)
 	run := filepath.Join(home, ".run")
 	c := cluster.Launch(t, filepath.Join(run, "cluster"))
 	absolute, err := filepath.Abs(root)
@@ -216,18 +209,14 @@ func TestLinksLeadToFiles(t *testing.T) {
 }
 
 var (
-	metric = regexp.MustCompile(`\baddon_operator_[a-z_]+`)
+	metric = regexp.MustCompile(`\baddon_operator_[a-z_]*`)
 	help   = regexp.MustCompile(`(?m)^# HELP (\S+)`)
 )
 
-// metricsServed compares the metrics that the operations page names with what a running operator serves. Those that count
-// errors are served from the first error on.
+// metricsServed compares the metrics that the operations page and the dashboard name with what a running operator serves.
+// Those that count errors are served from the first error on.
 func metricsServed(t *testing.T, p *operator.Process) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL()+"/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -245,9 +234,16 @@ func metricsServed(t *testing.T, p *operator.Process) {
 	for _, found := range help.FindAllStringSubmatch(string(body), -1) {
 		served[found[1]] = true
 	}
-	for _, name := range metric.FindAllString(string(text), -1) {
-		if !served[name] && name != "addon_operator_" && !strings.HasSuffix(name, "_errors_total") {
-			t.Errorf("docs/operations.md names %s, which is not served", name)
+	for _, file := range []string{"docs/operations.md", "deploy/dashboard.json"} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range metric.FindAllString(string(text), -1) {
+			name = strings.TrimSuffix(name, "_bucket")
+			if !served[name] && name != "addon_operator_" && !strings.HasSuffix(name, "_errors_total") {
+				t.Errorf("%s names %s, which is not served", file, name)
+			}
 		}
 	}
 }

@@ -38,15 +38,10 @@ var program = sync.OnceValues(func() (string, error) {
 	return operator.Build(dir)
 })
 
-// newSite returns where an operator of t runs: with a copy of the samples, in namespace. The copy's crontabs that say
-// every minute say every second, as nobody wants to wait for a minute here.
-func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Site {
+// shortDir makes a directory for t, to be removed when t ends, whose path is short enough for a socket in it.
+func shortDir(t *testing.T) string {
 	t.Helper()
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "samples-") // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("", "samples-") //nolint:usetesting // t.TempDir is named after the test, and too long
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +50,18 @@ func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Site {
 			t.Error(err)
 		}
 	})
+	return dir
+}
+
+// newSite returns where an operator of t runs: with a copy of the samples, in namespace. The copy's crontabs that say
+// every minute say every second, as nobody wants to wait for a minute here.
+func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Site {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := shortDir(t)
 	for _, name := range []string{"modules", "global-hooks"} {
 		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(root, name))); err != nil {
 			t.Fatal(err)

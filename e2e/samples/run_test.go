@@ -34,15 +34,7 @@ func newCheckout(t *testing.T, env ...string) checkout {
 		t.Fatal(err)
 	}
 	cluster.Start(t)                     // which builds the control plane
-	dir, err := os.MkdirTemp("", "run-") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := shortDir(t)
 	absolute, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
