@@ -1,8 +1,78 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"os/exec"
+	"strconv"
+	"strings"
 )
 
-func measureEngine(context.Context, int, io.Writer) ([]figure, error) { return nil, nil }
+// engineRounds is how often the engine and its bare writes take turns.
+const engineRounds = 11
+
+// engineFigures are what the engine's benchmarks report: the figure that each
+// of their metrics is, by benchmark and metric.
+var engineFigures = []struct {
+	bench, metric string
+	figure        figure
+}{
+	{"SyncsOfAChain", "fdatasync/task", figure{Name: "fdatasync, chain", Unit: "a task", AtMost: 2.1, Note: "without outside effects"}},
+	{"EngineAgainstItsWrites/1", "tasks/s", figure{Name: "engine, chain", Unit: "tasks/s"}},
+	{"EngineAgainstItsWrites/1", "raw/s", figure{Name: "its writes alone, chain", Unit: "tasks/s", Note: "group-committed bbolt, no engine"}},
+	{"EngineAgainstItsWrites/1", "ratio", figure{Name: "engine to raw, chain", Unit: "of raw"}},
+	{"EngineAgainstItsWrites/64", "tasks/s", figure{Name: "engine, 64 queues", Unit: "tasks/s"}},
+	{"EngineAgainstItsWrites/64", "raw/s", figure{Name: "its writes alone, 64 queues", Unit: "tasks/s", Note: "group-committed bbolt, no engine"}},
+	{"EngineAgainstItsWrites/64", "ratio", figure{Name: "engine to raw, 64 queues", Unit: "of raw", AtLeast: 0.6}},
+	{"MuchPending/100000_tasks", "slower", figure{Name: "move slower, 100,000 tasks waiting", Unit: "of its time", AtMost: 0.2}},
+	{"MuchPending/1000_members", "slower", figure{Name: "move slower, 1,000 modules listed", Unit: "of its time", AtMost: 0.2}},
+}
+
+// measureEngine runs the benchmarks of package workflow.
+func measureEngine(ctx context.Context, _ int, progress io.Writer) ([]figure, error) {
+	fmt.Fprintln(progress, "benchmarks of the engine")
+	run := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=.", fmt.Sprintf("-benchtime=%dx", engineRounds), "addon-operator/workflow")
+	run.Stderr = progress
+	output, err := run.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, output)
+	}
+	metrics := readMetrics(output)
+	var figures []figure
+	for _, f := range engineFigures {
+		value, ok := metrics[f.bench][f.metric]
+		if !ok {
+			return nil, fmt.Errorf("benchmark %s reported no %s:\n%s", f.bench, f.metric, output)
+		}
+		f.figure.Measured = value
+		figures = append(figures, f.figure)
+	}
+	return figures, nil
+}
+
+// readMetrics reads what go test prints of benchmarks: values by benchmark,
+// without the word Benchmark and the number of CPUs, and by unit.
+func readMetrics(output []byte) map[string]map[string]float64 {
+	metrics := map[string]map[string]float64{}
+	lines := bufio.NewScanner(bytes.NewReader(output))
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
+			continue
+		}
+		name := strings.TrimPrefix(fields[0], "Benchmark")
+		if i := strings.LastIndex(name, "-"); i > 0 {
+			name = name[:i]
+		}
+		metrics[name] = map[string]float64{}
+		for i := 2; i+1 < len(fields); i += 2 {
+			if value, err := strconv.ParseFloat(fields[i], 64); err == nil {
+				metrics[name][fields[i+1]] = value
+			}
+		}
+	}
+	return metrics
+}

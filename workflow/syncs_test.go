@@ -1,0 +1,58 @@
+package workflow_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"addon-operator/store"
+)
+
+// syncsACommit is how often bbolt calls fdatasync in a commit: behind its pages,
+// and behind the page that says which of them count.
+const syncsACommit = 2
+
+// BenchmarkSyncsOfAChain counts what a walk along a chain waits for the disk.
+func BenchmarkSyncsOfAChain(b *testing.B) {
+	tr := record(b, 1)
+	commits := 0
+	for b.Loop() {
+		path := filepath.Join(b.TempDir(), "store.db")
+		made := commitsIn(b, path, func(db *store.DB) {
+			if err := db.Update(func(tx *store.Tx) error { return put(tx, tr.before) }); err != nil {
+				b.Fatal(err)
+			}
+		})
+		opened := commitsIn(b, path, func(*store.DB) {}) // which is no part of the walk
+		walked := commitsIn(b, path, func(db *store.DB) { runWalks(b, db, 1, nil) })
+		commits = (walked - opened) - (opened - made)
+	}
+	b.ReportMetric(syncsACommit*float64(commits)/benchNodes, "fdatasync/task")
+	b.ReportMetric(0, "ns/op")
+}
+
+// commitsIn opens the store for use and returns how many commits its file has
+// seen since it was made.
+func commitsIn(b *testing.B, path string, use func(*store.DB)) int {
+	b.Helper()
+	db, err := store.Open(path, store.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	use(db)
+	if err := db.Close(); err != nil {
+		b.Fatal(err)
+	}
+	file, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	commits := 0
+	err = file.View(func(tx *bbolt.Tx) error { commits = tx.ID(); return nil })
+	if err != nil {
+		b.Fatal(err)
+	}
+	return commits
+}
