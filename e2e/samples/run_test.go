@@ -33,7 +33,7 @@ func newCheckout(t *testing.T, env ...string) checkout {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster.Start(t)                     // which builds the control plane
+	cluster.Start(t) // which builds the control plane
 	dir := shortDir(t)
 	absolute, err := filepath.Abs(root)
 	if err != nil {
