@@ -158,7 +158,7 @@ show_resumed() {
 
 show_next() {
   local on=''
-  [[ $cluster == local ]] || on=" -n $namespace"
+  [[ $namespace == addon-operator ]] || on=" -n $namespace"
   cat <<END
 
 Converged. The operator runs on; Ctrl-C stops it. In another terminal:
@@ -172,7 +172,8 @@ Change something, and look again (with kubectl, or where there is none, with bin
   bin/objects$on set addon-operator statusPageEnabled=false          a module off …
   bin/objects$on set addon-operator statusPageEnabled-               … and on again
   bin/objects$on delete service web                                  heals
-  bin/objects delete namespace team-red                      no team, no quotas
+  bin/objects$on set addon-operator 'web=replicas: many'             fails, until you set a number
+  bin/objects delete namespace team-red                            no team, no quotas
 
 END
 }
