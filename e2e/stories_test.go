@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -11,7 +12,16 @@ import (
 	"addon-operator/e2e/story"
 )
 
+// sideBySide is how many stories are told at once. They wait for most of the
+// time.
+const sideBySide = "5"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", sideBySide); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := cluster.Run(m)
 	if err := story.Clean(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
