@@ -2,6 +2,9 @@ package store
 
 import "iter"
 
+// QueueKey returns the key that those of queue's tasks begin with.
+func QueueKey(queue string) Key { return At(Queues).Str(queue) }
+
 // Head returns the header of the task that queue does next: the top of its
 // first place. It reports false for a queue that holds none.
 func Head(tx *Tx, queue string) (*Task, bool, error) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,7 +56,13 @@ const FirstPlace uint64 = 1 << 63
 
 // Key returns the key of the header of the task at p. Keys of one queue sort
 // in the order in which its tasks are done.
-func (p Pos) Key() Key { return At(Queues).Str(p.Queue).Uint(p.Place).Uint32(^p.Height) }
+func (p Pos) Key() Key {
+	k := make(Key, 0, 1+2+len(p.Queue)+8+4) // it is made several times a move, at once
+	k = append(k, byte(Queues))
+	k = binary.BigEndian.AppendUint16(k, uint16(min(len(p.Queue), 1<<16-1))) //nolint:gosec // as Key.Str does
+	k = append(k, p.Queue...)
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(k, p.Place), ^p.Height)
+}
 
 // ParsePos takes the key of a task's header apart.
 func ParsePos(k Key) (Pos, error) {
@@ -212,7 +219,7 @@ func SaveTask(tx *Tx, t *Task) error {
 	if err != nil {
 		return fmt.Errorf("task %s at node %s: %w", t.ID, t.Node, err)
 	}
-	tx.Put(t.Pos.Key(), b)
+	tx.write(Write{Key: t.Pos.Key(), Value: b})
 	return nil
 }
 

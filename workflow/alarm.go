@@ -7,15 +7,8 @@ import (
 	"addon-operator/store"
 )
 
-// An alarm has something done when its time has come: a queue looked at whose
-// head waits, or what is due later brought in.
-type alarm struct {
-	timer *time.Timer
-	due   time.Time
-}
-
-// arm has fn done as a move when due has come. Of two alarms of one name the
-// earlier stays: its fn looks again.
+// arm has fn done as a move when due has come, in place of what the alarm of
+// that name was set for: who sets it anew has looked at what there is.
 func (e *Engine) arm(name string, now, due time.Time, fn func(*move) error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -23,27 +16,11 @@ func (e *Engine) arm(name string, now, due time.Time, fn func(*move) error) {
 		return
 	}
 	if old := e.alarms[name]; old != nil {
-		if !due.Before(old.due) {
-			return
-		}
-		old.timer.Stop()
+		old.Stop()
 	}
-	a := &alarm{due: due}
-	a.timer = time.AfterFunc(due.Sub(now), func() {
-		e.forget(name, a)
+	e.alarms[name] = time.AfterFunc(due.Sub(now), func() {
 		e.run(func() { e.attempt(name, fn) })
 	})
-	e.alarms[name] = a
-}
-
-// forget makes room for the next alarm of that name. It is not left to times
-// to tell whether an alarm has gone off: the clock may have been set back.
-func (e *Engine) forget(name string, a *alarm) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.alarms[name] == a {
-		delete(e.alarms, name)
-	}
 }
 
 // look has queue looked at by a move of its own.

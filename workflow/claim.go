@@ -1,8 +1,10 @@
 package workflow
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"addon-operator/store"
@@ -16,6 +18,8 @@ const mostStarts = 256
 // A claim is a task that a worker has to do.
 type claim struct {
 	task    Task
+	header  store.Task // of the task, as the claim has left it
+	saved   []byte     // and as the store has it
 	bound   *bound
 	node    *graph.Node
 	outcome *Outcome // what its journal holds
@@ -28,31 +32,24 @@ type claim struct {
 func (m *move) advance(queue string) (*claim, error) {
 	defer m.seen(queue)
 	if !m.e.claims() {
-		return nil, nil
+		return nil, m.saveTop()
 	}
 	for range mostStarts {
-		t, ok, err := store.Head(m.tx, queue)
+		t, ok, err := m.head(queue)
 		if err != nil || !ok {
 			return nil, err
 		}
 		if due := m.due(t.Due); m.now.Before(due) {
 			m.tx.OnCommit(func() { m.e.arm(queue, m.now, due, looking(queue)) })
-			return nil, nil
+			return nil, m.saveTop()
 		}
-		b, n, err := m.e.boundTo(t)
-		if err != nil {
-			if err := m.dropUnknown(t, err); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		c, wait, err := m.reach(b, n, t)
+		c, wait, err := m.reach(t)
 		if c != nil || wait || err != nil {
 			return c, err
 		}
 	}
 	m.lookLater(queue)
-	return nil, nil
+	return nil, m.saveTop()
 }
 
 // lookLater leaves what queue has left to a move of its own.
@@ -79,7 +76,11 @@ func (m *move) dropUnknown(t *store.Task, why error) error {
 // reach brings the task t at the head of its queue to where something is to be
 // done: it returns the claim on it, reports that t must wait, or has changed
 // what stands at the head.
-func (m *move) reach(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool, err error) {
+func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
+	b, n, err := m.e.boundTo(t)
+	if err != nil {
+		return nil, false, m.dropUnknown(t, err)
+	}
 	if err := m.orphan(t); err != nil {
 		return nil, false, err
 	}
@@ -93,18 +94,20 @@ func (m *move) reach(b *bound, n *graph.Node, t *store.Task) (c *claim, wait boo
 	switch {
 	case t.Clears:
 		return nil, true, m.clearOn(t)
-	case n.Each == "" && l == nil || t.Solo || t.Journal:
-		c, err = m.claim(b, n, t)
+	case l == nil && (n.Each == "" || t.Solo || t.Journal):
+		c, err = m.claim(b, n, t, graph.Member{})
 		return c, false, err
+	case t.Journal:
+		return m.goOn(b, n, t)
 	case l != nil && l.Next == l.Len && l.Open > 0:
-		return nil, true, nil
-	case m.failing == nil:
+		return nil, true, m.saveTop()
+	case !m.own:
 		m.lookLater(t.Queue)
-		return nil, true, nil
+		return nil, true, m.saveTop()
 	case m.failing[placeOf(t)] != nil:
 		return nil, false, m.retryLater(b, n, t, failure{err: m.failing[placeOf(t)], subject: t.Subject})
 	case l == nil && !t.Prepared && b.prepares(n):
-		c, err = m.claim(b, n, t)
+		c, err = m.claim(b, n, t, graph.Member{})
 		return c, false, err
 	case l == nil:
 		if err := m.makeList(b, n, t); err != nil {
@@ -120,8 +123,9 @@ func (b *bound) prepares(n *graph.Node) bool {
 	return ok
 }
 
-// claim gives t to a worker: the header says so, and how far it reaches.
-func (m *move) claim(b *bound, n *graph.Node, t *store.Task) (*claim, error) {
+// claim gives t to a worker: the header says so, and how far it reaches. Where t
+// stands for a list, member is the one to be done.
+func (m *move) claim(b *bound, n *graph.Node, t *store.Task, member graph.Member) (*claim, error) {
 	c := &claim{bound: b, node: n, prepare: n.Each != "" && t.List == nil && !t.Solo}
 	if err := store.LoadPayload(m.tx, t); err != nil {
 		return nil, err
@@ -136,22 +140,30 @@ func (m *move) claim(b *bound, n *graph.Node, t *store.Task) (*claim, error) {
 			return nil, err
 		}
 	}
-	if err := store.SaveTask(m.tx, t); err != nil {
+	if err := m.save(t); err != nil {
 		return nil, err
+	}
+	c.header, c.saved = *t, bytes.Clone(m.tx.Get(t.Pos.Key()))
+	c.task.Task = *c.again()
+	if t.List != nil {
+		c.task.Subject, c.task.Lenient = store.Subject(member.Subject), member.Lenient
 	}
 	return c, m.describe(c, t)
 }
 
-// describe fills in what the step is told of the task it is given.
-func (m *move) describe(c *claim, t *store.Task) error {
-	c.task.Task = *t
-	if l := t.List; l != nil && !c.prepare {
-		member, err := store.LoadMember[graph.Member](m.tx, t.ID, l.Next)
-		if err != nil {
-			return err
-		}
-		c.task.Subject, c.task.Lenient = store.Subject(member.Subject), member.Lenient
+// again returns the header of c's task as the claim has left it, to be changed.
+func (c *claim) again() *store.Task {
+	t := c.header
+	if t.List != nil {
+		l := *t.List
+		l.Facts = slices.Clip(l.Facts)
+		t.List = &l
 	}
+	return &t
+}
+
+// describe fills in what the step is told of this attempt.
+func (m *move) describe(c *claim, t *store.Task) error {
 	c.task.Try, c.task.Previous = 1, None
 	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {
 		c.task.Try, c.task.Previous = f.Count+1, WasFailed

@@ -23,7 +23,7 @@ func (m *move) clear(t *store.Task) error {
 			return nil
 		}
 		other.Orphan = true
-		return store.SaveTask(m.tx, other)
+		return m.save(other)
 	})
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (m *move) clear(t *store.Task) error {
 			return nil
 		case holder != nil:
 			other.Orphan = true
-			return store.SaveTask(m.tx, other)
+			return m.save(other)
 		case left == 0:
 			return errEnough
 		}
@@ -54,7 +54,7 @@ func (m *move) clear(t *store.Task) error {
 // clearOn goes on with what clear has left over.
 func (m *move) clearOn(t *store.Task) error {
 	m.lookLater(t.Queue)
-	return firstError(m.clear(t), store.SaveTask(m.tx, t))
+	return firstError(m.clear(t), m.save(t))
 }
 
 // clears reports whether other is among what t clears.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -75,35 +76,72 @@ func TestEffectsOfARetiredModuleThatAreNotBegunAreNotBegun(t *testing.T) {
 		w := newLifecycle(t)
 		runs := w.gate("module-kubernetes-event m/runs b")
 		w.set("module-kubernetes-event m/begun b", returns(effects("begun")))
-		begun := make(chan error)
+		w.set("module-kubernetes-event m/failed b", returns(effects("failed")))
+		ends := map[string]chan error{"begun": make(chan error), "failed": make(chan error)}
 		var done []string
 		w.effect = func(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 			w.locked(func() { done = append(done, e.Kind) })
 			select {
-			case err := <-begun:
+			case err := <-ends[e.Kind]:
 				return err
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
-		w.start(kubeEvent("m", "runs"), kubeEvent("m", "begun"))
+		// One hook runs, one does its effects, one waits to do them again.
+		w.start(kubeEvent("m", "runs"), kubeEvent("m", "begun"), kubeEvent("m", "failed"))
+		ends["failed"] <- errors.New("503")
+		synctest.Wait()
 		w.ran()
 		w.retire()
 		w.expectAny("global-schedule-event h", "discover-modules", "module-delete m")
 		runs(effects("not begun"), nil)
-		w.expect()
-		begun <- errors.New("503")
-		w.sleep(time.Second)
-		if task := w.pending("q-begun")[0]; !task.Journal || !task.Orphan {
-			t.Errorf("a begun effect is given up: %+v", task)
+		ends["begun"] <- errors.New("503")
+		synctest.Wait()
+		for _, queue := range []string{"q-begun", "q-failed"} {
+			if task := w.pending(queue)[0]; !task.Journal || !task.Orphan {
+				t.Errorf("a begun effect is given up: %+v", task)
+			}
 		}
-		w.expect()
-		go func() { begun <- nil }()
 		w.sleep(5 * time.Second)
+		ends["begun"] <- nil
+		synctest.Wait()
+		w.expect()
+		ends["failed"] <- nil
 		w.expect("release-delete m")
-		if diff := cmp.Diff([]string{"begun", "begun"}, done); diff != "" {
+		slices.Sort(done)
+		if diff := cmp.Diff([]string{"begun", "begun", "failed", "failed"}, done); diff != "" {
 			t.Error(diff)
 		}
+	})
+}
+
+func TestRetireTakesARunningTaskOverFromAListThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// A list of no module, in another queue, waits for a hook of the module.
+		g := newGraph([]graph.Node{{ID: "all", Each: "some", Of: graph.OfNothing}, {ID: "after"},
+			{ID: "delete", Of: graph.OfModule}, {ID: "retire", Of: graph.OfModule, Each: "running", Adopts: true}, {ID: "gone", Of: graph.OfModule}},
+			graph.Edge{On: "all", To: "all", Put: graph.Bound}, graph.Edge{From: "all", To: "after"},
+			graph.Edge{On: "delete", To: "delete", Put: graph.Tail}, graph.Edge{From: "delete", To: "retire", Clears: true}, graph.Edge{From: "retire", To: "gone"})
+		w := newWorld(t, g)
+		w.lists("all", graph.Member{Subject: graph.Subject{Module: "m", Hook: "h"}, Queue: "far", Wait: true})
+		open := w.gate("all m/h")
+		w.start(in("q", on("all")))
+		w.raise(on("delete", "m"))
+		w.expect("all m/h", "delete m", "after")
+		open(workflow.Outcome{}, nil)
+		w.expect("gone m")
+	})
+}
+
+func TestClearingSparesTheStackItIsIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "a", Of: graph.OfModule}, {ID: "top", Of: graph.OfModule}, {ID: "below", Of: graph.OfModule}, {ID: "next", Of: graph.OfModule}},
+			graph.Edge{On: "go", To: "a", Put: graph.Tail}, graph.Edge{From: "a", To: "top"}, graph.Edge{From: "a", To: "below"},
+			graph.Edge{From: "top", To: "next", Clears: true})
+		w := newWorld(t, g)
+		w.start(on("go", "m"), on("go", "m"), on("go", "n"))
+		w.expect("a m", "top m", "next m", "below m", "a n", "top n", "next n", "below n")
 	})
 }
 
@@ -135,7 +173,7 @@ func TestRetireInPiecesBeginsNothingOfTheModuleMeanwhile(t *testing.T) {
 		w := newLifecycle(t)
 		check := w.mem.After
 		w.mem.After = nil
-		w.raise(append(manyEvents(2200, "q1", "q2", "q3", "q4"), in("q1", kubeEvent("other", "a")))...)
+		w.raise(append(manyEvents(5000, "q1", "q2", "q3", "q4"), in("q1", kubeEvent("other", "a")))...)
 
 		// The hooks that run end as soon as the first tasks are taken away.
 		var release atomic.Bool

@@ -135,7 +135,7 @@ func (m *move) keep(t *store.Task) (bool, error) {
 	if t.List != nil {
 		t.List.Open -= dropped
 	}
-	return true, store.SaveTask(m.tx, t)
+	return true, m.save(t)
 }
 
 // lift moves t up by one, so that there is room below it, where its own list
@@ -150,13 +150,13 @@ func (m *move) lift(t *store.Task) error {
 				return nil
 			}
 			member.Of.Pos = t.Pos
-			return store.SaveTask(m.tx, member)
+			return m.save(member)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return store.SaveTask(m.tx, t)
+	return m.save(t)
 }
 
 // dropMembers takes away the members of list that wait in other queues, and

@@ -34,7 +34,7 @@ func (m *move) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) er
 	}
 	there.Of = ref
 	t.List.Open++
-	return store.SaveTask(m.tx, there)
+	return m.save(there)
 }
 
 // equalTo returns the task about the same in t's queue that waits or has begun.

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -31,10 +32,12 @@ type Engine struct {
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
-	idle    sync.Cond         // signalled when working becomes 0
-	open    bool              // tasks are claimed and alarms set: from Start to Drain; guarded by mu
-	working int               // goroutines of the engine; guarded by mu
-	alarms  map[string]*alarm // by queue, and laterAlarm; guarded by mu
+	idle    sync.Cond // signalled when working becomes 0
+	open    bool      // tasks are claimed and alarms set: from Start to Drain; guarded by mu
+	working int       // goroutines of the engine; guarded by mu
+	// alarms go off when the head of a queue, whose name they have, or what is
+	// due later, laterAlarm, is due; guarded by mu.
+	alarms map[string]*time.Timer
 }
 
 // bound is a graph with its steps, indexed.
@@ -50,7 +53,7 @@ type bound struct {
 func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) {
 	e := &Engine{
 		db: db, observer: observer,
-		graphs: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}, alarms: map[string]*alarm{},
+		graphs: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}, alarms: map[string]*time.Timer{},
 	}
 	e.idle.L = &e.mu
 	for _, binding := range bindings {
@@ -115,10 +118,10 @@ func (e *Engine) Drain() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.open = false
-	for name, a := range e.alarms {
-		a.timer.Stop()
-		delete(e.alarms, name)
+	for _, a := range e.alarms {
+		a.Stop()
 	}
+	clear(e.alarms)
 }
 
 // Stop drains the engine, cancels the context of the steps that run, and

@@ -59,6 +59,9 @@ func TestAttemptIsToldHowTheLastOneEnded(t *testing.T) {
 		var got []told
 		for _, n := range w.took() {
 			got = append(got, told{n.task.Try, n.task.Previous})
+			if !n.task.Due.IsZero() {
+				t.Errorf("an attempt that runs is due at %v", n.task.Due)
+			}
 		}
 		if diff := cmp.Diff([]told{{1, workflow.None}, {2, workflow.WasFailed}, {3, workflow.WasFailed}}, got); diff != "" {
 			t.Error(diff)

@@ -149,6 +149,21 @@ func TestNoTaskIsStrandedBehindAnEarlierAlarm(t *testing.T) {
 	})
 }
 
+func TestHeadThatIsDueEarlierThanWhatStoodFirstIsNotLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "n", Of: graph.OfModule}}, graph.Edge{On: "go", To: "n", Put: graph.Tail}, graph.Edge{On: "now", To: "n", Put: graph.Front})
+		w := newWorld(t, g)
+		w.fails("n a", 4)
+		w.fails("n b", 1)
+		w.start(on("go", "a"))
+		w.sleep(36 * time.Second) // a is due at 65 s
+		w.ran()
+		w.raise(on("now", "b"))
+		w.sleep(time.Minute)
+		w.expectAt("36 n b", "41 n b", "65 n a")
+	})
+}
+
 func TestQueueThatAMoveHasLookedAtIsLookedAtAgainWhenItFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The last member in q ends the first list, and the second list, in the

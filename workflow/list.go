@@ -56,7 +56,7 @@ func (m *move) goOn(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool
 	}
 	here := !n.Adopts && (member.Queue == "" || member.Queue == t.Queue)
 	if here && !l.Edge {
-		c, err = m.claim(b, n, t)
+		c, err = m.claim(b, n, t, member)
 		return c, false, err
 	}
 	m.unwait(t)
@@ -68,10 +68,10 @@ func (m *move) goOn(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool
 	}
 	if !here {
 		child.Queue, child.Solo = member.Queue, !l.Edge
-		return nil, false, firstError(m.startElsewhere(n, t, child, member.Wait), store.SaveTask(m.tx, t))
+		return nil, false, firstError(m.startElsewhere(n, t, child, member.Wait), m.save(t))
 	}
 	child.Pos = store.Pos{Queue: t.Queue, Place: t.Place, Height: t.Height + 1}
-	return nil, false, firstError(store.SaveTask(m.tx, t), m.put(child))
+	return nil, false, firstError(m.save(t), m.put(child))
 }
 
 // endList lets t's step have the last word on the list and follows the node's
@@ -95,12 +95,12 @@ func (m *move) endList(b *bound, n *graph.Node, t *store.Task) error {
 }
 
 // memberDone notes what the member that t stood at has reported.
-func (m *move) memberDone(t *store.Task, facts []graph.Fact) error {
+func (m *move) memberDone(t *store.Task, facts []graph.Fact) {
 	store.DropMember(m.tx, t.ID, t.List.Next)
 	t.List.Next++
 	t.List.Facts = report(t.List.Facts, facts)
 	t.Claim = nil
-	return store.SaveTask(m.tx, t)
+	m.top = t
 }
 
 // report adds facts to those that members have reported.
@@ -136,7 +136,7 @@ func (m *move) countDown(ref *store.Ref, facts []graph.Fact) error {
 	t.List.Open--
 	t.List.Facts = report(t.List.Facts, facts)
 	m.touch(t.Queue)
-	return store.SaveTask(m.tx, t)
+	return m.save(t)
 }
 
 // guard calls a part of n's step. A panic in it is an error.

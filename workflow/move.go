@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"slices"
@@ -17,11 +18,14 @@ type move struct {
 	epoch uint64
 	now   time.Time
 
-	// failing holds the lists whose step failed when the move was tried before,
-	// and how. It is nil in moves that are part of another's transaction: those
-	// cannot be tried again, so they leave lists to a move of the engine's own.
-	failing map[listPlace]error
+	// own is set unless the move is part of another's transaction. That could not
+	// be tried again, so it leaves lists to a move of the engine's own.
+	own     bool
+	failing map[listPlace]error // lists whose step failed when the move was tried before
 
+	// top is what stands at the head of its queue and is yet to be saved: mostly
+	// it is claimed in the same move, and written once.
+	top     *store.Task
 	touched []string          // queues whose first task may have become another
 	walks   map[uint64]int    // change in the number of each walk's tasks
 	begun   []uint64          // walks that begin with it
@@ -55,11 +59,11 @@ func (l *listError) Unwrap() error { return l.err }
 // a list cannot be made or ended on the way, all is taken back and done anew
 // with that list's failure for its result.
 func (e *Engine) update(fn func(*move) error) error {
-	failing := map[listPlace]error{}
+	var failing map[listPlace]error
 	for {
 		err := e.db.Update(func(tx *store.Tx) error {
 			m := newMove(e, tx)
-			m.failing = failing
+			m.own, m.failing = true, failing
 			if err := fn(m); err != nil {
 				return err
 			}
@@ -69,8 +73,46 @@ func (e *Engine) update(fn func(*move) error) error {
 		if !errors.As(err, &failed) {
 			return err
 		}
+		if failing == nil {
+			failing = map[listPlace]error{}
+		}
 		failing[failed.list] = failed.err
 	}
+}
+
+// save writes the header of t.
+func (m *move) save(t *store.Task) error {
+	if m.top == t {
+		m.top = nil
+	}
+	return store.SaveTask(m.tx, t)
+}
+
+// saveTop writes what is yet to be saved.
+func (m *move) saveTop() error {
+	if m.top == nil {
+		return nil
+	}
+	return m.save(m.top)
+}
+
+// head returns the first task of queue, and whether there is one.
+func (m *move) head(queue string) (t *store.Task, ok bool, err error) {
+	if m.top != nil && m.top.Queue == queue {
+		key := m.top.Pos.Key()
+		first := true
+		for k := range m.tx.Range(store.QueueKey(queue)) {
+			first = bytes.Compare(key, k) <= 0
+			break
+		}
+		if first {
+			return m.top, true, nil
+		}
+	}
+	if err := m.saveTop(); err != nil {
+		return nil, false, err
+	}
+	return store.Head(m.tx, queue)
 }
 
 // touch has queue looked at before the move ends.
@@ -88,6 +130,9 @@ func (m *move) seen(queue string) {
 // end gives the queues that were touched their next task and writes down what
 // became of the walks.
 func (m *move) end() error {
+	if err := m.saveTop(); err != nil {
+		return err
+	}
 	for len(m.touched) > 0 {
 		queue := m.touched[0]
 		running, err := m.running(queue)

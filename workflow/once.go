@@ -10,17 +10,26 @@ import (
 // put writes t, which is new, at its place. Of two equal tasks that wait the
 // one nearer the head stays; the walk of the other points to it.
 func (m *move) put(t *store.Task) error {
+	if stays, err := m.enter(t); err != nil || !stays {
+		return err
+	}
+	return m.save(t)
+}
+
+// enter is put without writing t, and reports whether t stays and is yet to be
+// saved.
+func (m *move) enter(t *store.Task) (stays bool, err error) {
 	if m.single(t) {
 		dropped, err := m.coalesce(t)
 		if err != nil || dropped {
-			return err
+			return false, err
 		}
 		t.Waits = true
 		m.tx.Put(onceKey(t), t.Pos.Key())
 	}
 	m.count(t.Walk, 1)
 	m.touch(t.Queue)
-	return store.SaveTask(m.tx, t)
+	return true, nil
 }
 
 // single reports whether only one of t's kind may wait.
@@ -54,7 +63,7 @@ func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
 	}
 	if of != old.Of {
 		old.Of = of
-		if err := store.SaveTask(m.tx, old); err != nil {
+		if err := m.save(old); err != nil {
 			return false, err
 		}
 	}
@@ -120,6 +129,9 @@ func (m *move) drop(t *store.Task, state store.State, into *store.Task) error {
 // remove takes t away. The list that waits for it is not told: another task
 // takes t's part.
 func (m *move) remove(t *store.Task) {
+	if m.top == t {
+		m.top = nil
+	}
 	m.unwait(t)
 	store.DropTask(m.tx, t)
 	m.count(t.Walk, -1)

@@ -99,3 +99,28 @@ func TestOneOfTwoListsGoesOnWhenTheirMembersBecomeOne(t *testing.T) {
 		}
 	})
 }
+
+func TestListWhoseMemberGivesWayToAnEqualOneGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Both lists wait for a task that becomes, or is, the same waiting one.
+		g := newGraph([]graph.Node{{ID: "block"}, {ID: "find"}, {ID: "pre", Of: graph.OfModule}, {ID: "once", Of: graph.OfModule, Once: true}, {ID: "last", Of: graph.OfModule}},
+			graph.Edge{On: "hold", To: "block", Put: graph.Bound}, graph.Edge{On: "go", To: "find", Put: graph.Bound},
+			graph.Edge{From: "find", To: "pre", Each: "by way of pre"}, graph.Edge{From: "find", To: "once", Each: "at once"}, graph.Edge{From: "find", To: "last"},
+			graph.Edge{From: "pre", To: "once"})
+		w := newWorld(t, g)
+		block, finds, once := w.gate("block"), w.gate("find"), w.gate("once m")
+		to := func(list graph.List) workflow.Outcome {
+			return workflow.Outcome{Lists: map[graph.List][]graph.Member{list: {{Subject: graph.Subject{Module: "m"}, Queue: "q", Wait: true}}}}
+		}
+		w.start(in("q", on("hold")), in("one", on("go")))
+		finds(to("by way of pre"), nil)
+		w.raise(in("two", on("go")))
+		finds(to("at once"), nil)
+		w.expectPending("q", "block", "pre m", "once m")
+		w.expectAny("block", "find", "find")
+		block(workflow.Outcome{}, nil)
+		w.expectAny("pre m", "once m", "last")
+		once(workflow.Outcome{}, nil)
+		w.expect("last")
+	})
+}

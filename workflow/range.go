@@ -32,7 +32,7 @@ func (m *move) extend(b *bound, c *claim, old *store.Claim) error {
 		}
 		if other.Waits {
 			m.unwait(other)
-			if err := store.SaveTask(m.tx, other); err != nil {
+			if err := m.save(other); err != nil {
 				return err
 			}
 		}

@@ -242,6 +242,27 @@ func TestJournalOfARangeIsCarriedOutForItAlone(t *testing.T) {
 	}
 }
 
+func TestCountOfFailuresPassesToTheFirstThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		block := w.gate("event m/block b")
+		w.set("event m/a x", returns(effects("one")))
+		errs := map[string]error{"one": errors.New("503")}
+		w.doEffects(errs)
+		w.start(event("block", "b", "0", false), event("a", "x", "1", true), event("a", "y", "2", false))
+		block(workflow.Outcome{}, nil)
+		w.locked(func() { errs["one"] = workflow.Refused(errors.New("403")) })
+		w.sleep(5 * time.Second)
+		tasks := w.pending("q")
+		if len(tasks) != 1 || tasks[0].Subject.Binding != "y" || tasks[0].Failed == nil || tasks[0].Failed.Count != 2 {
+			t.Errorf("what stays is %+v", tasks)
+		}
+		if began := w.records(3)[0].Began; began.IsZero() {
+			t.Error("the record of the failure does not say when the attempt began")
+		}
+	})
+}
+
 func TestTicksOfABindingAreOneUntilTheyRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
@@ -258,6 +279,33 @@ func TestTicksOfABindingAreOneUntilTheyRun(t *testing.T) {
 		open(workflow.Outcome{}, nil)
 		open(workflow.Outcome{}, nil)
 		w.expect("tick m/h x", "tick m/h y")
+	})
+}
+
+func TestWithdrawAndSkipLeaveWhatAJournalCovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		block := w.gate("event m/block b")
+		w.set("event m/a x", returns(effects("one")))
+		errs := map[string]error{"one": errors.New("503")}
+		done := w.doEffects(errs)
+		w.start(event("block", "b", "0", false), event("a", "x", "1", false), event("a", "x", "2", false))
+		block(workflow.Outcome{}, nil)
+		if err := w.db.Update(func(tx *store.Tx) error {
+			return workflow.Withdraw(tx, "q", func(*store.Task) bool { return true })
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.expectPending("q", "event m/a x", "event m/a x")
+		if err := w.e.Skip(w.pending("q")[1].ID, "ann", "known"); !errors.Is(err, workflow.ErrRuns) {
+			t.Errorf("skip of what a journal covers: %v", err)
+		}
+		w.locked(func() { delete(errs, "one") })
+		w.sleep(5 * time.Second)
+		w.expectPending("q")
+		if diff := cmp.Diff([]string{"one", "one"}, *done); diff != "" {
+			t.Error(diff)
+		}
 	})
 }
 

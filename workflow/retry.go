@@ -95,7 +95,7 @@ func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) err
 		t.Claim = nil
 	}
 	if n.Back == "" || f.resume || t.Solo {
-		return store.SaveTask(m.tx, t)
+		return m.save(t)
 	}
 	back := m.follow(b, graph.Edge{To: n.Back}, t.Walk, t.Subject)
 	back.Pos, back.Of, back.Past, back.Loop = t.Pos, t.Of, t.Past, t.Loop

@@ -35,7 +35,16 @@ func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fa
 				return err
 			}
 		}
-		if err := m.put(here[i]); err != nil {
+		stays, err := m.enter(here[i])
+		if err != nil {
+			return err
+		}
+		if stays && i == 0 {
+			m.top = here[i]
+		} else if stays {
+			err = m.save(here[i])
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -102,7 +111,7 @@ func (m *move) revive() error {
 		}
 		t.Due = m.now
 		m.touch(t.Queue)
-		return store.SaveTask(m.tx, t)
+		return m.save(t)
 	})
 }
 

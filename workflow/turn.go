@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func (e *Engine) outcome(ctx context.Context, c *claim) (out Outcome, err error)
 			return nil, nil
 		}
 		t.Journal = true
-		return nil, firstError(store.Save(m.tx, store.JournalKey(t.ID), out), store.SaveTask(m.tx, t))
+		return nil, firstError(store.Save(m.tx, store.JournalKey(t.ID), out), m.save(t))
 	})
 	return out, err
 }
@@ -117,6 +118,9 @@ func (e *Engine) outcome(ctx context.Context, c *claim) (out Outcome, err error)
 // reload returns the header of c's task as it is now: others may have changed
 // what concerns them.
 func (m *move) reload(c *claim) (*store.Task, error) {
+	if bytes.Equal(m.tx.Get(c.task.Pos.Key()), c.saved) {
+		return c.again(), nil
+	}
 	t, ok, err := store.LoadTask(m.tx, c.task.Pos)
 	if err != nil {
 		return nil, err
@@ -147,14 +151,14 @@ func (m *move) finish(c *claim, out Outcome) (*claim, error) {
 	switch {
 	case c.prepare && !t.Orphan:
 		t.Prepared, t.Claim = true, nil
-		err = store.SaveTask(m.tx, t)
+		m.top = t
 	case t.List != nil && !t.Orphan:
-		err = m.memberDone(t, facts)
+		m.memberDone(t, facts)
 	default:
 		err = m.complete(c.bound, c.node, t, facts, out.Lists)
 	}
 	if err == nil && c.node.Revives && len(facts) > 0 {
-		err = m.revive()
+		err = firstError(m.saveTop(), m.revive())
 	}
 	if err != nil {
 		return nil, err

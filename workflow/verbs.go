@@ -20,7 +20,7 @@ func (e *Engine) Retry(id store.ID) error {
 	return e.change(id, func(m *move, t *store.Task) error {
 		t.Due = m.now
 		m.touch(t.Queue)
-		return store.SaveTask(m.tx, t)
+		return m.save(t)
 	}, (*move).bringIn)
 }
 
@@ -57,7 +57,8 @@ func (m *move) skip(t *store.Task) error {
 	t.Failed, t.Claim, t.Due = nil, nil, m.now
 	m.touch(t.Queue)
 	if t.List != nil && t.List.Next < t.List.Len {
-		return m.memberDone(t, nil)
+		m.memberDone(t, nil)
+		return nil
 	}
 	if t.List != nil {
 		return fmt.Errorf("list %s only waits for its members; skip those: %w", t.ID, ErrRuns)

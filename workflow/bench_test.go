@@ -1,0 +1,388 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// These benchmarks measure the engine against what the same writes cost
+// without it, in rounds that take turns, so that a busy machine bears on both:
+//
+//	go test -run '^$' -bench . -benchtime 11x ./workflow
+
+// The length of a walk in the benchmarks, about that of a start with a handful
+// of modules.
+const benchNodes = 60
+
+// benchGraph is a chain of nodes, whose first can be repeated over a list.
+func benchGraph(each graph.List) *graph.Graph {
+	nodes := []graph.Node{{ID: "n0", Each: each}}
+	edges := []graph.Edge{{On: "go", To: "n0", Put: graph.Bound}}
+	for i := 1; i < benchNodes; i++ {
+		nodes = append(nodes, graph.Node{ID: nodeID(i)})
+		edges = append(edges, graph.Edge{From: nodeID(i - 1), To: nodeID(i)})
+	}
+	return newGraph(nodes, edges...)
+}
+
+// A track is the writes of an engine's moves: those before it was started, at
+// its start, and then those of each queue.
+type track struct {
+	before, start []write
+	queues        [][][]write
+}
+
+type write struct {
+	key, value []byte // no value takes the key away
+}
+
+// record runs one walk in each of some queues, move by move, and returns what
+// was written.
+func record(b *testing.B, queues int) (tr track) {
+	b.Helper()
+	mem := new(store.Memory)
+	db, err := store.OpenMemory(mem, store.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // it is memory
+	raiseWalks(b, db, queues)
+	known := map[string]string{}
+	tr.before = diff(b, db, known)
+	tr.queues = make([][][]write, queues)
+	// One step at a time, so that each commit is the move of one queue.
+	turn := make(chan int, 1)
+	last := -1
+	mem.After = func(int) error {
+		if writes := diff(b, db, known); last < 0 {
+			tr.start = writes
+		} else {
+			tr.queues[last] = append(tr.queues[last], writes)
+		}
+		turn <- 0
+		return nil
+	}
+	runWalks(b, db, queues, func(t workflow.Task) {
+		<-turn
+		if _, err := fmt.Sscanf(t.Queue, "q%d", &last); err != nil {
+			b.Error(err)
+		}
+	})
+	return tr
+}
+
+// diff returns what has changed in db since known was made, and brings that up
+// to date.
+func diff(b *testing.B, db *store.DB, known map[string]string) (writes []write) {
+	b.Helper()
+	err := db.View(func(tx *store.Tx) error {
+		seen := 0
+		for k, v := range tx.Range(nil) {
+			if k.Table() == store.Meta {
+				continue
+			}
+			seen++
+			if old, ok := known[string(k)]; !ok || old != string(v) {
+				writes = append(writes, write{slices.Clone(k), append([]byte{}, v...)})
+				known[string(k)] = string(v)
+			}
+		}
+		for k := range known {
+			if seen == len(known) {
+				break
+			}
+			if tx.Get(store.Key(k)) == nil {
+				writes = append(writes, write{key: []byte(k)})
+				delete(known, k)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Error(err)
+	}
+	return writes
+}
+
+// put writes writes.
+func put(tx *store.Tx, writes []write) error {
+	for _, w := range writes {
+		if w.value == nil {
+			tx.Delete(w.key)
+		} else {
+			tx.Put(w.key, w.value)
+		}
+	}
+	return nil
+}
+
+// raiseWalks puts a walk into each queue, without an engine that runs.
+func raiseWalks(b *testing.B, db *store.DB, queues int) {
+	b.Helper()
+	e := benchEngine(b, db, benchGraph(""), nil, nil)
+	err := db.Update(func(tx *store.Tx) error {
+		for q := range queues {
+			if err := e.Raise(tx, in(fmt.Sprint("q", q), on("go"))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// benchEngine returns an engine whose steps call ran and do nothing else.
+func benchEngine(b *testing.B, db *store.DB, g *graph.Graph, ran func(workflow.Task), ended func()) *workflow.Engine {
+	b.Helper()
+	steps := map[graph.NodeID]workflow.Step{}
+	for _, n := range g.Nodes {
+		steps[n.ID] = benchStep{ran}
+	}
+	e, err := workflow.New(db, workflow.Observer{
+		Broken: func(queue string, err error) { b.Errorf("queue %s: %v", queue, err) },
+		Ended:  func(store.Walk) { ended() },
+	}, workflow.Binding{Graph: g, Steps: steps})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return e
+}
+
+// benchStep tells that it ran.
+type benchStep struct{ ran func(workflow.Task) }
+
+func (s benchStep) Do(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
+	if s.ran != nil {
+		s.ran(t)
+	}
+	return workflow.Outcome{}, nil
+}
+
+// runWalks does what is pending in queues and returns how long that took.
+func runWalks(b *testing.B, db *store.DB, queues int, ran func(workflow.Task)) time.Duration {
+	b.Helper()
+	var left atomic.Int64
+	left.Store(int64(queues))
+	done := make(chan struct{})
+	e := benchEngine(b, db, benchGraph(""), ran, func() {
+		if left.Add(-1) == 0 {
+			close(done)
+		}
+	})
+	begin := time.Now()
+	if err := e.Start(func(*store.Tx) ([]workflow.Event, error) { return nil, nil }); err != nil {
+		b.Fatal(err)
+	}
+	<-done
+	took := time.Since(begin)
+	e.Stop()
+	return took
+}
+
+// replay writes what a track says through the store, one goroutine a queue, and
+// returns how long that took.
+func replay(b *testing.B, db *store.DB, tr track) time.Duration {
+	b.Helper()
+	begin := time.Now()
+	if err := db.Update(func(tx *store.Tx) error { return put(tx, tr.start) }); err != nil {
+		b.Fatal(err)
+	}
+	var running sync.WaitGroup
+	for _, moves := range tr.queues {
+		running.Go(func() {
+			for _, writes := range moves {
+				if err := db.Update(func(tx *store.Tx) error { return put(tx, writes) }); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	return time.Since(begin)
+}
+
+// openFile returns a new store on disk that holds writes.
+func openFile(b *testing.B, writes []write) *store.DB {
+	b.Helper()
+	db, err := store.Open(filepath.Join(b.TempDir(), "store.db"), store.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = db.Close() })
+	for chunk := range slices.Chunk(writes, 10_000) {
+		if err := db.Update(func(tx *store.Tx) error { return put(tx, chunk) }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return db
+}
+
+func median(d []float64) float64 {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// BenchmarkEngineAgainstItsWrites compares the engine with its own puts and
+// deletes, byte for byte, through the same group commit. Ratio is the speed of
+// the engine as a part of that.
+func BenchmarkEngineAgainstItsWrites(b *testing.B) {
+	for _, queues := range []int{1, 8, 64} {
+		b.Run(fmt.Sprint(queues), func(b *testing.B) {
+			tr := record(b, queues)
+			tasks := float64(queues * benchNodes)
+			var engine, raw, ratio []float64
+			for b.Loop() {
+				e := runWalks(b, openFile(b, tr.before), queues, nil).Seconds()
+				r := replay(b, openFile(b, tr.before), tr).Seconds()
+				engine, raw, ratio = append(engine, tasks/e), append(raw, tasks/r), append(ratio, r/e)
+			}
+			b.ReportMetric(median(engine), "tasks/s")
+			b.ReportMetric(median(raw), "raw/s")
+			b.ReportMetric(median(ratio), "ratio")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkMuchPending measures how much a move is slowed down by what else is
+// in the store: by 100,000 tasks that wait behind it, by a list of 1,000
+// members. Slower is the part of a move's time that is added.
+func BenchmarkMuchPending(b *testing.B) {
+	for _, c := range []struct {
+		what             string
+		waiting, members int
+	}{{"100000 tasks", 100_000, 0}, {"1000 members", 0, 1000}} {
+		b.Run(c.what, func(b *testing.B) {
+			few, much := newLoad(b, 0, min(c.members, benchNodes)), newLoad(b, c.waiting, c.members)
+			var slower []float64
+			for b.Loop() {
+				slower = append(slower, much.run().Seconds()/few.run().Seconds()-1)
+			}
+			b.ReportMetric(median(slower), "slower")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// past returns the history of some days: a store is never as small as a new one.
+func past(b *testing.B) []write {
+	b.Helper()
+	db, err := store.OpenMemory(new(store.Memory), store.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // it is memory
+	if err := db.Update(func(tx *store.Tx) error {
+		for i := range 5000 {
+			r := store.Record{Walk: uint64(i / 10), Node: string(nodeID(i % 10)), Queue: "main", State: store.Done, Began: tx.Now(), Ended: tx.Now()}
+			if err := store.AddRecord(tx, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		b.Fatal(err)
+	}
+	return diff(b, db, map[string]string{})
+}
+
+// A load is a store with tasks that wait in the main queue.
+type load struct {
+	b       *testing.B
+	db      *store.DB
+	graph   *graph.Graph
+	members int
+}
+
+func newLoad(b *testing.B, waiting, members int) *load {
+	b.Helper()
+	l := &load{b: b, db: openFile(b, past(b)), members: members}
+	l.graph = benchGraph("")
+	if members > 0 {
+		l.graph = benchGraph("members")
+	}
+	l.graph.Nodes = append(l.graph.Nodes, graph.Node{ID: "wait", Number: "w", Doc: "wait", Of: graph.OfModule})
+	l.graph.Triggers["front"], l.graph.Triggers["wait"] = "a trigger", "a trigger"
+	l.graph.Edges = append(l.graph.Edges, graph.Edge{On: "front", To: "n0", Put: graph.Front}, graph.Edge{On: "wait", To: "wait", Put: graph.Tail})
+	e := l.engine(nil)
+	for n := 0; n < waiting; n += 5000 {
+		if err := l.db.Update(func(tx *store.Tx) error {
+			for i := range 5000 {
+				if err := e.Raise(tx, on("wait", fmt.Sprint("module-", n+i))); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return l
+}
+
+func (l *load) engine(ran func(context.Context, workflow.Task)) *workflow.Engine {
+	l.b.Helper()
+	steps := map[graph.NodeID]workflow.Step{}
+	for _, n := range l.graph.Nodes {
+		steps[n.ID] = loadStep{l.members, ran}
+	}
+	e, err := workflow.New(l.db, workflow.Observer{Broken: func(queue string, err error) { l.b.Errorf("queue %s: %v", queue, err) }}, workflow.Binding{Graph: l.graph, Steps: steps})
+	if err != nil {
+		l.b.Fatal(err)
+	}
+	return e
+}
+
+// run puts a walk before what waits and returns how long its first moves took.
+// What is left of the walk waits from then on as well.
+func (l *load) run() (took time.Duration) {
+	l.b.Helper()
+	var begin time.Time
+	steps := 0
+	done := make(chan struct{})
+	e := l.engine(func(ctx context.Context, _ workflow.Task) {
+		switch steps++; steps {
+		case 1:
+			begin = time.Now()
+		case benchNodes:
+			took = time.Since(begin)
+			close(done)
+			<-ctx.Done()
+		}
+	})
+	if err := e.Start(func(*store.Tx) ([]workflow.Event, error) { return []workflow.Event{on("front")}, nil }); err != nil {
+		l.b.Fatal(err)
+	}
+	<-done
+	e.Stop()
+	return took
+}
+
+// loadStep is a step of a load, which makes the list of its first node.
+type loadStep struct {
+	members int
+	ran     func(context.Context, workflow.Task)
+}
+
+func (s loadStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	s.ran(ctx, t)
+	return workflow.Outcome{}, nil // also when it was stopped: nothing is to be left claimed
+}
+
+func (s loadStep) Members(*store.Tx, workflow.Task) ([]graph.Member, json.RawMessage, error) {
+	return hooks(strings.Split(strings.Repeat("hook,", s.members-1)+"hook", ",")...), nil, nil
+}
