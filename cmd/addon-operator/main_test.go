@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/pflag"
+
+	"addon-operator/e2e/cluster"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(suite{m}, map[string]func(){"addon-operator": main})
+}
+
+// suite runs the tests and stops the cluster they shared.
+type suite struct{ m *testing.M }
+
+func (s suite) Run() int { return cluster.Run(s.m) }
+
+// settings returns what these flags make of the settings.
+func settings(t *testing.T, flags ...string) Settings {
+	t.Helper()
+	var s Settings
+	f := pflag.NewFlagSet("start", pflag.ContinueOnError)
+	f.SetNormalizeFunc(byAlias)
+	read := envSettings(&s, f)
+	if err := f.Parse(flags); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A site is where an operator runs in a test, in this process.
+type site struct {
+	t    *testing.T
+	dir  string
+	port int
+	log  syncedBuffer
+	end  func() error
+}
+
+// newSite returns a site with no modules and no hooks.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, dir: t.TempDir()}
+	for _, dir := range []string{"modules", "global-hooks", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(s.dir, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// file writes an executable file into the site.
+func (s *site) file(name, text string) {
+	s.t.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil { //nolint:gosec // hooks are executed
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
+
+// flags are those of an operator at the site.
+func (s *site) flags(kubeconfig, namespace string) []string {
+	if s.port == 0 {
+		s.port = freePort(s.t)
+	}
+	return []string{
+		"--modules-dir", s.path("modules"), "--global-hooks-dir", s.path("global-hooks"), "--tmp-dir", s.path("tmp"),
+		"--store", s.path("store.db"), "--debug-unix-socket", s.path("socket"), "--kube-config", kubeconfig,
+		"--namespace", namespace, "--prometheus-listen-address", "127.0.0.1", "--prometheus-listen-port", strconv.Itoa(s.port),
+	}
+}
+
+// start runs an operator until the test ends or end is called.
+func (s *site) start(kubeconfig, namespace string, more ...string) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	config := settings(s.t, append(s.flags(kubeconfig, namespace), more...)...)
+	go func() { ended <- Run(ctx, config, &s.log) }()
+	s.end = sync.OnceValue(func() error { cancel(); return <-ended })
+	s.t.Cleanup(func() {
+		if err := s.end(); err != nil {
+			s.t.Error(err)
+		}
+		if s.t.Failed() {
+			s.t.Log(s.log.String())
+		}
+	})
+	s.until("the operator serves", func() bool { return strings.HasPrefix(s.get("/healthz"), "ok") })
+}
+
+// get returns what the operator serves at path, empty while it serves nothing.
+func (s *site) get(path string) string {
+	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", s.port, path))
+	if err != nil {
+		return ""
+	}
+	defer r.Body.Close()
+	b, _ := io.ReadAll(r.Body)
+	return string(b)
+}
+
+// until waits for something to become true.
+func (s *site) until(what string, true func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !true(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("waited in vain until %s; the log:\n%s", what, s.log.String())
+		}
+	}
+}
+
+func (s *site) converged() {
+	s.t.Helper()
+	s.until("the operator has converged", func() bool { return strings.Contains(s.get("/status/converge"), "CONVERGE_WAIT_TASK") })
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// syncedBuffer is a buffer that is read while it is written.
+type syncedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncedBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncedBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// process returns a command that is the operator as a process of its own.
+func process(t *testing.T, flags ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "addon-operator")
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	return exec.CommandContext(t.Context(), link, flags...)
+}
+
+// hookText returns a hook with this config, as JSON, that runs body.
+func hookText(config, body string) string {
+	return "#!/bin/bash\nif [[ $1 == --config ]]; then echo '" + config + "'; exit 0; fi\n" + body + "\n"
+}

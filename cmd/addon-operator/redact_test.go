@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestOnlyWhatLooksSecretIsRedacted(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, given, want string }{
+		{"by key", `{"password":"x","user":"u"}`, `{"password":"(redacted)","user":"u"}`},
+		{"numbers too, switches not", `{"dbPassword":1234,"secret":true,"token":null,"apiKey":""}`, `{"dbPassword":"(redacted)","secret":true,"token":null,"apiKey":""}`},
+		{"below a secret key", `{"credentials":{"user":"u","list":["a",1]}}`, `{"credentials":{"list":["(redacted)","(redacted)"],"user":"(redacted)"}}`},
+		{"where a secret is, is none", `{"secretName":"s","tokenPath":"/p","publicKey":"k","monkeys":3}`, `{"secretName":"s","tokenPath":"/p","publicKey":"k","monkeys":3}`},
+		{"other ways to write it", `{"API_KEY":"a","private-key":"b","tls.key":"c",".dockerconfigjson":"d","accessTokens":["e"]}`, `{"API_KEY":"(redacted)","private-key":"(redacted)","tls.key":"(redacted)",".dockerconfigjson":"(redacted)","accessTokens":["(redacted)"]}`},
+		{
+			"a Secret", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"n","namespace":"ns","annotations":{"last":"all of it"}},"type":"Opaque","data":{"a":"eA=="}}`,
+			`{"apiVersion":"v1","data":{"a":"(redacted)"},"kind":"Secret","metadata":{"annotations":{"last":"(redacted)"},"name":"n","namespace":"ns"},"type":"Opaque"}`,
+		},
+		{
+			"what a binding sees of Secrets", `{"binding":"s","kind":"secrets","queue":"main","count":1,"objects":[{"kind":"secrets","name":"n","filterResult":{"a":"x"}}]}`,
+			`{"binding":"s","kind":"secrets","queue":"main","count":1,"objects":[{"kind":"secrets","name":"n","filterResult":{"a":"(redacted)"}}]}`,
+		},
+		{"a patch", `[{"op":"add","path":"/m/db/password","value":"x"},{"op":"add","path":"/m/a","value":{"token":"y","b":1}}]`, `[{"op":"add","path":"/m/db/password","value":"(redacted)"},{"op":"add","path":"/m/a","value":{"token":"(redacted)","b":1}}]`},
+	} {
+		got, err := redact(json.RawMessage(test.given))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have, want any
+		if err := json.Unmarshal(b, &have); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(test.want), &want); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, have); d != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, d)
+		}
+	}
+}
+
+func FuzzRedactKeepsTheShape(f *testing.F) {
+	f.Add(`{"password":{"a":[1,"x",null]},"kind":"Secret"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var v any
+		if json.Unmarshal([]byte(text), &v) != nil {
+			t.Skip()
+		}
+		out, err := redact(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := redact(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(out, again); d != "" {
+			t.Errorf("a second time changes something:\n%s", d)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func TestFlagsComeBeforeVariablesAndPrefixedOnesBeforePlain(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		flags []string
+		env   map[string]string
+		of    func(Settings) any
+		want  any
+	}{
+		{"default", nil, nil, func(s Settings) any { return s.ModulesDirs }, "modules"},
+		{"plain variable", nil, map[string]string{"MODULES_DIR": "plain"}, func(s Settings) any { return s.ModulesDirs }, "plain"},
+		{"prefixed variable", nil, map[string]string{"MODULES_DIR": "plain", "ADDON_OPERATOR_MODULES_DIR": "prefixed"}, func(s Settings) any { return s.ModulesDirs }, "prefixed"},
+		{"flag", []string{"--modules-dir=flag"}, map[string]string{"ADDON_OPERATOR_MODULES_DIR": "prefixed"}, func(s Settings) any { return s.ModulesDirs }, "flag"},
+		{"empty variable counts for nothing", nil, map[string]string{"ADDON_OPERATOR_MODULES_DIR": "", "MODULES_DIR": "plain"}, func(s Settings) any { return s.ModulesDirs }, "plain"},
+		{"shell-operator's variable", nil, map[string]string{"SHELL_OPERATOR_HOOKS_DIR": "so"}, func(s Settings) any { return s.GlobalHooksDir }, "so"},
+		{"shell-operator's flag", []string{"--hooks-dir=so"}, nil, func(s Settings) any { return s.GlobalHooksDir }, "so"},
+		{"number", nil, map[string]string{"ADDON_OPERATOR_LISTEN_PORT": "1234"}, func(s Settings) any { return s.ListenPort }, 1234},
+		{"three names of one", nil, map[string]string{"UNNUMBERED_MODULE_ORDER": "7"}, func(s Settings) any { return s.UnnumberedOrder }, 7},
+		{"yes", nil, map[string]string{"DEBUG_KEEP_TMP_FILES": "yes"}, func(s Settings) any { return s.KeepTemp }, true},
+		{"no", nil, map[string]string{"DEBUG_KEEP_TMP_FILES": "no"}, func(s Settings) any { return s.KeepTemp }, false},
+		{"switch", []string{"--debug-keep-tmp-files"}, nil, func(s Settings) any { return s.KeepTemp }, true},
+		{"duration", nil, map[string]string{"HELM_TIMEOUT": "90s"}, func(s Settings) any { return s.HelmTimeout.Seconds() }, 90.0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for name, value := range test.env {
+				t.Setenv(name, value)
+			}
+			if got := test.of(settings(t, test.flags...)); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAVariableThatCannotBeReadIsNamed(t *testing.T) {
+	t.Setenv("ADDON_OPERATOR_LISTEN_PORT", "http")
+	var s Settings
+	f := pflag.NewFlagSet("start", pflag.ContinueOnError)
+	err := envSettings(&s, f)()
+	if err == nil || !strings.Contains(err.Error(), "ADDON_OPERATOR_LISTEN_PORT") || exitCode(err) != exitUsage {
+		t.Errorf("error %v with code %d", err, exitCode(err))
+	}
+}
+
+func TestWhatIsNotServedIsWarnedOfWithoutItsValue(t *testing.T) {
+	t.Setenv("TRACING_OTLP_AUTH_TOKEN", "do-not-show")
+	t.Setenv("ADDON_OPERATOR_HA", "true")
+	s := settings(t, "--jq-library-path=/lib", "--strict-check-values-mode-enabled")
+	said := strings.Join(s.Warnings, "\n")
+	for _, want := range []string{"TRACING_OTLP_AUTH_TOKEN", "ADDON_OPERATOR_HA", "--jq-library-path", "--strict-check-values-mode-enabled"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no word of %s in:\n%s", want, said)
+		}
+	}
+	if strings.Contains(said, "do-not-show") || strings.Contains(said, "/lib") {
+		t.Errorf("values are told:\n%s", said)
+	}
+	if len(s.Warnings) != 4 {
+		t.Errorf("%d warnings, want 4:\n%s", len(s.Warnings), said)
+	}
+}
+
+func TestSettingsThatMakeNoSenseAreErrorsThatNameTheFlag(t *testing.T) {
+	for _, test := range []struct{ flag, value string }{
+		{"startup", "sometimes"}, {"schedule-missed", "twice"}, {"history-size", "-1"}, {"crd-extra-labels", "heritage"},
+	} {
+		s := settings(t, "--"+test.flag+"="+test.value)
+		if err := s.check(); err == nil || !strings.Contains(err.Error(), "--"+test.flag) || exitCode(err) != exitUsage {
+			t.Errorf("--%s=%s: error %v with code %d", test.flag, test.value, err, exitCode(err))
+		}
+	}
+	t.Setenv("TILLER_BIN_PATH", "/tiller")
+	s := settings(t)
+	if err := s.check(); err == nil || !strings.Contains(err.Error(), "TILLER_BIN_PATH") {
+		t.Errorf("a variable of Helm 2: %v", err)
+	}
+}

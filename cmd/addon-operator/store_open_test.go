@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"addon-operator/store"
+)
+
+// nowhere is a kubeconfig of a cluster that does not answer.
+const nowhere = `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],` +
+	`"clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}]}`
+
+func TestAStoreThatCannotBeOpenedEndsTheStartAndIsLeftAlone(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		prepare func(t *testing.T, path string)
+		code    int
+		says    string
+	}{
+		{"locked", func(t *testing.T, path string) {
+			db := makeStore(t, path)
+			t.Cleanup(func() { db.Close() })
+		}, exitLocked, "in use by another process"},
+		{"corrupt", func(t *testing.T, path string) {
+			closeStore(t, makeStore(t, path))
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			info, _ := f.Stat()
+			if _, err := f.WriteAt(make([]byte, info.Size()-2*4096), 2*4096); err != nil {
+				t.Fatal(err)
+			}
+		}, exitCorrupt, "set the file aside"},
+		{"no store", func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(strings.Repeat("dear diary, ", 5000)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, exitCorrupt, "not a store"},
+		{"newer", func(t *testing.T, path string) {
+			db := makeStore(t, path)
+			if err := db.Update(func(tx *store.Tx) error { return store.Save(tx, store.At(store.Meta).Str("schema"), 999) }); err != nil {
+				t.Fatal(err)
+			}
+			closeStore(t, db)
+		}, exitNewer, "newer version"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSite(t)
+			s.file("kubeconfig", nowhere)
+			test.prepare(t, s.path("store.db"))
+			before, err := os.ReadFile(s.path("store.db"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = Run(t.Context(), settings(t, s.flags(s.path("kubeconfig"), "default")...), io.Discard)
+			if exitCode(err) != test.code || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), s.path("store.db")) {
+				t.Errorf("code %d, error %v", exitCode(err), err)
+			}
+			after, err := os.ReadFile(s.path("store.db"))
+			if err != nil || string(after) != string(before) {
+				t.Errorf("the file was changed (%v)", err)
+			}
+		})
+	}
+}
+
+func makeStore(t *testing.T, path string) *store.DB {
+	t.Helper()
+	db, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func closeStore(t *testing.T, db *store.DB) {
+	t.Helper()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFullDiskEndsTheStartWithItsOwnCode(t *testing.T) {
+	s := newSite(t)
+	s.file("kubeconfig", nowhere)
+	disk := t.TempDir()
+	start := process(t, append([]string{"start"}, append(s.flags(s.path("kubeconfig"), "default"), "--store", filepath.Join(disk, "store.db"))...)...)
+	cmd := exec.CommandContext(t.Context(), "timeout", append([]string{
+		"30", "unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+		`mount -t tmpfs -o size=64k none "$1" || exit 99
+		dd if=/dev/zero of="$1/fill" bs=4096 2>/dev/null; files=$(ls -A "$1"); disk=$1; shift
+		"$@"; code=$?
+		[ "$files" = "$(ls -A "$disk")" ] || { ls -A "$disk"; exit 98; }; exit $code`,
+		"sh", disk, start.Path,
+	}, start.Args[1:]...)...)
+	said, err := cmd.CombinedOutput()
+	exit := (*exec.ExitError)(nil)
+	if errors.Is(err, exec.ErrNotFound) || errors.As(err, &exit) && exit.ExitCode() == 99 {
+		t.Skipf("no disk can be made here: %s", said)
+	}
+	if exit == nil || exit.ExitCode() != exitFull || !strings.Contains(string(said), "no space") {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
+func TestADirectoryThatIsMissingIsAStartErrorThatNamesTheFlag(t *testing.T) {
+	for flag, dir := range map[string]string{"--modules-dir": "modules", "--global-hooks-dir": "global-hooks"} {
+		s := newSite(t)
+		s.file("kubeconfig", nowhere)
+		if err := os.Remove(s.path(dir)); err != nil {
+			t.Fatal(err)
+		}
+		err := Run(t.Context(), settings(t, s.flags(s.path("kubeconfig"), "default")...), io.Discard)
+		if exitCode(err) != exitUsage || !strings.Contains(err.Error(), flag) {
+			t.Errorf("code %d, error %v", exitCode(err), err)
+		}
+		if _, err := os.Stat(s.path("store.db")); err == nil {
+			t.Error("a store was made")
+		}
+	}
+}
+
+func TestANamespaceThatIsNotKnownIsAStartError(t *testing.T) {
+	s := newSite(t)
+	s.file("kubeconfig", nowhere)
+	err := Run(context.Background(), settings(t, s.flags(s.path("kubeconfig"), "")...), io.Discard)
+	if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "--namespace") {
+		t.Errorf("code %d, error %v", exitCode(err), err)
+	}
+}
