@@ -50,16 +50,26 @@ func applyFile(w *world, ts *testscript.TestScript, args []string) error {
 		if len(o.Object) == 0 {
 			continue
 		}
-		kind := o.GroupVersionKind()
-		mapping, err := w.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-		if err != nil {
-			return err
-		}
-		_, err = w.at(mapping, o.GetNamespace()).Apply(ctx(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "story", Force: true})
-		if err != nil {
+		if err := w.apply(o); err != nil {
 			return err
 		}
 	}
+}
+
+// apply puts an object in force, of a kind that may just have been made.
+func (w *world) apply(o *unstructured.Unstructured) error {
+	kind := o.GroupVersionKind()
+	var mapping *meta.RESTMapping
+	if err := wait(func() (err error) {
+		if mapping, err = w.mapper.RESTMapping(kind.GroupKind(), kind.Version); err != nil {
+			w.mapper.Reset()
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	_, err := w.at(mapping, o.GetNamespace()).Apply(ctx(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "story", Force: true})
+	return err
 }
 
 func (w *world) at(mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
