@@ -88,7 +88,11 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	out := workflow.Outcome{Lists: s.lists(set, &found, k, releases)}
+	unknown, err := s.unknown(ctx, set, releases)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	out := workflow.Outcome{Lists: s.lists(unknown, &found, k, releases)}
 	out.Detail = fmt.Sprintf("%d enabled, %d to delete, %d to purge",
 		len(found.Enabled), len(out.Lists[lifecycle.Disabled]), len(out.Lists[lifecycle.Unknown]))
 	if n := found.broken(); n > 0 {
@@ -192,15 +196,11 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 }
 
 // lists returns the modules to enable in order, those to delete in reverse
-// order, and the releases to purge.
-func (s *discoverStep) lists(set module.Set, found *discovered, k known, releases []helm.Summary) map[graph.List][]graph.Member {
+// order, and of the unknown releases those to purge.
+func (s *discoverStep) lists(unknown []string, found *discovered, k known, releases []helm.Summary) map[graph.List][]graph.Member {
 	released := map[string]bool{}
-	var unknown []string
 	for _, r := range releases {
 		released[r.Name] = true
-		if _, onDisk := set.Find(r.Name); !onDisk && r.Name != s.site.IgnoreRelease {
-			unknown = append(unknown, r.Name)
-		}
 	}
 	if !found.Whole {
 		unknown = nil
@@ -228,19 +228,6 @@ func (s *discoverStep) lists(set module.Set, found *discovered, k known, release
 	return map[graph.List][]graph.Member{
 		lifecycle.Enabled: members(found.Enabled), lifecycle.Disabled: members(disabled), lifecycle.Unknown: members(unknown),
 	}
-}
-
-// doubt returns names, or none where too large a part of all releases would go.
-func (s *discoverStep) doubt(names []string, going, releases int, what string) []string {
-	if going == 0 || 2*going <= releases || going <= s.site.AllowPurge {
-		return names
-	}
-	s.site.Log.Error().Strs("releases", names).
-		Msgf("%d of %d releases would be %s, so none is; start with --allow-purge=%d if that is right", going, releases, what, going)
-	if s.site.Withheld != nil {
-		s.site.Withheld(names, fmt.Sprintf("%d of %d releases would be %s; allow it with --allow-purge=%d", going, releases, what, going))
-	}
-	return nil
 }
 
 func members(names []string) []graph.Member {

@@ -38,6 +38,9 @@ type Site struct {
 	Namespace       string
 	// IgnoreRelease is a release that is never purged: the operator's own.
 	IgnoreRelease string
+	// Pod is the operator's own pod, if it runs in one. The release it belongs to
+	// is never purged either.
+	Pod string
 	// AllowPurge is how many releases may be purged at once however large their
 	// part; 0 means no more than half.
 	AllowPurge int

@@ -42,6 +42,7 @@ type Settings struct {
 	HelmHistoryMax    int
 	HelmTimeout       time.Duration
 	HelmIgnoreRelease string
+	Pod               string
 	HelmDriver        string
 	ExtraLabels       string
 
@@ -113,6 +114,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	num(&s.HelmHistoryMax, "helm-history-max", 10, "revisions kept of a release; 0 keeps all", "HELM_HISTORY_MAX")
 	dur(&s.HelmTimeout, "helm-timeout", 20*time.Minute, "bound of each wait for a chart's Helm hook", "HELM_TIMEOUT")
 	str(&s.HelmIgnoreRelease, "helm-ignore-release", "", "release that is never deleted: the operator's own", "HELM_IGNORE_RELEASE")
+	str(&s.Pod, "pod", "", "the operator's own pod, whose release is never deleted; the host's name if empty", "POD_NAME")
 	str(&s.HelmDriver, "helm-driver", "secret", "where Helm keeps releases: secret or configmap", "HELM_DRIVER")
 	str(&s.ExtraLabels, "crd-extra-labels", "heritage=addon-operator", "labels put on every object of a release", "ADDON_OPERATOR_CRD_EXTRA_LABELS")
 	str(&s.ListenAddress, "prometheus-listen-address", "0.0.0.0", "address to serve HTTP at", "ADDON_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_ADDRESS")
@@ -196,4 +198,17 @@ func (y *yesNo) Set(s string) error {
 	v, err := strconv.ParseBool(s)
 	*y = yesNo(v)
 	return err
+}
+
+// ownPod returns the name of the operator's own pod: in a pod, that of the host
+// is it.
+func (s *Settings) ownPod() string {
+	if s.Pod != "" {
+		return s.Pod
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
 }

@@ -34,12 +34,13 @@ const configMapName = "addon-operator"
 
 func ctx() context.Context { return context.Background() }
 
-// applyFile puts the objects of a YAML file in force: apply FILE.
+// applyFile puts the objects of a YAML file in force, in which NAMESPACE stands
+// for the story's: apply FILE.
 func applyFile(w *world, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("apply FILE")
 	}
-	documents := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(ts.ReadFile(args[0])), 4096)
+	documents := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(strings.ReplaceAll(ts.ReadFile(args[0]), "NAMESPACE", w.namespace)), 4096)
 	for {
 		o := &unstructured.Unstructured{}
 		if err := documents.Decode(&o.Object); errors.Is(err, io.EOF) {
