@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/metrics"
+	"addon-operator/store"
+)
+
+func TestWhatIsSaidTwiceIsOneEventCountedUp(t *testing.T) {
+	c := cluster.Start(t)
+	namespace := c.Namespace(t)
+	connection, err := kube.NewClient(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &operator{
+		log: zerolog.Nop(), client: connection, notices: make(chan notice, 8),
+		settings: Settings{Namespace: namespace, ConfigMap: "addon-operator"},
+		metrics:  metrics.New("p_", func() (metrics.State, error) { return metrics.State{}, nil }),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go o.post(ctx)
+	loop := store.Task{Node: "module-afterhelm", Subject: store.Subject{Module: "web"}, Loop: &store.Loop{N: 3}}
+	o.looped(loop)
+	o.looped(loop)
+	o.withheld([]string{"a", "b"}, "2 of 2 releases would be purged; allow it with --allow-purge=2")
+	k := client(t, c)
+	want := map[string]struct {
+		count int32
+		says  string
+	}{"ValuesLoop": {2, "values of module web change"}, "DeletionWithheld": {1, "--allow-purge=2: a, b"}}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		events, err := k.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		right := 0
+		for _, e := range events.Items {
+			if w := want[e.Reason]; e.Count == w.count && strings.Contains(e.Message, w.says) && e.InvolvedObject.Kind == "ConfigMap" {
+				right++
+			}
+		}
+		if right == 2 && len(events.Items) == 2 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("events: %v", events.Items)
+		}
+	}
+}
