@@ -152,10 +152,10 @@ func modulesKnown(tx *store.Tx) (map[string]store.Module, error) {
 // is told the modules enabled before it.
 func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Module, k known, before []string) (decided, error) {
 	d := decided{Name: m.Name}
-	if m.Broken != nil {
-		d.Broken = m.Broken.Error()
+	if broken := m.Broken; broken != nil {
+		d.Broken = broken.Error()
 		d.Enabled, d.Why = k.modules[m.Name].Enabled, "broken: as it was before"
-		return d, nil
+		return d, nil //nolint:nilerr // a broken module is found, and stays as it was
 	}
 	flags := module.Decide(m, k.opinions, k.layers.Config)
 	d.Enabled, d.Why = flags.Enabled, flags.String()

@@ -102,7 +102,7 @@ type hookInput struct {
 
 func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 	err = s.site.DB.View(func(tx *store.Tx) error {
-		known := false
+		var known bool
 		if in.hook, known, err = hookOf(tx, t.Subject.Module, t.Subject.Hook); err != nil {
 			return err
 		}

@@ -30,16 +30,16 @@ func (s *Site) output(t workflow.Task, n *graph.Node) func(hook.Stream, string) 
 		Str("module", t.Subject.Module).Str("hook", t.Subject.Hook).Str("binding", t.Subject.Binding).
 		Str("node", string(n.ID)).Str("queue", t.Queue).Str("task", t.ID.String()).Logger()
 	return func(stream hook.Stream, line string) {
-		e := log.Info()
 		r, structured := hook.ParseRecord(line)
 		if !structured {
-			e.Str("output", string(stream)).Msg(line)
+			log.Info().Str("output", string(stream)).Msg(line)
 			return
 		}
-		if level, err := zerolog.ParseLevel(r.Level); err == nil && r.Level != "" {
-			e = log.WithLevel(level)
+		level, err := zerolog.ParseLevel(r.Level)
+		if err != nil || r.Level == "" {
+			level = zerolog.InfoLevel
 		}
-		e.Str("output", string(stream)).Fields(r.Fields).Msg(r.Message)
+		log.WithLevel(level).Str("output", string(stream)).Fields(r.Fields).Msg(r.Message)
 	}
 }
 

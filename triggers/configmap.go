@@ -3,6 +3,7 @@ package triggers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
@@ -17,15 +18,40 @@ type ConfigMap struct {
 	DB     *store.DB
 	Raise  Raise
 	Source *kube.ConfigMap
+	// Retry has a failed task tried again at once.
+	Retry func(store.ID) error
 }
 
 // Run watches until ctx is done.
 func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 	err := c.Source.Watch(ctx, observer, func(_ context.Context, content kube.Content) error {
-		return c.DB.Update(func(tx *store.Tx) error { return c.see(tx, content) })
+		if err := c.DB.Update(func(tx *store.Tx) error { return c.see(tx, content) }); err != nil {
+			return err
+		}
+		return c.wake()
 	})
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the watch was ended
+	}
+	return err
+}
+
+// wake has step 16 tried again where it has failed, at a start, because the
+// ConfigMap was invalid or out of reach: now there is something to be read.
+func (c *ConfigMap) wake() error {
+	var failed store.ID
+	if err := c.DB.View(func(tx *store.Tx) error {
+		head, ok, err := store.Head(tx, workflow.Main)
+		if err == nil && ok && head.Node == string(lifecycle.ConfigMapChanged) && head.Failed != nil {
+			failed = head.ID
+		}
+		return err
+	}); err != nil || failed.IsZero() {
+		return err
+	}
+	err := c.Retry(failed)
+	if errors.Is(err, workflow.ErrNoTask) || errors.Is(err, workflow.ErrRuns) {
+		return nil // it has been
 	}
 	return err
 }
@@ -58,7 +84,7 @@ func isNews(tx *store.Tx, content kube.Content) (bool, error) {
 	}
 	now, err := values.ParseConfig(content.Data)
 	if err != nil {
-		return true, nil // step 16 says what is wrong with it
+		return true, nil //nolint:nilerr // step 16 says what is wrong with it
 	}
 	var inForce values.Config
 	if err := json.Unmarshal(record.Config, &inForce); err != nil {

@@ -194,7 +194,7 @@ func configMap(w *world, ts *testscript.TestScript, args []string) error {
 			return err
 		}
 		for _, key := range sorted(m.Data) {
-			fmt.Fprintf(ts.Stdout(), "%s: %q\n", key, m.Data[key])
+			say(ts, fmt.Sprintf("%s: %q\n", key, m.Data[key]))
 		}
 		return nil
 	}

@@ -80,7 +80,9 @@ func (w *world) start(flags []string) error {
 	}
 	defer log.Close()
 	w.starts++
-	fmt.Fprintf(log, "--- start %d\n", w.starts)
+	if _, err := fmt.Fprintf(log, "--- start %d\n", w.starts); err != nil {
+		return err
+	}
 	o.cmd = exec.Command(w.program, append([]string{
 		"start", "--namespace", w.namespace, "--kube-config", w.kubeconfig,
 		"--store", w.path("store.db"), "--debug-unix-socket", w.path("socket"), "--tmp-dir", w.path("tmp"),

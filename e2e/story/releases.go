@@ -74,7 +74,7 @@ func (w *world) releases() (map[string]revision, error) {
 func releases(w *world, ts *testscript.TestScript, _ []string) error {
 	all, err := w.releases()
 	for _, name := range sorted(all) {
-		fmt.Fprintf(ts.Stdout(), "%s revision %d %s\n", name, all[name].revision, all[name].status)
+		say(ts, fmt.Sprintf("%s revision %d %s\n", name, all[name].revision, all[name].status))
 	}
 	return err
 }

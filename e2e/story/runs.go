@@ -40,6 +40,32 @@ type run struct {
 	n    int    // from 1
 }
 
+// An element is one of a binding context.
+type element struct {
+	Binding    string `json:"binding"`
+	Type       string `json:"type"`
+	WatchEvent string `json:"watchEvent"`
+	Object     struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	} `json:"object"`
+}
+
+// String returns the element as in "pods@Added:a".
+func (e element) String() string {
+	switch {
+	case e.Type == "":
+		return e.Binding
+	case e.Type != "Event":
+		return e.Binding + "@" + e.Type
+	case e.Object.Metadata.Name == "":
+		return e.Binding + "@" + e.WatchEvent
+	default:
+		return e.Binding + "@" + e.WatchEvent + ":" + e.Object.Metadata.Name
+	}
+}
+
 // runs returns the runs in the order they began.
 func (w *world) runs() ([]run, error) {
 	text, err := os.ReadFile(w.path("runs/order"))
@@ -69,28 +95,15 @@ func (r run) line() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var elements []struct {
-		Binding, Type, WatchEvent, GroupName string
-		Object                               struct{ Metadata struct{ Name string } }
-	}
+	var elements []element
 	if err := json.Unmarshal(text, &elements); err != nil {
 		return "", err
 	}
-	line := r.hook
+	words := []string{r.hook}
 	for _, e := range elements {
-		line += " " + e.Binding
-		switch e.Type {
-		case "":
-		case "Event":
-			line += "@" + e.WatchEvent
-			if name := e.Object.Metadata.Name; name != "" {
-				line += ":" + name
-			}
-		default:
-			line += "@" + e.Type
-		}
+		words = append(words, e.String())
 	}
-	return line, nil
+	return strings.Join(words, " "), nil
 }
 
 // lines returns a line for each run of the hooks named, or of all, from the n-th
@@ -116,10 +129,10 @@ func (w *world) lines(hooks []string) ([]string, error) {
 
 // lookAtRuns prints the runs so far: runs [HOOK...].
 func lookAtRuns(w *world, ts *testscript.TestScript, args []string) error {
-	out := ts.Stdout() // also of no runs: what was printed before is gone then
+	say(ts, "") // also of no runs: what was printed before is gone then
 	lines, err := w.lines(args)
 	for _, line := range lines {
-		fmt.Fprintln(out, line)
+		say(ts, line+"\n")
 	}
 	return err
 }
@@ -276,7 +289,7 @@ func printJSON(ts *testscript.TestScript, text []byte, filter string) error {
 		if err := e.Encode(result); err != nil {
 			return err
 		}
-		fmt.Fprint(ts.Stdout(), line.String())
+		say(ts, line.String())
 	}
 }
 
@@ -291,7 +304,7 @@ func attempt(w *world, ts *testscript.TestScript, args []string) error {
 		return err
 	}
 	text, err := os.ReadFile(filepath.Join(r.dir, "attempt"))
-	fmt.Fprint(ts.Stdout(), string(text))
+	say(ts, string(text))
 	return err
 }
 

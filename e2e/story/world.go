@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -54,6 +55,7 @@ type world struct {
 // Run runs the scripts in dir, side by side. A script that has a file called
 // own-cluster has a control plane to itself.
 func Run(t *testing.T, dir string) {
+	t.Helper()
 	program, err := Build()
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +91,7 @@ func (t inline) Parallel() {}
 func (t inline) Verbose() bool { return testing.Verbose() }
 
 func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string) error {
+	t.Helper()
 	w := &world{dir: env.WorkDir, program: program}
 	if _, err := os.Stat(w.path("own-cluster")); err == nil {
 		w.own = &ownCluster{t: t, dir: t.TempDir()}
@@ -105,7 +108,7 @@ func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string
 	env.Vars = append(env.Vars, "NAMESPACE="+w.namespace, "KUBECONFIG="+w.kubeconfig, "LIBRARY="+w.path("library.sh"), "RUNS="+w.path("runs"))
 	env.Defer(func() {
 		if w.operator != nil {
-			w.operator.end(os.Kill)
+			_ = w.operator.end(os.Kill) // it has not been asked to end well
 		}
 		if t.Failed() {
 			t.Logf("operator:\n%s", w.log())
@@ -201,6 +204,9 @@ func wait(look func() error) error {
 		}
 	}
 }
+
+// say prints text on the script's standard output.
+func say(ts *testscript.TestScript, text string) { _, _ = io.WriteString(ts.Stdout(), text) } // it is kept in memory
 
 // usage returns the error for arguments that a command cannot take.
 func usage(form string) error { return fmt.Errorf("usage: %s", form) }
