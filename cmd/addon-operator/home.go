@@ -92,8 +92,11 @@ func (o *operator) awaitCluster(ctx context.Context) error {
 	}
 	pace := backoff.NewExponentialBackOff(backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
 	id, err := backoff.RetryWithData(func() (string, error) { return o.client.ClusterID(ctx) }, backoff.WithContext(pace, ctx))
-	if err != nil {
-		return nil // ctx ended
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if id == "" { // ctx ended before it was known
+		return nil
 	}
 	other, err := o.belong(id)
 	if err == nil && other != "" {

@@ -27,6 +27,7 @@ import (
 // sample fills a site with a module that works, one whose hook fails, and a
 // global hook.
 func sample(t *testing.T) *site {
+	t.Helper()
 	s := newSite(t)
 	s.file("modules/values.yaml", "firstEnabled: true\nsecondEnabled: true\nfirst: {password: hunter2, replicas: 2}\n")
 	s.file("modules/010-first/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\ndata: {a: \"{{ .Values.first.replicas }}\"}\n")
@@ -97,7 +98,7 @@ func (s *site) routes(t *testing.T) {
 		"/healthz":                     "ok\n",
 		"/readyz":                      "Startup converge done.\n",
 		"/status/converge":             "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n",
-		"/status/converge?output=json": `{"CONVERGE_WAIT_TASK":true,"STARTUP_CONVERGE_DONE":true}` + "\n",
+		"/status/converge?output=json": "{\n  \"CONVERGE_WAIT_TASK\": true,\n  \"STARTUP_CONVERGE_DONE\": true\n}\n",
 		"/discovery":                   strings.Join(publicPaths, "\n") + "\n",
 		"/metrics/hooks":               "",
 		"/nowhere":                     "404 page not found\n",

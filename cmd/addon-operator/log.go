@@ -68,7 +68,9 @@ type clientLog struct{ log zerolog.Logger }
 func (clientLog) Init(logr.RuntimeInfo) {}
 
 // Enabled reports whether what is said at level is written.
-func (c clientLog) Enabled(level int) bool { return level <= 0 && c.log.Debug().Enabled() }
+func (c clientLog) Enabled(level int) bool {
+	return level <= 0 && c.log.GetLevel() <= zerolog.DebugLevel
+}
 
 // Info writes for debugging.
 func (c clientLog) Info(_ int, msg string, pairs ...any) { c.log.Debug().Fields(pairs).Msg(msg) }
@@ -99,7 +101,7 @@ func logRecord(log zerolog.Logger, r store.Record) {
 		e = e.Str("subject", subject)
 	}
 	if !r.Began.IsZero() {
-		e = e.Dur("took", r.Ended.Sub(r.Began))
+		e = e.Str("took", short(r.Ended.Sub(r.Began)))
 	}
 	if r.Try > 1 {
 		e = e.Int("try", r.Try)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -84,8 +83,8 @@ func (q *queueList) keepMain() {
 
 // queues returns all queues: those that hold tasks, and those that attached
 // bindings use.
-func (l *look) queues() (list queueList, err error) {
-	list.Active = []queueDump{}
+func (l *look) queues() (list *queueList, err error) {
+	list = &queueList{Active: []queueDump{}}
 	now := l.now()
 	err = l.db.View(func(tx *store.Tx) error {
 		holds := map[string]bool{}
@@ -222,10 +221,16 @@ func short(d time.Duration) string {
 	if d < 0 {
 		return "0s"
 	}
-	if d < 10*time.Second {
-		return d.Round(100 * time.Millisecond).String()
+	unit := time.Second
+	switch {
+	case d < 10*time.Millisecond:
+		unit = 100 * time.Microsecond
+	case d < time.Second:
+		unit = time.Millisecond
+	case d < 10*time.Second:
+		unit = 100 * time.Millisecond
 	}
-	return d.Round(time.Second).String()
+	return d.Round(unit).String()
 }
 
 // describe writes t as Type:queue:meta, and how it failed.
@@ -277,7 +282,7 @@ func (l *look) later(tx *store.Tx, now time.Time) (lines []taskLine, err error) 
 }
 
 // text writes the queues for people.
-func (q queueList) text(w io.Writer) {
+func (q *queueList) text(w io.Writer) {
 	for _, d := range q.Active {
 		_, _ = fmt.Fprintf(w, "Queue '%s': length %d, status: '%s'\n", d.Name, d.TasksCount, d.Status)
 		for _, t := range d.Tasks {
@@ -306,8 +311,11 @@ func (q queueList) text(w io.Writer) {
 	if q.Summary.MainQueueTasks > 0 {
 		main = count(q.Summary.MainQueueTasks, "task")
 	}
-	_, _ = fmt.Fprintf(w, "Summary:\n- 'main' queue: %s.\n- other queues with tasks: %d, %s.\n- in all: %s.\n",
-		main, q.Summary.OtherQueues.Active, count(q.Summary.OtherQueues.Tasks, "task"), count(q.Summary.TotalTasks, "task"))
+	others := "empty"
+	if q.Summary.OtherQueues.Active > 0 {
+		others = fmt.Sprintf("%s in %s", count(q.Summary.OtherQueues.Tasks, "task"), count(q.Summary.OtherQueues.Active, "queue"))
+	}
+	_, _ = fmt.Fprintf(w, "Summary:\n- 'main' queue: %s.\n- other queues: %s.\n- in all: %s.\n", main, others, count(q.Summary.TotalTasks, "task"))
 }
 
 func count(n int, what string) string {
@@ -315,44 +323,4 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// retryRoute has a task tried again at once.
-func (l *look) retryRoute(w http.ResponseWriter, r *http.Request) {
-	l.changeTask(w, r, "is tried again", func(id store.ID) error { return l.engine.Retry(id) })
-}
-
-// skipRoute ends a task as if it had found nothing.
-func (l *look) skipRoute(w http.ResponseWriter, r *http.Request) {
-	reason, by := strings.TrimSpace(r.FormValue("reason")), r.FormValue("by")
-	if reason == "" {
-		fail(w, badRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
-		return
-	}
-	if by == "" {
-		by = "somebody"
-	}
-	l.changeTask(w, r, "is skipped", func(id store.ID) error { return l.engine.Skip(id, by, reason) })
-}
-
-func (l *look) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(store.ID) error) {
-	id, err := store.ParseID(r.PathValue("id"))
-	if err != nil {
-		fail(w, badRequest("%w", err))
-		return
-	}
-	if l.engine == nil {
-		fail(w, &routeError{http.StatusConflict, errors.New("tasks are changed by a running operator only: start it, and leave --store out")})
-		return
-	}
-	switch err := change(id); {
-	case errors.Is(err, workflow.ErrNoTask):
-		fail(w, notFound("%w; see queue list", err))
-	case errors.Is(err, workflow.ErrRuns):
-		fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; wait for its end", err)})
-	case err != nil:
-		fail(w, err)
-	default:
-		_, _ = fmt.Fprintf(w, "task %s %s\n", id, done)
-	}
 }

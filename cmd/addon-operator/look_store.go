@@ -71,7 +71,9 @@ func (o *ofTables) Write(p []byte) (int, error) {
 		}
 		line := o.rest[:i+1]
 		o.rest = o.rest[i+1:]
-		var row struct{ Table string }
+		var row struct {
+			Table string `json:"table"`
+		}
 		if err := json.Unmarshal(line, &row); err != nil {
 			return 0, err
 		}

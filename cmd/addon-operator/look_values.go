@@ -236,7 +236,9 @@ func (l *look) snapshots(module string) (map[string][]sightOf, error) {
 			if b.Kind != store.Kubernetes {
 				continue
 			}
-			var c struct{ Kind string }
+			var c struct {
+				Kind string `json:"kind"`
+			}
 			if err := json.Unmarshal(b.Config, &c); err != nil {
 				return err
 			}

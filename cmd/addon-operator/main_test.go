@@ -146,7 +146,11 @@ func freePort(t *testing.T) int {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	address, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		t.Fatalf("no TCP address: %s", l.Addr())
+	}
+	return address.Port
 }
 
 // syncedBuffer is a buffer that is read while it is written.

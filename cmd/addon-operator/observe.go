@@ -155,7 +155,7 @@ func (o *operator) convergeEnded() {
 	}
 	o.metrics.Converged(o.activation(), took)
 	o.converged.Store(true)
-	o.log.Info().Uint64("walk", life.Converged).Dur("took", took).Int("modules", len(life.Enabled)).Msg("converged")
+	o.log.Info().Uint64("walk", life.Converged).Str("took", short(took)).Int("modules", len(life.Enabled)).Msg("converged")
 }
 
 // hookRan observes one run of a hook.

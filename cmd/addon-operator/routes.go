@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/pprof"
@@ -113,8 +112,9 @@ func (o *operator) convergeStatus(w http.ResponseWriter, r *http.Request) {
 				out[l.key] = l.count
 			}
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(out) // a reader that has gone needs no answer
+		if err := (page{data: out}).write(w, "json"); err != nil {
+			fail(w, err)
+		}
 		return
 	}
 	for _, l := range lines {

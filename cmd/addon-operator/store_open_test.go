@@ -25,10 +25,12 @@ func TestAStoreThatCannotBeOpenedEndsTheStartAndIsLeftAlone(t *testing.T) {
 		says    string
 	}{
 		{"locked", func(t *testing.T, path string) {
+			t.Helper()
 			db := makeStore(t, path)
 			t.Cleanup(func() { db.Close() })
 		}, exitLocked, "in use by another process"},
 		{"corrupt", func(t *testing.T, path string) {
+			t.Helper()
 			closeStore(t, makeStore(t, path))
 			f, err := os.OpenFile(path, os.O_RDWR, 0)
 			if err != nil {
@@ -41,11 +43,13 @@ func TestAStoreThatCannotBeOpenedEndsTheStartAndIsLeftAlone(t *testing.T) {
 			}
 		}, exitCorrupt, "set the file aside"},
 		{"no store", func(t *testing.T, path string) {
+			t.Helper()
 			if err := os.WriteFile(path, []byte(strings.Repeat("dear diary, ", 5000)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}, exitCorrupt, "not a store"},
 		{"newer", func(t *testing.T, path string) {
+			t.Helper()
 			db := makeStore(t, path)
 			if err := db.Update(func(tx *store.Tx) error { return store.Save(tx, store.At(store.Meta).Str("schema"), 999) }); err != nil {
 				t.Fatal(err)

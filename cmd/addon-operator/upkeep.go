@@ -58,9 +58,10 @@ func (o *operator) trim(ctx context.Context) error {
 	freed := int64(0)
 	for more := true; more && ctx.Err() == nil; {
 		if err := o.db.Update(func(tx *store.Tx) (err error) {
-			piece := int64(0)
-			piece, more, err = store.TrimHistory(tx, tx.Now().Add(-o.settings.HistoryAge), excess, trimPiece)
-			excess, freed = excess-piece, freed+piece
+			var piece int64
+			if piece, more, err = store.TrimHistory(tx, tx.Now().Add(-o.settings.HistoryAge), excess, trimPiece); err == nil {
+				excess, freed = excess-piece, freed+piece
+			}
 			return err
 		}); err != nil {
 			return err

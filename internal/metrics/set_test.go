@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 func scraped(t *testing.T, s *Set, prefix string) []string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	s.Page().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	s.Page().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	var samples []string
 	for line := range strings.Lines(w.Body.String()) {
 		if strings.HasPrefix(line, prefix) && !strings.Contains(line, "_bucket{") {

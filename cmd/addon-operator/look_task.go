@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// retryRoute has a task tried again at once.
+func (l *look) retryRoute(w http.ResponseWriter, r *http.Request) {
+	l.changeTask(w, r, "is tried again", func(id store.ID) error { return l.engine.Retry(id) })
+}
+
+// skipRoute ends a task as if it had found nothing.
+func (l *look) skipRoute(w http.ResponseWriter, r *http.Request) {
+	reason, by := strings.TrimSpace(r.FormValue("reason")), r.FormValue("by")
+	if reason == "" {
+		fail(w, badRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
+		return
+	}
+	if by == "" {
+		by = "somebody"
+	}
+	l.changeTask(w, r, "is skipped", func(id store.ID) error { return l.engine.Skip(id, by, reason) })
+}
+
+func (l *look) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(store.ID) error) {
+	id, err := store.ParseID(r.PathValue("id"))
+	if err != nil {
+		fail(w, badRequest("%w", err))
+		return
+	}
+	if l.engine == nil {
+		fail(w, &routeError{http.StatusConflict, errors.New("tasks are changed by a running operator only: start it, and leave --store out")})
+		return
+	}
+	switch err := change(id); {
+	case errors.Is(err, workflow.ErrNoTask):
+		fail(w, notFound("%w; see queue list", err))
+	case errors.Is(err, workflow.ErrRuns):
+		fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; wait for its end", err)})
+	case err != nil:
+		fail(w, err)
+	default:
+		_, _ = fmt.Fprintf(w, "task %s %s\n", id, done)
+	}
+}
