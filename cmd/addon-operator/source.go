@@ -44,7 +44,7 @@ func (f *sourceFlags) declare(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.socket, "debug-unix-socket", "", "socket of the running operator [$"+socketVariable+", ./"+localSocket+", "+defaultSocket+"]")
 	flags.StringVar(&f.store, "store", "", "read this store of a stopped operator, or a snapshot, in place of asking a running one")
-	flags.BoolVar(&f.showSecrets, "show-secrets", false, "show what looks like a secret")
+	flags.BoolVar(&f.showSecrets, "show-secrets", false, "show what is left out otherwise: settings named like password, secret, token, credentials or key, and what Secrets hold")
 	flags.StringVar(&f.modules, "modules-dir", "", "with --store: directories of modules whose values files count [$ADDON_OPERATOR_MODULES_DIR, $MODULES_DIR]")
 }
 
