@@ -149,7 +149,7 @@ func TestEventsWhileHookSleepsOutliveKill(t *testing.T) {
 	if diff := cmp.Diff(want, w.events(t)); diff != "" {
 		t.Errorf("the hook was told otherwise (-want +got):\n%s", diff)
 	}
-	for _, wrong := range repeated(w.runs(t), func(string) string { return "/watch" }) {
+	for _, wrong := range repeated(w.runs(t), 1, func(string) string { return "/watch" }) {
 		t.Error(wrong)
 	}
 }
@@ -200,7 +200,7 @@ func TestChangesWhileDownReachTheHook(t *testing.T) {
 			if diff := cmp.Diff(want, after()); diff != "" {
 				t.Errorf("the hook was told otherwise (-want +got):\n%s", diff)
 			}
-			for _, wrong := range repeated(w.runs(t), func(string) string { return "/watch" }) {
+			for _, wrong := range repeated(w.runs(t), 1, func(string) string { return "/watch" }) {
 				t.Error(wrong)
 			}
 		})

@@ -34,18 +34,25 @@ type end struct {
 type killing struct {
 	failpoint string
 	after     float64
+	// again is the part after which the next life is killed as well; 0 for not.
+	again float64
 }
 
 func (k killing) String() string {
-	if k.failpoint != "" {
-		return k.failpoint
+	text := k.failpoint
+	if text == "" {
+		text = fmt.Sprintf("after %.3f", k.after)
 	}
-	return fmt.Sprintf("after %.3f", k.after)
+	if k.again > 0 {
+		text += fmt.Sprintf(" and after %.3f", k.again)
+	}
+	return text
 }
 
 // TestKilledConvergeEndsAsUndisturbed kills the operator within a converge, at
-// each node of steps 1 to 8 twice and the rest by time. KILLS says how often,
-// KILLS_SEED repeats the rounds of an earlier test.
+// each node of steps 1 to 8 twice and the rest by time; and in some rounds more,
+// the life that resumes it, too. KILLS says how often, KILLS_SEED repeats the
+// rounds of an earlier test.
 func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("KILLS_SEED"); text != "" {
@@ -65,19 +72,26 @@ func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
 	w.quiet(t, p, 0)
 	want := w.end(t)
 	runs := w.runs(t)
-	if wrong := repeated(runs, queueOf); len(wrong) > 0 {
+	if wrong := repeated(runs, 0, queueOf); len(wrong) > 0 {
 		t.Fatalf("undisturbed: %s", wrong)
 	}
 	span := w.span(t, p)
 	t.Logf("undisturbed: %d things told in %s, %d of them before", total(want.Told), span, prepared)
 	wholeEnd(t, want)
 
-	for _, k := range chosen(t, killings(random, w.turns(t))) {
+	all := killings(random, w.turns(t))
+	rounds := chosen(t, all)
+	for range max(1, len(rounds)/10) {
+		k := all[random.IntN(len(all))]
+		k.again = 0.3 * random.Float64()
+		rounds = append(rounds, k)
+	}
+	for _, k := range rounds {
 		t.Run(k.String(), func(t *testing.T) {
 			t.Parallel()
 			for !round(t, k, prepared, span, want) {
-				k.after *= 0.8
-				t.Logf("it came to its end before; again, after %.3f", k.after)
+				k.after, k.again = 0.8*k.after, 0.8*k.again
+				t.Logf("it came to its end before; again as %s", k)
 			}
 		})
 	}
@@ -135,9 +149,7 @@ func round(t *testing.T, k killing, prepared int, span time.Duration, want end) 
 	w := newWorld(t)
 	w.prepare(t, prepared)
 	w.lay(t, after())
-	total := total(want.Told)
-	switch {
-	case k.failpoint != "":
+	if k.failpoint != "" {
 		p := w.start(t, "ADDON_OPERATOR_FAILPOINT="+k.failpoint)
 		select {
 		case <-p.Ended():
@@ -147,16 +159,18 @@ func round(t *testing.T, k killing, prepared int, span time.Duration, want end) 
 		if !p.Killed() {
 			t.Fatal("the operator ended by itself")
 		}
-	default:
-		p := w.start(t)
-		time.Sleep(time.Duration(k.after * float64(span)))
-		p.Kill()
-		if w.atRest(t, total) {
+	} else if !w.killAfter(t, time.Duration(k.after*float64(span))) {
+		return false
+	}
+	kills := 1
+	if k.again > 0 {
+		if !w.killAfter(t, time.Duration(k.again*float64(span))) {
 			return false
 		}
+		kills++
 	}
-	w.quiet(t, w.start(t), total)
-	for _, wrong := range repeated(w.runs(t), queueOf) {
+	w.quiet(t, w.start(t), total(want.Told))
+	for _, wrong := range repeated(w.runs(t), kills, queueOf) {
 		t.Error(wrong)
 	}
 	got := w.end(t)
@@ -179,23 +193,19 @@ func merge(a, b map[string]int) map[string]int {
 	return both
 }
 
-// atRest reports whether hooks were told want things and nothing is pending.
-func (w *world) atRest(t *testing.T, want int) bool {
+// killAfter kills a life of the operator that is so old. It reports false when
+// its start walk had ended: the next life begins another.
+func (w *world) killAfter(t *testing.T, age time.Duration) (within bool) {
 	t.Helper()
-	pending := 0
-	if total(told(w.runs(t))) < want {
-		return false
-	}
+	p := w.start(t)
+	time.Sleep(age)
+	p.Kill()
 	w.inStore(t, func(tx *store.Tx) error {
-		for _, err := range store.AllTasks(tx) {
-			if err != nil {
-				return err
-			}
-			pending++
-		}
-		return nil
+		life, _, err := store.Load[store.Life](tx, store.LifeKey())
+		within = life.Epoch < 2 || life.Converged < life.StartWalk
+		return err
 	})
-	return pending == 0
+	return within
 }
 
 // end returns what the world holds now that its operator has stopped.

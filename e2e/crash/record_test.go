@@ -117,11 +117,10 @@ func same(a, b run) bool {
 	})
 }
 
-// repeated says what is wrong with how runs were repeated where a life was
-// killed: in each queue, the one hook that was running may begin again, and is
-// told that it was interrupted; nothing else may. Queue names the queue a hook
-// runs in.
-func repeated(runs []run, queue func(hook string) string) []string {
+// repeated says what is wrong with how runs were repeated after so many kills:
+// in each queue, the one hook that was running may begin again, and is told that
+// it was interrupted; nothing else may. Queue names the queue a hook runs in.
+func repeated(runs []run, kills int, queue func(hook string) string) []string {
 	var wrong []string
 	again := map[string]int{}
 	for i, r := range runs {
@@ -138,8 +137,8 @@ func repeated(runs []run, queue func(hook string) string) []string {
 		}
 	}
 	for queue, n := range again {
-		if n > 1 {
-			wrong = append(wrong, fmt.Sprintf("%d runs in queue %s were told that they were interrupted by one kill", n, queue))
+		if n > kills {
+			wrong = append(wrong, fmt.Sprintf("%d runs in queue %s were told that they were interrupted by %d kills", n, queue, kills))
 		}
 	}
 	return wrong

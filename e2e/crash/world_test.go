@@ -168,6 +168,7 @@ func (w *world) quiet(t *testing.T, p *operator.Process, want int) {
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}
+	w.noHooks(t)
 }
 
 func (w *world) runs(t *testing.T) []run {
@@ -194,6 +195,16 @@ func (w *world) inStore(t *testing.T, fn func(*store.Tx) error) {
 	if err := db.View(fn); err != nil {
 		t.Error(err)
 	}
+}
+
+// noHooks fails when a process of a hook is left of an operator that was stopped.
+func (w *world) noHooks(t *testing.T) {
+	t.Helper()
+	db, err := store.OpenReadOnly(w.site.Store(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
 	for _, pid := range hooksOf(t, db.ID()) {
 		t.Errorf("process %d of a hook is left", pid)
 	}
