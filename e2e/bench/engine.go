@@ -5,7 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
+	"log"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -32,10 +32,10 @@ var engineFigures = []struct {
 }
 
 // measureEngine runs the benchmarks of package workflow.
-func measureEngine(ctx context.Context, _ int, progress io.Writer) ([]figure, error) {
-	fmt.Fprintln(progress, "benchmarks of the engine")
+func measureEngine(ctx context.Context, _ int, progress *log.Logger) ([]figure, error) {
+	progress.Print("benchmarks of the engine")
 	run := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=.", fmt.Sprintf("-benchtime=%dx", engineRounds), "addon-operator/workflow")
-	run.Stderr = progress
+	run.Stderr = progress.Writer()
 	output, err := run.Output()
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, output)

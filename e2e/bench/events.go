@@ -26,7 +26,7 @@ const (
 // events makes objects that the modules' hooks watch, and returns how long it
 // took from the request that makes one to the start of its hook.
 func (w *world) events(ctx context.Context, p *operator.Process, namespace, record string) ([]figure, error) {
-	fmt.Fprintf(w.progress, "%d events, one each %s\n", paced, pace)
+	w.progress.Printf("%d events, one each %s", paced, pace)
 	made := map[string]time.Time{}
 	for i := range paced {
 		name := fmt.Sprintf("paced-%03d", i)
@@ -41,7 +41,7 @@ func (w *world) events(ctx context.Context, p *operator.Process, namespace, reco
 		return nil, err
 	}
 
-	fmt.Fprintf(w.progress, "%d events at once\n", burst)
+	w.progress.Printf("%d events at once", burst)
 	times := make([]time.Time, burst)
 	began := time.Now()
 	group, grouped := errgroup.WithContext(ctx)

@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"runtime"
@@ -60,7 +61,7 @@ func (f figure) verdict() string {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	err := run(ctx, os.Args[1:], os.Stdout, log.New(os.Stderr, "", 0))
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -68,7 +69,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer, progress *log.Logger) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print the figures as JSON")
 	rounds := flags.Int("rounds", 3, "how often to converge; the median counts")
@@ -81,12 +82,12 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	}
 	load := loadAverage()
 	if load > 0 {
-		fmt.Fprintf(progress, "load of this machine before: %.2f on %d CPUs\n", load, runtime.NumCPU())
+		progress.Printf("load of this machine before: %.2f on %d CPUs", load, runtime.NumCPU())
 	}
 	var figures []figure
 	for _, part := range []struct {
 		name    string
-		measure func(context.Context, int, io.Writer) ([]figure, error)
+		measure func(context.Context, int, *log.Logger) ([]figure, error)
 	}{{"operator", measureOperator}, {"engine", measureEngine}} {
 		if *only != "" && *only != part.name {
 			continue
@@ -106,10 +107,13 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 }
 
 func printTable(out io.Writer, figures []figure) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FIGURE\tMEASURED\tTARGET\t\tNOTE")
+	table := []byte("FIGURE\tMEASURED\tTARGET\t\tNOTE\n")
 	for _, f := range figures {
-		fmt.Fprintf(w, "%s\t%s %s\t%s\t%s\t%s\n", f.Name, round(f.Measured), f.Unit, f.target(), f.verdict(), f.Note)
+		table = fmt.Appendf(table, "%s\t%s %s\t%s\t%s\t%s\n", f.Name, round(f.Measured), f.Unit, f.target(), f.verdict(), f.Note)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if _, err := w.Write(table); err != nil {
+		return err
 	}
 	return w.Flush()
 }

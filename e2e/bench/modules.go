@@ -52,10 +52,10 @@ echo "$now $context" >>"$RECORD"
 // generate writes the modules into dir/modules and an empty dir/global-hooks,
 // for an operator in namespace.
 func generate(dir, namespace string) error {
-	flags := "global:\n  domain: example.com\n"
+	flags := []byte("global:\n  domain: example.com\n")
 	for i := range modules {
 		name := moduleName(i)
-		flags += name + "Enabled: true\n"
+		flags = fmt.Appendf(flags, "%sEnabled: true\n", name)
 		for path, content := range map[string]string{
 			"Chart.yaml":             "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n",
 			"values.yaml":            name + ": {}\n",
@@ -71,7 +71,7 @@ func generate(dir, namespace string) error {
 	if err := os.MkdirAll(filepath.Join(dir, "global-hooks"), 0o700); err != nil {
 		return err
 	}
-	return write(filepath.Join(dir, "modules", "values.yaml"), flags)
+	return write(filepath.Join(dir, "modules", "values.yaml"), string(flags))
 }
 
 func moduleName(i int) string { return fmt.Sprintf("bench%02d", i) }

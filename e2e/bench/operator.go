@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log"
 	"os"
 	"path/filepath"
 	"time"
@@ -26,23 +26,23 @@ type world struct {
 	program  string
 	cluster  *cluster.Cluster
 	client   kubernetes.Interface
-	progress io.Writer
+	progress *log.Logger
 }
 
 // measureOperator has the operator converge from empty and again, rounds times
 // each in a namespace of its own, and in the last of them react to events.
-func measureOperator(ctx context.Context, rounds int, progress io.Writer) (_ []figure, err error) {
+func measureOperator(ctx context.Context, rounds int, progress *log.Logger) (_ []figure, err error) {
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	w := &world{dir: dir, progress: progress}
-	fmt.Fprintln(progress, "build the operator")
+	progress.Print("build the operator")
 	if w.program, err = operator.Build(filepath.Join(dir, "bin")); err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(progress, "start a control plane")
+	progress.Print("start a control plane")
 	if w.cluster, err = cluster.New(filepath.Join(dir, "cluster")); err != nil {
 		return nil, err
 	}
@@ -54,12 +54,12 @@ func measureOperator(ctx context.Context, rounds int, progress io.Writer) (_ []f
 	var rest []figure
 	for round := range rounds {
 		last := round == rounds-1
-		fmt.Fprintf(progress, "round %d of %d\n", round+1, rounds)
-		first, second, more, err := w.round(ctx, fmt.Sprintf("bench-%d", round), last)
+		progress.Printf("round %d of %d", round+1, rounds)
+		took, more, err := w.round(ctx, fmt.Sprintf("bench-%d", round), last)
 		if err != nil {
 			return nil, err
 		}
-		empty, restart, rest = append(empty, first.Seconds()), append(restart, second.Seconds()), more
+		empty, restart, rest = append(empty, took.empty.Seconds()), append(restart, took.restart.Seconds()), more
 	}
 	note := fmt.Sprintf("%d modules; median of %d", modules, rounds)
 	return append([]figure{
@@ -68,38 +68,41 @@ func measureOperator(ctx context.Context, rounds int, progress io.Writer) (_ []f
 	}, rest...), nil
 }
 
+// durations are how long the converges of a round took.
+type durations struct{ empty, restart time.Duration }
+
 // round measures in a new namespace: a converge from empty, events if they are
 // asked for, and a restart.
-func (w *world) round(ctx context.Context, namespace string, events bool) (empty, restart time.Duration, more []figure, err error) {
+func (w *world) round(ctx context.Context, namespace string, events bool) (took durations, more []figure, err error) {
 	site, err := w.site(ctx, namespace)
 	if err != nil {
-		return 0, 0, nil, err
+		return took, nil, err
 	}
 	record := filepath.Join(site.Dir, "record")
 	p, empty, err := converge(ctx, site, record)
 	if err != nil {
-		return 0, 0, nil, err
+		return took, nil, err
 	}
 	defer p.Kill()
 	if events {
 		if more, err = w.events(ctx, p, namespace, record); err != nil {
-			return 0, 0, nil, err
+			return took, nil, err
 		}
 	}
 	peak, err := p.PeakMemory()
 	if err = errors.Join(err, p.Stop()); err != nil {
-		return 0, 0, nil, err
+		return took, nil, err
 	}
-	p, restart, err = converge(ctx, site, record)
+	p, restart, err := converge(ctx, site, record)
 	if err != nil {
-		return 0, 0, nil, err
+		return took, nil, err
 	}
 	defer p.Kill()
 	again, err := p.PeakMemory()
 	more = append(more,
 		figure{Name: "peak memory", Unit: "MB", Measured: float64(peak) / 1e6, AtMost: 90, Note: "VmHWM; converge from empty and all events"},
 		figure{Name: "peak memory after restart", Unit: "MB", Measured: float64(again) / 1e6, AtMost: 90, Note: "VmHWM"})
-	return empty, restart, more, errors.Join(err, p.Stop())
+	return durations{empty, restart}, more, errors.Join(err, p.Stop())
 }
 
 // site makes a namespace with a ConfigMap and modules for it.

@@ -54,6 +54,7 @@ func (k killing) String() string {
 // the life that resumes it, too. KILLS says how often, KILLS_SEED repeats the
 // rounds of an earlier test.
 func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("KILLS_SEED"); text != "" {
 		var err error
@@ -146,6 +147,7 @@ func (w *world) prepare(t *testing.T, want int) {
 // round kills the operator as k says and has the next life come to rest. It
 // reports false when the converge had come to its end before.
 func round(t *testing.T, k killing, prepared int, span time.Duration, want end) bool {
+	t.Helper()
 	w := newWorld(t)
 	w.prepare(t, prepared)
 	w.lay(t, after())

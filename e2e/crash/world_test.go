@@ -30,7 +30,7 @@ type world struct {
 func build(t *testing.T) string {
 	t.Helper()
 	program.once.Do(func() {
-		program.dir, program.err = os.MkdirTemp("", "crash-")
+		program.dir, program.err = os.MkdirTemp("", "crash-") //nolint:usetesting // it outlives the test that comes first
 		if program.err == nil {
 			program.path, program.err = operator.Build(program.dir, "failpoint")
 		}
@@ -46,7 +46,7 @@ func build(t *testing.T) string {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	c := cluster.Start(t)
-	dir, err := os.MkdirTemp("", "crash-") // a test's own has too long a path for the socket
+	dir, err := os.MkdirTemp("", "crash-") //nolint:usetesting // a test's own has too long a path for the socket
 	if err != nil {
 		t.Fatal(err)
 	}
