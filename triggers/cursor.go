@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	"addon-operator/internal/kube"
 	"addon-operator/store"
@@ -103,7 +104,7 @@ func sweepCursors(db *store.DB, seen map[mark]bool) error {
 				if !seen[c.mark] {
 					stale = append(stale, c)
 				}
-				from, more = append(c.key[:len(c.key):len(c.key)], 0xff, 0xff, 0xff), true // behind all of it
+				from, more = append(slices.Clip(c.key), 0xff, 0xff, 0xff), true // behind all of it
 				break
 			}
 		}
