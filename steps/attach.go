@@ -26,9 +26,15 @@ func (s *Site) attach(tx *store.Tx, module string, hooks []hookRecord) ([]graph.
 		}
 	}
 	for k := range tx.Range(store.BindingsOf(module)) {
-		if !a.kept[string(k)] {
-			tx.Delete(k)
+		if a.kept[string(k)] {
+			continue
 		}
+		subject, err := store.ParseBindingKey(k)
+		if err != nil {
+			return nil, err
+		}
+		tx.Delete(k)
+		tx.Delete(store.TickKey(subject))
 	}
 	s.notify(tx, s.Attached)
 	return a.members, nil
@@ -89,7 +95,8 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 		return false, err
 	}
 	next := store.Binding{Kind: kind, Config: text, Queue: queue, AttachedIn: a.tx.Epoch()}
-	if ok && old.Kind == kind && string(old.Config) == string(text) {
+	same := ok && old.Kind == kind && string(old.Config) == string(text)
+	if same {
 		next.Cursor, next.SyncedIn, next.AttachedIn = old.Cursor, old.SyncedIn, old.AttachedIn
 		if old.Detached {
 			next.SyncedIn = 0 // what happened meanwhile led to nothing
@@ -97,6 +104,12 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 	}
 	if silent {
 		next.SyncedIn = a.start
+	}
+	if kind == store.Schedule && (!same || old.Detached) {
+		// Ticks are missed from now on, not from when it last ticked.
+		if err := store.Save(a.tx, store.TickKey(s), a.tx.Now()); err != nil {
+			return false, err
+		}
 	}
 	return next.SyncedIn == a.start, store.Save(a.tx, key, next)
 }
@@ -186,6 +199,9 @@ func (s *Site) forget(tx *store.Tx, module string) {
 		for k := range tx.Range(prefix) {
 			tx.Delete(k)
 		}
+	}
+	for k := range tx.Range(store.At(store.Ticks).Str(module)) {
+		tx.Delete(k)
 	}
 	tx.Delete(store.SavedKey(sectionOf(module)))
 	tx.Delete(store.ReleaseKey(module))

@@ -77,7 +77,7 @@ func patched(before any, section string, ops []values.Op) (any, error) {
 
 // keepConfig puts in force what has been written to the ConfigMap, so that its
 // change is known when the ConfigMap's watch tells of it.
-func keepConfig(tx *store.Tx, w configWrite) error {
+func (s *Site) keepConfig(tx *store.Tx, w configWrite) error {
 	config, record, err := applied(tx)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func keepConfig(tx *store.Tx, w configWrite) error {
 	if record.ResourceVersion == "" {
 		record.ResourceVersion = writtenByHook
 	}
-	return saveApplied(tx, config, record.ResourceVersion)
+	return s.saveApplied(tx, config, record.ResourceVersion)
 }
 
 // Effect writes a hook's section to the ConfigMap. A section that is what it is

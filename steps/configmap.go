@@ -110,7 +110,7 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err != nil {
 		return nil, err
 	}
-	if err := saveApplied(tx, read.Config, read.ResourceVersion); err != nil {
+	if err := s.site.saveApplied(tx, read.Config, read.ResourceVersion); err != nil {
 		return nil, err
 	}
 	switch {

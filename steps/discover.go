@@ -93,6 +93,9 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 		return workflow.Outcome{}, err
 	}
 	out := workflow.Outcome{Lists: s.lists(unknown, &found, k, releases)}
+	if !found.Whole {
+		found.Enabled = withUnseen(k.life.Enabled, found.Enabled, set)
+	}
 	out.Detail = fmt.Sprintf("%d enabled, %d to delete, %d to purge",
 		len(found.Enabled), len(out.Lists[lifecycle.Disabled]), len(out.Lists[lifecycle.Unknown]))
 	if n := found.broken(); n > 0 {
@@ -236,6 +239,23 @@ func members(names []string) []graph.Member {
 		out[i].Subject.Module = name
 	}
 	return out
+}
+
+// withUnseen returns the modules now enabled with those that were and cannot be
+// seen, in the order in which they were.
+func withUnseen(before, now []string, set module.Set) []string {
+	var all []string
+	for _, name := range before {
+		if _, seen := set.Find(name); !seen || slices.Contains(now, name) {
+			all = append(all, name)
+		}
+	}
+	for _, name := range now {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // Apply keeps what was decided, and forgets modules that are gone.

@@ -93,6 +93,24 @@ func (s *hookStep) await(ctx context.Context, t workflow.Task) error {
 // errGone tells that what a task is about is gone since the task was made.
 var errGone = errors.New("is not there any more")
 
+// there returns nil when file is on disk, and errGone when it is gone for sure.
+func (s *Site) there(module string, file hook.File) error {
+	_, err := os.Stat(file.Path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if module != "" {
+		if _, err := s.gone(module); err != nil {
+			return err
+		}
+	} else if files, _, err := hook.Find(hook.Global, s.GlobalHooksDir); err != nil {
+		return err
+	} else if len(files) == 0 {
+		return fmt.Errorf("file %s is not there, and %s holds no hook at all: is it mounted?", file.Path, s.GlobalHooksDir)
+	}
+	return fmt.Errorf("file %s %w", file.Path, errGone)
+}
+
 // A hookInput is what the store has for a run.
 type hookInput struct {
 	hook    hookRecord
@@ -109,8 +127,8 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 		if !known {
 			return fmt.Errorf("hook %s %w", graph.Subject(t.Subject), errGone)
 		}
-		if _, err := os.Stat(in.hook.file.Path); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("file %s %w", in.hook.file.Path, errGone)
+		if err := s.site.there(t.Subject.Module, in.hook.file); err != nil {
+			return err
 		}
 		if s.node.Has(lifecycle.EnabledAll) {
 			l, err := life(tx)
@@ -256,7 +274,7 @@ func (s *Site) keep(tx *store.Tx, out said, by string) error {
 		}
 	}
 	if out.Config != nil {
-		return keepConfig(tx, *out.Config)
+		return s.keepConfig(tx, *out.Config)
 	}
 	return nil
 }

@@ -20,6 +20,9 @@ type moduleRunStep struct{ site *Site }
 // Do asks the module's hooks that are new for their config, unless the module
 // is not wanted any more: then it does not matter what is wrong with it.
 func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	if _, err := s.site.gone(t.Subject.Module); err != nil {
+		return workflow.Outcome{}, err
+	}
 	wanted := false
 	if err := s.site.DB.View(func(tx *store.Tx) error {
 		record, _, err := store.Load[store.Module](tx, store.ModuleKey(t.Subject.Module))
@@ -40,10 +43,10 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 // askModule returns an outcome that holds the hooks of module, or no data where
 // there is no such module any more. Of one that cannot be loaded it says why.
 func (s *Site) askModule(ctx context.Context, name string) (workflow.Outcome, error) {
-	m, ok := s.Disk().Find(name)
-	if !ok {
-		return workflow.Outcome{Detail: "its directory is gone"}, nil
+	if gone, err := s.gone(name); gone || err != nil {
+		return workflow.Outcome{Detail: "its directory is gone"}, err
 	}
+	m, _ := s.Disk().Find(name)
 	if m.Broken != nil {
 		return workflow.Outcome{}, m.Broken
 	}
@@ -111,7 +114,7 @@ func (s *Site) decide(tx *store.Tx, name string) (module.Decision, error) {
 	if !ok {
 		return module.Decision{}, nil
 	}
-	config, _, err := applied(tx)
+	config, err := s.inForce(tx)
 	if err != nil {
 		return module.Decision{}, err
 	}

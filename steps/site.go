@@ -1,10 +1,12 @@
 package steps
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -46,6 +48,9 @@ type Site struct {
 	AllowPurge int
 	// Attached is called after each commit that attached or detached bindings.
 	Attached func()
+	// Applied is called after each commit that put content of the ConfigMap in
+	// force.
+	Applied func()
 	// Converged is called after each commit with which a converge came to its end.
 	Converged func()
 	// Ran is told of each run of a hook; nil is silence.
@@ -64,9 +69,11 @@ type Site struct {
 
 	digests module.Digests
 
-	mu   sync.RWMutex
-	disk module.Set      // guarded by mu
-	said map[string]bool // warnings that were logged; guarded by mu
+	mu        sync.RWMutex
+	disk      module.Set      // guarded by mu
+	config    values.Config   // the ConfigMap content decoded last; guarded by mu
+	configRaw []byte          // the record it was decoded from; guarded by mu
+	said      map[string]bool // warnings that were logged; guarded by mu
 }
 
 // Sights are what hooks' kubernetes bindings see. A binding is known by its
@@ -86,6 +93,19 @@ func (s *Site) Disk() module.Set {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.disk
+}
+
+// gone reports whether there is no module of that name any more. It fails where
+// that is in doubt, because a directory is there and holds no module at all.
+func (s *Site) gone(name string) (bool, error) {
+	disk := s.Disk()
+	if _, ok := disk.Find(name); ok {
+		return false, nil
+	}
+	if len(disk.Empty) > 0 {
+		return false, fmt.Errorf("module %s is not on disk, but %s holds no module at all: is it mounted?", name, strings.Join(disk.Empty, ", "))
+	}
+	return true, nil
 }
 
 // Scan reads the directories of modules. What cannot be read leaves what was
@@ -140,12 +160,33 @@ func applied(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 	return c, record, nil
 }
 
+// inForce returns the ConfigMap content in force. It is decoded once for as long
+// as it stays the same, and must not be changed.
+func (s *Site) inForce(tx *store.Tx) (values.Config, error) {
+	raw := tx.Get(store.AppliedConfigKey())
+	s.mu.RLock()
+	c, same := s.config, bytes.Equal(raw, s.configRaw)
+	s.mu.RUnlock()
+	if same {
+		return c, nil
+	}
+	c, _, err := applied(tx)
+	if err != nil {
+		return c, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.config, s.configRaw = c, bytes.Clone(raw)
+	return c, nil
+}
+
 // saveApplied puts c in force.
-func saveApplied(tx *store.Tx, c values.Config, resourceVersion string) error {
+func (s *Site) saveApplied(tx *store.Tx, c values.Config, resourceVersion string) error {
 	b, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
+	s.notify(tx, s.Applied)
 	return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: resourceVersion, Config: b, At: tx.Now()})
 }
 
@@ -158,7 +199,7 @@ func opinions(tx *store.Tx) (map[string]values.Opinion, error) {
 // layers returns what the values of the global section and of the sections
 // named by keys are made of.
 func (s *Site) layers(tx *store.Tx, keys ...string) (values.Layers, error) {
-	config, _, err := applied(tx)
+	config, err := s.inForce(tx)
 	if err != nil {
 		return values.Layers{}, err
 	}
@@ -215,11 +256,6 @@ func hooksOf(tx *store.Tx, module string) ([]hookRecord, error) {
 		}
 		hooks = append(hooks, h)
 	}
-	slices.SortFunc(hooks, func(a, b hookRecord) int {
-		if a.file.Name < b.file.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(hooks, func(a, b hookRecord) int { return strings.Compare(a.file.Name, b.file.Name) })
 	return hooks, nil
 }

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,9 @@ func (s *startupStep) Prepare(ctx context.Context, _ workflow.Task) (workflow.Ou
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
+	if err := s.site.doubtNoHooks(found); err != nil {
+		return workflow.Outcome{}, err
+	}
 	data, err := json.Marshal(found)
 	return workflow.Outcome{Data: data, Detail: fmt.Sprintf("%d hooks", len(found.Hooks))}, err
 }
@@ -57,6 +61,20 @@ type foundHooks struct {
 	Hooks  map[string]store.Hook `json:"hooks"`
 }
 
+// doubtNoHooks fails where there were global hooks and none is found: what they
+// hold of modules would go with them, and the modules with that.
+func (s *Site) doubtNoHooks(found foundHooks) error {
+	if len(found.Hooks) > 0 {
+		return nil
+	}
+	return s.DB.View(func(tx *store.Tx) error {
+		for range tx.Range(store.HooksOf("")) {
+			return fmt.Errorf("directory %s holds no hook, and there were hooks before: is it mounted? If they are to go, start once with --startup=clean", s.GlobalHooksDir)
+		}
+		return nil
+	})
+}
+
 // ask returns the hooks below dir with their configs. Those that the store has
 // under the same digest of the code are not run.
 func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (foundHooks, error) {
@@ -73,9 +91,14 @@ func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, di
 			if err != nil {
 				return err
 			}
-			if ok && known.Digest == out.Digest {
-				asked[i] = known
+			if !ok || known.Digest != out.Digest {
+				continue
 			}
+			// The code is the same, but the module may lie elsewhere now.
+			if known.File, err = json.Marshal(f); err != nil {
+				return err
+			}
+			asked[i] = known
 		}
 		return nil
 	}); err != nil {
@@ -134,10 +157,10 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 		if err != nil {
 			return changed, err
 		}
-		if ok && old.Digest == h.Digest {
+		if ok && old.Digest == h.Digest && bytes.Equal(old.File, h.File) {
 			continue
 		}
-		changed = true
+		changed = changed || old.Digest != h.Digest
 		if err := store.Save(tx, store.HookKey(module, name), h); err != nil {
 			return changed, err
 		}

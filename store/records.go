@@ -74,6 +74,10 @@ func ParseBindingKey(k Key) (s Subject, err error) {
 	return s, p.Err()
 }
 
+// TickKey returns the key of the last tick of a schedule binding, or of the time
+// it was attached.
+func TickKey(s Subject) Key { return At(Ticks).Str(s.Module).Str(s.Hook).Str(s.Binding) }
+
 // A ModuleState is how far a module's life has come.
 type ModuleState string
 

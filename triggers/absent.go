@@ -23,8 +23,8 @@ const (
 )
 
 // An Absent raises an event when an object of an installed release is gone from
-// the cluster. The first time is at once; of a release that keeps losing
-// objects the events come further and further apart.
+// the cluster. The first time is at once; of an object that keeps vanishing the
+// events come further and further apart.
 type Absent struct {
 	// Told is told of each absence for which an event is raised, after that was
 	// committed. It is set before Run; nil is silence.
@@ -36,21 +36,22 @@ type Absent struct {
 	changed  chan struct{}
 
 	mu      sync.Mutex
-	watched map[string]string   // objects of each release, as the store has them; guarded by mu
-	healing map[string]*healing // by release; guarded by mu
+	watched map[string]string                // objects of each release, as the store has them; guarded by mu
+	healing map[string]map[kube.Ref]*healing // by release and object; guarded by mu
+	waiting map[string]bool                  // releases that are told of again later; guarded by mu
 }
 
-// healing is how a release's absences were answered lately.
+// healing is how an object's absences were answered lately.
 type healing struct {
 	pace *backoff.ExponentialBackOff
 	next time.Time // not before
-	wait *time.Timer
 }
 
 // NewAbsent returns an Absent for releases whose objects carry labels.
 func NewAbsent(db *store.DB, raise Raise, kinds *kube.Kinds, labels string, observer kube.Observer) *Absent {
 	a := &Absent{
-		db: db, raise: raise, changed: make(chan struct{}, 1), watched: map[string]string{}, healing: map[string]*healing{},
+		db: db, raise: raise, changed: make(chan struct{}, 1), watched: map[string]string{},
+		healing: map[string]map[kube.Ref]*healing{}, waiting: map[string]bool{},
 	}
 	a.absences = kube.NewAbsences(kinds, labels, a.tell, observer)
 	return a
@@ -140,7 +141,7 @@ func (a *Absent) tell(_ context.Context, release string, absent []kube.Ref) erro
 			a.tellAgain(release)
 			return err
 		}
-		if due := a.due(release, tx.Now()); due > 0 {
+		if due := a.due(release, absent, tx.Now()); due > 0 {
 			a.after(release, due)
 			return nil
 		}
@@ -189,23 +190,33 @@ func absentEvent(release string, absent []kube.Ref) workflow.Event {
 	}
 }
 
-// due returns how long the release's healing has to wait, and counts it as
-// begun if it has not.
-func (a *Absent) due(release string, now time.Time) time.Duration {
+// due returns how long the healing of the release has to wait: as long as that
+// of the absent object that waits least. If that is now, it counts for all.
+func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h := a.healing[release]
-	if h == nil || now.Sub(h.next) > 2*healLongest {
-		h = &healing{pace: backoff.NewExponentialBackOff(
-			backoff.WithInitialInterval(healFirst), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
-			backoff.WithMaxInterval(healLongest), backoff.WithMaxElapsedTime(0),
-		)}
-		a.healing[release] = h
+	if a.healing[release] == nil {
+		a.healing[release] = map[kube.Ref]*healing{}
 	}
-	if wait := h.next.Sub(now); wait > 0 {
+	wait := healLongest
+	for _, ref := range absent {
+		h := a.healing[release][ref]
+		if h == nil || now.Sub(h.next) > 2*healLongest {
+			h = &healing{pace: backoff.NewExponentialBackOff(
+				backoff.WithInitialInterval(healFirst), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
+				backoff.WithMaxInterval(healLongest), backoff.WithMaxElapsedTime(0),
+			)}
+			a.healing[release][ref] = h
+		}
+		wait = min(wait, h.next.Sub(now))
+	}
+	if wait > 0 {
 		return wait
 	}
-	h.next = now.Add(h.pace.NextBackOff())
+	for _, ref := range absent {
+		h := a.healing[release][ref]
+		h.next = now.Add(h.pace.NextBackOff())
+	}
 	return 0
 }
 
@@ -213,13 +224,13 @@ func (a *Absent) due(release string, now time.Time) time.Duration {
 func (a *Absent) after(release string, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h := a.healing[release]
-	if h == nil || h.wait != nil {
+	if a.waiting[release] {
 		return
 	}
-	h.wait = time.AfterFunc(wait, func() {
+	a.waiting[release] = true
+	time.AfterFunc(wait, func() {
 		a.mu.Lock()
-		h.wait = nil
+		delete(a.waiting, release)
 		a.mu.Unlock()
 		a.tellAgain(release)
 		a.Changed()

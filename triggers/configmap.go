@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
+	"sync"
 
 	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
@@ -15,17 +17,40 @@ import (
 // A ConfigMap raises an event when the operator's ConfigMap holds something else
 // than what is in force or was refused. Step 16 reads it anew when it runs.
 type ConfigMap struct {
-	DB     *store.DB
-	Raise  Raise
-	Source *kube.ConfigMap
-	// Retry has a failed task tried again at once.
-	Retry func(store.ID) error
+	db     *store.DB
+	raise  Raise
+	source *kube.ConfigMap
+	retry  func(store.ID) error // has a failed task tried again at once
+
+	changed chan struct{}
+	mu      sync.Mutex
+	last    kube.Content // what the watch told last; guarded by mu
+}
+
+// NewConfigMap returns a ConfigMap that raises events once Run is called.
+func NewConfigMap(db *store.DB, raise Raise, source *kube.ConfigMap, retry func(store.ID) error) *ConfigMap {
+	return &ConfigMap{db: db, raise: raise, source: source, retry: retry, changed: make(chan struct{}, 1)}
+}
+
+// Changed has what the watch told last compared anew with what is in force:
+// that may have been read before, and put in force since. It does not block.
+func (c *ConfigMap) Changed() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
 }
 
 // Run watches until ctx is done.
 func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
-	err := c.Source.Watch(ctx, observer, func(_ context.Context, content kube.Content) error {
-		if err := c.DB.Update(func(tx *store.Tx) error { return c.see(tx, content) }); err != nil {
+	var running sync.WaitGroup
+	running.Go(func() { c.compare(ctx) })
+	defer running.Wait()
+	err := c.source.Watch(ctx, observer, func(_ context.Context, content kube.Content) error {
+		c.mu.Lock()
+		c.last = content
+		c.mu.Unlock()
+		if err := c.db.Update(func(tx *store.Tx) error { return c.see(tx, content) }); err != nil {
 			return err
 		}
 		return c.wake()
@@ -36,11 +61,41 @@ func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 	return err
 }
 
+// compare looks at the last content again whenever other content was put in
+// force, until ctx is done.
+func (c *ConfigMap) compare(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.changed:
+		}
+		c.mu.Lock()
+		last := c.last
+		c.mu.Unlock()
+		// A store that fails ends the operator; there is nobody else to tell.
+		_ = c.db.Update(func(tx *store.Tx) error {
+			record, _, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
+			if err != nil || !newer(last.ResourceVersion, record.ResourceVersion) {
+				return err
+			}
+			return c.see(tx, last)
+		})
+	}
+}
+
+// newer reports whether version a was made after version b.
+func newer(a, b string) bool {
+	first, err := strconv.ParseUint(a, 10, 64)
+	second, _ := strconv.ParseUint(b, 10, 64)
+	return err == nil && first > second
+}
+
 // wake has step 16 tried again where it has failed, at a start, because the
 // ConfigMap was invalid or out of reach: now there is something to be read.
 func (c *ConfigMap) wake() error {
 	var failed store.ID
-	if err := c.DB.View(func(tx *store.Tx) error {
+	if err := c.db.View(func(tx *store.Tx) error {
 		head, ok, err := store.Head(tx, workflow.Main)
 		if err == nil && ok && head.Node == string(lifecycle.ConfigMapChanged) && head.Failed != nil {
 			failed = head.ID
@@ -49,7 +104,7 @@ func (c *ConfigMap) wake() error {
 	}); err != nil || failed.IsZero() {
 		return err
 	}
-	err := c.Retry(failed)
+	err := c.retry(failed)
 	if errors.Is(err, workflow.ErrNoTask) || errors.Is(err, workflow.ErrRuns) {
 		return nil // it has been
 	}
@@ -62,9 +117,9 @@ func (c *ConfigMap) see(tx *store.Tx, content kube.Content) error {
 	if err != nil || !news {
 		return err
 	}
-	return c.Raise(tx, workflow.Event{
+	return c.raise(tx, workflow.Event{
 		On:    lifecycle.OnConfigMap,
-		Cause: store.Cause{Object: c.Source.String(), ResourceVersion: content.ResourceVersion, Event: string(kube.Modified)},
+		Cause: store.Cause{Object: c.source.String(), ResourceVersion: content.ResourceVersion, Event: string(kube.Modified)},
 	})
 }
 

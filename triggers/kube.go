@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -28,7 +29,9 @@ type Kube struct {
 	hub   *kube.Hub
 
 	changed chan struct{}
+	asked   atomic.Int64 // how often the bindings have changed
 	mu      sync.Mutex
+	read    int64                       // one more than asked was when the bindings were last read; guarded by mu
 	follows map[store.Subject]*followed // guarded by mu
 }
 
@@ -49,6 +52,7 @@ func NewKube(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, 
 
 // Changed has the bindings read anew. It does not block.
 func (k *Kube) Changed() {
+	k.asked.Add(1)
 	select {
 	case k.changed <- struct{}{}:
 	default:
@@ -86,26 +90,37 @@ func (k *Kube) sweep(ctx context.Context) {
 			return
 		}
 	}
+	if err := k.sweepUnseen(); err != nil && ctx.Err() == nil {
+		k.log.Error().Err(err).Msg("cursors of bindings that are gone are kept until the next start")
+	}
+}
+
+// sweepUnseen deletes the cursors of views that nobody sees. Where a binding
+// sees none, as one of a kind that is not served yet, it is not known which
+// those are. Nothing is opened meanwhile.
+func (k *Kube) sweepUnseen() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	seen := map[mark]bool{}
 	for _, f := range k.follows {
-		if f.monitor == nil {
-			continue
+		if f.monitor == nil || len(f.monitor.Views()) == 0 {
+			return nil
 		}
 		for _, v := range f.monitor.Views() {
 			seen[markOf(v)] = true
 		}
 	}
-	if err := sweepCursors(k.db, seen); err != nil && ctx.Err() == nil {
-		k.log.Error().Err(err).Msg("cursors of bindings that are gone are kept until the next start")
-	}
+	return sweepCursors(k.db, seen)
 }
 
 // follow makes the monitors those of the bindings in the store.
 func (k *Kube) follow() error {
+	asked := k.asked.Load()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.read > asked {
+		return nil // they were read since
+	}
 	attached := map[store.Subject]store.Binding{}
 	if err := k.db.View(func(tx *store.Tx) error {
 		for key := range tx.Range(store.At(store.Bindings)) {
@@ -141,6 +156,7 @@ func (k *Kube) follow() error {
 			k.follows[subject] = k.open(subject, b)
 		}
 	}
+	k.read = asked + 1
 	return k.forget(closed)
 }
 

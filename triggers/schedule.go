@@ -150,7 +150,7 @@ func (s *Schedule) begin(tx *store.Tx, subject store.Subject, b store.Binding) (
 	}
 	t.schedule = schedule
 	now := tx.Now()
-	last, known, err := store.Load[time.Time](tx, tickKey(subject))
+	last, known, err := store.Load[time.Time](tx, store.TickKey(subject))
 	if err != nil {
 		return nil, err
 	}
@@ -164,10 +164,6 @@ func (s *Schedule) begin(tx *store.Tx, subject store.Subject, b store.Binding) (
 		}
 	}
 	return t, nil
-}
-
-func tickKey(s store.Subject) store.Key {
-	return store.At(store.Ticks).Str(s.Module).Str(s.Hook).Str(s.Binding)
 }
 
 // tick raises the ticks that are due.
@@ -190,11 +186,14 @@ func (s *Schedule) tick(tickers map[store.Subject]*ticker) error {
 			if err != nil {
 				return err
 			}
-			if !ok || b.Detached || life.Converged == 0 {
-				continue // hooks do not tick before the first converge has come to its end
+			if !ok || b.Detached {
+				continue
 			}
-			if err := store.Save(tx, tickKey(subject), due); err != nil {
+			if err := store.Save(tx, store.TickKey(subject), due); err != nil {
 				return err
+			}
+			if life.Converged == 0 {
+				continue // hooks do not tick before the first converge has come to its end
 			}
 			ev, err := tickEvent(subject, b, due, t.crontab)
 			if err != nil {

@@ -17,8 +17,8 @@ const (
 	IfChanged Startup = "if-changed"
 	// Again begins one even where one is unfinished.
 	Again Startup = "again"
-	// Clean is Again after values patches and enabled flags set by hooks are
-	// forgotten.
+	// Clean is Again after values patches and enabled flags set by hooks, and the
+	// global hooks themselves, are forgotten.
 	Clean Startup = "clean"
 )
 
@@ -33,8 +33,10 @@ func Begin(tx *store.Tx, how Startup, digest string) ([]workflow.Event, error) {
 	}
 	if how == Clean {
 		tx.Delete(store.OpinionsKey())
-		for k := range tx.Range(store.At(store.Values)) {
-			tx.Delete(k)
+		for _, prefix := range []store.Key{store.At(store.Values), store.HooksOf("")} {
+			for k := range tx.Range(prefix) {
+				tx.Delete(k)
+			}
 		}
 	}
 	content := workflow.Event{On: lifecycle.OnConfigMap, Cause: store.Cause{Detail: "operator start"}}

@@ -9,6 +9,10 @@ import (
 // mostCleared is how many waiting tasks one move takes away.
 const mostCleared = 2000
 
+// mostWithdrawn is how many tasks a step's own transaction takes away besides
+// what it writes itself.
+const mostWithdrawn = 1000
+
 // errEnough ends a walk over tasks before the last.
 var errEnough = errors.New("enough tasks were taken away")
 

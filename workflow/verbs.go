@@ -102,14 +102,21 @@ func (e *Engine) change(id store.ID, fn func(*move, *store.Task) error, later fu
 
 // Withdraw takes the tasks of queue that match away, as part of tx. It leaves
 // those that are being done, have begun their effects, stand for a list, or are
-// waited for by one. It stops at the first error.
+// waited for by one, and whatever is beyond what one move can take.
 func Withdraw(tx *store.Tx, queue string, match func(*store.Task) bool) error {
 	m := newMove(&Engine{}, tx)
+	left := mostWithdrawn
 	err := m.each(queue, func(t, holder *store.Task) error {
 		if holder != nil || t.List != nil || t.Of != nil || !match(t) {
 			return nil
 		}
+		if left--; left < 0 {
+			return errEnough
+		}
 		return m.drop(t, store.Dropped, nil)
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	return firstError(err, m.saveWalks())
 }

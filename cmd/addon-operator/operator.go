@@ -190,7 +190,8 @@ func (o *operator) assemble() (err error) {
 	o.schedule = triggers.NewSchedule(o.db, o.engine.Raise, triggers.Missed(s.ScheduleMissed), o.log)
 	o.absent = triggers.NewAbsent(o.db, o.engine.Raise, o.kinds, selector(o.helm.Labels()), observer)
 	o.absent.Told = o.objectsAbsent
-	o.configMap = &triggers.ConfigMap{DB: o.db, Raise: o.engine.Raise, Source: o.site.Config, Retry: o.engine.Retry}
+	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.site.Config, o.engine.Retry)
+	o.site.Applied = o.configMap.Changed
 	o.site.Sights = o.kube
 	o.site.Attached = func() { o.kube.Changed(); o.schedule.Changed() }
 	o.site.Installed = o.absent.Changed

@@ -1,0 +1,164 @@
+package steps
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+	"addon-operator/workflow"
+)
+
+// site returns a Site over an empty store, with a module named web in the first
+// of the directories named by mounted and unmounted.
+func site(t *testing.T) (s *Site, mounted, unmounted string) {
+	t.Helper()
+	root := t.TempDir()
+	mounted, unmounted = filepath.Join(root, "a"), filepath.Join(root, "b")
+	for _, dir := range []string{filepath.Join(mounted, "010-web"), unmounted} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &Site{
+		DB: storetest.Memory(t), Log: zerolog.Nop(), ModulesDirs: []string{mounted}, GlobalHooksDir: root, UnnumberedOrder: 1,
+	}, mounted, unmounted
+}
+
+func TestModuleIsGoneOnlyWhereDirectoriesHoldModules(t *testing.T) {
+	s, mounted, unmounted := site(t)
+	if _, err := s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"web": false, "old": true} {
+		if gone, err := s.gone(name); err != nil || gone != want {
+			t.Errorf("gone(%s) = %t, %v", name, gone, err)
+		}
+	}
+	s.ModulesDirs = []string{mounted, unmounted}
+	if _, err := s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := s.gone("old")
+	if gone || err == nil || !strings.Contains(err.Error(), unmounted) {
+		t.Errorf("gone(old) = %t, %v; want an error that names %s", gone, err, unmounted)
+	}
+}
+
+func TestEnabledModulesThatCannotBeSeenStayEnabled(t *testing.T) {
+	set := module.Set{Modules: []module.Module{{Name: "a"}, {Name: "c"}, {Name: "d"}}}
+	got := withUnseen([]string{"a", "unseen", "c"}, []string{"c", "d"}, set)
+	if diff := cmp.Diff([]string{"unseen", "c", "d"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEmptyHooksDirectoryForgetsNoHooks(t *testing.T) {
+	s, _, _ := site(t)
+	none := foundHooks{Hooks: map[string]store.Hook{}}
+	if err := s.doubtNoHooks(none); err != nil {
+		t.Errorf("where there never was a hook: %v", err)
+	}
+	if err := s.DB.Update(func(tx *store.Tx) error {
+		return store.Save(tx, store.HookKey("", "hooks/x.sh"), store.Hook{Digest: "d"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.doubtNoHooks(none); err == nil || !strings.Contains(err.Error(), "is it mounted?") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestHookOfAMovedModuleIsRunWhereItLiesNow(t *testing.T) {
+	s, _, _ := site(t)
+	hookAt := func(path string) foundHooks {
+		file, err := json.Marshal(hook.File{Scope: hook.Module, Name: "hooks/h.sh", Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return foundHooks{Digest: "same", Hooks: map[string]store.Hook{"hooks/h.sh": {Digest: "same", File: file, Config: json.RawMessage(`{}`)}}}
+	}
+	for _, c := range []struct {
+		path    string
+		changed bool
+	}{{"/modules/020-web/hooks/h.sh", true}, {"/modules/030-web/hooks/h.sh", false}} {
+		if err := s.DB.Update(func(tx *store.Tx) error {
+			changed, err := hookAt(c.path).keep(tx, "web")
+			if changed != c.changed {
+				t.Errorf("at %s changed is %t", c.path, changed)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.DB.View(func(tx *store.Tx) error {
+			h, _, err := hookOf(tx, "web", "hooks/h.sh")
+			if h.file.Path != c.path {
+				t.Errorf("the hook is run at %s, lies at %s", h.file.Path, c.path)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestSectionThatAJournalAnnouncesIsLeftToIt(t *testing.T) {
+	before := values.Config{Sections: values.Values{"web": map[string]any{"n": int64(1)}}}
+	ops := []values.Op{{Op: "add", Path: "/web/n", Value: json.RawMessage("2")}}
+	w, err := planConfig(before, "web", ops, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := storetest.Memory(t)
+	for _, c := range []struct {
+		seen any // in the ConfigMap
+		want any // in force after step 16
+	}{
+		{map[string]any{"n": int64(2)}, map[string]any{"n": int64(1)}},
+		{map[string]any{"n": int64(3)}, map[string]any{"n": int64(3)}},
+	} {
+		now := values.Config{Sections: values.Values{"web": c.seen}}
+		out := workflow.Outcome{Effects: []workflow.Effect{{Kind: configEffect, Data: w.data()}}}
+		key := store.JournalKey(store.ID{Epoch: 1, N: 1})
+		if err := db.Update(func(tx *store.Tx) error {
+			if err := store.Save(tx, key, out); err != nil {
+				return err
+			}
+			defer tx.Delete(key)
+			return leaveAnnounced(tx, before, &now)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, now.Sections["web"]); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestHookWriteThatMetAnotherChangeIsPatchedOnIt(t *testing.T) {
+	before := values.Config{Sections: values.Values{"web": map[string]any{"a": int64(1)}}}
+	w, err := planConfig(before, "web", []values.Op{{Op: "add", Path: "/web/b", Value: json.RawMessage("2")}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, live, want string }{
+		{"as it was", "a: 1\n", "a: 1\nb: 2\n"},
+		{"written already", "a: 1\nb: 2\n", ""},
+		{"changed by a person", "a: 5\nc: 3\n", "a: 5\nb: 2\nc: 3\n"},
+	} {
+		text, changed, err := w.section(map[string]string{"web": c.live})
+		if err != nil || changed != (c.want != "") || text != c.want {
+			t.Errorf("%s: %q, %t, %v; want %q", c.name, text, changed, err, c.want)
+		}
+	}
+}
