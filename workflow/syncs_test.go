@@ -48,7 +48,7 @@ func commitsIn(b *testing.B, path string, use func(*store.DB)) int {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close()
 	commits := 0
 	err = file.View(func(tx *bbolt.Tx) error { commits = tx.ID(); return nil })
 	if err != nil {
