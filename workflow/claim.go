@@ -32,7 +32,7 @@ type claim struct {
 func (m *move) advance(queue string) (*claim, error) {
 	defer m.seen(queue)
 	if !m.e.claims() {
-		return nil, m.saveTop()
+		return nil, nil
 	}
 	for range mostStarts {
 		t, ok, err := m.head(queue)
@@ -41,7 +41,7 @@ func (m *move) advance(queue string) (*claim, error) {
 		}
 		if due := m.due(t.Due); m.now.Before(due) {
 			m.tx.OnCommit(func() { m.e.arm(queue, m.now, due, looking(queue)) })
-			return nil, m.saveTop()
+			return nil, nil
 		}
 		c, wait, err := m.reach(t)
 		if c != nil || wait || err != nil {
@@ -49,7 +49,7 @@ func (m *move) advance(queue string) (*claim, error) {
 		}
 	}
 	m.lookLater(queue)
-	return nil, m.saveTop()
+	return nil, nil
 }
 
 // lookLater leaves what queue has left to a move of its own.
@@ -100,10 +100,10 @@ func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
 	case t.Journal:
 		return m.goOn(b, n, t)
 	case l != nil && l.Next == l.Len && l.Open > 0:
-		return nil, true, m.saveTop()
+		return nil, true, nil
 	case !m.own:
 		m.lookLater(t.Queue)
-		return nil, true, m.saveTop()
+		return nil, true, nil
 	case m.failing[placeOf(t)] != nil:
 		return nil, false, m.retryLater(b, n, t, failure{err: m.failing[placeOf(t)], subject: t.Subject})
 	case l == nil && !t.Prepared && b.prepares(n):

@@ -145,6 +145,39 @@ func TestClearingSparesTheStackItIsIn(t *testing.T) {
 	})
 }
 
+func TestRangeOfARetiredModuleEndsWholeEvenIfItFails(t *testing.T) {
+	for _, err := range []error{nil, errors.New("no")} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newLifecycle(t)
+			runs := w.gate("module-kubernetes-event m/runs b")
+			w.start(kubeEvent("m", "runs"), kubeEvent("m", "runs"))
+			w.retire()
+			w.expectAny("module-kubernetes-event m/runs b", "global-schedule-event h", "discover-modules", "module-delete m")
+			w.expectPending("q-runs", "module-kubernetes-event m/runs b", "module-kubernetes-event m/runs b")
+			runs(workflow.Outcome{}, err)
+			w.expectAt("0 release-delete m")
+			w.expectPending("q-runs")
+		})
+	}
+}
+
+func TestRetireTakesAwayWhatIsDueLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.end = func(_ *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
+			if t.Node == string(lifecycle.ModuleAfterHelm) {
+				return []graph.Fact{lifecycle.ModuleChanged}, nil
+			}
+			return nil, nil
+		}
+		w.start(on(lifecycle.OnResourcesAbsent, "m"), on(lifecycle.OnResourcesAbsent, "other"))
+		w.retire()
+		w.ran()
+		w.sleep(5 * time.Second)
+		w.expect("module-run other", "release-check other")
+	})
+}
+
 func TestInterruptedTaskOfARetiredModuleEndsAtItsClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
@@ -173,7 +206,7 @@ func TestRetireInPiecesBeginsNothingOfTheModuleMeanwhile(t *testing.T) {
 		w := newLifecycle(t)
 		check := w.mem.After
 		w.mem.After = nil
-		w.raise(append(manyEvents(5000, "q1", "q2", "q3", "q4"), in("q1", kubeEvent("other", "a")))...)
+		w.raise(append(manyEvents(8000, "q1", "q2", "q3", "q4"), in("q1", kubeEvent("other", "a")))...)
 
 		// The hooks that run end as soon as the first tasks are taken away.
 		var release atomic.Bool
@@ -236,8 +269,9 @@ func TestRetireInPiecesGoesOnAfterACrash(t *testing.T) {
 		if n := len(w.pending("q1")); n <= 1 || n > 201 {
 			t.Fatalf("%d tasks are left after the first piece", n)
 		}
+		w.raise(on(lifecycle.OnResourcesAbsent, "m")) // it is wanted again
 		w.start()
-		w.expectAny("release-delete m", "module-kubernetes-event other/a b")
+		w.expectAny("release-delete m", "module-kubernetes-event other/a b", "module-run m", "release-check m")
 		if left := w.queues(); len(left) > 0 {
 			t.Errorf("tasks are left in %q", left)
 		}

@@ -14,7 +14,7 @@ func (s stack) bottom() *store.Task { return s[len(s)-1] }
 // begun the node needs nothing; one that is past its beginning is taken down to
 // it; where there is none, t goes to the tail of the main queue.
 func (m *move) cut(b *bound, t *store.Task) error {
-	past, before, err := m.stacks(b, graph.NodeID(t.Node), t.Walk)
+	past, before, err := m.stacks(b, graph.NodeID(t.Node))
 	if err != nil {
 		return err
 	}
@@ -36,16 +36,16 @@ func (m *move) cut(b *bound, t *store.Task) error {
 }
 
 // stacks returns the stacks of the main queue that are past the beginning of
-// node, and those that come to it yet. Those of walk except are left out, and
-// those that have been cut already and only finish.
-func (m *move) stacks(b *bound, node graph.NodeID, except uint64) (past, before []stack, err error) {
+// node, and those that come to it yet. Those that have been cut already and only
+// finish are left out.
+func (m *move) stacks(b *bound, node graph.NodeID) (past, before []stack, err error) {
 	var s stack
 	sort := func() {
 		if len(s) == 0 {
 			return
 		}
 		switch t := s.bottom(); {
-		case t.Walk == except || t.Graph != b.Graph.Name || t.Orphan:
+		case t.Graph != b.Graph.Name || t.Orphan:
 		case t.Past == string(node):
 			past = append(past, s)
 		case b.Graph.Leads(graph.NodeID(t.Node), node):
@@ -179,7 +179,7 @@ func (m *move) dropMembers(list *store.Task) (dropped int, err error) {
 // supersede takes down every run of node in the main queue, waiting or under
 // way, and those that are due later, in favour of walk.
 func (m *move) supersede(b *bound, node graph.NodeID, walk uint64) error {
-	past, before, err := m.stacks(b, node, walk)
+	past, before, err := m.stacks(b, node)
 	if err != nil {
 		return err
 	}

@@ -284,8 +284,10 @@ func TestWhatRunsWhileItIsSupersededEndsAlone(t *testing.T) {
 		again.Supersedes = lifecycle.GlobalBeforeAll
 		w.raise(again)
 		w.expect()
+		w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
+		w.raise(on(lifecycle.OnConfigMap)) // the new start comes after it: nothing is to be cut
 		old(workflow.Outcome{Facts: []graph.Fact{lifecycle.AlreadyStarted}}, nil)
-		w.expect("discover-modules", "module-run m")
+		w.expect("configmap-changed", "discover-modules", "module-run m")
 		old(workflow.Outcome{}, nil)
 		if diff := cmp.Diff("dropped module-run m", w.history(1)[len(w.history(1))-1]); diff != "" {
 			t.Error(diff)
@@ -328,5 +330,57 @@ func TestCutStackKeepsTheListThatWaitsForIt(t *testing.T) {
 		w.expect("find", "run", "ran")
 		w.raise(on("change"))
 		w.expect("change", "run", "ran", "last")
+	})
+}
+
+func TestRunThatStartsOverStaysPastTheBeginningACutLeadsTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "top"}, {ID: "middle"}, {ID: "low", Back: "middle"}, {ID: "change"}},
+			graph.Edge{On: "go", To: "top", Put: graph.Tail}, graph.Edge{From: "top", To: "middle"}, graph.Edge{From: "middle", To: "low"},
+			graph.Edge{On: "change", To: "change", Put: graph.Front}, graph.Edge{From: "change", To: "top", Put: graph.Cut})
+		w := newWorld(t, g)
+		w.fails("low", 1)
+		w.start(on("go"))
+		w.raise(on("change"))
+		w.expect("top", "middle", "low", "change", "top", "middle", "low")
+		w.sleep(time.Minute)
+		w.expect()
+	})
+}
+
+func TestListOfRunsThatFinishIsCutWhereTheyHaveNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "top"}, {ID: "block"}, {ID: "fin", Of: graph.OfModule, Finishes: true}, {ID: "change"}},
+			graph.Edge{On: "hold", To: "block", Put: graph.Bound},
+			graph.Edge{On: "go", To: "top", Put: graph.Tail}, graph.Edge{From: "top", To: "fin", Each: "all"},
+			graph.Edge{On: "change", To: "change", Put: graph.Front}, graph.Edge{From: "change", To: "top", Put: graph.Cut})
+		w := newWorld(t, g)
+		block := w.gate("block")
+		w.set("top", returns(workflow.Outcome{Lists: map[graph.List][]graph.Member{"all": {{Subject: graph.Subject{Module: "m"}, Queue: "q", Wait: true}}}}))
+		w.start(in("q", on("hold")))
+		w.raise(on("go"))
+		w.set("top", returns(workflow.Outcome{}))
+		w.raise(on("change"))
+		block(workflow.Outcome{}, nil)
+		w.expect("block", "top", "change", "top")
+		w.expectPending("main")
+	})
+}
+
+func TestListThatWaitsForARunThatIsSupersededGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "find"}, {ID: "run"}, {ID: "ran"}, {ID: "last"}, {ID: "change"}},
+			graph.Edge{On: "go", To: "find", Put: graph.Bound}, graph.Edge{From: "find", To: "run", Each: "all"}, graph.Edge{From: "find", To: "last"},
+			graph.Edge{From: "run", To: "ran"}, graph.Edge{On: "anew", To: "run", Put: graph.Front},
+			graph.Edge{On: "change", To: "change", Put: graph.Front}, graph.Edge{From: "change", To: "run", Put: graph.Cut})
+		w := newWorld(t, g)
+		w.set("find", returns(workflow.Outcome{Lists: map[graph.List][]graph.Member{"all": {{Queue: "main", Wait: true}}}}))
+		w.fails("ran", 1)
+		w.start(in("q", on("go")))
+		w.expect("find", "run", "ran")
+		anew := on("anew")
+		anew.Supersedes = "run"
+		w.raise(anew)
+		w.expectAny("run", "ran", "last")
 	})
 }

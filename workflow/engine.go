@@ -86,15 +86,16 @@ func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) 
 
 // Start lets the workers begin. The events that begin returns are raised in the
 // transaction that gives the workers their first tasks, so that they come in
-// their order among what was pending. Pending work goes on where it stood. The
-// workers end when Stop is called, or when the store is closed. An engine is
-// started once.
+// their order among what was pending; it may be called again when that has to be
+// done anew. Pending work goes on where it stood. The workers end when Stop is
+// called, or when the store is closed. An engine is started once in the life of
+// its store.
 func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
 	e.ctx, e.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // a worker's life ends by Stop, after a grace period that outlasts the caller's context
 	e.mu.Lock()
 	e.open = true
 	e.mu.Unlock()
-	return e.update(func(m *move) error {
+	err := e.update(func(m *move) error {
 		events, err := begin(m.tx)
 		if err != nil {
 			return err
@@ -110,6 +111,10 @@ func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
 		}
 		return m.armLater()
 	})
+	if err != nil {
+		e.Drain()
+	}
+	return err
 }
 
 // Drain ends the claiming of tasks: what runs goes on to its move, and nothing

@@ -205,6 +205,24 @@ func TestListWaitsForMembersInOtherQueues(t *testing.T) {
 	})
 }
 
+func TestListWaitsForAllThatFollowsItsMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "find"}, {ID: "a"}, {ID: "b", Back: "a"}, {ID: "c"}, {ID: "last"}},
+			graph.Edge{On: "go", To: "find", Put: graph.Tail}, graph.Edge{From: "find", To: "a", Each: "all"}, graph.Edge{From: "find", To: "last"},
+			graph.Edge{From: "a", To: "b"}, graph.Edge{From: "a", To: "c"})
+		w := newWorld(t, g)
+		w.set("find", returns(workflow.Outcome{Lists: map[graph.List][]graph.Member{"all": {{Queue: "q", Wait: true}}}}))
+		w.fails("c", 1)
+		w.start(on("go"))
+		w.sleep(time.Minute)
+		w.expectAt("0 find", "0 a", "0 b", "0 c", "5 c", "5 last")
+		w.fails("b", 1)
+		w.raise(on("go"))
+		w.sleep(time.Minute)
+		w.expectAt("60 find", "60 a", "60 b", "65 a", "65 b", "65 c", "65 c", "65 last")
+	})
+}
+
 func TestWaitingListDoesNotHoldUpTheFrontOrWriteWhenLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := listGraph(graph.Node{})

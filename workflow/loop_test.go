@@ -1,6 +1,8 @@
 package workflow_test
 
 import (
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +44,63 @@ func TestRunThatChangesItselfIsDelayedFromTheThirdTimeInARow(t *testing.T) {
 		w.expectAt("60 module-run m", "60 release-check m", "60 module-afterhelm h",
 			"60 module-run m", "60 release-check m", "60 module-afterhelm h",
 			"60 module-run m", "60 release-check m", "60 module-afterhelm h")
+	})
+}
+
+func TestWhatIsDueLaterByAClockThatWasWrongIsNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		ahead.Store(int64(time.Hour))
+		g := newGraph([]graph.Node{{ID: "n"}, {ID: "again"}},
+			graph.Edge{On: "go", To: "n", Put: graph.Tail}, graph.Edge{From: "n", To: "again"}, graph.Edge{From: "again", To: "n", Loop: true})
+		w := newWorld(t, g)
+		w.close()
+		w.mem.After = nil
+		clock := store.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}
+		var err error
+		if w.db, err = store.OpenMemory(w.mem, clock); err != nil {
+			t.Fatal(err)
+		}
+		w.e = w.engine()
+		w.start(on("go"))
+		if n := len(w.ran()); n != 6 {
+			t.Fatalf("%d steps ran before the delay", n)
+		}
+		w.close()
+		ahead.Store(0)
+		if w.db, err = store.OpenMemory(w.mem, clock); err != nil {
+			t.Fatal(err)
+		}
+		w.e = w.engine()
+		w.start()
+		w.expect("n", "again")
+	})
+}
+
+func TestCirclesAreCountedEachForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "outer"}, {ID: "inner"}, {ID: "end"}},
+			graph.Edge{On: "go", To: "outer", Put: graph.Tail}, graph.Edge{From: "outer", To: "inner"},
+			graph.Edge{From: "inner", To: "inner", When: "again", Loop: true}, graph.Edge{From: "inner", To: "end", But: "again"},
+			graph.Edge{From: "end", To: "outer", When: "anew", Loop: true})
+		w := newWorld(t, g)
+		inner, outer := 0, 0
+		w.apply = func(_ *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+			switch t.Node {
+			case "inner":
+				if inner++; inner%3 != 0 {
+					return []graph.Fact{"again"}, nil
+				}
+			case "end":
+				if outer++; outer < 3 {
+					return []graph.Fact{"anew"}, nil
+				}
+			}
+			return nil, nil
+		}
+		w.start(on("go"))
+		round := []string{"0 outer", "0 inner", "0 inner", "0 inner", "0 end"}
+		w.expectAt(slices.Concat(round, round, round)...)
 	})
 }
 

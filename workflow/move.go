@@ -133,6 +133,7 @@ func (m *move) end() error {
 	if err := m.saveTop(); err != nil {
 		return err
 	}
+	var claims []*claim
 	for len(m.touched) > 0 {
 		queue := m.touched[0]
 		running, err := m.running(queue)
@@ -148,10 +149,16 @@ func (m *move) end() error {
 			return err
 		}
 		if c != nil {
-			m.tx.OnCommit(func() { m.e.run(func() { m.e.work(c) }) })
+			claims = append(claims, c)
 		}
 	}
-	return m.saveWalks()
+	if err := m.saveWalks(); err != nil {
+		return err
+	}
+	for _, c := range claims {
+		m.tx.OnCommit(func() { m.e.run(func() { m.e.work(c) }) })
+	}
+	return nil
 }
 
 // running reports whether a task of queue is being done. Only a task on top of

@@ -18,6 +18,7 @@ type Observer struct {
 	// Looped is called when a circle of the graph was closed for the third time
 	// in a row or more, and waits before it goes on.
 	Looped func(t store.Task)
-	// Broken is called when the engine itself cannot go on with a queue.
+	// Broken is called when the engine itself cannot go on with a queue; with
+	// "", with what is due later. While the disk is full it tries again.
 	Broken func(queue string, err error)
 }

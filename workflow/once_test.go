@@ -47,6 +47,22 @@ func TestOfEqualWaitingTasksTheNearerToTheHeadStays(t *testing.T) {
 	}
 }
 
+func TestSuccessorGivesWayToAnEqualTaskBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "a"}, {ID: "once", Once: true}},
+			graph.Edge{On: "go", To: "a", Put: graph.Tail}, graph.Edge{From: "a", To: "once"}, graph.Edge{On: "now", To: "once", Put: graph.Front})
+		w := newWorld(t, g)
+		open := w.gate("a")
+		w.start(on("go"))
+		w.raise(on("now"))
+		open(workflow.Outcome{}, nil)
+		w.expect("a", "once")
+		if walk := w.walks()[0]; walk.Open != 0 || walk.Joined != 2 {
+			t.Errorf("the walk whose task gave way is %+v", walk)
+		}
+	})
+}
+
 func TestTasksOfOtherQueuesOrSubjectsAreNotEqual(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, onceGraph())
@@ -89,8 +105,12 @@ func TestOneOfTwoListsGoesOnWhenTheirMembersBecomeOne(t *testing.T) {
 		block := w.gate("block")
 		member := graph.Member{Subject: graph.Subject{Module: "m"}, Queue: "q", Wait: true}
 		w.set("find", returns(workflow.Outcome{Lists: map[graph.List][]graph.Member{"all": {member}}}))
-		w.start(in("q", on("hold")), in("one", on("go")), in("two", on("go")))
-		w.expectAny("block", "find", "find", "last")
+		w.start(in("q", on("hold")), in("one", on("go")))
+		w.expectAny("block", "find")
+		w.raise(in("two", on("go")))
+		w.expect("find", "last")
+		w.expectPending("one", "once", "last")
+		w.expectPending("two")
 		w.expectPending("q", "block", "once m")
 		block(workflow.Outcome{}, nil)
 		w.expect("once m", "last")

@@ -332,3 +332,20 @@ func TestWithdrawLeavesWhatIsDoneOrWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+func TestWithdrawLeavesListsAndTheirMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{Of: graph.OfBinding}))
+		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
+		w.fails("each far", 1)
+		w.start(on("go"))
+		if err := w.db.Update(func(tx *store.Tx) error {
+			all := func(*store.Task) bool { return true }
+			return errors.Join(workflow.Withdraw(tx, "q", all), workflow.Withdraw(tx, "main", all))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(time.Minute)
+		w.expect("each far", "each far", "next")
+	})
+}

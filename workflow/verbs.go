@@ -53,7 +53,6 @@ func (m *move) skip(t *store.Task) error {
 		m.tx.Delete(store.JournalKey(t.ID))
 		t.Journal = false
 	}
-	m.unwait(t)
 	t.Failed, t.Claim, t.Due = nil, nil, m.now
 	m.touch(t.Queue)
 	if t.List != nil && t.List.Next < t.List.Len {
