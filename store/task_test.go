@@ -46,7 +46,7 @@ func TestQueueOfPlacesIsASliceOfStacks(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		defer db.Close() //nolint:errcheck // it is memory
+		defer db.Close()
 		type place struct {
 			at    uint64
 			tasks []uint64 // the top at the end

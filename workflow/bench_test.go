@@ -57,7 +57,7 @@ func record(b *testing.B, queues int) (tr track) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // it is memory
+	defer db.Close()
 	raiseWalks(b, db, queues)
 	known := map[string]string{}
 	tr.before = diff(b, db, known)
@@ -285,7 +285,7 @@ func past(b *testing.B) []write {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // it is memory
+	defer db.Close()
 	if err := db.Update(func(tx *store.Tx) error {
 		for i := range 5000 {
 			r := store.Record{Walk: uint64(i / 10), Node: string(nodeID(i % 10)), Queue: "main", State: store.Done, Began: tx.Now(), Ended: tx.Now()}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -47,6 +48,7 @@ type ending struct {
 }
 
 func newChaos(t testing.TB) *chaos {
+	t.Helper()
 	c := &chaos{world: newWorld(t, lifecycle.Graph), running: map[string]chan ending{}}
 	for _, n := range lifecycle.Graph.Nodes {
 		c.do[string(n.ID)] = c.step
@@ -136,7 +138,7 @@ func (c *chaos) happen(d deed) {
 	switch d.What {
 	case "event":
 		ev := in(queue, on(lifecycle.OnModuleKubeEvent, module, fmt.Sprint("h", d.Which%2), "b"))
-		ev.Payload, _ = json.Marshal(strings.Repeat("x", d.Which*100))
+		ev.Payload = json.RawMessage(strconv.Quote(strings.Repeat("x", d.Which*100)))
 		ev.Lenient = d.Which%5 == 0
 		c.raise(ev)
 	case "tick":

@@ -119,8 +119,13 @@ func TestEffectsOfARetiredModuleThatAreNotBegunAreNotBegun(t *testing.T) {
 func TestRetireTakesARunningTaskOverFromAListThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// A list of no module, in another queue, waits for a hook of the module.
-		g := newGraph([]graph.Node{{ID: "all", Each: "some", Of: graph.OfNothing}, {ID: "after"},
-			{ID: "delete", Of: graph.OfModule}, {ID: "retire", Of: graph.OfModule, Each: "running", Adopts: true}, {ID: "gone", Of: graph.OfModule}},
+		g := newGraph([]graph.Node{
+			{ID: "all", Each: "some", Of: graph.OfNothing},
+			{ID: "after"},
+			{ID: "delete", Of: graph.OfModule},
+			{ID: "retire", Of: graph.OfModule, Each: "running", Adopts: true},
+			{ID: "gone", Of: graph.OfModule},
+		},
 			graph.Edge{On: "all", To: "all", Put: graph.Bound}, graph.Edge{From: "all", To: "after"},
 			graph.Edge{On: "delete", To: "delete", Put: graph.Tail}, graph.Edge{From: "delete", To: "retire", Clears: true}, graph.Edge{From: "retire", To: "gone"})
 		w := newWorld(t, g)

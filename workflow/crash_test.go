@@ -19,7 +19,7 @@ func moments() (script []moment) {
 	for i := range 8 {
 		module := fiveModules[i%3]
 		ev := in("q-"+module, on(lifecycle.OnModuleKubeEvent, module, "watch", fmt.Sprint("b", i%2)))
-		ev.Payload, _ = json.Marshal(fmt.Sprint("event ", i))
+		ev.Payload = json.RawMessage(fmt.Sprintf("%q", fmt.Sprint("event ", i)))
 		script = append(script, moment{at: time.Duration(i) * 1700 * time.Millisecond, event: ev})
 	}
 	// Long after the start, so that the module run it leads to is never one with
@@ -35,6 +35,7 @@ func configChange(at time.Duration) moment {
 }
 
 func TestCrashAtEveryCommitOfAStartLosesNothingAndRepeatsOnlyWhatRan(t *testing.T) {
+	t.Parallel()
 	var want map[string]string
 	var done map[string]int
 	commits := 0
@@ -49,6 +50,7 @@ func TestCrashAtEveryCommitOfAStartLosesNothingAndRepeatsOnlyWhatRan(t *testing.
 		t.Fatalf("the undisturbed run makes %d commits, which is no story", commits)
 	}
 	sweep(t, commits, func(t *testing.T, lives ...life) bool {
+		t.Helper()
 		p := newPlant(t, fiveModules, moments()...)
 		crashed := p.live(lives)
 		if diff := cmp.Diff(want, p.values()); diff != "" {
@@ -62,6 +64,7 @@ func TestCrashAtEveryCommitOfAStartLosesNothingAndRepeatsOnlyWhatRan(t *testing.
 }
 
 func TestCrashAtEveryCommitOfACutAndADeleteComesToTheSameEnd(t *testing.T) {
+	t.Parallel()
 	script := func() []moment { return append(moments(), configChange(9*time.Second), configChange(30*time.Second)) }
 	var want map[string]string
 	commits := 0
@@ -76,6 +79,7 @@ func TestCrashAtEveryCommitOfACutAndADeleteComesToTheSameEnd(t *testing.T) {
 		}
 	})
 	sweep(t, commits, func(t *testing.T, lives ...life) bool {
+		t.Helper()
 		p := newPlant(t, fiveModules, script()...)
 		crashed := p.live(lives)
 		if diff := cmp.Diff(want, p.ends()); diff != "" {

@@ -76,7 +76,7 @@ func TestTasksOfOtherQueuesOrSubjectsAreNotEqual(t *testing.T) {
 func TestTaskThatWasBegunDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, onceGraph())
-		open := w.gate("once m")
+		w.gate("once m")
 		w.start(on("go", "m"))
 		w.raise(on("go", "m"))
 		w.raise(on("go", "m"))
@@ -84,7 +84,7 @@ func TestTaskThatWasBegunDoesNotWait(t *testing.T) {
 		w.restart()
 		w.raise(on("go", "m"))
 		w.expectPending("main", "once m", "once m")
-		open = w.gate("once m")
+		open := w.gate("once m")
 		w.start()
 		w.raise(on("go", "m"))
 		w.expectPending("main", "once m", "once m")

@@ -58,6 +58,7 @@ type attempt struct {
 var errKilled = errors.New("the process is killed")
 
 func newPlant(t testing.TB, modules []string, script ...moment) *plant {
+	t.Helper()
 	return &plant{
 		t: t, mem: new(store.Memory), script: script, follow: modules, config: 1,
 		releases: map[string]int{}, begun: map[attempt]int{}, open: map[attempt]int{}, told: map[attempt]bool{},
@@ -348,7 +349,7 @@ func (s plantStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcom
 			out.Facts = []graph.Fact{lifecycle.Outdated}
 		}
 	case lifecycle.ReleaseUpgrade:
-		data, _ := json.Marshal(p.config)
+		data := json.RawMessage(strconv.Itoa(p.config))
 		out.Effects = []workflow.Effect{{Kind: "look", Data: data}, {Kind: "upgrade", Data: data}}
 	case lifecycle.ReleaseDelete, lifecycle.ModulePurge:
 		delete(p.releases, t.Subject.Module)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,8 @@ import (
 // says so. Its ticks are one while they wait.
 func eventGraph() *graph.Graph {
 	return newGraph([]graph.Node{
-		{ID: "event", Of: graph.OfBinding, Ranges: true}, {ID: "tick", Of: graph.OfBinding, Ranges: true, Once: true},
+		{ID: "event", Of: graph.OfBinding, Ranges: true},
+		{ID: "tick", Of: graph.OfBinding, Ranges: true, Once: true},
 		{ID: "changed", Of: graph.OfModule},
 	},
 		graph.Edge{On: "event", To: "event", Put: graph.Bound}, graph.Edge{On: "tick", To: "tick", Put: graph.Bound},
@@ -32,7 +34,7 @@ func eventGraph() *graph.Graph {
 // event returns an event of a hook's binding with a payload.
 func event(hook, binding string, payload string, lenient bool) workflow.Event {
 	ev := in("q", on("event", "m", hook, binding))
-	ev.Payload, _ = json.Marshal(payload)
+	ev.Payload = json.RawMessage(strconv.Quote(payload))
 	ev.Lenient = lenient
 	return ev
 }

@@ -1,6 +1,8 @@
 package workflow
 
 import (
+	"slices"
+
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -28,27 +30,34 @@ func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fa
 		return m.countDown(t.Of, nil)
 	}
 	here[len(here)-1].Of = t.Of
-	for i := len(here) - 1; i >= 0; i-- {
-		here[i].Pos = store.Pos{Queue: t.Queue, Place: t.Place, Height: t.Height + uint32(len(here)-1-i)} //nolint:gosec // a node has a handful of edges
-		if here[i].Clears {
-			if err := m.clear(here[i]); err != nil {
-				return err
-			}
-		}
-		stays, err := m.enter(here[i])
-		if err != nil {
-			return err
-		}
-		if stays && i == 0 {
-			m.top = here[i]
-		} else if stays {
-			err = m.save(here[i])
-		}
-		if err != nil {
+	height := t.Height
+	for i, next := range slices.Backward(here) {
+		next.Pos = store.Pos{Queue: t.Queue, Place: t.Place, Height: height}
+		height++
+		if err := m.stack(next, i == 0); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// stack puts t, which is on a place that is taken, there; top says that it is
+// what stands there first.
+func (m *move) stack(t *store.Task, top bool) error {
+	if t.Clears {
+		if err := m.clear(t); err != nil {
+			return err
+		}
+	}
+	stays, err := m.enter(t)
+	switch {
+	case err != nil || !stays:
+		return err
+	case top:
+		m.top = t
+		return nil
+	}
+	return m.save(t)
 }
 
 // take follows edge from the finished task t. It returns the task that is to

@@ -29,7 +29,7 @@ func (e *Engine) turn(ctx context.Context, c *claim) (next *claim, err error) {
 	}
 	for failed != nil {
 		if ctx.Err() != nil {
-			return nil, nil
+			return nil, nil //nolint:nilerr // it was interrupted, which is no error
 		}
 		if err := e.db.Err(); err != nil {
 			return nil, err
