@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"addon-operator/internal/helm"
 	"addon-operator/internal/hook"
@@ -93,13 +94,14 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 		return workflow.Outcome{}, err
 	}
 	out := workflow.Outcome{Lists: s.lists(unknown, &found, k, releases)}
-	if !found.Whole {
-		found.Enabled = withUnseen(k.life.Enabled, found.Enabled, set)
-	}
 	out.Detail = fmt.Sprintf("%d enabled, %d to delete, %d to purge",
 		len(found.Enabled), len(out.Lists[lifecycle.Disabled]), len(out.Lists[lifecycle.Unknown]))
 	if n := found.broken(); n > 0 {
 		out.Detail += fmt.Sprintf(", %d broken", n)
+	}
+	if !found.Whole {
+		found.Enabled = withUnseen(k.life.Enabled, found.Enabled, set)
+		out.Detail += ", some cannot be seen: " + strings.Join(set.Empty, ", ") + " holds no module"
 	}
 	if len(found.Left) > 0 {
 		out.Facts = []graph.Fact{lifecycle.LeftOver}
