@@ -96,19 +96,23 @@ type life struct {
 }
 
 // sweep runs a story with a crash before and behind each of its commits, and
-// for some with a second crash soon after the first.
+// for some with a second crash soon after the first; in short, every third.
 func sweep(t *testing.T, commits int, story func(t *testing.T, lives ...life) (crashed bool)) {
 	t.Helper()
-	for n := 1; n <= commits; n++ {
+	step := 1
+	if testing.Short() {
+		step = 3
+	}
+	for n := 1; n <= commits; n += step {
 		for _, behind := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d %t", n, behind), func(t *testing.T) {
 				t.Parallel()
 				crashed := false
 				synctest.Test(t, func(t *testing.T) { crashed = story(t, life{n, behind}) })
-				if !crashed || testing.Short() || n%4 != 0 {
+				if !crashed || testing.Short() || n%8 != 0 {
 					return
 				}
-				for second := 1; second <= 9; second += 2 {
+				for _, second := range []int{1, 3, 6} {
 					t.Run(fmt.Sprintf("%d %t", second, !behind), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { story(t, life{n, behind}, life{second, !behind}) })
 					})
