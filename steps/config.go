@@ -30,12 +30,10 @@ type configWrite struct {
 	Now values.Values `json:"now"`
 }
 
-func (w configWrite) data() json.RawMessage {
-	b, err := json.Marshal(w)
-	if err != nil {
-		panic(fmt.Sprintf("a section that was JSON before is not any more: %v", err))
-	}
-	return b
+// effect returns the effect that makes the change.
+func (w configWrite) effect() (workflow.Effect, error) {
+	data, err := json.Marshal(w)
+	return workflow.Effect{Kind: configEffect, Data: data}, err
 }
 
 // planConfig returns what ops make of section of config; nothing where they

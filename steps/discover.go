@@ -35,6 +35,7 @@ type discovered struct {
 // decided is what discovery came to for one module.
 type decided struct {
 	Name    string `json:"name"`
+	Order   int    `json:"order"`
 	Enabled bool   `json:"enabled"`
 	Why     string `json:"why"`
 	Broken  string `json:"broken,omitempty"`
@@ -156,7 +157,7 @@ func modulesKnown(tx *store.Tx) (map[string]store.Module, error) {
 // decide finds out whether m is enabled: by the flags, then by its script, which
 // is told the modules enabled before it.
 func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Module, k known, before []string) (decided, error) {
-	d := decided{Name: m.Name}
+	d := decided{Name: m.Name, Order: m.Order}
 	if broken := m.Broken; broken != nil {
 		d.Broken = broken.Error()
 		d.Enabled, d.Why = k.modules[m.Name].Enabled, "broken: as it was before"
@@ -274,7 +275,7 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 		old, known := before[d.Name]
 		delete(before, d.Name)
 		next := old
-		next.Enabled, next.Why, next.Broken = d.Enabled, d.Why, d.Broken
+		next.Order, next.Enabled, next.Why, next.Broken = d.Order, d.Enabled, d.Why, d.Broken
 		if next.State == "" {
 			next.State = store.Off
 		}

@@ -119,6 +119,10 @@ func TestSectionThatAJournalAnnouncesIsLeftToIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	effect, err := w.effect()
+	if err != nil {
+		t.Fatal(err)
+	}
 	db := storetest.Memory(t)
 	for _, c := range []struct {
 		seen any // in the ConfigMap
@@ -128,7 +132,7 @@ func TestSectionThatAJournalAnnouncesIsLeftToIt(t *testing.T) {
 		{map[string]any{"n": int64(3)}, map[string]any{"n": int64(3)}},
 	} {
 		now := values.Config{Sections: values.Values{"web": c.seen}}
-		out := workflow.Outcome{Effects: []workflow.Effect{{Kind: configEffect, Data: w.data()}}}
+		out := workflow.Outcome{Effects: []workflow.Effect{effect}}
 		key := store.JournalKey(store.ID{Epoch: 1, N: 1})
 		if err := db.Update(func(tx *store.Tx) error {
 			if err := store.Save(tx, key, out); err != nil {

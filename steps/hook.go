@@ -195,7 +195,11 @@ func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, err
 		return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
 	}
 	if out.Config != nil {
-		o.Effects = []workflow.Effect{{Kind: configEffect, Data: out.Config.data()}}
+		effect, err := out.Config.effect()
+		if err != nil {
+			return o, err
+		}
+		o.Effects = []workflow.Effect{effect}
 	}
 	if o.Data, err = json.Marshal(out); err != nil {
 		return o, err

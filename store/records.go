@@ -98,6 +98,8 @@ const (
 // A Module is what is known of a module beyond its directory.
 type Module struct {
 	State ModuleState `json:"state"`
+	// Order is the number of its directory.
+	Order int `json:"order,omitempty"`
 	// StartedIn is the start walk in which a run of it has ended last.
 	StartedIn uint64 `json:"startedIn,omitempty"`
 	// Enabled is what the last discovery came to, Why what decided it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type moduleList struct {
 // moduleLine is one module.
 type moduleLine struct {
 	Name     string `json:"name"`
+	Order    int    `json:"order"`
 	Enabled  bool   `json:"enabled"`
 	State    string `json:"state"`
 	Revision int    `json:"revision,omitempty"`
@@ -44,12 +46,15 @@ func (l *look) moduleListRoute(_ *http.Request, what string) (page, error) {
 				list.EnabledModules = append(list.EnabledModules, name)
 			}
 			list.Modules = append(list.Modules, moduleLine{
-				Name: name, Enabled: m.Enabled, State: string(m.State), Revision: release.Revision, Why: m.Why, Broken: m.Broken,
+				Name: name, Order: m.Order, Enabled: m.Enabled, State: string(m.State), Revision: release.Revision, Why: m.Why, Broken: m.Broken,
 			})
 			return err
 		})
 	})
 	slices.Sort(list.EnabledModules)
+	slices.SortFunc(list.Modules, func(a, b moduleLine) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
+	})
 	return page{list, list.text}, err
 }
 
