@@ -98,6 +98,7 @@ func (l *look) watchRoute(w http.ResponseWriter, r *http.Request) {
 	defer stop()
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
 	for req := (inspect.Request{Walk: id}); ; {
+		l.news.follow(at, 0) // which walk is followed is known after the snapshot; until then no news is missed
 		walk, err := l.inspect(req)
 		if err != nil {
 			fail(w, err)
