@@ -47,6 +47,13 @@ func (s *Site) notify(tx *store.Tx, f func()) {
 	}
 }
 
+// notifyInstalled has Installed called when tx is committed.
+func (s *Site) notifyInstalled(tx *store.Tx, module string) {
+	if s.Installed != nil {
+		tx.OnCommit(func() { s.Installed(module) })
+	}
+}
+
 type attacher struct {
 	tx      *store.Tx
 	start   uint64
@@ -206,5 +213,5 @@ func (s *Site) forget(tx *store.Tx, module string) {
 	tx.Delete(store.SavedKey(sectionOf(module)))
 	tx.Delete(store.ReleaseKey(module))
 	s.notify(tx, s.Attached)
-	s.notify(tx, s.Installed)
+	s.notifyInstalled(tx, module)
 }

@@ -121,7 +121,7 @@ func (s *releaseDeleteStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outc
 	}
 	record.State = store.Uninstalled
 	tx.Delete(store.ReleaseKey(t.Subject.Module))
-	s.site.notify(tx, s.site.Installed)
+	s.site.notifyInstalled(tx, t.Subject.Module)
 	return nil, store.Save(tx, key, record)
 }
 

@@ -114,7 +114,7 @@ func (s *Site) keepRelease(tx *store.Tx, module string, o workflow.Outcome) erro
 	if !ok || old.Revision != next.Revision {
 		next.Changed = tx.Now()
 	}
-	s.notify(tx, s.Installed)
+	s.notifyInstalled(tx, module)
 	return store.Save(tx, store.ReleaseKey(module), next)
 }
 

@@ -143,7 +143,7 @@ func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gr
 			return nil, err
 		}
 	}
-	s.site.notify(tx, s.site.Installed)
+	s.site.notifyInstalled(tx, t.Subject.Module)
 	if ran := s.site.ModuleRan; ran != nil {
 		tx.OnCommit(func() { ran(name) })
 	}

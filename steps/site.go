@@ -65,7 +65,7 @@ type Site struct {
 	Refused func(resourceVersion, why string)
 	// Installed is called after each commit that changed what a release consists
 	// of, or with which work at one came to its end.
-	Installed func()
+	Installed func(module string)
 
 	digests module.Digests
 

@@ -36,6 +36,7 @@ type Absent struct {
 	changed  chan struct{}
 
 	mu      sync.Mutex
+	stale   map[string]bool                  // releases to be read anew; guarded by mu
 	watched map[string]string                // objects of each release, as the store has them; guarded by mu
 	healing map[string]map[kube.Ref]*healing // by release and object; guarded by mu
 	waiting map[string]bool                  // releases that are told of again later; guarded by mu
@@ -50,15 +51,18 @@ type healing struct {
 // NewAbsent returns an Absent for releases whose objects carry labels.
 func NewAbsent(db *store.DB, raise Raise, kinds *kube.Kinds, labels string, observer kube.Observer) *Absent {
 	a := &Absent{
-		db: db, raise: raise, changed: make(chan struct{}, 1), watched: map[string]string{},
+		db: db, raise: raise, changed: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{},
 		healing: map[string]map[kube.Ref]*healing{}, waiting: map[string]bool{},
 	}
 	a.absences = kube.NewAbsences(kinds, labels, a.tell, observer)
 	return a
 }
 
-// Changed has the releases read anew. It does not block.
-func (a *Absent) Changed() {
+// Changed has the release read anew. It does not block.
+func (a *Absent) Changed(release string) {
+	a.mu.Lock()
+	a.stale[release] = true
+	a.mu.Unlock()
 	select {
 	case a.changed <- struct{}{}:
 	default:
@@ -70,6 +74,9 @@ func (a *Absent) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { a.absences.Run(ctx) })
 	defer running.Wait()
+	if err := a.followAll(); err != nil {
+		return fmt.Errorf("read releases: %w", err)
+	}
 	for {
 		if err := a.follow(); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("read releases: %w", err)
@@ -82,41 +89,47 @@ func (a *Absent) Run(ctx context.Context) error {
 	}
 }
 
-// follow watches what the releases in the store consist of.
-func (a *Absent) follow() error {
+// followAll has all releases in the store watched.
+func (a *Absent) followAll() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	gone := map[string]bool{}
-	for name := range a.watched {
-		gone[name] = true
-	}
-	err := a.db.View(func(tx *store.Tx) error {
+	return a.db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(store.Releases)) {
-			r, _, err := store.Load[store.Release](tx, k)
-			if err != nil {
-				return err
-			}
 			p, err := k.Parts()
 			if err != nil {
 				return err
 			}
-			name := p.Str()
-			delete(gone, name)
-			seen := fmt.Sprintf("%d %v", r.Revision, r.Objects)
-			if a.watched[name] == seen {
-				continue
-			}
-			a.watched[name] = seen
-			a.absences.Register(name, refsOf(r))
+			a.stale[p.Str()] = true
 		}
 		return nil
 	})
-	for name := range gone {
-		delete(a.watched, name)
-		delete(a.healing, name)
-		a.absences.Unregister(name)
-	}
-	return err
+}
+
+// follow watches what the releases that have changed consist of.
+func (a *Absent) follow() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.db.View(func(tx *store.Tx) error {
+		for name := range a.stale {
+			r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(name))
+			if err != nil {
+				return err
+			}
+			delete(a.stale, name)
+			if !ok {
+				delete(a.watched, name)
+				delete(a.healing, name)
+				a.absences.Unregister(name)
+				continue
+			}
+			seen := fmt.Sprintf("%d %v", r.Revision, r.Objects)
+			if a.watched[name] != seen {
+				a.watched[name] = seen
+				a.absences.Register(name, refsOf(r))
+			}
+		}
+		return nil
+	})
 }
 
 func refsOf(r store.Release) []kube.Ref {
@@ -233,6 +246,6 @@ func (a *Absent) after(release string, wait time.Duration) {
 		delete(a.waiting, release)
 		a.mu.Unlock()
 		a.tellAgain(release)
-		a.Changed()
+		a.Changed(release)
 	})
 }
