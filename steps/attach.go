@@ -66,22 +66,24 @@ func (a *attacher) hook(module string, h hookRecord) error {
 	groups := map[string]bool{}
 	for i, b := range h.config.Kubernetes {
 		subject := store.Subject{Module: module, Hook: h.file.Name, Binding: ids.kubernetes[i]}
-		synced, err := a.keep(subject, store.Kubernetes, b, b.Queue, !b.ExecuteOnSynchronization)
+		synced, err := a.keep(subject, store.Kubernetes, b, b.Queue)
 		if err != nil {
 			return err
 		}
+		// A binding that is not told of what exists stands for itself only: its
+		// Synchronization waits until what exists is known.
 		group := b.Group + " " + b.Queue
-		if synced || b.Group != "" && groups[group] {
+		if synced || b.Group != "" && b.ExecuteOnSynchronization && groups[group] {
 			continue
 		}
-		groups[group] = true
+		groups[group] = groups[group] || b.ExecuteOnSynchronization
 		a.members = append(a.members, graph.Member{
 			Subject: graph.Subject(subject), Queue: b.Queue, Wait: b.WaitForSynchronization, Lenient: b.AllowFailure,
 		})
 	}
 	for i, b := range h.config.Schedule {
 		subject := store.Subject{Module: module, Hook: h.file.Name, Binding: ids.schedule[i]}
-		if _, err := a.keep(subject, store.Schedule, b, b.Queue, true); err != nil {
+		if _, err := a.keep(subject, store.Schedule, b, b.Queue); err != nil {
 			return err
 		}
 	}
@@ -90,7 +92,7 @@ func (a *attacher) hook(module string, h hookRecord) error {
 
 // keep makes the binding's record say config, and reports whether it needs no
 // Synchronization. What has another config synchronizes anew.
-func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, queue string, silent bool) (synced bool, err error) {
+func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, queue string) (synced bool, err error) {
 	key := store.BindingKey(s.Module, s.Hook, s.Binding)
 	a.kept[string(key)] = true
 	text, err := json.Marshal(config)
@@ -108,9 +110,6 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 		if old.Detached {
 			next.SyncedIn = 0 // what happened meanwhile led to nothing
 		}
-	}
-	if silent {
-		next.SyncedIn = a.start
 	}
 	if kind == store.Schedule && (!same || old.Detached) {
 		// Ticks are missed from now on, not from when it last ticked.

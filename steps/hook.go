@@ -63,6 +63,9 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 			return workflow.Outcome{}, err
 		}
 	}
+	if s.node.Has(lifecycle.Objects) && in.hook.silent(t.Subject.Binding) {
+		return workflow.Outcome{Detail: "what exists is known; executeHookOnSynchronization is false"}, nil
+	}
 	out := said{Section: sectionOf(t.Subject.Module)}
 	run, err := s.run(t, in, &out)
 	if errors.Is(err, errGone) {
@@ -109,6 +112,13 @@ func (s *Site) there(module string, file hook.File) error {
 		return fmt.Errorf("file %s is not there, and %s holds no hook at all: is it mounted?", file.Path, s.GlobalHooksDir)
 	}
 	return fmt.Errorf("file %s %w", file.Path, errGone)
+}
+
+// silent reports whether the kubernetes binding id is not told of the objects
+// that exist when it is attached.
+func (h hookRecord) silent(id string) bool {
+	i := slices.Index(bindingIDs(h.config).kubernetes, id)
+	return i >= 0 && !h.config.Kubernetes[i].ExecuteOnSynchronization
 }
 
 // A hookInput is what the store has for a run.
