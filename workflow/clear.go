@@ -6,8 +6,9 @@ import (
 	"addon-operator/store"
 )
 
-// mostCleared is how many waiting tasks one move takes away.
-const mostCleared = 2000
+// mostCleared is how many keys a move may write to take waiting tasks away,
+// well below what a commit takes.
+const mostCleared = 8000
 
 // mostWithdrawn is how many tasks a step's own transaction takes away besides
 // what it writes itself.
@@ -32,7 +33,6 @@ func (m *move) clear(t *store.Task) error {
 	if err != nil {
 		return err
 	}
-	left := mostCleared
 	err = m.each("", func(other, holder *store.Task) error {
 		switch {
 		case other.Orphan || !clears(t, other):
@@ -40,10 +40,10 @@ func (m *move) clear(t *store.Task) error {
 		case holder != nil:
 			other.Orphan = true
 			return m.save(other)
-		case left == 0:
+		case m.cleared >= mostCleared:
 			return errEnough
 		}
-		left--
+		m.cleared += keysOf(other)
 		return m.abandon(other)
 	})
 	if errors.Is(err, errEnough) {
@@ -53,6 +53,16 @@ func (m *move) clear(t *store.Task) error {
 	t.Clears = false
 	m.tx.Delete(clearKey(t))
 	return firstError(err, m.clearLater(t))
+}
+
+// keysOf returns about how many keys it takes to take t away: its header and
+// mark, a line of history, its walk, and what stands apart.
+func keysOf(t *store.Task) int {
+	n := 4 + t.Chunks
+	if t.List != nil {
+		n += t.List.Len - t.List.Next
+	}
+	return n
 }
 
 // clearOn goes on with what clear has left over.

@@ -275,6 +275,9 @@ func TestRetireInPiecesGoesOnAfterACrash(t *testing.T) {
 			t.Fatalf("%d tasks are left after the first piece", n)
 		}
 		w.raise(on(lifecycle.OnResourcesAbsent, "m")) // it is wanted again
+		if head := w.pending("main")[0]; head.Node != "module-retire" || !head.Clears {
+			t.Fatalf("the delete has cleared all in one piece: %+v", head)
+		}
 		w.start()
 		w.expectAny("release-delete m", "module-kubernetes-event other/a b", "module-run m", "release-check m")
 		if left := w.queues(); len(left) > 0 {

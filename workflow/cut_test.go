@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -289,6 +290,7 @@ func TestWhatRunsWhileItIsSupersededEndsAlone(t *testing.T) {
 		old(workflow.Outcome{Facts: []graph.Fact{lifecycle.AlreadyStarted}}, nil)
 		w.expect("configmap-changed", "discover-modules", "module-run m")
 		old(workflow.Outcome{}, nil)
+		w.expect()
 		if diff := cmp.Diff("dropped module-run m", w.history(1)[len(w.history(1))-1]); diff != "" {
 			t.Error(diff)
 		}
@@ -382,5 +384,32 @@ func TestListThatWaitsForARunThatIsSupersededGoesOn(t *testing.T) {
 		anew.Supersedes = "run"
 		w.raise(anew)
 		w.expectAny("run", "ran", "last")
+	})
+}
+
+func TestCutTakesAwayMembersOfAListThatHasBegunItsEffects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "top", Each: "some", Of: graph.OfBinding}, {ID: "after"}, {ID: "block"}, {ID: "change"}},
+			graph.Edge{On: "hold", To: "block", Put: graph.Bound}, graph.Edge{On: "go", To: "top", Put: graph.Tail}, graph.Edge{From: "top", To: "after"},
+			graph.Edge{On: "change", To: "change", Put: graph.Front}, graph.Edge{From: "change", To: "top", Put: graph.Cut})
+		w := newWorld(t, g)
+		block := w.gate("block")
+		w.lists("top", graph.Member{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true}, graph.Member{Subject: graph.Subject{Hook: "near"}})
+		w.set("top near", returns(effects("one")))
+		errs := map[string]error{"one": errors.New("503")}
+		done := w.doEffects(errs)
+		w.start(in("q", on("hold")))
+		w.raise(on("go"))
+		w.raise(on("change"))
+		w.expect("block", "top near", "change")
+		w.expectPending("q", "block")
+		w.locked(func() { delete(errs, "one") })
+		w.sleep(5 * time.Second)
+		block(workflow.Outcome{}, nil)
+		// The effect is done for the old list, then the list is made anew.
+		w.expect("top near", "top far", "after")
+		if diff := cmp.Diff([]string{"one", "one", "one"}, *done); diff != "" {
+			t.Error(diff)
+		}
 	})
 }

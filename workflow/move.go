@@ -26,6 +26,7 @@ type move struct {
 	// top is what stands at the head of its queue and is yet to be saved: mostly
 	// it is claimed in the same move, and written once.
 	top     *store.Task
+	cleared int               // keys written to take waiting tasks away
 	touched []string          // queues whose first task may have become another
 	walks   map[uint64]int    // change in the number of each walk's tasks
 	begun   []uint64          // walks that begin with it
