@@ -26,7 +26,8 @@ type Event struct {
 
 // Raise begins a walk for each of events, in order, as part of tx: their tasks
 // are in their queues when tx is committed, and a queue that was idle has a
-// worker then.
+// worker then. A list is made by a transaction of its own, right behind, as its
+// step may fail.
 func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 	m := newMove(e, tx)
 	if err := m.raise(events); err != nil {

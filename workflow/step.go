@@ -62,7 +62,9 @@ type Effect struct {
 // wants done outside of the store it returns as effects.
 //
 // A step that needs more implements [Effecter], [Applier], [Lister], [Ender]
-// or [Preparer] as well.
+// or [Preparer] as well. A panic in any of them is an error. What is called in a
+// transaction may be called again in another when that could not be committed,
+// so it must change nothing but the store.
 type Step interface {
 	Do(ctx context.Context, t Task) (Outcome, error)
 }
@@ -83,14 +85,16 @@ type Applier interface {
 }
 
 // A Lister makes the list its node is repeated over, in the transaction that
-// reaches the node. The note is kept with the list.
+// reaches the node. The note is kept with the list. An error takes back what was
+// written and is a failed attempt.
 type Lister interface {
 	Members(tx *store.Tx, t Task) (members []graph.Member, note json.RawMessage, err error)
 }
 
 // An Ender is told, in the transaction in which its node's list ends, the facts
 // its members reported, and returns what there is to add. It is told of an
-// empty list as well.
+// empty list as well. An error takes back what was written and is a failed
+// attempt.
 type Ender interface {
 	End(tx *store.Tx, t Task, facts []graph.Fact) ([]graph.Fact, error)
 }
