@@ -3,8 +3,6 @@
 
 def pad($n): .[:$n] + " " * ($n - length);
 
-def took: if .took == null then "" elif .took >= 1000 then "\(.took / 100 | floor / 10)s" else "\(.took | ceil)ms" end;
-
 # The marks of workflow inspect.
 def signs: {done: "✔", failed: "✖", allowed: "!", skipped: "○", dropped: "○", superseded: "»", joined: "→"};
 
@@ -14,7 +12,7 @@ def far: if .n > 0 then "\(.n)/\(.m)" else "" end;
 def line($state): "\(.time[11:19]) \($state | far | pad(5)) \(signs[.message] // "·") \(.node | pad(33)) " +
   "\(.subject // "" | pad(36)) \(.error // .detail // "" | split("\n")[0])" +
   (if .again then " (interrupted by the stop, done again)" else "" end) +
-  (if .took then "  " + took else "" end);
+  (if .took then "  " + .took else "" end);
 
 foreach inputs as $r ({m: 0, n: 0};
   if $r.node == "discover-modules" and $r.message == "done" then

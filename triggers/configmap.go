@@ -56,7 +56,7 @@ func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 		return c.wake()
 	})
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the watch was ended
+		return nil
 	}
 	return err
 }

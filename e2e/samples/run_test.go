@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -73,7 +74,13 @@ func (c checkout) run(until string) (said string, code int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
 	defer cancel()
+	// Where this program was started with Ctrl-C ignored, as shells start what runs in the background, so would the script
+	// be, and could not undo it. A signal that is caught here is as it should be there.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, os.Interrupt)
+	defer signal.Stop(caught)
 	script := exec.CommandContext(ctx, "bash", "e2e/run.sh")
+	script.Cancel = func() error { return script.Process.Signal(syscall.SIGTERM) } // it ends what it has started
 	script.Dir = c.dir
 	script.Env = append(os.Environ(), c.env...)
 	script.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

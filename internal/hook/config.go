@@ -145,8 +145,8 @@ func (o object) load(scope Scope, config *Config) {
 	if len(root.entries) == 1 && len(*root.wrong) == 0 {
 		root.fail("hook config: there is no binding beside configVersion; add one, or settings to switch the hook off")
 	}
-	config.checkSnapshots(root)
-	config.spreadGroups()
+	checkSnapshots(config, root)
+	spreadGroups(config)
 }
 
 // withoutUnserved takes away the bindings that exist but are not for this hook, naming each.
@@ -210,7 +210,7 @@ func (f field) settings() *Settings {
 }
 
 // checkSnapshots finds names in includeSnapshotsFrom that no binding has, or that several have.
-func (c *Config) checkSnapshots(root object) {
+func checkSnapshots(c *Config, root object) {
 	count := map[string]int{}
 	for _, binding := range c.Kubernetes {
 		count[binding.Name]++
@@ -236,7 +236,7 @@ func (c *Config) checkSnapshots(root object) {
 }
 
 // spreadGroups gives every binding of a group the snapshots of all kubernetes bindings in it, itself included.
-func (c *Config) spreadGroups() {
+func spreadGroups(c *Config) {
 	groups := map[string][]string{}
 	for _, binding := range c.Kubernetes {
 		if binding.Group != "" {

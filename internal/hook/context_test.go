@@ -161,7 +161,7 @@ func TestOfEqualAdjacentGroupsTheLastRemains(t *testing.T) {
 	t.Parallel()
 	of := func(text string) []hook.Element {
 		var elements []hook.Element
-		for _, word := range strings.Fields(text) {
+		for word := range strings.FieldsSeq(text) {
 			binding, group, _ := strings.Cut(word, "/")
 			elements = append(elements, hook.Element{Binding: binding, Group: group})
 		}

@@ -101,7 +101,7 @@ func (s *starter) mayStart(ctx context.Context) error {
 func explainStart(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%w: it is no program, and no script that begins with #!", err)
+		return fmt.Errorf("%w: it is no program, and no script that begins with #! and its interpreter", err)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%w: it or its interpreter is not executable", err)
 	case errors.Is(err, syscall.ENOENT):

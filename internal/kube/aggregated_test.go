@@ -36,7 +36,7 @@ func (s *site) extend(t *testing.T, group string) {
 	mux.HandleFunc(root+"/moons", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("watch") == "true" {
-			w.(http.Flusher).Flush()
+			_ = http.NewResponseController(w).Flush() // the client sees whether it came
 			<-r.Context().Done()
 			return
 		}

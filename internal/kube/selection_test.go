@@ -21,15 +21,18 @@ func TestSelectionsComeDownToSources(t *testing.T) {
 	}{
 		"all": {Selection{}, deployments, []string{"apps/v1/deployments"}},
 		"namespaces, each once": {
-			Selection{Namespaces: []string{"b", "a", "b"}}, deployments,
+			Selection{Namespaces: []string{"b", "a", "b"}},
+			deployments,
 			[]string{"apps/v1/deployments?namespace=a", "apps/v1/deployments?namespace=b"},
 		},
 		"names": {
-			Selection{Names: []string{"y", "x"}, Namespaces: []string{"a"}}, deployments,
+			Selection{Names: []string{"y", "x"}, Namespaces: []string{"a"}},
+			deployments,
 			[]string{"apps/v1/deployments?names=x&namespace=a", "apps/v1/deployments?names=y&namespace=a"},
 		},
 		"many names": {
-			Selection{Names: many, Namespaces: []string{"a"}}, deployments,
+			Selection{Names: many, Namespaces: []string{"a"}},
+			deployments,
 			[]string{"apps/v1/deployments?names=a%2Cb%2Cc%2Cd%2Ce%2Cf%2Cg%2Ch%2Ci&namespace=a"},
 		},
 		"a kind without namespaces": {Selection{Namespaces: []string{"a"}, Names: []string{"x"}}, nodes, []string{"v1/nodes?names=x"}},
@@ -40,7 +43,8 @@ func TestSelectionsComeDownToSources(t *testing.T) {
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "c", Operator: metav1.LabelSelectorOpIn, Values: []string{"y", "x"}}},
 				},
 				Fields: []FieldMatch{{"status.phase", "NotEquals", "Failed"}, {"spec.nodeName", "==", "n"}, {"metadata.name", "=", "x,y"}},
-			}, deployments,
+			},
+			deployments,
 			[]string{`apps/v1/deployments?fields=metadata.name%3Dx%5C%2Cy%2Cspec.nodeName%3Dn%2Cstatus.phase%21%3DFailed&labels=a%3D1%2Cb%3D2%2Cc+in+%28x%2Cy%29`},
 		},
 		"empty label selector": {Selection{Labels: &metav1.LabelSelector{}}, deployments, []string{"apps/v1/deployments"}},
