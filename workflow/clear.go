@@ -23,7 +23,7 @@ var errEnough = errors.New("enough tasks were taken away")
 // away, t.Clears stays set, and until clearOn has come to the end a mark makes
 // an orphan of every such task that comes to its turn before.
 func (m *move) clear(t *store.Task) error {
-	err := m.heads(func(other *store.Task) error {
+	err := m.eachHead(func(other *store.Task) error {
 		if other.Orphan || !clears(t, other) || !m.claimed(other) && !other.Journal {
 			return nil
 		}

@@ -42,16 +42,13 @@ func (m *move) equalTo(n *graph.Node, t *store.Task) (*store.Task, bool, error) 
 	if there, ok, err := m.waiting(t); ok || err != nil {
 		return there, ok, err
 	}
-	for there, err := range store.Tasks(m.tx, t.Queue) {
+	for there, err := range m.heads(t.Queue) {
 		if err != nil {
 			return nil, false, err
 		}
 		begun := there.Claim != nil || there.Failed != nil
 		if begun && there.Graph == t.Graph && there.Subject == t.Subject && (n.Adopts || there.Node == t.Node && there.Solo == t.Solo) {
 			return there, true, nil
-		}
-		if there.Place >= store.FirstPlace {
-			return nil, false, nil // nothing behind the first place has begun
 		}
 	}
 	return nil, false, nil
@@ -60,7 +57,7 @@ func (m *move) equalTo(n *graph.Node, t *store.Task) (*store.Task, bool, error) 
 // runningOf lists the tasks of t's module that run in other queues than t's, or
 // have begun their effects there.
 func (m *move) runningOf(t *store.Task) (members []graph.Member, err error) {
-	err = m.heads(func(other *store.Task) error {
+	err = m.eachHead(func(other *store.Task) error {
 		if (m.claimed(other) || other.Journal) && other.Queue != t.Queue &&
 			other.Graph == t.Graph && other.Subject.Module == t.Subject.Module {
 			members = append(members, graph.Member{Subject: graph.Subject(other.Subject), Queue: other.Queue, Wait: true})

@@ -114,7 +114,7 @@ func (m *move) abandon(t *store.Task) error {
 
 // revive has failing tasks tried again at once.
 func (m *move) revive() error {
-	return m.heads(func(t *store.Task) error {
+	return m.eachHead(func(t *store.Task) error {
 		if t.Failed == nil || t.Due.IsZero() {
 			return nil
 		}
