@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -17,7 +18,13 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A try of a law takes a millisecond or a few, and the odd ones are rare.
+	if err := flag.Set("rapid.checks", "400"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestStartResumesEveryQueueAndWhatIsDueLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

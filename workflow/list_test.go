@@ -54,6 +54,17 @@ func TestTaskPutAtTheTailDoesNotTakeThePlaceOfOneThatStays(t *testing.T) {
 	})
 }
 
+func TestEmptyListKeepsItsPlaceUntilWhatFollowsHasOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "a"}, {ID: "empty", Each: "none"}, {ID: "here"}, {ID: "behind"}},
+			graph.Edge{On: "go", To: "a", Put: graph.Tail}, graph.Edge{From: "a", To: "empty"},
+			graph.Edge{From: "empty", To: "behind", Put: graph.Tail}, graph.Edge{From: "empty", To: "here"})
+		w := newWorld(t, g)
+		w.start(on("go"))
+		w.expect("a", "here", "behind")
+	})
+}
+
 func TestEdgesAreTakenByFactsThroughSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "a", Of: graph.OfModule}, {ID: "signal", Signal: true}, {ID: "yes", Of: graph.OfModule}, {ID: "no"}, {ID: "always"}},

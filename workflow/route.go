@@ -16,6 +16,9 @@ func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fa
 	var here []*store.Task
 	// Until it is known what takes its place t keeps it: the tail of a queue that
 	// was empty without it would be there.
+	if err := m.saveTop(); err != nil {
+		return err
+	}
 	for _, edge := range b.Graph.Next(n.ID, facts) {
 		next, err := m.take(b, edge, t, lists[edge.Each])
 		if err != nil {
