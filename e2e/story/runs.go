@@ -18,7 +18,7 @@ import (
 )
 
 // quiet is how long nothing may have been run for a story to be settled.
-const quiet = 1200 * time.Millisecond
+const quiet = 2 * time.Second
 
 var runCommands = map[string]command{
 	"runs":        lookAtRuns,
