@@ -126,6 +126,7 @@ if [[ ${1:-} == --config ]]; then
   echo '{"configVersion": "v1", "beforeHelm": 1}'
   exit
 fi
+echo the slow hook runs
 sleep 2
 `
 	for file, text := range map[string]string{slow: hook, filepath.Join(modules, "015-slow", "values.yaml"): "slowEnabled: true\n"} {
@@ -135,7 +136,7 @@ sleep 2
 	}
 	c := newCheckout(t, "MODULES_DIR="+modules)
 
-	said, code := c.run(`2/5 .*module-run +slow`)
+	said, code := c.run(`the slow hook runs`)
 	if code != 0 {
 		t.Errorf("the first run ended with exit code %d", code)
 	}
