@@ -413,3 +413,28 @@ func TestCutTakesAwayMembersOfAListThatHasBegunItsEffects(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatOnlyFinishesIsNotCutAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(modules("m"), nil, nil)
+		w.says("release-check m", lifecycle.Outdated)
+		w.set("release-upgrade m", returns(effects("one")))
+		errs := map[string]error{"one": errors.New("503")}
+		w.doEffects(errs)
+		w.start(on(lifecycle.OnStart))
+		w.ran()
+		discovers := w.gate("discover-modules")
+		again := on(lifecycle.OnStart)
+		again.Supersedes = lifecycle.GlobalBeforeAll
+		w.raise(again)
+		w.changeConfig()
+		discovers(workflow.Outcome{}, nil)
+		discovers(workflow.Outcome{}, nil)
+		w.expect("discover-modules", "configmap-changed", "discover-modules")
+		w.locked(func() { delete(errs, "one") })
+		w.sleep(time.Minute)
+		w.expect()
+		w.expectPending("main")
+	})
+}
