@@ -106,7 +106,7 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 	next := store.Binding{Kind: kind, Config: text, Queue: queue, AttachedIn: a.tx.Epoch()}
 	same := ok && old.Kind == kind && string(old.Config) == string(text)
 	if same {
-		next.Cursor, next.SyncedIn, next.AttachedIn = old.Cursor, old.SyncedIn, old.AttachedIn
+		next.SyncedIn, next.AttachedIn = old.SyncedIn, old.AttachedIn
 		if old.Detached {
 			next.SyncedIn = 0 // what happened meanwhile led to nothing
 		}

@@ -90,18 +90,15 @@ func (s *Site) keepConfig(tx *store.Tx, w configWrite) error {
 	return s.saveApplied(tx, config, record.ResourceVersion)
 }
 
-// Effect writes a hook's section to the ConfigMap. A section that is what it is
-// to become is left alone; one that somebody changed meanwhile is patched as it
-// is now.
-func (s *hookStep) Effect(ctx context.Context, _ workflow.Task, e workflow.Effect) error {
-	if e.Kind != configEffect {
-		return workflow.Refused(fmt.Errorf("no effect is called %q", e.Kind))
-	}
+// doConfig writes a hook's section to the ConfigMap. A section that is what it
+// is to become is left alone; one that somebody changed meanwhile is patched as
+// it is now.
+func (s *Site) doConfig(ctx context.Context, _ workflow.Task, data json.RawMessage) error {
 	var w configWrite
-	if err := json.Unmarshal(e.Data, &w); err != nil {
+	if err := json.Unmarshal(data, &w); err != nil {
 		return workflow.Refused(err)
 	}
-	err := s.site.writeSection(ctx, w)
+	err := s.writeSection(ctx, w)
 	if err != nil && (kube.IsRefused(err) || errors.Is(err, errUnfit)) {
 		return workflow.Refused(err)
 	}

@@ -17,11 +17,7 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/store"
-	"addon-operator/workflow"
 )
-
-// Main is the queue the lifecycle's own steps run in.
-const Main = workflow.Main
 
 // A Site is where the steps work: the directories, the cluster, the crafts.
 // Its exported fields are set before the first step runs and do not change.

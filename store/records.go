@@ -36,8 +36,6 @@ type Binding struct {
 	// Config is the binding as package hook writes it.
 	Config json.RawMessage `json:"config"`
 	Queue  string          `json:"queue"`
-	// Cursor names what the binding has been told of; of a kubernetes binding.
-	Cursor string `json:"cursor,omitempty"`
 	// AttachedIn is the life in which it was attached. What it sees first in that
 	// life is what later changes are changes of; in later lives it has been shown
 	// something before.

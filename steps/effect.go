@@ -1,0 +1,21 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"addon-operator/workflow"
+)
+
+// Effect does one thing that a hook wants done outside of the store, by the kind
+// of the effect.
+func (s *hookStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
+	do, known := map[string]func(context.Context, workflow.Task, json.RawMessage) error{
+		configEffect: s.site.doConfig,
+	}[e.Kind]
+	if !known {
+		return workflow.Refused(fmt.Errorf("no effect is called %q", e.Kind))
+	}
+	return do(ctx, t, e.Data)
+}

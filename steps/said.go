@@ -1,0 +1,167 @@
+package steps
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// said is what a run of a hook leads to: the data of its outcome.
+type said struct {
+	// Section is the key of the section that the hook may change.
+	Section string           `json:"section"`
+	Values  []values.Op      `json:"values,omitempty"`
+	Flags   map[string]*bool `json:"flags,omitempty"`
+	Config  *configWrite     `json:"config,omitempty"`
+	// Given are the objects a Synchronization was told of.
+	Given map[string]given `json:"given,omitempty"`
+}
+
+// given is the version of an object that a hook was told of.
+type given struct {
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion"`
+}
+
+// outcome reads what the hook has written.
+func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, error) {
+	configOps, flags, err := readPatch(result.ConfigPatch, out.Section)
+	if err != nil {
+		return workflow.Outcome{}, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
+	}
+	if len(flags) > 0 && out.Section != values.Global {
+		return workflow.Outcome{}, errors.New("$CONFIG_VALUES_JSON_PATCH_PATH: a module hook cannot set flags")
+	}
+	if out.Values, out.Flags, err = readPatch(result.ValuesPatch, out.Section); err != nil {
+		return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
+	}
+	base, _ := in.layers.HookValues(out.Section, nil)
+	if _, err := values.Apply(base, out.Values); err != nil {
+		return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
+	}
+	o := workflow.Outcome{}
+	if out.Config, err = planConfig(in.layers.Config, out.Section, configOps, flags); err != nil {
+		return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
+	}
+	if out.Config != nil {
+		effect, err := out.Config.effect()
+		if err != nil {
+			return o, err
+		}
+		o.Effects = []workflow.Effect{effect}
+	}
+	if o.Data, err = json.Marshal(out); err != nil {
+		return o, err
+	}
+	return o, nil
+}
+
+func readPatch(text []byte, own string) ([]values.Op, map[string]*bool, error) {
+	ops, err := values.ParsePatch(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	return values.Split(ops, own)
+}
+
+// Apply keeps what the hook wants kept and says what that changed.
+func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	var out said
+	if len(o.Data) > 0 {
+		if err := json.Unmarshal(o.Data, &out); err != nil {
+			return nil, err
+		}
+	}
+	out.Section = sectionOf(t.Subject.Module)
+	if s.node.Has(lifecycle.Objects) {
+		if err := s.site.synchronized(tx, t, out.Given); err != nil {
+			return nil, err
+		}
+	}
+	if o.Allowed != "" || len(out.Values) == 0 && len(out.Flags) == 0 && out.Config == nil {
+		return nil, nil
+	}
+	before, err := s.site.fingerprint(tx, out.Section)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.site.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook)); err != nil {
+		return nil, err
+	}
+	after, err := s.site.fingerprint(tx, out.Section)
+	if err != nil || before == after || !s.node.Ranges {
+		return nil, err
+	}
+	if out.Section == values.Global {
+		return []graph.Fact{lifecycle.GlobalChanged}, nil
+	}
+	return []graph.Fact{lifecycle.ModuleChanged}, nil
+}
+
+// nameOf is how the store calls a hook as the author of what it said.
+func nameOf(module, hook string) string { return graph.Subject{Module: module, Hook: hook}.String() }
+
+// keep writes what a hook said into the store.
+func (s *Site) keep(tx *store.Tx, out said, by string) error {
+	layers, err := s.layers(tx, out.Section)
+	if err != nil {
+		return err
+	}
+	if len(out.Values) > 0 {
+		current, _ := layers.HookValues(out.Section, nil)
+		if _, err := values.Apply(current, out.Values); err != nil {
+			return fmt.Errorf("$VALUES_JSON_PATCH_PATH, on values changed meanwhile: %w", err)
+		}
+		saved := values.Fold(layers.Saved[out.Section], out.Values, by)
+		if err := store.Save(tx, store.SavedKey(out.Section), saved); err != nil {
+			return err
+		}
+	}
+	if len(out.Flags) > 0 {
+		held, err := opinions(tx)
+		if err != nil {
+			return err
+		}
+		if err := store.Save(tx, store.OpinionsKey(), values.FoldOpinions(held, out.Flags, by)); err != nil {
+			return err
+		}
+	}
+	if out.Config != nil {
+		return s.keepConfig(tx, *out.Config)
+	}
+	return nil
+}
+
+// fingerprint returns a text that is another when the section's values or
+// config, or for the global section any flag, are others.
+func (s *Site) fingerprint(tx *store.Tx, section string) (string, error) {
+	l, err := s.layers(tx, section)
+	if err != nil {
+		return "", err
+	}
+	merged, _ := l.Section(section)
+	config, _ := l.Config.Section(section)
+	parts := []any{merged, config}
+	if section == values.Global {
+		held, err := opinions(tx)
+		if err != nil {
+			return "", err
+		}
+		flags := map[string]any{}
+		for flag, o := range held {
+			flags[flag] = o.Value
+		}
+		for flag, on := range l.Config.Flags {
+			flags[flag] = on
+		}
+		parts = append(parts, flags)
+	}
+	return values.Checksum(parts)
+}
