@@ -113,6 +113,9 @@ type Task struct {
 	Of *Ref `json:"of,omitempty"`
 	// List is set where the task stands for the members of a list.
 	List *List `json:"list,omitempty"`
+	// Home is the queue for which the task's own stands in: it is a run beside
+	// others of a list in that queue.
+	Home string `json:"home,omitempty"`
 	// Past is the node a cut leads back to, once the run has begun it.
 	Past string `json:"past,omitempty"`
 	// Loop counts how often in a row the run has closed a circle.
@@ -160,6 +163,9 @@ type List struct {
 	// Edge lists start a task for each member; others do their members' work
 	// themselves.
 	Edge bool `json:"edge,omitempty"`
+	// Side names those of its members that run side by side elsewhere now; one of
+	// another name is not started before they have ended.
+	Side string `json:"side,omitempty"`
 	// Note is what the step wrote down when the list was made.
 	Note json.RawMessage `json:"note,omitempty"`
 	// Facts are those reported by members so far.

@@ -85,6 +85,9 @@ func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
 		return nil, false, err
 	}
 	if t.Orphan && !t.Journal {
+		if waitsBeside(t) {
+			return nil, true, nil
+		}
 		return nil, false, m.abandon(t)
 	}
 	if b.cuts[n.ID] {

@@ -89,6 +89,34 @@ func TestCrashAtEveryCommitOfACutAndADeleteComesToTheSameEnd(t *testing.T) {
 	})
 }
 
+func TestCrashWhileModulesRunSideBySideComesToTheSameEnd(t *testing.T) {
+	t.Parallel()
+	beside := func(t *testing.T) *plant {
+		t.Helper()
+		p := newPlant(t, fiveModules, append(moments(), configChange(9*time.Second), configChange(30*time.Second))...)
+		p.width = 3
+		return p
+	}
+	var want map[string]string
+	commits := 0
+	synctest.Test(t, func(t *testing.T) {
+		p := beside(t)
+		if !p.run(0, false) {
+			t.Fatal("the undisturbed run is not done")
+		}
+		want, commits = p.ends(), p.mem.Commits()
+	})
+	sweep(t, commits, func(t *testing.T, lives ...life) bool {
+		t.Helper()
+		p := beside(t)
+		crashed := p.live(lives)
+		if diff := cmp.Diff(want, p.ends()); diff != "" {
+			t.Errorf("the end (-undisturbed +crashed):\n%s", diff)
+		}
+		return crashed
+	})
+}
+
 // A life ends at the n-th commit, or behind it; at 0 it comes to its end.
 type life struct {
 	commit int

@@ -124,6 +124,9 @@ func (m *move) keep(t *store.Task) (bool, error) {
 	if n.Finishes && (t.List == nil || !t.List.Edge) {
 		return true, nil
 	}
+	if waitsBeside(t) {
+		return m.keepBeside(t)
+	}
 	if !t.Journal && !m.claimed(t) {
 		return false, nil
 	}
@@ -161,13 +164,24 @@ func (m *move) lift(t *store.Task) error {
 
 // dropMembers takes away the members of list that wait in other queues, and
 // says how many there were. Those that run go on, and the list that next asks
-// for the same takes them over.
+// for the same takes them over; but of a run beside others only the step that is
+// being done, without successors, which the list goes on waiting for.
 func (m *move) dropMembers(list *store.Task) (dropped int, err error) {
 	if list.List == nil || list.List.Open == 0 {
 		return 0, nil
 	}
 	err = m.each("", func(t, holder *store.Task) error {
-		if t.Of == nil || t.Of.ID != list.ID || holder != nil {
+		if t.Of == nil || t.Of.ID != list.ID {
+			return nil
+		}
+		if t.Home != "" {
+			ended, err := m.clearBeside(t)
+			if ended {
+				dropped++
+			}
+			return err
+		}
+		if holder != nil {
 			return nil
 		}
 		dropped++

@@ -13,6 +13,9 @@ func (m *move) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) er
 	if err != nil {
 		return err
 	}
+	if ok && child.Home != "" && there.Queue == child.Home {
+		ok = false // it stands behind the list and is made one with child
+	}
 	if !ok && n.Adopts {
 		return nil // it has ended since the list was made
 	}
@@ -46,7 +49,7 @@ func (m *move) equalTo(n *graph.Node, t *store.Task) (*store.Task, bool, error) 
 		if err != nil {
 			return nil, false, err
 		}
-		begun := there.Claim != nil || there.Failed != nil
+		begun := (there.Claim != nil || there.Failed != nil) && (n.Adopts || !there.Orphan)
 		if begun && there.Graph == t.Graph && there.Subject == t.Subject && (n.Adopts || there.Node == t.Node && there.Solo == t.Solo) {
 			return there, true, nil
 		}

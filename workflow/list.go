@@ -54,7 +54,17 @@ func (m *move) goOn(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool
 	if err != nil {
 		return nil, false, err
 	}
-	here := !n.Adopts && (member.Queue == "" || member.Queue == t.Queue)
+	beside := false
+	if l.Edge {
+		seat, ready, err := m.seat(t, member)
+		if err != nil || !ready {
+			return nil, true, err
+		}
+		if beside = seat != ""; beside {
+			member.Queue, member.Wait = seat, true
+		}
+	}
+	here := !n.Adopts && (member.Queue == "" || member.Queue == t.Queue || member.Queue == t.Home)
 	if here && !l.Edge {
 		c, err = m.claim(b, n, t, member)
 		return c, false, err
@@ -68,9 +78,12 @@ func (m *move) goOn(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool
 	}
 	if !here {
 		child.Queue, child.Solo = member.Queue, !l.Edge
+		if beside {
+			child.Home = home(t)
+		}
 		return nil, false, firstError(m.startElsewhere(n, t, child, member.Wait), m.save(t))
 	}
-	child.Pos = store.Pos{Queue: t.Queue, Place: t.Place, Height: t.Height + 1}
+	child.Pos, child.Home = store.Pos{Queue: t.Queue, Place: t.Place, Height: t.Height + 1}, t.Home
 	return nil, false, firstError(m.save(t), m.put(child))
 }
 

@@ -51,7 +51,7 @@ func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	if bytes.Compare(old.Pos.Key(), t.Pos.Key()) > 0 {
+	if nearer(t, old) {
 		if t.Of, err = m.oneOf(t.Of, old.Of); err != nil {
 			return false, err
 		}
@@ -74,6 +74,15 @@ func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
 	return true, m.record(r)
 }
 
+// nearer reports whether a is done before b. What runs beside others of a list is
+// done before what waits behind that list.
+func nearer(a, b *store.Task) bool {
+	if (a.Home == "") != (b.Home == "") {
+		return a.Home != ""
+	}
+	return bytes.Compare(a.Pos.Key(), b.Pos.Key()) < 0
+}
+
 // oneOf returns the list that goes on waiting for a task which two may name:
 // the first if it is still there. The second then waits no longer, as it would
 // not had it found the task there.
@@ -90,7 +99,8 @@ func (m *move) oneOf(first, second *store.Ref) (*store.Ref, error) {
 	return first, m.countDown(second, nil)
 }
 
-// waiting returns the task equal to t that waits in t's queue.
+// waiting returns the task equal to t that waits in t's queue, or in one that
+// stands in for it.
 func (m *move) waiting(t *store.Task) (*store.Task, bool, error) {
 	k := m.tx.Get(onceKey(t))
 	if k == nil {
@@ -146,5 +156,5 @@ func (m *move) leave(t *store.Task, facts []graph.Fact) error {
 }
 
 func onceKey(t *store.Task) store.Key {
-	return store.At(store.Once).Str(t.Queue).Str(t.Graph).Str(t.Node).Str(t.Subject.Module).Str(t.Subject.Hook).Str(t.Subject.Binding)
+	return store.At(store.Once).Str(home(t)).Str(t.Graph).Str(t.Node).Str(t.Subject.Module).Str(t.Subject.Hook).Str(t.Subject.Binding)
 }

@@ -25,6 +25,7 @@ type plant struct {
 	mem    *store.Memory
 	script []moment
 	follow []string // modules, in order
+	width  int      // how many of them run side by side
 
 	mu       sync.Mutex
 	db       *store.DB
@@ -365,7 +366,7 @@ func (p *plant) discover() (workflow.Outcome, error) {
 		if !p.wanted(m) {
 			list = lifecycle.Disabled
 		}
-		lists[list] = append(lists[list], graph.Member{Subject: graph.Subject{Module: m}})
+		lists[list] = append(lists[list], graph.Member{Subject: graph.Subject{Module: m}, Group: "all", Width: p.width})
 	}
 	return workflow.Outcome{Lists: lists}, nil
 }

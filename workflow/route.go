@@ -81,7 +81,7 @@ func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Me
 		if next.Loop.N >= freeLoops {
 			next.Queue = Main
 			if edge.Put == graph.Here {
-				next.Queue = t.Queue
+				next.Queue = home(t)
 			}
 			return nil, m.putLater(next, m.now.Add(delay(next.Loop.N-freeLoops+1)))
 		}
@@ -89,7 +89,7 @@ func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Me
 	if edge.Put != graph.Here {
 		return nil, m.send(b, edge, next, Main)
 	}
-	next.Past, next.Clears = t.Past, edge.Clears
+	next.Past, next.Clears, next.Home = t.Past, edge.Clears, t.Home
 	if edge.Each == "" {
 		next.Failed = t.Failed
 		return next, nil
@@ -112,7 +112,11 @@ func loop(t *store.Task) *store.Loop {
 
 // abandon takes the orphan t away.
 func (m *move) abandon(t *store.Task) error {
-	return firstError(m.record(recordOf(t, store.Dropped)), m.leave(t, nil))
+	state := store.Dropped
+	if t.List != nil && t.List.Edge {
+		state = store.Superseded // only a cut makes an orphan of such a list
+	}
+	return firstError(m.record(recordOf(t, state)), m.leave(t, nil))
 }
 
 // revive has failing tasks tried again at once.

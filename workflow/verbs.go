@@ -55,11 +55,12 @@ func (m *move) skip(t *store.Task) error {
 	}
 	t.Failed, t.Claim, t.Due = nil, nil, m.now
 	m.touch(t.Queue)
-	if t.List != nil && t.List.Next < t.List.Len {
+	waits := t.List != nil && (t.List.Next == t.List.Len || waitsBeside(t))
+	if t.List != nil && !waits {
 		m.memberDone(t, nil)
 		return nil
 	}
-	if t.List != nil {
+	if waits {
 		return fmt.Errorf("list %s only waits for its members; skip those: %w", t.ID, ErrRuns)
 	}
 	return m.complete(b, n, t, nil, nil)

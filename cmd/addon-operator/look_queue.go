@@ -210,7 +210,7 @@ func (l *look) stateOf(t *store.Task, now time.Time) string {
 		return "failed, is tried again"
 	case t.Due.After(now):
 		return fmt.Sprintf("due in %s", short(t.Due.Sub(now)))
-	case t.List != nil && t.List.Next >= t.List.Len && t.List.Open > 0:
+	case t.List != nil && t.List.Open > 0 && (t.List.Next >= t.List.Len || t.List.Side != ""):
 		return fmt.Sprintf("%s for %d tasks in other queues", idle, t.List.Open)
 	}
 	return idle

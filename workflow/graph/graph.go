@@ -96,6 +96,12 @@ type Member struct {
 	Wait    bool    `json:"wait,omitempty"`
 	// Lenient is the allowFailure of the member's binding.
 	Lenient bool `json:"lenient,omitempty"`
+	// Group and Width let members of an edge's list that stand next to each other
+	// and name the same group run side by side, Width of them at a time, each in
+	// a queue of its own. The list waits for all of them before what comes next.
+	// A Width below 2 is no group.
+	Group string `json:"group,omitempty"`
+	Width int    `json:"width,omitempty"`
 }
 
 // A Node is one step of a graph.

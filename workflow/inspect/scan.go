@@ -238,7 +238,7 @@ func (s *scan) wait(at *spot) (*Wait, error) {
 		return &Wait{For: ForQueue, Ahead: at.before, On: []Ref{s.ref(q.head)}}, nil
 	case q.busy != nil:
 		return &Wait{For: ForRunning, Ahead: 1, On: []Ref{s.ref(q.busy)}}, nil
-	case t.List != nil && t.List.Next == t.List.Len && t.List.Open > 0:
+	case t.List != nil && t.List.Open > 0 && (t.List.Next == t.List.Len || t.List.Side != ""):
 		on, err := s.members(t)
 		return &Wait{For: ForMembers, Ahead: t.List.Open, On: on}, err
 	case t.Failed != nil && !t.Due.IsZero():
