@@ -21,6 +21,9 @@ type ConfigMap struct {
 	raise  Raise
 	source *kube.ConfigMap
 	retry  func(store.ID) error // has a failed task tried again at once
+	// Seen is told of all content the watch tells; nil is silence. It is set before
+	// Run is called.
+	Seen func(kube.Content)
 
 	changed chan struct{}
 	mu      sync.Mutex
@@ -50,6 +53,9 @@ func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 		c.mu.Lock()
 		c.last = content
 		c.mu.Unlock()
+		if c.Seen != nil {
+			c.Seen(content)
+		}
 		if err := c.db.Update(func(tx *store.Tx) error { return c.see(tx, content) }); err != nil {
 			return err
 		}

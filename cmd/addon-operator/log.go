@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	stdlog "log"
+	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/rs/zerolog"
@@ -15,11 +17,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// newLog returns the log that s asks for.
+// newLog returns the log that s asks for. Its level is that of the whole process.
 func newLog(s Settings, w io.Writer) (zerolog.Logger, error) {
-	level, err := zerolog.ParseLevel(strings.ToLower(s.LogLevel))
-	if err != nil {
-		return zerolog.Logger{}, &codedError{exitUsage, fmt.Errorf("--log-level is %q; it can be debug, info, warn or error", s.LogLevel)}
+	if err := setLogLevel(strings.ToLower(s.LogLevel)); err != nil {
+		return zerolog.Logger{}, &codedError{exitUsage, fmt.Errorf("--log-level is %q; %w", s.LogLevel, err)}
 	}
 	switch s.LogType {
 	case "json":
@@ -29,7 +30,7 @@ func newLog(s Settings, w io.Writer) (zerolog.Logger, error) {
 		return zerolog.Logger{}, &codedError{exitUsage, fmt.Errorf("--log-type is %q; it can be text, json or color", s.LogType)}
 	}
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
-	c := zerolog.New(zerolog.SyncWriter(w)).Level(level).With()
+	c := zerolog.New(zerolog.SyncWriter(w)).With()
 	if !s.LogNoTime {
 		c = c.Timestamp()
 	}
@@ -69,7 +70,7 @@ func (clientLog) Init(logr.RuntimeInfo) {}
 
 // Enabled reports whether what is said at level is written.
 func (c clientLog) Enabled(level int) bool {
-	return level <= 0 && c.log.GetLevel() <= zerolog.DebugLevel
+	return level <= 0 && c.log.Debug().Enabled()
 }
 
 // Info writes for debugging.
@@ -114,3 +115,27 @@ func logRecord(log zerolog.Logger, r store.Record) {
 	}
 	e.Msg(string(r.State))
 }
+
+// requestLog returns a layer of HTTP clients that logs each request to the API
+// server: what was asked for and what came of it, nothing that was sent.
+func requestLog(log zerolog.Logger) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			began := time.Now()
+			response, err := next.RoundTrip(r)
+			line := log.Info().Str("method", r.Method).Str("path", r.URL.RequestURI()).Str("took", short(time.Since(began)))
+			if err != nil {
+				line = line.Err(err)
+			} else {
+				line = line.Int("status", response.StatusCode)
+			}
+			line.Msg("kubernetes request")
+			return response, err
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,13 +36,18 @@ type look struct {
 	engine *workflow.Engine
 	// news is empty where no operator runs.
 	news *news
+	// render returns what the chart of a module renders to, loosely if asked for,
+	// and what is released of it if that is asked for. It is nil where no operator
+	// runs, as is params.
+	render func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
+	params *params
 }
 
 // look returns what answers for the running operator.
 func (o *operator) look() *look {
 	l := &look{
 		db: o.db, now: time.Now, path: o.settings.Store, began: o.began, engine: o.engine, news: &o.news,
-		site: func() (*steps.Site, error) { return o.site, nil },
+		site: func() (*steps.Site, error) { return o.site, nil }, render: o.rendered, params: o.params,
 	}
 	l.sight = func(s store.Subject) []*kube.Object {
 		if o.kube == nil {
@@ -61,6 +67,11 @@ func (l *look) routes() http.Handler {
 	mux.HandleFunc("GET /global/{what}", answer(l.globalRoute))
 	mux.HandleFunc("GET /module/{what}", answer(l.moduleListRoute))
 	mux.HandleFunc("GET /module/{module}/{what}", answer(l.moduleRoute))
+	mux.HandleFunc("GET /module/{module}/render", l.renderRoute)
+	mux.HandleFunc("GET /hook/{what...}", answer(l.hookRoute))
+	mux.HandleFunc("GET /config/{what}", answer(l.configRoute))
+	mux.HandleFunc("POST /config/set", l.configSetRoute)
+	mux.HandleFunc("GET /graph", l.graphRoute)
 	mux.HandleFunc("POST /task/{id}/retry", l.retryRoute)
 	mux.HandleFunc("POST /task/{id}/skip", l.skipRoute)
 	mux.HandleFunc("GET /store/check", l.checkRoute)
@@ -97,7 +108,7 @@ func badRequest(format string, args ...any) error {
 // last part is what it is asked for, without the format.
 func answer(find func(r *http.Request, what string) (page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		what, format, _ := strings.Cut(r.PathValue("what"), ".")
+		what, format := cutFormat(r.PathValue("what"))
 		p, err := find(r, what)
 		if err == nil {
 			err = p.write(w, format)
@@ -106,6 +117,13 @@ func answer(find func(r *http.Request, what string) (page, error)) http.HandlerF
 			fail(w, err)
 		}
 	}
+}
+
+// cutFormat parts the format from the last part of a path.
+func cutFormat(path string) (what, format string) {
+	last := strings.LastIndex(path, "/") + 1
+	name, format, _ := strings.Cut(path[last:], ".")
+	return path[:last] + name, format
 }
 
 func fail(w http.ResponseWriter, err error) {
@@ -124,7 +142,7 @@ func (p page) write(w http.ResponseWriter, format string) error {
 		w.Header().Set("Content-Type", "application/json")
 		body, err = json.MarshalIndent(p.data, "", "  ")
 		body = append(body, '\n')
-	case format == "yaml", format == "" && p.text == nil:
+	case format == "yaml", p.text == nil && (format == "" || format == "text"):
 		body, err = yaml.Marshal(p.data)
 	case (format == "text" || format == "") && p.text != nil:
 		p.text(w)

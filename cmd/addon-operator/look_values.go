@@ -33,11 +33,21 @@ type moduleLine struct {
 	Broken   string `json:"broken,omitempty"`
 }
 
-// moduleListRoute answers list.
+// moduleListRoute answers list, and resource-monitor.
 func (l *look) moduleListRoute(_ *http.Request, what string) (page, error) {
+	if what == "resource-monitor" {
+		seen, err := l.monitors()
+		return page{data: seen}, err
+	}
 	if what != "list" {
 		return page{}, notFound("there is no /module/%s: ask for /module/list, or /module/NAME/values and the like", what)
 	}
+	list, err := l.moduleList()
+	return page{list, list.text}, err
+}
+
+// moduleList returns the modules in their order.
+func (l *look) moduleList() (moduleList, error) {
 	list := moduleList{EnabledModules: []string{}, Modules: []moduleLine{}}
 	err := l.db.View(func(tx *store.Tx) error {
 		return eachModule(tx, func(name string, m store.Module) error {
@@ -55,7 +65,7 @@ func (l *look) moduleListRoute(_ *http.Request, what string) (page, error) {
 	slices.SortFunc(list.Modules, func(a, b moduleLine) int {
 		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})
-	return page{list, list.text}, err
+	return list, err
 }
 
 func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error {
@@ -102,18 +112,26 @@ func (l *look) globalRoute(r *http.Request, what string) (page, error) {
 
 // moduleRoute answers what is asked of one module.
 func (l *look) moduleRoute(r *http.Request, what string) (page, error) {
-	name := r.PathValue("module")
+	name, err := l.moduleNamed(r.PathValue("module"))
+	if err != nil {
+		return page{}, err
+	}
+	return l.section(r, what, name, values.Camel(name))
+}
+
+// moduleNamed returns name if there is such a module, and an error else.
+func (l *look) moduleNamed(name string) (string, error) {
 	known := false
 	if err := l.db.View(func(tx *store.Tx) error {
 		known = tx.Get(store.ModuleKey(name)) != nil
 		return nil
 	}); err != nil {
-		return page{}, err
+		return "", err
 	}
 	if !known {
-		return page{}, notFound("no module is called %q; see module list", name)
+		return "", notFound("no module is called %q; see module list", name)
 	}
-	return l.section(r, what, name, values.Camel(name))
+	return name, nil
 }
 
 // section answers what is asked of one section.
@@ -132,10 +150,7 @@ func (l *look) section(r *http.Request, what, module, key string) (page, error) 
 	if err != nil {
 		return page{}, err
 	}
-	if !showSecrets(r) {
-		data, err = redact(data)
-	}
-	return page{data: data}, err
+	return l.shown(r, data)
 }
 
 // layered returns values, config or patches of the section with this key.
@@ -181,30 +196,9 @@ func only(document values.Values, key string, withGlobal bool) values.Values {
 	return values.Values{key: document[key]}
 }
 
-// globalHook is one global hook.
-type globalHook struct {
-	Name     string          `json:"name"`
-	Bindings json.RawMessage `json:"config"`
-}
-
 // globalHooks lists the global hooks with what they ask for.
 func (l *look) globalHooks() (page, error) {
-	hooks := []globalHook{}
-	err := l.db.View(func(tx *store.Tx) error {
-		for k := range tx.Range(store.HooksOf("")) {
-			h, _, err := store.Load[store.Hook](tx, k)
-			if err != nil {
-				return err
-			}
-			p, err := k.Parts()
-			if err != nil {
-				return err
-			}
-			_ = p.Str()
-			hooks = append(hooks, globalHook{Name: p.Str(), Bindings: h.Config})
-		}
-		return nil
-	})
+	hooks, err := l.hooks(store.HooksOf(""))
 	text := func(w io.Writer) {
 		for _, h := range hooks {
 			_, _ = fmt.Fprintln(w, h.Name)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -46,6 +47,15 @@ func (o *operator) observer() workflow.Observer {
 		},
 		Looped: o.looped,
 		Broken: func(queue string, err error) { o.log.Error().Err(err).Str("queue", queue).Msg("queue stands still") },
+	}
+}
+
+// configSeen logs content of the ConfigMap where that was asked for. Its values
+// can be secrets; the names of its keys are not.
+func (o *operator) configSeen(c kube.Content) {
+	if o.logConfigEvents.Load() {
+		o.log.Info().Bool("exists", c.Exists).Str("resourceVersion", c.ResourceVersion).
+			Strs("keys", slices.Sorted(maps.Keys(c.Data))).Msg(o.site.Config.String() + " seen")
 	}
 }
 

@@ -47,6 +47,7 @@ type operator struct {
 	seen     observed
 	news     news
 	notices  chan notice
+	params   *params
 
 	// cluster is the id of the cluster, empty while it is not known.
 	cluster string
@@ -54,6 +55,8 @@ type operator struct {
 	begun atomic.Bool
 	// converged is set once a converge has come to its end in this life.
 	converged atomic.Bool
+	// logConfigEvents has each change of the ConfigMap logged as it is seen.
+	logConfigEvents atomic.Bool
 	// kept is set once the operator must leave its parts to the end of the process.
 	kept bool
 
@@ -76,6 +79,9 @@ func Run(ctx context.Context, s Settings, w io.Writer) error {
 		log.Warn().Msg(warning)
 	}
 	o := &operator{settings: s, log: log, began: time.Now(), notices: make(chan notice, 64)}
+	if o.params, err = newParams(s, log, o.logConfigEvents.Store); err != nil {
+		return err
+	}
 	if err := s.checkDirs(); err != nil {
 		return err
 	}
@@ -107,6 +113,9 @@ func (o *operator) connect() error {
 	}
 	if s.Namespace == "" {
 		return &codedError{exitUsage, errors.New("the namespace of releases is not known: set ADDON_OPERATOR_NAMESPACE or --namespace")}
+	}
+	if s.DebugKubernetes {
+		config.Wrap(requestLog(o.log))
 	}
 	if o.client, err = kube.NewClient(config); err != nil {
 		return err
@@ -191,6 +200,7 @@ func (o *operator) assemble() (err error) {
 	o.absent = triggers.NewAbsent(o.db, o.engine.Raise, o.kinds, selector(o.helm.Labels()), observer)
 	o.absent.Told = o.objectsAbsent
 	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.site.Config, o.engine.Retry)
+	o.configMap.Seen = o.configSeen
 	o.site.Applied = o.configMap.Changed
 	o.site.Sights = o.kube
 	o.site.Attached = func() { o.kube.Changed(); o.schedule.Changed() }

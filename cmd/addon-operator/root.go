@@ -33,8 +33,10 @@ func newRoot() *cobra.Command {
 		newGroup("workflow", "See what happened, happens and waits", newWorkflowInspect, newWorkflowList, newWorkflowGraph),
 		newGroup("queue", "See what waits and runs", newQueueList, newQueueMain),
 		newGroup("task", "Retry or skip a task", newTaskRetry, newTaskSkip),
-		newGroup("module", "See modules and their values", newModuleList, newModuleValues, newModuleConfig, newModulePatches, newModuleSnapshots),
+		newGroup("module", "See modules and their values", newModuleList, newModuleValues, newModuleConfig, newModulePatches, newModuleSnapshots, newModuleRender, newModuleMonitor),
 		newGroup("global", "See global hooks and values", newGlobalList, newGlobalValues, newGlobalConfig, newGlobalPatches, newGlobalSnapshots),
+		newGroup("hook", "See hooks and what they see", newHookList, newHookSnapshot),
+		newGroup("config", "See and set how the running operator logs", newConfigList, newConfigSet),
 		newGroup("store", "Check, print or copy the store", newStoreCheck, newStoreDump, newStoreSnapshot),
 	)
 	return root

@@ -11,7 +11,7 @@ func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.
 	var o output
 	var global bool
 	cmd := &cobra.Command{Use: what + " MODULE", Short: about, Args: args(cobra.ExactArgs(1))}
-	o.declare(cmd, "yaml", "json")
+	o.declare(cmd, "yaml", "json", "text")
 	if sections {
 		cmd.Flags().BoolVarP(&global, "global", "g", false, "show the global section as well")
 	}
@@ -30,7 +30,7 @@ func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.
 func newGlobalShow(from *sourceFlags, what, about string) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{Use: what, Short: about, Args: args(cobra.NoArgs)}
-	o.declare(cmd, "yaml", "json")
+	o.declare(cmd, "yaml", "json", "text")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return show(cmd, from, &o, "/global/"+what, nil) }
 	return cmd
 }

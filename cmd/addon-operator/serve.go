@@ -25,14 +25,23 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 	if err != nil {
 		return nil, errors.Join(err, public.Close())
 	}
+	listeners := []net.Listener{public, private}
+	if at := o.settings.DebugAddress; at != "" {
+		open, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("listen for the debug routes: %w; choose another address with --debug-http-addr", err), public.Close(), private.Close())
+		}
+		listeners = append(listeners, open)
+	}
 	errorLog := stdlog.New(lines{o.log.With().Str("source", "http").Logger()}, "", 0)
 	servers := []*http.Server{
 		{Handler: o.publicRoutes(), ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second, ErrorLog: errorLog},
 		{Handler: o.look().routes(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: errorLog},
 	}
-	for i, l := range []net.Listener{public, private} {
+	for i, l := range listeners {
+		server := servers[min(i, 1)] // the debug routes are the same wherever they are served
 		group.Go(func() error {
-			if err := servers[i].Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				return fmt.Errorf("serve at %s: %w", l.Addr(), err)
 			}
 			return nil

@@ -50,9 +50,12 @@ type Settings struct {
 	ListenPort    int
 	MetricsPrefix string
 	DebugSocket   string
-	LogLevel      string
-	LogType       string
-	LogNoTime     bool
+	DebugAddress  string
+	// DebugKubernetes has each request to the API server logged.
+	DebugKubernetes bool
+	LogLevel        string
+	LogType         string
+	LogNoTime       bool
 
 	// Warnings names what was set and has no effect.
 	Warnings []string
@@ -121,6 +124,8 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	num(&s.ListenPort, "prometheus-listen-port", 9650, "port to serve HTTP at", "ADDON_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_LISTEN_PORT")
 	str(&s.MetricsPrefix, "prometheus-metrics-prefix", "addon_operator_", "prefix of the operator's own metrics", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX")
 	str(&s.DebugSocket, "debug-unix-socket", defaultSocket, "socket that the other commands talk to", socketVariable)
+	str(&s.DebugAddress, "debug-http-addr", "", "address, HOST:PORT, to serve what the socket serves at as well, to anybody who can reach it; none if empty", "DEBUG_HTTP_SERVER_ADDR")
+	flag(&s.DebugKubernetes, "debug-kubernetes-api", "log each request to the API server", "DEBUG_KUBERNETES_API")
 	str(&s.LogLevel, "log-level", "info", "debug, info, warn or error", "LOG_LEVEL", "RLOG_LOG_LEVEL")
 	str(&s.LogType, "log-type", "text", "text, json or color", "LOG_TYPE")
 	flag(&s.LogNoTime, "log-no-time", "leave the time out of log lines", "LOG_NO_TIME")

@@ -45,8 +45,6 @@ var unservedSettings = []unserved{
 	{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", why: oneClient},
 	{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", why: oneClient},
 	{flag: "log-proxy-hook-json", env: "LOG_PROXY_HOOK_JSON", bool: true, why: "lines of hooks that are JSON are always logged as records"},
-	{flag: "debug-http-addr", env: "DEBUG_HTTP_SERVER_ADDR", why: "the debug routes are served at the socket only"},
-	{flag: "debug-kubernetes-api", env: "DEBUG_KUBERNETES_API", bool: true, why: "requests are not logged"},
 	{env: "QUEUE_ACTIONS_METRICS", why: "there is no such metric"},
 	{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", why: noWebhooks},
 	{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", why: noWebhooks},

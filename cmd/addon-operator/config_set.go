@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+// newConfigSet returns the verb that sets something while the operator runs.
+func newConfigSet(from *sourceFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "set NAME VALUE [DURATION]", Short: "Set what config list shows, for a while or until the operator ends",
+		Args: args(cobra.RangeArgs(2, 3)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			form := url.Values{"name": {given[0]}, "value": {given[1]}}
+			if len(given) > 2 {
+				form.Set("duration", given[2])
+			}
+			return from.with(cmd, func(ctx context.Context, s *source) error {
+				return s.post(ctx, "/config/set", form, cmd.OutOrStdout())
+			})
+		},
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"addon-operator/store"
+)
+
+// hookLine is one hook that was found and asked for its config.
+type hookLine struct {
+	// Module is empty for a global hook.
+	Module string          `json:"module,omitempty"`
+	Name   string          `json:"name"`
+	Config json.RawMessage `json:"config"`
+}
+
+// hookRoute answers what is asked of all hooks, or of those of one name, which
+// has slashes: NAME/snapshots.
+func (l *look) hookRoute(r *http.Request, what string) (page, error) {
+	if name, ok := strings.CutSuffix(what, "/snapshots"); ok {
+		return l.hookSnapshots(r, name)
+	}
+	if what != "list" {
+		return page{}, notFound("there is no /hook/%s: ask for /hook/list, or /hook/NAME/snapshots", what)
+	}
+	hooks, err := l.hooks(store.At(store.Hooks))
+	return page{hooks, func(w io.Writer) { hooksText(w, hooks) }}, err
+}
+
+// hooks returns the hooks whose keys begin with below.
+func (l *look) hooks(below store.Key) ([]hookLine, error) {
+	hooks := []hookLine{}
+	err := l.db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(below) {
+			h, _, err := store.Load[store.Hook](tx, k)
+			if err != nil {
+				return err
+			}
+			p, err := k.Parts()
+			if err != nil {
+				return err
+			}
+			hooks = append(hooks, hookLine{Module: p.Str(), Name: p.Str(), Config: h.Config})
+		}
+		return nil
+	})
+	return hooks, err
+}
+
+func hooksText(w io.Writer, hooks []hookLine) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "MODULE\tHOOK\tBINDINGS")
+	for _, h := range hooks {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", orGlobal(h.Module), h.Name, strings.Join(bindingsOf(h.Config), " "))
+	}
+	_ = table.Flush()
+}
+
+func orGlobal(module string) string {
+	if module == "" {
+		return "(global)"
+	}
+	return module
+}
+
+// bindingsOf names what a hook is bound to: its ordered bindings, and how many
+// it has of each other kind.
+func bindingsOf(config json.RawMessage) []string {
+	var c struct {
+		Ordered map[string]int `json:"ordered"`
+	}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(config, &c) != nil || json.Unmarshal(config, &all) != nil {
+		return nil
+	}
+	var out []string
+	for name := range c.Ordered {
+		out = append(out, name)
+	}
+	for kind, raw := range all {
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+			out = append(out, fmt.Sprintf("%s×%d", kind, len(list)))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// hookSnapshots returns what the bindings of the hooks called name see. Hooks of
+// several modules may share it.
+func (l *look) hookSnapshots(r *http.Request, name string) (page, error) {
+	hooks, err := l.hooks(store.At(store.Hooks))
+	if err != nil {
+		return page{}, err
+	}
+	seen := map[string][]sightOf{}
+	known := false
+	for _, h := range hooks {
+		if h.Name != name {
+			continue
+		}
+		known = true
+		all, err := l.snapshots(h.Module)
+		if err != nil {
+			return page{}, err
+		}
+		seen[orGlobal(h.Module)] = append([]sightOf{}, all[name]...)
+	}
+	if !known {
+		return page{}, notFound("no hook is called %q; see hook list", name)
+	}
+	return l.shown(r, seen)
+}
+
+// shown returns the page of data, without secrets unless r asks for them.
+func (l *look) shown(r *http.Request, data any) (page, error) {
+	if showSecrets(r) {
+		return page{data: data}, nil
+	}
+	data, err := redact(data)
+	return page{data: data}, err
+}

@@ -1,0 +1,16 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// newModuleMonitor returns the verb that shows which objects are looked after.
+func newModuleMonitor(from *sourceFlags) *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "resource-monitor", Short: "Show the objects of releases whose absence is healed, module by module", Args: args(cobra.NoArgs),
+	}
+	o.declare(cmd, "yaml", "json", "text")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return show(cmd, from, &o, "/module/resource-monitor", nil)
+	}
+	return cmd
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+// newModuleRender returns the verb that shows what a module's chart renders to.
+func newModuleRender(from *sourceFlags) *cobra.Command {
+	var debug, changes bool
+	cmd := &cobra.Command{
+		Use: "render MODULE", Short: "Show what a module's chart renders to; of a running operator", Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			query := url.Values{}
+			for name, set := range map[string]bool{"debug": debug, "diff": changes, "show-secrets": from.showSecrets} {
+				if set {
+					query.Set(name, "true")
+				}
+			}
+			return from.with(cmd, func(ctx context.Context, s *source) error {
+				return s.get(ctx, "/module/"+url.PathEscape(given[0])+"/render", query, cmd.OutOrStdout())
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&debug, "debug", false, "show what the templates make also where it is no valid manifest")
+	cmd.Flags().BoolVar(&changes, "diff", false, "show how it differs from what is released")
+	return cmd
+}

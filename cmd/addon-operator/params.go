@@ -1,0 +1,209 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// debugFor is how long the log is at debug when nobody says how long: it is
+// forgotten easily, and fills disks.
+const debugFor = 30 * time.Minute
+
+// Names of the parameters, as addon-operator has them.
+const (
+	logLevel        = "log.level"
+	logConfigEvents = "log.configmap.events"
+)
+
+// params are what can be set while the operator runs. They last until it ends.
+type params struct {
+	log zerolog.Logger
+
+	mu  sync.Mutex
+	all []*param
+}
+
+// A param is one of them.
+type param struct {
+	name, about string
+	// set puts a value in force, or says what is wrong with it.
+	set func(value string) error
+	// lasts returns how long value lasts when nobody says; nil is for ever.
+	lasts func(value string) time.Duration
+
+	initial, value string
+	until          time.Time
+	back           *time.Timer
+}
+
+// newParams returns the parameters as s has them. The log's level is in force
+// when it returns.
+func newParams(s Settings, log zerolog.Logger, showConfigEvents func(bool)) (*params, error) {
+	p := &params{log: log, all: []*param{
+		{
+			name: logLevel, about: "debug, info, warn or error; debug lasts 30m unless said otherwise", initial: strings.ToLower(s.LogLevel),
+			set: setLogLevel,
+			lasts: func(value string) time.Duration {
+				if value == "debug" {
+					return debugFor
+				}
+				return 0
+			},
+		},
+		{
+			name: logConfigEvents, about: "log each change of the ConfigMap as it is seen: true or false", initial: "false",
+			set: func(value string) error {
+				show, err := strconv.ParseBool(value)
+				if err != nil {
+					return errors.New("it can be true or false")
+				}
+				showConfigEvents(show)
+				return nil
+			},
+		},
+	}}
+	for _, one := range p.all {
+		one.value = one.initial
+		if err := one.set(one.value); err != nil {
+			return nil, fmt.Errorf("%s: %w", one.name, err)
+		}
+	}
+	return p, nil
+}
+
+func setLogLevel(value string) error {
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, value) {
+		return errors.New("it can be debug, info, warn or error")
+	}
+	level, err := zerolog.ParseLevel(value)
+	if err != nil {
+		return err
+	}
+	zerolog.SetGlobalLevel(level)
+	return nil
+}
+
+// set puts value in force, for a while if lasts is not 0.
+func (p *params) set(name, value string, lasts time.Duration) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.all, func(one *param) bool { return one.name == name })
+	if i < 0 {
+		return "", notFound("nothing is called %q; see config list", name)
+	}
+	one := p.all[i]
+	if err := one.set(value); err != nil {
+		return "", badRequest("%s is %q; %w", name, value, err)
+	}
+	if one.back != nil {
+		one.back.Stop()
+		one.back, one.until = nil, time.Time{}
+	}
+	one.value = value
+	if lasts == 0 && one.lasts != nil && value != one.initial {
+		lasts = one.lasts(value)
+	}
+	said := fmt.Sprintf("%s is %s until the operator ends", name, value)
+	if lasts > 0 {
+		one.until = time.Now().Add(lasts)
+		one.back = time.AfterFunc(lasts, func() { p.putBack(one) })
+		said = fmt.Sprintf("%s is %s for %s", name, value, lasts)
+	}
+	p.log.Info().Str("name", name).Str("value", value).Dur("lasts", lasts).Msg("a parameter was set")
+	return said, nil
+}
+
+// putBack puts what one was at the start in force again.
+func (p *params) putBack(one *param) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one.until.IsZero() || time.Now().Before(one.until) {
+		return // it was set again meanwhile
+	}
+	one.value, one.until, one.back = one.initial, time.Time{}, nil
+	_ = one.set(one.value) // it was in force before
+	p.log.Info().Str("name", one.name).Str("value", one.value).Msg("a parameter is what it was at the start")
+}
+
+// paramLine is one parameter as it stands.
+type paramLine struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Initial string `json:"initial"`
+	// Until is when the value is what it was at the start again; nil is never.
+	Until *time.Time `json:"until,omitempty"`
+	About string     `json:"about"`
+}
+
+func (p *params) list() []paramLine {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var lines []paramLine
+	for _, one := range p.all {
+		line := paramLine{Name: one.name, Value: one.value, Initial: one.initial, About: one.about}
+		if !one.until.IsZero() {
+			until := one.until
+			line.Until = &until
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// errNoParams tells that there is nothing to be set.
+var errNoParams = &routeError{http.StatusConflict, errors.New("what can be set is in the memory of a running operator: ask a running one, leave --store out")}
+
+// configRoute answers list.
+func (l *look) configRoute(_ *http.Request, what string) (page, error) {
+	if what != "list" {
+		return page{}, notFound("there is no /config/%s: ask for /config/list, or send a form to /config/set", what)
+	}
+	if l.params == nil {
+		return page{}, errNoParams
+	}
+	lines := l.params.list()
+	return page{lines, func(w io.Writer) {
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(table, "NAME\tVALUE\tUNTIL\tABOUT")
+		for _, line := range lines {
+			until := "-"
+			if line.Until != nil {
+				until = line.Until.Format(time.RFC3339)
+			}
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", line.Name, line.Value, until, line.About)
+		}
+		_ = table.Flush()
+	}}, nil
+}
+
+// configSetRoute sets what the form says: name, value and perhaps duration.
+func (l *look) configSetRoute(w http.ResponseWriter, r *http.Request) {
+	if l.params == nil {
+		fail(w, errNoParams)
+		return
+	}
+	lasts := time.Duration(0)
+	if text := r.FormValue("duration"); text != "" {
+		var err error
+		if lasts, err = time.ParseDuration(text); err != nil || lasts <= 0 {
+			fail(w, badRequest("duration is %q; it has to be one above 0, such as 10m", text))
+			return
+		}
+	}
+	said, err := l.params.set(r.FormValue("name"), r.FormValue("value"), lasts)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	_, _ = fmt.Fprintln(w, said)
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+)
+
+func TestAParameterSetForAWhileIsPutBack(t *testing.T) {
+	before := zerolog.GlobalLevel()
+	t.Cleanup(func() { zerolog.SetGlobalLevel(before) })
+	synctest.Test(t, func(t *testing.T) {
+		shown := false
+		p, err := newParams(Settings{LogLevel: "INFO"}, zerolog.Nop(), func(show bool) { shown = show })
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := func(name, value string, lasts time.Duration) {
+			if _, err := p.set(name, value, lasts); err != nil {
+				t.Fatal(err)
+			}
+		}
+		state := func() []string {
+			synctest.Wait()
+			var values []string
+			for _, line := range p.list() {
+				values = append(values, line.Value)
+			}
+			return append(values, zerolog.GlobalLevel().String())
+		}
+		check := func(when string, want ...string) {
+			t.Helper()
+			if d := cmp.Diff(want, state()); d != "" {
+				t.Errorf("%s (-want +got):\n%s", when, d)
+			}
+		}
+		check("at the start", "info", "false", "info")
+		set(logLevel, "debug", 0)
+		set(logConfigEvents, "true", time.Minute)
+		check("set", "debug", "true", "debug")
+		time.Sleep(2 * time.Minute)
+		check("after two minutes", "debug", "false", "debug")
+		if shown {
+			t.Error("changes of the ConfigMap are still shown")
+		}
+		set(logLevel, "error", 40*time.Minute)
+		time.Sleep(30 * time.Minute)
+		check("when debug would have ended", "error", "false", "error")
+		time.Sleep(10 * time.Minute)
+		check("when error has ended", "info", "false", "info")
+	})
+}

@@ -1,0 +1,52 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/storage/driver"
+)
+
+// Templates returns what the templates make of the values, one after another,
+// whether the cluster would take it or not. It is for people who look for a
+// mistake, and may hold secrets. An error names the release, and the template
+// with the line where one is at fault.
+func (c *Client) Templates(ctx context.Context, r Release) (string, error) {
+	caps, err := c.cluster.current(ctx)
+	if err != nil {
+		return "", err
+	}
+	ch, values, err := r.prepare()
+	if err != nil {
+		return "", err
+	}
+	config := bound(ctx, c.config)
+	install := action.NewInstall(c.configuration(config, offline{c.objects(ctx, config)}, caps))
+	install.DryRun, install.ClientOnly, install.IsUpgrade = true, true, true
+	install.KubeVersion, install.APIVersions = &caps.KubeVersion, caps.APIVersions
+	install.ReleaseName, install.Namespace = r.Name, c.namespace
+	install.SkipCRDs, install.DisableOpenAPIValidation = true, true
+	rendered, err := install.RunWithContext(context.WithoutCancel(ctx), ch, values)
+	if rendered != nil && rendered.Manifest != "" {
+		return rendered.Manifest, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("render release %q: %w", r.Name, err)
+	}
+	return "", nil
+}
+
+// Released returns the manifest of the last revision of a release, empty where
+// there is none. It may hold secrets. It costs two requests.
+func (c *Client) Released(_ context.Context, name string) (string, error) {
+	last, err := c.records.storage(c.historyMax).Last(name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read release %q: %w", name, err)
+	}
+	return last.Manifest, nil
+}
