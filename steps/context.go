@@ -19,8 +19,8 @@ import (
 func (s *hookStep) elements(t workflow.Task, config hook.Config, out *said) ([]hook.Element, error) {
 	look := looker{site: s.site, module: t.Subject.Module, hook: t.Subject.Hook, config: config, ids: bindingIDs(config)}
 	if s.binding != "" {
-		e := hook.Element{Binding: s.binding}
-		if s.node.Has(lifecycle.SnapshotsAll) {
+		e := hook.Element{Binding: s.binding, Legacy: config.Legacy()}
+		if s.node.Has(lifecycle.SnapshotsAll) && !e.Legacy {
 			e.Snapshots = look.snapshots(config.SnapshotNames())
 			if e.Snapshots == nil {
 				e.Snapshots = map[string][]hook.Item{}
@@ -150,7 +150,8 @@ func (l *looker) event(t *store.Task) (hook.Element, error) {
 	for i, b := range l.config.Schedule {
 		if l.ids.schedule[i] == id {
 			return hook.Element{
-				Binding: b.Name, Type: hook.TypeSchedule, Group: b.Group, Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
+				Binding: b.Name, Type: hook.TypeSchedule, Group: b.Group, Legacy: b.Legacy,
+				Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
 			}, nil
 		}
 	}
@@ -160,7 +161,8 @@ func (l *looker) event(t *store.Task) (hook.Element, error) {
 		}
 		e := hook.Element{
 			Binding: b.Name, Type: hook.TypeEvent, Group: b.Group, WatchEvent: t.Object.Event,
-			Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
+			Snapshots: l.snapshots(b.IncludeSnapshotsFrom), Legacy: b.Legacy,
+			Named: hook.Named{Kind: t.Object.Kind, Namespace: t.Object.Namespace, Name: t.Object.Name},
 		}
 		if err := json.Unmarshal(t.Payload, &e.Item); err != nil {
 			return e, fmt.Errorf("the event of task %s: %w", t.ID, err)

@@ -104,6 +104,8 @@ type Task struct {
 	Object *ObjectRef `json:"object,omitempty"`
 	// Lenient is set where the binding allows its hook to fail.
 	Lenient bool `json:"lenient,omitempty"`
+	// Alone is set where an attempt does this task and none behind it.
+	Alone bool `json:"alone,omitempty"`
 	// Solo marks a member of a node's list that was sent to a queue of its own
 	// to be done there by itself.
 	Solo bool `json:"solo,omitempty"`

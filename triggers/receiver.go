@@ -315,7 +315,7 @@ func kubeEvent(s store.Subject, b store.Binding, c hook.KubernetesBinding, sourc
 		name = o.Namespace + "/" + o.Name
 	}
 	ev := workflow.Event{
-		On: lifecycle.OnModuleKubeEvent, Subject: s, Queue: b.Queue, Payload: payload, Lenient: c.AllowFailure,
+		On: lifecycle.OnModuleKubeEvent, Subject: s, Queue: b.Queue, Payload: payload, Lenient: c.AllowFailure, Alone: c.Legacy,
 		Object: &store.ObjectRef{
 			Event: string(change), Kind: source.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 		},

@@ -19,6 +19,8 @@ type Event struct {
 	Cause   store.Cause
 	// Lenient is the allowFailure of the subject's binding.
 	Lenient bool
+	// Alone keeps the task from being done together with others of its hook.
+	Alone bool
 	// Supersedes names the node whose runs in the main queue, waiting or under
 	// way, this walk takes the place of.
 	Supersedes graph.NodeID
@@ -55,7 +57,7 @@ func (m *move) raise(events []Event) error {
 		}
 		for _, edge := range b.Graph.Begin(ev.On) {
 			t := m.follow(b, edge, walk, ev.Subject)
-			t.Payload, t.Object, t.Lenient = ev.Payload, ev.Object, ev.Lenient
+			t.Payload, t.Object, t.Lenient, t.Alone = ev.Payload, ev.Object, ev.Lenient, ev.Alone
 			queue := Main
 			if edge.Put == graph.Bound && ev.Queue != "" {
 				queue = ev.Queue

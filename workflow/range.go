@@ -47,7 +47,7 @@ func (b *bound) alike(t, other *store.Task) bool {
 	n := b.nodes[graph.NodeID(other.Node)]
 	return other.Graph == t.Graph && n != nil && n.Ranges &&
 		other.Subject.Module == t.Subject.Module && other.Subject.Hook == t.Subject.Hook &&
-		other.Orphan == t.Orphan && !other.Journal
+		other.Orphan == t.Orphan && !other.Journal && !t.Alone && !other.Alone
 }
 
 // endRange ends the tasks that c covers besides its own: they succeeded with

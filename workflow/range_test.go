@@ -64,6 +64,21 @@ func (w *world) expectRanges(want ...[]string) {
 	}
 }
 
+func TestTaskThatIsAloneIsAnAttemptOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		open := w.gate("event m/block b")
+		alone := func(payload string) workflow.Event {
+			ev := event("a", "x", payload, false)
+			ev.Alone = true
+			return ev
+		}
+		w.start(event("block", "b", "0", false), alone("1"), alone("2"), event("a", "x", "3", false), event("a", "x", "4", false), alone("5"))
+		open(workflow.Outcome{}, nil)
+		w.expectRanges([]string{"0"}, []string{"1"}, []string{"2"}, []string{"3", "4"}, []string{"5"})
+	})
+}
+
 func TestAdjacentTasksOfAHookAreOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())

@@ -54,7 +54,7 @@ func TestBadAnswersToConfigNameTheHook(t *testing.T) {
 		"echo 'jq: not found' >&2; exit 5": "jq: not found",
 		"exit 5":                           "exit status 5",
 		"head -c 1100000 /dev/zero":        "printed 1100000 bytes, at most 1048576 are read",
-		"echo onStartup: 1":                "configVersion: is missing",
+		"echo configVersion: v2":           "'configVersion' value 'v2' is unsupported",
 	} {
 		_, err := r.Config(t.Context(), scriptRun(t, body).File)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "hook hooks/sub/x.sh --config") {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -33,16 +32,25 @@ const (
 // MainQueue is the queue of a binding that names none.
 const MainQueue = "main"
 
+// The formats of configs.
+const (
+	V0 = "v0" // the legacy one: it has no configVersion
+	V1 = "v1"
+)
+
 // Config is what a hook asks for, in one canonical form: defaults are filled in, names given, groups spread out. It is
 // plain data and survives being stored as JSON. Only [Load] makes one that is checked.
 type Config struct {
-	// Version is the configVersion it was written for; "v1" is the only one served.
+	// Version is the format it was written in, [V0] or [V1].
 	Version string `json:"configVersion"`
 	// Ordered holds the ordered bindings the hook has, by name, with their numbers. Hooks of one step run by ascending
 	// number, those of equal number by name.
 	Ordered    map[string]int      `json:"ordered,omitempty"`
 	Schedule   []ScheduleBinding   `json:"schedule,omitempty"`
 	Kubernetes []KubernetesBinding `json:"kubernetes,omitempty"`
+	Validating []AdmissionBinding  `json:"validating,omitempty"`
+	Mutating   []AdmissionBinding  `json:"mutating,omitempty"`
+	Conversion []ConversionBinding `json:"conversion,omitempty"`
 	// Settings is nil when the hook sets no limits.
 	Settings *Settings `json:"settings,omitempty"`
 }
@@ -54,6 +62,10 @@ type Settings struct {
 	// ExecutionBurst is how many runs may follow each other at once, at least 1.
 	ExecutionBurst int `json:"executionBurst"`
 }
+
+// Legacy reports whether the hook was written for the format without configVersion: it is told of one thing a run, in
+// elements of the old form.
+func (c Config) Legacy() bool { return c.Version == V0 }
 
 // Order returns the number of an ordered binding, and whether the hook has it.
 func (c Config) Order(binding string) (int, bool) {
@@ -78,9 +90,9 @@ func (c Config) KubernetesNamed(name string) (int, bool) {
 	return i, i >= 0
 }
 
-// Load reads the config of a hook, written in JSON or YAML by the addon-operator HOOKS document. The error joins
-// everything that is wrong, each with the path of its field. A config of configVersion and settings alone is valid: the
-// hook is switched off.
+// Load reads the config of a hook, written in JSON or YAML by the addon-operator HOOKS document, or by an older one where
+// it has no configVersion. The error joins everything that is wrong, each with the path of its field. A config of
+// configVersion and settings alone is valid: the hook is switched off.
 func Load(scope Scope, data []byte) (Config, error) {
 	tree, err := readTree(data)
 	if err != nil {
@@ -93,7 +105,10 @@ func Load(scope Scope, data []byte) (Config, error) {
 	var wrong problems
 	root := object{field: field{wrong: &wrong}, entries: entries}
 	config := Config{Version: root.version()}
-	if len(wrong) == 0 {
+	switch config.Version {
+	case V0:
+		root.loadLegacy(scope, &config)
+	case V1:
 		root.load(scope, &config)
 	}
 	if len(wrong) > 0 {
@@ -102,18 +117,20 @@ func Load(scope Scope, data []byte) (Config, error) {
 	return config, nil
 }
 
+// version returns the format of the config, "" where that is not known.
 func (o object) version() string {
 	f := o.child("configVersion")
 	if !f.given {
-		f.fail("is missing; write configVersion: v1 (the legacy format without it is not served)")
-		return ""
+		return V0
 	}
 	version, ok := f.value.(string)
 	switch {
 	case !ok:
 		f.fail("must be the string v1, not %s", kindOf(f.value))
-	case version != "v1":
-		f.fail("value '%s' is unsupported, write v1", excerpt(version))
+		return ""
+	case version != V1:
+		o.fail("'configVersion' value '%s' is unsupported, write v1", excerpt(version))
+		return ""
 	}
 	return version
 }
@@ -122,25 +139,20 @@ func (o object) version() string {
 func (o object) load(scope Scope, config *Config) {
 	own, foreign := orderedBindings(scope)
 	o = o.withoutUnserved(scope, foreign)
-	known := append([]string{"configVersion", "settings", "schedule", "kubernetes"}, own...)
+	known := append([]string{
+		"configVersion", "settings", "schedule", "kubernetes",
+		"kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion",
+	}, own...)
 	root := field{value: o.entries, given: true, wrong: o.wrong}.object(known...)
 
-	for _, binding := range own {
-		f := root.child(binding)
-		if !f.given {
-			continue
-		}
-		if config.Ordered == nil {
-			config.Ordered = map[string]int{}
-		}
-		config.Ordered[binding] = f.integer(leastOrder(binding), 0)
-	}
+	root.ordered(own, config)
 	for _, item := range root.child("kubernetes").list(1) {
 		config.Kubernetes = append(config.Kubernetes, item.kubernetesBinding())
 	}
 	for _, item := range root.child("schedule").list(1) {
 		config.Schedule = append(config.Schedule, item.scheduleBinding())
 	}
+	root.webhooks(config)
 	config.Settings = root.child("settings").settings()
 	if len(root.entries) == 1 && len(*root.wrong) == 0 {
 		root.fail("hook config: there is no binding beside configVersion; add one, or settings to switch the hook off")
@@ -149,17 +161,27 @@ func (o object) load(scope Scope, config *Config) {
 	spreadGroups(config)
 }
 
+// ordered reads the ordered bindings that the hook may have.
+func (o object) ordered(own []string, config *Config) {
+	for _, binding := range own {
+		f := o.child(binding)
+		if !f.given {
+			continue
+		}
+		if config.Ordered == nil {
+			config.Ordered = map[string]int{}
+		}
+		config.Ordered[binding] = f.integer(leastOrder(binding), 0)
+	}
+}
+
 // withoutUnserved takes away the bindings that exist but are not for this hook, naming each.
 func (o object) withoutUnserved(scope Scope, foreign []string) object {
 	o.entries = maps.Clone(o.entries)
 	for _, key := range slices.Sorted(maps.Keys(o.entries)) {
 		switch key {
-		case "kubernetesValidating", "kubernetesMutating":
-			o.child(key).fail("admission webhooks are not served; take the binding out")
-		case "kubernetesCustomResourceConversion":
-			o.child(key).fail("conversion webhooks are not served; take the binding out")
 		case "onKubernetesEvent":
-			o.child(key).fail("belongs to the legacy format, which is not served; write kubernetes")
+			o.child(key).fail("belongs to configs without configVersion; write kubernetes")
 		default:
 			if !slices.Contains(foreign, key) {
 				continue
@@ -195,17 +217,7 @@ func (f field) settings() *Settings {
 	}
 	o := f.object("executionMinInterval", "executionBurst")
 	s := &Settings{ExecutionBurst: o.child("executionBurst").integer(1, 1)}
-	interval := o.child("executionMinInterval")
-	if text := interval.full(); text != "" {
-		d, err := time.ParseDuration(text)
-		switch {
-		case err != nil:
-			interval.fail("is %q, must be a duration such as 30s or 1m30s", excerpt(text))
-		case d < 0:
-			interval.fail("is %s, must not be negative", text)
-		}
-		s.ExecutionMinInterval.Duration = d
-	}
+	s.ExecutionMinInterval.Duration = o.child("executionMinInterval").duration()
 	return s
 }
 
@@ -233,6 +245,7 @@ func checkSnapshots(c *Config, root object) {
 	for i, binding := range c.Schedule {
 		check("schedule", i, binding.IncludeSnapshotsFrom)
 	}
+	c.askedSnapshots(func(key string, item int, _ string, names *[]string) { check(key, item, *names) })
 }
 
 // spreadGroups gives every binding of a group the snapshots of all kubernetes bindings in it, itself included.
@@ -254,4 +267,5 @@ func spreadGroups(c *Config) {
 		b := &c.Schedule[i]
 		b.IncludeSnapshotsFrom = extend(b.IncludeSnapshotsFrom, b.Group)
 	}
+	c.askedSnapshots(func(_ string, _ int, group string, names *[]string) { *names = extend(*names, group) })
 }

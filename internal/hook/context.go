@@ -43,7 +43,13 @@ type Element struct {
 	// Snapshots by binding name; nil leaves the key out, an empty map is told as {}. Elements may share their slices:
 	// [Encode] writes a shared one only once from its items.
 	Snapshots map[string][]Item
+	// Legacy elements are for hooks of [V0]: they tell the binding, and of an Event what Named says, in the old form.
+	Legacy bool
+	Named  Named
 }
+
+// Named is the object of an Event, by its kind and names.
+type Named struct{ Kind, Namespace, Name string }
 
 // Encode returns the binding context: a JSON array, also of one element or none.
 func Encode(elements []Element) ([]byte, error) {
@@ -119,6 +125,10 @@ func (e *encoder) raw(text string) { e.out = append(e.out, text...) }
 func (e *encoder) element(element Element) error {
 	e.raw(`{"binding":`)
 	e.text(element.Binding)
+	if element.Legacy {
+		e.legacy(element)
+		return nil
+	}
 	var err error
 	switch {
 	case element.Group != "":
@@ -144,6 +154,21 @@ func (e *encoder) element(element Element) error {
 	}
 	e.raw("}")
 	return err
+}
+
+// legacy writes what follows the name of the binding in an element of the old form.
+func (e *encoder) legacy(element Element) {
+	if element.Type == TypeEvent {
+		e.raw(`,"resourceEvent":`)
+		e.text(map[string]string{Added: "add", Modified: "update", Deleted: "delete"}[element.WatchEvent])
+		e.raw(`,"resourceNamespace":`)
+		e.text(element.Named.Namespace)
+		e.raw(`,"resourceKind":`)
+		e.text(element.Named.Kind)
+		e.raw(`,"resourceName":`)
+		e.text(element.Named.Name)
+	}
+	e.raw("}")
 }
 
 func (e *encoder) snapshots(snapshots map[string][]Item) error {

@@ -77,6 +77,28 @@ func TestBindingContextIsWrittenToTheLetter(t *testing.T) {
 			hook.Element{Binding: "schedule", Type: hook.TypeSchedule, Group: "g", Snapshots: snapshots},
 			`{"binding":"schedule","type":"Group","groupName":"g","snapshots":` + told + `}`,
 		},
+		"legacy binding": {
+			hook.Element{Binding: hook.BeforeHelm, Legacy: true, Snapshots: snapshots},
+			`{"binding":"beforeHelm"}`,
+		},
+		"legacy schedule": {
+			hook.Element{Binding: "each minute", Type: hook.TypeSchedule, Legacy: true},
+			`{"binding":"each minute"}`,
+		},
+		"legacy event": {
+			hook.Element{
+				Binding: "onKubernetesEvent", Type: hook.TypeEvent, WatchEvent: hook.Modified, Item: pod, Legacy: true,
+				Named: hook.Named{Kind: "Pod", Namespace: "default", Name: "web-0"},
+			},
+			`{"binding":"onKubernetesEvent","resourceEvent":"update","resourceNamespace":"default","resourceKind":"Pod","resourceName":"web-0"}`,
+		},
+		"legacy event of a kind without namespaces": {
+			hook.Element{
+				Binding: "nodes", Type: hook.TypeEvent, WatchEvent: hook.Deleted, Legacy: true,
+				Named: hook.Named{Kind: "Node", Name: "n1"},
+			},
+			`{"binding":"nodes","resourceEvent":"delete","resourceNamespace":"","resourceKind":"Node","resourceName":"n1"}`,
+		},
 	} {
 		got, err := hook.Encode([]hook.Element{c.element})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // problems collects what is wrong in one config, so that its author sees all of it at once.
@@ -20,6 +21,8 @@ type field struct {
 	path  string
 	value any
 	given bool
+	// loose makes keys that are not known count as absent, here and below, and null as well.
+	loose bool
 	wrong *problems
 }
 
@@ -40,7 +43,7 @@ func (f field) fail(format string, args ...any) {
 // child is the field under key, given or not.
 func (o object) child(key string) field {
 	value, given := o.entries[key]
-	return field{path: join(o.path, key), value: value, given: given, wrong: o.wrong}
+	return field{path: join(o.path, key), value: value, given: given && !(o.loose && value == nil), loose: o.loose, wrong: o.wrong}
 }
 
 // need is child, and wrong when the key is missing from what is a mapping.
@@ -52,10 +55,13 @@ func (o object) need(key string) field {
 	return f
 }
 
-// object reads a mapping and names every key that is not known.
+// object reads a mapping and names every key that is not known, unless it is read loosely.
 func (f field) object(known ...string) object {
 	entries := f.mapping()
 	o := object{field: f, entries: entries}
+	if f.loose {
+		return o
+	}
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		if !slices.Contains(known, key) {
 			o.child(key).fail("is no known key%s", nearest(key, known))
@@ -91,7 +97,7 @@ func (f field) list(least int) []field {
 	}
 	items := make([]field, len(values))
 	for i, value := range values {
-		items[i] = field{path: f.path + "[" + strconv.Itoa(i) + "]", value: value, given: true, wrong: f.wrong}
+		items[i] = field{path: f.path + "[" + strconv.Itoa(i) + "]", value: value, given: true, loose: f.loose, wrong: f.wrong}
 	}
 	return items
 }
@@ -193,6 +199,24 @@ func (f field) integer(least, absent int) int {
 		return int(value)
 	}
 	return absent
+}
+
+// duration reads a length of time, such as 1m30s; absent it is zero.
+func (f field) duration() time.Duration {
+	text := f.full()
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		f.fail("is %q, must be a duration such as 30s or 1m30s", excerpt(text))
+		return 0
+	case d < 0:
+		f.fail("is %s, must not be negative", text)
+		return 0
+	}
+	return d
 }
 
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)

@@ -61,3 +61,28 @@ func checkUsable(t *testing.T, config hook.Config) {
 		}
 	}
 }
+
+// FuzzLoadLegacy: what a hook prints without a configVersion is a config or an error, and all its bindings are as they
+// were before there was one: in the main queue, of no group, told of changes only.
+func FuzzLoadLegacy(f *testing.F) {
+	f.Add(`{"onKubernetesEvent":[{"kind":"Pod","event":["add"],"objectName":"x","disableDebug":true}]}`)
+	f.Add("onStartup: 1\nschedule:\n- crontab: '@every 1m'\n  name: x\n")
+	f.Add("{onKubernetesEvent: [{kind: ns, namespaceSelector: {any: True}, selector: {matchExpressions: [{key: a, operator: Exists,}]}}]}")
+	f.Fuzz(func(t *testing.T, text string) {
+		config, err := hook.Load(hook.Module, []byte(text))
+		if err != nil || !config.Legacy() {
+			return
+		}
+		checkUsable(t, config)
+		for _, b := range config.Kubernetes {
+			if b.Queue != hook.MainQueue || b.Group != "" || b.IncludeSnapshotsFrom != nil || b.ExecuteOnSynchronization || !b.Legacy || len(b.Events) == 0 {
+				t.Errorf("legacy binding %+v", b)
+			}
+		}
+		for _, b := range config.Schedule {
+			if b.Queue != hook.MainQueue || b.Group != "" || b.IncludeSnapshotsFrom != nil || !b.Legacy {
+				t.Errorf("legacy binding %+v", b)
+			}
+		}
+	})
+}

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,8 +44,10 @@ type KubernetesBinding struct {
 	Group        string `json:"group,omitempty"`
 	// IncludeSnapshotsFrom names the bindings whose snapshots come with each run, those of its group included.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
-	// ResynchronizationPeriod is accepted and has no effect, as ever; it is kept as written.
-	ResynchronizationPeriod string `json:"resynchronizationPeriod,omitempty"`
+	// ResynchronizationPeriod is after which time all objects are looked at again, beside being watched; zero is never.
+	ResynchronizationPeriod metav1.Duration `json:"resynchronizationPeriod,omitzero"`
+	// Legacy: it stood in a config without configVersion. Its changes are told one a run.
+	Legacy bool `json:"legacy,omitempty"`
 }
 
 // NamespaceSelector chooses namespaces; its zero value chooses all. At most one of its fields is set.
@@ -76,7 +79,7 @@ func (f field) kubernetesBinding() KubernetesBinding {
 		Queue:                    o.child("queue").text(MainQueue),
 		Group:                    o.child("group").text(""),
 		IncludeSnapshotsFrom:     o.child("includeSnapshotsFrom").texts(1),
-		ResynchronizationPeriod:  o.child("resynchronizationPeriod").text(""),
+		ResynchronizationPeriod:  metav1.Duration{Duration: o.child("resynchronizationPeriod").period()},
 	}
 	if len(b.NameSelector) > 0 && slices.ContainsFunc(b.FieldSelector, onName) {
 		o.child("fieldSelector").fail("metadata.name cannot be selected together with nameSelector; keep one of the two")
@@ -106,6 +109,17 @@ func (f field) eventList(all []string) []string {
 		events = append(events, item.oneOf(all...))
 	}
 	return events
+}
+
+// shortestPeriod bounds what resynchronizing may cost the API server.
+const shortestPeriod = time.Second
+
+func (f field) period() time.Duration {
+	d := f.duration()
+	if d > 0 && d < shortestPeriod {
+		f.fail("is %s, must be at least %s", d, shortestPeriod)
+	}
+	return d
 }
 
 func (f field) apiVersion() string {

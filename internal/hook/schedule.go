@@ -21,26 +21,32 @@ type ScheduleBinding struct {
 	Group        string `json:"group,omitempty"`
 	// IncludeSnapshotsFrom names the kubernetes bindings whose snapshots come with each run, those of its group included.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
+	// Legacy: it stood in a config without configVersion. Its ticks are told one a run.
+	Legacy bool `json:"legacy,omitempty"`
 }
 
 // scheduleBinding reads one item of the list schedule.
 func (f field) scheduleBinding() ScheduleBinding {
 	o := f.object("name", "crontab", "allowFailure", "queue", "group", "includeSnapshotsFrom")
-	crontab := o.need("crontab")
-	b := ScheduleBinding{
+	return ScheduleBinding{
 		Name:                 o.child("name").text("schedule"),
-		Crontab:              crontab.full(),
+		Crontab:              o.need("crontab").crontab(),
 		AllowFailure:         o.child("allowFailure").flag(false),
 		Queue:                o.child("queue").text(MainQueue),
 		Group:                o.child("group").text(""),
 		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(1),
 	}
-	if b.Crontab != "" {
-		if _, err := ParseCrontab(b.Crontab); err != nil {
-			crontab.fail("%v", err)
-		}
+}
+
+func (f field) crontab() string {
+	crontab := f.full()
+	if crontab == "" {
+		return ""
 	}
-	return b
+	if _, err := ParseCrontab(crontab); err != nil {
+		f.fail("%v", err)
+	}
+	return crontab
 }
 
 // ParseCrontab reads a crontab of five fields, of six (seconds first), a descriptor such as @hourly, or @every with a

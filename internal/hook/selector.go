@@ -38,7 +38,24 @@ func (f field) nameSelector() []string {
 	if !f.given {
 		return nil
 	}
-	return distinct(f.object("matchNames").need("matchNames").texts(0))
+	return distinct(f.object("matchNames").need("matchNames").names())
+}
+
+// names reads a list of names of objects.
+func (f field) names() []string {
+	var names []string
+	for _, item := range f.list(0) {
+		names = append(names, item.name(item.full()))
+	}
+	return names
+}
+
+// name checks what is to be the name of an object.
+func (f field) name(name string) string {
+	if strings.ContainsAny(name, "/,=%") {
+		f.fail("%q is no name of an object: it holds one of / , = %%", excerpt(name))
+	}
+	return name
 }
 
 // namespaceSelector reads the namespaces of a binding. Where labels select them, names have never counted.
@@ -65,8 +82,11 @@ func (f field) labelSelector() *metav1.LabelSelector {
 		return nil
 	}
 	o := f.object("matchLabels", "matchExpressions")
-	if o.entries != nil && len(o.entries) == 0 {
-		f.fail("must have matchLabels or matchExpressions")
+	if !o.child("matchLabels").given && !o.child("matchExpressions").given {
+		if !f.loose && o.entries != nil && len(o.entries) == 0 {
+			f.fail("must have matchLabels or matchExpressions")
+		}
+		return nil
 	}
 	selector := &metav1.LabelSelector{}
 	for _, item := range o.child("matchExpressions").list(0) {

@@ -1,0 +1,105 @@
+package hook
+
+import (
+	"maps"
+	"slices"
+)
+
+// loadLegacy reads a config without configVersion, as the shell-operator documents had it before v1. Its root is strict;
+// within a binding, keys that are not known have always been passed over. All its bindings are in the main queue.
+func (o object) loadLegacy(scope Scope, config *Config) {
+	own, foreign := orderedBindings(scope)
+	o.entries = maps.Clone(o.entries)
+	for _, key := range slices.Sorted(maps.Keys(o.entries)) {
+		switch {
+		case slices.Contains([]string{
+			"kubernetes", "settings", "kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion",
+		}, key):
+			o.child(key).fail("needs configVersion: v1 in the config")
+		case slices.Contains(foreign, key):
+			o.child(key).fail("a %s hook cannot have this binding", scope)
+		default:
+			continue
+		}
+		delete(o.entries, key)
+	}
+	known := append([]string{"configVersion", "schedule", "onKubernetesEvent"}, own...)
+	root := field{value: o.entries, given: true, wrong: o.wrong}.object(known...)
+
+	root.ordered(own, config)
+	for _, item := range root.child("onKubernetesEvent").loosely().list(0) {
+		config.Kubernetes = append(config.Kubernetes, item.legacyKubernetes())
+	}
+	for _, item := range root.child("schedule").loosely().list(0) {
+		config.Schedule = append(config.Schedule, item.legacySchedule())
+	}
+	if len(root.entries) == 0 && len(*root.wrong) == 0 {
+		root.fail("hook config: there is nothing in it; write configVersion: v1 and a binding")
+	}
+}
+
+// loosely returns f to be read without a look at keys that are not known.
+func (f field) loosely() field {
+	f.loose = true
+	return f
+}
+
+// legacyKubernetes reads one item of the list onKubernetesEvent. It was never told of what exists, nor of more than the
+// names of an object.
+func (f field) legacyKubernetes() KubernetesBinding {
+	o := f.object()
+	b := KubernetesBinding{
+		Name:          o.child("name").text("onKubernetesEvent"),
+		Kind:          o.need("kind").full(),
+		Events:        o.child("event").legacyEvents(),
+		JqFilter:      o.child("jqFilter").jqFilter(),
+		LabelSelector: o.child("selector").labelSelector(),
+		Namespaces:    o.child("namespaceSelector").legacyNamespaces(),
+		AllowFailure:  o.child("allowFailure").flag(false),
+		Queue:         MainQueue,
+		Legacy:        true,
+	}
+	object := o.child("objectName")
+	if name := object.text(""); name != "" {
+		b.NameSelector = []string{object.name(name)}
+	}
+	return b
+}
+
+// legacyEvents reads the old names of events. None given means all, as it was meant to.
+func (f field) legacyEvents() []string {
+	all := []string{Added, Modified, Deleted}
+	old := []string{"add", "update", "delete"}
+	asked := f.eventList(old)
+	if len(asked) == 0 {
+		return all
+	}
+	var events []string
+	for i, event := range all {
+		if slices.Contains(asked, old[i]) {
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
+func (f field) legacyNamespaces() NamespaceSelector {
+	o := f.object()
+	names := o.child("matchNames").names()
+	if o.child("any").flag(false) {
+		return NamespaceSelector{}
+	}
+	return NamespaceSelector{Names: distinct(names)}
+}
+
+// legacySchedule reads one item of the list schedule.
+func (f field) legacySchedule() ScheduleBinding {
+	o := f.object()
+	return ScheduleBinding{
+		Name:         o.child("name").text("schedule"),
+		Crontab:      o.need("crontab").crontab(),
+		AllowFailure: o.child("allowFailure").flag(false),
+		Queue:        MainQueue,
+		Legacy:       true,
+	}
+}

@@ -1,0 +1,214 @@
+package hook
+
+import (
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	validationfield "k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Bounds of the time the API server gives a webhook, in seconds, and what it is where none is given.
+const (
+	minTimeout     = 1
+	maxTimeout     = 30
+	defaultTimeout = 10
+)
+
+// AdmissionBinding asks to be asked before the API server takes what others send it: whether it may (kubernetesValidating),
+// or what is to be changed of it first (kubernetesMutating).
+type AdmissionBinding struct {
+	// Name is what the binding context and the API server's messages call it: a domain name of three labels or more.
+	Name string `json:"name"`
+	// Rules say which requests it is asked about. One without a scope is of any.
+	Rules []admissionv1.RuleWithOperations `json:"rules"`
+	// FailurePolicy says what the API server does when it gets no answer.
+	FailurePolicy admissionv1.FailurePolicyType `json:"failurePolicy"`
+	SideEffects   admissionv1.SideEffectClass   `json:"sideEffects"`
+	// TimeoutSeconds is how long the API server waits, and how long the hook may run.
+	TimeoutSeconds  int                          `json:"timeoutSeconds"`
+	MatchConditions []admissionv1.MatchCondition `json:"matchConditions,omitempty"`
+	// Objects and Namespaces narrow the rules by labels of the object and of its namespace; nil is any.
+	Objects    *metav1.LabelSelector `json:"objects,omitempty"`
+	Namespaces *metav1.LabelSelector `json:"namespaces,omitempty"`
+	Group      string                `json:"group,omitempty"`
+	// IncludeSnapshotsFrom names the kubernetes bindings whose snapshots come with each run, those of its group included.
+	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
+}
+
+// ConversionBinding converts objects of a custom resource between versions.
+type ConversionBinding struct {
+	// Name is what the binding context calls it.
+	Name string `json:"name"`
+	// CRDName is the name of the CustomResourceDefinition, PLURAL.GROUP.
+	CRDName              string       `json:"crdName"`
+	Conversions          []Conversion `json:"conversions"`
+	Group                string       `json:"group,omitempty"`
+	IncludeSnapshotsFrom []string     `json:"includeSnapshotsFrom,omitempty"`
+}
+
+// Conversion is one step from version to version, each as written: VERSION, or GROUP/VERSION.
+type Conversion struct {
+	FromVersion string `json:"fromVersion"`
+	ToVersion   string `json:"toVersion"`
+}
+
+// webhooks reads the bindings that the API server asks.
+func (o object) webhooks(c *Config) {
+	c.Validating = o.child("kubernetesValidating").admission()
+	c.Mutating = o.child("kubernetesMutating").admission()
+	for _, item := range o.child("kubernetesCustomResourceConversion").list(1) {
+		c.Conversion = append(c.Conversion, item.conversionBinding())
+	}
+}
+
+// admission reads a list of admission bindings, whose names are all different: the API server tells them apart by them.
+func (f field) admission() []AdmissionBinding {
+	var bindings []AdmissionBinding
+	for _, item := range f.list(1) {
+		b := item.admissionBinding()
+		if slices.ContainsFunc(bindings, func(other AdmissionBinding) bool { return b.Name != "" && other.Name == b.Name }) {
+			item.fail("another binding of %s is named %q too; give it a name of its own", f.path, excerpt(b.Name))
+		}
+		bindings = append(bindings, b)
+	}
+	return bindings
+}
+
+func (f field) admissionBinding() AdmissionBinding {
+	o := f.object("name", "rules", "failurePolicy", "sideEffects", "timeoutSeconds", "matchConditions", "labelSelector",
+		"namespace", "group", "includeSnapshotsFrom")
+	b := AdmissionBinding{
+		Name:                 o.need("name").domain(),
+		FailurePolicy:        admissionv1.FailurePolicyType(o.child("failurePolicy").oneOf("Fail", "Ignore")),
+		SideEffects:          admissionv1.SideEffectClass(o.child("sideEffects").oneOf("None", "NoneOnDryRun")),
+		TimeoutSeconds:       o.child("timeoutSeconds").integer(minTimeout, defaultTimeout),
+		Objects:              o.child("labelSelector").labelSelector(),
+		Group:                o.child("group").text(""),
+		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(1),
+	}
+	b.FailurePolicy = orDefault(b.FailurePolicy, admissionv1.Fail)
+	b.SideEffects = orDefault(b.SideEffects, admissionv1.SideEffectClassNone)
+	if b.TimeoutSeconds > maxTimeout {
+		o.child("timeoutSeconds").fail("is %d, must be at most %d", b.TimeoutSeconds, maxTimeout)
+	}
+	for _, item := range o.need("rules").list(1) {
+		b.Rules = append(b.Rules, item.rule())
+	}
+	for _, item := range o.child("matchConditions").list(0) {
+		condition := item.object("name", "expression")
+		b.MatchConditions = append(b.MatchConditions, admissionv1.MatchCondition{
+			Name: condition.need("name").full(), Expression: condition.need("expression").full(),
+		})
+	}
+	if namespace := o.child("namespace"); namespace.given {
+		b.Namespaces = namespace.object("labelSelector").need("labelSelector").labelSelector()
+	}
+	return b
+}
+
+func (f field) rule() admissionv1.RuleWithOperations {
+	o := f.object("apiGroups", "apiVersions", "resources", "operations", "scope")
+	scope := admissionv1.ScopeType(o.child("scope").oneOf("Cluster", "Namespaced", "*"))
+	scope = orDefault(scope, admissionv1.AllScopes)
+	r := admissionv1.RuleWithOperations{Rule: admissionv1.Rule{Scope: &scope}}
+	for _, item := range o.need("apiGroups").list(1) {
+		r.APIGroups = append(r.APIGroups, item.text("")) // "" is the core group
+	}
+	r.APIVersions = o.need("apiVersions").texts(1)
+	r.Resources = o.need("resources").texts(1)
+	for _, item := range o.need("operations").list(1) {
+		r.Operations = append(r.Operations, admissionv1.OperationType(item.oneOf("CREATE", "UPDATE", "DELETE", "CONNECT", "*")))
+	}
+	return r
+}
+
+// domain reads what the API server takes as the name of an admission webhook.
+func (f field) domain() string {
+	name := f.full()
+	if name == "" {
+		return ""
+	}
+	if wrong := validation.IsFullyQualifiedName(validationfield.NewPath(""), name); len(wrong) > 0 {
+		f.fail("is %q, must be a domain name of at least three labels in lower case, such as policy.example.com", excerpt(name))
+	}
+	return name
+}
+
+func (f field) conversionBinding() ConversionBinding {
+	o := f.object("name", "crdName", "conversions", "group", "includeSnapshotsFrom")
+	b := ConversionBinding{
+		Name:                 o.need("name").full(),
+		CRDName:              o.need("crdName").crdName(),
+		Group:                o.child("group").text(""),
+		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(1),
+	}
+	for _, item := range o.need("conversions").list(1) {
+		step := item.object("fromVersion", "toVersion")
+		c := Conversion{
+			FromVersion: step.need("fromVersion").versionOf(b.CRDName),
+			ToVersion:   step.need("toVersion").versionOf(b.CRDName),
+		}
+		if c.FromVersion != "" && b.FullVersion(c.FromVersion) == b.FullVersion(c.ToVersion) {
+			item.fail("converts %s to itself", excerpt(c.FromVersion))
+		}
+		b.Conversions = append(b.Conversions, c)
+	}
+	return b
+}
+
+// FullVersion returns a version of the binding's custom resource as GROUP/VERSION, whichever way it was written.
+func (b ConversionBinding) FullVersion(version string) string {
+	if strings.Contains(version, "/") {
+		return version
+	}
+	_, group, _ := strings.Cut(b.CRDName, ".")
+	return group + "/" + version
+}
+
+func (f field) crdName() string {
+	name := f.full()
+	plural, group, _ := strings.Cut(name, ".")
+	if name != "" && (len(validation.IsDNS1035Label(plural)) > 0 || len(validation.IsDNS1123Subdomain(group)) > 0) {
+		f.fail("is %q, must be the name of a CustomResourceDefinition: PLURAL.GROUP", excerpt(name))
+		return ""
+	}
+	return name
+}
+
+// versionOf reads a version of a custom resource.
+func (f field) versionOf(crd string) string {
+	text := f.full()
+	if text == "" {
+		return ""
+	}
+	group, version, full := strings.Cut(text, "/")
+	if !full {
+		version = text
+	}
+	if len(validation.IsDNS1035Label(version)) > 0 {
+		f.fail("is %q, must be VERSION or GROUP/VERSION", excerpt(text))
+		return ""
+	}
+	if _, own, _ := strings.Cut(crd, "."); full && crd != "" && group != own {
+		f.fail("is %q, but the group of crdName is %s", excerpt(text), excerpt(own))
+		return ""
+	}
+	return text
+}
+
+// askedSnapshots calls visit for each binding that the API server asks, with its place in the config, its group and the
+// snapshots it includes, which visit may change.
+func (c *Config) askedSnapshots(visit func(key string, item int, group string, names *[]string)) {
+	for i := range c.Validating {
+		visit("kubernetesValidating", i, c.Validating[i].Group, &c.Validating[i].IncludeSnapshotsFrom)
+	}
+	for i := range c.Mutating {
+		visit("kubernetesMutating", i, c.Mutating[i].Group, &c.Mutating[i].IncludeSnapshotsFrom)
+	}
+	for i := range c.Conversion {
+		visit("kubernetesCustomResourceConversion", i, c.Conversion[i].Group, &c.Conversion[i].IncludeSnapshotsFrom)
+	}
+}
