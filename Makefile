@@ -15,7 +15,7 @@ RACE = $(shell go list ./... | grep -v '/e2e')
 KILLS ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help build controlplane run test race kills bench shape lint fmt vet generate vuln clean
+.PHONY: help build controlplane run test race kills fuzz bench shape lint fmt vet generate vuln clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +39,9 @@ race: controlplane ## Run all tests but the end-to-end ones under the race detec
 
 kills: build controlplane ## Kill the operator at every step of a converge and compare the ends; KILLS=n for other than 50 rounds
 	KILLS=$(KILLS) go test -count=1 -timeout 60m -v -run Kill ./e2e/...
+
+fuzz: ## Fuzz every parser of what hooks and users write, 30 minutes each; FUZZTIME=60s for less
+	FUZZTIME=$(or $(FUZZTIME),30m) .ci/fuzz
 
 bench: build controlplane ## Measure the operator and the engine
 	go run ./e2e/bench
