@@ -76,7 +76,7 @@ func (r *Runner) Enabled(ctx context.Context, run EnabledRun) (enabled bool, rea
 		}
 		env := append(identity(run.Task, run.Attempt, run.Previous), files.variables()...)
 		file := File{Scope: Module, Name: "enabled", Path: run.Path}
-		if _, err := r.runToEnd(ctx, file, env, pass); err != nil {
+		if _, err := r.runToEnd(ctx, program{file: file, env: env}, pass); err != nil {
 			return files.refusal(err, said.text())
 		}
 		enabled, reason, err = files.answer()

@@ -139,10 +139,8 @@ func (o object) version() string {
 func (o object) load(scope Scope, config *Config) {
 	own, foreign := orderedBindings(scope)
 	o = o.withoutUnserved(scope, foreign)
-	known := append([]string{
-		"configVersion", "settings", "schedule", "kubernetes",
-		"kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion",
-	}, own...)
+	known := append([]string{"configVersion", "settings", "schedule", "kubernetes"}, own...)
+	known = append(known, "kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion")
 	root := field{value: o.entries, given: true, wrong: o.wrong}.object(known...)
 
 	root.ordered(own, config)

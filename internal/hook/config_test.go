@@ -237,11 +237,11 @@ func TestConfigErrorsNameTheirField(t *testing.T) {
 		"{configVersion: v1, kubernetes: [a]}":                         "kubernetes[0]: must be a mapping, not a string",
 		"{configVersion: v1, kubernetes: [{}]}":                        "kubernetes[0].kind: is required",
 		"{configVersion: v1, kubernetes: [{kind: ''}]}":                "kubernetes[0].kind: must not be empty",
-		"{configVersion: v1, kubernetesValidating: []}":                "kubernetesValidating: admission webhooks are not served",
-		"{configVersion: v1, kubernetesMutating: []}":                  "kubernetesMutating: admission webhooks are not served",
+		"{configVersion: v1, kubernetesValidating: []}":                "kubernetesValidating: must not be empty",
+		"{configVersion: v1, kubernetesMutating: []}":                  "kubernetesMutating: must not be empty",
 		"{configVersion: v1, onKubernetesEvent: []}":                   "onKubernetesEvent: belongs to configs without configVersion; write kubernetes",
 		"{configVersion: v1, settings: {executionBurst: 0}}":           "settings.executionBurst: is 0, must be at least 1",
-		"{configVersion: v1, kubernetesCustomResourceConversion: []}":  "kubernetesCustomResourceConversion: conversion webhooks are not served",
+		"{configVersion: v1, kubernetesCustomResourceConversion: []}":  "kubernetesCustomResourceConversion: must not be empty",
 		"{configVersion: v1, settings: {executionMinPeriod: 5s}}":      "settings.executionMinPeriod: is no known key, known are executionMinInterval, executionBurst",
 		"{configVersion: v1, settings: {executionMinInterval: often}}": `settings.executionMinInterval: is "often", must be a duration`,
 		"{configVersion: v1, settings: {executionMinInterval: -5s}}":   "settings.executionMinInterval: is -5s, must not be negative",
@@ -323,7 +323,8 @@ settings: {executionBurst: many}
 `))
 	want := []string{
 		"beforeHelm: a global hook cannot have this binding",
-		"colour: is no known key, known are configVersion, settings, schedule, kubernetes, onStartup, beforeAll, afterAll",
+		"colour: is no known key, known are configVersion, settings, schedule, kubernetes, onStartup, beforeAll, afterAll, " +
+			"kubernetesValidating, kubernetesMutating, kubernetesCustomResourceConversion",
 		"beforeAll: must be an integer, not a string",
 		"kubernetes[0].kind: must be a string, not a number: put it in quotes",
 		"kubernetes[0].queue: must be a string, not a list",

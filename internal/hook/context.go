@@ -2,6 +2,7 @@ package hook
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +17,9 @@ const (
 	TypeSchedule        Type = "Schedule"
 	TypeSynchronization Type = "Synchronization"
 	TypeEvent           Type = "Event"
+	TypeValidating      Type = "Validating"
+	TypeMutating        Type = "Mutating"
+	TypeConversion      Type = "Conversion"
 )
 
 // Item is one object as hooks are told of it, both parts as JSON.
@@ -40,6 +44,10 @@ type Element struct {
 	Item Item
 	// Objects are all objects there are, for a Synchronization.
 	Objects []Item
+	// Review is what the API server asks, JSON, of a Validating, Mutating or Conversion. A group does not hide it.
+	Review json.RawMessage
+	// FromVersion and ToVersion are those of a Conversion.
+	FromVersion, ToVersion string
 	// Snapshots by binding name; nil leaves the key out, an empty map is told as {}. Elements may share their slices:
 	// [Encode] writes a shared one only once from its items.
 	Snapshots map[string][]Item
@@ -112,7 +120,7 @@ func roughSize(elements []Element) int {
 	}
 	size := 2
 	for _, element := range elements {
-		size += perElement + len(element.Binding) + len(element.Group) + items([]Item{element.Item}) + items(element.Objects)
+		size += perElement + len(element.Binding) + len(element.Group) + len(element.Review) + items([]Item{element.Item}) + items(element.Objects)
 		for name, list := range element.Snapshots {
 			size += len(name) + items(list)
 		}
@@ -131,6 +139,8 @@ func (e *encoder) element(element Element) error {
 	}
 	var err error
 	switch {
+	case element.Review != nil:
+		err = e.review(element)
 	case element.Group != "":
 		e.raw(`,"type":"Group","groupName":`)
 		e.text(element.Group)
@@ -169,6 +179,24 @@ func (e *encoder) legacy(element Element) {
 		e.text(element.Named.Name)
 	}
 	e.raw("}")
+}
+
+// review writes what the API server asks.
+func (e *encoder) review(element Element) error {
+	if !json.Valid(element.Review) {
+		return errors.New("the review is not JSON")
+	}
+	e.raw(`,"type":`)
+	e.text(string(element.Type))
+	if element.Type == TypeConversion {
+		e.raw(`,"fromVersion":`)
+		e.text(element.FromVersion)
+		e.raw(`,"toVersion":`)
+		e.text(element.ToVersion)
+	}
+	e.raw(`,"review":`)
+	e.out = append(e.out, element.Review...)
+	return nil
 }
 
 func (e *encoder) snapshots(snapshots map[string][]Item) error {

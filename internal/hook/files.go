@@ -17,6 +17,7 @@ import (
 // runFile is one file a hook is given by an environment variable. A nil input makes an empty file, for output.
 type runFile struct {
 	variable string
+	alias    string // a second variable that names it, if any
 	name     string // "*" stands for an id no other run has
 	input    []byte
 	path     string
@@ -28,7 +29,7 @@ type runFiles []runFile
 func (r *Runner) withFiles(files runFiles, use func() error) error {
 	dir, err := os.MkdirTemp(r.dir, "run-")
 	if errors.Is(err, fs.ErrNotExist) { // those who tidy up temporary directories take ours too
-		if err = os.MkdirAll(r.dir, 0o700); err == nil {
+		if err = errors.Join(os.MkdirAll(r.dir, 0o700), r.framework.copy()); err == nil {
 			dir, err = os.MkdirTemp(r.dir, "run-")
 		}
 	}
@@ -49,7 +50,7 @@ func (r *Runner) withFiles(files runFiles, use func() error) error {
 	return use()
 }
 
-// writeNew makes a file that only this user can read, as values hold secrets. Seven of them stand between an event and
+// writeNew makes a file that only this user can read, as values hold secrets. Nine of them stand between an event and
 // its hook's start, so it makes three system calls, or two for an empty file; package os would make twice as many.
 func writeNew(path string, data []byte) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
@@ -85,9 +86,12 @@ func removeRun(dir string, files runFiles) {
 
 // variables returns the environment that names the files.
 func (files runFiles) variables() []string {
-	variables := make([]string, len(files))
-	for i, file := range files {
-		variables[i] = file.variable + "=" + file.path
+	variables := make([]string, 0, len(files)+1)
+	for _, file := range files {
+		variables = append(variables, file.variable+"="+file.path)
+		if file.alias != "" {
+			variables = append(variables, file.alias+"="+file.path)
+		}
 	}
 	return variables
 }
@@ -155,6 +159,7 @@ func baseEnvironment(env []string, tools string) ([]string, error) {
 		"VALUES_JSON_PATCH_PATH", "METRICS_PATH", "KUBERNETES_PATCH_PATH", "VALIDATING_RESPONSE_PATH",
 		"ADMISSION_RESPONSE_PATH", "CONVERSION_RESPONSE_PATH", "MODULE_ENABLED_RESULT", "MODULE_ENABLED_REASON",
 		"ADDON_OPERATOR_STORE_ID", "ADDON_OPERATOR_TASK_ID", "ADDON_OPERATOR_ATTEMPT", "ADDON_OPERATOR_PREVIOUS",
+		"ADDON_OPERATOR_BASH_ENV",
 		"OLDPWD",
 	}
 	path := ""

@@ -12,6 +12,7 @@ import (
 // FuzzLoad: whatever a hook prints is a config or an error, and a config is plain data whose parts can be used.
 func FuzzLoad(f *testing.F) {
 	f.Add(fullModuleConfig, true)
+	f.Add(fullWebhookConfig, true)
 	f.Add("\t{\n\t'configVersion': 'v1', 'beforeAll': 1,\n}\n\t", false)
 	f.Fuzz(func(t *testing.T, text string, module bool) {
 		scope := hook.Global

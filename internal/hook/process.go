@@ -44,6 +44,8 @@ func (e *ExitError) Error() string {
 // Usage is what a process and those it waited for took.
 type Usage struct {
 	User, System time.Duration
+	// Took is the time from its start to its end by the clock; 0 where the runner has none.
+	Took time.Duration
 	// MaxRSS in bytes. Linux counts the memory of the starting program until the start is done, so it is never below
 	// what this program had resident then.
 	MaxRSS int64
@@ -55,12 +57,14 @@ type program struct {
 	args           []string
 	env            []string // added to the runner's, and stronger
 	stdout, stderr io.Writer
+	awaited        bool
 }
 
 // ending is how a process ended.
 type ending struct {
 	state     *os.ProcessState
 	signalled bool // by this program
+	took      time.Duration
 }
 
 // execute runs p until it ends. Its whole output has been written to its writers then; what processes it left behind
@@ -80,6 +84,7 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 
 	path, argv, env := p.command()
 	dir := filepath.Dir(p.file.Path)
+	began := r.clock()
 	process, err := r.starter.start(ctx, path, argv, &os.ProcAttr{
 		Dir:   dir,
 		Env:   environment(r.env, append(env, "PWD="+dir)),
@@ -99,7 +104,8 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 		both.Wait()
 		close(pumped)
 	}()
-	signalled := r.await(ctx, process.Pid)
+	signalled := r.await(ctx, process.Pid, p)
+	took := r.clock().Sub(began)
 	r.release(pumped, outRead, errRead)
 	// Not reaped until here: as long as it is a zombie its number, and that of its group, mean no other process.
 	state, err := process.Wait()
@@ -111,7 +117,15 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 		// microseconds only, and stays taken while its group has members.
 		_ = unix.Kill(-process.Pid, unix.SIGKILL)
 	}
-	return ending{state: state, signalled: signalled}, nil
+	return ending{state: state, signalled: signalled, took: took}, nil
+}
+
+// patience returns when, from the end of its context, a process is signalled, and when it is killed.
+func (r *Runner) patience(p program) (term, kill time.Duration) {
+	if p.awaited {
+		return 0, time.Second
+	}
+	return r.termAfter, r.killAfter
 }
 
 // command returns what is executed for a file: it, or the python of its virtual environment with it as argument.
@@ -124,9 +138,10 @@ func (p program) command() (path string, argv, env []string) {
 	return python, append([]string{python, p.file.Path}, p.args...), append(p.env, home)
 }
 
-// await returns when the process has ended, and whether it was signalled. When ctx is done it has TermAfter to end by
-// itself; then its group gets SIGTERM, and SIGKILL at KillAfter.
-func (r *Runner) await(ctx context.Context, pid int) (signalled bool) {
+// await returns when the process has ended, and whether it was signalled. When ctx is done it has some
+// patience to end by itself; then its group gets SIGTERM, and later SIGKILL.
+func (r *Runner) await(ctx context.Context, pid int, p program) (signalled bool) {
+	term, kill := r.patience(p)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -142,7 +157,7 @@ func (r *Runner) await(ctx context.Context, pid int) (signalled bool) {
 	for _, stage := range []struct {
 		after  time.Duration
 		signal unix.Signal
-	}{{r.termAfter, unix.SIGTERM}, {r.killAfter - r.termAfter, unix.SIGKILL}} {
+	}{{term, unix.SIGTERM}, {kill - term, unix.SIGKILL}} {
 		grace := time.NewTimer(stage.after)
 		select {
 		case <-ended:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,6 +19,9 @@ type Options struct {
 	TempDir string
 	// ToolsDir is put behind everything else on the PATH of hooks; "" for none.
 	ToolsDir string
+	// Framework holds the files of the shell framework, shell_lib.sh and bash_env.sh at the top. Where /shell_lib.sh is
+	// not installed, hooks source this one by that name. Nil is none.
+	Framework fs.FS
 	// StoreID marks every process started, for [KillLeftovers]. It also names a directory in TempDir that belongs to
 	// this runner alone.
 	StoreID string
@@ -27,8 +31,12 @@ type Options struct {
 	Env []string
 	// TermAfter and KillAfter are counted from the end of a run's context; 0 is 15 s and 20 s.
 	TermAfter, KillAfter time.Duration
+	// JoinJSON has a JSON object that a hook prints over several lines come as one line of its output.
+	JoinJSON bool
 	// Drain is how long output of processes that a hook left behind is waited for; 0 is one second.
 	Drain time.Duration
+	// Clock tells the time, for what a run took; nil tells of none.
+	Clock func() time.Time
 }
 
 // Runner runs hooks and `enabled` scripts, any number side by side. Make one with [NewRunner].
@@ -36,9 +44,12 @@ type Runner struct {
 	starter              *starter
 	env                  []string
 	dir                  string
+	framework            framework
 	keepTemp             bool
 	termAfter, killAfter time.Duration
 	drain                time.Duration
+	joinJSON             bool
+	clock                func() time.Time
 }
 
 // NewRunner makes a runner. With a StoreID, files left by an earlier runner of the same store are removed unless
@@ -46,9 +57,14 @@ type Runner struct {
 func NewRunner(o Options) (*Runner, error) {
 	r := &Runner{
 		keepTemp:  o.KeepTemp,
+		joinJSON:  o.JoinJSON,
 		termAfter: orDefault(o.TermAfter, 15*time.Second),
 		killAfter: orDefault(o.KillAfter, 20*time.Second),
 		drain:     orDefault(o.Drain, time.Second),
+		clock:     o.Clock,
+	}
+	if r.clock == nil {
+		r.clock = func() time.Time { return time.Time{} }
 	}
 	base := o.Env
 	if base == nil {
@@ -74,6 +90,10 @@ func NewRunner(o Options) (*Runner, error) {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("hook runner: %w", err)
 	}
+	if r.framework, err = newFramework(o.Framework, r.dir); err != nil {
+		return nil, fmt.Errorf("hook runner: %w", err)
+	}
+	r.env = r.framework.environment(r.env)
 	if r.starter, err = newStarter(); err != nil {
 		return nil, fmt.Errorf("hook runner: %w", err)
 	}
@@ -108,6 +128,9 @@ type Run struct {
 	Context []byte
 	// ConfigValues and Values are JSON.
 	ConfigValues, Values []byte
+	// Awaited: somebody waits for the response of the hook. When ctx ends it is signalled at once, and killed a second
+	// later.
+	Awaited bool
 	// Output is called for each line the hook prints, by one goroutine at a time; nil drops them. A line has at most
 	// 10,000 characters, a longer one is cut and ends in "…". While it is not back, the hook may have to wait.
 	Output func(stream Stream, line string)
@@ -119,7 +142,9 @@ type Result struct {
 	ConfigPatch, ValuesPatch []byte
 	// Metrics is a stream of metric operations.
 	Metrics []byte
-	Usage   Usage
+	// Admission is for [ParseVerdict], Conversion for [ParseConverted].
+	Admission, Conversion []byte
+	Usage                 Usage
 }
 
 // maxOutput bounds each output file. What a hook returns has to fit into one commit of the store.
@@ -143,12 +168,14 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 		{variable: "VALUES_JSON_PATCH_PATH", name: hookName + ".module-hook-values-*.json-patch"},
 		{variable: "METRICS_PATH", name: hookName + ".module-hook-metrics-*.json"},
 		{variable: "KUBERNETES_PATCH_PATH", name: hookName + "-object-patch-*"},
+		{variable: "ADMISSION_RESPONSE_PATH", alias: "VALIDATING_RESPONSE_PATH", name: "hook-" + hookName + "-admission-response-*.json"},
+		{variable: "CONVERSION_RESPONSE_PATH", name: "hook-" + hookName + "-conversion-response-*.json"},
 	}
 	var result Result
 	var usage Usage
 	err := r.withFiles(files, func() (err error) {
 		env := append(identity(run.Task, run.Attempt, run.Previous), files.variables()...)
-		usage, err = r.runToEnd(ctx, run.File, env, run.Output)
+		usage, err = r.runToEnd(ctx, program{file: run.File, env: env, awaited: run.Awaited}, run.Output)
 		if err != nil {
 			return err
 		}
@@ -170,6 +197,8 @@ func readResult(files runFiles) (Result, error) {
 		{"CONFIG_VALUES_JSON_PATCH_PATH", &result.ConfigPatch},
 		{"VALUES_JSON_PATCH_PATH", &result.ValuesPatch},
 		{"METRICS_PATH", &result.Metrics},
+		{"ADMISSION_RESPONSE_PATH", &result.Admission},
+		{"CONVERSION_RESPONSE_PATH", &result.Conversion},
 		{"KUBERNETES_PATCH_PATH", &objectPatches},
 	} {
 		content, err := files.output(output.variable)
@@ -185,24 +214,30 @@ func readResult(files runFiles) (Result, error) {
 }
 
 // runToEnd executes a hook, passing its output on, and judges how it ended.
-func (r *Runner) runToEnd(ctx context.Context, file File, env []string, pass func(Stream, string)) (Usage, error) {
+func (r *Runner) runToEnd(ctx context.Context, p program, pass func(Stream, string)) (Usage, error) {
 	if pass == nil {
 		pass = func(Stream, string) {}
+	}
+	join := newJoiner(pass)
+	if r.joinJSON {
+		pass = join.line
 	}
 	var turn sync.Mutex
 	stdout := &lineWriter{stream: Stdout, pass: pass, turn: &turn}
 	stderr := &lineWriter{stream: Stderr, pass: pass, turn: &turn}
 	said := &tailWriter{}
-	end, err := r.execute(ctx, program{
-		file: file, env: env,
-		stdout: stdout, stderr: both{stderr, said},
-	})
+	p.stdout, p.stderr = stdout, both{stderr, said}
+	end, err := r.execute(ctx, p)
 	if err != nil {
 		return Usage{}, err
 	}
 	stdout.close()
 	stderr.close()
-	return usageOf(end.state), end.verdict(said.text())
+	join.release(Stdout)
+	join.release(Stderr)
+	usage := usageOf(end.state)
+	usage.Took = end.took
+	return usage, end.verdict(said.text())
 }
 
 // identity returns the variables that tell a process which execution it is.

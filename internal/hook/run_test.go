@@ -235,7 +235,7 @@ func TestFilesAreGoneAfterTheRunUnlessKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := map[bool]int{false: 0, true: 8}[keep]; len(left) != want {
+		if want := map[bool]int{false: 0, true: 10}[keep]; len(left) != want {
 			t.Errorf("keep %t: %d files are left, want %d: %v", keep, len(left), want, left)
 		}
 	}

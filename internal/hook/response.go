@@ -1,0 +1,212 @@
+package hook
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// ErrNoResponse is the error for a hook that was asked and wrote no response.
+var ErrNoResponse = errors.New("the hook wrote no response")
+
+// Verdict is what a hook answers to an admission request.
+type Verdict struct {
+	Allowed bool
+	// Message says why, for who sent the request.
+	Message string
+	// Warnings are shown to who sent the request, whether it is allowed or not.
+	Warnings []string
+	// Patch is a JSON patch, checked in its form; nil for none.
+	Patch json.RawMessage
+}
+
+// ParseVerdict reads the response file of an admission run: one JSON object with allowed, message, warnings, and, from a
+// mutating hook, patch: a JSON patch in base64, as ever, or as it is. What is left out is false or empty. The error is
+// [ErrNoResponse] for an empty file.
+func ParseVerdict(text []byte, mutating bool) (Verdict, error) {
+	var written struct {
+		Allowed  bool            `json:"allowed"`
+		Message  string          `json:"message"`
+		Warnings []string        `json:"warnings"`
+		Patch    json.RawMessage `json:"patch"`
+	}
+	if err := readResponse(text, &written); err != nil {
+		return Verdict{}, err
+	}
+	v := Verdict{Allowed: written.Allowed, Message: written.Message, Warnings: written.Warnings}
+	patch, err := plainPatch(written.Patch)
+	if err != nil {
+		return Verdict{}, fmt.Errorf("patch: %w", err)
+	}
+	if patch != nil && !mutating {
+		return Verdict{}, errors.New("patch: a kubernetesValidating hook cannot change the object; leave it out, or use kubernetesMutating")
+	}
+	v.Patch = patch
+	return v, nil
+}
+
+// readResponse reads the one JSON object of a response file.
+func readResponse(text []byte, into any) error {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return ErrNoResponse
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(into); err != nil {
+		return fmt.Errorf("it is not the JSON object that is wanted: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something stands behind the JSON object; write one object, once")
+	}
+	return nil
+}
+
+// plainPatch takes a JSON patch out of the base64 it may be written in. Nothing and an empty list are nil.
+func plainPatch(written json.RawMessage) (json.RawMessage, error) {
+	patch := []byte(written)
+	if bytes.HasPrefix(patch, []byte(`"`)) {
+		var packed string
+		if err := json.Unmarshal(patch, &packed); err != nil {
+			return nil, err
+		}
+		var err error
+		if patch, err = base64.StdEncoding.DecodeString(strings.TrimSpace(packed)); err != nil {
+			return nil, fmt.Errorf("it is neither a list of operations nor base64 of one: %w", err)
+		}
+	}
+	if len(bytes.TrimSpace(patch)) == 0 {
+		return nil, nil
+	}
+	var operations []patchOperation
+	if err := json.Unmarshal(patch, &operations); err != nil {
+		return nil, fmt.Errorf("it is no list of operations: %w", err)
+	}
+	for i, o := range operations {
+		if err := o.check(); err != nil {
+			return nil, fmt.Errorf("operation %d: %w", i, err)
+		}
+	}
+	if len(operations) == 0 {
+		return nil, nil
+	}
+	return patch, nil
+}
+
+// patchOperation is one operation of a JSON patch (RFC 6902).
+type patchOperation struct {
+	Op    string          `json:"op"`
+	Path  *string         `json:"path"`
+	From  *string         `json:"from"`
+	Value json.RawMessage `json:"value"`
+}
+
+func (o patchOperation) check() error {
+	all := []string{"add", "remove", "replace", "move", "copy", "test"}
+	if !slices.Contains(all, o.Op) {
+		return fmt.Errorf("op is %q, must be one of %s", excerpt(o.Op), strings.Join(all, ", "))
+	}
+	if err := checkPointer("path", o.Path); err != nil {
+		return err
+	}
+	switch o.Op {
+	case "add", "replace", "test":
+		if o.Value == nil {
+			return fmt.Errorf("%s needs a value", o.Op)
+		}
+	case "move", "copy":
+		return checkPointer("from", o.From)
+	}
+	return nil
+}
+
+func checkPointer(name string, pointer *string) error {
+	switch {
+	case pointer == nil:
+		return fmt.Errorf("%s is missing", name)
+	case *pointer != "" && !strings.HasPrefix(*pointer, "/"):
+		return fmt.Errorf("%s is %q, must begin with /", name, excerpt(*pointer))
+	default:
+		return nil
+	}
+}
+
+// Converted is what a hook answers to a conversion request.
+type Converted struct {
+	// Objects are the converted objects, in the order they were asked in.
+	Objects []json.RawMessage
+	// Failed is why they are not converted; empty where they are.
+	Failed string
+}
+
+// ParseConverted reads the response file of a conversion run that was asked to make objects of version, GROUP/VERSION, of
+// asked: one JSON object with convertedObjects or failedMessage. As the API server demands, each converted object is the
+// one asked about: of the version wanted, and of the same kind, namespace, name and uid. The error is [ErrNoResponse] for
+// an empty file.
+func ParseConverted(text []byte, asked []json.RawMessage, version string) (Converted, error) {
+	var written struct {
+		Objects []json.RawMessage `json:"convertedObjects"`
+		Failed  string            `json:"failedMessage"`
+	}
+	if err := readResponse(text, &written); err != nil {
+		return Converted{}, err
+	}
+	if written.Failed != "" {
+		return Converted{Failed: written.Failed}, nil
+	}
+	if len(written.Objects) != len(asked) {
+		return Converted{}, fmt.Errorf("convertedObjects: there are %d, and %d were asked for; write all of them, or failedMessage",
+			len(written.Objects), len(asked))
+	}
+	for i, object := range written.Objects {
+		before, err := readNamed(asked[i])
+		if err != nil {
+			return Converted{}, fmt.Errorf("the object asked for: %w", err)
+		}
+		after, err := readNamed(object)
+		if err != nil {
+			return Converted{}, fmt.Errorf("convertedObjects[%d]: %w", i, err)
+		}
+		if err := after.check(before, version); err != nil {
+			return Converted{}, fmt.Errorf("convertedObjects[%d]: %w", i, err)
+		}
+	}
+	return Converted{Objects: written.Objects}, nil
+}
+
+// named is what says which object an object is.
+type named struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+		UID       string `json:"uid"`
+	} `json:"metadata"`
+}
+
+func readNamed(object json.RawMessage) (n named, err error) {
+	if err := json.Unmarshal(object, &n); err != nil {
+		return n, fmt.Errorf("it is no object: %w", err)
+	}
+	return n, nil
+}
+
+// check compares a converted object with what it was.
+func (n named) check(before named, version string) error {
+	for _, part := range []struct{ name, is, want string }{
+		{"apiVersion", n.APIVersion, version},
+		{"kind", n.Kind, before.Kind},
+		{"metadata.namespace", n.Metadata.Namespace, before.Metadata.Namespace},
+		{"metadata.name", n.Metadata.Name, before.Metadata.Name},
+		{"metadata.uid", n.Metadata.UID, before.Metadata.UID},
+	} {
+		if part.is != part.want {
+			return fmt.Errorf("%s is %q, must be %q", part.name, excerpt(part.is), excerpt(part.want))
+		}
+	}
+	return nil
+}
