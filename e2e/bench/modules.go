@@ -49,8 +49,7 @@ IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"
 echo "$now $context" >>"$RECORD"
 `
 
-// generate writes the modules into dir/modules and an empty dir/global-hooks,
-// for an operator in namespace.
+// generate writes the modules into dir/modules, for an operator in namespace.
 func generate(dir, namespace string) error {
 	flags := []byte("global:\n  domain: example.com\n")
 	for i := range modules {
@@ -67,9 +66,6 @@ func generate(dir, namespace string) error {
 				return err
 			}
 		}
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "global-hooks"), 0o700); err != nil {
-		return err
 	}
 	return write(filepath.Join(dir, "modules", "values.yaml"), string(flags))
 }

@@ -29,27 +29,45 @@ type world struct {
 	progress *log.Logger
 }
 
-// measureOperator has the operator converge from empty and again, rounds times
-// each in a namespace of its own, and in the last of them react to events.
-func measureOperator(ctx context.Context, rounds int, progress *log.Logger) (_ []figure, err error) {
+// openWorld builds the operator and starts a control plane, until end is called.
+func openWorld(progress *log.Logger) (_ *world, end func() error, err error) {
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	w := &world{dir: dir, progress: progress}
+	end = func() error {
+		var stopped error
+		if w.cluster != nil {
+			stopped = w.cluster.Stop()
+		}
+		return errors.Join(stopped, os.RemoveAll(dir))
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, end())
+		}
+	}()
 	progress.Print("build the operator")
 	if w.program, err = operator.Build(filepath.Join(dir, "bin")); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	progress.Print("start a control plane")
 	if w.cluster, err = cluster.New(filepath.Join(dir, "cluster")); err != nil {
+		return nil, nil, err
+	}
+	w.client, err = kubernetes.NewForConfig(w.cluster.Config())
+	return w, end, err
+}
+
+// measureOperator has the operator converge from empty and again, rounds times
+// each in a namespace of its own, and in the last of them react to events.
+func measureOperator(ctx context.Context, rounds int, progress *log.Logger) (_ []figure, err error) {
+	w, end, err := openWorld(progress)
+	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, w.cluster.Stop()) }()
-	if w.client, err = kubernetes.NewForConfig(w.cluster.Config()); err != nil {
-		return nil, err
-	}
+	defer func() { err = errors.Join(err, end()) }()
 	var empty, restart []float64
 	var rest []figure
 	for round := range rounds {
@@ -107,11 +125,21 @@ func (w *world) round(ctx context.Context, namespace string, events bool) (took 
 
 // site makes a namespace with a ConfigMap and modules for it.
 func (w *world) site(ctx context.Context, namespace string) (operator.Site, error) {
+	site, err := w.bareSite(ctx, namespace)
+	if err != nil {
+		return site, err
+	}
+	return site, generate(site.Dir, namespace)
+}
+
+// bareSite makes a namespace with a ConfigMap, and directories for modules and
+// global hooks that hold none.
+func (w *world) bareSite(ctx context.Context, namespace string) (operator.Site, error) {
 	site := operator.Site{
 		Program: w.program, Dir: filepath.Join(w.dir, namespace), Kubeconfig: w.cluster.Kubeconfig(), Namespace: namespace,
 	}
 	site.ModulesDir, site.GlobalHooksDir = filepath.Join(site.Dir, "modules"), filepath.Join(site.Dir, "global-hooks")
-	if err := generate(site.Dir, namespace); err != nil {
+	if err := errors.Join(os.MkdirAll(site.ModulesDir, 0o700), os.MkdirAll(site.GlobalHooksDir, 0o700)); err != nil {
 		return site, err
 	}
 	_, err := w.client.CoreV1().Namespaces().Create(ctx,

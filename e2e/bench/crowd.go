@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/e2e/operator"
+)
+
+const (
+	crowd    = 10_000 // objects that are there before the operator
+	watchers = 20     // bindings that watch all of them
+	flood    = 5_000  // objects made while their hook is busy
+	floods   = 16     // hands that make objects
+)
+
+// crowdHook writes down when it was told of the crowd.
+const crowdHook = `#!/bin/bash
+now=$EPOCHREALTIME
+if [[ $1 == --config ]]; then
+  echo '{"configVersion":"v1","kubernetes":[{"name":"crowd","apiVersion":"v1","kind":"ConfigMap","queue":"/%[1]s","namespace":{"nameSelector":{"matchNames":["%[2]s"]}},"jqFilter":"%[3]s","keepFullObjectsInMemory":false}]}'
+  exit
+fi
+echo "$now" >>"$RECORD"
+`
+
+// floodHook is busy from the first object it is told of until a file is there,
+// and writes down the name of each object it was told of.
+const floodHook = `#!/bin/bash
+if [[ $1 == --config ]]; then
+  echo '{"configVersion":"v1","kubernetes":[{"name":"flood","apiVersion":"v1","kind":"ConfigMap","queue":"flood","namespace":{"nameSelector":{"matchNames":["%[1]s"]}},"labelSelector":{"matchLabels":{"flood":"yes"}},"jqFilter":".metadata.name","keepFullObjectsInMemory":false}]}'
+  exit
+fi
+grep -q '"type":"Event"' "$BINDING_CONTEXT_PATH" || exit 0
+until [[ -e $RECORD.go ]]; do sleep 0.05; done
+grep -o '"filterResult":"[^"]*"' "$BINDING_CONTEXT_PATH" >>"$RECORD"
+echo "run $EPOCHREALTIME" >>"$RECORD"
+`
+
+// measureCrowd has the operator watch many objects by many bindings, and tell
+// one busy hook of many events.
+func measureCrowd(ctx context.Context, _ int, progress *log.Logger) (figures []figure, err error) {
+	w, end, err := openWorld(progress)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	const namespace = "crowd"
+	site, err := w.bareSite(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	progress.Printf("make %d ConfigMaps", crowd)
+	if err := w.makeMany(ctx, namespace, "crowd", crowd, nil); err != nil {
+		return nil, err
+	}
+	for _, variant := range []struct {
+		name, note string
+		filter     func(i int) string
+		most       float64
+	}{
+		{"", "all with one jqFilter", func(int) string { return ".data.text" }, 120},
+		{", a filter each", "each with a jqFilter of its own", func(i int) string { return fmt.Sprintf(".data.text + \\\"%d\\\"", i) }, 0},
+	} {
+		more, err := w.crowd(ctx, site, variant.filter)
+		if err != nil {
+			return nil, err
+		}
+		about := fmt.Sprintf("%d ConfigMaps watched by %d bindings, %s", crowd, watchers, variant.note)
+		figures = append(figures,
+			figure{Name: "crowd" + variant.name + ": peak memory", Unit: "MB", Measured: more.peak, AtMost: variant.most, Note: "VmHWM; " + about},
+			figure{Name: "crowd" + variant.name + ": start to first Synchronization", Unit: "s", Measured: more.first, AtMost: 3, Note: "from the operator's start"},
+			figure{Name: "crowd" + variant.name + ": start to last Synchronization", Unit: "s", Measured: more.last, Note: fmt.Sprintf("%d runs, each told of %d objects", watchers, crowd)},
+			figure{Name: "crowd" + variant.name + ": watches of it", Unit: "watches", Measured: more.watches, AtMost: 1, Note: "by the API server's count"})
+	}
+	drained, err := w.flood(ctx)
+	return append(figures, drained...), err
+}
+
+// crowded is what one look at the crowd cost.
+type crowded struct{ peak, first, last, watches float64 }
+
+// crowd starts an operator with a new store on modules that watch the crowd, and
+// stops it when all their hooks were told of it.
+func (w *world) crowd(ctx context.Context, site operator.Site, filter func(int) string) (c crowded, err error) {
+	w.progress.Printf("watch them by %d bindings", watchers)
+	flags := []byte("{}\n")
+	for i := range watchers {
+		name := moduleName(i)
+		flags = fmt.Appendf(flags, "%sEnabled: true\n", name)
+		text := fmt.Sprintf(crowdHook, name, site.Namespace, filter(i))
+		if err := write(filepath.Join(site.ModulesDir, fmt.Sprintf("%03d-%s", i, name), "hooks", "watch.sh"), text); err != nil {
+			return c, err
+		}
+	}
+	if err := write(filepath.Join(site.ModulesDir, "values.yaml"), string(bytes.TrimPrefix(flags, []byte("{}\n")))); err != nil {
+		return c, err
+	}
+	for _, name := range []string{site.Store(), filepath.Join(site.Dir, "record")} {
+		if err := os.RemoveAll(name); err != nil {
+			return c, err
+		}
+	}
+	before, err := w.watches(ctx)
+	if err != nil {
+		return c, err
+	}
+	record := filepath.Join(site.Dir, "record")
+	p, err := site.Start("RECORD=" + record)
+	if err != nil {
+		return c, err
+	}
+	defer p.Kill()
+	within, cancel := context.WithTimeout(ctx, convergeWithin)
+	defer cancel()
+	if err := p.Ready(within); err != nil {
+		return c, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+	}
+	var times []time.Time
+	if err := p.Until(within, "all hooks to be told", func() bool {
+		times, err = readTimes(record)
+		return err != nil || len(times) >= watchers
+	}); err != nil {
+		return c, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+	}
+	if err != nil {
+		return c, err
+	}
+	now, err := w.watches(ctx)
+	if err != nil {
+		return c, err
+	}
+	peak, err := p.PeakMemory()
+	if err != nil {
+		return c, err
+	}
+	c = crowded{
+		peak: float64(peak) / 1e6, first: times[0].Sub(p.Started).Seconds(), last: times[len(times)-1].Sub(p.Started).Seconds(),
+		watches: now - before - 1, // one is of the operator's own ConfigMap
+	}
+	return c, p.Stop()
+}
+
+// flood makes many objects while the hook that watches them is busy, and returns
+// how long it took to be told of all once it was free.
+func (w *world) flood(ctx context.Context) ([]figure, error) {
+	const namespace = "flood"
+	site, err := w.bareSite(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	record := filepath.Join(site.Dir, "record")
+	err = errors.Join(
+		write(filepath.Join(site.ModulesDir, "001-flooded", "hooks", "flood.sh"), fmt.Sprintf(floodHook, namespace)),
+		write(filepath.Join(site.ModulesDir, "values.yaml"), "floodedEnabled: true\n"), write(record, ""))
+	if err != nil {
+		return nil, err
+	}
+	p, err := site.Start("RECORD=" + record)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Kill()
+	within, cancel := context.WithTimeout(ctx, convergeWithin)
+	defer cancel()
+	if err := p.Ready(within); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+	}
+	w.progress.Printf("make %d ConfigMaps that a busy hook watches", flood)
+	began := time.Now()
+	if err := w.makeMany(ctx, namespace, "flood", flood, map[string]string{"flood": "yes"}); err != nil {
+		return nil, err
+	}
+	making := time.Since(began)
+	free := time.Now()
+	if err := write(record+".go", ""); err != nil {
+		return nil, err
+	}
+	told, runs := 0, 0
+	if err := p.Until(within, "the hook to be told of all", func() bool {
+		told, runs, err = readFlood(record)
+		return err != nil || told >= flood
+	}); err != nil {
+		return nil, fmt.Errorf("told of %d of %d: %w\n%s", told, flood, err, tail(site.Log()))
+	}
+	drained := time.Since(free)
+	peak, wrong := p.PeakMemory()
+	if err := errors.Join(err, wrong, p.Stop()); err != nil {
+		return nil, err
+	}
+	note := fmt.Sprintf("%d events for one hook, made within %.1f s while it was busy; %d runs", flood, making.Seconds(), runs)
+	return []figure{
+		{Name: "flood: hook free to all told", Unit: "s", Measured: drained.Seconds(), AtMost: 10, Note: note},
+		{Name: "flood: events lost", Unit: "events", Measured: float64(flood - told), Note: "of those made, by the hook's own record"},
+		{Name: "flood: peak memory", Unit: "MB", Measured: float64(peak) / 1e6, AtMost: 120, Note: "VmHWM"},
+	}, nil
+}
+
+// makeMany makes n ConfigMaps.
+func (w *world) makeMany(ctx context.Context, namespace, prefix string, n int, labels map[string]string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(floods)
+	for i := range n {
+		group.Go(func() error {
+			_, err := w.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%05d", prefix, i), Labels: labels},
+				Data:       map[string]string{"text": strings.Repeat("some text ", 20), "more": strings.Repeat("x", 300)},
+			}, metav1.CreateOptions{})
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// watches returns how many watches of ConfigMaps in one namespace the API server
+// has open.
+func (w *world) watches(ctx context.Context) (float64, error) {
+	page, err := w.client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return 0, err
+	}
+	open := 0.0
+	for line := range bytes.Lines(page) {
+		text := string(line)
+		if strings.HasPrefix(text, "apiserver_longrunning_requests{") && strings.Contains(text, `resource="configmaps"`) &&
+			(strings.Contains(text, `scope="namespace"`) || strings.Contains(text, `scope="resource"`)) && strings.Contains(text, `verb="WATCH"`) {
+			var value float64
+			if _, err := fmt.Sscan(text[strings.LastIndex(text, " "):], &value); err != nil {
+				return 0, fmt.Errorf("line %q: %w", text, err)
+			}
+			open += value
+		}
+	}
+	return open, nil
+}
+
+// readTimes returns the times in a record, a line each, oldest first.
+func readTimes(record string) ([]time.Time, error) {
+	content, err := os.ReadFile(record)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var times []time.Time
+	for line := range bytes.Lines(content) {
+		var seconds, micros int64
+		if _, err := fmt.Sscanf(string(line), "%d.%d\n", &seconds, &micros); err != nil {
+			return nil, fmt.Errorf("line %q: %w", line, err)
+		}
+		times = append(times, time.Unix(seconds, micros*1000))
+	}
+	return times, err
+}
+
+// readFlood returns of how many objects the hook was told, and in how many runs.
+func readFlood(record string) (told, runs int, err error) {
+	content, err := os.ReadFile(record)
+	names := map[string]bool{}
+	for line := range bytes.Lines(content) {
+		switch {
+		case bytes.HasPrefix(line, []byte("run ")):
+			runs++
+		case bytes.HasSuffix(line, []byte("\"\n")):
+			names[string(line)] = true
+		}
+	}
+	return len(names), runs, err
+}
