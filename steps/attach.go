@@ -120,10 +120,11 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 	return next.SyncedIn == a.start, store.Save(a.tx, key, next)
 }
 
-// synchronized marks the binding that t has shown all objects, and its group,
-// and takes away the changes of objects that it was shown in that version or a
-// later one. A Deleted stays, and so does the Added of what it was not shown.
-func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]given) error {
+// synchronized marks the binding that t has shown all objects, and those of its
+// group, and takes away the changes of objects that they were shown in that
+// version or a later one. A Deleted stays, and so does the Added of what was not
+// shown.
+func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]given) error {
 	l, err := life(tx)
 	if err != nil {
 		return err
@@ -156,20 +157,25 @@ func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]give
 	}
 	return workflow.Withdraw(tx, own.Queue, func(waiting *store.Task) bool {
 		o := waiting.Object
-		if o == nil || o.Event == hook.Deleted || waiting.Subject != t.Subject {
+		if o == nil || o.Event == hook.Deleted || waiting.Subject.Module != t.Subject.Module || waiting.Subject.Hook != t.Subject.Hook {
 			return false
 		}
-		g, ok := shown[o.Namespace+"/"+o.Name]
+		g, ok := shown[waiting.Subject.Binding][o.Namespace+"/"+o.Name]
 		return ok && g.UID == o.UID && !newer(o.ResourceVersion, g.ResourceVersion)
 	})
 }
 
+// groupOf returns the group in which one binding's Synchronization stands for
+// all. A binding that has no such run is in none.
 func groupOf(b store.Binding) (string, error) {
 	if b.Kind != store.Kubernetes {
 		return "", nil
 	}
 	var c hook.KubernetesBinding
 	err := json.Unmarshal(b.Config, &c)
+	if !c.ExecuteOnSynchronization {
+		return "", err
+	}
 	return c.Group, err
 }
 

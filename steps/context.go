@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
@@ -127,21 +128,40 @@ func (l *looker) snapshots(names []string) map[string][]hook.Item {
 // synchronization returns the element that shows the binding id all objects,
 // and notes in out which they are.
 func (l *looker) synchronization(id string, out *said) (hook.Element, error) {
-	for i, b := range l.config.Kubernetes {
-		if l.ids.kubernetes[i] != id {
-			continue
-		}
-		out.Given = map[string]given{}
-		seen := l.look(i)
-		for _, o := range seen.objects {
-			out.Given[o.Namespace+"/"+o.Name] = given{UID: o.UID, ResourceVersion: o.ResourceVersion}
-		}
-		return hook.Element{
-			Binding: b.Name, Type: hook.TypeSynchronization, Group: b.Group,
-			Objects: seen.items, Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
-		}, nil
+	i := slices.Index(l.ids.kubernetes, id)
+	if i < 0 {
+		return hook.Element{}, l.gone(id)
 	}
-	return hook.Element{}, l.gone(id)
+	b := l.config.Kubernetes[i]
+	e := hook.Element{
+		Binding: b.Name, Type: hook.TypeSynchronization, Group: b.Group,
+		Objects: l.look(i).items, Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
+	}
+	out.Given = map[string]map[string]given{}
+	for j := range l.config.Kubernetes {
+		if b.Group == "" && j == i || l.stands(b, j) {
+			out.Given[l.ids.kubernetes[j]] = versions(l.look(j).objects)
+		}
+	}
+	return e, nil
+}
+
+// stands reports whether the run for b shows what the j-th binding sees and
+// stands for its run: both are of one group and queue, and the j-th is the one
+// that is meant by its name.
+func (l *looker) stands(b hook.KubernetesBinding, j int) bool {
+	other := l.config.Kubernetes[j]
+	first, _ := l.config.KubernetesNamed(other.Name)
+	return b.Group != "" && other.Group == b.Group && other.Queue == b.Queue && first == j
+}
+
+// versions returns which objects these are, by namespace and name.
+func versions(objects []*kube.Object) map[string]given {
+	out := make(map[string]given, len(objects))
+	for _, o := range objects {
+		out[o.Namespace+"/"+o.Name] = given{UID: o.UID, ResourceVersion: o.ResourceVersion}
+	}
+	return out
 }
 
 // event returns the element for one event of the cluster, or one tick.

@@ -182,7 +182,7 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 	t.Subject = store.Subject{Module: m.Name, Hook: "enabled"}
 	enabled, reason, err := s.site.Hooks.Enabled(ctx, hook.EnabledRun{
 		Path: m.Enabled, Module: m.Name, Task: t.ID.String(), Attempt: t.Try, Previous: hook.Previous(t.Previous),
-		ConfigValues: config, Values: text, Output: s.site.output(t, node),
+		ConfigValues: config, Values: text, Output: s.site.output(t, node, "enabled"),
 	})
 	if err != nil {
 		return d, fmt.Errorf("enabled script: %w", err)

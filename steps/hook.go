@@ -153,7 +153,7 @@ func (s *hookStep) run(t workflow.Task, in hookInput, out *said) (run hook.Run, 
 	}
 	run = hook.Run{
 		File: in.hook.file, Module: t.Subject.Module, Task: t.ID.String(), Attempt: t.Try,
-		Previous: hook.Previous(t.Previous), Output: s.site.output(t, s.node),
+		Previous: hook.Previous(t.Previous), Output: s.site.output(t, s.node, s.event()),
 	}
 	if run.Context, err = hook.Encode(hook.Compact(elements)); err != nil {
 		return run, err

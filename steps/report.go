@@ -1,12 +1,16 @@
 package steps
 
 import (
+	"fmt"
+	"path/filepath"
+
 	"github.com/rs/zerolog"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
 // A Report tells of one run of a hook.
@@ -24,10 +28,27 @@ func (s *Site) ran(t workflow.Task, n *graph.Node, u hook.Usage, err error) {
 	}
 }
 
-// output returns what logs the lines that t's hook prints, with its fields.
-func (s *Site) output(t workflow.Task, n *graph.Node) func(hook.Stream, string) {
+// event returns what kind of binding the step's hooks are run for.
+func (s *hookStep) event() string {
+	switch {
+	case s.binding != "":
+		return s.binding
+	case s.node.Has(lifecycle.Objects), s.node.Has(lifecycle.EventObject):
+		return "kubernetes"
+	default:
+		return "schedule"
+	}
+}
+
+// output returns what logs the lines that t's hook prints, run for event, with
+// its fields.
+func (s *Site) output(t workflow.Task, n *graph.Node, event string) func(hook.Stream, string) {
+	binding := t.Subject.Binding
+	if binding == "" {
+		binding = event
+	}
 	log := s.Log.With().
-		Str("module", t.Subject.Module).Str("hook", t.Subject.Hook).Str("binding", t.Subject.Binding).
+		Str("module", t.Subject.Module).Str("hook", t.Subject.Hook).Str("binding", binding).Str("event", event).
 		Str("node", string(n.ID)).Str("queue", t.Queue).Str("task", t.ID.String()).Logger()
 	return func(stream hook.Stream, line string) {
 		r, structured := hook.ParseRecord(line)
@@ -39,13 +60,30 @@ func (s *Site) output(t workflow.Task, n *graph.Node) func(hook.Stream, string) 
 		if err != nil || r.Level == "" {
 			level = zerolog.InfoLevel
 		}
-		log.WithLevel(level).Str("output", string(stream)).Fields(r.Fields).Msg(r.Message)
+		e := log.WithLevel(level).Str("output", string(stream)).Fields(r.Fields)
+		if r.Time != "" { // the line's own time is that of the operator
+			e = e.Str("hook_time", r.Time)
+		}
+		e.Msg(r.Message)
 	}
 }
 
-func (s *Site) saySkipped(module string, skipped []hook.Skipped) {
+// saySkipped says, once for each, what lies among module's hooks and is none,
+// and which python hooks run without an environment of their own.
+func (s *Site) saySkipped(module string, files []hook.File, skipped []hook.Skipped) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := ""
+	if module != "" {
+		of = " of module " + module
+	}
 	for _, f := range skipped {
-		s.Log.Warn().Str("module", module).Str("file", f.Path).Str("reason", f.Reason).Msg("file among hooks is no hook")
+		s.sayOnce(zerolog.WarnLevel, fmt.Sprintf("among the hooks%s is what is no hook: %s: %s", of, f.Path, f.Reason))
+	}
+	for _, f := range files {
+		if f.Scope == hook.Module && f.Interpreter == "" && filepath.Ext(f.Path) == ".py" {
+			s.sayOnce(zerolog.WarnLevel, fmt.Sprintf("python hook %s%s runs with the python of its #! line: there is no hooks/venv/bin/python3", f.Name, of))
+		}
 	}
 }
 

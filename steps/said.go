@@ -20,8 +20,9 @@ type said struct {
 	Values  []values.Op      `json:"values,omitempty"`
 	Flags   map[string]*bool `json:"flags,omitempty"`
 	Config  *configWrite     `json:"config,omitempty"`
-	// Given are the objects a Synchronization was told of.
-	Given map[string]given `json:"given,omitempty"`
+	// Given are the objects a Synchronization was told of, by the id of the binding
+	// that sees them, then by namespace and name.
+	Given map[string]map[string]given `json:"given,omitempty"`
 }
 
 // given is the version of an object that a hook was told of.

@@ -83,7 +83,7 @@ func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, di
 	if err != nil {
 		return out, err
 	}
-	s.saySkipped(module, skipped)
+	s.saySkipped(module, files, skipped)
 	asked := make([]store.Hook, len(files))
 	if err := s.DB.View(func(tx *store.Tx) error {
 		for i, f := range files {

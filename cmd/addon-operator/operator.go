@@ -144,7 +144,7 @@ func (o *operator) open(ctx context.Context) error {
 	err := o.settle(ctx)
 	if err == nil {
 		o.runner, err = hook.NewRunner(hook.Options{
-			TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, StoreID: o.db.ID(), KeepTemp: o.settings.KeepTemp,
+			TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, StoreID: o.db.ID(), KeepTemp: o.settings.KeepTemp, JoinJSON: o.settings.LogJoinJSON,
 		})
 	}
 	if err != nil {

@@ -44,7 +44,6 @@ var unservedSettings = []unserved{
 	{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", why: oneClient},
 	{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", why: oneClient},
 	{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", why: oneClient},
-	{flag: "log-proxy-hook-json", env: "LOG_PROXY_HOOK_JSON", bool: true, why: "lines of hooks that are JSON are always logged as records"},
 	{env: "QUEUE_ACTIONS_METRICS", why: "there is no such metric"},
 	{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", why: noWebhooks},
 	{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", why: noWebhooks},

@@ -142,3 +142,21 @@ func TestOutputCallsComeOneAtATime(t *testing.T) {
 		t.Errorf("%d lines came, want 1000", len(got))
 	}
 }
+
+func TestJSONOverSeveralLinesIsOneLineWhereThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	run := scriptRun(t, `printf '{\n "msg":'; printf ' "a"\n}\n{ no\n{'`)
+	for join, want := range map[bool][]string{
+		false: {"{", ` "msg": "a"`, "}", "{ no", "{"},
+		true:  {`{"msg":"a"}`, "{ no", "{"},
+	} {
+		var out lines
+		run.Output = out.add
+		if _, err := newRunner(t, hook.Options{JoinJSON: join}).Run(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, out.of(hook.Stdout)); diff != "" {
+			t.Errorf("joined %t (-want +got):\n%s", join, diff)
+		}
+	}
+}

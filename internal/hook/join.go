@@ -1,0 +1,78 @@
+package hook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+)
+
+// Bounds of what is held back of a JSON object that is written over several lines.
+const (
+	joinLines = 200
+	joinBytes = 64 << 10
+)
+
+// joiner passes lines on, but holds those back that begin a JSON object until the object is whole: it comes as one line.
+// What turns out to be none comes as the lines it was.
+type joiner struct {
+	pass func(Stream, string)
+	held map[Stream][]string
+	size map[Stream]int
+}
+
+func newJoiner(pass func(Stream, string)) *joiner {
+	return &joiner{pass: pass, held: map[Stream][]string{}, size: map[Stream]int{}}
+}
+
+// line takes one line of a stream.
+func (j *joiner) line(stream Stream, line string) {
+	lines := append(j.held[stream], line)
+	size := j.size[stream] + len(line) + 1
+	object, partial := readObject(strings.Join(lines, "\n"))
+	switch {
+	case object != "" && len(lines) > 1:
+		j.hold(stream, nil, 0)
+		j.pass(stream, object)
+	case partial && len(lines) < joinLines && size < joinBytes:
+		j.hold(stream, lines, size)
+	case len(lines) == 1:
+		j.pass(stream, line)
+	default: // no object, but this line may begin one
+		j.release(stream)
+		j.line(stream, line)
+	}
+}
+
+func (j *joiner) hold(stream Stream, lines []string, size int) {
+	j.held[stream], j.size[stream] = lines, size
+}
+
+// release passes on what is held back of a stream.
+func (j *joiner) release(stream Stream) {
+	lines := j.held[stream]
+	j.hold(stream, nil, 0)
+	for _, line := range lines {
+		j.pass(stream, line)
+	}
+}
+
+// readObject returns the JSON object that text is, on one line, or whether it is the beginning of one.
+func readObject(text string) (object string, partial bool) {
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "{") {
+		return "", false
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	var raw json.RawMessage
+	err := decoder.Decode(&raw)
+	if err != nil || decoder.InputOffset() != int64(len(text)) {
+		return "", errors.Is(err, io.ErrUnexpectedEOF)
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, raw); err != nil { // what was read is valid
+		return "", false
+	}
+	return line.String(), false
+}
