@@ -37,6 +37,8 @@ var mayImport = []struct {
 	{"store", nil},
 	{"internal", []string{"internal"}},
 	{"deploy", []string{"e2e"}},
+	{"sdk/sdktest", []string{"sdk", "internal"}},
+	{"sdk", nil},
 }
 
 // crafts know nothing of what lies above them.

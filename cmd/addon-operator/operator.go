@@ -18,6 +18,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
+	"addon-operator/sdk/shell"
 	"addon-operator/steps"
 	"addon-operator/store"
 	"addon-operator/triggers"
@@ -144,7 +145,7 @@ func (o *operator) open(ctx context.Context) error {
 	err := o.settle(ctx)
 	if err == nil {
 		o.runner, err = hook.NewRunner(hook.Options{
-			TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, StoreID: o.db.ID(), KeepTemp: o.settings.KeepTemp, JoinJSON: o.settings.LogJoinJSON,
+			TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, Framework: shell.Framework, StoreID: o.db.ID(), KeepTemp: o.settings.KeepTemp, JoinJSON: o.settings.LogJoinJSON,
 		})
 	}
 	if err != nil {

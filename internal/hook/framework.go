@@ -1,0 +1,60 @@
+package hook
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// installedFramework is where images have the shell framework.
+const installedFramework = "/shell_lib.sh"
+
+// framework is a copy of the shell framework, which lets scripts source the installed one by its name where there is
+// none. The zero value is none, and needs none.
+type framework struct {
+	files fs.FS
+	dir   string
+}
+
+// newFramework copies files below dir, unless there are none or the framework is installed.
+func newFramework(files fs.FS, dir string) (framework, error) {
+	if _, err := os.Stat(installedFramework); files == nil || err == nil {
+		return framework{}, nil
+	}
+	dir, err := os.MkdirTemp(dir, "shell-")
+	if err != nil {
+		return framework{}, fmt.Errorf("shell framework: %w", err)
+	}
+	f := framework{files: files, dir: dir}
+	return f, f.copy()
+}
+
+// copy writes the files. Those that are there stay.
+func (f framework) copy() error {
+	if f.files == nil {
+		return nil
+	}
+	if err := os.CopyFS(f.dir, f.files); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("shell framework: %w", err)
+	}
+	return nil
+}
+
+// environment returns env with what makes bash read the framework's bash_env.sh first, and the file that env names for
+// that behind it.
+func (f framework) environment(env []string) []string {
+	if f.files == nil {
+		return env
+	}
+	var users []string
+	if i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "BASH_ENV=") }); i >= 0 {
+		users = []string{"ADDON_OPERATOR_" + env[i]}
+	}
+	// bash expands what it finds there.
+	plain := strings.NewReplacer(`\`, `\\`, `$`, `\$`, "`", "\\`", `"`, `\"`)
+	return environment(env, append(users, "BASH_ENV="+plain.Replace(filepath.Join(f.dir, "bash_env.sh"))))
+}

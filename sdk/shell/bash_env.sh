@@ -1,0 +1,36 @@
+# shellcheck shell=bash
+#
+# Lets hooks source /shell_lib.sh where there is none: outside of the image. The operator names this file in BASH_ENV, so
+# bash reads it before each script, and before every other bash that a hook starts. Scripts that do not speak of the
+# framework are left as they are. It must hold under set -eu, which a script's first line can ask for.
+
+if [[ ! -e /shell_lib.sh ]]; then
+  _framework_text=${BASH_EXECUTION_STRING:-}
+  if [[ -z $_framework_text && -f $0 && -r $0 ]]; then
+    IFS= read -r -N 65536 _framework_text <"$0" || :
+  fi 2>/dev/null
+  if [[ $_framework_text == *shell_lib.sh* || $_framework_text == *hook::run* ]]; then
+    _framework_dir=${BASH_SOURCE[0]%/*}
+    _framework_args=("$@")
+
+    # Until the framework is there, files are sourced by functions. What they declare is global all the same, but for
+    # declare without -g.
+    source() {
+      if [[ ${1:-} == /shell_lib.sh ]]; then
+        unset -f source .
+        builtin source "$_framework_dir/shell_lib.sh"
+        unset _framework_dir _framework_args
+        return
+      fi
+      (($# != 1)) || set -- "$1" "${_framework_args[@]}"
+      builtin source "$@"
+    }
+    .() { source "$@"; }
+  fi
+  unset _framework_text
+fi
+
+if [[ -n ${ADDON_OPERATOR_BASH_ENV:-} ]]; then
+  # shellcheck source=/dev/null
+  builtin source "$ADDON_OPERATOR_BASH_ENV"
+fi

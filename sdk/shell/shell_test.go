@@ -1,0 +1,179 @@
+package shell_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/itchyny/gojq/cli"
+)
+
+// TestMain lets this program be the jq that the operator ships, when it is called by that name.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "jq" {
+		os.Exit(cli.Run())
+	}
+	os.Exit(m.Run())
+}
+
+// jqs returns the directories to look for jq in, by what it is: the one that is shipped, and the system's where it has
+// one.
+func jqs(t *testing.T) map[string]string {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shipped := t.TempDir()
+	if err := os.Symlink(program, filepath.Join(shipped, "jq")); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{"shipped": shipped}
+	if system, err := exec.LookPath("jq"); err == nil {
+		found["system"] = filepath.Dir(system)
+	}
+	return found
+}
+
+// A hook is a script, run with the framework as it is where it is not installed.
+type hook struct {
+	jq     string // the directory of jq
+	script string
+	with   []string // what runs the script, bash unless given
+	args   []string
+	// files are the contents of the files that the variables of a run name.
+	files map[string]string
+	env   []string
+}
+
+// A result is how a run of a hook ended.
+type result struct {
+	stdout, stderr string
+	code           int
+	files          map[string]string
+}
+
+func (h hook) run(t *testing.T) result {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a hook.sh")
+	script := h.script
+	if !strings.HasPrefix(script, "#!") {
+		script = "#!/usr/bin/env bash\nsource /shell_lib.sh\n" + script
+	}
+	with := h.with
+	if with == nil {
+		with = []string{"bash"}
+	}
+	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env, err := filepath.Abs("bash_env.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), with[0], append(append(with[1:], path), h.args...)...)
+	cmd.Env = append(cmd.Environ(), "PATH="+h.jq+":"+os.Getenv("PATH"), "BASH_ENV="+env)
+	cmd.Dir = dir
+	files := map[string]string{}
+	for _, variable := range []string{
+		"BINDING_CONTEXT_PATH", "VALUES_PATH", "CONFIG_VALUES_PATH", "VALUES_JSON_PATCH_PATH", "CONFIG_VALUES_JSON_PATCH_PATH",
+		"KUBERNETES_PATCH_PATH",
+	} {
+		files[variable] = filepath.Join(dir, strings.ToLower(variable))
+		if err := os.WriteFile(files[variable], []byte(h.files[variable]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env = append(cmd.Env, variable+"="+files[variable])
+	}
+	cmd.Env = append(cmd.Env, h.env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	r := result{files: map[string]string{}}
+	if err := cmd.Run(); err != nil {
+		exit := new(exec.ExitError)
+		if !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		r.code = exit.ExitCode()
+	}
+	r.stdout, r.stderr = stdout.String(), stderr.String()
+	for variable, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		r.files[variable] = string(content)
+	}
+	return r
+}
+
+// want runs a hook that succeeds and compares what it prints.
+func (h hook) want(t *testing.T, stdout string) result {
+	t.Helper()
+	r := h.run(t)
+	if r.code != 0 {
+		t.Fatalf("exit status %d\n%s", r.code, r.stderr)
+	}
+	if diff := cmp.Diff(stdout, r.stdout); diff != "" {
+		t.Errorf("printed (-want +got):\n%s", diff)
+	}
+	return r
+}
+
+// wantEach runs calls in one function, which takes element 1 of the context, and compares what each of them prints.
+func (h hook) wantEach(t *testing.T, calls, wants []string) {
+	t.Helper()
+	const end = "\x1e"
+	h.script = "__main__() { :; }\n__on_kubernetes::pods() {\n" + strings.Join(calls, "\nprintf '\\x1e'\n") + "\n}\nhook::run"
+	r := h.run(t)
+	printed := strings.Split(r.stdout, end)
+	if r.code != 0 || len(printed) != len(calls) {
+		t.Fatalf("exit status %d behind %s\n%s", r.code, calls[len(printed)-1], r.stderr)
+	}
+	for i, call := range calls {
+		if diff := cmp.Diff(wants[i]+"\n", printed[i]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", call, diff)
+		}
+	}
+}
+
+// documents reads JSON values that follow one another.
+func documents(t *testing.T, text string) []any {
+	t.Helper()
+	var all []any
+	for d := json.NewDecoder(strings.NewReader(text)); d.More(); {
+		var document any
+		if err := d.Decode(&document); err != nil {
+			t.Fatalf("%v in:\n%s", err, text)
+		}
+		all = append(all, document)
+	}
+	return all
+}
+
+// sameJSON compares texts of JSON values that follow one another.
+func sameJSON(t *testing.T, want, got string) {
+	t.Helper()
+	if diff := cmp.Diff(documents(t, want), documents(t, got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// each runs test with every jq there is.
+func each(t *testing.T, test func(t *testing.T, h hook)) {
+	t.Helper()
+	for name, dir := range jqs(t) {
+		t.Run(name+" jq", func(t *testing.T) {
+			t.Parallel()
+			test(t, hook{jq: dir})
+		})
+	}
+}
