@@ -168,7 +168,7 @@ func (k *Kube) open(subject store.Subject, b store.Binding) *followed {
 		return f
 	}
 	spec := kube.Spec{
-		Owner: owner(subject), Selection: selection(c), KeepFull: c.KeepFullObjects,
+		Owner: owner(subject), Selection: selection(c), KeepFull: c.KeepFullObjects, Period: c.ResynchronizationPeriod.Duration,
 		Resume: b.SyncedIn != 0 && b.AttachedIn != k.db.Epoch(),
 	}
 	if spec.Filter, f.err = kube.CompileFilter(c.JqFilter); f.err == nil {

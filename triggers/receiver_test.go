@@ -243,3 +243,29 @@ func TestCursorsOfViewsThatNobodySeesAreForgotten(t *testing.T) {
 	d.listed(kube.First, "70", pod("a", 1, "x"))
 	d.want()
 }
+
+func TestAListAgainTellsWhatDiffersFromWhatWasTold(t *testing.T) {
+	d := newDesk(t)
+	d.listed(kube.First, "10", pod("a", 1, "x"), pod("b", 2, "x"), pod("c", 3, "x"))
+	d.listed(kube.Again, "20", pod("a", 1, "x"), pod("b", 2, "late"), pod("d", 4, "x"))
+	d.want("Deleted c@", "Modified b@2", "Added d@4")
+	d.listed(kube.Again, "20", pod("a", 1, "x"), pod("b", 2, "late"), pod("d", 4, "x"))
+	d.want()
+	if v := d.stored(label); v != "20" {
+		t.Errorf("the version is %s", v)
+	}
+}
+
+func TestEventsOfLegacyBindingsAreDoneAlone(t *testing.T) {
+	d := newDesk(t)
+	d.listed(kube.First, "10")
+	d.changed("11", kube.Change{Type: kube.Added, Object: pod("a", 11, "x")})
+	config := []byte(`{"name":"pods","kind":"Pod","executeHookOnEvent":["Added"],"queue":"q","legacy":true}`)
+	d.update(func(tx *store.Tx) error {
+		return store.Save(tx, store.BindingKey("m", "hooks/h", "pods"), store.Binding{Kind: store.Kubernetes, Config: config, Queue: "q"})
+	})
+	d.changed("12", kube.Change{Type: kube.Added, Object: pod("b", 12, "x")})
+	if len(d.events) != 2 || d.events[0].Alone || !d.events[1].Alone {
+		t.Errorf("events are %+v", d.events)
+	}
+}

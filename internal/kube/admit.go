@@ -49,10 +49,26 @@ type gathered struct {
 	objects map[objectKey]*Object
 }
 
-// list reads the source and fills the views that which picks with what it shows. Owners who join before the server begins
-// to answer are still in time.
+// list reads the source and fills the views that which picks with what it shows.
 func (f *feed) list(ctx context.Context, which func(*view) bool) error {
-	var gathering []gathered
+	gathering, version, err := f.collect(ctx, which)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	for _, g := range gathering {
+		g.view.objects, g.view.full, g.view.listed = g.objects, g.full && g.view.keeps(), version
+		g.view.sorted, g.view.dirty = nil, true
+	}
+	f.err = nil
+	f.mu.Unlock()
+	f.announce()
+	return nil
+}
+
+// collect reads the source and returns what it shows to the views that which picks, and at which version. Owners who join
+// before the server begins to answer are still in time.
+func (f *feed) collect(ctx context.Context, which func(*view) bool) (gathering []gathered, version string, err error) {
 	begun := func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -73,22 +89,14 @@ func (f *feed) list(ctx context.Context, which func(*view) bool) error {
 		}
 		return nil
 	}
-	version, err := f.reads.client.list(ctx, f.source, f.reads.metadata, begun, each)
+	version, err = f.reads.client.list(ctx, f.source, f.reads.metadata, begun, each)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	if version == "" {
-		return fmt.Errorf("the list of %s has no version, so no watch can begin at it", f.source)
+		return nil, "", fmt.Errorf("the list of %s has no version, so no watch can begin at it", f.source)
 	}
-	f.mu.Lock()
-	for _, g := range gathering {
-		g.view.objects, g.view.full, g.view.listed = g.objects, g.full && g.view.keeps(), version
-		g.view.sorted, g.view.dirty = nil, true
-	}
-	f.err = nil
-	f.mu.Unlock()
-	f.announce()
-	return nil
+	return gathering, version, nil
 }
 
 // gather returns what a list shows of doc in one view. Where the filter fails, that is what it showed before.

@@ -196,9 +196,24 @@ func eventually(t testing.TB, what string, holds func() bool) {
 
 func TestChangesAreToldInOrderAndNoneIsLost(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	for name, period := range map[string]time.Duration{"watched": 0, "listed again all the time": 5 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, k := newSite(t), newKeeper()
+			toldInOrder(t, s, k, kube.Spec{Owner: "hook", Selection: s.configMaps(), KeepFull: true, Period: period})
+			if period == 0 {
+				return
+			}
+			k.until(t, "lists", func(k *keeper) bool { return len(k.lists) > 10 })
+		})
+	}
+}
+
+// toldInOrder makes, changes and deletes objects and compares what is told.
+func toldInOrder(t *testing.T, s *site, k *keeper, spec kube.Spec) {
+	t.Helper()
 	s.create(t, "before")
-	m := s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: s.configMaps(), KeepFull: true})
+	m := s.begin(t, k).open(t, spec)
 	if got := shown(m); !slices.Equal(got, []string{"before"}) {
 		t.Fatalf("the snapshot shows %q", got)
 	}

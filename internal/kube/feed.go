@@ -38,6 +38,7 @@ type feed struct {
 	opened  bool   // a watch was open before
 	rewound bool   // the next watch begins earlier than the last one has come
 	retry   retry
+	again   again
 }
 
 // run follows the source until ctx ends.
@@ -46,6 +47,8 @@ func (f *feed) run(ctx context.Context) {
 	if f.previous != nil {
 		<-f.previous
 	}
+	f.again = newAgain()
+	defer f.again.alarm.Stop()
 	for ctx.Err() == nil {
 		err := f.follow(ctx)
 		if ctx.Err() != nil {
@@ -138,12 +141,19 @@ func (f *feed) read(ctx context.Context, in *inbox) error {
 	timer := time.NewTimer(f.reads.versionEvery)
 	timer.Stop()
 	defer timer.Stop()
+	f.again.set(f.shortestPeriod())
 	for armed := false; ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-f.wake:
 			if err := f.admit(ctx); err != nil || f.rewound {
+				return err
+			}
+			f.again.set(f.shortestPeriod())
+		case <-f.again.alarm.C:
+			f.again.rearm()
+			if err := f.relist(ctx); err != nil {
 				return err
 			}
 		case <-timer.C:

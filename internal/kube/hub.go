@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // Hub runs monitors and tells a receiver what they see change. It may be used from many goroutines at once.
@@ -45,6 +46,9 @@ type Spec struct {
 	Filter *Filter
 	// KeepFull is true if whole objects are wanted, in snapshots and changes.
 	KeepFull bool
+	// Period is after which time all objects are listed again, and compared with what was told; zero is never. What is
+	// followed by several owners is listed by the shortest of their periods.
+	Period time.Duration
 	// Resume is true if the owner followed the same in an earlier life of the process, and was shown what there was: then
 	// it is not new to the views the receiver knows, and all in those it does not know has appeared since, but for
 	// namespaces that are followed by their labels.

@@ -292,7 +292,7 @@ func (m *Monitor) arrange(wanted []Source, appeared bool) {
 			if _, followed := m.places[source]; !followed {
 				m.places[source] = m.hub.objects.join(source, m.spec.Filter, &owner{
 					name: m.spec.Owner, keep: m.spec.KeepFull, resume: m.spec.Resume || m.known[source],
-					appeared: appeared, notServed: m.notServed,
+					appeared: appeared, period: m.spec.Period, notServed: m.notServed,
 				})
 			}
 		}

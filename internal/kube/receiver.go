@@ -38,6 +38,9 @@ const (
 	// Gap means that the server could not tell what happened since the stored version: what differs between what was told
 	// and the list has changed. What is not in the list was deleted.
 	Gap Cause = "gap"
+	// Again means that a period is over after which all objects are looked at again: as of a gap, what differs between
+	// what was told and the list has changed.
+	Again Cause = "again"
 	// Appeared means that the kind was not served when the owners' monitors were ready, so they were shown nothing: to them,
 	// all objects in the list were added since. If nothing of the view was ever told, this is also its first list.
 	Appeared Cause = "appeared"

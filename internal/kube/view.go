@@ -3,6 +3,7 @@ package kube
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
@@ -10,9 +11,10 @@ import (
 // owner is one user of one view. Its fields are set before it joins, but for the last group.
 type owner struct {
 	name     string
-	keep     bool // wants full objects
-	resume   bool // had joined in an earlier life of the process: is told lists only when something else asks for one
-	appeared bool // was shown an empty snapshot when the kind was not served
+	keep     bool          // wants full objects
+	resume   bool          // had joined in an earlier life of the process: is told lists only when something else asks for one
+	appeared bool          // was shown an empty snapshot when the kind was not served
+	period   time.Duration // after which all objects are listed again for it; 0 is never
 
 	changed   func()        // called after a snapshot has changed; may be nil
 	notServed func()        // called when the server does not serve the source; may be nil
@@ -38,6 +40,8 @@ type view struct {
 	full   bool   // objects have their Raw, and new ones get it
 	asked  bool   // the receiver was asked what it knows
 	dirty  bool   // objects have changed since the owners were told
+
+	missing map[objectKey]missing // what it shows and the last list again did not; of the feed's goroutine only
 }
 
 // keeps reports whether any owner wants full objects.

@@ -1,0 +1,106 @@
+package kube
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestASourceIsListedByTheShortestPeriodOfItsOwners(t *testing.T) {
+	t.Parallel()
+	f := &feed{views: map[string]*view{
+		"":   {owners: []*owner{{}, {period: time.Hour}}},
+		".a": {owners: []*owner{{period: time.Minute}, {}}},
+	}}
+	if got := f.shortestPeriod(); got != time.Minute {
+		t.Errorf("period is %s", got)
+	}
+	if got := (&feed{}).shortestPeriod(); got != 0 {
+		t.Errorf("period of nobody is %s", got)
+	}
+}
+
+func TestTheAlarmRingsOnWhileThePeriodStays(t *testing.T) {
+	t.Parallel()
+	a := newAgain()
+	defer a.alarm.Stop()
+	a.set(time.Hour)
+	a.alarm.Reset(0) // as if the hour were nearly over
+	a.set(time.Hour)
+	<-a.alarm.C
+	a.rearm()
+	a.set(0)
+	a.rearm()
+	if a.alarm.Stop() {
+		t.Error("an alarm without a period was set")
+	}
+}
+
+// What a list again shows is taken over as far as the watch has come, and what is missing from two lists is gone.
+func TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome(t *testing.T) {
+	t.Parallel()
+	object := func(name, version, sum string) *Object {
+		return &Object{Namespace: "ns", Name: name, UID: name, ResourceVersion: version, Checksum: sum}
+	}
+	all := func(objects ...*Object) map[objectKey]*Object {
+		out := map[objectKey]*Object{}
+		for _, o := range objects {
+			out[o.key()] = o
+		}
+		return out
+	}
+	v := &view{objects: all(object("same", "1", "x"), object("stale", "2", "x"), object("moves", "3", "x"), object("goes", "4", "x"))}
+	f := &feed{version: "10"}
+	shows := func() string {
+		var found []string
+		for _, key := range slices.SortedFunc(maps.Keys(v.objects), func(a, b objectKey) int { return strings.Compare(a.name, b.name) }) {
+			o := v.objects[key]
+			found = append(found, o.Name+"@"+o.ResourceVersion+o.Checksum)
+		}
+		return strings.Join(found, " ")
+	}
+	want := func(what, want string) {
+		t.Helper()
+		if diff := cmp.Diff(want, shows()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	listed := gathered{view: v, objects: all(
+		object("same", "1", "x"), object("stale", "5", "y"), object("moves", "11", "y"), object("found", "6", "x"), object("comes", "12", "x"),
+	)}
+	f.takeOver(listed, "12")
+	want("what the watch should have told", "found@6x goes@4x moves@3x same@1x stale@5y")
+	f.takeOver(listed, "12")
+	want("while the watch has not passed the list", "found@6x goes@4x moves@3x same@1x stale@5y")
+	f.version = "12"
+	f.takeOver(listed, "13")
+	want("when it has", "comes@12x found@6x moves@11y same@1x stale@5y")
+}
+
+func TestWhatIsMissingOnceMayComeAgain(t *testing.T) {
+	t.Parallel()
+	goes := &Object{Name: "goes", UID: "1", ResourceVersion: "4"}
+	v := &view{objects: map[objectKey]*Object{goes.key(): goes}}
+	f := &feed{version: "10"}
+	none := gathered{view: v, objects: map[objectKey]*Object{}}
+	f.takeOver(none, "10")
+	f.takeOver(gathered{view: v, objects: map[objectKey]*Object{goes.key(): goes}}, "10")
+	f.takeOver(none, "10")
+	if len(v.objects) != 1 {
+		t.Error("it is gone though it was missing once only")
+	}
+	another := &Object{Name: "goes", UID: "2", ResourceVersion: "9"}
+	v.set(another.key(), another)
+	f.takeOver(none, "10")
+	if len(v.objects) != 1 {
+		t.Error("it is gone though another one of its name was missing")
+	}
+	f.takeOver(none, "10")
+	if len(v.objects) != 0 {
+		t.Error("it is there though it was missing twice")
+	}
+}

@@ -1,0 +1,42 @@
+package kube_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"addon-operator/internal/kube"
+)
+
+func TestAFilterThatDependsOnTimeIsAskedAgainEachPeriod(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	s.create(t, "one", "a", "1")
+	s.create(t, "two", "a", "1")
+	late := float64(time.Now().Add(time.Second).UnixMilli()) / 1000
+	spec := kube.Spec{
+		Owner: "hook", Selection: s.configMaps(), Period: 50 * time.Millisecond,
+		Filter: filter(t, fmt.Sprintf(`.metadata.name == "one" and now > %f`, late)),
+	}
+	hub := s.begin(t, k)
+	m := hub.open(t, spec)
+	other := spec
+	other.Owner, other.Period = "other", 0
+	hub.open(t, other)
+	k.untilTold(t, "hook", "Modified one")
+	k.untilTold(t, "other", "Modified one")
+	if got := string(m.Snapshot()[0].FilterResult); got != "true" {
+		t.Errorf("the snapshot shows %s", got)
+	}
+	lists := 0
+	k.until(t, "more lists", func(k *keeper) bool {
+		if lists == 0 {
+			lists = len(k.lists)
+		}
+		return len(k.lists) > lists+5
+	})
+	k.untilTold(t, "hook", "Modified one") // nothing else differs
+	if cause := k.lists[len(k.lists)-1].Cause; cause != kube.Again {
+		t.Errorf("the last list was told because of %q", cause)
+	}
+}
