@@ -57,6 +57,8 @@ const (
 	Walks
 	// History holds what became of tasks. Key: walk, task id (epoch, number).
 	History
+	// Buckets holds how many runs a limited hook has left. Key: module or empty for global, hook.
+	Buckets
 )
 
 // tables is, by number, the name of each table and what else is to know of it.
@@ -87,6 +89,7 @@ var tables = [...]struct {
 	Addons:     {name: "addons", layout: "s", secret: true},
 	Walks:      {name: "walks", layout: "u"},
 	History:    {name: "history", layout: "uuu", secret: true},
+	Buckets:    {name: "buckets", layout: "ss"},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }

@@ -19,6 +19,11 @@ func (id ID) String() string {
 	return strconv.FormatUint(id.Epoch, 10) + "-" + strconv.FormatUint(id.N, 10)
 }
 
+// Before reports whether id was given before other.
+func (id ID) Before(other ID) bool {
+	return id.Epoch < other.Epoch || id.Epoch == other.Epoch && id.N < other.N
+}
+
 // IsZero reports whether id names no task.
 func (id ID) IsZero() bool { return id == ID{} }
 
@@ -124,8 +129,12 @@ type Task struct {
 	Loop *Loop `json:"loop,omitempty"`
 	// Failed is what went wrong last, until the node that failed succeeds.
 	Failed *Failure `json:"failed,omitempty"`
-	// Due is when a failed task is tried again; zero is now.
+	// Due is when a failed task is tried again, or one that stands in no queue
+	// goes to its queue's tail; zero is now.
 	Due time.Time `json:"due,omitzero"`
+	// Every is set while the task is due later because what it is about is done
+	// no more often than that.
+	Every time.Duration `json:"every,omitempty"`
 	// Claim says who works on it. One of an older life was interrupted.
 	Claim *Claim `json:"claim,omitempty"`
 	// Clears is set while waiting tasks of the module are still to be taken out
@@ -211,23 +220,33 @@ const PayloadChunk = 256 << 10
 // SaveTask writes t's header at its place, its payload beside it when it is
 // large. A task whose payload is loaded keeps it where it stands.
 func SaveTask(tx *Tx, t *Task) error {
-	stored := *t
-	if len(t.Payload) > InlinePayload {
-		if t.Chunks == 0 {
-			for rest := t.Payload; len(rest) > 0; t.Chunks++ {
-				n := min(len(rest), PayloadChunk)
-				tx.Put(payloadKey(t.ID, t.Chunks), rest[:n])
-				rest = rest[n:]
-			}
-			stored.Chunks = t.Chunks
-		}
-		stored.Payload = nil
+	return saveHeader(tx, t.Pos.Key(), t, header(tx, t))
+}
+
+// header returns t as its header has it, its payload written beside it when it
+// is large.
+func header(tx *Tx, t *Task) *Task {
+	h := *t
+	if len(t.Payload) <= InlinePayload {
+		return &h
 	}
-	b, err := json.Marshal(&stored)
+	if t.Chunks == 0 {
+		for rest := t.Payload; len(rest) > 0; t.Chunks++ {
+			n := min(len(rest), PayloadChunk)
+			tx.Put(payloadKey(t.ID, t.Chunks), rest[:n])
+			rest = rest[n:]
+		}
+	}
+	h.Chunks, h.Payload = t.Chunks, nil
+	return &h
+}
+
+func saveHeader(tx *Tx, k Key, t *Task, header any) error {
+	b, err := json.Marshal(header)
 	if err != nil {
 		return fmt.Errorf("task %s at node %s: %w", t.ID, t.Node, err)
 	}
-	tx.write(Write{Key: t.Pos.Key(), Value: b})
+	tx.write(Write{Key: k, Value: b})
 	return nil
 }
 
@@ -267,7 +286,7 @@ func LoadPayload(tx *Tx, t *Task) error {
 
 // DropTask deletes t's header and all that stands apart from it.
 func DropTask(tx *Tx, t *Task) {
-	tx.Delete(t.Pos.Key())
+	tx.Delete(t.Key())
 	for i := range t.Chunks {
 		tx.Delete(payloadKey(t.ID, i))
 	}

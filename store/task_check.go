@@ -39,7 +39,7 @@ type taskCheck struct {
 	members map[ID]int       // tasks that name each list
 	owned   map[string]bool  // keys that belong to a task
 	byID    map[ID]*Task     // all tasks
-	byKey   map[string]*Task // those in queues
+	byKey   map[string]*Task // by the keys of their headers
 	runs    map[string]*Task // by queue
 	errs    []error
 }
@@ -102,13 +102,13 @@ func (c *taskCheck) lists() {
 }
 
 func (c *taskCheck) later() {
-	for k := range c.tx.Range(At(Later)) {
-		t, _, err := Load[Task](c.tx, k)
+	for t, err := range LaterTasks(c.tx) {
 		if err != nil {
-			c.bad("a task that is due later cannot be read: %v", err)
+			c.bad("%v", err)
 			continue
 		}
-		c.task(&t)
+		c.byKey[string(t.Key())] = t
+		c.task(t)
 	}
 }
 

@@ -35,11 +35,14 @@ func (m *move) advance(queue string) (*claim, error) {
 		return nil, nil
 	}
 	for range mostStarts {
+		if m.off > rangeTasks {
+			break
+		}
 		t, ok, err := m.head(queue)
 		if err != nil || !ok {
 			return nil, err
 		}
-		if due := m.due(t.Due); m.now.Before(due) {
+		if due := m.due(t); m.now.Before(due) {
 			m.tx.OnCommit(func() { m.e.arm(queue, m.now, due, looking(queue)) })
 			return nil, nil
 		}
@@ -57,13 +60,13 @@ func (m *move) lookLater(queue string) {
 	m.tx.OnCommit(func() { m.e.look(queue) })
 }
 
-// due returns when something may be done. A time further off than the longest
-// delay comes from a clock that was wrong, and is now.
-func (m *move) due(due time.Time) time.Time {
-	if due.Sub(m.now) > LongestDelay {
+// due returns when t may be done. A time further off than its longest delay
+// comes from a clock that was wrong, and is now.
+func (m *move) due(t *store.Task) time.Time {
+	if t.Due.Sub(m.now) > max(LongestDelay, t.Every) {
 		return m.now
 	}
-	return due
+	return t.Due
 }
 
 // dropUnknown takes away a task that this version of the graph cannot do.
@@ -98,6 +101,9 @@ func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
 	case t.Clears:
 		return nil, true, m.clearOn(t)
 	case l == nil && (n.Each == "" || t.Solo || t.Journal):
+		if off, err := m.putOff(b, n, t); off || err != nil {
+			return nil, false, err
+		}
 		c, err = m.claim(b, n, t, graph.Member{})
 		return c, false, err
 	case t.Journal:
@@ -138,7 +144,17 @@ func (m *move) claim(b *bound, n *graph.Node, t *store.Task, member graph.Member
 	t.Claim = &store.Claim{Epoch: m.epoch, Since: m.now, Again: old != nil && old.Epoch != 0}
 	t.Due = time.Time{}
 	c.task.Range = []*store.Task{t}
-	if n.Ranges {
+	subject := t.Subject
+	if t.List != nil {
+		subject = store.Subject(member.Subject)
+	}
+	pace := m.pace(b, n, t, subject)
+	if again := t.Claim.Again || t.Journal; !again && !c.prepare {
+		if err := m.takeRun(pace, subject); err != nil {
+			return nil, err
+		}
+	}
+	if n.Ranges && !pace.Single {
 		if err := m.extend(b, c, old); err != nil {
 			return nil, err
 		}

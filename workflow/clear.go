@@ -46,13 +46,16 @@ func (m *move) clear(t *store.Task) error {
 		m.cleared += keysOf(other)
 		return m.abandon(other)
 	})
+	if err == nil {
+		err = m.clearLater(t)
+	}
 	if errors.Is(err, errEnough) {
 		t.Clears = true
 		return store.Save(m.tx, clearKey(t), store.Ref{ID: t.ID, Pos: t.Pos})
 	}
 	t.Clears = false
 	m.tx.Delete(clearKey(t))
-	return firstError(err, m.clearLater(t))
+	return err
 }
 
 // keysOf returns about how many keys it takes to take t away: its header and
@@ -73,8 +76,7 @@ func (m *move) clearOn(t *store.Task) error {
 
 // clears reports whether other is among what t clears.
 func clears(t, other *store.Task) bool {
-	older := other.ID.Epoch < t.ID.Epoch || other.ID.Epoch == t.ID.Epoch && other.ID.N < t.ID.N
-	return older && other.Graph == t.Graph && other.Subject.Module == t.Subject.Module &&
+	return other.ID.Before(t.ID) && other.Graph == t.Graph && other.Subject.Module == t.Subject.Module &&
 		(other.Queue != t.Queue || other.Place != t.Place)
 }
 

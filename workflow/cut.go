@@ -209,11 +209,11 @@ func (m *move) supersede(b *bound, node graph.NodeID, walk uint64) error {
 			return err
 		}
 	}
-	return m.eachLater(func(k store.Key, t *store.Task) error {
+	return m.eachLater(func(t *store.Task) error {
 		if t.Graph != b.Graph.Name || t.Node != string(node) {
 			return nil
 		}
 		m.join(t.Walk, walk)
-		return m.dropLater(k, t, recordOf(t, store.Superseded))
+		return m.drop(t, store.Superseded, nil)
 	})
 }

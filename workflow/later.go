@@ -15,40 +15,24 @@ const freeLoops = 3
 // has it.
 const laterAlarm = ""
 
-// A laterTask is a task that is due later and stands in no queue, with the
-// queue whose tail it goes to then.
-type laterTask struct {
-	Queue string `json:"queue"`
-	store.Task
-}
-
-func laterKey(due time.Time, id store.ID) store.Key {
-	return store.At(store.Later).Uint(uint64(due.UnixNano())).Uint(id.Epoch).Uint(id.N) //nolint:gosec // times of this century are positive
-}
-
-// putLater keeps t, whose Queue is set, until due.
+// putLater keeps t, which is new and whose Queue is set, until due.
 func (m *move) putLater(t *store.Task, due time.Time) error {
 	t.Due = due
 	m.count(t.Walk, 1)
-	if err := store.Save(m.tx, laterKey(due, t.ID), laterTask{Queue: t.Queue, Task: *t}); err != nil {
-		return err
-	}
 	if f := m.e.observer.Looped; f != nil && t.Loop != nil {
 		m.tx.OnCommit(func() { f(*t) })
 	}
-	return m.armLater()
+	return firstError(m.save(t), m.armLater())
 }
 
 // eachLater calls fn for the tasks that are due later, the next first, until it
 // fails.
-func (m *move) eachLater(fn func(k store.Key, t *store.Task) error) error {
-	for k := range m.tx.Range(store.At(store.Later)) {
-		later, _, err := store.Load[laterTask](m.tx, k)
+func (m *move) eachLater(fn func(t *store.Task) error) error {
+	for t, err := range store.LaterTasks(m.tx) {
 		if err != nil {
 			return err
 		}
-		later.Task.Queue = later.Queue
-		if err := fn(k, &later.Task); err != nil {
+		if err := fn(t); err != nil {
 			return err
 		}
 	}
@@ -57,8 +41,8 @@ func (m *move) eachLater(fn func(k store.Key, t *store.Task) error) error {
 
 // armLater sets the alarm for the first task that is due later.
 func (m *move) armLater() error {
-	err := m.eachLater(func(_ store.Key, t *store.Task) error {
-		due := m.due(t.Due)
+	err := m.eachLater(func(t *store.Task) error {
+		due := m.due(t)
 		m.tx.OnCommit(func() { m.e.arm(laterAlarm, m.now, due, (*move).bringDue) })
 		return errEnough
 	})
@@ -70,12 +54,12 @@ func (m *move) armLater() error {
 
 // bringDue puts the tasks whose time has come at the tails of their queues.
 func (m *move) bringDue() error {
-	most := mostStarts
-	err := m.eachLater(func(k store.Key, t *store.Task) error {
-		if most--; most < 0 || m.now.Before(m.due(t.Due)) {
+	most := rangeTasks
+	err := m.eachLater(func(t *store.Task) error {
+		if most--; most < 0 || m.now.Before(m.due(t)) {
 			return errEnough
 		}
-		return m.bringIn(k, t)
+		return m.bringIn(t)
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
@@ -83,27 +67,34 @@ func (m *move) bringDue() error {
 	return m.armLater()
 }
 
-// bringIn puts t, which stands under k, at the tail of its queue.
-func (m *move) bringIn(k store.Key, t *store.Task) error {
-	m.tx.Delete(k)
-	m.count(t.Walk, -1)
-	t.Due = time.Time{}
-	return m.tail(t, t.Queue)
+// bringIn puts t, which is due later, at the tail of its queue.
+func (m *move) bringIn(t *store.Task) (err error) {
+	m.tx.Delete(t.Key())
+	begun := t.Every > 0 && !t.Waits // so it is not one with those that wait
+	m.unwait(t)
+	t.Due, t.Every = time.Time{}, 0
+	if !begun {
+		m.count(t.Walk, -1)
+		return m.tail(t, t.Queue)
+	}
+	m.touch(t.Queue)
+	if t.Place, err = store.TailPlace(m.tx, t.Queue); err != nil {
+		return err
+	}
+	return m.save(t)
 }
 
-// dropLater takes t, which stands under k, away.
-func (m *move) dropLater(k store.Key, t *store.Task, r store.Record) error {
-	m.tx.Delete(k)
-	m.count(t.Walk, -1)
-	return m.record(r)
-}
-
-// clearLater takes away what is due later and is among what t clears.
+// clearLater takes away what is due later and is among what t clears, until one
+// move has taken away enough.
 func (m *move) clearLater(t *store.Task) error {
-	return m.eachLater(func(k store.Key, other *store.Task) error {
-		if !clears(t, other) {
+	return m.eachLater(func(other *store.Task) error {
+		switch {
+		case !clears(t, other):
 			return nil
+		case m.cleared >= mostCleared:
+			return errEnough
 		}
-		return m.dropLater(k, other, recordOf(other, store.Dropped))
+		m.cleared += keysOf(other)
+		return m.abandon(other)
 	})
 }

@@ -26,6 +26,7 @@ type move struct {
 	// it is claimed in the same move, and written once.
 	top     *store.Task
 	cleared int               // keys written to take waiting tasks away
+	off     int               // tasks that were put off
 	touched []string          // queues whose first task may have become another
 	walks   map[uint64]int    // change in the number of each walk's tasks
 	begun   []uint64          // walks that begin with it
@@ -84,6 +85,9 @@ func (e *Engine) update(fn func(*move) error) error {
 func (m *move) save(t *store.Task) error {
 	if m.top == t {
 		m.top = nil
+	}
+	if t.Later() {
+		return store.SaveLater(m.tx, t)
 	}
 	return store.SaveTask(m.tx, t)
 }

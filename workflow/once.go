@@ -25,7 +25,7 @@ func (m *move) enter(t *store.Task) (stays bool, err error) {
 			return false, err
 		}
 		t.Waits = true
-		m.tx.Put(onceKey(t), t.Pos.Key())
+		m.tx.Put(onceKey(t), t.Key())
 	}
 	m.count(t.Walk, 1)
 	m.touch(t.Queue)
@@ -76,7 +76,11 @@ func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
 
 // nearer reports whether a is done before b. What runs beside others of a list is
 // done before what waits behind that list.
+// What was put off was there before.
 func nearer(a, b *store.Task) bool {
+	if a.Later() != b.Later() {
+		return a.Later()
+	}
 	if (a.Home == "") != (b.Home == "") {
 		return a.Home != ""
 	}
@@ -99,18 +103,14 @@ func (m *move) oneOf(first, second *store.Ref) (*store.Ref, error) {
 	return first, m.countDown(second, nil)
 }
 
-// waiting returns the task equal to t that waits in t's queue, or in one that
-// stands in for it.
+// waiting returns the task equal to t that waits in t's queue, in one that
+// stands in for it, or out of it until it is due.
 func (m *move) waiting(t *store.Task) (*store.Task, bool, error) {
 	k := m.tx.Get(onceKey(t))
 	if k == nil {
 		return nil, false, nil
 	}
-	pos, err := store.ParsePos(store.Key(k))
-	if err != nil {
-		return nil, false, err
-	}
-	return store.LoadTask(m.tx, pos)
+	return store.LoadAt(m.tx, store.Key(k))
 }
 
 // unwait marks t as no longer waiting.

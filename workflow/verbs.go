@@ -38,8 +38,8 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 	}
 	return e.change(id, func(m *move, t *store.Task) error {
 		return firstError(m.record(skipped(t)), m.skip(t))
-	}, func(m *move, k store.Key, t *store.Task) error {
-		return m.dropLater(k, t, skipped(t))
+	}, func(m *move, t *store.Task) error {
+		return firstError(m.record(skipped(t)), m.leave(t, nil))
 	})
 }
 
@@ -70,8 +70,8 @@ func (m *move) skip(t *store.Task) error {
 var errFound = errors.New("found")
 
 // change runs fn on the pending task id, unless it runs, or later on one that
-// is due later and stands under k.
-func (e *Engine) change(id store.ID, fn func(*move, *store.Task) error, later func(m *move, k store.Key, t *store.Task) error) error {
+// is due later.
+func (e *Engine) change(id store.ID, fn, later func(*move, *store.Task) error) error {
 	return e.update(func(m *move) error {
 		err := m.each("", func(t, holder *store.Task) error {
 			if t.ID != id {
@@ -83,11 +83,11 @@ func (e *Engine) change(id store.ID, fn func(*move, *store.Task) error, later fu
 			return firstError(fn(m, t), errFound)
 		})
 		if err == nil {
-			err = m.eachLater(func(k store.Key, t *store.Task) error {
+			err = m.eachLater(func(t *store.Task) error {
 				if t.ID != id {
 					return nil
 				}
-				return firstError(later(m, k, t), errFound)
+				return firstError(later(m, t), errFound)
 			})
 		}
 		switch {
@@ -106,7 +106,7 @@ func (e *Engine) change(id store.ID, fn func(*move, *store.Task) error, later fu
 func Withdraw(tx *store.Tx, queue string, match func(*store.Task) bool) error {
 	m := newMove(&Engine{}, tx)
 	left := mostWithdrawn
-	err := m.each(queue, func(t, holder *store.Task) error {
+	take := func(t, holder *store.Task) error {
 		if holder != nil || t.List != nil || t.Of != nil || !match(t) {
 			return nil
 		}
@@ -114,7 +114,16 @@ func Withdraw(tx *store.Tx, queue string, match func(*store.Task) bool) error {
 			return errEnough
 		}
 		return m.drop(t, store.Dropped, nil)
-	})
+	}
+	err := m.each(queue, take)
+	if err == nil {
+		err = m.eachLater(func(t *store.Task) error {
+			if t.Queue != queue {
+				return nil
+			}
+			return take(t, nil)
+		})
+	}
 	if errors.Is(err, errEnough) {
 		err = nil
 	}

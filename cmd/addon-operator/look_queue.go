@@ -258,22 +258,15 @@ func describe(t *store.Task) string {
 
 // later returns the tasks that stand in no queue before their time.
 func (l *look) later(tx *store.Tx, now time.Time) (lines []taskLine, err error) {
-	for k := range tx.Range(store.At(store.Later)) {
-		t, _, err := store.Load[store.Task](tx, k)
+	for t, err := range store.LaterTasks(tx) {
 		if err != nil {
 			return nil, err
 		}
-		parts, err := k.Parts()
-		if err != nil {
-			return nil, err
+		state := "due in " + short(t.Due.Sub(now))
+		if t.Every > 0 {
+			state = "limited to one run in " + t.Every.String() + ", " + state
 		}
-		due := time.Unix(0, int64(parts.Uint()))
-		if !t.Due.IsZero() {
-			due = t.Due
-		}
-		lines = append(lines, taskLine{
-			Index: len(lines) + 1, ID: t.ID.String(), Description: describe(&t), State: "due in " + short(due.Sub(now)),
-		})
+		lines = append(lines, taskLine{Index: len(lines) + 1, ID: t.ID.String(), Description: describe(t), State: state})
 		if len(lines) == shownTasks {
 			break
 		}

@@ -158,6 +158,7 @@ type Reason string
 const (
 	ForRetry   Reason = "retry"   // the time of its next try
 	ForTime    Reason = "time"    // its run changes values each time, so it is put off
+	ForLimit   Reason = "limit"   // its hook has run too lately
 	ForStep    Reason = "step"    // the step before it in its own walk
 	ForQueue   Reason = "queue"   // those before it in its queue
 	ForRunning Reason = "running" // the task that runs in its queue; it is next
@@ -173,6 +174,8 @@ type Wait struct {
 	Ahead int `json:"ahead,omitempty"`
 	// On is what is waited for, the first of it.
 	On []Ref `json:"on,omitempty"`
+	// Every is the time in which its hook may run once, as in "1m30s".
+	Every string `json:"every,omitempty"`
 }
 
 // A Ref points to a pending task.

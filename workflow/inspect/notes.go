@@ -90,6 +90,8 @@ func (p *page) wait(s *Step) string {
 	switch w.For {
 	case ForTime:
 		return "its run changes values each time, so it is put off until " + l.due(s.Due)
+	case ForLimit:
+		return "its hook may run once in " + w.Every + ", so it waits out of queue " + s.Queue + " until " + l.due(s.Due)
 	case ForQueue:
 		parts := []string{"behind " + plural(w.Ahead, "task", "tasks") + " in queue " + s.Queue}
 		for _, r := range w.On {

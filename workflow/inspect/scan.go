@@ -154,17 +154,12 @@ func (s *scan) topOf(pos store.Pos, t *store.Task, q *queue) (*store.Task, error
 
 // later looks at the tasks that stand in no queue yet.
 func (s *scan) later(walk uint64) error {
-	for k := range s.tx.Range(store.At(store.Later)) {
-		t, _, err := store.Load[struct {
-			Queue string `json:"queue"`
-			store.Task
-		}](s.tx, k)
+	for t, err := range store.LaterTasks(s.tx) {
 		if err != nil {
 			return err
 		}
 		if t.Walk == walk {
-			t.Task.Queue = t.Queue
-			s.mine = append(s.mine, &spot{Task: &t.Task, top: &t.Task, later: true})
+			s.mine = append(s.mine, &spot{Task: t, top: t, later: true})
 		}
 	}
 	return nil
@@ -228,6 +223,8 @@ func (s *scan) wait(at *spot) (*Wait, error) {
 	t := at.Task
 	q := s.queues[t.Queue]
 	switch {
+	case at.later && t.Every > 0:
+		return &Wait{For: ForLimit, Every: t.Every.String()}, nil
 	case at.later:
 		return &Wait{For: ForTime}, nil
 	case s.claimed(t), s.covered(t):

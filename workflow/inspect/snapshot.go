@@ -164,7 +164,7 @@ func (r *row) finish(counts map[State]int) Step {
 		counts[r.State]++
 	case pending:
 		r.State, r.Ended = active, time.Time{}
-		if active != Backoff && (r.Wait == nil || r.Wait.For != ForTime) {
+		if active != Backoff && (r.Wait == nil || r.Wait.For != ForTime && r.Wait.For != ForLimit) {
 			r.Due = time.Time{}
 		}
 	case r.State != Skipped || r.last != Skipped:

@@ -1,0 +1,22 @@
+package store
+
+import "time"
+
+// A Bucket is what is left of a hook's runs when no more than some are allowed
+// in a time.
+type Bucket struct {
+	// Full is when as many may follow each other as the hook's burst says.
+	Full time.Time `json:"full"`
+	// PutOff says of each queue when what of the hook was put off is due.
+	PutOff map[string]PutOff `json:"putOff,omitempty"`
+}
+
+// A PutOff says when what was put off is due, and in what time one run is
+// allowed.
+type PutOff struct {
+	Due   time.Time     `json:"due"`
+	Every time.Duration `json:"every"`
+}
+
+// BucketKey returns the key of the bucket of s's hook.
+func BucketKey(s Subject) Key { return At(Buckets).Str(s.Module).Str(s.Hook) }

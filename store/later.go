@@ -1,0 +1,84 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// A laterTask is the record of a task that stands in no queue before it is due:
+// it names the queue whose tail it goes to then. Such a task has a Pos without a
+// place.
+type laterTask struct {
+	Queue string `json:"queue"`
+	*Task
+}
+
+// Later reports whether t stands in no queue before it is due.
+func (t *Task) Later() bool { return t.Place == 0 }
+
+// Key returns the key of t's header, in its queue or where it waits for its time.
+func (t *Task) Key() Key {
+	if t.Later() {
+		return LaterAt(t.Due).Uint(t.ID.Epoch).Uint(t.ID.N)
+	}
+	return t.Pos.Key()
+}
+
+// LaterAt returns the prefix of the tasks that are due at that time.
+func LaterAt(due time.Time) Key {
+	return At(Later).Uint(uint64(due.UnixNano())) //nolint:gosec // times of this century are positive
+}
+
+// SaveLater writes the header of t, which stands in no queue before it is due.
+func SaveLater(tx *Tx, t *Task) error {
+	return saveHeader(tx, t.Key(), t, laterTask{Queue: t.Queue, Task: header(tx, t)})
+}
+
+// LoadAt reads the header under k, which is of a task in a queue or of one that
+// is due later, and reports whether there is one.
+func LoadAt(tx *Tx, k Key) (*Task, bool, error) {
+	b := tx.Get(k)
+	if b == nil {
+		return nil, false, nil
+	}
+	t, err := decodeAt(k, b)
+	return t, err == nil, err
+}
+
+func decodeAt(k Key, b []byte) (*Task, error) {
+	if k.Table() != Later {
+		p, err := ParsePos(k)
+		if err != nil {
+			return nil, err
+		}
+		return decodeTask(p, b)
+	}
+	later := laterTask{Task: new(Task)}
+	if err := json.Unmarshal(b, &later); err != nil {
+		return nil, fmt.Errorf("a task that is due later cannot be read: %w", err)
+	}
+	later.Task.Queue = later.Queue
+	if string(later.Task.Key()) != string(k) {
+		return nil, errors.New("a task that is due later is kept for another time")
+	}
+	return later.Task, nil
+}
+
+// LaterTasks yields the headers of the tasks that are due later, the next
+// first; with a prefix that LaterAt returns, those of that time. The loop's body
+// may change them.
+func LaterTasks(tx *Tx, prefix ...Key) iter.Seq2[*Task, error] {
+	if len(prefix) == 0 {
+		prefix = []Key{At(Later)}
+	}
+	return func(yield func(*Task, error) bool) {
+		for k, v := range tx.Range(prefix[0]) {
+			if !yield(decodeAt(k, v)) {
+				return
+			}
+		}
+	}
+}

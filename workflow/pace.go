@@ -1,0 +1,177 @@
+package workflow
+
+import (
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// A Pacer says how the runs of its step for one hook follow each other. It is
+// asked in the transaction that is to claim t, and must not write.
+//
+// A node that covers ranges keeps the pace: a task that comes too early leaves
+// its queue, and what of the hook comes after it joins it, until there is a run
+// for all of them. What is a member of a list is done at its turn and counts.
+type Pacer interface {
+	Pace(tx *store.Tx, t *store.Task) Pace
+}
+
+// A Pace is how the runs for one hook follow each other. The zero Pace is no
+// bound.
+type Pace struct {
+	// Every is the time in which one run is allowed; zero is no bound.
+	Every time.Duration
+	// Burst is how many runs that were not made may be made up for at once, at
+	// least 1.
+	Burst int
+	// Single is set where a run does one task, never a range.
+	Single bool
+}
+
+// maxSpan bounds the time it takes to fill a bucket.
+const maxSpan = 100 * 365 * 24 * time.Hour
+
+// span is how long an empty bucket takes to be full.
+func (p Pace) span() time.Duration {
+	return p.Every * time.Duration(max(1, min(int64(p.Burst), int64(maxSpan/p.Every))))
+}
+
+// next returns when the next run is allowed by a bucket that is full at full. A
+// time further off than it can take comes from a clock that was wrong.
+func (p Pace) next(full, now time.Time) time.Time {
+	if full.Sub(now) > p.span() {
+		return now
+	}
+	return full.Add(p.Every - p.span())
+}
+
+// take returns when the bucket is full after a run at now.
+func (p Pace) take(full, now time.Time) time.Time {
+	if full.Before(now) || full.Sub(now) > p.span() {
+		full = now
+	}
+	if full = full.Add(p.Every); full.Sub(now) > p.span() {
+		full = now.Add(p.span()) // a run that was not to wait; there is no debt
+	}
+	return full
+}
+
+// pace returns the pace of n's runs for subject.
+func (m *move) pace(b *bound, n *graph.Node, t *store.Task, subject store.Subject) Pace {
+	pacer, ok := b.Steps[n.ID].(Pacer)
+	if !ok {
+		return Pace{}
+	}
+	asked := *t
+	asked.Subject = subject
+	p := pacer.Pace(m.tx, &asked)
+	p.Every = min(max(p.Every, 0), maxSpan)
+	return p
+}
+
+// bucketOf returns what is kept of the pace of subject's hook.
+func (m *move) bucketOf(subject store.Subject) (store.Key, store.Bucket, error) {
+	key := store.BucketKey(subject)
+	bucket, _, err := store.Load[store.Bucket](m.tx, key)
+	return key, bucket, err
+}
+
+// takeRun notes that a run for subject begins.
+func (m *move) takeRun(p Pace, subject store.Subject) error {
+	if p.Every == 0 {
+		return nil
+	}
+	key, bucket, err := m.bucketOf(subject)
+	if err != nil {
+		return err
+	}
+	bucket.Full = p.take(bucket.Full, m.now)
+	return store.Save(m.tx, key, bucket)
+}
+
+// putOff takes the task t at the head of its queue, which is about to be done,
+// and those behind it that the same run would do out of the queue, if it is too
+// early for a run or what came before them is still put off.
+func (m *move) putOff(b *bound, n *graph.Node, t *store.Task) (off bool, err error) {
+	if !n.Ranges || t.Journal || t.Claim != nil && t.Claim.Epoch != 0 {
+		return false, nil
+	}
+	if _, paced := b.Steps[n.ID].(Pacer); !paced {
+		return false, nil
+	}
+	key, bucket, err := m.bucketOf(t.Subject)
+	if err != nil {
+		return false, err
+	}
+	due, every, err := m.setDue(&bucket, t)
+	if err != nil {
+		return false, err
+	}
+	if due.IsZero() {
+		p := m.pace(b, n, t, t.Subject)
+		if p.Every == 0 || !m.now.Before(p.next(bucket.Full, m.now)) {
+			return false, nil
+		}
+		due, every = p.next(bucket.Full, m.now), p.Every
+		if bucket.PutOff == nil {
+			bucket.PutOff = map[string]store.PutOff{}
+		}
+		bucket.PutOff[t.Queue] = store.PutOff{Due: due, Every: every}
+		if err := store.Save(m.tx, key, bucket); err != nil {
+			return false, err
+		}
+	}
+	if err := m.saveTop(); err != nil {
+		return false, err
+	}
+	left := rangeTasks
+	for other, err := range store.TasksFrom(m.tx, t.Queue, t.Place) {
+		if err != nil {
+			return false, err
+		}
+		if other.ID != t.ID && !b.alike(t, other) || left == 0 {
+			break
+		}
+		left--
+		m.off++
+		if err := m.setOff(other, due, every); err != nil {
+			return false, err
+		}
+	}
+	return true, m.armLater()
+}
+
+// setDue returns when what was put off of t's hook and queue is due, if any of
+// it has yet to come in before t. Else t's queue is taken from the bucket.
+func (m *move) setDue(bucket *store.Bucket, t *store.Task) (time.Time, time.Duration, error) {
+	off, ok := bucket.PutOff[t.Queue]
+	if !ok {
+		return time.Time{}, 0, nil
+	}
+	for first, err := range store.LaterTasks(m.tx, store.LaterAt(off.Due)) {
+		if err != nil {
+			return time.Time{}, 0, err
+		}
+		if first.Every == 0 || first.Queue != t.Queue || first.Subject.Module != t.Subject.Module || first.Subject.Hook != t.Subject.Hook {
+			continue
+		}
+		if first.ID.Before(t.ID) || m.now.Before(m.due(first)) {
+			return off.Due, off.Every, nil
+		}
+		break
+	}
+	delete(bucket.PutOff, t.Queue)
+	return time.Time{}, 0, nil
+}
+
+// setOff takes t out of its queue until due.
+func (m *move) setOff(t *store.Task, due time.Time, every time.Duration) error {
+	m.tx.Delete(t.Key())
+	m.touch(t.Queue)
+	t.Place, t.Height, t.Due, t.Every = 0, 0, due, every
+	if t.Waits {
+		m.tx.Put(onceKey(t), t.Key())
+	}
+	return m.save(t)
+}
