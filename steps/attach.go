@@ -205,8 +205,9 @@ func (s *Site) detach(tx *store.Tx, module string) error {
 	return nil
 }
 
-// forget deletes what is kept of module's hooks: bindings, configs, values.
-func (s *Site) forget(tx *store.Tx, module string) {
+// forget deletes what is kept of module's hooks: bindings, configs, values,
+// metrics.
+func (s *Site) forget(tx *store.Tx, module string) error {
 	for _, prefix := range []store.Key{store.BindingsOf(module), store.HooksOf(module)} {
 		for k := range tx.Range(prefix) {
 			tx.Delete(k)
@@ -219,4 +220,5 @@ func (s *Site) forget(tx *store.Tx, module string) {
 	tx.Delete(store.ReleaseKey(module))
 	s.notify(tx, s.Attached)
 	s.notifyInstalled(tx, module)
+	return forgetMetrics(tx, func(s store.Subject) bool { return s.Module == module })
 }

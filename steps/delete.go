@@ -167,7 +167,9 @@ func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]
 		return nil, err
 	}
 	record.State, record.StartedIn = store.Off, 0
-	s.site.forget(tx, t.Subject.Module)
+	if err := s.site.forget(tx, t.Subject.Module); err != nil {
+		return nil, err
+	}
 	return nil, store.Save(tx, key, record)
 }
 
@@ -181,7 +183,6 @@ func (s *modulePurgeStep) Do(ctx context.Context, t workflow.Task) (workflow.Out
 
 // Apply forgets what was kept of it.
 func (s *modulePurgeStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
-	s.site.forget(tx, t.Subject.Module)
 	tx.Delete(store.ModuleKey(t.Subject.Module))
-	return nil, nil
+	return nil, s.site.forget(tx, t.Subject.Module)
 }

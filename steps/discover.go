@@ -288,7 +288,6 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	}
 	for name := range before {
 		if found.Whole {
-			s.site.forget(tx, name)
 			tx.Delete(store.ModuleKey(name))
 		}
 	}
@@ -299,3 +298,6 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	l.Enabled = found.Enabled
 	return nil, store.Save(tx, store.LifeKey(), l)
 }
+			if err := s.site.forget(tx, name); err != nil {
+				return nil, err
+			}

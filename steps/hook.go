@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/series"
 	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -58,11 +59,12 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 		return workflow.Outcome{}, err
 	}
 	result, err := s.site.Hooks.Run(ctx, run)
-	s.site.ran(t, s.node, result.Usage, err)
-	if err != nil {
-		return workflow.Outcome{}, err
+	var o workflow.Outcome
+	if err == nil {
+		o, err = out.outcome(in, result)
 	}
-	return out.outcome(in, result)
+	s.site.ran(t, s.node, result.Usage, err)
+	return o, err
 }
 
 // shows reports whether the node's hooks are shown objects.
@@ -109,9 +111,11 @@ type hookInput struct {
 	hook    hookRecord
 	layers  values.Layers
 	enabled []string // nil where hooks are not told
+	metrics func(text []byte) ([]series.Op, error)
 }
 
 func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
+	in.metrics = s.site.metricsOf(t.Subject.Module, t.Subject.Hook)
 	err = s.site.DB.View(func(tx *store.Tx) error {
 		var known bool
 		if in.hook, known, err = hookOf(tx, t.Subject.Module, t.Subject.Hook); err != nil {

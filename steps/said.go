@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/series"
 	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -20,6 +21,7 @@ type said struct {
 	Values  []values.Op      `json:"values,omitempty"`
 	Flags   map[string]*bool `json:"flags,omitempty"`
 	Config  *configWrite     `json:"config,omitempty"`
+	Metrics []series.Op      `json:"metrics,omitempty"`
 	// Given are the objects a Synchronization was told of, by the id of the binding
 	// that sees them, then by namespace and name.
 	Given map[string]map[string]given `json:"given,omitempty"`
@@ -46,6 +48,9 @@ func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, err
 	base, _ := in.layers.HookValues(out.Section, nil)
 	if _, err := values.Apply(base, out.Values); err != nil {
 		return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
+	}
+	if out.Metrics, err = in.metrics(result.Metrics); err != nil {
+		return workflow.Outcome{}, fmt.Errorf("$METRICS_PATH: %w", err)
 	}
 	o := workflow.Outcome{}
 	if out.Config, err = planConfig(in.layers.Config, out.Section, configOps, flags); err != nil {
@@ -85,6 +90,9 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 		if err := s.site.synchronized(tx, t, out.Given); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.site.count(tx, t.Subject.Module, t.Subject.Hook, out.Metrics); err != nil {
+		return nil, err
 	}
 	if o.Allowed != "" || len(out.Values) == 0 && len(out.Flags) == 0 && out.Config == nil {
 		return nil, nil

@@ -53,6 +53,14 @@ type Site struct {
 	Ran func(Report)
 	// ModuleRan is called after each commit with which a run of module came to
 	// its end.
+	// MetricsPrefix stands for {PREFIX} in the names of metrics that hooks make.
+	MetricsPrefix string
+	// UngroupedExpire has metrics without a group expire at each run of their hook
+	// that writes any.
+	UngroupedExpire bool
+	// MetricsDropped is told of metric operations that did not count; nil is
+	// silence.
+	MetricsDropped func(Dropped)
 	ModuleRan func(module string)
 	// Withheld is told of releases that were not deleted because of a doubt.
 	Withheld func(releases []string, why string)

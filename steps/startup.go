@@ -137,35 +137,42 @@ func (s *Site) askOne(ctx context.Context, f hook.File, digest string) (store.Ho
 }
 
 // keep makes module's hooks in the store those found, and reports whether any
-// of them is another than before.
+// of them is another than before. What a hook of other code has counted ends: it
+// may not know its metrics any more.
 func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) {
+	others := map[string]bool{}
 	for k := range tx.Range(store.HooksOf(module)) {
 		_, name, err := parseHookKey(k)
 		if err != nil {
-			return changed, err
+			return false, err
 		}
 		if _, ok := f.Hooks[name]; !ok {
-			changed = true
+			others[name] = true
 			tx.Delete(k)
 			if err := forgetHook(tx, module, name); err != nil {
-				return changed, err
+				return false, err
 			}
 		}
 	}
 	for name, h := range f.Hooks {
 		old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 		if err != nil {
-			return changed, err
+			return false, err
 		}
 		if ok && old.Digest == h.Digest && bytes.Equal(old.File, h.File) {
 			continue
 		}
-		changed = changed || old.Digest != h.Digest
+		if old.Digest != h.Digest {
+			others[name] = true
+		}
 		if err := store.Save(tx, store.HookKey(module, name), h); err != nil {
-			return changed, err
+			return false, err
 		}
 	}
-	return changed, nil
+	if len(others) > 0 {
+		err = forgetMetrics(tx, func(s store.Subject) bool { return s.Module == module && others[s.Hook] })
+	}
+	return len(others) > 0, err
 }
 
 // forgetHook drops what a hook that is gone has patched.

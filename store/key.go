@@ -43,7 +43,7 @@ const (
 	Modules
 	// Releases holds what is known of Helm releases. Key: release.
 	Releases
-	// Metrics holds the metrics that outlive a life. Key: name.
+	// Metrics holds what hooks have counted. Key: "family", name; or "sheet", group, module or empty for global, hook.
 	Metrics
 	// Journal holds outcomes whose outside effects are under way. Key: task id (epoch, number).
 	Journal
@@ -82,7 +82,7 @@ var tables = [...]struct {
 	ConfigMap:  {name: "configmap", layout: "s", secret: true},
 	Modules:    {name: "modules", layout: "s"},
 	Releases:   {name: "releases", layout: "s"},
-	Metrics:    {name: "metrics", layout: "s"},
+	Metrics:    {name: "metrics", layout: "ssss"},
 	Journal:    {name: "journal", layout: "uu", secret: true},
 	Later:      {name: "later", layout: "uuu", secret: true},
 	Quarantine: {name: "quarantine", layout: "uu", secret: true},

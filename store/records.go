@@ -164,6 +164,34 @@ type Life struct {
 	StartWalk uint64 `json:"startWalk"`
 	Epoch     uint64 `json:"epoch"`
 	// Digest is that of the code the current start walk runs.
+// FamilyKey returns the key of what all series of a metric that hooks make have
+// in common, as package series writes it.
+func FamilyKey(name string) Key { return Families().Str(name) }
+
+// Families returns the prefix of the keys that FamilyKey returns.
+func Families() Key { return At(Metrics).Str("family") }
+
+// SheetKey returns the key of the series that a hook holds in a group, as package
+// series writes them. The group is empty for those that do not expire.
+func SheetKey(group, module, hook string) Key { return SheetsOf(group).Str(module).Str(hook) }
+
+// Sheets returns the prefix of the keys that SheetKey returns.
+func Sheets() Key { return At(Metrics).Str("sheet") }
+
+// SheetsOf returns the prefix of the sheets of a group.
+func SheetsOf(group string) Key { return Sheets().Str(group) }
+
+// ParseSheetKey takes a key apart that SheetKey has returned.
+func ParseSheetKey(k Key) (group string, s Subject, err error) {
+	p, err := k.Parts()
+	if err != nil {
+		return "", s, err
+	}
+	_ = p.Str() // "sheet"
+	group, s.Module, s.Hook = p.Str(), p.Str(), p.Str()
+	return group, s, p.Err()
+}
+
 	Digest string `json:"digest,omitempty"`
 	// Converged is the walk of the last converge that came to its end, and when.
 	Converged   uint64    `json:"converged,omitempty"`

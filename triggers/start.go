@@ -17,8 +17,8 @@ const (
 	IfChanged Startup = "if-changed"
 	// Again begins one even where one is unfinished.
 	Again Startup = "again"
-	// Clean is Again after values patches and enabled flags set by hooks, and the
-	// global hooks themselves, are forgotten.
+	// Clean is Again after values patches, enabled flags and metrics set by hooks,
+	// and the global hooks themselves, are forgotten.
 	Clean Startup = "clean"
 )
 
@@ -33,7 +33,7 @@ func Begin(tx *store.Tx, how Startup, digest string) ([]workflow.Event, error) {
 	}
 	if how == Clean {
 		tx.Delete(store.OpinionsKey())
-		for _, prefix := range []store.Key{store.At(store.Values), store.HooksOf("")} {
+		for _, prefix := range []store.Key{store.At(store.Values), store.At(store.Metrics), store.HooksOf("")} {
 			for k := range tx.Range(prefix) {
 				tx.Delete(k)
 			}

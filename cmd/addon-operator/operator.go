@@ -190,7 +190,7 @@ func (o *operator) assemble() (err error) {
 		Config:      o.client.ConfigMap(s.Namespace, s.ConfigMap),
 		ModulesDirs: strings.Split(s.ModulesDirs, ":"), GlobalHooksDir: s.GlobalHooksDir,
 		UnnumberedOrder: s.UnnumberedOrder, Namespace: s.Namespace, IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
-		Pod: s.ownPod(),
+		Pod: s.ownPod(), MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == expireMetrics, MetricsDropped: o.metricsDropped,
 		Ran: o.hookRan, ModuleRan: o.moduleRan, Converged: o.convergeEnded, Withheld: o.withheld, Refused: o.refused,
 	}
 	if o.engine, err = workflow.New(o.db, o.news.observe(o.observer()), o.site.Lifecycle()); err != nil {

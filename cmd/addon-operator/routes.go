@@ -6,6 +6,7 @@ import (
 	"net/http/pprof"
 	"strings"
 
+	"addon-operator/internal/series"
 	"addon-operator/store"
 )
 
@@ -33,7 +34,7 @@ func (o *operator) publicRoutes() http.Handler {
 	mux.HandleFunc("GET /status/converge", o.convergeStatus)
 	mux.HandleFunc("GET /queue", o.publicQueue)
 	mux.Handle("GET /metrics", o.metrics.Page())
-	mux.Handle("GET /metrics/hooks", o.metrics.HooksPage())
+	mux.Handle("GET /metrics/hooks", series.Page(o.hookMetrics))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

@@ -51,6 +51,8 @@ type Settings struct {
 	MetricsPrefix string
 	DebugSocket   string
 	DebugAddress  string
+	// UngroupedMetrics is keep or expire.
+	UngroupedMetrics string
 	// DebugKubernetes has each request to the API server logged.
 	DebugKubernetes bool
 	LogLevel        string
@@ -128,6 +130,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	str(&s.DebugAddress, "debug-http-addr", "", "address, HOST:PORT, to serve what the socket serves at as well, to anybody who can reach it; none if empty", "DEBUG_HTTP_SERVER_ADDR")
 	flag(&s.DebugKubernetes, "debug-kubernetes-api", "log each request to the API server", "DEBUG_KUBERNETES_API")
 	str(&s.LogLevel, "log-level", "info", "debug, info, warn or error", "LOG_LEVEL", "RLOG_LOG_LEVEL")
+	str(&s.UngroupedMetrics, "ungrouped-metrics", keepMetrics, "what becomes of a hook's metrics without a group when it writes some again: keep or expire", "ADDON_OPERATOR_UNGROUPED_METRICS")
 	flag(&s.LogJoinJSON, "log-proxy-hook-json", "take a JSON object that a hook prints over several lines for one record", "LOG_PROXY_HOOK_JSON")
 	str(&s.LogType, "log-type", "text", "text, json or color", "LOG_TYPE")
 	flag(&s.LogNoTime, "log-no-time", "leave the time out of log lines", "LOG_NO_TIME")

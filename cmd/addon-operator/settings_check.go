@@ -21,6 +21,9 @@ func (s *Settings) check() error {
 	default:
 		return &codedError{exitUsage, fmt.Errorf("--schedule-missed is %q; it can be skip or once", s.ScheduleMissed)}
 	}
+	if s.UngroupedMetrics != keepMetrics && s.UngroupedMetrics != expireMetrics {
+		return &codedError{exitUsage, fmt.Errorf("--ungrouped-metrics is %q; it can be %s or %s", s.UngroupedMetrics, keepMetrics, expireMetrics)}
+	}
 	if s.HistoryMiB < 0 || s.HistoryAge < 0 {
 		return &codedError{exitUsage, errors.New("--history-age and --history-size cannot be below 0")}
 	}

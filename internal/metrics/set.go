@@ -17,7 +17,6 @@ var buckets = []float64{0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
 // goroutines at once. Make one with New.
 type Set struct {
 	registry *prometheus.Registry
-	hooks    *prometheus.Registry
 
 	moduleHook, globalHook hookMetrics
 	client                 clientMetrics
@@ -39,12 +38,13 @@ type Set struct {
 	loops           *prometheus.CounterVec
 	filterErrors    *prometheus.CounterVec
 	watchErrors     *prometheus.CounterVec
+	hookDropped     *prometheus.CounterVec
 }
 
 // New returns a set whose names begin with prefix. State is called at each
 // scrape, and must not call the set.
 func New(prefix string, state func() (State, error)) *Set {
-	s := &Set{registry: prometheus.NewRegistry(), hooks: prometheus.NewRegistry()}
+	s := &Set{registry: prometheus.NewRegistry()}
 	m := maker{prefix: prefix, into: s.registry}
 	s.moduleHook = m.hooks("module_hook", "a module hook", "module", "hook", "binding", "queue", "activation")
 	s.globalHook = m.hooks("global_hook", "a global hook", "hook", "binding", "queue", "activation")
@@ -66,6 +66,7 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.loops = m.counters("loops_total", "Times a circle of steps was closed for the third time in a row or more, and was delayed.", "node", "module")
 	s.filterErrors = m.counters("kube_jq_filter_errors_total", "Objects on which a jqFilter failed.", "kind")
 	s.watchErrors = m.counters("kubernetes_client_watch_errors_total", "Lists and watches that failed.", "error_type")
+	s.hookDropped = m.counters("hook_metrics_dropped_total", "Operations in $METRICS_PATH that did not count, because of another type or a bound.", "module", "hook", "reason")
 	s.registry.MustRegister(
 		newScrape(prefix, state), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -75,11 +76,6 @@ func New(prefix string, state func() (State, error)) *Set {
 // Page serves the operator's own metrics.
 func (s *Set) Page() http.Handler {
 	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
-}
-
-// HooksPage serves the metrics that hooks make.
-func (s *Set) HooksPage() http.Handler {
-	return promhttp.HandlerFor(s.hooks, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
 // TaskWaited counts the time a task stood in its queue before it was begun.
@@ -144,6 +140,12 @@ func (s *Set) FilterFailed(kind string) { s.filterErrors.WithLabelValues(kind).I
 
 // WatchFailed counts a list or watch that failed. The reason is one word.
 func (s *Set) WatchFailed(reason string) { s.watchErrors.WithLabelValues(reason).Inc() }
+
+// HookMetricsDropped counts operations on metrics that a hook wrote and that did
+// not count. The reason is one word.
+func (s *Set) HookMetricsDropped(module, hook, reason string, operations int) {
+	s.hookDropped.WithLabelValues(module, hook, reason).Add(float64(operations))
+}
 
 // maker makes metrics in a registry.
 type maker struct {

@@ -97,6 +97,7 @@ const (
 	ModuleStatus  graph.Output = "module status"
 	ModuleLists   graph.Output = "module lists"
 	HelmRelease   graph.Output = "helm release"
+	HookMetrics   graph.Output = "hook metrics"
 	AppliedConfig graph.Output = "applied config"
 )
 
@@ -112,8 +113,8 @@ const (
 var (
 	globalHook = []graph.Input{ConfigGlobal, ValuesGlobal}
 	moduleHook = []graph.Input{ConfigGlobal, ConfigModule, ValuesGlobal, ValuesModule, EnabledAll}
-	globalSays = []graph.Output{ConfigPatch, ValuesPatch, Opinions}
-	moduleSays = []graph.Output{ConfigPatch, ValuesPatch}
+	globalSays = []graph.Output{ConfigPatch, ValuesPatch, Opinions, HookMetrics}
+	moduleSays = []graph.Output{ConfigPatch, ValuesPatch, HookMetrics}
 )
 
 // with returns more before what all steps of a kind are given.
@@ -345,3 +346,4 @@ var Graph = &graph.Graph{
 		AppliedConfig: "the sections and flags in force from then on",
 	},
 }
+		HookMetrics:   "$METRICS_PATH: counted in the store and shown at /metrics/hooks from then on",

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"addon-operator/internal/series"
+	"addon-operator/steps"
+	"addon-operator/store"
+)
+
+// What --ungrouped-metrics can say.
+const (
+	keepMetrics   = "keep"
+	expireMetrics = "expire"
+)
+
+// hookMetrics reads what hooks have counted.
+func (o *operator) hookMetrics() (book series.Book, err error) {
+	err = o.db.View(func(tx *store.Tx) (err error) {
+		book, err = steps.HookMetrics(tx)
+		return err
+	})
+	return book, err
+}
+
+// metricsDropped counts metric operations of a hook that did not count.
+func (o *operator) metricsDropped(d steps.Dropped) {
+	o.metrics.HookMetricsDropped(d.Module, d.Hook, d.Reason, d.Operations)
+}

@@ -1,0 +1,165 @@
+package series
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// An Action says what an operation does.
+type Action string
+
+// The actions.
+const (
+	// Add adds to a counter.
+	Add Action = "add"
+	// Set sets a gauge.
+	Set Action = "set"
+	// Observe puts a value into a histogram.
+	Observe Action = "observe"
+	// Expire ends all series of a group.
+	Expire Action = "expire"
+)
+
+// An Op is one operation on metrics, as [Parse] returns it: valid.
+type Op struct {
+	Action Action `json:"action"`
+	// Name is the metric's full name; empty for Expire.
+	Name string `json:"name,omitempty"`
+	// Group is empty for a metric that does not expire; never for Expire.
+	Group  string            `json:"group,omitempty"`
+	Value  float64           `json:"value,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	// Buckets are the upper bounds of a histogram's buckets, increasing, without
+	// the infinite one. Only Observe has them.
+	Buckets []float64 `json:"buckets,omitempty"`
+}
+
+// What one file and one operation may hold.
+const (
+	maxText       = 4 << 20
+	maxOps        = 20_000
+	maxGroups     = 5_000
+	maxName       = 256
+	maxLabels     = 64
+	maxLabelValue = 4 << 10
+	maxBuckets    = 200
+)
+
+var (
+	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
+	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+)
+
+// A written is an operation as it stands in a file.
+type written struct {
+	Name    string            `json:"name"`
+	Action  Action            `json:"action"`
+	Group   string            `json:"group"`
+	Value   *float64          `json:"value"`
+	Labels  map[string]string `json:"labels"`
+	Buckets []float64         `json:"buckets"`
+	Add     *float64          `json:"add"`
+	Set     *float64          `json:"set"`
+}
+
+// op returns w as an operation, its shortcuts written out, or why it is none.
+func (w written) op(prefix string) (Op, error) {
+	switch {
+	case w.Add != nil && w.Set != nil:
+		return Op{}, errors.New(`fields "add" and "set": only one of them can be there`)
+	case w.Add != nil: // the shortcuts come before action and value, as they always have
+		w.Action, w.Value = Add, w.Add
+	case w.Set != nil:
+		w.Action, w.Value = Set, w.Set
+	}
+	op := Op{Action: w.Action, Group: w.Group}
+	if len(w.Group) > maxName {
+		return op, fmt.Errorf(`field "group": has %d bytes, %d is the most`, len(w.Group), maxName)
+	}
+	switch w.Action {
+	case Expire:
+		if w.Group == "" {
+			return op, errors.New(`field "group": is needed to expire; metrics without a group do not expire`)
+		}
+		return op, nil
+	case Add, Set, Observe:
+	case "":
+		return op, errors.New(`field "action": is missing; give it, or "add" or "set" with a number`)
+	default:
+		return op, fmt.Errorf(`field "action": is %q; it can be add, set, observe, and with a group expire`, w.Action)
+	}
+	op.Name = strings.Replace(w.Name, "{PREFIX}", prefix, 1)
+	if err := checkName(op.Name); err != nil {
+		return op, err
+	}
+	if w.Value == nil {
+		return op, fmt.Errorf(`field "value": is missing; action %s needs a number`, w.Action)
+	}
+	if op.Value = *w.Value; w.Action == Add && op.Value < 0 {
+		return op, fmt.Errorf(`field "value": is %v, and a counter only grows; use action set for what goes down`, op.Value)
+	}
+	op.Labels = w.Labels
+	if err := checkLabels(op); err != nil {
+		return op, err
+	}
+	return op.withBuckets(w.Buckets)
+}
+
+// withBuckets returns op with the buckets an Observe needs.
+func (op Op) withBuckets(buckets []float64) (Op, error) {
+	switch {
+	case op.Action != Observe:
+		return op, nil
+	case buckets == nil:
+		return op, errors.New(`field "buckets": is missing; action observe needs the upper bounds of the buckets`)
+	case len(buckets) == 0:
+		buckets = prometheus.DefBuckets
+	case len(buckets) > maxBuckets:
+		return op, fmt.Errorf(`field "buckets": has %d bounds, %d is the most`, len(buckets), maxBuckets)
+	}
+	for i := 1; i < len(buckets); i++ {
+		if buckets[i] <= buckets[i-1] {
+			return op, fmt.Errorf(`field "buckets": %v follows %v, and bounds must increase`, buckets[i], buckets[i-1])
+		}
+	}
+	op.Buckets = slices.Clone(buckets)
+	return op, nil
+}
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New(`field "name": is missing`)
+	case len(name) > maxName:
+		return fmt.Errorf(`field "name": has %d bytes, %d is the most`, len(name), maxName)
+	case !metricName.MatchString(name):
+		return fmt.Errorf(`field "name": %q is no name of a metric; it has letters, digits, "_" and ":", and no digit first`, name)
+	}
+	return nil
+}
+
+func checkLabels(op Op) error {
+	if len(op.Labels) > maxLabels {
+		return fmt.Errorf(`field "labels": there are %d labels, %d is the most`, len(op.Labels), maxLabels)
+	}
+	for label, value := range op.Labels {
+		switch {
+		case len(label) > maxName:
+			return fmt.Errorf(`field "labels": a name has %d bytes, %d is the most`, len(label), maxName)
+		case !labelName.MatchString(label):
+			return fmt.Errorf(`field "labels": %q is no name of a label; it has letters, digits and "_", and no digit first`, label)
+		case strings.HasPrefix(label, "__"):
+			return fmt.Errorf(`field "labels": %q begins with "__", which Prometheus keeps for itself`, label)
+		case label == "le" && op.Action == Observe:
+			return errors.New(`field "labels": "le" is the label of a histogram's buckets; take another name`)
+		case len(value) > maxLabelValue:
+			return fmt.Errorf(`field "labels": the value of %q has %d bytes, %d is the most`, label, len(value), maxLabelValue)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package series
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// A Book is all that hooks have counted.
+type Book struct {
+	Families map[string]Family
+	Sheets   []*Sheet
+}
+
+// Page serves the book that read returns at each scrape, as Prometheus reads it.
+func Page(read func() (Book, error)) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collector{read})
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
+}
+
+// collector makes metrics of a book.
+type collector struct{ read func() (Book, error) }
+
+// Describe says nothing: what there will be is not known before.
+func (c collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the series of the book. Those of one name all have the labels
+// that any of them has.
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	book, err := c.read()
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(book.Families)) {
+		f := book.Families[name]
+		labels := book.labels(name)
+		desc := prometheus.NewDesc(name, name, labels, nil)
+		sent := map[string]bool{}
+		for _, s := range book.Sheets {
+			own := s.owner.labels()
+			for _, key := range slices.Sorted(maps.Keys(s.names[name])) {
+				v := s.names[name][key]
+				values := make([]string, len(labels))
+				for i, label := range labels {
+					if values[i] = own[label]; values[i] == "" {
+						values[i] = v.Labels[label]
+					}
+				}
+				// A global hook may give its series the labels of a module's hook.
+				if all := strings.Join(values, "\xff"); !sent[all] {
+					sent[all] = true
+					to <- f.metric(desc, v, values)
+				}
+			}
+		}
+	}
+}
+
+// labels returns the labels that any series of name has, sorted.
+func (b Book) labels(name string) []string {
+	labels := map[string]bool{}
+	for _, s := range b.Sheets {
+		if len(s.names[name]) == 0 {
+			continue
+		}
+		for label := range s.owner.labels() {
+			labels[label] = true
+		}
+		for _, v := range s.names[name] {
+			for label := range v.Labels {
+				labels[label] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(labels))
+}
+
+// metric returns v as a metric of the family.
+func (f Family) metric(desc *prometheus.Desc, v *value, labels []string) prometheus.Metric {
+	var m prometheus.Metric
+	var err error
+	switch f.Type {
+	case Gauge:
+		m, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, v.Value, labels...)
+	case Histogram:
+		count, buckets := uint64(0), make(map[float64]uint64, len(f.Buckets))
+		for i, n := range v.Counts {
+			if count += n; i < len(f.Buckets) {
+				buckets[f.Buckets[i]] = count
+			}
+		}
+		m, err = prometheus.NewConstHistogram(desc, count, v.Value, buckets, labels...)
+	default:
+		m, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, v.Value, labels...)
+	}
+	if err != nil {
+		return prometheus.NewInvalidMetric(desc, err)
+	}
+	return m
+}

@@ -1,0 +1,113 @@
+package series
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Parse reads the operations a hook has written: JSON objects one after
+// another, on lines of their own or not. {PREFIX} in a name becomes prefix. An
+// error names the first object that is no valid operation, by its number from 1,
+// and the field; then none of the operations counts.
+func Parse(text []byte, prefix string) ([]Op, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("%d bytes of metrics were written, %d MiB is the most", len(text), maxText>>20)
+	}
+	var ops []Op
+	groups := map[string]bool{}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for n := 1; ; n++ {
+		op, err := next(decoder, prefix)
+		switch {
+		case errors.Is(err, io.EOF):
+			return ops, nil
+		case err != nil:
+			return nil, fmt.Errorf("metric operation %d: %w", n, err)
+		case n > maxOps:
+			return nil, fmt.Errorf("there are more than %d metric operations, which is the most a run can write", maxOps)
+		}
+		if groups[op.Group] = true; len(groups) > maxGroups {
+			return nil, fmt.Errorf("metric operations are of more than %d groups, which is the most a run can write", maxGroups)
+		}
+		ops = append(ops, op)
+	}
+}
+
+// next reads one operation; at the end of the text the error is io.EOF.
+func next(decoder *json.Decoder, prefix string) (Op, error) {
+	var raw json.RawMessage
+	if err := decoder.Decode(&raw); err != nil {
+		if errors.Is(err, io.EOF) {
+			return Op{}, io.EOF
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return Op{}, errors.New("the file ends in the middle of it")
+		}
+		return Op{}, fmt.Errorf("is no JSON: %w", err)
+	}
+	if kind := kindOf(raw); kind != "object" {
+		return Op{}, fmt.Errorf("is a JSON %s, not an object; write one object after another", kind)
+	}
+	var w written
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return Op{}, named(w.Name, fieldError(err))
+	}
+	op, err := w.op(prefix)
+	return op, named(w.Name, err)
+}
+
+// named returns err with the name of the metric it is about, if there is one.
+func named(name string, err error) error {
+	if err == nil || name == "" {
+		return err
+	}
+	return fmt.Errorf("(%.80q) %w", name, err)
+}
+
+// fieldError says which field has the wrong type, where encoding/json says it in
+// terms of Go.
+func fieldError(err error) error {
+	wrong := (*json.UnmarshalTypeError)(nil)
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	want, is := "a string", wrong.Value
+	field, _, _ := strings.Cut(wrong.Field, ".")
+	switch {
+	case wrong.Type.String() == "float64":
+		want = "a number"
+	case field == "labels" && wrong.Type.String() != "string":
+		want = "an object of strings"
+	case field == "buckets":
+		want = "a list of numbers"
+	}
+	if digits, ok := strings.CutPrefix(is, "number "); ok {
+		return fmt.Errorf("field %q: %.40s is too large to be counted", field, digits)
+	}
+	if field == "labels" && want == "a string" {
+		return fmt.Errorf("field %q: a value is a %s, and has to be a string: put it in quotes", field, is)
+	}
+	return fmt.Errorf("field %q: is a %s, and has to be %s", field, is, want)
+}
+
+// kindOf returns what kind of JSON value raw is.
+func kindOf(raw json.RawMessage) string {
+	switch raw[0] {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "boolean"
+	case 'n':
+		return "null"
+	default:
+		return "number"
+	}
+}

@@ -1,0 +1,178 @@
+package series_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"addon-operator/internal/series"
+)
+
+func TestOperationsAreReadInWhateverShapeTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	labels := map[string]string{"a": "b"}
+	for _, test := range []struct {
+		claim, text string
+		want        []series.Op
+	}{
+		{"nothing", "", nil},
+		{"white space", " \n\t\n", nil},
+		{"lines", `{"name":"x","action":"add","value":1,"labels":{"a":"b"}}` + "\n" + `{"name":"y","action":"set","value":-2.5}` + "\n", []series.Op{
+			{Action: series.Add, Name: "x", Value: 1, Labels: labels}, {Action: series.Set, Name: "y", Value: -2.5},
+		}},
+		{"no separators", `{"name":"x","add":1}{"name":"y","set":0}`, []series.Op{
+			{Action: series.Add, Name: "x", Value: 1}, {Action: series.Set, Name: "y"},
+		}},
+		{"pretty-printed", "{\n  \"name\": \"x\",\n  \"add\": 1\n}\n{\n  \"name\": \"y\",\n\n  \"set\": 2\n}", []series.Op{
+			{Action: series.Add, Name: "x", Value: 1}, {Action: series.Set, Name: "y", Value: 2},
+		}},
+		{"expire first", `{"group":"g","action":"expire"}{"group":"g","name":"x","set":1}`, []series.Op{
+			{Action: series.Expire, Group: "g"}, {Action: series.Set, Name: "x", Group: "g", Value: 1},
+		}},
+		{"expire with what it does not need", `{"group":"g","action":"expire","name":"x","value":1}`, []series.Op{{Action: series.Expire, Group: "g"}}},
+		{"prefix once", `{"name":"{PREFIX}x_{PREFIX}","set":1}`, nil},
+		{"prefix", `{"name":"{PREFIX}x","set":1}`, []series.Op{{Action: series.Set, Name: "p_x", Value: 1}}},
+		{"shortcut before action and value", `{"name":"x","action":"add","value":7,"set":3}`, []series.Op{{Action: series.Set, Name: "x", Value: 3}}},
+		{"nulls are absent", `{"name":"x","add":null,"set":1,"labels":null,"buckets":null,"group":null}`, []series.Op{{Action: series.Set, Name: "x", Value: 1}}},
+		{"fields nobody knows", `{"name":"x","set":1,"help":"what it is"}`, []series.Op{{Action: series.Set, Name: "x", Value: 1}}},
+		{"histogram", `{"name":"x","action":"observe","value":3,"buckets":[1,2.5,10]}`, []series.Op{
+			{Action: series.Observe, Name: "x", Value: 3, Buckets: []float64{1, 2.5, 10}},
+		}},
+		{"histogram with no bounds", `{"name":"x","action":"observe","value":3,"buckets":[]}`, []series.Op{
+			{Action: series.Observe, Name: "x", Value: 3, Buckets: prometheus.DefBuckets},
+		}},
+		{"buckets of what has none", `{"name":"x","set":1,"buckets":[3,2,1]}`, []series.Op{{Action: series.Set, Name: "x", Value: 1}}},
+	} {
+		got, err := series.Parse([]byte(test.text), "p_")
+		if test.want == nil && test.claim == "prefix once" {
+			if err == nil {
+				t.Errorf("%s: %v", test.claim, got)
+			}
+			continue
+		}
+		if d := cmp.Diff(test.want, got); err != nil || d != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", test.claim, err, d)
+		}
+	}
+}
+
+func TestABadOperationIsNamedWithItsField(t *testing.T) {
+	t.Parallel()
+	good := `{"name":"good","add":1} `
+	for text, want := range map[string]string{
+		`{"name":"x","add":1,"set":2}`:                                                `metric operation 2: ("x") fields "add" and "set": only one of them can be there`,
+		`{"name":"x","action":"inc","value":1}`:                                       `("x") field "action": is "inc"; it can be add, set, observe, and with a group expire`,
+		`{"name":"x","value":1}`:                                                      `field "action": is missing`,
+		`{}`:                                                                          `metric operation 2: field "action": is missing`,
+		`{"action":"set","value":1}`:                                                  `field "name": is missing`,
+		`{"name":"x","action":"set"}`:                                                 `field "value": is missing`,
+		`{"name":"x","action":"add"}`:                                                 `field "value": is missing`,
+		`{"name":"x","action":"observe","buckets":[1]}`:                               `field "value": is missing`,
+		`{"name":"x","action":"observe","value":1}`:                                   `field "buckets": is missing`,
+		`{"name":"x","action":"observe","value":1,"buckets":[1,1]}`:                   `field "buckets": 1 follows 1, and bounds must increase`,
+		`{"name":"x","action":"observe","value":1,"buckets":[1,"2"]}`:                 `field "buckets": is a string, and has to be a number`,
+		`{"name":"x","action":"observe","value":1,"buckets":1}`:                       `field "buckets": is a number, and has to be a list of numbers`,
+		`{"name":"x","action":"expire"}`:                                              `field "group": is needed to expire`,
+		`{"name":"1x","set":1}`:                                                       `field "name": "1x" is no name of a metric`,
+		`{"name":"a-b","set":1}`:                                                      `field "name": "a-b" is no name of a metric`,
+		`{"name":"x","set":1,"labels":{"a.b":"c"}}`:                                   `field "labels": "a.b" is no name of a label`,
+		`{"name":"x","set":1,"labels":{"__a":"c"}}`:                                   `field "labels": "__a" begins with "__"`,
+		`{"name":"x","set":1,"labels":{"a":1}}`:                                       `("x") field "labels": a value is a number, and has to be a string: put it in quotes`,
+		`{"name":"x","set":1,"labels":{"a":true}}`:                                    `field "labels": a value is a bool, and has to be a string: put it in quotes`,
+		`{"name":"x","set":1,"labels":["a"]}`:                                         `field "labels": is a array, and has to be an object of strings`,
+		`{"name":"x","action":"observe","value":1,"buckets":[1],"labels":{"le":"1"}}`: `field "labels": "le" is the label of a histogram's buckets`,
+		`{"name":"x","set":"1"}`:                                                      `field "set": is a string, and has to be a number`,
+		`{"name":"x","add":-1}`:                                                       `field "value": is -1, and a counter only grows; use action set`,
+		`{"name":"x","set":1e400}`:                                                    `field "set": 1e400 is too large to be counted`,
+		`{"name":"x","set":NaN}`:                                                      `metric operation 2: is no JSON: invalid character 'N'`,
+		`{"name":7,"set":1}`:                                                          `field "name": is a number, and has to be a string`,
+		`{"name":"x","set":1`:                                                         `metric operation 2: the file ends in the middle of it`,
+		`[{"name":"x","set":1}]`:                                                      `metric operation 2: is a JSON array, not an object; write one object after another`,
+		`null`:                                                                        `is a JSON null, not an object`,
+		`x 1`:                                                                         `metric operation 2: is no JSON`,
+		`{"name":"x","set":1,"labels":{"a":"` + strings.Repeat("v", 5000) + `"}}`: `field "labels": the value of "a" has 5000 bytes, 4096 is the most`,
+		`{"name":"` + strings.Repeat("n", 300) + `","set":1}`:                     `field "name": has 300 bytes, 256 is the most`,
+		`{"group":"` + strings.Repeat("n", 300) + `","action":"expire"}`:          `field "group": has 300 bytes, 256 is the most`,
+	} {
+		ops, err := series.Parse([]byte(good+text), "")
+		if err == nil || !strings.Contains(err.Error(), want) || ops != nil {
+			t.Errorf("%.80s: %v, %v; want %s", text, ops, err, want)
+		}
+	}
+}
+
+func TestAFileHasBounds(t *testing.T) {
+	t.Parallel()
+	for what, text := range map[string]string{
+		"more than 20000 metric operations": strings.Repeat(`{"name":"x","add":1}`, 20_001),
+		"4 MiB is the most":                 strings.Repeat(" ", 4<<20+1),
+		"64 is the most":                    `{"name":"x","set":1,"labels":{` + strings.TrimSuffix(manyLabels(65), ",") + `}}`,
+		"200 is the most":                   `{"name":"x","action":"observe","value":1,"buckets":[` + strings.TrimSuffix(strings.Repeat("1,", 201), ",") + `]}`,
+	} {
+		if _, err := series.Parse([]byte(text), ""); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v; want %s", err, what)
+		}
+	}
+}
+
+func manyLabels(n int) string {
+	var all strings.Builder
+	for i := range n {
+		all.WriteString(`"l` + strings.Repeat("x", i) + `":"v",`)
+	}
+	return all.String()
+}
+
+// FuzzParse: whatever a hook writes is operations that can be counted, shown and
+// kept, or an error.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{
+		`{"name":"x","action":"add","value":1,"labels":{"a":"b"}}{"group":"g","action":"expire"}`,
+		`{"name":"{PREFIX}x","set":33,"group":"g"}` + "\n\n" + `{"name":"h","action":"observe","value":42,"buckets":[1,2,5,10,20,50]}`,
+		`{"name":"x","add":1e308}{"name":"x","add":1e308}`, `{"name":"h","action":"observe","value":-1e308,"buckets":[]}`,
+		`[1]`, `{"labels":{"":""}}`, `{"name":"x","set":1,"labels":{"hook":"y","a":""}}`, "\x00", `{"name":"x","set":1e999}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		ops, err := series.Parse(text, "p_")
+		if err != nil {
+			if ops != nil || len(err.Error()) > 2000 {
+				t.Errorf("%d operations and the error %v", len(ops), err)
+			}
+			return
+		}
+		kept, err := json.Marshal(ops)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again []series.Op
+		if err := json.Unmarshal(kept, &again); err != nil {
+			t.Fatal(err)
+		}
+		book := series.Book{Families: map[string]series.Family{}}
+		sheet := series.NewSheet(series.Owner{Module: "m", Hook: "h"})
+		for i, op := range ops {
+			if op.Action == series.Expire {
+				continue
+			}
+			if math.IsNaN(op.Value) || math.IsInf(op.Value, 0) {
+				t.Errorf("value %v", op.Value)
+			}
+			if _, known := book.Families[op.Name]; !known {
+				book.Families[op.Name] = series.FamilyOf(op)
+			}
+			if f := book.Families[op.Name]; f.Type == op.Type() {
+				sheet.Apply(again[i], f)
+			}
+		}
+		book.Sheets = []*series.Sheet{sheet}
+		if page := scrape(t, book); strings.Contains(page, "error") && !strings.Contains(string(text), "error") {
+			t.Error(page)
+		}
+	})
+}

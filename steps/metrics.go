@@ -1,0 +1,175 @@
+package steps
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"addon-operator/internal/series"
+	"addon-operator/store"
+)
+
+// A Dropped tells of metric operations of one run of a hook that did not count as
+// they were written.
+type Dropped struct {
+	Module, Hook string
+	// Name is the metric's, Reason one word, Why a text for people.
+	Name, Reason, Why string
+	// Operations is how many did not count at all.
+	Operations int
+}
+
+// metricsOf returns what reads the operations that a hook has written. Where
+// metrics without a group are to expire, they are given one: the hook's own.
+func (s *Site) metricsOf(module, hook string) func(text []byte) ([]series.Op, error) {
+	return func(text []byte) ([]series.Op, error) {
+		ops, err := series.Parse(text, s.MetricsPrefix)
+		if s.UngroupedExpire {
+			for i := range ops {
+				if ops[i].Group == "" {
+					ops[i].Group = nameOf(module, hook)
+				}
+			}
+		}
+		return ops, err
+	}
+}
+
+// count writes what the operations of one run of a hook lead to. First all groups
+// that occur are expired, whoever wrote them; then the operations count in order.
+func (s *Site) count(tx *store.Tx, module, hook string, ops []series.Op) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	t := tally{owner: series.Owner{Module: module, Hook: hook}, sheets: map[string]*sheet{}, families: newFamilies(tx)}
+	for _, op := range ops {
+		if err := t.begin(op.Group); err != nil {
+			return err
+		}
+	}
+	for _, op := range ops {
+		if err := t.do(op); err != nil {
+			return err
+		}
+	}
+	if len(t.dropped) > 0 {
+		tx.OnCommit(func() { s.sayDropped(t.dropped) })
+	}
+	return t.save()
+}
+
+// sayDropped logs what did not count, and tells of it.
+func (s *Site) sayDropped(all []Dropped) {
+	for _, d := range all {
+		if d.Operations > 0 && s.MetricsDropped != nil {
+			s.MetricsDropped(d)
+		}
+		s.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Str("metric", d.Name).Int("operations", d.Operations).
+			Str("reason", d.Why).Msg("metric operations of a hook did not count as they were written")
+	}
+}
+
+// A tally is what one run of a hook changes of metrics.
+type tally struct {
+	*families
+	owner   series.Owner
+	sheets  map[string]*sheet // the owner's, by group
+	dropped []Dropped
+}
+
+// A sheet is one of the owner's that operations count in.
+type sheet struct {
+	*series.Sheet
+	key store.Key
+}
+
+// begin expires group and makes the owner's sheet of it. What has no group does
+// not expire.
+func (t *tally) begin(group string) error {
+	if t.sheets[group] != nil {
+		return nil
+	}
+	key := store.SheetKey(group, t.owner.Module, t.owner.Hook)
+	if group == "" {
+		kept, err := loadSheet(t.tx, key)
+		t.sheets[group] = &sheet{kept, key}
+		return err
+	}
+	t.sheets[group] = &sheet{series.NewSheet(t.owner), key}
+	for k := range t.tx.Range(store.SheetsOf(group)) {
+		if err := t.forget(k, !bytes.Equal(k, key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// do counts op, or drops it with a reason.
+func (t *tally) do(op series.Op) error {
+	own := t.sheets[op.Group]
+	if op.Action == series.Expire {
+		err := t.less(own.Sheet)
+		own.Sheet = series.NewSheet(t.owner)
+		return err
+	}
+	f, err := t.family(op.Name)
+	if err != nil {
+		return err
+	}
+	if f.Series == 0 {
+		if reason, why, err := t.refuses(op); reason != "" || err != nil {
+			t.drop(op, reason, why, 1)
+			return err
+		}
+		f.Family = series.FamilyOf(op)
+	}
+	switch {
+	case f.Type != op.Type():
+		t.drop(op, "type", fmt.Sprintf("it is a %s, and cannot be a %s as long as there are series of it", f.Type, op.Type()), 1)
+		return nil
+	case !slices.Equal(f.Buckets, op.Buckets):
+		t.drop(op, "buckets", fmt.Sprintf("it has the buckets %v, and counts in these", f.Buckets), 0)
+	}
+	if !own.Has(op) {
+		switch {
+		case f.Series >= maxSeries:
+			t.drop(op, "series", fmt.Sprintf("there are %d series of it, which is the most: look for a label whose values have no end", maxSeries), 1)
+			return nil
+		case !own.Fits(op):
+			t.drop(op, "size", "the hook's series in this group take 4 MiB, which is the most", 1)
+			return nil
+		}
+		t.add(f, 1)
+	}
+	own.Apply(op, f.Family)
+	return nil
+}
+
+// drop notes that op does not count as it was written.
+func (t *tally) drop(op series.Op, reason, why string, operations int) {
+	for i, d := range t.dropped {
+		if d.Name == op.Name && d.Reason == reason || reason == "names" && d.Reason == reason {
+			t.dropped[i].Operations += operations
+			return
+		}
+	}
+	t.dropped = append(t.dropped, Dropped{
+		Module: t.owner.Module, Hook: t.owner.Hook, Name: op.Name, Reason: reason, Why: why, Operations: operations,
+	})
+}
+
+// save writes what is another than before.
+func (t *tally) save() error {
+	for _, s := range t.sheets {
+		text, err := s.Encode()
+		switch {
+		case err != nil:
+			return err
+		case text == nil:
+			t.tx.Delete(s.key)
+		case !bytes.Equal(text, t.tx.Get(s.key)):
+			t.tx.Put(s.key, text)
+		}
+	}
+	return t.families.save()
+}

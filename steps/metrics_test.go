@@ -1,0 +1,279 @@
+package steps
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+	"pgregory.net/rapid"
+
+	"addon-operator/internal/series"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+)
+
+// a counting is a store in which runs of hooks count.
+type counting struct {
+	t       testing.TB
+	db      *store.DB
+	site    *Site
+	dropped []string
+}
+
+func newCounting(t testing.TB, db *store.DB) *counting {
+	t.Helper()
+	c := &counting{t: t, db: db}
+	c.site = &Site{DB: db, Log: zerolog.Nop(), MetricsPrefix: "p_", MetricsDropped: func(d Dropped) {
+		c.dropped = append(c.dropped, fmt.Sprintf("%s %s ×%d", d.Name, d.Reason, d.Operations))
+	}}
+	return c
+}
+
+// run counts what a run of a hook, named by module/hook, has written.
+func (c *counting) run(hook, text string) {
+	c.t.Helper()
+	module, name, _ := strings.Cut(hook, "/")
+	ops, err := c.site.metricsOf(module, name)([]byte(text))
+	if err == nil {
+		err = c.db.Update(func(tx *store.Tx) error { return c.site.count(tx, module, name, ops) })
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// page returns the samples that are served.
+func (c *counting) page() []string {
+	c.t.Helper()
+	w := httptest.NewRecorder()
+	series.Page(func() (book series.Book, err error) {
+		err = c.db.View(func(tx *store.Tx) error { book, err = HookMetrics(tx); return err })
+		return book, err
+	}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	if w.Code != http.StatusOK {
+		c.t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	var samples []string
+	for line := range strings.Lines(w.Body.String()) {
+		if !strings.HasPrefix(line, "#") {
+			samples = append(samples, strings.TrimSpace(line))
+		}
+	}
+	return samples
+}
+
+func (c *counting) want(claim string, samples ...string) {
+	c.t.Helper()
+	if d := cmp.Diff(samples, c.page()); d != "" {
+		c.t.Errorf("%s (-want +got):\n%s", claim, d)
+	}
+	c.sound()
+}
+
+// sound compares what families say with the sheets.
+func (c *counting) sound() {
+	c.t.Helper()
+	if err := c.db.View(func(tx *store.Tx) error {
+		count := map[string]int{}
+		for k := range tx.Range(store.Sheets()) {
+			s, err := loadSheet(tx, k)
+			if err != nil {
+				return err
+			}
+			if len(s.Count()) == 0 {
+				c.t.Errorf("%s holds nothing", k)
+			}
+			for name, n := range s.Count() {
+				count[name] += n
+			}
+		}
+		families := map[string]int{}
+		for k := range tx.Range(store.Families()) {
+			f, _, err := store.Load[series.Family](tx, k)
+			if err != nil {
+				return err
+			}
+			p, err := k.Parts()
+			if err != nil {
+				return err
+			}
+			_ = p.Str()
+			families[p.Str()] = f.Series
+		}
+		if d := cmp.Diff(count, families); d != "" {
+			c.t.Errorf("series there are, and families say (-are +say):\n%s", d)
+		}
+		return nil
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func TestCountersWithoutAGroupAccumulateAndGaugesStay(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, storetest.Memory(t))
+	c.run("mod/h.sh", `{"name":"runs","add":1}{"name":"{PREFIX}size","set":5}`)
+	c.run("mod/h.sh", `{"name":"runs","add":1}{"name":"runs","add":0.5,"labels":{"kind":"pod"}}`)
+	c.run("mod/h.sh", ``)
+	c.run("/g.sh", `{"name":"runs","add":9}`)
+	c.want("after four runs",
+		`p_size{hook="h.sh",module="mod"} 5`,
+		`runs{hook="g.sh",kind="",module=""} 9`, `runs{hook="h.sh",kind="",module="mod"} 2`, `runs{hook="h.sh",kind="pod",module="mod"} 0.5`,
+	)
+}
+
+func TestAGroupThatOccursExpiresFirstAcrossHooks(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, storetest.Memory(t))
+	c.run("a/h.sh", `{"group":"g","name":"x","set":1,"labels":{"of":"a"}}{"group":"other","name":"x","set":2}{"name":"x","set":3,"labels":{"of":"none"}}`)
+	c.run("b/h.sh", `{"group":"g","name":"y","add":4}{"group":"g","name":"y","add":4}`)
+	c.want("b's run expired a's series of the group",
+		`x{hook="h.sh",module="a",of=""} 2`, `x{hook="h.sh",module="a",of="none"} 3`, `y{hook="h.sh",module="b"} 8`)
+	c.run("b/h.sh", `{"group":"g","name":"y","add":1}`)
+	c.want("a counter in a group begins anew", `x{hook="h.sh",module="a",of=""} 2`, `x{hook="h.sh",module="a",of="none"} 3`, `y{hook="h.sh",module="b"} 1`)
+	c.run("a/h.sh", `{"group":"g","name":"z","set":1}{"group":"g","action":"expire"}{"group":"g","name":"y","set":6}`)
+	c.want("expire in the middle takes what stands before it, and the name is free for another type",
+		`x{hook="h.sh",module="a",of=""} 2`, `x{hook="h.sh",module="a",of="none"} 3`, `y{hook="h.sh",module="a"} 6`)
+	c.run("a/h.sh", `{"group":"g","action":"expire"}{"group":"other","action":"expire"}{"group":"never","action":"expire"}`)
+	c.want("all groups are expired", `x{hook="h.sh",module="a",of="none"} 3`)
+	if c.dropped != nil {
+		t.Error(c.dropped)
+	}
+}
+
+func TestAMetricKeepsItsTypeAsLongAsThereIsAnyOfIt(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, storetest.Memory(t))
+	c.run("a/h.sh", `{"name":"x","add":1}{"name":"x","set":9}{"name":"h","action":"observe","value":3,"buckets":[1,5]}`)
+	c.run("b/h.sh", `{"name":"x","set":9}{"name":"x","set":8}{"name":"h_count","set":1}{"name":"h","action":"observe","value":3,"buckets":[2]}`)
+	c.run("b/h.sh", `{"name":"part_sum","set":1}{"name":"part","action":"observe","value":1,"buckets":[1]}`)
+	c.want("what contradicts is dropped, other buckets are those there are",
+		`h_bucket{hook="h.sh",module="a",le="1"} 0`, `h_bucket{hook="h.sh",module="a",le="5"} 1`, `h_bucket{hook="h.sh",module="a",le="+Inf"} 1`,
+		`h_sum{hook="h.sh",module="a"} 3`, `h_count{hook="h.sh",module="a"} 1`,
+		`h_bucket{hook="h.sh",module="b",le="1"} 0`, `h_bucket{hook="h.sh",module="b",le="5"} 1`, `h_bucket{hook="h.sh",module="b",le="+Inf"} 1`,
+		`h_sum{hook="h.sh",module="b"} 3`, `h_count{hook="h.sh",module="b"} 1`,
+		`part_sum{hook="h.sh",module="b"} 1`, `x{hook="h.sh",module="a"} 1`,
+	)
+	if d := cmp.Diff([]string{"x type ×1", "x type ×2", "h_count name ×1", "part name ×1"}, c.dropped); d != "" {
+		t.Errorf("dropped (-want +got):\n%s", d)
+	}
+	if err := c.db.Update(func(tx *store.Tx) error {
+		return forgetMetrics(tx, func(s store.Subject) bool { return s.Module == "a" })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.run("b/h.sh", `{"name":"x","set":9}`)
+	if !slices.Contains(c.page(), `x{hook="h.sh",module="b"} 9`) {
+		t.Error("the name is not free after its last series went", c.page())
+	}
+	c.sound()
+}
+
+func TestMetricsWithoutAGroupExpireWhereThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, storetest.Memory(t))
+	c.site.UngroupedExpire = true
+	c.run("a/h.sh", `{"name":"x","add":1,"labels":{"of":"a"}}{"name":"y","add":1}`)
+	c.run("b/h.sh", `{"name":"x","add":1}`)
+	c.run("a/h.sh", `{"name":"y","add":1}`)
+	c.run("a/h.sh", ``)
+	c.want("a's second run expired what a's first wrote", `x{hook="h.sh",module="b"} 1`, `y{hook="h.sh",module="a"} 1`)
+}
+
+func TestSeriesWithoutEndAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, storetest.Memory(t))
+	var many, names strings.Builder
+	for i := range maxSeries + 5 {
+		fmt.Fprintf(&many, `{"name":"x","set":1,"labels":{"of":"%d"}}`, i)
+	}
+	for i := range maxFamilies + 5 {
+		fmt.Fprintf(&names, `{"name":"x_%d","set":1}`, i)
+	}
+	c.run("a/h.sh", many.String())
+	c.run("a/h.sh", `{"name":"x","set":2,"labels":{"of":"0"}}`)
+	c.run("b/h.sh", names.String())
+	if n := len(c.page()); n != maxSeries+maxFamilies-1 {
+		t.Errorf("%d series are shown", n)
+	}
+	if d := cmp.Diff([]string{"x series ×5", "x_999 names ×6"}, c.dropped); d != "" {
+		t.Errorf("dropped (-want +got):\n%s", d)
+	}
+	if !slices.Contains(c.page(), `x{hook="h.sh",module="a",of="0"} 2`) {
+		t.Error("what there is cannot be set any more")
+	}
+	c.run("a/big.sh", strings.Repeat(`{"name":"x_1","set":1,"labels":{"v":"`+strings.Repeat("v", 4000)+`"}}`, 2))
+	c.sound()
+}
+
+// TestARestartChangesNothing: whatever hooks write, what is shown after the store
+// was closed and opened again is what was shown before.
+func TestARestartChangesNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		memory := &store.Memory{}
+		open := func() *store.DB {
+			db, err := store.OpenMemory(memory, store.Options{})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			return db
+		}
+		db := open()
+		for range rapid.IntRange(1, 6).Draw(rt, "runs") {
+			c := newCounting(t, db)
+			c.run(rapid.SampledFrom([]string{"a/h", "b/h", "/g"}).Draw(rt, "hook"), drawOps(rt))
+			c.sound()
+			before := c.page()
+			if err := db.Close(); err != nil {
+				rt.Fatal(err)
+			}
+			db = open()
+			if d := cmp.Diff(before, newCounting(t, db).page()); d != "" {
+				rt.Fatalf("(-before +after):\n%s", d)
+			}
+		}
+		if err := db.Close(); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+func drawOps(t *rapid.T) string {
+	var text strings.Builder
+	for range rapid.IntRange(0, 8).Draw(t, "operations") {
+		text.WriteString(rapid.SampledFrom([]string{
+			`{"name":"x","add":1}`, `{"name":"x","set":2,"group":"g"}`, `{"name":"x","add":3,"labels":{"l":"v"},"group":"g"}`,
+			`{"name":"y","add":1,"group":"other"}`, `{"group":"g","action":"expire"}`, `{"group":"other","action":"expire"}`,
+			`{"name":"y","action":"observe","value":2,"buckets":[1,3]}`, `{"name":"y_sum","set":1,"group":"g"}`,
+		}).Draw(t, "operation"))
+	}
+	return text.String()
+}
+
+func TestARunThatSaysTheSameWritesNothing(t *testing.T) {
+	t.Parallel()
+	memory := &store.Memory{}
+	db, err := store.OpenMemory(memory, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	c := newCounting(t, db)
+	text := `{"group":"g","name":"x","set":1,"labels":{"a":"b"}}{"name":"y","set":2}`
+	c.run("a/h.sh", text)
+	before := memory.Commits()
+	c.run("a/h.sh", text)
+	c.run("b/h.sh", "")
+	if n := memory.Commits() - before; n != 0 {
+		t.Errorf("%d commits", n)
+	}
+	if c.run("a/h.sh", strings.Replace(text, "2", "3", 1)); memory.Commits() != before+1 {
+		t.Error("a change is not written")
+	}
+}
