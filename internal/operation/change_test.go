@@ -1,0 +1,186 @@
+package operation_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"addon-operator/internal/operation"
+)
+
+func TestMergePatchMergesAndNullTakesAway(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.made(configMaps, configMapA)
+	s.do("operation: MergePatch\nkind: ConfigMap\nnamespace: NS\nname: a\nmergePatch: |\n  data:\n    k: null\n    other: x\n")
+	s.shows("a", `{"other":"x"}`)
+}
+
+func TestAPatchOfAMissingObjectIsRefusedUnlessThatIsIgnored(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, patch := range []string{
+		`{"operation":"MergePatch","kind":"ConfigMap","namespace":"NS","name":"a","mergePatch":{}}`,
+		`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"add","path":"/data","value":{}}]}`,
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data = {}"}`,
+	} {
+		s.refuses(patch, s.attempt(), "there is no such object; with ignoreMissingObject: true that is no error")
+		s.do(strings.Replace(patch, "{", `{"ignoreMissingObject":true,`, 1))
+	}
+	if !s.gone(configMaps, "a") {
+		t.Error("it was made")
+	}
+}
+
+const (
+	roleA    = `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: a}, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]}`
+	addRule  = `{"operation":"JSONPatch","kind":"Role","namespace":"NS","name":"a","jsonPatch":[{"op":"add","path":"/rules/-","value":{"apiGroups":[""],"resources":["secrets"],"verbs":["get"]}}]}`
+	addRule2 = `{"operation":"JQPatch","kind":"Role","namespace":"NS","name":"a","jqFilter":".rules += [{apiGroups: [\"\"], resources: [\"secrets\"], verbs: [\"get\"]}]"}`
+)
+
+// rules counts those of Role a.
+func (s *site) rules() int {
+	s.t.Helper()
+	rules, _ := s.get(roles, "a").Object["rules"].([]any)
+	return len(rules)
+}
+
+func TestAPatchThatAddsIsSentOnceWhateverHappens(t *testing.T) {
+	t.Parallel()
+	for name, patch := range map[string]string{"JSONPatch": addRule, "JQPatch": addRule2} {
+		t.Run(name+" sent before the crash", func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.made(roles, roleA)
+			s.do(patch)
+			if err := s.try(patch, s.again(s.noted)); err != nil || s.rules() != 2 {
+				t.Errorf("%d rules, %v", s.rules(), err)
+			}
+		})
+		t.Run(name+" sent before the crash and changed by others since", func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.made(roles, roleA)
+			s.do(patch)
+			noted := s.noted
+			s.patch(roles, "a", `{"metadata":{"labels":{"theirs":"1"}}}`)
+			if err := s.try(patch, s.again(noted)); err != nil || s.rules() != 2 {
+				t.Errorf("%d rules, %v", s.rules(), err)
+			}
+		})
+		t.Run(name+" noted before the crash and not sent", func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			object := s.made(roles, roleA)
+			mark := operation.Mark{UID: string(object.GetUID()), ResourceVersion: object.GetResourceVersion()}
+			if err := s.try(patch, s.again(&mark)); err != nil || s.rules() != 2 {
+				t.Errorf("%d rules, %v", s.rules(), err)
+			}
+		})
+		t.Run(name+" noted before the crash, not sent, and changed by others since", func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			object := s.made(roles, roleA)
+			mark := operation.Mark{UID: string(object.GetUID()), ResourceVersion: object.GetResourceVersion(), Expected: "another"}
+			s.patch(roles, "a", `{"metadata":{"labels":{"theirs":"1"}}}`)
+			if err := s.try(patch, s.again(&mark)); err != nil || s.rules() != 2 {
+				t.Errorf("%d rules, %v", s.rules(), err)
+			}
+		})
+		t.Run(name+" of an object changed between look and patch", func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.made(roles, roleA)
+			marks := 0
+			s.noting = func(operation.Mark) {
+				if marks++; marks <= 2 {
+					s.patch(roles, "a", `{"metadata":{"labels":{"theirs":"`+strings.Repeat("x", marks)+`"}}}`)
+				}
+			}
+			s.do(patch)
+			if s.rules() != 2 || marks != 3 || s.get(roles, "a").GetLabels()["theirs"] != "xx" {
+				t.Errorf("%d rules after %d tries, labels %v", s.rules(), marks, s.get(roles, "a").GetLabels())
+			}
+		})
+		t.Run(name+" of an object that always changes", func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.made(roles, roleA)
+			marks := 0
+			s.noting = func(operation.Mark) {
+				marks++
+				s.patch(roles, "a", `{"metadata":{"labels":{"theirs":"`+strings.Repeat("x", marks)+`"}}}`)
+			}
+			s.refuses(patch, s.attempt(), "changed by others each of the 10 times it was written")
+		})
+		t.Run(name+" of an object made anew since the crash", func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.made(roles, roleA)
+			s.do(patch)
+			noted := s.noted
+			s.do(`{"operation":"Delete","kind":"Role","namespace":"NS","name":"a"}`)
+			s.made(roles, roleA)
+			if err := s.try(patch, s.again(noted)); err != nil || s.rules() != 2 {
+				t.Errorf("%d rules, %v", s.rules(), err)
+			}
+		})
+	}
+}
+
+func TestAPatchThatChangesNothingIsNotSent(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	before := s.made(configMaps, configMapA)
+	s.do(`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"replace","path":"/data/k","value":"v"}]}`)
+	s.do(`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.k = \"v\""}`)
+	if after := s.get(configMaps, "a"); after.GetResourceVersion() != before.GetResourceVersion() || s.noted != nil {
+		t.Errorf("version %s became %s, noted %+v", before.GetResourceVersion(), after.GetResourceVersion(), s.noted)
+	}
+}
+
+func TestAPatchThatDoesNotFitIsRefusedWithoutItsSecrets(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.made(configMaps, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {password: hunter2}}`)
+	for patch, want := range map[string]string{
+		`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"remove","path":"/data/none"}]}`:                                                       "the JSON patch does not fit the object as it is",
+		`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"test","path":"/data/password","value":"x"},{"op":"remove","path":"/data/password"}]}`: "testing value /data/password failed",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password | keys"}`:                                                                        "the jqFilter fails on the object as it is",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data[]"}`:                                                                                      "the jqFilter must give one object",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data"}`:                                                                                        "what comes out has no kind",
+	} {
+		s.refuses(patch, s.attempt(), want)
+		if err := s.try(patch, s.attempt()); strings.Contains(err.Error(), "hunter2") {
+			t.Error(err)
+		}
+	}
+	s.shows("a", `{"password":"hunter2"}`)
+}
+
+func TestPatchesReachSubresources(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.made(deployments, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 0, paused: true, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)
+	condition := `{"type":"%","status":"True","reason":"Said","message":"so","lastUpdateTime":"2020-01-01T00:00:00Z","lastTransitionTime":"2020-01-01T00:00:00Z"}`
+	has := func(name string) bool {
+		text, err := json.Marshal(s.get(deployments, "a").Object["status"])
+		return err == nil && strings.Contains(string(text), `"`+name+`"`)
+	}
+	s.do(`{"operation":"MergePatch","kind":"Deployment","namespace":"NS","name":"a","subresource":"/status","mergePatch":{"status":{"conditions":[` + strings.ReplaceAll(condition, "%", "Merged") + `]}}}`)
+	if !has("Merged") {
+		t.Error("MergePatch did not reach the status")
+	}
+	s.do(`{"operation":"JSONPatch","kind":"Deployment","namespace":"NS","name":"a","subresource":"status","jsonPatch":[{"op":"add","path":"/status/conditions/-","value":` + strings.ReplaceAll(condition, "%", "Patched") + `}]}`)
+	if !has("Patched") || !has("Merged") {
+		t.Error("JSONPatch did not reach the status")
+	}
+	s.do(`{"operation":"JQPatch","kind":"Deployment","namespace":"NS","name":"a","subresource":"/status","jqFilter":".status.conditions |= map(select(.type != \"Patched\"))"}`)
+	if has("Patched") || !has("Merged") {
+		t.Error("JQPatch did not reach the status")
+	}
+	s.do(`{"operation":"JQPatch","kind":"Deployment","namespace":"NS","name":"a","subresource":"scale","jqFilter":".spec.replicas += 2"}`)
+	if n := s.get(deployments, "a").Object["spec"].(map[string]any)["replicas"]; n != int64(2) { //nolint:forcetypeassert // it is one
+		t.Errorf("scaled to %v", n)
+	}
+}

@@ -1,0 +1,190 @@
+package operation_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/operation"
+)
+
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+
+// site is a cluster, a namespace in it, an executor, and a client in another name.
+type site struct {
+	t         *testing.T
+	client    *kube.Client
+	executor  *operation.Executor
+	objects   dynamic.Interface
+	namespace string
+
+	noted  *operation.Mark      // the last mark
+	noting func(operation.Mark) // is called at each
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	c := cluster.Start(t)
+	client, err := kube.NewClient(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := kube.NewKinds(client, kube.Observer{})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { kinds.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	s := &site{t: t, client: client, objects: client.Dynamic(), namespace: c.Namespace(t)}
+	if s.executor, err = operation.NewExecutor(client, kinds, operation.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var (
+	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	roles       = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}
+	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+)
+
+// parse reads the only operation in text, in which NS stands for the site's namespace.
+func (s *site) parse(text string) operation.Operation {
+	s.t.Helper()
+	all, err := operation.Parse([]byte(strings.ReplaceAll(text, "NS", s.namespace)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if len(all) != 1 {
+		s.t.Fatalf("%d operations in %s", len(all), text)
+	}
+	return all[0]
+}
+
+// attempt is the first one, which notes its marks in s.
+func (s *site) attempt() operation.Attempt {
+	return operation.Attempt{Since: time.Now(), Note: func(m operation.Mark) error {
+		s.noted = &m
+		if s.noting != nil {
+			s.noting(m)
+		}
+		return nil
+	}}
+}
+
+// again is an attempt that goes on after one that was cut off when it had noted mark.
+func (s *site) again(mark *operation.Mark) operation.Attempt {
+	a := s.attempt()
+	a.Resumed, a.Mark = true, mark
+	if mark != nil { // it comes back from a record
+		text, err := json.Marshal(mark)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		a.Mark = new(operation.Mark)
+		if err := json.Unmarshal(text, a.Mark); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return a
+}
+
+func (s *site) try(text string, a operation.Attempt) error {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // cleanups use it too
+	defer cancel()
+	return s.executor.Do(ctx, s.parse(text), a)
+}
+
+func (s *site) do(text string) {
+	s.t.Helper()
+	if err := s.try(text, s.attempt()); err != nil {
+		s.t.Fatalf("%s\n%v", text, err)
+	}
+}
+
+// refuses does an operation that has to be refused with an error that says want.
+func (s *site) refuses(text string, a operation.Attempt, want string) {
+	s.t.Helper()
+	err := s.try(text, a)
+	if err == nil || !operation.IsRefused(err) || !strings.Contains(err.Error(), want) {
+		s.t.Errorf("%s\nwant a refusal that says %q, got %v", text, want, err)
+	}
+}
+
+// made makes an object in the name of somebody else.
+func (s *site) made(resource schema.GroupVersionResource, text string) *unstructured.Unstructured {
+	s.t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+		s.t.Fatal(err)
+	}
+	object, err := s.objects.Resource(resource).Namespace(s.namespace).Create(context.Background(), object, metav1.CreateOptions{FieldManager: "somebody"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return object
+}
+
+func (s *site) get(resource schema.GroupVersionResource, name string) *unstructured.Unstructured {
+	s.t.Helper()
+	object, err := s.objects.Resource(resource).Namespace(s.namespace).Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return object
+}
+
+func (s *site) gone(resource schema.GroupVersionResource, name string) bool {
+	s.t.Helper()
+	_, err := s.objects.Resource(resource).Namespace(s.namespace).Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		s.t.Fatal(err)
+	}
+	return err != nil
+}
+
+// patch changes an object in the name of somebody else.
+func (s *site) patch(resource schema.GroupVersionResource, name, patch string) {
+	s.t.Helper()
+	_, err := s.objects.Resource(resource).Namespace(s.namespace).
+		Patch(context.Background(), name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{FieldManager: "somebody"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// shows compares the data of a ConfigMap.
+func (s *site) shows(name, want string) {
+	s.t.Helper()
+	text, err := json.Marshal(s.get(configMaps, name).Object["data"])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if string(text) != want {
+		s.t.Errorf("ConfigMap %s has the data %s, want %s", name, text, want)
+	}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+const configMapA = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: v}}`

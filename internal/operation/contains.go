@@ -1,0 +1,91 @@
+package operation
+
+import (
+	"encoding/base64"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// inServerForm returns the fields of an object that was sent, as far as the server keeps some in another form, or not at
+// all: it is compared with what the server has.
+func inServerForm(asked *unstructured.Unstructured) map[string]any {
+	fields := asked.DeepCopy().Object
+	if metadata, ok := fields["metadata"].(map[string]any); ok {
+		for _, given := range []string{"generateName", "creationTimestamp", "managedFields", "resourceVersion", "uid", "generation", "selfLink"} {
+			delete(metadata, given)
+		}
+	}
+	delete(fields, "status") // of what is made, most kinds keep none
+	text, isMap := fields["stringData"].(map[string]any)
+	if !isMap || asked.GetKind() != "Secret" {
+		return fields
+	}
+	delete(fields, "stringData")
+	data, isMap := fields["data"].(map[string]any)
+	if !isMap {
+		data = map[string]any{}
+		fields["data"] = data
+	}
+	for key, value := range text {
+		if s, ok := value.(string); ok {
+			data[key] = base64.StdEncoding.EncodeToString([]byte(s))
+		}
+	}
+	return fields
+}
+
+// contains reports whether live has all that asked has. Beyond that it may have more fields, but no more items in a list.
+// Nothing and null are the same, and so are two ways to write one quantity.
+func contains(live, asked any) bool {
+	switch asked := asked.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		fields, ok := live.(map[string]any)
+		if !ok {
+			return live == nil && len(asked) == 0
+		}
+		for key, value := range asked {
+			if !contains(fields[key], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		items, ok := live.([]any)
+		if !ok || len(items) != len(asked) {
+			return live == nil && len(asked) == 0
+		}
+		for i, item := range asked {
+			if !contains(items[i], item) {
+				return false
+			}
+		}
+		return true
+	default:
+		return reflect.DeepEqual(live, asked) || isZero(asked) && live == nil || sameQuantity(live, asked)
+	}
+}
+
+// isZero reports whether the server may leave value away when it writes an object.
+func isZero(value any) bool { return value == nil || reflect.ValueOf(value).IsZero() }
+
+// sameQuantity reports whether two values, text or numbers, are the same amount, as "1000m" and 1 are.
+func sameQuantity(a, b any) bool {
+	x, okX := quantity(a)
+	y, okY := quantity(b)
+	return okX && okY && x.Cmp(y) == 0
+}
+
+func quantity(value any) (resource.Quantity, bool) {
+	switch v := value.(type) {
+	case string:
+		q, err := resource.ParseQuantity(v)
+		return q, err == nil
+	case int64:
+		return *resource.NewQuantity(v, resource.DecimalSI), true
+	}
+	return resource.Quantity{}, false
+}

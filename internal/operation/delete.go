@@ -1,0 +1,131 @@
+package operation
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// lookAgain is the time between two looks at an object that may not be watched.
+const lookAgain = time.Second
+
+// delete deletes the object that bears the name now. Another that takes its name meanwhile is left alone.
+func (t *target) delete(ctx context.Context, a Attempt) (err error) {
+	mark := a.Mark
+	for range conflictTries {
+		live, err := t.get(ctx)
+		if isMissing(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		uid := live.GetUID()
+		switch {
+		case mark == nil:
+			mark = &Mark{UID: string(uid), Object: t.object}
+			if err := a.Note(*mark); err != nil {
+				return err
+			}
+		case mark.UID != string(uid):
+			return nil
+		}
+		err = t.deleteNow(ctx, uid)
+		switch {
+		case isMissing(err):
+			return nil
+		case apierrors.IsConflict(err) && live.GetDeletionTimestamp() == nil:
+			continue // it became another, or begins to be deleted
+		case err != nil && !apierrors.IsConflict(err): // a namespace that is being deleted is one
+			return err
+		case t.Type != Delete:
+			return nil
+		}
+		return t.awaitGone(ctx, uid)
+	}
+	return refuse("it was changed by others each of the %d times it was deleted", conflictTries)
+}
+
+func (t *target) deleteNow(ctx context.Context, uid types.UID) error {
+	ctx, cancel := t.within(ctx)
+	defer cancel()
+	propagation := map[Type]metav1.DeletionPropagation{
+		Delete: metav1.DeletePropagationForeground, DeleteInBackground: metav1.DeletePropagationBackground,
+		DeleteNonCascading: metav1.DeletePropagationOrphan,
+	}[t.Type]
+	return t.at.Delete(ctx, t.Name, metav1.DeleteOptions{
+		PropagationPolicy: &propagation, Preconditions: &metav1.Preconditions{UID: &uid},
+	})
+}
+
+// awaitGone returns when the object is gone.
+func (t *target) awaitGone(ctx context.Context, uid types.UID) error {
+	waiting, cancel := context.WithTimeout(ctx, t.x.goneWithin)
+	defer cancel()
+	var finalizers []string
+	for waiting.Err() == nil {
+		live, err := t.get(waiting)
+		if isMissing(err) || err == nil && live.GetUID() != uid {
+			return nil
+		}
+		if err != nil && waiting.Err() == nil {
+			return err
+		}
+		if err == nil {
+			finalizers = live.GetFinalizers()
+			gone, err := t.watchGone(waiting, live)
+			if gone || err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case len(finalizers) > 0:
+		return refuse("it is still there after %s, held by its finalizers: %s", t.x.goneWithin, strings.Join(finalizers, ", "))
+	}
+	return refuse("it is still there after %s", t.x.goneWithin)
+}
+
+// watchGone watches until live is gone, or the watch or ctx ends. Where live may not be watched, it only waits.
+func (t *target) watchGone(ctx context.Context, live *unstructured.Unstructured) (bool, error) {
+	watching, err := t.at.Watch(ctx, metav1.ListOptions{
+		FieldSelector:   fields.OneTermEqualSelector("metadata.name", t.Name).String(),
+		ResourceVersion: live.GetResourceVersion(),
+	})
+	if isUnsupported(err) {
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+		}
+		return false, nil
+	}
+	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || ctx.Err() != nil {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer watching.Stop()
+	for {
+		select {
+		case event, open := <-watching.ResultChan():
+			if !open || event.Type == watch.Error { // it may have been too long ago: look anew
+				return false, nil
+			}
+			if object, ok := event.Object.(*unstructured.Unstructured); ok && event.Type == watch.Deleted && object.GetUID() == live.GetUID() {
+				return true, nil
+			}
+		case <-ctx.Done():
+			return false, nil
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package operation_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"addon-operator/internal/operation"
+)
+
+// owned makes a ConfigMap with a second that it owns.
+func (s *site) owned(owner, name string) {
+	s.t.Helper()
+	o := s.made(configMaps, strings.ReplaceAll(configMapA, "name: a", "name: "+owner))
+	s.made(configMaps, `{apiVersion: v1, kind: ConfigMap, metadata: {name: `+name+`, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: `+owner+
+		`, uid: `+string(o.GetUID())+`, blockOwnerDeletion: true}]}}`)
+}
+
+func TestDeletesDifferInWhatBecomesOfWhatAnObjectOwns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.owned("a", "of-a")
+	s.do(`{"operation":"Delete","kind":"ConfigMap","namespace":"NS","name":"a"}`)
+	if !s.gone(configMaps, "a") || !s.gone(configMaps, "of-a") {
+		t.Error("Delete came back before both were gone")
+	}
+	s.owned("b", "of-b")
+	s.do(`{"operation":"DeleteInBackground","kind":"ConfigMap","namespace":"NS","name":"b"}`)
+	if !s.gone(configMaps, "b") {
+		t.Error("DeleteInBackground left it")
+	}
+	eventually(t, "what it owned to go", func() bool { return s.gone(configMaps, "of-b") })
+	s.owned("c", "of-c")
+	s.do(`{"operation":"DeleteNonCascading","kind":"ConfigMap","namespace":"NS","name":"c"}`)
+	eventually(t, "the object to go", func() bool { return s.gone(configMaps, "c") })
+	if len(s.get(configMaps, "of-c").GetOwnerReferences()) > 0 {
+		t.Error("what was left still names its owner")
+	}
+}
+
+func TestDeletingWhatIsMissingIsNoError(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, kind := range []string{"Delete", "DeleteInBackground", "DeleteNonCascading"} {
+		s.do(`{"operation":"` + kind + `","kind":"ConfigMap","namespace":"NS","name":"none"}`)
+		s.do(`{"operation":"` + kind + `","kind":"ConfigMap","namespace":"no-such-namespace","name":"none"}`)
+	}
+	if s.noted != nil {
+		t.Errorf("noted %+v", s.noted)
+	}
+}
+
+const held = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, finalizers: [example.com/held]}}`
+
+func TestDeleteWaitsUntilTheObjectIsGone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.made(configMaps, held)
+	done := make(chan error, 1)
+	remove := s.parse(`{"operation":"Delete","kind":"ConfigMap","namespace":"NS","name":"a"}`)
+	go func() { done <- s.executor.Do(context.Background(), remove, s.attempt()) }()
+	eventually(t, "the delete to begin", func() bool { return s.get(configMaps, "a").GetDeletionTimestamp() != nil })
+	select {
+	case err := <-done:
+		t.Fatalf("it came back with %v while the object was there", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	s.patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
+	began := time.Now()
+	if err := <-done; err != nil || !s.gone(configMaps, "a") {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 800*time.Millisecond {
+		t.Errorf("it came back %s after the object was gone", took)
+	}
+}
+
+func TestDeleteOfWhatIsHeldIsRefusedInTheEndAndNamesWhatHoldsIt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.made(configMaps, held)
+	t.Cleanup(func() { s.patch(configMaps, "a", `{"metadata":{"finalizers":null}}`) })
+	operation.Impatient(s.executor, 300*time.Millisecond)
+	s.refuses(`{"operation":"Delete","kind":"ConfigMap","namespace":"NS","name":"a"}`, s.attempt(), "still there after 300ms, held by its finalizers: example.com/held")
+	s.do(`{"operation":"DeleteInBackground","kind":"ConfigMap","namespace":"NS","name":"a"}`)
+}
+
+func TestADeleteThatIsStoppedIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.made(configMaps, held)
+	t.Cleanup(func() { s.patch(configMaps, "a", `{"metadata":{"finalizers":null}}`) })
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err := s.executor.Do(ctx, s.parse(`{"operation":"Delete","kind":"ConfigMap","namespace":"NS","name":"a"}`), s.attempt())
+	if !errors.Is(err, context.DeadlineExceeded) || operation.IsRefused(err) {
+		t.Error(err)
+	}
+}
+
+func TestADeleteDoneBeforeACrashSparesWhatHasTakenTheName(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.made(configMaps, configMapA)
+	remove := `{"operation":"DeleteInBackground","kind":"ConfigMap","namespace":"NS","name":"a"}`
+	s.do(remove)
+	if s.noted == nil || s.noted.UID == "" || s.noted.Object.String() != "ConfigMap.v1 "+s.namespace+"/a" {
+		t.Fatalf("noted %+v", s.noted)
+	}
+	s.made(configMaps, configMapA)
+	if err := s.try(remove, s.again(s.noted)); err != nil || s.gone(configMaps, "a") {
+		t.Errorf("the new one is deleted, or %v", err)
+	}
+	mark := operation.Mark{UID: string(s.get(configMaps, "a").GetUID())}
+	if err := s.try(remove, s.again(&mark)); err != nil || !s.gone(configMaps, "a") {
+		t.Errorf("the one that was noted is still there, or %v", err)
+	}
+}
+
+func TestDeleteOfANamespaceThatIsBeingDeletedIsNoError(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.do(`{"operation":"DeleteInBackground","kind":"ns","name":"NS"}`)
+	s.do(`{"operation":"DeleteInBackground","kind":"ns","name":"NS"}`)
+	s.do(`{"operation":"Delete","kind":"ns","name":"NS"}`)
+}

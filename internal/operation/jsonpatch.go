@@ -1,0 +1,84 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+)
+
+// The operations of a JSON patch (RFC 6902, 4), and those of them that need a value or a second path.
+var (
+	patchOps  = []string{"add", "remove", "replace", "move", "copy", "test"}
+	withValue = []string{"add", "replace", "test"}
+	withFrom  = []string{"move", "copy"}
+)
+
+// mostCopied bounds in bytes what the copies in a JSON patch add to an object.
+const mostCopied = 8 << 20
+
+// checkJSONPatch notes what is wrong with the items of a JSON patch, each by its place in the list.
+func (d *document) checkJSONPatch(value any) {
+	items, ok := value.([]any)
+	if !ok {
+		d.fail(keyJSONPatch, "must be a list, or a string that holds one, not %s", kindOf(value))
+		return
+	}
+	for i, value := range items {
+		field := fmt.Sprintf("%s[%d]", keyJSONPatch, i)
+		entries, ok := value.(map[string]any)
+		if !ok {
+			d.fail(field, "must be a map with op and path, not %s", kindOf(value))
+			continue
+		}
+		item := &document{number: d.number, fields: entries}
+		item.checkPatchItem()
+		d.adopt(field+".", item)
+	}
+}
+
+func (d *document) checkPatchItem() {
+	op := d.text("op")
+	d.need("op", op)
+	if op != "" && !slices.Contains(patchOps, op) {
+		d.fail("op", "is %q, must be one of %s", excerpt(op), strings.Join(patchOps, ", "))
+	}
+	d.pointer("path")
+	if slices.Contains(withFrom, op) {
+		d.pointer("from")
+	}
+	if _, given := d.fields["value"]; !given && slices.Contains(withValue, op) {
+		d.fail("value", "is required for %s", op)
+	}
+}
+
+// pointer reads a JSON pointer (RFC 6901) to a part of an object. To the whole, which is what the empty one points to,
+// nothing can be done: an object stays the one it is.
+func (d *document) pointer(field string) {
+	value, given := d.fields[field]
+	if !given || value == nil {
+		d.fail(field, "is required")
+		return
+	}
+	if text := d.text(field); len(d.wrong) == 0 && !strings.HasPrefix(text, "/") {
+		d.fail(field, "is %q, must begin with a slash", excerpt(text))
+	}
+}
+
+// applyJSONPatch returns what patch makes of object, both JSON.
+func applyJSONPatch(patch, object []byte) ([]byte, error) {
+	decoded, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, errors.New("the JSON patch cannot be read") // it was checked
+	}
+	options := jsonpatch.NewApplyOptions()
+	options.AccumulatedCopySizeLimit = mostCopied
+	options.EscapeHTML = false
+	patched, err := decoded.ApplyWithOptions(object, options)
+	if err != nil {
+		return nil, fmt.Errorf("the JSON patch does not fit the object as it is: %w", err)
+	}
+	return patched, nil
+}

@@ -1,0 +1,215 @@
+package operation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"addon-operator/internal/kube"
+)
+
+// The keys of an operation.
+const (
+	keyOperation           = "operation"
+	keyNamespace           = "namespace"
+	keySubresource         = "subresource"
+	keyAPIVersion          = "apiVersion"
+	keyKind                = "kind"
+	keyName                = "name"
+	keyObject              = "object"
+	keyJSONPatch           = "jsonPatch"
+	keyJQFilter            = "jqFilter"
+	keyMergePatch          = "mergePatch"
+	keyIgnoreMissingObject = "ignoreMissingObject"
+	keyIgnoreHookError     = "ignoreHookError"
+)
+
+// keys are all that a document may have.
+var keys = []string{
+	keyOperation, keyAPIVersion, keyKind, keyNamespace, keyName, keySubresource, keyObject, keyMergePatch, keyJSONPatch,
+	keyJQFilter, keyIgnoreMissingObject, keyIgnoreHookError,
+}
+
+// mostProblems is how many of what is wrong with a file an error tells.
+const mostProblems = 20
+
+// Parse reads the file a hook writes to $KUBERNETES_PATCH_PATH: JSON documents one after another, or YAML documents, each
+// one operation. An empty file holds none. All documents are valid, or none is returned and the error says what is wrong
+// in each, by number and field.
+func Parse(text []byte) ([]Operation, error) {
+	documents, err := readDocuments(text)
+	if err != nil {
+		return nil, err
+	}
+	var wrong []error
+	operations := make([]Operation, len(documents))
+	for i, tree := range documents {
+		d := &document{number: i + 1}
+		operations[i] = d.read(tree)
+		wrong = append(wrong, d.wrong...)
+	}
+	if more := len(wrong) - mostProblems; more > 0 {
+		wrong = append(wrong[:mostProblems], fmt.Errorf("and %d more", more))
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
+	return operations, nil
+}
+
+// document is one operation while it is read.
+type document struct {
+	number int
+	fields map[string]any
+	wrong  []error
+}
+
+// fail notes what is wrong with a field; an empty one is the whole document.
+func (d *document) fail(field, format string, args ...any) {
+	if field != "" {
+		field += ": "
+	}
+	d.wrong = append(d.wrong, fmt.Errorf("document %d: %s%s", d.number, field, fmt.Sprintf(format, args...)))
+}
+
+func (d *document) read(tree any) Operation {
+	var isMap bool
+	if d.fields, isMap = tree.(map[string]any); !isMap {
+		d.fail("", "must be a map of one operation, not %s", kindOf(tree))
+		return Operation{}
+	}
+	d.unknown()
+	o := Operation{
+		Type:                d.operationType(),
+		APIVersion:          d.text(keyAPIVersion),
+		Kind:                d.text(keyKind),
+		Namespace:           d.segment(keyNamespace, d.text(keyNamespace)),
+		Name:                d.segment(keyName, d.text(keyName)),
+		Subresource:         d.segment(keySubresource, strings.TrimPrefix(d.text(keySubresource), "/")),
+		IgnoreMissingObject: d.flag(keyIgnoreMissingObject),
+	}
+	// A patch of the status was to be sent "even if the hook failed". Of a hook that fails no file is read.
+	d.flag(keyIgnoreHookError)
+	switch {
+	case o.Type.creates():
+		d.readObject(&o)
+	case o.Type != "":
+		d.need(keyKind, o.Kind)
+		d.need(keyName, o.Name)
+		d.readPatch(&o)
+	}
+	return o
+}
+
+// unknown notes the keys that no operation has.
+func (d *document) unknown() {
+	for _, key := range sortedKeys(d.fields) {
+		if slices.Contains(keys, key) {
+			continue
+		}
+		hint := "known are " + strings.Join(keys, ", ")
+		if i := slices.IndexFunc(keys, func(known string) bool { return strings.EqualFold(known, key) }); i >= 0 {
+			hint = "write " + keys[i]
+		}
+		d.fail(excerpt(key), "is no known field, %s", hint)
+	}
+}
+
+func (d *document) operationType() Type {
+	value, given := d.fields[keyOperation]
+	if !given {
+		d.fail(keyOperation, "is required, one of %s", listed(allTypes))
+		return ""
+	}
+	text := Type(d.text(keyOperation))
+	if _, isText := value.(string); isText && !slices.Contains(allTypes, text) {
+		d.fail(keyOperation, "is %q, must be one of %s", excerpt(string(text)), listed(allTypes))
+		return ""
+	}
+	return text
+}
+
+// readPatch reads what a patch consists of. Of what deletes an object there is nothing more to read.
+func (d *document) readPatch(o *Operation) {
+	switch o.Type {
+	case MergePatch:
+		o.MergePatch = d.tree(keyMergePatch, func(value any) { d.isMap(keyMergePatch, value) })
+	case JSONPatch:
+		o.JSONPatch = d.tree(keyJSONPatch, d.checkJSONPatch)
+	case JQPatch:
+		o.JQFilter = d.text(keyJQFilter)
+		d.need(keyJQFilter, o.JQFilter)
+		if _, err := kube.CompileFilter(o.JQFilter); err != nil {
+			// What is wrapped tells what is wrong; around it is the whole text, in which there may be values.
+			d.fail(keyJQFilter, "does not compile: %v", errors.Unwrap(err))
+		}
+	default:
+		o.Subresource = "" // it is for patches only
+	}
+}
+
+// readObject reads the object that is to be made. It says itself what it is.
+func (d *document) readObject(o *Operation) {
+	*o = Operation{Type: o.Type}
+	o.Object = d.tree(keyObject, func(value any) {
+		object, ok := d.isMap(keyObject, value)
+		if !ok {
+			return
+		}
+		in := &document{number: d.number, fields: object}
+		o.APIVersion, o.Kind = in.text(keyAPIVersion), in.text(keyKind)
+		in.need(keyKind, o.Kind)
+		metadata, given := object["metadata"].(map[string]any)
+		if !given {
+			in.fail("metadata", "must be a map with a name, not %s", kindOf(object["metadata"]))
+		}
+		inner := &document{number: d.number, fields: metadata}
+		o.Name, o.Namespace = inner.segment(keyName, inner.text(keyName)), inner.segment(keyNamespace, inner.text(keyNamespace))
+		if given && o.Name == "" && inner.text("generateName") == "" && len(inner.wrong) == 0 {
+			inner.fail(keyName, "is required")
+		}
+		d.adopt(keyObject+".", in)
+		d.adopt(keyObject+".metadata.", inner)
+	})
+}
+
+// adopt takes over what is wrong with a part of the document.
+func (d *document) adopt(path string, part *document) {
+	prefix := fmt.Sprintf("document %d: ", d.number)
+	for _, err := range part.wrong {
+		d.wrong = append(d.wrong, errors.New(prefix+path+strings.TrimPrefix(err.Error(), prefix)))
+	}
+}
+
+// tree returns the JSON of a field that is required: a list, a map, or a string that holds one. Check notes what is wrong
+// with its value.
+func (d *document) tree(field string, check func(value any)) json.RawMessage {
+	value, given := d.fields[field]
+	if !given {
+		d.fail(field, "is required")
+		return nil
+	}
+	if text, isText := value.(string); isText {
+		var err error
+		if value, err = readText(text); err != nil {
+			d.fail(field, "%v", err)
+			return nil
+		}
+	}
+	check(value)
+	encoded, err := json.Marshal(value)
+	if err != nil { // a tree of JSON values always can be written
+		d.fail(field, "%v", err)
+	}
+	return encoded
+}
+
+func (d *document) isMap(field string, value any) (map[string]any, bool) {
+	entries, ok := value.(map[string]any)
+	if !ok {
+		d.fail(field, "must be a map, or a string that holds one, not %s", kindOf(value))
+	}
+	return entries, ok
+}

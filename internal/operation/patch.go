@@ -1,0 +1,190 @@
+package operation
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"addon-operator/internal/kube"
+)
+
+func (t *target) patch(ctx context.Context, kind types.PatchType, body []byte) error {
+	ctx, cancel := t.within(ctx)
+	defer cancel()
+	_, err := t.at.Patch(ctx, t.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, t.subresources()...)
+	return err
+}
+
+// missing is what a patch comes to that met err, which may be that there is no object.
+func (t *target) missing(err error) error {
+	switch {
+	case isUnserved(err) && t.Subresource != "":
+		return refuse("%s has no subresource %s", t.kind.Kind, t.Subresource)
+	case !isMissing(err):
+		return err
+	case t.IgnoreMissingObject:
+		return nil
+	default:
+		return refuse("there is no such object; with ignoreMissingObject: true that is no error")
+	}
+}
+
+// merge sends a merge patch, which comes to the same however often it is sent.
+func (t *target) merge(ctx context.Context) (err error) {
+	for range conflictTries {
+		if err = t.patch(ctx, types.MergePatchType, t.MergePatch); !apierrors.IsConflict(err) {
+			return t.missing(err)
+		}
+	}
+	return refusal{err}
+}
+
+// change does a patch that can come to something else each time it is sent: only to the version it was made for. That
+// version is noted before, with what tells afterwards whether it was sent.
+func (t *target) change(ctx context.Context, a Attempt) (err error) {
+	mark := a.Mark
+	for range conflictTries {
+		live, err := t.get(ctx)
+		if err != nil {
+			return t.missing(err)
+		}
+		if mark != nil && t.isSent(live, *mark) {
+			return nil
+		}
+		mark = nil // it tells of the try before this one
+		next, err := t.changed(ctx, live)
+		if err != nil {
+			return err
+		}
+		if reflect.DeepEqual(live.Object, next.Object) {
+			return nil
+		}
+		if err := a.Note(t.mark(live, next)); err != nil {
+			return err
+		}
+		if err = t.send(ctx, live, next); !apierrors.IsConflict(err) {
+			return t.missing(err)
+		}
+	}
+	return refuse("it was changed by others each of the %d times it was written", conflictTries)
+}
+
+// changed returns what the patch makes of live.
+func (t *target) changed(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	text, err := live.MarshalJSON()
+	if err != nil {
+		return nil, refuse("the object cannot be read")
+	}
+	text = bytes.TrimSpace(text)
+	if t.Type == JSONPatch {
+		if text, err = applyJSONPatch(t.JSONPatch, text); err != nil {
+			return nil, refusal{err}
+		}
+	} else if text, err = t.filtered(ctx, text); err != nil {
+		return nil, err
+	}
+	next := &unstructured.Unstructured{}
+	if err := next.UnmarshalJSON(text); err != nil {
+		return nil, refuse("%s makes no object of it: what comes out has no kind", t.Type)
+	}
+	// Which object it is, and in which version, is not the patch's to say.
+	next.SetAPIVersion(live.GetAPIVersion())
+	next.SetKind(live.GetKind())
+	next.SetName(live.GetName())
+	next.SetNamespace(live.GetNamespace())
+	next.SetUID(live.GetUID())
+	next.SetResourceVersion(live.GetResourceVersion())
+	return next, nil
+}
+
+// filtered returns what the jq filter makes of an object. What the filter says when it fails quotes the object.
+func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
+	filter, err := kube.CompileFilter(t.JQFilter)
+	if err != nil {
+		return nil, refuse("the jqFilter does not compile")
+	}
+	result, err := filter.Apply(ctx, text)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, refuse("the jqFilter fails on the object as it is; run it with jq on what kubectl get -o json shows to see why")
+	case len(result) == 0 || result[0] != '{':
+		return nil, refuse("the jqFilter must give one object, the whole of it")
+	}
+	return result, nil
+}
+
+// send writes next in place of live, if that is still what is there.
+func (t *target) send(ctx context.Context, live, next *unstructured.Unstructured) error {
+	if t.Type == JSONPatch {
+		body, err := pinned(t.JSONPatch, live.GetResourceVersion())
+		if err != nil {
+			return refusal{err}
+		}
+		return t.patch(ctx, types.JSONPatchType, body)
+	}
+	ctx, cancel := t.within(ctx)
+	defer cancel()
+	_, err := t.at.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}, t.subresources()...)
+	return err
+}
+
+// pinned returns a JSON patch that also says which version it is for, so that any other is a conflict.
+func pinned(patch json.RawMessage, version string) ([]byte, error) {
+	var items []json.RawMessage
+	if err := json.Unmarshal(patch, &items); err != nil {
+		return nil, fmt.Errorf("the JSON patch cannot be read")
+	}
+	pin, err := json.Marshal(map[string]string{"op": "add", "path": "/metadata/resourceVersion", "value": version})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(append(items, pin))
+}
+
+// mark returns what tells, of an object found later, whether it was written after live.
+func (t *target) mark(live, next *unstructured.Unstructured) Mark {
+	m := Mark{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(), Object: t.object}
+	m.Written, _ = lastWritten(live, t.Subresource)
+	if before, after := t.sum(live), t.sum(next); before != after {
+		m.Expected = after
+	}
+	return m
+}
+
+// isSent reports whether what m was noted for was sent: the object is another version of the same, and either is what it
+// was to become, or was written by us since.
+func (t *target) isSent(live *unstructured.Unstructured, m Mark) bool {
+	if m.UID != string(live.GetUID()) || m.ResourceVersion == live.GetResourceVersion() {
+		return false
+	}
+	written, _ := lastWritten(live, t.Subresource)
+	return m.Expected != "" && m.Expected == t.sum(live) || written != m.Written
+}
+
+// sum returns a checksum of what a patch can change of an object, and the server does not change by itself.
+func (t *target) sum(object *unstructured.Unstructured) string {
+	object = object.DeepCopy()
+	for _, field := range []string{"resourceVersion", "generation", "managedFields"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
+	if t.Subresource == "" {
+		unstructured.RemoveNestedField(object.Object, "status")
+	}
+	text, err := json.Marshal(object.Object)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
