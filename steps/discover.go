@@ -289,6 +289,9 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	for name := range before {
 		if found.Whole {
 			tx.Delete(store.ModuleKey(name))
+			if err := s.site.forget(tx, name); err != nil {
+				return nil, err
+			}
 		}
 	}
 	l, err := life(tx)
@@ -298,6 +301,3 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	l.Enabled = found.Enabled
 	return nil, store.Save(tx, store.LifeKey(), l)
 }
-			if err := s.site.forget(tx, name); err != nil {
-				return nil, err
-			}

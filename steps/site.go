@@ -47,12 +47,6 @@ type Site struct {
 	// Applied is called after each commit that put content of the ConfigMap in
 	// force.
 	Applied func()
-	// Converged is called after each commit with which a converge came to its end.
-	Converged func()
-	// Ran is told of each run of a hook; nil is silence.
-	Ran func(Report)
-	// ModuleRan is called after each commit with which a run of module came to
-	// its end.
 	// MetricsPrefix stands for {PREFIX} in the names of metrics that hooks make.
 	MetricsPrefix string
 	// UngroupedExpire has metrics without a group expire at each run of their hook
@@ -61,6 +55,12 @@ type Site struct {
 	// MetricsDropped is told of metric operations that did not count; nil is
 	// silence.
 	MetricsDropped func(Dropped)
+	// Converged is called after each commit with which a converge came to its end.
+	Converged func()
+	// Ran is told of each run of a hook; nil is silence.
+	Ran func(Report)
+	// ModuleRan is called after each commit with which a run of module came to
+	// its end.
 	ModuleRan func(module string)
 	// Withheld is told of releases that were not deleted because of a doubt.
 	Withheld func(releases []string, why string)

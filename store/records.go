@@ -158,12 +158,6 @@ func SavedKey(section string) Key { return At(Values).Str(section) }
 // OpinionsKey returns the key of what hooks hold of enabled flags.
 func OpinionsKey() Key { return At(Opinions).Str("all") }
 
-// A Life is what the store knows of the operator's starts and converges.
-type Life struct {
-	// StartWalk is the walk of the current start, Epoch the life that began it.
-	StartWalk uint64 `json:"startWalk"`
-	Epoch     uint64 `json:"epoch"`
-	// Digest is that of the code the current start walk runs.
 // FamilyKey returns the key of what all series of a metric that hooks make have
 // in common, as package series writes it.
 func FamilyKey(name string) Key { return Families().Str(name) }
@@ -192,6 +186,12 @@ func ParseSheetKey(k Key) (group string, s Subject, err error) {
 	return group, s, p.Err()
 }
 
+// A Life is what the store knows of the operator's starts and converges.
+type Life struct {
+	// StartWalk is the walk of the current start, Epoch the life that began it.
+	StartWalk uint64 `json:"startWalk"`
+	Epoch     uint64 `json:"epoch"`
+	// Digest is that of the code the current start walk runs.
 	Digest string `json:"digest,omitempty"`
 	// Converged is the walk of the last converge that came to its end, and when.
 	Converged   uint64    `json:"converged,omitempty"`

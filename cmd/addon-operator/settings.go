@@ -49,10 +49,10 @@ type Settings struct {
 	ListenAddress string
 	ListenPort    int
 	MetricsPrefix string
-	DebugSocket   string
-	DebugAddress  string
 	// UngroupedMetrics is keep or expire.
 	UngroupedMetrics string
+	DebugSocket   string
+	DebugAddress  string
 	// DebugKubernetes has each request to the API server logged.
 	DebugKubernetes bool
 	LogLevel        string
@@ -126,11 +126,11 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	str(&s.ListenAddress, "prometheus-listen-address", "0.0.0.0", "address to serve HTTP at", "ADDON_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_ADDRESS")
 	num(&s.ListenPort, "prometheus-listen-port", 9650, "port to serve HTTP at", "ADDON_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_LISTEN_PORT")
 	str(&s.MetricsPrefix, "prometheus-metrics-prefix", "addon_operator_", "prefix of the operator's own metrics", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX")
+	str(&s.UngroupedMetrics, "ungrouped-metrics", keepMetrics, "what becomes of a hook's metrics without a group when it writes some again: keep or expire", "ADDON_OPERATOR_UNGROUPED_METRICS")
 	str(&s.DebugSocket, "debug-unix-socket", defaultSocket, "socket that the other commands talk to", socketVariable)
 	str(&s.DebugAddress, "debug-http-addr", "", "address, HOST:PORT, to serve what the socket serves at as well, to anybody who can reach it; none if empty", "DEBUG_HTTP_SERVER_ADDR")
 	flag(&s.DebugKubernetes, "debug-kubernetes-api", "log each request to the API server", "DEBUG_KUBERNETES_API")
 	str(&s.LogLevel, "log-level", "info", "debug, info, warn or error", "LOG_LEVEL", "RLOG_LOG_LEVEL")
-	str(&s.UngroupedMetrics, "ungrouped-metrics", keepMetrics, "what becomes of a hook's metrics without a group when it writes some again: keep or expire", "ADDON_OPERATOR_UNGROUPED_METRICS")
 	flag(&s.LogJoinJSON, "log-proxy-hook-json", "take a JSON object that a hook prints over several lines for one record", "LOG_PROXY_HOOK_JSON")
 	str(&s.LogType, "log-type", "text", "text, json or color", "LOG_TYPE")
 	flag(&s.LogNoTime, "log-no-time", "leave the time out of log lines", "LOG_NO_TIME")

@@ -94,10 +94,10 @@ const (
 	ConfigPatch   graph.Output = "config patch"
 	ValuesPatch   graph.Output = "values patch"
 	Opinions      graph.Output = "opinions"
+	HookMetrics   graph.Output = "hook metrics"
 	ModuleStatus  graph.Output = "module status"
 	ModuleLists   graph.Output = "module lists"
 	HelmRelease   graph.Output = "helm release"
-	HookMetrics   graph.Output = "hook metrics"
 	AppliedConfig graph.Output = "applied config"
 )
 
@@ -339,6 +339,7 @@ var Graph = &graph.Graph{
 	Outputs: map[graph.Output]string{
 		ConfigPatch:   "$CONFIG_VALUES_JSON_PATCH_PATH: applied to the ConfigMap just after the hook",
 		ValuesPatch:   "$VALUES_JSON_PATCH_PATH: kept in the store and applied to values from then on",
+		HookMetrics:   "$METRICS_PATH: counted in the store and shown at /metrics/hooks from then on",
 		Opinions:      "*Enabled operations of a global hook's values patch: the hook's say in what is enabled",
 		ModuleStatus:  "$MODULE_ENABLED_RESULT and $MODULE_ENABLED_REASON of the enabled script",
 		ModuleLists:   "the modules to enable, to delete and to purge",
@@ -346,4 +347,3 @@ var Graph = &graph.Graph{
 		AppliedConfig: "the sections and flags in force from then on",
 	},
 }
-		HookMetrics:   "$METRICS_PATH: counted in the store and shown at /metrics/hooks from then on",
