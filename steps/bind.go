@@ -15,6 +15,7 @@ func (s *Site) Lifecycle() workflow.Binding {
 		lifecycle.GlobalSynchronization: s.hooks(lifecycle.GlobalSynchronization, ""),
 		lifecycle.GlobalBeforeAll:       s.hooks(lifecycle.GlobalBeforeAll, hook.BeforeAll),
 		lifecycle.DiscoverModules:       &discoverStep{s},
+		lifecycle.EnsureCRDs:            &ensureCRDsStep{s},
 		lifecycle.ModuleRun:             &moduleRunStep{s},
 		lifecycle.ModuleOnStartup:       s.hooks(lifecycle.ModuleOnStartup, hook.OnStartup),
 		lifecycle.ModuleSynchronization: s.hooks(lifecycle.ModuleSynchronization, ""),

@@ -166,7 +166,7 @@ func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]
 	if err != nil || record.State != store.Uninstalled {
 		return nil, err
 	}
-	record.State, record.StartedIn = store.Off, 0
+	record.State, record.StartedIn, record.Defined = store.Off, 0, ""
 	if err := s.site.forget(tx, t.Subject.Module); err != nil {
 		return nil, err
 	}

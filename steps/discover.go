@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"addon-operator/internal/helm"
@@ -39,6 +40,8 @@ type decided struct {
 	Enabled bool   `json:"enabled"`
 	Why     string `json:"why"`
 	Broken  string `json:"broken,omitempty"`
+	// Defines is set where the module brings CRDs.
+	Defines bool `json:"defines,omitempty"`
 }
 
 func (d *discovered) broken() (n int) {
@@ -95,6 +98,9 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 		return workflow.Outcome{}, err
 	}
 	out := workflow.Outcome{Lists: s.lists(unknown, &found, k, releases)}
+	if out.Lists[lifecycle.Defining], err = s.defining(&found, set, k); err != nil {
+		return workflow.Outcome{}, err
+	}
 	out.Detail = fmt.Sprintf("%d enabled, %d to delete, %d to purge",
 		len(found.Enabled), len(out.Lists[lifecycle.Disabled]), len(out.Lists[lifecycle.Unknown]))
 	if n := found.broken(); n > 0 {
@@ -232,8 +238,28 @@ func (s *discoverStep) lists(unknown []string, found *discovered, k known, relea
 		disabled = s.doubt(disabled, deletes, len(releases), "deleted because there is no "+s.site.Config.String())
 	}
 	return map[graph.List][]graph.Member{
-		lifecycle.Enabled: members(found.Enabled), lifecycle.Disabled: members(disabled), lifecycle.Unknown: members(unknown),
+		lifecycle.Enabled: s.enabled(found, k), lifecycle.Disabled: members(disabled), lifecycle.Unknown: members(unknown),
 	}
+}
+
+// enabled returns the modules to run. Those of equal number go side by side,
+// where that is wanted.
+func (s *discoverStep) enabled(found *discovered, k known) []graph.Member {
+	order := map[string]int{}
+	for name, m := range k.modules {
+		order[name] = m.Order
+	}
+	for _, d := range found.Modules {
+		order[d.Name] = d.Order
+	}
+	list := members(found.Enabled)
+	if s.site.ParallelModules < 2 {
+		return list
+	}
+	for i := range list {
+		list[i].Group, list[i].Width = strconv.Itoa(order[list[i].Subject.Module]), s.site.ParallelModules
+	}
+	return list
 }
 
 func members(names []string) []graph.Member {
@@ -278,6 +304,9 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 		next.Order, next.Enabled, next.Why, next.Broken = d.Order, d.Enabled, d.Why, d.Broken
 		if next.State == "" {
 			next.State = store.Off
+		}
+		if !d.Defines {
+			next.Defined, next.Undefined = "", ""
 		}
 		if known && next == old {
 			continue

@@ -33,13 +33,16 @@ func (s *Site) Code(set module.Set, more ...string) (string, error) {
 	}
 	_, _ = fmt.Fprintln(sum, more, global, static) // a hash takes what it is given
 	for _, m := range set.Modules {
-		own := "broken"
+		own, crds := "broken", ""
 		if m.Broken == nil {
 			if own, err = s.digests.Module(m); err != nil {
 				return "", err
 			}
+			if crds, err = s.digests.CRDs(m); err != nil {
+				return "", err
+			}
 		}
-		_, _ = fmt.Fprintln(sum, m.Order, m.Name, own, m.Flags)
+		_, _ = fmt.Fprintln(sum, m.Order, m.Name, own, crds, m.Flags)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:16]), nil
 }

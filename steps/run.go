@@ -23,12 +23,13 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	if _, err := s.site.gone(t.Subject.Module); err != nil {
 		return workflow.Outcome{}, err
 	}
-	wanted := false
+	wanted, undefined := false, false
 	if err := s.site.DB.View(func(tx *store.Tx) error {
 		record, _, err := store.Load[store.Module](tx, store.ModuleKey(t.Subject.Module))
 		if err != nil {
 			return err
 		}
+		undefined = record.Undefined != ""
 		wanted, err = s.site.wanted(tx, t.Subject.Module, record)
 		return err
 	}); err != nil {
@@ -36,6 +37,9 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	}
 	if !wanted {
 		return workflow.Outcome{Detail: "it is not enabled any more"}, nil
+	}
+	if undefined {
+		return workflow.Outcome{Detail: "not run: its CRDs could not be installed"}, nil
 	}
 	return s.site.askModule(ctx, t.Subject.Module)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"addon-operator/internal/crd"
 	"addon-operator/internal/helm"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
@@ -26,6 +27,7 @@ type Site struct {
 	Log    zerolog.Logger
 	Hooks  *hook.Runner
 	Helm   *helm.Client
+	CRDs   *crd.Installer
 	Kube   *kube.Client
 	Config *kube.ConfigMap
 	Sights Sights
@@ -33,6 +35,10 @@ type Site struct {
 	ModulesDirs     []string
 	GlobalHooksDir  string
 	UnnumberedOrder int
+	// ParallelModules is how many modules of equal number are run at once.
+	ParallelModules int
+	// CRDFilters are the beginnings of names of files in crds that are passed over.
+	CRDFilters []string
 	Namespace       string
 	// IgnoreRelease is a release that is never purged: the operator's own.
 	IgnoreRelease string

@@ -105,6 +105,12 @@ type Module struct {
 	Why     string `json:"why,omitempty"`
 	// Broken is why it cannot be loaded.
 	Broken string `json:"broken,omitempty"`
+	// Defined is the digest of the CRDs that were installed for it last, DefinedIn
+	// the start walk in which that was. Undefined is why they could not be; it is
+	// not run then.
+	Defined   string `json:"defined,omitempty"`
+	DefinedIn uint64 `json:"definedIn,omitempty"`
+	Undefined string `json:"undefined,omitempty"`
 }
 
 // ModuleKey returns the key of a module's record.

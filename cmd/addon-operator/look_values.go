@@ -56,7 +56,7 @@ func (l *look) moduleList() (moduleList, error) {
 				list.EnabledModules = append(list.EnabledModules, name)
 			}
 			list.Modules = append(list.Modules, moduleLine{
-				Name: name, Order: m.Order, Enabled: m.Enabled, State: string(m.State), Revision: release.Revision, Why: m.Why, Broken: m.Broken,
+				Name: name, Order: m.Order, Enabled: m.Enabled, State: string(m.State), Revision: release.Revision, Why: m.Why, Broken: cmp.Or(m.Broken, m.Undefined),
 			})
 			return err
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"addon-operator/internal/crd"
 	"addon-operator/internal/helm"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
@@ -189,7 +190,8 @@ func (o *operator) assemble() (err error) {
 		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client,
 		Config:      o.client.ConfigMap(s.Namespace, s.ConfigMap),
 		ModulesDirs: strings.Split(s.ModulesDirs, ":"), GlobalHooksDir: s.GlobalHooksDir,
-		UnnumberedOrder: s.UnnumberedOrder, Namespace: s.Namespace, IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
+		UnnumberedOrder: s.UnnumberedOrder, ParallelModules: s.ParallelModules, CRDFilters: s.crdFilters(), CRDs: crd.NewInstaller(o.client, o.helm.Labels()),
+		Namespace: s.Namespace, IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
 		Pod: s.ownPod(), MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == expireMetrics, MetricsDropped: o.metricsDropped,
 		Ran: o.hookRan, ModuleRan: o.moduleRan, Converged: o.convergeEnded, Withheld: o.withheld, Refused: o.refused,
 	}
@@ -223,7 +225,7 @@ func (o *operator) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("modules (--modules-dir=%s): %w", o.settings.ModulesDirs, err)
 	}
-	code, err := o.site.Code(set, version, o.settings.ModulesDirs, o.settings.Namespace, o.settings.ConfigMap, o.settings.ExtraLabels)
+	code, err := o.site.Code(set, version, o.settings.ModulesDirs, o.settings.Namespace, o.settings.ConfigMap, o.settings.ExtraLabels, o.settings.CRDFilters)
 	if err != nil {
 		return err
 	}

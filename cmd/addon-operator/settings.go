@@ -20,6 +20,7 @@ type Settings struct {
 	ModulesDirs     string
 	GlobalHooksDir  string
 	UnnumberedOrder int
+	ParallelModules int
 	TempDir         string
 	ToolsDir        string
 	KeepTemp        bool
@@ -45,6 +46,7 @@ type Settings struct {
 	Pod               string
 	HelmDriver        string
 	ExtraLabels       string
+	CRDFilters        string
 
 	ListenAddress string
 	ListenPort    int
@@ -99,6 +101,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	str(&s.ModulesDirs, "modules-dir", "modules", "directories of modules, separated by colons", "ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR")
 	str(&s.GlobalHooksDir, "global-hooks-dir", "global-hooks", "directory of global hooks", "ADDON_OPERATOR_GLOBAL_HOOKS_DIR", "GLOBAL_HOOKS_DIR", "SHELL_OPERATOR_HOOKS_DIR")
 	num(&s.UnnumberedOrder, "unnumbered-modules-order", 1, "order of modules without a number", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER")
+	num(&s.ParallelModules, "parallel-modules", 1, "modules of equal number that are run at once", "ADDON_OPERATOR_PARALLEL_MODULES")
 	str(&s.TempDir, "tmp-dir", filepath.Join(os.TempDir(), "addon-operator"), "directory for hooks' files", "ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR")
 	str(&s.ToolsDir, "hook-tools-dir", defaultToolsDir(), "directory put last on the PATH of hooks; it holds a jq", "ADDON_OPERATOR_HOOK_TOOLS_DIR")
 	flag(&s.KeepTemp, "debug-keep-tmp-files", "keep hooks' files after their runs", "DEBUG_KEEP_TMP_FILES")
@@ -122,7 +125,8 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	str(&s.HelmIgnoreRelease, "helm-ignore-release", "", "release that is never deleted: the operator's own", "HELM_IGNORE_RELEASE")
 	str(&s.Pod, "pod", "", "the operator's own pod, whose release is never deleted; the host's name if empty", "POD_NAME")
 	str(&s.HelmDriver, "helm-driver", "secret", "where Helm keeps releases: secret or configmap", "HELM_DRIVER")
-	str(&s.ExtraLabels, "crd-extra-labels", "heritage=addon-operator", "labels put on every object of a release", "ADDON_OPERATOR_CRD_EXTRA_LABELS")
+	str(&s.ExtraLabels, "crd-extra-labels", "heritage=addon-operator", "labels put on every CRD and every object of a release", "ADDON_OPERATOR_CRD_EXTRA_LABELS")
+	str(&s.CRDFilters, "crd-filters", "doc-,_", "beginnings of names of files in crds that are passed over", "ADDON_OPERATOR_CRD_FILTER_PREFIXES")
 	str(&s.ListenAddress, "prometheus-listen-address", "0.0.0.0", "address to serve HTTP at", "ADDON_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_ADDRESS")
 	num(&s.ListenPort, "prometheus-listen-port", 9650, "port to serve HTTP at", "ADDON_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_LISTEN_PORT")
 	str(&s.MetricsPrefix, "prometheus-metrics-prefix", "addon_operator_", "prefix of the operator's own metrics", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX")

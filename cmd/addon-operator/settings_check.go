@@ -24,6 +24,9 @@ func (s *Settings) check() error {
 	if s.UngroupedMetrics != keepMetrics && s.UngroupedMetrics != expireMetrics {
 		return &codedError{exitUsage, fmt.Errorf("--ungrouped-metrics is %q; it can be %s or %s", s.UngroupedMetrics, keepMetrics, expireMetrics)}
 	}
+	if s.ParallelModules < 1 {
+		return &codedError{exitUsage, fmt.Errorf("--parallel-modules is %d; 1 runs modules one after another, more that many at once", s.ParallelModules)}
+	}
 	if s.HistoryMiB < 0 || s.HistoryAge < 0 {
 		return &codedError{exitUsage, errors.New("--history-age and --history-size cannot be below 0")}
 	}
@@ -53,6 +56,16 @@ func (s *Settings) checkDirs() error {
 		return nil
 	}
 	return &codedError{exitUsage, errors.Join(errs...)}
+}
+
+// crdFilters returns the beginnings of names of files in crds that are passed over.
+func (s *Settings) crdFilters() (prefixes []string) {
+	for prefix := range strings.SplitSeq(s.CRDFilters, ",") {
+		if prefix = strings.TrimSpace(prefix); prefix != "" {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes
 }
 
 // labels returns the extra labels as a map.

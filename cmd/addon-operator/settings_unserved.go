@@ -35,7 +35,6 @@ var unservedSettings = []unserved{
 	{flag: "shell-chroot-dir", env: "ADDON_OPERATOR_SHELL_CHROOT_DIR", why: "hooks run in the operator's own root directory"},
 	{flag: "strict-check-values-mode-enabled", env: "ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED", bool: true, why: "a module may have no values.yaml"},
 	{flag: "applied-module-extenders", env: "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", why: "the order of those who enable modules is fixed"},
-	{flag: "crd-filters", env: "ADDON_OPERATOR_CRD_FILTER_PREFIXES", why: "crds/ of modules are not installed"},
 	{env: "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED", why: noWebhooks},
 	{env: "ADDON_OPERATOR_ADMISSION_SERVER_LISTEN_PORT", why: noWebhooks},
 	{env: "ADDON_OPERATOR_ADMISSION_SERVER_CERTS_DIR", why: noWebhooks},

@@ -67,6 +67,15 @@ func (d *Digests) Module(m Module) (string, error) {
 	return d.digest(m.Path, moduleParts)
 }
 
+// CRDs returns the digest of the CustomResourceDefinitions a module brings, "" if
+// it has no directory of them.
+func (d *Digests) CRDs(m Module) (string, error) {
+	if m.CRDs == "" {
+		return "", nil
+	}
+	return d.digest(m.CRDs, []part{{name: "."}})
+}
+
 // GlobalHooks returns the digest of a directory of global hooks: the executables
 // and the schemas. Hooks lie in its sub-directory hooks when it has one.
 func (d *Digests) GlobalHooks(dir string) (string, error) {

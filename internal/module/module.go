@@ -40,6 +40,8 @@ type Module struct {
 	Chart Chart
 	// Hooks is the directory of hooks, "" when there is none.
 	Hooks string
+	// CRDs is the directory of CustomResourceDefinitions, "" when there is none.
+	CRDs string
 	// Enabled is the enabled script, "" when there is none that can be executed.
 	Enabled string
 	// Flags holds what the values files say of the module being enabled, from low to
@@ -55,6 +57,7 @@ const (
 	chartFile    = "Chart.yaml"
 	templatesDir = "templates"
 	hooksDir     = "hooks"
+	crdsDir      = "crds"
 	enabledFile  = "enabled"
 )
 
@@ -107,7 +110,7 @@ func (m *Module) findParts() (warnings []string, err error) {
 	parts, misspelt := map[string]fs.FileMode{}, ""
 	for _, entry := range entries {
 		switch name := entry.Name(); name {
-		case chartFile, templatesDir, hooksDir, enabledFile:
+		case chartFile, templatesDir, hooksDir, crdsDir, enabledFile:
 			info, err := os.Stat(filepath.Join(m.Path, name))
 			if err != nil {
 				return nil, fmt.Errorf("cannot read a part of the module: %w", err)
@@ -128,6 +131,11 @@ func (m *Module) findParts() (warnings []string, err error) {
 			warnings = append(warnings, m.Hooks+" is not a directory: the module is taken to have no hooks")
 			m.Hooks = ""
 		}
+	}
+	if parts[crdsDir].IsDir() {
+		m.CRDs = filepath.Join(m.Path, crdsDir)
+	} else if _, found := parts[crdsDir]; found {
+		warnings = append(warnings, filepath.Join(m.Path, crdsDir)+" is not a directory: the module is taken to bring no CustomResourceDefinitions")
 	}
 	if mode, found := parts[enabledFile]; found {
 		m.Enabled = filepath.Join(m.Path, enabledFile)

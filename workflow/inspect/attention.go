@@ -15,7 +15,7 @@ func (p *page) problems() {
 	others := 0
 	for i := range p.walk.Problems {
 		problem := &p.walk.Problems[i]
-		if problem.Walk != p.walk.ID || problem.Kind == KindBroken {
+		if problem.Walk != p.walk.ID || problem.Kind == KindBroken || problem.Kind == KindNoCRDs {
 			if others++; others > 3 && !p.look.All {
 				continue
 			}
@@ -69,6 +69,8 @@ func (p *page) title(r *Problem) string {
 		return "the ConfigMap is invalid and not in force, since " + p.look.clock(r.At)
 	case KindBroken:
 		return "module " + subject + " cannot be loaded"
+	case KindNoCRDs:
+		return "module " + subject + " is not run, its CRDs cannot be installed"
 	case KindStalled:
 		return "queue " + r.Queue + " stands still"
 	default:

@@ -215,6 +215,7 @@ const (
 	KindFailing Kind = "failing" // a task fails and is tried again
 	KindRefused Kind = "refused" // the ConfigMap's content is not in force
 	KindBroken  Kind = "broken"  // a module cannot be loaded
+	KindNoCRDs  Kind = "no crds" // a module is not run, as its CRDs could not be installed
 	KindStalled Kind = "stalled" // the engine cannot go on with a queue
 )
 

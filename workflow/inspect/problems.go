@@ -45,14 +45,18 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		if err != nil {
 			return nil, err
 		}
-		if m.Broken == "" {
+		if m.Broken == "" && m.Undefined == "" {
 			continue
 		}
 		parts, err := k.Parts()
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Problem{Kind: KindBroken, Subject: Subject{Module: parts.Str()}, Error: m.Broken})
+		p := Problem{Kind: KindBroken, Subject: Subject{Module: parts.Str()}, Error: m.Broken}
+		if m.Broken == "" {
+			p.Kind, p.Error = KindNoCRDs, m.Undefined
+		}
+		out = append(out, p)
 	}
 	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(b.Walk, a.Walk) })
 	return out, nil
@@ -87,7 +91,7 @@ func (w *Walk) advise() []Advice {
 				add("go on as if it had succeeded", "task", "skip", p.Task.String(), "--reason", "TEXT")
 			}
 			queues = queues || p.Behind != nil && p.Behind.Tasks > 0
-		case p.Kind == KindBroken:
+		case p.Kind == KindBroken || p.Kind == KindNoCRDs:
 			broken = true
 		case p.Kind == KindStalled:
 			queues = true

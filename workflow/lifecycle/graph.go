@@ -12,6 +12,7 @@ const (
 	GlobalSynchronization graph.NodeID = "global-kubernetes-synchronization"
 	GlobalBeforeAll       graph.NodeID = "global-beforeall"
 	DiscoverModules       graph.NodeID = "discover-modules"
+	EnsureCRDs            graph.NodeID = "ensure-crds"
 	ModuleRun             graph.NodeID = "module-run"
 	ModuleOnStartup       graph.NodeID = "module-onstartup"
 	ModuleSynchronization graph.NodeID = "module-kubernetes-synchronization"
@@ -63,6 +64,7 @@ const (
 const (
 	ByOrder  graph.List = "hooks by ORDER"
 	Bindings graph.List = "kubernetes bindings by hook name"
+	Defining graph.List = "modules with CRDs to install"
 	Enabled  graph.List = "modules to enable"
 	Disabled graph.List = "modules to delete"
 	Unknown  graph.List = "modules to purge"
@@ -87,6 +89,7 @@ const (
 	HelmReleases        graph.Input = "helm releases"
 	ModuleDirectories   graph.Input = "module directories"
 	MergedEnabledStates graph.Input = "merged enabled states"
+	CRDFiles            graph.Input = "CRD files"
 )
 
 // What steps may hand back.
@@ -98,6 +101,7 @@ const (
 	ModuleStatus  graph.Output = "module status"
 	ModuleLists   graph.Output = "module lists"
 	HelmRelease   graph.Output = "helm release"
+	Definitions   graph.Output = "CRDs"
 	AppliedConfig graph.Output = "applied config"
 )
 
@@ -146,6 +150,11 @@ var Graph = &graph.Graph{
 			Gets: []graph.Input{ModuleDirectories, MergedEnabledStates, HelmReleases, ConfigGlobal, ConfigModule, ValuesGlobal, ValuesModule, EnabledBefore},
 			May:  []graph.Output{ModuleStatus, ModuleLists},
 			Doc:  "merge the enabled flags, run enabled scripts, make the three lists of modules",
+		},
+		{
+			Number: "4a", ID: EnsureCRDs, Group: reload, Of: graph.OfModule,
+			Gets: []graph.Input{CRDFiles}, May: []graph.Output{Definitions},
+			Doc: "create or update the CRDs a module brings, and wait until they are served",
 		},
 		{
 			Number: "5", ID: ModuleRun, Group: run, Of: graph.OfModule, Once: true,
@@ -249,6 +258,7 @@ var Graph = &graph.Graph{
 		{From: GlobalSynchronization, To: GlobalBeforeAll},
 
 		{From: GlobalBeforeAll, To: DiscoverModules},
+		{From: DiscoverModules, To: EnsureCRDs, Each: Defining},
 		{From: DiscoverModules, To: ModuleRun, Each: Enabled},
 		{From: DiscoverModules, To: ModuleDelete, Each: Disabled},
 		{From: DiscoverModules, To: ModulePurge, Each: Unknown},
@@ -313,6 +323,7 @@ var Graph = &graph.Graph{
 	Lists: map[graph.List]string{
 		ByOrder:  "the hooks with the step's binding, by ORDER, then by name",
 		Bindings: "the hooks' kubernetes bindings, by hook name, then as written",
+		Defining: "the enabled modules whose CRDs were not installed since the current start, or are others now",
 		Enabled:  "the enabled modules, in module order",
 		Disabled: "the modules that are not enabled and have something to delete, in reverse order",
 		Unknown:  "the releases that have no module directory",
@@ -335,6 +346,7 @@ var Graph = &graph.Graph{
 		HelmReleases:        "the releases in the operator's namespace",
 		ModuleDirectories:   "the modules on disk",
 		MergedEnabledStates: "the enabled flags of files, hooks and ConfigMap, merged",
+		CRDFiles:            "the definitions in the module's directory crds",
 	},
 	Outputs: map[graph.Output]string{
 		ConfigPatch:   "$CONFIG_VALUES_JSON_PATCH_PATH: applied to the ConfigMap just after the hook",
@@ -344,6 +356,7 @@ var Graph = &graph.Graph{
 		ModuleStatus:  "$MODULE_ENABLED_RESULT and $MODULE_ENABLED_REASON of the enabled script",
 		ModuleLists:   "the modules to enable, to delete and to purge",
 		HelmRelease:   "a release installed, upgraded or deleted",
+		Definitions:   "CustomResourceDefinitions created or updated, never deleted",
 		AppliedConfig: "the sections and flags in force from then on",
 	},
 }

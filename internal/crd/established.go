@@ -1,0 +1,65 @@
+package crd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// errNames says that another definition has the names a definition wants.
+var errNames = errors.New("its names are taken")
+
+// established returns when the API server has taken the definition up. It costs
+// nothing when it had before.
+func (i *Installer) established(ctx context.Context, o *unstructured.Unstructured) error {
+	if done, err := takenUp(o); done || err != nil {
+		return err
+	}
+	selector := "metadata.name=" + o.GetName()
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.FieldSelector = selector
+			return i.crds.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.FieldSelector = selector
+			return i.crds.Watch(ctx, options)
+		},
+	}
+	_, err := watchtools.UntilWithSync(ctx, source, &unstructured.Unstructured{}, nil, func(e watch.Event) (bool, error) {
+		seen, isObject := e.Object.(*unstructured.Unstructured)
+		if !isObject || e.Type == watch.Deleted {
+			return false, errors.New("it was deleted by somebody while it was waited for")
+		}
+		return takenUp(seen)
+	})
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("it is not established within %s: see its status.conditions", establishWithin)
+	}
+	return err
+}
+
+// takenUp tells whether a definition is established. A refusal of its names is an
+// error.
+func takenUp(o *unstructured.Unstructured) (bool, error) {
+	conditions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
+	list, _ := conditions.([]any) // null at first
+	established := false
+	for _, each := range list {
+		condition, _ := each.(map[string]any)
+		switch {
+		case condition["type"] == "NamesAccepted" && condition["status"] == "False":
+			return false, fmt.Errorf("%w: %v; rename it, or remove the other definition", errNames, condition["message"])
+		case condition["type"] == "Established" && condition["status"] == "True":
+			established = true
+		}
+	}
+	return established, nil
+}

@@ -1,0 +1,212 @@
+package crd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"addon-operator/internal/kube"
+)
+
+const (
+	fieldManager = "addon-operator"
+
+	// atOnce is how many definitions are installed side by side.
+	atOnce = 4
+
+	// establishWithin bounds the wait for the API server to serve one definition.
+	// It takes milliseconds, or five seconds where there are several API servers.
+	establishWithin = 30 * time.Second
+
+	// writes is how often a write is tried that meets those of others.
+	writes = 10
+)
+
+// Installer makes a cluster have definitions. It may be used by several
+// goroutines at once.
+type Installer struct {
+	client  *kube.Client
+	crds    dynamic.ResourceInterface
+	objects metadata.Interface
+	labels  map[string]string
+}
+
+// NewInstaller returns an Installer that puts labels on every definition.
+func NewInstaller(client *kube.Client, labels map[string]string) *Installer {
+	gvr := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	return &Installer{client: client, crds: client.Dynamic().Resource(gvr), objects: client.Metadata(), labels: maps.Clone(labels)}
+}
+
+// Result is what came of installing definitions.
+type Result struct {
+	// Written names the definitions that were created or changed, sorted.
+	Written []string
+	// Warnings says, one sentence each, what is in force but not as it was asked for.
+	Warnings []string
+	// Refused names the definitions that the API server will not take as they are,
+	// and what it says of each; nil if there are none.
+	Refused error
+}
+
+// Ensure makes the cluster have the definitions, with the labels, and returns
+// when the API server serves their kinds. What exists is changed to what the
+// file says, but keeps labels and annotations of others, and how it converts
+// between versions unless that is not at all.
+//
+// The error is for what may succeed when it is tried again; the other definitions
+// are installed all the same.
+func (i *Installer) Ensure(ctx context.Context, definitions []Definition) (Result, error) {
+	var (
+		mu      sync.Mutex
+		result  Result
+		refused []error
+		failed  []error
+		group   errgroup.Group
+	)
+	group.SetLimit(atOnce)
+	for _, d := range definitions {
+		group.Go(func() error {
+			written, warning, err := i.ensure(ctx, d)
+			mu.Lock()
+			defer mu.Unlock()
+			if written {
+				result.Written = append(result.Written, d.Name())
+			}
+			if warning != "" {
+				result.Warnings = append(result.Warnings, warning)
+			}
+			switch {
+			case err == nil:
+			case kube.IsRefused(err) || errors.Is(err, errNames):
+				refused = append(refused, fmt.Errorf("%s: %w", d, err))
+			default:
+				failed = append(failed, fmt.Errorf("%s: %w", d, err))
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return nil: every definition is tried
+	slices.Sort(result.Written)
+	slices.Sort(result.Warnings)
+	result.Refused = joined(refused)
+	if len(result.Written) > 0 {
+		i.client.Mapper().ResetWithContext(ctx)
+	}
+	return result, joined(failed)
+}
+
+// joined joins errors in the order of their texts.
+func joined(errs []error) error {
+	slices.SortFunc(errs, func(a, b error) int {
+		if a.Error() < b.Error() {
+			return -1
+		}
+		return 1
+	})
+	return errors.Join(errs...)
+}
+
+// ensure installs one definition.
+func (i *Installer) ensure(ctx context.Context, d Definition) (written bool, warning string, err error) {
+	after, written, warning, err := i.write(ctx, d)
+	if err != nil {
+		return false, "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, establishWithin)
+	defer cancel()
+	if err := i.established(ctx, after); err != nil {
+		return written, warning, err
+	}
+	of, err := shapeOf(after)
+	if err != nil || of.served == "" {
+		return written, warning, err
+	}
+	for _, version := range of.versions {
+		if served, _ := version["served"].(bool); !served {
+			continue
+		}
+		name, _ := version["name"].(string)
+		if err := i.client.AwaitResource(ctx, of.group+"/"+name, of.plural, nil); err != nil {
+			return written, warning, err
+		}
+	}
+	return written, warning, nil
+}
+
+// write makes the definition's object be what it says.
+func (i *Installer) write(ctx context.Context, d Definition) (after *unstructured.Unstructured, written bool, warning string, err error) {
+	for range writes {
+		var before *unstructured.Unstructured
+		before, err = i.crds.Get(ctx, d.Name(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			after, err = i.crds.Create(ctx, i.merged(nil, d), metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationIgnore})
+			if apierrors.IsAlreadyExists(err) {
+				continue
+			}
+			return after, err == nil, "", err
+		}
+		if err != nil {
+			return nil, false, "", err
+		}
+		if before.GetDeletionTimestamp() != nil {
+			return nil, false, "", errors.New("it is being deleted by somebody, and can be made anew when it is gone")
+		}
+		after, warning, err = i.change(ctx, before, i.merged(before, d))
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			continue
+		}
+		return after, err == nil && after.GetResourceVersion() != before.GetResourceVersion(), warning, err
+	}
+	return nil, false, "", fmt.Errorf("changed by others each time it was written: %w", err)
+}
+
+// merged returns the object that is to be: what the definition says, and of what
+// exists that which is not the definition's to say.
+func (i *Installer) merged(before *unstructured.Unstructured, d Definition) *unstructured.Unstructured {
+	want := d.object.DeepCopy()
+	labels, annotations := map[string]string{}, map[string]string{}
+	if before != nil {
+		maps.Copy(labels, before.GetLabels())
+		maps.Copy(annotations, before.GetAnnotations())
+		after := before.DeepCopy()
+		after.Object["spec"] = want.Object["spec"]
+		if keeps, conversion := converts(before); keeps {
+			_ = unstructured.SetNestedField(after.Object, conversion, "spec", "conversion") // spec is a map
+		}
+		want = after
+	}
+	maps.Copy(labels, d.object.GetLabels())
+	maps.Copy(labels, i.labels)
+	maps.Copy(annotations, d.object.GetAnnotations())
+	want.SetLabels(labels)
+	if len(annotations) > 0 {
+		want.SetAnnotations(annotations)
+	}
+	return want
+}
+
+// converts returns how the object converts between versions, and whether it does.
+func converts(o *unstructured.Unstructured) (bool, any) {
+	conversion, found, err := unstructured.NestedMap(o.Object, "spec", "conversion")
+	if err != nil || !found || conversion["strategy"] == "None" {
+		return false, nil
+	}
+	return true, conversion
+}
+
+// update writes the object, if it is still as it was read.
+func (i *Installer) update(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return i.crds.Update(ctx, o, metav1.UpdateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationIgnore})
+}

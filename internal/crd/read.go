@@ -1,0 +1,276 @@
+package crd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	apiVersion = "apiextensions.k8s.io/v1"
+	kind       = "CustomResourceDefinition"
+
+	// maxFile bounds a file. The API server takes objects of a fifth of that, and
+	// a file holds several.
+	maxFile = 8 << 20
+)
+
+// Definition is one CustomResourceDefinition as a file has it.
+type Definition struct {
+	// File is the path of the file.
+	File string
+	// Document is the number of the document in the file, from 1; Line is where it
+	// begins.
+	Document, Line int
+
+	object *unstructured.Unstructured // name, labels, annotations and spec
+}
+
+// Name returns metadata.name.
+func (d Definition) Name() string { return d.object.GetName() }
+
+// String says where the definition stands and what it is called.
+func (d Definition) String() string {
+	at := fmt.Sprintf("%s, document %d (line %d)", d.File, d.Document, d.Line)
+	if d.object == nil {
+		return at
+	}
+	return at + ", " + d.Name()
+}
+
+// Read returns the definitions in the files *.yaml in and below dir, but of files
+// whose names begin with one of the prefixes in skip, or with a dot. A directory
+// that does not exist has none.
+//
+// The error names every document that is none, with what to do; the others are
+// returned all the same. Of two of the same name the first counts.
+func Read(dir string, skip []string) ([]Definition, error) {
+	var found []Definition
+	var wrong []error
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path != dir && strings.HasPrefix(entry.Name(), "."):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case entry.IsDir() || filepath.Ext(path) != ".yaml" || passedOver(entry.Name(), skip):
+			return nil
+		}
+		text, err := readFile(path)
+		if err != nil {
+			wrong = append(wrong, err)
+			return nil
+		}
+		more, err := Parse(path, text)
+		wrong = append(wrong, err)
+		found = append(found, more...)
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		wrong = append(wrong, fmt.Errorf("cannot read CustomResourceDefinitions: %w", err))
+	}
+	found, err = distinct(found)
+	return found, errors.Join(append(wrong, err)...)
+}
+
+func passedOver(name string, skip []string) bool {
+	for _, prefix := range skip {
+		if prefix != "" && strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
+	}
+	defer file.Close() // it was only read
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("%s has more than %d MiB: part it", path, maxFile>>20)
+	}
+	return text, nil
+}
+
+// distinct returns the definitions without those whose name another has.
+func distinct(all []Definition) (kept []Definition, err error) {
+	by := map[string]Definition{}
+	var wrong []error
+	for _, d := range all {
+		if first, taken := by[d.Name()]; taken {
+			wrong = append(wrong, fmt.Errorf("%s: it is defined a second time, the first is %s: remove one of them", d, first))
+			continue
+		}
+		by[d.Name()] = d
+		kept = append(kept, d)
+	}
+	return kept, errors.Join(wrong...)
+}
+
+// Parse returns the definitions in the text of a file. Empty documents and those
+// of comments alone count, but are none. The error names every document that is
+// something else; the others are returned all the same.
+func Parse(file string, text []byte) ([]Definition, error) {
+	var found []Definition
+	var wrong []error
+	for _, part := range split(text) {
+		d := Definition{File: file, Document: part.number, Line: part.line}
+		object, err := decode(part.text)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", d, err))
+			continue
+		}
+		if object == nil {
+			continue
+		}
+		d.object = object
+		found = append(found, d)
+	}
+	return found, errors.Join(wrong...)
+}
+
+// document is a part of a file between separators.
+type document struct {
+	text         []byte
+	number, line int
+}
+
+// split parts a text at the lines that are separators. What stands before the
+// first one is no document if there is nothing in it.
+func split(text []byte) []document {
+	var parts []document
+	part := document{number: 1, line: 1}
+	line := 0
+	for each := range bytes.Lines(text) {
+		line++
+		if !bytes.HasPrefix(each, []byte("---")) || len(bytes.TrimSpace(each)) > 3 && each[3] != ' ' && each[3] != '\t' {
+			part.text = append(part.text, each...)
+			continue
+		}
+		if len(parts) > 0 || len(bytes.TrimSpace(part.text)) > 0 {
+			parts = append(parts, part)
+			part.number++
+		}
+		part.text, part.line = nil, line+1
+		if rest := bytes.TrimSpace(each[3:]); len(rest) > 0 {
+			part.text, part.line = append(append([]byte{}, rest...), '\n'), line
+		}
+	}
+	return append(parts, part)
+}
+
+// decode returns what the definition in a document says, nil if there is none.
+func decode(text []byte) (*unstructured.Unstructured, error) {
+	asJSON, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("not valid YAML: %w", err)
+	}
+	var content any
+	if err := kjson.Unmarshal(asJSON, &content); err != nil {
+		return nil, fmt.Errorf("not valid YAML: %w", err)
+	}
+	switch object := content.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		return define(unstructured.Unstructured{Object: object})
+	default:
+		return nil, fmt.Errorf("it is no object: want a %s", kind)
+	}
+}
+
+// define keeps of a document what is its author's to say, and checks what is
+// needed to install it; all else the API server checks.
+func define(given unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	switch {
+	case given.GetKind() == kind && given.GetAPIVersion() == "apiextensions.k8s.io/v1beta1":
+		return nil, errors.New("apiextensions.k8s.io/v1beta1 is served by no API server since Kubernetes 1.22: rewrite it for " + apiVersion)
+	case given.GetKind() != kind || given.GetAPIVersion() != apiVersion:
+		return nil, fmt.Errorf("it is a %q of %q: crds holds a %s of %s in each document and nothing else; other objects belong in templates",
+			given.GetKind(), given.GetAPIVersion(), kind, apiVersion)
+	case given.GetName() == "":
+		return nil, errors.New("it has no metadata.name: want the plural name and the group, with a dot between")
+	}
+	spec, _, err := unstructured.NestedMap(given.Object, "spec")
+	if err != nil || spec == nil {
+		return nil, errors.New("spec is no map: it says group, names, scope and versions")
+	}
+	made := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	made.SetAPIVersion(apiVersion)
+	made.SetKind(kind)
+	made.SetName(given.GetName())
+	made.SetLabels(given.GetLabels())
+	made.SetAnnotations(given.GetAnnotations())
+	if _, err := shapeOf(made); err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// shape is what a definition defines, as far as it matters for installing it.
+type shape struct {
+	group, kind, plural string
+	versions            []map[string]any
+	storage, served     string // a version each, the first that is
+}
+
+// shapeOf reads the shape of a definition.
+func shapeOf(o *unstructured.Unstructured) (s shape, err error) {
+	text := func(path ...string) string {
+		value, _, _ := unstructured.NestedString(o.Object, path...)
+		if value == "" {
+			err = errors.Join(err, fmt.Errorf("%s is missing, or no string", strings.Join(path, ".")))
+		}
+		return value
+	}
+	s.group, s.kind, s.plural = text("spec", "group"), text("spec", "names", "kind"), text("spec", "names", "plural")
+	versions, _, listErr := unstructured.NestedFieldNoCopy(o.Object, "spec", "versions")
+	list, isList := versions.([]any)
+	if listErr != nil || !isList || len(list) == 0 {
+		return s, errors.Join(err, errors.New("spec.versions is missing, or no list"))
+	}
+	for i, element := range list {
+		version, _ := element.(map[string]any)
+		name, _ := version["name"].(string)
+		if name == "" {
+			err = errors.Join(err, fmt.Errorf("spec.versions[%d].name is missing, or no string", i))
+			continue
+		}
+		s.versions = append(s.versions, version)
+		if stored, _ := version["storage"].(bool); stored && s.storage == "" {
+			s.storage = name
+		}
+		if served, _ := version["served"].(bool); served && s.served == "" {
+			s.served = name
+		}
+	}
+	return s, err
+}
+
+// has tells whether a version is among those of the shape.
+func (s shape) has(version string) bool {
+	for _, v := range s.versions {
+		if v["name"] == version {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,139 @@
+package crd
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// pageSize is how many objects are listed at a time, rewrites how many are
+	// written at a time.
+	pageSize = 500
+	rewrites = 8
+)
+
+// change writes want over before. The API server refuses to drop a version that
+// it notes as stored (status.storedVersions), and does not read objects that are
+// stored in a dropped one any more. So before one is dropped, all objects are
+// written anew; it is kept, not served, where that does not succeed.
+func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstructured) (after *unstructured.Unstructured, warning string, err error) {
+	was, err := shapeOf(before)
+	if err != nil {
+		return nil, "", err
+	}
+	now, err := shapeOf(want)
+	if err != nil {
+		return nil, "", err
+	}
+	stored := storedVersions(before)
+	dropped := slices.DeleteFunc(slices.Clone(stored), now.has)
+	if len(dropped) == 0 {
+		after, err := i.update(ctx, want)
+		return after, "", err
+	}
+	if after, err = i.update(ctx, keeping(want, was, dropped)); err != nil {
+		return nil, "", err
+	}
+	if err := i.rewrite(ctx, now); err != nil {
+		return after, fmt.Sprintf("CustomResourceDefinition %s keeps version %s, not served, as objects may be stored in it: %v",
+			want.GetName(), strings.Join(dropped, ", "), err), nil
+	}
+	left := slices.DeleteFunc(slices.Clone(stored), func(version string) bool { return !now.has(version) })
+	if !slices.Contains(left, now.storage) {
+		left = append(left, now.storage)
+	}
+	if err := unstructured.SetNestedStringSlice(after.Object, left, "status", "storedVersions"); err != nil {
+		return nil, "", err
+	}
+	if after, err = i.crds.UpdateStatus(ctx, after, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
+		return nil, "", err
+	}
+	want.SetResourceVersion(after.GetResourceVersion())
+	after, err = i.update(ctx, want)
+	return after, "", err
+}
+
+// storedVersions returns the versions in which objects may be stored.
+func storedVersions(o *unstructured.Unstructured) (versions []string) {
+	noted, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "storedVersions")
+	list, _ := noted.([]any) // null at first
+	for _, each := range list {
+		if version, isText := each.(string); isText {
+			versions = append(versions, version)
+		}
+	}
+	return versions
+}
+
+// keeping returns want with the versions named as they were, but not served.
+func keeping(want *unstructured.Unstructured, was shape, named []string) *unstructured.Unstructured {
+	want = want.DeepCopy()
+	versions, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions") // it was read before
+	for _, version := range was.versions {
+		if name, _ := version["name"].(string); slices.Contains(named, name) {
+			kept := unstructured.Unstructured{Object: version}
+			version = kept.DeepCopy().Object
+			version["served"], version["storage"] = false, false
+			versions = append(versions, version)
+		}
+	}
+	_ = unstructured.SetNestedSlice(want.Object, versions, "spec", "versions") // spec is a map
+	return want
+}
+
+// rewrite has every object of the kind stored in the storage version.
+func (i *Installer) rewrite(ctx context.Context, of shape) error {
+	if of.served == "" {
+		return fmt.Errorf("no version of %s is served", of.plural)
+	}
+	ctx, cancel := context.WithTimeout(ctx, establishWithin)
+	defer cancel()
+	gv := schema.GroupVersion{Group: of.group, Version: of.served}
+	hash := storageHash(of)
+	if err := i.client.AwaitResource(ctx, gv.String(), of.plural, func(r metav1.APIResource) bool { return r.StorageVersionHash == hash }); err != nil {
+		return err
+	}
+	objects := i.objects.Resource(gv.WithResource(of.plural))
+	for page := ""; ; {
+		list, err := objects.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: page})
+		if err != nil {
+			return fmt.Errorf("list the %s: %w", of.plural, err)
+		}
+		group, groupCtx := errgroup.WithContext(ctx)
+		group.SetLimit(rewrites)
+		for _, o := range list.Items {
+			group.Go(func() error {
+				// It changes nothing, and so is written only if it is stored in another form.
+				_, err := objects.Namespace(o.Namespace).Patch(groupCtx, o.Name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{FieldManager: fieldManager})
+				if err != nil && !apierrors.IsNotFound(err) {
+					return fmt.Errorf("write %s %s/%s anew: %w", of.kind, o.Namespace, o.Name, err)
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		if page = list.Continue; page == "" {
+			return nil
+		}
+	}
+}
+
+// storageHash is how the API server says in which version it stores objects of a
+// kind (APIResource.storageVersionHash): eight bytes of a SHA-256, in base64.
+func storageHash(of shape) string {
+	sum := sha256.Sum256([]byte(of.group + "/" + of.storage + "/" + of.kind))
+	return base64.StdEncoding.EncodeToString(sum[:8])
+}

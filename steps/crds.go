@@ -1,0 +1,105 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"addon-operator/internal/crd"
+	"addon-operator/internal/module"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// ensureCRDsStep installs the CustomResourceDefinitions that a module brings.
+type ensureCRDsStep struct{ site *Site }
+
+// ensured is the data of its outcome.
+type ensured struct {
+	// Digest is that of the files.
+	Digest string `json:"digest"`
+	// Undefined is what is wrong with those that could not be installed.
+	Undefined string `json:"undefined,omitempty"`
+}
+
+// Do makes the cluster have the definitions. Those that are wrong are an outcome:
+// trying them again would hold the other modules up and help nobody.
+func (s *ensureCRDsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	m, found := s.site.Disk().Find(t.Subject.Module)
+	if !found || m.CRDs == "" {
+		return workflow.Outcome{Detail: "it brings none any more"}, nil
+	}
+	digest, err := s.site.digests.CRDs(m)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	definitions, wrong := crd.Read(m.CRDs, s.site.CRDFilters)
+	result, err := s.site.CRDs.Ensure(ctx, definitions)
+	for _, w := range result.Warnings {
+		s.site.Log.Warn().Str("module", m.Name).Msg(w)
+	}
+	if len(result.Written) > 0 {
+		// Charts are to see the new kinds, in .Capabilities too.
+		err = errors.Join(err, s.site.Helm.Refresh(ctx))
+	}
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	data := ensured{Digest: digest}
+	out := workflow.Outcome{Detail: fmt.Sprintf("%d definitions, %d of them written", len(definitions), len(result.Written))}
+	if wrong = errors.Join(wrong, result.Refused); wrong != nil {
+		data.Undefined = wrong.Error()
+		out.Detail = "refused, so the module is not run: " + data.Undefined
+		s.site.Log.Error().Str("module", m.Name).Err(wrong).Msg("CustomResourceDefinitions of a module cannot be installed: it is not run before they are corrected")
+	}
+	out.Data, err = json.Marshal(data)
+	return out, err
+}
+
+// Apply notes what is installed, and what could not be.
+func (s *ensureCRDsStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	if len(o.Data) == 0 {
+		return nil, nil
+	}
+	var data ensured
+	if err := json.Unmarshal(o.Data, &data); err != nil {
+		return nil, err
+	}
+	key := store.ModuleKey(t.Subject.Module)
+	record, known, err := store.Load[store.Module](tx, key)
+	if err != nil || !known {
+		return nil, err
+	}
+	l, err := life(tx)
+	if err != nil {
+		return nil, err
+	}
+	record.Defined, record.DefinedIn, record.Undefined = data.Digest, l.StartWalk, data.Undefined
+	return nil, store.Save(tx, key, record)
+}
+
+// defining lists those of the enabled modules whose definitions are to be
+// installed: after each start, when their files are others, and while they could
+// not be.
+func (s *discoverStep) defining(found *discovered, set module.Set, k known) ([]graph.Member, error) {
+	var members []graph.Member
+	for i := range found.Modules {
+		d := &found.Modules[i]
+		m, _ := set.Find(d.Name)
+		if !d.Enabled || m.Broken != nil || m.CRDs == "" {
+			continue
+		}
+		d.Defines = true
+		digest, err := s.site.digests.CRDs(m)
+		if err != nil {
+			return nil, fmt.Errorf("module %s: %w", d.Name, err)
+		}
+		was := k.modules[d.Name]
+		if was.Defined != digest || was.DefinedIn != k.life.StartWalk || was.Undefined != "" {
+			members = append(members, graph.Member{Subject: graph.Subject{Module: d.Name}})
+		}
+	}
+	return members, nil
+}
