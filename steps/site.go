@@ -39,7 +39,7 @@ type Site struct {
 	ParallelModules int
 	// CRDFilters are the beginnings of names of files in crds that are passed over.
 	CRDFilters []string
-	Namespace       string
+	Namespace  string
 	// IgnoreRelease is a release that is never purged: the operator's own.
 	IgnoreRelease string
 	// Pod is the operator's own pod, if it runs in one. The release it belongs to

@@ -53,8 +53,8 @@ type Settings struct {
 	MetricsPrefix string
 	// UngroupedMetrics is keep or expire.
 	UngroupedMetrics string
-	DebugSocket   string
-	DebugAddress  string
+	DebugSocket      string
+	DebugAddress     string
 	// DebugKubernetes has each request to the API server logged.
 	DebugKubernetes bool
 	LogLevel        string
