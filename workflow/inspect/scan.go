@@ -27,6 +27,7 @@ type scan struct {
 	names  []string // of the queues, as they sort
 	mine   []*spot  // tasks of the walk asked for
 	failed []*spot  // tasks whose last attempt failed
+	newest uint64   // walk that has a task in no queue until it is due
 }
 
 // A queue is what is known of one.
@@ -158,6 +159,7 @@ func (s *scan) later(walk uint64) error {
 		if err != nil {
 			return err
 		}
+		s.newest = max(s.newest, t.Walk)
 		if t.Walk == walk {
 			s.mine = append(s.mine, &spot{Task: t, top: t, later: true})
 		}
