@@ -1,0 +1,58 @@
+package schema
+
+import "k8s.io/kube-openapi/pkg/validation/spec"
+
+// Default returns a section with the schema's defaults for keys that are missing:
+// in it, in the maps it holds, and in the elements of its lists. A map that is
+// missing itself is made only where it has a default of its own, and is then
+// filled in too. An explicit null is not missing. The result shares nothing with
+// the section.
+func (s *Schema) Default(section any) any {
+	section = clone(section)
+	if s != nil {
+		fill(section, &s.root)
+	}
+	return section
+}
+
+// fill puts the defaults of s into v, in place.
+func fill(v any, s *spec.Schema) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, property := range s.Properties {
+			if _, found := v[name]; !found && property.Default != nil {
+				v[name] = clone(property.Default)
+			}
+			if under, found := v[name]; found {
+				fill(under, &property)
+			}
+		}
+	case []any:
+		if s.Items == nil || s.Items.Schema == nil {
+			return
+		}
+		for _, element := range v {
+			fill(element, s.Items.Schema)
+		}
+	}
+}
+
+// clone returns a copy that shares no map and no list with v.
+func clone(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		copied := make(map[string]any, len(v))
+		for key, under := range v {
+			copied[key] = clone(under)
+		}
+		return copied
+	case []any:
+		copied := make([]any, len(v))
+		for i, element := range v {
+			copied[i] = clone(element)
+		}
+		return copied
+	default:
+		return v
+	}
+}

@@ -1,0 +1,141 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// An expansion replaces the references of a schema by what they mean, and sees
+// that what it meets can be used.
+type expansion struct {
+	root  spec.Schema
+	nodes int
+	open  []string // the references under way, outermost first
+}
+
+// expand returns root without references, but for its definitions, which are kept
+// as they are for a schema that extends it. What stands beside a $ref does not
+// count. A schema that holds itself is an error: values have an end.
+func expand(root spec.Schema) (spec.Schema, error) {
+	e := &expansion{root: root}
+	return e.visit("", root)
+}
+
+func (e *expansion) visit(path string, s spec.Schema) (spec.Schema, error) {
+	if e.nodes++; e.nodes > maxNodes {
+		return s, fmt.Errorf("it has more than %d parts, with what references stand for", maxNodes)
+	}
+	if len(e.open) > maxDepth || strings.Count(path, "/") > 2*maxDepth {
+		return s, fmt.Errorf("%s: it is nested too deep", path)
+	}
+	if ref := s.Ref.String(); ref != "" {
+		return e.follow(path, ref)
+	}
+	if err := usable(s); err != nil {
+		return s, fmt.Errorf("%s: %w", orRoot(path), err)
+	}
+	s.Default = whole(clone(s.Default))
+	return parts(path, s, e.visit)
+}
+
+// follow returns what a reference means.
+func (e *expansion) follow(path, ref string) (spec.Schema, error) {
+	if slices.Contains(e.open, ref) {
+		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads back to itself: write the levels out that are needed", path, ref)
+	}
+	pointer, local := strings.CutPrefix(ref, "#/")
+	if !local {
+		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads out of the file: only \"#/definitions/name\" is followed", path, ref)
+	}
+	s, found := lookUp(e.root, strings.Split(pointer, "/"))
+	if !found {
+		return s, fmt.Errorf("%s: $ref %q leads nowhere: add it under definitions", path, ref)
+	}
+	e.open = append(e.open, ref)
+	defer func() { e.open = e.open[:len(e.open)-1] }()
+	return e.visit(path, s)
+}
+
+// lookUp returns what stands at a path in s.
+func lookUp(s spec.Schema, path []string) (spec.Schema, bool) {
+	for len(path) > 0 {
+		keyword := path[0]
+		var next *spec.Schema
+		switch {
+		case keyword == "items" && s.Items != nil && s.Items.Schema != nil:
+			next, path = s.Items.Schema, path[1:]
+		case keyword == "additionalProperties" && s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
+			next, path = s.AdditionalProperties.Schema, path[1:]
+		case keyword == "not" && s.Not != nil:
+			next, path = s.Not, path[1:]
+		case len(path) > 1:
+			named, found := partNamed(s, keyword, unescape(path[1]))
+			if !found {
+				return s, false
+			}
+			next, path = &named, path[2:]
+		default:
+			return s, false
+		}
+		s = *next
+	}
+	return s, true
+}
+
+// partNamed returns the part of s that has a name, or a number, under a keyword.
+func partNamed(s spec.Schema, keyword, name string) (part spec.Schema, found bool) {
+	switch keyword {
+	case "definitions":
+		part, found = s.Definitions[name]
+	case "properties":
+		part, found = s.Properties[name]
+	case "patternProperties":
+		part, found = s.PatternProperties[name]
+	case "allOf":
+		return element(s.AllOf, name)
+	case "anyOf":
+		return element(s.AnyOf, name)
+	case "oneOf":
+		return element(s.OneOf, name)
+	}
+	return part, found
+}
+
+// usable returns an error for what no value could ever be held to.
+func usable(s spec.Schema) error {
+	for _, t := range s.Type {
+		if !slices.Contains(types, t) {
+			return fmt.Errorf("there is no type %q: write one of %s", t, strings.Join(types, ", "))
+		}
+	}
+	if err := checkPattern(s.Pattern); err != nil {
+		return fmt.Errorf("pattern: %w", err)
+	}
+	for pattern := range s.PatternProperties {
+		if err := checkPattern(pattern); err != nil {
+			return fmt.Errorf("patternProperties: %w", err)
+		}
+	}
+	return nil
+}
+
+func checkPattern(pattern string) error {
+	_, err := regexp.Compile(pattern)
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.Replace(err.Error(), "error parsing regexp: ", "not a regular expression that RE2 takes: ", 1))
+}
+
+// orRoot names a place in a schema.
+func orRoot(path string) string {
+	if path == "" {
+		return "at the top"
+	}
+	return path
+}

@@ -1,0 +1,197 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/yaml"
+)
+
+// The names of the files in a directory of schemas.
+const (
+	configFile = "config-values.yaml"
+	valuesFile = "values.yaml"
+)
+
+// The bounds of what is taken for a schema. The largest in use have a few
+// thousand lines.
+const (
+	maxBytes = 1 << 20
+	maxDepth = 64
+	maxNodes = 50_000
+)
+
+// A Set holds the schemas of one section. Each can be nil, and so can the Set:
+// what there is no schema for may be anything.
+type Set struct {
+	// Config is what the ConfigMap may say, in file config-values.yaml.
+	Config *Schema
+	// Values is what merged values may be, in file values.yaml.
+	Values *Schema
+	// Helm is Values, with what x-required-for-helm names required as well.
+	Helm *Schema
+}
+
+// A Schema is one schema, ready to be used by several goroutines at once.
+type Schema struct {
+	file  string
+	root  spec.Schema
+	rules *ruled
+}
+
+// File returns the path of the file the schema was read from.
+func (s *Schema) File() string {
+	if s == nil {
+		return ""
+	}
+	return s.file
+}
+
+// A File is the text of one schema file. Without text it says nothing.
+type File struct {
+	Path string
+	Text []byte
+}
+
+func readFile(path string) (File, error) {
+	text, err := open(path)
+	if err != nil {
+		return File{}, fmt.Errorf("cannot read a schema: %w", err)
+	}
+	return File{Path: path, Text: text}, nil
+}
+
+// open returns what the file at path holds, nothing for one that does not exist.
+func open(path string) ([]byte, error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file: replace or remove it", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // it was only read
+	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
+	if err == nil && len(text) > maxBytes {
+		err = fmt.Errorf("%s has more than %d bytes: split what it describes into several modules", path, maxBytes)
+	}
+	return text, err
+}
+
+// Parse makes the schemas of one section from the texts of its two files. values
+// may extend config.
+func Parse(config, values File) (*Set, error) {
+	set := &Set{}
+	var parent *spec.Schema
+	if root, found, err := config.schema(nil); err != nil {
+		return nil, err
+	} else if found {
+		parent = &root
+		if set.Config, err = compile(config.Path, root); err != nil {
+			return nil, err
+		}
+	}
+	root, found, err := values.schema(parent)
+	if err != nil || !found {
+		return set, err
+	}
+	if set.Values, err = compile(values.Path, root); err != nil {
+		return nil, err
+	}
+	forHelm, err := requiredForHelm(root)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", values.Path, err)
+	}
+	set.Helm, err = compile(values.Path, forHelm)
+	return set, err
+}
+
+// schema decodes the file: references are replaced by what they mean, what is
+// extended is copied in, what is not said to be open is closed.
+func (f File) schema(parent *spec.Schema) (root spec.Schema, found bool, err error) {
+	if len(f.Text) > maxBytes {
+		return root, false, fmt.Errorf("%s has more than %d bytes", f.Path, maxBytes)
+	}
+	text, err := yaml.YAMLToJSON(f.Text)
+	if err != nil {
+		return root, false, fmt.Errorf("%s is not valid YAML: %s", f.Path, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if string(text) == "null" {
+		return root, false, nil
+	}
+	if err := checkSize(text); err != nil {
+		return root, false, fmt.Errorf("%s: %w", f.Path, err)
+	}
+	if err := decode(text, &root); err != nil {
+		return root, false, fmt.Errorf("%s is no OpenAPI schema: %w", f.Path, err)
+	}
+	root = extend(root, parent)
+	if root, err = expand(root); err != nil {
+		return root, false, fmt.Errorf("%s: %w", f.Path, err)
+	}
+	root, err = closed(root)
+	return root, true, err
+}
+
+// decode reads a schema from JSON. The decoder's errors say where.
+func decode(text []byte, root *spec.Schema) (err error) {
+	if text[0] != '{' {
+		return errors.New("it must be a map, as in \"type: object\" and \"properties:\"")
+	}
+	if err := root.UnmarshalJSON(text); err != nil {
+		return explainDecode(err)
+	}
+	return nil
+}
+
+// explainDecode says in words of the file what the decoder says in words of Go.
+func explainDecode(err error) error {
+	text := err.Error()
+	_, where, found := strings.Cut(text, ` within "`)
+	if !found {
+		return errors.New(strings.TrimPrefix(text, "json: "))
+	}
+	where, why, _ := strings.Cut(where, `"`)
+	why = strings.TrimPrefix(why, ": ")
+	if kind, _, isKind := strings.Cut(strings.TrimPrefix(text, "json: cannot unmarshal JSON "), " into"); isKind && why == "" {
+		why = "a " + kind + " cannot stand here"
+	}
+	return fmt.Errorf("%s: %s", where, why)
+}
+
+// checkSize returns an error where a JSON text is nested deeper than schemas are,
+// or where aliases have made it much longer than the file.
+func checkSize(text []byte) error {
+	if len(text) > 16*maxBytes {
+		return errors.New("its aliases stand for too much")
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > 4*maxDepth {
+				return errors.New("it is nested too deep")
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// The bounds of one rule: its length in characters, and what an evaluation may
+// cost, in the units and with the limit of the validation rules of Kubernetes.
+const (
+	maxExpression = 16 << 10
+	maxCost       = 1_000_000
+)
+
+// The names rules know: the value that has the rule, and what it was before.
+const (
+	celSelf    = "self"
+	celOldSelf = "oldSelf"
+)
+
+// A rule is one compiled condition.
+type rule struct {
+	expression, message string
+	program             cel.Program
+	// transition is set where the rule compares with the value before.
+	transition bool
+}
+
+// ruled is a value with rules, or one that has such below it.
+type ruled struct {
+	rules      []rule
+	properties map[string]*ruled
+	additional *ruled // what is under keys not named in properties
+	items      *ruled
+}
+
+// compile makes a Schema of a root whose references are expanded.
+func compile(file string, root spec.Schema) (*Schema, error) {
+	c := &compiler{}
+	rules, err := c.visit("", &root)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return &Schema{file: file, root: root, rules: rules}, nil
+}
+
+// A compiler compiles rules. Its environment is made for the first.
+type compiler struct{ env *cel.Env }
+
+// visit returns the rules of s and below it, nil where there are none.
+func (c *compiler) visit(path string, s *spec.Schema) (r *ruled, err error) {
+	r = &ruled{properties: map[string]*ruled{}}
+	if r.rules, err = c.rules(path, s.Extensions[keyRules]); err != nil {
+		return nil, err
+	}
+	for name, property := range s.Properties {
+		below, err := c.visit(path+"/properties/"+escape(name), &property)
+		if err != nil {
+			return nil, err
+		}
+		if below != nil {
+			r.properties[name] = below
+		}
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		if r.additional, err = c.visit(path+"/additionalProperties", s.AdditionalProperties.Schema); err != nil {
+			return nil, err
+		}
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		if r.items, err = c.visit(path+"/items", s.Items.Schema); err != nil {
+			return nil, err
+		}
+	}
+	if r.rules == nil && len(r.properties) == 0 && r.additional == nil && r.items == nil {
+		return nil, nil
+	}
+	return r, nil
+}
+
+// rules compiles what stands under x-deckhouse-validations.
+func (c *compiler) rules(path string, v any) ([]rule, error) {
+	if v == nil {
+		return nil, nil
+	}
+	list, isList := v.([]any)
+	if !isList {
+		return nil, fmt.Errorf("%s/%s must be a list of maps with expression and message", path, keyRules)
+	}
+	rules := make([]rule, 0, len(list))
+	for i, v := range list {
+		at := fmt.Sprintf("%s/%s/%d", path, keyRules, i)
+		fields, _ := v.(map[string]any)
+		expression, _ := fields["expression"].(string)
+		message, _ := fields["message"].(string)
+		if expression == "" || message == "" {
+			return nil, fmt.Errorf("%s must have an expression and a message, both texts", at)
+		}
+		compiled, err := c.compile(expression)
+		if err != nil {
+			return nil, fmt.Errorf("%s/expression: %w", at, err)
+		}
+		compiled.message = message
+		rules = append(rules, compiled)
+	}
+	return rules, nil
+}
+
+func (c *compiler) compile(expression string) (rule, error) {
+	r := rule{expression: expression}
+	if len(expression) > maxExpression {
+		return r, fmt.Errorf("it is longer than %d characters", maxExpression)
+	}
+	if c.env == nil {
+		env, err := cel.NewEnv(cel.Variable(celSelf, cel.DynType), cel.Variable(celOldSelf, cel.DynType))
+		if err != nil {
+			return r, err
+		}
+		c.env = env
+	}
+	checked, issues := c.env.Compile(expression)
+	if err := issues.Err(); err != nil {
+		return r, fmt.Errorf("not valid CEL: %w", err)
+	}
+	if t := checked.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+		return r, fmt.Errorf("it must be true or false, and is of type %s", t)
+	}
+	celast.PreOrderVisit(checked.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		r.transition = r.transition || e.Kind() == celast.IdentKind && e.AsIdent() == celOldSelf
+	}))
+	var err error
+	r.program, err = c.env.Program(checked, cel.CostLimit(maxCost))
+	return r, err
+}
+
+// check holds a value to the rules, and adds what they say to found. Numbers are
+// float64 all through, as they are for today's rules. Rules that compare are
+// passed over where there was no value before; elements of lists have none.
+func (r *ruled) check(path string, self any, old any, had bool, found *Violations) {
+	if r == nil {
+		return
+	}
+	switch v := self.(type) {
+	case map[string]any:
+		before, _ := old.(map[string]any)
+		for key, under := range v {
+			below := r.properties[key]
+			if below == nil {
+				below = r.additional
+			}
+			oldUnder, hadUnder := before[key]
+			below.check(path+"."+key, under, oldUnder, hadUnder, found)
+		}
+	case []any:
+		for i, element := range v {
+			r.items.check(fmt.Sprintf("%s[%d]", path, i), element, nil, false, found)
+		}
+	}
+	for _, rule := range r.rules {
+		if rule.transition && !had {
+			continue
+		}
+		if err := rule.eval(self, old); err != nil {
+			*found = append(*found, Violation{Path: path, Rule: keyRules, Text: err.Error()})
+		}
+	}
+}
+
+// errNoBool tells of a rule that is neither true nor false.
+var errNoBool = errors.New("it is neither true nor false")
+
+// eval returns nil where the rule holds, and where it asks for a key that is not
+// there: such a rule does not apply.
+func (r rule) eval(self, old any) error {
+	out, _, err := r.program.Eval(map[string]any{celSelf: self, celOldSelf: old})
+	if err == nil {
+		holds, isBool := out.Value().(bool)
+		switch {
+		case isBool && holds:
+			return nil
+		case isBool:
+			return errors.New(r.message)
+		}
+		err = errNoBool
+	}
+	if strings.Contains(err.Error(), "no such key") {
+		return nil
+	}
+	return fmt.Errorf("rule %q cannot be decided: %s", r.expression, cause(err))
+}
+
+// cause says why a rule cannot be evaluated, without the values: these stand in
+// many texts of the library.
+func cause(err error) string {
+	text := err.Error()
+	switch {
+	case errors.Is(err, errNoBool):
+		return text
+	case strings.Contains(text, "cost limit"):
+		return fmt.Sprintf("it costs more than %d", maxCost)
+	case strings.Contains(text, "no such overload"):
+		return "an operator or a function does not take values of these types; numbers are doubles, int() makes them whole"
+	default:
+		return "a function in it fails on these values"
+	}
+}
