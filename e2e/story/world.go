@@ -180,6 +180,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	maps.Copy(all, objectCommands)
 	maps.Copy(all, releaseCommands)
 	maps.Copy(all, clusterCommands)
+	maps.Copy(all, pageCommands)
 	out := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, run := range all {
 		out[name] = func(ts *testscript.TestScript, neg bool, args []string) {

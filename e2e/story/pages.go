@@ -1,0 +1,96 @@
+package story
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var pageCommands = map[string]command{
+	"page":        lookAtPage,
+	"expect-page": expectPage,
+	"page-has":    pageHas,
+}
+
+// page returns what the operator serves at path.
+func (w *world) page(path string) (string, error) {
+	if w.operator == nil {
+		return "", errors.New("no operator runs")
+	}
+	client := http.Client{Timeout: patience}
+	answer, err := client.Get("http://" + w.operator.addr + path)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", answer.Status, text)
+	}
+	return string(text), err
+}
+
+// lookAtPage prints what the operator serves at a path: page PATH.
+func lookAtPage(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return usage("page PATH")
+	}
+	text, err := w.page(args[0])
+	say(ts, text)
+	return err
+}
+
+// expectPage waits until what the operator serves at a path is a file, but for
+// comments: expect-page PATH FILE.
+func expectPage(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return usage("expect-page PATH FILE")
+	}
+	want := withoutComments(ts.ReadFile(args[1]))
+	return wait(func() error {
+		text, err := w.page(args[0])
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, withoutComments(text)); diff != "" {
+			return fmt.Errorf("the page is another (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// withoutComments returns the lines of text that say something.
+func withoutComments(text string) []string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// pageHas waits until what the operator serves at a path matches a regular
+// expression: page-has PATH REGEXP.
+func pageHas(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return usage("page-has PATH REGEXP")
+	}
+	want, err := regexp.Compile("(?m)" + args[1])
+	if err != nil {
+		return err
+	}
+	return wait(func() error {
+		text, err := w.page(args[0])
+		if err == nil && !want.MatchString(text) {
+			err = errors.New("nothing on the page matches")
+		}
+		return err
+	})
+}
