@@ -59,6 +59,8 @@ const (
 	History
 	// Buckets holds how many runs a limited hook has left. Key: module or empty for global, hook.
 	Buckets
+	// Notes holds how far tasks have come with the effects in their journals. Key: task id (epoch, number).
+	Notes
 )
 
 // tables is, by number, the name of each table and what else is to know of it.
@@ -90,6 +92,7 @@ var tables = [...]struct {
 	Walks:      {name: "walks", layout: "u"},
 	History:    {name: "history", layout: "uuu", secret: true},
 	Buckets:    {name: "buckets", layout: "ss"},
+	Notes:      {name: "notes", layout: "uu", secret: true},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }

@@ -296,7 +296,7 @@ func DropTask(tx *Tx, t *Task) {
 		}
 	}
 	if t.Journal {
-		tx.Delete(JournalKey(t.ID))
+		DropJournal(tx, t.ID)
 	}
 }
 
@@ -321,6 +321,3 @@ func payloadKey(id ID, i int) Key { return At(Payloads).Uint(id.Epoch).Uint(id.N
 
 // memberKey keeps members apart from the pieces of a payload the same task may have.
 func memberKey(id ID, i int) Key { return payloadKey(id, i+1<<32) }
-
-// JournalKey returns the key of the outcome that task id is carrying out.
-func JournalKey(id ID) Key { return At(Journal).Uint(id.Epoch).Uint(id.N) }

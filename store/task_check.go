@@ -124,6 +124,11 @@ func (c *taskCheck) apart() {
 			seen++
 		}
 	}
+	for k := range c.tx.Range(At(Notes)) {
+		if journal := append(At(Journal), k[1:]...); !c.owned[string(journal)] {
+			c.bad("%s record %x belongs to no journal", Notes, []byte(k))
+		}
+	}
 	if seen < len(c.owned) {
 		c.bad("%d pieces of payloads, lists or journals are missing", len(c.owned)-seen)
 	}

@@ -195,7 +195,7 @@ func (m *move) describe(c *claim, t *store.Task) error {
 		if err != nil || !ok {
 			return errors.Join(fmt.Errorf("the journal of task %s is missing", t.ID), err)
 		}
-		c.outcome = &out
+		c.outcome, c.task.Resumed = &out, true
 	}
 	return nil
 }

@@ -116,6 +116,34 @@ func TestEffectsOfARetiredModuleThatAreNotBegunAreNotBegun(t *testing.T) {
 	})
 }
 
+func TestOfSeveralEffectsOfARetiredModuleOnlyTheOneUnderWayIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.set("module-kubernetes-event m/runs b", returns(effects("one", "two", "three")))
+		end := make(chan error)
+		var done []string
+		w.effect = func(_ context.Context, _ workflow.Task, e workflow.Effect) error {
+			w.locked(func() { done = append(done, e.Kind) })
+			if e.Kind == "two" {
+				return <-end
+			}
+			return nil
+		}
+		w.start(kubeEvent("m", "runs"))
+		synctest.Wait()
+		w.retire()
+		w.expectAny("module-kubernetes-event m/runs b", "global-schedule-event h", "discover-modules", "module-delete m")
+		end <- nil
+		w.expect("release-delete m")
+		if diff := cmp.Diff([]string{"one", "two"}, done); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{"dropped module-kubernetes-event m/runs b"}, w.history(1)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestRetireTakesARunningTaskOverFromAListThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// A list of no module, in another queue, waits for a hook of the module.

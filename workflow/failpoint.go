@@ -14,9 +14,10 @@ import (
 )
 
 // failpointVariable says where the process kills itself: "node:claimed", when
-// the claim is durable and the step has not begun, or "node:done", when the step
-// and its effects are done and the move is not made. With ":2" behind it, it
-// does so at the second time it comes there.
+// the claim is durable and the step has not begun, "node:effect", when an effect
+// is to be done next, or "node:done", when the step and its effects are done and
+// the move is not made. With ":2" behind it, it does so at the second time it
+// comes there.
 const failpointVariable = "ADDON_OPERATOR_FAILPOINT"
 
 // armed returns a function that reports whether a place is where the process is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,6 +92,61 @@ func TestCrashDuringEffectsGoesOnWithTheFirstEffect(t *testing.T) {
 		}
 		if previous != workflow.Interrupted {
 			t.Errorf("Apply was told %q", previous)
+		}
+	})
+}
+
+func TestEffectsKnowWhatWasNotedOfThemUntilTheTaskMovesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w.set("n", returns(effects("one", "two")))
+		var told []string
+		cut := true
+		w.effect = func(ctx context.Context, t workflow.Task, e workflow.Effect) error {
+			return w.db.Update(func(tx *store.Tx) error {
+				note, _, err := store.LoadNote[string](tx, t.ID)
+				told = append(told, fmt.Sprintf("%s %t %q", e.Kind, t.Resumed, note))
+				if e.Kind == "two" && cut {
+					return errors.New("503")
+				}
+				return errors.Join(err, store.SaveNote(tx, t.ID, note+e.Kind))
+			})
+		}
+		w.start(on("go"))
+		w.restart()
+		cut = false
+		w.start()
+		w.sleep(time.Minute)
+		want := []string{`one false ""`, `two false "one"`, `one true "one"`, `two true "oneone"`}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Error(diff)
+		}
+		if err := w.db.Update(func(tx *store.Tx) error { return store.SaveNote(tx, store.ID{Epoch: 1, N: 1}, "late") }); err == nil {
+			t.Error("something was noted of a task that has ended")
+		}
+	})
+}
+
+func TestNotesOfAnAttemptThatWasRefusedAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w.set("n", returns(effects("one")))
+		var found []bool
+		w.effect = func(_ context.Context, t workflow.Task, _ workflow.Effect) error {
+			err := w.db.Update(func(tx *store.Tx) error {
+				_, known, err := store.LoadNote[string](tx, t.ID)
+				found = append(found, known, t.Resumed)
+				return errors.Join(err, store.SaveNote(tx, t.ID, "x"))
+			})
+			if len(found) == 2 {
+				return workflow.Refused(errors.New("403"))
+			}
+			return err
+		}
+		w.start(on("go"))
+		w.sleep(time.Minute)
+		if diff := cmp.Diff([]bool{false, false, false, false}, found); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

@@ -51,7 +51,7 @@ func (m *move) fail(c *claim, f failure) (*claim, error) {
 		return m.finish(c, Outcome{Allowed: f.text()})
 	}
 	if !f.resume && t.Journal {
-		m.tx.Delete(store.JournalKey(t.ID))
+		store.DropJournal(m.tx, t.ID)
 		t.Journal = false
 	}
 	if !f.resume && len(c.task.Range) > 1 && !f.strict {

@@ -24,6 +24,9 @@ type Task struct {
 	Try int
 	// Previous tells how the attempt before this one ended.
 	Previous Previous
+	// Resumed is set where Effect is called for an outcome of an earlier attempt,
+	// of whose effects any may be done.
+	Resumed bool
 }
 
 // Previous tells how an attempt ended that was made before.
@@ -71,8 +74,10 @@ type Step interface {
 
 // An Effecter does the effects of its step's outcomes, one a call, in order.
 // It looks first whether the effect is done: after a crash effects are begun
-// again from the first. An error made by [Refused] ends the attempt; any other
-// has the effect tried again later.
+// again from the first; what it has to know of them then, it can keep by
+// [store.SaveNote]. An error made by [Refused] ends the attempt; any other has the
+// effect tried again later. Of a task that has become an orphan only the effect
+// that is under way is done, or tried again.
 type Effecter interface {
 	Effect(ctx context.Context, t Task, e Effect) error
 }

@@ -73,6 +73,10 @@ func (e *Engine) do(ctx context.Context, c *claim) (out Outcome, failed *failure
 		if effecter == nil {
 			return out, &failure{err: fmt.Errorf("node %s cannot do the effect %q", c.node.ID, effect.Kind), subject: c.task.Subject}
 		}
+		if i > 0 && e.orphaned(c) {
+			break
+		}
+		failpoint(c.node.ID, "effect")
 		err := guard(c.node, "Effect", func() error { return effecter.Effect(ctx, c.task, effect) })
 		if err != nil {
 			refused := (*refusal)(nil)
@@ -83,6 +87,17 @@ func (e *Engine) do(ctx context.Context, c *claim) (out Outcome, failed *failure
 		}
 	}
 	return out, nil
+}
+
+// orphaned reports whether c's task has become an orphan since it was claimed:
+// effects it has not begun are not begun then.
+func (e *Engine) orphaned(c *claim) (orphan bool) {
+	err := e.db.View(func(tx *store.Tx) error {
+		t, ok, err := store.LoadTask(tx, c.task.Pos)
+		orphan = ok && t.ID == c.task.ID && t.Orphan
+		return err
+	})
+	return err == nil && orphan // what cannot be read now is an error of the move
 }
 
 // outcome returns what the journal holds, or what the step has to say now; one
@@ -206,7 +221,7 @@ func (m *move) note(c *claim, t *store.Task, facts []graph.Fact, out Outcome) er
 // settle takes the marks of what was in the way from t.
 func (m *move) settle(c *claim, t *store.Task) {
 	if t.Journal {
-		m.tx.Delete(store.JournalKey(t.ID))
+		store.DropJournal(m.tx, t.ID)
 		t.Journal = false
 	}
 	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {

@@ -50,7 +50,7 @@ func (m *move) skip(t *store.Task) error {
 		return err
 	}
 	if t.Journal {
-		m.tx.Delete(store.JournalKey(t.ID))
+		store.DropJournal(m.tx, t.ID)
 		t.Journal = false
 	}
 	t.Failed, t.Claim, t.Due = nil, nil, m.now
