@@ -22,11 +22,14 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
-	manifest, err := s.site.Helm.Render(ctx, *release)
+	state, err := s.site.Helm.Find(ctx, release.Name)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	state, err := s.site.Helm.Find(ctx, release.Name)
+	if release.Maintained && state.Maintained {
+		return releaseOutcome(*release, helm.Manifest{Checksum: state.Checksum}, state.Revision, "in maintenance: left as it is")
+	}
+	manifest, err := s.site.Helm.Render(ctx, *release)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -46,7 +49,7 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 			Facts: []graph.Fact{lifecycle.Outdated}, Detail: fmt.Sprintf("absent: %s and %d more", missing[0], len(missing)-1),
 		}, nil
 	}
-	return releaseOutcome(manifest, state.Revision, "up to date")
+	return releaseOutcome(*release, manifest, state.Revision, "up to date")
 }
 
 // Apply keeps what the release consists of.
@@ -72,7 +75,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 		// The upgrade may have come to its end before the process did.
 		if state, err := s.site.Helm.Find(ctx, release.Name); err == nil && !state.Outdated(manifest.Checksum) {
 			if missing, err := s.site.Helm.Missing(ctx, manifest.Objects); err == nil && len(missing) == 0 {
-				return releaseOutcome(manifest, state.Revision, fmt.Sprintf("revision %d, found done", state.Revision))
+				return releaseOutcome(*release, manifest, state.Revision, fmt.Sprintf("revision %d, found done", state.Revision))
 			}
 		}
 	}
@@ -80,7 +83,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	return releaseOutcome(manifest, revision, fmt.Sprintf("revision %d", revision))
+	return releaseOutcome(*release, manifest, revision, fmt.Sprintf("revision %d", revision))
 }
 
 // Apply keeps what the release consists of.
@@ -88,10 +91,14 @@ func (s *releaseUpgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Out
 	return nil, s.site.keepRelease(tx, t.Subject.Module, o)
 }
 
-func releaseOutcome(m helm.Manifest, revision int, detail string) (workflow.Outcome, error) {
+// releaseOutcome is what is kept of a release that is as it should be. Of one in
+// maintenance no object is missed.
+func releaseOutcome(release helm.Release, m helm.Manifest, revision int, detail string) (workflow.Outcome, error) {
 	r := store.Release{Checksum: m.Checksum, Revision: revision}
-	for _, o := range m.Objects {
-		r.Objects = append(r.Objects, store.Object(o))
+	if !release.Maintained {
+		for _, o := range m.Objects {
+			r.Objects = append(r.Objects, store.Object(o))
+		}
 	}
 	data, err := json.Marshal(r)
 	return workflow.Outcome{Data: data, Detail: detail}, err
@@ -142,7 +149,9 @@ func (s *Site) release(module string) (*helm.Release, error) {
 		if err != nil {
 			return err
 		}
-		r.Values, _ = layers.HelmValues(key, append([]string{}, l.Enabled...))
+		r.Maintained = layers.Config.Maintained[key]
+		r.Values, _ = layers.HelmValues(key, nil)
+		r.EnabledModules = append([]string{}, l.Enabled...)
 		return nil
 	})
 	return r, err

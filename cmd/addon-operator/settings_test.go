@@ -70,7 +70,7 @@ func TestWhatIsNotServedIsWarnedOfWithoutItsValue(t *testing.T) {
 
 func TestSettingsThatMakeNoSenseAreErrorsThatNameTheFlag(t *testing.T) {
 	for _, test := range []struct{ flag, value string }{
-		{"startup", "sometimes"}, {"schedule-missed", "twice"}, {"history-size", "-1"}, {"crd-extra-labels", "heritage"},
+		{"startup", "sometimes"}, {"schedule-missed", "twice"}, {"history-size", "-1"}, {"crd-extra-labels", "heritage"}, {"parallel-modules", "0"},
 	} {
 		s := settings(t, "--"+test.flag+"="+test.value)
 		if err := s.check(); err == nil || !strings.Contains(err.Error(), "--"+test.flag) || exitCode(err) != exitUsage {

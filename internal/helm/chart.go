@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,8 +35,14 @@ type Release struct {
 	// ChartDir is the module's directory. It holds a Chart.yaml, whose name counts for nothing, or only templates/.
 	ChartDir string
 
+	// Maintained has the objects say, by a label, that they are left as they are, and the revision that they were told.
+	Maintained bool
+
 	// Values go over those of the chart. They are read, never written to, and must be what JSON can express.
 	Values map[string]any
+
+	// EnabledModules is .Values.global.enabledModules, unless it is nil or the chart's values.schema.json takes none.
+	EnabledModules []string
 }
 
 // load reads a release's chart from disk. Actions change charts, so each gets its own; reading one takes less than a
@@ -115,5 +122,45 @@ func (r Release) prepare() (*chart.Chart, chartutil.Values, error) {
 		return nil, nil, err
 	}
 	values, err := r.templateValues()
-	return ch, values, err
+	if err != nil || r.EnabledModules == nil {
+		return ch, values, err
+	}
+	listed, err := r.listing(values)
+	if err != nil || !refused(ch, listed) || refused(ch, values) {
+		return ch, listed, err
+	}
+	return ch, values, nil
+}
+
+// listing returns the values with the list of enabled modules. It shares with them what is in no section global.
+func (r Release) listing(values chartutil.Values) (chartutil.Values, error) {
+	const section = "global"
+	global, isMap := values[section].(map[string]any)
+	if !isMap && values[section] != nil {
+		return nil, fmt.Errorf("values of release %q: %s is no map", r.Name, section)
+	}
+	names := make([]any, len(r.EnabledModules))
+	for i, name := range r.EnabledModules {
+		names[i] = name
+	}
+	listed, under := maps.Clone(values), maps.Clone(global)
+	if under == nil {
+		under = map[string]any{}
+	}
+	under["enabledModules"] = names
+	listed[section] = under
+	return listed, nil
+}
+
+// refused tells whether a schema of the chart, or of one it depends on, does not take the values.
+func refused(ch *chart.Chart, values chartutil.Values) bool {
+	if !hasSchema(ch) {
+		return false
+	}
+	whole, err := chartutil.CoalesceValues(ch, values)
+	return err == nil && chartutil.ValidateAgainstSchema(ch, whole) != nil
+}
+
+func hasSchema(ch *chart.Chart) bool {
+	return len(ch.Schema) > 0 || slices.ContainsFunc(ch.Dependencies(), hasSchema)
 }

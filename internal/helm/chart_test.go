@@ -123,3 +123,47 @@ func TestNumbersOfValuesAreThoseOfAFile(t *testing.T) {
 		t.Error("a value that is not JSON is taken")
 	}
 }
+
+func TestEnabledModulesAreGivenToChartsWhoseValuesTakeThem(t *testing.T) {
+	t.Parallel()
+	const strict = `{"type": "object", "properties": {"global": {"type": "object", "additionalProperties": false, "properties": {"a": {"type": "number"}}}}}`
+	chartOf := func(schema string) map[string]string {
+		return map[string]string{"Chart.yaml": "apiVersion: v2\nname: m\nversion: 0.1.0\n", "templates/a.yaml": "a", "values.schema.json": schema}
+	}
+	sub := chartOf("{}")
+	sub["charts/sub/Chart.yaml"], sub["charts/sub/values.schema.json"] = "apiVersion: v2\nname: sub\nversion: 0.1.0\n", strict
+	without := chartOf("")
+	delete(without, "values.schema.json")
+	for name, c := range map[string]struct {
+		files map[string]string
+		a     any
+		given bool
+	}{
+		"no schema":                    {without, 1.0, true},
+		"a schema that takes them":     {chartOf(`{"properties": {"global": {"properties": {"enabledModules": {"type": "array"}}}}}`), 1.0, true},
+		"a schema that does not":       {chartOf(strict), 1.0, false},
+		"a subchart's schema":          {sub, 1.0, false},
+		"other values are wrong, too":  {chartOf(strict), "x", true},
+		"templates without Chart.yaml": {map[string]string{"templates/a.yaml": "a"}, 1.0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			given := map[string]any{"global": map[string]any{"a": c.a}}
+			_, values, err := Release{Name: "m", ChartDir: tree(t, c.files), Values: given, EnabledModules: []string{"one", "m"}}.prepare()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := chartutil.Values{"global": map[string]any{"a": c.a}}
+			if c.given {
+				want["global"].(map[string]any)["enabledModules"] = []any{"one", "m"}
+			}
+			if diff := cmp.Diff(want, values); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	_, values, err := Release{Name: "m", ChartDir: tree(t, without), EnabledModules: []string{}}.prepare()
+	if diff := cmp.Diff(chartutil.Values{"global": map[string]any{"enabledModules": []any{}}}, values); diff != "" || err != nil {
+		t.Errorf("without values: %v (-want +got):\n%s", err, diff)
+	}
+}

@@ -58,11 +58,23 @@ func (d document) mortal() bool {
 }
 
 // labeller is the post-renderer of all releases: it puts labels on every object, those within lists too, and
-// remembers the objects. Its output is, byte for byte, what addon-operator computes its checksums over: kyaml's own
-// form, labels sorted and quoted where YAML wants it.
+// remembers the objects.
 type labeller struct {
 	labels    map[string]string
 	documents []document
+
+	// sum is, byte for byte, what addon-operator computes its checksums over: kyaml's own form, labels sorted and
+	// quoted where YAML wants it. It is the output, but in lists of one kind (RoleList) only the list is labelled.
+	sum string
+}
+
+// labeller returns the post-renderer of a release.
+func (c *Client) labeller(r Release) *labeller {
+	labels := maps.Clone(c.labels)
+	if r.Maintained {
+		labels[maintenanceLabel] = ""
+	}
+	return &labeller{labels: labels}
 }
 
 // Run implements postrender.PostRenderer.
@@ -73,6 +85,14 @@ func (l *labeller) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	}
 	l.documents = l.documents[:0]
 	for _, n := range nodes {
+		if err := l.label(n, document{node: n}); err != nil {
+			return nil, err
+		}
+	}
+	if l.sum, err = kio.StringAll(nodes); err != nil {
+		return nil, fmt.Errorf("write the labelled objects: %w", err)
+	}
+	for _, n := range nodes {
 		if err := l.add(n, Object{}); err != nil {
 			return nil, err
 		}
@@ -82,6 +102,16 @@ func (l *labeller) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 		return nil, fmt.Errorf("write the labelled objects: %w", err)
 	}
 	return bytes.NewBufferString(text), nil
+}
+
+// label puts the labels on one object.
+func (l *labeller) label(n *yaml.RNode, d document) error {
+	labels := n.GetLabels()
+	maps.Copy(labels, l.labels)
+	if err := n.SetLabels(labels); err != nil {
+		return fmt.Errorf("label %s: %w", d, err)
+	}
+	return nil
 }
 
 // read takes the objects of a manifest apart, of which Helm has read every one before: it refuses anchors that contain
@@ -129,12 +159,9 @@ func (l *labeller) add(n *yaml.RNode, of Object) error {
 		return fmt.Errorf("template %s: this is no Kubernetes object, it has no apiVersion or no kind: %q", d.template(), beginning(n))
 	}
 
-	labels := n.GetLabels()
-	maps.Copy(labels, l.labels)
-	if err := n.SetLabels(labels); err != nil {
-		return fmt.Errorf("label %s: %w", d, err)
+	if err := l.label(n, d); err != nil {
+		return err
 	}
-
 	items := n.Field("items")
 	if items == nil || items.Value.YNode().Kind != yaml.SequenceNode {
 		if d.Name == "" {

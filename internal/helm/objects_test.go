@@ -13,12 +13,21 @@ import (
 
 func label(t *testing.T, labels map[string]string, text string) (string, []document) {
 	t.Helper()
+	got, sum, documents := labelled(t, labels, text)
+	if got != sum {
+		t.Errorf("the checksum is made of\n%s\nnot of\n%s", sum, got)
+	}
+	return got, documents
+}
+
+func labelled(t *testing.T, labels map[string]string, text string) (got, sum string, documents []document) {
+	t.Helper()
 	l := &labeller{labels: labels}
 	out, err := l.Run(bytes.NewBufferString(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out.String(), l.documents
+	return out.String(), l.sum, l.documents
 }
 
 // The form is not ours to choose: checksums of existing releases were computed over it.
@@ -84,7 +93,7 @@ spec:
 
 func TestItemsOfListsAreLabelledAndListed(t *testing.T) {
 	t.Parallel()
-	got, documents := label(t, map[string]string{"l": "x"}, `apiVersion: v1
+	got, sum, documents := labelled(t, map[string]string{"l": "x"}, `apiVersion: v1
 kind: ConfigMap
 metadata: {name: first}
 ---
@@ -102,6 +111,9 @@ items:
 `)
 	if n := strings.Count(got, "l: x"); n != 5 {
 		t.Errorf("%d labels, want one on each of 3 objects and 2 lists:\n%s", n, got)
+	}
+	if n := strings.Count(sum, "l: x"); n != 3 {
+		t.Errorf("%d labels in the text of the checksum, want one on each document:\n%s", n, sum)
 	}
 	var objects []Object
 	for _, d := range documents {

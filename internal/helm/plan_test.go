@@ -37,7 +37,7 @@ func TestPlanFollowsFromTheRevisions(t *testing.T) {
 		want    want
 	}{
 		{"absent", nil, want{State{Status: Absent}, nil, "install"}},
-		{"deployed", revisionsOf(deployed, superseded), want{State{Deployed, 2, "c"}, nil, "upgrade"}},
+		{"deployed", revisionsOf(deployed, superseded), want{State{Status: Deployed, Revision: 2, Checksum: "c"}, nil, "upgrade"}},
 		{"failed first", revisionsOf(failed), want{State{Status: Failed, Revision: 1}, nil, "upgrade"}},
 		{"failed after deployed", revisionsOf(failed, deployed), want{State{Status: Failed, Revision: 2}, nil, "upgrade"}},
 		{"lost its successor", revisionsOf(superseded), want{State{Status: Failed, Revision: 1}, nil, "upgrade"}},
@@ -46,7 +46,7 @@ func TestPlanFollowsFromTheRevisions(t *testing.T) {
 		{"killed upgrade", revisionsOf(upgrade, deployed), want{State{Status: Pending, Revision: 2}, []int{2}, "upgrade"}},
 		{"killed rollback", revisionsOf(rollback, failed, deployed), want{State{Status: Pending, Revision: 3}, []int{3}, "upgrade"}},
 		{"killed twice", revisionsOf(upgrade, upgrade, deployed), want{State{Status: Pending, Revision: 3}, []int{3, 2}, "upgrade"}},
-		{"killed long ago", revisionsOf(deployed, upgrade), want{State{Deployed, 2, "c"}, nil, "upgrade"}},
+		{"killed long ago", revisionsOf(deployed, upgrade), want{State{Status: Deployed, Revision: 2, Checksum: "c"}, nil, "upgrade"}},
 		{"uninstalling", revisionsOf(release.StatusUninstalling, superseded), want{State{Status: Uninstalling, Revision: 2}, nil, "uninstall, install"}},
 		{"uninstalled, history kept", revisionsOf(release.StatusUninstalled), want{State{Status: Uninstalling, Revision: 1}, nil, "uninstall, install"}},
 		{"killed over uninstalled", revisionsOf(upgrade, release.StatusUninstalled), want{State{Status: Pending, Revision: 2}, []int{2}, "uninstall, install"}},
@@ -74,13 +74,13 @@ func TestPlanFollowsFromTheRevisions(t *testing.T) {
 func TestOnlyTheDeployedChecksumIsUpToDate(t *testing.T) {
 	t.Parallel()
 	for state, outdated := range map[State]bool{
-		{Deployed, 1, "c"}:     false,
-		{Deployed, 1, "d"}:     true,
-		{Deployed, 1, ""}:      true,
-		{Failed, 1, "c"}:       true,
-		{Pending, 1, "c"}:      true,
-		{Uninstalling, 1, "c"}: true,
-		{Absent, 0, ""}:        true,
+		{Status: Deployed, Revision: 1, Checksum: "c"}:     false,
+		{Status: Deployed, Revision: 1, Checksum: "d"}:     true,
+		{Status: Deployed, Revision: 1, Checksum: ""}:      true,
+		{Status: Failed, Revision: 1, Checksum: "c"}:       true,
+		{Status: Pending, Revision: 1, Checksum: "c"}:      true,
+		{Status: Uninstalling, Revision: 1, Checksum: "c"}: true,
+		{Status: Absent, Revision: 0, Checksum: ""}:        true,
 	} {
 		if state.Outdated("c") != outdated {
 			t.Errorf("%+v outdated for checksum c: want %t", state, outdated)

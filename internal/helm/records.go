@@ -28,6 +28,10 @@ const (
 	checksumValue = "_addonOperatorModuleChecksum"
 )
 
+// maintenanceLabel is on the objects of a release in maintenance mode, where its value is empty, and on each record, where
+// it is true or false.
+const maintenanceLabel = "maintenance.deckhouse.io/no-resource-reconciliation"
+
 // Labels that Helm puts on each record.
 const (
 	ownerLabel   = "owner"
@@ -38,10 +42,11 @@ const (
 
 // record is one revision of a release, as the labels of its storage object tell it: nothing is decoded.
 type record struct {
-	release  string
-	revision int
-	status   release.Status
-	checksum string
+	release    string
+	revision   int
+	status     release.Status
+	checksum   string
+	maintained bool
 
 	object metav1.PartialObjectMetadata
 }
@@ -128,11 +133,12 @@ func (s *records) list(ctx context.Context, selector labels.Set) ([]record, erro
 			continue
 		}
 		found = append(found, record{
-			release:  o.Labels[nameLabel],
-			revision: revision,
-			status:   release.Status(o.Labels[statusLabel]),
-			checksum: o.Labels[checksumLabel],
-			object:   o,
+			release:    o.Labels[nameLabel],
+			revision:   revision,
+			status:     release.Status(o.Labels[statusLabel]),
+			checksum:   o.Labels[checksumLabel],
+			maintained: o.Labels[maintenanceLabel] == "true",
+			object:     o,
 		})
 	}
 	slices.SortFunc(found, func(a, b record) int {

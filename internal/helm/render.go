@@ -18,7 +18,7 @@ type Manifest struct {
 	// Text is all objects as YAML, without Helm hooks and without the chart's crds/. It may hold secrets.
 	Text string
 
-	// Checksum is the MD5 of Text, in 32 hexadecimal digits.
+	// Checksum is the MD5 of Text, in 32 hexadecimal digits; of lists of one kind without the labels of their items.
 	Checksum string
 
 	// Objects must be in the cluster as long as the release is deployed. Those that the cluster removes by itself
@@ -44,7 +44,7 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	labels := &labeller{labels: c.labels}
+	labels := c.labeller(r)
 	rendered, err := c.dryRun(ctx, r, caps, labels)
 	if meta.IsNoMatchError(err) {
 		// Only a server that does not say when its kinds change comes here with a kind that is served.
@@ -68,7 +68,7 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 		return Manifest{}, err
 	}
 	// The checksum only tells texts apart; MD5 is what existing releases carry.
-	sum := md5.Sum([]byte(rendered.Manifest))
+	sum := md5.Sum([]byte(labels.sum))
 	return Manifest{Text: rendered.Manifest, Checksum: hex.EncodeToString(sum[:]), Objects: objects}, nil
 }
 

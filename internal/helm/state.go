@@ -40,6 +40,9 @@ type State struct {
 	// Checksum is that of the manifest last deployed. It is empty when the release is not deployed, or was deployed
 	// by something that keeps no checksum.
 	Checksum string
+
+	// Maintained is true of a deployed release whose objects say that they are left as they are.
+	Maintained bool
 }
 
 // Outdated tells whether the release must be upgraded for a manifest with this checksum to be in force.
@@ -92,7 +95,7 @@ func stateOf(history []record) State {
 	last := history[0]
 	state := State{Status: statusOf(last.status), Revision: last.revision}
 	if state.Status == Deployed {
-		state.Checksum = last.checksum
+		state.Checksum, state.Maintained = last.checksum, last.maintained
 	}
 	return state
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -78,7 +79,8 @@ func (c *Client) upgrade(ctx context.Context, r Release, checksum string) (int, 
 	a := applied{
 		configuration: c.configuration(config, c.objects(ctx, config), caps),
 		chart:         ch, values: values,
-		labels: map[string]string{checksumLabel: checksum},
+		labels: map[string]string{checksumLabel: checksum, maintenanceLabel: strconv.FormatBool(r.Maintained)},
+		post:   c.labeller(r),
 	}
 	act := c.applyUpgrade
 	if p.install {
@@ -97,6 +99,7 @@ type applied struct {
 	chart         *chart.Chart
 	values        chartutil.Values
 	labels        map[string]string
+	post          *labeller
 }
 
 func (c *Client) applyInstall(ctx context.Context, name string, a applied) (*release.Release, error) {
@@ -108,7 +111,7 @@ func (c *Client) applyInstall(ctx context.Context, name string, a applied) (*rel
 	install.SkipCRDs = true
 	install.TakeOwnership = true
 	install.DisableOpenAPIValidation = true
-	install.PostRenderer = &labeller{labels: c.labels}
+	install.PostRenderer = a.post
 	return install.RunWithContext(ctx, a.chart, a.values)
 }
 
@@ -122,7 +125,7 @@ func (c *Client) applyUpgrade(ctx context.Context, name string, a applied) (*rel
 	upgrade.TakeOwnership = true
 	upgrade.ResetValues = true
 	upgrade.DisableOpenAPIValidation = true
-	upgrade.PostRenderer = &labeller{labels: c.labels}
+	upgrade.PostRenderer = a.post
 	return upgrade.RunWithContext(ctx, name, a.chart, a.values)
 }
 

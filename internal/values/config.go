@@ -18,8 +18,9 @@ type Config struct {
 	Sections Values `json:"sections,omitempty"`
 	// Flags holds what the ConfigMap says of modules being enabled, by flag.
 	Flags map[string]bool `json:"flags,omitempty"`
-	// Notes names, one sentence each, the keys that are accepted and have no effect.
-	Notes []string `json:"notes,omitempty"`
+	// Maintained holds the keys of the sections of modules in maintenance mode: what
+	// they have installed is left as it is.
+	Maintained map[string]bool `json:"maintained,omitempty"`
 }
 
 // ParseConfig reads the data of the operator's ConfigMap, in the format of the
@@ -54,8 +55,7 @@ func parseKey(c *Config, key, text string) error {
 		if err := checkKey(maintained, maintenanceSuffix); err != nil {
 			return err
 		}
-		c.Notes = append(c.Notes, fmt.Sprintf("ConfigMap key %q: maintenance mode is not supported, the key has no effect", key))
-		return nil
+		return parseMaintenance(c, maintained, text)
 	}
 	if err := checkKey(key, ""); err != nil {
 		return err
@@ -102,6 +102,25 @@ func parseSection(c *Config, key, text string) error {
 		kind(section), Flag(key))
 }
 
+// noReconciliation is the one state of maintenance mode there is.
+const noReconciliation = "NoResourceReconciliation"
+
+func parseMaintenance(c *Config, key, text string) error {
+	state, _, _ := decodeYAML([]byte(text)) // isMaintenance has decoded it
+	word, _ := state.(string)
+	switch {
+	case state == nil || state == "" || strings.EqualFold(word, "Managed"):
+		return nil
+	case !strings.EqualFold(word, noReconciliation):
+		return fmt.Errorf("holds %.40q: write %q, or nothing", text, noReconciliation)
+	}
+	if c.Maintained == nil {
+		c.Maintained = map[string]bool{}
+	}
+	c.Maintained[key] = true
+	return nil
+}
+
 // isMaintenance tells a state of maintenance mode from the section of a module
 // whose name happens to end in -maintenance, which is a map or a list.
 func isMaintenance(text string) bool {
@@ -143,9 +162,11 @@ func (c Config) Section(key string) (section any, mentioned bool) {
 
 // Difference is what changed from one Config to the next.
 type Difference struct {
-	Global  bool     // the global section
-	Flags   []string // flags set, changed or removed, sorted
-	Modules []string // keys of the modules' sections that changed, sorted
+	Global bool     // the global section
+	Flags  []string // flags set, changed or removed, sorted
+	// Modules holds the keys of the modules' sections that changed, or that are in
+	// maintenance mode only now or no more, sorted.
+	Modules []string
 }
 
 // Diff tells what is different in now. A section that is absent is the same as an
@@ -166,6 +187,18 @@ func (c Config) Diff(now Config) (Difference, error) {
 			d.Modules = append(d.Modules, key)
 		}
 	}
+	for key := range c.Maintained {
+		if !now.Maintained[key] {
+			d.Modules = append(d.Modules, key)
+		}
+	}
+	for key := range now.Maintained {
+		if !c.Maintained[key] {
+			d.Modules = append(d.Modules, key)
+		}
+	}
+	slices.Sort(d.Modules)
+	d.Modules = slices.Compact(d.Modules)
 	for flag, value := range now.Flags {
 		if before, held := c.Flags[flag]; !held || before != value {
 			d.Flags = append(d.Flags, flag)

@@ -34,7 +34,9 @@ func TestParseConfigReadsSectionsAndFlags(t *testing.T) {
 		"switchedOffEnabled":    "false",
 		"nodeMaintenance":       "window: night",
 		"someModuleMaintenance": "NoResourceReconciliation",
+		"lowerMaintenance":      "noresourcereconciliation",
 		"otherMaintenance":      "",
+		"anotherMaintenance":    "Managed",
 	})
 	want := values.Config{
 		Sections: doc(t, `{
@@ -45,11 +47,8 @@ func TestParseConfigReadsSectionsAndFlags(t *testing.T) {
 			"l2LoadBalancer":{"mode":"arp"},
 			"2Module":{"a":1},
 			"nodeMaintenance":{"window":"night"}}`),
-		Flags: map[string]bool{"someModuleEnabled": true, "switchedOffEnabled": false},
-		Notes: []string{
-			`ConfigMap key "otherMaintenance": maintenance mode is not supported, the key has no effect`,
-			`ConfigMap key "someModuleMaintenance": maintenance mode is not supported, the key has no effect`,
-		},
+		Flags:      map[string]bool{"someModuleEnabled": true, "switchedOffEnabled": false},
+		Maintained: map[string]bool{"someModule": true, "lower": true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -60,7 +59,7 @@ func TestConfigMapWithoutDataSaysNothing(t *testing.T) {
 	t.Parallel()
 	for _, data := range []map[string]string{nil, {}} {
 		got := config(t, data)
-		if len(got.Sections)+len(got.Flags)+len(got.Notes) != 0 {
+		if len(got.Sections)+len(got.Flags)+len(got.Maintained) != 0 {
 			t.Errorf("got %+v", got)
 		}
 	}
@@ -112,6 +111,8 @@ func TestInvalidConfigMapIsRefusedWholeAndEveryKeyIsNamed(t *testing.T) {
 		{"_", "{}", "is no module's name in camelCase: remove it"},
 		{"", "{}", "remove it"},
 		{"fooMaintenance", "[", "not valid YAML"},
+		{"fooMaintenance", "yes please", `write "NoResourceReconciliation", or nothing`},
+		{"fooMaintenance", "true", `write "NoResourceReconciliation", or nothing`},
 	} {
 		got, err := values.ParseConfig(map[string]string{c.key: c.text, "good": "a: 1", "goodEnabled": "true"})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -191,6 +192,7 @@ func TestDiffNamesWhatChanged(t *testing.T) {
 		{"sections", map[string]string{"a": "x: 1", "b": "x: 1", "c": "x: 1"}, map[string]string{"c": "x: 2", "b": "x: 1", "d": "[1]"}, values.Difference{Modules: []string{"a", "c", "d"}}},
 		{"only a flag is toggled", map[string]string{"foo": "a: 1", "fooEnabled": "true"}, map[string]string{"foo": "a: 1", "fooEnabled": "false"}, values.Difference{Flags: []string{"fooEnabled"}}},
 		{"flags come and go", map[string]string{"bEnabled": "true"}, map[string]string{"aEnabled": "false"}, values.Difference{Flags: []string{"aEnabled", "bEnabled"}}},
+		{"maintenance begins and ends", map[string]string{"a": "x: 1", "aMaintenance": "", "bMaintenance": "NoResourceReconciliation", "cMaintenance": "NoResourceReconciliation"}, map[string]string{"a": "x: 2", "aMaintenance": "NoResourceReconciliation", "cMaintenance": "noresourcereconciliation"}, values.Difference{Modules: []string{"a", "b"}}},
 		{"everything is deleted", map[string]string{"global": "a: 1", "foo": "a: 1", "fooEnabled": "true"}, nil, values.Difference{Global: true, Flags: []string{"fooEnabled"}, Modules: []string{"foo"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -248,7 +250,7 @@ func TestFormatSection(t *testing.T) {
 
 func TestStoredConfigIsReadBackTheSame(t *testing.T) {
 	t.Parallel()
-	before := config(t, map[string]string{"global": "n: 9007199254740993", "fooEnabled": "true", "fooMaintenance": "", "bar": "[1]"})
+	before := config(t, map[string]string{"global": "n: 9007199254740993", "fooEnabled": "true", "fooMaintenance": "NoResourceReconciliation", "bar": "[1]"})
 	text, err := json.Marshal(before)
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +278,7 @@ func FuzzParseConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(c.Sections)+len(c.Flags)+len(c.Notes) != 1 {
+		if n := len(c.Sections) + len(c.Flags) + len(c.Maintained); n > 1 || n == 0 && !strings.HasSuffix(key, "Maintenance") {
 			t.Fatalf("one key became %+v", c)
 		}
 		for name, section := range c.Sections {
