@@ -90,9 +90,16 @@ func (s *Schema) held(key string, section any) (found Violations) {
 	return found
 }
 
+// What the Rule of a Violation is when a value is missing, and when a rule in the
+// Common Expression Language does not hold.
+const (
+	Required = "required"
+	Rules    = keyRules
+)
+
 // keywords says by which keyword of a schema the validator came to an error.
 var keywords = map[int32]string{
-	openapi.InvalidTypeCode: "type", openapi.RequiredFailCode: "required",
+	openapi.InvalidTypeCode: "type", openapi.RequiredFailCode: Required,
 	openapi.TooLongFailCode: "maxLength", openapi.TooShortFailCode: "minLength", openapi.PatternFailCode: "pattern",
 	openapi.EnumFailCode: "enum", openapi.MultipleOfFailCode: "multipleOf", openapi.MultipleOfMustBePositiveCode: "multipleOf",
 	openapi.MaxFailCode: "maximum", openapi.MinFailCode: "minimum", openapi.UniqueFailCode: "uniqueItems",

@@ -1,7 +1,10 @@
 package values
 
+import "addon-operator/internal/schema"
+
 // Layers are all that the values of the global section and of modules are made
-// of, from low to high: files, ConfigMap, and what hooks patched.
+// of, from low to high: files, defaults for the ConfigMap, the ConfigMap, defaults
+// for values, and what hooks patched.
 type Layers struct {
 	// Static holds the sections of the values files, already merged.
 	Static Values
@@ -9,20 +12,46 @@ type Layers struct {
 	Config Config
 	// Saved holds the operations kept from hooks, by the key of the section.
 	Saved map[string][]Saved
+	// Schemas holds the schemas of sections, by key. A section without may be
+	// anything.
+	Schemas map[string]*schema.Set
 }
 
 // Section returns the merged values of the section with this key, an empty map
 // when no layer has any, and the saved operations that did not fit any more.
 func (l Layers) Section(key string) (section any, skipped []Skipped) {
-	low, high := Values{}, Values{}
-	if static, ok := l.Static[key]; ok {
-		low[key] = static
-	}
-	if config, ok := l.Config.Sections[key]; ok {
-		high[key] = config
-	}
-	merged, skipped := Replay(Merge(low, high), l.Saved[key])
+	schemas := l.schemas(key)
+	merged := l.configured(key)
+	merged[key] = withDefaults(schemas.Values, merged[key])
+	merged, skipped = Replay(merged, l.Saved[key])
 	return orEmpty(merged[key]), skipped
+}
+
+// configured returns a document of the section as files and ConfigMap have it,
+// with the defaults that stand between them.
+func (l Layers) configured(key string) Values {
+	low := Values{key: withDefaults(l.schemas(key).Config, orEmpty(l.Static[key]))}
+	config, said := l.Config.Sections[key]
+	if !said {
+		return low
+	}
+	return Merge(low, Values{key: config})
+}
+
+// schemas returns the schemas of a section, an empty set for none.
+func (l Layers) schemas(key string) *schema.Set {
+	if set := l.Schemas[key]; set != nil {
+		return set
+	}
+	return &schema.Set{}
+}
+
+// withDefaults returns a section with the defaults of a schema, if there is one.
+func withDefaults(s *schema.Schema, section any) any {
+	if s == nil {
+		return section
+	}
+	return s.Default(section)
 }
 
 // HookConfigValues returns the document hooks find at CONFIG_VALUES_PATH: what the

@@ -31,9 +31,11 @@ func Fold(saved []Saved, ops []Op, hook string) []Saved {
 		})
 		folded = append(folded, Saved{Op: op, Hook: hook})
 	}
-	slices.SortStableFunc(folded, func(a, b Saved) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(folded, bySavedPath)
 	return folded
 }
+
+func bySavedPath(a, b Saved) int { return strings.Compare(a.Path, b.Path) }
 
 // Skipped is a saved operation that could not be done again, and why.
 type Skipped struct {

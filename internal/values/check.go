@@ -1,0 +1,148 @@
+package values
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"addon-operator/internal/schema"
+)
+
+// CheckConfig returns an error when the ConfigMap must not say this of a section,
+// nil standing for an empty one: the error names the file of the schema and the
+// keys. Settings count with the defaults of the schema, and with those of the values
+// files where they need them: the VALUES docs and the existing operator differ
+// there, and what either takes is taken. Rules that compare are given what l has of
+// the section.
+func (l Layers) CheckConfig(key string, section any) error {
+	s := l.schemas(key).Config
+	if s == nil {
+		return nil
+	}
+	var old any
+	if before, mentioned := l.Config.Section(key); mentioned {
+		old = over(s, Values{}, key, before)
+	}
+	found := s.Check(key, over(s, Values{}, key, section), old)
+	if _, stands := l.Static[key]; len(found) > 0 && stands {
+		found = s.Check(key, over(s, l.Static, key, section), old)
+	}
+	return refuse(s, "what the ConfigMap says", found)
+}
+
+// over returns a section of the ConfigMap over that of the values files, with the
+// defaults of a schema.
+func over(s *schema.Schema, static Values, key string, config any) any {
+	low := Values{key: s.Default(orEmpty(static[key]))}
+	return s.Default(Merge(low, Values{key: orEmpty(config)})[key])
+}
+
+// CheckFiles returns an error when the values files and the ConfigMap of l together
+// are not what the schemas of a section take: the module cannot run on them.
+func (l Layers) CheckFiles(key string) error {
+	schemas := l.schemas(key)
+	if schemas.Config != nil {
+		section := schemas.Config.Default(l.configured(key)[key])
+		err := refuse(schemas.Config, "what values.yaml and the ConfigMap say", schemas.Config.Check(key, section, nil))
+		if err != nil {
+			return err
+		}
+	}
+	return l.CheckValues(key, nil)
+}
+
+// CheckValues returns an error when the merged values of a section are not what its
+// schema takes. Rules that compare are given old, nothing where it is nil.
+func (l Layers) CheckValues(key string, old any) error {
+	s := l.schemas(key).Values
+	if s == nil {
+		return nil
+	}
+	section, _ := l.Section(key)
+	return refuse(s, "the merged values", s.Check(key, section, old))
+}
+
+// CheckHelm returns an error when the merged values of a section, or the global
+// ones, lack what its chart needs or are not what their schema takes. It says who
+// could set what is missing.
+func (l Layers) CheckHelm(key string) error {
+	var errs []error
+	for _, key := range []string{Global, key} {
+		schemas := l.schemas(key)
+		if schemas.Helm == nil {
+			continue
+		}
+		section, _ := l.Section(key)
+		found := schemas.Helm.Check(key, section, nil)
+		for i, v := range found {
+			if v.Rule == schema.Required {
+				found[i].Text += ": " + whoSets(schemas, key, v.Path)
+			}
+		}
+		errs = append(errs, refuse(schemas.Helm, "the values for Helm", found))
+	}
+	return errors.Join(errs...)
+}
+
+// whoSets says who can set the value at a path.
+func whoSets(schemas *schema.Set, key, path string) string {
+	who := "a hook of the module sets it by its values patch, in beforeHelm for example"
+	if key == Global {
+		who = "a global hook sets it by its values patch, in beforeAll for example"
+	}
+	if schemas.Config == nil || schemas.Config.Names(path) {
+		return fmt.Sprintf("set it in the ConfigMap under %q, or %s", key, who)
+	}
+	return who
+}
+
+// refuse returns an error that says which schema does not take what, nil where
+// nothing was found.
+func refuse(s *schema.Schema, what string, found schema.Violations) error {
+	err := found.Err()
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s does not take %s: %w", s.File(), what, err)
+}
+
+// Unfit returns the saved operations because of which the merged values of a section
+// are not what its schema takes: it can have changed since they were saved. Those
+// without which as much would be wrong are not among them.
+func (l Layers) Unfit(key string) (unfit []Saved) {
+	s := l.schemas(key).Values
+	if s == nil || len(l.Saved[key]) == 0 {
+		return nil
+	}
+	wrong := func(saved []Saved) int {
+		l.Saved = map[string][]Saved{key: saved}
+		section, _ := l.Section(key)
+		return weight(s.Check(key, section, nil))
+	}
+	kept := slices.Clone(l.Saved[key])
+	now := wrong(kept)
+	for i := 0; i < len(kept) && now > 0; {
+		left := slices.Delete(slices.Clone(kept), i, i+1)
+		if n := wrong(left); n < now {
+			unfit, kept, now = append(unfit, kept[i]), left, n
+			continue
+		}
+		i++
+	}
+	if now > 0 && wrong(nil) < now {
+		unfit = append(unfit, kept...)
+	}
+	slices.SortStableFunc(unfit, bySavedPath)
+	return unfit
+}
+
+// weight says how wrong values are. Rules weigh least: they are asked only when
+// nothing else is wrong.
+func weight(found schema.Violations) (w int) {
+	for _, v := range found {
+		if w++; v.Rule != schema.Rules {
+			w += 1000
+		}
+	}
+	return w
+}
