@@ -59,15 +59,15 @@ func TestContextIsReadByPathsAndFilters(t *testing.T) {
 	} {
 		calls, wants = append(calls, test.call), append(wants, test.want)
 	}
-	each(t, func(t *testing.T, h hook) {
+	for h := range each(t) {
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": twoElements}
 		h.wantEach(t, calls, wants)
-	})
+	}
 }
 
 func TestRequiredContextThatIsMissingEndsTheHook(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, h hook) {
+	for h := range each(t) {
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": twoElements}
 		for call, said := range map[string]string{
 			"context::get --required none.such": "'none.such'",
@@ -78,17 +78,17 @@ func TestRequiredContextThatIsMissingEndsTheHook(t *testing.T) {
 				t.Errorf("%s: exit status %d, printed %q, said:\n%s", call, r.code, r.stdout, r.stderr)
 			}
 		}
-	})
+	}
 }
 
 // Hooks have always been free to write over their binding context.
 func TestContextIsReadAnewEachTime(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, h hook) {
+	for h := range each(t) {
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": `[{"binding":"a","n":1}]`}
 		h.script = `__main__() { echo '[{"n":2}]' >"$BINDING_CONTEXT_PATH"; context::get n; }` + "\nhook::run"
 		h.want(t, "2\n")
-	})
+	}
 }
 
 func TestAskingForAValueStartsOneJq(t *testing.T) {

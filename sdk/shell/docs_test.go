@@ -73,7 +73,7 @@ func TestPagesExampleRuns(t *testing.T) {
 	if example == nil {
 		t.Fatal("the page has no script")
 	}
-	each(t, func(t *testing.T, h hook) {
+	for h := range each(t) {
 		needsAbsent(t)
 		h.script = example[1]
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": `[
@@ -83,5 +83,5 @@ func TestPagesExampleRuns(t *testing.T) {
 		]`}
 		r := h.want(t, "pod web-0 is gone\nnothing to do for pods\n")
 		sameJSON(t, `{"op":"add","path":"/web/pods","value":["web-0"]}`, r.files["VALUES_JSON_PATCH_PATH"])
-	})
+	}
 }

@@ -1,6 +1,7 @@
 package shell_test
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +11,7 @@ import (
 
 func TestFunctionIsFoundByTheNameOfTheBinding(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
+	tests := []struct {
 		element string
 		names   string // those that fit, the one that is called first
 	}{
@@ -41,40 +42,46 @@ func TestFunctionIsFoundByTheNameOfTheBinding(t *testing.T) {
 		{`{"binding":"pods","resourceEvent":"update","resourceName":"x"}`, "__on_kubernetes::pods::modified __on_kubernetes::pods::added_or_modified __on_kubernetes::pods"},
 		{`{"binding":"pods","resourceEvent":"delete","resourceName":"x"}`, "__on_kubernetes::pods::deleted __on_kubernetes::pods"},
 		{`{"binding":"every-minute"}`, "__on_schedule::every-minute"},
-	} {
-		t.Run(test.element, func(t *testing.T) {
-			t.Parallel()
-			each(t, func(t *testing.T, h hook) {
-				h.files = map[string]string{"BINDING_CONTEXT_PATH": "[" + test.element + "]"}
-				names := append(strings.Fields(test.names), "__main__")
-				// With all of them declared the first is called; without it, the next.
-				for _, name := range names {
-					h.script += "function " + name + "() { echo " + name + "; }\n"
-				}
-				for _, name := range names {
-					h.script += "hook::run \"$@\"\nunset -f " + name + "\n"
-				}
-				h.want(t, strings.Join(names, "\n")+"\n")
-			})
-		})
+	}
+	for h := range each(t) {
+		var want strings.Builder
+		for _, test := range tests {
+			names := append(strings.Fields(test.names), "__main__")
+			h.script += "cat >\"$BINDING_CONTEXT_PATH\" <<'END'\n[" + test.element + "]\nEND\n"
+			for _, name := range names {
+				h.script += "function " + name + "() { echo \"$BINDING_CONTEXT_CURRENT_TYPE " + name + "\"; }\n"
+			}
+			var element struct {
+				Type string `json:"type"`
+			}
+			if err := json.Unmarshal([]byte(test.element), &element); err != nil {
+				t.Fatal(err)
+			}
+			// With all of them declared the first is called; without it, the next.
+			for _, name := range names {
+				h.script += "hook::run \"$@\"\nunset -f " + name + "\n"
+				want.WriteString(element.Type + " " + name + "\n")
+			}
+		}
+		h.want(t, want.String())
 	}
 }
 
 func TestElementWithoutFunctionFailsAndNamesThoseThatWouldDo(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, h hook) {
+	for h := range each(t) {
 		h.script = "hook::run\n"
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": `[{"binding":"tick","type":"Schedule"}]`}
 		r := h.run(t)
 		if r.code == 0 || !strings.Contains(r.stderr, "__on_schedule::tick, __main__") {
 			t.Errorf("exit status %d, said:\n%s", r.code, r.stderr)
 		}
-	})
+	}
 }
 
 func TestEveryElementIsTakenUntilOneFails(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, h hook) {
+	for h := range each(t) {
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": `[{"binding":"a"},{"binding":"b"},{"binding":"c"}]`}
 		h.script = `
 			seen=0
@@ -93,27 +100,27 @@ func TestEveryElementIsTakenUntilOneFails(t *testing.T) {
 		if !strings.Contains(r.stderr, "exit status 1") || !strings.Contains(r.stderr, "a hook.sh:8: in __main__: [[ $BINDING") {
 			t.Errorf("the error does not say where it was:\n%s", r.stderr)
 		}
-	})
+	}
 }
 
 func TestNoElementsAreNothingToDo(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, h hook) {
+	for h := range each(t) {
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": "[]"}
 		h.script = "hook::run\necho behind"
 		h.want(t, "behind\n")
-	})
+	}
 }
 
 func TestExitStatusOfAFunctionIsThatOfTheHook(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, h hook) {
+	for h := range each(t) {
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": `[{"binding":"onStartup"}]`}
 		h.script = "__main__() { exit 7; }\nhook::run"
 		if r := h.run(t); r.code != 7 || r.stderr != "" {
 			t.Errorf("exit status %d, said %q, want 7 and nothing", r.code, r.stderr)
 		}
-	})
+	}
 }
 
 func TestConfigIsPrintedWithoutABindingContext(t *testing.T) {

@@ -9,6 +9,7 @@ func TestObjectFunctionsWriteOperations(t *testing.T) {
 	t.Parallel()
 	const object = `echo '{"kind":"A","metadata":{"name":"x"}}' | `
 	const asked = `"object":{"kind":"A","metadata":{"name":"x"}}`
+	var calls, operations []string
 	for _, test := range []struct{ call, operations string }{
 		{object + "kubernetes::create_json", `{"operation":"Create",` + asked + `}`},
 		{object + "kubernetes::create_if_not_exists_json", `{"operation":"CreateIfNotExists",` + asked + `}`},
@@ -53,13 +54,10 @@ func TestObjectFunctionsWriteOperations(t *testing.T) {
 		},
 		{"kubernetes::create_json </dev/null", ""},
 	} {
-		t.Run(test.call, func(t *testing.T) {
-			t.Parallel()
-			each(t, func(t *testing.T, h hook) {
-				h.script = test.call
-				sameJSON(t, test.operations, h.want(t, "").files["KUBERNETES_PATCH_PATH"])
-			})
-		})
+		calls, operations = append(calls, test.call), append(operations, test.operations)
+	}
+	for h := range each(t) {
+		h.wantWritten(t, "KUBERNETES_PATCH_PATH", calls, operations)
 	}
 }
 
@@ -77,13 +75,13 @@ func TestBadObjectsAreNotWritten(t *testing.T) {
 	} {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
-			each(t, func(t *testing.T, h hook) {
+			for h := range each(t) {
 				h.script = call + "\necho on"
 				r := h.run(t)
 				if r.code == 0 || r.stdout != "" || r.files["KUBERNETES_PATCH_PATH"] != "" || !strings.Contains(r.stderr, said) {
 					t.Errorf("exit status %d, printed %q, wrote %q, said:\n%s", r.code, r.stdout, r.files["KUBERNETES_PATCH_PATH"], r.stderr)
 				}
-			})
+			}
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,7 @@ func jqs(t *testing.T) map[string]string {
 // A hook is a script, run with the framework as it is where it is not installed.
 type hook struct {
 	jq     string // the directory of jq
+	name   string // says which jq that is
 	script string
 	with   []string // what runs the script, bash unless given
 	args   []string
@@ -120,10 +122,10 @@ func (h hook) want(t *testing.T, stdout string) result {
 	t.Helper()
 	r := h.run(t)
 	if r.code != 0 {
-		t.Fatalf("exit status %d\n%s", r.code, r.stderr)
+		t.Fatalf("%s jq: exit status %d\n%s", h.name, r.code, r.stderr)
 	}
 	if diff := cmp.Diff(stdout, r.stdout); diff != "" {
-		t.Errorf("printed (-want +got):\n%s", diff)
+		t.Errorf("%s jq: printed (-want +got):\n%s", h.name, diff)
 	}
 	return r
 }
@@ -136,11 +138,29 @@ func (h hook) wantEach(t *testing.T, calls, wants []string) {
 	r := h.run(t)
 	printed := strings.Split(r.stdout, end)
 	if r.code != 0 || len(printed) != len(calls) {
-		t.Fatalf("exit status %d behind %s\n%s", r.code, calls[len(printed)-1], r.stderr)
+		t.Fatalf("%s jq: exit status %d behind %s\n%s", h.name, r.code, calls[len(printed)-1], r.stderr)
 	}
 	for i, call := range calls {
 		if diff := cmp.Diff(wants[i]+"\n", printed[i]); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", call, diff)
+			t.Errorf("%s jq: %s (-want +got):\n%s", h.name, call, diff)
+		}
+	}
+}
+
+// wantWritten runs calls one after another, and compares what each of them writes to the file of a variable.
+func (h hook) wantWritten(t *testing.T, variable string, calls, wants []string) {
+	t.Helper()
+	const end = "\n\"end\"\n"
+	for _, call := range calls {
+		h.script += call + "\nprintf '\\n\"end\"\\n' >>\"$" + variable + "\"\n"
+	}
+	written := strings.Split(h.want(t, "").files[variable], end)
+	if len(written) != len(calls)+1 {
+		t.Fatalf("%s jq: there are %d of %d ends", h.name, len(written)-1, len(calls))
+	}
+	for i, call := range calls {
+		if diff := cmp.Diff(documents(t, wants[i]), documents(t, written[i])); diff != "" {
+			t.Errorf("%s jq: %s (-want +got):\n%s", h.name, call, diff)
 		}
 	}
 }
@@ -167,13 +187,14 @@ func sameJSON(t *testing.T, want, got string) {
 	}
 }
 
-// each runs test with every jq there is.
-func each(t *testing.T, test func(t *testing.T, h hook)) {
+// each yields a hook with every jq there is.
+func each(t *testing.T) iter.Seq[hook] {
 	t.Helper()
-	for name, dir := range jqs(t) {
-		t.Run(name+" jq", func(t *testing.T) {
-			t.Parallel()
-			test(t, hook{jq: dir})
-		})
+	return func(yield func(hook) bool) {
+		for name, dir := range jqs(t) {
+			if !yield(hook{jq: dir, name: name}) {
+				return
+			}
+		}
 	}
 }

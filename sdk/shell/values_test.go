@@ -53,16 +53,17 @@ func TestValuesAreReadByPathsAndFilters(t *testing.T) {
 	} {
 		calls, wants = append(calls, test.call), append(wants, test.want)
 	}
-	each(t, func(t *testing.T, h hook) {
+	for h := range each(t) {
 		h.files = map[string]string{
 			"BINDING_CONTEXT_PATH": twoElements, "VALUES_PATH": someValues, "CONFIG_VALUES_PATH": someConfig,
 		}
 		h.wantEach(t, calls, wants)
-	})
+	}
 }
 
 func TestChangesOfValuesBecomeAPatch(t *testing.T) {
 	t.Parallel()
+	var calls, patches []string
 	for _, test := range []struct{ call, patch string }{
 		{"values::set web.name text", `{"op":"add","path":"/web/name","value":"text"}`},
 		{"values::set web.name 'some  more text'", `{"op":"add","path":"/web/name","value":"some  more text"}`},
@@ -100,20 +101,17 @@ func TestChangesOfValuesBecomeAPatch(t *testing.T) {
 		{`values::store::unset_row_by_key web.rows name '{"name":"none"}'`, ""},
 		{"values::set web.a 1; (values::set web.b 2)", `{"op":"add","path":"/web/a","value":1}{"op":"add","path":"/web/b","value":2}`},
 	} {
-		t.Run(test.call, func(t *testing.T) {
-			t.Parallel()
-			each(t, func(t *testing.T, h hook) {
-				h.files = map[string]string{"VALUES_PATH": someValues, "CONFIG_VALUES_PATH": someConfig}
-				h.script = test.call
-				sameJSON(t, test.patch, h.want(t, "").files["VALUES_JSON_PATCH_PATH"])
-			})
-		})
+		calls, patches = append(calls, test.call), append(patches, test.patch)
+	}
+	for h := range each(t) {
+		h.files = map[string]string{"VALUES_PATH": someValues, "CONFIG_VALUES_PATH": someConfig}
+		h.wantWritten(t, "VALUES_JSON_PATCH_PATH", calls, patches)
 	}
 }
 
 func TestConfigValuesHaveAPatchOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, h hook) {
+	for h := range each(t) {
 		h.files = map[string]string{"VALUES_PATH": someValues, "CONFIG_VALUES_PATH": someConfig}
 		h.script = `
 			values::set --config web.a 1
@@ -126,12 +124,12 @@ func TestConfigValuesHaveAPatchOfTheirOwn(t *testing.T) {
 		if patch := r.files["VALUES_JSON_PATCH_PATH"]; patch != "" {
 			t.Errorf("the other patch is not empty: %s", patch)
 		}
-	})
+	}
 }
 
 func TestBigValueIsSet(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, h hook) {
+	for h := range each(t) {
 		h.script = `
 			text=$(printf '%0300000d' 0)
 			values::set web.text "x$text"
@@ -139,7 +137,7 @@ func TestBigValueIsSet(t *testing.T) {
 		zeros := strings.Repeat("0", 300000)
 		sameJSON(t, `{"op":"add","path":"/web/text","value":"x`+zeros+`"}{"op":"add","path":"/web/list","value":["`+zeros+`"]}`,
 			h.want(t, "").files["VALUES_JSON_PATCH_PATH"])
-	})
+	}
 }
 
 func TestValuesThatAreMissedEndTheHook(t *testing.T) {
@@ -153,13 +151,13 @@ func TestValuesThatAreMissedEndTheHook(t *testing.T) {
 	} {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
-			each(t, func(t *testing.T, h hook) {
+			for h := range each(t) {
 				h.files = map[string]string{"VALUES_PATH": someValues, "CONFIG_VALUES_PATH": someConfig}
 				h.script = call + "\necho on"
 				if r := h.run(t); r.code == 0 || r.stdout != "" || !strings.Contains(r.stderr, said) {
 					t.Errorf("exit status %d, printed %q, said:\n%s", r.code, r.stdout, r.stderr)
 				}
-			})
+			}
 		})
 	}
 }

@@ -1,0 +1,179 @@
+package sdk
+
+import "encoding/json"
+
+// Config is what a hook asks for, as the addon-operator HOOKS docs have it. Nil and empty fields are left out, so that
+// the operator's defaults count; new(10) and new(false) set what is a pointer.
+type Config struct {
+	// The ordered bindings, each with the number that orders hooks in its step. A hook of a module has no BeforeAll and
+	// AfterAll, a global hook none of those around Helm.
+	OnStartup        *int `json:"onStartup,omitempty"`
+	BeforeAll        *int `json:"beforeAll,omitempty"`
+	AfterAll         *int `json:"afterAll,omitempty"`
+	BeforeHelm       *int `json:"beforeHelm,omitempty"`
+	AfterHelm        *int `json:"afterHelm,omitempty"`
+	BeforeDeleteHelm *int `json:"beforeDeleteHelm,omitempty"`
+	AfterDeleteHelm  *int `json:"afterDeleteHelm,omitempty"`
+
+	Schedule   []Schedule   `json:"schedule,omitempty"`
+	Kubernetes []Kubernetes `json:"kubernetes,omitempty"`
+	Validating []Admission  `json:"kubernetesValidating,omitempty"`
+	Mutating   []Admission  `json:"kubernetesMutating,omitempty"`
+	Conversion []Conversion `json:"kubernetesCustomResourceConversion,omitempty"`
+
+	// Settings limits how often the hook runs; nil is no limit.
+	Settings *Settings `json:"settings,omitempty"`
+}
+
+// MarshalJSON returns the config as a hook prints it, with its version.
+func (c Config) MarshalJSON() ([]byte, error) {
+	type fields Config // without this method
+	return json.Marshal(struct {
+		Version string `json:"configVersion"`
+		fields
+	}{"v1", fields(c)})
+}
+
+// Schedule asks for runs at times.
+type Schedule struct {
+	Name string `json:"name,omitempty"`
+	// Crontab has five fields, or six with seconds first, or is a word such as @hourly.
+	Crontab              string   `json:"crontab"`
+	Queue                string   `json:"queue,omitempty"`
+	Group                string   `json:"group,omitempty"`
+	AllowFailure         bool     `json:"allowFailure,omitempty"`
+	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
+}
+
+// The changes of an object that a kubernetes binding can ask for.
+const (
+	Added    = "Added"
+	Modified = "Modified"
+	Deleted  = "Deleted"
+)
+
+// Kubernetes asks for the objects of one kind, and for runs when they change.
+type Kubernetes struct {
+	Name       string `json:"name,omitempty"`
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind"`
+	// ExecuteHookOnEvent lists the changes that start a run: nil is all of them, an empty list none.
+	ExecuteHookOnEvent           []string           `json:"executeHookOnEvent,omitzero"`
+	ExecuteHookOnSynchronization *bool              `json:"executeHookOnSynchronization,omitempty"`
+	WaitForSynchronization       *bool              `json:"waitForSynchronization,omitempty"`
+	KeepFullObjectsInMemory      *bool              `json:"keepFullObjectsInMemory,omitempty"`
+	JqFilter                     string             `json:"jqFilter,omitempty"`
+	NameSelector                 *NameSelector      `json:"nameSelector,omitempty"`
+	LabelSelector                *LabelSelector     `json:"labelSelector,omitempty"`
+	FieldSelector                *FieldSelector     `json:"fieldSelector,omitempty"`
+	Namespace                    *NamespaceSelector `json:"namespace,omitempty"`
+	// ResynchronizationPeriod is a duration such as 1h; empty is never.
+	ResynchronizationPeriod string   `json:"resynchronizationPeriod,omitempty"`
+	Queue                   string   `json:"queue,omitempty"`
+	Group                   string   `json:"group,omitempty"`
+	AllowFailure            bool     `json:"allowFailure,omitempty"`
+	IncludeSnapshotsFrom    []string `json:"includeSnapshotsFrom,omitempty"`
+}
+
+// NameSelector selects objects by name.
+type NameSelector struct {
+	MatchNames []string `json:"matchNames"`
+}
+
+// LabelSelector selects by labels, as everywhere in Kubernetes.
+type LabelSelector struct {
+	MatchLabels      map[string]string  `json:"matchLabels,omitempty"`
+	MatchExpressions []LabelRequirement `json:"matchExpressions,omitempty"`
+}
+
+// LabelRequirement is one expression of a LabelSelector.
+type LabelRequirement struct {
+	Key string `json:"key"`
+	// Operator is In, NotIn, Exists or DoesNotExist. The latter two have no values.
+	Operator string   `json:"operator"`
+	Values   []string `json:"values,omitempty"`
+}
+
+// FieldSelector selects objects by the values of fields that the API server can select by.
+type FieldSelector struct {
+	MatchExpressions []FieldRequirement `json:"matchExpressions"`
+}
+
+// FieldRequirement is one expression of a FieldSelector.
+type FieldRequirement struct {
+	Field string `json:"field"`
+	// Operator is = or !=.
+	Operator string `json:"operator"`
+	Value    string `json:"value"`
+}
+
+// NamespaceSelector selects namespaces: by name, or else by labels.
+type NamespaceSelector struct {
+	NameSelector  *NameSelector  `json:"nameSelector,omitempty"`
+	LabelSelector *LabelSelector `json:"labelSelector,omitempty"`
+}
+
+// Admission asks to be asked before the API server takes what others send it.
+type Admission struct {
+	// Name is a domain name of at least three labels.
+	Name string `json:"name"`
+	// Rules say which requests; at least one is needed.
+	Rules []Rule `json:"rules"`
+	// FailurePolicy is Fail or Ignore, SideEffects None or NoneOnDryRun.
+	FailurePolicy string `json:"failurePolicy,omitempty"`
+	SideEffects   string `json:"sideEffects,omitempty"`
+	// TimeoutSeconds is from 1 to 30; 0 leaves it to the operator.
+	TimeoutSeconds  int              `json:"timeoutSeconds,omitempty"`
+	MatchConditions []MatchCondition `json:"matchConditions,omitempty"`
+	// LabelSelector is about the object, Namespace about the labels of its namespace.
+	LabelSelector        *LabelSelector   `json:"labelSelector,omitempty"`
+	Namespace            *NamespaceLabels `json:"namespace,omitempty"`
+	Group                string           `json:"group,omitempty"`
+	IncludeSnapshotsFrom []string         `json:"includeSnapshotsFrom,omitempty"`
+}
+
+// NamespaceLabels selects namespaces by labels.
+type NamespaceLabels struct {
+	LabelSelector *LabelSelector `json:"labelSelector"`
+}
+
+// Rule says which requests an admission binding is about; "*" is any.
+type Rule struct {
+	APIGroups   []string `json:"apiGroups"`
+	APIVersions []string `json:"apiVersions"`
+	Resources   []string `json:"resources"`
+	// Operations are CREATE, UPDATE, DELETE and CONNECT.
+	Operations []string `json:"operations"`
+	// Scope is Cluster, Namespaced or *; empty is any.
+	Scope string `json:"scope,omitempty"`
+}
+
+// MatchCondition is a CEL expression that must hold for a request to be asked about.
+type MatchCondition struct {
+	Name       string `json:"name"`
+	Expression string `json:"expression"`
+}
+
+// Conversion converts objects of a custom resource between versions.
+type Conversion struct {
+	Name string `json:"name"`
+	// CRDName is the name of the CustomResourceDefinition, PLURAL.GROUP.
+	CRDName              string           `json:"crdName"`
+	Conversions          []ConversionStep `json:"conversions"`
+	Group                string           `json:"group,omitempty"`
+	IncludeSnapshotsFrom []string         `json:"includeSnapshotsFrom,omitempty"`
+}
+
+// ConversionStep is from one version to another, each VERSION or GROUP/VERSION.
+type ConversionStep struct {
+	FromVersion string `json:"fromVersion"`
+	ToVersion   string `json:"toVersion"`
+}
+
+// Settings limits how often a hook runs.
+type Settings struct {
+	// ExecutionMinInterval is a duration such as 30s, in which one run is allowed.
+	ExecutionMinInterval string `json:"executionMinInterval,omitempty"`
+	// ExecutionBurst is how many runs may follow each other at once; 0 leaves it to the operator.
+	ExecutionBurst int `json:"executionBurst,omitempty"`
+}

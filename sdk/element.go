@@ -1,0 +1,101 @@
+package sdk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Type is the type of an element.
+type Type string
+
+// The types of elements. Those of the ordered bindings have none.
+const (
+	TypeSchedule        Type = "Schedule"
+	TypeSynchronization Type = "Synchronization"
+	TypeEvent           Type = "Event"
+	TypeGroup           Type = "Group"
+	TypeValidating      Type = "Validating"
+	TypeMutating        Type = "Mutating"
+	TypeConversion      Type = "Conversion"
+)
+
+// Element is one reason for a run.
+type Element struct {
+	// Binding is the name of the binding: for the ordered ones that of the config's field, such as beforeHelm.
+	Binding string `json:"binding"`
+	Type    Type   `json:"type"`
+	// Group is the name of the group, of an element that has one. It tells snapshots only.
+	Group string `json:"groupName"`
+	// WatchEvent is Added, Modified or Deleted, and Item the object as it was then, of an event.
+	WatchEvent string `json:"watchEvent"`
+	Item
+	// Objects are all objects there are, for a synchronization.
+	Objects []Item `json:"objects"`
+	// Snapshots are the objects there are, by binding, of the bindings that the config includes.
+	Snapshots map[string][]Item `json:"snapshots"`
+	// FromVersion and ToVersion are those of a conversion.
+	FromVersion string `json:"fromVersion"`
+	ToVersion   string `json:"toVersion"`
+	// Review is what the API server asks; [Element.AdmissionRequest] and [Element.ConversionObjects] read it.
+	Review json.RawMessage `json:"review"`
+}
+
+// Item is one object as hooks are told of it.
+type Item struct {
+	// Object is nil where full objects are not kept in memory.
+	Object json.RawMessage `json:"object"`
+	// FilterResult is nil without a jqFilter, and null where the filter gave nothing.
+	FilterResult json.RawMessage `json:"filterResult"`
+}
+
+// Decode reads an item as a T: what the jqFilter made of the object, or the object itself where there is no filter.
+func Decode[T any](item Item) (T, error) {
+	var value T
+	text := item.FilterResult
+	if text == nil {
+		text = item.Object
+	}
+	if text == nil {
+		return value, errors.New("the item has neither a filter result nor an object: give the binding a jqFilter, or let it keep full objects")
+	}
+	if err := json.Unmarshal(text, &value); err != nil {
+		return value, fmt.Errorf("the item is no %T: %w", value, err)
+	}
+	return value, nil
+}
+
+// DecodeAll reads all items as Ts.
+func DecodeAll[T any](items []Item) ([]T, error) {
+	values := make([]T, len(items))
+	for i, item := range items {
+		value, err := Decode[T](item)
+		if err != nil {
+			return nil, fmt.Errorf("item %d: %w", i, err)
+		}
+		values[i] = value
+	}
+	return values, nil
+}
+
+// Snapshot reads the objects of a kubernetes binding as Ts, by the order of namespaces and names. All elements of a run
+// tell the same ones. The config must include the binding's snapshots where the run is not for an ordered binding.
+func Snapshot[T any](r *Run, binding string) ([]T, error) {
+	var have []string
+	for _, element := range r.Elements {
+		if items, ok := element.Snapshots[binding]; ok {
+			values, err := DecodeAll[T](items)
+			if err != nil {
+				return nil, fmt.Errorf("snapshot %s: %w", binding, err)
+			}
+			return values, nil
+		}
+		have = slices.AppendSeq(have, maps.Keys(element.Snapshots))
+	}
+	slices.Sort(have)
+	return nil, fmt.Errorf("there is no snapshot %q in this run, only [%s]: name it in includeSnapshotsFrom of the binding that ran",
+		binding, strings.Join(slices.Compact(have), " "))
+}

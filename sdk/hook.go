@@ -1,0 +1,92 @@
+package sdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Hook is what an executable does: it says what it asks for, and runs.
+type Hook struct {
+	Config Config
+	// Run does the work. An error fails the run: nothing that was collected counts, the text is what people see, and the
+	// hook is run again. ctx ends when the operator asks the hook to.
+	Run func(ctx context.Context, r *Run) error
+}
+
+// Main is all a hook's main does: it runs the hook as the arguments and the environment say, and ends the process.
+func Main(hook Hook) {
+	//nolint:forbidigo // it stands for main
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	context.AfterFunc(ctx, stop) // a second signal ends a hook that does not listen
+	code := hook.Execute(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code) //nolint:forbidigo // it stands for main
+}
+
+// Execute does what Main does, with these arguments and this environment (KEY=VALUE), and returns the exit code: 0, or 1
+// after the reason was written to stderr.
+func (h Hook) Execute(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
+	err := h.execute(ctx, args, environment(env), stdout)
+	if err == nil {
+		return 0
+	}
+	_, _ = fmt.Fprintln(stderr, err) // there is no other place to say it
+	return 1
+}
+
+func (h Hook) execute(ctx context.Context, args []string, env environment, stdout io.Writer) error {
+	if len(args) > 0 && args[0] == "--config" {
+		config, err := json.MarshalIndent(h.Config, "", "  ")
+		if err != nil {
+			return fmt.Errorf("config: %w", err)
+		}
+		_, err = stdout.Write(append(config, '\n'))
+		return err
+	}
+	if len(args) > 0 {
+		return fmt.Errorf("this is a hook: it takes --config, or no argument to run; not %q", args[0])
+	}
+	r, err := newRun(env, stdout)
+	if err != nil {
+		return err
+	}
+	if err := h.call(ctx, r); err != nil {
+		return err
+	}
+	return r.write(env)
+}
+
+// call calls Run. A panic is an error that says where it was.
+func (h Hook) call(ctx context.Context, r *Run) (err error) {
+	if h.Run == nil {
+		return errors.New("the hook has no Run function")
+	}
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+		}
+	}()
+	return h.Run(ctx, r)
+}
+
+// environment holds variables as KEY=VALUE.
+type environment []string
+
+// lookup returns the last value of a variable, "" for none.
+func (e environment) lookup(name string) string {
+	for _, variable := range slices.Backward(e) {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

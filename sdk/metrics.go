@@ -1,0 +1,58 @@
+package sdk
+
+import "fmt"
+
+// Metrics collects changes of metrics. Labels may be nil.
+type Metrics struct {
+	group   string
+	changes *[]metric // shared with the groups
+}
+
+// metric is one line of the file that METRICS_PATH names.
+type metric struct {
+	Name    string            `json:"name,omitempty"`
+	Action  string            `json:"action"`
+	Value   *float64          `json:"value,omitempty"`
+	Buckets []float64         `json:"buckets,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Group   string            `json:"group,omitempty"`
+}
+
+// Group returns a collector for metrics of a group. All that a group had before is gone when a run says anything of it.
+func (m *Metrics) Group(name string) *Metrics {
+	return &Metrics{group: name, changes: m.changes}
+}
+
+// Add adds to a counter.
+func (m *Metrics) Add(name string, value float64, labels map[string]string) {
+	m.change(metric{Action: "add", Name: name, Value: &value, Labels: labels})
+}
+
+// Set sets a gauge.
+func (m *Metrics) Set(name string, value float64, labels map[string]string) {
+	m.change(metric{Action: "set", Name: name, Value: &value, Labels: labels})
+}
+
+// Observe counts a value in a histogram with these upper bounds.
+func (m *Metrics) Observe(name string, value float64, buckets []float64, labels map[string]string) {
+	m.change(metric{Action: "observe", Name: name, Value: &value, Buckets: buckets, Labels: labels})
+}
+
+// Expire removes all metrics of the collector's group. Without a group it says nothing, and the operator refuses it.
+func (m *Metrics) Expire() {
+	m.change(metric{Action: "expire"})
+}
+
+func (m *Metrics) change(change metric) {
+	change.Group = m.group
+	*m.changes = append(*m.changes, change)
+}
+
+// output returns the changes.
+func (m *Metrics) output() (variable string, content []byte, err error) {
+	content, err = lines(*m.changes)
+	if err != nil {
+		err = fmt.Errorf("metrics: %w", err) // of a value that is no number
+	}
+	return "METRICS_PATH", content, err
+}

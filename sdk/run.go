@@ -1,0 +1,126 @@
+package sdk
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Run is one execution of a hook: what it is told, and where it puts what it answers.
+type Run struct {
+	// Elements are the binding context: the reasons for this run, in their order.
+	Elements []Element
+	// Values are all values, merged. A change is kept by the operator until the module is switched off.
+	Values *Values
+	// ConfigValues are those of the operator's ConfigMap. A change is written there, where people see it.
+	ConfigValues *Values
+	// Objects collects what is to be done to objects in the cluster.
+	Objects *Objects
+	// Metrics collects changes of the metrics that the operator shows for hooks.
+	Metrics *Metrics
+	// Log writes to the operator's log, under the name of the hook.
+	Log *slog.Logger
+	// Attempt counts the executions of this task, from 1; 0 where the operator does not tell.
+	Attempt int
+	// Interrupted: the operator ended while the attempt before was running, and nobody knows how far that came.
+	Interrupted bool
+
+	verdict   *verdict
+	converted *conversionResult
+}
+
+// newRun reads the files that env names. A file that it does not name is one the hook's operator does not have.
+func newRun(env environment, stdout io.Writer) (*Run, error) {
+	r := &Run{
+		Values:       &Values{variable: "VALUES_JSON_PATCH_PATH"},
+		ConfigValues: &Values{variable: "CONFIG_VALUES_JSON_PATCH_PATH"},
+		Objects:      &Objects{},
+		Metrics:      &Metrics{changes: new([]metric)},
+		Log:          newLog(stdout),
+		Interrupted:  env.lookup("ADDON_OPERATOR_PREVIOUS") == "interrupted",
+	}
+	r.Attempt, _ = strconv.Atoi(env.lookup("ADDON_OPERATOR_ATTEMPT"))
+	if env.lookup("BINDING_CONTEXT_PATH") == "" {
+		return nil, errors.New("BINDING_CONTEXT_PATH is not set: the operator sets it, and package sdktest for a test")
+	}
+	for variable, into := range map[string]any{
+		"BINDING_CONTEXT_PATH": &r.Elements, "VALUES_PATH": &r.Values.tree, "CONFIG_VALUES_PATH": &r.ConfigValues.tree,
+	} {
+		path := env.lookup(variable)
+		if path == "" {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", variable, err)
+		}
+		if err := decode(text, into); err != nil {
+			return nil, fmt.Errorf("%s (%s): %w", variable, path, err)
+		}
+	}
+	return r, nil
+}
+
+// decode reads one JSON value and keeps numbers as they are written.
+func decode(text []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return decoder.Decode(into)
+}
+
+// write writes what was collected, or nothing if any of it cannot be.
+func (r *Run) write(env environment) error {
+	files := map[string][]byte{}
+	for _, output := range []interface {
+		output() (variable string, content []byte, err error)
+	}{r.Values, r.ConfigValues, r.Objects, r.Metrics, r.verdict, r.converted} {
+		variable, content, err := output.output()
+		if err != nil {
+			return err
+		}
+		if len(content) == 0 {
+			continue
+		}
+		if env.lookup(variable) == "" {
+			return fmt.Errorf("%s is not set, so what the hook collected for it cannot be handed over", variable)
+		}
+		files[variable] = content
+	}
+	for variable, content := range files {
+		if err := os.WriteFile(env.lookup(variable), content, 0o600); err != nil {
+			return fmt.Errorf("%s: %w", variable, err)
+		}
+	}
+	return nil
+}
+
+// lines writes each value as JSON, in a line of its own.
+func lines[T any](values []T) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	for _, value := range values {
+		if err := encoder.Encode(value); err != nil {
+			return nil, err
+		}
+	}
+	return text.Bytes(), nil
+}
+
+// newLog writes records as the operator reads them from what hooks print: JSON objects with time, level and msg.
+func newLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.LevelKey {
+				a.Value = slog.StringValue(strings.ToLower(a.Value.String()))
+			}
+			return a
+		},
+	}))
+}

@@ -1,0 +1,271 @@
+package sdk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// Values are the sections a hook is shown: global, and its module's under the camel-cased name. Paths to them are keys
+// with dots between, such as web.hosts.0; [Path] makes one of keys that have dots.
+//
+// Set and Remove change what is read afterwards, too, and make a patch. What is wrong with a change fails the run, when
+// its function returns.
+type Values struct {
+	variable string // names the file of the patch
+	tree     map[string]any
+	ops      []valuesOp
+	errs     []error
+}
+
+type valuesOp struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// MarshalJSON leaves the value of a removal out.
+func (o valuesOp) MarshalJSON() ([]byte, error) {
+	if o.Op == "remove" {
+		return json.Marshal(map[string]any{"op": o.Op, "path": o.Path})
+	}
+	type fields valuesOp // without this method
+	return json.Marshal(fields(o))
+}
+
+// ValuesOf makes values of a document with their sections, which must have a form in JSON. Changes of them lead nowhere:
+// it is for reading, in tests.
+func ValuesOf(document map[string]any) (*Values, error) {
+	tree, err := plain(document)
+	if err != nil {
+		return nil, err
+	}
+	sections, _ := tree.(map[string]any) // a nil map is null
+	return &Values{tree: sections}, nil
+}
+
+// Value reads what is at a path as a T. Where nothing is, or null, it is the value given for that.
+func Value[T any](v *Values, path string, absent T) (T, error) {
+	keys, err := splitPath(path)
+	if err != nil {
+		return absent, err
+	}
+	found, ok := find(v.tree, keys)
+	if !ok || found == nil {
+		return absent, nil
+	}
+	text, err := json.Marshal(found)
+	if err != nil {
+		return absent, fmt.Errorf("value %s: %w", path, err)
+	}
+	var value T
+	if err := json.Unmarshal(text, &value); err != nil {
+		return absent, fmt.Errorf("value %s is no %T: %w", path, value, err)
+	}
+	return value, nil
+}
+
+// Has tells whether something is at a path, if only null.
+func (v *Values) Has(path string) bool {
+	keys, err := splitPath(path)
+	if err != nil {
+		return false
+	}
+	_, ok := find(v.tree, keys)
+	return ok
+}
+
+// Set puts a value, which must have a form in JSON, at a path. Objects that are missing on the way are made; an element
+// of a list must exist. A global hook sets the flag of a module by the path <module>Enabled.
+func (v *Values) Set(path string, value any) {
+	keys, err := splitPath(path)
+	if err == nil {
+		var tree any
+		if tree, err = plain(value); err == nil {
+			err = v.set(keys, tree)
+		}
+	}
+	if err != nil {
+		v.errs = append(v.errs, fmt.Errorf("set %s: %w", path, err))
+	}
+}
+
+// Remove takes away what is at a path, if anything is. A global hook takes its opinion back by <module>Enabled.
+func (v *Values) Remove(path string) {
+	keys, err := splitPath(path)
+	if err == nil {
+		err = v.remove(keys)
+	}
+	if err != nil {
+		v.errs = append(v.errs, fmt.Errorf("remove %s: %w", path, err))
+	}
+}
+
+// plain returns a value as what JSON is made of.
+func plain(value any) (tree any, err error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return tree, decode(text, &tree)
+}
+
+func (v *Values) set(keys []string, value any) error {
+	if v.tree == nil {
+		v.tree = map[string]any{}
+	}
+	depth, err := patchable(v.tree, keys)
+	if err != nil {
+		return err
+	}
+	if err := put(v.tree, keys, value); err != nil {
+		return err
+	}
+	return v.add(keys[:depth])
+}
+
+func (v *Values) remove(keys []string) error {
+	if _, ok := find(v.tree, keys); !ok && len(keys) > 1 {
+		return nil
+	}
+	if len(keys) == 1 { // a flag, which the values do not show
+		v.ops = append(v.ops, valuesOp{Op: "remove", Path: pointer(keys)})
+		return nil
+	}
+	depth, err := patchable(v.tree, keys)
+	if err != nil {
+		return err
+	}
+	take(v.tree, keys)
+	if depth < len(keys) { // out of a list
+		return v.add(keys[:depth])
+	}
+	v.ops = append(v.ops, valuesOp{Op: "remove", Path: pointer(keys)})
+	return nil
+}
+
+// add puts what now stands at keys into the patch, as it is at this moment.
+func (v *Values) add(keys []string) error {
+	now, _ := find(v.tree, keys)
+	copied, err := plain(now)
+	if err != nil {
+		return err
+	}
+	v.ops = append(v.ops, valuesOp{Op: "add", Path: pointer(keys), Value: copied})
+	return nil
+}
+
+// output returns the patch.
+func (v *Values) output() (variable string, content []byte, err error) {
+	if err := errors.Join(v.errs...); err != nil {
+		return v.variable, nil, err
+	}
+	content, err = lines(v.ops)
+	return v.variable, content, err
+}
+
+// patchable returns how many keys a patch addresses to change what is at keys: all of them; only those down to a list,
+// whose elements patches that are replayed later would not find again; only those down to what is missing on the way.
+// What is missing below a section is never the section.
+func patchable(tree map[string]any, keys []string) (int, error) {
+	node := tree
+	for i, key := range keys[:len(keys)-1] {
+		switch child := node[key].(type) {
+		case map[string]any:
+			node = child
+		case []any:
+			return i + 1, nil
+		case nil:
+			return min(max(i+1, 2), len(keys)), nil
+		default:
+			return 0, fmt.Errorf("%s is neither an object nor a list", Path(keys[:i+1]...))
+		}
+	}
+	return len(keys), nil
+}
+
+// find returns what is at keys.
+func find(node any, keys []string) (any, bool) {
+	for _, key := range keys {
+		switch parent := node.(type) {
+		case map[string]any:
+			child, ok := parent[key]
+			if !ok {
+				return nil, false
+			}
+			node = child
+		case []any:
+			i, err := index(parent, key)
+			if err != nil {
+				return nil, false
+			}
+			node = parent[i]
+		default:
+			return nil, false
+		}
+	}
+	return node, true
+}
+
+// put sets what is at keys, and makes the objects on the way.
+func put(node any, keys []string, value any) error {
+	key, last := keys[0], len(keys) == 1
+	switch parent := node.(type) {
+	case map[string]any:
+		if last {
+			parent[key] = value
+			return nil
+		}
+		if parent[key] == nil {
+			parent[key] = map[string]any{}
+		}
+		return put(parent[key], keys[1:], value)
+	case []any:
+		i, err := index(parent, key)
+		if err != nil {
+			return err
+		}
+		if last {
+			parent[i] = value
+			return nil
+		}
+		if parent[i] == nil {
+			parent[i] = map[string]any{}
+		}
+		return put(parent[i], keys[1:], value)
+	default:
+		return fmt.Errorf("%q would be below what is neither an object nor a list", key)
+	}
+}
+
+// take removes what is at keys, where something is, and returns what node has become.
+func take(node any, keys []string) any {
+	key, last := keys[0], len(keys) == 1
+	switch parent := node.(type) {
+	case map[string]any:
+		if last {
+			delete(parent, key)
+		} else {
+			parent[key] = take(parent[key], keys[1:])
+		}
+	case []any:
+		i, err := index(parent, key)
+		switch {
+		case err != nil:
+		case last:
+			return append(parent[:i:i], parent[i+1:]...)
+		default:
+			parent[i] = take(parent[i], keys[1:])
+		}
+	}
+	return node
+}
+
+func index(list []any, key string) (int, error) {
+	i, err := strconv.Atoi(key)
+	if err != nil || i < 0 || i >= len(list) {
+		return 0, fmt.Errorf("%q is no index of a list of %d", key, len(list))
+	}
+	return i, nil
+}
