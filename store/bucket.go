@@ -16,6 +16,8 @@ type Bucket struct {
 type PutOff struct {
 	Due   time.Time     `json:"due"`
 	Every time.Duration `json:"every"`
+	// Tasks is how many were put off so far.
+	Tasks int `json:"tasks"`
 }
 
 // BucketKey returns the key of the bucket of s's hook.

@@ -59,6 +59,9 @@ const (
 	History
 	// Buckets holds how many runs a limited hook has left. Key: module or empty for global, hook.
 	Buckets
+	// Crowds holds, of bindings for which many events wait, how many do and which is the newest of each object.
+	// Key: queue, graph, node, module, hook, binding, object or empty for how many.
+	Crowds
 	// Notes holds how far tasks have come with the effects in their journals. Key: task id (epoch, number).
 	Notes
 )
@@ -92,6 +95,7 @@ var tables = [...]struct {
 	Walks:      {name: "walks", layout: "u"},
 	History:    {name: "history", layout: "uuu", secret: true},
 	Buckets:    {name: "buckets", layout: "ss"},
+	Crowds:     {name: "crowds", layout: "sssssss"},
 	Notes:      {name: "notes", layout: "uu", secret: true},
 }
 

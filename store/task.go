@@ -250,6 +250,14 @@ func saveHeader(tx *Tx, k Key, t *Task, header any) error {
 	return nil
 }
 
+// ReplacePayload gives t another payload; the caller saves t.
+func ReplacePayload(tx *Tx, t *Task, payload json.RawMessage) {
+	for i := range t.Chunks {
+		tx.Delete(payloadKey(t.ID, i))
+	}
+	t.Payload, t.Chunks = payload, 0
+}
+
 // LoadTask reads the header at p, and reports whether there is one.
 func LoadTask(tx *Tx, p Pos) (*Task, bool, error) {
 	b := tx.Get(p.Key())

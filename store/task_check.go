@@ -29,6 +29,7 @@ func checkQueues(tx *Tx) error {
 	c.lists()
 	c.apart()
 	c.marks()
+	c.crowds()
 	c.walks()
 	return errors.Join(c.errs...)
 }

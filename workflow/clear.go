@@ -62,6 +62,9 @@ func (m *move) clear(t *store.Task) error {
 // mark, a line of history, its walk, and what stands apart.
 func keysOf(t *store.Task) int {
 	n := 4 + t.Chunks
+	if t.Object != nil {
+		n += 2 // the crowd it is in
+	}
 	if t.List != nil {
 		n += t.List.Len - t.List.Next
 	}

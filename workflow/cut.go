@@ -109,7 +109,9 @@ func (m *move) clearStack(s stack, into string) (kept *store.Task, err error) {
 		if err := m.record(r); err != nil {
 			return nil, err
 		}
-		m.remove(old)
+		if err := m.remove(old); err != nil {
+			return nil, err
+		}
 	}
 	return kept, nil
 }

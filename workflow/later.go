@@ -73,14 +73,17 @@ func (m *move) bringIn(t *store.Task) (err error) {
 	begun := t.Every > 0 && !t.Waits // so it is not one with those that wait
 	m.unwait(t)
 	t.Due, t.Every = time.Time{}, 0
-	if !begun {
-		m.count(t.Walk, -1)
-		return m.tail(t, t.Queue)
-	}
-	m.touch(t.Queue)
 	if t.Place, err = store.TailPlace(m.tx, t.Queue); err != nil {
 		return err
 	}
+	if err := m.follows(t); err != nil {
+		return err
+	}
+	if !begun {
+		m.count(t.Walk, -1)
+		return m.put(t)
+	}
+	m.touch(t.Queue)
 	return m.save(t)
 }
 

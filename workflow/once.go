@@ -132,13 +132,12 @@ func (m *move) drop(t *store.Task, state store.State, into *store.Task) error {
 	if err := m.record(r); err != nil {
 		return err
 	}
-	m.remove(t)
-	return nil
+	return m.remove(t)
 }
 
 // remove takes t away. The list that waits for it is not told: another task
 // takes t's part.
-func (m *move) remove(t *store.Task) {
+func (m *move) remove(t *store.Task) error {
 	if m.top == t {
 		m.top = nil
 	}
@@ -146,13 +145,13 @@ func (m *move) remove(t *store.Task) {
 	store.DropTask(m.tx, t)
 	m.count(t.Walk, -1)
 	m.touch(t.Queue)
+	return m.uncrowd(t)
 }
 
 // leave takes t away with nothing to follow it, and tells the list that waits
 // for it.
 func (m *move) leave(t *store.Task, facts []graph.Fact) error {
-	m.remove(t)
-	return m.countDown(t.Of, facts)
+	return firstError(m.remove(t), m.countDown(t.Of, facts))
 }
 
 func onceKey(t *store.Task) store.Key {

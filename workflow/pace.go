@@ -104,74 +104,84 @@ func (m *move) putOff(b *bound, n *graph.Node, t *store.Task) (off bool, err err
 	if err != nil {
 		return false, err
 	}
-	due, every, err := m.setDue(&bucket, t)
+	put, err := m.putOffOf(&bucket, t)
 	if err != nil {
 		return false, err
 	}
-	if due.IsZero() {
+	if put.Due.IsZero() {
 		p := m.pace(b, n, t, t.Subject)
 		if p.Every == 0 || !m.now.Before(p.next(bucket.Full, m.now)) {
 			return false, nil
 		}
-		due, every = p.next(bucket.Full, m.now), p.Every
-		if bucket.PutOff == nil {
-			bucket.PutOff = map[string]store.PutOff{}
-		}
-		bucket.PutOff[t.Queue] = store.PutOff{Due: due, Every: every}
-		if err := store.Save(m.tx, key, bucket); err != nil {
-			return false, err
-		}
+		put = store.PutOff{Due: p.next(bucket.Full, m.now), Every: p.Every}
 	}
-	if err := m.saveTop(); err != nil {
+	if err := m.putOffRange(b, t, &put); err != nil {
 		return false, err
+	}
+	if bucket.PutOff == nil {
+		bucket.PutOff = map[string]store.PutOff{}
+	}
+	bucket.PutOff[t.Queue] = put
+	return true, firstError(store.Save(m.tx, key, bucket), m.armLater())
+}
+
+// putOffRange takes t, and those behind it that one run would do with it, out of
+// their queue.
+func (m *move) putOffRange(b *bound, t *store.Task, put *store.PutOff) error {
+	if err := m.saveTop(); err != nil {
+		return err
 	}
 	left := rangeTasks
 	for other, err := range store.TasksFrom(m.tx, t.Queue, t.Place) {
 		if err != nil {
-			return false, err
+			return err
 		}
-		if other.ID != t.ID && !b.alike(t, other) || left == 0 {
-			break
+		if left--; left < 0 || other.ID != t.ID && !b.alike(t, other) {
+			return nil
 		}
-		left--
+		if err := m.setOff(other, *put); err != nil {
+			return err
+		}
 		m.off++
-		if err := m.setOff(other, due, every); err != nil {
-			return false, err
+		if put.Tasks++; put.Tasks%mostEvents == 0 {
+			if err := m.beginCrowd(other); err != nil {
+				return err
+			}
 		}
 	}
-	return true, m.armLater()
+	return nil
 }
 
-// setDue returns when what was put off of t's hook and queue is due, if any of
-// it has yet to come in before t. Else t's queue is taken from the bucket.
-func (m *move) setDue(bucket *store.Bucket, t *store.Task) (time.Time, time.Duration, error) {
-	off, ok := bucket.PutOff[t.Queue]
+// putOffOf returns what was put off of t's hook and queue, if any of it has yet
+// to come in before t.
+func (m *move) putOffOf(bucket *store.Bucket, t *store.Task) (none store.PutOff, err error) {
+	put, ok := bucket.PutOff[t.Queue]
 	if !ok {
-		return time.Time{}, 0, nil
+		return none, nil
 	}
-	for first, err := range store.LaterTasks(m.tx, store.LaterAt(off.Due)) {
+	for first, err := range store.LaterTasks(m.tx, store.LaterAt(put.Due)) {
 		if err != nil {
-			return time.Time{}, 0, err
+			return none, err
 		}
 		if first.Every == 0 || first.Queue != t.Queue || first.Subject.Module != t.Subject.Module || first.Subject.Hook != t.Subject.Hook {
 			continue
 		}
 		if first.ID.Before(t.ID) || m.now.Before(m.due(first)) {
-			return off.Due, off.Every, nil
+			return put, nil
 		}
 		break
 	}
 	delete(bucket.PutOff, t.Queue)
-	return time.Time{}, 0, nil
+	return none, nil
 }
 
-// setOff takes t out of its queue until due.
-func (m *move) setOff(t *store.Task, due time.Time, every time.Duration) error {
+// setOff takes t out of its queue until put is due.
+func (m *move) setOff(t *store.Task, put store.PutOff) error {
 	m.tx.Delete(t.Key())
 	m.touch(t.Queue)
-	t.Place, t.Height, t.Due, t.Every = 0, 0, due, every
+	t.Place, t.Height, t.Due, t.Every = 0, 0, put.Due, put.Every
 	if t.Waits {
 		m.tx.Put(onceKey(t), t.Key())
 	}
-	return m.save(t)
+	return firstError(m.follows(t), m.save(t))
 }

@@ -92,10 +92,14 @@ func (m *move) send(b *bound, edge graph.Edge, t *store.Task, queue string) erro
 	}
 }
 
-// tail puts t at the tail of queue, unless an equal task waits there.
+// tail puts t, which is new, at the tail of queue, unless an equal task waits
+// there or t is an event that one of too many can say as well.
 func (m *move) tail(t *store.Task, queue string) (err error) {
 	t.Queue, t.Height = queue, 0
 	if t.Place, err = store.TailPlace(m.tx, queue); err != nil {
+		return err
+	}
+	if folded, err := m.fold(t); folded || err != nil {
 		return err
 	}
 	return m.put(t)

@@ -100,8 +100,7 @@ func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) err
 	back := m.follow(b, graph.Edge{To: n.Back}, t.Walk, t.Subject)
 	back.Pos, back.Home, back.Of, back.Past, back.Loop = t.Pos, t.Home, t.Of, t.Past, t.Loop
 	back.Failed, back.Due = t.Failed, t.Due
-	m.remove(t)
-	return m.put(back)
+	return firstError(m.remove(t), m.put(back))
 }
 
 // retryDelay returns the delay after the n-th failure in a row at node.

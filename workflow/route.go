@@ -28,7 +28,9 @@ func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fa
 			here = append(here, next)
 		}
 	}
-	m.remove(t)
+	if err := m.remove(t); err != nil {
+		return err
+	}
 	if len(here) == 0 {
 		return m.countDown(t.Of, nil)
 	}

@@ -1,0 +1,190 @@
+package workflow
+
+import (
+	"addon-operator/store"
+)
+
+// mostEvents is how many events of a binding wait before those are folded that
+// say of an object what a newer one says as well.
+const mostEvents = 1000
+
+// The kinds of events that folding tells apart.
+const (
+	modified = "Modified"
+	deleted  = "Deleted"
+)
+
+// isEvent reports whether t counts among the events that wait for a binding.
+func (m *move) isEvent(t *store.Task) bool { return t.Object != nil && !m.single(t) }
+
+// fold has t, a new event that is yet to be put at the tail of its queue,
+// replace what waits of its object, where too many events of its binding wait
+// already. What the hook was not told of as Added stays an Added; a Deleted is
+// never folded, nor is anything before it.
+func (m *move) fold(t *store.Task) (folded bool, err error) {
+	if !m.isEvent(t) {
+		return false, nil
+	}
+	n, crowded, err := m.crowd(t)
+	if err != nil || !crowded {
+		return false, err
+	}
+	newest := store.CrowdKey(t, t.Object)
+	at, known, err := store.Load[store.InCrowd](m.tx, newest)
+	if err != nil {
+		return false, err
+	}
+	from, to := uint64(0), uint64(0)
+	if n >= mostEvents {
+		if from, to, err = m.covered(t); err != nil {
+			return false, err
+		}
+	}
+	many := n-int(to-from) >= mostEvents //nolint:gosec // a range is bounded
+	if many && known && t.Object.Event == modified {
+		old, ok, err := store.LoadAt(m.tx, at.Key)
+		if err != nil {
+			return false, err
+		}
+		begun := ok && (old.Claim != nil || old.Journal || old.Failed != nil || from <= old.Place && old.Place < to)
+		if ok && !begun && old.Object.Event != deleted && old.Object.UID == t.Object.UID {
+			return true, m.replace(old, t)
+		}
+	}
+	if err := store.Save(m.tx, store.CrowdKey(t, nil), n+1); err != nil {
+		return false, err
+	}
+	switch {
+	case many:
+		return false, store.Save(m.tx, newest, store.InCrowd{ID: t.ID, Key: t.Key()})
+	case known:
+		m.tx.Delete(newest) // what it leads to is not the newest any more
+	}
+	return false, nil
+}
+
+// crowd returns how many events wait for the binding of t, and whether they are
+// counted: they are from when the queue has grown long until none is left.
+func (m *move) crowd(t *store.Task) (n int, counted bool, err error) {
+	n, counted, err = store.Load[int](m.tx, store.CrowdKey(t, nil))
+	if err != nil || counted {
+		return n, counted, err
+	}
+	first := store.Pos{Place: t.Place}
+	for k := range m.tx.Range(store.QueueKey(t.Queue)) {
+		first, err = store.ParsePos(k)
+		break
+	}
+	if err != nil || t.Place-first.Place < mostEvents {
+		return 0, false, err
+	}
+	n, err = m.countCrowd(t)
+	return n, err == nil, err
+}
+
+// beginCrowd has the events that wait for the binding of t, one of them, counted
+// from now on.
+func (m *move) beginCrowd(t *store.Task) error {
+	key := store.CrowdKey(t, nil)
+	if !m.isEvent(t) || m.tx.Get(key) != nil {
+		return nil
+	}
+	n, err := m.countCrowd(t)
+	if err != nil {
+		return err
+	}
+	return store.Save(m.tx, key, n)
+}
+
+// countCrowd counts the events that wait for the binding of t.
+func (m *move) countCrowd(t *store.Task) (n int, err error) {
+	count := func(other *store.Task, err error) error {
+		if err == nil && other.Graph == t.Graph && other.Node == t.Node && other.Subject == t.Subject && m.isEvent(other) {
+			n++
+		}
+		return err
+	}
+	for other, err := range store.Tasks(m.tx, t.Queue) {
+		if err := count(other, err); err != nil {
+			return 0, err
+		}
+	}
+	err = m.eachLater(func(other *store.Task) error {
+		if other.Queue != t.Queue {
+			return nil
+		}
+		return count(other, nil)
+	})
+	return n, err
+}
+
+// covered returns the places of t's queue that an attempt of its hook covers,
+// from the first to the one behind the last; where none was begun there are none.
+func (m *move) covered(t *store.Task) (from, to uint64, err error) {
+	for head, err := range m.heads(t.Queue) {
+		if err != nil {
+			return 0, 0, err
+		}
+		if head.Subject.Module != t.Subject.Module || head.Subject.Hook != t.Subject.Hook || head.Claim == nil && !head.Journal {
+			continue
+		}
+		from, to = head.Place, head.Place+1
+		if head.Claim != nil && head.Claim.End != 0 {
+			to = head.Claim.End + 1
+		}
+	}
+	return from, to, nil
+}
+
+// replace has the waiting event old say what t says, whose walk old's goes on
+// for.
+func (m *move) replace(old, t *store.Task) error {
+	store.ReplacePayload(m.tx, old, t.Payload)
+	object := *t.Object
+	object.Event = old.Object.Event
+	old.Object = &object
+	r := recordOf(t, store.Joined)
+	r.Into = old.ID.String()
+	m.count(t.Walk, 0)
+	m.join(t.Walk, old.Walk)
+	return firstError(m.record(r), m.save(old))
+}
+
+// uncrowd counts t, which is taken away, no longer.
+func (m *move) uncrowd(t *store.Task) error {
+	if !m.isEvent(t) {
+		return nil
+	}
+	key := store.CrowdKey(t, nil)
+	n, counted, err := store.Load[int](m.tx, key)
+	if err != nil || !counted {
+		return err
+	}
+	newest := store.CrowdKey(t, t.Object)
+	at, _, err := store.Load[store.InCrowd](m.tx, newest)
+	if err != nil {
+		return err
+	}
+	if at.ID == t.ID {
+		m.tx.Delete(newest)
+	}
+	if n > 1 {
+		return store.Save(m.tx, key, n-1)
+	}
+	m.tx.Delete(key)
+	return nil
+}
+
+// follows keeps track of t, which has come to another place.
+func (m *move) follows(t *store.Task) error {
+	if !m.isEvent(t) {
+		return nil
+	}
+	newest := store.CrowdKey(t, t.Object)
+	at, known, err := store.Load[store.InCrowd](m.tx, newest)
+	if err != nil || !known || at.ID != t.ID {
+		return err
+	}
+	at.Key = t.Key()
+	return store.Save(m.tx, newest, at)
+}
