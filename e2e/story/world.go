@@ -179,6 +179,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	maps.Copy(all, runCommands)
 	maps.Copy(all, objectCommands)
 	maps.Copy(all, releaseCommands)
+	maps.Copy(all, existingCommands)
 	maps.Copy(all, clusterCommands)
 	maps.Copy(all, pageCommands)
 	out := map[string]func(*testscript.TestScript, bool, []string){}

@@ -64,7 +64,7 @@ type labeller struct {
 	documents []document
 
 	// sum is, byte for byte, what addon-operator computes its checksums over: kyaml's own form, labels sorted and
-	// quoted where YAML wants it. It is the output, but in lists of one kind (RoleList) only the list is labelled.
+	// quoted where YAML wants it. It is the output, but of lists only the list is labelled, no item.
 	sum string
 }
 

@@ -18,7 +18,7 @@ type Manifest struct {
 	// Text is all objects as YAML, without Helm hooks and without the chart's crds/. It may hold secrets.
 	Text string
 
-	// Checksum is the MD5 of Text, in 32 hexadecimal digits; of lists of one kind without the labels of their items.
+	// Checksum is the MD5 of Text, in 32 hexadecimal digits; of lists without the labels of their items.
 	Checksum string
 
 	// Objects must be in the cluster as long as the release is deployed. Those that the cluster removes by itself
