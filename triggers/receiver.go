@@ -76,6 +76,9 @@ func (r *receiver) appear(list kube.List) error {
 		if err := r.db.Update(func(tx *store.Tx) error {
 			var all []workflow.Event
 			for _, o := range piece {
+				if o.Unfiltered {
+					continue
+				}
 				events, err := r.events(tx, list.View.Source, list.Owners, kube.Added, o)
 				if err != nil {
 					return err
@@ -104,6 +107,9 @@ func (r *receiver) baseline(list kube.List) error {
 		rest = rest[n:]
 		if err := r.db.Update(func(tx *store.Tx) error {
 			for _, o := range piece {
+				if o.Unfiltered {
+					continue // it is added when there is something to tell of it
+				}
 				if err := store.Save(tx, objectKey(cursor, o), tell(o)); err != nil {
 					return err
 				}

@@ -269,3 +269,27 @@ func TestEventsOfLegacyBindingsAreDoneAlone(t *testing.T) {
 		t.Errorf("events are %+v", d.events)
 	}
 }
+
+func TestWhatAFilterFailedOnIsAddedWhenItIsWhole(t *testing.T) {
+	half := pod("half", 1, "")
+	half.Unfiltered, half.FilterResult = true, nil
+	for _, cause := range []kube.Cause{kube.First, kube.Appeared} {
+		d := newDesk(t)
+		if cause == kube.Appeared {
+			d.listed(kube.First, "5", half)
+		}
+		d.listed(cause, "10", half)
+		d.want()
+		d.changed("11", kube.Change{Type: kube.Modified, Object: pod("half", 11, "x")})
+		d.want("Added half@11")
+	}
+}
+
+func TestWhatAFilterFailedOnGoesInSilence(t *testing.T) {
+	half := pod("half", 1, "")
+	half.Unfiltered, half.FilterResult = true, nil
+	d := newDesk(t)
+	d.listed(kube.First, "10", half)
+	d.changed("11", kube.Change{Type: kube.Deleted, Object: half})
+	d.want()
+}
