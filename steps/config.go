@@ -107,8 +107,9 @@ func (s *Site) doConfig(ctx context.Context, _ workflow.Task, data json.RawMessa
 
 // writeSection makes w's section of the ConfigMap what the hook wants.
 func (s *Site) writeSection(ctx context.Context, w configWrite) error {
+	layers := values.Layers{Static: s.Disk().Static, Schemas: s.loaded()}
 	_, err := s.Config.Update(ctx, func(data map[string]string) error {
-		text, changed, err := w.section(data)
+		text, changed, err := w.section(data, layers)
 		if err == nil && changed {
 			data[w.Section] = text
 		}
@@ -121,8 +122,8 @@ func (s *Site) writeSection(ctx context.Context, w configWrite) error {
 var errUnfit = errors.New("the patch does not fit the ConfigMap as it is now")
 
 // section returns the text that the section has to have in data, and whether it
-// has another now.
-func (w configWrite) section(data map[string]string) (text string, changed bool, err error) {
+// has another now. The schemas are those of layers.
+func (w configWrite) section(data map[string]string, layers values.Layers) (text string, changed bool, err error) {
 	live, err := values.ParseConfig(data)
 	if err != nil {
 		return "", false, fmt.Errorf("%w: the ConfigMap is invalid: %w", errUnfit, err)
@@ -135,6 +136,10 @@ func (w configWrite) section(data map[string]string) (text string, changed bool,
 	next := w.Now[w.Section]
 	if sum != w.Before {
 		if next, err = patched(now, w.Section, w.Ops); err != nil {
+			return "", false, fmt.Errorf("%w: %w", errUnfit, err)
+		}
+		layers.Config = live
+		if err := layers.CheckConfig(w.Section, next); err != nil {
 			return "", false, fmt.Errorf("%w: %w", errUnfit, err)
 		}
 	}

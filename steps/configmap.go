@@ -35,9 +35,6 @@ func (s *configMapStep) Do(ctx context.Context, _ workflow.Task) (workflow.Outco
 	read := readConfig{ResourceVersion: content.ResourceVersion}
 	if read.Config, err = values.ParseConfig(content.Data); err != nil {
 		read.Error = err.Error()
-		if s.site.Refused != nil {
-			s.site.Refused(content.ResourceVersion, read.Error)
-		}
 	}
 	before, now, record, enabled := values.Config{}, values.Config{}, store.AppliedConfig{}, []string(nil)
 	if err := s.site.DB.View(func(tx *store.Tx) error {
@@ -55,6 +52,9 @@ func (s *configMapStep) Do(ctx context.Context, _ workflow.Task) (workflow.Outco
 	}); err != nil {
 		return workflow.Outcome{}, err
 	}
+	if err := s.check(&read, before, enabled); err != nil {
+		return workflow.Outcome{}, err
+	}
 	if read.Error != "" && record.At.IsZero() {
 		return workflow.Outcome{}, fmt.Errorf("%s is invalid, and nothing starts before it is valid: %s", s.site.Config, read.Error)
 	}
@@ -69,6 +69,24 @@ func (s *configMapStep) Do(ctx context.Context, _ workflow.Task) (workflow.Outco
 	}
 	out.Data, err = json.Marshal(read)
 	return out, err
+}
+
+// check holds what was read to the schemas, and tells of what is invalid.
+func (s *configMapStep) check(read *readConfig, before values.Config, enabled []string) error {
+	if err := s.site.usable(""); err != nil {
+		return err
+	}
+	if read.Error == "" {
+		if err := s.site.refusal(before, read.Config, enabled); err != nil {
+			read.Config, read.Error = values.Config{}, err.Error()
+		}
+	}
+	if read.Error == "" {
+		s.site.warnUnknown(read.Config)
+	} else if s.site.Refused != nil {
+		s.site.Refused(read.ResourceVersion, read.Error)
+	}
+	return nil
 }
 
 // changedModules lists the enabled modules whose section is another now.
@@ -113,13 +131,29 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err := s.site.saveApplied(tx, read.Config, read.ResourceVersion); err != nil {
 		return nil, err
 	}
+	mended, err := wereBroken(tx, d.Modules)
+	if err != nil {
+		return nil, err
+	}
 	switch {
-	case d.Global || len(d.Flags) > 0 || record.At.IsZero():
+	case d.Global || len(d.Flags) > 0 || record.At.IsZero() || mended:
 		return []graph.Fact{lifecycle.GlobalChanged}, nil
 	case len(d.Modules) > 0:
 		return []graph.Fact{lifecycle.ModuleChanged}, nil
 	}
 	return nil, nil
+}
+
+// wereBroken reports whether any of the modules with these keys could not run:
+// another section can be what it needs, and discovery finds out.
+func wereBroken(tx *store.Tx, keys []string) (bool, error) {
+	for _, key := range keys {
+		m, _, err := store.Load[store.Module](tx, store.ModuleKey(values.Kebab(key)))
+		if err != nil || m.Broken != "" {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // leaveAnnounced takes back into now what an open journal has just written.

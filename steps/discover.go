@@ -28,6 +28,9 @@ type discovered struct {
 	Enabled []string  `json:"enabled"`
 	// Left names what a first converge leaves to the next one.
 	Left []string `json:"left,omitempty"`
+	// Dropped holds, by section, the saved operations that schemas do not take any
+	// more.
+	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
 	// Whole is set where the directories hold all modules there are, so that
 	// those which they do not hold are gone.
 	Whole bool `json:"whole"`
@@ -73,7 +76,7 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	found := discovered{Whole: len(set.Empty) == 0}
+	found := discovered{Whole: len(set.Empty) == 0, Dropped: s.site.unfit(k.layers)}
 	var errs []error
 	for _, m := range set.Modules {
 		d, err := s.decide(ctx, t, m, k, found.Enabled)
@@ -110,6 +113,7 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 		found.Enabled = withUnseen(k.life.Enabled, found.Enabled, set)
 		out.Detail += ", some cannot be seen: " + strings.Join(set.Empty, ", ") + " holds no module"
 	}
+	out.Detail += dropped(found.Dropped)
 	if len(found.Left) > 0 {
 		out.Facts = []graph.Fact{lifecycle.LeftOver}
 	}
@@ -171,7 +175,17 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 	}
 	flags := module.Decide(m, k.opinions, k.layers.Config)
 	d.Enabled, d.Why = flags.Enabled, flags.String()
-	if !d.Enabled || m.Enabled == "" {
+	if !d.Enabled {
+		return d, nil
+	}
+	if was := k.modules[m.Name]; !started(was, k.life) {
+		if err := k.layers.CheckFiles(m.Key); err != nil {
+			d.Broken = err.Error()
+			d.Enabled, d.Why = was.Enabled, "broken: as it was before"
+			return d, nil //nolint:nilerr // as above
+		}
+	}
+	if m.Enabled == "" {
 		return d, nil
 	}
 	config, err := json.Marshal(k.layers.HookConfigValues(m.Key))
@@ -291,6 +305,9 @@ func withUnseen(before, now []string, set module.Set) []string {
 func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var found discovered
 	if err := json.Unmarshal(o.Data, &found); err != nil {
+		return nil, err
+	}
+	if err := drop(tx, found.Dropped); err != nil {
 		return nil, err
 	}
 	before, err := modulesKnown(tx)

@@ -160,7 +160,7 @@ func TestHookWriteThatMetAnotherChangeIsPatchedOnIt(t *testing.T) {
 		{"written already", "a: 1\nb: 2\n", ""},
 		{"changed by a person", "a: 5\nc: 3\n", "a: 5\nb: 2\nc: 3\n"},
 	} {
-		text, changed, err := w.section(map[string]string{"web": c.live})
+		text, changed, err := w.section(map[string]string{"web": c.live}, values.Layers{})
 		if err != nil || changed != (c.want != "") || text != c.want {
 			t.Errorf("%s: %q, %t, %v; want %q", c.name, text, changed, err, c.want)
 		}

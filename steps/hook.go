@@ -127,6 +127,9 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 		if err := s.site.there(t.Subject.Module, in.hook.file); err != nil {
 			return err
 		}
+		if err := s.site.usable(t.Subject.Module); err != nil {
+			return err
+		}
 		if s.node.Has(lifecycle.EnabledAll) {
 			l, err := life(tx)
 			if err != nil {

@@ -149,7 +149,11 @@ func (s *Site) release(module string) (*helm.Release, error) {
 		if err != nil {
 			return err
 		}
-		r.Maintained = layers.Config.Maintained[key]
+		if r.Maintained = layers.Config.Maintained[key]; !r.Maintained {
+			if err := layers.CheckHelm(key); err != nil {
+				return err
+			}
+		}
 		r.Values, _ = layers.HelmValues(key, nil)
 		r.EnabledModules = append([]string{}, l.Enabled...)
 		return nil

@@ -30,8 +30,10 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 			return err
 		}
 		undefined = record.Undefined != ""
-		wanted, err = s.site.wanted(tx, t.Subject.Module, record)
-		return err
+		if wanted, err = s.site.wanted(tx, t.Subject.Module, record); err != nil || !wanted {
+			return err
+		}
+		return s.runnable(tx, t.Subject.Module, record)
 	}); err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -42,6 +44,26 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 		return workflow.Outcome{Detail: "not run: its CRDs could not be installed"}, nil
 	}
 	return s.site.askModule(ctx, t.Subject.Module)
+}
+
+// runnable returns why a module that is to be started cannot be, because of its
+// values; nil where it can.
+func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module) error {
+	l, err := life(tx)
+	if err != nil || started(record, l) || s.site.usable(name) != nil {
+		return err
+	}
+	layers, err := s.site.layers(tx, sectionOf(name))
+	if err != nil {
+		return err
+	}
+	return layers.CheckFiles(sectionOf(name))
+}
+
+// started reports whether a run of the module has come to its end since the
+// current start.
+func started(record store.Module, l store.Life) bool {
+	return record.State == store.On && record.StartedIn == l.StartWalk
 }
 
 // askModule returns an outcome that holds the hooks of module, or no data where
@@ -95,7 +117,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err != nil {
 		return nil, err
 	}
-	if record.State == store.On && record.StartedIn == l.StartWalk && !changed {
+	if started(record, l) && !changed {
 		return []graph.Fact{lifecycle.AlreadyStarted}, nil
 	}
 	record.State, record.StartedIn = store.On, 0

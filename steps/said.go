@@ -45,9 +45,10 @@ func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, err
 	if out.Values, out.Flags, err = readPatch(result.ValuesPatch, out.Section); err != nil {
 		return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
 	}
-	base, _ := in.layers.HookValues(out.Section, nil)
-	if _, err := values.Apply(base, out.Values); err != nil {
-		return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
+	if len(out.Values) > 0 {
+		if _, err := fitting(in.layers, out.Section, out.Values, ""); err != nil {
+			return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
+		}
 	}
 	if out.Metrics, err = in.metrics(result.Metrics); err != nil {
 		return workflow.Outcome{}, fmt.Errorf("$METRICS_PATH: %w", err)
@@ -57,6 +58,9 @@ func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, err
 		return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
 	}
 	if out.Config != nil {
+		if err := in.layers.CheckConfig(out.Section, out.Config.Now[out.Section]); err != nil {
+			return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
+		}
 		effect, err := out.Config.effect()
 		if err != nil {
 			return o, err
@@ -124,11 +128,10 @@ func (s *Site) keep(tx *store.Tx, out said, by string) error {
 		return err
 	}
 	if len(out.Values) > 0 {
-		current, _ := layers.HookValues(out.Section, nil)
-		if _, err := values.Apply(current, out.Values); err != nil {
+		saved, err := fitting(layers, out.Section, out.Values, by)
+		if err != nil {
 			return fmt.Errorf("$VALUES_JSON_PATCH_PATH, on values changed meanwhile: %w", err)
 		}
-		saved := values.Fold(layers.Saved[out.Section], out.Values, by)
 		if err := store.Save(tx, store.SavedKey(out.Section), saved); err != nil {
 			return err
 		}

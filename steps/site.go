@@ -16,6 +16,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
+	"addon-operator/internal/schema"
 	"addon-operator/internal/values"
 	"addon-operator/store"
 )
@@ -35,6 +36,8 @@ type Site struct {
 	ModulesDirs     []string
 	GlobalHooksDir  string
 	UnnumberedOrder int
+	// StrictValues makes a values.yaml that is missing an error.
+	StrictValues bool
 	// ParallelModules is how many modules of equal number are run at once.
 	ParallelModules int
 	// CRDFilters are the beginnings of names of files in crds that are passed over.
@@ -77,13 +80,16 @@ type Site struct {
 	// of, or with which work at one came to its end.
 	Installed func(module string)
 
-	digests module.Digests
+	digests     module.Digests
+	schemaFiles schema.Cache
 
 	mu        sync.RWMutex
-	disk      module.Set      // guarded by mu
-	config    values.Config   // the ConfigMap content decoded last; guarded by mu
-	configRaw []byte          // the record it was decoded from; guarded by mu
-	said      map[string]bool // warnings that were logged; guarded by mu
+	disk      module.Set             // guarded by mu
+	schemas   map[string]*schema.Set // those of disk, by the key of the section; guarded by mu
+	noGlobal  error                  // why the global schemas cannot be used; guarded by mu
+	config    values.Config          // the ConfigMap content decoded last; guarded by mu
+	configRaw []byte                 // the record it was decoded from; guarded by mu
+	said      map[string]bool        // warnings that were logged; guarded by mu
 }
 
 // Sights are what hooks' kubernetes bindings see. A binding is known by its
@@ -125,9 +131,18 @@ func (s *Site) Scan() (module.Set, error) {
 	if err != nil {
 		return module.Set{}, err
 	}
+	if s.StrictValues {
+		if err := s.wantValues(set); err != nil {
+			return module.Set{}, err
+		}
+	}
+	schemas, err := s.loadSchemas(set)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.disk = set
+	s.disk, s.schemas, s.noGlobal = set, schemas, err
+	if err != nil {
+		s.sayOnce(zerolog.ErrorLevel, "nothing can run before the schemas of global values can be used: "+err.Error())
+	}
 	for _, w := range set.Warnings {
 		s.sayOnce(zerolog.WarnLevel, w)
 	}
@@ -209,11 +224,14 @@ func opinions(tx *store.Tx) (map[string]values.Opinion, error) {
 // layers returns what the values of the global section and of the sections
 // named by keys are made of.
 func (s *Site) layers(tx *store.Tx, keys ...string) (values.Layers, error) {
+	if err := s.usable(""); err != nil {
+		return values.Layers{}, err
+	}
 	config, err := s.inForce(tx)
 	if err != nil {
 		return values.Layers{}, err
 	}
-	l := values.Layers{Static: s.Disk().Static, Config: config, Saved: map[string][]values.Saved{}}
+	l := values.Layers{Static: s.Disk().Static, Config: config, Saved: map[string][]values.Saved{}, Schemas: s.loaded()}
 	for _, key := range append(slices.Clone(keys), values.Global) {
 		saved, ok, err := store.Load[[]values.Saved](tx, store.SavedKey(key))
 		if err != nil {

@@ -25,7 +25,16 @@ const configsAtOnce = 4
 // hooks: it asks them for their config first.
 type startupStep struct{ hookStep }
 
-// Prepare asks the global hooks that are new for their config.
+// A prepared start is what Prepare has found.
+type prepared struct {
+	foundHooks
+
+	// Dropped holds the saved operations that schemas do not take any more.
+	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
+}
+
+// Prepare asks the global hooks that are new for their config, and sees that the
+// global values are what their schemas take.
 func (s *startupStep) Prepare(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 	digest, err := s.site.digests.GlobalHooks(s.site.GlobalHooksDir)
 	if err != nil {
@@ -38,8 +47,26 @@ func (s *startupStep) Prepare(ctx context.Context, _ workflow.Task) (workflow.Ou
 	if err := s.site.doubtNoHooks(found); err != nil {
 		return workflow.Outcome{}, err
 	}
-	data, err := json.Marshal(found)
-	return workflow.Outcome{Data: data, Detail: fmt.Sprintf("%d hooks", len(found.Hooks))}, err
+	p := prepared{foundHooks: found}
+	if p.Dropped, err = s.site.checkGlobal(); err != nil {
+		return workflow.Outcome{}, err
+	}
+	data, err := json.Marshal(p)
+	return workflow.Outcome{Data: data, Detail: fmt.Sprintf("%d hooks", len(found.Hooks)) + dropped(p.Dropped)}, err
+}
+
+// checkGlobal returns an error when nothing can start on the global values, and
+// the operations saved of them that do not fit.
+func (s *Site) checkGlobal() (unfit map[string][]values.Saved, err error) {
+	err = s.DB.View(func(tx *store.Tx) error {
+		layers, err := s.layers(tx)
+		if err != nil {
+			return err
+		}
+		unfit = s.unfit(layers)
+		return layers.CheckFiles(values.Global)
+	})
+	return unfit, err
 }
 
 // Apply keeps the configs that Prepare was told, or what a hook said.
@@ -47,8 +74,11 @@ func (s *startupStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 	if t.Prepared {
 		return s.hookStep.Apply(tx, t, o)
 	}
-	var found foundHooks
+	var found prepared
 	if err := json.Unmarshal(o.Data, &found); err != nil {
+		return nil, err
+	}
+	if err := drop(tx, found.Dropped); err != nil {
 		return nil, err
 	}
 	_, err := found.keep(tx, "")

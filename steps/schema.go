@@ -1,0 +1,203 @@
+package steps
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/module"
+	"addon-operator/internal/schema"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+)
+
+// schemasDir is where modules and global hooks have their schemas.
+const schemasDir = "openapi"
+
+// loadSchemas returns the schemas of the modules of set and of the global section,
+// by key. A module whose schemas cannot be used is broken from then on. The error is
+// of the global schemas: nothing can run without them.
+func (s *Site) loadSchemas(set module.Set) (map[string]*schema.Set, error) {
+	loaded := map[string]*schema.Set{}
+	for i := range set.Modules {
+		m := &set.Modules[i]
+		if m.Broken != nil {
+			continue
+		}
+		schemas, err := s.schemaFiles.Load(filepath.Join(m.Path, schemasDir))
+		if err != nil {
+			m.Broken = err
+			continue
+		}
+		loaded[m.Key] = schemas
+	}
+	if s.GlobalHooksDir == "" {
+		return loaded, nil
+	}
+	schemas, err := s.schemaFiles.Load(filepath.Join(s.GlobalHooksDir, schemasDir))
+	loaded[values.Global] = schemas
+	return loaded, err
+}
+
+// wantValues breaks the modules of set that have no values.yaml. The error names the
+// directories that have none.
+func (s *Site) wantValues(set module.Set) error {
+	const remedy = "add it, it may be empty, or start without --strict-check-values-mode-enabled"
+	missing := func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, "values.yaml"))
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	for i := range set.Modules {
+		if m := &set.Modules[i]; m.Broken == nil && missing(m.Path) {
+			m.Broken = fmt.Errorf("%s has no values.yaml: %s", m.Path, remedy)
+		}
+	}
+	var errs []error
+	for _, dir := range s.ModulesDirs {
+		if missing(dir) {
+			errs = append(errs, fmt.Errorf("modules directory %s has no values.yaml: %s", dir, remedy))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// usable returns why the code of a module, or for no module the global one, cannot
+// be used; nil when it can.
+func (s *Site) usable(module string) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.noGlobal != nil {
+		return s.noGlobal
+	}
+	m, found := s.disk.Find(module)
+	if module == "" || !found {
+		return nil
+	}
+	return m.Broken
+}
+
+// loaded returns the schemas loaded last, by the key of the section. They are not
+// to be changed.
+func (s *Site) loaded() map[string]*schema.Set {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.schemas
+}
+
+// fitting returns what is saved of a section once ops are taken in. It fails where
+// they cannot be done, or lead to values that the schema does not take.
+func fitting(l values.Layers, section string, ops []values.Op, by string) ([]values.Saved, error) {
+	before, _ := l.Section(section)
+	if _, err := values.Apply(values.Values{section: before}, ops); err != nil {
+		return nil, err
+	}
+	saved := values.Fold(l.Saved[section], ops, by)
+	l.Saved = map[string][]values.Saved{section: saved}
+	return saved, l.CheckValues(section, before)
+}
+
+// refusal says why content of the ConfigMap is not taken: what is in force is before,
+// and modules are enabled. Of modules that are not, sections are not looked at.
+func (s *Site) refusal(before, now values.Config, enabled []string) error {
+	l := values.Layers{Static: s.Disk().Static, Config: before, Schemas: s.loaded()}
+	keys := map[string]bool{}
+	for key := range now.Sections {
+		keys[key] = key == values.Global || now.Flags[values.Flag(key)] || slices.Contains(enabled, values.Kebab(key))
+	}
+	for flag, on := range now.Flags {
+		if key := strings.TrimSuffix(flag, values.Flag("")); on {
+			keys[key] = true
+		}
+	}
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if !keys[key] {
+			continue
+		}
+		if err := l.CheckConfig(key, now.Sections[key]); err != nil {
+			errs = append(errs, fmt.Errorf("ConfigMap key %q: %w", key, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// warnUnknown says which keys of the ConfigMap belong to no module.
+func (s *Site) warnUnknown(c values.Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := map[string]string{}
+	for key := range c.Sections {
+		keys[key] = key
+	}
+	for flag := range c.Flags {
+		keys[strings.TrimSuffix(flag, values.Flag(""))] = flag
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if _, known := s.disk.Find(values.Kebab(key)); !known && key != values.Global {
+			s.sayOnce(zerolog.WarnLevel, fmt.Sprintf("%s: key %q has no effect: there is no module %q", s.Config, keys[key], values.Kebab(key)))
+		}
+	}
+}
+
+// unfit takes out of l the saved operations that schemas do not take any more, and
+// returns them by section.
+func (s *Site) unfit(l values.Layers) map[string][]values.Saved {
+	all := map[string][]values.Saved{}
+	for section, saved := range l.Saved {
+		unfit := l.Unfit(section)
+		if len(unfit) == 0 {
+			continue
+		}
+		all[section] = unfit
+		l.Saved[section] = without(saved, unfit)
+		for _, op := range unfit {
+			s.Log.Warn().Str("hook", op.Hook).Str("operation", op.Op.Op).Str("path", op.Path).
+				Str("schema", l.Schemas[section].Values.File()).Msg("a saved values operation is dropped: the schema does not take it any more")
+		}
+	}
+	return all
+}
+
+// without returns saved without unfit.
+func without(saved, unfit []values.Saved) []values.Saved {
+	return slices.DeleteFunc(slices.Clone(saved), func(s values.Saved) bool {
+		return slices.ContainsFunc(unfit, func(u values.Saved) bool {
+			return s.Path == u.Path && s.Hook == u.Hook && s.Op.Op == u.Op.Op && string(s.Value) == string(u.Value)
+		})
+	})
+}
+
+// drop takes operations that are unfit out of the store.
+func drop(tx *store.Tx, unfit map[string][]values.Saved) error {
+	for _, section := range slices.Sorted(maps.Keys(unfit)) {
+		saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
+		if err != nil {
+			return err
+		}
+		if err := store.Save(tx, store.SavedKey(section), without(saved, unfit[section])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropped says for the history which operations were taken away.
+func dropped(unfit map[string][]values.Saved) string {
+	var paths []string
+	for _, section := range slices.Sorted(maps.Keys(unfit)) {
+		for _, s := range unfit[section] {
+			paths = append(paths, s.Path)
+		}
+	}
+	if len(paths) == 0 {
+		return ""
+	}
+	return ", saved values dropped that schemas do not take any more: " + strings.Join(paths, ", ")
+}
