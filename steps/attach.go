@@ -2,6 +2,7 @@ package steps
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
 
 	"addon-operator/internal/hook"
@@ -87,7 +88,26 @@ func (a *attacher) hook(module string, h hookRecord) error {
 			return err
 		}
 	}
-	return nil
+	return a.asked(module, h, ids)
+}
+
+// asked attaches the bindings that the API server asks. They have no queue.
+func (a *attacher) asked(module string, h hookRecord, ids ids) error {
+	keep := func(id string, kind store.BindingKind, config any) error {
+		_, err := a.keep(store.Subject{Module: module, Hook: h.file.Name, Binding: id}, kind, config, "")
+		return err
+	}
+	var errs []error
+	for i, b := range h.config.Validating {
+		errs = append(errs, keep(ids.validating[i], store.Validating, b))
+	}
+	for i, b := range h.config.Mutating {
+		errs = append(errs, keep(ids.mutating[i], store.Mutating, b))
+	}
+	for i, b := range h.config.Conversion {
+		errs = append(errs, keep(ids.conversion[i], store.Conversion, b))
+	}
+	return errors.Join(errs...)
 }
 
 // keep makes the binding's record say config, and reports whether it needs no

@@ -66,7 +66,7 @@ type sight struct {
 
 // ids are the names under which a hook's bindings stand in the store, in the
 // order of its config.
-type ids struct{ kubernetes, schedule []string }
+type ids struct{ kubernetes, schedule, validating, mutating, conversion []string }
 
 // bindingIDs returns the bindings' own names where these are unique in the
 // hook, else with their number among the namesakes.
@@ -85,6 +85,15 @@ func bindingIDs(c hook.Config) ids {
 	}
 	for _, b := range c.Schedule {
 		out.schedule = append(out.schedule, id(b.Name))
+	}
+	for _, b := range c.Validating {
+		out.validating = append(out.validating, id(b.Name))
+	}
+	for _, b := range c.Mutating {
+		out.mutating = append(out.mutating, id(b.Name))
+	}
+	for _, b := range c.Conversion {
+		out.conversion = append(out.conversion, id(b.Name))
 	}
 	return out
 }

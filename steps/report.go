@@ -50,6 +50,11 @@ func (s *Site) output(t workflow.Task, n *graph.Node, event string) func(hook.St
 	log := s.Log.With().
 		Str("module", t.Subject.Module).Str("hook", t.Subject.Hook).Str("binding", binding).Str("event", event).
 		Str("node", string(n.ID)).Str("queue", t.Queue).Str("task", t.ID.String()).Logger()
+	return linesTo(log)
+}
+
+// linesTo returns what logs the lines that a hook prints.
+func linesTo(log zerolog.Logger) func(hook.Stream, string) {
 	return func(stream hook.Stream, line string) {
 		r, structured := hook.ParseRecord(line)
 		if !structured {

@@ -27,6 +27,9 @@ type BindingKind string
 const (
 	Kubernetes BindingKind = "kubernetes"
 	Schedule   BindingKind = "schedule"
+	Validating BindingKind = "kubernetesValidating"
+	Mutating   BindingKind = "kubernetesMutating"
+	Conversion BindingKind = "kubernetesCustomResourceConversion"
 )
 
 // A Binding is one that is attached: while its record stands, what it watches

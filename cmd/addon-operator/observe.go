@@ -165,6 +165,7 @@ func (o *operator) convergeEnded() {
 	}
 	o.metrics.Converged(o.activation(), took)
 	o.converged.Store(true)
+	o.webhook.Changed()
 	o.log.Info().Uint64("walk", life.Converged).Str("took", short(took)).Int("modules", len(life.Enabled)).Msg("converged")
 }
 
@@ -177,6 +178,8 @@ func (o *operator) hookRan(r steps.Report) {
 	}
 	if r.Task.Claim != nil {
 		run.Took = time.Since(r.Task.Claim.Since)
+	} else { // the API server has asked, without a task
+		run.Took = r.Usage.Took
 	}
 	o.metrics.HookRan(run)
 }

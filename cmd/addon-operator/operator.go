@@ -19,6 +19,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
+	"addon-operator/internal/webhook"
 	"addon-operator/sdk/shell"
 	"addon-operator/steps"
 	"addon-operator/store"
@@ -29,6 +30,9 @@ import (
 // stopWithin bounds the end of the operator after it was told to stop. Hooks are
 // killed after 20 s; the rest is for what follows.
 const stopWithin = 25 * time.Second
+
+// drainWithin is when reviews are cut off that are still under way.
+const drainWithin = 20 * time.Second
 
 // ballast is the size of the file that gives way when the disk is full.
 const ballast = 4 << 20
@@ -66,6 +70,8 @@ type operator struct {
 	schedule  *triggers.Schedule
 	absent    *triggers.Absent
 	configMap *triggers.ConfigMap
+	asks      *webhook.Gate
+	webhook   *triggers.Webhook
 }
 
 // Run runs the operator until ctx is done, and then lets what runs come to its
@@ -146,7 +152,7 @@ func (o *operator) open(ctx context.Context) error {
 	err := o.settle(ctx)
 	if err == nil {
 		o.runner, err = hook.NewRunner(hook.Options{
-			TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, Framework: shell.Framework, StoreID: o.db.ID(), KeepTemp: o.settings.KeepTemp, JoinJSON: o.settings.LogJoinJSON,
+			TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, Framework: shell.Framework, StoreID: o.db.ID(), Clock: time.Now, KeepTemp: o.settings.KeepTemp, JoinJSON: o.settings.LogJoinJSON,
 		})
 	}
 	if err != nil {
@@ -206,7 +212,9 @@ func (o *operator) assemble() (err error) {
 	o.configMap.Seen = o.configSeen
 	o.site.Applied = o.configMap.Changed
 	o.site.Sights = o.kube
-	o.site.Attached = func() { o.kube.Changed(); o.schedule.Changed() }
+	o.asks = o.gate()
+	o.webhook = triggers.NewWebhook(o.db, o.asks.Serve)
+	o.site.Attached = func() { o.kube.Changed(); o.schedule.Changed(); o.webhook.Changed() }
 	o.site.Installed = o.absent.Changed
 	return nil
 }
@@ -249,6 +257,8 @@ func (o *operator) run(ctx context.Context) error {
 	group.Go(func() error { return o.kube.Run(watching) })
 	group.Go(func() error { return o.schedule.Run(watching) })
 	group.Go(func() error { return o.absent.Run(watching) })
+	group.Go(func() error { return o.webhook.Run(watching) })
+	group.Go(func() error { o.asks.Run(watching); return nil })
 	group.Go(func() error { return o.configMap.Run(watching, o.kubeObserver()) })
 	group.Go(func() error { return o.awaitCluster(watching) })
 	group.Go(func() error { o.post(watching); return nil })
@@ -259,9 +269,12 @@ func (o *operator) run(ctx context.Context) error {
 	case <-watching.Done():
 	case <-o.db.Done():
 	}
+	draining, drained := context.WithTimeout(watching, drainWithin)
+	defer drained()
 	ended := make(chan error, 1)
 	go func() {
-		o.engine.Stop()
+		o.engine.Stop() // until it has, hooks that end may ask the API server, which asks hooks
+		o.asks.Stop(draining)
 		stop()
 		serving()
 		ended <- group.Wait()

@@ -62,6 +62,8 @@ type Settings struct {
 	LogNoTime       bool
 	LogJoinJSON     bool
 
+	Webhooks webhookSettings
+
 	// Warnings names what was set and has no effect.
 	Warnings []string
 }
@@ -131,6 +133,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	num(&s.ListenPort, "prometheus-listen-port", 9650, "port to serve HTTP at", "ADDON_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_LISTEN_PORT")
 	str(&s.MetricsPrefix, "prometheus-metrics-prefix", "addon_operator_", "prefix of the operator's own metrics", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX")
 	str(&s.UngroupedMetrics, "ungrouped-metrics", keepMetrics, "what becomes of a hook's metrics without a group when it writes some again: keep or expire", "ADDON_OPERATOR_UNGROUPED_METRICS")
+	s.Webhooks.declare(f, str, num, add)
 	str(&s.DebugSocket, "debug-unix-socket", defaultSocket, "socket that the other commands talk to", socketVariable)
 	str(&s.DebugAddress, "debug-http-addr", "", "address, HOST:PORT, to serve what the socket serves at as well, to anybody who can reach it; none if empty", "DEBUG_HTTP_SERVER_ADDR")
 	flag(&s.DebugKubernetes, "debug-kubernetes-api", "log each request to the API server", "DEBUG_KUBERNETES_API")

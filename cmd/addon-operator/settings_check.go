@@ -35,6 +35,9 @@ func (s *Settings) check() error {
 			return &codedError{exitUsage, fmt.Errorf("variable %s is set, and Helm 2 is not supported: unset it", name)}
 		}
 	}
+	if err := s.Webhooks.check(); err != nil {
+		return err
+	}
 	_, err := s.labels()
 	return err
 }

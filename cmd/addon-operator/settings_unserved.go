@@ -18,7 +18,7 @@ type unserved struct {
 
 const (
 	noSharedStore = "one operator keeps the store, there is no standby"
-	noWebhooks    = "admission and conversion hooks are not served"
+	noRoutes      = "nothing but hooks is asked by the API server; see the settings of webhooks"
 	oneClient     = "all requests go through one client; limit it with --kube-client-qps"
 )
 
@@ -35,31 +35,16 @@ var unservedSettings = []unserved{
 	{flag: "shell-chroot-dir", env: "ADDON_OPERATOR_SHELL_CHROOT_DIR", why: "hooks run in the operator's own root directory"},
 	{flag: "strict-check-values-mode-enabled", env: "ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED", bool: true, why: "a module may have no values.yaml"},
 	{flag: "applied-module-extenders", env: "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", why: "the order of those who enable modules is fixed"},
-	{env: "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED", why: noWebhooks},
-	{env: "ADDON_OPERATOR_ADMISSION_SERVER_LISTEN_PORT", why: noWebhooks},
-	{env: "ADDON_OPERATOR_ADMISSION_SERVER_CERTS_DIR", why: noWebhooks},
+	{env: "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED", why: noRoutes},
+	{env: "ADDON_OPERATOR_ADMISSION_SERVER_LISTEN_PORT", why: noRoutes},
+	{env: "ADDON_OPERATOR_ADMISSION_SERVER_CERTS_DIR", why: noRoutes},
 	{flag: "helm-monitor-kube-client-qps", env: "HELM_MONITOR_KUBE_CLIENT_QPS", why: oneClient},
 	{flag: "helm-monitor-kube-client-burst", env: "HELM_MONITOR_KUBE_CLIENT_BURST", why: oneClient},
 	{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", why: oneClient},
 	{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", why: oneClient},
 	{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", why: oneClient},
 	{env: "QUEUE_ACTIONS_METRICS", why: "there is no such metric"},
-	{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME", why: noWebhooks},
-	{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME", why: noWebhooks},
-	{flag: "validating-webhook-server-cert", env: "VALIDATING_WEBHOOK_SERVER_CERT", why: noWebhooks},
-	{flag: "validating-webhook-server-key", env: "VALIDATING_WEBHOOK_SERVER_KEY", why: noWebhooks},
-	{flag: "validating-webhook-ca", env: "VALIDATING_WEBHOOK_CA", why: noWebhooks},
-	{flag: "validating-webhook-client-ca", env: "VALIDATING_WEBHOOK_CLIENT_CA", why: noWebhooks},
-	{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", why: noWebhooks},
-	{flag: "validating-webhook-listen-port", env: "VALIDATING_WEBHOOK_LISTEN_PORT", why: noWebhooks},
-	{flag: "validating-webhook-listen-address", env: "VALIDATING_WEBHOOK_LISTEN_ADDRESS", why: noWebhooks},
-	{flag: "conversion-webhook-service-name", env: "CONVERSION_WEBHOOK_SERVICE_NAME", why: noWebhooks},
-	{flag: "conversion-webhook-server-cert", env: "CONVERSION_WEBHOOK_SERVER_CERT", why: noWebhooks},
-	{flag: "conversion-webhook-server-key", env: "CONVERSION_WEBHOOK_SERVER_KEY", why: noWebhooks},
-	{flag: "conversion-webhook-ca", env: "CONVERSION_WEBHOOK_CA", why: noWebhooks},
-	{flag: "conversion-webhook-client-ca", env: "CONVERSION_WEBHOOK_CLIENT_CA", why: noWebhooks},
-	{flag: "conversion-webhook-listen-port", env: "CONVERSION_WEBHOOK_LISTEN_PORT", why: noWebhooks},
-	{flag: "conversion-webhook-listen-address", env: "CONVERSION_WEBHOOK_LISTEN_ADDRESS", why: noWebhooks},
+	{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", why: "each binding has a failurePolicy of its own, Fail if it gives none"},
 }
 
 // declareUnserved declares the flags that have no effect, hidden, on f. The

@@ -88,6 +88,9 @@ func (w *world) start(flags []string) error {
 		"--store", w.path("store.db"), "--debug-unix-socket", w.path("socket"), "--tmp-dir", w.path("tmp"),
 		"--prometheus-listen-address", "127.0.0.1", "--prometheus-listen-port", port,
 		"--modules-dir", w.path("modules"), "--global-hooks-dir", w.path("global-hooks"),
+		"--webhook-url", "https://127.0.0.1", "--validating-webhook-configuration-name", w.namespace,
+		"--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0",
+		"--conversion-webhook-listen-address", "127.0.0.1", "--conversion-webhook-listen-port", "0",
 	}, flags...)...)
 	o.cmd.Dir = w.dir
 	o.cmd.Env = append(os.Environ(), "LIBRARY="+w.path("library.sh"), "RUNS="+w.path("runs"), "NAMESPACE="+w.namespace)

@@ -44,6 +44,7 @@ type world struct {
 	kubeconfig string
 	own        *ownCluster // nil where the story shares the cluster of all
 
+	config  *rest.Config
 	kube    kubernetes.Interface
 	dynamic dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
@@ -118,6 +119,7 @@ func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string
 }
 
 func (w *world) connect(config *rest.Config) (err error) {
+	w.config = config
 	if w.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
@@ -181,6 +183,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	maps.Copy(all, releaseCommands)
 	maps.Copy(all, existingCommands)
 	maps.Copy(all, clusterCommands)
+	maps.Copy(all, reviewCommands)
 	maps.Copy(all, pageCommands)
 	out := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, run := range all {

@@ -20,6 +20,7 @@ type Set struct {
 
 	moduleHook, globalHook hookMetrics
 	client                 clientMetrics
+	webhook                webhookMetrics
 
 	taskWait        *prometheus.CounterVec
 	tasks           *prometheus.CounterVec
@@ -49,6 +50,7 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.moduleHook = m.hooks("module_hook", "a module hook", "module", "hook", "binding", "queue", "activation")
 	s.globalHook = m.hooks("global_hook", "a global hook", "hook", "binding", "queue", "activation")
 	s.client = m.client()
+	s.webhook = m.webhooks()
 	s.taskWait = m.counters("task_wait_in_queue_seconds_total", "Time tasks stood in queues before they were begun.", "module", "hook", "binding", "queue")
 	s.tasks = m.counters("tasks_ended_total", "Lines of history, by node and what came of the work.", "node", "state")
 	s.moduleRun = m.histogram("module_run_seconds", "Time of module runs from their first step to the last afterHelm hook.", "module", "activation")

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"addon-operator/internal/webhook"
+)
+
+// webhookSettings are what admission and conversion hooks need to be told.
+type webhookSettings struct {
+	ConfigurationName     string
+	URL                   string
+	CertLifetime          time.Duration
+	HooksAtOnce           int
+	Admission, Conversion webhookSide
+}
+
+// A webhookSide is one of the two addresses the API server asks at.
+type webhookSide struct {
+	ServiceName           string
+	Cert, Key, CA         string
+	ClientCAs             []string
+	ListenAddress         string
+	ListenPort            int
+	flagPrefix, mountedAt string
+}
+
+// declare declares the flags on f. The functions declare one each, with the
+// variables that stand for it.
+func (s *webhookSettings) declare(
+	f *pflag.FlagSet,
+	str func(p *string, flag, value, usage string, env ...string),
+	num func(p *int, flag string, value int, usage string, env ...string),
+	add func(flag, usage string, env ...string),
+) {
+	str(&s.ConfigurationName, "validating-webhook-configuration-name", "addon-operator",
+		"names of the webhook configurations, before -hooks", both("VALIDATING_WEBHOOK_CONFIGURATION_NAME")...)
+	str(&s.URL, "webhook-url", "", "where the API server asks in place of the Services: https://HOST or https://HOST:PORT", "ADDON_OPERATOR_WEBHOOK_URL")
+	f.DurationVar(&s.CertLifetime, "webhook-cert-lifetime", 90*24*time.Hour, "")
+	add("webhook-cert-lifetime", "how long a CA that the operator makes is good; at half of it the next one comes", "ADDON_OPERATOR_WEBHOOK_CERT_LIFETIME")
+	num(&s.HooksAtOnce, "webhook-hooks-at-once", 10, "hooks that may run side by side to answer the API server", "ADDON_OPERATOR_WEBHOOK_HOOKS_AT_ONCE")
+	for _, side := range []struct {
+		*webhookSide
+		prefix, whose, service, mounted string
+		port                            int
+	}{
+		{&s.Admission, "validating-webhook", "admission", "addon-operator-admission", "/validating-certs", 9680},
+		{&s.Conversion, "conversion-webhook", "conversion", "addon-operator-conversion", "/conversion-certs", 9681},
+	} {
+		side.flagPrefix, side.mountedAt = side.prefix, side.mounted
+		env := func(name string) []string {
+			return both(strings.ToUpper(strings.ReplaceAll(side.prefix, "-", "_")) + "_" + name)
+		}
+		file := func(p *string, name, variable, what, base string) {
+			str(p, side.prefix+"-"+name, "", fmt.Sprintf("%s for %s; %s/%s if that is there, else the operator makes one",
+				what, side.whose, side.mounted, base), env(variable)...)
+		}
+		str(&side.ServiceName, side.prefix+"-service-name", side.service, "Service that leads to "+side.whose, env("SERVICE_NAME")...)
+		file(&side.Cert, "server-cert", "SERVER_CERT", "file of the certificate", "tls.crt")
+		file(&side.Key, "server-key", "SERVER_KEY", "file of the certificate's key", "tls.key")
+		file(&side.CA, "ca", "CA", "file of the certificate's CA", "ca.crt")
+		f.StringSliceVar(&side.ClientCAs, side.prefix+"-client-ca", nil, "")
+		add(side.prefix+"-client-ca", "files of CAs, one of which clients of "+side.whose+" must have a certificate of; none asks for no certificate",
+			env("CLIENT_CA")...)
+		str(&side.ListenAddress, side.prefix+"-listen-address", "0.0.0.0", "address to serve "+side.whose+" at", env("LISTEN_ADDRESS")...)
+		num(&side.ListenPort, side.prefix+"-listen-port", side.port, "port to serve "+side.whose+" at; 0 is any that is free", env("LISTEN_PORT")...)
+	}
+}
+
+// both returns a variable's names with and without the prefix.
+func both(name string) []string { return []string{"ADDON_OPERATOR_" + name, name} }
+
+// side returns what the gate needs to know of a side.
+func (s webhookSide) side() webhook.Side {
+	out := webhook.Side{Address: s.ListenAddress, Port: s.ListenPort, Service: s.ServiceName, ClientCAs: s.ClientCAs}
+	if s.Cert == "" && s.Key == "" && s.CA == "" {
+		out.Files = webhook.FilesIn(s.mountedAt)
+		return out
+	}
+	or := func(file, base string) string {
+		if file == "" {
+			file = s.mountedAt + "/" + base
+		}
+		return file
+	}
+	out.Files = webhook.Files{Certificate: or(s.Cert, "tls.crt"), Key: or(s.Key, "tls.key"), CA: or(s.CA, "ca.crt")}
+	return out
+}
+
+// check returns what is wrong with the settings, each with the flag it is about.
+func (s *webhookSettings) check() error {
+	usage := func(flag string, err error) error {
+		if err == nil {
+			return nil
+		}
+		return &codedError{exitUsage, fmt.Errorf("--%s: %w", flag, err)}
+	}
+	if s.HooksAtOnce < 1 {
+		return usage("webhook-hooks-at-once", fmt.Errorf("it is %d, at least 1 hook must be able to run", s.HooksAtOnce))
+	}
+	if s.ConfigurationName == "" {
+		return usage("validating-webhook-configuration-name", fmt.Errorf("it is empty, name the configurations"))
+	}
+	if err := usage("webhook-url", webhook.CheckURL(s.URL)); err != nil {
+		return err
+	}
+	if err := usage("webhook-cert-lifetime", webhook.CheckLifetime(s.CertLifetime)); err != nil {
+		return err
+	}
+	for _, side := range []webhookSide{s.Admission, s.Conversion} {
+		if err := usage(side.flagPrefix+"-server-cert", side.side().Check()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

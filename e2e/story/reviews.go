@@ -1,0 +1,219 @@
+package story
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+var reviewCommands = map[string]command{
+	"refused":  refused,
+	"accepted": accepted,
+	"keep-on":  keepOn,
+	"read":     readPath,
+	"unread":   unread,
+	"counted":  counted,
+}
+
+// A try is what came of a request that changes nothing.
+type try struct {
+	object   *unstructured.Unstructured
+	warnings []string
+	err      error
+}
+
+// try has the API server say what it would make of a file with one object.
+func (w *world) try(ts *testscript.TestScript, file string) try {
+	o := &unstructured.Unstructured{}
+	text := strings.ReplaceAll(ts.ReadFile(file), "NAMESPACE", w.namespace)
+	if err := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096).Decode(&o.Object); err != nil {
+		return try{err: err}
+	}
+	var t try
+	var mapping *meta.RESTMapping
+	if mapping, t.err = w.mapper.RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version); t.err != nil {
+		w.mapper.Reset()
+		return t
+	}
+	warned := &warnings{}
+	config := rest.CopyConfig(w.config)
+	config.WarningHandler = warned
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return try{err: err}
+	}
+	objects := client.Resource(mapping.Resource).Namespace(w.namespace)
+	t.object, t.err = objects.Create(ctx(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	t.warnings = warned.all
+	return t
+}
+
+// warnings collects what the API server warns of.
+type warnings struct {
+	mu  sync.Mutex
+	all []string // guarded by mu
+}
+
+// HandleWarningHeader takes one warning.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, text)
+}
+
+// refused waits until the API server would not make the object of a file, for a
+// reason that matches: refused FILE REGEXP.
+func refused(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return usage("refused FILE REGEXP")
+	}
+	want, err := regexp.Compile(args[1])
+	if err != nil {
+		return err
+	}
+	return wait(func() error {
+		t := w.try(ts, args[0])
+		if t.err == nil {
+			return errors.New("it is accepted")
+		}
+		if !want.MatchString(t.err.Error()) {
+			return fmt.Errorf("it is refused for another reason: %w", t.err)
+		}
+		return nil
+	})
+}
+
+// accepted waits until the API server would make the object of a file, with a
+// warning that matches, if one is asked for, and prints what it would make of it
+// through a filter: accepted FILE [FILTER [WARNING-REGEXP]].
+func accepted(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) < 1 || len(args) > 3 {
+		return usage("accepted FILE [FILTER [WARNING-REGEXP]]")
+	}
+	want, err := regexp.Compile(append(args, "", "")[2])
+	if err != nil {
+		return err
+	}
+	var t try
+	if err := wait(func() error {
+		t = w.try(ts, args[0])
+		if t.err == nil && len(args) == 3 && !want.MatchString(strings.Join(t.warnings, "\n")) {
+			return fmt.Errorf("it is accepted with the warnings %q", t.warnings)
+		}
+		return t.err
+	}); err != nil {
+		return err
+	}
+	text, err := t.object.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	return printJSON(ts, text, append(args[1:], ".")[0])
+}
+
+// keepOn asks again and again for some seconds for what the API server would
+// make of a file, and fails at the first request that is refused: keep-on FILE SECONDS.
+func keepOn(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return usage("keep-on FILE SECONDS")
+	}
+	lasts, err := time.ParseDuration(args[1] + "s")
+	if err != nil {
+		return err
+	}
+	n := 0
+	for began := time.Now(); time.Since(began) < lasts; time.Sleep(glance) {
+		if t := w.try(ts, args[0]); t.err != nil {
+			return fmt.Errorf("request %d, %.1f s after the first: %w", n, time.Since(began).Seconds(), t.err)
+		}
+		n++
+	}
+	ts.Logf("%d requests", n)
+	return nil
+}
+
+// readPath waits until the API server answers at a path, in which NAMESPACE
+// stands for the story's, and prints the answer through a filter:
+// read PATH [FILTER].
+func readPath(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 && len(args) != 2 {
+		return usage("read PATH [FILTER]")
+	}
+	var text []byte
+	if err := wait(func() (err error) { text, err = w.fetch(args[0]); return err }); err != nil {
+		return err
+	}
+	return printJSON(ts, text, append(args[1:], ".")[0])
+}
+
+// unread waits until the API server answers at a path with an error that
+// matches: unread PATH REGEXP.
+func unread(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return usage("unread PATH REGEXP")
+	}
+	want, err := regexp.Compile(args[1])
+	if err != nil {
+		return err
+	}
+	return wait(func() error {
+		_, err := w.fetch(args[0])
+		if err == nil {
+			return errors.New("it can be read")
+		}
+		if !want.MatchString(err.Error()) {
+			return fmt.Errorf("it cannot be read for another reason: %w", err)
+		}
+		return nil
+	})
+}
+
+// counted waits until a line of the operator's own metrics matches: counted
+// REGEXP.
+func counted(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 1 || w.operator == nil {
+		return usage("counted REGEXP, while an operator runs")
+	}
+	want, err := regexp.Compile("(?m)^" + args[0])
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: patience}
+	return wait(func() error {
+		answer, err := client.Get("http://" + w.operator.addr + "/metrics")
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err == nil && !want.Match(text) {
+			err = errors.New("no line matches")
+		}
+		return err
+	})
+}
+
+func (w *world) fetch(path string) ([]byte, error) {
+	within, cancel := context.WithTimeout(ctx(), patience)
+	defer cancel()
+	answer := w.kube.CoreV1().RESTClient().Get().AbsPath(strings.ReplaceAll(path, "NAMESPACE", w.namespace)).Do(within)
+	text, err := answer.Raw()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, text)
+	}
+	return text, nil
+}

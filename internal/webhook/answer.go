@@ -1,0 +1,264 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"addon-operator/internal/hook"
+)
+
+// Result is what came of a review, in one word.
+type Result string
+
+// The results of reviews.
+const (
+	Allowed   Result = "allowed"
+	Denied    Result = "denied"
+	Done      Result = "converted" // objects were converted
+	Refused   Result = "refused"   // the hook says why it cannot convert them
+	Failed    Result = "failed"    // the hook failed, or wrote what cannot be taken
+	Empty     Result = "empty"     // the hook wrote no response
+	TimedOut  Result = "timeout"   // nobody waits any more
+	Withdrawn Result = "withdrawn" // the binding is not served any more
+	Broken    Result = "error"     // none of the hook's doing
+)
+
+// Report tells of one review.
+type Report struct {
+	// Asked is the hook that was asked, in a chain the last one. It is empty where there was none.
+	Asked
+	// Type is the type of the question.
+	Type hook.Type
+	// UID is that of the API server's request.
+	UID    string
+	Result Result
+	// Message is what the one who sent the request was told.
+	Message string
+	// Took is the time from the request's arrival to its answer; Ran what of it was taken by hooks.
+	Took, Ran time.Duration
+	// Err is why there was no good answer; nil if there was.
+	Err error
+}
+
+// HookFailed is what those are told whose request a hook failed on. What the hook said is in the operator's log.
+const HookFailed = "Hook failed"
+
+const (
+	// conversionWithin is how long the API server waits for a conversion.
+	conversionWithin = 30 * time.Second
+	// margin is kept of the time the API server waits, so that it is told that the hook took too long.
+	margin = 400 * time.Millisecond
+)
+
+// within returns a context that ends when nobody waits for the answer to r any more, most being how long that is unless
+// the API server says it waits less.
+func within(r *http.Request, most time.Duration) (context.Context, context.CancelFunc) {
+	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
+		most = min(most, asked)
+	}
+	return context.WithTimeoutCause(r.Context(), most-margin, fmt.Errorf("it did not answer within %s", most))
+}
+
+// ask waits for a place and puts q to its hook.
+func (s *Server) ask(ctx context.Context, q Question) (Answer, error) {
+	if err := s.places.Acquire(ctx, 1); err != nil {
+		return Answer{}, &httpError{http.StatusServiceUnavailable, fmt.Errorf(
+			"hook %s was not asked: %d others ran all the time (--webhook-hooks-at-once)", q.name(), s.options.AtOnce)}
+	}
+	defer s.places.Release(1)
+	answer, err := s.options.Ask(ctx, q)
+	if err != nil && ctx.Err() != nil {
+		err = &httpError{http.StatusGatewayTimeout, fmt.Errorf("hook %s: %w", q.name(), context.Cause(ctx))}
+	}
+	return answer, err
+}
+
+func (a Asked) name() string {
+	if a.Module == "" {
+		return a.Hook
+	}
+	return a.Module + "/" + a.Hook
+}
+
+// resultOf returns what came of a question whose error is err.
+func resultOf(ctx context.Context, err error, good Result) Result {
+	switch {
+	case err == nil:
+		return good
+	case ctx.Err() != nil:
+		return TimedOut
+	case errors.Is(err, ErrHookFailed):
+		return Failed
+	case errors.Is(err, hook.ErrNoResponse):
+		return Empty
+	default:
+		return Broken
+	}
+}
+
+func (s *Server) observe(began time.Time, r Report) {
+	if s.options.Observe != nil {
+		r.Took = s.options.Clock().Sub(began)
+		s.options.Observe(r)
+	}
+}
+
+// admit answers an AdmissionReview; of no admission, which was withdrawn, it allows everything.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
+	began := s.options.Clock()
+	text, err := body(w, r, maxAdmission)
+	if err != nil {
+		send(w, reply{}, err)
+		return
+	}
+	review, err := readAdmission(text)
+	if err != nil {
+		send(w, reply{}, &httpError{http.StatusBadRequest, err})
+		return
+	}
+	if a == nil {
+		send(w, review.answer(hook.Verdict{Allowed: true}), nil)
+		s.observe(began, Report{Type: hook.TypeValidating, UID: review.Request.UID, Result: Withdrawn})
+		return
+	}
+	ctx, cancel := within(r, time.Duration(a.Config.TimeoutSeconds)*time.Second)
+	defer cancel()
+	q := Question{Asked: a.Asked, Type: hook.TypeValidating, Review: text, UID: review.Request.UID, DryRun: review.Request.DryRun}
+	if a.Mutating {
+		q.Type = hook.TypeMutating
+	}
+	answer, err := s.ask(ctx, q)
+	report := Report{Asked: a.Asked, Type: q.Type, UID: q.UID, Ran: answer.Ran, Err: err, Message: answer.Verdict.Message}
+	report.Result = resultOf(ctx, err, Denied)
+	if answer.Verdict.Allowed && err == nil {
+		report.Result = Allowed
+	}
+	if report.Result == Failed { // the API server's failurePolicy is for hooks that cannot be asked
+		report.Message = HookFailed
+		answer.Verdict, err = hook.Verdict{Message: HookFailed}, nil
+	}
+	send(w, review.answer(answer.Verdict), err)
+	s.observe(began, report)
+}
+
+// convert answers a ConversionReview by the conversions declared for crd; of none, which were withdrawn, it changes the
+// version only.
+func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, links []link) {
+	began := s.options.Clock()
+	text, err := body(w, r, maxConversion)
+	if err != nil {
+		send(w, reply{}, err)
+		return
+	}
+	review, err := readConversion(text)
+	if err != nil {
+		send(w, reply{}, &httpError{http.StatusBadRequest, err})
+		return
+	}
+	ctx, cancel := within(r, conversionWithin)
+	defer cancel()
+	c := &converter{server: s, review: review, crd: crd, links: links, report: Report{Type: hook.TypeConversion, UID: review.Request.UID}}
+	converted, err := c.all(ctx)
+	c.report.Err, c.report.Message = err, converted.Failed
+	c.report.Result = resultOf(ctx, err, Done)
+	switch {
+	case links == nil && err == nil:
+		c.report.Result = Withdrawn
+	case converted.Failed != "":
+		c.report.Result = Refused
+	case c.report.Result == Failed:
+		c.report.Message = HookFailed
+		converted, err = hook.Converted{Failed: HookFailed}, nil
+	}
+	send(w, review.answer(converted), err)
+	s.observe(began, c.report)
+}
+
+// converter answers one ConversionReview.
+type converter struct {
+	server *Server
+	review conversionReview
+	crd    string
+	links  []link
+	report Report
+}
+
+// all converts the review's objects, which may be of several versions, those of one version together.
+func (c *converter) all(ctx context.Context) (hook.Converted, error) {
+	request := c.review.Request
+	out := make([]json.RawMessage, len(request.Objects))
+	places := map[string][]int{} // of the objects of a version
+	var versions []string
+	for i, object := range request.Objects {
+		version, err := versionOf(object)
+		if err != nil {
+			return hook.Converted{}, &httpError{http.StatusBadRequest, err}
+		}
+		if len(places[version]) == 0 {
+			versions = append(versions, version)
+		}
+		places[version] = append(places[version], i)
+	}
+	for _, version := range versions {
+		objects := make([]json.RawMessage, 0, len(places[version]))
+		for _, place := range places[version] {
+			objects = append(objects, request.Objects[place])
+		}
+		converted, err := c.one(ctx, version, objects)
+		if err != nil || converted.Failed != "" {
+			return converted, err
+		}
+		for i, place := range places[version] {
+			out[place] = converted.Objects[i]
+		}
+	}
+	return hook.Converted{Objects: out}, nil
+}
+
+// one converts objects, all of one version, along the shortest chain.
+func (c *converter) one(ctx context.Context, version string, objects []json.RawMessage) (hook.Converted, error) {
+	wanted := c.review.Request.DesiredAPIVersion
+	if version == wanted {
+		return hook.Converted{Objects: objects}, nil
+	}
+	if c.links == nil {
+		return relabelAll(objects, wanted)
+	}
+	row := chain(c.links, version, wanted)
+	if row == nil {
+		return hook.Converted{Failed: fmt.Sprintf("no hooks convert %s from %s to %s", c.crd, version, wanted)}, nil
+	}
+	for _, l := range row {
+		review, err := json.Marshal(conversionReview{c.review.Kind, c.review.APIVersion, &conversionRequest{c.review.Request.UID, l.to, objects}})
+		if err != nil {
+			return hook.Converted{}, err
+		}
+		c.report.Asked = l.Asked
+		answer, err := c.server.ask(ctx, Question{
+			Asked: l.Asked, Type: hook.TypeConversion, Review: review, UID: c.review.Request.UID,
+			FromVersion: l.FromVersion, ToVersion: l.ToVersion, Objects: objects, Version: l.to,
+		})
+		c.report.Ran += answer.Ran
+		if err != nil || answer.Converted.Failed != "" {
+			return answer.Converted, err
+		}
+		objects = answer.Converted.Objects
+	}
+	return hook.Converted{Objects: objects}, nil
+}
+
+func relabelAll(objects []json.RawMessage, version string) (hook.Converted, error) {
+	var out hook.Converted
+	for _, object := range objects {
+		changed, err := relabelled(object, version)
+		if err != nil {
+			return out, &httpError{http.StatusBadRequest, err}
+		}
+		out.Objects = append(out.Objects, changed)
+	}
+	return out, nil
+}

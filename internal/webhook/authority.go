@@ -1,0 +1,280 @@
+package webhook
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+// authority is a CA with its key.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	// text and keyText are both as PEM.
+	text, keyText []byte
+}
+
+// newAuthority makes a CA that is good from now on for the lifetime.
+func newAuthority(now time.Time, lifetime time.Duration) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: "addon-operator webhooks " + now.UTC().Format(time.RFC3339)},
+		NotBefore:    now.Add(-clockSkew), NotAfter: now.Add(lifetime),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return readAuthority(
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
+	)
+}
+
+// clockSkew is how far the clocks of the API server and the operator may differ.
+const clockSkew = 5 * time.Minute
+
+func newSerial() (*big.Int, error) {
+	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+}
+
+// readAuthority reads what newAuthority wrote.
+func readAuthority(text, keyText []byte) (*authority, error) {
+	pair, err := tls.X509KeyPair(text, keyText)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok || pair.Leaf == nil || !pair.Leaf.IsCA {
+		return nil, errors.New("it is no CA with an elliptic key")
+	}
+	return &authority{certificate: pair.Leaf, key: key, text: text, keyText: keyText}, nil
+}
+
+// expires returns when the CA is not good any more.
+func (a *authority) expires() time.Time { return a.certificate.NotAfter }
+
+// due returns when another CA is to be made, if CAs are to be good for the lifetime.
+func (a *authority) due(now time.Time, lifetime time.Duration) time.Time {
+	if a.expires().Sub(now) > lifetime {
+		return now // it is from a time when they were to be good for longer
+	}
+	return a.expires().Add(-lifetime / 2)
+}
+
+// pair makes a certificate for hosts, which are names and IP addresses, good as long as the CA.
+func (a *authority) pair(hosts []string) (Pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, err
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return Pair{}, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "addon-operator webhooks"},
+		NotBefore: a.certificate.NotBefore, NotAfter: a.certificate.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	if err != nil {
+		return Pair{}, fmt.Errorf("make a certificate for %q: %w", hosts, err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return Pair{}, err
+	}
+	return Pair{
+		Certificate: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf},
+		CA:          a.text, Expires: a.expires(),
+	}, nil
+}
+
+// An Issuer makes pairs with CAs of its own. The CAs are kept in a Secret, so that those who trust them go on to trust the
+// next process, and each is replaced when half of its lifetime has passed. Its fields are set before it is run.
+type Issuer struct {
+	Secret Secret
+	// Lifetime is how long a CA, and what it signs, is good.
+	Lifetime time.Duration
+	// Hosts are the names and addresses of the server.
+	Hosts []string
+	Clock func() time.Time
+	// Failed is told what goes wrong; it is tried again.
+	Failed func(error)
+	// Made is told of each new CA, and when it expires.
+	Made func(expires time.Time)
+
+	used chan struct{}
+}
+
+// Secret keeps data in the cluster.
+type Secret interface {
+	// Read returns what it holds; nothing where it does not exist.
+	Read(ctx context.Context) (map[string][]byte, error)
+	// Write makes it hold data and nothing else.
+	Write(ctx context.Context, data map[string][]byte) error
+}
+
+// The keys of the Secret: the CA in use, and the one that comes next, if there is one.
+const (
+	secretCA, secretKey         = "ca.crt", "ca.key"
+	secretNextCA, secretNextKey = "next-ca.crt", "next-ca.key"
+)
+
+// NewKeyring returns a keyring for the issuer's pairs.
+func (i *Issuer) NewKeyring(changed func()) *Keyring {
+	i.used = make(chan struct{}, 1)
+	// A CA waits for a short while only before it is used, and for long until the one before expires.
+	settle := min(i.Lifetime/10, 30*time.Second)
+	return NewKeyring(settle, i.Clock, changed, func(Pair) { signal(i.used) })
+}
+
+// Run offers pairs to keyring, which it has made, until ctx ends.
+func (i *Issuer) Run(ctx context.Context, keyring *Keyring) {
+	var ca, next *authority
+	if i.repeat(ctx, func() (err error) { ca, next, err = i.begin(ctx); return err }) != nil {
+		return
+	}
+	if !i.offer(keyring, ca) || next != nil && !i.offer(keyring, next) {
+		return
+	}
+	for {
+		if next == nil {
+			if !pause(ctx, ca.due(i.Clock(), i.Lifetime).Sub(i.Clock())) {
+				return
+			}
+			if i.repeat(ctx, func() (err error) { next, err = i.renew(ctx, ca); return err }) != nil || !i.offer(keyring, next) {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-i.used:
+		}
+		ca, next = next, nil
+		if i.repeat(ctx, func() error { return i.write(ctx, ca, nil) }) != nil {
+			return
+		}
+	}
+}
+
+func (i *Issuer) offer(keyring *Keyring, ca *authority) bool {
+	pair, err := ca.pair(i.Hosts)
+	if err != nil {
+		i.Failed(err)
+		return false
+	}
+	keyring.Offer(pair)
+	return true
+}
+
+// begin returns the CAs that are kept and still good, or a new one, which it keeps.
+func (i *Issuer) begin(ctx context.Context) (ca, next *authority, err error) {
+	data, err := i.Secret.Read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := i.Clock()
+	ca, next = i.kept(data, secretCA, secretKey, now), i.kept(data, secretNextCA, secretNextKey, now)
+	if ca == nil {
+		ca, next = next, nil
+	}
+	if ca != nil {
+		return ca, next, nil
+	}
+	if ca, err = i.create(now); err != nil {
+		return nil, nil, err
+	}
+	return ca, nil, i.write(ctx, ca, nil)
+}
+
+// kept returns a CA out of the Secret that is still good; nil if there is none.
+func (i *Issuer) kept(data map[string][]byte, name, key string, now time.Time) *authority {
+	if len(data[name]) == 0 {
+		return nil
+	}
+	ca, err := readAuthority(data[name], data[key])
+	if err != nil {
+		i.Failed(fmt.Errorf("%s in the Secret cannot be used and is replaced: %w", name, err))
+		return nil
+	}
+	if !now.Before(ca.expires()) {
+		return nil
+	}
+	return ca
+}
+
+func (i *Issuer) create(now time.Time) (*authority, error) {
+	ca, err := newAuthority(now, i.Lifetime)
+	if err == nil {
+		i.Made(ca.expires())
+	}
+	return ca, err
+}
+
+// renew makes the CA that comes after ca and keeps both.
+func (i *Issuer) renew(ctx context.Context, ca *authority) (*authority, error) {
+	next, err := i.create(i.Clock())
+	if err != nil {
+		return nil, err
+	}
+	return next, i.write(ctx, ca, next)
+}
+
+func (i *Issuer) write(ctx context.Context, ca, next *authority) error {
+	data := map[string][]byte{secretCA: ca.text, secretKey: ca.keyText}
+	if next != nil {
+		data[secretNextCA], data[secretNextKey] = next.text, next.keyText
+	}
+	return i.Secret.Write(ctx, data)
+}
+
+// repeat does what until it succeeds. Its error is that of ctx.
+func (i *Issuer) repeat(ctx context.Context, what func() error) error {
+	again := newRetry()
+	for {
+		err := what()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		i.Failed(fmt.Errorf("certificates of the webhooks: %w", err))
+		if !pause(ctx, again.NextBackOff()) {
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/internal/kube"
+)
+
+// admissionKind is one of the two kinds of webhook configurations.
+type admissionKind struct {
+	kind     string
+	resource schema.GroupVersionResource
+	mutating bool
+}
+
+//nolint:gochecknoglobals // constants, but for the language
+var (
+	validating = admissionKind{
+		"ValidatingWebhookConfiguration", admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"), false,
+	}
+	mutating = admissionKind{
+		"MutatingWebhookConfiguration", admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"), true,
+	}
+)
+
+// of returns the bindings of the kind.
+func (k admissionKind) of(t Table) []Admission {
+	return slices.DeleteFunc(slices.Clone(t.Admissions), func(a Admission) bool { return a.Mutating != k.mutating })
+}
+
+// view is what matters of the configuration called name.
+func (k admissionKind) view(name string) kube.View {
+	return kube.View{
+		Source: kube.Source{
+			Group: k.resource.Group, Version: k.resource.Version, Resource: k.resource.Resource, Kind: k.kind, Names: name,
+		},
+		Filter: "[.metadata.uid, .metadata.labels, .webhooks]",
+	}
+}
+
+// clientConfig says where the API server asks for what is served at path.
+func (p Place) clientConfig(namespace, path string) admissionv1.WebhookClientConfig {
+	c := admissionv1.WebhookClientConfig{CABundle: p.Bundle}
+	if p.URL != "" {
+		url := p.URL + path
+		c.URL = &url
+		return c
+	}
+	port := int32(443)
+	c.Service = &admissionv1.ServiceReference{Namespace: namespace, Name: p.Service, Path: &path, Port: &port}
+	return c
+}
+
+// is reports whether c leads to the place, whatever the path.
+func (p Place) is(namespace string, c admissionv1.WebhookClientConfig) bool {
+	if c.Service != nil {
+		return p.URL == "" && c.Service.Namespace == namespace && c.Service.Name == p.Service
+	}
+	return p.URL != "" && c.URL != nil && strings.HasPrefix(*c.URL, p.URL+"/")
+}
+
+// webhooks returns what the configuration is to list, each with the binding it is of. Everything is given that the API
+// server would fill in, so that what it shows can be compared. All webhooks are of the type for mutating ones, which has
+// one field more.
+func (r *Registrar) webhooks(kind admissionKind, want Wanted) (hooks []admissionv1.MutatingWebhook, of []Admission) {
+	used := map[string]int{}
+	for _, a := range kind.of(want.Table) {
+		// Two hooks that use one name are both to be asked, and names are to be different.
+		name := a.Config.Name
+		if used[name]++; used[name] > 1 {
+			name = strconv.Itoa(used[name]) + "." + name
+		}
+		if r.refused[a.path()] != nil {
+			continue
+		}
+		equivalent, never, timeout := admissionv1.Equivalent, admissionv1.NeverReinvocationPolicy, int32(a.Config.TimeoutSeconds)
+		hook := admissionv1.MutatingWebhook{
+			Name: name, ClientConfig: want.Admission.clientConfig(r.options.Namespace, a.path()), Rules: a.Config.Rules,
+			FailurePolicy: &a.Config.FailurePolicy, MatchPolicy: &equivalent, SideEffects: &a.Config.SideEffects,
+			TimeoutSeconds: &timeout, AdmissionReviewVersions: []string{"v1", "v1beta1"}, MatchConditions: a.Config.MatchConditions,
+			NamespaceSelector: orAny(a.Config.Namespaces), ObjectSelector: orAny(a.Config.Objects),
+		}
+		if kind.mutating {
+			hook.ReinvocationPolicy = &never
+		}
+		hooks, of = append(hooks, hook), append(of, a)
+	}
+	return hooks, of
+}
+
+func orAny(s *metav1.LabelSelector) *metav1.LabelSelector {
+	if s == nil {
+		return &metav1.LabelSelector{}
+	}
+	return s
+}
+
+// configure makes the configuration of a kind say what is wanted, and reports whether it had to be written.
+func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Wanted) (wrote bool, err error) {
+	for {
+		wrote, err := r.configureOnce(ctx, kind, want)
+		var refusal *refusedError
+		var foreign *foreignError
+		switch {
+		case errors.As(err, &refusal): // the others are not to suffer from it
+			for path, why := range refusal.why {
+				r.refused[path] = why
+				r.options.Refused(refusal.of[path], why)
+			}
+			continue
+		case errors.As(err, &foreign): // its end is seen by the watch
+			r.say(err)
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("%s %s: %w", kind.kind, r.configuration(), err)
+		}
+		return wrote, nil
+	}
+}
+
+func (r *Registrar) configureOnce(ctx context.Context, kind admissionKind, want Wanted) (wrote bool, err error) {
+	hooks, of := r.webhooks(kind, want)
+	if len(hooks) == 0 && !r.present[kind.resource.Resource] {
+		return false, nil
+	}
+	objects := r.options.Client.Dynamic().Resource(kind.resource)
+	live, err := objects.Get(ctx, r.configuration(), metav1.GetOptions{})
+	absent := apierrors.IsNotFound(err)
+	if err != nil && !absent {
+		return false, err
+	}
+	if absent && len(hooks) == 0 {
+		return false, nil
+	}
+	if absent {
+		live = &unstructured.Unstructured{}
+		live.SetAPIVersion(kind.resource.GroupVersion().String())
+		live.SetKind(kind.kind)
+		live.SetName(r.configuration())
+	}
+	said, err := readWebhooks(live)
+	if err != nil {
+		return false, err
+	}
+	owned := live.GetLabels()[ownerLabel] == r.options.Namespace
+	if !absent && !owned && !r.mayTake(live, said, want.Admission) {
+		if len(kind.of(want.Table)) == 0 {
+			return false, nil
+		}
+		return false, &foreignError{kind.kind + " " + live.GetName(), ownerOf(live)}
+	}
+	if len(hooks) == 0 {
+		uid := live.GetUID()
+		err := objects.Delete(ctx, live.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	if owned && equality.Semantic.DeepEqual(said, hooks) {
+		return false, nil
+	}
+	if err := r.fill(live, hooks); err != nil {
+		return false, err
+	}
+	r.present[kind.resource.Resource] = true
+	if absent {
+		_, err = objects.Create(ctx, live, metav1.CreateOptions{FieldManager: fieldManager})
+	} else {
+		_, err = objects.Update(ctx, live, metav1.UpdateOptions{FieldManager: fieldManager})
+	}
+	return err == nil, refusals(err, of)
+}
+
+// fieldManager is whom the API server knows as the writer.
+const fieldManager = "addon-operator"
+
+// fill makes o ours and list hooks.
+func (r *Registrar) fill(o *unstructured.Unstructured, hooks []admissionv1.MutatingWebhook) error {
+	text, err := json.Marshal(hooks)
+	if err != nil {
+		return err
+	}
+	var list []any
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	labels := o.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[ownerLabel], labels["app.kubernetes.io/managed-by"] = r.options.Namespace, fieldManager
+	o.SetLabels(labels)
+	o.Object["webhooks"] = list
+	return nil
+}
+
+func readWebhooks(o *unstructured.Unstructured) (hooks []admissionv1.MutatingWebhook, err error) {
+	text, err := json.Marshal(o.Object["webhooks"])
+	if err != nil {
+		return nil, err
+	}
+	return hooks, json.Unmarshal(text, &hooks)
+}
+
+// mayTake reports whether a configuration without an owner can be taken over: one that an earlier operator of another make
+// has left, all of which leads to where this one serves.
+func (r *Registrar) mayTake(o *unstructured.Unstructured, hooks []admissionv1.MutatingWebhook, place Place) bool {
+	if o.GetLabels()[ownerLabel] != "" {
+		return false
+	}
+	for _, hook := range hooks {
+		if !place.is(r.options.Namespace, hook.ClientConfig) {
+			return false
+		}
+	}
+	return len(hooks) > 0
+}
+
+// ownerOf says whose an object is, as far as it tells.
+func ownerOf(o *unstructured.Unstructured) string {
+	if owner := o.GetLabels()[ownerLabel]; owner != "" {
+		return "the operator in namespace " + owner
+	}
+	return "somebody else"
+}
+
+// refusedError tells which webhooks the API server will not have, by the paths of their bindings.
+type refusedError struct {
+	why map[string]error
+	of  map[string]Admission
+}
+
+func (e *refusedError) Error() string { return fmt.Sprintf("%d webhooks are refused", len(e.why)) }
+
+// fieldOf matches what the API server says about one webhook of a list.
+//
+//nolint:gochecknoglobals // a constant, but for the language
+var fieldOf = regexp.MustCompile(`^webhooks\[(\d+)\](.*)$`)
+
+// refusals returns a [*refusedError] if err says of single webhooks what is wrong with them, and err otherwise.
+func refusals(err error, of []Admission) error {
+	var known apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &known) || known.Status().Details == nil {
+		return err
+	}
+	refusal := &refusedError{why: map[string]error{}, of: map[string]Admission{}}
+	for _, cause := range known.Status().Details.Causes {
+		match := fieldOf.FindStringSubmatch(cause.Field)
+		if match == nil {
+			continue
+		}
+		i, convErr := strconv.Atoi(match[1])
+		if convErr != nil || i >= len(of) {
+			continue
+		}
+		path := of[i].path()
+		refusal.of[path] = of[i]
+		refusal.why[path] = errors.Join(refusal.why[path], fmt.Errorf("%s: %s", strings.TrimPrefix(match[2], "."), cause.Message))
+	}
+	if len(refusal.why) == 0 {
+		return err
+	}
+	return refusal
+}
+
+// findLeft finds what earlier processes of this operator have left: configurations of another name, which it deletes, and
+// definitions that may not be wanted any more.
+func (r *Registrar) findLeft(ctx context.Context) error {
+	ours := metav1.ListOptions{LabelSelector: ownerLabel + "=" + r.options.Namespace}
+	for _, kind := range []admissionKind{validating, mutating} {
+		objects := r.options.Client.Metadata().Resource(kind.resource)
+		left, err := objects.List(ctx, ours)
+		if err != nil {
+			return fmt.Errorf("list %s of earlier processes: %w", kind.resource.Resource, err)
+		}
+		for _, o := range left.Items {
+			if o.Name == r.configuration() {
+				r.present[kind.resource.Resource] = true
+				continue
+			}
+			if err := objects.Delete(ctx, o.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("delete %s %s of an earlier process: %w", kind.kind, o.Name, err)
+			}
+		}
+	}
+	left, err := r.options.Client.Metadata().Resource(crdResource).List(ctx, ours)
+	if err != nil {
+		return fmt.Errorf("list customresourcedefinitions of earlier processes: %w", err)
+	}
+	for _, o := range left.Items {
+		r.converted[o.Name] = true
+	}
+	return nil
+}

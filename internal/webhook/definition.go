@@ -1,0 +1,142 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"addon-operator/internal/kube"
+)
+
+//nolint:gochecknoglobals // a constant, but for the language
+var crdResource = schema.GroupVersionResource{Group: conversionGroup, Version: "v1", Resource: "customresourcedefinitions"}
+
+// crdView is what matters of a CustomResourceDefinition.
+func crdView(name string) kube.View {
+	return kube.View{
+		Source: kube.Source{
+			Group: crdResource.Group, Version: crdResource.Version, Resource: crdResource.Resource,
+			Kind: "CustomResourceDefinition", Names: name,
+		},
+		Filter: "[.metadata.uid, .metadata.labels, .spec.conversion]",
+	}
+}
+
+// definition is what a CustomResourceDefinition says of conversions.
+type definition struct {
+	Metadata struct {
+		ResourceVersion string            `json:"resourceVersion"`
+		Labels          map[string]string `json:"labels"`
+	} `json:"metadata"`
+	Spec struct {
+		Conversion *crdConversion `json:"conversion"`
+	} `json:"spec"`
+}
+
+type crdConversion struct {
+	Strategy string      `json:"strategy"`
+	Webhook  *crdWebhook `json:"webhook,omitempty"`
+}
+
+type crdWebhook struct {
+	ClientConfig             admissionv1.WebhookClientConfig `json:"clientConfig"`
+	ConversionReviewVersions []string                        `json:"conversionReviewVersions"`
+}
+
+func (r *Registrar) definition(ctx context.Context, name string) (d definition, err error) {
+	o, err := r.options.Client.Dynamic().Resource(crdResource).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return d, err
+	}
+	text, err := json.Marshal(map[string]any{
+		"metadata": o.Object["metadata"], "spec": map[string]any{"conversion": nested(o.Object, "spec", "conversion")},
+	})
+	if err != nil {
+		return d, err
+	}
+	return d, json.Unmarshal(text, &d)
+}
+
+func nested(o map[string]any, outer, inner string) any {
+	in, _ := o[outer].(map[string]any)
+	return in[inner]
+}
+
+// convert has a CustomResourceDefinition say that its objects are converted at place, and reports whether it had to be
+// written. One that is not there is waited for by the watch. Whoever converted its objects before does so no more, unless
+// it is another operator: the hooks name it, and there can only be one.
+func (r *Registrar) convert(ctx context.Context, name string, place Place) (wrote bool, err error) {
+	d, err := r.definition(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("CustomResourceDefinition %s: %w", name, err)
+	}
+	owner := d.Metadata.Labels[ownerLabel]
+	if owner != "" && owner != r.options.Namespace {
+		r.say(&foreignError{"the conversion of CustomResourceDefinition " + name, "the operator in namespace " + owner})
+		return false, nil
+	}
+	want := &crdConversion{"Webhook", &crdWebhook{place.clientConfig(r.options.Namespace, crdPath(name)), []string{"v1", "v1beta1"}}}
+	if owner != "" && reflect.DeepEqual(d.Spec.Conversion, want) {
+		return false, nil
+	}
+	return true, r.patch(ctx, name, d, r.options.Namespace, want)
+}
+
+// restore has a CustomResourceDefinition that says we convert its objects say that nobody does.
+func (r *Registrar) restore(ctx context.Context, name string) error {
+	d, err := r.definition(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("CustomResourceDefinition %s: %w", name, err)
+	}
+	if d.Metadata.Labels[ownerLabel] != r.options.Namespace {
+		return nil
+	}
+	return r.patch(ctx, name, d, "", &crdConversion{Strategy: "None"})
+}
+
+// patch writes a definition that is still as d. An owner of "" takes the label away.
+func (r *Registrar) patch(ctx context.Context, name string, d definition, owner string, c *crdConversion) error {
+	labels := map[string]any{ownerLabel: nil}
+	if owner != "" {
+		labels[ownerLabel] = owner
+	}
+	conversion := map[string]any{"strategy": c.Strategy, "webhook": nil}
+	if c.Webhook != nil {
+		// A merge would keep what another client config had: it is taken away.
+		client := map[string]any{"url": nil, "service": nil, "caBundle": c.Webhook.ClientConfig.CABundle}
+		if c.Webhook.ClientConfig.URL != nil {
+			client["url"] = *c.Webhook.ClientConfig.URL
+		} else {
+			client["service"] = c.Webhook.ClientConfig.Service
+		}
+		conversion["webhook"] = map[string]any{
+			"clientConfig": client, "conversionReviewVersions": c.Webhook.ConversionReviewVersions,
+		}
+	}
+	text, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": d.Metadata.ResourceVersion, "labels": labels},
+		"spec":     map[string]any{"conversion": conversion},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = r.options.Client.Dynamic().Resource(crdResource).
+		Patch(ctx, name, types.MergePatchType, text, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("CustomResourceDefinition %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,304 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Side is one of the two addresses that the API server asks at: that of admission, or that of conversion.
+type Side struct {
+	Address string
+	// Port 0 is any that is free.
+	Port int
+	// Service is the name of the Service that leads there, in the operator's namespace.
+	Service string
+	// Files hold the certificate; empty names are for one that the operator makes.
+	Files Files
+	// ClientCAs are files. With any, only clients with a certificate of one of these CAs are served.
+	ClientCAs []string
+}
+
+// GateOptions are what a [Gate] needs to know.
+type GateOptions struct {
+	Server Options
+	// Registrar's InForce is the gate's own.
+	Registrar             RegistrarOptions
+	Admission, Conversion Side
+	// URL is where the API server asks, in place of the Services: https://HOST, to which the port of each side is added, or
+	// https://HOST:PORT for both, where only the admission side is listened at.
+	URL string
+	// Lifetime is how long certificates that the operator makes are good.
+	Lifetime time.Duration
+	// Made is told of each CA that the operator makes.
+	Made func(expires time.Time)
+	// Failed is told what goes wrong and is tried again.
+	Failed func(error)
+}
+
+// Gate is where the API server asks: a server with its certificates, and what tells the API server of it. It is closed, and
+// costs nothing, until there is something to ask; from then on it is open. Make one with [NewGate].
+type Gate struct {
+	options   GateOptions
+	server    *Server
+	registrar *Registrar
+	changed   chan struct{}
+
+	mu    sync.Mutex
+	table *Table // nil until it is known; guarded by mu
+
+	// Only Run's goroutine uses what follows, but for the keyrings, once they are there.
+	admission, conversion side
+	opened                chan struct{} // closed when it is open
+}
+
+// side is a Side that is open.
+type side struct {
+	port    int
+	keyring *Keyring
+}
+
+// NewGate returns a closed gate.
+func NewGate(o GateOptions) *Gate {
+	g := &Gate{options: o, server: NewServer(o.Server), changed: make(chan struct{}, 1), opened: make(chan struct{})}
+	o.Registrar.InForce = g.inForce
+	g.registrar = NewRegistrar(o.Registrar)
+	return g
+}
+
+// Serve makes t what is asked. It does not block.
+func (g *Gate) Serve(t Table) {
+	g.mu.Lock()
+	g.table = &t
+	g.mu.Unlock()
+	g.server.Serve(t)
+	signal(g.changed)
+}
+
+// Stop answers what is under way, and nothing after that; see [Server.Stop].
+func (g *Gate) Stop(ctx context.Context) { g.server.Stop(ctx) }
+
+// Run opens the gate when there is something to ask, and tells the API server, until ctx ends. What it listens at is served
+// until the gate is stopped.
+func (g *Gate) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { g.registrar.Run(ctx) })
+	open := false
+	for {
+		g.mu.Lock()
+		table := g.table
+		g.mu.Unlock()
+		switch {
+		case table == nil:
+		case len(table.Admissions)+len(table.Conversions) == 0 && !open:
+			g.registrar.Want(Wanted{Table: *table})
+		case !open:
+			if g.openUp(ctx, &running) != nil {
+				return
+			}
+			open = true
+			fallthrough
+		default:
+			g.tell(*table)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.changed:
+		}
+	}
+}
+
+// tell has the API server told of t, once there are certificates to be trusted.
+func (g *Gate) tell(t Table) {
+	w := Wanted{
+		Table:      t,
+		Admission:  Place{Service: g.options.Admission.Service, Bundle: g.admission.keyring.Bundle()},
+		Conversion: Place{Service: g.options.Conversion.Service, Bundle: g.conversion.keyring.Bundle()},
+	}
+	if w.Admission.Bundle == nil || w.Conversion.Bundle == nil {
+		return
+	}
+	if g.options.URL != "" {
+		w.Admission.URL, w.Conversion.URL = g.options.urlOf(g.admission.port), g.options.urlOf(g.conversion.port)
+	}
+	g.registrar.Want(w)
+}
+
+// inForce is told what the cluster says.
+func (g *Gate) inForce(w Wanted) {
+	select {
+	case <-g.opened:
+		g.admission.keyring.InForce(w.Admission.Bundle)
+		g.conversion.keyring.InForce(w.Conversion.Bundle)
+	default: // nothing is wanted
+	}
+}
+
+// openUp listens and gets certificates. What fails is tried again until ctx ends, whose error it returns.
+func (g *Gate) openUp(ctx context.Context, running *sync.WaitGroup) error {
+	again := newRetry()
+	for {
+		err := g.tryOpen(ctx, running)
+		if err == nil {
+			close(g.opened)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		g.options.Failed(err)
+		if !pause(ctx, again.NextBackOff()) {
+			return ctx.Err()
+		}
+	}
+}
+
+// tryOpen opens what is not open yet.
+func (g *Gate) tryOpen(ctx context.Context, running *sync.WaitGroup) error {
+	if g.admission.keyring == nil {
+		made := g.issue(ctx, running)
+		for s, o := range map[*side]*Side{&g.admission: &g.options.Admission, &g.conversion: &g.options.Conversion} {
+			keyring, err := g.keyring(ctx, running, o.Files, made)
+			if err != nil {
+				return err
+			}
+			s.keyring = keyring
+		}
+	}
+	if err := g.listen(ctx, &g.admission, g.options.Admission); err != nil {
+		return err
+	}
+	if g.options.oneSided() {
+		g.conversion = g.admission
+		return nil
+	}
+	return g.listen(ctx, &g.conversion, g.options.Conversion)
+}
+
+// oneSided reports whether the admission side is asked for everything.
+func (o GateOptions) oneSided() bool {
+	at, err := url.Parse(o.URL)
+	return err == nil && at.Port() != ""
+}
+
+// urlOf returns where the API server asks at a port.
+func (o GateOptions) urlOf(port int) string {
+	at, err := url.Parse(o.URL)
+	if err != nil || at.Port() != "" {
+		return strings.TrimSuffix(o.URL, "/")
+	}
+	return "https://" + net.JoinHostPort(at.Hostname(), strconv.Itoa(port))
+}
+
+// issue returns a function that gives the keyring of certificates that the operator makes, made at its first use.
+func (g *Gate) issue(ctx context.Context, running *sync.WaitGroup) func() *Keyring {
+	return sync.OnceValue(func() *Keyring {
+		r := g.options.Registrar
+		issuer := &Issuer{
+			Secret:   ClusterSecret{Client: r.Client, Namespace: r.Namespace, Name: r.Name + "-webhook-ca"},
+			Lifetime: g.options.Lifetime, Hosts: g.hosts(), Clock: r.Clock, Failed: g.options.Failed, Made: g.options.Made,
+		}
+		keyring := issuer.NewKeyring(func() { signal(g.changed) })
+		running.Go(func() { keyring.Run(ctx) })
+		running.Go(func() { issuer.Run(ctx, keyring) })
+		return keyring
+	})
+}
+
+// hosts are the names by which the API server knows the gate.
+func (g *Gate) hosts() []string {
+	var hosts []string
+	for _, s := range []Side{g.options.Admission, g.options.Conversion} {
+		name := s.Service + "." + g.options.Registrar.Namespace
+		hosts = append(hosts, name+".svc", name)
+	}
+	if at, err := url.Parse(g.options.URL); err == nil && at.Hostname() != "" {
+		hosts = append(hosts, at.Hostname())
+	}
+	return hosts
+}
+
+// keyring returns the keyring of files, or that of made certificates where there are none.
+func (g *Gate) keyring(ctx context.Context, running *sync.WaitGroup, files Files, made func() *Keyring) (*Keyring, error) {
+	if files == (Files{}) {
+		return made(), nil
+	}
+	pair, err := files.Load()
+	if err != nil {
+		return nil, err
+	}
+	keyring := NewKeyring(filesSettle, g.options.Registrar.Clock, func() { signal(g.changed) }, nil)
+	keyring.Offer(pair)
+	running.Go(func() { keyring.Run(ctx) })
+	running.Go(func() {
+		if err := files.Watch(ctx, keyring, pair, g.options.Failed); err != nil {
+			g.options.Failed(err)
+		}
+	})
+	return keyring, nil
+}
+
+// filesSettle is how long a new CA of given files is known to the API server before its certificate is used.
+const filesSettle = 5 * time.Second
+
+// listen opens a side, once.
+func (g *Gate) listen(ctx context.Context, s *side, o Side) error {
+	if s.port != 0 {
+		return nil
+	}
+	clients, err := ClientCAs(o.ClientCAs)
+	if err != nil {
+		return err
+	}
+	s.port, err = g.server.Listen(ctx, net.JoinHostPort(o.Address, strconv.Itoa(o.Port)), s.keyring, clients)
+	return err
+}
+
+// CheckURL returns what is wrong with [GateOptions].URL.
+func CheckURL(text string) error {
+	at, err := url.Parse(text)
+	if err != nil || text != "" && (at.Scheme != "https" || at.Hostname() == "" || at.Path != "" && at.Path != "/" || at.RawQuery != "") {
+		return fmt.Errorf("it is %q, must be https://HOST or https://HOST:PORT", text)
+	}
+	return nil
+}
+
+// shortestLifetime is what an API server that is slow to answer still lets be replaced in time.
+const shortestLifetime = 10 * time.Second
+
+// CheckLifetime returns what is wrong with [GateOptions].Lifetime.
+func CheckLifetime(lifetime time.Duration) error {
+	if lifetime < shortestLifetime {
+		return fmt.Errorf("it is %s, must be at least %s", lifetime, shortestLifetime)
+	}
+	return nil
+}
+
+// Check returns what is wrong with the side's files.
+func (s Side) Check() error {
+	var errs []error
+	if s.Files != (Files{}) {
+		_, err := s.Files.Load()
+		errs = append(errs, err)
+	}
+	_, err := ClientCAs(s.ClientCAs)
+	return errors.Join(append(errs, err)...)
+}
+
+// FilesIn returns the files of a pair as they are called in a mounted Secret, if they are in dir; empty names if not.
+func FilesIn(dir string) Files {
+	f := Files{dir + "/tls.crt", dir + "/tls.key", dir + "/ca.crt"}
+	if _, err := os.Stat(f.Certificate); err != nil {
+		return Files{}
+	}
+	return f
+}

@@ -1,0 +1,28 @@
+package webhook
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// newRetry returns how long to wait before the API server is asked again: 100 ms, growing to 30 s, with jitter.
+func newRetry() *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMultiplier(2),
+		backoff.WithMaxInterval(30*time.Second), backoff.WithMaxElapsedTime(0),
+	)
+}
+
+// pause waits for a time, and reports whether ctx is still there then.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

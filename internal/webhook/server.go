@@ -1,0 +1,206 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// Bounds of a review's size. Admission asks about one object, old and new; conversion about all of a list.
+const (
+	maxAdmission  = 16 << 20
+	maxConversion = 64 << 20
+)
+
+// Options are what a [Server] needs to know.
+type Options struct {
+	// Ask puts questions to hooks.
+	Ask Ask
+	// AtOnce is how many hooks may run side by side to answer; a question beyond them waits for its turn as long as the
+	// API server waits for the answer.
+	AtOnce int
+	// Clock tells the time.
+	Clock func() time.Time
+	// Observe is told of each review that was answered, or could not be; nil is silence.
+	Observe func(Report)
+	// Log takes what goes wrong with connections.
+	Log *stdlog.Logger
+}
+
+// Server answers reviews. It may be used from many goroutines at once. Make one with [NewServer].
+type Server struct {
+	options Options
+	places  *semaphore.Weighted
+	routes  atomic.Pointer[routes]
+
+	mu      sync.Mutex
+	servers []*http.Server // guarded by mu
+	stopped bool           // guarded by mu
+}
+
+// routes is what is served, by path.
+type routes struct {
+	admissions  map[string]Admission
+	conversions map[string][]link // by the name of the CustomResourceDefinition
+	// withdrawn are the paths that were served before. The API server may ask there until it knows: it is told what it
+	// would do without a webhook.
+	withdrawn map[string]bool
+}
+
+// NewServer returns a server that serves an empty table at no address.
+func NewServer(o Options) *Server {
+	s := &Server{options: o, places: semaphore.NewWeighted(int64(max(1, o.AtOnce)))}
+	s.routes.Store(&routes{})
+	return s
+}
+
+// Serve makes t what is served. What was served before and is not any more is answered for the rest of the server's life
+// as if there were no webhook: all is allowed, and conversions change the version only.
+func (s *Server) Serve(t Table) {
+	before := s.routes.Load()
+	now := &routes{admissions: map[string]Admission{}, conversions: map[string][]link{}, withdrawn: map[string]bool{}}
+	for _, a := range t.Admissions {
+		now.admissions[a.path()] = a
+	}
+	for crd, conversions := range t.crds() {
+		now.conversions[crd] = links(conversions)
+	}
+	for path := range before.withdrawn {
+		now.withdrawn[path] = true
+	}
+	for path := range before.admissions {
+		now.withdrawn[path] = true
+	}
+	for crd := range before.conversions {
+		now.withdrawn[crdPath(crd)] = true
+	}
+	s.routes.Store(now)
+}
+
+// Listen serves at an address, with the pairs of keyring, and returns the port. With clients, only those are served who
+// have a certificate of one of these CAs.
+func (s *Server) Listen(ctx context.Context, address string, keyring *Keyring, clients *x509.CertPool) (port int, err error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return 0, fmt.Errorf("listen for the API server: %w", err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keyring.Certificate}
+	if clients != nil {
+		config.ClientCAs, config.ClientAuth = clients, tls.RequireAndVerifyClientCert
+	}
+	server := &http.Server{
+		Handler: s, TLSConfig: config, ErrorLog: s.options.Log,
+		// A hook may run for 30 s; the API server has long lists converted in one request.
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second, IdleTimeout: 5 * time.Minute,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return 0, errors.Join(http.ErrServerClosed, listener.Close())
+	}
+	tcp, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return 0, errors.Join(fmt.Errorf("%s is no TCP address", listener.Addr()), listener.Close())
+	}
+	s.servers = append(s.servers, server)
+	go func() { _ = server.ServeTLS(listener, "", "") }() // it ends when the server is stopped
+	return tcp.Port, nil
+}
+
+// Stop takes no new connections, and returns when all reviews under way are answered. Those that are not when ctx ends are
+// cut off, and their hooks killed.
+func (s *Server) Stop(ctx context.Context) {
+	s.mu.Lock()
+	s.stopped = true
+	servers := s.servers
+	s.mu.Unlock()
+	var all sync.WaitGroup
+	for _, server := range servers {
+		all.Go(func() {
+			if server.Shutdown(ctx) != nil {
+				_ = server.Close() // whoever still waits is told by the end of the connection
+			}
+		})
+	}
+	all.Wait()
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/healthz" {
+		_, _ = io.WriteString(w, "ok\n") // who asked has gone if this fails
+		return
+	}
+	now := s.routes.Load()
+	admission, isAdmission := now.admissions[r.URL.Path]
+	crd := strings.TrimPrefix(r.URL.Path, "/")
+	links, isConversion := now.conversions[crd]
+	withdrawn := now.withdrawn[r.URL.Path]
+	switch {
+	case !isAdmission && !isConversion && !withdrawn:
+		http.Error(w, "no hook has a binding that is served here", http.StatusNotFound)
+	case r.Method != http.MethodPost:
+		http.Error(w, "want POST", http.StatusMethodNotAllowed)
+	case isAdmission:
+		s.admit(w, r, &admission)
+	case isConversion:
+		s.convert(w, r, crd, links)
+	case strings.HasPrefix(r.URL.Path, "/hooks/"):
+		s.admit(w, r, nil)
+	default:
+		s.convert(w, r, crd, nil)
+	}
+}
+
+// body reads the whole of a request.
+func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	var tooLong *http.MaxBytesError
+	if errors.As(err, &tooLong) {
+		return nil, &httpError{http.StatusRequestEntityTooLarge, fmt.Errorf("the review has more than %d MiB", most>>20)}
+	}
+	if err != nil {
+		return nil, &httpError{http.StatusBadRequest, err}
+	}
+	return text, nil
+}
+
+// httpError is an error that is answered with a status of its own.
+type httpError struct {
+	code int
+	err  error
+}
+
+func (e *httpError) Error() string { return e.err.Error() }
+func (e *httpError) Unwrap() error { return e.err }
+
+// send answers a review, or says why it cannot be.
+func send(w http.ResponseWriter, review reply, err error) {
+	if err == nil {
+		var text []byte
+		if text, err = json.Marshal(review); err == nil {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(text) // who asked has gone if this fails
+			return
+		}
+	}
+	code := http.StatusInternalServerError
+	var known *httpError
+	if errors.As(err, &known) {
+		code = known.code
+	}
+	http.Error(w, err.Error(), code)
+}

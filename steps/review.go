@@ -1,0 +1,214 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/webhook"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// Answer puts a question of the API server to its hook. That is no task: the
+// hook runs at once, beside the queues and whatever of it runs there. What it
+// writes is read and checked as ever. Its operations on objects are done before
+// the answer is given, its values and metrics are kept in one transaction; of a
+// dry run neither operations nor values count. The ConfigMap is not written.
+func (s *Site) Answer(ctx context.Context, q webhook.Question) (a webhook.Answer, err error) {
+	subject := store.Subject{Module: q.Module, Hook: q.Hook, Binding: q.Binding}
+	r := review{site: s, Question: q, subject: subject}
+	in, err := r.read()
+	if err != nil {
+		return a, err
+	}
+	run, err := r.run(ctx, in)
+	if err != nil {
+		return a, err
+	}
+	result, err := s.Hooks.Run(ctx, run)
+	a.Ran = result.Usage.Took
+	if err == nil {
+		err = r.heed(ctx, in, result, &a)
+	}
+	if s.Ran != nil {
+		s.Ran(Report{Task: workflow.Task{Task: store.Task{Subject: subject}}, Usage: result.Usage, Err: err})
+	}
+	if err != nil && !errors.Is(err, hook.ErrNoResponse) {
+		err = fmt.Errorf("%w: %s: %w", webhook.ErrHookFailed, graph.Subject(subject), err)
+	}
+	return a, err
+}
+
+// A review is one question being answered.
+type review struct {
+	site *Site
+	webhook.Question
+	subject store.Subject
+}
+
+func (r *review) read() (in hookInput, err error) {
+	in.metrics = r.site.metricsOf(r.Module, r.Hook)
+	err = r.site.DB.View(func(tx *store.Tx) error {
+		if err := r.attached(tx); err != nil {
+			return err
+		}
+		var known bool
+		if in.hook, known, err = hookOf(tx, r.Module, r.Hook); err != nil {
+			return err
+		}
+		if !known {
+			return fmt.Errorf("hook %s %w", graph.Subject(r.subject), errGone)
+		}
+		if err := r.site.there(r.Module, in.hook.file); err != nil {
+			return err
+		}
+		if r.Module != "" {
+			l, err := life(tx)
+			if err != nil {
+				return err
+			}
+			in.enabled = append([]string{}, l.Enabled...)
+		}
+		in.layers, err = r.site.layers(tx, sectionOf(r.Module))
+		return err
+	})
+	return in, err
+}
+
+// attached fails unless the binding is attached.
+func (r *review) attached(tx *store.Tx) error {
+	b, ok, err := store.Load[store.Binding](tx, store.BindingKey(r.Module, r.Hook, r.Binding))
+	if err == nil && (!ok || b.Detached) {
+		err = fmt.Errorf("binding %s %w", graph.Subject(r.subject), errGone)
+	}
+	return err
+}
+
+// run puts together what the hook is told, which waits until it is known.
+func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error) {
+	look := looker{site: r.site, module: r.Module, hook: r.Hook, config: in.hook.config, ids: bindingIDs(in.hook.config)}
+	e, include, err := look.review(r.Question)
+	if err != nil {
+		return run, err
+	}
+	if len(include) > 0 {
+		if err := r.site.Sights.Ready(ctx, r.Module, r.Hook); err != nil {
+			return run, err
+		}
+		e.Snapshots = look.snapshots(include)
+	}
+	log := r.site.Log.With().
+		Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event", string(r.Type)).Str("review", r.UID).Logger()
+	run = hook.Run{File: in.hook.file, Module: r.Module, Task: r.UID, Attempt: 1, Awaited: true, Output: linesTo(log)}
+	if run.Context, err = hook.Encode([]hook.Element{e}); err != nil {
+		return run, err
+	}
+	section := sectionOf(r.Module)
+	if run.ConfigValues, err = json.Marshal(in.layers.HookConfigValues(section)); err != nil {
+		return run, err
+	}
+	merged, skipped := in.layers.HookValues(section, in.enabled)
+	r.site.warnSkipped(skipped)
+	run.Values, err = json.Marshal(merged)
+	return run, err
+}
+
+// review returns the element that asks q, and whose snapshots go with it.
+func (l *looker) review(q webhook.Question) (e hook.Element, include []string, err error) {
+	e = hook.Element{Type: q.Type, Review: q.Review, FromVersion: q.FromVersion, ToVersion: q.ToVersion}
+	admissions := func(ids []string, bindings []hook.AdmissionBinding) bool {
+		for i, b := range bindings {
+			if ids[i] == q.Binding {
+				e.Binding, include = b.Name, b.IncludeSnapshotsFrom
+				return true
+			}
+		}
+		return false
+	}
+	found := false
+	switch q.Type {
+	case hook.TypeValidating:
+		found = admissions(l.ids.validating, l.config.Validating)
+	case hook.TypeMutating:
+		found = admissions(l.ids.mutating, l.config.Mutating)
+	default:
+		for i, b := range l.config.Conversion {
+			if l.ids.conversion[i] == q.Binding {
+				e.Binding, include, found = b.Name, b.IncludeSnapshotsFrom, true
+			}
+		}
+	}
+	if !found {
+		return e, nil, l.gone(q.Binding)
+	}
+	return e, include, nil
+}
+
+// heed reads all that the hook has written, and lets it count if all of it is
+// good.
+func (r *review) heed(ctx context.Context, in hookInput, result hook.Result, a *webhook.Answer) error {
+	out := said{Section: sectionOf(r.Module)}
+	o, err := out.outcome(in, result)
+	if err != nil {
+		return err
+	}
+	if err := r.parse(result, a); err != nil {
+		return err
+	}
+	return r.apply(ctx, o)
+}
+
+// parse reads the hook's response.
+func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
+	file := "$ADMISSION_RESPONSE_PATH"
+	if r.Type == hook.TypeConversion {
+		file = "$CONVERSION_RESPONSE_PATH"
+		a.Converted, err = hook.ParseConverted(result.Conversion, r.Objects, r.Version)
+	} else {
+		a.Verdict, err = hook.ParseVerdict(result.Admission, r.Type == hook.TypeMutating)
+	}
+	switch {
+	case errors.Is(err, hook.ErrNoResponse):
+		return fmt.Errorf("%s: %w to %s", graph.Subject(r.subject), err, file)
+	case err != nil:
+		return fmt.Errorf("%s: %w", file, err)
+	default:
+		return nil
+	}
+}
+
+// apply does what the hook wants done, and keeps what it wants kept.
+func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
+	var out said
+	if err := json.Unmarshal(o.Data, &out); err != nil {
+		return err
+	}
+	if out.Config != nil {
+		return errors.New("$CONFIG_VALUES_JSON_PATCH_PATH: a hook that the API server asks cannot write the ConfigMap; patch the values")
+	}
+	if r.DryRun {
+		out.Values, out.Flags, o.Effects = nil, nil, nil
+	}
+	step := hookStep{site: r.site}
+	for _, e := range o.Effects {
+		if err := step.Effect(ctx, workflow.Task{Task: store.Task{Subject: r.subject}, Try: 1}, e); err != nil {
+			return err
+		}
+	}
+	if len(out.Values)+len(out.Flags)+len(out.Metrics) == 0 {
+		return nil
+	}
+	return r.site.DB.Update(func(tx *store.Tx) error {
+		if err := r.attached(tx); err != nil {
+			return err
+		}
+		if err := r.site.count(tx, r.Module, r.Hook, out.Metrics); err != nil {
+			return err
+		}
+		return r.site.keep(tx, out, nameOf(r.Module, r.Hook))
+	})
+}

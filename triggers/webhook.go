@@ -1,0 +1,105 @@
+package triggers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"addon-operator/internal/webhook"
+	"addon-operator/store"
+)
+
+// A Webhook has the API server ask the hooks of attached admission and
+// conversion bindings. That raises no events: what the API server asks is
+// answered beside the queues.
+type Webhook struct {
+	db    *store.DB
+	serve func(webhook.Table)
+
+	changed chan struct{}
+}
+
+// NewWebhook returns a Webhook that tells serve what is attached, once Run is
+// called.
+func NewWebhook(db *store.DB, serve func(webhook.Table)) *Webhook {
+	return &Webhook{db: db, serve: serve, changed: make(chan struct{}, 1)}
+}
+
+// Changed has the bindings read anew. It does not block.
+func (w *Webhook) Changed() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Run follows the attached bindings until ctx is done.
+func (w *Webhook) Run(ctx context.Context) error {
+	var before *webhook.Table
+	for {
+		t, err := w.attached()
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("read webhook bindings: %w", err)
+		}
+		if err == nil && (before == nil || !reflect.DeepEqual(t, *before)) {
+			w.serve(t)
+			before = &t
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.changed:
+		}
+	}
+}
+
+// attached returns what is attached. It is known to be all there is once a
+// converge has come to its end.
+func (w *Webhook) attached() (t webhook.Table, err error) {
+	err = w.db.View(func(tx *store.Tx) error {
+		life, _, err := store.Load[store.Life](tx, store.LifeKey())
+		if err != nil {
+			return err
+		}
+		t.Complete = life.Converged != 0
+		for k := range tx.Range(store.At(store.Bindings)) {
+			b, _, err := store.Load[store.Binding](tx, k)
+			if err != nil {
+				return err
+			}
+			if b.Detached {
+				continue
+			}
+			s, err := store.ParseBindingKey(k)
+			if err != nil {
+				return err
+			}
+			if err := add(&t, s, b); err != nil {
+				return fmt.Errorf("binding %s in the store: %w", s.Binding, err)
+			}
+		}
+		return nil
+	})
+	return t, err
+}
+
+// add adds a binding to t, if it is one that the API server asks.
+func add(t *webhook.Table, s store.Subject, b store.Binding) error {
+	asked := webhook.Asked{Module: s.Module, Hook: s.Hook, Binding: s.Binding}
+	switch b.Kind {
+	case store.Validating, store.Mutating:
+		a := webhook.Admission{Asked: asked, Mutating: b.Kind == store.Mutating}
+		if err := json.Unmarshal(b.Config, &a.Config); err != nil {
+			return err
+		}
+		t.Admissions = append(t.Admissions, a)
+	case store.Conversion:
+		c := webhook.Conversion{Asked: asked}
+		if err := json.Unmarshal(b.Config, &c.Config); err != nil {
+			return err
+		}
+		t.Conversions = append(t.Conversions, c)
+	}
+	return nil
+}
