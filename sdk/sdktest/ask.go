@@ -1,0 +1,96 @@
+package sdktest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/internal/hook"
+)
+
+// Admit asks the hook about an admission request, by the name of the binding: the object request of an AdmissionReview,
+// in YAML or JSON. The verdict is in the result.
+func (t *Test) Admit(binding, request string) *Result {
+	t.t.Helper()
+	element, mutating := t.admission(binding)
+	element.Review = t.review(request)
+	r, files := t.execute([]hook.Element{element})
+	if r.Err != nil {
+		return r
+	}
+	verdict, err := hook.ParseVerdict(files["ADMISSION_RESPONSE_PATH"], mutating)
+	if r.Err = errors.Join(err, t.take(t.t.Context(), r, files)); r.Err == nil {
+		r.Verdict = &verdict
+	}
+	return r
+}
+
+// admission returns the element for a binding, without its review, and whether it may change the object.
+func (t *Test) admission(name string) (e hook.Element, mutating bool) {
+	t.t.Helper()
+	var names []string
+	for i, b := range slices.Concat(t.config.Validating, t.config.Mutating) {
+		if b.Name != name {
+			names = append(names, b.Name)
+			continue
+		}
+		e = hook.Element{Binding: name, Type: hook.TypeValidating, Group: b.Group, Snapshots: t.snapshots(b.IncludeSnapshotsFrom)}
+		if mutating = i >= len(t.config.Validating); mutating {
+			e.Type = hook.TypeMutating
+		}
+		return e, mutating
+	}
+	t.t.Fatalf("the hook has no admission binding %s, %s", name, bindings(names))
+	return e, false
+}
+
+// Convert asks the hook to convert objects, documents of YAML or JSON, from one version to another, GROUP/VERSION each, by
+// the name of the binding. The objects are in the result.
+func (t *Test) Convert(binding, from, to, objects string) *Result {
+	t.t.Helper()
+	i := slices.IndexFunc(t.config.Conversion, func(b hook.ConversionBinding) bool { return b.Name == binding })
+	if i < 0 {
+		t.t.Fatalf("the hook has no conversion binding %s", binding)
+	}
+	parsed, err := parseObjects(objects)
+	if err != nil {
+		t.t.Fatalf("objects: %v", err)
+	}
+	asked := make([]json.RawMessage, len(parsed))
+	for i, object := range parsed {
+		if asked[i], err = object.MarshalJSON(); err != nil {
+			t.t.Fatalf("objects: %v", err)
+		}
+	}
+	request, err := json.Marshal(map[string]any{"uid": "1", "desiredAPIVersion": to, "objects": asked})
+	if err != nil {
+		t.t.Fatal(err)
+	}
+	r, files := t.execute([]hook.Element{{
+		Binding: binding, Type: hook.TypeConversion, FromVersion: from, ToVersion: to, Review: t.review(string(request)),
+		Group: t.config.Conversion[i].Group, Snapshots: t.snapshots(t.config.Conversion[i].IncludeSnapshotsFrom),
+	}})
+	if r.Err != nil {
+		return r
+	}
+	converted, err := hook.ParseConverted(files["CONVERSION_RESPONSE_PATH"], asked, to)
+	if err == nil && converted.Failed != "" {
+		err = fmt.Errorf("the hook does not convert: %s", converted.Failed)
+	}
+	r.Converted = converted.Objects
+	r.Err = errors.Join(err, t.take(t.t.Context(), r, files))
+	return r
+}
+
+// review wraps a request as the API server does.
+func (t *Test) review(request string) json.RawMessage {
+	t.t.Helper()
+	asJSON, err := yaml.YAMLToJSON([]byte(request))
+	if err != nil {
+		t.t.Fatalf("the request is no YAML: %v", err)
+	}
+	return json.RawMessage(`{"request":` + string(asJSON) + `}`)
+}

@@ -1,0 +1,263 @@
+package sdktest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/operation"
+	"addon-operator/internal/series"
+	"addon-operator/internal/values"
+)
+
+// The answers of a hook, as the operator reads them.
+type (
+	// Op is an operation of a patch of values.
+	Op = values.Op
+	// Operation is an operation on an object.
+	Operation = operation.Operation
+	// Metric is an operation on metrics. {PREFIX} in its name is empty.
+	Metric = series.Op
+	// Verdict is the answer to an admission request.
+	Verdict = hook.Verdict
+)
+
+// Result is what came of a run.
+type Result struct {
+	t *Test
+	// Err is why the run counts as failed, nil where it does not: the hook failed, or answered what the operator does not
+	// take. Nothing of its answer has taken effect then, but for operations in front of one that was refused.
+	Err error
+	// Ran is false where there was nothing to tell the hook.
+	Ran bool
+	// Context is the binding context the hook was given.
+	Context json.RawMessage
+	// Stdout and Stderr are what it printed.
+	Stdout, Stderr string
+
+	ValuesPatch, ConfigPatch []Op
+	Operations               []Operation
+	Metrics                  []Metric
+	// Verdict is nil unless the hook was asked by [Test.Admit], and Converted unless by [Test.Convert] and converted.
+	Verdict   *Verdict
+	Converted []json.RawMessage
+}
+
+// Must ends the test if the run failed, or if there was none, and returns the result.
+func (r *Result) Must() *Result {
+	r.t.t.Helper()
+	switch {
+	case r.Err != nil:
+		r.t.t.Fatalf("%v\nthe hook was told: %s", r.Err, r.Context)
+	case !r.Ran:
+		r.t.t.Fatal("there was nothing to tell the hook")
+	}
+	return r
+}
+
+// Ordered runs the hook for an ordered binding, such as beforeHelm.
+func (t *Test) Ordered(binding string) *Result {
+	t.t.Helper()
+	if _, has := t.config.Order(binding); !has {
+		t.t.Fatalf("the hook has no binding %s, %s", binding, bindings(slices.Sorted(maps.Keys(t.config.Ordered))))
+	}
+	e := hook.Element{Binding: binding, Legacy: t.config.Legacy()}
+	if binding != hook.OnStartup && !e.Legacy {
+		e.Snapshots = t.snapshots(t.config.SnapshotNames())
+	}
+	return t.run(e)
+}
+
+// Synchronize runs the hook for the Synchronization of a kubernetes binding, if that executes the hook at all. What its
+// objects did until now is covered by it.
+func (t *Test) Synchronize(binding string) *Result {
+	t.t.Helper()
+	i := t.kubernetes(binding)
+	b := t.config.Kubernetes[i]
+	t.pending = slices.DeleteFunc(t.pending, func(e event) bool {
+		other := t.config.Kubernetes[e.binding]
+		return e.binding == i || b.Group != "" && other.Group == b.Group && other.Queue == b.Queue
+	})
+	if !b.ExecuteOnSynchronization || b.Legacy {
+		return &Result{t: t}
+	}
+	return t.run(hook.Element{
+		Binding: b.Name, Type: hook.TypeSynchronization, Group: b.Group,
+		Objects: t.sights[i].items(), Snapshots: t.snapshots(b.IncludeSnapshotsFrom),
+	})
+}
+
+// Tick runs the hook for a schedule, by its name.
+func (t *Test) Tick(binding string) *Result {
+	t.t.Helper()
+	var names []string
+	for _, b := range t.config.Schedule {
+		if b.Name == binding {
+			return t.run(hook.Element{
+				Binding: b.Name, Type: hook.TypeSchedule, Group: b.Group, Legacy: b.Legacy,
+				Snapshots: t.snapshots(b.IncludeSnapshotsFrom),
+			})
+		}
+		names = append(names, b.Name)
+	}
+	t.t.Fatalf("the hook has no schedule %s, %s", binding, bindings(names))
+	return nil
+}
+
+// Events runs the hook for what happened to objects since it was last told, all at once; of a hook without configVersion,
+// for the first of it. Ran tells whether there was anything.
+func (t *Test) Events() *Result {
+	t.t.Helper()
+	told := t.pending
+	if t.config.Legacy() && len(told) > 1 {
+		told = told[:1]
+	}
+	t.pending = slices.Clone(t.pending[len(told):])
+	elements := make([]hook.Element, len(told))
+	for i, e := range told {
+		b := t.config.Kubernetes[e.binding]
+		elements[i] = hook.Element{
+			Binding: b.Name, Type: hook.TypeEvent, Group: b.Group, WatchEvent: e.kind, Item: e.item, Named: e.named,
+			Snapshots: t.snapshots(b.IncludeSnapshotsFrom), Legacy: b.Legacy,
+		}
+	}
+	if len(elements) == 0 {
+		return &Result{t: t}
+	}
+	return t.run(hook.Compact(elements)...)
+}
+
+// kubernetes returns the number of a kubernetes binding.
+func (t *Test) kubernetes(name string) int {
+	t.t.Helper()
+	i, has := t.config.KubernetesNamed(name)
+	if !has {
+		t.t.Fatalf("the hook has no kubernetes binding %s, %s", name, bindings(t.config.SnapshotNames()))
+	}
+	return i
+}
+
+// snapshots returns what bindings see, by name; nil for no names of a binding that includes none.
+func (t *Test) snapshots(names []string) map[string][]hook.Item {
+	if names == nil && len(t.config.Kubernetes) > 0 {
+		return nil
+	}
+	all := map[string][]hook.Item{}
+	for _, name := range names {
+		if i, has := t.config.KubernetesNamed(name); has {
+			all[name] = t.sights[i].items()
+		}
+	}
+	return all
+}
+
+// run runs the hook and takes its answer in.
+func (t *Test) run(elements ...hook.Element) *Result {
+	t.t.Helper()
+	r, files := t.execute(elements)
+	if r.Err == nil {
+		r.Err = t.take(t.t.Context(), r, files)
+	}
+	return r
+}
+
+// execute runs the hook and returns its files.
+func (t *Test) execute(elements []hook.Element) (*Result, map[string][]byte) {
+	t.t.Helper()
+	r := &Result{t: t, Ran: true}
+	encoded, err := hook.Encode(elements)
+	if err != nil {
+		t.t.Fatal(err)
+	}
+	given := map[string][]byte{"BINDING_CONTEXT_PATH": encoded}
+	for variable, document := range map[string]map[string]any{"VALUES_PATH": t.Values(), "CONFIG_VALUES_PATH": t.ConfigValues()} {
+		if given[variable], err = json.Marshal(document); err != nil {
+			t.t.Fatal(err)
+		}
+	}
+	o, err := runFiles(t.t.Context(), t.subject, given)
+	r.Context, r.Stdout, r.Stderr, r.Err = encoded, o.stdout, o.stderr, err
+	return r, o.files
+}
+
+// take checks all that a hook has written, and has it take effect if all of it is good.
+func (t *Test) take(ctx context.Context, r *Result, files map[string][]byte) error {
+	var errs []error
+	parsed := func(variable string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", variable, err))
+		}
+	}
+	var err error
+	r.ValuesPatch, err = values.ParsePatch(files["VALUES_JSON_PATCH_PATH"])
+	parsed("VALUES_JSON_PATCH_PATH", err)
+	r.ConfigPatch, err = values.ParsePatch(files["CONFIG_VALUES_JSON_PATCH_PATH"])
+	parsed("CONFIG_VALUES_JSON_PATCH_PATH", err)
+	r.Operations, err = operation.Parse(files["KUBERNETES_PATCH_PATH"])
+	parsed("KUBERNETES_PATCH_PATH", err)
+	r.Metrics, err = series.Parse(files["METRICS_PATH"], "")
+	parsed("METRICS_PATH", err)
+	config, err := t.takeConfig(r.ConfigPatch)
+	parsed("CONFIG_VALUES_JSON_PATCH_PATH", err)
+	flags, err := t.takeValues(r.ValuesPatch)
+	parsed("VALUES_JSON_PATCH_PATH", err)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	config()
+	flags()
+	return t.do(ctx, r.Operations)
+}
+
+// takeValues checks a patch of values and returns what makes it count.
+func (t *Test) takeValues(ops []Op) (keep func(), err error) {
+	sections, flags, err := values.Split(ops, t.section)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := values.Apply(t.Values(), sections); err != nil {
+		return nil, err
+	}
+	return func() {
+		t.layers.Saved[t.section] = values.Fold(t.layers.Saved[t.section], sections, "hook")
+		t.flags = values.FoldOpinions(t.flags, flags, "hook")
+	}, nil
+}
+
+// takeConfig checks a patch of the ConfigMap and returns what makes it count.
+func (t *Test) takeConfig(ops []Op) (keep func(), err error) {
+	sections, flags, err := values.Split(ops, t.section)
+	if err != nil {
+		return nil, err
+	}
+	after, err := values.Apply(t.ConfigValues(), sections)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		if len(sections) > 0 {
+			t.layers.Config.Sections = values.Merge(t.layers.Config.Sections)
+			t.layers.Config.Sections[t.section] = after[t.section]
+		}
+		for flag, value := range flags {
+			t.setFlag(flag, value)
+		}
+	}, nil
+}
+
+// setFlag sets a flag of the ConfigMap; nil removes it.
+func (t *Test) setFlag(flag string, value *bool) {
+	flags := maps.Clone(t.layers.Config.Flags)
+	if flags == nil {
+		flags = map[string]bool{}
+	}
+	delete(flags, flag)
+	if value != nil {
+		flags[flag] = *value
+	}
+	t.layers.Config.Flags = flags
+}

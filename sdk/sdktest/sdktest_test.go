@@ -1,0 +1,531 @@
+package sdktest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/itchyny/gojq/cli"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"addon-operator/sdk"
+	"addon-operator/sdk/sdktest"
+)
+
+// TestMain lets this program be jq, when it is called by that name, for scripts where no other is installed.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "jq" {
+		os.Exit(cli.Run())
+	}
+	code, err := run(m)
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	tools, err := os.MkdirTemp("", "sdktest-tools-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(tools) }() // it is in the directory for temporary files
+	program, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	if err := os.Symlink(program, filepath.Join(tools, "jq")); err != nil {
+		return 0, err
+	}
+	if err := os.Setenv("PATH", os.Getenv("PATH")+":"+tools); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+type pod struct {
+	Name  string `json:"name"`
+	Ready bool   `json:"ready"`
+}
+
+// podsHook keeps the list of ready pods in the values, labels each that is added, and counts those that are deleted.
+func podsHook() sdk.Hook {
+	return sdk.Hook{
+		Config: sdk.Config{
+			BeforeHelm: new(10),
+			Kubernetes: []sdk.Kubernetes{{
+				Name: "pods", Kind: "Pod", LabelSelector: &sdk.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+				JqFilter: "{name: .metadata.name, ready: (.status.ready == true)}", KeepFullObjectsInMemory: new(false),
+				IncludeSnapshotsFrom: []string{"pods"},
+			}},
+			Schedule: []sdk.Schedule{{Name: "tick", Crontab: "* * * * *", IncludeSnapshotsFrom: []string{"pods"}}},
+		},
+		Run: func(_ context.Context, r *sdk.Run) error {
+			pods, err := sdk.Snapshot[pod](r, "pods")
+			if err != nil {
+				return err
+			}
+			ready := []string{}
+			for _, p := range pods {
+				if p.Ready {
+					ready = append(ready, p.Name)
+				}
+			}
+			r.Values.Set("web.ready", ready)
+			for _, e := range r.Elements {
+				if e.Type != sdk.TypeEvent {
+					continue
+				}
+				p, err := sdk.Decode[pod](e.Item)
+				if err != nil {
+					return err
+				}
+				switch e.WatchEvent {
+				case sdk.Added:
+					r.Objects.MergePatch(sdk.Ref{Kind: "pod", Namespace: "default", Name: p.Name},
+						map[string]any{"metadata": map[string]any{"labels": map[string]string{"seen": "yes"}}})
+				case sdk.Deleted:
+					r.Metrics.Add("pods_deleted", 1, map[string]string{"pod": p.Name})
+				}
+			}
+			r.Log.Info("looked", "pods", len(pods))
+			return nil
+		},
+	}
+}
+
+// podsScript is the same in bash.
+const podsScript = `#!/usr/bin/env bash
+source /shell_lib.sh
+
+__config__() {
+  cat <<'END'
+configVersion: v1
+beforeHelm: 10
+kubernetes:
+- name: pods
+  kind: Pod
+  labelSelector: {matchLabels: {app: web}}
+  jqFilter: '{name: .metadata.name, ready: (.status.ready == true)}'
+  keepFullObjectsInMemory: false
+  includeSnapshotsFrom: [pods]
+schedule:
+- name: tick
+  crontab: "* * * * *"
+  includeSnapshotsFrom: [pods]
+END
+}
+
+__main__() {
+  values::set web.ready "$(context::jq -c '[.snapshots.pods[].filterResult | select(.ready).name]')"
+}
+
+__on_kubernetes::pods::added() {
+  __main__
+  kubernetes::merge_patch default "pod/$(context::get filterResult.name)" '{"metadata":{"labels":{"seen":"yes"}}}'
+}
+
+__on_kubernetes::pods::deleted() {
+  __main__
+  context::jq -c '{name: "pods_deleted", action: "add", value: 1, labels: {pod: .filterResult.name}}' >>"$METRICS_PATH"
+}
+
+hook::run "$@"
+`
+
+func script(t *testing.T, text string) sdktest.Subject {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "hook.sh")
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return sdktest.File(path)
+}
+
+func podNamed(name, more string) string {
+	return "{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", namespace: default, labels: {app: web}}" + more + "}\n---\n"
+}
+
+func want(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestHooksInGoAndInBashAreRunAlike(t *testing.T) {
+	t.Parallel()
+	for name, subject := range map[string]sdktest.Subject{"go": sdktest.Go(podsHook()), "bash": script(t, podsScript)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test := sdktest.Module(t, "web", subject)
+			test.SetValues("web: {replicas: 1, ready: []}")
+			test.Put(podNamed("b", ", status: {ready: true}") + podNamed("a", "") + "{apiVersion: v1, kind: Pod, metadata: {name: other, namespace: default}}")
+
+			r := test.Synchronize("pods").Must()
+			const a, b = `{"filterResult":{"name":"a","ready":false}}`, `{"filterResult":{"name":"b","ready":true}}`
+			want(t, "context", `[{"binding":"pods","type":"Synchronization","objects":[`+a+`,`+b+`],"snapshots":{"pods":[`+a+`,`+b+`]}}]`, string(r.Context))
+			want(t, "ready", any([]any{"b"}), test.Value("web.ready"))
+			want(t, "replicas", any(int64(1)), test.Value("web.replicas"))
+			if r := test.Events(); r.Ran {
+				t.Errorf("told again what the synchronization covered: %s", r.Context)
+			}
+
+			test.Put(podNamed("c", ", status: {ready: true}"))
+			test.Put(podNamed("a", ", status: {ready: false, reason: waiting}")) // the filter sees no difference
+			r = test.Events().Must()
+			want(t, "operations", 1, len(r.Operations))
+			label, _, err := unstructured.NestedString(test.Object("pod", "default", "c"), "metadata", "labels", "seen")
+			want(t, "label", "yes", label)
+			want(t, "error", nil, err)
+			want(t, "ready", any([]any{"b", "c"}), test.Value("web.ready"))
+			if r := test.Events(); r.Ran {
+				t.Errorf("told of its own change, which the filter does not see: %s", r.Context)
+			}
+
+			test.Remove("Pod", "default", "b")
+			r = test.Events().Must()
+			want(t, "metrics", []sdktest.Metric{{Action: "add", Name: "pods_deleted", Value: 1, Labels: map[string]string{"pod": "b"}}}, r.Metrics)
+			want(t, "ready", any([]any{"c"}), test.Value("web.ready"))
+
+			r = test.Ordered("beforeHelm").Must()
+			want(t, "patch", []sdktest.Op{{Op: "add", Path: "/web/ready", Value: json.RawMessage(`["c"]`)}}, r.ValuesPatch)
+			test.Tick("tick").Must()
+		})
+	}
+}
+
+// runner is a hook of one function, which sees each run.
+func runner(config sdk.Config, run func(r *sdk.Run)) sdktest.Subject {
+	return sdktest.Go(sdk.Hook{Config: config, Run: func(_ context.Context, r *sdk.Run) error { run(r); return nil }})
+}
+
+func TestObjectsOfBindingsAreThoseTheySelect(t *testing.T) {
+	t.Parallel()
+	const objects = `
+{apiVersion: v1, kind: Namespace, metadata: {name: one, labels: {team: red}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: two}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: a, namespace: one, labels: {app: web}}, spec: {type: ClusterIP}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: b, namespace: two, labels: {app: web}}, spec: {type: NodePort}}
+---
+{apiVersion: example.com/v1, kind: Service, metadata: {name: c, namespace: two}}
+`
+	for name, test := range map[string]struct {
+		binding sdk.Kubernetes
+		want    string
+	}{
+		"kind":             {sdk.Kubernetes{Kind: "service"}, "a b c"},
+		"plural":           {sdk.Kubernetes{Kind: "Services"}, "a b c"},
+		"short name":       {sdk.Kubernetes{Kind: "svc"}, "a b c"},
+		"another kind":     {sdk.Kubernetes{Kind: "Serv"}, ""},
+		"version":          {sdk.Kubernetes{Kind: "Service", APIVersion: "v1"}, "a b"},
+		"name":             {sdk.Kubernetes{Kind: "Service", NameSelector: &sdk.NameSelector{MatchNames: []string{"b", "x"}}}, "b"},
+		"label":            {sdk.Kubernetes{Kind: "Service", LabelSelector: &sdk.LabelSelector{MatchExpressions: []sdk.LabelRequirement{{Key: "app", Operator: "DoesNotExist"}}}}, "c"},
+		"field":            {sdk.Kubernetes{Kind: "Service", FieldSelector: &sdk.FieldSelector{MatchExpressions: []sdk.FieldRequirement{{Field: "spec.type", Operator: "=", Value: "NodePort"}}}}, "b"},
+		"not a field":      {sdk.Kubernetes{Kind: "Service", FieldSelector: &sdk.FieldSelector{MatchExpressions: []sdk.FieldRequirement{{Field: "spec.type", Operator: "!=", Value: "NodePort"}}}}, "a c"},
+		"namespace":        {sdk.Kubernetes{Kind: "Service", Namespace: &sdk.NamespaceSelector{NameSelector: &sdk.NameSelector{MatchNames: []string{"two"}}}}, "b c"},
+		"namespace labels": {sdk.Kubernetes{Kind: "Service", Namespace: &sdk.NamespaceSelector{LabelSelector: &sdk.LabelSelector{MatchLabels: map[string]string{"team": "red"}}}}, "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.binding.JqFilter = ".metadata.name"
+			var names []string
+			s := sdktest.Global(t, runner(sdk.Config{Kubernetes: []sdk.Kubernetes{test.binding}}, func(r *sdk.Run) {
+				for _, item := range r.Elements[0].Objects {
+					name, err := sdk.Decode[string](item)
+					if err != nil {
+						t.Error(err)
+					}
+					names = append(names, name)
+				}
+			}))
+			s.Put(objects)
+			s.Synchronize("kubernetes").Must()
+			want(t, "names", test.want, strings.Join(names, " "))
+		})
+	}
+}
+
+func TestNamespacesThatComeToMatchBringTheirObjectsSilently(t *testing.T) {
+	t.Parallel()
+	s := sdktest.Global(t, runner(sdk.Config{BeforeAll: new(1), Kubernetes: []sdk.Kubernetes{{
+		Name: "maps", Kind: "cm", Namespace: &sdk.NamespaceSelector{LabelSelector: &sdk.LabelSelector{MatchLabels: map[string]string{"team": "red"}}},
+	}}}, func(r *sdk.Run) {
+		r.Values.Set("global.maps", len(r.Elements[0].Snapshots["maps"]))
+	}))
+	s.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: one}}")
+	for labels, count := range map[string]int64{"{team: red}": 1, "{}": 0} {
+		s.Put("{apiVersion: v1, kind: Namespace, metadata: {name: one, labels: " + labels + "}}")
+		if r := s.Events(); r.Ran {
+			t.Errorf("told of %s", r.Context)
+		}
+		s.Ordered("beforeAll").Must()
+		want(t, "maps with labels "+labels, any(count), s.Value("global.maps"))
+	}
+}
+
+func TestGroupsAndSilentBindings(t *testing.T) {
+	t.Parallel()
+	s := sdktest.Global(t, runner(sdk.Config{Kubernetes: []sdk.Kubernetes{
+		{Name: "a", Kind: "cm", Group: "g", JqFilter: ".data.a"},
+		{Name: "b", Kind: "cm", Group: "g", JqFilter: ".data.b"},
+		{Name: "c", Kind: "cm", ExecuteHookOnSynchronization: new(false), ExecuteHookOnEvent: []string{sdk.Deleted}, JqFilter: ".data.c", KeepFullObjectsInMemory: new(false)},
+	}}, func(*sdk.Run) {}))
+	s.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: ns}, data: {a: '1'}}")
+	if r := s.Synchronize("c"); r.Ran {
+		t.Error("a binding that is silent on synchronization ran")
+	}
+	context := string(s.Synchronize("a").Must().Context)
+	if !strings.Contains(context, `"type":"Group","groupName":"g","snapshots":{"a":[`) || !strings.Contains(context, `"b":[`) {
+		t.Errorf("the group is told %s", context)
+	}
+	s.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: ns}, data: {a: '2', b: '2', c: '2'}}")
+	if got := strings.Count(string(s.Events().Must().Context), `"type"`); got != 1 {
+		t.Errorf("one change in a group is told %d times", got)
+	}
+	s.Remove("ConfigMap", "ns", "m")
+	want(t, "deleted", true, strings.Contains(string(s.Events().Must().Context), `{"binding":"c","type":"Event","watchEvent":"Deleted","filterResult":"2"}`))
+}
+
+func TestOperationsChangeTheObjectsOfTheTest(t *testing.T) {
+	t.Parallel()
+	ref := sdk.Ref{Kind: "ConfigMap", Namespace: "ns", Name: "m"}
+	object := func(data string) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "m", "namespace": "ns"}, "data": map[string]any{"a": data}}
+	}
+	for name, test := range map[string]struct {
+		before string
+		do     func(o *sdk.Objects)
+		after  string // of the object without apiVersion, kind and metadata; "" for none
+		err    string
+	}{
+		"create":             {"", func(o *sdk.Objects) { o.Create(object("1")) }, `{"data":{"a":"1"}}`, ""},
+		"create what exists": {"data: {a: '0'}", func(o *sdk.Objects) { o.Create(object("1")) }, `{"data":{"a":"0"}}`, "Create ConfigMap ns/m: the object exists"},
+		"create if absent":   {"data: {a: '0'}", func(o *sdk.Objects) { o.CreateIfNotExists(object("1")) }, `{"data":{"a":"0"}}`, ""},
+		"create or update":   {"data: {a: '0', b: '0'}", func(o *sdk.Objects) { o.CreateOrUpdate(object("1")) }, `{"data":{"a":"1","b":"0"}}`, ""},
+		"delete":             {"data: {}", func(o *sdk.Objects) { o.Delete(ref) }, "", ""},
+		"delete nothing":     {"", func(o *sdk.Objects) { o.DeleteInBackground(ref) }, "", ""},
+		"merge":              {"data: {a: '0'}", func(o *sdk.Objects) { o.MergePatch(ref, map[string]any{"data": map[string]any{"a": nil, "b": "1"}}) }, `{"data":{"b":"1"}}`, ""},
+		"json patch":         {"data: {a: '0'}", func(o *sdk.Objects) { o.JSONPatch(ref, []sdk.Change{{Op: "replace", Path: "/data/a", Value: "1"}}) }, `{"data":{"a":"1"}}`, ""},
+		"jq":                 {"data: {a: '0'}", func(o *sdk.Objects) { o.JQPatch(ref, `.data.b = .data.a`) }, `{"data":{"a":"0","b":"0"}}`, ""},
+		"a status": {"data: {a: '0'}", func(o *sdk.Objects) {
+			o.MergePatch(ref, map[string]any{"data": nil, "status": 1}, sdk.Subresource("/status"))
+		}, `{"data":{"a":"0"},"status":1}`, ""},
+		"patch nothing":         {"", func(o *sdk.Objects) { o.JQPatch(ref, ".") }, "", "there is no such object"},
+		"patch nothing in turn": {"", func(o *sdk.Objects) { o.JQPatch(ref, ".", sdk.IgnoreMissing()) }, "", ""},
+		"go on":                 {"", func(o *sdk.Objects) { o.JQPatch(ref, "."); o.Create(object("1")) }, `{"data":{"a":"1"}}`, "there is no such object"},
+		"another name":          {"data: {}", func(o *sdk.Objects) { o.JQPatch(ref, `.metadata.name = "x"`) }, `{"data":{}}`, "the patch changes what the object is called"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sdktest.Global(t, runner(sdk.Config{OnStartup: new(1)}, func(r *sdk.Run) { test.do(r.Objects) }))
+			if test.before != "" {
+				s.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: ns}, " + test.before + "}")
+			}
+			r := s.Ordered("onStartup")
+			if (r.Err != nil) != (test.err != "") || r.Err != nil && !strings.Contains(r.Err.Error(), test.err) {
+				t.Errorf("the error is %v, want %s", r.Err, test.err)
+			}
+			after := s.Object("cm", "ns", "m")
+			delete(after, "apiVersion")
+			delete(after, "kind")
+			delete(after, "metadata")
+			text, err := json.Marshal(after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.after == "" {
+				test.after = "null"
+			}
+			want(t, "object", test.after, string(text))
+		})
+	}
+}
+
+func TestBadAnswersFailTheRunAndLeaveNothing(t *testing.T) {
+	t.Parallel()
+	for text, said := range map[string]string{
+		"echo no >&2; exit 3":                 "exit code 3: no",
+		`echo '{' >"$VALUES_JSON_PATCH_PATH"`: "VALUES_JSON_PATCH_PATH: values patch",
+		`echo '{"op":"add","path":"/global/a","value":1}' >"$VALUES_JSON_PATCH_PATH"`:    "cannot change global values",
+		`echo '{"op":"add","path":"/web/a/b","value":1}' >"$VALUES_JSON_PATCH_PATH"`:     `there is no "a" on the way`,
+		`echo '{"op":"remove","path":"/web/x"}' >"$CONFIG_VALUES_JSON_PATCH_PATH"`:       "CONFIG_VALUES_JSON_PATCH_PATH",
+		`echo '{"operation":"Creat"}' >"$KUBERNETES_PATCH_PATH"`:                         "KUBERNETES_PATCH_PATH",
+		`echo '{"name":"m"}' >"$METRICS_PATH"`:                                           "METRICS_PATH",
+		`echo '{"op":"add","path":"/web/ok","value":1}{' >"$VALUES_JSON_PATCH_PATH"`:     "VALUES_JSON_PATCH_PATH",
+		`rm "$VALUES_PATH" "$VALUES_JSON_PATCH_PATH"; kill -9 $$`:                        "exit code 1",
+		`cat "$VALUES_PATH" >&2; [[ $(<"$VALUES_PATH") == '{"global":{},"web":null}' ]]`: "exit code 1",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			s := sdktest.Module(t, "web", script(t, "#!/bin/bash\n"+`[[ $1 == --config ]] && echo '{"configVersion":"v1","onStartup":1}' && exit
+echo '{"op":"add","path":"/web/good","value":1}' >"$CONFIG_VALUES_JSON_PATCH_PATH"
+`+text+"\n"))
+			r := s.Ordered("onStartup")
+			if r.Err == nil || !strings.Contains(r.Err.Error(), said) {
+				t.Errorf("the error is %v, want %s", r.Err, said)
+			}
+			want(t, "values", any(nil), s.ConfigValue("web.good"))
+		})
+	}
+}
+
+func TestConfigPatchesAndFlagsTakeEffect(t *testing.T) {
+	t.Parallel()
+	on := true
+	s := sdktest.Global(t, runner(sdk.Config{OnStartup: new(1)}, func(r *sdk.Run) {
+		r.ConfigValues.Set("global.a.b", 1)
+		if on {
+			r.Values.Set("statusPageEnabled", true)
+		} else {
+			r.Values.Remove("statusPageEnabled")
+		}
+	}))
+	s.SetConfigValues("global: {c: x}")
+	s.Ordered("onStartup").Must()
+	want(t, "config", map[string]any{"global": map[string]any{"a": map[string]any{"b": int64(1)}, "c": "x"}}, s.ConfigValues())
+	want(t, "merged", any(int64(1)), s.Value("global.a.b"))
+	if value, said := s.Enabled("status-page"); !value || !said {
+		t.Errorf("the flag is %t, said: %t", value, said)
+	}
+	on = false
+	s.Ordered("onStartup").Must()
+	if _, said := s.Enabled("status-page"); said {
+		t.Error("the hook still has an opinion")
+	}
+}
+
+func TestAdmissionAndConversionAreAsked(t *testing.T) {
+	t.Parallel()
+	admission := []sdk.Admission{{Name: "names.example.com", Rules: []sdk.Rule{{
+		APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Operations: []string{"CREATE"},
+	}}}}
+	s := sdktest.Module(t, "web", runner(sdk.Config{
+		Validating: admission,
+		Conversion: []sdk.Conversion{{
+			Name: "up", CRDName: "widgets.example.com", Conversions: []sdk.ConversionStep{{FromVersion: "v1", ToVersion: "v2"}},
+		}},
+	}, func(r *sdk.Run) {
+		e := r.Elements[0]
+		if objects, err := e.ConversionObjects(); err == nil {
+			var object map[string]any
+			if err := json.Unmarshal(objects[0], &object); err != nil {
+				t.Error(err)
+			}
+			if object["kind"] != "Widget" {
+				r.NotConverted("no widget")
+				return
+			}
+			object["apiVersion"] = e.ToVersion
+			r.Converted(object)
+			return
+		}
+		request, err := e.AdmissionRequest()
+		if err != nil {
+			t.Error(err)
+		}
+		if request.Name == "bad" {
+			r.Deny("bad name")
+		} else if request.Name != "silent" {
+			r.Allow()
+		}
+	}))
+	want(t, "verdict", &sdktest.Verdict{Allowed: true}, s.Admit("names.example.com", "{name: good, operation: CREATE}").Must().Verdict)
+	want(t, "verdict", &sdktest.Verdict{Message: "bad name"}, s.Admit("names.example.com", "{name: bad}").Must().Verdict)
+	if r := s.Admit("names.example.com", "{name: silent}"); r.Err == nil {
+		t.Error("no answer is an answer")
+	}
+	const v1 = "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}"
+	want(t, "converted", `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"a"}}`,
+		string(s.Convert("up", "example.com/v1", "example.com/v2", v1).Must().Converted[0]))
+	if r := s.Convert("up", "example.com/v1", "example.com/v2", strings.Replace(v1, "Widget", "Gadget", 1)); r.Err == nil || !strings.Contains(r.Err.Error(), "no widget") {
+		t.Errorf("the error is %v", r.Err)
+	}
+}
+
+func TestHookOfTheLegacyFormatIsToldInTheOldForm(t *testing.T) {
+	t.Parallel()
+	s := sdktest.Global(t, script(t, `#!/bin/bash
+if [[ $1 == --config ]]; then
+  echo '{"onStartup":1,"onKubernetesEvent":[{"name":"maps","kind":"configmap","event":["add","delete"]}]}'
+  exit
+fi
+cat "$BINDING_CONTEXT_PATH"
+`))
+	s.Ordered("onStartup").Must()
+	s.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: ns}}")
+	s.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: ns}}")
+	for _, name := range []string{"a", "b"} {
+		var told []map[string]any
+		if err := json.Unmarshal([]byte(s.Events().Must().Stdout), &told); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "told", []map[string]any{{
+			"binding": "maps", "resourceEvent": "add", "resourceNamespace": "ns", "resourceKind": "ConfigMap", "resourceName": name,
+		}}, told)
+	}
+	if s.Events().Ran {
+		t.Error("there is nothing left to tell")
+	}
+}
+
+// failed is a testing.TB that notes how a test ends instead of ending it.
+type failed struct {
+	testing.TB
+	said string
+}
+
+func (f *failed) Fatalf(format string, args ...any) { f.said = fmt.Sprintf(format, args...); panic(f) }
+func (f *failed) Fatal(args ...any)                 { f.said = fmt.Sprint(args...); panic(f) }
+
+func TestSlipsOfATestEndIt(t *testing.T) {
+	t.Parallel()
+	good := sdktest.Go(podsHook())
+	for said, do := range map[string]func(t *failed){
+		"binding afterHelm, it has beforeHelm":    func(t *failed) { sdktest.Module(t, "web", good).Ordered("afterHelm") },
+		"binding pod, it has pods":                func(t *failed) { sdktest.Module(t, "web", good).Synchronize("pod") },
+		"schedule tock, it has tick":              func(t *failed) { sdktest.Module(t, "web", good).Tick("tock") },
+		"binding x, it has none":                  func(t *failed) { sdktest.Module(t, "web", good).Admit("x", "{}") },
+		"no conversion binding x":                 func(t *failed) { sdktest.Module(t, "web", good).Convert("x", "v1", "v2", "") },
+		"beforeHelm: a global hook cannot":        func(t *failed) { sdktest.Global(t, good) },
+		"no apiVersion, kind or name":             func(t *failed) { sdktest.Module(t, "web", good).Put("kind: Pod") },
+		"no Pod default/x to remove":              func(t *failed) { sdktest.Module(t, "web", good).Remove("Pod", "default", "x") },
+		"values: ":                                func(t *failed) { sdktest.Module(t, "web", good).SetValues("[") },
+		"does not tell its config: exit code 0, ": func(t *failed) { sdktest.Module(t, "web", sdktest.File("/no/such")) },
+		"there was nothing to tell":               func(t *failed) { sdktest.Module(t, "web", good).Events().Must() },
+		"the hook's config is not valid: hook c":  func(t *failed) { sdktest.Module(t, "web", sdktest.Go(sdk.Hook{})) },
+
+		"text that looks like something else": func(t *failed) {
+			sdktest.Module(t, "web", good).Put("{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: n}}")
+		},
+		"exit code 1: the hook has no Run": func(t *failed) {
+			idle := sdktest.Go(sdk.Hook{Config: sdk.Config{OnStartup: new(1)}})
+			sdktest.Module(t, "web", idle).Ordered("onStartup").Must()
+		},
+	} {
+		t.Run(said, func(t *testing.T) {
+			t.Parallel()
+			f := &failed{TB: t}
+			func() {
+				defer func() {
+					if p := recover(); p != nil && p != f {
+						panic(p)
+					}
+				}()
+				do(f)
+			}()
+			if !strings.Contains(f.said, said) {
+				t.Errorf("it says %q, want %q", f.said, said)
+			}
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package sdktest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
+)
+
+// sight is what one kubernetes binding sees of the objects.
+type sight struct {
+	binding    hook.KubernetesBinding
+	objects    *objects
+	filter     *kube.Filter
+	labels     labels.Selector
+	namespaces labels.Selector // nil selects by no label
+	seen       map[id]look
+}
+
+// look is an object as the binding has last seen it.
+type look struct {
+	item hook.Item
+	// mark differs when the object has changed in what the binding looks at.
+	mark string
+}
+
+func newSight(b hook.KubernetesBinding, objects *objects) (*sight, error) {
+	s := &sight{binding: b, objects: objects, labels: labels.Everything(), seen: map[id]look{}}
+	var err error
+	if s.filter, err = kube.CompileFilter(b.JqFilter); err != nil {
+		return nil, err
+	}
+	if b.LabelSelector != nil {
+		if s.labels, err = metav1.LabelSelectorAsSelector(b.LabelSelector); err != nil {
+			return nil, err
+		}
+	}
+	if b.Namespaces.LabelSelector != nil {
+		s.namespaces, err = metav1.LabelSelectorAsSelector(b.Namespaces.LabelSelector)
+	}
+	return s, err
+}
+
+// selects reports whether the binding is about an object.
+func (s *sight) selects(object *unstructured.Unstructured) bool {
+	b := s.binding
+	switch {
+	case !isKind(object, b.APIVersion, b.Kind),
+		len(b.NameSelector) > 0 && !slices.Contains(b.NameSelector, object.GetName()),
+		!s.labels.Matches(labels.Set(object.GetLabels())),
+		len(b.Namespaces.Names) > 0 && !slices.Contains(b.Namespaces.Names, object.GetNamespace()):
+		return false
+	}
+	for _, r := range b.FieldSelector {
+		value, _, _ := unstructured.NestedFieldNoCopy(object.Object, strings.Split(r.Field, ".")...) // nil, of what is not there
+		text := ""
+		if value != nil {
+			text = fmt.Sprint(value)
+		}
+		if (text == r.Value) != (r.Operator == "=") {
+			return false
+		}
+	}
+	if s.namespaces == nil {
+		return true
+	}
+	namespace := s.objects.find("v1", "Namespace", "", object.GetNamespace())
+	return namespace != nil && s.namespaces.Matches(labels.Set(namespace.GetLabels()))
+}
+
+// change takes in that an object is now as given, nil where it is gone, and returns what happened in the eyes of the
+// binding: Added, Modified or Deleted, or "" for nothing.
+func (s *sight) change(ctx context.Context, key id, object *unstructured.Unstructured) (string, hook.Item, error) {
+	before, had := s.seen[key]
+	if object == nil || !s.selects(object) {
+		if !had {
+			return "", hook.Item{}, nil
+		}
+		delete(s.seen, key)
+		return hook.Deleted, before.item, nil
+	}
+	text, err := object.MarshalJSON()
+	if err != nil {
+		return "", hook.Item{}, err
+	}
+	result, err := s.filter.Apply(ctx, text)
+	if err != nil { // the binding goes on with what it has seen
+		return "", hook.Item{}, err
+	}
+	now := look{mark: string(text)}
+	if result != nil {
+		now.mark, now.item.FilterResult = string(result), result
+	}
+	if s.binding.KeepFullObjects {
+		now.item.Object = json.RawMessage(text)
+	}
+	s.seen[key] = now
+	switch {
+	case !had:
+		return hook.Added, now.item, nil
+	case before.mark != now.mark:
+		return hook.Modified, now.item, nil
+	default:
+		return "", hook.Item{}, nil
+	}
+}
+
+// items returns all the binding sees, by namespace and name.
+func (s *sight) items() []hook.Item {
+	keys := slices.SortedFunc(maps.Keys(s.seen), func(a, b id) int {
+		return strings.Compare(a.namespace+"/"+a.name, b.namespace+"/"+b.name)
+	})
+	items := make([]hook.Item, len(keys))
+	for i, key := range keys {
+		items[i] = s.seen[key].item
+	}
+	return items
+}

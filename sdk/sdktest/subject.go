@@ -1,0 +1,114 @@
+package sdktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"addon-operator/sdk"
+	"addon-operator/sdk/shell"
+)
+
+// Subject is a hook to be tested.
+type Subject interface {
+	// execute runs the hook, in an environment added to that of the test, and returns its exit code.
+	execute(ctx context.Context, args, env []string, stdout, stderr io.Writer) (code int, err error)
+}
+
+// Go is a hook made with package sdk. It runs in the process of the test.
+func Go(hook sdk.Hook) Subject { return inProcess{hook} }
+
+// File is an executable, by its path. Scripts may source /shell_lib.sh, installed or not, and find on PATH what the test
+// finds there: a hook that calls jq needs one.
+func File(path string) Subject { return executable(path) }
+
+type inProcess struct{ hook sdk.Hook }
+
+func (p inProcess) execute(ctx context.Context, args, env []string, stdout, stderr io.Writer) (int, error) {
+	return p.hook.Execute(ctx, args, append(os.Environ(), env...), stdout, stderr), nil
+}
+
+type executable string
+
+func (x executable) execute(ctx context.Context, args, env []string, stdout, stderr io.Writer) (code int, err error) {
+	path, err := filepath.Abs(string(x))
+	if err != nil {
+		return 0, err
+	}
+	framework, err := os.MkdirTemp("", "sdktest-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(framework)) }()
+	if err := os.CopyFS(framework, shell.Framework); err != nil {
+		return 0, err
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir = filepath.Dir(path)
+	cmd.Env = append(append(cmd.Environ(), env...), "BASH_ENV="+filepath.Join(framework, "bash_env.sh"))
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	err = cmd.Run()
+	if exit, failed := errors.AsType[*exec.ExitError](err); failed {
+		return max(exit.ExitCode(), 1), nil // a signal has none
+	}
+	return 0, err
+}
+
+// outcome is what a hook left behind: what it printed, and its files, if it ended well.
+type outcome struct {
+	stdout, stderr string
+	files          map[string][]byte
+}
+
+// The files of a run, by the variables that name them.
+var (
+	inputs  = []string{"BINDING_CONTEXT_PATH", "VALUES_PATH", "CONFIG_VALUES_PATH"}
+	outputs = []string{
+		"VALUES_JSON_PATCH_PATH", "CONFIG_VALUES_JSON_PATCH_PATH", "KUBERNETES_PATCH_PATH", "METRICS_PATH",
+		"ADMISSION_RESPONSE_PATH", "CONVERSION_RESPONSE_PATH",
+	}
+)
+
+// runFiles runs a subject on the contents of its input files.
+func runFiles(ctx context.Context, subject Subject, given map[string][]byte) (o outcome, err error) {
+	dir, err := os.MkdirTemp("", "sdktest-")
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	env := []string{
+		"ADDON_OPERATOR_ATTEMPT=1", "ADDON_OPERATOR_PREVIOUS=none", "ADDON_OPERATOR_TASK_ID=1-1",
+		"VALIDATING_RESPONSE_PATH=" + filepath.Join(dir, "ADMISSION_RESPONSE_PATH"),
+	}
+	for _, variable := range append(append([]string{}, inputs...), outputs...) {
+		path := filepath.Join(dir, variable)
+		if err := os.WriteFile(path, given[variable], 0o600); err != nil {
+			return o, err
+		}
+		env = append(env, variable+"="+path)
+	}
+	var stdout, stderr bytes.Buffer
+	code, err := subject.execute(ctx, nil, env, &stdout, &stderr)
+	o.stdout, o.stderr = stdout.String(), stderr.String()
+	if err == nil && code != 0 {
+		err = fmt.Errorf("the hook failed with exit code %d: %s", code, bytes.TrimSpace(stderr.Bytes()))
+	}
+	if err != nil {
+		return o, err
+	}
+	o.files = map[string][]byte{}
+	for _, variable := range outputs {
+		content, err := os.ReadFile(filepath.Join(dir, variable))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return o, err
+		}
+		o.files[variable] = content
+	}
+	return o, nil
+}

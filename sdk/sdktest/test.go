@@ -1,0 +1,160 @@
+package sdktest
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
+	"addon-operator/sdk"
+)
+
+// Test is one hook with what surrounds it. Its methods are called by one goroutine; what a test itself gets wrong, such
+// as YAML that is none, ends it.
+type Test struct {
+	t       testing.TB
+	subject Subject
+	scope   hook.Scope
+	section string // the key of the values it may change
+	config  hook.Config
+	layers  values.Layers
+	flags   map[string]values.Opinion
+	objects *objects
+	sights  []*sight // one for each kubernetes binding
+	pending []event
+}
+
+// Module makes a test of a hook of a module, which is called by its name in kebab-case. The hook is asked for its config,
+// which must be valid.
+func Module(t testing.TB, name string, subject Subject) *Test {
+	t.Helper()
+	return newTest(t, hook.Module, values.Camel(name), subject)
+}
+
+// Global makes a test of a global hook. The hook is asked for its config, which must be valid.
+func Global(t testing.TB, subject Subject) *Test {
+	t.Helper()
+	return newTest(t, hook.Global, values.Global, subject)
+}
+
+func newTest(t testing.TB, scope hook.Scope, section string, subject Subject) *Test {
+	t.Helper()
+	var printed, said bytes.Buffer
+	code, err := subject.execute(t.Context(), []string{"--config"}, nil, &printed, &said)
+	if err != nil || code != 0 {
+		t.Fatalf("the hook does not tell its config: exit code %d, %v\n%s", code, err, &said)
+	}
+	config, err := hook.Load(scope, printed.Bytes())
+	if err != nil {
+		t.Fatalf("the hook's config is not valid: %v\n%s", err, &printed)
+	}
+	test := &Test{
+		t: t, subject: subject, scope: scope, section: section, config: config, objects: &objects{},
+		layers: values.Layers{Static: values.Values{}, Config: values.Config{Sections: values.Values{}}, Saved: map[string][]values.Saved{}},
+	}
+	for _, binding := range config.Kubernetes {
+		s, err := newSight(binding, test.objects)
+		if err != nil {
+			t.Fatalf("binding %s: %v", binding.Name, err)
+		}
+		test.sights = append(test.sights, s)
+	}
+	return test
+}
+
+// SetValues sets what the values files hold, in YAML, with sections as in a modules directory's values.yaml. What hooks
+// have patched stays above it.
+func (t *Test) SetValues(text string) {
+	t.t.Helper()
+	t.layers.Static = t.parse(text)
+}
+
+// SetConfigValues sets what the operator's ConfigMap holds, in YAML: its sections, as one document.
+func (t *Test) SetConfigValues(text string) {
+	t.t.Helper()
+	t.layers.Config.Sections = t.parse(text)
+}
+
+func (t *Test) parse(text string) values.Values {
+	t.t.Helper()
+	asJSON, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.t.Fatalf("values: %v", err)
+	}
+	var v values.Values
+	if err := v.UnmarshalJSON(asJSON); err != nil {
+		t.t.Fatalf("values: %v", err)
+	}
+	return v
+}
+
+// Values returns all values as the hook is shown them.
+func (t *Test) Values() map[string]any {
+	shown, skipped := t.layers.HookValues(t.section, nil)
+	for _, s := range skipped {
+		t.t.Logf("a patch of an earlier run no longer fits: %s: %s", s, s.Reason)
+	}
+	return shown
+}
+
+// ConfigValues returns the values of the ConfigMap as the hook is shown them.
+func (t *Test) ConfigValues() map[string]any {
+	return t.layers.HookConfigValues(t.section)
+}
+
+// Value returns what is at a path of the values, as package sdk writes paths: nil where nothing is; a whole number is an
+// int64.
+func (t *Test) Value(path string) any {
+	t.t.Helper()
+	return t.at(t.Values(), path)
+}
+
+// ConfigValue returns what is at a path of the ConfigMap's values.
+func (t *Test) ConfigValue(path string) any {
+	t.t.Helper()
+	return t.at(t.ConfigValues(), path)
+}
+
+func (t *Test) at(tree map[string]any, path string) any {
+	t.t.Helper()
+	v, err := sdk.ValuesOf(tree)
+	if err != nil {
+		t.t.Fatal(err)
+	}
+	holder, err := sdk.Value(v, path, holder{})
+	if err != nil {
+		t.t.Fatal(err)
+	}
+	return holder.value
+}
+
+// holder reads any JSON with whole numbers kept whole.
+type holder struct{ value any }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (h *holder) UnmarshalJSON(text []byte) error {
+	var wrapped values.Values
+	if err := wrapped.UnmarshalJSON([]byte(`{"value":` + string(text) + `}`)); err != nil {
+		return err
+	}
+	h.value = wrapped["value"]
+	return nil
+}
+
+// Enabled returns what the hook said last of the flag of a module, named in kebab-case; said is false where it has no
+// opinion.
+func (t *Test) Enabled(module string) (value, said bool) {
+	opinion, said := t.flags[values.Flag(values.Camel(module))]
+	return opinion.Value, said
+}
+
+// bindings lists the names of bindings, for an error.
+func bindings(names []string) string {
+	if len(names) == 0 {
+		return "it has none"
+	}
+	return "it has " + strings.Join(names, ", ")
+}
