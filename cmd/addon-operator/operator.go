@@ -196,7 +196,7 @@ func (o *operator) assemble() (err error) {
 		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client,
 		Config:      o.client.ConfigMap(s.Namespace, s.ConfigMap),
 		ModulesDirs: strings.Split(s.ModulesDirs, ":"), GlobalHooksDir: s.GlobalHooksDir,
-		UnnumberedOrder: s.UnnumberedOrder, ParallelModules: s.ParallelModules, CRDFilters: s.crdFilters(), CRDs: crd.NewInstaller(o.client, o.helm.Labels()),
+		UnnumberedOrder: s.UnnumberedOrder, StrictValues: s.StrictValues, ParallelModules: s.ParallelModules, CRDFilters: s.crdFilters(), CRDs: crd.NewInstaller(o.client, o.helm.Labels()),
 		Namespace: s.Namespace, IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
 		Pod: s.ownPod(), MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == expireMetrics, MetricsDropped: o.metricsDropped,
 		Ran: o.hookRan, ModuleRan: o.moduleRan, Converged: o.convergeEnded, Withheld: o.withheld, Refused: o.refused,

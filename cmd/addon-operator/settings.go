@@ -20,6 +20,7 @@ type Settings struct {
 	ModulesDirs     string
 	GlobalHooksDir  string
 	UnnumberedOrder int
+	StrictValues    bool
 	ParallelModules int
 	TempDir         string
 	ToolsDir        string
@@ -103,6 +104,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	str(&s.ModulesDirs, "modules-dir", "modules", "directories of modules, separated by colons", "ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR")
 	str(&s.GlobalHooksDir, "global-hooks-dir", "global-hooks", "directory of global hooks", "ADDON_OPERATOR_GLOBAL_HOOKS_DIR", "GLOBAL_HOOKS_DIR", "SHELL_OPERATOR_HOOKS_DIR")
 	num(&s.UnnumberedOrder, "unnumbered-modules-order", 1, "order of modules without a number", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER")
+	flag(&s.StrictValues, "strict-check-values-mode-enabled", "take a values.yaml that is missing, of a module or of a directory of modules, for an error", "ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED", "STRICT_CHECK_VALUES_MODE_ENABLED")
 	num(&s.ParallelModules, "parallel-modules", 1, "modules of equal number that are run at once", "ADDON_OPERATOR_PARALLEL_MODULES")
 	str(&s.TempDir, "tmp-dir", filepath.Join(os.TempDir(), "addon-operator"), "directory for hooks' files", "ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR")
 	str(&s.ToolsDir, "hook-tools-dir", defaultToolsDir(), "directory put last on the PATH of hooks; it holds a jq", "ADDON_OPERATOR_HOOK_TOOLS_DIR")

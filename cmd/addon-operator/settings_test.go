@@ -53,9 +53,9 @@ func TestAVariableThatCannotBeReadIsNamed(t *testing.T) {
 func TestWhatIsNotServedIsWarnedOfWithoutItsValue(t *testing.T) {
 	t.Setenv("TRACING_OTLP_AUTH_TOKEN", "do-not-show")
 	t.Setenv("ADDON_OPERATOR_HA", "true")
-	s := settings(t, "--jq-library-path=/lib", "--strict-check-values-mode-enabled")
+	s := settings(t, "--jq-library-path=/lib", "--shell-chroot-dir=/lib")
 	said := strings.Join(s.Warnings, "\n")
-	for _, want := range []string{"TRACING_OTLP_AUTH_TOKEN", "ADDON_OPERATOR_HA", "--jq-library-path", "--strict-check-values-mode-enabled"} {
+	for _, want := range []string{"TRACING_OTLP_AUTH_TOKEN", "ADDON_OPERATOR_HA", "--jq-library-path", "--shell-chroot-dir"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no word of %s in:\n%s", want, said)
 		}

@@ -12,7 +12,6 @@ import (
 type unserved struct {
 	flag string // may be empty
 	env  string
-	bool bool
 	why  string
 }
 
@@ -33,7 +32,6 @@ var unservedSettings = []unserved{
 	{env: "TRACING_OTLP_ENDPOINT", why: "nothing is traced; see workflow inspect"},
 	{env: "TRACING_OTLP_AUTH_TOKEN", why: "nothing is traced; see workflow inspect"},
 	{flag: "shell-chroot-dir", env: "ADDON_OPERATOR_SHELL_CHROOT_DIR", why: "hooks run in the operator's own root directory"},
-	{flag: "strict-check-values-mode-enabled", env: "ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED", bool: true, why: "a module may have no values.yaml"},
 	{flag: "applied-module-extenders", env: "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", why: "the order of those who enable modules is fixed"},
 	{env: "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED", why: noRoutes},
 	{env: "ADDON_OPERATOR_ADMISSION_SERVER_LISTEN_PORT", why: noRoutes},
@@ -57,9 +55,6 @@ func declareUnserved(f *pflag.FlagSet) func() []string {
 		}
 		f.String(s.flag, "", s.why)
 		f.Lookup(s.flag).Hidden = true
-		if s.bool {
-			f.Lookup(s.flag).NoOptDefVal = "true"
-		}
 	}
 	return func() (warnings []string) {
 		for _, s := range unservedSettings {

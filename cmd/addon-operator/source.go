@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type sourceFlags struct {
 	socket, store string
 	showSecrets   bool
 	modules       string
+	global        string
 }
 
 // declare declares the flags on cmd and all verbs below it.
@@ -45,6 +47,7 @@ func (f *sourceFlags) declare(cmd *cobra.Command) {
 	flags.StringVar(&f.socket, "debug-unix-socket", "", "socket of the running operator [$"+socketVariable+", ./"+localSocket+", "+defaultSocket+"]")
 	flags.StringVar(&f.store, "store", "", "read this store of a stopped operator, or a snapshot, in place of asking a running one")
 	flags.BoolVar(&f.showSecrets, "show-secrets", false, "show what is left out otherwise: settings named like password, secret, token, credentials or key, and what Secrets hold")
+	flags.StringVar(&f.global, "global-hooks-dir", "", "with --store: directory of global hooks whose schemas count [$ADDON_OPERATOR_GLOBAL_HOOKS_DIR, $GLOBAL_HOOKS_DIR]")
 	flags.StringVar(&f.modules, "modules-dir", "", "with --store: directories of modules whose values files count [$ADDON_OPERATOR_MODULES_DIR, $MODULES_DIR]")
 }
 
@@ -122,18 +125,17 @@ func (f *sourceFlags) openStore() (*source, error) {
 	return s, nil
 }
 
-// site returns what knows the values files of the modules' directories.
+// site returns what knows the values files of the modules' directories, and the
+// schemas.
 func (f *sourceFlags) site() (*steps.Site, error) {
-	dirs := f.modules
-	for _, name := range []string{"ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR"} {
-		if dirs == "" {
-			dirs = os.Getenv(name)
-		}
-	}
+	dirs := cmp.Or(f.modules, os.Getenv("ADDON_OPERATOR_MODULES_DIR"), os.Getenv("MODULES_DIR"))
 	if dirs == "" {
 		return nil, badRequest("the store holds no values files: name the directories of the modules with --modules-dir")
 	}
-	site := &steps.Site{ModulesDirs: strings.Split(dirs, ":"), UnnumberedOrder: 1}
+	site := &steps.Site{
+		ModulesDirs: strings.Split(dirs, ":"), UnnumberedOrder: 1,
+		GlobalHooksDir: cmp.Or(f.global, os.Getenv("ADDON_OPERATOR_GLOBAL_HOOKS_DIR"), os.Getenv("GLOBAL_HOOKS_DIR")),
+	}
 	_, err := site.Scan()
 	return site, err
 }
