@@ -137,8 +137,9 @@ func (o object) version() string {
 
 // load reads everything but the version.
 func (o object) load(scope Scope, config *Config) {
-	own, foreign := orderedBindings(scope)
-	o = o.withoutUnserved(scope, foreign)
+	own, misplaced := orderedBindings(scope)
+	misplaced["onKubernetesEvent"] = "belongs to configs without configVersion; write kubernetes"
+	o = o.without(misplaced)
 	known := append([]string{"configVersion", "settings", "schedule", "kubernetes"}, own...)
 	known = append(known, "kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion")
 	root := field{value: o.entries, given: true, wrong: o.wrong}.object(known...)
@@ -173,32 +174,29 @@ func (o object) ordered(own []string, config *Config) {
 	}
 }
 
-// withoutUnserved takes away the bindings that exist but are not for this hook, naming each.
-func (o object) withoutUnserved(scope Scope, foreign []string) object {
+// without takes away the keys that exist but not in such a config, and says of each what is wrong with it.
+func (o object) without(misplaced map[string]string) object {
 	o.entries = maps.Clone(o.entries)
 	for _, key := range slices.Sorted(maps.Keys(o.entries)) {
-		switch key {
-		case "onKubernetesEvent":
-			o.child(key).fail("belongs to configs without configVersion; write kubernetes")
-		default:
-			if !slices.Contains(foreign, key) {
-				continue
-			}
-			o.child(key).fail("a %s hook cannot have this binding", scope)
+		if what, found := misplaced[key]; found {
+			o.child(key).fail("%s", what)
+			delete(o.entries, key)
 		}
-		delete(o.entries, key)
 	}
 	return o
 }
 
-// orderedBindings returns the ordered bindings a hook may have, and those of the other kind of hooks.
-func orderedBindings(scope Scope) (own, foreign []string) {
-	global := []string{BeforeAll, AfterAll}
-	module := []string{BeforeHelm, AfterHelm, BeforeDeleteHelm, AfterDeleteHelm}
+// orderedBindings returns the ordered bindings a hook may have, and what is wrong with those of the other kind of hooks.
+func orderedBindings(scope Scope) (own []string, misplaced map[string]string) {
+	own, foreign := []string{BeforeHelm, AfterHelm, BeforeDeleteHelm, AfterDeleteHelm}, []string{BeforeAll, AfterAll}
 	if scope == Global {
-		return append([]string{OnStartup}, global...), module
+		own, foreign = foreign, own
 	}
-	return append([]string{OnStartup}, module...), global
+	misplaced = map[string]string{}
+	for _, binding := range foreign {
+		misplaced[binding] = fmt.Sprintf("a %s hook cannot have this binding", scope)
+	}
+	return append([]string{OnStartup}, own...), misplaced
 }
 
 // leastOrder: onStartup has always taken negative numbers, the bindings added to it never have.

@@ -1,28 +1,17 @@
 package hook
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // loadLegacy reads a config without configVersion, as the shell-operator documents had it before v1. Its root is strict;
 // within a binding, keys that are not known have always been passed over. All its bindings are in the main queue.
 func (o object) loadLegacy(scope Scope, config *Config) {
-	own, foreign := orderedBindings(scope)
-	o.entries = maps.Clone(o.entries)
-	for _, key := range slices.Sorted(maps.Keys(o.entries)) {
-		switch {
-		case slices.Contains([]string{
-			"kubernetes", "settings", "kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion",
-		}, key):
-			o.child(key).fail("needs configVersion: v1 in the config")
-		case slices.Contains(foreign, key):
-			o.child(key).fail("a %s hook cannot have this binding", scope)
-		default:
-			continue
-		}
-		delete(o.entries, key)
+	own, misplaced := orderedBindings(scope)
+	for _, key := range []string{
+		"kubernetes", "settings", "kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion",
+	} {
+		misplaced[key] = "needs configVersion: v1 in the config"
 	}
+	o = o.without(misplaced)
 	known := append([]string{"configVersion", "schedule", "onKubernetesEvent"}, own...)
 	root := field{value: o.entries, given: true, wrong: o.wrong}.object(known...)
 
