@@ -78,14 +78,14 @@ func (i *Installer) Ensure(ctx context.Context, definitions []Definition) (Resul
 	group.SetLimit(atOnce)
 	for _, d := range definitions {
 		group.Go(func() error {
-			written, warning, err := i.ensure(ctx, d)
+			done, err := i.ensure(ctx, d)
 			mu.Lock()
 			defer mu.Unlock()
-			if written {
+			if done.changed {
 				result.Written = append(result.Written, d.Name())
 			}
-			if warning != "" {
-				result.Warnings = append(result.Warnings, warning)
+			if done.warning != "" {
+				result.Warnings = append(result.Warnings, done.warning)
 			}
 			switch {
 			case err == nil:
@@ -118,20 +118,27 @@ func joined(errs []error) error {
 	return errors.Join(errs...)
 }
 
+// installed is a definition as the cluster has it now.
+type installed struct {
+	object  *unstructured.Unstructured
+	changed bool   // it was created, or is another than before
+	warning string // what of it is not as it was asked for
+}
+
 // ensure installs one definition.
-func (i *Installer) ensure(ctx context.Context, d Definition) (written bool, warning string, err error) {
-	after, written, warning, err := i.write(ctx, d)
+func (i *Installer) ensure(ctx context.Context, d Definition) (installed, error) {
+	done, err := i.write(ctx, d)
 	if err != nil {
-		return false, "", err
+		return installed{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, establishWithin)
 	defer cancel()
-	if err := i.established(ctx, after); err != nil {
-		return written, warning, err
+	if err := i.established(ctx, done.object); err != nil {
+		return done, err
 	}
-	of, err := shapeOf(after)
-	if err != nil || of.served == "" {
-		return written, warning, err
+	of, err := shapeOf(done.object)
+	if err != nil {
+		return done, err
 	}
 	for _, version := range of.versions {
 		if served, _ := version["served"].(bool); !served {
@@ -139,37 +146,39 @@ func (i *Installer) ensure(ctx context.Context, d Definition) (written bool, war
 		}
 		name, _ := version["name"].(string)
 		if err := i.client.AwaitResource(ctx, of.group+"/"+name, of.plural, nil); err != nil {
-			return written, warning, err
+			return done, err
 		}
 	}
-	return written, warning, nil
+	return done, nil
 }
 
 // write makes the definition's object be what it says.
-func (i *Installer) write(ctx context.Context, d Definition) (after *unstructured.Unstructured, written bool, warning string, err error) {
+func (i *Installer) write(ctx context.Context, d Definition) (done installed, err error) {
 	for range writes {
 		var before *unstructured.Unstructured
 		before, err = i.crds.Get(ctx, d.Name(), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			after, err = i.crds.Create(ctx, i.merged(nil, d), metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationIgnore})
+			done.object, err = i.crds.Create(ctx, i.merged(nil, d), metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationIgnore})
 			if apierrors.IsAlreadyExists(err) {
 				continue
 			}
-			return after, err == nil, "", err
+			done.changed = true
+			return done, err
 		}
 		if err != nil {
-			return nil, false, "", err
+			return done, err
 		}
 		if before.GetDeletionTimestamp() != nil {
-			return nil, false, "", errors.New("it is being deleted by somebody, and can be made anew when it is gone")
+			return done, errors.New("it is being deleted by somebody, and can be made anew when it is gone")
 		}
-		after, warning, err = i.change(ctx, before, i.merged(before, d))
+		done.object, done.warning, err = i.change(ctx, before, i.merged(before, d))
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			continue
 		}
-		return after, err == nil && after.GetResourceVersion() != before.GetResourceVersion(), warning, err
+		done.changed = err == nil && done.object.GetResourceVersion() != before.GetResourceVersion()
+		return done, err
 	}
-	return nil, false, "", fmt.Errorf("changed by others each time it was written: %w", err)
+	return done, fmt.Errorf("changed by others each time it was written: %w", err)
 }
 
 // merged returns the object that is to be: what the definition says, and of what

@@ -144,7 +144,7 @@ func TestWhatOthersAddedToADefinitionStays(t *testing.T) {
 		t.Errorf("labels %v, annotations %v", got.GetLabels(), got.GetAnnotations())
 	}
 	if url, _, _ := unstructured.NestedString(got.Object, "spec", "conversion", "webhook", "clientConfig", "url"); url != "https://localhost/convert" {
-		t.Errorf("the conversion is %v", got.Object["spec"].(map[string]any)["conversion"])
+		t.Errorf("the conversion is %v", got.Object["spec"])
 	}
 	if versions, _, _ := unstructured.NestedSlice(got.Object, "spec", "versions"); len(versions) != 2 {
 		t.Errorf("versions are %v", versions)

@@ -153,11 +153,11 @@ func TestEnabledModulesAreGivenToChartsWhoseValuesTakeThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := chartutil.Values{"global": map[string]any{"a": c.a}}
+			global := map[string]any{"a": c.a}
 			if c.given {
-				want["global"].(map[string]any)["enabledModules"] = []any{"one", "m"}
+				global["enabledModules"] = []any{"one", "m"}
 			}
-			if diff := cmp.Diff(want, values); diff != "" {
+			if diff := cmp.Diff(chartutil.Values{"global": global}, values); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
