@@ -29,7 +29,7 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	if release.Maintained && state.Maintained {
 		return releaseOutcome(*release, helm.Manifest{Checksum: state.Checksum}, state.Revision, "in maintenance: left as it is")
 	}
-	manifest, err := s.site.Helm.Render(ctx, *release)
+	manifest, err := s.site.rendered(ctx, *release)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -67,7 +67,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
-	manifest, err := s.site.Helm.Render(ctx, *release)
+	manifest, err := s.site.rendered(ctx, *release)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}

@@ -68,6 +68,9 @@ type Site struct {
 	Converged func()
 	// Ran is told of each run of a hook; nil is silence.
 	Ran func(Report)
+	// HelmBegins is told that an operation on a module's chart begins, and what it
+	// returns is called at its end; nil is silence.
+	HelmBegins func(module, operation string) (ends func())
 	// ModuleRan is called after each commit with which a run of module came to
 	// its end.
 	ModuleRan func(module string)

@@ -270,7 +270,7 @@ func (db *DB) commit(writes []Write) error {
 	if err := db.Err(); err != nil {
 		return err
 	}
-	err := db.backend.Commit(db.epoch, writes)
+	err := db.timed(writes)
 	switch {
 	case err == nil:
 		return nil
@@ -279,6 +279,17 @@ func (db *DB) commit(writes []Write) error {
 	}
 	db.poison(err)
 	return db.Err()
+}
+
+// timed hands writes to the backend and says how long that took.
+func (db *DB) timed(writes []Write) error {
+	if db.told == nil {
+		return db.backend.Commit(db.epoch, writes)
+	}
+	began := db.clock()
+	err := db.backend.Commit(db.epoch, writes)
+	db.told(db.clock().Sub(began), len(writes))
+	return err
 }
 
 // runAll calls what was given to OnCommit. A panic poisons: what the process

@@ -13,6 +13,7 @@ type DB struct {
 	backend  Backend
 	limits   Limits
 	clock    func() time.Time
+	told     func(took time.Duration, writes int) // of commits
 	id       string
 	epoch    uint64
 	readOnly bool
@@ -38,6 +39,7 @@ func newDB(path string, b Backend, o Options) *DB {
 		backend: b,
 		limits:  b.Limits(),
 		clock:   o.clock(),
+		told:    o.Committed,
 		done:    make(chan struct{}),
 		pending: new(pending),
 	}

@@ -25,6 +25,11 @@ type Options struct {
 	// Clock tells the time of transactions; nil for the system's clock.
 	Clock func() time.Time
 
+	// Committed is told of each commit that was tried, how long it took by Clock
+	// and how many keys it wrote; nil is silence. It holds up what is committed
+	// next, and must not call Update or Close.
+	Committed func(took time.Duration, writes int)
+
 	// LockWait is how long to wait for another process to let go of the file;
 	// zero for one second.
 	LockWait time.Duration

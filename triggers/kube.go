@@ -257,11 +257,12 @@ func (k *Kube) Sight(s store.Subject) []*kube.Object {
 	return f.monitor.Snapshot()
 }
 
-// owner names a binding to the hub; subjectOf takes the name apart. No name of
+// owner names a binding to the hub; SubjectOf takes the name apart. No name of
 // a module, hook or binding holds a zero byte.
 func owner(s store.Subject) string { return s.Module + "\x00" + s.Hook + "\x00" + s.Binding }
 
-func subjectOf(owner string) store.Subject {
+// SubjectOf returns the binding that the hub, and so its observer, calls owner.
+func SubjectOf(owner string) store.Subject {
 	parts := strings.SplitN(owner, "\x00", 3)
 	parts = append(parts, "", "")
 	return store.Subject{Module: parts[0], Hook: parts[1], Binding: parts[2]}

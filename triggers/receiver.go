@@ -286,7 +286,7 @@ func (r *receiver) move(tx *store.Tx, source kube.Source, c kube.Change) ([]work
 func (r *receiver) events(tx *store.Tx, source kube.Source, owners []string, change kube.ChangeType, o *kube.Object) ([]workflow.Event, error) {
 	var events []workflow.Event
 	for _, name := range owners {
-		s := subjectOf(name)
+		s := SubjectOf(name)
 		b, ok, err := store.Load[store.Binding](tx, store.BindingKey(s.Module, s.Hook, s.Binding))
 		if err != nil {
 			return nil, err

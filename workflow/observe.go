@@ -1,6 +1,8 @@
 package workflow
 
 import (
+	"time"
+
 	"addon-operator/store"
 )
 
@@ -21,4 +23,28 @@ type Observer struct {
 	// Broken is called when the engine itself cannot go on with a queue; with
 	// "", with what is due later. While the disk is full it tries again.
 	Broken func(queue string, err error)
+	// Acted is called for each action on a queue, with how long it took by Clock.
+	// Both are there or none.
+	Acted func(queue string, action Action, took time.Duration)
+	Clock func() time.Time
+}
+
+// An Action is something the engine does to a queue.
+type Action string
+
+// The actions.
+const (
+	// Put puts tasks into a queue, within the transaction of what was seen.
+	Put Action = "put"
+	// Move takes an attempt at a queue's head to its end, in a commit of its own.
+	Move Action = "move"
+)
+
+// time begins to time an action; the returned function ends it for a queue.
+func (o Observer) time(action Action) func(queue string) {
+	if o.Acted == nil {
+		return func(string) {}
+	}
+	began := o.Clock()
+	return func(queue string) { o.Acted(queue, action, o.Clock().Sub(began)) }
 }

@@ -62,9 +62,11 @@ func (m *move) raise(events []Event) error {
 			if edge.Put == graph.Bound && ev.Queue != "" {
 				queue = ev.Queue
 			}
+			acted := m.e.observer.time(Put)
 			if err := m.send(b, edge, t, queue); err != nil {
 				return err
 			}
+			acted(queue)
 		}
 	}
 	return nil

@@ -46,10 +46,12 @@ func (e *Engine) turn(ctx context.Context, c *claim) (next *claim, err error) {
 // commit runs fn as one move of c's. On a full disk it waits for room.
 func (e *Engine) commit(ctx context.Context, c *claim, fn func(*move) (*claim, error)) (next *claim, err error) {
 	for {
+		acted := e.observer.time(Move)
 		err = e.update(func(m *move) (err error) {
 			next, err = fn(m)
 			return err
 		})
+		acted(c.task.Queue)
 		if !errors.Is(err, store.ErrFull) {
 			return next, err
 		}

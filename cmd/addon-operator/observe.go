@@ -34,7 +34,7 @@ type observed struct {
 // observer logs and counts what the engine does.
 func (o *operator) observer() workflow.Observer {
 	o.seen.runs, o.seen.helm, o.seen.walks = map[string]time.Time{}, map[string]time.Duration{}, map[uint64]time.Time{}
-	return workflow.Observer{
+	return o.timeActions(workflow.Observer{
 		Began: o.taskBegan,
 		Recorded: func(r store.Record) {
 			logRecord(o.log, r)
@@ -47,7 +47,7 @@ func (o *operator) observer() workflow.Observer {
 		},
 		Looped: o.looped,
 		Broken: func(queue string, err error) { o.log.Error().Err(err).Str("queue", queue).Msg("queue stands still") },
-	}
+	})
 }
 
 // configSeen logs content of the ConfigMap where that was asked for. Its values
@@ -259,6 +259,7 @@ func (o *operator) kubeObserver() kube.Observer {
 		ReceiverFailed: func(s kube.Source, err error) {
 			o.log.Error().Err(err).Str("source", s.String()).Msg("changes could not be put into the store and are tried again")
 		},
+		Clock: time.Now, Filtered: o.filtered, Told: o.told,
 		KindFailed: func(apiVersion, kind string, err error) {
 			o.log.Warn().Err(err).Str("apiVersion", apiVersion).Str("kind", kind).Msg("kind could not be looked up and is tried again")
 		},

@@ -51,6 +51,7 @@ type operator struct {
 	engine   *workflow.Engine
 	metrics  *metrics.Set
 	seen     observed
+	labels   bindingLabels
 	news     news
 	notices  chan notice
 	params   *params
@@ -162,7 +163,7 @@ func (o *operator) open(ctx context.Context) error {
 }
 
 func (o *operator) openStore() (err error) {
-	if o.db, err = store.Open(o.settings.Store, store.Options{Clock: time.Now, Ballast: ballast}); err != nil {
+	if o.db, err = store.Open(o.settings.Store, store.Options{Clock: time.Now, Committed: o.committed, Ballast: ballast}); err != nil {
 		return err
 	}
 	killed, err := hook.KillLeftovers(o.db.ID())
@@ -199,7 +200,7 @@ func (o *operator) assemble() (err error) {
 		UnnumberedOrder: s.UnnumberedOrder, StrictValues: s.StrictValues, ParallelModules: s.ParallelModules, CRDFilters: s.crdFilters(), CRDs: crd.NewInstaller(o.client, o.helm.Labels()),
 		Namespace: s.Namespace, IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
 		Pod: s.ownPod(), MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == expireMetrics, MetricsDropped: o.metricsDropped,
-		Ran: o.hookRan, ModuleRan: o.moduleRan, Converged: o.convergeEnded, Withheld: o.withheld, Refused: o.refused,
+		Ran: o.hookRan, ModuleRan: o.moduleRan, HelmBegins: o.helmBegins, Converged: o.convergeEnded, Withheld: o.withheld, Refused: o.refused,
 	}
 	if o.engine, err = workflow.New(o.db, o.news.observe(o.observer()), o.site.Lifecycle()); err != nil {
 		return err
@@ -214,7 +215,7 @@ func (o *operator) assemble() (err error) {
 	o.site.Sights = o.kube
 	o.asks = o.gate()
 	o.webhook = triggers.NewWebhook(o.db, o.asks.Serve)
-	o.site.Attached = func() { o.kube.Changed(); o.schedule.Changed(); o.webhook.Changed() }
+	o.site.Attached = func() { o.labels.forget(); o.kube.Changed(); o.schedule.Changed(); o.webhook.Changed() }
 	o.site.Installed = o.absent.Changed
 	return nil
 }

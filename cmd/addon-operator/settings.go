@@ -54,6 +54,7 @@ type Settings struct {
 	MetricsPrefix string
 	// UngroupedMetrics is keep or expire.
 	UngroupedMetrics string
+	QueueActions     bool
 	DebugSocket      string
 	DebugAddress     string
 	// DebugKubernetes has each request to the API server logged.
@@ -134,6 +135,8 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	str(&s.ListenAddress, "prometheus-listen-address", "0.0.0.0", "address to serve HTTP at", "ADDON_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_ADDRESS")
 	num(&s.ListenPort, "prometheus-listen-port", 9650, "port to serve HTTP at", "ADDON_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_LISTEN_PORT")
 	str(&s.MetricsPrefix, "prometheus-metrics-prefix", "addon_operator_", "prefix of the operator's own metrics", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX")
+	s.QueueActions = true
+	flag(&s.QueueActions, "queue-actions-metrics", "time the actions on queues", "QUEUE_ACTIONS_METRICS")
 	str(&s.UngroupedMetrics, "ungrouped-metrics", keepMetrics, "what becomes of a hook's metrics without a group when it writes some again: keep or expire", "ADDON_OPERATOR_UNGROUPED_METRICS")
 	s.Webhooks.declare(f, str, num, add)
 	str(&s.DebugSocket, "debug-unix-socket", defaultSocket, "socket that the other commands talk to", socketVariable)

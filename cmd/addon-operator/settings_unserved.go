@@ -41,7 +41,6 @@ var unservedSettings = []unserved{
 	{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", why: oneClient},
 	{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", why: oneClient},
 	{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", why: oneClient},
-	{env: "QUEUE_ACTIONS_METRICS", why: "there is no such metric"},
 	{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", why: "each binding has a failurePolicy of its own, Fail if it gives none"},
 }
 

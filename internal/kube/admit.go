@@ -45,6 +45,7 @@ func (f *feed) admit(ctx context.Context) error {
 // gathered is what a list makes of a view.
 type gathered struct {
 	view    *view
+	owners  []string
 	full    bool
 	objects map[objectKey]*Object
 }
@@ -75,7 +76,7 @@ func (f *feed) collect(ctx context.Context, which func(*view) bool) (gathering [
 		gathering = nil
 		for _, v := range f.ordered() {
 			if which(v) {
-				gathering = append(gathering, gathered{v, v.keeps(), map[objectKey]*Object{}})
+				gathering = append(gathering, gathered{v, v.named(), v.keeps(), map[objectKey]*Object{}})
 			}
 		}
 	}
@@ -101,10 +102,7 @@ func (f *feed) collect(ctx context.Context, which func(*view) bool) (gathering [
 
 // gather returns what a list shows of doc in one view. Where the filter fails, that is what it showed before.
 func (f *feed) gather(ctx context.Context, g gathered, doc *document) *Object {
-	if f.reads.metadata {
-		return doc.object()
-	}
-	object, err := doc.through(ctx, g.view.filter, g.full)
+	object, err := f.see(ctx, g.view, g.owners, doc, g.full)
 	if err == nil {
 		return object
 	}

@@ -187,6 +187,7 @@ func (f *feed) read(ctx context.Context, in *inbox) error {
 func (f *feed) take(ctx context.Context, frames []frame) error {
 	var changes []Change
 	var ending error
+	passed := f.reads.observer.time()
 	for _, frame := range frames {
 		if frame.Type == frameError {
 			ending = statusError(frame.Object)
@@ -207,6 +208,7 @@ func (f *feed) take(ctx context.Context, frames []frame) error {
 		if err := f.say(ctx, changes); err != nil {
 			return err
 		}
+		f.reads.observer.told(f.source, changes, passed())
 	}
 	return ending
 }
@@ -242,6 +244,7 @@ func (f *feed) sayVersion(ctx context.Context) error {
 // seen is an object as a view shows it, on its way into the view.
 type seen struct {
 	view   *view
+	owners []string
 	full   bool // whole objects are kept
 	object *Object
 	err    error // of the view's filter
@@ -258,7 +261,7 @@ func (f *feed) apply(ctx context.Context, frameType string, doc *document) []Cha
 		if v.listed == "" {
 			continue // its first list will show the object
 		}
-		n := seen{view: v, full: v.full, shows: after(version, v.listed), tells: after(version, v.told)}
+		n := seen{view: v, owners: v.named(), full: v.full, shows: after(version, v.listed), tells: after(version, v.told)}
 		if n.shows || n.tells {
 			news = append(news, n)
 		}
@@ -267,7 +270,7 @@ func (f *feed) apply(ctx context.Context, frameType string, doc *document) []Cha
 
 	var changes []Change
 	for _, n := range news {
-		n.object, n.err = f.see(ctx, n.view, doc, n.full) // filters take time; those who read do not wait for them
+		n.object, n.err = f.see(ctx, n.view, n.owners, doc, n.full) // filters take time; those who read do not wait for them
 		if n.err != nil {
 			f.reads.observer.filterFailed(n.view.name, n.object, n.err)
 		}
@@ -319,12 +322,19 @@ func (n seen) applyTo(frameType string) *Change {
 	}
 }
 
-// see returns what v shows of doc, with the whole of it if full is true.
-func (f *feed) see(ctx context.Context, v *view, doc *document, full bool) (*Object, error) {
+// see returns what v, a view of owners, shows of doc, with the whole of it if full is true.
+func (f *feed) see(ctx context.Context, v *view, owners []string, doc *document, full bool) (*Object, error) {
 	if f.reads.metadata {
 		return doc.object(), nil
 	}
-	return doc.through(ctx, v.filter, full)
+	told := f.reads.observer.Filtered
+	if v.filter == nil || told == nil {
+		return doc.through(ctx, v.filter, full)
+	}
+	passed := f.reads.observer.time()
+	object, err := doc.through(ctx, v.filter, full)
+	told(v.name, owners, passed())
+	return object, err
 }
 
 // announce tells the owners of views that have changed.

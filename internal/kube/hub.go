@@ -19,10 +19,12 @@ type Hub struct {
 
 // NewHub returns a hub that tells receiver. Monitors opened before [Hub.Run] runs wait for it. Kinds has to run as well.
 func NewHub(client *Client, kinds *Kinds, receiver Receiver, observer Observer) *Hub {
+	quiet := observer // of what no owner has asked for
+	quiet.Told = nil
 	h := &Hub{
 		client: client, kinds: kinds, observer: observer,
 		objects:    newReads(client, receiver, observer),
-		namespaces: newReads(client, silent{}, observer),
+		namespaces: newReads(client, silent{}, quiet),
 	}
 	h.namespaces.metadata = true
 	return h

@@ -60,7 +60,7 @@ func (r *reads) join(source Source, filter *Filter, o *owner) place {
 		f.views[filter.String()] = v
 	}
 	o.ready = make(chan struct{})
-	v.owners = append(v.owners, o)
+	v.owners, v.whom = append(v.owners, o), nil
 	f.mu.Unlock()
 	signal(f.wake)
 	if f.stop == nil {
@@ -74,7 +74,7 @@ func (r *reads) remove(f *feed, v *view, o *owner) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f.mu.Lock()
-	v.owners = slices.DeleteFunc(v.owners, func(other *owner) bool { return other == o })
+	v.owners, v.whom = slices.DeleteFunc(v.owners, func(other *owner) bool { return other == o }), nil
 	if len(v.owners) == 0 && f.views[v.name.Filter] == v {
 		delete(f.views, v.name.Filter)
 	}

@@ -1,6 +1,9 @@
 package kube
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Receiver is told what sources show. All calls about one source come one after another, in the order of what they tell;
 // calls about different sources come side by side. A call that returns an error is made again, with the same content, until
@@ -111,6 +114,13 @@ type Observer struct {
 	FilterFailed func(View, *Object, error)
 	// ReceiverFailed is told why a receiver did not take what it was told of a source.
 	ReceiverFailed func(Source, error)
+	// Clock tells the time for Filtered and Told; all three are there or none.
+	Clock func() time.Time
+	// Filtered is told how long the filter of a view of these owners took on an object.
+	Filtered func(view View, owners []string, took time.Duration)
+	// Told is told how long it took from when a change of the source had arrived to when the receiver had taken it, and
+	// whom it concerned.
+	Told func(source Source, owners []string, took time.Duration)
 	// KindFailed is told why it is not known whether a kind is served. The name is as it was asked for.
 	KindFailed func(apiVersion, kind string, err error)
 }
@@ -130,6 +140,24 @@ func (o Observer) versionRefused(s Source, version string, err error) {
 func (o Observer) filterFailed(v View, object *Object, err error) {
 	if o.FilterFailed != nil {
 		o.FilterFailed(v, object, err)
+	}
+}
+
+// time begins to time something, and returns what has passed since.
+func (o Observer) time() func() time.Duration {
+	if o.Clock == nil {
+		return func() time.Duration { return 0 }
+	}
+	began := o.Clock()
+	return func() time.Duration { return o.Clock().Sub(began) }
+}
+
+func (o Observer) told(s Source, changes []Change, took time.Duration) {
+	if o.Told == nil {
+		return
+	}
+	for _, c := range changes {
+		o.Told(s, c.Owners, took)
 	}
 }
 

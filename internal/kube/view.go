@@ -32,6 +32,7 @@ type view struct {
 	name    View
 	filter  *Filter
 	owners  []*owner
+	whom    []string // the owners' names, sorted; nil until asked for
 	objects map[objectKey]*Object
 	sorted  []*Object // of objects, without those unfiltered; nil until asked for
 
@@ -100,6 +101,14 @@ func (v *view) concerned(version string) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// named returns the owners' names, sorted. It is the same slice until an owner joins or leaves.
+func (v *view) named() []string {
+	if v.whom == nil {
+		v.whom = names(v.owners)
+	}
+	return v.whom
 }
 
 // names returns the owners' names, sorted.

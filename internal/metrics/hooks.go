@@ -46,7 +46,7 @@ type hookMetrics struct {
 
 func (m maker) hooks(name, whose string, labels ...string) hookMetrics {
 	return hookMetrics{
-		took:      m.histogram(name+"_run_seconds", "Time from the claim of a task to the end of "+whose+".", labels...),
+		took:      m.long(name+"_run_seconds", "Time from the claim of a task to the end of "+whose+".", labels...),
 		user:      m.histogram(name+"_run_user_cpu_seconds", "User CPU time of "+whose+".", labels...),
 		system:    m.histogram(name+"_run_sys_cpu_seconds", "System CPU time of "+whose+".", labels...),
 		rss:       m.gauges(name+"_run_max_rss_bytes", "Greatest resident size of the last run of "+whose+".", labels...),

@@ -9,14 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// buckets are those of all histograms, in seconds: the document's, and three
-// beyond it for charts and converges.
-var buckets = []float64{0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300}
-
 // A Set is all metrics of one operator. Its methods may be called from many
 // goroutines at once. Make one with New.
 type Set struct {
 	registry *prometheus.Registry
+	list     []Metric
 
 	moduleHook, globalHook hookMetrics
 	client                 clientMetrics
@@ -40,28 +37,33 @@ type Set struct {
 	filterErrors    *prometheus.CounterVec
 	watchErrors     *prometheus.CounterVec
 	hookDropped     *prometheus.CounterVec
+	queueAction     *prometheus.HistogramVec
+	filterTime      *prometheus.HistogramVec
+	eventTime       *prometheus.HistogramVec
+	commit          prometheus.Observer
+	commitWrites    prometheus.Counter
 }
 
 // New returns a set whose names begin with prefix. State is called at each
 // scrape, and must not call the set.
 func New(prefix string, state func() (State, error)) *Set {
 	s := &Set{registry: prometheus.NewRegistry()}
-	m := maker{prefix: prefix, into: s.registry}
+	m := maker{prefix: prefix, into: s.registry, list: &s.list}
 	s.moduleHook = m.hooks("module_hook", "a module hook", "module", "hook", "binding", "queue", "activation")
 	s.globalHook = m.hooks("global_hook", "a global hook", "hook", "binding", "queue", "activation")
 	s.client = m.client()
 	s.webhook = m.webhooks()
 	s.taskWait = m.counters("task_wait_in_queue_seconds_total", "Time tasks stood in queues before they were begun.", "module", "hook", "binding", "queue")
 	s.tasks = m.counters("tasks_ended_total", "Lines of history, by node and what came of the work.", "node", "state")
-	s.moduleRun = m.histogram("module_run_seconds", "Time of module runs from their first step to the last afterHelm hook.", "module", "activation")
+	s.moduleRun = m.long("module_run_seconds", "Time of module runs from their first step to the last afterHelm hook.", "module", "activation")
 	s.moduleRunErrors = m.counters("module_run_errors_total", "Failed attempts of steps of module runs.", "module")
 	s.moduleDelErrors = m.counters("module_delete_errors_total", "Failed attempts of steps of module deletes.", "module")
 	s.discoverErrors = m.counter("modules_discover_errors_total", "Failed attempts to discover modules.")
 	s.configErrors = m.counter("config_values_errors_total", "Contents of the ConfigMap that were refused.")
 	s.convergeTime = m.counters("convergence_seconds", "Time of converges that came to their end.", "activation")
 	s.converges = m.counters("convergence_total", "Converges that came to their end.", "activation")
-	s.moduleHelm = m.histogram("module_helm_seconds", "Time of the Helm part of module runs.", "module", "activation")
-	s.helmOperation = m.histogram("helm_operation_seconds", "Time of operations of Helm.", "module", "activation", "operation")
+	s.moduleHelm = m.long("module_helm_seconds", "Time of the Helm part of module runs.", "module", "activation")
+	s.helmOperation = m.long("helm_operation_seconds", "Time of operations of Helm.", "module", "activation", "operation")
 	s.redeployed = m.counters("modules_helm_release_redeployed_total", "Runs of modules begun because objects of their release were absent.", "module")
 	s.absent = m.counters("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	s.withheld = m.gauge("releases_withheld", "Releases that the last discovery would have deleted and left alone because of a doubt.")
@@ -69,8 +71,13 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.filterErrors = m.counters("kube_jq_filter_errors_total", "Objects on which a jqFilter failed.", "kind")
 	s.watchErrors = m.counters("kubernetes_client_watch_errors_total", "Lists and watches that failed.", "error_type")
 	s.hookDropped = m.counters("hook_metrics_dropped_total", "Operations in $METRICS_PATH that did not count, because of another type or a bound.", "module", "hook", "reason")
+	s.queueAction = m.histogram("tasks_queue_action_duration_seconds", "Time of putting tasks into the queue, and of moves: of taking an attempt at its head to its end.", "queue_name", "queue_action")
+	s.filterTime = m.histogram("kube_jq_filter_duration_seconds", "Time of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind")
+	s.eventTime = m.histogram("kube_event_duration_seconds", "Time from the arrival of a change until it stands in the binding's queue.", "module", "hook", "binding", "queue", "kind")
+	s.commit = m.histogram("store_commit_seconds", "Time of the store's commits, syncing included.").WithLabelValues()
+	s.commitWrites = m.counter("store_writes_total", "Keys the store's commits wrote.")
 	s.registry.MustRegister(
-		newScrape(prefix, state), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newScrape(m, state), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return s
 }
@@ -147,40 +154,4 @@ func (s *Set) WatchFailed(reason string) { s.watchErrors.WithLabelValues(reason)
 // not count. The reason is one word.
 func (s *Set) HookMetricsDropped(module, hook, reason string, operations int) {
 	s.hookDropped.WithLabelValues(module, hook, reason).Add(float64(operations))
-}
-
-// maker makes metrics in a registry.
-type maker struct {
-	prefix string
-	into   prometheus.Registerer
-}
-
-func (m maker) counters(name, help string, labels ...string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.prefix + name, Help: help}, labels)
-	m.into.MustRegister(c)
-	return c
-}
-
-func (m maker) counter(name, help string) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: m.prefix + name, Help: help})
-	m.into.MustRegister(c)
-	return c
-}
-
-func (m maker) gauge(name, help string) prometheus.Gauge {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: m.prefix + name, Help: help})
-	m.into.MustRegister(g)
-	return g
-}
-
-func (m maker) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.prefix + name, Help: help}, labels)
-	m.into.MustRegister(g)
-	return g
-}
-
-func (m maker) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.prefix + name, Help: help, Buckets: buckets}, labels)
-	m.into.MustRegister(h)
-	return h
 }

@@ -82,6 +82,24 @@ func TestEachEventIsCountedUnderItsDocumentedName(t *testing.T) {
 		{"global_hook_s", func(s *Set) { s.HookRan(HookRun{Binding: Binding{Hook: "h", Name: "b", Queue: "q"}}) }, []string{
 			`p_global_hook_success_total{activation="",binding="b",hook="h",queue="q"} 1`,
 		}},
+		{"kube_jq", func(s *Set) { s.FilterTook(Binding{"m", "h", "b", "q"}, "Pod", time.Second) }, []string{
+			`p_kube_jq_filter_duration_seconds_sum{binding="b",hook="h",kind="Pod",module="m",queue="q"} 1`,
+			`p_kube_jq_filter_duration_seconds_count{binding="b",hook="h",kind="Pod",module="m",queue="q"} 1`,
+		}},
+		{"kube_event", func(s *Set) { s.EventTook(Binding{"m", "h", "b", "q"}, "Pod", time.Second) }, []string{
+			`p_kube_event_duration_seconds_sum{binding="b",hook="h",kind="Pod",module="m",queue="q"} 1`,
+			`p_kube_event_duration_seconds_count{binding="b",hook="h",kind="Pod",module="m",queue="q"} 1`,
+		}},
+		{"tasks_queue_action", func(s *Set) { s.QueueActed("main", "move", time.Second) }, []string{
+			`p_tasks_queue_action_duration_seconds_sum{queue_action="move",queue_name="main"} 1`,
+			`p_tasks_queue_action_duration_seconds_count{queue_action="move",queue_name="main"} 1`,
+		}},
+		{"store_", func(s *Set) { s.Committed(time.Second, 6) }, []string{
+			`p_store_commit_seconds_sum 1`, `p_store_commit_seconds_count 1`, `p_store_readable 1`, `p_store_size_bytes 0`, `p_store_writes_total 6`,
+		}},
+		{"hook_metrics", func(s *Set) { s.HookMetricsDropped("m", "h", "type", 2) }, []string{
+			`p_hook_metrics_dropped_total{hook="h",module="m",reason="type"} 2`,
+		}},
 	} {
 		s := New("p_", nothing)
 		test.do(s)
@@ -102,7 +120,7 @@ func TestStateIsReadAtEachScrape(t *testing.T) {
 			Bindings: []Seen{
 				{Binding: Binding{"m", "h", "pods", "q"}, Kubernetes: true, Objects: 5}, {Binding: Binding{"m", "h", "tick", "q"}},
 			},
-			Modules: []Module{{"m", true}, {"n", false}},
+			Modules: []Module{{Name: "m", Enabled: true, Maintenance: "NoResourceReconciliation"}, {Name: "n"}},
 		}, nil
 	})
 	scraped(t, s, "p_")
@@ -119,7 +137,8 @@ func TestStateIsReadAtEachScrape(t *testing.T) {
 		`p_tasks_queue_head_info{hook="",module="m",queue="main",task_type="module-run"} 1`,
 		`p_tasks{queue="main",state="retrying"} 1`, `p_tasks{queue="main",state="waiting"} 2`,
 		`p_binding_count{hook="h",module="m"} 2`, `p_kube_snapshot_objects{binding="pods",hook="h",module="m",queue="q"} 5`,
-		`p_mm_module_info{critical="false",enabled="true",module="m"} 1`, `p_mm_module_enabled{module="n",version=""} 0`, "p_store_readable 1",
+		`p_mm_module_info{critical="false",enabled="true",module="m"} 1`, `p_mm_module_enabled{module="n",version=""} 0`,
+		`p_mm_module_maintenance{module="m",state="NoResourceReconciliation"} 1`, "p_store_readable 1",
 	} {
 		if !strings.Contains(got, line) {
 			t.Errorf("there is no %s", line)

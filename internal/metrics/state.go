@@ -36,38 +36,43 @@ type Seen struct {
 type Module struct {
 	Name    string
 	Enabled bool
+	// Maintenance is the state of maintenance it is in, empty for none.
+	Maintenance string
 }
 
 // scrape asks for a state at each scrape.
 type scrape struct {
-	state                                            func() (State, error)
-	ticks, store, length, head, tasks                *prometheus.Desc
-	bindings, objects, moduleInfo, moduleEnabled, up *prometheus.Desc
+	state                                 func() (State, error)
+	ticks, store, length, head, tasks, up *prometheus.Desc
+	bindings, objects                     *prometheus.Desc
+	moduleInfo, moduleEnabled             *prometheus.Desc
+	moduleMaintenance                     *prometheus.Desc
 }
 
-func newScrape(prefix string, state func() (State, error)) *scrape {
+func newScrape(m maker, state func() (State, error)) *scrape {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(prefix+name, help, labels, nil)
+		return m.desc(typeGauge, name, help, labels...)
 	}
 	return &scrape{
-		state:         state,
-		ticks:         desc("live_ticks", "Ten seconds the operator has lived."),
-		store:         desc("store_size_bytes", "Size of the store's file."),
-		length:        desc("tasks_queue_length", "Tasks in the queue.", "queue"),
-		head:          desc("tasks_queue_head_info", "The task that is done next.", "queue", "module", "task_type", "hook"),
-		tasks:         desc("tasks", "Tasks in the queue by state; behind the head all wait.", "queue", "state"),
-		bindings:      desc("binding_count", "Attached bindings.", "module", "hook"),
-		objects:       desc("kube_snapshot_objects", "Objects a binding sees.", "module", "hook", "binding", "queue"),
-		moduleInfo:    desc("mm_module_info", "Modules on disk.", "module", "enabled", "critical"),
-		moduleEnabled: desc("mm_module_enabled", "Whether the module is enabled.", "module", "version"),
-		up:            desc("store_readable", "Whether this scrape could read the store."),
+		state:             state,
+		ticks:             m.desc(typeCounter, "live_ticks", "Ten seconds the operator has lived."),
+		store:             desc("store_size_bytes", "Size of the store's file."),
+		length:            desc("tasks_queue_length", "Tasks in the queue.", "queue"),
+		head:              desc("tasks_queue_head_info", "The task that is done next.", "queue", "module", "task_type", "hook"),
+		tasks:             desc("tasks", "Tasks in the queue by state; behind the head all wait.", "queue", "state"),
+		bindings:          desc("binding_count", "Attached bindings.", "module", "hook"),
+		objects:           desc("kube_snapshot_objects", "Objects a binding sees.", "module", "hook", "binding", "queue"),
+		moduleInfo:        desc("mm_module_info", "Modules on disk.", "module", "enabled", "critical"),
+		moduleEnabled:     desc("mm_module_enabled", "Whether the module is enabled.", "module", "version"),
+		moduleMaintenance: desc("mm_module_maintenance", "Modules in maintenance.", "module", "state"),
+		up:                desc("store_readable", "Whether this scrape could read the store."),
 	}
 }
 
 // Describe makes scrape a prometheus.Collector.
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.ticks, s.store, s.length, s.head, s.tasks, s.bindings, s.objects, s.moduleInfo, s.moduleEnabled, s.up,
+		s.ticks, s.store, s.length, s.head, s.tasks, s.bindings, s.objects, s.moduleInfo, s.moduleEnabled, s.moduleMaintenance, s.up,
 	} {
 		to <- d
 	}
@@ -123,5 +128,8 @@ func (s *scrape) collectModules(now State, gauge func(*prometheus.Desc, float64,
 		}
 		gauge(s.moduleInfo, 1, m.Name, word, "false")
 		gauge(s.moduleEnabled, on, m.Name, "")
+		if m.Maintenance != "" {
+			gauge(s.moduleMaintenance, 1, m.Name, m.Maintenance)
+		}
 	}
 }

@@ -1,0 +1,102 @@
+package metrics
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// buckets are those of the document's histograms, in seconds; beyond are three
+// more for what takes longer.
+var (
+	buckets = []float64{0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10}
+	beyond  = append(slices.Clip(buckets), 30, 60, 300)
+)
+
+// A Metric is what there is to know of one metric of a set before it is scraped.
+type Metric struct {
+	// Name is whole: with the prefix.
+	Name string
+	// Type is counter, gauge or histogram.
+	Type   string
+	Labels []string
+	Help   string
+	// Buckets are a histogram's upper bounds.
+	Buckets []float64
+}
+
+// The types of metrics.
+const (
+	typeCounter   = "counter"
+	typeGauge     = "gauge"
+	typeHistogram = "histogram"
+)
+
+// Metrics returns what the set serves, by name. Beside these the page has what
+// the libraries tell of every Go process, under go_ and process_.
+func (s *Set) Metrics() []Metric {
+	all := slices.Clone(s.list)
+	slices.SortFunc(all, func(a, b Metric) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// maker makes metrics in a registry, and lists them.
+type maker struct {
+	prefix string
+	into   prometheus.Registerer
+	list   *[]Metric
+}
+
+// note lists a metric.
+func (m maker) note(kind, name, help string, labels []string, buckets ...float64) {
+	*m.list = append(*m.list, Metric{Name: m.prefix + name, Type: kind, Labels: labels, Help: help, Buckets: buckets})
+}
+
+// desc describes a metric that another collector serves.
+func (m maker) desc(kind, name, help string, labels ...string) *prometheus.Desc {
+	m.note(kind, name, help, labels)
+	return prometheus.NewDesc(m.prefix+name, help, labels, nil)
+}
+
+func (m maker) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	m.note(typeCounter, name, help, labels)
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.prefix + name, Help: help}, labels)
+	m.into.MustRegister(c)
+	return c
+}
+
+func (m maker) counter(name, help string) prometheus.Counter {
+	return m.counters(name, help).WithLabelValues()
+}
+
+func (m maker) gauge(name, help string) prometheus.Gauge {
+	return m.gauges(name, help).WithLabelValues()
+}
+
+func (m maker) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	m.note(typeGauge, name, help, labels)
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.prefix + name, Help: help}, labels)
+	m.into.MustRegister(g)
+	return g
+}
+
+func (m maker) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	return m.histogramOf(buckets, name, help, labels)
+}
+
+// long makes a histogram of what can take minutes.
+func (m maker) long(name, help string, labels ...string) *prometheus.HistogramVec {
+	return m.histogramOf(beyond, name, help, labels)
+}
+
+func (m maker) histogramOf(buckets []float64, name, help string, labels []string) *prometheus.HistogramVec {
+	m.note(typeHistogram, name, help, labels, buckets...)
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.prefix + name, Help: help, Buckets: buckets}, labels)
+	m.into.MustRegister(h)
+	return h
+}
