@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"addon-operator/internal/metrics"
+	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
@@ -138,12 +139,34 @@ func (l *look) state() (metrics.State, error) {
 			}
 			s.Bindings = append(s.Bindings, seen)
 		}
+		maintained, err := maintenance(tx)
+		if err != nil {
+			return err
+		}
 		return eachModule(tx, func(name string, m store.Module) error {
-			s.Modules = append(s.Modules, metrics.Module{Name: name, Enabled: m.Enabled})
+			s.Modules = append(s.Modules, metrics.Module{Name: name, Enabled: m.Enabled, Maintenance: maintained[values.Camel(name)]})
 			return nil
 		})
 	})
 	return s, err
+}
+
+// maintenance returns the state of maintenance that modules are in, by the key of
+// their section.
+func maintenance(tx *store.Tx) (map[string]string, error) {
+	applied, ok, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
+	if err != nil || !ok {
+		return nil, err
+	}
+	var c values.Config
+	if err := json.Unmarshal(applied.Config, &c); err != nil {
+		return nil, fmt.Errorf("the applied ConfigMap content in the store: %w", err)
+	}
+	states := map[string]string{}
+	for key := range c.Maintained {
+		states[key] = values.NoReconciliation
+	}
+	return states, nil
 }
 
 // queueState reads the length and the head of each queue.

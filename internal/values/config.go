@@ -102,8 +102,8 @@ func parseSection(c *Config, key, text string) error {
 		kind(section), Flag(key))
 }
 
-// noReconciliation is the one state of maintenance mode there is.
-const noReconciliation = "NoResourceReconciliation"
+// NoReconciliation is the one state of maintenance mode there is.
+const NoReconciliation = "NoResourceReconciliation"
 
 func parseMaintenance(c *Config, key, text string) error {
 	state, _, _ := decodeYAML([]byte(text)) // isMaintenance has decoded it
@@ -111,8 +111,8 @@ func parseMaintenance(c *Config, key, text string) error {
 	switch {
 	case state == nil || state == "" || strings.EqualFold(word, "Managed"):
 		return nil
-	case !strings.EqualFold(word, noReconciliation):
-		return fmt.Errorf("holds %.40q: write %q, or nothing", text, noReconciliation)
+	case !strings.EqualFold(word, NoReconciliation):
+		return fmt.Errorf("holds %.40q: write %q, or nothing", text, NoReconciliation)
 	}
 	if c.Maintained == nil {
 		c.Maintained = map[string]bool{}
