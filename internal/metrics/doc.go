@@ -5,3 +5,5 @@
 // stands still, such as the length of queues, it asks for a State at each
 // scrape, so that nothing is counted while nobody looks.
 package metrics
+
+//go:generate go test . -run Reference -update

@@ -1,6 +1,10 @@
 package metrics
 
 import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +109,7 @@ func TestThePageServesWhatIsListed(t *testing.T) {
 	s.QueueActed("main", "put", 1)
 	s.FilterTook(b, "Pod", 1)
 	s.EventTook(b, "Pod", 1)
+	s.Reviewed(Review{Binding: b})
 	latency{s.client.latency}.to.WithLabelValues("GET", "h").Observe(1)
 	latency{s.client.limited}.to.WithLabelValues("GET", "h").Observe(1)
 	results{s.client.results}.to.WithLabelValues("200", "GET", "h").Inc()
@@ -131,5 +136,43 @@ func TestThePageServesWhatIsListed(t *testing.T) {
 	}
 	if d := cmp.Diff(listed, served); d != "" {
 		t.Errorf("(-listed +served):\n%s", d)
+	}
+}
+
+var update = flag.Bool("update", false, "write the list in the reference")
+
+// TestTheReferenceListsWhatIsServed compares the list in the reference page with
+// the code it is made from.
+func TestTheReferenceListsWhatIsServed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", "..", "docs", "reference", "metrics.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- Made from the code by go test ./internal/metrics -update. -->\n", "<!-- Until here. -->\n"
+	before, rest, ok1 := strings.Cut(string(page), begin)
+	got, after, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no place for the list", path)
+	}
+	var want strings.Builder
+	want.WriteString("\n| metric | type | labels | |\n|---|---|---|---|\n")
+	for _, m := range New("addon_operator_", nothing).Metrics() {
+		labels := ""
+		if len(m.Labels) > 0 {
+			labels = "`" + strings.Join(m.Labels, "`, `") + "`"
+		}
+		fmt.Fprintf(&want, "| `%s` | %s | %s | %s |\n", m.Name, m.Type, labels, m.Help)
+	}
+	want.WriteString("\n")
+	if *update {
+		got = want.String()
+		if err := os.WriteFile(path, []byte(before+begin+got+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff(want.String(), got); d != "" {
+		t.Errorf("%s is not what go test ./internal/metrics -update writes (-want +got):\n%s", path, d)
 	}
 }
