@@ -241,7 +241,7 @@ func checkSnapshots(c *Config, root object) {
 	for i, binding := range c.Schedule {
 		check("schedule", i, binding.IncludeSnapshotsFrom)
 	}
-	c.askedSnapshots(func(key string, item int, _ string, names *[]string) { check(key, item, *names) })
+	askedSnapshots(c, func(key string, item int, _ string, names *[]string) { check(key, item, *names) })
 }
 
 // spreadGroups gives every binding of a group the snapshots of all kubernetes bindings in it, itself included.
@@ -263,5 +263,5 @@ func spreadGroups(c *Config) {
 		b := &c.Schedule[i]
 		b.IncludeSnapshotsFrom = extend(b.IncludeSnapshotsFrom, b.Group)
 	}
-	c.askedSnapshots(func(_ string, _ int, group string, names *[]string) { *names = extend(*names, group) })
+	askedSnapshots(c, func(_ string, _ int, group string, names *[]string) { *names = extend(*names, group) })
 }

@@ -43,7 +43,7 @@ func (f field) fail(format string, args ...any) {
 // child is the field under key, given or not.
 func (o object) child(key string) field {
 	value, given := o.entries[key]
-	return field{path: join(o.path, key), value: value, given: given && !(o.loose && value == nil), loose: o.loose, wrong: o.wrong}
+	return field{path: join(o.path, key), value: value, given: given && (!o.loose || value != nil), loose: o.loose, wrong: o.wrong}
 }
 
 // need is child, and wrong when the key is missing from what is a mapping.
@@ -127,10 +127,10 @@ func (f field) full() string {
 	return text
 }
 
-// texts reads a list of strings that each hold something. An item that does not is wrong and "".
-func (f field) texts(least int) []string {
+// texts reads a list, not an empty one, of strings that each hold something. An item that does not is wrong and "".
+func (f field) texts() []string {
 	var texts []string
-	for _, item := range f.list(least) {
+	for _, item := range f.list(1) {
 		texts = append(texts, item.full())
 	}
 	return texts

@@ -78,7 +78,7 @@ func (f field) kubernetesBinding() KubernetesBinding {
 		AllowFailure:             o.child("allowFailure").flag(false),
 		Queue:                    o.child("queue").text(MainQueue),
 		Group:                    o.child("group").text(""),
-		IncludeSnapshotsFrom:     o.child("includeSnapshotsFrom").texts(1),
+		IncludeSnapshotsFrom:     o.child("includeSnapshotsFrom").texts(),
 		ResynchronizationPeriod:  metav1.Duration{Duration: o.child("resynchronizationPeriod").period()},
 	}
 	if len(b.NameSelector) > 0 && slices.ContainsFunc(b.FieldSelector, onName) {

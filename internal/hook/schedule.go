@@ -34,7 +34,7 @@ func (f field) scheduleBinding() ScheduleBinding {
 		AllowFailure:         o.child("allowFailure").flag(false),
 		Queue:                o.child("queue").text(MainQueue),
 		Group:                o.child("group").text(""),
-		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(1),
+		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(),
 	}
 }
 

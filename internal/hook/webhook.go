@@ -87,7 +87,7 @@ func (f field) admissionBinding() AdmissionBinding {
 		TimeoutSeconds:       o.child("timeoutSeconds").integer(minTimeout, defaultTimeout),
 		Objects:              o.child("labelSelector").labelSelector(),
 		Group:                o.child("group").text(""),
-		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(1),
+		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(),
 	}
 	b.FailurePolicy = orDefault(b.FailurePolicy, admissionv1.Fail)
 	b.SideEffects = orDefault(b.SideEffects, admissionv1.SideEffectClassNone)
@@ -117,8 +117,8 @@ func (f field) rule() admissionv1.RuleWithOperations {
 	for _, item := range o.need("apiGroups").list(1) {
 		r.APIGroups = append(r.APIGroups, item.text("")) // "" is the core group
 	}
-	r.APIVersions = o.need("apiVersions").texts(1)
-	r.Resources = o.need("resources").texts(1)
+	r.APIVersions = o.need("apiVersions").texts()
+	r.Resources = o.need("resources").texts()
 	for _, item := range o.need("operations").list(1) {
 		r.Operations = append(r.Operations, admissionv1.OperationType(item.oneOf("CREATE", "UPDATE", "DELETE", "CONNECT", "*")))
 	}
@@ -143,7 +143,7 @@ func (f field) conversionBinding() ConversionBinding {
 		Name:                 o.need("name").full(),
 		CRDName:              o.need("crdName").crdName(),
 		Group:                o.child("group").text(""),
-		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(1),
+		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(),
 	}
 	for _, item := range o.need("conversions").list(1) {
 		step := item.object("fromVersion", "toVersion")
@@ -201,7 +201,7 @@ func (f field) versionOf(crd string) string {
 
 // askedSnapshots calls visit for each binding that the API server asks, with its place in the config, its group and the
 // snapshots it includes, which visit may change.
-func (c *Config) askedSnapshots(visit func(key string, item int, group string, names *[]string)) {
+func askedSnapshots(c *Config, visit func(key string, item int, group string, names *[]string)) {
 	for i := range c.Validating {
 		visit("kubernetesValidating", i, c.Validating[i].Group, &c.Validating[i].IncludeSnapshotsFrom)
 	}
