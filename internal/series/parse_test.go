@@ -3,6 +3,8 @@ package series_test
 import (
 	"encoding/json"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -175,4 +177,34 @@ func FuzzParse(f *testing.F) {
 			t.Error(page)
 		}
 	})
+}
+
+func TestExamplesOfTheReferenceAreValid(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := 0
+	for line := range strings.Lines(string(page)) {
+		if row := strings.Split(line, "|"); len(row) > 3 && strings.HasPrefix(row[1], " `{") {
+			_, err := series.Parse([]byte(strings.Trim(row[1], " `")), "")
+			if err == nil || !strings.Contains(row[2], err.Error()) {
+				t.Errorf("%s: %v", line, err)
+			}
+			continue
+		}
+		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "echo "))
+		if !strings.HasPrefix(strings.Trim(line, "'"), `{"`) {
+			continue
+		}
+		text, _, _ := strings.Cut(strings.TrimPrefix(line, "'"), "'")
+		if _, err := series.Parse([]byte(text), ""); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		valid++
+	}
+	if valid < 4 {
+		t.Errorf("%d examples were found", valid)
+	}
 }
