@@ -20,9 +20,10 @@ KILLS ?= 50
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-build: ## Build bin/addon-operator, and bin/hooktools/jq for hooks where no jq is installed
+build: ## Build bin/addon-operator, bin/hooktools/jq for hooks where no jq is installed, and the sample hook in Go
 	$(BUILD) -o bin/addon-operator ./cmd/addon-operator
 	$(BUILD) -o bin/hooktools/jq ./cmd/jq
+	$(BUILD) -o modules/050-images/hooks/collect ./modules/050-images/src/collect
 
 controlplane: ## Build bin/controlplane, a local Kubernetes API (6 minutes the first time, then cached)
 	go build -C $(CONTROLPLANE) -buildvcs=false -ldflags "-s -w" -o ../../bin/controlplane .
@@ -69,4 +70,4 @@ vuln: ## Look for known vulnerabilities in what the program calls
 	else echo "$$output"; exit 1; fi
 
 clean: ## Remove what was built, and the data of make run
-	rm -rf bin .run
+	rm -rf bin .run modules/050-images/hooks

@@ -39,6 +39,7 @@ var mayImport = []struct {
 	{"deploy", []string{"e2e"}},
 	{"sdk/sdktest", []string{"sdk", "internal"}},
 	{"sdk", nil},
+	{"modules", []string{"sdk"}},
 }
 
 // crafts know nothing of what lies above them.

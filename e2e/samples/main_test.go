@@ -3,6 +3,7 @@
 package samples_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,8 +36,21 @@ var program = sync.OnceValues(func() (string, error) {
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build objects: %w\n%s", err, output)
 	}
+	if err := buildHook(filepath.Join(dir, "collect")); err != nil {
+		return "", err
+	}
 	return operator.Build(dir)
 })
+
+// buildHook builds the sample hook that is written in Go, as make build does.
+func buildHook(path string) error {
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "./modules/050-images/src/collect")
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the hook of module images: %w\n%s", err, output)
+	}
+	return nil
+}
 
 // shortDir makes a directory for t, to be removed when t ends, whose path is short enough for a socket in it.
 func shortDir(t *testing.T) string {
@@ -66,6 +80,14 @@ func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Site {
 		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(root, name))); err != nil {
 			t.Fatal(err)
 		}
+	}
+	hook, err := os.ReadFile(filepath.Join(filepath.Dir(path), "collect"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks := filepath.Join(dir, "modules/050-images/hooks")
+	if err := errors.Join(os.MkdirAll(hooks, 0o755), os.WriteFile(filepath.Join(hooks, "collect"), hook, 0o755)); err != nil {
+		t.Fatal(err)
 	}
 	for _, name := range []string{"modules/030-certificates/hooks/expiry.sh", "global-hooks/hooks/30-office-hours.sh"} {
 		file := filepath.Join(dir, name)

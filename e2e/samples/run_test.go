@@ -140,7 +140,7 @@ sleep 2
 	if code != 0 {
 		t.Errorf("the first run ended with exit code %d", code)
 	}
-	for _, text := range []string{"This is the first run", "1/5 ", "release-upgrade", "slow/hooks/slow.sh", "Stopping: ", "Stopped. "} {
+	for _, text := range []string{"This is the first run", "1/6 ", "release-upgrade", "slow/hooks/slow.sh", "Stopping: ", "Stopped. "} {
 		if !strings.Contains(said, text) {
 			t.Errorf("the first run did not say %q", text)
 		}

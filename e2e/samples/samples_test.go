@@ -234,6 +234,14 @@ func (s *sample) converged() {
 	eventually(t, "90-pages.sh lists the page of web, and all modules are reloaded", func() error {
 		return s.shows("status-page", "web in "+s.namespace, "Modules: web, team-quotas, certificates, status-page")
 	})
+	eventually(t, "the hook in Go lists the images of all Deployments", func() error {
+		used, err := s.text("images", "used")
+		if err == nil && !strings.Contains(used, "nginx") {
+			err = fmt.Errorf("it lists %q", used)
+		}
+		return err
+	})
+	s.logged("images are collected", `"hook_deployments":`)
 	status, err := s.section("statusPage")
 	if err != nil {
 		t.Fatal(err)

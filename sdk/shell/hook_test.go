@@ -71,9 +71,9 @@ func TestElementWithoutFunctionFailsAndNamesThoseThatWouldDo(t *testing.T) {
 	t.Parallel()
 	for h := range each(t) {
 		h.script = "hook::run\n"
-		h.files = map[string]string{"BINDING_CONTEXT_PATH": `[{"binding":"tick","type":"Schedule"}]`}
+		h.files = map[string]string{"BINDING_CONTEXT_PATH": `[{"binding":"every minute","type":"Schedule"}]`}
 		r := h.run(t)
-		if r.code == 0 || !strings.Contains(r.stderr, "__on_schedule::tick, __main__") {
+		if r.code == 0 || !strings.Contains(r.stderr, "functions __on_schedule::every_minute, __main__ to take what binding 'every minute' brings") {
 			t.Errorf("exit status %d, said:\n%s", r.code, r.stderr)
 		}
 	}

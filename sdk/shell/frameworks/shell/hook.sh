@@ -47,8 +47,10 @@ hook::_call() {
       return
     fi
   done
-  local list
-  printf -v list ', %s' "${names[@]}"
+  local list='' blank='[[:space:]]'
+  for name in "${names[@]}"; do
+    [[ $name =~ $blank ]] || list+=", $name"
+  done
   hook::_fail "hook::run: declare one of the functions ${list:2} to take what binding ${1@Q} brings"
   return 1
 }
