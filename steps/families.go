@@ -174,7 +174,8 @@ func forgetMetrics(tx *store.Tx, gone func(store.Subject) bool) error {
 	return all.save()
 }
 
-// HookMetrics returns what hooks have counted.
+// HookMetrics returns what hooks have counted. It is read at each scrape: that
+// takes less than to write the page, and there is no copy that could differ.
 func HookMetrics(tx *store.Tx) (series.Book, error) {
 	book := series.Book{Families: map[string]series.Family{}}
 	for k := range tx.Range(store.Sheets()) {

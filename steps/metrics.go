@@ -37,8 +37,9 @@ func (s *Site) metricsOf(module, hook string) func(text []byte) ([]series.Op, er
 
 // count writes what the operations of one run of a hook lead to. First all groups
 // that occur are expired, whoever wrote them; then the operations count in order.
+// Those of a hook that went while it ran do not: nothing would end their series.
 func (s *Site) count(tx *store.Tx, module, hook string, ops []series.Op) error {
-	if len(ops) == 0 {
+	if len(ops) == 0 || tx.Get(store.HookKey(module, hook)) == nil {
 		return nil
 	}
 	t := tally{owner: series.Owner{Module: module, Hook: hook}, sheets: map[string]*sheet{}, families: newFamilies(tx)}

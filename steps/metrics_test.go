@@ -40,7 +40,14 @@ func (c *counting) run(hook, text string) {
 	module, name, _ := strings.Cut(hook, "/")
 	ops, err := c.site.metricsOf(module, name)([]byte(text))
 	if err == nil {
-		err = c.db.Update(func(tx *store.Tx) error { return c.site.count(tx, module, name, ops) })
+		err = c.db.Update(func(tx *store.Tx) error {
+			if tx.Get(store.HookKey(module, name)) == nil {
+				if err := store.Save(tx, store.HookKey(module, name), store.Hook{}); err != nil {
+					return err
+				}
+			}
+			return c.site.count(tx, module, name, ops)
+		})
 	}
 	if err != nil {
 		c.t.Fatal(err)
@@ -174,6 +181,49 @@ func TestAMetricKeepsItsTypeAsLongAsThereIsAnyOfIt(t *testing.T) {
 	c.sound()
 }
 
+func TestAHookThatHasGoneCountsNothing(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, storetest.Memory(t))
+	c.run("a/h.sh", `{"name":"x","set":1}`)
+	if err := c.db.Update(func(tx *store.Tx) error {
+		_, err := foundHooks{}.keep(tx, "a")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.want("it went with its metrics")
+	ops, err := c.site.metricsOf("a", "h.sh")([]byte(`{"name":"x","set":1}`))
+	if err == nil {
+		err = c.db.Update(func(tx *store.Tx) error { return c.site.count(tx, "a", "h.sh", ops) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.want("a run that was under way has ended")
+}
+
+func TestOtherCodeOfAHookBeginsAnew(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, storetest.Memory(t))
+	keep := func(digest string) {
+		t.Helper()
+		if err := c.db.Update(func(tx *store.Tx) error {
+			_, err := foundHooks{Hooks: map[string]store.Hook{"h.sh": {Digest: digest}, "i.sh": {Digest: "i"}}}.keep(tx, "a")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep("1")
+	c.run("a/h.sh", `{"name":"x","add":1}`)
+	c.run("a/i.sh", `{"name":"x","add":5}`)
+	c.run("b/h.sh", `{"name":"x","add":9}`)
+	keep("1")
+	c.want("the same code goes on", `x{hook="h.sh",module="a"} 1`, `x{hook="h.sh",module="b"} 9`, `x{hook="i.sh",module="a"} 5`)
+	keep("2")
+	c.want("other code begins anew", `x{hook="h.sh",module="b"} 9`, `x{hook="i.sh",module="a"} 5`)
+}
+
 func TestMetricsWithoutAGroupExpireWhereThatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t, storetest.Memory(t))
@@ -269,7 +319,6 @@ func TestARunThatSaysTheSameWritesNothing(t *testing.T) {
 	c.run("a/h.sh", text)
 	before := memory.Commits()
 	c.run("a/h.sh", text)
-	c.run("b/h.sh", "")
 	if n := memory.Commits() - before; n != 0 {
 		t.Errorf("%d commits", n)
 	}
