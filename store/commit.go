@@ -117,6 +117,7 @@ func (db *DB) pass() {
 
 // poison ends the store because of err.
 func (db *DB) poison(err error) {
+	db.excuse()
 	db.end(fmt.Errorf("%w: %w; stop the process, the next one verifies %s", ErrPoisoned, err, db.path))
 }
 

@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,8 +19,11 @@ type DB struct {
 	id       string
 	epoch    uint64
 	readOnly bool
-	ids      atomic.Uint64
-	copying  sync.Mutex // held by SnapshotFile
+	forgiven uint64
+	// excuseFile is where a life whose commit failed says so; empty in memory.
+	excuseFile string
+	ids        atomic.Uint64
+	copying    sync.Mutex // held by SnapshotFile
 
 	mu      sync.Mutex
 	idle    *sync.Cond // signalled when leading becomes false
@@ -52,6 +57,28 @@ func (db *DB) ID() string { return db.id }
 
 // Epoch returns the number of this life: 1 for the first, one more for each Open.
 func (db *DB) Epoch() uint64 { return db.epoch }
+
+// Forgiven returns the life before this one whose process ended because a commit
+// had failed, 0 if there is none: nothing that ran then is to blame.
+func (db *DB) Forgiven() uint64 { return db.forgiven }
+
+// excuse writes down, beside the store that takes nothing more, that the process
+// ends because of it. Where that fails as well, the end looks like a crash.
+func (db *DB) excuse() {
+	if db.excuseFile != "" {
+		_ = os.WriteFile(db.excuseFile, number(db.epoch), 0o600)
+	}
+}
+
+// forgive reads what excuse wrote.
+func (db *DB) forgive() {
+	text, err := os.ReadFile(db.excuseFile)
+	if err != nil {
+		return
+	}
+	db.forgiven, _ = strconv.ParseUint(string(text), 10, 64) // of no number, 0, which is no life
+	_ = os.Remove(db.excuseFile)
+}
 
 // Done returns a channel that is closed when the store takes no more
 // transactions; Err then says why.

@@ -79,6 +79,8 @@ func Open(path string, o Options) (*DB, error) {
 		return nil, openError(path, errors.Join(err, b.Close()))
 	}
 	b.ballast.fill()
+	db.excuseFile = path + ".poisoned"
+	db.forgive()
 	return db, nil
 }
 

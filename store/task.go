@@ -208,6 +208,10 @@ type Claim struct {
 	End uint64 `json:"end,omitempty"`
 	// Again is set where the work was begun in an older life and not ended.
 	Again bool `json:"again,omitempty"`
+	// Crashes is how many lives before this one have died while it was done,
+	// Alone that nothing else is done meanwhile.
+	Crashes int  `json:"crashes,omitempty"`
+	Alone   bool `json:"alone,omitempty"`
 }
 
 // InlinePayload is the greatest payload in bytes that a header holds itself.

@@ -34,6 +34,9 @@ func (m *move) advance(queue string) (*claim, error) {
 	if !m.e.claims() {
 		return nil, nil
 	}
+	if held, err := m.held(queue); held || err != nil {
+		return nil, err
+	}
 	for range mostStarts {
 		if m.off > rangeTasks {
 			break
@@ -93,6 +96,9 @@ func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
 		}
 		return nil, false, m.abandon(t)
 	}
+	if q, err := m.heldBy(t, t.Subject); err != nil || q != nil && !t.Journal {
+		return nil, false, firstError(err, m.dropFor(t, q))
+	}
 	if b.cuts[n.ID] {
 		t.Past = t.Node
 	}
@@ -104,8 +110,7 @@ func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
 		if off, err := m.putOff(b, n, t); off || err != nil {
 			return nil, false, err
 		}
-		c, err = m.claim(b, n, t, graph.Member{})
-		return c, false, err
+		return m.begin(b, n, t, graph.Member{})
 	case t.Journal:
 		return m.goOn(b, n, t)
 	case l != nil && l.Next == l.Len && l.Open > 0:
@@ -116,8 +121,7 @@ func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
 	case m.failing[placeOf(t)] != nil:
 		return nil, false, m.retryLater(b, n, t, failure{err: m.failing[placeOf(t)], subject: t.Subject})
 	case l == nil && !t.Prepared && b.prepares(n):
-		c, err = m.claim(b, n, t, graph.Member{})
-		return c, false, err
+		return m.begin(b, n, t, graph.Member{})
 	case l == nil:
 		if err := m.makeList(b, n, t); err != nil {
 			return nil, false, err
@@ -134,14 +138,17 @@ func (b *bound) prepares(n *graph.Node) bool {
 
 // claim gives t to a worker: the header says so, and how far it reaches. Where t
 // stands for a list, member is the one to be done.
-func (m *move) claim(b *bound, n *graph.Node, t *store.Task, member graph.Member) (*claim, error) {
+// crashes is how many lives have died while it was done before.
+func (m *move) claim(b *bound, n *graph.Node, t *store.Task, member graph.Member, crashes int) (*claim, error) {
 	c := &claim{bound: b, node: n, prepare: n.Each != "" && t.List == nil && !t.Solo}
 	if err := store.LoadPayload(m.tx, t); err != nil {
 		return nil, err
 	}
 	m.unwait(t)
 	old := t.Claim
-	t.Claim = &store.Claim{Epoch: m.epoch, Since: m.now, Again: old != nil && old.Epoch != 0}
+	t.Claim = &store.Claim{
+		Epoch: m.epoch, Since: m.now, Again: old != nil && old.Epoch != 0, Crashes: crashes, Alone: crashes >= aloneAfter,
+	}
 	t.Due = time.Time{}
 	c.task.Range = []*store.Task{t}
 	subject := t.Subject

@@ -96,6 +96,9 @@ func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
 	e.open = true
 	e.mu.Unlock()
 	err := e.update(func(m *move) error {
+		if err := m.beginLife(); err != nil {
+			return err
+		}
 		events, err := begin(m.tx)
 		if err != nil {
 			return err
@@ -118,15 +121,25 @@ func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
 }
 
 // Drain ends the claiming of tasks: what runs goes on to its move, and nothing
-// after it is begun.
+// after it is begun. The store knows then that this life has ended as it was
+// meant to, whatever becomes of the process.
 func (e *Engine) Drain() {
+	if e.close() {
+		e.endLife()
+	}
+}
+
+// close ends the claiming of tasks and the alarms, and reports whether that had
+// not been done.
+func (e *Engine) close() (was bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.open = false
+	was, e.open = e.open, false
 	for _, a := range e.alarms {
 		a.Stop()
 	}
 	clear(e.alarms)
+	return was
 }
 
 // Stop drains the engine, cancels the context of the steps that run, and

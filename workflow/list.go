@@ -66,8 +66,14 @@ func (m *move) goOn(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool
 	}
 	here := !n.Adopts && (member.Queue == "" || member.Queue == t.Queue || member.Queue == t.Home)
 	if here && !l.Edge {
-		c, err = m.claim(b, n, t, member)
-		return c, false, err
+		q, err := m.heldBy(t, store.Subject(member.Subject))
+		if err != nil {
+			return nil, false, err
+		}
+		if q != nil && !t.Journal {
+			return nil, false, m.passOver(t, member, q)
+		}
+		return m.begin(b, n, t, member)
 	}
 	m.unwait(t)
 	store.DropMember(m.tx, t.ID, l.Next)
@@ -114,6 +120,14 @@ func (m *move) memberDone(t *store.Task, facts []graph.Fact) {
 	t.List.Facts = report(t.List.Facts, facts)
 	t.Claim = nil
 	m.top = t
+}
+
+// passOver takes member, the next of the list t, for done, as q holds it.
+func (m *move) passOver(t *store.Task, member graph.Member, q *store.Killer) error {
+	r := recordOf(t, store.Dropped)
+	r.Subject, r.Into, r.Detail = store.Subject(member.Subject), q.ID.String(), "what it is about is in quarantine"
+	m.memberDone(t, nil)
+	return firstError(m.record(r), m.endAlone(t))
 }
 
 // report adds facts to those that members have reported.

@@ -20,6 +20,8 @@ type Observer struct {
 	// Looped is called when a circle of the graph was closed for the third time
 	// in a row or more, and waits before it goes on.
 	Looped func(t store.Task)
+	// Quarantined is called when work that kills the process is set aside.
+	Quarantined func(q store.Killer)
 	// Broken is called when the engine itself cannot go on with a queue; with
 	// "", with what is due later. While the disk is full it tries again.
 	Broken func(queue string, err error)

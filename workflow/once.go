@@ -145,7 +145,7 @@ func (m *move) remove(t *store.Task) error {
 	store.DropTask(m.tx, t)
 	m.count(t.Walk, -1)
 	m.touch(t.Queue)
-	return m.uncrowd(t)
+	return firstError(m.uncrowd(t), m.endAlone(t))
 }
 
 // leave takes t away with nothing to follow it, and tells the list that waits

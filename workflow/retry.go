@@ -78,6 +78,9 @@ func (c *claim) lenient() bool {
 
 // retryLater has t, or the run it belongs to, tried again after a delay.
 func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) error {
+	if err := m.endAlone(t); err != nil {
+		return err
+	}
 	count := 1
 	if t.Failed != nil {
 		count += t.Failed.Count

@@ -162,6 +162,9 @@ func (m *move) finish(c *claim, out Outcome) (*claim, error) {
 		return nil, err
 	}
 	m.settle(c, t)
+	if err := m.endAlone(t); err != nil {
+		return nil, err
+	}
 	if err := m.endRange(c, t); err != nil {
 		return nil, err
 	}

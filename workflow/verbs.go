@@ -25,22 +25,26 @@ func (e *Engine) Retry(id store.ID) error {
 }
 
 // Skip ends the pending task id as if it had succeeded and found nothing. Of a
-// list it is the member in front that is passed over. The reason and by whom
-// are kept in history. The errors are ErrNoTask, ErrRuns and the store's.
+// list it is the member in front that is passed over; what was set aside as id
+// is forgotten. The reason and by whom are kept in history. The errors are ErrNoTask, ErrRuns and the store's.
 func (e *Engine) Skip(id store.ID, by, reason string) error {
 	skipped := func(t *store.Task) store.Record {
 		r := recordOf(t, store.Skipped)
-		r.Detail = fmt.Sprintf("skipped by %s: %s", by, reason)
+		r.Detail = skippedBy(by, reason)
 		if t.Failed != nil {
 			r.Subject, r.Error = t.Failed.Subject, t.Failed.Error
 		}
 		return r
 	}
-	return e.change(id, func(m *move, t *store.Task) error {
-		return firstError(m.record(skipped(t)), m.skip(t))
+	err := e.change(id, func(m *move, t *store.Task) error {
+		return firstError(m.record(skipped(t)), m.endAlone(t), m.skip(t))
 	}, func(m *move, t *store.Task) error {
 		return firstError(m.record(skipped(t)), m.leave(t, nil))
 	})
+	if errors.Is(err, ErrNoTask) {
+		return e.skipQuarantined(id, by, reason)
+	}
+	return err
 }
 
 // skip ends t without facts; of a list it ends the member in front.

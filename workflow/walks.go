@@ -3,6 +3,7 @@ package workflow
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"addon-operator/store"
 )
@@ -77,7 +78,8 @@ func (m *move) saveWalks() error {
 		if !ok {
 			w.ID = id // its tasks outlived its record, which is no reason to stop
 		}
-		if w.Open += m.walks[id]; w.Open == 0 {
+		w.Open += m.walks[id]
+		if w.Ended, w.Joined = (time.Time{}), 0; w.Open == 0 {
 			w.Ended, w.Joined = m.now, m.joined[id]
 		}
 		if err := store.Save(m.tx, store.WalkKey(id), w); err != nil {

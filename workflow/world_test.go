@@ -28,17 +28,18 @@ type world struct {
 	steps []workflow.Binding
 	begun time.Time
 
-	mu      sync.Mutex
-	notes   []note
-	do      map[string]func(context.Context, workflow.Task) (workflow.Outcome, error)
-	members map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Member, error)
-	apply   func(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error)
-	effect  func(context.Context, workflow.Task, workflow.Effect) error
-	end     func(*store.Tx, workflow.Task, []graph.Fact) ([]graph.Fact, error)
-	prepare func(context.Context, workflow.Task) (workflow.Outcome, error)
-	looped  func(store.Task)
-	broken  []error
-	fragile bool // the engine may report that it is broken
+	mu          sync.Mutex
+	notes       []note
+	do          map[string]func(context.Context, workflow.Task) (workflow.Outcome, error)
+	members     map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Member, error)
+	apply       func(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error)
+	effect      func(context.Context, workflow.Task, workflow.Effect) error
+	end         func(*store.Tx, workflow.Task, []graph.Fact) ([]graph.Fact, error)
+	prepare     func(context.Context, workflow.Task) (workflow.Outcome, error)
+	looped      func(store.Task)
+	quarantined func(store.Killer)
+	broken      []error
+	fragile     bool // the engine may report that it is broken
 }
 
 // A note says that a step ran, when, and how it was called.
@@ -174,6 +175,11 @@ func (w *world) engine() *workflow.Engine {
 			w.broken = append(w.broken, err)
 			if !w.fragile {
 				w.t.Errorf("queue %q: %v", queue, err)
+			}
+		},
+		Quarantined: func(q store.Killer) {
+			if w.quarantined != nil {
+				w.quarantined(q)
 			}
 		},
 		Looped: func(t store.Task) {

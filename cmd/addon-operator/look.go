@@ -74,6 +74,7 @@ func (l *look) routes() http.Handler {
 	mux.HandleFunc("GET /graph", l.graphRoute)
 	mux.HandleFunc("POST /task/{id}/retry", l.retryRoute)
 	mux.HandleFunc("POST /task/{id}/skip", l.skipRoute)
+	mux.HandleFunc("POST /task/{id}/release", l.releaseRoute)
 	mux.HandleFunc("GET /store/check", l.checkRoute)
 	mux.HandleFunc("GET /store/dump", l.dumpRoute)
 	mux.HandleFunc("GET /store/snapshot", l.snapshotRoute)

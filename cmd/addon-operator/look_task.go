@@ -15,6 +15,11 @@ func (l *look) retryRoute(w http.ResponseWriter, r *http.Request) {
 	l.changeTask(w, r, "is tried again", func(id store.ID) error { return l.engine.Retry(id) })
 }
 
+// releaseRoute has what was set aside be done again.
+func (l *look) releaseRoute(w http.ResponseWriter, r *http.Request) {
+	l.changeTask(w, r, "is released", func(id store.ID) error { return l.engine.Release(id) })
+}
+
 // skipRoute ends a task as if it had found nothing.
 func (l *look) skipRoute(w http.ResponseWriter, r *http.Request) {
 	reason, by := strings.TrimSpace(r.FormValue("reason")), r.FormValue("by")

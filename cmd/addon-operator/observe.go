@@ -45,7 +45,7 @@ func (o *operator) observer() workflow.Observer {
 			defer o.seen.mu.Unlock()
 			delete(o.seen.walks, w.ID)
 		},
-		Looped: o.looped,
+		Looped: o.looped, Quarantined: o.quarantined,
 		Broken: func(queue string, err error) { o.log.Error().Err(err).Str("queue", queue).Msg("queue stands still") },
 	})
 }
@@ -205,6 +205,16 @@ func (o *operator) objectsAbsent(release string, absent []kube.Ref) {
 		objects[i] = ref.Namespace + "/" + ref.Kind + "/" + ref.Name
 	}
 	o.metrics.ObjectsAbsent(release, objects)
+}
+
+// quarantined says that work which kills the operator is set aside.
+func (o *operator) quarantined(q store.Killer) {
+	subject := strings.TrimSpace(q.Node + " " + graph.Subject(q.Subject).String())
+	o.log.Error().Str("node", q.Node).Str("subject", graph.Subject(q.Subject).String()).Str("task", q.ID.String()).Int("crashes", q.Crashes).
+		Msg("it is set aside, as the operator died each time it ran; task release or task skip ends that")
+	o.tell(notice{reason: "Quarantined", message: fmt.Sprintf(
+		"%s is set aside, as the operator died %d times while it ran: see what it does and what memory it needs, then run addon-operator task release %s, or task skip to forget it",
+		subject, q.Crashes, q.ID)})
 }
 
 // looped says that values change at each run.

@@ -61,7 +61,7 @@ var routesOf = map[string]string{
 	"module render": "/module/MODULE/render", "module resource-monitor": "/module/resource-monitor",
 	"hook list": "/hook/list", "hook snapshot": "/hook/HOOK/snapshots",
 	"config list": "/config/list", "config set": "POST /config/set",
-	"task retry": "POST /task/ID/retry", "task skip": "POST /task/ID/skip",
+	"task retry": "POST /task/ID/retry", "task skip": "POST /task/ID/skip", "task release": "POST /task/ID/release",
 	"workflow inspect": "/workflow/inspect", "workflow list": "/workflow/list",
 	"store check": "/store/check", "store dump": "/store/dump", "store snapshot": "/store/snapshot",
 }

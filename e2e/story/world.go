@@ -106,7 +106,8 @@ func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string
 		return err
 	}
 	env.Values[worldKey{}] = w
-	env.Vars = append(env.Vars, "NAMESPACE="+w.namespace, "KUBECONFIG="+w.kubeconfig, "LIBRARY="+w.path("library.sh"), "RUNS="+w.path("runs"))
+	env.Vars = append(env.Vars, "NAMESPACE="+w.namespace, "KUBECONFIG="+w.kubeconfig, "LIBRARY="+w.path("library.sh"), "RUNS="+w.path("runs"),
+		"OPERATOR="+program, "DEBUG_UNIX_SOCKET="+w.path("socket"))
 	env.Defer(func() {
 		if w.operator != nil {
 			_ = w.operator.end(os.Kill) // it has not been asked to end well

@@ -71,6 +71,8 @@ func (p *page) title(r *Problem) string {
 		return "module " + subject + " cannot be loaded"
 	case KindNoCRDs:
 		return "module " + subject + " is not run, its CRDs cannot be installed"
+	case KindKiller:
+		return strings.TrimSpace(r.Node+" "+subject) + " is set aside since " + p.look.clock(r.At) + ", as " + r.Task.String()
 	case KindStalled:
 		return "queue " + r.Queue + " stands still"
 	default:

@@ -217,6 +217,7 @@ const (
 	KindBroken  Kind = "broken"  // a module cannot be loaded
 	KindNoCRDs  Kind = "no crds" // a module is not run, as its CRDs could not be installed
 	KindStalled Kind = "stalled" // the engine cannot go on with a queue
+	KindKiller  Kind = "killer"  // work is set aside, as the operator died each time it ran
 )
 
 // A Problem is something a person should look at.

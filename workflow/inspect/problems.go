@@ -33,6 +33,15 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		}
 		out = append(out, p)
 	}
+	for q, err := range store.AllKillers(s.tx) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Problem{
+			Kind: KindKiller, Walk: q.Walk, Task: q.ID, Queue: q.Queue, Node: q.Node, Subject: Subject(q.Subject), At: q.At, Try: q.Crashes,
+			Error: "the operator died each time it ran, the last time while nothing else did",
+		})
+	}
 	refused, ok, err := store.Load[store.RefusedConfig](s.tx, store.RefusedConfigKey())
 	if err != nil {
 		return nil, err
@@ -91,6 +100,9 @@ func (w *Walk) advise() []Advice {
 				add("go on as if it had succeeded", "task", "skip", p.Task.String(), "--reason", "TEXT")
 			}
 			queues = queues || p.Behind != nil && p.Behind.Tasks > 0
+		case p.Kind == KindKiller && p.Walk == w.ID && w.Live:
+			add("run it again", "task", "release", p.Task.String())
+			add("forget it", "task", "skip", p.Task.String(), "--reason", "TEXT")
 		case p.Kind == KindBroken || p.Kind == KindNoCRDs:
 			broken = true
 		case p.Kind == KindStalled:

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"iter"
+	"slices"
+	"time"
+)
+
+// mostEnds is how many lives are remembered to have ended without saying so.
+const mostEnds = 64
+
+// Ends is what is known of how lives of the store came to their ends.
+type Ends struct {
+	// Begun is the last life that began to do tasks, Ended the last that came to
+	// its end as it was meant to.
+	Begun uint64 `json:"begun,omitempty"`
+	Ended uint64 `json:"ended,omitempty"`
+	// Unclean are the lives that ended otherwise, the last of them.
+	Unclean []uint64 `json:"unclean,omitempty"`
+}
+
+// EndsKey returns the key of the record of how lives ended.
+func EndsKey() Key { return At(Meta).Str("ends") }
+
+// AloneKey returns the key of the Ref to the task that is to run alone.
+func AloneKey() Key { return At(Meta).Str("alone") }
+
+// Begin notes that life epoch begins to do tasks. A life before it that has not
+// said that it ends has ended otherwise, unless it was forgiven.
+func (e *Ends) Begin(epoch, forgiven uint64) {
+	if e.Begun != 0 && e.Ended != e.Begun && forgiven != e.Begun {
+		e.Unclean = append(e.Unclean, e.Begun)
+		e.Unclean = e.Unclean[max(0, len(e.Unclean)-mostEnds):]
+	}
+	e.Begun = epoch
+}
+
+// Crashed reports whether life epoch has ended without saying so.
+func (e *Ends) Crashed(epoch uint64) bool { return slices.Contains(e.Unclean, epoch) }
+
+// A Killer is a piece of work that has killed the process again and again,
+// set aside until a person decides.
+type Killer struct {
+	ID      ID        `json:"id"`
+	Graph   string    `json:"graph"`
+	Node    string    `json:"node"`
+	Subject Subject   `json:"subject,omitzero"`
+	Queue   string    `json:"queue"`
+	Walk    uint64    `json:"walk"`
+	At      time.Time `json:"at"`
+	Crashes int       `json:"crashes"`
+	// Tasks are those that one run did at once, with their payloads, where they
+	// are put back as they are.
+	Tasks []Task `json:"tasks,omitempty"`
+}
+
+// KillerKey returns the key of what is set aside as id.
+func KillerKey(id ID) Key { return At(Quarantine).Uint(id.Epoch).Uint(id.N) }
+
+// AllKillers yields what is set aside, oldest first.
+func AllKillers(tx *Tx) iter.Seq2[Killer, error] {
+	return func(yield func(Killer, error) bool) {
+		for k := range tx.Range(At(Quarantine)) {
+			q, _, err := Load[Killer](tx, k)
+			if !yield(q, err) {
+				return
+			}
+		}
+	}
+}
+
+// Holds reports whether q keeps what is about s at a node of graph from being
+// done: all of its module; of a global hook that hook; else the node.
+func (q *Killer) Holds(graph, node string, s Subject) bool {
+	switch {
+	case q.Graph != graph:
+		return false
+	case q.Subject.Module != "":
+		return s.Module == q.Subject.Module
+	case q.Subject.Hook != "":
+		return s.Module == "" && s.Hook == q.Subject.Hook
+	}
+	return s == (Subject{}) && node == q.Node
+}

@@ -1,0 +1,131 @@
+package workflow
+
+import (
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// What was running when the process died is suspected to have killed it: at
+// aloneAfter such ends it runs alone, at killsAfter, the last of them while it
+// ran alone, it is set aside.
+const (
+	aloneAfter = 2
+	killsAfter = 3
+)
+
+// beginLife notes that this life begins to do tasks.
+func (m *move) beginLife() error {
+	ends, _, err := store.Load[store.Ends](m.tx, store.EndsKey())
+	if err != nil {
+		return err
+	}
+	ends.Begin(m.epoch, m.e.db.Forgiven())
+	return store.Save(m.tx, store.EndsKey(), ends)
+}
+
+// endLife notes that this life ends as it is meant to. What cannot be noted
+// because the store takes nothing more is no news.
+func (e *Engine) endLife() {
+	err := e.db.Update(func(tx *store.Tx) error {
+		ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
+		if err != nil || ends.Begun != tx.Epoch() {
+			return err
+		}
+		ends.Ended = tx.Epoch()
+		return store.Save(tx, store.EndsKey(), ends)
+	})
+	if err != nil && e.db.Err() == nil {
+		e.broken("", err)
+	}
+}
+
+// crashes returns how many lives have died while what c is the claim on ran.
+func (m *move) crashes(c *store.Claim) (int, error) {
+	if c == nil || c.Epoch == 0 || c.Epoch == m.epoch {
+		return 0, nil
+	}
+	ends, _, err := store.Load[store.Ends](m.tx, store.EndsKey())
+	if ends.Crashed(c.Epoch) {
+		return c.Crashes + 1, err
+	}
+	return c.Crashes, err
+}
+
+// begin claims t, or where it is suspected of having killed the process, waits
+// until it can run alone, or sets it aside. Where t stands for a list, member is
+// the one to be done.
+func (m *move) begin(b *bound, n *graph.Node, t *store.Task, member graph.Member) (c *claim, wait bool, err error) {
+	crashes, err := m.crashes(t.Claim)
+	if err != nil {
+		return nil, false, err
+	}
+	if crashes >= killsAfter && t.Claim.Alone {
+		return nil, false, m.quarantine(b, t, member, crashes)
+	}
+	if crashes >= aloneAfter {
+		if free, err := m.takeAlone(t); err != nil || !free {
+			return nil, true, err
+		}
+	}
+	c, err = m.claim(b, n, t, member, crashes)
+	return c, false, err
+}
+
+// takeAlone has nothing else be begun before t has ended, and reports whether
+// nothing else runs.
+func (m *move) takeAlone(t *store.Task) (free bool, err error) {
+	if err := store.Save(m.tx, store.AloneKey(), store.Ref{ID: t.ID, Pos: t.Pos}); err != nil {
+		return false, err
+	}
+	free = true
+	err = m.eachHead(func(other *store.Task) error {
+		free = free && (other.ID == t.ID || !m.claimed(other))
+		return nil
+	})
+	return free, err
+}
+
+// held reports whether nothing of queue may be begun, as a task of another runs
+// alone, or is to.
+func (m *move) held(queue string) (bool, error) {
+	ref, ok, err := store.Load[store.Ref](m.tx, store.AloneKey())
+	if err != nil || !ok || ref.Pos.Queue == queue {
+		return false, err
+	}
+	if err := m.saveTop(); err != nil {
+		return false, err
+	}
+	t, ok, err := store.LoadTask(m.tx, ref.Pos)
+	if err != nil || !ok || t.ID != ref.ID {
+		return false, err
+	}
+	if m.claimed(t) {
+		return true, nil
+	}
+	head, ok, err := store.Head(m.tx, ref.Pos.Queue)
+	if err != nil || !ok || head.ID != t.ID {
+		return false, err // what was put before it may need the other queues
+	}
+	m.touch(ref.Pos.Queue)
+	return true, nil
+}
+
+// endAlone lets others be begun again, if t was the one that ran alone, or was
+// to.
+func (m *move) endAlone(t *store.Task) error {
+	if t.Claim == nil || !t.Claim.Alone && t.Claim.Crashes+1 < aloneAfter {
+		return nil
+	}
+	ref, ok, err := store.Load[store.Ref](m.tx, store.AloneKey())
+	if err != nil || !ok || ref.ID != t.ID {
+		return err
+	}
+	m.tx.Delete(store.AloneKey())
+	for queue, err := range store.AllQueues(m.tx) {
+		if err != nil {
+			return err
+		}
+		m.touch(queue)
+	}
+	return nil
+}

@@ -1,0 +1,296 @@
+package workflow_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// crash ends this life as a kill does, and begins the next, not yet started.
+func (w *world) crash() {
+	w.t.Helper()
+	w.mem.Before = func(int) error { return errKilled }
+	w.e.Stop()
+	if err := w.db.Close(); err != nil {
+		w.t.Error(err)
+	}
+	w.mem.Before = nil
+	w.open()
+	w.took()
+}
+
+// killers returns what is set aside, as "node subject".
+func (w *world) killers() (out []string, ids []store.ID) {
+	w.t.Helper()
+	w.view(func(tx *store.Tx) error {
+		for q, err := range store.AllKillers(tx) {
+			if err != nil {
+				return err
+			}
+			out, ids = append(out, name(q.Node, q.Subject)), append(ids, q.ID)
+		}
+		return nil
+	})
+	return out, ids
+}
+
+func (w *world) expectKillers(want ...string) []store.ID {
+	w.t.Helper()
+	got, ids := w.killers()
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Errorf("what is set aside (-want +got):\n%s", diff)
+	}
+	return ids
+}
+
+func TestKillerRunsAloneAndIsThenSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		told := 0
+		w.quarantined = func(q store.Killer) { told++ }
+		kills, innocent := event("kills", "b", "1", false), in("q2", on("event", "n", "innocent", "b"))
+		w.gate("event m/kills b")
+		w.gate("event n/innocent b")
+		w.start(kills, event("kills", "b", "2", false), event("other", "b", "3", false), innocent)
+		w.crash()
+		w.start()
+		w.expectAny("event m/kills b", "event n/innocent b")
+		w.crash()
+		// Both were running in two unclean ends: each runs alone.
+		w.start()
+		w.raise(in("q3", on("event", "n", "free", "b")))
+		w.expect("event m/kills b")
+		w.expectKillers()
+		w.crash()
+		innocents := w.gate("event n/innocent b")
+		w.start()
+		w.expect("event n/innocent b")
+		ids := w.expectKillers("event m/kills b")
+		if told != 1 {
+			t.Errorf("it was told of %d times, want once", told)
+		}
+		innocents(workflow.Outcome{}, nil)
+		w.expect("event n/free b")
+		w.expectPending("q") // what else of the module waited is gone
+		w.raise(event("more", "b", "z", false), in("q4", on("event", "n", "h", "b")))
+		w.expect("event n/h b")
+		w.set("event m/kills b", returns(workflow.Outcome{}))
+		if err := w.e.Release(ids[0]); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		w.expectRanges([]string{"1", "2"})
+		w.expectKillers()
+		if err := w.e.Release(ids[0]); !errors.Is(err, workflow.ErrNoTask) {
+			t.Errorf("a second release returned %v", err)
+		}
+		for _, walk := range w.walks() {
+			if walk.Open != 0 || walk.Ended.IsZero() {
+				t.Errorf("walk %d has not ended", walk.ID)
+			}
+		}
+	})
+}
+
+func TestEndOfASuspectClearsIt(t *testing.T) {
+	for _, end := range []error{nil, errors.New("no")} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, eventGraph())
+			w.gate("event m/h b")
+			w.start(event("h", "b", "1", false))
+			w.crash()
+			w.start()
+			w.crash()
+			open := w.gate("event m/h b")
+			w.start()
+			w.raise(in("q2", event("other", "b", "2", false)))
+			w.expect("event m/h b")
+			open(workflow.Outcome{}, end)
+			w.expect("event m/other b")
+			w.raise(event("h", "b", "3", false))
+			w.sleep(10 * time.Second)
+			w.crash()
+			w.start(in("q2", event("other", "b", "4", false)))
+			w.expectAny("event m/h b", "event m/other b")
+		})
+	}
+}
+
+func TestDeliberateEndIsNoCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.gate("event m/h b")
+		w.start(event("h", "b", "1", false))
+		for range 5 {
+			w.restart()
+			w.took()
+			w.start(in("q2", event("other", "b", "2", false)))
+			w.expectAny("event m/h b", "event m/other b")
+		}
+		w.expectKillers()
+	})
+}
+
+// killThrice starts the world again and again until what runs is set aside.
+func (w *world) killThrice() {
+	w.t.Helper()
+	for range 3 {
+		w.crash()
+		w.start()
+	}
+	w.took()
+}
+
+func TestKillerOfAModuleRunLetsTheListGoOn(t *testing.T) {
+	for _, width := range []int{1, 2} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.discovers(group("10", width, "bad", "good"), nil, nil)
+				w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
+				w.members[lifecycle.ModuleBeforeHelm] = func(_ *store.Tx, t workflow.Task) ([]graph.Member, error) {
+					if t.Subject.Module != "bad" {
+						return nil, nil
+					}
+					return []graph.Member{{Subject: graph.Subject{Module: "bad", Hook: "h"}}, {Subject: graph.Subject{Module: "bad", Hook: "i"}}}, nil
+				}
+				w.gate("module-beforehelm bad/h")
+				w.start(on(lifecycle.OnStart), on(lifecycle.OnResourcesAbsent, "other"))
+				for range 3 {
+					w.crash()
+					w.raise(in("q", on(lifecycle.OnModuleKubeEvent, "bad", "h", "b")))
+					w.start()
+				}
+				ids := w.expectKillers("module-beforehelm bad/h")
+				ran := w.ran()
+				for _, want := range []string{"global-afterall z", "module-run other"} {
+					if !slices.Contains(ran, want) {
+						t.Errorf("%s did not run: %q", want, ran)
+					}
+				}
+				if slices.Contains(ran, "module-beforehelm bad/i") {
+					t.Error("the run went on")
+				}
+				w.expectPending("main")
+				w.expectPending("q")
+				w.raise(on(lifecycle.OnResourcesAbsent, "bad"))
+				w.expect()
+				w.lists(lifecycle.ModuleBeforeHelm)
+				delete(w.do, "module-beforehelm bad/h")
+				if err := w.e.Release(ids[0]); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				w.expect("module-run bad", "release-check bad")
+				for _, walk := range w.walks() {
+					if walk.Open != 0 {
+						t.Errorf("walk %d has not ended", walk.ID)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestKillerAmongGlobalHooksIsPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.lists(lifecycle.GlobalBeforeAll, hooks("a", "bad", "c")...)
+		w.discovers(modules("m"), nil, nil)
+		w.gate("global-beforeall bad")
+		w.start(on(lifecycle.OnStart))
+		w.raise(in("q", on(lifecycle.OnGlobalSchedule, "", "fine")))
+		w.crash()
+		w.start()
+		w.crash()
+		w.start()
+		w.crash()
+		w.start()
+		ids := w.expectKillers("global-beforeall bad")
+		w.expect("global-beforeall c", "discover-modules", "module-run m", "release-check m")
+		w.says("global-schedule-event fine", lifecycle.GlobalChanged)
+		w.raise(in("q", on(lifecycle.OnGlobalSchedule, "", "fine")), in("q", on(lifecycle.OnGlobalSchedule, "", "bad")))
+		ran := w.ran()
+		if slices.Contains(ran, "global-beforeall bad") || slices.Contains(ran, "global-schedule-event bad") || !slices.Contains(ran, "global-beforeall c") {
+			t.Errorf("while bad was set aside ran %q", ran)
+		}
+		delete(w.do, "global-beforeall bad")
+		if err := w.e.Release(ids[0]); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("global-beforeall bad")
+		w.expectPending("main")
+	})
+}
+
+func TestSkipForgetsWhatWasSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.gate("event m/h b")
+		w.start(event("h", "b", "1", false))
+		w.killThrice()
+		ids := w.expectKillers("event m/h b")
+		if err := w.e.Skip(ids[0], "me", "no need"); err != nil {
+			t.Fatal(err)
+		}
+		w.expectKillers()
+		history := w.history(1)
+		if last := history[len(history)-1]; last != "skipped event m/h b" {
+			t.Errorf("history ends with %q", last)
+		}
+		delete(w.do, "event m/h b")
+		w.raise(event("h", "b", "2", false))
+		w.expectRanges([]string{"2"})
+	})
+}
+
+func TestWhatIsPutBeforeASuspectMayNeedOtherQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.gate("module-kubernetes-event m/h b")
+		w.start(in("main", on(lifecycle.OnModuleKubeEvent, "m", "h", "b")))
+		w.crash()
+		w.start()
+		w.crash()
+		// It is to run alone; a start comes before it, and waits for another queue.
+		w.lists(lifecycle.GlobalSynchronization, graph.Member{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
+		w.start(on(lifecycle.OnStart))
+		w.expect("global-kubernetes-synchronization far", "discover-modules", "module-kubernetes-event m/h b")
+	})
+}
+
+func TestCutLetsOthersGoOnWhenItTakesASuspectAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(modules("m"), nil, nil)
+		w.gate("release-check m")
+		w.gate("module-schedule-event long/h")
+		w.start(on(lifecycle.OnStart), in("long", on(lifecycle.OnModuleSchedule, "long", "h")))
+		w.crash()
+		w.start()
+		w.crash()
+		long := w.gate("module-schedule-event long/h")
+		w.start() // one of the two runs alone, the other waits
+		w.ran()
+		w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
+		delete(w.do, "release-check m")
+		w.raise(on(lifecycle.OnConfigMap), in("q", on(lifecycle.OnModuleSchedule, "x", "h")))
+		long(workflow.Outcome{}, nil)
+		w.sleep(time.Minute)
+		if ran := strings.Join(w.ran(), ", "); !strings.Contains(ran, "module-schedule-event x/h") || !strings.Contains(ran, "release-check m") {
+			t.Errorf("after the cut ran %s", ran)
+		}
+		w.expectPending("main")
+	})
+}
