@@ -83,7 +83,7 @@ func (r *review) read() (in hookInput, err error) {
 func (r *review) attached(tx *store.Tx) error {
 	b, ok, err := store.Load[store.Binding](tx, store.BindingKey(r.Module, r.Hook, r.Binding))
 	if err == nil && (!ok || b.Detached) {
-		err = fmt.Errorf("binding %s %w", graph.Subject(r.subject), errGone)
+		err = fmt.Errorf("%s: %w", graph.Subject(r.subject), webhook.ErrWithdrawn)
 	}
 	return err
 }

@@ -147,14 +147,23 @@ func keepOn(w *world, ts *testscript.TestScript, args []string) error {
 }
 
 // readPath waits until the API server answers at a path, in which NAMESPACE
-// stands for the story's, and prints the answer through a filter:
-// read PATH [FILTER].
+// stands for the story's, with an answer that matches, if one is asked for, and
+// prints it through a filter: read PATH [FILTER [REGEXP]].
 func readPath(w *world, ts *testscript.TestScript, args []string) error {
-	if len(args) != 1 && len(args) != 2 {
-		return usage("read PATH [FILTER]")
+	if len(args) < 1 || len(args) > 3 {
+		return usage("read PATH [FILTER [REGEXP]]")
+	}
+	want, err := regexp.Compile(append(args, "", "")[2])
+	if err != nil {
+		return err
 	}
 	var text []byte
-	if err := wait(func() (err error) { text, err = w.fetch(args[0]); return err }); err != nil {
+	if err := wait(func() (err error) {
+		if text, err = w.fetch(args[0]); err == nil && len(args) == 3 && !want.Match(text) {
+			err = fmt.Errorf("the answer is %s", text)
+		}
+		return err
+	}); err != nil {
 		return err
 	}
 	return printJSON(ts, text, append(args[1:], ".")[0])

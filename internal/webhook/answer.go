@@ -51,7 +51,7 @@ const (
 	// conversionWithin is how long the API server waits for a conversion.
 	conversionWithin = 30 * time.Second
 	// margin is kept of the time the API server waits, so that it is told that the hook took too long.
-	margin = 400 * time.Millisecond
+	margin = 200 * time.Millisecond
 )
 
 // within returns a context that ends when nobody waits for the answer to r any more, most being how long that is unless
@@ -66,13 +66,12 @@ func within(r *http.Request, most time.Duration) (context.Context, context.Cance
 // ask waits for a place and puts q to its hook.
 func (s *Server) ask(ctx context.Context, q Question) (Answer, error) {
 	if err := s.places.Acquire(ctx, 1); err != nil {
-		return Answer{}, &httpError{http.StatusServiceUnavailable, fmt.Errorf(
-			"hook %s was not asked: %d others ran all the time (--webhook-hooks-at-once)", q.name(), s.options.AtOnce)}
+		return Answer{}, fmt.Errorf("hook %s was not asked: %d others ran all the time (--webhook-hooks-at-once)", q.name(), s.options.AtOnce)
 	}
 	defer s.places.Release(1)
 	answer, err := s.options.Ask(ctx, q)
 	if err != nil && ctx.Err() != nil {
-		err = &httpError{http.StatusGatewayTimeout, fmt.Errorf("hook %s: %w", q.name(), context.Cause(ctx))}
+		err = fmt.Errorf("hook %s: %w", q.name(), context.Cause(ctx))
 	}
 	return answer, err
 }
@@ -136,6 +135,10 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 	report.Result = resultOf(ctx, err, Denied)
 	if answer.Verdict.Allowed && err == nil {
 		report.Result = Allowed
+	}
+	if errors.Is(err, ErrWithdrawn) {
+		report.Result, report.Err = Withdrawn, nil
+		answer.Verdict, err = hook.Verdict{Allowed: true}, nil
 	}
 	if report.Result == Failed { // the API server's failurePolicy is for hooks that cannot be asked
 		report.Message = HookFailed

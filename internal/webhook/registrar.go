@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"addon-operator/internal/kube"
 )
@@ -138,6 +139,9 @@ func (r *Registrar) turn(ctx context.Context, again *backoff.ExponentialBackOff)
 	}
 	if ctx.Err() != nil {
 		return 0
+	}
+	if apierrors.IsConflict(err) { // somebody else has written at the same time
+		return again.NextBackOff()
 	}
 	r.say(err)
 	if len(want.Admissions)+len(want.Conversions) == 0 && kube.IsRefused(err) {

@@ -178,7 +178,8 @@ func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	return text, nil
 }
 
-// httpError is an error that is answered with a status of its own.
+// httpError is an error that is answered with a status of its own. All others are 500: of those the API server passes on
+// the text.
 type httpError struct {
 	code int
 	err  error

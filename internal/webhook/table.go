@@ -94,8 +94,12 @@ type Answer struct {
 // Ask puts a question to its hook. It returns soon after ctx has ended, which is when nobody waits for the answer any more.
 //
 // The error is, or wraps, [ErrHookFailed] where the hook ran and did not end well or wrote what cannot be taken, and
-// [hook.ErrNoResponse] where it ended well and wrote nothing. Any other is not the hook's.
+// [hook.ErrNoResponse] where it ended well and wrote nothing. It is [ErrWithdrawn] where the binding is not
+// attached. Any other is not the hook's either.
 type Ask func(ctx context.Context, q Question) (Answer, error)
+
+// ErrWithdrawn is what the error is for a binding that is not attached any more: the table is about to change.
+var ErrWithdrawn = errors.New("the binding was withdrawn")
 
 // ErrHookFailed is what the error is for a hook that ran and failed.
 var ErrHookFailed = errors.New("hook failed")
