@@ -34,7 +34,7 @@ func TestBrokenFilesSayWhichAndWhere(t *testing.T) {
 		{"properties: {a: {x-required-for-helm: [1]}}", "/properties/a/x-required-for-helm must be the name"},
 		{"x-deckhouse-validations: text", "values.yaml: /x-deckhouse-validations must be a list"},
 		{"properties: {a: {x-deckhouse-validations: [{expression: 'true'}]}}", "/properties/a/x-deckhouse-validations/0 must have an expression and a message"},
-		{"x-deckhouse-validations: [{expression: 'self.', message: m}]", "/x-deckhouse-validations/0/expression: not valid CEL"},
+		{"x-deckhouse-validations: [{expression: 'self.', message: m}]", "/x-deckhouse-validations/0/expression: not valid CEL at line 1, column 6: "},
 		{"x-deckhouse-validations: [{expression: '1 + 1', message: m}]", "must be true or false"},
 		{"x-deckhouse-validations: [{expression: 'other.a', message: m}]", "undeclared reference to 'other'"},
 		{"x-deckhouse-validations: [{expression: '" + strings.Repeat("true && ", 3000) + "true', message: m}]", "longer than"},

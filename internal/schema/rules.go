@@ -124,8 +124,9 @@ func (c *compiler) compile(expression string) (rule, error) {
 		c.env = env
 	}
 	checked, issues := c.env.Compile(expression)
-	if err := issues.Err(); err != nil {
-		return r, fmt.Errorf("not valid CEL: %w", err)
+	if issues.Err() != nil {
+		first := issues.Errors()[0]
+		return r, fmt.Errorf("not valid CEL at line %d, column %d: %s", first.Location.Line(), first.Location.Column()+1, first.Message)
 	}
 	if t := checked.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
 		return r, fmt.Errorf("it must be true or false, and is of type %s", t)
