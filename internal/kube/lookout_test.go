@@ -1,0 +1,73 @@
+package kube_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"addon-operator/internal/kube"
+)
+
+func TestLookoutTellsOfWhatItsFiltersShowAndNothingElse(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	told := make(chan struct{}, 100)
+	l := kube.NewLookout(s.client, kube.Observer{}, func() { told <- struct{}{} })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { l.Run(ctx); close(ended) }()
+	defer func() { cancel(); <-ended }()
+	view := func(name string) kube.View {
+		return kube.View{
+			Source: kube.Source{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespace: s.namespace, Names: name},
+			Filter: ".data.a",
+		}
+	}
+	happens := func(what string, want bool) {
+		t.Helper()
+		patience := 20 * time.Second
+		if !want {
+			patience = 300 * time.Millisecond
+		}
+		select {
+		case <-told:
+			if !want {
+				t.Errorf("it tells of %s", what)
+			}
+		case <-time.After(patience):
+			if want {
+				t.Fatalf("it does not tell of %s", what)
+			}
+		}
+	}
+	write := func(name, key, value string) {
+		t.Helper()
+		if _, err := s.client.ConfigMap(s.namespace, name).Update(t.Context(), func(data map[string]string) error {
+			data[key] = value
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Follow(view("one")); err != nil {
+		t.Fatal(err)
+	}
+	happens("the first look", true)
+	write("one", "a", "1")
+	happens("an object that comes", true)
+	write("one", "b", "1")
+	happens("what the filter does not show", false)
+	write("one", "a", "2")
+	happens("what the filter shows", true)
+	if err := l.Follow(view("two")); err != nil {
+		t.Fatal(err)
+	}
+	happens("the first look at another", true)
+	write("one", "a", "3")
+	happens("what is followed no longer", false)
+	if err := l.Follow(kube.View{Source: view("two").Source, Filter: "no filter"}); err == nil {
+		t.Error("any text is a filter")
+	}
+	write("two", "a", "1")
+	happens("what is still followed", true)
+}
