@@ -13,6 +13,7 @@ import (
 func (s *hookStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	do, known := map[string]func(context.Context, workflow.Task, json.RawMessage) error{
 		configEffect: s.site.doConfig,
+		objectEffect: s.site.doObject,
 	}[e.Kind]
 	if !known {
 		return workflow.Refused(fmt.Errorf("no effect is called %q", e.Kind))

@@ -112,6 +112,7 @@ type hookInput struct {
 	layers  values.Layers
 	enabled []string // nil where hooks are not told
 	metrics func(text []byte) ([]series.Op, error)
+	at      time.Time // when it was read, before the run
 }
 
 func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
@@ -137,6 +138,7 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 			}
 			in.enabled = append([]string{}, l.Enabled...)
 		}
+		in.at = tx.Now()
 		in.layers, err = s.site.layers(tx, sectionOf(t.Subject.Module))
 		return err
 	})

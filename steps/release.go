@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 
 	"addon-operator/internal/helm"
 	modules "addon-operator/internal/module"
@@ -26,8 +28,12 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
+	known, err := s.site.lookRelease(t.Subject.Module)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
 	if release.Maintained && state.Maintained {
-		return releaseOutcome(*release, helm.Manifest{Checksum: state.Checksum}, state.Revision, "in maintenance: left as it is")
+		return releaseOutcome(*release, helm.Manifest{Checksum: state.Checksum}, state.Revision, known, "in maintenance: left as it is")
 	}
 	manifest, err := s.site.rendered(ctx, *release)
 	if err != nil {
@@ -44,12 +50,16 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	if len(missing) > 0 {
+	lost := slices.DeleteFunc(slices.Clone(missing), func(o helm.Object) bool { return known.Lacks(store.Object(o)) })
+	if len(lost) > 0 {
 		return workflow.Outcome{
-			Facts: []graph.Fact{lifecycle.Outdated}, Detail: fmt.Sprintf("absent: %s and %d more", missing[0], len(missing)-1),
+			Facts: []graph.Fact{lifecycle.Outdated}, Detail: fmt.Sprintf("absent: %s and %d more", lost[0], len(lost)-1),
 		}, nil
 	}
-	return releaseOutcome(*release, manifest, state.Revision, "up to date")
+	known.Removed = slices.DeleteFunc(known.Removed, func(removed store.Removed) bool {
+		return !slices.ContainsFunc(missing, func(o helm.Object) bool { return removed.Is(store.Object(o)) })
+	})
+	return releaseOutcome(*release, manifest, state.Revision, known, "up to date")
 }
 
 // Apply keeps what the release consists of.
@@ -67,6 +77,11 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
+	known, err := s.site.lookRelease(t.Subject.Module)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	known.Removed = nil // all that the chart has is there afterwards
 	manifest, err := s.site.rendered(ctx, *release)
 	if err != nil {
 		return workflow.Outcome{}, err
@@ -75,7 +90,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 		// The upgrade may have come to its end before the process did.
 		if state, err := s.site.Helm.Find(ctx, release.Name); err == nil && !state.Outdated(manifest.Checksum) {
 			if missing, err := s.site.Helm.Missing(ctx, manifest.Objects); err == nil && len(missing) == 0 {
-				return releaseOutcome(*release, manifest, state.Revision, fmt.Sprintf("revision %d, found done", state.Revision))
+				return releaseOutcome(*release, manifest, state.Revision, known, fmt.Sprintf("revision %d, found done", state.Revision))
 			}
 		}
 	}
@@ -83,7 +98,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	return releaseOutcome(*release, manifest, revision, fmt.Sprintf("revision %d", revision))
+	return releaseOutcome(*release, manifest, revision, known, fmt.Sprintf("revision %d", revision))
 }
 
 // Apply keeps what the release consists of.
@@ -91,10 +106,27 @@ func (s *releaseUpgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Out
 	return nil, s.site.keepRelease(tx, t.Subject.Module, o)
 }
 
-// releaseOutcome is what is kept of a release that is as it should be. Of one in
-// maintenance no object is missed.
-func releaseOutcome(release helm.Release, m helm.Manifest, revision int, detail string) (workflow.Outcome, error) {
-	r := store.Release{Checksum: m.Checksum, Revision: revision}
+// A knownRelease is what is known of a release at a time.
+type knownRelease struct {
+	store.Release
+	At time.Time `json:"at"`
+}
+
+// lookRelease returns what is known of module's release now.
+func (s *Site) lookRelease(module string) (known knownRelease, err error) {
+	err = s.DB.View(func(tx *store.Tx) error {
+		known.At = tx.Now()
+		known.Release, _, err = store.Load[store.Release](tx, store.ReleaseKey(module))
+		return err
+	})
+	return known, err
+}
+
+// releaseOutcome is what is kept of a release that is as it should be, and what
+// of it is removed by what was known before. Of one in maintenance no object is
+// missed.
+func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known knownRelease, detail string) (workflow.Outcome, error) {
+	r := knownRelease{Release: store.Release{Checksum: m.Checksum, Revision: revision, Removed: known.Removed}, At: known.At}
 	if !release.Maintained {
 		for _, o := range m.Objects {
 			r.Objects = append(r.Objects, store.Object(o))
@@ -105,11 +137,12 @@ func releaseOutcome(release helm.Release, m helm.Manifest, revision int, detail 
 }
 
 // keepRelease writes what o says of module's release, where it says anything.
+// What hooks have removed meanwhile stays removed.
 func (s *Site) keepRelease(tx *store.Tx, module string, o workflow.Outcome) error {
 	if len(o.Data) == 0 {
 		return nil
 	}
-	var next store.Release
+	var next knownRelease
 	if err := json.Unmarshal(o.Data, &next); err != nil {
 		return err
 	}
@@ -121,8 +154,13 @@ func (s *Site) keepRelease(tx *store.Tx, module string, o workflow.Outcome) erro
 	if !ok || old.Revision != next.Revision {
 		next.Changed = tx.Now()
 	}
+	for _, removed := range old.Removed {
+		if removed.At.After(next.At) && !next.Lacks(removed.Object) {
+			next.Removed = append(next.Removed, removed)
+		}
+	}
 	s.notifyInstalled(tx, module)
-	return store.Save(tx, store.ReleaseKey(module), next)
+	return store.Save(tx, store.ReleaseKey(module), next.Release)
 }
 
 // release returns what Helm is to install for module; nothing where it has no

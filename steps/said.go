@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/operation"
 	"addon-operator/internal/series"
 	"addon-operator/internal/values"
 	"addon-operator/store"
@@ -53,9 +54,16 @@ func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, err
 	if out.Metrics, err = in.metrics(result.Metrics); err != nil {
 		return workflow.Outcome{}, fmt.Errorf("$METRICS_PATH: %w", err)
 	}
+	operations, err := operation.Parse(result.Operations)
+	if err != nil {
+		return workflow.Outcome{}, fmt.Errorf("$KUBERNETES_PATCH_PATH: %w", err)
+	}
 	o := workflow.Outcome{}
 	if out.Config, err = planConfig(in.layers.Config, out.Section, configOps, flags); err != nil {
 		return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
+	}
+	if o.Effects, err = objectEffects(operations, in.at, out.Config == nil); err != nil {
+		return o, err
 	}
 	if out.Config != nil {
 		if err := in.layers.CheckConfig(out.Section, out.Config.Now[out.Section]); err != nil {
@@ -65,7 +73,7 @@ func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, err
 		if err != nil {
 			return o, err
 		}
-		o.Effects = []workflow.Effect{effect}
+		o.Effects = append(o.Effects, effect)
 	}
 	if o.Data, err = json.Marshal(out); err != nil {
 		return o, err

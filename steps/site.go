@@ -16,6 +16,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
+	"addon-operator/internal/operation"
 	"addon-operator/internal/schema"
 	"addon-operator/internal/values"
 	"addon-operator/store"
@@ -32,6 +33,8 @@ type Site struct {
 	Kube   *kube.Client
 	Config *kube.ConfigMap
 	Sights Sights
+	// Objects does what hooks want done with objects.
+	Objects *operation.Executor
 
 	ModulesDirs     []string
 	GlobalHooksDir  string

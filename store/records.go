@@ -2,6 +2,8 @@ package store
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -125,6 +127,20 @@ type Release struct {
 	Revision int       `json:"revision"`
 	Changed  time.Time `json:"changed,omitzero"`
 	Objects  []Object  `json:"objects,omitempty"`
+	// Removed are those of its objects that hooks of the module have deleted. They
+	// are not missed before the release is upgraded.
+	Removed []Removed `json:"removed,omitempty"`
+}
+
+// A Removed is an object that a hook has deleted, and when it began to.
+type Removed struct {
+	Object
+	At time.Time `json:"at"`
+}
+
+// Lacks reports whether o is an object of r that a hook of the module has deleted.
+func (r *Release) Lacks(o Object) bool {
+	return slices.ContainsFunc(r.Removed, func(removed Removed) bool { return removed.Is(o) })
 }
 
 // An Object names one object of a release.
@@ -133,6 +149,20 @@ type Object struct {
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name"`
+}
+
+// Is reports whether o and other name the same object, be it in two versions of
+// its kind.
+func (o Object) Is(other Object) bool {
+	return o.Kind == other.Kind && o.Namespace == other.Namespace && o.Name == other.Name && o.group() == other.group()
+}
+
+func (o Object) group() string {
+	group, _, found := strings.Cut(o.APIVersion, "/")
+	if !found {
+		return ""
+	}
+	return group
 }
 
 // ReleaseKey returns the key of the record of module's release.

@@ -3,6 +3,7 @@ package triggers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -122,20 +123,25 @@ func (a *Absent) follow() error {
 				a.absences.Unregister(name)
 				continue
 			}
-			seen := fmt.Sprintf("%d %v", r.Revision, r.Objects)
+			refs := refsOf(r)
+			seen := fmt.Sprintf("%d %v", r.Revision, refs)
 			if a.watched[name] != seen {
 				a.watched[name] = seen
-				a.absences.Register(name, refsOf(r))
+				a.absences.Register(name, refs)
 			}
 		}
 		return nil
 	})
 }
 
+// refsOf returns the objects that r should have: all but those that hooks of its
+// module have deleted.
 func refsOf(r store.Release) []kube.Ref {
-	refs := make([]kube.Ref, len(r.Objects))
-	for i, o := range r.Objects {
-		refs[i] = kube.Ref{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+	refs := make([]kube.Ref, 0, len(r.Objects))
+	for _, o := range r.Objects {
+		if !r.Lacks(o) {
+			refs = append(refs, kube.Ref(o))
+		}
 	}
 	return refs
 }
@@ -147,7 +153,12 @@ func (a *Absent) tell(_ context.Context, release string, absent []kube.Ref) erro
 		return nil
 	}
 	return a.db.Update(func(tx *store.Tx) error {
-		if tx.Get(store.ReleaseKey(release)) == nil {
+		r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(release))
+		if err != nil || !ok {
+			return err
+		}
+		absent := slices.DeleteFunc(slices.Clone(absent), func(o kube.Ref) bool { return r.Lacks(store.Object(o)) })
+		if len(absent) == 0 {
 			return nil
 		}
 		if busy, err := workedAt(tx, release); busy || err != nil {

@@ -19,6 +19,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
+	"addon-operator/internal/operation"
 	"addon-operator/internal/webhook"
 	"addon-operator/sdk/shell"
 	"addon-operator/steps"
@@ -193,8 +194,14 @@ func (o *operator) assemble() (err error) {
 	o.metrics = metrics.New(s.MetricsPrefix, o.look().state)
 	o.metrics.WatchClients()
 	o.kinds = kube.NewKinds(o.client, observer)
+	objects, err := operation.NewExecutor(o.client, o.kinds, operation.Options{
+		QPS: float32(s.ObjectQPS), Burst: s.ObjectBurst, Timeout: s.ObjectTimeout,
+	})
+	if err != nil {
+		return err
+	}
 	o.site = &steps.Site{
-		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client,
+		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client, Objects: objects,
 		Config:      o.client.ConfigMap(s.Namespace, s.ConfigMap),
 		ModulesDirs: strings.Split(s.ModulesDirs, ":"), GlobalHooksDir: s.GlobalHooksDir,
 		UnnumberedOrder: s.UnnumberedOrder, StrictValues: s.StrictValues, ParallelModules: s.ParallelModules, CRDFilters: s.crdFilters(), CRDs: crd.NewInstaller(o.client, o.helm.Labels()),

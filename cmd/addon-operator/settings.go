@@ -41,6 +41,10 @@ type Settings struct {
 	KubeQPS     float64
 	KubeBurst   int
 
+	ObjectQPS     float64
+	ObjectBurst   int
+	ObjectTimeout time.Duration
+
 	HelmHistoryMax    int
 	HelmTimeout       time.Duration
 	HelmIgnoreRelease string
@@ -125,6 +129,10 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	f.Float64Var(&s.KubeQPS, "kube-client-qps", 0, "")
 	add("kube-client-qps", "requests a second; 0 leaves it to the API server", "KUBE_CLIENT_QPS")
 	num(&s.KubeBurst, "kube-client-burst", 10, "requests beyond that at once", "KUBE_CLIENT_BURST")
+	f.Float64Var(&s.ObjectQPS, "object-patcher-kube-client-qps", 0, "")
+	add("object-patcher-kube-client-qps", "requests a second for hooks' object operations; 0 leaves it to the API server", "OBJECT_PATCHER_KUBE_CLIENT_QPS")
+	num(&s.ObjectBurst, "object-patcher-kube-client-burst", 10, "requests beyond that at once", "OBJECT_PATCHER_KUBE_CLIENT_BURST")
+	dur(&s.ObjectTimeout, "object-patcher-kube-client-timeout", 10*time.Second, "how long the answer to such a request is waited for", "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT")
 	num(&s.HelmHistoryMax, "helm-history-max", 10, "revisions kept of a release; 0 keeps all", "HELM_HISTORY_MAX")
 	dur(&s.HelmTimeout, "helm-timeout", 20*time.Minute, "bound of each wait for a chart's Helm hook", "HELM_TIMEOUT")
 	str(&s.HelmIgnoreRelease, "helm-ignore-release", "", "release that is never deleted: the operator's own", "HELM_IGNORE_RELEASE")

@@ -38,9 +38,6 @@ var unservedSettings = []unserved{
 	{env: "ADDON_OPERATOR_ADMISSION_SERVER_CERTS_DIR", why: noRoutes},
 	{flag: "helm-monitor-kube-client-qps", env: "HELM_MONITOR_KUBE_CLIENT_QPS", why: oneClient},
 	{flag: "helm-monitor-kube-client-burst", env: "HELM_MONITOR_KUBE_CLIENT_BURST", why: oneClient},
-	{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", why: oneClient},
-	{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", why: oneClient},
-	{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", why: oneClient},
 	{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", why: "each binding has a failurePolicy of its own, Fail if it gives none"},
 }
 

@@ -1,9 +1,7 @@
 package hook
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -142,6 +140,8 @@ type Result struct {
 	ConfigPatch, ValuesPatch []byte
 	// Metrics is a stream of metric operations.
 	Metrics []byte
+	// Operations are those for objects of the cluster.
+	Operations []byte
 	// Admission is for [ParseVerdict], Conversion for [ParseConverted].
 	Admission, Conversion []byte
 	Usage                 Usage
@@ -189,7 +189,6 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 // readResult takes over the output files of a hook that succeeded: all of them, or none and an error.
 func readResult(files runFiles) (Result, error) {
 	var result Result
-	var objectPatches []byte
 	for _, output := range []struct {
 		variable string
 		into     *[]byte
@@ -199,16 +198,13 @@ func readResult(files runFiles) (Result, error) {
 		{"METRICS_PATH", &result.Metrics},
 		{"ADMISSION_RESPONSE_PATH", &result.Admission},
 		{"CONVERSION_RESPONSE_PATH", &result.Conversion},
-		{"KUBERNETES_PATCH_PATH", &objectPatches},
+		{"KUBERNETES_PATCH_PATH", &result.Operations},
 	} {
 		content, err := files.output(output.variable)
 		if err != nil {
 			return Result{}, err
 		}
 		*output.into = content
-	}
-	if len(bytes.TrimSpace(objectPatches)) > 0 {
-		return Result{}, errors.New("KUBERNETES_PATCH_PATH: object patches are not served yet; take the write out")
 	}
 	return result, nil
 }

@@ -66,7 +66,7 @@ done
 echo '{"op":"add","path":"/some/a","value":1}' > "$CONFIG_VALUES_JSON_PATCH_PATH"
 echo '{"op":"add","path":"/some/b","value":2}' >> "$VALUES_JSON_PATCH_PATH"
 printf '{"name":"m","set":1}' > "$METRICS_PATH"
-echo > "$KUBERNETES_PATCH_PATH"
+echo '{"operation":"Delete"}' > "$KUBERNETES_PATCH_PATH"
 `)
 	var out lines
 	run.Output = out.add
@@ -82,6 +82,9 @@ echo > "$KUBERNETES_PATCH_PATH"
 	}
 	if got, want := string(result.ValuesPatch), `{"op":"add","path":"/some/b","value":2}`+"\n"; got != want {
 		t.Errorf("values patch is %q, want %q", got, want)
+	}
+	if got, want := string(result.Operations), `{"operation":"Delete"}`+"\n"; got != want {
+		t.Errorf("operations are %q, want %q", got, want)
 	}
 	if got, want := string(result.Metrics), `{"name":"m","set":1}`; got != want {
 		t.Errorf("metrics are %q, want %q", got, want)
@@ -320,15 +323,15 @@ func TestOutputFilesOfAFailedHookAreNotRead(t *testing.T) {
 	if !errors.As(err, &exit) || exit.Code != 1 {
 		t.Errorf("error is %v, want exit status 1", err)
 	}
-	if result.ValuesPatch != nil {
-		t.Errorf("values patch is %q", result.ValuesPatch)
+	if result.ValuesPatch != nil || result.Operations != nil {
+		t.Errorf("values patch is %q, operations are %q", result.ValuesPatch, result.Operations)
 	}
 }
 
 func TestOutputThatCannotBeTakenIsAnError(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		`echo '{"operation":"Create"}' > "$KUBERNETES_PATCH_PATH"`:                   "KUBERNETES_PATCH_PATH: object patches are not served yet",
+		`rm "$KUBERNETES_PATCH_PATH"; mkdir "$KUBERNETES_PATCH_PATH"`:                "KUBERNETES_PATCH_PATH: the hook made it something other than a regular file",
 		`rm "$VALUES_JSON_PATCH_PATH"; mkfifo "$VALUES_JSON_PATCH_PATH"`:             "VALUES_JSON_PATCH_PATH: the hook made it something other than a regular file",
 		`rm "$METRICS_PATH"; mkdir "$METRICS_PATH"`:                                  "METRICS_PATH: the hook made it something other than a regular file",
 		`truncate -s 17M "$CONFIG_VALUES_JSON_PATCH_PATH"; echo x > "$METRICS_PATH"`: "CONFIG_VALUES_JSON_PATCH_PATH: more than 16 MiB were written",

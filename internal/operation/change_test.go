@@ -146,7 +146,10 @@ func TestAPatchThatDoesNotFitIsRefusedWithoutItsSecrets(t *testing.T) {
 	for patch, want := range map[string]string{
 		`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"remove","path":"/data/none"}]}`:                                                       "the JSON patch does not fit the object as it is",
 		`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"test","path":"/data/password","value":"x"},{"op":"remove","path":"/data/password"}]}`: "testing value /data/password failed",
-		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password | keys"}`:                                                                        "the jqFilter fails on the object as it is",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password | keys"}`:                                                                        "the jqFilter fails on the object as it is: keys cannot be applied to: string …",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password | error"}`:                                                                       "the jqFilter fails on the object as it is: it ends with an error of its own",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password | tonumber"}`:                                                                    "the jqFilter fails on the object as it is: tonumber cannot be applied to …",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":"repeat(.)"}`:                                                                                    "the jqFilter fails on the object as it is: it makes too much of it",
 		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data[]"}`:                                                                                      "the jqFilter must give one object",
 		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data"}`:                                                                                        "what comes out has no kind",
 	} {

@@ -6,9 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
+	"github.com/itchyny/gojq"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -117,11 +120,28 @@ func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, refuse("the jqFilter fails on the object as it is; run it with jq on what kubectl get -o json shows to see why")
+		return nil, refuse("the jqFilter fails on the object as it is: %s", whyFiltered(err))
 	case len(result) == 0 || result[0] != '{':
 		return nil, refuse("the jqFilter must give one object, the whole of it")
 	}
 	return result, nil
+}
+
+// whyFiltered returns why a jq filter failed, up to where the values begin that it failed on.
+func whyFiltered(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "it does not come to an end"
+	}
+	if thrown := gojq.ValueError(nil); errors.As(err, &thrown) {
+		return "it ends with an error of its own"
+	}
+	said := errors.Unwrap(err) // without the filter's text
+	if said == nil {
+		return "it makes too much of it"
+	}
+	text, _, _ := strings.Cut(said.Error(), "(")
+	text = strings.TrimRight(text[:strings.IndexFunc(text+"0", func(r rune) bool { return strings.ContainsRune(`"[{-0123456789`, r) })], " :")
+	return text + " …"
 }
 
 // send writes next in place of live, if that is still what is there.

@@ -98,6 +98,7 @@ const (
 	ValuesPatch   graph.Output = "values patch"
 	Opinions      graph.Output = "opinions"
 	HookMetrics   graph.Output = "hook metrics"
+	ObjectChanges graph.Output = "object operations"
 	ModuleStatus  graph.Output = "module status"
 	ModuleLists   graph.Output = "module lists"
 	HelmRelease   graph.Output = "helm release"
@@ -117,8 +118,8 @@ const (
 var (
 	globalHook = []graph.Input{ConfigGlobal, ValuesGlobal}
 	moduleHook = []graph.Input{ConfigGlobal, ConfigModule, ValuesGlobal, ValuesModule, EnabledAll}
-	globalSays = []graph.Output{ConfigPatch, ValuesPatch, Opinions, HookMetrics}
-	moduleSays = []graph.Output{ConfigPatch, ValuesPatch, HookMetrics}
+	globalSays = []graph.Output{ConfigPatch, ValuesPatch, Opinions, HookMetrics, ObjectChanges}
+	moduleSays = []graph.Output{ConfigPatch, ValuesPatch, HookMetrics, ObjectChanges}
 )
 
 // with returns more before what all steps of a kind are given.
@@ -352,6 +353,7 @@ var Graph = &graph.Graph{
 		ConfigPatch:   "$CONFIG_VALUES_JSON_PATCH_PATH: applied to the ConfigMap just after the hook",
 		ValuesPatch:   "$VALUES_JSON_PATCH_PATH: kept in the store and applied to values from then on",
 		HookMetrics:   "$METRICS_PATH: counted in the store and shown at /metrics/hooks from then on",
+		ObjectChanges: "$KUBERNETES_PATCH_PATH: objects of the cluster made, changed and deleted just after the hook, in order",
 		Opinions:      "*Enabled operations of a global hook's values patch: the hook's say in what is enabled",
 		ModuleStatus:  "$MODULE_ENABLED_RESULT and $MODULE_ENABLED_REASON of the enabled script",
 		ModuleLists:   "the modules to enable, to delete and to purge",

@@ -1,0 +1,139 @@
+package crash_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// operations are done by one run of a hook, in this order or another; each would
+// leave a trace if it was done twice.
+var operations = map[string]string{
+	"append":  `{operation: JSONPatch, kind: Role, namespace: ` + namespace + `, name: counted, jsonPatch: [{op: add, path: /rules/-, value: {apiGroups: [""], resources: [secrets], verbs: [get]}}]}`,
+	"count":   `{operation: JQPatch, kind: ConfigMap, namespace: ` + namespace + `, name: counter, jqFilter: '.data.count |= (tonumber + 1 | tostring)'}`,
+	"create":  `{operation: Create, object: {kind: ConfigMap, metadata: {name: made, namespace: ` + namespace + `, labels: {made: once}}}}`,
+	"unnamed": `{operation: Create, object: {kind: ConfigMap, metadata: {generateName: made-, namespace: ` + namespace + `, labels: {made: once}}}}`,
+	"delete":  `{operation: Delete, kind: ConfigMap, namespace: ` + namespace + `, name: replaced}`,
+	"replace": `{operation: Create, object: {kind: ConfigMap, metadata: {name: replaced, namespace: ` + namespace + `, labels: {made: once}}}}`,
+	"merge":   `{operation: CreateOrUpdate, object: {kind: ConfigMap, metadata: {name: counter, namespace: ` + namespace + `, labels: {merged: "yes"}}}}`,
+}
+
+// inTurn are all of them, delete before replace.
+var inTurn = []string{"create", "append", "delete", "replace", "unnamed", "count", "merge"}
+
+// TestKilledBetweenOperationsDoesEachOnce kills the operator before each of the
+// operations of one run, and after the last.
+func TestKilledBetweenOperationsDoesEachOnce(t *testing.T) {
+	t.Parallel()
+	for nth := range len(inTurn) + 1 {
+		failpoint := fmt.Sprintf("global-onstartup:effect:%d", nth+1)
+		if nth == len(inTurn) {
+			failpoint = "global-onstartup:done:1"
+		}
+		t.Run(failpoint, func(t *testing.T) {
+			t.Parallel()
+			doneOnce(t, failpoint, inTurn)
+		})
+	}
+}
+
+// TestKilledAfterAnOperationWasSentDoesItOnce kills the operator when the last
+// operation of a run is done, and nothing was written down of that.
+func TestKilledAfterAnOperationWasSentDoesItOnce(t *testing.T) {
+	t.Parallel()
+	for _, last := range []string{"append", "count", "create", "unnamed", "replace"} {
+		var turn []string
+		for _, name := range inTurn {
+			if name != last {
+				turn = append(turn, name)
+			}
+		}
+		t.Run(last, func(t *testing.T) {
+			t.Parallel()
+			doneOnce(t, "global-onstartup:done:1", append(turn, last))
+		})
+	}
+}
+
+// doneOnce has a hook do operations in turn, kills the operator at failpoint, and
+// looks after the next life that all was done once, by one run of the hook.
+func doneOnce(t *testing.T, failpoint string, turn []string) {
+	t.Helper()
+	w := newWorld(t)
+	var file strings.Builder
+	for _, name := range turn {
+		file.WriteString("---\n" + operations[name] + "\n")
+	}
+	w.lay(t, map[string]string{
+		"global-hooks/all.sh": script("all", map[string]any{"onStartup": 1}, "cat >>\"$KUBERNETES_PATCH_PATH\" <<'END'\n"+file.String()+"END"),
+		"modules/values.yaml": "{}\n",
+		"modules/one/.keep":   "",
+	})
+	w.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "counter"}, Data: map[string]string{"count": "0"}})
+	w.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "replaced"}})
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: "counted"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}},
+	}
+	if _, err := w.client.RbacV1().Roles(w.site.Namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p := w.start(t, "ADDON_OPERATOR_FAILPOINT="+failpoint)
+	select {
+	case <-p.Ended():
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the failpoint was not come to")
+	}
+	if !p.Killed() {
+		t.Fatal("the operator ended by itself")
+	}
+	before := w.madeOnce(t)
+	w.quiet(t, w.start(t), 1)
+	if runs := w.runs(t); len(runs) != 2 || runs[1].word != "end" {
+		t.Errorf("the hook ran again: %v", runs)
+	}
+
+	counter, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).Get(t.Context(), "counter", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counter.Data["count"] != "1" || counter.Labels["merged"] != "yes" {
+		t.Errorf("the counter holds %v and is labelled %v", counter.Data, counter.Labels)
+	}
+	role, err = w.client.RbacV1().Roles(w.site.Namespace).Get(t.Context(), "counted", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(role.Rules) != 2 {
+		t.Errorf("a rule was added %d times", len(role.Rules)-1)
+	}
+	after := w.madeOnce(t)
+	if len(after) != 3 {
+		t.Errorf("made were %v", after)
+	}
+	for name, uid := range before {
+		if diff := cmp.Diff(uid, after[name]); diff != "" {
+			t.Errorf("%s was made again: %s", name, diff)
+		}
+	}
+}
+
+// madeOnce returns the uids of the ConfigMaps that operations have made, by name.
+func (w *world) madeOnce(t *testing.T) map[string]string {
+	t.Helper()
+	list, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "made=once"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]string{}
+	for _, c := range list.Items {
+		made[c.Name] = string(c.UID)
+	}
+	return made
+}
