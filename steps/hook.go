@@ -37,7 +37,7 @@ type hookStep struct {
 func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	in, err := s.read(t)
 	if errors.Is(err, errGone) {
-		return workflow.Outcome{Detail: "not run: " + err.Error()}, nil
+		return workflow.Outcome{Dropped: "not run: " + err.Error()}, nil
 	}
 	if err != nil {
 		return workflow.Outcome{}, err
@@ -53,7 +53,7 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	out := said{Section: sectionOf(t.Subject.Module)}
 	run, err := s.run(t, in, &out)
 	if errors.Is(err, errGone) {
-		return workflow.Outcome{Detail: "not run: " + err.Error()}, nil
+		return workflow.Outcome{Dropped: "not run: " + err.Error()}, nil
 	}
 	if err != nil {
 		return workflow.Outcome{}, err

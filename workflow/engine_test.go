@@ -161,3 +161,15 @@ func (w *world) queues() (queues []string) {
 	})
 	return queues
 }
+
+func TestHistorySaysWhatWasDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.set("module-run m", returns(workflow.Outcome{Dropped: "it is gone"}))
+		w.start(on(lifecycle.OnResourcesAbsent, "m"))
+		records := w.records(1)
+		if len(records) != 1 || records[0].State != store.Dropped || records[0].Detail != "it is gone" {
+			t.Errorf("history is %+v", records)
+		}
+	})
+}

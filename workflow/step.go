@@ -49,6 +49,8 @@ type Outcome struct {
 	Data json.RawMessage `json:"data,omitempty"`
 	// Detail is one line for people.
 	Detail string `json:"detail,omitempty"`
+	// Dropped says why nothing was done, where what the task is about is gone.
+	Dropped string `json:"dropped,omitempty"`
 	// Allowed is the error of an attempt that failed where that is allowed.
 	// Only the engine sets it.
 	Allowed string `json:"allowed,omitempty"`

@@ -211,6 +211,8 @@ func (m *move) note(c *claim, t *store.Task, facts []graph.Fact, out Outcome) er
 	switch {
 	case t.Orphan:
 		state = store.Dropped
+	case out.Dropped != "":
+		state, out.Detail = store.Dropped, out.Dropped
 	case out.Allowed != "":
 		state = store.Allowed
 	}
