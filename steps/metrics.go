@@ -59,11 +59,20 @@ func (s *Site) count(tx *store.Tx, module, hook string, ops []series.Op) error {
 	return t.save()
 }
 
+// mostSaid bounds the lines of the log about one run.
+const mostSaid = 10
+
 // sayDropped logs what did not count, and tells of it.
 func (s *Site) sayDropped(all []Dropped) {
-	for _, d := range all {
+	for i, d := range all {
 		if d.Operations > 0 && s.MetricsDropped != nil {
 			s.MetricsDropped(d)
+		}
+		if i == mostSaid {
+			s.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Int("metrics", len(all)-i).Msg("more metric operations of the hook did not count")
+		}
+		if i >= mostSaid {
+			continue
 		}
 		s.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Str("metric", d.Name).Int("operations", d.Operations).
 			Str("reason", d.Why).Msg("metric operations of a hook did not count as they were written")
