@@ -87,7 +87,7 @@ x-deckhouse-validations:
 		{`{"size":2}`, ""}, // the values file has the domain
 		{`{"domain":"a"}`, ""},
 		{`{"other":1}`, "m.other is not known"},
-		{`{"list":[{"name":"a"},{"name":"b"}]}`, "m.list[1].name is not known"},
+		{`{"list":[{"name":"a"},{"title":"b"}]}`, "m.list[1].title is not known"},
 		{`{"size":0}`, "it does not shrink"},
 		{`[]`, "m must be of type object"},
 	} {

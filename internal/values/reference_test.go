@@ -1,0 +1,84 @@
+package values_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/internal/schema"
+	"addon-operator/internal/values"
+)
+
+// page is the reference of what this package does.
+const page = "../../docs/reference/values-and-schemas.md"
+
+// block returns the code of the page that is marked with a name.
+func block(t *testing.T, text, name string) []byte {
+	t.Helper()
+	_, rest, found := strings.Cut(text, " "+name+"\n")
+	code, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatalf("the page has no block %q", name)
+	}
+	return []byte(code)
+}
+
+// jsonOf returns YAML as JSON.
+func jsonOf(t *testing.T, text []byte) string {
+	t.Helper()
+	out, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func TestTheReferencePageSaysWhatLayersAndSchemasDo(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(name string) []byte { return block(t, string(text), name) }
+	set, err := schema.Parse(
+		schema.File{Path: "config-values.yaml", Text: get("openapi/config-values.yaml")},
+		schema.File{Path: "values.yaml", Text: get("openapi/values.yaml")},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops, err := values.ParsePatch(get("$VALUES_JSON_PATCH_PATH"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := values.Layers{
+		Static:  doc(t, jsonOf(t, get("modules/values.yaml"))),
+		Config:  config(t, map[string]string{"web": string(get("web in the ConfigMap"))}),
+		Saved:   map[string][]values.Saved{"web": values.Fold(nil, ops, "hook")},
+		Schemas: map[string]*schema.Set{"web": set},
+	}
+	got, _ := l.Section("web")
+	want := doc(t, `{"web":`+string(get("$VALUES_PATH, section web"))+`}`)["web"]
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the example's values: -want +got\n%s", diff)
+	}
+	l = values.Layers{Schemas: l.Schemas}
+	rows := regexp.MustCompile("(?m)^\\| `(\\{.*\\})` \\| `(web.*)` \\|$").FindAllStringSubmatch(string(text), -1)
+	if len(rows) < 6 {
+		t.Errorf("found %d errors on the page", len(rows))
+	}
+	for _, row := range rows {
+		section := doc(t, `{"web":`+jsonOf(t, []byte(row[1]))+`}`)["web"]
+		if err := l.CheckConfig("web", section); err == nil || !strings.HasSuffix(err.Error(), ": "+row[2]) {
+			t.Errorf("%s: got %v, want %s", row[1], err, row[2])
+		}
+	}
+	helm := regexp.MustCompile("(?m)^Before Helm, of `\\{\\}`: `(.*)`\\.$").FindStringSubmatch(string(text))
+	if err := l.CheckHelm("web"); err == nil || helm == nil || !strings.HasSuffix(err.Error(), ": "+helm[1]) {
+		t.Errorf("got %v, want %s", err, helm)
+	}
+}
