@@ -100,6 +100,7 @@ func add(t *webhook.Table, s store.Subject, b store.Binding) error {
 			return err
 		}
 		t.Conversions = append(t.Conversions, c)
+	case store.Kubernetes, store.Schedule: // these raise events
 	}
 	return nil
 }

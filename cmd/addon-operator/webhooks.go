@@ -4,6 +4,8 @@ import (
 	stdlog "log"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"addon-operator/internal/hook"
 	"addon-operator/internal/metrics"
 	"addon-operator/internal/webhook"
@@ -50,14 +52,14 @@ func (o *operator) reviewed(r webhook.Report) {
 			Type:    string(r.Type), Result: string(r.Result), Took: r.Took, Ran: r.Ran,
 		})
 	}
-	log := o.log.Debug()
+	level := zerolog.DebugLevel
 	switch {
 	case r.Err != nil:
-		log = o.log.Error().Err(r.Err)
+		level = zerolog.ErrorLevel
 	case r.Result == webhook.Denied, r.Result == webhook.Refused:
-		log = o.log.Info()
+		level = zerolog.InfoLevel
 	}
-	log.Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event", string(r.Type)).Str("review", r.UID).
+	o.log.WithLevel(level).Err(r.Err).Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event", string(r.Type)).Str("review", r.UID).
 		Str("result", string(r.Result)).Str("told", r.Message).Str("took", short(r.Took)).Str("ran", short(r.Ran)).Msg(reviewText(r.Type))
 }
 

@@ -27,7 +27,6 @@ type admissionKind struct {
 	mutating bool
 }
 
-//nolint:gochecknoglobals // constants, but for the language
 var (
 	validating = admissionKind{
 		"ValidatingWebhookConfiguration", admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"), false,
@@ -248,8 +247,6 @@ type refusedError struct {
 func (e *refusedError) Error() string { return fmt.Sprintf("%d webhooks are refused", len(e.why)) }
 
 // fieldOf matches what the API server says about one webhook of a list.
-//
-//nolint:gochecknoglobals // a constant, but for the language
 var fieldOf = regexp.MustCompile(`^webhooks\[(\d+)\](.*)$`)
 
 // refusals returns a [*refusedError] if err says of single webhooks what is wrong with them, and err otherwise.

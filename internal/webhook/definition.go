@@ -15,7 +15,6 @@ import (
 	"addon-operator/internal/kube"
 )
 
-//nolint:gochecknoglobals // a constant, but for the language
 var crdResource = schema.GroupVersionResource{Group: conversionGroup, Version: "v1", Resource: "customresourcedefinitions"}
 
 // crdView is what matters of a CustomResourceDefinition.

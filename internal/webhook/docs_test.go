@@ -63,7 +63,9 @@ func TestContextsOnThePageAreThoseHooksAreTold(t *testing.T) {
 		t.Fatalf("%d contexts on the page", len(blocks))
 	}
 	for i, block := range blocks {
-		var shown []struct{ Review json.RawMessage }
+		var shown []struct {
+			Review json.RawMessage `json:"review"`
+		}
 		if err := json.Unmarshal([]byte(block), &shown); err != nil {
 			t.Fatal(err)
 		}

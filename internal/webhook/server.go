@@ -168,8 +168,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // body reads the whole of a request.
 func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	var tooLong *http.MaxBytesError
-	if errors.As(err, &tooLong) {
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		return nil, &httpError{http.StatusRequestEntityTooLarge, fmt.Errorf("the review has more than %d MiB", most>>20)}
 	}
 	if err != nil {
@@ -199,8 +198,7 @@ func send(w http.ResponseWriter, review reply, err error) {
 		}
 	}
 	code := http.StatusInternalServerError
-	var known *httpError
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*httpError](err); ok {
 		code = known.code
 	}
 	http.Error(w, err.Error(), code)

@@ -119,7 +119,7 @@ func TestVerdictsAreAnswersTheAPIServerTakes(t *testing.T) {
 		if err := json.Unmarshal([]byte(answer), &review); err != nil || code != http.StatusOK || review.APIVersion != "admission.k8s.io/v1" {
 			t.Fatalf("%s: %d %s: %v", name, code, answer, err)
 		}
-		if response, _ := json.Marshal(review.Response); string(response) != c.want {
+		if response, err := json.Marshal(review.Response); err != nil || string(response) != c.want {
 			t.Errorf("%s: response %s\nwant %s", name, response, c.want)
 		}
 	}
@@ -162,8 +162,8 @@ func TestWhatIsNoReviewIsRefused(t *testing.T) {
 func TestObjectsOfSeveralVersionsAreEachConvertedByTheirChain(t *testing.T) {
 	t.Parallel()
 	object := func(version, name string, path ...string) string {
-		text, _ := json.Marshal(path)
-		return `{"apiVersion":"x.io/` + version + `","kind":"T","metadata":{"name":"` + name + `"},"path":` + string(text) + `}`
+		text := "[" + strings.Join(path, ",") + "]"
+		return `{"apiVersion":"x.io/` + version + `","kind":"T","metadata":{"name":"` + name + `"},"path":` + text + `}`
 	}
 	var questions []string
 	ask := func(_ context.Context, q Question) (Answer, error) {
@@ -177,7 +177,10 @@ func TestObjectsOfSeveralVersionsAreEachConvertedByTheirChain(t *testing.T) {
 			fields["apiVersion"] = q.Version
 			path, _ := fields["path"].([]any)
 			fields["path"] = append(path, q.ToVersion)
-			changed, _ := json.Marshal(fields)
+			changed, err := json.Marshal(fields)
+			if err != nil {
+				return a, err
+			}
 			a.Converted.Objects = append(a.Converted.Objects, changed)
 		}
 		return a, nil
@@ -188,13 +191,17 @@ func TestObjectsOfSeveralVersionsAreEachConvertedByTheirChain(t *testing.T) {
 	_, answer := s.post(t, "/things.x.io", review)
 	var got struct {
 		Response struct {
-			Result  struct{ Status string }
+			Result struct {
+				Status string `json:"status"`
+			} `json:"result"`
 			Objects []struct {
-				APIVersion string
-				Metadata   struct{ Name string }
-				Path       []string
+				APIVersion string `json:"apiVersion"`
+				Metadata   struct {
+					Name string `json:"name"`
+				} `json:"metadata"`
+				Path []string `json:"path"`
 			} `json:"convertedObjects"`
-		}
+		} `json:"response"`
 	}
 	if err := json.Unmarshal([]byte(answer), &got); err != nil || got.Response.Result.Status != "Success" {
 		t.Fatalf("%s: %v", answer, err)
@@ -304,8 +311,8 @@ func TestStopLetsReviewsUnderWayBeAnswered(t *testing.T) {
 		t.Errorf("answered %s", answer)
 	}
 	await(t, stopped)
-	if _, err := s.client.Get(s.url + "/healthz"); err == nil {
-		t.Error("it still listens")
+	if response, err := s.client.Get(s.url + "/healthz"); err == nil {
+		t.Errorf("it still listens: %v", response.Body.Close())
 	}
 }
 
@@ -329,8 +336,8 @@ func TestClientsNeedACertificateWhereOneIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: clients, MinVersion: tls.VersionTLS12}}}
-	if _, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/healthz", port)); err == nil {
-		t.Error("without a certificate it is served")
+	if response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/healthz", port)); err == nil {
+		t.Errorf("without a certificate it is served: %v", response.Body.Close())
 	}
 }
 
