@@ -49,7 +49,7 @@ func TestCrashAtEveryCommitOfAStartLosesNothingAndRepeatsOnlyWhatRan(t *testing.
 	if commits < 80 {
 		t.Fatalf("the undisturbed run makes %d commits, which is no story", commits)
 	}
-	sweep(t, commits, func(t *testing.T, lives ...life) bool {
+	sweep(t, commits, 1, func(t *testing.T, lives ...life) bool {
 		t.Helper()
 		p := newPlant(t, fiveModules, moments()...)
 		crashed := p.live(lives)
@@ -78,7 +78,7 @@ func TestCrashAtEveryCommitOfACutAndADeleteComesToTheSameEnd(t *testing.T) {
 			t.Fatalf("%d values at the end: %v", n, want)
 		}
 	})
-	sweep(t, commits, func(t *testing.T, lives ...life) bool {
+	sweep(t, commits, 1, func(t *testing.T, lives ...life) bool {
 		t.Helper()
 		p := newPlant(t, fiveModules, script()...)
 		crashed := p.live(lives)
@@ -106,7 +106,7 @@ func TestCrashWhileModulesRunSideBySideComesToTheSameEnd(t *testing.T) {
 		}
 		want, commits = p.ends(), p.mem.Commits()
 	})
-	sweep(t, commits, func(t *testing.T, lives ...life) bool {
+	sweep(t, commits, 3, func(t *testing.T, lives ...life) bool {
 		t.Helper()
 		p := beside(t)
 		crashed := p.live(lives)
@@ -123,13 +123,13 @@ type life struct {
 	behind bool
 }
 
-// sweep runs a story with a crash before and behind each of its commits, and
-// for some with a second crash soon after the first; in short, every third.
-func sweep(t *testing.T, commits int, story func(t *testing.T, lives ...life) (crashed bool)) {
+// sweep runs a story with a crash before and behind every step-th of its commits,
+// and for some with a second crash soon after the first; in short, a third of
+// them.
+func sweep(t *testing.T, commits, step int, story func(t *testing.T, lives ...life) (crashed bool)) {
 	t.Helper()
-	step := 1
 	if testing.Short() {
-		step = 3
+		step *= 3
 	}
 	for n := 1; n <= commits; n += step {
 		for _, behind := range []bool{false, true} {
