@@ -3,7 +3,6 @@ package steps
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -52,68 +51,138 @@ func objectEffects(operations []operation.Operation, at time.Time, last bool) ([
 type objectNote struct {
 	// Settled operations are done or refused: no later attempt looks at them.
 	Settled int `json:"settled"`
-	// Refused says what became of those that were.
+	// Refused says what became of the first of those that were, More is how many
+	// more there are.
 	Refused []string `json:"refused,omitempty"`
+	More    int      `json:"more,omitempty"`
 	// Mark is that of the first operation that is not settled.
 	Mark *operation.Mark `json:"mark,omitempty"`
 }
 
-// doObject does one operation. One that is refused keeps none behind it from
-// being done; the last one tells of all that were.
+// mostRefusals is how many refusals of one run are told in full.
+const mostRefusals = 20
+
+// refuse adds why an operation was refused.
+func (n *objectNote) refuse(w objectWork, err error) {
+	if len(n.Refused) == mostRefusals {
+		n.More++
+		return
+	}
+	n.Refused = append(n.Refused, fmt.Sprintf("%s: %v", w, err))
+}
+
+// err returns the error of the whole run, nil where none was refused.
+func (n *objectNote) err() error {
+	if len(n.Refused) == 0 {
+		return nil
+	}
+	text := strings.Join(n.Refused, "; ")
+	if n.More > 0 {
+		text += fmt.Sprintf("; and %d more", n.More)
+	}
+	return workflow.Refused(fmt.Errorf("$KUBERNETES_PATCH_PATH: %s", text))
+}
+
+// An objectRun does operations of one run of a hook, one after another.
+type objectRun struct {
+	site   *Site
+	module string
+	// resumed is set where any of them may have been tried before.
+	resumed bool
+	note    objectNote
+	// save keeps the note, and what more writes, in one transaction; more may be
+	// nil.
+	save func(note objectNote, more func(*store.Tx) error) error
+}
+
+// doObject does one operation of a task. One that is refused keeps none behind it
+// from being done; the last one tells of all that were.
 func (s *Site) doObject(ctx context.Context, t workflow.Task, data json.RawMessage) error {
+	r := objectRun{site: s, module: t.Subject.Module, resumed: t.Resumed}
+	if err := s.DB.View(func(tx *store.Tx) (err error) {
+		r.note, _, err = store.LoadNote[objectNote](tx, t.ID)
+		return err
+	}); err != nil {
+		return err
+	}
+	r.save = func(note objectNote, more func(*store.Tx) error) error {
+		return s.DB.Update(func(tx *store.Tx) error {
+			err := store.SaveNote(tx, t.ID, note)
+			if err == nil && more != nil {
+				err = more(tx)
+			}
+			return err
+		})
+	}
+	return r.do(ctx, data)
+}
+
+// doObjectsNow does the operations of a run that is no task: what a crash leaves
+// of them undone is not done later.
+func (s *Site) doObjectsNow(ctx context.Context, module string, effects []workflow.Effect) error {
+	r := objectRun{site: s, module: module}
+	r.save = func(_ objectNote, more func(*store.Tx) error) error {
+		if more == nil {
+			return nil
+		}
+		return s.DB.Update(more)
+	}
+	for _, e := range effects {
+		if err := r.do(ctx, e.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// do does one operation, or finds that it is settled.
+func (r *objectRun) do(ctx context.Context, data json.RawMessage) error {
 	var w objectWork
 	if err := json.Unmarshal(data, &w); err != nil {
 		return workflow.Refused(err)
 	}
-	var note objectNote
-	err := s.DB.View(func(tx *store.Tx) (err error) {
-		note, _, err = store.LoadNote[objectNote](tx, t.ID)
-		return err
-	})
-	if err == nil && w.Nth > note.Settled {
-		err = s.settleObject(ctx, t, w, &note)
+	if w.Nth > r.note.Settled {
+		if err := r.settle(ctx, w); err != nil {
+			return fmt.Errorf("$KUBERNETES_PATCH_PATH: %s: %w", w, err)
+		}
 	}
-	if err == nil && w.Nth == w.Of && len(note.Refused) > 0 {
-		err = workflow.Refused(fmt.Errorf("$KUBERNETES_PATCH_PATH: %s", strings.Join(note.Refused, "; ")))
+	if w.Nth < w.Of {
+		return nil
 	}
-	return err
+	return r.note.err()
 }
 
-// settleObject does w's operation, or finds that it is done, or notes that it is
+// settle does w's operation, or finds that it is done, or notes that it is
 // refused. An error has it looked at again.
-func (s *Site) settleObject(ctx context.Context, t workflow.Task, w objectWork, note *objectNote) error {
-	keep := func(next objectNote, more func(*store.Tx) error) error {
-		*note = next
-		return s.DB.Update(func(tx *store.Tx) error { return errors.Join(store.SaveNote(tx, t.ID, next), more(tx)) })
+func (r *objectRun) settle(ctx context.Context, w objectWork) error {
+	attempt := operation.Attempt{Since: w.At, Resumed: r.resumed, Note: func(mark operation.Mark) error {
+		note := r.note
+		note.Settled, note.Mark = w.Nth-1, &mark
+		if !w.Operation.Type.Deletes() || r.module == "" {
+			return r.keep(note, nil)
+		}
+		return r.keep(note, func(tx *store.Tx) error { return r.site.noteRemoved(tx, r.module, store.Object(mark.Object)) })
+	}}
+	if r.note.Settled == w.Nth-1 {
+		attempt.Mark = r.note.Mark
 	}
-	attempt := operation.Attempt{
-		Since: w.At, Resumed: t.Resumed,
-		Note: func(mark operation.Mark) error {
-			return keep(objectNote{Settled: w.Nth - 1, Refused: note.Refused, Mark: &mark}, func(tx *store.Tx) error {
-				if !w.Operation.Type.Deletes() || t.Subject.Module == "" {
-					return nil
-				}
-				return s.noteRemoved(tx, t.Subject.Module, store.Object(mark.Object))
-			})
-		},
-	}
-	if note.Settled == w.Nth-1 {
-		attempt.Mark = note.Mark
-	}
-	err := s.Objects.Do(ctx, w.Operation, attempt)
-	settled := objectNote{Settled: w.Nth, Refused: note.Refused}
-	nothing := func(*store.Tx) error { return nil }
+	err := r.site.Objects.Do(ctx, w.Operation, attempt)
+	settled := r.note
+	settled.Settled, settled.Mark = w.Nth, nil
 	switch {
 	case err != nil && operation.IsRefused(err):
-		settled.Refused = append(settled.Refused, fmt.Sprintf("%s: %v", w, err))
-		return keep(settled, nothing)
+		settled.refuse(w, err)
 	case err != nil:
-		return fmt.Errorf("$KUBERNETES_PATCH_PATH: %s: %w", w, err)
+		return err
 	case w.Last || w.Operation.Type.Repeatable() || w.Operation.Type.Deletes():
-		return nil // once more does no harm: what was deleted is known by its uid
-	default:
-		return keep(settled, nothing)
+		return nil // to look once more does no harm: what was deleted is known by its uid
 	}
+	return r.keep(settled, nil)
+}
+
+func (r *objectRun) keep(note objectNote, more func(*store.Tx) error) error {
+	r.note = note
+	return r.save(note, more)
 }
 
 // noteRemoved notes that a hook of module is about to delete o, if that is an

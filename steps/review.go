@@ -193,11 +193,8 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	if r.DryRun {
 		out.Values, out.Flags, o.Effects = nil, nil, nil
 	}
-	step := hookStep{site: r.site}
-	for _, e := range o.Effects {
-		if err := step.Effect(ctx, workflow.Task{Task: store.Task{Subject: r.subject}, Try: 1}, e); err != nil {
-			return err
-		}
+	if err := r.site.doObjectsNow(ctx, r.Module, o.Effects); err != nil {
+		return err
 	}
 	if len(out.Values)+len(out.Flags)+len(out.Metrics) == 0 {
 		return nil
