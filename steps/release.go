@@ -174,7 +174,9 @@ func (s *Site) release(module string) (*helm.Release, error) {
 		return nil, m.Broken
 	}
 	if m.Chart == modules.NoChart {
-		return nil, nil
+		if chart, err := modules.FindChart(m.Path); err != nil || chart == modules.NoChart {
+			return nil, err
+		}
 	}
 	r := &helm.Release{Name: module, ChartDir: m.Path}
 	err := s.DB.View(func(tx *store.Tx) error {

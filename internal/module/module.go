@@ -36,7 +36,8 @@ type Module struct {
 	Order int
 	// Path is the directory.
 	Path string
-	// Chart says what there is for Helm.
+	// Chart says what there was for Helm when the module was found. [FindChart] looks
+	// again.
 	Chart Chart
 	// Hooks is the directory of hooks, "" when there is none.
 	Hooks string
@@ -103,26 +104,11 @@ func (m *Module) load() (file values.File, warnings []string) {
 
 // findParts looks which parts the module's directory has.
 func (m *Module) findParts() (warnings []string, err error) {
-	entries, err := os.ReadDir(m.Path)
+	parts, misspelt, err := readParts(m.Path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the module: %w", err)
+		return nil, err
 	}
-	parts, misspelt := map[string]fs.FileMode{}, ""
-	for _, entry := range entries {
-		switch name := entry.Name(); name {
-		case chartFile, templatesDir, hooksDir, crdsDir, enabledFile:
-			info, err := os.Stat(filepath.Join(m.Path, name))
-			if err != nil {
-				return nil, fmt.Errorf("cannot read a part of the module: %w", err)
-			}
-			parts[name] = info.Mode()
-		default:
-			if strings.EqualFold(name, chartFile) {
-				misspelt = filepath.Join(m.Path, name)
-			}
-		}
-	}
-	if m.Chart, err = findChart(m.Path, parts, misspelt); err != nil {
+	if m.Chart, err = chartOf(m.Path, parts, misspelt); err != nil {
 		return nil, err
 	}
 	if mode, found := parts[hooksDir]; found {
@@ -147,9 +133,43 @@ func (m *Module) findParts() (warnings []string, err error) {
 	return warnings, nil
 }
 
-// findChart tells what the parts of a module's directory are for Helm. misspelt is
-// the path of a chart file whose name is written with other capitals.
-func findChart(path string, parts map[string]fs.FileMode, misspelt string) (Chart, error) {
+// FindChart tells what a module's directory has for Helm at this moment: hooks may
+// write a chart after the module was found.
+func FindChart(dir string) (Chart, error) {
+	parts, misspelt, err := readParts(dir)
+	if err != nil {
+		return NoChart, err
+	}
+	return chartOf(dir, parts, misspelt)
+}
+
+// readParts returns the parts in a module's directory, and the path of a chart file
+// whose name is written with other capitals.
+func readParts(dir string) (parts map[string]fs.FileMode, misspelt string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot read the module: %w", err)
+	}
+	parts = map[string]fs.FileMode{}
+	for _, entry := range entries {
+		switch name := entry.Name(); name {
+		case chartFile, templatesDir, hooksDir, crdsDir, enabledFile:
+			info, err := os.Stat(filepath.Join(dir, name))
+			if err != nil {
+				return nil, "", fmt.Errorf("cannot read a part of the module: %w", err)
+			}
+			parts[name] = info.Mode()
+		default:
+			if strings.EqualFold(name, chartFile) {
+				misspelt = filepath.Join(dir, name)
+			}
+		}
+	}
+	return parts, misspelt, nil
+}
+
+// chartOf tells what the parts of a module's directory are for Helm.
+func chartOf(path string, parts map[string]fs.FileMode, misspelt string) (Chart, error) {
 	mode, found := parts[chartFile]
 	switch {
 	case found && !mode.IsRegular():

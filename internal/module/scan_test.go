@@ -136,6 +136,30 @@ func TestPartsOfAModule(t *testing.T) {
 	}
 }
 
+func TestAChartThatIsWrittenLaterIsFound(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(tree(t, map[string]string{"001-mod/hooks/a.sh": "x"}), "001-mod")
+	for _, step := range []struct {
+		file string
+		want module.Chart
+	}{{"", module.NoChart}, {"templates/a.yaml", module.TemplatesOnly}, {"Chart.yaml", module.FullChart}} {
+		if step.file != "" {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, step.file)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, step.file), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := module.FindChart(dir); got != step.want || err != nil {
+			t.Errorf("with %q there is %q, %v; want %q", step.file, got, err, step.want)
+		}
+	}
+	if _, err := module.FindChart(filepath.Join(dir, "none")); err == nil {
+		t.Error("a directory that is not there is taken")
+	}
+}
+
 func TestEntriesThatAreNoModules(t *testing.T) {
 	t.Parallel()
 	elsewhere := tree(t, map[string]string{"src/foo/Chart.yaml": "name: foo", "src/file": ""})
