@@ -12,8 +12,9 @@
 //     sections and flags.
 //   - An Op is one operation of a JSON patch a hook wrote. Saved is an Op kept
 //     for later, with the hook that wrote it; an Opinion is a flag a hook set.
-//   - Layers are files, ConfigMap and saved operations together, lowest first;
-//     they compose the documents that hooks and Helm read.
+//   - Layers are files, ConfigMap and saved operations together, lowest first,
+//     with the defaults of the sections' schemas between them; they compose the
+//     documents that hooks and Helm read, and check them.
 //
 // Everything here is a pure function of its arguments, but for ReadFile. No
 // result shares a map or a list with an argument, unless the function says so.
