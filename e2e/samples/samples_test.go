@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -160,6 +163,29 @@ func (s *sample) logged(texts ...string) {
 	})
 }
 
+// counts reports whether a line of what hooks measure has all texts.
+func (s *sample) counts(texts ...string) error {
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.process.URL()+"/metrics/hooks", http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(page)) {
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no line has all of %q in\n%s", texts, page)
+}
+
 // revision returns the newest revision of a release, 0 where there is none.
 func (s *sample) revision(release string) (int, error) {
 	secrets, err := s.client.CoreV1().Secrets(s.namespace).List(s.t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + release})
@@ -264,6 +290,14 @@ func (s *sample) reactsToTheCluster() {
 	s.certificate("mail", time.Now().AddDate(0, 0, 2))
 	s.logged("certificate expires", s.team+"/mail", `"hook_daysLeft":1`)
 	s.logged("Added " + s.team + "/mail")
+	eventually(t, "the owner of the certificate is told", func() error {
+		object, err := s.client.CoreV1().ConfigMaps(s.team).Get(t.Context(), "mail", metav1.GetOptions{})
+		if err == nil && object.Annotations["addons.example.com/expires-soon"] != "yes" {
+			err = fmt.Errorf("its annotations are %v", object.Annotations)
+		}
+		return err
+	})
+	eventually(t, "the days left are a metric", func() error { return s.counts("certificate_days_left", s.team+"/mail", " 1") })
 	if err := s.client.CoreV1().ConfigMaps(s.team).Delete(t.Context(), "mail", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

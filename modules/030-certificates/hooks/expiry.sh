@@ -40,3 +40,15 @@ jq -c '.[] | {level: "warn", msg: "certificate expires", certificate: "\(.namesp
 # The same value again is no change, so a tick usually leads to nothing.
 jq -n --argjson expiring "$expiring" \
   '{op: "add", path: "/certificates/internal/expiring", value: $expiring}' >"$VALUES_JSON_PATCH_PATH"
+
+# A gauge for each. As they are a group, those of certificates that were renewed
+# go first.
+jq -c '{action: "expire", group: "expiring"},
+  (.[] | {name: "certificate_days_left", set: .daysLeft, group: "expiring", labels: {certificate: "\(.namespace)/\(.name)"}})' \
+  <<<"$expiring" >"$METRICS_PATH"
+
+# Owners see it at their ConfigMap. The jqFilter above keeps this hook from being
+# told of what it writes itself.
+jq -c '.[] | {operation: "MergePatch", kind: "ConfigMap", namespace, name, ignoreMissingObject: true,
+    mergePatch: {metadata: {annotations: {"addons.example.com/expires-soon": "yes"}}}}' \
+  <<<"$expiring" >"$KUBERNETES_PATCH_PATH"
