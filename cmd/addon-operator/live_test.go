@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -59,7 +60,8 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := sample(t)
-	s.start(c.Kubeconfig(), namespace)
+	debug := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	s.start(c.Kubeconfig(), namespace, "--debug-http-addr", debug)
 	s.until("the second module fails", func() bool { return strings.Contains(s.get("/queue"), "cannot reach the thing") })
 	s.until("the Secret is seen", func() bool {
 		return strings.Contains(s.get("/metrics"), `kube_snapshot_objects{binding="secrets",hook="hooks/sees.sh",module="first",queue="side"} 1`)
@@ -81,6 +83,7 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 			t.FailNow()
 		}
 	}
+	s.debugRoutes(t, debug)
 	run("live")
 	run("change")
 	s.converged() // the scripts end with a skip

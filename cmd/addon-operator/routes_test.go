@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// debugRoutes checks what the debug socket serves, in each format, of a sample
+// whose second module fails. The same is served at address.
+func (s *site) debugRoutes(t *testing.T, address string) {
+	t.Helper()
+	if info, err := os.Stat(s.path("socket")); err != nil {
+		t.Error(err)
+	} else if info.Mode().Perm() != 0o600 {
+		t.Errorf("others can use the socket: %s", info.Mode())
+	}
+	socket := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", s.path("socket"))
+	}}}
+	get := func(path string) string { return answerOf(t, socket.Get, "http://unix"+path, http.StatusOK) }
+	for _, route := range []string{
+		"/queue/main", "/queue/list", "/config/list", "/global/list", "/global/values", "/global/config", "/global/patches",
+		"/global/snapshots", "/module/list", "/module/first/config", "/module/first/values", "/module/first/patches",
+		"/module/first/snapshots", "/module/resource-monitor", "/hook/list", "/hook/hooks/sees.sh/snapshots",
+	} {
+		var asJSON, asYAML any
+		if err := json.Unmarshal([]byte(get(route+".json")), &asJSON); err != nil {
+			t.Errorf("%s.json: %v", route, err)
+		}
+		if err := yaml.Unmarshal([]byte(get(route+".yaml")), &asYAML); err != nil {
+			t.Errorf("%s.yaml: %v", route, err)
+		}
+		if strings.HasPrefix(route, "/queue/") || strings.HasPrefix(route, "/config/") {
+			continue // they tell how long something has taken
+		}
+		if diff := cmp.Diff(asJSON, asYAML); diff != "" {
+			t.Errorf("%s as JSON and as YAML (-json +yaml):\n%s", route, diff)
+		}
+	}
+	for _, route := range []string{"/queue/main", "/queue/list", "/module/list", "/global/list", "/hook/list", "/config/list"} {
+		if got := get(route + ".text"); strings.TrimSpace(got) == "" || strings.HasPrefix(got, "{") {
+			t.Errorf("%s.text is %q", route, got)
+		}
+	}
+	s.queueShape(t, get("/queue/list.json?showEmpty=true"))
+	const list = "/module/list.json"
+	if over := answerOf(t, http.Get, "http://"+address+list, http.StatusOK); over != get(list) {
+		t.Errorf("over TCP %s is\n%s", list, over)
+	}
+	for path, code := range map[string]int{
+		"/module/none/values.json": http.StatusNotFound, "/module/first/nothing.json": http.StatusNotFound, "/nowhere": http.StatusNotFound,
+		"/module/first/values.png": http.StatusBadRequest,
+	} {
+		answerOf(t, socket.Get, "http://unix"+path, code)
+	}
+	for form, code := range map[string]int{"name=log.level&value=loud": http.StatusBadRequest, "name=log.level&value=info": http.StatusOK} {
+		post := func(to string) (*http.Response, error) {
+			fields, err := url.ParseQuery(form)
+			if err != nil {
+				return nil, err
+			}
+			return socket.PostForm(to, fields)
+		}
+		answerOf(t, post, "http://unix/config/set", code)
+	}
+}
+
+// queueShape checks the keys of a dump of queues.
+func (s *site) queueShape(t *testing.T, text string) {
+	t.Helper()
+	var dump struct {
+		Active []struct {
+			Name       string `json:"name"`
+			TasksCount int    `json:"tasksCount"`
+			Status     string `json:"status"`
+			Tasks      []struct {
+				Index       int    `json:"index"`
+				Description string `json:"description"`
+			} `json:"tasks"`
+		} `json:"active"`
+		Empty []struct {
+			Name string `json:"name"`
+		} `json:"empty"`
+		Summary struct {
+			MainQueueTasks int `json:"mainQueueTasks"`
+			OtherQueues    struct {
+				Active int `json:"active"`
+				Empty  int `json:"empty"`
+				Tasks  int `json:"tasks"`
+			} `json:"otherQueues"`
+			TotalTasks int `json:"totalTasks"`
+		} `json:"summary"`
+	}
+	if err := json.Unmarshal([]byte(text), &dump); err != nil || len(dump.Active) != 1 || len(dump.Active[0].Tasks) == 0 {
+		t.Fatalf("%v of\n%s", err, text)
+	}
+	main, sum := dump.Active[0], dump.Summary
+	if main.Name != "main" || main.Status == "" || main.TasksCount != len(main.Tasks) || main.Tasks[0].Index != 1 ||
+		!strings.HasPrefix(main.Tasks[0].Description, "module-run:main:second:failures ") {
+		t.Errorf("the main queue is %+v", main)
+	}
+	if len(dump.Empty) != 1 || dump.Empty[0].Name != "side" {
+		t.Errorf("empty are %+v", dump.Empty)
+	}
+	if sum.MainQueueTasks != main.TasksCount || sum.TotalTasks != main.TasksCount || sum.OtherQueues.Empty != 1 || sum.OtherQueues.Tasks != 0 {
+		t.Errorf("the summary is %+v", sum)
+	}
+}
+
+// answerOf returns the body of what ask gets from a URL, with this status.
+func answerOf(t *testing.T, ask func(string) (*http.Response, error), from string, code int) string {
+	t.Helper()
+	r, err := ask(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != code || code != http.StatusOK && strings.TrimSpace(string(body)) == "" {
+		t.Error(fmt.Errorf("%s: %s, not %d: %q, %w", from, r.Status, code, body, err))
+	}
+	return string(body)
+}
