@@ -70,7 +70,7 @@ func (clientLog) Init(logr.RuntimeInfo) {}
 
 // Enabled reports whether what is said at level is written.
 func (c clientLog) Enabled(level int) bool {
-	return level <= 0 && c.log.Debug().Enabled()
+	return level <= 0 && zerolog.GlobalLevel() <= zerolog.DebugLevel
 }
 
 // Info writes for debugging.

@@ -102,7 +102,7 @@ func (o *operator) rendered(ctx context.Context, module string, loose, withRelea
 func redactManifest(manifest string) (string, error) {
 	var out strings.Builder
 	documents := yaml.NewDocumentDecoder(io.NopCloser(strings.NewReader(manifest)))
-	defer documents.Close() //nolint:errcheck // it reads from memory
+	defer documents.Close()
 	buffer := make([]byte, len(manifest)+1)
 	for {
 		n, err := documents.Read(buffer)
