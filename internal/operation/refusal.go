@@ -23,10 +23,10 @@ func (r refusal) Unwrap() error { return r.error }
 func refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
 // IsRefused reports whether an error of [Executor.Do] is final: the same operation, tried again, would fail again. All else
-// comes from a server that is away, overloaded or in trouble.
+// comes from a server that is away, overloaded or in trouble, or serves a kind not yet or no more.
 func IsRefused(err error) bool {
 	var final refusal
-	return errors.As(err, &final) || kube.IsRefused(err)
+	return errors.As(err, &final) || kube.IsRefused(err) && !isUnserved(err)
 }
 
 // answer is an error of the API server, told without what may be a part of an object.

@@ -45,6 +45,7 @@ func TestOnlyWhatMayPassByItselfIsTriedAgain(t *testing.T) {
 		"conflict":          {apierrors.NewConflict(resource, "a", nil), false},
 		"too many requests": {apierrors.NewTooManyRequests("wait", 1), false},
 		"server trouble":    {apierrors.NewInternalError(errors.New("etcd")), false},
+		"no such path":      {apierrors.NewGenericServerResponse(404, "GET", resource, "", "", 0, true), false},
 		"no answer in time": {explain(context.DeadlineExceeded), false},
 		"our own":           {explain(refuse("no")), true},
 	} {
