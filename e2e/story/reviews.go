@@ -97,29 +97,31 @@ func refused(w *world, ts *testscript.TestScript, args []string) error {
 	})
 }
 
-// accepted waits until the API server would make the object of a file, with a
-// warning that matches, if one is asked for, and prints what it would make of it
-// through a filter: accepted FILE [FILTER [WARNING-REGEXP]].
+// accepted waits until the API server would make the object of a file, with an
+// object or a warning that matches, if one is asked for, and prints the object
+// through a filter: accepted FILE [FILTER [REGEXP]].
 func accepted(w *world, ts *testscript.TestScript, args []string) error {
 	if len(args) < 1 || len(args) > 3 {
-		return usage("accepted FILE [FILTER [WARNING-REGEXP]]")
+		return usage("accepted FILE [FILTER [REGEXP]]")
 	}
 	want, err := regexp.Compile(append(args, "", "")[2])
 	if err != nil {
 		return err
 	}
-	var t try
-	if err := wait(func() error {
-		t = w.try(ts, args[0])
-		if t.err == nil && len(args) == 3 && !want.MatchString(strings.Join(t.warnings, "\n")) {
-			return fmt.Errorf("it is accepted with the warnings %q", t.warnings)
+	var text []byte
+	if err := wait(func() (err error) {
+		t := w.try(ts, args[0])
+		if t.err != nil {
+			return t.err
 		}
-		return t.err
+		if text, err = t.object.MarshalJSON(); err != nil {
+			return err
+		}
+		if warnings := strings.Join(t.warnings, "\n"); len(args) == 3 && !want.MatchString(warnings) && !want.Match(text) {
+			return fmt.Errorf("it is accepted as %s with the warnings %q", text, warnings)
+		}
+		return nil
 	}); err != nil {
-		return err
-	}
-	text, err := t.object.MarshalJSON()
-	if err != nil {
 		return err
 	}
 	return printJSON(ts, text, append(args[1:], ".")[0])
