@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -154,7 +155,8 @@ func (o *operator) open(ctx context.Context) error {
 	err := o.settle(ctx)
 	if err == nil {
 		o.runner, err = hook.NewRunner(hook.Options{
-			TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, Framework: shell.Framework, StoreID: o.db.ID(), Clock: time.Now, KeepTemp: o.settings.KeepTemp, JoinJSON: o.settings.LogJoinJSON,
+			TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, Framework: shell.Framework, StoreID: o.db.ID(),
+			Clock: time.Now, KeepTemp: o.settings.KeepTemp, JoinJSON: o.settings.LogJoinJSON,
 		})
 	}
 	if err != nil {
@@ -200,15 +202,7 @@ func (o *operator) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	o.site = &steps.Site{
-		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client, Objects: objects,
-		Config:      o.client.ConfigMap(s.Namespace, s.ConfigMap),
-		ModulesDirs: strings.Split(s.ModulesDirs, ":"), GlobalHooksDir: s.GlobalHooksDir,
-		UnnumberedOrder: s.UnnumberedOrder, StrictValues: s.StrictValues, ParallelModules: s.ParallelModules, CRDFilters: s.crdFilters(), CRDs: crd.NewInstaller(o.client, o.helm.Labels()),
-		Namespace: s.Namespace, IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
-		Pod: s.ownPod(), MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == expireMetrics, MetricsDropped: o.metricsDropped,
-		Ran: o.hookRan, ModuleRan: o.moduleRan, HelmBegins: o.helmBegins, Converged: o.convergeEnded, Withheld: o.withheld, Refused: o.refused,
-	}
+	o.site = o.newSite(objects)
 	if o.engine, err = workflow.New(o.db, o.news.observe(o.observer()), o.site.Lifecycle()); err != nil {
 		return err
 	}
@@ -227,6 +221,23 @@ func (o *operator) assemble() (err error) {
 	return nil
 }
 
+// newSite returns where the steps work, without what tells the triggers.
+func (o *operator) newSite(objects *operation.Executor) *steps.Site {
+	s := o.settings
+	return &steps.Site{
+		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client, Objects: objects,
+		CRDs: crd.NewInstaller(o.client, o.helm.Labels()), Config: o.client.ConfigMap(s.Namespace, s.ConfigMap),
+
+		ModulesDirs: strings.Split(s.ModulesDirs, ":"), GlobalHooksDir: s.GlobalHooksDir, Namespace: s.Namespace, Pod: s.ownPod(),
+		UnnumberedOrder: s.UnnumberedOrder, ParallelModules: s.ParallelModules, StrictValues: s.StrictValues, CRDFilters: s.crdFilters(),
+		IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
+		MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == expireMetrics,
+
+		Ran: o.hookRan, ModuleRan: o.moduleRan, HelmBegins: o.helmBegins, Converged: o.convergeEnded,
+		Withheld: o.withheld, Refused: o.refused, MetricsDropped: o.metricsDropped,
+	}
+}
+
 func selector(labels map[string]string) string {
 	var terms []string
 	for key, value := range labels {
@@ -241,7 +252,8 @@ func (o *operator) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("modules (--modules-dir=%s): %w", o.settings.ModulesDirs, err)
 	}
-	code, err := o.site.Code(set, version, o.settings.ModulesDirs, o.settings.Namespace, o.settings.ConfigMap, o.settings.ExtraLabels, o.settings.CRDFilters)
+	s := o.settings
+	code, err := o.site.Code(set, version, s.ModulesDirs, s.Namespace, s.ConfigMap, s.ExtraLabels, s.CRDFilters, strconv.FormatBool(s.StrictValues))
 	if err != nil {
 		return err
 	}
