@@ -158,7 +158,11 @@ func (r *objectRun) settle(ctx context.Context, w objectWork) error {
 	attempt := operation.Attempt{Since: w.At, Resumed: r.resumed, Note: func(mark operation.Mark) error {
 		note := r.note
 		note.Settled, note.Mark = w.Nth-1, &mark
-		if !w.Operation.Type.Deletes() || r.module == "" {
+		vain := w.Operation.Type.Deletes() && mark.UID == ""
+		if vain && w.Last {
+			return nil // nothing behind it can make the object
+		}
+		if vain || !w.Operation.Type.Deletes() || r.module == "" {
 			return r.keep(note, nil)
 		}
 		return r.keep(note, func(tx *store.Tx) error { return r.site.noteRemoved(tx, r.module, store.Object(mark.Object)) })

@@ -20,11 +20,12 @@ var operations = map[string]string{
 	"create":  `{operation: Create, object: {kind: ConfigMap, metadata: {name: made, namespace: ` + namespace + `, labels: {made: once}}}}`,
 	"unnamed": `{operation: Create, object: {kind: ConfigMap, metadata: {generateName: made-, namespace: ` + namespace + `, labels: {made: once}}}}`,
 	"delete":  `{operation: Delete, kind: ConfigMap, namespace: ` + namespace + `, name: replaced}`,
+	"clear":   `{operation: Delete, kind: ConfigMap, namespace: ` + namespace + `, name: made}`,
 	"replace": `{operation: Create, object: {kind: ConfigMap, metadata: {name: replaced, namespace: ` + namespace + `, labels: {made: once}}}}`,
 	"merge":   `{operation: CreateOrUpdate, object: {kind: ConfigMap, metadata: {name: counter, namespace: ` + namespace + `, labels: {merged: "yes"}}}}`,
 }
 
-// inTurn are all of them, delete before replace.
+// inTurn are those that find something to do, delete before replace.
 var inTurn = []string{"create", "append", "delete", "replace", "unnamed", "count", "merge"}
 
 // TestKilledBetweenOperationsDoesEachOnce kills the operator before each of the
@@ -34,7 +35,7 @@ func TestKilledBetweenOperationsDoesEachOnce(t *testing.T) {
 	for nth := range len(inTurn) + 1 {
 		failpoint := fmt.Sprintf("global-onstartup:effect:%d", nth+1)
 		if nth == len(inTurn) {
-			failpoint = "global-onstartup:done:1"
+			failpoint = allDone
 		}
 		t.Run(failpoint, func(t *testing.T) {
 			t.Parallel()
@@ -56,14 +57,31 @@ func TestKilledAfterAnOperationWasSentDoesItOnce(t *testing.T) {
 		}
 		t.Run(last, func(t *testing.T) {
 			t.Parallel()
-			doneOnce(t, "global-onstartup:done:1", append(turn, last))
+			if made := doneOnce(t, allDone, append(turn, last)); len(made) != 3 {
+				t.Errorf("when the operator died, only %v had been made", made)
+			}
 		})
 	}
 }
 
+// TestKilledAfterMakingWhatWasDeletedInVainMakesItOnce kills the operator when an
+// object is made that the operation before was to delete, had it been there.
+func TestKilledAfterMakingWhatWasDeletedInVainMakesItOnce(t *testing.T) {
+	t.Parallel()
+	made := doneOnce(t, allDone, []string{"append", "delete", "replace", "unnamed", "count", "merge", "clear", "create"})
+	if len(made) != 3 {
+		t.Errorf("when the operator died, only %v had been made", made)
+	}
+}
+
+// allDone is the failpoint at which the hook's operations are done: what comes
+// there before is the hook being asked for its config.
+const allDone = "global-onstartup:done:2"
+
 // doneOnce has a hook do operations in turn, kills the operator at failpoint, and
-// looks after the next life that all was done once, by one run of the hook.
-func doneOnce(t *testing.T, failpoint string, turn []string) {
+// looks after the next life that all was done once, by one run of the hook. It
+// returns what had been made when the operator died.
+func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]string) {
 	t.Helper()
 	w := newWorld(t)
 	var file strings.Builder
@@ -93,7 +111,7 @@ func doneOnce(t *testing.T, failpoint string, turn []string) {
 	if !p.Killed() {
 		t.Fatal("the operator ended by itself")
 	}
-	before := w.madeOnce(t)
+	before = w.madeOnce(t)
 	w.quiet(t, w.start(t), 1)
 	if runs := w.runs(t); len(runs) != 2 || runs[1].word != "end" {
 		t.Errorf("the hook ran again: %v", runs)
@@ -122,6 +140,7 @@ func doneOnce(t *testing.T, failpoint string, turn []string) {
 			t.Errorf("%s was made again: %s", name, diff)
 		}
 	}
+	return before
 }
 
 // madeOnce returns the uids of the ConfigMaps that operations have made, by name.

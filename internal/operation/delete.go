@@ -21,6 +21,9 @@ func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 	mark := a.Mark
 	for range conflictTries {
 		live, err := t.get(ctx)
+		if isMissing(err) && mark == nil {
+			return a.Note(Mark{Object: t.object}) // what bears the name later is what the operations behind it have made
+		}
 		if isMissing(err) {
 			return nil
 		}

@@ -47,8 +47,19 @@ func TestDeletingWhatIsMissingIsNoError(t *testing.T) {
 		s.do(`{"operation":"` + kind + `","kind":"ConfigMap","namespace":"NS","name":"none"}`)
 		s.do(`{"operation":"` + kind + `","kind":"ConfigMap","namespace":"no-such-namespace","name":"none"}`)
 	}
-	if s.noted != nil {
+	if s.noted == nil || s.noted.UID != "" {
 		t.Errorf("noted %+v", s.noted)
+	}
+}
+
+func TestDeleteThatFoundNothingLeavesWhatWasMadeSince(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const remove = `{"operation":"Delete","kind":"ConfigMap","namespace":"NS","name":"a"}`
+	s.do(remove)
+	s.made(configMaps, configMapA)
+	if err := s.try(remove, s.again(s.noted)); err != nil || s.gone(configMaps, "a") {
+		t.Errorf("gone %t, %v", s.gone(configMaps, "a"), err)
 	}
 }
 

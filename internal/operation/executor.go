@@ -85,7 +85,7 @@ type Attempt struct {
 type Mark struct {
 	// Name is the one chosen for an object that brought only the beginning of one.
 	Name string `json:"name,omitempty"`
-	// UID and ResourceVersion are of the object as it was before.
+	// UID and ResourceVersion are of the object as it was before; both are empty where there was none.
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Expected is the checksum of what the object was to become, empty if that cannot be seen in it.
