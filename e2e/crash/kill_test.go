@@ -248,7 +248,8 @@ func (w *world) end(t *testing.T) end {
 			if err != nil {
 				return err
 			}
-			m.StartedIn = min(m.StartedIn, 1) // the number of a walk, of which a restart may begin one more
+			// Numbers of walks, of which a restart may begin one more.
+			m.StartedIn, m.DefinedIn = min(m.StartedIn, 1), min(m.DefinedIn, 1)
 			m.Why = strings.ReplaceAll(m.Why, w.site.Dir, "")
 			e.Modules[key.String()] = m
 		}

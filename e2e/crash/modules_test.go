@@ -44,6 +44,19 @@ func globalFiles() map[string]string {
 	}
 }
 
+// petals defines a kind.
+const petals = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: petals.crash.example.com
+spec:
+  group: crash.example.com
+  names: {kind: Petal, plural: petals}
+  scope: Namespaced
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+`
+
 // queueOf returns the queue of the hook that records name.
 func queueOf(name string) string {
 	if strings.HasSuffix(name, "/watch") && name != "m02/watch" {
@@ -83,6 +96,8 @@ metadata:
 		queue = ""
 	case "m03": // writes into the ConfigMap, which is done before the move
 		work += `[[ $context == *beforeHelm* ]] && echo '[{"op":"add","path":"/m03/told","value":"yes"}]' >"$CONFIG_VALUES_JSON_PATCH_PATH"`
+	case "m04": // brings a CRD; that of all rounds is the same
+		files[dir+"crds/petals.yaml"] = petals
 	case "m05": // changes its values at the end, so that its run is repeated
 		work += `[[ $context == *afterHelm* ]] && echo '[{"op":"add","path":"/m05/after","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"`
 	case "old":
