@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,10 +19,10 @@ import (
 
 var update = flag.Bool("update", false, "write the reference pages that are made from the code")
 
-// TestReferencePagesSayWhatTheProgramTakes compares the pages of commands and of
-// settings with what they are made from.
+// TestReferencePagesSayWhatTheProgramTakes compares the pages of commands, of what
+// is served and of settings with what they are made from.
 func TestReferencePagesSayWhatTheProgramTakes(t *testing.T) {
-	for name, want := range map[string]string{"cli.md": cliPage(), "settings.md": settingsPage()} {
+	for name, want := range map[string]string{"cli.md": cliPage(), "http.md": httpPage(), "settings.md": settingsPage()} {
 		path := filepath.Join("..", "..", "docs", "reference", name)
 		if *update {
 			if err := os.WriteFile(path, []byte(want), 0o644); err != nil { //nolint:gosec // a page of documentation
@@ -48,7 +49,7 @@ All commands but ` + "`start`, `version` and `workflow graph`" + ` ask the runni
 Settings named like password, secret, token, credentials or key, and what Secrets hold, are shown as
 ` + "`(redacted)`" + ` unless ` + "`--show-secrets`" + ` is given.
 
-Exit codes are listed in [operations](../operations.md).
+Exit codes are listed in [operations](../operations.md#the-store), the routes in [HTTP](http.md).
 `
 
 // routesOf names the route of the debug socket behind each command.
@@ -137,11 +138,87 @@ func shownDefault(f *pflag.Flag) string {
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
+const httpIntro = `# HTTP
+
+<!-- Made from the code by go test ./cmd/addon-operator -run Reference -update. -->
+
+The operator serves at port 9650 (` + "`--prometheus-listen-port`" + `), to anybody who can reach it:
+
+| path | |
+|---|---|
+`
+
+const socketIntro = `
+Hooks that the API server asks are served at ports of their own: [webhooks](webhooks.md).
+
+## The debug socket
+
+What the [commands](cli.md) ask is HTTP over a unix socket (` + "`--debug-unix-socket`" + `, mode 0600), and over TCP where
+` + "`--debug-http-addr`" + ` says so: then anybody who can reach that address may read all of it, and retry and skip tasks.
+
+` + "```sh" + `
+curl --unix-socket /var/run/addon-operator/debug.socket http://unix/module/list.json
+` + "```" + `
+
+A path ends in the format it is asked for in: ` + "`.text`, `.yaml` or `.json`" + `. Secrets are left out unless ` + "`?show-secrets=true`" + ` is
+added. Errors are texts, with status 400 for what is asked wrongly, 404 for what there is not, 409 for what cannot be as things are, and 500.
+
+| route | command |
+|---|---|
+`
+
+const socketOutro = "| `/workflow/watch` | `workflow inspect --watch` |\n| `/graph` | none: modules in their order, and which are enabled, in DOT |\n" + `
+Parameters: ` + "`global=true`" + ` of a module's config and values, ` + "`showEmpty=true`" + ` of ` + "`/queue/list`, `debug=true` and `diff=true`" + ` of
+` + "`render`, `walk=N`" + ` of ` + "`/workflow/inspect`, `limit=N`" + ` of ` + "`/workflow/list`, `table=NAME`" + ` of ` + "`/store/dump`" + `; in the form of a POST
+` + "`name`, `value`, `duration`" + ` of ` + "`/config/set`, and `reason`, `by`" + ` of ` + "`skip`" + `.
+`
+
+// servedAt says of each public path what is there.
+var servedAt = map[string]string{
+	"/":                "a page with these paths",
+	"/healthz":         "`ok`, as long as the process serves; for the probes of the pod",
+	"/readyz":          "status 200 once a converge has come to its end since the operator was started, 500 before; where `--startup=if-changed` found nothing to do, at once",
+	"/status/converge": "`STARTUP_CONVERGE_NOT_STARTED`, `STARTUP_CONVERGE_IN_PROGRESS: N tasks` or `STARTUP_CONVERGE_DONE`; after the latter `CONVERGE_IN_PROGRESS: N tasks` or `CONVERGE_WAIT_TASK`. `?output=json` has the same as keys",
+	"/metrics":         "[metrics of the operator](metrics.md#metrics-of-the-operator)",
+	"/metrics/hooks":   "[metrics of hooks](metrics.md#metrics-that-hooks-make)",
+	"/queue":           "what waits and runs, as `queue list` shows it; `?output=json` or `yaml`",
+	"/discovery":       "these paths, one a line",
+	"/debug/pprof/":    "profiles of the process, for `go tool pprof`",
+}
+
+func httpPage() string {
+	var page strings.Builder
+	page.WriteString(httpIntro)
+	for _, path := range publicPaths {
+		fmt.Fprintf(&page, "| `%s` | %s |\n", path, servedAt[path])
+	}
+	page.WriteString(socketIntro)
+	root := newRoot()
+	for _, group := range root.Commands() {
+		for _, verb := range group.Commands() {
+			if route := routesOf[group.Name()+" "+verb.Name()]; route != "" {
+				fmt.Fprintf(&page, "| `%s` | `%s %s` |\n", route, group.Name(), verb.Name())
+			}
+		}
+	}
+	page.WriteString(socketOutro)
+	return page.String()
+}
+
+// TestEveryPublicPathIsDescribed holds the page to what is served.
+func TestEveryPublicPathIsDescribed(t *testing.T) {
+	described := slices.Sorted(maps.Keys(servedAt))
+	served := slices.Sorted(slices.Values(publicPaths))
+	if d := cmp.Diff(served, described); d != "" {
+		t.Errorf("paths (-served +described):\n%s", d)
+	}
+}
+
 const settingsIntro = `# Settings
 
 <!-- Made from the code by go test ./cmd/addon-operator -run Reference -update. -->
 
-What ` + "`addon-operator start`" + ` is told. A flag comes before a variable, and of the variables of a row the first that is set
+What ` + "`addon-operator start`" + ` is told, by flags and by environment variables. A flag comes before a variable, and of the variables of a row the first that is set
 counts. A variable that is empty counts as not set. What is yes or no takes true, false, yes, no, on, off, 1 and 0.
 
 | flag | variables | default | |

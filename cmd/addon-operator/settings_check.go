@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"addon-operator/triggers"
@@ -30,8 +31,9 @@ func (s *Settings) check() error {
 	if s.HistoryMiB < 0 || s.HistoryAge < 0 {
 		return &codedError{exitUsage, errors.New("--history-age and --history-size cannot be below 0")}
 	}
-	for _, name := range []string{"HELM2", "TILLER_MAX_HISTORY", "TILLER_BIN_PATH", "ADDON_OPERATOR_TILLER_LISTEN_ADDRESS", "ADDON_OPERATOR_TILLER_LISTEN_PORT", "ADDON_OPERATOR_TILLER_PROBE_LISTEN_PORT"} {
-		if _, ok := os.LookupEnv(name); ok {
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		if slices.Contains([]string{"HELM2", "TILLER_MAX_HISTORY", "TILLER_BIN_PATH"}, name) || strings.HasPrefix(name, "ADDON_OPERATOR_TILLER_") {
 			return &codedError{exitUsage, fmt.Errorf("variable %s is set, and Helm 2 is not supported: unset it", name)}
 		}
 	}

@@ -77,9 +77,13 @@ func TestSettingsThatMakeNoSenseAreErrorsThatNameTheFlag(t *testing.T) {
 			t.Errorf("--%s=%s: error %v with code %d", test.flag, test.value, err, exitCode(err))
 		}
 	}
-	t.Setenv("TILLER_BIN_PATH", "/tiller")
-	s := settings(t)
-	if err := s.check(); err == nil || !strings.Contains(err.Error(), "TILLER_BIN_PATH") {
-		t.Errorf("a variable of Helm 2: %v", err)
+	for _, name := range []string{"TILLER_BIN_PATH", "ADDON_OPERATOR_TILLER_LISTEN_PORT", "HELM2"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "x")
+			s := settings(t)
+			if err := s.check(); err == nil || !strings.Contains(err.Error(), name) || exitCode(err) != exitUsage {
+				t.Errorf("a variable of Helm 2: error %v with code %d", err, exitCode(err))
+			}
+		})
 	}
 }

@@ -276,3 +276,48 @@ func TestContextsOfTheReferenceAreThoseTold(t *testing.T) {
 		}
 	}
 }
+
+// variables returns the names of those that a process was given beyond what its shell sets for itself.
+func variables(t *testing.T, printed []string) []string {
+	t.Helper()
+	var names []string
+	for _, line := range printed {
+		name, _, ok := strings.Cut(line, "=")
+		if ok && !slices.Contains([]string{"PATH", "PWD", "OLDPWD", "SHLVL", "_"}, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestReferenceNamesEveryVariableOfARun(t *testing.T) {
+	t.Parallel()
+	p := readPage(t, "hook-run.md")
+	r := newRunner(t, hook.Options{StoreID: "store-1", Env: []string{"PATH=" + os.Getenv("PATH")}})
+
+	var out lines
+	run := scriptRun(t, "env")
+	run.Output = out.add
+	if _, err := r.Run(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	told := slices.Concat(p.keys("Which run it is"), p.keys("Files it reads"), p.keys("Files it writes"))
+	slices.Sort(told)
+	if diff := cmp.Diff(variables(t, out.of(hook.Stdout)), told); diff != "" {
+		t.Errorf("a hook is given other variables than the page names (-given +named):\n%s", diff)
+	}
+
+	var asked lines
+	enabled := hook.EnabledRun{
+		Path: script(t, filepath.Join(t.TempDir(), "enabled"), `env; echo true >"$MODULE_ENABLED_RESULT"`), Module: "some", Attempt: 1, Output: asked.add,
+	}
+	if _, _, err := r.Enabled(t.Context(), enabled); err != nil {
+		t.Fatal(err)
+	}
+	told = slices.Concat(p.keys("Which run it is"), p.keys("An `enabled` script"))
+	slices.Sort(told)
+	if diff := cmp.Diff(variables(t, asked.of(hook.Stdout)), told); diff != "" {
+		t.Errorf("an enabled script is given other variables than the page names (-given +named):\n%s", diff)
+	}
+}
