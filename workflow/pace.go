@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"errors"
 	"time"
 
 	"addon-operator/store"
@@ -184,4 +185,35 @@ func (m *move) setOff(t *store.Task, put store.PutOff) error {
 		m.tx.Put(onceKey(t), t.Key())
 	}
 	return firstError(m.follows(t), m.save(t))
+}
+
+// hasten brings t in, which is due later, and if it was put off also what was put
+// off of its hook and queue, for a run that need not wait.
+func (m *move) hasten(t *store.Task) error {
+	if t.Every == 0 {
+		return m.bringIn(t)
+	}
+	key, bucket, err := m.bucketOf(t.Subject)
+	if err != nil {
+		return err
+	}
+	bucket.Full = time.Time{}
+	delete(bucket.PutOff, t.Queue)
+	if err := store.Save(m.tx, key, bucket); err != nil {
+		return err
+	}
+	left := rangeTasks
+	err = m.eachLater(func(other *store.Task) error {
+		if other.Every == 0 || other.Queue != t.Queue || other.Subject.Module != t.Subject.Module || other.Subject.Hook != t.Subject.Hook {
+			return nil
+		}
+		if left--; left < 0 {
+			return errEnough
+		}
+		return m.bringIn(other)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }

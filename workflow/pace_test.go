@@ -364,6 +364,35 @@ func TestPutOffTaskIsSkippedByAPerson(t *testing.T) {
 	})
 }
 
+func TestPutOffTaskIsDoneAtOnceWhenAPersonSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, workflow.Pace{Every: 24 * time.Hour, Burst: 1})
+		w.start()
+		for i := range 4 {
+			w.raise(hookEvent("h", fmt.Sprint(i)))
+		}
+		w.expectTold("0 h 0")
+		var last store.ID
+		w.view(func(tx *store.Tx) error {
+			for task, err := range store.LaterTasks(tx) {
+				if err != nil {
+					return err
+				}
+				last = task.ID
+			}
+			return nil
+		})
+		if err := w.e.Retry(last); err != nil {
+			t.Fatal(err)
+		}
+		w.expectTold("0 h 1 2 3")
+		w.raise(hookEvent("h", "4"))
+		w.expectTold()
+		w.sleep(24 * time.Hour)
+		w.expectTold("86400 h 4")
+	})
+}
+
 func TestSingleTasksAreNoRange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newPaced(t, workflow.Pace{Single: true})

@@ -14,14 +14,15 @@ var ErrNoTask = errors.New("no pending task has this id")
 var ErrRuns = errors.New("the task is running")
 
 // Retry has the pending task id tried again at once. A task that is not waiting
-// for its time is left as it is. The errors are ErrNoTask, ErrRuns and the
+// for its time is left as it is; one that was put off to keep the pace of its hook
+// is done whatever the pace, with what was put off with it. The errors are ErrNoTask, ErrRuns and the
 // store's.
 func (e *Engine) Retry(id store.ID) error {
 	return e.change(id, func(m *move, t *store.Task) error {
 		t.Due = m.now
 		m.touch(t.Queue)
 		return m.save(t)
-	}, (*move).bringIn)
+	}, (*move).hasten)
 }
 
 // Skip ends the pending task id as if it had succeeded and found nothing. Of a
