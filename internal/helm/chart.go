@@ -24,7 +24,9 @@ const (
 	bareChartVersion = "0.2.0"
 )
 
-// otherDirs are a module's directories that belong to no chart.
+// otherDirs are names of directories that belong to no chart made of templates
+// alone, at any depth: addon-operator leaves them out, and what it has released
+// is to stay as it is.
 var otherDirs = []string{"crds", "docs", "hooks", "images", "lib"}
 
 // Release is what is asked for.
@@ -74,7 +76,7 @@ func loadBare(name, dir string) (*chart.Chart, error) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (slices.Contains(otherDirs, path) || path != "." && strings.HasPrefix(path, ".")):
+		case d.IsDir() && (slices.Contains(otherDirs, d.Name()) || path != "." && strings.HasPrefix(path, ".")):
 			return fs.SkipDir
 		}
 		info, err := fs.Stat(root, path)

@@ -48,7 +48,8 @@ func TestBareChartHoldsWhatBelongsToAChart(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{
 		"templates/a.yaml":        "a",
-		"templates/lib/_b.tpl":    "b",
+		"templates/sub/_b.tpl":    "b",
+		"templates/lib/_c.tpl":    "left out",
 		"templates/link.yaml":     "-> a.yaml",
 		"templates/dangling.yaml": "-> nowhere",
 		"values.yaml":             "x: 1",
@@ -70,7 +71,7 @@ func TestBareChartHoldsWhatBelongsToAChart(t *testing.T) {
 	if ch.Name() != "some-module" || ch.Metadata.Version != "0.2.0" || ch.Values["x"] != 1.0 {
 		t.Errorf("the chart is %+v with values %v", ch.Metadata, ch.Values)
 	}
-	if got, want := names(ch.Templates), []string{"templates/a.yaml", "templates/lib/_b.tpl", "templates/link.yaml"}; !slices.Equal(got, want) {
+	if got, want := names(ch.Templates), []string{"templates/a.yaml", "templates/link.yaml", "templates/sub/_b.tpl"}; !slices.Equal(got, want) {
 		t.Errorf("templates are %v, want %v", got, want)
 	}
 	if got, want := names(ch.Files), []string{"dashboards/d.json"}; !slices.Equal(got, want) {
