@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -228,9 +229,10 @@ func TestNewRunComesBehindAJournalOfOneBesideOthers(t *testing.T) {
 				w.start(on(lifecycle.OnStart))
 				w.restart()
 				w.ran()
-				down := true
+				var down atomic.Bool
+				down.Store(true)
 				w.effect = func(context.Context, workflow.Task, workflow.Effect) error {
-					if down {
+					if down.Load() {
 						return errors.New("the API server is away")
 					}
 					return nil
@@ -244,7 +246,7 @@ func TestNewRunComesBehindAJournalOfOneBesideOthers(t *testing.T) {
 				if slices.Contains(ran, "module-run b") || !slices.Contains(ran, "module-run c") {
 					t.Errorf("while the journal goes on ran %q", ran)
 				}
-				down = false
+				down.Store(false)
 				w.sleep(6 * time.Second)
 				if ran := w.ran(); !slices.Contains(ran, "release-check b") || !slices.Contains(ran, "release-check d") {
 					t.Errorf("when the journal had ended ran %q", ran)

@@ -156,7 +156,8 @@ func decode(text []byte, root *spec.Schema) (err error) {
 	return nil
 }
 
-// explainDecode says in words of the file what the decoder says in words of Go.
+// explainDecode says in words of the file what the decoder says in words of Go,
+// some of which it chooses anew in each process.
 func explainDecode(err error) error {
 	text := err.Error()
 	_, where, found := strings.Cut(text, ` within "`)
@@ -165,7 +166,8 @@ func explainDecode(err error) error {
 	}
 	where, why, _ := strings.Cut(where, `"`)
 	why = strings.TrimPrefix(why, ": ")
-	if kind, _, isKind := strings.Cut(strings.TrimPrefix(text, "json: cannot unmarshal JSON "), " into"); isKind && why == "" {
+	if _, kind, isKind := strings.Cut(text, " unmarshal JSON "); isKind && why == "" {
+		kind, _, _ = strings.Cut(kind, " ")
 		why = "a " + kind + " cannot stand here"
 	}
 	return fmt.Errorf("%s: %s", where, why)
