@@ -144,7 +144,7 @@ func TestWatchOfNoWalkFollowsTheOneThatMatters(t *testing.T) {
 
 func TestQueueThatStandsStillIsAProblemUntilItGoesOn(t *testing.T) {
 	l := watched(t, make(gated))
-	l.news.standsStill("main", errors.New("the disk is full"))
+	l.news.standsStill("other", errors.New("the disk is full"))
 	walk, err := l.inspect(inspect.Request{Walk: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestQueueThatStandsStillIsAProblemUntilItGoesOn(t *testing.T) {
 	if !walk.Attention() || walk.Problems[0].Kind != inspect.KindStalled {
 		t.Errorf("the problems are %+v", walk.Problems)
 	}
-	l.news.goesOn("main")
+	l.news.goesOn("other")
 	if walk, err = l.inspect(inspect.Request{Walk: 1}); err != nil || walk.Attention() {
 		t.Errorf("of a queue that goes on the problems are %+v, %v", walk.Problems, err)
 	}
