@@ -9,8 +9,8 @@ TOOL  := go tool -modfile=tools.mod
 # The control plane needs other versions of the Kubernetes libraries than the operator, so it is a module of its own.
 CONTROLPLANE := e2e/controlplane
 
-# Everything but e2e, whose work is done by other processes that the race detector does not see.
-RACE = $(shell go list ./... | grep -v '/e2e')
+# Everything but e2e and the shell framework, whose work is done by other processes that the race detector does not see.
+RACE = $(shell go list ./... | grep -v -e '/e2e' -e '/sdk/shell')
 
 KILLS ?= 50
 
