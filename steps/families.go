@@ -44,22 +44,19 @@ func (a *families) family(name string) (*family, error) {
 	return f, err
 }
 
-// forget takes the series of the sheet under k from their families, and if gone
-// the sheet as well.
-func (a *families) forget(k store.Key, gone bool) error {
-	s, err := loadSheet(a.tx, k)
+// forget deletes the sheet under k and takes its series from their families.
+func (a *families) forget(k store.Key) error {
+	count, err := countIn(a.tx, k)
 	if err != nil {
 		return err
 	}
-	if gone {
-		a.tx.Delete(k)
-	}
-	return a.less(s)
+	a.tx.Delete(k)
+	return a.less(count)
 }
 
-// less takes the series of s from their families.
-func (a *families) less(s *series.Sheet) error {
-	for name, n := range s.Count() {
+// less takes as many series from each family as count says.
+func (a *families) less(count map[string]int) error {
+	for name, n := range count {
 		f, err := a.family(name)
 		if err != nil {
 			return err
@@ -141,7 +138,7 @@ func (f *family) same(tx *store.Tx, key store.Key) bool {
 
 // loadSheet returns the sheet under k, an empty one if there is none.
 func loadSheet(tx *store.Tx, k store.Key) (*series.Sheet, error) {
-	_, s, err := store.ParseSheetKey(k)
+	s, _, err := store.ParseSheetKey(k)
 	if err != nil {
 		return nil, err
 	}
@@ -157,16 +154,29 @@ func loadSheet(tx *store.Tx, k store.Key) (*series.Sheet, error) {
 	return sheet, nil
 }
 
+// countIn returns how many series of each name the sheet under k holds.
+func countIn(tx *store.Tx, k store.Key) (map[string]int, error) {
+	text := tx.Get(k)
+	if text == nil {
+		return nil, nil
+	}
+	count, err := series.CountIn(text)
+	if err != nil {
+		return nil, fmt.Errorf("store: record %s: %w: %w", k, store.ErrCorrupt, err)
+	}
+	return count, nil
+}
+
 // forgetMetrics ends the series of the hooks that gone is true of.
 func forgetMetrics(tx *store.Tx, gone func(store.Subject) bool) error {
 	all := newFamilies(tx)
 	for k := range tx.Range(store.Sheets()) {
-		_, s, err := store.ParseSheetKey(k)
+		s, _, err := store.ParseSheetKey(k)
 		if err != nil {
 			return err
 		}
 		if gone(s) {
-			if err := all.forget(k, true); err != nil {
+			if err := all.forget(k); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,6 @@
 package steps
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -42,7 +41,7 @@ func (s *Site) count(tx *store.Tx, module, hook string, ops []series.Op) error {
 	if len(ops) == 0 || tx.Get(store.HookKey(module, hook)) == nil {
 		return nil
 	}
-	t := tally{owner: series.Owner{Module: module, Hook: hook}, sheets: map[string]*sheet{}, families: newFamilies(tx)}
+	t := tally{owner: series.Owner{Module: module, Hook: hook}, held: map[string]*holding{}, families: newFamilies(tx)}
 	for _, op := range ops {
 		if err := t.begin(op.Group); err != nil {
 			return err
@@ -83,31 +82,32 @@ func (s *Site) sayDropped(all []Dropped) {
 type tally struct {
 	*families
 	owner   series.Owner
-	sheets  map[string]*sheet // the owner's, by group
+	held    map[string]*holding // by group
 	dropped []Dropped
 }
 
-// A sheet is one of the owner's that operations count in.
-type sheet struct {
-	*series.Sheet
-	key store.Key
-}
-
-// begin expires group and makes the owner's sheet of it. What has no group does
+// begin expires group and makes the owner's holding of it. What has no group does
 // not expire.
 func (t *tally) begin(group string) error {
-	if t.sheets[group] != nil {
+	if t.held[group] != nil {
 		return nil
 	}
-	key := store.SheetKey(group, t.owner.Module, t.owner.Hook)
-	if group == "" {
-		kept, err := loadSheet(t.tx, key)
-		t.sheets[group] = &sheet{kept, key}
+	h, err := newHolding(t.tx, t.owner, group)
+	if err != nil {
 		return err
 	}
-	t.sheets[group] = &sheet{series.NewSheet(t.owner), key}
+	t.held[group] = h
+	if group == "" {
+		return nil
+	}
+	if err := h.expire(t.families); err != nil {
+		return err
+	}
 	for k := range t.tx.Range(store.SheetsOf(group)) {
-		if err := t.forget(k, !bytes.Equal(k, key)); err != nil {
+		if h.owns(k) {
+			continue
+		}
+		if err := t.forget(k); err != nil {
 			return err
 		}
 	}
@@ -116,11 +116,9 @@ func (t *tally) begin(group string) error {
 
 // do counts op, or drops it with a reason.
 func (t *tally) do(op series.Op) error {
-	own := t.sheets[op.Group]
+	own := t.held[op.Group]
 	if op.Action == series.Expire {
-		err := t.less(own.Sheet)
-		own.Sheet = series.NewSheet(t.owner)
-		return err
+		return own.expire(t.families)
 	}
 	f, err := t.family(op.Name)
 	if err != nil {
@@ -140,18 +138,25 @@ func (t *tally) do(op series.Op) error {
 	case !slices.Equal(f.Buckets, op.Buckets):
 		t.drop(op, "buckets", fmt.Sprintf("it has the buckets %v, and counts in these", f.Buckets), 0)
 	}
-	if !own.Has(op) {
-		switch {
+	entry := t.owner.Entry(op)
+	sheet, err := own.sheet(entry.Place())
+	if err != nil {
+		return err
+	}
+	if !sheet.Has(entry) {
+		switch cost := entry.Cost(); {
 		case f.Series >= maxSeries:
 			t.drop(op, "series", fmt.Sprintf("there are %d series of it, which is the most: look for a label whose values have no end", maxSeries), 1)
 			return nil
-		case !own.Fits(op):
+		case own.size+cost > maxHeld:
 			t.drop(op, "size", "the hook's series in this group take 4 MiB, which is the most", 1)
 			return nil
+		default:
+			own.size += cost
 		}
 		t.add(f, 1)
 	}
-	own.Apply(op, f.Family)
+	sheet.Apply(entry, f.Family)
 	return nil
 }
 
@@ -170,15 +175,9 @@ func (t *tally) drop(op series.Op, reason, why string, operations int) {
 
 // save writes what is another than before.
 func (t *tally) save() error {
-	for _, s := range t.sheets {
-		text, err := s.Encode()
-		switch {
-		case err != nil:
+	for _, h := range t.held {
+		if err := h.save(); err != nil {
 			return err
-		case text == nil:
-			t.tx.Delete(s.key)
-		case !bytes.Equal(text, t.tx.Get(s.key)):
-			t.tx.Put(s.key, text)
 		}
 	}
 	return t.families.save()

@@ -326,3 +326,114 @@ func TestARunThatSaysTheSameWritesNothing(t *testing.T) {
 		t.Error("a change is not written")
 	}
 }
+
+// records returns the records that hold series, by key.
+func (c *counting) records() map[string]string {
+	c.t.Helper()
+	records := map[string]string{}
+	if err := c.db.View(func(tx *store.Tx) error {
+		for k, text := range tx.Range(store.Sheets()) {
+			records[string(k)] = string(text)
+		}
+		return nil
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+	return records
+}
+
+func TestARunRewritesWhatItChangesAndNotAllThatItsHookHolds(t *testing.T) {
+	t.Parallel()
+	const many = 3000
+	c := newCounting(t, storetest.Memory(t))
+	var text strings.Builder
+	for i := range many {
+		fmt.Fprintf(&text, `{"name":"x","add":1,"labels":{"of":"%d"}}`, i)
+	}
+	for _, group := range []string{"", "g"} {
+		c.run("a/h.sh", strings.ReplaceAll(text.String(), `"name"`, `"group":"`+group+`","name"`))
+	}
+	before := c.records()
+	if len(before) < 10 {
+		t.Fatalf("the series stand in %d records", len(before))
+	}
+	for i := 0; i < many; i += 100 {
+		was := c.records()
+		c.run("a/h.sh", fmt.Sprintf(`{"name":"x","add":1,"labels":{"of":"%d"}}`, i))
+		var rewritten []string
+		for k, text := range c.records() {
+			if was[k] != text {
+				rewritten = append(rewritten, text)
+			}
+		}
+		if len(rewritten) != 1 || len(rewritten[0]) > 32<<10 {
+			t.Fatalf("a run that changes one series rewrites %d records", len(rewritten))
+		}
+	}
+	c.sound()
+	page := c.page()
+	for i := range many {
+		// The two hold series of the same name and labels: the first is shown.
+		if want := fmt.Sprintf(`x{hook="h.sh",module="a",of="%d"} %d`, i, 1+max(0, 1-i%100)); !slices.Contains(page, want) {
+			t.Fatalf("%s is not shown", want)
+		}
+	}
+	c.run("b/h.sh", `{"group":"g","action":"expire"}`)
+	if got := c.records(); len(got) >= len(before) {
+		t.Errorf("%d records after their group has expired, %d before", len(got), len(before))
+	}
+	c.run("a/h.sh", `{"group":"g","name":"y","set":1}`)
+	c.sound()
+	if err := c.db.Update(func(tx *store.Tx) error {
+		return forgetMetrics(tx, func(s store.Subject) bool { return s.Module == "a" })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.records(); len(got) > 0 {
+		t.Errorf("%d records are left of hooks that went", len(got))
+	}
+	c.sound()
+}
+
+// BenchmarkOneSeriesOfMany is what the transaction of a run costs that changes one
+// series of a hook which holds many.
+func BenchmarkOneSeriesOfMany(b *testing.B) {
+	db := storetest.Open(b)
+	c := newCounting(b, db)
+	var many strings.Builder
+	for i := range maxSeries {
+		fmt.Fprintf(&many, `{"name":"x","set":1,"labels":{"namespace":"default","pod":"a-pod-with-some-name-%d"}}`, i)
+	}
+	c.run("mod/h.sh", many.String())
+	n := 0
+	for b.Loop() {
+		n++
+		c.run("mod/h.sh", fmt.Sprintf(`{"name":"x","set":%d,"labels":{"namespace":"default","pod":"a-pod-with-some-name-%d"}}`, n, n%maxSeries))
+	}
+}
+
+// BenchmarkGroupOfMany is what the transaction of a run costs that writes all the
+// series of a large group anew.
+func BenchmarkGroupOfMany(b *testing.B) {
+	c := newCounting(b, storetest.Memory(b))
+	ops := func(n int) []series.Op {
+		var many strings.Builder
+		for i := range maxSeries {
+			fmt.Fprintf(&many, `{"group":"g","name":"x","set":%d,"labels":{"namespace":"default","pod":"a-pod-with-some-name-%d"}}`, n*(1/(i+1)), i)
+		}
+		ops, err := c.site.metricsOf("mod", "h.sh")([]byte(many.String()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		return ops
+	}
+	c.run("mod/h.sh", `{"name":"y","set":1}`)
+	two := [][]series.Op{ops(1), ops(2)}
+	n := 0
+	for b.Loop() {
+		n++
+		if err := c.db.Update(func(tx *store.Tx) error { return c.site.count(tx, "mod", "h.sh", two[n%2]) }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

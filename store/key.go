@@ -87,7 +87,7 @@ var tables = [...]struct {
 	ConfigMap:  {name: "configmap", layout: "s", secret: true},
 	Modules:    {name: "modules", layout: "s"},
 	Releases:   {name: "releases", layout: "s"},
-	Metrics:    {name: "metrics", layout: "ssss"},
+	Metrics:    {name: "metrics", layout: "ssssu"},
 	Journal:    {name: "journal", layout: "uu", secret: true},
 	Later:      {name: "later", layout: "uuu", secret: true},
 	Quarantine: {name: "quarantine", layout: "uu", secret: true},

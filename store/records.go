@@ -205,8 +205,16 @@ func FamilyKey(name string) Key { return Families().Str(name) }
 func Families() Key { return At(Metrics).Str("family") }
 
 // SheetKey returns the key of the series that a hook holds in a group, as package
-// series writes them. The group is empty for those that do not expire.
-func SheetKey(group, module, hook string) Key { return SheetsOf(group).Str(module).Str(hook) }
+// series writes them: those whose place is not below from, up to where the hook's
+// next sheet begins. The group is empty for those that do not expire. The key with
+// from zero is also the prefix of the hook's others.
+func SheetKey(group, module, hook string, from uint64) Key {
+	k := SheetsOf(group).Str(module).Str(hook)
+	if from == 0 {
+		return k
+	}
+	return k.Uint(from)
+}
 
 // Sheets returns the prefix of the keys that SheetKey returns.
 func Sheets() Key { return At(Metrics).Str("sheet") }
@@ -215,14 +223,17 @@ func Sheets() Key { return At(Metrics).Str("sheet") }
 func SheetsOf(group string) Key { return Sheets().Str(group) }
 
 // ParseSheetKey takes a key apart that SheetKey has returned.
-func ParseSheetKey(k Key) (group string, s Subject, err error) {
+func ParseSheetKey(k Key) (s Subject, from uint64, err error) {
 	p, err := k.Parts()
 	if err != nil {
-		return "", s, err
+		return s, 0, err
 	}
-	_ = p.Str() // "sheet"
-	group, s.Module, s.Hook = p.Str(), p.Str(), p.Str()
-	return group, s, p.Err()
+	_, _ = p.Str(), p.Str() // "sheet", the group
+	s.Module, s.Hook = p.Str(), p.Str()
+	if p.More() {
+		from = p.Uint()
+	}
+	return s, from, p.Err()
 }
 
 // A Life is what the store knows of the operator's starts and converges.

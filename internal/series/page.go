@@ -43,6 +43,9 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		desc := prometheus.NewDesc(name, name, labels, nil)
 		sent := map[string]bool{}
 		for _, s := range book.Sheets {
+			if len(s.names[name]) == 0 {
+				continue
+			}
 			own := s.owner.labels()
 			for _, key := range slices.Sorted(maps.Keys(s.names[name])) {
 				v := s.names[name][key]

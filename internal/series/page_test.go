@@ -38,7 +38,7 @@ func bookOf(t testing.TB, sheets map[series.Owner]string) series.Book {
 			if _, known := book.Families[op.Name]; !known {
 				book.Families[op.Name] = series.FamilyOf(op)
 			}
-			s.Apply(op, book.Families[op.Name])
+			s.Apply(owner.Entry(op), book.Families[op.Name])
 		}
 		book.Sheets = append(book.Sheets, s)
 	}
@@ -116,8 +116,8 @@ func TestASheetIsTheSameAfterItWasKept(t *testing.T) {
 				op.Buckets = []float64{1, 1e300}
 			}
 			families[op.Name] = series.FamilyOf(op)
-			once.Apply(op, families[op.Name])
-			kept.Apply(op, families[op.Name])
+			once.Apply(owner.Entry(op), families[op.Name])
+			kept.Apply(owner.Entry(op), families[op.Name])
 			text, err := kept.Encode()
 			if err != nil {
 				t.Fatal(err)

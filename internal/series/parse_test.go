@@ -157,7 +157,8 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(err)
 		}
 		book := series.Book{Families: map[string]series.Family{}}
-		sheet := series.NewSheet(series.Owner{Module: "m", Hook: "h"})
+		owner := series.Owner{Module: "m", Hook: "h"}
+		sheet := series.NewSheet(owner)
 		for i, op := range ops {
 			if op.Action == series.Expire {
 				continue
@@ -169,7 +170,7 @@ func FuzzParse(f *testing.F) {
 				book.Families[op.Name] = series.FamilyOf(op)
 			}
 			if f := book.Families[op.Name]; f.Type == op.Type() {
-				sheet.Apply(again[i], f)
+				sheet.Apply(owner.Entry(again[i]), f)
 			}
 		}
 		book.Sheets = []*series.Sheet{sheet}

@@ -74,16 +74,16 @@ type value struct {
 	Counts []uint64          `json:"c,omitempty"`
 }
 
-// A Sheet is what one owner holds in one group. Make one with [NewSheet].
+// A Sheet is series that one owner holds in one group: all of them, or where they
+// are many, those of some places. Make one with [NewSheet].
 type Sheet struct {
 	owner Owner
 	names map[string]map[string]*value // by name, then by labels
 	size  int
 }
 
-// Bounds of a sheet, and what a series takes of it beside its labels.
+// What a series takes of a sheet beside its labels, in bytes.
 const (
-	maxSheet   = 4 << 20
 	seriesSize = 48
 	countSize  = 4
 )
@@ -103,15 +103,26 @@ func ReadSheet(owner Owner, text []byte) (*Sheet, error) {
 	for name, all := range rows {
 		s.names[name] = make(map[string]*value, len(all))
 		for _, v := range all {
-			if v == nil {
-				continue
+			if v != nil {
+				s.put(name, keyOf(v.Labels), v)
 			}
-			key := keyOf(v.Labels)
-			s.names[name][key] = v
-			s.size += v.size(key)
 		}
 	}
 	return s, nil
+}
+
+// CountIn returns the number of series of each name in a text that [Sheet.Encode]
+// has written.
+func CountIn(text []byte) (map[string]int, error) {
+	var rows map[string][]struct{}
+	if err := json.Unmarshal(text, &rows); err != nil {
+		return nil, err
+	}
+	count := make(map[string]int, len(rows))
+	for name, all := range rows {
+		count[name] = len(all)
+	}
+	return count, nil
 }
 
 // Encode writes the sheet, or nothing if it holds nothing. Equal sheets are
@@ -138,36 +149,23 @@ func (s *Sheet) Count() map[string]int {
 	return count
 }
 
-// Has reports whether the series op is for is there.
-func (s *Sheet) Has(op Op) bool {
-	_, ok := s.names[op.Name][keyOf(s.labels(op))]
+// Has reports whether the series e is for is there.
+func (s *Sheet) Has(e Entry) bool {
+	_, ok := s.names[e.op.Name][e.key]
 	return ok
 }
 
-// Fits reports whether the sheet has room for the series that op would begin.
-func (s *Sheet) Fits(op Op) bool {
-	v := value{Counts: make([]uint64, len(op.Buckets)+1)}
-	return s.size+v.size(keyOf(s.labels(op))) <= maxSheet
-}
-
-// Apply does op, which is of a family's type and no Expire. A histogram counts in
-// the family's buckets, whatever op's are.
-func (s *Sheet) Apply(op Op, f Family) {
-	all := s.names[op.Name]
-	if all == nil {
-		all = map[string]*value{}
-		s.names[op.Name] = all
-	}
-	labels := s.labels(op)
-	key := keyOf(labels)
-	v := all[key]
+// Apply does e, which is of a family's type and no Expire. A histogram counts in
+// the family's buckets, whatever e's are.
+func (s *Sheet) Apply(e Entry, f Family) {
+	op := e.op
+	v := s.names[op.Name][e.key]
 	if v == nil {
-		v = &value{Labels: labels}
+		v = &value{Labels: e.labels}
 		if f.Type == Histogram {
 			v.Counts = make([]uint64, len(f.Buckets)+1)
 		}
-		all[key] = v
-		s.size += v.size(key)
+		s.put(op.Name, e.key, v)
 	}
 	switch f.Type {
 	case Gauge:
@@ -183,17 +181,13 @@ func (s *Sheet) Apply(op Op, f Family) {
 	}
 }
 
-// labels returns op's labels as a sheet keeps them: without those that say
-// nothing and those the owner gives every series.
-func (s *Sheet) labels(op Op) map[string]string {
-	own := s.owner.labels()
-	labels := make(map[string]string, len(op.Labels))
-	for name, value := range op.Labels {
-		if _, is := own[name]; !is && value != "" {
-			labels[name] = value
-		}
+// put takes a series in.
+func (s *Sheet) put(name, key string, v *value) {
+	if s.names[name] == nil {
+		s.names[name] = map[string]*value{}
 	}
-	return labels
+	s.names[name][key] = v
+	s.size += v.size(key)
 }
 
 func (v *value) size(key string) int { return seriesSize + len(key) + countSize*len(v.Counts) }
@@ -203,8 +197,13 @@ func finite(v float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat6
 
 // keyOf returns a text that no other labels have.
 func keyOf(labels map[string]string) string {
+	names := make([]string, 0, len(labels))
+	for name := range labels {
+		names = append(names, name)
+	}
+	slices.Sort(names)
 	var key strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
+	for _, name := range names {
 		key.WriteString(name)
 		key.WriteByte(0xff) // which no UTF-8 text holds
 		key.WriteString(labels[name])

@@ -1,0 +1,58 @@
+package series
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+)
+
+// sheetSize is the size in bytes beyond which a sheet is divided. A run that
+// changes one of ten thousand series rewrites one sheet and not all of them.
+const sheetSize = 16 << 10
+
+func placeOf(name, key string) uint64 {
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(name)) // a hash takes what it is given
+	_, _ = sum.Write([]byte{0xff}) // which no UTF-8 text holds
+	_, _ = sum.Write([]byte(key))
+	return sum.Sum64()
+}
+
+// A Part is a sheet that begins at a place: no series in it has one below.
+type Part struct {
+	From  uint64
+	Sheet *Sheet
+}
+
+// Divide returns the sheet, which begins at from, as parts in the order of their
+// places. One that is not too large is its only part. Equal sheets have equal
+// parts.
+func (s *Sheet) Divide(from uint64) []Part {
+	if s.size <= sheetSize {
+		return []Part{{from, s}}
+	}
+	type placed struct {
+		place     uint64
+		name, key string
+	}
+	var all []placed
+	for name, those := range s.names {
+		for key := range those {
+			all = append(all, placed{placeOf(name, key), name, key})
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.name, b.name), cmp.Compare(a.key, b.key))
+	})
+	parts := []Part{{from, NewSheet(s.owner)}}
+	for i, p := range all {
+		last := parts[len(parts)-1].Sheet
+		// Half full, so that what is added does not divide it again at once.
+		if i > 0 && last.size >= sheetSize/2 && p.place > all[i-1].place {
+			last = NewSheet(s.owner)
+			parts = append(parts, Part{p.place, last})
+		}
+		last.put(p.name, p.key, s.names[p.name][p.key])
+	}
+	return parts
+}
