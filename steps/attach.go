@@ -226,15 +226,14 @@ func (s *Site) detach(tx *store.Tx, module string) error {
 }
 
 // forget deletes what is kept of module's hooks: bindings, configs, values,
-// metrics.
+// metrics, and when they may run.
 func (s *Site) forget(tx *store.Tx, module string) error {
-	for _, prefix := range []store.Key{store.BindingsOf(module), store.HooksOf(module)} {
+	for _, prefix := range []store.Key{
+		store.BindingsOf(module), store.HooksOf(module), store.At(store.Ticks).Str(module), store.At(store.Buckets).Str(module),
+	} {
 		for k := range tx.Range(prefix) {
 			tx.Delete(k)
 		}
-	}
-	for k := range tx.Range(store.At(store.Ticks).Str(module)) {
-		tx.Delete(k)
 	}
 	tx.Delete(store.SavedKey(sectionOf(module)))
 	tx.Delete(store.ReleaseKey(module))

@@ -205,8 +205,11 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 	return len(others) > 0, err
 }
 
-// forgetHook drops what a hook that is gone has patched.
+// forgetHook drops what a hook that is gone has patched, and when it may run.
 func forgetHook(tx *store.Tx, module, name string) error {
+	if k := store.BucketKey(store.Subject{Module: module, Hook: name}); tx.Get(k) != nil {
+		tx.Delete(k)
+	}
 	by := nameOf(module, name)
 	key := store.SavedKey(sectionOf(module))
 	saved, _, err := store.Load[[]values.Saved](tx, key)

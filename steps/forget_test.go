@@ -1,0 +1,96 @@
+package steps
+
+import (
+	"bytes"
+	"testing"
+
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+)
+
+// keepAll keeps of a hook all that there can be.
+func keepAll(tx *store.Tx, s *Site, module, name string) error {
+	subject := store.Subject{Module: module, Hook: name, Binding: "b"}
+	by := nameOf(module, name)
+	ops, err := s.metricsOf(module, name)([]byte(`{"name":"x_` + sectionOf(module) + `","add":1}{"group":"` + module + `","name":"y_` + sectionOf(module) + `","set":1}`))
+	return firstError(
+		err,
+		store.Save(tx, store.HookKey(module, name), store.Hook{Digest: "1"}),
+		store.Save(tx, store.BindingKey(module, name, "b"), store.Binding{Kind: store.Schedule}),
+		store.Save(tx, store.TickKey(subject), tx.Now()),
+		store.Save(tx, store.BucketKey(subject), store.Bucket{Full: tx.Now()}),
+		store.Save(tx, store.SavedKey(sectionOf(module)), []values.Saved{{Op: values.Op{Op: "remove", Path: "/x"}, Hook: by}}),
+		store.Save(tx, store.ReleaseKey(module), store.Release{}),
+		s.count(tx, module, name, ops),
+	)
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// named returns the keys and values in which text stands.
+func named(t *testing.T, db *store.DB, text string) (found []string) {
+	t.Helper()
+	if err := db.View(func(tx *store.Tx) error {
+		for table := store.Table(1); table <= store.Notes; table++ {
+			for k, v := range tx.Range(store.At(table)) {
+				if bytes.Contains(k, []byte(text)) || bytes.Contains(v, []byte(text)) {
+					found = append(found, k.String())
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestNothingIsLeftOfAModuleThatIsForgotten(t *testing.T) {
+	t.Parallel()
+	s := &Site{DB: storetest.Memory(t)}
+	update(t, s.DB, func(tx *store.Tx) error {
+		return firstError(keepAll(tx, s, "stays", "hook.sh"), keepAll(tx, s, "goes", "hook.sh"))
+	})
+	before := len(named(t, s.DB, "stays"))
+	update(t, s.DB, func(tx *store.Tx) error { return s.forget(tx, "goes") })
+	if left := named(t, s.DB, "goes"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if n := len(named(t, s.DB, "stays")); n != before || n == 0 {
+		t.Errorf("%d records of another module, %d before", n, before)
+	}
+}
+
+func TestNothingIsLeftOfAHookThatIsGone(t *testing.T) {
+	t.Parallel()
+	s := &Site{DB: storetest.Memory(t)}
+	update(t, s.DB, func(tx *store.Tx) error {
+		opinions := map[string]values.Opinion{"someEnabled": {Hook: nameOf("", "gone.sh")}}
+		return firstError(keepAll(tx, s, "", "gone.sh"), store.Save(tx, store.OpinionsKey(), opinions))
+	})
+	update(t, s.DB, func(tx *store.Tx) error {
+		if _, err := (foundHooks{}).keep(tx, ""); err != nil {
+			return err
+		}
+		_, err := s.attach(tx, "", nil)
+		return err
+	})
+	if left := named(t, s.DB, "gone.sh"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func update(t *testing.T, db *store.DB, fn func(*store.Tx) error) {
+	t.Helper()
+	if err := db.Update(fn); err != nil {
+		t.Fatal(err)
+	}
+}
