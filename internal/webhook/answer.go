@@ -169,7 +169,7 @@ func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, lin
 	c.report.Err, c.report.Message = err, converted.Failed
 	c.report.Result = resultOf(ctx, err, Done)
 	switch {
-	case links == nil && err == nil:
+	case c.links == nil && err == nil:
 		c.report.Result = Withdrawn
 	case converted.Failed != "":
 		c.report.Result = Refused
@@ -235,6 +235,7 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 	if row == nil {
 		return hook.Converted{Failed: fmt.Sprintf("no hooks convert %s from %s to %s", c.crd, version, wanted)}, nil
 	}
+	given := objects
 	for _, l := range row {
 		review, err := json.Marshal(conversionReview{c.review.Kind, c.review.APIVersion, &conversionRequest{c.review.Request.UID, l.to, objects}})
 		if err != nil {
@@ -246,12 +247,27 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 			FromVersion: l.FromVersion, ToVersion: l.ToVersion, Objects: objects, Version: l.to,
 		})
 		c.report.Ran += answer.Ran
+		if errors.Is(err, ErrWithdrawn) {
+			c.withdraw(l.Asked)
+			return c.one(ctx, version, given)
+		}
 		if err != nil || answer.Converted.Failed != "" {
 			return answer.Converted, err
 		}
 		objects = answer.Converted.Objects
 	}
 	return hook.Converted{Objects: objects}, nil
+}
+
+// withdraw goes on without the conversions of a binding, as the table soon will.
+func (c *converter) withdraw(a Asked) {
+	var others []link
+	for _, l := range c.links {
+		if l.Asked != a {
+			others = append(others, l)
+		}
+	}
+	c.links = others
 }
 
 func relabelAll(objects []json.RawMessage, version string) (hook.Converted, error) {

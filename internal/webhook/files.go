@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,15 +38,30 @@ const quiet = 100 * time.Millisecond
 // Watch offers the pair to keyring whenever it is another than before, until ctx ends. What cannot be used is told to
 // failed; what was read before stays in use.
 func (f Files) Watch(ctx context.Context, keyring *Keyring, before Pair, failed func(error)) error {
+	return follow(ctx, []string{f.Certificate, f.Key, f.CA}, failed, func() {
+		pair, err := f.Load()
+		if err != nil {
+			failed(err)
+			return
+		}
+		if !pair.equal(before) {
+			keyring.Offer(pair)
+			before = pair
+		}
+	})
+}
+
+// follow calls read when files may have changed, and first of all, until ctx ends.
+func follow(ctx context.Context, files []string, failed func(error), read func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return fmt.Errorf("watch certificate %s: %w", f.Certificate, err)
+		return fmt.Errorf("watch %s: %w", files[0], err)
 	}
 	defer func() { _ = watcher.Close() }() // nothing is lost with it
 	// The directories: files of a mounted Secret are links that are replaced as one.
-	for _, file := range []string{f.Certificate, f.Key, f.CA} {
+	for _, file := range files {
 		if err := watcher.Add(filepath.Dir(file)); err != nil {
-			return fmt.Errorf("watch certificate %s: %w", file, err)
+			return fmt.Errorf("watch %s: %w", file, err)
 		}
 	}
 	settled := time.NewTimer(0) // something may have changed before the watch began
@@ -57,20 +71,12 @@ func (f Files) Watch(ctx context.Context, keyring *Keyring, before Pair, failed 
 		case <-ctx.Done():
 			return nil
 		case err := <-watcher.Errors:
-			failed(fmt.Errorf("watch certificate %s: %w", f.Certificate, err))
+			failed(fmt.Errorf("watch %s: %w", files[0], err))
 			settled.Reset(quiet)
 		case <-watcher.Events:
 			settled.Reset(quiet)
 		case <-settled.C:
-			pair, err := f.Load()
-			if err != nil {
-				failed(err)
-				continue
-			}
-			if !pair.equal(before) {
-				keyring.Offer(pair)
-				before = pair
-			}
+			read()
 		}
 	}
 }
@@ -85,24 +91,4 @@ func (p Pair) equal(other Pair) bool {
 		}
 	}
 	return true
-}
-
-// ClientCAs reads the CAs of those who may connect; nil of no files.
-func ClientCAs(files []string) (*x509.CertPool, error) {
-	if len(files) == 0 {
-		return nil, nil
-	}
-	pool := x509.NewCertPool()
-	var errs []error
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err == nil && !pool.AppendCertsFromPEM(text) {
-			err = fmt.Errorf("%s holds no certificate", file)
-		}
-		errs = append(errs, err)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("CA of clients: %w", err)
-	}
-	return pool, nil
 }

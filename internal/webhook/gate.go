@@ -56,6 +56,7 @@ type Gate struct {
 
 	// Only Run's goroutine uses what follows, but for the keyrings, once they are there.
 	admission, conversion side
+	made                  *Keyring      // nil until a side needs it
 	opened                chan struct{} // closed when it is open
 }
 
@@ -164,24 +165,24 @@ func (g *Gate) openUp(ctx context.Context, running *sync.WaitGroup) error {
 
 // tryOpen opens what is not open yet.
 func (g *Gate) tryOpen(ctx context.Context, running *sync.WaitGroup) error {
-	if g.admission.keyring == nil {
-		made := g.issue(ctx, running)
-		for s, o := range map[*side]*Side{&g.admission: &g.options.Admission, &g.conversion: &g.options.Conversion} {
-			keyring, err := g.keyring(ctx, running, o.Files, made)
-			if err != nil {
-				return err
-			}
-			s.keyring = keyring
+	for s, o := range map[*side]*Side{&g.admission: &g.options.Admission, &g.conversion: &g.options.Conversion} {
+		if s.keyring != nil {
+			continue
 		}
+		keyring, err := g.keyring(ctx, running, o.Files)
+		if err != nil {
+			return err
+		}
+		s.keyring = keyring
 	}
-	if err := g.listen(ctx, &g.admission, g.options.Admission); err != nil {
+	if err := g.listen(ctx, running, &g.admission, g.options.Admission); err != nil {
 		return err
 	}
 	if g.options.oneSided() {
 		g.conversion = g.admission
 		return nil
 	}
-	return g.listen(ctx, &g.conversion, g.options.Conversion)
+	return g.listen(ctx, running, &g.conversion, g.options.Conversion)
 }
 
 // oneSided reports whether the admission side is asked for everything.
@@ -199,19 +200,20 @@ func (o GateOptions) urlOf(port int) string {
 	return "https://" + net.JoinHostPort(at.Hostname(), strconv.Itoa(port))
 }
 
-// issue returns a function that gives the keyring of certificates that the operator makes, made at its first use.
-func (g *Gate) issue(ctx context.Context, running *sync.WaitGroup) func() *Keyring {
-	return sync.OnceValue(func() *Keyring {
+// issue returns the keyring of certificates that the operator makes, one for both sides.
+func (g *Gate) issue(ctx context.Context, running *sync.WaitGroup) *Keyring {
+	if g.made == nil {
 		r := g.options.Registrar
 		issuer := &Issuer{
 			Secret:   ClusterSecret{Client: r.Client, Namespace: r.Namespace, Name: r.Name + "-webhook-ca"},
 			Lifetime: g.options.Lifetime, Hosts: g.hosts(), Clock: r.Clock, Failed: g.options.Failed, Made: g.options.Made,
 		}
-		keyring := issuer.NewKeyring(func() { signal(g.changed) })
-		running.Go(func() { keyring.Run(ctx) })
-		running.Go(func() { issuer.Run(ctx, keyring) })
-		return keyring
-	})
+		made := issuer.NewKeyring(func() { signal(g.changed) })
+		running.Go(func() { made.Run(ctx) })
+		running.Go(func() { issuer.Run(ctx, made) })
+		g.made = made
+	}
+	return g.made
 }
 
 // hosts are the names by which the API server knows the gate.
@@ -228,9 +230,9 @@ func (g *Gate) hosts() []string {
 }
 
 // keyring returns the keyring of files, or that of made certificates where there are none.
-func (g *Gate) keyring(ctx context.Context, running *sync.WaitGroup, files Files, made func() *Keyring) (*Keyring, error) {
+func (g *Gate) keyring(ctx context.Context, running *sync.WaitGroup, files Files) (*Keyring, error) {
 	if files == (Files{}) {
-		return made(), nil
+		return g.issue(ctx, running), nil
 	}
 	pair, err := files.Load()
 	if err != nil {
@@ -251,15 +253,22 @@ func (g *Gate) keyring(ctx context.Context, running *sync.WaitGroup, files Files
 const filesSettle = 5 * time.Second
 
 // listen opens a side, once.
-func (g *Gate) listen(ctx context.Context, s *side, o Side) error {
+func (g *Gate) listen(ctx context.Context, running *sync.WaitGroup, s *side, o Side) error {
 	if s.port != 0 {
 		return nil
 	}
-	clients, err := ClientCAs(o.ClientCAs)
+	clients, err := NewClients(o.ClientCAs)
 	if err != nil {
 		return err
 	}
 	s.port, err = g.server.Listen(ctx, net.JoinHostPort(o.Address, strconv.Itoa(o.Port)), s.keyring, clients)
+	if err == nil && clients != nil {
+		running.Go(func() {
+			if err := clients.Watch(ctx, g.options.Failed); err != nil {
+				g.options.Failed(err)
+			}
+		})
+	}
 	return err
 }
 
@@ -290,7 +299,7 @@ func (s Side) Check() error {
 		_, err := s.Files.Load()
 		errs = append(errs, err)
 	}
-	_, err := ClientCAs(s.ClientCAs)
+	_, err := NewClients(s.ClientCAs)
 	return errors.Join(append(errs, err)...)
 }
 

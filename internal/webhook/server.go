@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,16 +89,15 @@ func (s *Server) Serve(t Table) {
 	s.routes.Store(now)
 }
 
-// Listen serves at an address, with the pairs of keyring, and returns the port. With clients, only those are served who
-// have a certificate of one of these CAs.
-func (s *Server) Listen(ctx context.Context, address string, keyring *Keyring, clients *x509.CertPool) (port int, err error) {
+// Listen serves at an address, with the pairs of keyring, and returns the port. With clients, only those are served.
+func (s *Server) Listen(ctx context.Context, address string, keyring *Keyring, clients *Clients) (port int, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return 0, fmt.Errorf("listen for the API server: %w", err)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keyring.Certificate}
 	if clients != nil {
-		config.ClientCAs, config.ClientAuth = clients, tls.RequireAndVerifyClientCert
+		clients.require(config)
 	}
 	server := &http.Server{
 		Handler: s, TLSConfig: config, ErrorLog: s.options.Log,

@@ -242,6 +242,35 @@ func TestWithdrawnWebhooksAnswerAsIfThereWereNone(t *testing.T) {
 	}
 }
 
+func TestConversionsGoOnWithoutAWithdrawnOne(t *testing.T) {
+	t.Parallel()
+	all := conversionsOf([2]string{"v1", "v3"}, [2]string{"v1", "v2"}, [2]string{"v2", "v3"})
+	for i, binding := range []string{"short", "first", "second"} {
+		all[i].Binding = binding
+	}
+	withdrawn := map[string]bool{"short": true}
+	s := serve(t, Table{Conversions: all}, func(_ context.Context, q Question) (Answer, error) {
+		if withdrawn[q.Binding] {
+			return Answer{}, fmt.Errorf("%w: its module is being deleted", ErrWithdrawn)
+		}
+		converted, err := relabelAll(q.Objects, q.Version)
+		return Answer{Converted: converted}, err
+	}, 1, nil)
+	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"x.io/v3",` +
+		`"objects":[{"apiVersion":"x.io/v1","kind":"T"}]}}`
+	if _, answer := s.post(t, "/things.x.io", review); !strings.Contains(answer, `[{"apiVersion":"x.io/v3","kind":"T"}]`) {
+		t.Errorf("by the longer way: %s", answer)
+	}
+	withdrawn["second"] = true
+	if _, answer := s.post(t, "/things.x.io", review); !strings.Contains(answer, `"message":"no hooks convert things.x.io from x.io/v1 to x.io/v3"`) {
+		t.Errorf("without a way: %s", answer)
+	}
+	s.Serve(Table{Conversions: all[:1]})
+	if _, answer := s.post(t, "/things.x.io", review); !strings.Contains(answer, `[{"apiVersion":"x.io/v3","kind":"T"}]`) {
+		t.Errorf("without any conversion: %s", answer)
+	}
+}
+
 func TestQuestionsWaitForAPlaceAsLongAsTheAPIServerDoes(t *testing.T) {
 	t.Parallel()
 	a := admission("a.b.c", false)
@@ -313,31 +342,6 @@ func TestStopLetsReviewsUnderWayBeAnswered(t *testing.T) {
 	await(t, stopped)
 	if response, err := s.client.Get(s.url + "/healthz"); err == nil {
 		t.Errorf("it still listens: %v", response.Body.Close())
-	}
-}
-
-func TestClientsNeedACertificateWhereOneIsAskedFor(t *testing.T) {
-	t.Parallel()
-	s := serve(t, Table{}, nil, 1, nil)
-	ca, err := newAuthority(time.Now(), time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := ca.pair([]string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyring := NewKeyring(0, time.Now, nil, nil)
-	keyring.Offer(pair)
-	clients := x509.NewCertPool()
-	clients.AppendCertsFromPEM(ca.text)
-	port, err := s.Listen(t.Context(), "127.0.0.1:0", keyring, clients)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: clients, MinVersion: tls.VersionTLS12}}}
-	if response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/healthz", port)); err == nil {
-		t.Errorf("without a certificate it is served: %v", response.Body.Close())
 	}
 }
 

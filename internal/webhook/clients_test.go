@@ -1,0 +1,181 @@
+package webhook
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// client returns a certificate of a client that ca has signed.
+func (a *authority) client(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serial, err := newSerial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: serial, NotBefore: a.certificate.NotBefore, NotAfter: a.certificate.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, a.certificate, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// A gateway is a server that serves only clients of the CAs in a file.
+type gateway struct {
+	url   string
+	roots *x509.CertPool
+	file  string
+}
+
+func newGateway(t *testing.T, ca *authority) (gateway, *Clients) {
+	t.Helper()
+	pair, err := ca.pair([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyring := NewKeyring(0, time.Now, nil, nil)
+	keyring.Offer(pair)
+	g := gateway{roots: x509.NewCertPool(), file: filepath.Join(t.TempDir(), "clients.crt")}
+	g.roots.AppendCertsFromPEM(ca.text)
+	g.trust(t, ca)
+	clients, err := NewClients([]string{g.file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := serve(t, Table{}, nil, 1, nil).Listen(t.Context(), "127.0.0.1:0", keyring, clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.url = fmt.Sprintf("https://127.0.0.1:%d/healthz", port)
+	return g, clients
+}
+
+// trust writes the CA of clients.
+func (g gateway) trust(t *testing.T, ca *authority) {
+	t.Helper()
+	if err := os.WriteFile(g.file, ca.text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// visitor returns a client with these certificates, which makes a connection for each request and resumes its sessions.
+func (g gateway) visitor(certificates ...tls.Certificate) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{
+		RootCAs: g.roots, Certificates: certificates, ClientSessionCache: tls.NewLRUClientSessionCache(1), MinVersion: tls.VersionTLS12,
+	}}}
+}
+
+// served reports whether the visitor is served.
+func (g gateway) served(visitor *http.Client) bool {
+	response, err := visitor.Get(g.url)
+	return err == nil && response.Body.Close() == nil && response.StatusCode == http.StatusOK
+}
+
+func TestClientsNeedACertificateWhereOneIsAskedFor(t *testing.T) {
+	t.Parallel()
+	ours, other := newTestAuthority(t), newTestAuthority(t)
+	g, _ := newGateway(t, ours)
+	if g.served(g.visitor()) {
+		t.Error("without a certificate it is served")
+	}
+	if g.served(g.visitor(other.client(t))) {
+		t.Error("with a certificate of another CA it is served")
+	}
+	if !g.served(g.visitor(ours.client(t))) {
+		t.Error("with a certificate of the CA it is not served")
+	}
+	if pair, err := ours.pair([]string{"127.0.0.1"}); err != nil || g.served(g.visitor(pair.Certificate)) {
+		t.Errorf("with the certificate of a server it is served (%v)", err)
+	}
+}
+
+func TestCAsOfClientsAreReadAgainWhenTheyChange(t *testing.T) {
+	t.Parallel()
+	first, second := newTestAuthority(t), newTestAuthority(t)
+	g, clients := newGateway(t, first)
+	early, late := g.visitor(first.client(t)), g.visitor(second.client(t))
+	if !g.served(early) || g.served(late) {
+		t.Fatal("it does not begin with the first CA")
+	}
+	failed := make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() {
+		if err := clients.Watch(ctx, func(error) { signal(failed) }); err != nil {
+			t.Error(err)
+		}
+	})
+	g.trust(t, second)
+	for began := time.Now(); !g.served(late); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("after 20 s the second CA is not known")
+		}
+	}
+	if g.served(early) {
+		t.Error("who resumes a session under the first CA is served")
+	}
+	if err := os.WriteFile(g.file, []byte("nothing"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await(t, failed)
+	if !g.served(late) {
+		t.Error("a file that cannot be used took away what was read before")
+	}
+}
+
+func newTestAuthority(t *testing.T) *authority {
+	t.Helper()
+	ca, err := newAuthority(time.Now(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
+
+func TestSideWhoseFilesCannotBeReadOpensWhenTheyCan(t *testing.T) {
+	t.Parallel()
+	ca := newTestAuthority(t)
+	for range 8 { // the sides are opened in any order
+		there, missing := writePair(t, t.TempDir(), ca), t.TempDir()
+		g := NewGate(GateOptions{
+			Registrar: RegistrarOptions{Clock: time.Now}, Failed: func(err error) { t.Error(err) },
+			Admission: Side{Address: "127.0.0.1", Files: there}, Conversion: Side{Address: "127.0.0.1", Files: Files{
+				filepath.Join(missing, "tls.crt"), filepath.Join(missing, "tls.key"), filepath.Join(missing, "ca.crt"),
+			}},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		if err := g.tryOpen(ctx, &running); err == nil {
+			t.Fatal("without files it opens")
+		}
+		writePair(t, missing, ca)
+		if err := g.tryOpen(ctx, &running); err != nil {
+			t.Fatal(err)
+		}
+		if g.admission.keyring.Bundle() == nil || g.conversion.keyring == nil || g.conversion.keyring.Bundle() == nil {
+			t.Fatal("a side has no certificate")
+		}
+		cancel()
+		running.Wait()
+		g.Stop(t.Context())
+	}
+}
