@@ -31,6 +31,8 @@ type discovered struct {
 	// Dropped holds, by section, the saved operations that schemas do not take any
 	// more.
 	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
+	// Outlived are bindings that their hooks have no more.
+	Outlived []outlived `json:"outlived,omitempty"`
 	// Whole is set where the directories hold all modules there are, so that
 	// those which they do not hold are gone.
 	Whole bool `json:"whole"`
@@ -77,6 +79,9 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 		return workflow.Outcome{}, err
 	}
 	found := discovered{Whole: len(set.Empty) == 0, Dropped: s.site.unfit(k.layers)}
+	if found.Outlived, err = s.site.outlived(ctx); err != nil {
+		return workflow.Outcome{}, err
+	}
 	var errs []error
 	for _, m := range set.Modules {
 		d, err := s.decide(ctx, t, m, k, found.Enabled)
@@ -307,7 +312,7 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	if err := json.Unmarshal(o.Data, &found); err != nil {
 		return nil, err
 	}
-	if err := drop(tx, found.Dropped); err != nil {
+	if err := errors.Join(drop(tx, found.Dropped), s.site.withdraw(tx, found.Outlived)); err != nil {
 		return nil, err
 	}
 	before, err := modulesKnown(tx)

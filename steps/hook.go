@@ -81,22 +81,38 @@ func (s *hookStep) await(ctx context.Context, t workflow.Task) error {
 // errGone tells that what a task is about is gone since the task was made.
 var errGone = errors.New("is not there any more")
 
-// there returns nil when file is on disk, and errGone when it is gone for sure.
-func (s *Site) there(module string, file hook.File) error {
-	_, err := os.Stat(file.Path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
+// there returns file as it lies on disk now: its module may have another number
+// than when the hook was found. The error is errGone when it is gone for sure.
+func (s *Site) there(module string, file hook.File) (hook.File, error) {
+	if _, err := os.Stat(file.Path); !errors.Is(err, fs.ErrNotExist) {
+		return file, err
 	}
+	scope, dir := hook.Global, s.GlobalHooksDir
 	if module != "" {
-		if _, err := s.gone(module); err != nil {
-			return err
+		gone, err := s.gone(module)
+		if err != nil {
+			return file, err
 		}
-	} else if files, _, err := hook.Find(hook.Global, s.GlobalHooksDir); err != nil {
-		return err
-	} else if len(files) == 0 {
-		return fmt.Errorf("file %s is not there, and %s holds no hook at all: is it mounted?", file.Path, s.GlobalHooksDir)
+		m, _ := s.Disk().Find(module)
+		switch {
+		case gone:
+			return file, fmt.Errorf("file %s %w", file.Path, errGone)
+		case m.Broken != nil:
+			return file, fmt.Errorf("file %s is not there, and its module cannot be loaded: %w", file.Path, m.Broken)
+		}
+		scope, dir = hook.Module, m.Path
 	}
-	return fmt.Errorf("file %s %w", file.Path, errGone)
+	files, _, err := hook.Find(scope, dir)
+	if err != nil {
+		return file, err
+	}
+	if i := slices.IndexFunc(files, func(f hook.File) bool { return f.Name == file.Name }); i >= 0 {
+		return files[i], nil
+	}
+	if len(files) == 0 && module == "" {
+		return file, fmt.Errorf("file %s is not there, and %s holds no hook at all: is it mounted?", file.Path, s.GlobalHooksDir)
+	}
+	return file, fmt.Errorf("file %s %w", file.Path, errGone)
 }
 
 // silent reports whether the kubernetes binding id is not told of the objects
@@ -125,7 +141,7 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 		if !known {
 			return fmt.Errorf("hook %s %w", graph.Subject(t.Subject), errGone)
 		}
-		if err := s.site.there(t.Subject.Module, in.hook.file); err != nil {
+		if in.hook.file, err = s.site.there(t.Subject.Module, in.hook.file); err != nil {
 			return err
 		}
 		if err := s.site.usable(t.Subject.Module); err != nil {

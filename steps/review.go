@@ -23,11 +23,11 @@ func (s *Site) Answer(ctx context.Context, q webhook.Question) (a webhook.Answer
 	r := review{site: s, Question: q, subject: subject}
 	in, err := r.read()
 	if err != nil {
-		return a, err
+		return a, withdrawn(err)
 	}
 	run, err := r.run(ctx, in)
 	if err != nil {
-		return a, err
+		return a, withdrawn(err)
 	}
 	result, err := s.Hooks.Run(ctx, run)
 	a.Ran = result.Usage.Took
@@ -63,7 +63,7 @@ func (r *review) read() (in hookInput, err error) {
 		if !known {
 			return fmt.Errorf("hook %s %w", graph.Subject(r.subject), errGone)
 		}
-		if err := r.site.there(r.Module, in.hook.file); err != nil {
+		if in.hook.file, err = r.site.there(r.Module, in.hook.file); err != nil {
 			return err
 		}
 		if r.Module != "" {
@@ -77,6 +77,15 @@ func (r *review) read() (in hookInput, err error) {
 		return err
 	})
 	return in, err
+}
+
+// withdrawn returns err as that of a binding that is not attached any more where
+// it says that the hook, or the binding, is gone: the store is about to say so.
+func withdrawn(err error) error {
+	if errors.Is(err, errGone) {
+		return fmt.Errorf("%w: %w", webhook.ErrWithdrawn, err)
+	}
+	return err
 }
 
 // attached fails unless the binding is attached.

@@ -277,7 +277,12 @@ func (o *operator) run(ctx context.Context) error {
 	group.Go(func() error { return o.kube.Run(watching) })
 	group.Go(func() error { return o.schedule.Run(watching) })
 	group.Go(func() error { return o.absent.Run(watching) })
-	group.Go(func() error { return o.webhook.Run(watching) })
+	group.Go(func() error {
+		if err := o.site.WithdrawOutlived(watching); err != nil {
+			return err
+		}
+		return o.webhook.Run(watching)
+	})
 	group.Go(func() error { o.asks.Run(watching); return nil })
 	group.Go(func() error { return o.configMap.Run(watching, o.kubeObserver()) })
 	group.Go(func() error { return o.awaitCluster(watching) })
