@@ -3,10 +3,13 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"addon-operator/internal/kube"
 	"addon-operator/internal/operation"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -32,6 +35,11 @@ func (w objectWork) String() string {
 	return fmt.Sprintf("operation %d of %d (%s)", w.Nth, w.Of, w.Operation)
 }
 
+// kind names the kind of the object the operation is about.
+func (w objectWork) kind() string {
+	return w.Operation.APIVersion + " " + strings.ToLower(w.Operation.Kind)
+}
+
 // objectEffects returns the effects that do operations, written down at a time;
 // more effects may follow unless last is set.
 func objectEffects(operations []operation.Operation, at time.Time, last bool) ([]workflow.Effect, error) {
@@ -55,6 +63,8 @@ type objectNote struct {
 	// more there are.
 	Refused []string `json:"refused,omitempty"`
 	More    int      `json:"more,omitempty"`
+	// Unserved are kinds that were waited for and have not appeared.
+	Unserved []string `json:"unserved,omitempty"`
 	// Mark is that of the first operation that is not settled.
 	Mark *operation.Mark `json:"mark,omitempty"`
 }
@@ -64,6 +74,9 @@ const mostRefusals = 20
 
 // refuse adds why an operation was refused.
 func (n *objectNote) refuse(w objectWork, err error) {
+	if kind := w.kind(); errors.Is(err, kube.ErrNotServed) && len(n.Unserved) < mostRefusals && !slices.Contains(n.Unserved, kind) {
+		n.Unserved = append(n.Unserved, kind)
+	}
 	if len(n.Refused) == mostRefusals {
 		n.More++
 		return
@@ -155,7 +168,8 @@ func (r *objectRun) do(ctx context.Context, data json.RawMessage) error {
 // settle does w's operation, or finds that it is done, or notes that it is
 // refused. An error has it looked at again.
 func (r *objectRun) settle(ctx context.Context, w objectWork) error {
-	attempt := operation.Attempt{Since: w.At, Resumed: r.resumed, Note: func(mark operation.Mark) error {
+	awaited := slices.Contains(r.note.Unserved, w.kind())
+	attempt := operation.Attempt{Since: w.At, Resumed: r.resumed, Awaited: awaited, Note: func(mark operation.Mark) error {
 		note := r.note
 		note.Settled, note.Mark = w.Nth-1, &mark
 		vain := w.Operation.Type.Deletes() && mark.UID == ""

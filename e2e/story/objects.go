@@ -89,7 +89,12 @@ func (w *world) named(object string) (dynamic.ResourceInterface, string, error) 
 	if !ok {
 		return nil, "", fmt.Errorf("%q is no object: want KIND/NAME", object)
 	}
-	gvr, err := w.mapper.ResourceFor(schema.GroupVersionResource{Resource: strings.ToLower(kind)})
+	named := schema.GroupVersionResource{Resource: strings.ToLower(kind)}
+	gvr, err := w.mapper.ResourceFor(named)
+	if meta.IsNoMatchError(err) { // it may have been defined since
+		w.mapper.Reset()
+		gvr, err = w.mapper.ResourceFor(named)
+	}
 	if err != nil {
 		return nil, "", err
 	}

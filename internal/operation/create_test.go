@@ -139,6 +139,15 @@ func TestWhatTheClusterCannotDoIsRefusedWithAReason(t *testing.T) {
 	s.refuses(`{"operation":"MergePatch","kind":"ConfigMap","name":"a","namespace":"NS","mergePatch":{"data":{"bad key":"hunter2"}}}`, s.attempt(), "data[bad key]: Invalid value: a valid config key")
 }
 
+func TestAKindThatWasWaitedForInVainIsNotWaitedForAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	operation.Impatient(s.executor, time.Hour)
+	a := s.attempt()
+	a.Awaited = true
+	s.refuses(`{"operation":"Create","object":{"apiVersion":"none.io/v1","kind":"Nonesuch","metadata":{"name":"a"}}}`, a, `kind "Nonesuch" of none.io/v1: the API server does not serve`)
+}
+
 func TestAKindThatIsAboutToAppearIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

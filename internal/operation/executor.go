@@ -74,6 +74,9 @@ type Attempt struct {
 	Since time.Time
 	// Resumed is set unless this is the first try.
 	Resumed bool
+	// Awaited is set where the kind of the object was waited for in vain, for an
+	// operation before: it is not waited for again.
+	Awaited bool
 	// Mark is what an earlier try noted last; nil is nothing.
 	Mark *Mark
 	// Note keeps a mark, so that it is there after a crash. It is called before the request the mark is about, and may be
@@ -99,7 +102,7 @@ type Mark struct {
 // Do does o, unless it finds it done. [IsRefused] tells of an error whether to try the same again; what it says holds
 // nothing of the object.
 func (x *Executor) Do(ctx context.Context, o Operation, a Attempt) error {
-	t, err := x.find(ctx, o)
+	t, err := x.find(ctx, o, a)
 	if err == nil {
 		switch {
 		case o.Type.creates():
@@ -131,8 +134,8 @@ type target struct {
 }
 
 // find resolves the kind of o.
-func (x *Executor) find(ctx context.Context, o Operation) (*target, error) {
-	kind, err := x.resolve(ctx, o)
+func (x *Executor) find(ctx context.Context, o Operation, a Attempt) (*target, error) {
+	kind, err := x.resolve(ctx, o, a)
 	if err != nil {
 		return nil, err
 	}
@@ -151,14 +154,14 @@ func (x *Executor) find(ctx context.Context, o Operation) (*target, error) {
 }
 
 // resolve returns the kind of o. That of an object to be made may be about to appear.
-func (x *Executor) resolve(ctx context.Context, o Operation) (kube.Kind, error) {
+func (x *Executor) resolve(ctx context.Context, o Operation, a Attempt) (kube.Kind, error) {
 	asking, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
 	kind, err := x.kinds.Resolve(asking, o.APIVersion, o.Kind)
 	if !errors.Is(err, kube.ErrNotServed) {
 		return kind, err
 	}
-	if o.Type.creates() {
+	if o.Type.creates() && !a.Awaited {
 		served, stop := x.kinds.Served(o.APIVersion, o.Kind)
 		defer stop()
 		limit := time.NewTimer(x.appearWithin)
