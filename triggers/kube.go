@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/jq"
 	"addon-operator/internal/kube"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -171,7 +172,7 @@ func (k *Kube) open(subject store.Subject, b store.Binding) *followed {
 		Owner: owner(subject), Selection: selection(c), KeepFull: c.KeepFullObjects, Period: c.ResynchronizationPeriod.Duration,
 		Resume: b.SyncedIn != 0 && b.AttachedIn != k.db.Epoch(),
 	}
-	if spec.Filter, f.err = kube.CompileFilter(c.JqFilter); f.err == nil {
+	if spec.Filter, f.err = jq.Compile(c.JqFilter); f.err == nil {
 		f.monitor, f.err = k.hub.Open(spec)
 	}
 	if f.err != nil {

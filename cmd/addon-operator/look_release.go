@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"addon-operator/internal/tree"
 	"addon-operator/store"
 )
 
@@ -74,12 +74,7 @@ func (l *look) rendered(r *http.Request) (string, error) {
 		return "", fmt.Errorf("module %s: %w", name, err)
 	}
 	if !showSecrets(r) {
-		if now, err = redactManifest(now); err != nil {
-			return "", err
-		}
-		if released, err = redactManifest(released); err != nil {
-			return "", err
-		}
+		now, released = redactManifest(now), redactManifest(released)
 	}
 	if query.Get("diff") != "true" {
 		return now, nil
@@ -99,20 +94,10 @@ func (o *operator) rendered(ctx context.Context, module string, loose, withRelea
 
 // redactManifest returns the manifest with each document that holds a secret
 // written anew without it. A document that cannot be read is left out.
-func redactManifest(manifest string) (string, error) {
+func redactManifest(manifest string) string {
 	var out strings.Builder
-	documents := yaml.NewDocumentDecoder(io.NopCloser(strings.NewReader(manifest)))
-	defer documents.Close()
-	buffer := make([]byte, len(manifest)+1)
-	for {
-		n, err := documents.Read(buffer)
-		if errors.Is(err, io.EOF) {
-			return out.String(), nil
-		}
-		if err != nil {
-			return "", err
-		}
-		text := bytes.TrimSpace(buffer[:n])
+	for _, part := range tree.Split([]byte(manifest)) {
+		text := bytes.TrimSpace(part.Text)
 		if len(text) == 0 {
 			continue
 		}
@@ -120,6 +105,7 @@ func redactManifest(manifest string) (string, error) {
 		out.WriteString(redactDocument(text))
 		out.WriteString("\n")
 	}
+	return out.String()
 }
 
 func redactDocument(text []byte) string {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+
+	"addon-operator/internal/tree"
 )
 
 // redacted stands where a secret was.
@@ -31,10 +33,8 @@ func redact(v any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out any
-	d := json.NewDecoder(strings.NewReader(string(b)))
-	d.UseNumber()
-	if err := d.Decode(&out); err != nil {
+	out, err := tree.Decode(b)
+	if err != nil {
 		return nil, err
 	}
 	return hide(out, false), nil

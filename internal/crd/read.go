@@ -1,7 +1,6 @@
 package crd
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
+
+	"addon-operator/internal/tree"
 )
 
 const (
@@ -131,9 +131,9 @@ func distinct(all []Definition) (kept []Definition, err error) {
 func Parse(file string, text []byte) ([]Definition, error) {
 	var found []Definition
 	var wrong []error
-	for _, part := range split(text) {
-		d := Definition{File: file, Document: part.number, Line: part.line}
-		object, err := decode(part.text)
+	for _, part := range tree.Split(text) {
+		d := Definition{File: file, Document: part.Number, Line: part.Line}
+		object, err := decode(part.Text)
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %w", d, err))
 			continue
@@ -147,44 +147,13 @@ func Parse(file string, text []byte) ([]Definition, error) {
 	return found, errors.Join(wrong...)
 }
 
-// document is a part of a file between separators.
-type document struct {
-	text         []byte
-	number, line int
-}
-
-// split parts a text at the lines that are separators. What stands before the
-// first one is no document if there is nothing in it.
-func split(text []byte) []document {
-	var parts []document
-	part := document{number: 1, line: 1}
-	line := 0
-	for each := range bytes.Lines(text) {
-		line++
-		if !bytes.HasPrefix(each, []byte("---")) || len(bytes.TrimSpace(each)) > 3 && each[3] != ' ' && each[3] != '\t' {
-			part.text = append(part.text, each...)
-			continue
-		}
-		if len(parts) > 0 || len(bytes.TrimSpace(part.text)) > 0 {
-			parts = append(parts, part)
-			part.number++
-		}
-		part.text, part.line = nil, line+1
-		if rest := bytes.TrimSpace(each[3:]); len(rest) > 0 {
-			part.text, part.line = append(append([]byte{}, rest...), '\n'), line
-		}
-	}
-	return append(parts, part)
-}
-
 // decode returns what the definition in a document says, nil if there is none.
 func decode(text []byte) (*unstructured.Unstructured, error) {
-	asJSON, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		return nil, fmt.Errorf("not valid YAML: %w", err)
+	content, err := tree.FirstYAML(text)
+	if err == nil {
+		err = kjson.ConvertInterfaceNumbers(&content, 0)
 	}
-	var content any
-	if err := kjson.Unmarshal(asJSON, &content); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("not valid YAML: %w", err)
 	}
 	switch object := content.(type) {

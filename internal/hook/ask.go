@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"addon-operator/internal/tree"
 )
 
 // maxConfig bounds what a hook prints for --config.
@@ -106,7 +108,7 @@ func (files runFiles) answer() (enabled bool, reason string, err error) {
 		return false, "", errors.New("MODULE_ENABLED_RESULT: the script wrote nothing, it must write true or false")
 	default:
 		return false, "", fmt.Errorf("MODULE_ENABLED_RESULT: the script wrote %q, it must write true or false",
-			excerpt(answer))
+			tree.Excerpt(answer))
 	}
 }
 

@@ -49,7 +49,7 @@ func TestBadAnswersToConfigNameTheHook(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, hook.Options{})
 	for body, want := range map[string]string{
-		"echo Enabled":                     "must be a mapping with configVersion and bindings, not a string",
+		"echo Enabled":                     "must be a map with configVersion and bindings, not a string",
 		"true":                             "it is empty",
 		"echo 'jq: not found' >&2; exit 5": "jq: not found",
 		"exit 5":                           "exit status 5",

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/internal/tree"
 )
 
 // Scope says whose hook it is, and with that which bindings it may have.
@@ -94,13 +96,13 @@ func (c Config) KubernetesNamed(name string) (int, bool) {
 // it has no configVersion. The error joins everything that is wrong, each with the path of its field. A config of
 // configVersion and settings alone is valid: the hook is switched off.
 func Load(scope Scope, data []byte) (Config, error) {
-	tree, err := readTree(data)
+	printed, err := readTree(data)
 	if err != nil {
 		return Config{}, fmt.Errorf("hook config: %w", err)
 	}
-	entries, ok := tree.(map[string]any)
+	entries, ok := printed.(map[string]any)
 	if !ok {
-		return Config{}, fmt.Errorf("hook config: must be a mapping with configVersion and bindings, not %s", kindOf(tree))
+		return Config{}, fmt.Errorf("hook config: must be a map with configVersion and bindings, not %s", tree.Kind(printed))
 	}
 	var wrong problems
 	root := object{field: field{wrong: &wrong}, entries: entries}
@@ -126,10 +128,10 @@ func (o object) version() string {
 	version, ok := f.value.(string)
 	switch {
 	case !ok:
-		f.fail("must be the string v1, not %s", kindOf(f.value))
+		f.fail("must be the string v1, not %s", tree.Kind(f.value))
 		return ""
 	case version != V1:
-		o.fail("'configVersion' value '%s' is unsupported, write v1", excerpt(version))
+		o.fail("'configVersion' value '%s' is unsupported, write v1", tree.Excerpt(version))
 		return ""
 	}
 	return version
@@ -229,9 +231,9 @@ func checkSnapshots(c *Config, root object) {
 			switch n := count[name]; {
 			case name == "" || n == 1: // an empty name has been reported as such
 			case n == 0:
-				f.fail("there is no kubernetes binding named %q", excerpt(name))
+				f.fail("there is no kubernetes binding named %q", tree.Excerpt(name))
 			default:
-				f.fail("%d kubernetes bindings are named %q; give them names of their own", n, excerpt(name))
+				f.fail("%d kubernetes bindings are named %q; give them names of their own", n, tree.Excerpt(name))
 			}
 		}
 	}

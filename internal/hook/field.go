@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"addon-operator/internal/tree"
 )
 
 // problems collects what is wrong in one config, so that its author sees all of it at once.
@@ -26,7 +28,7 @@ type field struct {
 	wrong *problems
 }
 
-// object is a field that is a mapping. A field that is none reads as an empty one.
+// object is a field that is a map. A field that is none reads as an empty one.
 type object struct {
 	field
 	entries map[string]any
@@ -46,7 +48,7 @@ func (o object) child(key string) field {
 	return field{path: join(o.path, key), value: value, given: given && (!o.loose || value != nil), loose: o.loose, wrong: o.wrong}
 }
 
-// need is child, and wrong when the key is missing from what is a mapping.
+// need is child, and wrong when the key is missing from what is a map.
 func (o object) need(key string) field {
 	f := o.child(key)
 	if !f.given && o.entries != nil {
@@ -55,7 +57,7 @@ func (o object) need(key string) field {
 	return f
 }
 
-// object reads a mapping and names every key that is not known, unless it is read loosely.
+// object reads a map and names every key that is not known, unless it is read loosely.
 func (f field) object(known ...string) object {
 	entries := f.mapping()
 	o := object{field: f, entries: entries}
@@ -70,14 +72,14 @@ func (f field) object(known ...string) object {
 	return o
 }
 
-// mapping reads a mapping whose keys are free.
+// mapping reads a map whose keys are free.
 func (f field) mapping() map[string]any {
 	if !f.given {
 		return nil
 	}
 	entries, ok := f.value.(map[string]any)
 	if !ok {
-		f.fail("must be a mapping, not %s", kindOf(f.value))
+		f.fail("must be a map, not %s", tree.Kind(f.value))
 	}
 	return entries
 }
@@ -89,7 +91,7 @@ func (f field) list(least int) []field {
 	}
 	values, ok := f.value.([]any)
 	if !ok {
-		f.fail("must be a list, not %s", kindOf(f.value))
+		f.fail("must be a list, not %s", tree.Kind(f.value))
 		return nil
 	}
 	if len(values) < least {
@@ -109,7 +111,7 @@ func (f field) text(absent string) string {
 	}
 	text, ok := f.value.(string)
 	if !ok {
-		f.fail("must be a string, not %s%s", kindOf(f.value), quoteHint(f.value))
+		f.fail("must be a string, not %s%s", tree.Kind(f.value), quoteHint(f.value))
 		return absent
 	}
 	if text == "" {
@@ -155,9 +157,9 @@ func (f field) oneOf(allowed ...string) string {
 	text, ok := f.value.(string)
 	switch {
 	case !ok:
-		f.fail("must be a string, not %s", kindOf(f.value))
+		f.fail("must be a string, not %s", tree.Kind(f.value))
 	case !slices.Contains(allowed, text):
-		f.fail("is %q, must be one of %s", excerpt(text), strings.Join(allowed, ", "))
+		f.fail("is %q, must be one of %s", tree.Excerpt(text), strings.Join(allowed, ", "))
 	default:
 		return text
 	}
@@ -170,7 +172,7 @@ func (f field) flag(absent bool) bool {
 	}
 	flag, ok := f.value.(bool)
 	if !ok {
-		f.fail("must be true or false, not %s", kindOf(f.value))
+		f.fail("must be true or false, not %s", tree.Kind(f.value))
 		return absent
 	}
 	return flag
@@ -183,7 +185,7 @@ func (f field) integer(least, absent int) int {
 	}
 	number, ok := f.value.(json.Number)
 	if !ok {
-		f.fail("must be an integer, not %s", kindOf(f.value))
+		f.fail("must be an integer, not %s", tree.Kind(f.value))
 		return absent
 	}
 	const most = 1<<31 - 1
@@ -210,7 +212,7 @@ func (f field) duration() time.Duration {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		f.fail("is %q, must be a duration such as 30s or 1m30s", excerpt(text))
+		f.fail("is %q, must be a duration such as 30s or 1m30s", tree.Excerpt(text))
 		return 0
 	case d < 0:
 		f.fail("is %s, must not be negative", text)
@@ -225,7 +227,7 @@ var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 func join(path, key string) string {
 	switch {
 	case !plainKey.MatchString(key):
-		return path + "[" + strconv.Quote(excerpt(key)) + "]"
+		return path + "[" + strconv.Quote(tree.Excerpt(key)) + "]"
 	case path == "":
 		return key
 	default:
@@ -241,33 +243,6 @@ func nearest(key string, known []string) string {
 		}
 	}
 	return ", known are " + strings.Join(known, ", ")
-}
-
-// excerpt bounds text that an error repeats.
-func excerpt(text string) string {
-	const most = 60
-	runes := []rune(text)
-	if len(runes) <= most {
-		return text
-	}
-	return string(runes[:most]) + "…"
-}
-
-func kindOf(value any) string {
-	switch value.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	case json.Number:
-		return "a number"
-	case []any:
-		return "a list"
-	default:
-		return "a mapping"
-	}
 }
 
 // quoteHint helps with the unquoted true or 1 of YAML.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/jq"
 )
 
 // FuzzLoad: whatever a hook prints is a config or an error, and a config is plain data whose parts can be used.
@@ -52,7 +53,7 @@ func checkUsable(t *testing.T, config hook.Config) {
 		if b.Queue == "" || b.Name == "" || b.Kind == "" || b.Events == nil {
 			t.Errorf("kubernetes binding lacks a default: %+v", b)
 		}
-		if _, err := hook.CompileFilter(b.JqFilter); b.JqFilter != "" && err != nil {
+		if _, err := jq.Compile(b.JqFilter); b.JqFilter != "" && err != nil {
 			t.Errorf("filter %q: %v", b.JqFilter, err)
 		}
 		for _, name := range b.IncludeSnapshotsFrom {

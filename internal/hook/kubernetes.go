@@ -6,6 +6,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/internal/jq"
+	"addon-operator/internal/tree"
 )
 
 // The changes of an object a kubernetes binding can ask for.
@@ -125,7 +128,7 @@ func (f field) period() time.Duration {
 func (f field) apiVersion() string {
 	version := f.text("")
 	if _, err := schema.ParseGroupVersion(version); err != nil {
-		f.fail("is %q, must be VERSION or GROUP/VERSION", excerpt(version))
+		f.fail("is %q, must be VERSION or GROUP/VERSION", tree.Excerpt(version))
 	}
 	return version
 }
@@ -135,7 +138,7 @@ func (f field) jqFilter() string {
 	if filter == "" {
 		return ""
 	}
-	if _, err := CompileFilter(filter); err != nil {
+	if _, err := jq.Compile(filter); err != nil {
 		f.fail("%v", err)
 	}
 	return filter

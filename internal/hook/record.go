@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"addon-operator/internal/tree"
 )
 
 // Record is a line of output that is a JSON object, ready to be logged as a structured record.
@@ -21,11 +23,11 @@ func ParseRecord(line string) (Record, bool) {
 	if !strings.HasPrefix(line, "{") || !strings.HasSuffix(line, "}") {
 		return Record{}, false
 	}
-	tree, err := decodeNumbers([]byte(line))
+	printed, err := tree.Decode([]byte(line))
 	if err != nil {
 		return Record{}, false
 	}
-	entries, ok := tree.(map[string]any)
+	entries, ok := printed.(map[string]any)
 	if !ok {
 		return Record{}, false
 	}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"addon-operator/internal/tree"
 )
 
 // ErrNoResponse is the error for a hook that was asked and wrote no response.
@@ -107,7 +109,7 @@ type patchOperation struct {
 func (o patchOperation) check() error {
 	all := []string{"add", "remove", "replace", "move", "copy", "test"}
 	if !slices.Contains(all, o.Op) {
-		return fmt.Errorf("op is %q, must be one of %s", excerpt(o.Op), strings.Join(all, ", "))
+		return fmt.Errorf("op is %q, must be one of %s", tree.Excerpt(o.Op), strings.Join(all, ", "))
 	}
 	if err := checkPointer("path", o.Path); err != nil {
 		return err
@@ -128,7 +130,7 @@ func checkPointer(name string, pointer *string) error {
 	case pointer == nil:
 		return fmt.Errorf("%s is missing", name)
 	case *pointer != "" && !strings.HasPrefix(*pointer, "/"):
-		return fmt.Errorf("%s is %q, must begin with /", name, excerpt(*pointer))
+		return fmt.Errorf("%s is %q, must begin with /", name, tree.Excerpt(*pointer))
 	default:
 		return nil
 	}
@@ -205,7 +207,7 @@ func (n named) check(before named, version string) error {
 		{"metadata.uid", n.Metadata.UID, before.Metadata.UID},
 	} {
 		if part.is != part.want {
-			return fmt.Errorf("%s is %q, must be %q", part.name, excerpt(part.is), excerpt(part.want))
+			return fmt.Errorf("%s is %q, must be %q", part.name, tree.Excerpt(part.is), tree.Excerpt(part.want))
 		}
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"addon-operator/internal/tree"
 )
 
 // ScheduleBinding asks for runs at times.
@@ -62,12 +64,12 @@ func ParseCrontab(crontab string) (cron.Schedule, error) {
 		cron.Descriptor)
 	schedule, err := parser.Parse(spec)
 	if err != nil {
-		return nil, fmt.Errorf("crontab %q: %w", excerpt(crontab), err)
+		return nil, fmt.Errorf("crontab %q: %w", tree.Excerpt(crontab), err)
 	}
 	// The parser rounds a duration that is not positive up to a second; asking for that is a slip.
 	if _, every, ok := strings.Cut(spec, "@every "); ok {
 		if d, err := time.ParseDuration(every); err == nil && d <= 0 {
-			return nil, fmt.Errorf("crontab %q: the duration must be positive", excerpt(crontab))
+			return nil, fmt.Errorf("crontab %q: the duration must be positive", tree.Excerpt(crontab))
 		}
 	}
 	return schedule, nil

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"addon-operator/internal/tree"
 )
 
 // FieldSelector selects objects by the values of fields; all its requirements hold. Empty selects all.
@@ -32,7 +34,7 @@ func (s FieldSelector) String() string {
 
 func (f field) nameSelector() []string {
 	if list, short := f.value.([]any); short {
-		f.fail("must be a mapping, not a list of %d: put the names under matchNames", len(list))
+		f.fail("must be a map, not a list of %d: put the names under matchNames", len(list))
 		return nil
 	}
 	if !f.given {
@@ -53,7 +55,7 @@ func (f field) names() []string {
 // name checks what is to be the name of an object.
 func (f field) name(name string) string {
 	if strings.ContainsAny(name, "/,=%") {
-		f.fail("%q is no name of an object: it holds one of / , = %%", excerpt(name))
+		f.fail("%q is no name of an object: it holds one of / , = %%", tree.Excerpt(name))
 	}
 	return name
 }
@@ -103,7 +105,7 @@ func (f field) labelSelector() *metav1.LabelSelector {
 	return selector
 }
 
-// ordered yields the entries of a mapping whose keys are free, by key, so that errors come in one order.
+// ordered yields the entries of a map whose keys are free, by key, so that errors come in one order.
 func (f field) ordered() func(yield func(string, field) bool) {
 	entries := f.mapping()
 	o := object{field: f, entries: entries}
@@ -147,7 +149,7 @@ func (f field) labelRequirement() metav1.LabelSelectorRequirement {
 
 func (f field) checkLabelKey(key string) {
 	if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
-		f.fail("%q is no label key: %s", excerpt(key), strings.Join(wrong, "; "))
+		f.fail("%q is no label key: %s", tree.Excerpt(key), strings.Join(wrong, "; "))
 	}
 }
 
@@ -155,7 +157,7 @@ func (f field) checkLabelKey(key string) {
 func (f field) labelValue() string {
 	value := f.text("")
 	if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {
-		f.fail("%q is no label value: %s", excerpt(value), strings.Join(wrong, "; "))
+		f.fail("%q is no label value: %s", tree.Excerpt(value), strings.Join(wrong, "; "))
 	}
 	return value
 }

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	validationfield "k8s.io/apimachinery/pkg/util/validation/field"
+
+	"addon-operator/internal/tree"
 )
 
 // Bounds of the time the API server gives a webhook, in seconds, and what it is where none is given.
@@ -70,7 +72,7 @@ func (f field) admission() []AdmissionBinding {
 	for _, item := range f.list(1) {
 		b := item.admissionBinding()
 		if slices.ContainsFunc(bindings, func(other AdmissionBinding) bool { return b.Name != "" && other.Name == b.Name }) {
-			item.fail("another binding of %s is named %q too; give it a name of its own", f.path, excerpt(b.Name))
+			item.fail("another binding of %s is named %q too; give it a name of its own", f.path, tree.Excerpt(b.Name))
 		}
 		bindings = append(bindings, b)
 	}
@@ -132,7 +134,7 @@ func (f field) domain() string {
 		return ""
 	}
 	if wrong := validation.IsFullyQualifiedName(validationfield.NewPath(""), name); len(wrong) > 0 {
-		f.fail("is %q, must be a domain name of at least three labels in lower case, such as policy.example.com", excerpt(name))
+		f.fail("is %q, must be a domain name of at least three labels in lower case, such as policy.example.com", tree.Excerpt(name))
 	}
 	return name
 }
@@ -152,7 +154,7 @@ func (f field) conversionBinding() ConversionBinding {
 			ToVersion:   step.need("toVersion").versionOf(b.CRDName),
 		}
 		if c.FromVersion != "" && b.FullVersion(c.FromVersion) == b.FullVersion(c.ToVersion) {
-			item.fail("converts %s to itself", excerpt(c.FromVersion))
+			item.fail("converts %s to itself", tree.Excerpt(c.FromVersion))
 		}
 		b.Conversions = append(b.Conversions, c)
 	}
@@ -172,7 +174,7 @@ func (f field) crdName() string {
 	name := f.full()
 	plural, group, _ := strings.Cut(name, ".")
 	if name != "" && (len(validation.IsDNS1035Label(plural)) > 0 || len(validation.IsDNS1123Subdomain(group)) > 0) {
-		f.fail("is %q, must be the name of a CustomResourceDefinition: PLURAL.GROUP", excerpt(name))
+		f.fail("is %q, must be the name of a CustomResourceDefinition: PLURAL.GROUP", tree.Excerpt(name))
 		return ""
 	}
 	return name
@@ -189,11 +191,11 @@ func (f field) versionOf(crd string) string {
 		version = text
 	}
 	if len(validation.IsDNS1035Label(version)) > 0 {
-		f.fail("is %q, must be VERSION or GROUP/VERSION", excerpt(text))
+		f.fail("is %q, must be VERSION or GROUP/VERSION", tree.Excerpt(text))
 		return ""
 	}
 	if _, own, _ := strings.Cut(crd, "."); full && crd != "" && group != own {
-		f.fail("is %q, but the group of crdName is %s", excerpt(text), excerpt(own))
+		f.fail("is %q, but the group of crdName is %s", tree.Excerpt(text), tree.Excerpt(own))
 		return ""
 	}
 	return text

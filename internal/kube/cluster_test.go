@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"addon-operator/e2e/cluster"
+	"addon-operator/internal/jq"
 	"addon-operator/internal/kube"
 )
 
@@ -165,9 +166,9 @@ func (s *site) delete(t testing.TB, name string) {
 	}
 }
 
-func filter(t testing.TB, text string) *kube.Filter {
+func filter(t testing.TB, text string) *jq.Filter {
 	t.Helper()
-	f, err := kube.CompileFilter(text)
+	f, err := jq.Compile(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"addon-operator/internal/jq"
 )
 
 // conflictTries is how often a write is tried that meets newer versions.
@@ -141,7 +143,7 @@ func (m *ConfigMap) content(text []byte) (Content, error) {
 // Watch tells what the ConfigMap holds: once at first, and whenever its data has changed, until ctx ends. Several changes
 // may be told as one. A call that returns an error is made again. It returns the error of ctx.
 func (m *ConfigMap) Watch(ctx context.Context, observer Observer, tell func(context.Context, Content) error) error {
-	data, err := CompileFilter(".data")
+	data, err := jq.Compile(".data")
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"addon-operator/internal/jq"
 )
 
 // Hub runs monitors and tells a receiver what they see change. It may be used from many goroutines at once.
@@ -45,7 +47,7 @@ type Spec struct {
 	Owner     string
 	Selection Selection
 	// Filter says what matters about an object; nil means everything.
-	Filter *Filter
+	Filter *jq.Filter
 	// KeepFull is true if whole objects are wanted, in snapshots and changes.
 	KeepFull bool
 	// Period is after which time all objects are listed again, and compared with what was told; zero is never. What is

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
+
+	"addon-operator/internal/jq"
 )
 
 // definitionFilter is what a CustomResourceDefinition says about the kind it defines; null if that is not served.
@@ -143,7 +145,7 @@ func (k *Kinds) Resolve(ctx context.Context, apiVersion, name string) (Kind, err
 // join begins to watch what can bring kinds.
 func (k *Kinds) join() {
 	for source, text := range map[Source]string{definitionSource: definitionFilter, groupSource: groupFilter} {
-		filter, err := CompileFilter(text)
+		filter, err := jq.Compile(text)
 		if err != nil {
 			k.observer.sourceFailed(source, err)
 			continue

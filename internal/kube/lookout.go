@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"sync"
+
+	"addon-operator/internal/jq"
 )
 
 // Lookout says that objects have changed, to those who then read them. It may be used from many goroutines at once.
@@ -26,9 +28,9 @@ func (l *Lookout) Run(ctx context.Context) { l.reads.crew.run(ctx) }
 // Follow makes views all that is followed. A change is one of what a view's filter shows. Where a filter is no jq program,
 // nothing changes and the error says so.
 func (l *Lookout) Follow(views ...View) error {
-	filters := map[View]*Filter{}
+	filters := map[View]*jq.Filter{}
 	for _, v := range views {
-		filter, err := CompileFilter(v.Filter)
+		filter, err := jq.Compile(v.Filter)
 		if err != nil {
 			return err
 		}

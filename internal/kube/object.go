@@ -9,6 +9,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"unique"
+
+	"addon-operator/internal/jq"
+	"addon-operator/internal/tree"
 )
 
 // Object is what is known of one object in one view. It is shared by all who see it and never changed.
@@ -90,7 +93,7 @@ func (d *document) key() objectKey { return objectKey{d.id.Metadata.Namespace, d
 
 // through returns what filter shows of d, with the whole of it if keep is true. If the filter fails, the object comes
 // without result and checksum.
-func (d *document) through(ctx context.Context, filter *Filter, keep bool) (*Object, error) {
+func (d *document) through(ctx context.Context, filter *jq.Filter, keep bool) (*Object, error) {
 	object := d.object()
 	if keep {
 		object.Raw = d.raw
@@ -100,13 +103,13 @@ func (d *document) through(ctx context.Context, filter *Filter, keep bool) (*Obj
 		return object, nil
 	}
 	if d.tree == nil {
-		tree, err := decodeTree(d.raw)
+		decoded, err := tree.Decode(d.raw)
 		if err != nil {
-			return object, err
+			return object, fmt.Errorf("read an object: %w", err)
 		}
-		d.tree = tree
+		d.tree = decoded
 	}
-	result, err := filter.apply(ctx, d.tree)
+	result, err := filter.Apply(ctx, d.tree)
 	if err != nil {
 		return object, err
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"addon-operator/internal/jq"
 )
 
 // versionEvery is how often a receiver is told a version when nothing else is to tell.
@@ -41,7 +43,7 @@ type place struct {
 }
 
 // join makes o an owner of the view of source through filter, and watches the source if nobody did.
-func (r *reads) join(source Source, filter *Filter, o *owner) place {
+func (r *reads) join(source Source, filter *jq.Filter, o *owner) place {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.feeds[source]

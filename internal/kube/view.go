@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"addon-operator/internal/jq"
 )
 
 // owner is one user of one view. Its fields are set before it joins, but for the last group.
@@ -30,7 +32,7 @@ type owner struct {
 // written by the feed's goroutine only.
 type view struct {
 	name    View
-	filter  *Filter
+	filter  *jq.Filter
 	owners  []*owner
 	whom    []string // the owners' names, sorted; nil until asked for
 	objects map[objectKey]*Object

@@ -1,12 +1,13 @@
 package operation
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
+
+	"addon-operator/internal/tree"
 )
 
 // text returns a field that is a string, empty where it is not given.
@@ -17,7 +18,7 @@ func (d *document) text(field string) string {
 	}
 	text, ok := value.(string)
 	if !ok {
-		d.fail(field, "must be a string, not %s", kindOf(value))
+		d.fail(field, "must be a string, not %s", tree.Kind(value))
 	}
 	return text
 }
@@ -35,7 +36,7 @@ func (d *document) segment(field, text string) string {
 		return ""
 	}
 	for _, problem := range content.IsPathSegmentName(text) {
-		d.fail(field, "is %q, which %s", excerpt(text), problem)
+		d.fail(field, "is %q, which %s", tree.Excerpt(text), problem)
 	}
 	return text
 }
@@ -47,36 +48,9 @@ func (d *document) flag(field string) bool {
 	}
 	flag, ok := value.(bool)
 	if !ok {
-		d.fail(field, "must be true or false, not %s", kindOf(value))
+		d.fail(field, "must be true or false, not %s", tree.Kind(value))
 	}
 	return flag
-}
-
-// excerpt bounds text that an error repeats.
-func excerpt(text string) string {
-	const most = 60
-	runes := []rune(text)
-	if len(runes) <= most {
-		return text
-	}
-	return string(runes[:most]) + "…"
-}
-
-func kindOf(value any) string {
-	switch value.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	case json.Number:
-		return "a number"
-	case []any:
-		return "a list"
-	default:
-		return "a map"
-	}
 }
 
 func sortedKeys(entries map[string]any) []string { return slices.Sorted(maps.Keys(entries)) }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+
+	"addon-operator/internal/tree"
 )
 
 // The operations of a JSON patch (RFC 6902, 4), and those of them that need a value or a second path.
@@ -23,14 +25,14 @@ const mostCopied = 8 << 20
 func (d *document) checkJSONPatch(value any) {
 	items, ok := value.([]any)
 	if !ok {
-		d.fail(keyJSONPatch, "must be a list, or a string that holds one, not %s", kindOf(value))
+		d.fail(keyJSONPatch, "must be a list, or a string that holds one, not %s", tree.Kind(value))
 		return
 	}
 	for i, value := range items {
 		field := fmt.Sprintf("%s[%d]", keyJSONPatch, i)
 		entries, ok := value.(map[string]any)
 		if !ok {
-			d.fail(field, "must be a map with op and path, not %s", kindOf(value))
+			d.fail(field, "must be a map with op and path, not %s", tree.Kind(value))
 			continue
 		}
 		item := &document{number: d.number, fields: entries}
@@ -43,7 +45,7 @@ func (d *document) checkPatchItem() {
 	op := d.text("op")
 	d.need("op", op)
 	if op != "" && !slices.Contains(patchOps, op) {
-		d.fail("op", "is %q, must be one of %s", excerpt(op), strings.Join(patchOps, ", "))
+		d.fail("op", "is %q, must be one of %s", tree.Excerpt(op), strings.Join(patchOps, ", "))
 	}
 	d.pointer("path")
 	if slices.Contains(withFrom, op) {
@@ -63,7 +65,7 @@ func (d *document) pointer(field string) {
 		return
 	}
 	if text := d.text(field); len(d.wrong) == 0 && !strings.HasPrefix(text, "/") {
-		d.fail(field, "is %q, must begin with a slash", excerpt(text))
+		d.fail(field, "is %q, must begin with a slash", tree.Excerpt(text))
 	}
 }
 

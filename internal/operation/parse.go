@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"addon-operator/internal/kube"
+	"addon-operator/internal/jq"
+	"addon-operator/internal/tree"
 )
 
 // The keys of an operation.
@@ -39,15 +40,15 @@ const mostProblems = 20
 // one operation. An empty file holds none. All documents are valid, or none is returned and the error says what is wrong
 // in each, by number and field.
 func Parse(text []byte) ([]Operation, error) {
-	documents, err := readDocuments(text)
+	documents, err := tree.Documents(text)
 	if err != nil {
 		return nil, err
 	}
 	var wrong []error
 	operations := make([]Operation, len(documents))
-	for i, tree := range documents {
+	for i, value := range documents {
 		d := &document{number: i + 1}
-		operations[i] = d.read(tree)
+		operations[i] = d.read(value)
 		wrong = append(wrong, d.wrong...)
 	}
 	if more := len(wrong) - mostProblems; more > 0 {
@@ -74,10 +75,10 @@ func (d *document) fail(field, format string, args ...any) {
 	d.wrong = append(d.wrong, fmt.Errorf("document %d: %s%s", d.number, field, fmt.Sprintf(format, args...)))
 }
 
-func (d *document) read(tree any) Operation {
+func (d *document) read(value any) Operation {
 	var isMap bool
-	if d.fields, isMap = tree.(map[string]any); !isMap {
-		d.fail("", "must be a map of one operation, not %s", kindOf(tree))
+	if d.fields, isMap = value.(map[string]any); !isMap {
+		d.fail("", "must be a map of one operation, not %s", tree.Kind(value))
 		return Operation{}
 	}
 	d.unknown()
@@ -113,7 +114,7 @@ func (d *document) unknown() {
 		if i := slices.IndexFunc(keys, func(known string) bool { return strings.EqualFold(known, key) }); i >= 0 {
 			hint = "write " + keys[i]
 		}
-		d.fail(excerpt(key), "is no known field, %s", hint)
+		d.fail(tree.Excerpt(key), "is no known field, %s", hint)
 	}
 }
 
@@ -125,7 +126,7 @@ func (d *document) operationType() Type {
 	}
 	text := Type(d.text(keyOperation))
 	if _, isText := value.(string); isText && !slices.Contains(allTypes, text) {
-		d.fail(keyOperation, "is %q, must be one of %s", excerpt(string(text)), listed(allTypes))
+		d.fail(keyOperation, "is %q, must be one of %s", tree.Excerpt(string(text)), listed(allTypes))
 		return ""
 	}
 	return text
@@ -141,9 +142,8 @@ func (d *document) readPatch(o *Operation) {
 	case JQPatch:
 		o.JQFilter = d.text(keyJQFilter)
 		d.need(keyJQFilter, o.JQFilter)
-		if _, err := kube.CompileFilter(o.JQFilter); err != nil {
-			// What is wrapped tells what is wrong; around it is the whole text, in which there may be values.
-			d.fail(keyJQFilter, "does not compile: %v", errors.Unwrap(err))
+		if _, err := jq.Compile(o.JQFilter); err != nil {
+			d.fail(keyJQFilter, "%v", err)
 		}
 	default:
 		o.Subresource = "" // it is for patches only
@@ -163,7 +163,7 @@ func (d *document) readObject(o *Operation) {
 		in.need(keyKind, o.Kind)
 		metadata, given := object["metadata"].(map[string]any)
 		if !given {
-			in.fail("metadata", "must be a map with a name, not %s", kindOf(object["metadata"]))
+			in.fail("metadata", "must be a map with a name, not %s", tree.Kind(object["metadata"]))
 		}
 		inner := &document{number: d.number, fields: metadata}
 		o.Name, o.Namespace = inner.segment(keyName, inner.text(keyName)), inner.segment(keyNamespace, inner.text(keyNamespace))
@@ -209,7 +209,21 @@ func (d *document) tree(field string, check func(value any)) json.RawMessage {
 func (d *document) isMap(field string, value any) (map[string]any, bool) {
 	entries, ok := value.(map[string]any)
 	if !ok {
-		d.fail(field, "must be a map, or a string that holds one, not %s", kindOf(value))
+		d.fail(field, "must be a map, or a string that holds one, not %s", tree.Kind(value))
 	}
 	return entries, ok
+}
+
+// readText reads a string that holds one JSON value or YAML document.
+func readText(text string) (any, error) {
+	documents, err := tree.Documents([]byte(text))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(documents) == 0:
+		return nil, errors.New("holds nothing")
+	case len(documents) > 1:
+		return nil, fmt.Errorf("holds %d documents, must hold one", len(documents))
+	}
+	return documents[0], nil
 }

@@ -165,7 +165,7 @@ func TestErrorsNameDocumentAndFieldAndAreAllTold(t *testing.T) {
 		`{"operation":"Create","object":[]}`:                                     "document 1: object: must be a map, or a string that holds one, not a list",
 		`{"operation":"Create","object":""}`:                                     "document 1: object: holds nothing",
 		`{"operation":"Create","object":"{}{}"}`:                                 "document 1: object: holds 2 documents, must hold one",
-		`{"operation":"Create","object":"a: [hunter2"}`:                          "document 1: object: not valid YAML, see document 1: line 1: did not find expected ',' or ']'",
+		`{"operation":"Create","object":"a: [hunter2"}`:                          "document 1: object: not valid YAML, document 1: line 1: did not find expected ',' or ']'",
 		`{"operation":"Create","object":{"metadata":{"name":"a"}}}`:              "document 1: object.kind: is required",
 		`{"operation":"Create","object":{"kind":"Pod"}}`:                         "document 1: object.metadata: must be a map with a name, not null",
 		`{"operation":"Create","object":{"kind":"Pod","metadata":{"name":5}}}`:   "document 1: object.metadata.name: must be a string, not a number",
@@ -177,14 +177,15 @@ func TestErrorsNameDocumentAndFieldAndAreAllTold(t *testing.T) {
 		`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"test","path":"/a","value":1},{"op":"add","path":"/a"},{"op":"put","path":"a"},{"op":"copy","path":"/a"},5]}`: "document 1: jsonPatch[1].value: is required for add\n" +
 			"document 1: jsonPatch[2].op: is \"put\", must be one of add, remove, replace, move, copy, test\n" +
 			"document 1: jsonPatch[3].from: is required\ndocument 1: jsonPatch[4]: must be a map with op and path, not a number",
-		`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"remove","path":"a"}]}`: `document 1: jsonPatch[0].path: is "a", must begin with a slash`,
-		`{"operation":"JQPatch","kind":"Pod","name":"a"}`:                                            "document 1: jqFilter: is required",
-		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":".a |"}`:                          "document 1: jqFilter: does not compile: unexpected EOF",
-		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":"nothing(1)"}`:                    "document 1: jqFilter: does not compile: function not defined: nothing/1",
-		`{"operation":"Delete","kind":"Pod","name":"a","ignoreHookError":"yes"}`:                     "document 1: ignoreHookError: must be true or false, not a string",
-		valid + `{"operation":`: "neither JSON, document 2 ends in the middle, nor YAML, see document 2: did not find expected <document start>",
-		"a: b: c\n":             "not valid YAML, see document 1: mapping values are not allowed in this context",
-		"a: 1\n---\nb: .nan\n":  "not valid YAML, document 2: .nan and .inf are no JSON numbers",
+		`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"remove","path":"a"}]}`:      `document 1: jsonPatch[0].path: is "a", must begin with a slash`,
+		`{"operation":"JQPatch","kind":"Pod","name":"a"}`:                                                 "document 1: jqFilter: is required",
+		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":".a |"}`:                               "document 1: jqFilter: is no jq filter: unexpected EOF",
+		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":"nothing(1)"}`:                         "document 1: jqFilter: jq filter does not compile: function not defined: nothing/1",
+		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":"` + strings.Repeat("(", 1<<20) + `"}`: "document 1: jqFilter: jq filter has 1048576 bytes, at most 65536 are taken",
+		`{"operation":"Delete","kind":"Pod","name":"a","ignoreHookError":"yes"}`:                          "document 1: ignoreHookError: must be true or false, not a string",
+		valid + `{"operation":`: "neither JSON, document 2 ends in the middle, nor YAML, document 2: did not find expected <document start>",
+		"a: b: c\n":             "not valid YAML, document 1: mapping values are not allowed in this context",
+		"a: 1\n---\nb: .nan\n":  "not valid YAML, document 2: .nan and .inf are no JSON numbers; quote them or leave them out",
 	} {
 		_, err := operation.Parse([]byte(text))
 		got := "no error"

@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"addon-operator/internal/kube"
+	"addon-operator/internal/jq"
+	"addon-operator/internal/tree"
 )
 
 func (t *target) patch(ctx context.Context, kind types.PatchType, body []byte) error {
@@ -111,11 +112,15 @@ func (t *target) changed(ctx context.Context, live *unstructured.Unstructured) (
 
 // filtered returns what the jq filter makes of an object. What the filter says when it fails quotes the object.
 func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
-	filter, err := kube.CompileFilter(t.JQFilter)
+	filter, err := jq.Compile(t.JQFilter)
 	if err != nil {
 		return nil, refuse("the jqFilter does not compile")
 	}
-	result, err := filter.Apply(ctx, text)
+	object, err := tree.Decode(text)
+	if err != nil {
+		return nil, err
+	}
+	result, err := filter.Apply(ctx, object)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

@@ -1,12 +1,12 @@
 package series
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
+
+	"addon-operator/internal/tree"
 )
 
 // Parse reads the operations a hook has written: JSON objects one after
@@ -19,12 +19,13 @@ func Parse(text []byte, prefix string) ([]Op, error) {
 	}
 	var ops []Op
 	groups := map[string]bool{}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	for n := 1; ; n++ {
-		op, err := next(decoder, prefix)
+	for raw, err := range tree.JSON(text) {
+		n := len(ops) + 1
+		if err != nil {
+			return nil, fmt.Errorf("metric operation %d %w", n, err)
+		}
+		op, err := parse(raw, prefix)
 		switch {
-		case errors.Is(err, io.EOF):
-			return ops, nil
 		case err != nil:
 			return nil, fmt.Errorf("metric operation %d: %w", n, err)
 		case n > maxOps:
@@ -35,20 +36,11 @@ func Parse(text []byte, prefix string) ([]Op, error) {
 		}
 		ops = append(ops, op)
 	}
+	return ops, nil
 }
 
-// next reads one operation; at the end of the text the error is io.EOF.
-func next(decoder *json.Decoder, prefix string) (Op, error) {
-	var raw json.RawMessage
-	if err := decoder.Decode(&raw); err != nil {
-		if errors.Is(err, io.EOF) {
-			return Op{}, io.EOF
-		}
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return Op{}, errors.New("the file ends in the middle of it")
-		}
-		return Op{}, fmt.Errorf("is no JSON: %w", err)
-	}
+// parse reads one operation.
+func parse(raw json.RawMessage, prefix string) (Op, error) {
 	if kind := kindOf(raw); kind != "object" {
 		return Op{}, fmt.Errorf("is a JSON %s, not an object; write one object after another", kind)
 	}

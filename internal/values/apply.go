@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"addon-operator/internal/tree"
 )
 
 // Apply returns the document as the operations leave it, one after another, or an
@@ -49,7 +51,7 @@ func checkSection(document Values, op Op) error {
 		}
 		return fmt.Errorf("%s: would leave no section %q: add {} instead of removing it", op, key)
 	default:
-		return fmt.Errorf("%s: would make the section %q %s: it must be a map", op, key, kind(v))
+		return fmt.Errorf("%s: would make the section %q %s: it must be a map", op, key, tree.Kind(v))
 	}
 	return fmt.Errorf("%s: would make the section %q a list: it must be a map", op, key)
 }
@@ -185,7 +187,7 @@ func index(name string, places int) (int, error) {
 
 // notContainer is the error of a path that goes on below a value without parts.
 func notContainer(node any, name string) error {
-	return fmt.Errorf("%q is looked for in %s: its parent must be a map or a list", name, kind(node))
+	return fmt.Errorf("%q is looked for in %s: its parent must be a map or a list", name, tree.Kind(node))
 }
 
 // unescape undoes the escapes of JSON pointers (RFC 6901) in one name.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	goyaml "go.yaml.in/yaml/v2"
+
+	"addon-operator/internal/tree"
 )
 
 // Config is what the operator's ConfigMap says. The zero value is that of a
@@ -96,10 +98,10 @@ func parseSection(c *Config, key, text string) error {
 		return errors.New(`is empty: remove the key, or write "{}" for no settings`)
 	}
 	if key == Global {
-		return fmt.Errorf("is %s: global values must be a YAML map", kind(section))
+		return fmt.Errorf("is %s: global values must be a YAML map", tree.Kind(section))
 	}
 	return fmt.Errorf("is %s: values of a module must be a YAML map or list; the module is switched on and off under %q",
-		kind(section), Flag(key))
+		tree.Kind(section), Flag(key))
 }
 
 // NoReconciliation is the one state of maintenance mode there is.

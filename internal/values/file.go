@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"addon-operator/internal/tree"
 )
 
 // File is what one values.yaml says, that of a directory of modules or that of a
@@ -57,7 +59,7 @@ func ParseFile(path string, text []byte) (File, error) {
 	}
 	document, isMap := decoded.(map[string]any)
 	if !isMap {
-		return File{}, at(path, 0, fmt.Errorf(`holds %s: it must be a map of sections, as in "global:" and settings indented under it`, kind(decoded)))
+		return File{}, at(path, 0, fmt.Errorf(`holds %s: it must be a map of sections, as in "global:" and settings indented under it`, tree.Kind(decoded)))
 	}
 	for key, v := range document {
 		if err := file.take(key, v); err != nil {
@@ -91,9 +93,9 @@ func (f *File) take(key string, v any) error {
 		}
 	}
 	if strings.HasSuffix(key, enabledSuffix) {
-		return fmt.Errorf("is %s: write true or false", kind(v))
+		return fmt.Errorf("is %s: write true or false", tree.Kind(v))
 	}
-	return fmt.Errorf("is %s: a section must be a map, settings indented under the key", kind(v))
+	return fmt.Errorf("is %s: a section must be a map, settings indented under the key", tree.Kind(v))
 }
 
 // at says where in which file an error is; line 0 is unknown.

@@ -1,14 +1,14 @@
 package values
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	kjson "k8s.io/apimachinery/pkg/util/json"
+
+	"addon-operator/internal/tree"
 )
 
 // The operations a hook may write. The addon-operator HOOKS docs have the first
@@ -35,16 +35,11 @@ func (o Op) String() string { return o.Op + " " + o.Path }
 // other than op, path and value are left out.
 func ParsePatch(text []byte) ([]Op, error) {
 	var ops []Op
-	documents := json.NewDecoder(bytes.NewReader(text))
-	for n := 1; ; n++ {
-		var document json.RawMessage
-		err := documents.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return ops, nil
-		}
+	n := 0
+	for document, err := range tree.JSON(text) {
+		n++
 		if err != nil {
-			return nil, fmt.Errorf("values patch: document %d is not valid JSON near byte %d: %w",
-				n, documents.InputOffset(), explainJSON(err))
+			return nil, fmt.Errorf("values patch: document %d %w: write JSON documents only, one after another", n, err)
 		}
 		parsed, err := parseDocument(document)
 		if err != nil {
@@ -52,14 +47,7 @@ func ParsePatch(text []byte) ([]Op, error) {
 		}
 		ops = append(ops, parsed...)
 	}
-}
-
-// explainJSON keeps of a decoder's error what does not quote the text.
-func explainJSON(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("it ends in the middle")
-	}
-	return errors.New("write JSON documents only, one after another")
+	return ops, nil
 }
 
 // parseDocument reads one operation, or an array of them.

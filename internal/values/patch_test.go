@@ -81,7 +81,7 @@ func TestBadPatchFilesAreRefusedWithThePlace(t *testing.T) {
 		{`[[]]`, "must be an object"},
 		{`[` + good + `,5]`, "document 1: operation 2: must be an object"},
 		{good + good + `{"op":"replace","path":"/m/a"}`, "document 3: operation 1: replace /m/a"},
-		{good + `{"op":"add",`, "document 2 is not valid JSON"},
+		{good + `{"op":"add",`, "document 2 ends in the middle"},
 		{good + ` garbage`, "document 2 is not valid JSON"},
 		{`op: add`, "document 1 is not valid JSON"},
 		{`{"op":"add","path":"/m/a","value":1e999}`, "too big"},

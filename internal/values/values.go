@@ -6,12 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 
 	kjson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
+
+	"addon-operator/internal/tree"
 )
 
 // Values is a document of sections by key, or any other JSON object. It is made
@@ -127,40 +126,17 @@ func Changed(before, after any) (bool, error) {
 // as they do everywhere in Kubernetes and Helm. With an error comes the line of
 // the text, 0 where the parser does not know it.
 func decodeYAML(text []byte) (v any, line int, err error) {
-	asJSON, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		line, err = explainYAML(err.Error())
-		return nil, line, err
+	v, err = tree.FirstYAML(text)
+	if syntax := (*tree.SyntaxError)(nil); errors.As(err, &syntax) {
+		return nil, syntax.Line, fmt.Errorf("not valid YAML: %s", syntax.Why)
 	}
-	if err := kjson.Unmarshal(asJSON, &v); err != nil {
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := kjson.ConvertInterfaceNumbers(&v, 0); err != nil {
 		return nil, 0, errors.New("holds a number that is too big, or is nested too deep; quote the number if it is text")
 	}
 	return v, 0, nil
-}
-
-var (
-	yamlLine   = regexp.MustCompile(`^line (\d+): `)
-	yamlQuoted = regexp.MustCompile("(?s)`.*`|'.*'")
-)
-
-// explainYAML takes the line out of a parser's error, and all that the parser
-// quoted of the text, since that may be a secret.
-func explainYAML(text string) (line int, explained error) {
-	switch {
-	case strings.Contains(text, "map key"):
-		return 0, errors.New("a key of a map must be a plain word, not a list, a map or null")
-	case strings.Contains(text, "unsupported value"):
-		return 0, errors.New(".nan and .inf are no JSON numbers; quote them or leave them out")
-	}
-	text = strings.TrimPrefix(text, "yaml: ")
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		line, _ = strconv.Atoi(m[1])
-		text = text[len(m[0]):]
-	}
-	if strings.Contains(text, "anchor") || strings.Contains(text, "decode") {
-		text = yamlQuoted.ReplaceAllString(text, "it")
-	}
-	return line, fmt.Errorf("not valid YAML: %s", text)
 }
 
 // lineOf returns the number of the line where a key stands at the left edge of a
@@ -173,22 +149,4 @@ func lineOf(text []byte, key string) int {
 		}
 	}
 	return 0
-}
-
-// kind names the kind of a decoded value for error texts.
-func kind(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "a boolean"
-	case string:
-		return "a string"
-	case []any:
-		return "a list"
-	case map[string]any, Values:
-		return "a map"
-	default:
-		return "a number"
-	}
 }

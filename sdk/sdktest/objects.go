@@ -1,7 +1,9 @@
 package sdktest
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -31,7 +33,7 @@ func parseObjects(text string) ([]*unstructured.Unstructured, error) {
 		var tree map[string]any
 		err := decoder.Decode(&tree)
 		switch {
-		case err != nil && err.Error() == "EOF":
+		case errors.Is(err, io.EOF):
 			return parsed, nil
 		case err != nil:
 			return nil, err

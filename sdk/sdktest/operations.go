@@ -9,8 +9,9 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"addon-operator/internal/kube"
+	"addon-operator/internal/jq"
 	"addon-operator/internal/operation"
+	"addon-operator/internal/tree"
 )
 
 // do does what a hook asked for, on the objects of the test. As the operator does, it goes on behind what is refused.
@@ -90,11 +91,15 @@ func patched(ctx context.Context, o operation.Operation, before []byte) ([]byte,
 		}
 		return patch.Apply(before)
 	default:
-		filter, err := kube.CompileFilter(o.JQFilter)
+		filter, err := jq.Compile(o.JQFilter)
 		if err != nil {
 			return nil, err
 		}
-		return filter.Apply(ctx, before)
+		object, err := tree.Decode(before)
+		if err != nil {
+			return nil, err
+		}
+		return filter.Apply(ctx, object)
 	}
 }
 

@@ -13,14 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"addon-operator/internal/hook"
-	"addon-operator/internal/kube"
+	"addon-operator/internal/jq"
+	"addon-operator/internal/tree"
 )
 
 // sight is what one kubernetes binding sees of the objects.
 type sight struct {
 	binding    hook.KubernetesBinding
 	objects    *objects
-	filter     *kube.Filter
+	filter     *jq.Filter
 	labels     labels.Selector
 	namespaces labels.Selector // nil selects by no label
 	seen       map[id]look
@@ -36,7 +37,7 @@ type look struct {
 func newSight(b hook.KubernetesBinding, objects *objects) (*sight, error) {
 	s := &sight{binding: b, objects: objects, labels: labels.Everything(), seen: map[id]look{}}
 	var err error
-	if s.filter, err = kube.CompileFilter(b.JqFilter); err != nil {
+	if s.filter, err = jq.Compile(b.JqFilter); err != nil {
 		return nil, err
 	}
 	if b.LabelSelector != nil {
@@ -92,7 +93,11 @@ func (s *sight) change(ctx context.Context, key id, object *unstructured.Unstruc
 	if err != nil {
 		return "", hook.Item{}, err
 	}
-	result, err := s.filter.Apply(ctx, text)
+	decoded, err := tree.Decode(text)
+	if err != nil {
+		return "", hook.Item{}, err
+	}
+	result, err := s.filter.Apply(ctx, decoded)
 	if err != nil { // the binding goes on with what it has seen
 		return "", hook.Item{}, err
 	}

@@ -1,4 +1,4 @@
-package kube
+package jq_test
 
 import (
 	"encoding/json"
@@ -6,7 +6,20 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/jq"
+	"addon-operator/internal/tree"
 )
+
+// decoded returns a JSON text as a tree.
+func decoded(t testing.TB, text string) any {
+	t.Helper()
+	read, err := tree.Decode([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
 
 func TestFilterOutputsBecomeOneResult(t *testing.T) {
 	t.Parallel()
@@ -31,12 +44,12 @@ func TestFilterOutputsBecomeOneResult(t *testing.T) {
 		{`$ENV | length`, `0`},
 		{`try error("x") catch .`, `"x"`},
 	} {
-		filter, err := CompileFilter(test.program)
+		filter, err := jq.Compile(test.program)
 		if err != nil {
 			t.Errorf("%s: %v", test.program, err)
 			continue
 		}
-		got, err := filter.Apply(t.Context(), json.RawMessage(object))
+		got, err := filter.Apply(t.Context(), decoded(t, object))
 		if err != nil || string(got) != test.want {
 			t.Errorf("%s: %s, %v; want %s", test.program, got, err, test.want)
 		}
@@ -46,28 +59,39 @@ func TestFilterOutputsBecomeOneResult(t *testing.T) {
 func TestFilterErrorsNameTheProgram(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{`.a |`, `nosuch(1)`, `input`, `include "x"; .`, `$undefined`} {
-		if _, err := CompileFilter(program); err == nil || !strings.Contains(err.Error(), "jq filter") {
+		if _, err := jq.Compile(program); err == nil || !strings.Contains(err.Error(), "jq filter") {
 			t.Errorf("%s: %v", program, err)
 		}
 	}
 	for _, program := range []string{`.a.b`, `error("no")`, `range(infinite)`, `"x" | halt_error`} {
-		filter, err := CompileFilter(program)
+		filter, err := jq.Compile(program)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := filter.Apply(t.Context(), json.RawMessage(`{"a":1}`)); err == nil || !strings.Contains(err.Error(), "jq filter") {
+		if got, err := filter.Apply(t.Context(), decoded(t, `{"a":1}`)); err == nil || !strings.Contains(err.Error(), "jq filter") {
 			t.Errorf("%s: %s, %v", program, got, err)
 		}
 	}
 }
 
+func TestNestedNonsenseDoesNotOverflow(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("(", 60_000) + "." + strings.Repeat(")", 60_000)
+	if _, err := jq.Compile(deep); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("a filter of %d bytes: %v, want it refused for its length", len(deep), err)
+	}
+	if _, err := jq.Compile(deep[45_000 : len(deep)-45_000]); err != nil {
+		t.Errorf("a filter nested 15,000 deep: %v", err)
+	}
+}
+
 func TestNoFilterGivesNoResult(t *testing.T) {
 	t.Parallel()
-	filter, err := CompileFilter("")
+	filter, err := jq.Compile("")
 	if filter != nil || err != nil || filter.String() != "" {
 		t.Errorf("an empty program is %v, %v", filter, err)
 	}
-	if got, err := filter.Apply(t.Context(), json.RawMessage(`{}`)); got != nil || err != nil {
+	if got, err := filter.Apply(t.Context(), decoded(t, `{}`)); got != nil || err != nil {
 		t.Errorf("it gives %s, %v", got, err)
 	}
 }
@@ -75,16 +99,13 @@ func TestNoFilterGivesNoResult(t *testing.T) {
 func TestFiltersLeaveTheirInputAsItIs(t *testing.T) {
 	t.Parallel()
 	const object = `{"a":[3,1,2],"b":{"c":1}}`
-	tree, err := decodeTree(json.RawMessage(object))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := decoded(t, object)
 	for _, program := range []string{`del(.a)`, `.b.c = 2`, `.a |= sort`, `.a[0] += 1`, `walk(if type == "number" then . + 1 else . end)`} {
-		filter, err := CompileFilter(program)
+		filter, err := jq.Compile(program)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := filter.apply(t.Context(), tree); err != nil {
+		if _, err := filter.Apply(t.Context(), tree); err != nil {
 			t.Fatal(err)
 		}
 		after, err := json.Marshal(tree)
@@ -102,11 +123,11 @@ func FuzzFilter(f *testing.F) {
 		if strings.Contains(program, "range") || strings.Contains(program, "repeat") || strings.Contains(program, "*") {
 			t.Skip("may take long by right")
 		}
-		filter, err := CompileFilter(program)
+		filter, err := jq.Compile(program)
 		if err != nil || filter == nil {
 			return
 		}
-		result, err := filter.Apply(t.Context(), json.RawMessage(object))
+		result, err := filter.Apply(t.Context(), decoded(t, object))
 		if err == nil && !json.Valid(result) {
 			t.Errorf("%q on %q gives %q, which is not JSON", program, object, result)
 		}

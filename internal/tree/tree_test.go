@@ -1,0 +1,178 @@
+package tree_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	goyaml "go.yaml.in/yaml/v2"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/internal/tree"
+)
+
+func TestATextIsAStreamOfJSONOrElseYAML(t *testing.T) {
+	t.Parallel()
+	one, two := map[string]any{"a": json.Number("1")}, map[string]any{"b": "x"}
+	for text, want := range map[string][]any{
+		"":                                 nil,
+		"null":                             nil,
+		"# nothing\n---\n":                 nil,
+		`{"a":1}{"b":"x"}`:                 {one, two},
+		"\ufeff{\"a\":1}\n\n{\"b\":\"x\"}": {one, two},
+		"a: 1\n---\nb: x\n":                {one, two},
+		"---\na: 1\n---\n---\nb: x\n...":   {one, two},
+		"{a: 1,}\n---\n{b: 'x'}":           {one, two},
+		"[1.50, 1e3, 12345678901234567890123]": {
+			[]any{json.Number("1.50"), json.Number("1e3"), json.Number("12345678901234567890123")},
+		},
+		"a: &x {b: [y, on, 0x10]}\nc: {<<: *x, 5: ~}": {map[string]any{
+			"a": map[string]any{"b": []any{true, true, json.Number("16")}},
+			"c": map[string]any{"b": []any{true, true, json.Number("16")}, "5": nil},
+		}},
+	} {
+		got, err := tree.Documents([]byte(text))
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%q: %v\n%s", text, err, diff)
+		}
+	}
+}
+
+func TestErrorsSayWhereAndQuoteNothing(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"a":1}{"b":`:             "neither JSON, document 2 ends in the middle, nor YAML, document 2: did not find expected <document start>",
+		`{"a":1}{"b":hunter2`:      "neither JSON, document 2 is not valid JSON near byte 7, nor YAML, document 2: did not find expected <document start>",
+		"a: 1\n---\na: [hunter2\n": "not valid YAML, document 2: line 3: did not find expected ',' or ']'",
+		"a: *hunter2":              "not valid YAML, document 1: unknown anchor it referenced",
+		"a: !!int hunter2":         "not valid YAML, document 1: cannot decode !!str it as a !!int",
+		"{? [hunter2] : 1}":        "neither JSON, document 1 is not valid JSON near byte 0, nor YAML, document 1: a key of a map must be a plain word, not a list, a map or null",
+		"~: hunter2":               "not valid YAML, document 1: a key of a map must be a plain word, not a list, a map or null",
+		"a: .inf":                  "not valid YAML, document 1: .nan and .inf are no JSON numbers; quote them or leave them out",
+	} {
+		got, err := tree.Documents([]byte(text))
+		if err == nil || got != nil {
+			t.Errorf("%q is read as %v", text, got)
+		} else if diff := cmp.Diff(want, err.Error()); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+}
+
+func TestTheLineOfASyntaxErrorIsKnownWhereTheParserKnowsIt(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]tree.SyntaxError{
+		"a: 1\nb: [\n": {Line: 2, Why: "did not find expected node content"},
+		"a: b: c":      {Why: "mapping values are not allowed in this context"},
+	} {
+		_, err := tree.FirstYAML([]byte(text))
+		if got, ok := errors.AsType[*tree.SyntaxError](err); !ok {
+			t.Errorf("%q: %v", text, err)
+		} else if diff := cmp.Diff(&want, got); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+}
+
+func TestAliasesThatStandForTooMuchAreRefused(t *testing.T) {
+	t.Parallel()
+	text := "a: &a " + strings.Repeat("x", 1<<20) + "\nlist:\n" + strings.Repeat("- *a\n", 40)
+	for name, read := range map[string]func([]byte) error{
+		"all":   func(text []byte) error { _, err := tree.Documents(text); return err },
+		"first": func(text []byte) error { _, err := tree.FirstYAML(text); return err },
+	} {
+		if err := read([]byte(text)); err == nil || err.Error() != "comes to more than 16 MiB, that much is taken" &&
+			!strings.HasSuffix(err.Error(), ": comes to more than 16 MiB, that much is taken") {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+}
+
+func TestPartsOfAYAMLTextKnowWhereTheyStand(t *testing.T) {
+	t.Parallel()
+	type part struct {
+		Text         string
+		Number, Line int
+	}
+	for text, want := range map[string][]part{
+		"":                               {{"", 1, 1}},
+		"a: 1\n":                         {{"a: 1\n", 1, 1}},
+		"# x\n---\na: 1\n--- # y\nb":     {{"# x\n", 1, 1}, {"a: 1\n", 2, 3}, {"# y\nb", 3, 4}},
+		"\n---\r\na: 1\r\n---\r\n":       {{"a: 1\r\n", 1, 3}, {"", 2, 5}},
+		"---\na: |\n  ---\n----\nb: 1":   {{"a: |\n  ---\n----\nb: 1", 1, 2}},
+		"--- {a: 1}\n---\n\n---\tb: 2\n": {{"{a: 1}\n", 1, 1}, {"\n", 2, 3}, {"b: 2\n", 3, 4}},
+	} {
+		var got []part
+		for _, p := range tree.Split([]byte(text)) {
+			got = append(got, part{string(p.Text), p.Number, p.Line})
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+}
+
+// ambiguous tells whether two keys of a map, such as 0 and "0", are the same text.
+func ambiguous(value any) bool {
+	switch v := value.(type) {
+	case []any:
+		return slices.ContainsFunc(v, ambiguous)
+	case map[any]any:
+		names := map[string]bool{}
+		for key, under := range v {
+			names[fmt.Sprint(key)] = true
+			if ambiguous(under) {
+				return true
+			}
+		}
+		return len(names) < len(v)
+	default:
+		return false
+	}
+}
+
+// FuzzFirstYAML: what is read is what Kubernetes reads of the same text.
+func FuzzFirstYAML(f *testing.F) {
+	for _, text := range []string{
+		"a: 1", "a: [y, 1.5, 1e3, 0o7, 07, ~, 2001-01-01]\n1: 2\n1.5: x\non: off", "a: &a {b: 1}\nc: {<<: *a}", "---\n- x\n---\n- y",
+		"a: !!binary aGVsbG8=", "a: !!timestamp 2001-01-01", "{\"a\": \"\\ud800\"}", "a: .inf", "? [a]\n: b", "a: *b", "\x00",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 1<<12 || strings.Contains(text, "*") && strings.Count(text, "*") > 3 {
+			return // aliases can stand for more than is taken
+		}
+		var parsed any
+		if goyaml.Unmarshal([]byte(text), &parsed) == nil && ambiguous(parsed) {
+			return
+		}
+		want, wantErr := yaml.YAMLToJSON([]byte(text))
+		read, err := tree.FirstYAML([]byte(text))
+		if (err == nil) != (wantErr == nil) {
+			t.Fatalf("%v, but %v", err, wantErr)
+		}
+		if err != nil {
+			return
+		}
+		var wanted any
+		if err := json.Unmarshal(want, &wanted); err != nil {
+			t.Fatal(err)
+		}
+		written, err := json.Marshal(read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got any
+		if err := json.Unmarshal(written, &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(wanted, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

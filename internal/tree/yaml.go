@@ -1,0 +1,210 @@
+package tree
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	goyaml "go.yaml.in/yaml/v2"
+)
+
+// maxSize bounds in bytes what the documents of one YAML text come to. The aliases of a small one can stand for any amount.
+const maxSize = 16 << 20
+
+var (
+	errSize   = fmt.Errorf("comes to more than %d MiB, that much is taken", maxSize>>20)
+	errNumber = errors.New(".nan and .inf are no JSON numbers; quote them or leave them out")
+	errKey    = errors.New("a key of a map must be a plain word, not a list, a map or null")
+	errType   = errors.New("a value has not the type that YAML says it has")
+)
+
+// A SyntaxError says why a text is not valid YAML.
+type SyntaxError struct {
+	// Line is where, from 1; 0 where the parser does not know it.
+	Line int
+	// Why quotes of the text YAML's own marks only.
+	Why string
+}
+
+// Error begins with the line if it is known.
+func (e *SyntaxError) Error() string {
+	if e.Line == 0 {
+		return e.Why
+	}
+	return fmt.Sprintf("line %d: %s", e.Line, e.Why)
+}
+
+// YAML yields the trees of the documents of a YAML text, read by the rules of YAML 1.1 as all of Kubernetes does: of a key
+// given twice the last counts, and keys like y, on and no are "true" and "false". An error is the last it yields: a
+// [SyntaxError], or one about what JSON has no value for.
+func YAML(text []byte) iter.Seq2[any, error] {
+	return func(yield func(any, error) bool) {
+		plain := converter{left: maxSize}
+		for decoder := goyaml.NewDecoder(bytes.NewReader(text)); ; {
+			var document any
+			err := decoder.Decode(&document)
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				err = explain(err)
+			default:
+				document, err = plain.convert(document)
+			}
+			if !yield(document, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// FirstYAML returns the tree of the first document of a YAML text, nil where there is none, and errors as [YAML] yields them.
+func FirstYAML(text []byte) (any, error) {
+	for document, err := range YAML(text) {
+		return document, err
+	}
+	return nil, nil
+}
+
+var (
+	yamlLine   = regexp.MustCompile(`^line (\d+): `)
+	yamlQuoted = regexp.MustCompile("(?s)`.*`|'.*'")
+)
+
+// explain returns the error of the YAML parser without what it quotes of the text.
+func explain(err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if wrong := (*goyaml.TypeError)(nil); errors.As(err, &wrong) { // it quotes values, and is never met where any type is taken
+		return errType
+	}
+	if strings.Contains(text, "map key") {
+		return errKey
+	}
+	syntax := &SyntaxError{}
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		syntax.Line, _ = strconv.Atoi(m[1])
+		text = text[len(m[0]):]
+	}
+	if strings.Contains(text, "anchor") || strings.Contains(text, "decode") { // the others quote only YAML's own marks
+		text = yamlQuoted.ReplaceAllString(text, "it")
+	}
+	syntax.Why = text
+	return syntax
+}
+
+// converter makes of what the YAML parser returns what a JSON parser would, up to an amount.
+type converter struct{ left int }
+
+// spend takes n bytes from what is left.
+func (c *converter) spend(n int) error {
+	if c.left -= n; c.left < 0 {
+		return errSize
+	}
+	return nil
+}
+
+func (c *converter) convert(value any) (any, error) {
+	const perValue = 8 // punctuation, and what it takes in memory
+	if err := c.spend(perValue); err != nil {
+		return nil, err
+	}
+	switch v := value.(type) {
+	case nil, bool:
+		return v, nil
+	case string:
+		return v, c.spend(len(v))
+	case int, int64, uint64:
+		return json.Number(fmt.Sprint(v)), nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, errNumber
+		}
+		return json.Number(strconv.FormatFloat(v, 'g', -1, 64)), nil
+	case []any:
+		items := make([]any, len(v))
+		for i, item := range v {
+			converted, err := c.convert(item)
+			if err != nil {
+				return nil, err
+			}
+			items[i] = converted
+		}
+		return items, nil
+	case map[any]any:
+		return c.convertMap(v)
+	default: // the parser has no other types for JSON's
+		return nil, errType
+	}
+}
+
+func (c *converter) convertMap(entries map[any]any) (any, error) {
+	converted := make(map[string]any, len(entries))
+	for key, value := range entries {
+		name, err := keyText(key)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.spend(len(name)); err != nil {
+			return nil, err
+		}
+		item, err := c.convert(value)
+		if err != nil {
+			return nil, err
+		}
+		converted[name] = item
+	}
+	return converted, nil
+}
+
+// keyText returns a key of a map as the text that all of Kubernetes makes of it.
+func keyText(key any) (string, error) {
+	switch v := key.(type) {
+	case string:
+		return v, nil
+	case bool, int, int64, uint64:
+		return fmt.Sprint(v), nil
+	case float64:
+		text := strconv.FormatFloat(v, 'g', -1, 32)
+		return strings.NewReplacer("+Inf", ".inf", "-Inf", "-.inf", "NaN", ".nan").Replace(text), nil
+	default:
+		return "", errKey
+	}
+}
+
+// A Part is what stands between two separators of a YAML text.
+type Part struct {
+	Text []byte
+	// Number counts the parts from 1, Line is where the part begins, from 1.
+	Number, Line int
+}
+
+// Split parts a YAML text at the lines that are separators. What stands before the first one is no part if there is nothing
+// in it.
+func Split(text []byte) []Part {
+	var parts []Part
+	part := Part{Number: 1, Line: 1}
+	line := 0
+	for each := range bytes.Lines(text) {
+		line++
+		if !bytes.HasPrefix(each, []byte("---")) || len(bytes.TrimSpace(each)) > 3 && each[3] != ' ' && each[3] != '\t' {
+			part.Text = append(part.Text, each...)
+			continue
+		}
+		if len(parts) > 0 || len(bytes.TrimSpace(part.Text)) > 0 {
+			parts = append(parts, part)
+			part.Number++
+		}
+		part.Text, part.Line = nil, line+1
+		if rest := bytes.TrimSpace(each[3:]); len(rest) > 0 {
+			part.Text, part.Line = append(append([]byte{}, rest...), '\n'), line
+		}
+	}
+	return append(parts, part)
+}
