@@ -3,6 +3,7 @@ package steps
 import (
 	"encoding/json"
 	"errors"
+	"iter"
 	"strconv"
 
 	"addon-operator/internal/hook"
@@ -142,8 +143,8 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 
 // synchronized marks the binding that t has shown all objects, and those of its
 // group, and takes away the changes of objects that they were shown in that
-// version or a later one. A Deleted stays, and so does the Added of what was not
-// shown.
+// version or a later one. A Deleted stays, with what is told of the object behind
+// it, and so does the Added of what was not shown.
 func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]given) error {
 	l, err := life(tx)
 	if err != nil {
@@ -175,14 +176,51 @@ func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[
 			return err
 		}
 	}
+	ends, err := deletions(tx, own.Queue, t.Subject)
+	if err != nil {
+		return err
+	}
 	return workflow.Withdraw(tx, own.Queue, func(waiting *store.Task) bool {
 		o := waiting.Object
 		if o == nil || o.Event == hook.Deleted || waiting.Subject.Module != t.Subject.Module || waiting.Subject.Hook != t.Subject.Hook {
 			return false
 		}
+		if end, ok := ends[placeOf(waiting)]; ok && end.Before(waiting.ID) {
+			return false
+		}
 		g, ok := shown[waiting.Subject.Binding][o.Namespace+"/"+o.Name]
 		return ok && g.UID == o.UID && !newer(o.ResourceVersion, g.ResourceVersion)
 	})
+}
+
+// An objectPlace is what a binding knows an object by that is deleted and made
+// anew.
+type objectPlace struct{ binding, namespace, name string }
+
+func placeOf(t *store.Task) objectPlace {
+	return objectPlace{t.Subject.Binding, t.Object.Namespace, t.Object.Name}
+}
+
+// deletions returns the first Deleted that waits in queue for the hook s, of each
+// object. What comes behind it has to be told as well, whatever the hook was
+// shown: else the last it hears of an object that was made anew is that it is
+// gone.
+func deletions(tx *store.Tx, queue string, s store.Subject) (map[objectPlace]store.ID, error) {
+	first := map[objectPlace]store.ID{}
+	for _, tasks := range []iter.Seq2[*store.Task, error]{store.Tasks(tx, queue), store.LaterTasks(tx)} {
+		for t, err := range tasks {
+			if err != nil {
+				return nil, err
+			}
+			if t.Object == nil || t.Object.Event != hook.Deleted || t.Queue != queue || t.Subject.Module != s.Module || t.Subject.Hook != s.Hook {
+				continue
+			}
+			if other, ok := first[placeOf(t)]; !ok || t.ID.Before(other) {
+				first[placeOf(t)] = t.ID
+			}
+		}
+	}
+	return first, nil
 }
 
 // groupOf returns the group in which one binding's Synchronization stands for

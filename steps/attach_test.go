@@ -1,0 +1,80 @@
+package steps
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/hook"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T) {
+	s, _, _ := site(t)
+	subject := store.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
+	config, err := json.Marshal(hook.KubernetesBinding{Name: "pods", ExecuteOnSynchronization: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := []store.ObjectRef{
+		{Event: hook.Added, Name: "old", UID: "1", ResourceVersion: "1"},
+		{Event: hook.Modified, Name: "anew", UID: "2", ResourceVersion: "2"},
+		{Event: hook.Deleted, Name: "anew", UID: "2", ResourceVersion: "3"},
+		{Event: hook.Added, Name: "anew", UID: "3", ResourceVersion: "4"},
+		{Event: hook.Modified, Name: "anew", UID: "3", ResourceVersion: "5"},
+		{Event: hook.Modified, Name: "old", UID: "1", ResourceVersion: "6"},
+	}
+	told := map[string]given{"/old": {"1", "6"}, "/anew": {"3", "5"}}
+	// The first three are put off, so they stand in no queue.
+	for _, off := range []int{0, 3} {
+		t.Run(strconv.Itoa(off), func(t *testing.T) {
+			if err := s.DB.Update(func(tx *store.Tx) error {
+				return store.Save(tx, store.BindingKey("m", "hooks/h", "pods"), store.Binding{Kind: store.Kubernetes, Config: config, Queue: "q"})
+			}); err != nil {
+				t.Fatal(err)
+			}
+			var left []string
+			if err := s.DB.Update(func(tx *store.Tx) error {
+				if err := store.Save(tx, store.WalkKey(1), store.Walk{ID: 1, Open: len(waiting)}); err != nil {
+					return err
+				}
+				for i, o := range waiting {
+					task := &store.Task{ID: store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, Walk: 1, Subject: subject, Object: &o}
+					task.Queue = "q"
+					save := store.SaveLater
+					if task.Due = tx.Now(); i >= off {
+						task.Place, save = store.FirstPlace+uint64(i), store.SaveTask //nolint:gosec // a few
+					}
+					if err := save(tx, task); err != nil {
+						return err
+					}
+				}
+				return s.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]given{"pods": told})
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.DB.Update(func(tx *store.Tx) error {
+				for _, tasks := range []store.Key{store.At(store.Later), store.At(store.Queues)} {
+					for k := range tx.Range(tasks) {
+						task, _, err := store.LoadAt(tx, k)
+						if err != nil {
+							return err
+						}
+						left = append(left, task.Object.Event+" "+task.Object.UID)
+						store.DropTask(tx, task)
+					}
+				}
+				tx.Delete(store.WalkKey(1))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{"Modified 2", "Deleted 2", "Added 3", "Modified 3"}, left); diff != "" {
+				t.Errorf("what is left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
