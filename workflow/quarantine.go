@@ -31,7 +31,7 @@ func (m *move) quarantine(b *bound, t *store.Task, member graph.Member, crashes 
 		if err := m.saveTop(); err != nil {
 			return err
 		}
-	} else if err := m.takeRange(b, t, &q); err != nil {
+	} else if err := m.takeAway(b, t, &q); err != nil {
 		return err
 	}
 	if err := firstError(store.Save(m.tx, store.KillerKey(q.ID), q), m.dropHeld(&q, t, inList)); err != nil {
@@ -43,9 +43,10 @@ func (m *move) quarantine(b *bound, t *store.Task, member graph.Member, crashes 
 	return nil
 }
 
-// takeRange takes t away, and with it what one run does at once, which q keeps.
-func (m *move) takeRange(b *bound, t *store.Task, q *store.Killer) error {
-	if !b.alike(t, t) {
+// takeAway takes t away. What is of nodes that cover ranges q keeps, with all that
+// one run does at once: it says what the run is about.
+func (m *move) takeAway(b *bound, t *store.Task, q *store.Killer) error {
+	if n := b.nodes[graph.NodeID(t.Node)]; n == nil || !n.Ranges {
 		return m.leave(t, nil)
 	}
 	last := max(t.Place, t.Claim.End)
@@ -168,14 +169,15 @@ func (m *move) startOver(q *store.Killer) error {
 }
 
 // first returns the node at which a run that n is part of begins: where it goes
-// back to after a failure, or the first about a module under the same heading.
+// back to after a failure, or where it is about a module, the first under the same
+// heading.
 func (b *bound) first(n *graph.Node) graph.NodeID {
 	if n.Back != "" {
 		return n.Back
 	}
 	if n.Of == graph.OfModule {
 		for i := range b.Graph.Nodes {
-			if other := &b.Graph.Nodes[i]; other.Group == n.Group && other.Of == n.Of {
+			if other := &b.Graph.Nodes[i]; other.Group == n.Group {
 				return other.ID
 			}
 		}

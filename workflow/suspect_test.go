@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -291,6 +292,61 @@ func TestCutLetsOthersGoOnWhenItTakesASuspectAway(t *testing.T) {
 		if ran := strings.Join(w.ran(), ", "); !strings.Contains(ran, "module-schedule-event x/h") || !strings.Contains(ran, "release-check m") {
 			t.Errorf("after the cut ran %s", ran)
 		}
+		w.expectPending("main")
+	})
+}
+
+func TestReleaseBringsBackWhatIsDoneByItself(t *testing.T) {
+	for _, journal := range []bool{false, true} {
+		t.Run(fmt.Sprint(journal), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, eventGraph())
+				legacy := event("h", "b", "1", false)
+				legacy.Alone = !journal
+				legacy.Object = &store.ObjectRef{Event: "Deleted", Name: "x"}
+				w.gate("event m/h b")
+				if journal {
+					w.set("event m/h b", returns(effects("one")))
+					w.effect = func(ctx context.Context, _ workflow.Task, _ workflow.Effect) error {
+						<-ctx.Done()
+						return ctx.Err()
+					}
+				}
+				w.start(legacy)
+				w.killThrice()
+				ids := w.expectKillers("event m/h b")
+				w.effect = nil
+				w.set("event m/h b", func(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
+					if t.Object == nil || t.Object.Name != "x" {
+						return workflow.Outcome{Dropped: "it is about nothing"}, nil
+					}
+					return workflow.Outcome{}, nil
+				})
+				if err := w.e.Release(ids[0]); err != nil {
+					t.Fatal(err)
+				}
+				w.expectRanges([]string{"1"})
+				if h := w.history(1); h[len(h)-1] != "done event m/h b" {
+					t.Errorf("history ends with %q", h)
+				}
+			})
+		})
+	}
+}
+
+func TestReleasedPartOfAReloadIsDoneByAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(nil, nil, modules("old"))
+		w.gate("module-purge old")
+		w.start(on(lifecycle.OnStart))
+		w.killThrice()
+		ids := w.expectKillers("module-purge old")
+		w.set("module-purge old", returns(workflow.Outcome{}))
+		if err := w.e.Release(ids[0]); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("discover-modules", "module-purge old")
 		w.expectPending("main")
 	})
 }
