@@ -27,7 +27,10 @@ type readConfig struct {
 
 // Do reads the ConfigMap. One that does not exist is empty. Invalid content is
 // an outcome, unless none has ever been in force.
-func (s *configMapStep) Do(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	if err := s.site.scanAfter(t); err != nil {
+		return workflow.Outcome{}, err
+	}
 	content, err := s.site.Config.Read(ctx)
 	if err != nil {
 		return workflow.Outcome{}, err

@@ -23,6 +23,9 @@ type toDelete struct {
 // Do asks the module's hooks that are new for their config, and looks whether
 // there is a release.
 func (s *moduleDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	if err := s.site.scanAfter(t); err != nil {
+		return workflow.Outcome{}, err
+	}
 	asked, err := s.site.askModule(ctx, t.Subject.Module)
 	if err != nil {
 		return workflow.Outcome{}, err

@@ -20,6 +20,9 @@ type moduleRunStep struct{ site *Site }
 // Do asks the module's hooks that are new for their config, unless the module
 // is not wanted any more: then it does not matter what is wrong with it.
 func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	if err := s.site.scanAfter(t); err != nil {
+		return workflow.Outcome{}, err
+	}
 	if _, err := s.site.gone(t.Subject.Module); err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -44,6 +47,17 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 		return workflow.Outcome{Detail: "not run: its CRDs could not be installed"}, nil
 	}
 	return s.site.askModule(ctx, t.Subject.Module)
+}
+
+// scanAfter reads the directories anew where t, or the run it begins, has failed:
+// what was wrong with files may have been mended, and nothing else reads them
+// before t has come to its end.
+func (s *Site) scanAfter(t workflow.Task) error {
+	if t.Failed == nil {
+		return nil
+	}
+	_, err := s.Scan()
+	return err
 }
 
 // runnable returns why a module that is to be started cannot be, because of its
@@ -117,8 +131,13 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err != nil {
 		return nil, err
 	}
+	mended := record.Broken != ""
+	record.Broken = "" // Do has loaded it
 	if started(record, l) && !changed {
-		return []graph.Fact{lifecycle.AlreadyStarted}, nil
+		if mended {
+			err = store.Save(tx, store.ModuleKey(name), record)
+		}
+		return []graph.Fact{lifecycle.AlreadyStarted}, err
 	}
 	record.State, record.StartedIn = store.On, 0
 	return []graph.Fact{lifecycle.JustEnabled}, store.Save(tx, store.ModuleKey(name), record)

@@ -35,7 +35,10 @@ type prepared struct {
 
 // Prepare asks the global hooks that are new for their config, and sees that the
 // global values are what their schemas take.
-func (s *startupStep) Prepare(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	if err := s.site.scanAfter(t); err != nil {
+		return workflow.Outcome{}, err
+	}
 	digest, err := s.site.digests.GlobalHooks(s.site.GlobalHooksDir)
 	if err != nil {
 		return workflow.Outcome{}, err

@@ -176,20 +176,25 @@ func (a *Absent) tell(_ context.Context, release string, absent []kube.Ref) erro
 	})
 }
 
-// workedAt reports whether a run or delete of the release's module stands first
-// in the main queue. It takes objects away itself, so it is looked at them
-// after its end.
+// workedAt reports whether a run or delete of the release's module is under way:
+// it stands first in the main queue, or in one in which modules run side by side.
+// It takes objects away itself, so it is looked at them after its end.
 func workedAt(tx *store.Tx, release string) (bool, error) {
-	for t, err := range store.Tasks(tx, workflow.Main) {
+	for queue, err := range store.AllQueues(tx) {
 		if err != nil {
 			return false, err
 		}
-		n, ok := lifecycle.Graph.Node(graph.NodeID(t.Node))
-		if ok && !n.Ranges && t.Subject.Module == release && !t.Waits {
-			return true, nil
-		}
-		if t.Place >= store.FirstPlace {
-			return false, nil
+		for t, err := range store.Tasks(tx, queue) {
+			if err != nil {
+				return false, err
+			}
+			n, ok := lifecycle.Graph.Node(graph.NodeID(t.Node))
+			if ok && !n.Ranges && t.Subject.Module == release && !t.Waits {
+				return true, nil
+			}
+			if t.Place >= store.FirstPlace {
+				break
+			}
 		}
 	}
 	return false, nil
