@@ -78,3 +78,46 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 		})
 	}
 }
+
+func TestNothingIsKeptOfHooksThatAreGone(t *testing.T) {
+	s, _, _ := site(t)
+	subject := store.Subject{Module: "m", Hook: "hooks/h", Binding: "b"}
+	left := func(forget func(*store.Tx) error) (keys []string) {
+		t.Helper()
+		if err := s.DB.Update(func(tx *store.Tx) error {
+			for _, key := range []store.Key{
+				store.BindingKey("m", "hooks/h", "b"), store.HookKey("m", "hooks/h"), store.TickKey(subject), store.BucketKey(subject),
+			} {
+				if err := store.Save(tx, key, struct{}{}); err != nil {
+					return err
+				}
+			}
+			return forget(tx)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.DB.View(func(tx *store.Tx) error {
+			for k := range tx.Range(nil) {
+				if k.Table() != store.Meta {
+					keys = append(keys, k.String())
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	if keys := left(func(tx *store.Tx) error { return s.forget(tx, "m") }); len(keys) > 0 {
+		t.Errorf("of a module that is gone %q are kept", keys)
+	}
+	if keys := left(func(tx *store.Tx) error {
+		if _, err := (foundHooks{}).keep(tx, "m"); err != nil {
+			return err
+		}
+		_, err := s.attach(tx, "m", nil)
+		return err
+	}); len(keys) > 0 {
+		t.Errorf("of a hook that is gone %q are kept", keys)
+	}
+}

@@ -61,7 +61,19 @@ type ticker struct {
 	config   string // of the binding
 	crontab  string
 	schedule cron.Schedule
+	last     time.Time // when it ticked; zero: not yet
 	next     time.Time // zero: never
+}
+
+// setBack is how far a clock that was set back is before the last tick, at least.
+// What is less would make a tick be told twice.
+const setBack = time.Minute
+
+// rewind makes the ticker tick by a clock that was set back to now.
+func (t *ticker) rewind(now time.Time) {
+	if t.last.Sub(now) >= setBack {
+		t.last, t.next = now, t.schedule.Next(now)
+	}
 }
 
 // Run ticks until ctx is done.
@@ -119,6 +131,7 @@ func (s *Schedule) follow(tickers map[store.Subject]*ticker) (now time.Time, err
 			}
 			attached[subject] = true
 			if t := tickers[subject]; t != nil && t.config == string(b.Config) {
+				t.rewind(now)
 				continue
 			}
 			if tickers[subject], err = s.begin(tx, subject, b); err != nil {
@@ -181,7 +194,7 @@ func (s *Schedule) tick(tickers map[store.Subject]*ticker) error {
 				continue
 			}
 			due := t.next
-			t.next = t.schedule.Next(now)
+			t.last, t.next = now, t.schedule.Next(now)
 			b, ok, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
 			if err != nil {
 				return err

@@ -142,6 +142,36 @@ func TestCrontabThatNeverFiresCostsNothing(t *testing.T) {
 	})
 }
 
+func TestSchedulesTickByAClockThatWasSetBack(t *testing.T) {
+	for _, c := range []struct {
+		back time.Duration
+		want []time.Duration
+	}{
+		{time.Hour, seconds(60, 180, 240)}, // it is noticed when the next one would have come
+		{2 * time.Second, seconds(60, 122, 182, 242)}, // no tick is told twice
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: func() time.Time {
+				if time.Since(begin) < 61*time.Second {
+					return time.Now()
+				}
+				return time.Now().Add(-c.back)
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			attachSchedule(t, db, "* * * * *", false)
+			if diff := cmp.Diff(c.want, ticks(t, db, Skip, 4*time.Minute+10*time.Second, nil)); diff != "" {
+				t.Errorf("set back by %s: %s", c.back, diff)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestTickCarriesItsBindingAndItsCause(t *testing.T) {
 	ev, err := tickEvent(store.Subject{Hook: "hooks/g", Binding: "tick"},
 		store.Binding{Config: json.RawMessage(`{"name":"tick","crontab":"@hourly","queue":"q","allowFailure":true}`), Queue: "q"},

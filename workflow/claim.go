@@ -64,9 +64,10 @@ func (m *move) lookLater(queue string) {
 }
 
 // due returns when t may be done. A time further off than its longest delay
-// comes from a clock that was wrong, and is now.
+// comes from a clock that was wrong, and is now. So is that of what was put off
+// to keep a pace which is another since.
 func (m *move) due(t *store.Task) time.Time {
-	if t.Due.Sub(m.now) > max(LongestDelay, t.Every) {
+	if t.Due.Sub(m.now) > max(LongestDelay, t.Every) || t.Every > 0 && m.paceOf(t) != t.Every {
 		return m.now
 	}
 	return t.Due

@@ -67,6 +67,31 @@ func (m *move) bringDue() error {
 	return m.armLater()
 }
 
+// Repace has what was put off looked at again, as the paces of hooks may be others
+// now. It does not block.
+func (e *Engine) Repace() {
+	e.run(func() { e.attempt(laterAlarm, (*move).repace) })
+}
+
+// repace brings in what was put off to keep a pace that is another now.
+func (m *move) repace() error {
+	most := rangeTasks
+	err := m.eachLater(func(t *store.Task) error {
+		if t.Every == 0 || m.now.Before(m.due(t)) {
+			return nil
+		}
+		if most--; most < 0 {
+			m.tx.OnCommit(m.e.Repace)
+			return errEnough
+		}
+		return m.bringIn(t)
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	return m.armLater()
+}
+
 // bringIn puts t, which is due later, at the tail of its queue.
 func (m *move) bringIn(t *store.Task) (err error) {
 	m.tx.Delete(t.Key())

@@ -71,6 +71,15 @@ func (m *move) pace(b *bound, n *graph.Node, t *store.Task, subject store.Subjec
 	return p
 }
 
+// paceOf returns in what time one run is allowed of the hook that t is about.
+func (m *move) paceOf(t *store.Task) time.Duration {
+	b, n, err := m.e.boundTo(t)
+	if err != nil {
+		return 0
+	}
+	return m.pace(b, n, t, t.Subject).Every
+}
+
 // bucketOf returns what is kept of the pace of subject's hook.
 func (m *move) bucketOf(subject store.Subject) (store.Key, store.Bucket, error) {
 	key := store.BucketKey(subject)

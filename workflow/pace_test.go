@@ -170,7 +170,7 @@ func TestWhatWaitsBehindALimitedHookIsPutOffWithoutARun(t *testing.T) {
 
 func TestPutOffTasksOutliveTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, paces := newPaced(t, everyThree)
+		w, _ := newPaced(t, everyThree)
 		w.start()
 		large := strings.Repeat("x", 3000)
 		w.raise(hookEvent("h", "0"))
@@ -180,15 +180,64 @@ func TestPutOffTasksOutliveTheProcess(t *testing.T) {
 		w.restart()
 		w.start(hookEvent("h", "2"))
 		w.expectTold()
-		paces["h"] = workflow.Pace{} // what comes later does not overtake what waits
 		w.raise(hookEvent("h", "3"))
-		w.expectTold()
 		w.sleep(2 * time.Second)
 		w.expectTold("3 h " + large + " 2 3")
 		if n := len(w.later()); n != 0 {
 			t.Errorf("%d tasks are put off still", n)
 		}
 	})
+}
+
+func TestPutOffTasksDoNotWaitForAPaceThatIsAnother(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		pace workflow.Pace
+		want string
+	}{
+		{"none", workflow.Pace{}, "1"},
+		{"shorter", everyThree, "1"},
+		{"longer", workflow.Pace{Every: 48 * time.Hour, Burst: 1}, "86400"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, paces := newPaced(t, workflow.Pace{Every: 24 * time.Hour, Burst: 1})
+				w.mem.After = nil // checks take long where so many wait
+				paces["other"] = workflow.Pace{Every: time.Hour, Burst: 1}
+				w.start()
+				var events []workflow.Event
+				all := ""
+				for i := range 1500 {
+					events = append(events, hookEvent("h", fmt.Sprint(i)))
+					all += fmt.Sprintf(" %d", i)
+				}
+				w.raise(hookEvent("h", "x"), hookEvent("other", "y"))
+				w.raise(hookEvent("other", "z"))
+				w.raise(events...)
+				w.sleep(time.Second)
+				w.expectTold("0 h x", "0 other y")
+				paces["h"] = c.pace
+				w.e.Repace()
+				synctest.Wait()
+				w.raise(hookEvent("h", "1500"))
+				w.sleep(100 * time.Hour)
+				got, first := "", ""
+				for _, line := range w.told() {
+					if at, rest, ok := strings.Cut(line, " h "); ok {
+						if got += " " + rest; first == "" {
+							first = at
+						}
+					}
+				}
+				if got != all+" 1500" {
+					t.Errorf("the events came as %s", got)
+				}
+				if first != c.want {
+					t.Errorf("the first came at %q, want %q", first, c.want)
+				}
+			})
+		})
+	}
 }
 
 func TestInterruptedRunOfALimitedHookGoesOnAtOnce(t *testing.T) {

@@ -216,7 +216,13 @@ func (o *operator) assemble() (err error) {
 	o.site.Sights = o.kube
 	o.asks = o.gate()
 	o.webhook = triggers.NewWebhook(o.db, o.asks.Serve)
-	o.site.Attached = func() { o.labels.forget(); o.kube.Changed(); o.schedule.Changed(); o.webhook.Changed() }
+	o.site.Attached = func() {
+		o.labels.forget()
+		o.kube.Changed()
+		o.schedule.Changed()
+		o.webhook.Changed()
+		o.engine.Repace()
+	}
 	o.site.Installed = o.absent.Changed
 	return nil
 }
