@@ -147,7 +147,7 @@ func TestSchedulesTickByAClockThatWasSetBack(t *testing.T) {
 		back time.Duration
 		want []time.Duration
 	}{
-		{time.Hour, seconds(60, 180, 240)}, // it is noticed when the next one would have come
+		{time.Hour, seconds(60, 180, 240)},            // it is noticed when the next one would have come
 		{2 * time.Second, seconds(60, 122, 182, 242)}, // no tick is told twice
 	} {
 		synctest.Test(t, func(t *testing.T) {
