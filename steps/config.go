@@ -74,20 +74,25 @@ func patched(before any, section string, ops []values.Op) (any, error) {
 }
 
 // keepConfig puts in force what has been written to the ConfigMap, so that its
-// change is known when the ConfigMap's watch tells of it.
-func (s *Site) keepConfig(tx *store.Tx, w configWrite) error {
+// change is known when the ConfigMap's watch tells of it. It reports whether that is
+// another than was in force.
+func (s *Site) keepConfig(tx *store.Tx, w configWrite) (changed bool, err error) {
 	config, record, err := applied(tx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if config.Sections == nil {
 		config.Sections = values.Values{}
 	}
+	before, _ := config.Section(w.Section)
 	config.Sections[w.Section] = w.Now[w.Section]
+	if changed, err = values.Changed(before, w.Now[w.Section]); err != nil {
+		return false, err
+	}
 	if record.ResourceVersion == "" {
 		record.ResourceVersion = writtenByHook
 	}
-	return s.saveApplied(tx, config, record.ResourceVersion)
+	return changed, s.saveApplied(tx, config, record.ResourceVersion)
 }
 
 // doConfig writes a hook's section to the ConfigMap. A section that is what it

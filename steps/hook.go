@@ -126,6 +126,7 @@ func (h hookRecord) silent(id string) bool {
 type hookInput struct {
 	hook    hookRecord
 	layers  values.Layers
+	base    string   // of the section that the hook may change
 	enabled []string // nil where hooks are not told
 	metrics func(text []byte) ([]series.Op, error)
 	at      time.Time // when it was read, before the run
@@ -155,10 +156,18 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 			in.enabled = append([]string{}, l.Enabled...)
 		}
 		in.at = tx.Now()
-		in.layers, err = s.site.layers(tx, sectionOf(t.Subject.Module))
-		return err
+		return in.readLayers(tx, s.site, sectionOf(t.Subject.Module))
 	})
 	return in, err
+}
+
+// readLayers reads what a section is made of, which cannot be older than base.
+func (in *hookInput) readLayers(tx *store.Tx, s *Site, section string) (err error) {
+	if in.base, err = s.base(tx, section); err != nil {
+		return err
+	}
+	in.layers, err = s.layers(tx, section)
+	return err
 }
 
 // sectionOf returns the key of the section a module's hooks may change; a

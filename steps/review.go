@@ -73,8 +73,7 @@ func (r *review) read() (in hookInput, err error) {
 			}
 			in.enabled = append([]string{}, l.Enabled...)
 		}
-		in.layers, err = r.site.layers(tx, sectionOf(r.Module))
-		return err
+		return in.readLayers(tx, r.site, sectionOf(r.Module))
 	})
 	return in, err
 }
@@ -215,6 +214,7 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 		if err := r.site.count(tx, r.Module, r.Hook, out.Metrics); err != nil {
 			return err
 		}
-		return r.site.keep(tx, out, nameOf(r.Module, r.Hook))
+		_, err := r.site.keep(tx, out, nameOf(r.Module, r.Hook))
+		return err
 	})
 }

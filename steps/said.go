@@ -23,6 +23,9 @@ type said struct {
 	Flags   map[string]*bool `json:"flags,omitempty"`
 	Config  *configWrite     `json:"config,omitempty"`
 	Metrics []series.Op      `json:"metrics,omitempty"`
+	// Base says on what Values were found to fit, Changed whether they changed that.
+	Base    string `json:"base,omitempty"`
+	Changed bool   `json:"changed,omitempty"`
 	// Given are the objects a Synchronization was told of, by the id of the binding
 	// that sees them, then by namespace and name.
 	Given map[string]map[string]given `json:"given,omitempty"`
@@ -47,9 +50,14 @@ func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, err
 		return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
 	}
 	if len(out.Values) > 0 {
-		if _, err := fitting(in.layers, out.Section, out.Values, ""); err != nil {
+		f, err := fitting(in.layers, out.Section, out.Values, "")
+		if err == nil {
+			out.Changed, err = values.Changed(f.before, f.after)
+		}
+		if err != nil {
 			return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
 		}
+		out.Base = in.base
 	}
 	if out.Metrics, err = in.metrics(result.Metrics); err != nil {
 		return workflow.Outcome{}, fmt.Errorf("$METRICS_PATH: %w", err)
@@ -109,15 +117,8 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 	if o.Allowed != "" || len(out.Values) == 0 && len(out.Flags) == 0 && out.Config == nil {
 		return nil, nil
 	}
-	before, err := s.site.fingerprint(tx, out.Section)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.site.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook)); err != nil {
-		return nil, err
-	}
-	after, err := s.site.fingerprint(tx, out.Section)
-	if err != nil || before == after || !s.node.Ranges {
+	changed, err := s.site.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook))
+	if err != nil || !changed || !s.node.Ranges {
 		return nil, err
 	}
 	if out.Section == values.Global {
@@ -128,60 +129,3 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 
 // nameOf is how the store calls a hook as the author of what it said.
 func nameOf(module, hook string) string { return graph.Subject{Module: module, Hook: hook}.String() }
-
-// keep writes what a hook said into the store.
-func (s *Site) keep(tx *store.Tx, out said, by string) error {
-	layers, err := s.layers(tx, out.Section)
-	if err != nil {
-		return err
-	}
-	if len(out.Values) > 0 {
-		saved, err := fitting(layers, out.Section, out.Values, by)
-		if err != nil {
-			return fmt.Errorf("$VALUES_JSON_PATCH_PATH, on values changed meanwhile: %w", err)
-		}
-		if err := store.Save(tx, store.SavedKey(out.Section), saved); err != nil {
-			return err
-		}
-	}
-	if len(out.Flags) > 0 {
-		held, err := opinions(tx)
-		if err != nil {
-			return err
-		}
-		if err := store.Save(tx, store.OpinionsKey(), values.FoldOpinions(held, out.Flags, by)); err != nil {
-			return err
-		}
-	}
-	if out.Config != nil {
-		return s.keepConfig(tx, *out.Config)
-	}
-	return nil
-}
-
-// fingerprint returns a text that is another when the section's values or
-// config, or for the global section any flag, are others.
-func (s *Site) fingerprint(tx *store.Tx, section string) (string, error) {
-	l, err := s.layers(tx, section)
-	if err != nil {
-		return "", err
-	}
-	merged, _ := l.Section(section)
-	config, _ := l.Config.Section(section)
-	parts := []any{merged, config}
-	if section == values.Global {
-		held, err := opinions(tx)
-		if err != nil {
-			return "", err
-		}
-		flags := map[string]any{}
-		for flag, o := range held {
-			flags[flag] = o.Value
-		}
-		for flag, on := range l.Config.Flags {
-			flags[flag] = on
-		}
-		parts = append(parts, flags)
-	}
-	return values.Checksum(parts)
-}

@@ -91,16 +91,23 @@ func (s *Site) loaded() map[string]*schema.Set {
 	return s.schemas
 }
 
-// fitting returns what is saved of a section once ops are taken in. It fails where
+// A fit is what operations of a hook come to.
+type fit struct {
+	before, after any // the section's merged values
+	saved         []values.Saved
+}
+
+// fitting returns what a section comes to once ops are taken in. It fails where
 // they cannot be done, or lead to values that the schema does not take.
-func fitting(l values.Layers, section string, ops []values.Op, by string) ([]values.Saved, error) {
-	before, _ := l.Section(section)
-	if _, err := values.Apply(values.Values{section: before}, ops); err != nil {
-		return nil, err
+func fitting(l values.Layers, section string, ops []values.Op, by string) (f fit, err error) {
+	f.before, _ = l.Section(section)
+	if _, err := values.Apply(values.Values{section: f.before}, ops); err != nil {
+		return f, err
 	}
-	saved := values.Fold(l.Saved[section], ops, by)
-	l.Saved = map[string][]values.Saved{section: saved}
-	return saved, l.CheckValues(section, before)
+	f.saved = values.Fold(l.Saved[section], ops, by)
+	l.Saved = map[string][]values.Saved{section: f.saved}
+	f.after, _ = l.Section(section)
+	return f, l.CheckMerged(section, f.after, f.before)
 }
 
 // refusal says why content of the ConfigMap is not taken: what is in force is before,

@@ -91,6 +91,7 @@ type Site struct {
 
 	mu        sync.RWMutex
 	disk      module.Set             // guarded by mu
+	scans     int                    // how often it was scanned; guarded by mu
 	schemas   map[string]*schema.Set // those of disk, by the key of the section; guarded by mu
 	noGlobal  error                  // why the global schemas cannot be used; guarded by mu
 	config    values.Config          // the ConfigMap content decoded last; guarded by mu
@@ -146,6 +147,7 @@ func (s *Site) Scan() (module.Set, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.disk, s.schemas, s.noGlobal = set, schemas, err
+	s.scans++
 	if err != nil {
 		s.sayOnce(zerolog.ErrorLevel, "nothing can run before the schemas of global values can be used: "+err.Error())
 	}

@@ -54,11 +54,19 @@ func (l Layers) CheckFiles(key string) error {
 // CheckValues returns an error when the merged values of a section are not what its
 // schema takes. Rules that compare are given old, nothing where it is nil.
 func (l Layers) CheckValues(key string, old any) error {
+	if l.schemas(key).Values == nil {
+		return nil
+	}
+	section, _ := l.Section(key)
+	return l.CheckMerged(key, section, old)
+}
+
+// CheckMerged is CheckValues for a section that is merged already.
+func (l Layers) CheckMerged(key string, section, old any) error {
 	s := l.schemas(key).Values
 	if s == nil {
 		return nil
 	}
-	section, _ := l.Section(key)
 	return refuse(s, "the merged values", s.Check(key, section, old))
 }
 

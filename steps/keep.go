@@ -1,0 +1,127 @@
+package steps
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+
+	"addon-operator/internal/values"
+	"addon-operator/store"
+)
+
+// keep writes what a hook said into the store, and reports whether the section's
+// values or config, or for the global section any flag, are others now.
+func (s *Site) keep(tx *store.Tx, out said, by string) (changed bool, err error) {
+	if len(out.Values) > 0 {
+		if changed, err = s.keepValues(tx, out, by); err != nil {
+			return false, err
+		}
+	}
+	if len(out.Flags) > 0 {
+		other, err := s.keepFlags(tx, out.Flags, by)
+		if err != nil {
+			return false, err
+		}
+		changed = changed || other
+	}
+	if out.Config != nil {
+		other, err := s.keepConfig(tx, *out.Config)
+		if err != nil {
+			return false, err
+		}
+		changed = changed || other
+	}
+	return changed, nil
+}
+
+// keepValues takes out's operations in, and reports whether the merged values are
+// others now. What they were found to fit before, and is the same still, is not
+// merged and checked once more: nothing else is committed meanwhile.
+func (s *Site) keepValues(tx *store.Tx, out said, by string) (changed bool, err error) {
+	key := store.SavedKey(out.Section)
+	base, err := s.base(tx, out.Section)
+	if err != nil {
+		return false, err
+	}
+	if base == out.Base {
+		saved, _, err := store.Load[[]values.Saved](tx, key)
+		if err != nil {
+			return false, err
+		}
+		return out.Changed, store.Save(tx, key, values.Fold(saved, out.Values, by))
+	}
+	layers, err := s.layers(tx, out.Section)
+	if err != nil {
+		return false, err
+	}
+	f, err := fitting(layers, out.Section, out.Values, by)
+	if err != nil {
+		return false, fmt.Errorf("$VALUES_JSON_PATCH_PATH, on values changed meanwhile: %w", err)
+	}
+	if changed, err = values.Changed(f.before, f.after); err != nil {
+		return false, err
+	}
+	return changed, store.Save(tx, key, f.saved)
+}
+
+// keepFlags takes in what a hook said of flags, and reports whether any is another
+// now.
+func (s *Site) keepFlags(tx *store.Tx, said map[string]*bool, by string) (changed bool, err error) {
+	held, err := opinions(tx)
+	if err != nil {
+		return false, err
+	}
+	config, err := s.inForce(tx)
+	if err != nil {
+		return false, err
+	}
+	folded := values.FoldOpinions(held, said, by)
+	return !maps.Equal(flags(held, config), flags(folded, config)), store.Save(tx, store.OpinionsKey(), folded)
+}
+
+// flags returns what opinions and the ConfigMap say of flags.
+func flags(held map[string]values.Opinion, config values.Config) map[string]bool {
+	all := make(map[string]bool, len(held)+len(config.Flags))
+	for flag, o := range held {
+		all[flag] = o.Value
+	}
+	maps.Copy(all, config.Flags)
+	return all
+}
+
+// base returns a text that is another, in this life, when what the values of a
+// section are made of is.
+func (s *Site) base(tx *store.Tx, section string) (string, error) {
+	s.mu.RLock()
+	scans := s.scans
+	s.mu.RUnlock()
+	sum := sha256.New()
+	_, _ = fmt.Fprintln(sum, tx.Epoch(), scans, section) // a hash takes what it is given
+	for _, k := range []store.Key{store.SavedKey(section), store.AppliedConfigKey()} {
+		text := tx.Get(k)
+		_, _ = fmt.Fprintln(sum, len(text))
+		_, _ = sum.Write(text)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16]), s.usable("")
+}
+
+// fingerprint returns a text that is another when the section's values or
+// config, or for the global section any flag, are others.
+func (s *Site) fingerprint(tx *store.Tx, section string) (string, error) {
+	l, err := s.layers(tx, section)
+	if err != nil {
+		return "", err
+	}
+	merged, _ := l.Section(section)
+	config, _ := l.Config.Section(section)
+	parts := []any{merged, config}
+	if section == values.Global {
+		held, err := opinions(tx)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, flags(held, l.Config))
+	}
+	return values.Checksum(parts)
+}

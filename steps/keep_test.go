@@ -1,0 +1,120 @@
+package steps
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"addon-operator/internal/values"
+	"addon-operator/store"
+)
+
+// sayValues returns what a run of a hook leads to that read the values as they are
+// now and writes this patch.
+func sayValues(t *testing.T, s *Site, patch string) said {
+	t.Helper()
+	in := hookInput{metrics: s.metricsOf("web", "hook.sh")}
+	if err := s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, s, "web") }); err != nil {
+		t.Fatal(err)
+	}
+	out := said{Section: "web"}
+	var err error
+	if out.Values, _, err = readPatch([]byte(patch), "web"); err != nil {
+		t.Fatal(err)
+	}
+	f, err := fitting(in.layers, "web", out.Values, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Changed, err = values.Changed(f.before, f.after); err != nil {
+		t.Fatal(err)
+	}
+	out.Base = in.base
+	return out
+}
+
+func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) {
+	s, mounted, _ := site(t)
+	write(t, mounted, "010-web/values.yaml", "web: {size: 1, list: [a]}")
+	if _, err := s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		patch   string
+		changed bool
+		want    string
+	}{
+		{`{"op":"add","path":"/web/size","value":1}`, false, `{"list":["a"],"size":1}`},
+		{`{"op":"add","path":"/web/size","value":2}`, true, `{"list":["a"],"size":2}`},
+		{`{"op":"add","path":"/web/size","value":2}`, false, `{"list":["a"],"size":2}`},
+		{`{"op":"add","path":"/web/list/-","value":"b"}`, true, `{"list":["a","b"],"size":2}`},
+		{`[{"op":"remove","path":"/web/size"},{"op":"add","path":"/web/other","value":{}}]`, true, `{"list":["a","b"],"other":{}}`},
+	} {
+		out := sayValues(t, s, step.patch)
+		var texts []string
+		for _, base := range []string{"another", out.Base} { // the first is taken back
+			out.Base = base
+			err := s.DB.Update(func(tx *store.Tx) error {
+				changed, err := s.keep(tx, out, "web/hook.sh")
+				if changed != step.changed || err != nil {
+					t.Errorf("%s: changed %t, %v", step.patch, changed, err)
+				}
+				layers, err := s.layers(tx, "web")
+				if err != nil {
+					return err
+				}
+				merged, _ := layers.Section("web")
+				text, err := json.Marshal(merged)
+				texts = append(texts, string(text))
+				if base == "another" {
+					return errGone
+				}
+				return err
+			})
+			if (err != nil) != (base == "another") {
+				t.Fatal(err)
+			}
+		}
+		if texts[0] != step.want || texts[1] != step.want {
+			t.Errorf("%s: %s, want %s", step.patch, texts, step.want)
+		}
+	}
+}
+
+func TestValuesThatChangedWhileAHookRanAreCheckedAnew(t *testing.T) {
+	for what, meanwhile := range map[string]func(*Site, string){
+		"another hook": func(s *Site, _ string) {
+			out := sayValues(t, s, `{"op":"remove","path":"/web/parent"}`)
+			update(t, s.DB, func(tx *store.Tx) error { _, err := s.keep(tx, out, "web/other.sh"); return err })
+		},
+		"the ConfigMap": func(s *Site, _ string) {
+			update(t, s.DB, func(tx *store.Tx) error {
+				return s.saveApplied(tx, parsed(t, "web", "parent: none"), "2")
+			})
+		},
+		"the files": func(s *Site, mounted string) {
+			write(t, mounted, "010-web/values.yaml", "web: {}")
+			if _, err := s.Scan(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the schema": func(s *Site, mounted string) {
+			write(t, mounted, "010-web/openapi/values.yaml", "properties: {parent: {type: object}}")
+			if _, err := s.Scan(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		s, mounted, _ := site(t)
+		write(t, mounted, "010-web/values.yaml", "web: {parent: {}}")
+		if _, err := s.Scan(); err != nil {
+			t.Fatal(err)
+		}
+		out := sayValues(t, s, `{"op":"add","path":"/web/parent/child","value":1}`)
+		meanwhile(s, mounted)
+		err := s.DB.Update(func(tx *store.Tx) error { _, err := s.keep(tx, out, "web/hook.sh"); return err })
+		if err == nil || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH, on values changed meanwhile") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
