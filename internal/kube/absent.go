@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // TellAbsent takes note that objects of a release are absent. If it returns an error, it is called again.
@@ -104,20 +102,6 @@ func (a *Absences) Unregister(release string) {
 	delete(a.releases, release)
 	a.mu.Unlock()
 	signal(a.wake)
-}
-
-// Unwatched returns the objects registered for a release whose kind the operator may not watch, so that their absence is
-// not noticed. [Client.Missing] finds out about them.
-func (a *Absences) Unwatched(release string) []Ref {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var found []Ref
-	for _, e := range a.releases[release] {
-		if p, watched := a.places[e.source]; watched && apierrors.IsForbidden(p.problem()) {
-			found = append(found, e.ref)
-		}
-	}
-	return found
 }
 
 // look brings the watches in line with what is registered, finds out what is absent, and tells it. An error means that it

@@ -3,7 +3,6 @@ package kube_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -21,11 +20,19 @@ type absences struct {
 	*kube.Absences
 	told   chan string
 	refuse chan error // an element makes one call fail
+	logs   *logs
+}
+
+// failed reports whether an observer was told of a failure that says text.
+func (a *absences) failed(text string) bool {
+	a.logs.mu.Lock()
+	defer a.logs.mu.Unlock()
+	return slices.ContainsFunc(a.logs.failed, func(err error) bool { return strings.Contains(err.Error(), text) })
 }
 
 func (s *site) absences(t testing.TB) *absences {
 	t.Helper()
-	a := &absences{told: make(chan string, 100), refuse: make(chan error, 10)}
+	a := &absences{told: make(chan string, 100), refuse: make(chan error, 10), logs: &logs{}}
 	kinds := kube.NewKinds(s.client, kube.Observer{})
 	a.Absences = kube.NewAbsences(kinds, "made=yes", func(_ context.Context, release string, absent []kube.Ref) error {
 		select {
@@ -39,7 +46,7 @@ func (s *site) absences(t testing.TB) *absences {
 		}
 		a.told <- release + ": " + strings.Join(names, " ")
 		return nil
-	}, kube.Observer{})
+	}, a.logs.observer())
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { kinds.Run(ctx) })
@@ -140,40 +147,19 @@ func TestObjectsOfAKindThatIsNotServedAreNotAbsent(t *testing.T) {
 		t.Errorf("told %q", got)
 	}
 	a.quiet(t)
-	if absent, err := s.client.Missing(t.Context(), []kube.Ref{ref}); !errors.Is(err, kube.ErrNotServed) || len(absent) != 0 {
-		t.Errorf("missing are %v, %v", absent, err)
-	}
 	s.define(t, "Doodad")
 	if got := a.next(t); got != "nginx: one" {
 		t.Errorf("told %q when the kind was served", got)
 	}
 }
 
-func TestWhatMayNotBeWatchedIsNamed(t *testing.T) {
+func TestWhatMayNotBeWatchedIsSaidAndNotTakenForAbsent(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	config := rest.CopyConfig(s.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}
 	a := siteOf(t, config, s.namespace).absences(t)
-	refs := s.refs("one")
-	a.Register("nginx", refs)
-	eventually(t, "one to be found unwatched", func() bool { return slices.Equal(a.Unwatched("nginx"), refs) })
+	a.Register("nginx", s.refs("one"))
+	eventually(t, "the refusal to be said", func() bool { return a.failed("cannot list resource \"configmaps\"") })
 	a.quiet(t)
-}
-
-func TestMissingFindsWhatDoesNotExist(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.create(t, "one")
-	refs := append(s.refs("one", "two"),
-		kube.Ref{APIVersion: "v1", Kind: "Namespace", Name: s.namespace},
-		kube.Ref{APIVersion: "v1", Kind: "Namespace", Namespace: "ignored", Name: "no-such-namespace"},
-		kube.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "nowhere"})
-	absent, err := s.client.Missing(t.Context(), refs)
-	if got := fmt.Sprint(absent); got != fmt.Sprintf("[ConfigMap.v1 %s/two Namespace.v1 ignored/no-such-namespace]", s.namespace) {
-		t.Errorf("missing are %s", got)
-	}
-	if err == nil || !strings.Contains(err.Error(), "ConfigMap.v1 nowhere") || strings.Contains(err.Error(), "one") {
-		t.Errorf("the error is %v", err)
-	}
 }

@@ -43,7 +43,7 @@ func siteOf(t testing.TB, config *rest.Config, namespace string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := client.Clientset()
+	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
@@ -103,14 +101,13 @@ func (o Options) load() (*rest.Config, string, error) {
 // Client talks to one API server. All that is reached through it shares connections and what is known of the kinds the
 // server serves. It may be used from many goroutines at once.
 type Client struct {
-	config    *rest.Config
-	http      *http.Client
-	raw       rest.Interface // speaks JSON and leaves it as it is
-	cached    discovery.CachedDiscoveryInterface
-	mapper    *restmapper.DeferredDiscoveryRESTMapper
-	dynamic   dynamic.Interface
-	metadata  metadata.Interface
-	clientset func() (kubernetes.Interface, error)
+	config   *rest.Config
+	http     *http.Client
+	raw      rest.Interface // speaks JSON and leaves it as it is
+	cached   discovery.CachedDiscoveryInterface
+	mapper   *restmapper.DeferredDiscoveryRESTMapper
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
 }
 
 // NewClient returns a client made from config, which it copies. It sends nothing: a server that is away is an error of
@@ -136,9 +133,6 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if c.metadata, err = metadata.NewForConfigAndClient(c.config, c.http); err != nil {
 		return nil, fmt.Errorf("make a metadata client for %s: %w", config.Host, err)
 	}
-	c.clientset = sync.OnceValues(func() (kubernetes.Interface, error) {
-		return kubernetes.NewForConfigAndClient(c.config, c.http)
-	})
 	return c, nil
 }
 
@@ -160,10 +154,7 @@ func (c *Client) Config() *rest.Config { return rest.CopyConfig(c.config) }
 // HTTP returns the HTTP client all requests go through.
 func (c *Client) HTTP() *http.Client { return c.http }
 
-// Discovery returns what is known of the kinds the server serves, read at first use and kept until a kind is missed.
-func (c *Client) Discovery() discovery.CachedDiscoveryInterface { return c.cached }
-
-// Mapper maps kinds to resources by [Client.Discovery]. Its Reset makes both look again.
+// Mapper maps kinds to resources by what is known of the kinds the server serves, read at first use and kept until its Reset.
 func (c *Client) Mapper() *restmapper.DeferredDiscoveryRESTMapper { return c.mapper }
 
 // Dynamic returns a client for objects of any kind.
@@ -171,9 +162,6 @@ func (c *Client) Dynamic() dynamic.Interface { return c.dynamic }
 
 // Metadata returns a client for the metadata of objects of any kind.
 func (c *Client) Metadata() metadata.Interface { return c.metadata }
-
-// Clientset returns a client for the kinds Kubernetes itself brings, made at first use.
-func (c *Client) Clientset() (kubernetes.Interface, error) { return c.clientset() }
 
 // ClusterID returns what tells this cluster from all others, for as long as it lives: the uid of its namespace kube-system.
 func (c *Client) ClusterID(ctx context.Context) (string, error) {

@@ -30,24 +30,6 @@ func (r Ref) String() string {
 	return fmt.Sprintf("%s.%s %s", r.Kind, r.APIVersion, name)
 }
 
-// Missing returns those of objects that do not exist. Of objects whose kind is not served nothing can be said: they are
-// in the error.
-func (c *Client) Missing(ctx context.Context, objects []Ref) ([]Ref, error) {
-	var absent []Ref
-	var errs []error
-	for _, ref := range objects {
-		source, err := sourceOf(ctx, c.Resolve, ref)
-		if err == nil {
-			var exists bool
-			if exists, err = c.exists(ctx, source, ref); err == nil && !exists {
-				absent = append(absent, ref)
-			}
-		}
-		errs = append(errs, err)
-	}
-	return absent, errors.Join(errs...)
-}
-
 // sourceOf returns the source of objects like ref, without labels, whatever the kind is by resolve.
 func sourceOf(ctx context.Context, resolve func(ctx context.Context, apiVersion, name string) (Kind, error), ref Ref) (Source, error) {
 	kind, err := resolve(ctx, ref.APIVersion, ref.Kind)

@@ -44,12 +44,6 @@ type Selection struct {
 	NamespaceLabels *metav1.LabelSelector
 }
 
-// Validate returns what is wrong with s, nil for nothing.
-func (s Selection) Validate() error {
-	_, err := s.plan()
-	return err
-}
-
 // plan is a selection in the form the API server reads.
 type plan struct {
 	apiVersion, kind string

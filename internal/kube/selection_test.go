@@ -78,7 +78,7 @@ func TestSelectionsThatCannotBeAreRefused(t *testing.T) {
 		"has no field":           {Kind: "Pod", Fields: []FieldMatch{{"", "=", "a"}}},
 		"both names and a field": {Kind: "Pod", Names: []string{"a"}, Fields: []FieldMatch{{"metadata.name", "=", "a"}}},
 	} {
-		if err := selection.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := selection.plan(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}

@@ -60,8 +60,8 @@ kubernetes_client_rate_limiter_latency_seconds histogram verb host
 
 func TestDocumentedMetricsHaveTheirNamesTypesAndLabels(t *testing.T) {
 	t.Parallel()
-	listed := map[string]Metric{}
-	for _, m := range New("p_", nothing).Metrics() {
+	listed := map[string]metric{}
+	for _, m := range New("p_", nothing).metrics() {
 		if _, twice := listed[m.Name]; twice || m.Help == "" {
 			t.Errorf("%+v is listed twice or says nothing", m)
 		}
@@ -130,7 +130,7 @@ func TestThePageServesWhatIsListed(t *testing.T) {
 		served[f.GetName()] = strings.Join(words, " ") + ": " + f.GetHelp()
 	}
 	listed := map[string]string{}
-	for _, m := range s.Metrics() {
+	for _, m := range s.metrics() {
 		labels := slices.Sorted(slices.Values(m.Labels))
 		listed[m.Name] = strings.Join(append([]string{m.Type}, labels...), " ") + ": " + m.Help
 	}
@@ -158,7 +158,7 @@ func TestTheReferenceListsWhatIsServed(t *testing.T) {
 	}
 	var want strings.Builder
 	want.WriteString("\n| metric | type | labels | |\n|---|---|---|---|\n")
-	for _, m := range New("addon_operator_", nothing).Metrics() {
+	for _, m := range New("addon_operator_", nothing).metrics() {
 		labels := ""
 		if len(m.Labels) > 0 {
 			labels = "`" + strings.Join(m.Labels, "`, `") + "`"

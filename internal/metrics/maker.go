@@ -13,8 +13,8 @@ var (
 	beyond  = append(slices.Clip(buckets), 30, 60, 300)
 )
 
-// A Metric is what there is to know of one metric of a set before it is scraped.
-type Metric struct {
+// A metric is what there is to know of one metric of a set before it is scraped.
+type metric struct {
 	// Name is whole: with the prefix.
 	Name string
 	// Type is counter, gauge or histogram.
@@ -32,11 +32,11 @@ const (
 	typeHistogram = "histogram"
 )
 
-// Metrics returns what the set serves, by name. Beside these the page has what
+// metrics returns what the set serves, by name. Beside these the page has what
 // the libraries tell of every Go process, under go_ and process_.
-func (s *Set) Metrics() []Metric {
+func (s *Set) metrics() []metric {
 	all := slices.Clone(s.list)
-	slices.SortFunc(all, func(a, b Metric) int {
+	slices.SortFunc(all, func(a, b metric) int {
 		if a.Name < b.Name {
 			return -1
 		}
@@ -49,12 +49,12 @@ func (s *Set) Metrics() []Metric {
 type maker struct {
 	prefix string
 	into   prometheus.Registerer
-	list   *[]Metric
+	list   *[]metric
 }
 
 // note lists a metric.
 func (m maker) note(kind, name, help string, labels []string, buckets ...float64) {
-	*m.list = append(*m.list, Metric{Name: m.prefix + name, Type: kind, Labels: labels, Help: help, Buckets: buckets})
+	*m.list = append(*m.list, metric{Name: m.prefix + name, Type: kind, Labels: labels, Help: help, Buckets: buckets})
 }
 
 // desc describes a metric that another collector serves.

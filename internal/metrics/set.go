@@ -13,7 +13,7 @@ import (
 // goroutines at once. Make one with New.
 type Set struct {
 	registry *prometheus.Registry
-	list     []Metric
+	list     []metric
 
 	moduleHook, globalHook hookMetrics
 	client                 clientMetrics

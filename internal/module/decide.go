@@ -20,9 +20,6 @@ const (
 	SourceHook Source = "hook"
 	// SourceConfig is the ConfigMap.
 	SourceConfig Source = "ConfigMap"
-	// SourceScript is the module's enabled script, which whoever runs it lets speak
-	// after Decide; it may only disable.
-	SourceScript Source = "enabled script"
 )
 
 // Decision is whether a module is enabled and who decided it.

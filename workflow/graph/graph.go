@@ -184,9 +184,6 @@ func (g *Graph) Node(id NodeID) (*Node, bool) {
 // Has reports whether the node is given in.
 func (n *Node) Has(in Input) bool { return slices.Contains(n.Gets, in) }
 
-// Allows reports whether the node's step may hand back out.
-func (n *Node) Allows(out Output) bool { return slices.Contains(n.May, out) }
-
 // Next returns the edges to take when the node from has finished with facts,
 // led through signals to the nodes behind them.
 func (g *Graph) Next(from NodeID, facts []Fact) []Edge {

@@ -163,14 +163,11 @@ func TestNodeIsFoundByItsName(t *testing.T) {
 	}
 }
 
-func TestNodeKnowsWhatItIsGivenAndMayHandBack(t *testing.T) {
+func TestNodeKnowsWhatItIsGiven(t *testing.T) {
 	t.Parallel()
-	n := graph.Node{Gets: []graph.Input{"key"}, May: []graph.Output{"report"}}
+	n := graph.Node{Gets: []graph.Input{"key"}}
 	if !n.Has("key") || n.Has("report") {
 		t.Errorf("Has: key %v, report %v", n.Has("key"), n.Has("report"))
-	}
-	if !n.Allows("report") || n.Allows("key") {
-		t.Errorf("Allows: report %v, key %v", n.Allows("report"), n.Allows("key"))
 	}
 }
 

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"slices"
 	"testing"
 
 	"addon-operator/workflow/graph"
@@ -35,7 +36,7 @@ func TestOnlyGlobalHooksLeadToGlobalValuesChanged(t *testing.T) {
 
 func TestModuleHooksMayNotHoldOpinions(t *testing.T) {
 	for _, n := range lifecycle.Graph.Nodes {
-		if n.Of != graph.OfNothing && n.Has(lifecycle.ConfigModule) && n.Allows(lifecycle.Opinions) {
+		if n.Of != graph.OfNothing && n.Has(lifecycle.ConfigModule) && slices.Contains(n.May, lifecycle.Opinions) {
 			t.Errorf("%s may hold opinions", n.ID)
 		}
 	}
