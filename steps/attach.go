@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"strconv"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -189,7 +189,7 @@ func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[
 			return false
 		}
 		g, ok := shown[waiting.Subject.Binding][o.Namespace+"/"+o.Name]
-		return ok && g.UID == o.UID && !newer(o.ResourceVersion, g.ResourceVersion)
+		return ok && g.UID == o.UID && !kube.After(o.ResourceVersion, g.ResourceVersion)
 	})
 }
 
@@ -235,15 +235,6 @@ func groupOf(b store.Binding) (string, error) {
 		return "", err
 	}
 	return c.Group, err
-}
-
-// newer reports whether version a of an object is later than b. The API server
-// counts versions up; one that is no number counts as later, so that nothing is
-// lost.
-func newer(a, b string) bool {
-	first, err1 := strconv.ParseUint(a, 10, 64)
-	second, err2 := strconv.ParseUint(b, 10, 64)
-	return err1 != nil || err2 != nil || first > second
 }
 
 // detach stops what leads to tasks of module. What its bindings see can still

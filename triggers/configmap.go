@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"sync"
 
 	"addon-operator/internal/kube"
@@ -82,19 +81,12 @@ func (c *ConfigMap) compare(ctx context.Context) {
 		// A store that fails ends the operator; there is nobody else to tell.
 		_ = c.db.Update(func(tx *store.Tx) error {
 			record, _, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
-			if err != nil || !newer(last.ResourceVersion, record.ResourceVersion) {
-				return err
+			if err != nil || last.ResourceVersion == "" || !kube.After(last.ResourceVersion, record.ResourceVersion) {
+				return err // nothing was told yet, or what is in force was read later
 			}
 			return c.see(tx, last)
 		})
 	}
-}
-
-// newer reports whether version a was made after version b.
-func newer(a, b string) bool {
-	first, err := strconv.ParseUint(a, 10, 64)
-	second, _ := strconv.ParseUint(b, 10, 64)
-	return err == nil && first > second
 }
 
 // wake has step 16 tried again where it has failed, at a start, because the

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // admit takes in the owners that have joined since the last call, and lets those go that leave with a farewell. When it
@@ -189,7 +187,7 @@ func (f *feed) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owner
 		err = f.sayList(ctx, v, cause, informed)
 	case isReached(stored, v.listed):
 		told = stored
-		if f.version != "" && after(f.version, stored) {
+		if f.version != "" && After(f.version, stored) {
 			f.rewind(stored)
 		}
 	default:
@@ -203,12 +201,6 @@ func (f *feed) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owner
 	v.told, v.asked = told, true
 	f.mu.Unlock()
 	return informed, nil
-}
-
-// isReached reports whether a server that is at version newest has reached version.
-func isReached(version, newest string) bool {
-	order, err := resourceversion.CompareResourceVersion(version, newest)
-	return err == nil && order <= 0
 }
 
 // rewind makes the watch begin again after version, for a view that was told less than the others. To those the changes

@@ -58,7 +58,7 @@ type missing struct{ uid, version string }
 // The list may be ahead of the watch. What has changed since the version the watch has come to is left to the watch, which
 // will tell of each change: so the views stay at that version.
 func (f *feed) relist(ctx context.Context) error {
-	gathering, version, err := f.collect(ctx, func(v *view) bool { return v.asked && !after(v.listed, f.version) })
+	gathering, version, err := f.collect(ctx, func(v *view) bool { return v.asked && !After(v.listed, f.version) })
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (f *feed) takeOver(g gathered, version string) {
 	for key, o := range g.objects {
 		before := v.objects[key]
 		same := before != nil && before.UID == o.UID && before.Checksum == o.Checksum && before.Unfiltered == o.Unfiltered
-		if !same && !after(o.ResourceVersion, f.version) {
+		if !same && !After(o.ResourceVersion, f.version) {
 			v.set(key, o)
 		}
 	}
@@ -93,7 +93,7 @@ func (f *feed) takeOver(g gathered, version string) {
 		if g.objects[key] != nil {
 			continue
 		}
-		if m, known := v.missing[key]; known && m.uid == before.UID && !after(m.version, f.version) {
+		if m, known := v.missing[key]; known && m.uid == before.UID && !After(m.version, f.version) {
 			v.set(key, nil)
 			continue
 		}

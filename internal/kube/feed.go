@@ -113,7 +113,7 @@ func (f *feed) stream(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if newest != f.version && after(f.version, newest) {
+		if newest != f.version && After(f.version, newest) {
 			return fmt.Errorf("watch from version %s, newest is %s: %w", f.version, newest, errAhead)
 		}
 	}
@@ -218,7 +218,7 @@ func (f *feed) say(ctx context.Context, changes []Change) error {
 	batch := Batch{Source: f.source, Version: f.version, Changes: changes}
 	f.mu.Lock()
 	for _, v := range f.ordered() {
-		if v.asked && (v.told == f.version || !after(v.told, f.version)) {
+		if v.asked && (v.told == f.version || !After(v.told, f.version)) {
 			batch.Filters = append(batch.Filters, v.name.Filter)
 		}
 	}
@@ -261,7 +261,7 @@ func (f *feed) apply(ctx context.Context, frameType string, doc *document) []Cha
 		if v.listed == "" {
 			continue // its first list will show the object
 		}
-		n := seen{view: v, owners: v.named(), full: v.full, shows: after(version, v.listed), tells: after(version, v.told)}
+		n := seen{view: v, owners: v.named(), full: v.full, shows: After(version, v.listed), tells: After(version, v.told)}
 		if n.shows || n.tells {
 			news = append(news, n)
 		}
@@ -374,7 +374,7 @@ func (f *feed) oldestTold() string {
 	defer f.mu.Unlock()
 	oldest := ""
 	for _, v := range f.views {
-		if v.told != "" && (oldest == "" || after(oldest, v.told)) {
+		if v.told != "" && (oldest == "" || After(oldest, v.told)) {
 			oldest = v.told
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-
 	"addon-operator/internal/jq"
 )
 
@@ -97,7 +95,7 @@ func (v *view) snapshot() []*Object {
 func (v *view) concerned(version string) []string {
 	names := make([]string, 0, len(v.owners))
 	for _, o := range v.owners {
-		if o.admitted && !o.leaving && (o.since == "" || after(version, o.since)) {
+		if o.admitted && !o.leaving && (o.since == "" || After(version, o.since)) {
 			names = append(names, o.name)
 		}
 	}
@@ -121,19 +119,4 @@ func names(owners []*owner) []string {
 	}
 	slices.Sort(found)
 	return found
-}
-
-// after reports whether version a is later than b. Versions that cannot be compared are taken for later, as a change told
-// twice does no harm and one not told does.
-func after(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err != nil || order > 0
-}
-
-// later returns the later of two versions; an empty one is earlier than all.
-func later(a, b string) string {
-	if a == "" || (b != "" && after(b, a)) {
-		return b
-	}
-	return a
 }

@@ -148,8 +148,8 @@ func TestVersionsAreOrderedAsTheServerCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Uint64Min(1).Draw(t, "a"), rapid.Uint64Min(1).Draw(t, "b")
 		x, y := fmt.Sprint(a), fmt.Sprint(b)
-		if after(x, y) != (a > b) {
-			t.Errorf("%s after %s: %v", x, y, after(x, y))
+		if After(x, y) != (a > b) {
+			t.Errorf("%s after %s: %v", x, y, After(x, y))
 		}
 		if want := fmt.Sprint(max(a, b)); later(x, y) != want || later(y, x) != want {
 			t.Errorf("later of %s and %s: %s, %s", x, y, later(x, y), later(y, x))
@@ -158,7 +158,7 @@ func TestVersionsAreOrderedAsTheServerCounts(t *testing.T) {
 			t.Errorf("%s reached at %s: %v", x, y, isReached(x, y))
 		}
 	})
-	if !after("x", "7") || !after("7", "x") || isReached("x", "7") || later("", "7") != "7" || later("7", "") != "7" {
+	if !After("x", "7") || !After("7", "x") || isReached("x", "7") || later("", "7") != "7" || later("7", "") != "7" {
 		t.Error("what is no version is not taken for news")
 	}
 }

@@ -1,0 +1,24 @@
+package kube
+
+import "k8s.io/apimachinery/pkg/util/resourceversion"
+
+// After reports whether version a of objects is later than b. Versions that cannot be compared are taken for later, as a
+// change told twice does no harm and one not told does.
+func After(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || order > 0
+}
+
+// later returns the later of two versions; an empty one is earlier than all.
+func later(a, b string) string {
+	if a == "" || (b != "" && After(b, a)) {
+		return b
+	}
+	return a
+}
+
+// isReached reports whether a server that is at version newest has reached version.
+func isReached(version, newest string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, newest)
+	return err == nil && order <= 0
+}
