@@ -1,0 +1,50 @@
+package steps
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"addon-operator/internal/hook"
+)
+
+func TestHookIsFoundWhereItsModuleLiesNow(t *testing.T) {
+	t.Parallel()
+	modules, global := t.TempDir(), t.TempDir()
+	for _, path := range []string{
+		filepath.Join(modules, "020-moved/hooks/x.sh"), filepath.Join(modules, "030-other/hooks/y.sh"), filepath.Join(global, "hooks/g.sh"),
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // hooks are executed
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/nowhere", filepath.Join(modules, "040-broken")); err != nil {
+		t.Fatal(err)
+	}
+	s := &Site{ModulesDirs: []string{modules}, GlobalHooksDir: global}
+	if _, err := s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		module, name, was string
+		now               string // empty where it is not there
+		gone              bool
+	}{
+		{"moved", "hooks/x.sh", modules + "/020-moved/hooks/x.sh", modules + "/020-moved/hooks/x.sh", false},
+		{"moved", "hooks/x.sh", modules + "/010-moved/hooks/x.sh", modules + "/020-moved/hooks/x.sh", false},
+		{"moved", "hooks/removed.sh", modules + "/020-moved/hooks/removed.sh", "", true},
+		{"removed", "hooks/x.sh", modules + "/050-removed/hooks/x.sh", "", true},
+		{"broken", "hooks/x.sh", modules + "/040-broken/hooks/x.sh", "", false},
+		{"", "hooks/g.sh", global + "/hooks/g.sh", global + "/hooks/g.sh", false},
+		{"", "hooks/removed.sh", global + "/hooks/removed.sh", "", true},
+	} {
+		file, err := s.there(test.module, hook.File{Name: test.name, Path: test.was})
+		if errors.Is(err, errGone) != test.gone || (err == nil) != (test.now != "") || err == nil && file.Path != test.now {
+			t.Errorf("%s/%s: %s, %v; want %q, gone %t", test.module, test.name, file.Path, err, test.now, test.gone)
+		}
+	}
+}
