@@ -25,9 +25,10 @@ func looksSecret(name string) bool {
 }
 
 // redact returns v as JSON has it, with every text and number replaced that
-// stands below a key that looks secret, in a Secret object but for its name,
-// or in the value of a patch whose path looks secret. Empty texts, true, false
-// and null stay.
+// stands below a key that looks secret, in a Secret object but for its name, in
+// the value of a patch whose path looks secret, or in that of a pair whose name
+// does, such as a variable of a container. Empty texts, true, false and null
+// stay.
 func redact(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -71,6 +72,7 @@ var plainInSecrets = map[string]bool{
 func hideMap(m map[string]any, secret bool) any {
 	kind, _ := m["kind"].(string)
 	path, _ := m["path"].(string)
+	name, _ := m["name"].(string)
 	inSecret := isSecretKind(kind)
 	for key, value := range m {
 		switch {
@@ -80,7 +82,7 @@ func hideMap(m map[string]any, secret bool) any {
 			m[key] = hide(value, secret)
 		case inSecret && !plainInSecrets[key] && key != "binding" && key != "queue" && key != "count":
 			m[key] = hide(value, true)
-		case key == "value" && secretPath(path):
+		case key == "value" && (secretPath(path) || looksSecret(name)):
 			m[key] = hide(value, true)
 		default:
 			m[key] = hide(value, secret || looksSecret(key))

@@ -15,6 +15,7 @@ func TestOnlyWhatLooksSecretIsRedacted(t *testing.T) {
 		{"below a secret key", `{"credentials":{"user":"u","list":["a",1]}}`, `{"credentials":{"list":["(redacted)","(redacted)"],"user":"(redacted)"}}`},
 		{"where a secret is, is none", `{"secretName":"s","tokenPath":"/p","publicKey":"k","monkeys":3}`, `{"secretName":"s","tokenPath":"/p","publicKey":"k","monkeys":3}`},
 		{"other ways to write it", `{"API_KEY":"a","private-key":"b","tls.key":"c",".dockerconfigjson":"d","accessTokens":["e"]}`, `{"API_KEY":"(redacted)","private-key":"(redacted)","tls.key":"(redacted)",".dockerconfigjson":"(redacted)","accessTokens":["(redacted)"]}`},
+		{"a variable of a container", `{"env":[{"name":"DB_PASSWORD","value":"x"},{"name":"DB_USER","value":"u"}]}`, `{"env":[{"name":"DB_PASSWORD","value":"(redacted)"},{"name":"DB_USER","value":"u"}]}`},
 		{
 			"a Secret", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"n","namespace":"ns","annotations":{"last":"all of it"}},"type":"Opaque","data":{"a":"eA=="}}`,
 			`{"apiVersion":"v1","data":{"a":"(redacted)"},"kind":"Secret","metadata":{"annotations":{"last":"(redacted)"},"name":"n","namespace":"ns"},"type":"Opaque"}`,

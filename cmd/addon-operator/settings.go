@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -111,7 +112,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	num(&s.UnnumberedOrder, "unnumbered-modules-order", 1, "order of modules without a number", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER")
 	flag(&s.StrictValues, "strict-check-values-mode-enabled", "take a values.yaml that is missing, of a module or of a directory of modules, for an error", "ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED", "STRICT_CHECK_VALUES_MODE_ENABLED")
 	num(&s.ParallelModules, "parallel-modules", 1, "modules of equal number that are run at once", "ADDON_OPERATOR_PARALLEL_MODULES")
-	str(&s.TempDir, "tmp-dir", filepath.Join(os.TempDir(), "addon-operator"), "directory for hooks' files", "ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR")
+	str(&s.TempDir, "tmp-dir", defaultTempDir(), "directory for hooks' files", "ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR")
 	str(&s.ToolsDir, "hook-tools-dir", defaultToolsDir(), "directory put last on the PATH of hooks; it holds a jq", "ADDON_OPERATOR_HOOK_TOOLS_DIR")
 	flag(&s.KeepTemp, "debug-keep-tmp-files", "keep hooks' files after their runs", "DEBUG_KEEP_TMP_FILES")
 	str(&s.Store, "store", "/var/lib/addon-operator/store.db", "file of pending and past work", "ADDON_OPERATOR_STORE")
@@ -157,6 +158,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	ignored := declareUnserved(f)
 	return func() (err error) {
 		err = readEnv(f, all)
+		s.TempDir = cmp.Or(s.TempDir, defaultTempDir()) // an empty one would be that of the process
 		s.Warnings = ignored()
 		return err
 	}
@@ -180,6 +182,8 @@ func byAlias(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	}
 	return pflag.NormalizedName(name)
 }
+
+func defaultTempDir() string { return filepath.Join(os.TempDir(), "addon-operator") }
 
 // defaultToolsDir is beside the operator's own file.
 func defaultToolsDir() string {

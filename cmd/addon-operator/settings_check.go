@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -28,8 +29,11 @@ func (s *Settings) check() error {
 	if s.ParallelModules < 1 {
 		return &codedError{exitUsage, fmt.Errorf("--parallel-modules is %d; 1 runs modules one after another, more that many at once", s.ParallelModules)}
 	}
-	if s.HistoryMiB < 0 || s.HistoryAge < 0 {
-		return &codedError{exitUsage, errors.New("--history-age and --history-size cannot be below 0")}
+	if err := s.checkBelow(); err != nil {
+		return err
+	}
+	if !metricsPrefix.MatchString(s.MetricsPrefix) {
+		return &codedError{exitUsage, fmt.Errorf("--prometheus-metrics-prefix is %q; it can be letters, digits, _ and :, no digit first", s.MetricsPrefix)}
 	}
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
@@ -42,6 +46,26 @@ func (s *Settings) check() error {
 	}
 	_, err := s.labels()
 	return err
+}
+
+// metricsPrefix matches what names of metrics can begin with.
+var metricsPrefix = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)?$`)
+
+// checkBelow returns an error for a number or time below 0.
+func (s *Settings) checkBelow() error {
+	for flag, value := range map[string]float64{
+		"history-age": s.HistoryAge.Seconds(), "history-size": float64(s.HistoryMiB), "snapshot-interval": s.SnapshotEvery.Seconds(),
+		"allow-purge": float64(s.AllowPurge), "unnumbered-modules-order": float64(s.UnnumberedOrder),
+		"kube-client-qps": s.KubeQPS, "kube-client-burst": float64(s.KubeBurst),
+		"object-patcher-kube-client-qps": s.ObjectQPS, "object-patcher-kube-client-burst": float64(s.ObjectBurst),
+		"object-patcher-kube-client-timeout": s.ObjectTimeout.Seconds(),
+		"helm-history-max":                   float64(s.HelmHistoryMax), "helm-timeout": s.HelmTimeout.Seconds(),
+	} {
+		if value < 0 {
+			return &codedError{exitUsage, fmt.Errorf("--%s is below 0, which it cannot be", flag)}
+		}
+	}
+	return nil
 }
 
 // checkDirs returns an error that names the flag of a directory that cannot be

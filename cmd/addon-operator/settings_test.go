@@ -27,6 +27,8 @@ func TestFlagsComeBeforeVariablesAndPrefixedOnesBeforePlain(t *testing.T) {
 		{"yes", nil, map[string]string{"DEBUG_KEEP_TMP_FILES": "yes"}, func(s Settings) any { return s.KeepTemp }, true},
 		{"no", nil, map[string]string{"DEBUG_KEEP_TMP_FILES": "no"}, func(s Settings) any { return s.KeepTemp }, false},
 		{"switch", []string{"--debug-keep-tmp-files"}, nil, func(s Settings) any { return s.KeepTemp }, true},
+		{"no directory is the default one", []string{"--tmp-dir="}, nil, func(s Settings) any { return s.TempDir }, defaultTempDir()},
+		{"list", nil, map[string]string{"VALIDATING_WEBHOOK_CLIENT_CA": "a,b"}, func(s Settings) any { return len(s.Webhooks.Admission.ClientCAs) }, 2},
 		{"duration", nil, map[string]string{"HELM_TIMEOUT": "90s"}, func(s Settings) any { return s.HelmTimeout.Seconds() }, 90.0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -70,7 +72,19 @@ func TestWhatIsNotServedIsWarnedOfWithoutItsValue(t *testing.T) {
 
 func TestSettingsThatMakeNoSenseAreErrorsThatNameTheFlag(t *testing.T) {
 	for _, test := range []struct{ flag, value string }{
-		{"startup", "sometimes"}, {"schedule-missed", "twice"}, {"history-size", "-1"}, {"crd-extra-labels", "heritage"}, {"parallel-modules", "0"},
+		{"startup", "sometimes"},
+		{"schedule-missed", "twice"},
+		{"crd-extra-labels", "heritage"},
+		{"parallel-modules", "0"},
+		{"history-size", "-1"},
+		{"helm-timeout", "-1s"},
+		{"helm-history-max", "-1"},
+		{"kube-client-qps", "-0.5"},
+		{"object-patcher-kube-client-timeout", "-1ms"},
+		{"prometheus-metrics-prefix", "addon-operator-"},
+		{"prometheus-metrics-prefix", "0_"},
+		{"validating-webhook-client-ca", "/none"},
+		{"conversion-webhook-server-cert", "/none"},
 	} {
 		s := settings(t, "--"+test.flag+"="+test.value)
 		if err := s.check(); err == nil || !strings.Contains(err.Error(), "--"+test.flag) || exitCode(err) != exitUsage {

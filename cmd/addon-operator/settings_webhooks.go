@@ -112,7 +112,10 @@ func (s *webhookSettings) check() error {
 		return err
 	}
 	for _, side := range []webhookSide{s.Admission, s.Conversion} {
-		if err := usage(side.flagPrefix+"-server-cert", side.side().Check()); err != nil {
+		if err := usage(side.flagPrefix+"-server-cert", side.side().CheckFiles()); err != nil {
+			return err
+		}
+		if err := usage(side.flagPrefix+"-client-ca", side.side().CheckClients()); err != nil {
 			return err
 		}
 	}

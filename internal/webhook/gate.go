@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -292,15 +291,19 @@ func CheckLifetime(lifetime time.Duration) error {
 	return nil
 }
 
-// Check returns what is wrong with the side's files.
-func (s Side) Check() error {
-	var errs []error
-	if s.Files != (Files{}) {
-		_, err := s.Files.Load()
-		errs = append(errs, err)
+// CheckFiles returns what is wrong with the files of the side's certificate.
+func (s Side) CheckFiles() error {
+	if s.Files == (Files{}) {
+		return nil
 	}
+	_, err := s.Files.Load()
+	return err
+}
+
+// CheckClients returns what is wrong with the files of the CAs of the side's clients.
+func (s Side) CheckClients() error {
 	_, err := NewClients(s.ClientCAs)
-	return errors.Join(append(errs, err)...)
+	return err
 }
 
 // FilesIn returns the files of a pair as they are called in a mounted Secret, if they are in dir; empty names if not.
