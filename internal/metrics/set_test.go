@@ -137,7 +137,7 @@ func TestStateIsReadAtEachScrape(t *testing.T) {
 		`p_tasks_queue_head_info{hook="",module="m",queue="main",task_type="module-run"} 1`,
 		`p_tasks{queue="main",state="retrying"} 1`, `p_tasks{queue="main",state="waiting"} 2`,
 		`p_binding_count{hook="h",module="m"} 2`, `p_kube_snapshot_objects{binding="pods",hook="h",module="m",queue="q"} 5`,
-		`p_mm_module_info{critical="false",enabled="true",module="m"} 1`, `p_mm_module_enabled{module="n",version=""} 0`,
+		`p_mm_module_info{critical="true",enabled="true",module="m"} 1`, `p_mm_module_enabled{module="n",version=""} 0`,
 		`p_mm_module_maintenance{module="m",state="NoResourceReconciliation"} 1`, "p_store_readable 1",
 	} {
 		if !strings.Contains(got, line) {

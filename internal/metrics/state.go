@@ -126,7 +126,7 @@ func (s *scrape) collectModules(now State, gauge func(*prometheus.Desc, float64,
 		if m.Enabled {
 			word, on = "true", 1
 		}
-		gauge(s.moduleInfo, 1, m.Name, word, "false")
+		gauge(s.moduleInfo, 1, m.Name, word, "true") // those behind it wait for it
 		gauge(s.moduleEnabled, on, m.Name, "")
 		if m.Maintenance != "" {
 			gauge(s.moduleMaintenance, 1, m.Name, m.Maintenance)
