@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"addon-operator/internal/helm"
-	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/store"
@@ -36,17 +35,6 @@ type discovered struct {
 	// Whole is set where the directories hold all modules there are, so that
 	// those which they do not hold are gone.
 	Whole bool `json:"whole"`
-}
-
-// decided is what discovery came to for one module.
-type decided struct {
-	Name    string `json:"name"`
-	Order   int    `json:"order"`
-	Enabled bool   `json:"enabled"`
-	Why     string `json:"why"`
-	Broken  string `json:"broken,omitempty"`
-	// Defines is set where the module brings CRDs.
-	Defines bool `json:"defines,omitempty"`
 }
 
 func (d *discovered) broken() (n int) {
@@ -167,63 +155,6 @@ func modulesKnown(tx *store.Tx) (map[string]store.Module, error) {
 		known[p.Str()] = m
 	}
 	return known, nil
-}
-
-// decide finds out whether m is enabled: by the flags, then by its script, which
-// is told the modules enabled before it.
-func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Module, k known, before []string) (decided, error) {
-	d := decided{Name: m.Name, Order: m.Order}
-	if broken := m.Broken; broken != nil {
-		d.Broken = broken.Error()
-		d.Enabled, d.Why = k.modules[m.Name].Enabled, "broken: as it was before"
-		return d, nil //nolint:nilerr // a broken module is found, and stays as it was
-	}
-	flags := module.Decide(m, k.opinions, k.layers.Config)
-	d.Enabled, d.Why = flags.Enabled, flags.String()
-	if !d.Enabled {
-		return d, nil
-	}
-	if was := k.modules[m.Name]; !started(was, k.life) {
-		if err := k.layers.CheckFiles(m.Key); err != nil {
-			d.Broken = err.Error()
-			d.Enabled, d.Why = was.Enabled, "broken: as it was before"
-			return d, nil //nolint:nilerr // as above
-		}
-	}
-	if m.Enabled == "" {
-		return d, nil
-	}
-	config, err := json.Marshal(k.layers.HookConfigValues(m.Key))
-	if err != nil {
-		return d, err
-	}
-	merged, skipped := k.layers.HookValues(m.Key, append([]string{}, before...))
-	s.site.warnSkipped(skipped)
-	text, err := json.Marshal(merged)
-	if err != nil {
-		return d, err
-	}
-	node, _ := lifecycle.Graph.Node(lifecycle.DiscoverModules)
-	t.Subject = store.Subject{Module: m.Name, Hook: "enabled"}
-	enabled, reason, err := s.site.Hooks.Enabled(ctx, hook.EnabledRun{
-		Path: m.Enabled, Module: m.Name, Task: t.ID.String(), Attempt: t.Try, Previous: hook.Previous(t.Previous),
-		ConfigValues: config, Values: text, Output: s.site.output(t, node, "enabled"),
-	})
-	if err != nil {
-		return d, fmt.Errorf("enabled script: %w", err)
-	}
-	d.Enabled = enabled
-	if !enabled || reason != "" {
-		word := "disabled"
-		if enabled {
-			word = "enabled"
-		}
-		d.Why = word + " by its enabled script"
-		if reason != "" {
-			d.Why += ": " + reason
-		}
-	}
-	return d, nil
 }
 
 // lists returns the modules to enable in order, those to delete in reverse

@@ -1,0 +1,99 @@
+package kube
+
+import "context"
+
+// seen is an object as a view shows it, on its way into the view.
+type seen struct {
+	view   *view
+	owners []string
+	full   bool // whole objects are kept
+	object *Object
+	err    error // of the view's filter
+	shows  bool  // is news to the snapshot
+	tells  bool  // is news to the receiver
+}
+
+// apply applies what happened to an object to all views, and returns what that is to each.
+func (f *feed) apply(ctx context.Context, frameType string, doc *document) []Change {
+	version := doc.id.Metadata.ResourceVersion
+	f.mu.Lock()
+	var news []seen
+	for _, v := range f.ordered() {
+		if v.listed == "" {
+			continue // its first list will show the object
+		}
+		n := seen{view: v, owners: v.named(), full: v.full, shows: After(version, v.listed), tells: After(version, v.told)}
+		if n.shows || n.tells {
+			news = append(news, n)
+		}
+	}
+	f.mu.Unlock()
+
+	var changes []Change
+	for _, n := range news {
+		n.object, n.err = f.see(ctx, n.view, n.owners, doc, n.full) // filters take time; those who read do not wait for them
+		if n.err != nil {
+			f.reads.observer.filterFailed(n.view.name, n.object, n.err)
+		}
+		f.mu.Lock()
+		if change := n.applyTo(frameType); change != nil && n.tells {
+			change.Filter = n.view.name.Filter
+			change.Owners = n.view.concerned(version)
+			changes = append(changes, *change)
+		}
+		f.mu.Unlock()
+	}
+	return changes
+}
+
+// applyTo applies what happened to an object to its view, and returns what that is, nil for nothing. The caller holds the
+// lock.
+func (n seen) applyTo(frameType string) *Change {
+	v, key := n.view, n.object.key()
+	before := v.objects[key]
+	known := before != nil && !before.Unfiltered
+	switch {
+	case frameType == frameDeleted:
+		if n.err != nil && known {
+			n.object.FilterResult, n.object.Checksum = before.FilterResult, before.Checksum
+		}
+		if n.shows {
+			v.set(key, nil)
+		}
+		return &Change{Type: Deleted, Object: n.object}
+	case n.err != nil:
+		if n.shows && before == nil {
+			n.object.Unfiltered = true
+			v.set(key, n.object)
+		}
+		return nil
+	case !n.shows && frameType == frameAdded:
+		return &Change{Type: Added, Object: n.object}
+	case !n.shows:
+		return &Change{Type: Modified, Object: n.object}
+	}
+	v.set(key, n.object)
+	switch {
+	case !known:
+		return &Change{Type: Added, Object: n.object}
+	case before.UID == n.object.UID && before.Checksum == n.object.Checksum:
+		return nil
+	default:
+		return &Change{Type: Modified, Object: n.object}
+	}
+}
+
+// see returns what v, a view of owners, shows of doc, with the whole of it if full is true.
+func (f *feed) see(ctx context.Context, v *view, owners []string, doc *document, full bool) (*Object, error) {
+	if f.reads.metadata {
+		return doc.object(), nil
+	}
+	told := f.reads.observer.Filtered
+	if v.filter == nil || told == nil {
+		return doc.through(ctx, v.filter, full)
+	}
+	passed := f.reads.observer.time()
+	object, err := doc.through(ctx, v.filter, full)
+	told(v.name, owners, passed())
+	return object, err
+}

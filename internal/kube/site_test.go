@@ -1,0 +1,207 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/internal/jq"
+	"addon-operator/internal/kube"
+)
+
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+
+// site is a cluster, a namespace in it, and what a test watches it with.
+type site struct {
+	config    *rest.Config
+	client    *kube.Client
+	api       kubernetes.Interface
+	namespace string
+}
+
+func newSite(t testing.TB) *site {
+	t.Helper()
+	c := cluster.Start(t)
+	return siteOf(t, c.Config(), c.Namespace(t))
+}
+
+func siteOf(t testing.TB, config *rest.Config, namespace string) *site {
+	t.Helper()
+	client, err := kube.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{config, client, api, namespace}
+}
+
+// life is a hub that runs, as in one life of the process.
+type life struct {
+	*kube.Hub
+	stop func()
+	logs *logs
+}
+
+// logs is what an observer was told.
+type logs struct {
+	mu      sync.Mutex
+	refused []string
+	filter  []string
+	failed  []error
+}
+
+func (l *logs) observer() kube.Observer {
+	return kube.Observer{
+		VersionRefused: func(_ kube.Source, version string, _ error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.refused = append(l.refused, version)
+		},
+		FilterFailed: func(_ kube.View, o *kube.Object, err error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.filter = append(l.filter, o.Name+": "+err.Error())
+		},
+		SourceFailed: func(_ kube.Source, err error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.failed = append(l.failed, err)
+		},
+	}
+}
+
+// begin starts a hub that tells k. It runs until the test ends or it is stopped.
+func (s *site) begin(t testing.TB, k kube.Receiver) *life {
+	t.Helper()
+	l := &logs{}
+	kinds := kube.NewKinds(s.client, l.observer())
+	hub := kube.NewHub(s.client, kinds, k, l.observer())
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { kinds.Run(ctx) })
+	running.Go(func() { hub.Run(ctx) })
+	stop := sync.OnceFunc(func() { cancel(); running.Wait() })
+	t.Cleanup(stop)
+	return &life{hub, stop, l}
+}
+
+// open opens a monitor and waits for its snapshot.
+func (l *life) open(t testing.TB, spec kube.Spec) *kube.Monitor {
+	t.Helper()
+	m, err := l.Open(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(t, m)
+	return m
+}
+
+func wait(t testing.TB, m *kube.Monitor) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := m.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// configMaps selects the ConfigMaps of the test's namespace, but for the one every namespace has.
+func (s *site) configMaps() kube.Selection {
+	return kube.Selection{
+		APIVersion: "v1", Kind: "ConfigMap", Namespaces: []string{s.namespace},
+		Fields: []kube.FieldMatch{{Field: "metadata.name", Operator: "!=", Value: "kube-root-ca.crt"}},
+	}
+}
+
+func (s *site) create(t testing.TB, name string, data ...string) *corev1.ConfigMap {
+	t.Helper()
+	return s.createIn(t, s.namespace, name, data...)
+}
+
+func (s *site) createIn(t testing.TB, namespace, name string, data ...string) *corev1.ConfigMap {
+	t.Helper()
+	made, err := s.api.CoreV1().ConfigMaps(namespace).Create(context.Background(), configMap(name, data...), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func configMap(name string, data ...string) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"made": "yes"}}, Data: map[string]string{}}
+	for i := 0; i < len(data); i += 2 {
+		cm.Data[data[i]] = data[i+1]
+	}
+	return cm
+}
+
+func (s *site) update(t testing.TB, name string, data ...string) *corev1.ConfigMap {
+	t.Helper()
+	made, err := s.api.CoreV1().ConfigMaps(s.namespace).Update(context.Background(), configMap(name, data...), metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func (s *site) delete(t testing.TB, name string) {
+	t.Helper()
+	if err := s.api.CoreV1().ConfigMaps(s.namespace).Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func filter(t testing.TB, text string) *jq.Filter {
+	t.Helper()
+	f, err := jq.Compile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func objectName(i int) string { return fmt.Sprintf("object-%04d", i) }
+
+func shown(m *kube.Monitor) []string {
+	found := []string{}
+	for _, o := range m.Snapshot() {
+		found = append(found, o.Name)
+	}
+	return found
+}
+
+// eventually waits for something that no receiver is told of.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func (s *site) label(t testing.TB, namespace string, labels map[string]string) {
+	t.Helper()
+	object, err := s.api.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(object.Labels, "team")
+	maps.Copy(object.Labels, labels)
+	if _, err := s.api.CoreV1().Namespaces().Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}

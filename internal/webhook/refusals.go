@@ -1,0 +1,48 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// refusedError tells which webhooks the API server will not have, by the paths of their bindings.
+type refusedError struct {
+	why map[string]error
+	of  map[string]Admission
+}
+
+func (e *refusedError) Error() string { return fmt.Sprintf("%d webhooks are refused", len(e.why)) }
+
+// fieldOf matches what the API server says about one webhook of a list.
+var fieldOf = regexp.MustCompile(`^webhooks\[(\d+)\](.*)$`)
+
+// refusals returns a [*refusedError] if err says of single webhooks what is wrong with them, and err otherwise.
+func refusals(err error, of []Admission) error {
+	var known apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &known) || known.Status().Details == nil {
+		return err
+	}
+	refusal := &refusedError{why: map[string]error{}, of: map[string]Admission{}}
+	for _, cause := range known.Status().Details.Causes {
+		match := fieldOf.FindStringSubmatch(cause.Field)
+		if match == nil {
+			continue
+		}
+		i, convErr := strconv.Atoi(match[1])
+		if convErr != nil || i >= len(of) {
+			continue
+		}
+		path := of[i].path()
+		refusal.of[path] = of[i]
+		refusal.why[path] = errors.Join(refusal.why[path], fmt.Errorf("%s: %s", strings.TrimPrefix(match[2], "."), cause.Message))
+	}
+	if len(refusal.why) == 0 {
+		return err
+	}
+	return refusal
+}

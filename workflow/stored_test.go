@@ -1,0 +1,118 @@
+package workflow_test
+
+import (
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+)
+
+// view reads the store.
+func (w *world) view(fn func(*store.Tx) error) {
+	w.t.Helper()
+	if err := w.db.View(fn); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// pending returns the tasks of queue, the first in front.
+func (w *world) pending(queue string) (tasks []*store.Task) {
+	w.t.Helper()
+	w.view(func(tx *store.Tx) error {
+		for t, err := range store.Tasks(tx, queue) {
+			if err != nil {
+				return err
+			}
+			tasks = append(tasks, t)
+		}
+		return nil
+	})
+	return tasks
+}
+
+// expectPending compares the tasks of queue with want, as "node subject".
+func (w *world) expectPending(queue string, want ...string) {
+	w.t.Helper()
+	var got []string
+	for _, t := range w.pending(queue) {
+		got = append(got, name(t.Node, t.Subject))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Errorf("tasks of queue %s (-want +got):\n%s", queue, diff)
+	}
+}
+
+// walks returns the walks, oldest first.
+func (w *world) walks() (walks []store.Walk) {
+	w.t.Helper()
+	w.view(func(tx *store.Tx) error {
+		for walk, err := range store.WalksBackwards(tx) {
+			if err != nil {
+				return err
+			}
+			walks = append(walks, walk)
+		}
+		return nil
+	})
+	slices.Reverse(walks)
+	return walks
+}
+
+// history returns the history of walk, as "state node subject".
+func (w *world) history(walk uint64) (lines []string) {
+	w.t.Helper()
+	for _, r := range w.records(walk) {
+		lines = append(lines, string(r.State)+" "+name(r.Node, r.Subject))
+	}
+	return lines
+}
+
+func (w *world) records(walk uint64) (records []store.Record) {
+	w.t.Helper()
+	w.view(func(tx *store.Tx) error {
+		for r, err := range store.RecordsOf(tx, walk) {
+			if err != nil {
+				return err
+			}
+			records = append(records, r)
+		}
+		return nil
+	})
+	return records
+}
+
+// contents returns all records but those of the store itself.
+func (w *world) contents() map[string]string {
+	w.t.Helper()
+	all := map[string]string{}
+	w.view(func(tx *store.Tx) error {
+		for k, v := range tx.Range(nil) {
+			if k.Table() != store.Meta {
+				all[k.String()] = string(v)
+			}
+		}
+		return nil
+	})
+	return all
+}
+
+// changed returns how many keys fn writes or takes away.
+func (w *world) changed(fn func()) int {
+	w.t.Helper()
+	before := w.contents()
+	fn()
+	after := w.contents()
+	n := 0
+	for k, v := range after {
+		if old, ok := before[k]; !ok || old != v {
+			n++
+		}
+	}
+	for k := range before {
+		if _, ok := after[k]; !ok {
+			n++
+		}
+	}
+	return n
+}
