@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -202,26 +203,31 @@ func TestAHookThatHasGoneCountsNothing(t *testing.T) {
 	c.want("a run that was under way has ended")
 }
 
-func TestOtherCodeOfAHookBeginsAnew(t *testing.T) {
+func TestHookWithOtherCodeOrConfigBeginsAnew(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t, storetest.Memory(t))
-	keep := func(digest string) {
+	keep := func(digest, config string) {
 		t.Helper()
 		if err := c.db.Update(func(tx *store.Tx) error {
-			_, err := foundHooks{Hooks: map[string]store.Hook{"h.sh": {Digest: digest}, "i.sh": {Digest: "i"}}}.keep(tx, "a")
+			_, err := foundHooks{Hooks: map[string]store.Hook{
+				"h.sh": {Digest: digest, Config: json.RawMessage(config)}, "i.sh": {Digest: "i", Config: json.RawMessage(`{}`)},
+			}}.keep(tx, "a")
 			return err
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	keep("1")
+	keep("1", `{}`)
 	c.run("a/h.sh", `{"name":"x","add":1}`)
 	c.run("a/i.sh", `{"name":"x","add":5}`)
 	c.run("b/h.sh", `{"name":"x","add":9}`)
-	keep("1")
+	keep("1", `{}`)
 	c.want("the same code goes on", `x{hook="h.sh",module="a"} 1`, `x{hook="h.sh",module="b"} 9`, `x{hook="i.sh",module="a"} 5`)
-	keep("2")
+	keep("2", `{}`)
 	c.want("other code begins anew", `x{hook="h.sh",module="b"} 9`, `x{hook="i.sh",module="a"} 5`)
+	c.run("a/h.sh", `{"name":"x","add":1}`)
+	keep("2", `{"onStartup":1}`)
+	c.want("another config begins anew", `x{hook="h.sh",module="b"} 9`, `x{hook="i.sh",module="a"} 5`)
 }
 
 func TestMetricsWithoutAGroupExpireWhereThatIsAskedFor(t *testing.T) {

@@ -90,13 +90,14 @@ type Site struct {
 	schemaFiles schema.Cache
 
 	mu        sync.RWMutex
-	disk      module.Set             // guarded by mu
-	scans     int                    // how often it was scanned; guarded by mu
-	schemas   map[string]*schema.Set // those of disk, by the key of the section; guarded by mu
-	noGlobal  error                  // why the global schemas cannot be used; guarded by mu
-	config    values.Config          // the ConfigMap content decoded last; guarded by mu
-	configRaw []byte                 // the record it was decoded from; guarded by mu
-	said      map[string]bool        // warnings that were logged; guarded by mu
+	disk      module.Set               // guarded by mu
+	scans     int                      // how often it was scanned; guarded by mu
+	schemas   map[string]*schema.Set   // those of disk, by the key of the section; guarded by mu
+	noGlobal  error                    // why the global schemas cannot be used; guarded by mu
+	config    values.Config            // the ConfigMap content decoded last; guarded by mu
+	configRaw []byte                   // the record it was decoded from; guarded by mu
+	said      map[string]bool          // warnings that were logged; guarded by mu
+	told      map[[2]string]store.Hook // what hooks said to --config in this life, by module and name; guarded by mu
 }
 
 // Sights are what hooks' kubernetes bindings see. A binding is known by its

@@ -33,7 +33,7 @@ type prepared struct {
 	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
 }
 
-// Prepare asks the global hooks that are new for their config, and sees that the
+// Prepare asks the global hooks for their config, and sees that the
 // global values are what their schemas take.
 func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.site.scanAfter(t); err != nil {
@@ -108,8 +108,8 @@ func (s *Site) doubtNoHooks(found foundHooks) error {
 	})
 }
 
-// ask returns the hooks below dir with their configs. Those that the store has
-// under the same digest of the code are not run.
+// ask returns the hooks below dir with their configs. Those that have said it in this life, with the same digest of
+// the code, are not run again.
 func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (foundHooks, error) {
 	out := foundHooks{Digest: digest, Hooks: map[string]store.Hook{}}
 	files, skipped, err := hook.Find(scope, dir)
@@ -118,34 +118,12 @@ func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, di
 	}
 	s.saySkipped(module, files, skipped)
 	asked := make([]store.Hook, len(files))
-	if err := s.DB.View(func(tx *store.Tx) error {
-		for i, f := range files {
-			known, ok, err := store.Load[store.Hook](tx, store.HookKey(module, f.Name))
-			if err != nil {
-				return err
-			}
-			if !ok || known.Digest != out.Digest {
-				continue
-			}
-			// The code is the same, but the module may lie elsewhere now.
-			if known.File, err = json.Marshal(f); err != nil {
-				return err
-			}
-			asked[i] = known
-		}
-		return nil
-	}); err != nil {
-		return out, err
-	}
 	errs := make([]error, len(files))
 	var group errgroup.Group
 	group.SetLimit(configsAtOnce)
 	for i, f := range files {
-		if asked[i].Digest != "" {
-			continue
-		}
 		group.Go(func() error {
-			asked[i], errs[i] = s.askOne(ctx, f, out.Digest)
+			asked[i], errs[i] = s.askOnce(ctx, module, f, digest)
 			return nil
 		})
 	}
@@ -154,6 +132,31 @@ func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, di
 		out.Hooks[f.Name] = asked[i]
 	}
 	return out, errors.Join(errs...)
+}
+
+// askOnce asks the hook, or returns what it said earlier in this life. The store
+// is not asked: a config can be made of the environment, of files beside the hook
+// or elsewhere in the image, and all of these can be others at each start.
+func (s *Site) askOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
+	name := [2]string{module, f.Name}
+	s.mu.RLock()
+	h = s.told[name]
+	s.mu.RUnlock()
+	if h.Digest == digest {
+		// The code is the same, but the module may lie elsewhere now.
+		h.File, err = json.Marshal(f)
+		return h, err
+	}
+	if h, err = s.askOne(ctx, f, digest); err != nil {
+		return h, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told == nil {
+		s.told = map[[2]string]store.Hook{}
+	}
+	s.told[name] = h
+	return h, nil
 }
 
 func (s *Site) askOne(ctx context.Context, f hook.File, digest string) (store.Hook, error) {
@@ -170,8 +173,8 @@ func (s *Site) askOne(ctx context.Context, f hook.File, digest string) (store.Ho
 }
 
 // keep makes module's hooks in the store those found, and reports whether any
-// of them is another than before. What a hook of other code has counted ends: it
-// may not know its metrics any more.
+// of them is another than before. What a hook of other code, or with another
+// config, has counted ends: it may not know its metrics any more.
 func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) {
 	others := map[string]bool{}
 	for k := range tx.Range(store.HooksOf(module)) {
@@ -192,10 +195,11 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 		if err != nil {
 			return false, err
 		}
-		if ok && old.Digest == h.Digest && bytes.Equal(old.File, h.File) {
+		same := ok && old.Digest == h.Digest && bytes.Equal(old.Config, h.Config)
+		if same && bytes.Equal(old.File, h.File) {
 			continue
 		}
-		if old.Digest != h.Digest {
+		if !same {
 			others[name] = true
 		}
 		if err := store.Save(tx, store.HookKey(module, name), h); err != nil {
