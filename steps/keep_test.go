@@ -2,11 +2,14 @@ package steps
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
+	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
 	"addon-operator/store"
+	"addon-operator/workflow"
 )
 
 // sayValues returns what a run of a hook leads to that read the values as they are
@@ -116,5 +119,45 @@ func TestValuesThatChangedWhileAHookRanAreCheckedAnew(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH, on values changed meanwhile") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+func TestWhatARunLeadsToIsBounded(t *testing.T) {
+	t.Parallel()
+	in := hookInput{metrics: (&Site{}).metricsOf("", "hook.sh")}
+	operation := `{"operation":"Delete","kind":"Pod","namespace":"default","name":"a"}`
+	run := func(n int) error {
+		_, err := said{Section: values.Global}.outcome(in, hook.Result{Operations: []byte(strings.Repeat(operation, n))})
+		return err
+	}
+	if err := run(1000); err != nil {
+		t.Error(err)
+	}
+	want := "what the hook has written to its output files, 100000 effects among it, comes to "
+	if err := run(100_000); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "15 MiB is the most: write less in one run") {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestTheMostThatARunLeadsToFitsTheStore: what is let through can be written down.
+func TestTheMostThatARunLeadsToFitsTheStore(t *testing.T) {
+	t.Parallel()
+	small := workflow.Effect{Kind: objectEffect, Data: json.RawMessage(`{}`)}
+	most := slices.Repeat([]workflow.Effect{small}, mostSaid/(len(small.Data)+perEffect))
+	if err := bounded(workflow.Outcome{Effects: most}); err != nil {
+		t.Fatal(err)
+	}
+	if err := bounded(workflow.Outcome{Effects: append(most, small)}); err == nil {
+		t.Error("one more is let through")
+	}
+	db, err := store.OpenMemory(&store.Memory{}, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	update(t, db, func(tx *store.Tx) error {
+		return store.Save(tx, store.JournalKey(store.ID{Epoch: 1, N: 1}), workflow.Outcome{Effects: most})
+	})
+	if err := db.Close(); err != nil {
+		t.Error(err)
 	}
 }

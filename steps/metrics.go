@@ -58,8 +58,8 @@ func (s *Site) count(tx *store.Tx, module, hook string, ops []series.Op) error {
 	return t.save()
 }
 
-// mostSaid bounds the lines of the log about one run.
-const mostSaid = 10
+// mostLines bounds the lines of the log about one run.
+const mostLines = 10
 
 // sayDropped logs what did not count, and tells of it.
 func (s *Site) sayDropped(all []Dropped) {
@@ -67,10 +67,10 @@ func (s *Site) sayDropped(all []Dropped) {
 		if d.Operations > 0 && s.MetricsDropped != nil {
 			s.MetricsDropped(d)
 		}
-		if i == mostSaid {
+		if i == mostLines {
 			s.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Int("metrics", len(all)-i).Msg("more metric operations of the hook did not count")
 		}
-		if i >= mostSaid {
+		if i >= mostLines {
 			continue
 		}
 		s.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Str("metric", d.Name).Int("operations", d.Operations).

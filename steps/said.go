@@ -86,8 +86,28 @@ func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, err
 	if o.Data, err = json.Marshal(out); err != nil {
 		return o, err
 	}
-	return o, nil
+	return o, bounded(o)
 }
+
+// mostSaid is how many bytes a run of a hook can lead to as they are written down.
+// The store takes a little more at once.
+const mostSaid = 15 << 20
+
+// bounded returns an error where what is to be written down comes to too much.
+func bounded(o workflow.Outcome) error {
+	size := len(o.Data)
+	for _, e := range o.Effects {
+		size += len(e.Data) + perEffect
+	}
+	if size <= mostSaid {
+		return nil
+	}
+	return fmt.Errorf("what the hook has written to its output files, %d effects among it, comes to %.1f MiB when it is written down, "+
+		"%d MiB is the most: write less in one run", len(o.Effects), float64(size)/(1<<20), mostSaid>>20)
+}
+
+// perEffect is what an effect takes in a journal beside its data.
+const perEffect = 48
 
 func readPatch(text []byte, own string) ([]values.Op, map[string]*bool, error) {
 	ops, err := values.ParsePatch(text)

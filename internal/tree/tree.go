@@ -62,6 +62,8 @@ func Documents(text []byte) ([]any, error) {
 		return documents, err
 	case bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")): // it was meant to be JSON
 		return nil, fmt.Errorf("neither JSON, %w, nor YAML, %w", jsonErr, err)
+	case errors.Is(err, errText):
+		return nil, err
 	default:
 		return nil, fmt.Errorf("not valid YAML, %w", err)
 	}

@@ -92,6 +92,21 @@ func TestAliasesThatStandForTooMuchAreRefused(t *testing.T) {
 	}
 }
 
+func TestYAMLThatIsTooLongIsRefusedAndJSONIsNot(t *testing.T) {
+	t.Parallel()
+	filler := `"` + strings.Repeat("x", 5<<20) + `"`
+	for text, want := range map[string]string{
+		"a: " + filler:             "document 1: has more than 4 MiB, which is the most for YAML; JSON may have more",
+		`{"a": ` + filler + `, b}`: "neither JSON, document 1 is not valid JSON near byte ",
+		`{"a": ` + filler + `}`:    "",
+	} {
+		_, err := tree.Documents([]byte(text))
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%.10s…: %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestPartsOfAYAMLTextKnowWhereTheyStand(t *testing.T) {
 	t.Parallel()
 	type part struct {

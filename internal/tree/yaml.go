@@ -18,7 +18,11 @@ import (
 // maxSize bounds in bytes what the documents of one YAML text come to. The aliases of a small one can stand for any amount.
 const maxSize = 16 << 20
 
+// maxText bounds in bytes what is read as YAML. The parser takes some hundred times as much memory.
+const maxText = 4 << 20
+
 var (
+	errText   = fmt.Errorf("has more than %d MiB, which is the most for YAML; JSON may have more", maxText>>20)
 	errSize   = fmt.Errorf("comes to more than %d MiB, that much is taken", maxSize>>20)
 	errNumber = errors.New(".nan and .inf are no JSON numbers; quote them or leave them out")
 	errKey    = errors.New("a key of a map must be a plain word, not a list, a map or null")
@@ -46,6 +50,10 @@ func (e *SyntaxError) Error() string {
 // [SyntaxError], or one about what JSON has no value for.
 func YAML(text []byte) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
+		if len(text) > maxText {
+			yield(nil, errText)
+			return
+		}
 		plain := converter{left: maxSize}
 		for decoder := goyaml.NewDecoder(bytes.NewReader(text)); ; {
 			var document any
