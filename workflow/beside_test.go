@@ -161,11 +161,7 @@ func TestCutEndsStepsBesideAndAwaitsThem(t *testing.T) {
 		w.expect()
 		block(workflow.Outcome{}, nil)
 		w.ran()
-		for _, walk := range w.walks() {
-			if walk.Open != 0 {
-				t.Errorf("walk %d has not ended", walk.ID)
-			}
-		}
+		w.expectAllEnded()
 	})
 }
 

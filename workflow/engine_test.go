@@ -43,11 +43,7 @@ func TestStartWalksStepsOneToEightInOrder(t *testing.T) {
 			"0 module-run two", "0 module-beforehelm h", "0 release-check two",
 			"0 module-delete off", "0 release-delete off", "0 module-purge gone", "0 global-afterall z",
 		)
-		for _, walk := range w.walks() {
-			if walk.Open != 0 || walk.Ended.IsZero() {
-				t.Errorf("walk %d of %q has not ended", walk.ID, walk.Trigger)
-			}
-		}
+		w.expectAllEnded()
 	})
 }
 

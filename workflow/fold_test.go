@@ -94,11 +94,7 @@ func TestModifiedReplacesWhatWaitsOfItsObjectInACrowd(t *testing.T) {
 		if n := w.count(store.Crowds); n != 0 {
 			t.Errorf("%d records are kept of a crowd that is gone", n)
 		}
-		for _, walk := range w.walks() {
-			if walk.Open != 0 {
-				t.Fatalf("walk %d has not ended", walk.ID)
-			}
-		}
+		w.expectAllEnded()
 		w.raise(seen("Modified", "a", 7))
 		if diff := cmp.Diff([]string{"Modified a 7"}, w.heard()); diff != "" {
 			t.Error(diff)

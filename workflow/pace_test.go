@@ -367,11 +367,7 @@ func TestClearingAModuleTakesWhatIsPutOff(t *testing.T) {
 		}
 		w.sleep(time.Minute)
 		w.expect()
-		for _, walk := range w.walks() {
-			if walk.Open != 0 {
-				t.Errorf("walk %d has not ended", walk.ID)
-			}
-		}
+		w.expectAllEnded()
 	})
 }
 

@@ -59,6 +59,16 @@ func (w *world) walks() (walks []store.Walk) {
 	return walks
 }
 
+// expectAllEnded fails unless all walks have ended.
+func (w *world) expectAllEnded() {
+	w.t.Helper()
+	for _, walk := range w.walks() {
+		if walk.Open != 0 || walk.Ended.IsZero() {
+			w.t.Errorf("walk %d of %q has not ended: %+v", walk.ID, walk.Trigger, walk)
+		}
+	}
+}
+
 // history returns the history of walk, as "state node subject".
 func (w *world) history(walk uint64) (lines []string) {
 	w.t.Helper()

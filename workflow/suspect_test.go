@@ -96,11 +96,7 @@ func TestKillerRunsAloneAndIsThenSetAside(t *testing.T) {
 		if err := w.e.Release(ids[0]); !errors.Is(err, workflow.ErrNoTask) {
 			t.Errorf("a second release returned %v", err)
 		}
-		for _, walk := range w.walks() {
-			if walk.Open != 0 || walk.Ended.IsZero() {
-				t.Errorf("walk %d has not ended", walk.ID)
-			}
-		}
+		w.expectAllEnded()
 	})
 }
 
@@ -194,11 +190,7 @@ func TestKillerOfAModuleRunLetsTheListGoOn(t *testing.T) {
 				}
 				synctest.Wait()
 				w.expect("module-run bad", "release-check bad")
-				for _, walk := range w.walks() {
-					if walk.Open != 0 {
-						t.Errorf("walk %d has not ended", walk.ID)
-					}
-				}
+				w.expectAllEnded()
 			})
 		})
 	}

@@ -152,15 +152,7 @@ func round(t *testing.T, k killing, prepared int, span time.Duration, want end) 
 	w.prepare(t, prepared)
 	w.lay(t, after())
 	if k.failpoint != "" {
-		p := w.start(t, "ADDON_OPERATOR_FAILPOINT="+k.failpoint)
-		select {
-		case <-p.Ended():
-		case <-time.After(2 * time.Minute):
-			t.Fatal("the failpoint was not come to")
-		}
-		if !p.Killed() {
-			t.Fatal("the operator ended by itself")
-		}
+		w.killAt(t, k.failpoint)
 	} else if !w.killAfter(t, time.Duration(k.after*float64(span))) {
 		return false
 	}
@@ -193,6 +185,20 @@ func merge(a, b map[string]int) map[string]int {
 	both := maps.Clone(a)
 	maps.Copy(both, b)
 	return both
+}
+
+// killAt starts an operator that kills itself at a failpoint, and waits for that.
+func (w *world) killAt(t *testing.T, failpoint string) {
+	t.Helper()
+	p := w.start(t, "ADDON_OPERATOR_FAILPOINT="+failpoint)
+	select {
+	case <-p.Ended():
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the failpoint was not come to")
+	}
+	if !p.Killed() {
+		t.Fatal("the operator ended by itself")
+	}
 }
 
 // killAfter kills a life of the operator that is so old. It reports false when

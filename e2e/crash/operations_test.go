@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -102,15 +101,7 @@ func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]
 	if _, err := w.client.RbacV1().Roles(w.site.Namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p := w.start(t, "ADDON_OPERATOR_FAILPOINT="+failpoint)
-	select {
-	case <-p.Ended():
-	case <-time.After(2 * time.Minute):
-		t.Fatal("the failpoint was not come to")
-	}
-	if !p.Killed() {
-		t.Fatal("the operator ended by itself")
-	}
+	w.killAt(t, failpoint)
 	before = w.madeOnce(t)
 	w.quiet(t, w.start(t), 1)
 	if runs := w.runs(t); len(runs) != 2 || runs[1].word != "end" {

@@ -191,22 +191,10 @@ func (s *Schema) Names(path string) bool {
 // plain returns a copy of values as the validator knows them: plain maps, and all
 // numbers float64, as a decoder of JSON gives them.
 func plain(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		copied := make(map[string]any, len(v))
-		for key, under := range v {
-			copied[key] = plain(under)
+	return copied(v, func(leaf any) any {
+		if n, whole := leaf.(int64); whole {
+			return float64(n)
 		}
-		return copied
-	case []any:
-		copied := make([]any, len(v))
-		for i, element := range v {
-			copied[i] = plain(element)
-		}
-		return copied
-	case int64:
-		return float64(v)
-	default:
-		return v
-	}
+		return leaf
+	})
 }

@@ -38,21 +38,25 @@ func fill(v any, s *spec.Schema) {
 }
 
 // clone returns a copy that shares no map and no list with v.
-func clone(v any) any {
+func clone(v any) any { return copied(v, func(leaf any) any { return leaf }) }
+
+// copied returns a copy that shares no map and no list with v, and has what of makes
+// of everything else.
+func copied(v any, of func(leaf any) any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		copied := make(map[string]any, len(v))
+		m := make(map[string]any, len(v))
 		for key, under := range v {
-			copied[key] = clone(under)
+			m[key] = copied(under, of)
 		}
-		return copied
+		return m
 	case []any:
-		copied := make([]any, len(v))
+		list := make([]any, len(v))
 		for i, element := range v {
-			copied[i] = clone(element)
+			list[i] = copied(element, of)
 		}
-		return copied
+		return list
 	default:
-		return v
+		return of(v)
 	}
 }

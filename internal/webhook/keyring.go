@@ -113,29 +113,16 @@ func (k *Keyring) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // Run puts the next pair to use in its time, until ctx ends.
 func (k *Keyring) Run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		timer.Stop()
-		if wait, waits := k.turn(); waits {
-			timer.Reset(wait)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-k.wake:
-		case <-timer.C:
-		}
-	}
+	turns(ctx, k.wake, k.turn)
 }
 
-// turn puts the next pair to use if it is time, and returns how long that is otherwise, if it is known.
-func (k *Keyring) turn() (wait time.Duration, waits bool) {
+// turn puts the next pair to use if it is time, and returns how long that is otherwise; zero if that is not known.
+func (k *Keyring) turn() time.Duration {
 	k.mu.Lock()
 	next := k.next
 	if next == nil {
 		k.mu.Unlock()
-		return 0, false
+		return 0
 	}
 	now := k.clock()
 	due := k.serving.Expires // better one that may not be trusted yet than one that is not good any more
@@ -144,14 +131,14 @@ func (k *Keyring) turn() (wait time.Duration, waits bool) {
 	}
 	if due.After(now) {
 		k.mu.Unlock()
-		return due.Sub(now), true
+		return due.Sub(now)
 	}
 	k.former, k.serving, k.next = k.serving.CA, next, nil
 	k.mu.Unlock()
 	if k.used != nil {
 		k.used(*next)
 	}
-	return 0, false
+	return 0
 }
 
 // signal wakes whoever waits at c. It does not block.

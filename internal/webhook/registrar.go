@@ -97,20 +97,7 @@ func (r *Registrar) Run(ctx context.Context) {
 	watching.Go(func() { r.lookout.Run(ctx) })
 	defer watching.Wait()
 	again := newRetry()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		timer.Stop()
-		if wait := r.turn(ctx, again); wait > 0 {
-			timer.Reset(wait)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.wake:
-		case <-timer.C:
-		}
-	}
+	turns(ctx, r.wake, func() time.Duration { return r.turn(ctx, again) })
 }
 
 // turn makes the cluster say what is wanted, and returns after how long to try again; zero if all is well.

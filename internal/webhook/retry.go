@@ -26,3 +26,21 @@ func pause(ctx context.Context, wait time.Duration) bool {
 		return true
 	}
 }
+
+// turns calls turn at once, whenever it is woken, and after the time that turn returns, if that is not zero, until ctx ends.
+func turns(ctx context.Context, wake <-chan struct{}, turn func() time.Duration) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Stop()
+		if wait := turn(); wait > 0 {
+			timer.Reset(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		case <-timer.C:
+		}
+	}
+}
