@@ -49,6 +49,6 @@ func (e *Engine) attempt(name string, fn func(*move) error) {
 	}
 	e.broken(name, err)
 	if errors.Is(err, store.ErrFull) {
-		e.arm(name, now, now.Add(FirstDelay), fn)
+		e.arm(name, now, now.Add(firstDelay), fn)
 	}
 }

@@ -67,7 +67,7 @@ func (m *move) lookLater(queue string) {
 // comes from a clock that was wrong, and is now. So is that of what was put off
 // to keep a pace which is another since.
 func (m *move) due(t *store.Task) time.Time {
-	if t.Due.Sub(m.now) > max(LongestDelay, t.Every) || t.Every > 0 && m.paceOf(t) != t.Every {
+	if t.Due.Sub(m.now) > max(longestDelay, t.Every) || t.Every > 0 && m.paceOf(t) != t.Every {
 		return m.now
 	}
 	return t.Due

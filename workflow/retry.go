@@ -9,11 +9,11 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// FirstDelay and LongestDelay bound the time between a failed attempt and the
+// firstDelay and longestDelay bound the time between a failed attempt and the
 // next one.
 const (
-	FirstDelay   = 5 * time.Second
-	LongestDelay = 30 * time.Second
+	firstDelay   = 5 * time.Second
+	longestDelay = 30 * time.Second
 )
 
 // longestError is the greatest length in bytes of an error that is kept.
@@ -109,7 +109,7 @@ func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) err
 // retryDelay returns the delay after the n-th failure in a row at node.
 func retryDelay(node *graph.Node, n int) time.Duration {
 	if node.Steady {
-		return FirstDelay
+		return firstDelay
 	}
 	return delay(n)
 }
@@ -118,10 +118,10 @@ func retryDelay(node *graph.Node, n int) time.Duration {
 // to 30 s, without jitter, so that people can rely on what they read.
 func delay(n int) time.Duration {
 	b := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(FirstDelay),
+		backoff.WithInitialInterval(firstDelay),
 		backoff.WithMultiplier(2),
 		backoff.WithRandomizationFactor(0),
-		backoff.WithMaxInterval(LongestDelay),
+		backoff.WithMaxInterval(longestDelay),
 		backoff.WithMaxElapsedTime(0),
 	)
 	d := b.NextBackOff()

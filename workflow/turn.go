@@ -59,7 +59,7 @@ func (e *Engine) commit(ctx context.Context, c *claim, fn func(*move) (*claim, e
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(FirstDelay):
+		case <-time.After(firstDelay):
 		}
 	}
 }
