@@ -292,3 +292,24 @@ func TestRestartResumesRunsSideBySide(t *testing.T) {
 		w.expectPending("main")
 	})
 }
+
+func TestRunsBesideOthersDoNotWaitForEachOthersQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
+		w.discovers(group("10", 2, "a", "b"), nil, nil)
+		queue := map[string]string{"a": "parallel-1", "b": "parallel-0"} // by chance what their hooks call them
+		w.members[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Member, error) {
+			m := t.Subject.Module
+			return []graph.Member{{Subject: graph.Subject{Module: m, Hook: "h"}, Queue: queue[m], Wait: true}}, nil
+		}
+		w.start(on(lifecycle.OnStart))
+		ran := w.ran()
+		for _, want := range []string{"release-check a", "release-check b"} {
+			if !slices.Contains(ran, want) {
+				t.Errorf("%s did not run: %q", want, ran)
+			}
+		}
+		w.expectPending("main")
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -64,7 +65,7 @@ func (m *move) goOn(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool
 			member.Queue, member.Wait = seat, true
 		}
 	}
-	here := !n.Adopts && (member.Queue == "" || member.Queue == t.Queue || member.Queue == t.Home)
+	here := !n.Adopts && doneHere(t, member.Queue)
 	if here && !l.Edge {
 		q, err := m.heldBy(t, store.Subject(member.Subject))
 		if err != nil {
@@ -91,6 +92,13 @@ func (m *move) goOn(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool
 	}
 	child.Pos, child.Home = store.Pos{Queue: t.Queue, Place: t.Place, Height: t.Height + 1}, t.Home
 	return nil, false, firstError(m.save(t), m.put(child))
+}
+
+// doneHere reports whether a member for queue is done where the list t stands. In
+// a run beside others that is so for all queues of such runs, by whatever chance a
+// hook names one: two runs that waited in each other's queues would wait for ever.
+func doneHere(t *store.Task, queue string) bool {
+	return queue == "" || queue == t.Queue || queue == t.Home || t.Home != "" && strings.HasPrefix(queue, besidePrefix)
 }
 
 // endList lets t's step have the last word on the list and follows the node's

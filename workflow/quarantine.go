@@ -81,8 +81,8 @@ func (m *move) dropHeld(q *store.Killer, list *store.Task, inList bool) error {
 		return m.dropFor(t, q)
 	}
 	err := m.each("", func(t, holder *store.Task) error {
-		if holder != nil && holder.Journal {
-			return nil
+		if holder != nil {
+			return nil // it is being done, or has begun its effects, and comes to its end
 		}
 		return drop(t)
 	})

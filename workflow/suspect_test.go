@@ -342,3 +342,29 @@ func TestReleasedPartOfAReloadIsDoneByAReload(t *testing.T) {
 		w.expectPending("main")
 	})
 }
+
+func TestWhatRunsWhenItsModuleIsSetAsideComesToItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.gate("release-check m")
+		w.start(on(lifecycle.OnResourcesAbsent, "m"))
+		w.crash()
+		w.start()
+		w.crash()
+		w.start()
+		w.raise(in("q", on(lifecycle.OnModuleKubeEvent, "m", "h", "b")), in("q", on(lifecycle.OnModuleKubeEvent, "m", "h2", "b")))
+		w.crash()
+		// A start comes before it; meanwhile a hook of the module runs.
+		configMap, hook := w.gate("configmap-changed"), w.gate("module-kubernetes-event m/h b")
+		w.start(on(lifecycle.OnConfigMap))
+		w.expectAny("configmap-changed", "module-kubernetes-event m/h b")
+		configMap(workflow.Outcome{}, nil)
+		w.expectKillers("release-check m")
+		w.expectPending("q", "module-kubernetes-event m/h b")
+		hook(workflow.Outcome{}, nil)
+		w.expectPending("q")
+		if h := w.history(2); h[len(h)-1] != "done module-kubernetes-event m/h b" {
+			t.Errorf("of the hook that ran history says %q", h)
+		}
+	})
+}
