@@ -3,6 +3,7 @@ package triggers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -227,10 +228,11 @@ func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Dura
 	if a.healing[release] == nil {
 		a.healing[release] = map[kube.Ref]*healing{}
 	}
+	maps.DeleteFunc(a.healing[release], func(_ kube.Ref, h *healing) bool { return now.Sub(h.next) > 2*healLongest })
 	wait := healLongest
 	for _, ref := range absent {
 		h := a.healing[release][ref]
-		if h == nil || now.Sub(h.next) > 2*healLongest {
+		if h == nil {
 			h = &healing{pace: backoff.NewExponentialBackOff(
 				backoff.WithInitialInterval(healFirst), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
 				backoff.WithMaxInterval(healLongest), backoff.WithMaxElapsedTime(0),

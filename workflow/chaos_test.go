@@ -31,15 +31,16 @@ type deed struct {
 var deeds = []string{
 	"event", "event", "tick", "absent", "config", "flags", "global", "start",
 	"succeed", "succeed", "succeed", "succeed", "succeed", "fail", "effects", "unavailable", "refused",
-	"skip", "retry", "withdraw", "wait", "wait", "kill",
+	"skip", "retry", "withdraw", "wait", "wait", "kill", "crash", "crash", "release", "pace",
 }
 
 // chaos is a world of the lifecycle in which every step runs until a deed ends
 // it.
 type chaos struct {
 	*world
-	running map[string]chan ending // by queue
-	calm    bool                   // steps end by themselves
+	running map[string]chan ending   // by queue
+	calm    bool                     // steps end by themselves
+	paces   map[string]workflow.Pace // by hook
 }
 
 type ending struct {
@@ -49,8 +50,11 @@ type ending struct {
 
 func newChaos(t testing.TB) *chaos {
 	t.Helper()
-	c := &chaos{world: newWorld(t, lifecycle.Graph), running: map[string]chan ending{}}
+	c := &chaos{world: newWorld(t, lifecycle.Graph), running: map[string]chan ending{}, paces: map[string]workflow.Pace{"h1": everyThree}}
 	for _, n := range lifecycle.Graph.Nodes {
+		if n.Ranges {
+			c.bind(lifecycle.Graph, n.ID, paced{step{c.world, n.ID}, c.paces})
+		}
 		c.do[string(n.ID)] = c.step
 		hook := func(name string, queue string, wait bool) graph.Member {
 			return graph.Member{Subject: graph.Subject{Hook: name}, Queue: queue, Wait: wait, Lenient: name == "b"}
@@ -58,7 +62,7 @@ func newChaos(t testing.TB) *chaos {
 		c.members[n.ID] = func(_ *store.Tx, t workflow.Task) ([]graph.Member, error) {
 			list := []graph.Member{hook("a", "", false), hook("b", "", false)}
 			if n.Each == lifecycle.Bindings {
-				list = []graph.Member{hook("a", "q0", true), hook("b", "", true), hook("c", "q1", false), hook("d", "q1", true)}
+				list = []graph.Member{hook("a", "q0", true), hook("b", "", true), hook("c", "q1", false), hook("d", "q1", true), hook("e", "parallel-1", true), hook("f", "parallel-0", true)}
 			}
 			for i := range list {
 				list[i].Subject.Module = t.Subject.Module
@@ -66,6 +70,7 @@ func newChaos(t testing.TB) *chaos {
 			return list, nil
 		}
 	}
+	c.e = c.engine()
 	c.effect = func(_ context.Context, _ workflow.Task, e workflow.Effect) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -111,7 +116,7 @@ func (c *chaos) says(t workflow.Task, which int) (out workflow.Outcome) {
 	case lifecycle.DiscoverModules:
 		all := []string{"m0", "m1", "m2"}
 		out.Lists = map[graph.List][]graph.Member{
-			lifecycle.Enabled: modules(all[:which%4]...), lifecycle.Disabled: modules(all[which%4:]...), lifecycle.Unknown: modules("gone"),
+			lifecycle.Enabled: group("10", which/4%4, all[:which%4]...), lifecycle.Disabled: modules(all[which%4:]...), lifecycle.Unknown: modules("gone"),
 		}
 	case lifecycle.ModuleRun:
 		one(lifecycle.AlreadyStarted, lifecycle.JustEnabled, lifecycle.HalfDeleted, "nothing")
@@ -131,10 +136,7 @@ func (c *chaos) says(t workflow.Task, which int) (out workflow.Outcome) {
 
 // happen does d, unless there is nothing to do it to.
 func (c *chaos) happen(d deed) {
-	module, queue := fmt.Sprint("m", d.Which%3), fmt.Sprint("q", d.Which%4)
-	if queue == "q3" {
-		queue = "main"
-	}
+	module, queue := fmt.Sprint("m", d.Which%3), []string{"q0", "q1", "q2", "main", "parallel-0"}[d.Which%5]
 	switch d.What {
 	case "event":
 		ev := in(queue, on(lifecycle.OnModuleKubeEvent, module, fmt.Sprint("h", d.Which%2), "b"))
@@ -166,18 +168,50 @@ func (c *chaos) happen(d deed) {
 		synctest.Wait()
 	case "wait":
 		c.sleep(time.Duration(d.Which) * time.Second)
-	case "kill":
-		c.restart()
-		c.running = map[string]chan ending{}
-		c.start(on(lifecycle.OnConfigMap))
+	case "release":
+		c.release()
+	case "pace":
+		c.paces["h1"] = workflow.Pace{Every: time.Duration(d.Which%4) * 3 * time.Second, Burst: 1 + d.Which%3}
+		c.e.Repace()
+		synctest.Wait()
+	case "kill", "crash":
+		for range 1 + d.Which%3 {
+			if d.What == "kill" {
+				c.restart()
+			} else {
+				c.crash()
+			}
+			c.running = map[string]chan ending{}
+			c.start(on(lifecycle.OnConfigMap))
+		}
 	default:
 		c.end(d)
 	}
 }
 
+// release lets go what is set aside.
+func (c *chaos) release() {
+	_, ids := c.killers()
+	for _, id := range ids {
+		if err := c.e.Release(id); err != nil {
+			c.t.Error(err)
+		}
+	}
+	synctest.Wait()
+}
+
 // change skips or retries one of all tasks.
 func (c *chaos) change(d deed) {
 	var all []*store.Task
+	c.view(func(tx *store.Tx) error {
+		for t, err := range store.LaterTasks(tx) {
+			if err != nil {
+				return err
+			}
+			all = append(all, t)
+		}
+		return nil
+	})
 	for _, q := range c.queues() {
 		all = append(all, c.pending(q)...)
 	}
@@ -234,6 +268,7 @@ func TestWhateverHappensTheStoreIsTrueAndEverythingEnds(t *testing.T) {
 		for len(c.running) > 0 {
 			c.end(deed{"succeed", 0})
 		}
+		c.release()
 		c.sleep(time.Hour)
 		if q := c.queues(); len(q) > 0 {
 			o.Errorf("tasks are left in %q, the first %+v", q, *c.pending(q[0])[0])
@@ -244,7 +279,7 @@ func TestWhateverHappensTheStoreIsTrueAndEverythingEnds(t *testing.T) {
 			}
 		}
 		for k := range c.contents() {
-			if !strings.HasPrefix(k, "walks/") && !strings.HasPrefix(k, "history/") {
+			if table, _, _ := strings.Cut(k, "/"); !slices.Contains([]string{"walks", "history", "buckets"}, table) {
 				o.Errorf("%s is left", k)
 			}
 		}

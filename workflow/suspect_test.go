@@ -368,3 +368,28 @@ func TestWhatRunsWhenItsModuleIsSetAsideComesToItsEnd(t *testing.T) {
 		}
 	})
 }
+
+func TestWithdrawLeavesWhatWasInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.gate("event m/h b")
+		w.gate("event n/h b")
+		w.start(in("a", on("event", "m", "h", "b")), in("b", on("event", "n", "h", "b")))
+		w.crash()
+		w.start()
+		w.crash()
+		// Each is to run alone, once what runs has come to its end.
+		runs := w.gate("event x/h b")
+		w.set("event m/h b", returns(workflow.Outcome{}))
+		w.set("event n/h b", returns(workflow.Outcome{}))
+		w.start(in("z", on("event", "x", "h", "b")))
+		w.expect("event x/h b")
+		if err := w.db.Update(func(tx *store.Tx) error {
+			return workflow.Withdraw(tx, "a", func(*store.Task) bool { return true })
+		}); err != nil {
+			t.Fatal(err)
+		}
+		runs(workflow.Outcome{}, nil)
+		w.expect("event m/h b", "event n/h b")
+	})
+}

@@ -106,13 +106,13 @@ func (e *Engine) change(id store.ID, fn, later func(*move, *store.Task) error) e
 }
 
 // Withdraw takes the tasks of queue that match away, as part of tx. It leaves
-// those that are being done, have begun their effects, stand for a list, or are
-// waited for by one, and whatever is beyond what one move can take.
+// those that are being done, were interrupted, have begun their effects, stand for
+// a list, or are waited for by one, and whatever is beyond what one move can take.
 func Withdraw(tx *store.Tx, queue string, match func(*store.Task) bool) error {
 	m := newMove(&Engine{}, tx)
 	left := mostWithdrawn
 	take := func(t, holder *store.Task) error {
-		if holder != nil || t.List != nil || t.Of != nil || !match(t) {
+		if holder != nil || t.Claim != nil || t.List != nil || t.Of != nil || !match(t) {
 			return nil
 		}
 		if left--; left < 0 {
