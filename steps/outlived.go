@@ -2,23 +2,27 @@ package steps
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"addon-operator/internal/hook"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
 
-// An outlived binding is one that the API server asks and that its hook, as its
-// code is now, has no more. The hook's turn comes with its module's run, which
+// An outlived binding is one that the API server asks and that its hook, as it
+// is now, has no more. The hook's turn comes with its module's run, which
 // the binding must not hold up: it could have requests of modules before it
 // denied for ever.
 type outlived struct {
 	Subject store.Subject `json:"subject"`
-	// Digest is that of the code which had the binding.
-	Digest string `json:"digest"`
+	// Of is the checksum of the hook that had the binding.
+	Of string `json:"of"`
 }
 
 // askedHook is a hook with bindings that the API server asks.
@@ -38,21 +42,28 @@ func (s *Site) WithdrawOutlived(ctx context.Context) error {
 	return s.DB.Update(func(tx *store.Tx) error { return s.withdraw(tx, found) })
 }
 
-// outlived returns the outlived bindings. Hooks whose code is another than when
-// they said what they want are asked again, and believed if they answer.
+// outlived returns the outlived bindings. Hooks that have not said in this life
+// what they want are asked, and believed if they answer.
 func (s *Site) outlived(ctx context.Context) (found []outlived, err error) {
 	hooks, err := s.askedHooks()
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range hooks {
-		has, known := s.hasNow(ctx, h)
-		if !known {
-			continue
-		}
+	now := make([]map[string]store.BindingKind, len(hooks))
+	known := make([]bool, len(hooks))
+	var group errgroup.Group
+	group.SetLimit(configsAtOnce)
+	for i, h := range hooks {
+		group.Go(func() error {
+			now[i], known[i] = s.hasNow(ctx, h)
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return nil: every hook is looked at
+	for i, h := range hooks {
 		for id, kind := range h.bindings {
-			if has[id] != kind {
-				found = append(found, outlived{store.Subject{Module: h.module, Hook: h.name, Binding: id}, h.Digest})
+			if known[i] && now[i][id] != kind {
+				found = append(found, outlived{store.Subject{Module: h.module, Hook: h.name, Binding: id}, checksumOf(h.Hook)})
 			}
 		}
 	}
@@ -92,8 +103,13 @@ func (s *Site) askedHooks() (hooks []*askedHook, err error) {
 	return hooks, err
 }
 
-// hasNow returns the bindings that h has by its code as it is now, and whether
-// that is known.
+// checksumOf returns what is another for a hook of other code or config.
+func checksumOf(h store.Hook) string {
+	sum := sha256.Sum256(append([]byte(h.Digest), h.Config...))
+	return hex.EncodeToString(sum[:])
+}
+
+// hasNow returns the bindings that h has now, and whether that is known.
 func (s *Site) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
 	var file hook.File
 	if err := json.Unmarshal(h.File, &file); err != nil {
@@ -107,14 +123,18 @@ func (s *Site) hasNow(ctx context.Context, h *askedHook) (has map[string]store.B
 		return nil, false
 	}
 	digest, err := s.codeOf(h.module)
-	if err != nil || digest == h.Digest {
+	if err != nil {
 		return nil, false
 	}
-	config, err := s.Hooks.Config(ctx, file)
+	told, err := s.askOnce(ctx, h.module, file, digest)
 	if err != nil { // its module's run says so
 		return nil, false
 	}
-	ids, has := bindingIDs(config), map[string]store.BindingKind{}
+	now, err := decodeHook(told)
+	if err != nil {
+		return nil, false
+	}
+	ids, has := bindingIDs(now.config), map[string]store.BindingKind{}
 	for kind, all := range map[store.BindingKind][]string{
 		store.Validating: ids.validating, store.Mutating: ids.mutating, store.Conversion: ids.conversion,
 	} {
@@ -144,7 +164,7 @@ func (s *Site) withdraw(tx *store.Tx, found []outlived) error {
 		if err != nil {
 			return err
 		}
-		if h.Digest != o.Digest {
+		if checksumOf(h) != o.Of {
 			continue
 		}
 		tx.Delete(store.BindingKey(o.Subject.Module, o.Subject.Hook, o.Subject.Binding))
