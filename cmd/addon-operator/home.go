@@ -9,6 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"addon-operator/internal/kube"
 	"addon-operator/store"
 )
 
@@ -22,6 +23,10 @@ func (o *operator) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterWait)
 	defer cancel()
 	id, err := o.client.ClusterID(ctx)
+	if kube.IsRefused(err) {
+		o.log.Warn().Err(err).Msg("it is not known which cluster this is; grant get of namespace kube-system")
+		return nil
+	}
 	if err != nil {
 		o.log.Warn().Err(err).Msg("the API server cannot be asked now; the operator starts and goes on when it answers")
 		return nil

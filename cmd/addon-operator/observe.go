@@ -15,6 +15,7 @@ import (
 	"addon-operator/internal/metrics"
 	"addon-operator/steps"
 	"addon-operator/store"
+	"addon-operator/triggers"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
@@ -270,6 +271,11 @@ func (o *operator) kubeObserver() kube.Observer {
 			o.log.Error().Err(err).Str("source", s.String()).Msg("changes could not be put into the store and are tried again")
 		},
 		Clock: time.Now, Filtered: o.filtered, Told: o.told,
+		KindAwaited: func(owner string, missing *kube.NotServedError) {
+			s := triggers.SubjectOf(owner)
+			o.log.Warn().Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).Err(missing).
+				Msg("a hook watches a kind that is not served, and sees no objects until it is")
+		},
 		KindFailed: func(apiVersion, kind string, err error) {
 			o.log.Warn().Err(err).Str("apiVersion", apiVersion).Str("kind", kind).Msg("kind could not be looked up and is tried again")
 		},

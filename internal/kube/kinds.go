@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
@@ -271,6 +272,9 @@ func (k *Kinds) reach(ctx context.Context, g group) {
 			defer k.mu.Unlock()
 			k.offerAll([]*metav1.APIResourceList{list})
 			return
+		}
+		if apierrors.IsNotFound(err) && !g.Remote {
+			return // of its kinds, CustomResourceDefinitions tell
 		}
 		k.observer.sourceFailed(groupSource, err)
 		if IsRefused(err) {

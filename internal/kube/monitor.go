@@ -184,6 +184,9 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 			continue
 		}
 		m.update(func() { m.settled, m.problem = true, nil })
+		if !waited {
+			m.hub.observer.kindAwaited(m.spec.Owner, err)
+		}
 		waited = true
 		if kind, served := m.awaitServed(ctx, err); served {
 			return kind, waited

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -123,6 +124,9 @@ type Observer struct {
 	Told func(source Source, owners []string, took time.Duration)
 	// KindFailed is told why it is not known whether a kind is served. The name is as it was asked for.
 	KindFailed func(apiVersion, kind string, err error)
+	// KindAwaited is told that an owner follows a kind that is not served, which is waited for. It is told again when the
+	// kind is served no longer.
+	KindAwaited func(owner string, missing *NotServedError)
 }
 
 func (o Observer) sourceFailed(s Source, err error) {
@@ -164,6 +168,13 @@ func (o Observer) told(s Source, changes []Change, took time.Duration) {
 func (o Observer) receiverFailed(s Source, err error) {
 	if o.ReceiverFailed != nil {
 		o.ReceiverFailed(s, err)
+	}
+}
+
+func (o Observer) kindAwaited(owner string, missing error) {
+	var kind *NotServedError
+	if o.KindAwaited != nil && errors.As(missing, &kind) {
+		o.KindAwaited(owner, kind)
 	}
 }
 
