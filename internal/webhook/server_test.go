@@ -311,6 +311,34 @@ func TestQuestionsWaitForAPlaceAsLongAsTheAPIServerDoes(t *testing.T) {
 	}
 }
 
+func TestHookIsNotWaitedForWhenWhoAskedHasGone(t *testing.T) {
+	t.Parallel()
+	a := admission("a.b.c", false)
+	entered, ended, reports := make(chan struct{}), make(chan struct{}), make(chan Report, 1)
+	s := serve(t, Table{Admissions: []Admission{a}}, func(ctx context.Context, _ Question) (Answer, error) {
+		close(entered)
+		<-ctx.Done()
+		close(ended)
+		return Answer{}, ctx.Err()
+	}, 1, func(r Report) { reports <- r })
+	ctx, leave := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+a.path(), strings.NewReader(asked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-entered
+		leave()
+	}()
+	if response, err := s.client.Do(r); err == nil {
+		t.Errorf("answered with %s: %v", response.Status, response.Body.Close())
+	}
+	await(t, ended)
+	if report := <-reports; report.Result != TimedOut {
+		t.Errorf("report %+v", report)
+	}
+}
+
 func TestStopLetsReviewsUnderWayBeAnswered(t *testing.T) {
 	t.Parallel()
 	a := admission("a.b.c", false)
