@@ -49,7 +49,7 @@ func (s *Site) keepValues(tx *store.Tx, out said, by string) (changed bool, err 
 		if err != nil {
 			return false, err
 		}
-		return out.Changed, store.Save(tx, key, values.Fold(saved, out.Values, by))
+		return out.Changed, store.Save(tx, key, values.Without(values.Fold(saved, out.Values, by), out.Vain))
 	}
 	layers, err := s.layers(tx, out.Section)
 	if err != nil {

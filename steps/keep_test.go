@@ -2,9 +2,12 @@ package steps
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
@@ -20,19 +23,14 @@ func sayValues(t *testing.T, s *Site, patch string) said {
 	if err := s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, s, "web") }); err != nil {
 		t.Fatal(err)
 	}
-	out := said{Section: "web"}
-	var err error
-	if out.Values, _, err = readPatch([]byte(patch), "web"); err != nil {
-		t.Fatal(err)
-	}
-	f, err := fitting(in.layers, "web", out.Values, "")
+	o, err := said{Section: "web"}.outcome(in, hook.Result{ValuesPatch: []byte(patch)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.Changed, err = values.Changed(f.before, f.after); err != nil {
+	var out said
+	if err := json.Unmarshal(o.Data, &out); err != nil {
 		t.Fatal(err)
 	}
-	out.Base = in.base
 	return out
 }
 
@@ -159,5 +157,51 @@ func TestTheMostThatARunLeadsToFitsTheStore(t *testing.T) {
 	})
 	if err := db.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNamesThatComeAndGoAreNotSavedForEver: a hook that adds and removes other names
+// at each run leaves no more than a bound.
+func TestNamesThatComeAndGoAreNotSavedForEver(t *testing.T) {
+	t.Parallel()
+	for _, base := range []bool{true, false} {
+		s, mounted, _ := site(t)
+		write(t, mounted, "010-web/values.yaml", "web: {names: {}, mine: 1}")
+		if _, err := s.Scan(); err != nil {
+			t.Fatal(err)
+		}
+		run := func(patch string) {
+			t.Helper()
+			out := sayValues(t, s, patch)
+			if !base {
+				out.Base = ""
+			}
+			update(t, s.DB, func(tx *store.Tx) error { _, err := s.keep(tx, out, "web/hook.sh"); return err })
+		}
+		run(`{"op":"remove","path":"/web/mine"}`)
+		for i := range 12 {
+			var add, remove strings.Builder
+			for j := range 100 {
+				fmt.Fprintf(&add, `{"op":"add","path":"/web/names/%d-%d","value":{"a":1}}`, i, j)
+				fmt.Fprintf(&remove, `{"op":"remove","path":"/web/names/%d-%d"}`, i, j)
+			}
+			run(add.String())
+			run(remove.String())
+		}
+		if err := s.DB.View(func(tx *store.Tx) error {
+			layers, err := s.layers(tx, "web")
+			if err != nil {
+				return err
+			}
+			if n := len(layers.Saved["web"]); n > 1100 {
+				t.Errorf("%d operations are saved", n)
+			}
+			if merged, _ := layers.Section("web"); !cmp.Equal(merged, map[string]any{"names": map[string]any{}}) {
+				t.Errorf("values are %v", merged)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -23,9 +23,11 @@ type said struct {
 	Flags   map[string]*bool `json:"flags,omitempty"`
 	Config  *configWrite     `json:"config,omitempty"`
 	Metrics []series.Op      `json:"metrics,omitempty"`
-	// Base says on what Values were found to fit, Changed whether they changed that.
-	Base    string `json:"base,omitempty"`
-	Changed bool   `json:"changed,omitempty"`
+	// Base says on what Values were found to fit, Changed whether they changed that,
+	// and Vain where with them there is nothing to remove.
+	Base    string   `json:"base,omitempty"`
+	Changed bool     `json:"changed,omitempty"`
+	Vain    []string `json:"vain,omitempty"`
 	// Given are the objects a Synchronization was told of, by the id of the binding
 	// that sees them, then by namespace and name.
 	Given map[string]map[string]given `json:"given,omitempty"`
@@ -57,7 +59,7 @@ func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, err
 		if err != nil {
 			return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
 		}
-		out.Base = in.base
+		out.Base, out.Vain = in.base, f.vain
 	}
 	if out.Metrics, err = in.metrics(result.Metrics); err != nil {
 		return workflow.Outcome{}, fmt.Errorf("$METRICS_PATH: %w", err)

@@ -95,7 +95,13 @@ func (s *Site) loaded() map[string]*schema.Set {
 type fit struct {
 	before, after any // the section's merged values
 	saved         []values.Saved
+	vain          []string // paths of what is not saved any more
 }
+
+// mostSaved is how many operations of a section are saved before those that remove
+// what is not there are not. A hook that adds and removes names without end would
+// leave as many; of others they stay, for the time there is something again.
+const mostSaved = 1000
 
 // fitting returns what a section comes to once ops are taken in. It fails where
 // they cannot be done, or lead to values that the schema does not take.
@@ -106,6 +112,11 @@ func fitting(l values.Layers, section string, ops []values.Op, by string) (f fit
 	}
 	f.saved = values.Fold(l.Saved[section], ops, by)
 	l.Saved = map[string][]values.Saved{section: f.saved}
+	if len(f.saved) > mostSaved {
+		f.vain = l.Vain(section)
+		f.saved = values.Without(f.saved, f.vain)
+		l.Saved[section] = f.saved
+	}
 	f.after, _ = l.Section(section)
 	return f, l.CheckMerged(section, f.after, f.before)
 }

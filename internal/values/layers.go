@@ -20,11 +20,19 @@ type Layers struct {
 // Section returns the merged values of the section with this key, an empty map
 // when no layer has any, and the saved operations that did not fit any more.
 func (l Layers) Section(key string) (section any, skipped []Skipped) {
-	schemas := l.schemas(key)
-	merged := l.configured(key)
-	merged[key] = withDefaults(schemas.Values, merged[key])
-	merged, skipped = Replay(merged, l.Saved[key])
+	merged, skipped := Replay(l.unpatched(key), l.Saved[key])
 	return orEmpty(merged[key]), skipped
+}
+
+// Vain returns the paths of the saved operations that remove what no layer below
+// has, and no operation before.
+func (l Layers) Vain(key string) []string { return Vain(l.unpatched(key), l.Saved[key]) }
+
+// unpatched returns a document of the section without what hooks patched.
+func (l Layers) unpatched(key string) Values {
+	merged := l.configured(key)
+	merged[key] = withDefaults(l.schemas(key).Values, merged[key])
+	return merged
 }
 
 // configured returns a document of the section as files and ConfigMap have it,

@@ -21,18 +21,34 @@ type Saved struct {
 // a list have no lasting names: what was appended twice is saved once, and an index
 // means another element when the list below changed.
 func Fold(saved []Saved, ops []Op, hook string) []Saved {
-	folded := slices.Clone(saved)
-	for _, op := range ops {
+	folded := make([]Saved, 0, len(saved)+len(ops))
+	later := make(map[string]bool, len(ops)) // paths of the operations behind
+	for _, op := range slices.Backward(ops) {
 		if op.Op == opTest {
 			continue
 		}
-		folded = slices.DeleteFunc(folded, func(s Saved) bool {
-			return s.Path == op.Path || strings.HasPrefix(s.Path, op.Path+"/")
-		})
-		folded = append(folded, Saved{Op: op, Hook: hook})
+		if !covered(later, op.Path) {
+			folded = append(folded, Saved{Op: op, Hook: hook})
+		}
+		later[op.Path] = true
 	}
-	slices.SortStableFunc(folded, bySavedPath)
+	for _, s := range saved {
+		if !covered(later, s.Path) {
+			folded = append(folded, s)
+		}
+	}
+	slices.SortFunc(folded, bySavedPath) // no two have the same path
 	return folded
+}
+
+// covered reports whether path, or one that it is below, is among paths.
+func covered(paths map[string]bool, path string) bool {
+	for i, r := range path {
+		if r == '/' && i > 0 && paths[path[:i]] {
+			return true
+		}
+	}
+	return paths[path]
 }
 
 func bySavedPath(a, b Saved) int { return strings.Compare(a.Path, b.Path) }
@@ -55,6 +71,27 @@ func Replay(base Values, saved []Saved) (Values, []Skipped) {
 		}
 	}
 	return replayed, skipped
+}
+
+// Vain returns the paths of saved operations that remove what is not there, done
+// again on the base.
+func Vain(base Values, saved []Saved) (paths []string) {
+	replayed := Merge(base)
+	for _, s := range saved {
+		if err := applyOp(replayed, s.Op); err != nil && s.Op.Op == opRemove {
+			paths = append(paths, s.Path)
+		}
+	}
+	return paths
+}
+
+// Without returns saved without what removes at one of the paths, which are sorted
+// as saved is.
+func Without(saved []Saved, paths []string) []Saved {
+	return slices.DeleteFunc(slices.Clone(saved), func(s Saved) bool {
+		_, found := slices.BinarySearch(paths, s.Path)
+		return found && s.Op.Op == opRemove
+	})
 }
 
 // Opinion is what hooks said last of a flag.

@@ -2,6 +2,7 @@ package values_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -207,5 +208,42 @@ func TestLastHookToSpeakHoldsTheOpinion(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, first); diff != "" {
 		t.Errorf("the opinions given were changed (-want +got):\n%s", diff)
+	}
+}
+
+// TestVainOperationsCanBeLeftOut: without what removes nothing, what is saved comes
+// to the same.
+func TestVainOperationsCanBeLeftOut(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		base := values.Values{"m": map[string]any(objectsOnly(2).Draw(t, "base"))}
+		_, ops := applyAlone(base, drawMapOps(t))
+		saved := values.Fold(nil, ops, "hook")
+		if rapid.Bool().Draw(t, "the base has changed") {
+			base = values.Values{"m": map[string]any(objectsOnly(2).Draw(t, "other base"))}
+		}
+		want, _ := values.Replay(base, saved)
+		paths := values.Vain(base, saved)
+		left := values.Without(saved, paths)
+		got, _ := values.Replay(base, left)
+		if canonical(t, got) != canonical(t, want) {
+			t.Fatalf("%v without %v leads to %s, want %s", brief(saved), paths, canonical(t, got), canonical(t, want))
+		}
+		if len(left) != len(saved)-len(paths) {
+			t.Fatalf("%d of %d operations are left without %d", len(left), len(saved), len(paths))
+		}
+		if again := values.Vain(base, left); again != nil {
+			t.Fatalf("%v are vain now", again)
+		}
+	})
+}
+
+func BenchmarkFoldOfManyOperations(b *testing.B) {
+	ops := make([]values.Op, 20_000)
+	for i := range ops {
+		ops[i] = values.Op{Op: "add", Path: fmt.Sprintf("/m/names/%d", i), Value: json.RawMessage("1")}
+	}
+	for b.Loop() {
+		values.Fold(values.Fold(nil, ops[:10_000], "a"), ops, "b")
 	}
 }
