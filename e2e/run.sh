@@ -101,7 +101,10 @@ metadata:
 END
   bin/objects apply $run/namespace.yaml
   # Only what is not there: people edit these.
-  bin/objects -n "$namespace" create e2e/sample/config.yaml e2e/sample/objects.yaml
+  local soon # when the certificate of the sample expires
+  TZ=UTC printf -v soon '%(%Y-%m-%d)T' $((EPOCHSECONDS + 5 * 86400))
+  sed "s/notAfter: .*/notAfter: \"${soon}T00:00:00Z\"/" e2e/sample/objects.yaml >$run/objects.yaml
+  bin/objects -n "$namespace" create e2e/sample/config.yaml $run/objects.yaml
 }
 
 start_operator() {
@@ -173,7 +176,7 @@ Change something, and look again (with kubectl, or where there is none, with bin
   bin/objects$on set addon-operator statusPageEnabled-               … and on again
   bin/objects$on delete service web                                  heals
   bin/objects$on set addon-operator 'web=replicas: many'             fails, until you set a number
-  bin/objects delete namespace team-red                            no team, no quotas
+  bin/objects delete namespace team-red                           no team, no quotas
 
 END
 }

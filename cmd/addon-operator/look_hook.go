@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,7 +34,8 @@ func (l *look) hookRoute(r *http.Request, what string) (page, error) {
 	return page{hooks, func(w io.Writer) { hooksText(w, hooks) }}, err
 }
 
-// hooks returns the hooks whose keys begin with below.
+// hooks returns the hooks whose keys begin with below, the global ones first, by
+// module and name.
 func (l *look) hooks(below store.Key) ([]hookLine, error) {
 	hooks := []hookLine{}
 	err := l.db.View(func(tx *store.Tx) error {
@@ -49,6 +51,9 @@ func (l *look) hooks(below store.Key) ([]hookLine, error) {
 			hooks = append(hooks, hookLine{Module: p.Str(), Name: p.Str(), Config: h.Config})
 		}
 		return nil
+	})
+	slices.SortFunc(hooks, func(a, b hookLine) int {
+		return cmp.Or(strings.Compare(a.Module, b.Module), strings.Compare(a.Name, b.Name))
 	})
 	return hooks, err
 }

@@ -4,8 +4,11 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,8 +46,8 @@ const cliIntro = `# Commands
 
 <!-- Made from the code by go test ./cmd/addon-operator -run Reference -update. -->
 
-All commands but ` + "`start`, `version` and `workflow graph`" + ` ask the running operator over its debug socket, or, with
-` + "`--store FILE`" + `, a store that no operator has open; they say on stderr which. The socket serves HTTP, so that
+All commands but ` + "`start`, `version` and `workflow graph`" + ` without a walk ask the running operator over its debug socket, or, with
+` + "`--store FILE`" + `, a store that no operator has open; then they say on stderr which. The socket serves HTTP, so that
 ` + "`raw PATH`" + ` and curl reach the same routes: each command below names its own. A path ends in the format it is asked for in.
 Settings named like password, secret, token, credentials or key, and what Secrets hold, are shown as
 ` + "`(redacted)`" + ` unless ` + "`--show-secrets`" + ` is given.
@@ -160,14 +163,22 @@ What the [commands](cli.md) ask is HTTP over a unix socket (` + "`--debug-unix-s
 curl --unix-socket /var/run/addon-operator/debug.socket http://unix/module/list.json
 ` + "```" + `
 
-A path ends in the format it is asked for in: ` + "`.text`, `.yaml` or `.json`" + `. Secrets are left out unless ` + "`?show-secrets=true`" + ` is
-added. Errors are texts, with status 400 for what is asked wrongly, 404 for what there is not, 409 for what cannot be as things are, and 500.
+A path ends in the format it is asked for in, ` + "`.text`, `.yaml` or `.json`" + `, but for those of ` + "`render`, `store`, `task`" + `, ` + "`watch`" + ` and
+` + "`/graph`" + `, which have one each. Secrets are left out unless ` + "`?show-secrets=true`" + ` is added. Errors are texts, with status 400 for what
+is asked wrongly, 404 for what there is not, 409 for what cannot be as things are, and 500.
 
 | route | command |
 |---|---|
 `
 
-const socketOutro = "| `/workflow/watch` | `workflow inspect --watch` |\n| `/graph` | none: modules in their order, and which are enabled, in DOT |\n" + `
+// routesOfNone are those of the debug socket that no command is named after.
+var routesOfNone = map[string]string{
+	"/":               "none: tells that the operator is there",
+	"/graph":          "none: modules in their order, and which are enabled, in DOT",
+	"/workflow/watch": "`workflow inspect --watch`",
+}
+
+const socketOutro = `
 Parameters: ` + "`global=true`" + ` of a module's config and values, ` + "`showEmpty=true`" + ` of ` + "`/queue/list`, `debug=true` and `diff=true`" + ` of
 ` + "`render`, `walk=N`" + ` of ` + "`/workflow/inspect`, `limit=N`" + ` of ` + "`/workflow/list`, `table=NAME`" + ` of ` + "`/store/dump`" + `; in the form of a POST
 ` + "`name`, `value`, `duration`" + ` of ` + "`/config/set`, and `reason`, `by`" + ` of ` + "`skip`" + `.
@@ -201,8 +212,47 @@ func httpPage() string {
 			}
 		}
 	}
+	for _, route := range slices.Sorted(maps.Keys(routesOfNone)) {
+		fmt.Fprintf(&page, "| `%s` | %s |\n", route, routesOfNone[route])
+	}
 	page.WriteString(socketOutro)
 	return page.String()
+}
+
+// registered matches the patterns that the debug socket serves, where they are
+// registered.
+var registered = regexp.MustCompile(`mux\.HandleFunc\("([^"]+)"`)
+
+// TestRoutesOfThePageAreServedAndThereAreNoOthers asks the debug socket's routes
+// for each of the page, and each pattern they have for one of the page.
+func TestRoutesOfThePageAreServedAndThereAreNoOthers(t *testing.T) {
+	t.Parallel()
+	mux, isMux := (&look{}).routes().(*http.ServeMux)
+	if !isMux {
+		t.Fatal("the routes are no ServeMux")
+	}
+	used := map[string]bool{}
+	for _, route := range append(slices.Collect(maps.Values(routesOf)), slices.Collect(maps.Keys(routesOfNone))...) {
+		method, path, isPost := strings.Cut(route, " ")
+		if !isPost {
+			method, path = http.MethodGet, route
+		}
+		_, pattern := mux.Handler(httptest.NewRequest(method, path, http.NoBody))
+		if used[pattern] = true; pattern == "" {
+			t.Errorf("%s is not served", route)
+		}
+	}
+	for _, file := range []string{"look.go", "routes_workflow.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range registered.FindAllStringSubmatch(string(text), -1) {
+			if !used[found[1]] {
+				t.Errorf("%s is served, and the page does not tell of it", found[1])
+			}
+		}
+	}
 }
 
 // TestEveryPublicPathIsDescribed holds the page to what is served.
@@ -218,8 +268,9 @@ const settingsIntro = `# Settings
 
 <!-- Made from the code by go test ./cmd/addon-operator -run Reference -update. -->
 
-What ` + "`addon-operator start`" + ` is told, by flags and by environment variables. A flag comes before a variable, and of the variables of a row the first that is set
-counts. A variable that is empty counts as not set. What is yes or no takes true, false, yes, no, on, off, 1 and 0.
+What ` + "`addon-operator start`" + ` is told, by flags and by environment variables. A flag comes before a variable, and of the variables
+of a row the first that is set counts. A variable that is empty counts as not set. What is yes or no takes true, false, yes, no,
+on, off, 1 and 0.
 
 | flag | variables | default | |
 |---|---|---|---|
@@ -228,7 +279,7 @@ counts. A variable that is empty counts as not set. What is yes or no takes true
 const unservedIntro = `
 ## Accepted, without effect
 
-These are taken so that manifests of addon-operator and shell-operator can be used as they are. The operator warns at start about
+These are taken so that manifests of addon-operator and shell-operator can be used as they are. The operator warns at start of
 each that is set.
 
 | flag | variable | why |
@@ -238,8 +289,8 @@ each that is set.
 const fatalIntro = `
 ## Refused
 
-Variables of Tiller (` + "`ADDON_OPERATOR_TILLER_…`, `TILLER_MAX_HISTORY`, `TILLER_BIN_PATH`, `HELM2`" + `) end the start with an error: Helm 2 is
-not supported.
+Variables of Tiller (` + "`ADDON_OPERATOR_TILLER_…`, `TILLER_MAX_HISTORY`, `TILLER_BIN_PATH`, `HELM2`" + `) end the start with an error:
+Helm 2 is not supported.
 `
 
 func settingsPage() string {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"addon-operator/triggers"
 )
 
@@ -41,6 +43,9 @@ func (s *Settings) check() error {
 			return &codedError{exitUsage, fmt.Errorf("variable %s is set, and Helm 2 is not supported: unset it", name)}
 		}
 	}
+	if err := s.checkPorts(); err != nil {
+		return err
+	}
 	if err := s.Webhooks.check(); err != nil {
 		return err
 	}
@@ -63,6 +68,19 @@ func (s *Settings) checkBelow() error {
 	} {
 		if value < 0 {
 			return &codedError{exitUsage, fmt.Errorf("--%s is below 0, which it cannot be", flag)}
+		}
+	}
+	return nil
+}
+
+// checkPorts returns an error for a port that there is not.
+func (s *Settings) checkPorts() error {
+	for flag, port := range map[string]int{
+		"prometheus-listen-port": s.ListenPort, "validating-webhook-listen-port": s.Webhooks.Admission.ListenPort,
+		"conversion-webhook-listen-port": s.Webhooks.Conversion.ListenPort,
+	} {
+		if port < 0 || port > 65535 {
+			return &codedError{exitUsage, fmt.Errorf("--%s is %d; a port is at most 65535", flag, port)}
 		}
 	}
 	return nil
@@ -107,6 +125,9 @@ func (s *Settings) labels() (map[string]string, error) {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
 			return nil, &codedError{exitUsage, fmt.Errorf("--crd-extra-labels: %q is no label: want name=value", pair)}
+		}
+		if wrong := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(wrong) > 0 {
+			return nil, &codedError{exitUsage, fmt.Errorf("--crd-extra-labels: %q is no label: %s", pair, wrong[0])}
 		}
 		out[key] = value
 	}

@@ -84,6 +84,9 @@ func TestSettingsThatMakeNoSenseAreErrorsThatNameTheFlag(t *testing.T) {
 		{"prometheus-metrics-prefix", "addon-operator-"},
 		{"prometheus-metrics-prefix", "0_"},
 		{"validating-webhook-client-ca", "/none"},
+		{"crd-extra-labels", "no label=x"},
+		{"prometheus-listen-port", "70000"},
+		{"conversion-webhook-listen-port", "-1"},
 		{"conversion-webhook-server-cert", "/none"},
 	} {
 		s := settings(t, "--"+test.flag+"="+test.value)

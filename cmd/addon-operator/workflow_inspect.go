@@ -19,7 +19,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// program is what commands begin with that people are told to type.
+// program is what commands begin with that people are told to type, where it is
+// not known how they call it.
 const program = "addon-operator"
 
 // newWorkflowInspect returns the verb that shows a walk.
@@ -115,7 +116,7 @@ func (v *inspectVerb) exit(walk *inspect.Walk) error {
 func (v *inspectVerb) look(cmd *cobra.Command, now time.Time) inspect.Look {
 	l := v.paint.look(cmd.OutOrStdout())
 	l.Now, l.All, l.Wide = now, v.all, v.output.format == "wide"
-	l.Program, l.More = program, v.from.again()
+	l.Program, l.More = os.Args[0], v.from.again() // as it was called: it may not be on the PATH
 	return l
 }
 

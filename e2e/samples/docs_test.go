@@ -192,22 +192,6 @@ func TestQuotedFilesSayWhatIsQuoted(t *testing.T) {
 	}
 }
 
-var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-
-func TestLinksLeadToFiles(t *testing.T) {
-	for _, name := range documents(t) {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(root, filepath.Dir(name), found[1])); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	}
-}
-
 var (
 	metric = regexp.MustCompile(`\baddon_operator_[a-z_]*`)
 	help   = regexp.MustCompile(`(?m)^# HELP (\S+)`)

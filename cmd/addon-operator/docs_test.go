@@ -1,0 +1,140 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// pages returns the README, all of docs and what is in deploy, by path from the
+// root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	texts := map[string]string{}
+	read := func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		texts[strings.TrimPrefix(filepath.ToSlash(path), "../../")] = string(text)
+		return err
+	}
+	for _, name := range []string{"README.md", "docs", "deploy"} {
+		if err := filepath.WalkDir(filepath.Join(root, name), read); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(texts) < 25 {
+		t.Fatalf("found %d pages only", len(texts))
+	}
+	return texts
+}
+
+// knownFlags returns the flags of all commands, those without effect and aliases.
+func knownFlags() map[string]bool {
+	known := map[string]bool{"help": true, "config": true} // the latter is what hooks are asked with
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+			flags.VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		}
+		for _, below := range c.Commands() {
+			visit(below)
+		}
+	}
+	visit(newRoot())
+	for alias := range aliases {
+		known[alias] = true
+	}
+	return known
+}
+
+var (
+	flagShown = regexp.MustCompile("(?:^|[ `(])--([a-z][a-z0-9-]+)")
+	// ofOthers matches lines that show other programs, or functions of the shell framework.
+	ofOthers = regexp.MustCompile(`kubectl|kustomize|docker|curl|helm (upgrade|delete)|jq |apk |COPY |::|OPTION`)
+)
+
+func TestFlagsInDocumentsExist(t *testing.T) {
+	t.Parallel()
+	known, shown := knownFlags(), 0
+	for name, text := range pages(t) {
+		for line := range strings.Lines(text) {
+			for _, found := range flagShown.FindAllStringSubmatch(line, -1) {
+				if shown++; !known[found[1]] && !beginsOne(known, found[1]) && !ofOthers.MatchString(line) {
+					t.Errorf("%s: there is no flag --%s: %s", name, found[1], strings.TrimSpace(line))
+				}
+			}
+		}
+	}
+	if shown < 100 {
+		t.Errorf("only %d flags were found", shown)
+	}
+}
+
+// beginsOne reports whether name is the beginning of several flags, written with
+// dots behind it: --conversion-webhook-….
+func beginsOne(known map[string]bool, name string) bool {
+	for flag := range known {
+		if strings.HasSuffix(name, "-") && strings.HasPrefix(flag, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// knownVariables returns what is read from the environment, and what hooks are
+// given in it.
+func knownVariables() map[string]bool {
+	known := map[string]bool{}
+	var s Settings
+	f := pflag.NewFlagSet("start", pflag.ContinueOnError)
+	envSettings(&s, f)
+	f.VisitAll(func(one *pflag.Flag) {
+		_, variables, _ := strings.Cut(strings.TrimSuffix(one.Usage, "]"), " [$")
+		for variable := range strings.SplitSeq(variables, ", $") {
+			known[variable] = true
+		}
+	})
+	for _, u := range unservedSettings {
+		known[u.env] = true
+	}
+	// A test of package hook holds its page to what a hook is given.
+	for _, variable := range []string{
+		"BINDING_CONTEXT_PATH", "VALUES_PATH", "CONFIG_VALUES_PATH", "VALUES_JSON_PATCH_PATH", "CONFIG_VALUES_JSON_PATCH_PATH",
+		"KUBERNETES_PATCH_PATH", "METRICS_PATH", "ADMISSION_RESPONSE_PATH", "VALIDATING_RESPONSE_PATH", "CONVERSION_RESPONSE_PATH",
+		"MODULE_ENABLED_RESULT", "MODULE_ENABLED_REASON", "ADDON_OPERATOR_TASK_ID", "ADDON_OPERATOR_ATTEMPT",
+		"ADDON_OPERATOR_PREVIOUS", "ADDON_OPERATOR_STORE_ID",
+	} {
+		known[variable] = true
+	}
+	return known
+}
+
+var (
+	variableShown = regexp.MustCompile(`\b[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+\b`)
+	// otherWords are the words in capitals that are nothing of the operator's environment.
+	otherWords = regexp.MustCompile(`^(TILLER_|(STARTUP_)?CONVERGE_|BINDING_CONTEXT_CURRENT_)|^(BASH_ENV|CGO_ENABLED|CRON_TZ|NO_COLOR)$`)
+)
+
+func TestVariablesInDocumentsAreRead(t *testing.T) {
+	t.Parallel()
+	known, shown := knownVariables(), map[string]bool{}
+	for name, text := range pages(t) {
+		for _, variable := range variableShown.FindAllString(text, -1) {
+			if shown[variable] = true; !known[variable] && !otherWords.MatchString(variable) {
+				t.Errorf("%s: nothing reads or sets the variable %s", name, variable)
+			}
+		}
+	}
+	if len(shown) < 100 {
+		t.Errorf("only %d variables were found", len(shown))
+	}
+}

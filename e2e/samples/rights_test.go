@@ -1,0 +1,129 @@
+package samples_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/e2e/cluster"
+)
+
+// forSamples are the rights that the samples need, by the table of the page: of their charts, to put back what vanishes of
+// them, and of their hooks.
+const forSamples = `
+- {apiGroups: [apps], resources: [deployments], verbs: [get, list, watch, create, patch, update, delete]}
+- {apiGroups: [""], resources: [services, configmaps, resourcequotas], verbs: [get, list, watch, create, patch, update, delete]}
+- {apiGroups: [""], resources: [namespaces], verbs: [list, watch]}
+`
+
+// TestOperatorNeedsNoMoreThanTheRightsOfThePage runs it on the samples as a service account that has these and those for
+// the samples: it converges, and nothing is forbidden.
+func TestOperatorNeedsNoMoreThanTheRightsOfThePage(t *testing.T) {
+	c := cluster.Start(t)
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sample{t: t, client: client, namespace: c.Namespace(t)}
+	s.team = s.newTeam("red")
+	s.create("e2e/sample/config.yaml", s.namespace)
+	s.site = newSite(t, c, s.namespace)
+	s.site.Kubeconfig = s.limited(c)
+	s.process = start(t, s.site)
+
+	s.configure(map[string]any{"web": "replicas: 3", "statusPageEnabled": "false"})
+	if err := client.CoreV1().Services(s.namespace).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Service is back", func() error {
+		_, err := client.CoreV1().Services(s.namespace).Get(t.Context(), "web", metav1.GetOptions{})
+		return err
+	})
+	for line := range strings.Lines(s.site.Log()) {
+		if strings.Contains(strings.ToLower(line), "forbidden") || strings.Contains(line, "cannot list resource") {
+			t.Errorf("the operator lacks a right: %s", line)
+		}
+	}
+}
+
+// limited makes a service account with the rights of the page and of forSamples, and returns a kubeconfig of it.
+func (s *sample) limited(c *cluster.Cluster) string {
+	s.t.Helper()
+	ctx, name := s.t.Context(), s.namespace
+	role, clusterRole := rightsOfThePage(s.t)
+	var more []rbacv1.PolicyRule
+	if err := yaml.UnmarshalStrict([]byte(forSamples), &more); err != nil {
+		s.t.Fatal(err)
+	}
+	role.Namespace, clusterRole.Name = name, name
+	clusterRole.Rules = append(clusterRole.Rules, more...)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "limited"}}
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: name, Name: account.Name}}
+	var err error
+	did := func(e error) {
+		if err == nil {
+			err = e
+		}
+	}
+	_, e := s.client.CoreV1().ServiceAccounts(name).Create(ctx, account, metav1.CreateOptions{})
+	did(e)
+	_, e = s.client.RbacV1().Roles(name).Create(ctx, role, metav1.CreateOptions{})
+	did(e)
+	_, e = s.client.RbacV1().ClusterRoles().Create(ctx, clusterRole, metav1.CreateOptions{})
+	did(e)
+	_, e = s.client.RbacV1().RoleBindings(name).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "limited"}, Subjects: subjects, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: role.Name},
+	}, metav1.CreateOptions{})
+	did(e)
+	_, e = s.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: name},
+	}, metav1.CreateOptions{})
+	did(e)
+	token, e := s.client.CoreV1().ServiceAccounts(name).CreateToken(ctx, account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	did(e)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	config, err := clientcmd.LoadFromFile(c.Kubeconfig())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for user := range config.AuthInfos {
+		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	}
+	path := filepath.Join(s.site.Dir, "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+// rightsOfThePage returns the Role and the ClusterRole that the page of rights shows.
+func rightsOfThePage(t *testing.T) (role *rbacv1.Role, clusterRole *rbacv1.ClusterRole) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "docs/reference/rights.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "```yaml\n")
+	block, _, _ = strings.Cut(block, "```")
+	first, second, found := strings.Cut(block, "---\n")
+	role, clusterRole = &rbacv1.Role{}, &rbacv1.ClusterRole{}
+	if err := yaml.UnmarshalStrict([]byte(first), role); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict([]byte(second), clusterRole); err != nil || !found {
+		t.Fatal("the page shows no Role and ClusterRole", err)
+	}
+	return role, clusterRole
+}

@@ -1,0 +1,152 @@
+package internal_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// A document is a page that people read, as its links see it.
+type document struct {
+	links   []string
+	anchors map[string]bool // the headings, as they are named behind # in a link
+}
+
+var (
+	codeSpan = regexp.MustCompile("`[^`]*`")
+	linkTo   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	linkText = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+)
+
+// documents are the README and all pages of docs, by path from the root.
+func documents(t *testing.T) map[string]document {
+	t.Helper()
+	names := []string{"README.md"}
+	err := filepath.WalkDir(filepath.Join("..", "docs"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && filepath.Ext(path) == ".md" {
+			names = append(names, strings.TrimPrefix(filepath.ToSlash(path), "../"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]document{}
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = readDocument(string(text))
+	}
+	if len(out) < 20 {
+		t.Fatalf("found %d pages only", len(out))
+	}
+	return out
+}
+
+func readDocument(text string) document {
+	d := document{anchors: map[string]bool{}}
+	code := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "```"):
+			code = !code
+		case code:
+		case strings.HasPrefix(line, "#"):
+			d.anchors[d.anchor(strings.TrimSpace(strings.TrimLeft(line, "#")))] = true
+		default:
+			for _, found := range linkTo.FindAllStringSubmatch(codeSpan.ReplaceAllString(line, "`"), -1) {
+				d.links = append(d.links, found[1])
+			}
+		}
+	}
+	return d
+}
+
+// anchor returns what a heading is named in links, as GitHub makes it: small letters, dashes for blanks, other punctuation
+// left out, and a number behind what occurs again.
+func (d document) anchor(heading string) string {
+	var out strings.Builder
+	for _, r := range strings.ToLower(linkText.ReplaceAllString(heading, "$1")) {
+		switch {
+		case r == ' ':
+			out.WriteByte('-')
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			out.WriteRune(r)
+		}
+	}
+	name := out.String()
+	for i := 1; d.anchors[name]; i++ {
+		name = fmt.Sprintf("%s-%d", out.String(), i)
+	}
+	return name
+}
+
+func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	all := documents(t)
+	for name, d := range all {
+		for _, link := range d.links {
+			if strings.Contains(link, "://") {
+				continue
+			}
+			path, anchor, _ := strings.Cut(link, "#")
+			target := name
+			if path != "" {
+				target = filepath.ToSlash(filepath.Join(filepath.Dir(name), path))
+			}
+			if _, err := os.Stat(filepath.Join("..", target)); err != nil {
+				t.Errorf("%s links to %s: %v", name, link, err)
+			} else if page, ok := all[target]; anchor != "" && (!ok || !page.anchors[anchor]) {
+				t.Errorf("%s links to %s, and %s has no such heading", name, link, target)
+			}
+		}
+	}
+}
+
+func TestEveryDocumentIsLinkedFromTheReadmeOrFromTheReference(t *testing.T) {
+	t.Parallel()
+	all := documents(t)
+	linked := map[string]bool{"README.md": true}
+	for _, from := range []string{"README.md", "docs/reference/README.md"} {
+		for _, link := range all[from].links {
+			path, _, _ := strings.Cut(link, "#")
+			linked[filepath.ToSlash(filepath.Join(filepath.Dir(from), path))] = true
+		}
+	}
+	for name := range all {
+		if !linked[name] {
+			t.Errorf("neither README.md nor docs/reference/README.md links to %s", name)
+		}
+	}
+}
+
+// ours matches what stands in backquotes and is a path in the tree.
+var ours = regexp.MustCompile("`((?:cmd|triggers|workflow|store|steps|internal|sdk|deploy|e2e|docs)/[A-Za-z0-9_./-]+)`")
+
+func TestPathsInDocumentsExist(t *testing.T) {
+	t.Parallel()
+	shown := 0
+	for name := range documents(t) {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range ours.FindAllStringSubmatch(string(text), -1) {
+			shown++
+			if _, err := os.Stat(filepath.Join("..", found[1])); err != nil {
+				t.Errorf("%s names %s: %v", name, found[1], err)
+			}
+		}
+	}
+	if shown < 20 {
+		t.Errorf("only %d paths were found", shown)
+	}
+}
