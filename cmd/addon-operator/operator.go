@@ -279,21 +279,7 @@ func (o *operator) run(ctx context.Context) error {
 	o.begun.Store(true)
 	o.log.Info().Str("version", version).Str("store", o.settings.Store).Uint64("life", o.db.Epoch()).
 		Str("namespace", o.settings.Namespace).Int("modules", len(set.Modules)).Msg("operator started")
-	group.Go(func() error { o.kinds.Run(watching); return nil })
-	group.Go(func() error { return o.kube.Run(watching) })
-	group.Go(func() error { return o.schedule.Run(watching) })
-	group.Go(func() error { return o.absent.Run(watching) })
-	group.Go(func() error {
-		if err := o.site.WithdrawOutlived(watching); err != nil {
-			return err
-		}
-		return o.webhook.Run(watching)
-	})
-	group.Go(func() error { o.asks.Run(watching); return nil })
-	group.Go(func() error { return o.configMap.Run(watching, o.kubeObserver()) })
-	group.Go(func() error { return o.awaitCluster(watching) })
-	group.Go(func() error { o.post(watching); return nil })
-	group.Go(func() error { o.keepUp(watching); return nil })
+	o.watch(watching, group)
 	select {
 	case <-ctx.Done():
 		o.log.Info().Msg("operator stops: nothing new is begun, what runs may end")
@@ -318,4 +304,24 @@ func (o *operator) run(ctx context.Context) error {
 		o.kept = true
 		return fmt.Errorf("the operator did not come to its end within %s: what still runs was interrupted and runs again at the next start", stopWithin)
 	}
+}
+
+// watch begins in group what raises events and what looks after the operator
+// beside its tasks. All of it ends with ctx, or with the first that fails.
+func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
+	group.Go(func() error { o.kinds.Run(ctx); return nil })
+	group.Go(func() error { return o.kube.Run(ctx) })
+	group.Go(func() error { return o.schedule.Run(ctx) })
+	group.Go(func() error { return o.absent.Run(ctx) })
+	group.Go(func() error {
+		if err := o.site.WithdrawOutlived(ctx); err != nil {
+			return err
+		}
+		return o.webhook.Run(ctx)
+	})
+	group.Go(func() error { o.asks.Run(ctx); return nil })
+	group.Go(func() error { return o.configMap.Run(ctx, o.kubeObserver()) })
+	group.Go(func() error { return o.awaitCluster(ctx) })
+	group.Go(func() error { o.post(ctx); return nil })
+	group.Go(func() error { o.keepUp(ctx); return nil })
 }

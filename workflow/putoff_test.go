@@ -1,0 +1,214 @@
+package workflow_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+func TestPutOffTasksOutliveTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, everyThree)
+		w.start()
+		large := strings.Repeat("x", 3000)
+		w.raise(hookEvent("h", "0"))
+		w.raise(hookEvent("h", large))
+		w.expectTold("0 h 0")
+		w.sleep(time.Second)
+		w.restart()
+		w.start(hookEvent("h", "2"))
+		w.expectTold()
+		w.raise(hookEvent("h", "3"))
+		w.sleep(2 * time.Second)
+		w.expectTold("3 h " + large + " 2 3")
+		if n := len(w.later()); n != 0 {
+			t.Errorf("%d tasks are put off still", n)
+		}
+	})
+}
+
+func TestPutOffTasksDoNotWaitForAPaceThatIsAnother(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		pace workflow.Pace
+		want string
+	}{
+		{"none", workflow.Pace{}, "1"},
+		{"shorter", everyThree, "1"},
+		{"longer", workflow.Pace{Every: 48 * time.Hour, Burst: 1}, "86400"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, paces := newPaced(t, workflow.Pace{Every: 24 * time.Hour, Burst: 1})
+				w.mem.After = nil // checks take long where so many wait
+				paces["other"] = workflow.Pace{Every: time.Hour, Burst: 1}
+				w.start()
+				var events []workflow.Event
+				all := ""
+				for i := range 1500 {
+					events = append(events, hookEvent("h", fmt.Sprint(i)))
+					all += fmt.Sprintf(" %d", i)
+				}
+				w.raise(hookEvent("h", "x"), hookEvent("other", "y"))
+				w.raise(hookEvent("other", "z"))
+				w.raise(events...)
+				w.sleep(time.Second)
+				w.expectTold("0 h x", "0 other y")
+				paces["h"] = c.pace
+				w.e.Repace()
+				synctest.Wait()
+				w.raise(hookEvent("h", "1500"))
+				w.sleep(100 * time.Hour)
+				got, first := "", ""
+				for _, line := range w.told() {
+					if at, rest, ok := strings.Cut(line, " h "); ok {
+						if got += " " + rest; first == "" {
+							first = at
+						}
+					}
+				}
+				if got != all+" 1500" {
+					t.Errorf("the events came as %s", got)
+				}
+				if first != c.want {
+					t.Errorf("the first came at %q, want %q", first, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestBucketAheadOfTheClockIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, everyThree)
+		w.start()
+		ahead := time.Now().Add(time.Hour)
+		key := store.BucketKey(store.Subject{Module: "m", Hook: "h"})
+		if err := w.db.Update(func(tx *store.Tx) error { return store.Save(tx, key, store.Bucket{Full: ahead}) }); err != nil {
+			t.Fatal(err)
+		}
+		w.raise(hookEvent("h", "0"))
+		w.raise(hookEvent("h", "1"))
+		w.expectTold("0 h 0")
+		w.sleep(3 * time.Second)
+		w.expectTold("3 h 1")
+	})
+}
+
+func TestPutOffTaskDueInAnotherAgeIsDoneAtTheNextStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, everyThree)
+		w.start()
+		w.raise(hookEvent("h", "0"))
+		w.raise(hookEvent("h", "1"))
+		w.expectTold("0 h 0")
+		// The clock was a day ahead when it was put off.
+		if err := w.db.Update(func(tx *store.Tx) error {
+			for task, err := range store.LaterTasks(tx) {
+				if err != nil {
+					return err
+				}
+				tx.Delete(task.Key())
+				task.Due = task.Due.Add(24 * time.Hour)
+				return store.SaveLater(tx, task)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		w.sleep(4 * time.Second)
+		w.start()
+		w.expectTold("4 h 1")
+	})
+}
+
+func TestClearingAModuleTakesWhatIsPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, everyThree)
+		w.start()
+		w.raise(hookEvent("h", "0"))
+		w.raise(hookEvent("h", strings.Repeat("x", 3000)), in("q", on("tick", "m", "h", "b")))
+		w.ran()
+		w.raise(on("retire", "m"))
+		w.expect("retire m", "gone m")
+		if n := len(w.later()); n != 0 {
+			t.Errorf("%d tasks are put off still", n)
+		}
+		w.sleep(time.Minute)
+		w.expect()
+		w.expectAllEnded()
+	})
+}
+
+func TestWithdrawTakesWhatIsPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, everyThree)
+		w.start()
+		w.raise(hookEvent("h", "0"))
+		w.raise(hookEvent("h", "1"), hookEvent("h", "2"))
+		err := w.db.Update(func(tx *store.Tx) error {
+			return workflow.Withdraw(tx, "q", func(t *store.Task) bool { return string(t.Payload) == `"1"` })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(3 * time.Second)
+		w.expectTold("0 h 0", "3 h 2")
+	})
+}
+
+func TestPutOffTaskIsSkippedByAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, everyThree)
+		w.start()
+		w.raise(hookEvent("h", "0"))
+		w.raise(hookEvent("h", "1"))
+		var id store.ID
+		w.view(func(tx *store.Tx) error {
+			for task := range store.LaterTasks(tx) {
+				id = task.ID
+			}
+			return nil
+		})
+		if err := w.e.Skip(id, "me", "no need"); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(time.Minute)
+		w.expectTold("0 h 0")
+	})
+}
+
+func TestPutOffTaskIsDoneAtOnceWhenAPersonSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, workflow.Pace{Every: 24 * time.Hour, Burst: 1})
+		w.start()
+		for i := range 4 {
+			w.raise(hookEvent("h", fmt.Sprint(i)))
+		}
+		w.expectTold("0 h 0")
+		var last store.ID
+		w.view(func(tx *store.Tx) error {
+			for task, err := range store.LaterTasks(tx) {
+				if err != nil {
+					return err
+				}
+				last = task.ID
+			}
+			return nil
+		})
+		if err := w.e.Retry(last); err != nil {
+			t.Fatal(err)
+		}
+		w.expectTold("0 h 1 2 3")
+		w.raise(hookEvent("h", "4"))
+		w.expectTold()
+		w.sleep(24 * time.Hour)
+		w.expectTold("86400 h 4")
+	})
+}
