@@ -1,6 +1,6 @@
 // Package jq runs what hooks write in jq's language. A filter is a compiled program: it is given a tree, JSON as Go has it,
 // and its outputs become one JSON text, the result. It sees nothing of the environment, reads no further input and imports
-// no modules; its length, its time and its outputs are bounded, so that one that does not end stops nothing but itself.
+// no modules; its length, its time, its outputs and their text are bounded, so that one that does not end stops nothing but itself.
 package jq
 
 import (
@@ -20,6 +20,9 @@ const (
 	// maxTime and maxOutputs bound one run.
 	maxTime    = 5 * time.Second
 	maxOutputs = 10_000
+	// maxResult bounds the text of a result in bytes, maxDepth its nesting, as deep as other readers of JSON follow.
+	maxResult = 16 << 20
+	maxDepth  = 10_000
 )
 
 // Filter is a compiled program. It may be used from many goroutines at once. A nil filter is none.
@@ -87,6 +90,9 @@ func (f *Filter) Apply(ctx context.Context, tree any) (json.RawMessage, error) {
 		result = nil
 	case 1:
 		result = outputs[0]
+	}
+	if err := (&room{maxResult, maxDepth}).take(result); err != nil {
+		return nil, fmt.Errorf("jq filter %q: %w", f.text, err)
 	}
 	text, err := gojq.Marshal(result)
 	if err != nil {

@@ -85,6 +85,32 @@ func TestNestedNonsenseDoesNotOverflow(t *testing.T) {
 	}
 }
 
+func TestResultsThatWouldFillTheMemoryAreRefused(t *testing.T) {
+	t.Parallel()
+	for program, want := range map[string]string{
+		`reduce range(200) as $_ (1; [., .])`:            "more than 16777216 bytes",
+		`reduce range(200) as $_ (1; {a: ., b: .})`:      "more than 16777216 bytes",
+		`reduce range(25) as $_ ("a"; . + .)`:            "more than 16777216 bytes",
+		`reduce range(25) as $_ ("a"; . + .) | {(.): 1}`: "more than 16777216 bytes",
+		`reduce range(1000000) as $_ (1; [.])`:           "deeper than 10000 levels",
+	} {
+		filter, err := jq.Compile(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := filter.Apply(t.Context(), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %d bytes, %v, want an error with %q", program, len(got), err, want)
+		}
+	}
+	filter, err := jq.Compile(`reduce range(23) as $_ ("a"; . + .), [range(1000)]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := filter.Apply(t.Context(), nil); err != nil || len(got) < 8<<20 {
+		t.Errorf("a result of 8 MiB: %d bytes, %v", len(got), err)
+	}
+}
+
 func TestNoFilterGivesNoResult(t *testing.T) {
 	t.Parallel()
 	filter, err := jq.Compile("")
