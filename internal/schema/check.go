@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	openapi "k8s.io/kube-openapi/pkg/validation/errors"
-	"k8s.io/kube-openapi/pkg/validation/strfmt"
-	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
 // A Violation is one thing that is wrong with values.
@@ -29,6 +27,17 @@ func (v Violation) String() string {
 		return v.Path + ": " + v.Text + " (" + v.Rule + ")"
 	}
 	return v.Path + " " + v.Text + " (" + v.Rule + ")"
+}
+
+// ruleMore is the Rule of what stands for the mistakes that are not told one by one.
+const ruleMore = "more"
+
+// stands returns the violation's place among others, before the order of paths.
+func (v Violation) stands() int {
+	if v.Rule == ruleMore {
+		return 1
+	}
+	return 0
 }
 
 // Violations is all that is wrong with values, in the order of paths.
@@ -70,7 +79,7 @@ func (s *Schema) Check(key string, section, old any) (found Violations) {
 		s.rules.check(key, section, plain(old), old != nil, &found)
 	}
 	slices.SortFunc(found, func(a, b Violation) int {
-		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Text, b.Text))
+		return cmp.Or(cmp.Compare(a.stands(), b.stands()), strings.Compare(a.Path, b.Path), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Text, b.Text))
 	})
 	return slices.Compact(found)
 }
@@ -84,7 +93,8 @@ func (s *Schema) held(key string, section any) (found Violations) {
 			found = Violations{{Path: key, Rule: "schema", Text: fmt.Sprintf("cannot be held to the schema: %.200v", p)}}
 		}
 	}()
-	for _, err := range validate.NewSchemaValidator(&s.root, nil, key, strfmt.Default).Validate(section).Errors {
+	check := &bounded{&s.root, key, new(int)}
+	for _, err := range check.Validate(section).Errors {
 		found = append(found, explain(key, err))
 	}
 	return found
@@ -156,6 +166,8 @@ var combined = regexp.MustCompile(`^"(.*?)" (must .*?\((allOf|anyOf|oneOf|not)\)
 func explainComposite(key string, err error) Violation {
 	m := combined.FindStringSubmatch(err.Error())
 	switch {
+	case errors.Is(err, errMore):
+		return Violation{Path: key, Rule: ruleMore, Text: "holds more mistakes than are listed"}
 	case m == nil && strings.Contains(err.Error(), "additional items"):
 		return Violation{Path: key, Rule: "additionalItems", Text: "holds a list with more elements than the schema describes"}
 	case m == nil:

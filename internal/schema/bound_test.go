@@ -1,0 +1,83 @@
+package schema_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"addon-operator/internal/schema"
+)
+
+// Each of these took the validator minutes or hours: its time grew with the square of the length.
+func TestLongListsAndMapsAreCheckedInTimeThatGrowsAsTheyDo(t *testing.T) {
+	t.Parallel()
+	const n = 30_000
+	numbers, twice, keys, maps := make([]any, n), make([]any, n), map[string]any{}, make([]any, n)
+	for i := range n {
+		numbers[i], twice[i] = int64(i), int64(i%(n-1))
+		keys[fmt.Sprint("x", i)] = true
+		maps[i] = map[string]any{"no": "such"}
+	}
+	for _, test := range []struct {
+		name, schema string
+		value        any
+		want         string
+	}{
+		{"different elements", "{type: array, uniqueItems: true, items: {type: integer}}", numbers, ""},
+		{"an element that comes twice", "{type: array, uniqueItems: true, items: {type: integer}}", twice, "mod.v shouldn't contain duplicates (uniqueItems)"},
+		{"elements of another type", "{type: array, items: {type: string}}", numbers, "mod.v[0] must be of type string"},
+		{"fields of another type", "{type: object, additionalProperties: {type: string}}", keys, "must be of type string"},
+		{"fields by pattern", "{type: object, patternProperties: {^x: {type: boolean}}}", keys, ""},
+		{"fields by pattern, of another type", "{type: object, patternProperties: {^x: {type: string}}}", keys, "must be of type string"},
+		{"unknown keys", "{type: object}", keys, "is not known to the schema"},
+		{"unknown keys of elements", "{type: array, items: {type: object}}", maps, "mod.v[0].no is not known to the schema"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			set, err := schema.Parse(schema.File{Path: "c", Text: []byte("type: object\nproperties: {v: " + test.schema + "}")}, schema.File{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			found := set.Config.Check("mod", map[string]any{"v": test.value}, nil)
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			switch err := found.Err(); {
+			case test.want == "" && err != nil:
+				t.Errorf("it is refused: %v", err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("the error is %v, want one with %q", err, test.want)
+			}
+			if len(found) > 300 {
+				t.Errorf("%d mistakes are told one by one", len(found))
+			}
+		})
+	}
+}
+
+// What is valid does not depend on how much is wrong elsewhere.
+func TestMistakesBeyondThoseListedAreMistakes(t *testing.T) {
+	t.Parallel()
+	set, err := schema.Parse(schema.File{Path: "c", Text: []byte(
+		"type: object\nproperties: {v: {anyOf: [{type: array, items: {type: integer}}, {type: array, items: {type: string}}]}, w: {type: array, items: {type: integer}}}",
+	)}, schema.File{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, mixed := make([]any, 1000), make([]any, 1000)
+	for i := range texts {
+		texts[i], mixed[i] = "x", int64(i)
+	}
+	mixed[999] = "x"
+	if err := set.Config.Check("mod", map[string]any{"v": texts, "w": []any{int64(1)}}, nil).Err(); err != nil {
+		t.Errorf("a list that fits the second of two schemas is refused: %v", err)
+	}
+	if err := set.Config.Check("mod", map[string]any{"v": mixed}, nil).Err(); err == nil {
+		t.Error("a list that fits neither is taken")
+	}
+	if found := set.Config.Check("mod", map[string]any{"w": texts}, nil); len(found) != 101 || found[100].Rule != "more" {
+		t.Errorf("of 1000 mistakes %d are told: %.300v", len(found), found)
+	}
+}
