@@ -30,6 +30,7 @@ func TestATextIsAStreamOfJSONOrElseYAML(t *testing.T) {
 		"[1.50, 1e3, 12345678901234567890123]": {
 			[]any{json.Number("1.50"), json.Number("1e3"), json.Number("12345678901234567890123")},
 		},
+		"a: !!binary 0000": {map[string]any{"a": "\ufffdM4"}},
 		"a: &x {b: [y, on, 0x10]}\nc: {<<: *x, 5: ~}": {map[string]any{
 			"a": map[string]any{"b": []any{true, true, json.Number("16")}},
 			"c": map[string]any{"b": []any{true, true, json.Number("16")}, "5": nil},

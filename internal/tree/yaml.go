@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	goyaml "go.yaml.in/yaml/v2"
 )
@@ -127,7 +128,7 @@ func (c *converter) convert(value any) (any, error) {
 	case nil, bool:
 		return v, nil
 	case string:
-		return v, c.spend(len(v))
+		return text(v), c.spend(len(v))
 	case int, int64, uint64:
 		return json.Number(fmt.Sprint(v)), nil
 	case float64:
@@ -175,7 +176,7 @@ func (c *converter) convertMap(entries map[any]any) (any, error) {
 func keyText(key any) (string, error) {
 	switch v := key.(type) {
 	case string:
-		return v, nil
+		return text(v), nil
 	case bool, int, int64, uint64:
 		return fmt.Sprint(v), nil
 	case float64:
@@ -184,6 +185,14 @@ func keyText(key any) (string, error) {
 	default:
 		return "", errKey
 	}
+}
+
+// text returns a text that is UTF-8, as all texts of JSON are; what YAML calls binary need not be.
+func text(of string) string {
+	if utf8.ValidString(of) {
+		return of
+	}
+	return string([]rune(of)) // each byte that is none becomes U+FFFD, as in encoding/json
 }
 
 // A Part is what stands between two separators of a YAML text.

@@ -269,7 +269,7 @@ func FuzzParseConfig(f *testing.F) {
 	for key, text := range map[string]string{
 		"global": "", "foo": "a: 1\nb: [x, {y: z}]\n", "fooEnabled": "true", "fooBar_baz": "{}", "fooMaintenance": "NoResourceReconciliation",
 		"2Module": "- 1\n- .5\n- 0x1f\n- 1_000\n- 12:30\n- 2020-01-02\n- ~\n", "x": "<<: {a: 1}\nb: &b 1\nc: *b\n", "y": "? [a]\n: 1\n",
-		"z": "a: !!binary aGVsbG8=\n", "w": "\t", "v": "%YAML 1.1\n---\na: 1\n...\n", "u": "a: 1e999\n", "t": "\"\\ud800\": 1",
+		"z": "a: !!binary aGVsbG8=\n", "0": "0: !!binary 0000", "w": "\t", "v": "%YAML 1.1\n---\na: 1\n...\n", "u": "a: 1e999\n", "t": "\"\\ud800\": 1",
 		"s": "\"\u007f\u0085\u2028\ufeff\": \"\\x00\"",
 	} {
 		f.Add(key, text)
