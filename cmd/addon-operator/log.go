@@ -19,7 +19,7 @@ import (
 
 // newLog returns the log that s asks for. Its level is that of the whole process.
 func newLog(s Settings, w io.Writer) (zerolog.Logger, error) {
-	if err := setLogLevel(strings.ToLower(s.LogLevel)); err != nil {
+	if err := setLogLevel(levelOf(s.LogLevel)); err != nil {
 		return zerolog.Logger{}, &codedError{exitUsage, fmt.Errorf("--log-level is %q; %w", s.LogLevel, err)}
 	}
 	switch s.LogType {
@@ -35,6 +35,21 @@ func newLog(s Settings, w io.Writer) (zerolog.Logger, error) {
 		c = c.Timestamp()
 	}
 	return c.Logger(), nil
+}
+
+// levelOf returns the nearest of the levels to one that is named in the words of addon-operator's loggers, today's and rlog,
+// which had further ones. What is no such word it returns in lower case.
+func levelOf(word string) string {
+	switch word = strings.ToLower(word); word {
+	case "trace":
+		return "debug"
+	case "warning":
+		return "warn"
+	case "critical", "fatal", "none":
+		return "error"
+	default:
+		return word
+	}
 }
 
 func hidden(noTime bool) []string {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -51,7 +50,7 @@ type param struct {
 func newParams(s Settings, log zerolog.Logger, showConfigEvents func(bool)) (*params, error) {
 	p := &params{log: log, all: []*param{
 		{
-			name: logLevel, about: "debug, info, warn or error; debug lasts 30m unless said otherwise", initial: strings.ToLower(s.LogLevel),
+			name: logLevel, about: "debug, info, warn or error; debug lasts 30m unless said otherwise", initial: levelOf(s.LogLevel),
 			set: setLogLevel,
 			lasts: func(value string) time.Duration {
 				if value == "debug" {

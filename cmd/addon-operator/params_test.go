@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +9,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 )
+
+func TestLevelsOfEarlierOperatorsAreTheNearestThereAre(t *testing.T) {
+	before := zerolog.GlobalLevel()
+	t.Cleanup(func() { zerolog.SetGlobalLevel(before) })
+	for word, want := range map[string]zerolog.Level{
+		"DEBUG": zerolog.DebugLevel, "Trace": zerolog.DebugLevel, "info": zerolog.InfoLevel, "WARN": zerolog.WarnLevel,
+		"warning": zerolog.WarnLevel, "ERROR": zerolog.ErrorLevel, "CRITICAL": zerolog.ErrorLevel, "NONE": zerolog.ErrorLevel, "fatal": zerolog.ErrorLevel,
+	} {
+		t.Setenv("RLOG_LOG_LEVEL", word)
+		s := settings(t)
+		if _, err := newLog(s, io.Discard); err != nil || zerolog.GlobalLevel() != want {
+			t.Errorf("%s is %v, %v, want %v", word, zerolog.GlobalLevel(), err, want)
+		}
+		if p, err := newParams(s, zerolog.Nop(), func(bool) {}); err != nil || p.list()[0].Value != want.String() {
+			t.Errorf("%s is shown as %+v, %v", word, p, err)
+		}
+	}
+	t.Setenv("RLOG_LOG_LEVEL", "loud")
+	if _, err := newLog(settings(t), io.Discard); exitCode(err) != exitUsage {
+		t.Errorf("a level that there is not: %v", err)
+	}
+}
 
 func TestAParameterSetForAWhileIsPutBack(t *testing.T) {
 	before := zerolog.GlobalLevel()
