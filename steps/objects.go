@@ -190,6 +190,9 @@ func (r *objectRun) settle(ctx context.Context, w objectWork) error {
 	switch {
 	case err != nil && operation.IsRefused(err):
 		settled.refuse(w, err)
+		if spared, ok := operation.Spared(err); ok && r.module != "" {
+			return r.keep(settled, func(tx *store.Tx) error { return r.site.noteSpared(tx, r.module, store.Object(spared)) })
+		}
 	case err != nil:
 		return err
 	case w.Last || w.Operation.Type.Repeatable() || w.Operation.Type.Deletes():
@@ -225,4 +228,15 @@ func (s *Site) noteRemoved(tx *store.Tx, module string, o store.Object) error {
 		return store.Save(tx, store.ReleaseKey(module), r)
 	}
 	return nil
+}
+
+// noteSpared takes back that a hook of module is about to delete o: it may not.
+func (s *Site) noteSpared(tx *store.Tx, module string, o store.Object) error {
+	r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(module))
+	if err != nil || !ok || !r.Lacks(o) {
+		return err
+	}
+	r.Removed = slices.DeleteFunc(r.Removed, func(removed store.Removed) bool { return removed.Is(o) })
+	s.notifyInstalled(tx, module)
+	return store.Save(tx, store.ReleaseKey(module), r)
 }

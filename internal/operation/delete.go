@@ -47,13 +47,16 @@ func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 		case apierrors.IsConflict(err) && live.GetDeletionTimestamp() == nil:
 			continue // it became another, or begins to be deleted
 		case err != nil && !apierrors.IsConflict(err): // a namespace that is being deleted is one
+			if live.GetDeletionTimestamp() == nil {
+				err = sparing{err, t.object}
+			}
 			return err
 		case t.Type != Delete:
 			return nil
 		}
 		return t.awaitGone(ctx, uid)
 	}
-	return refuse("it was changed by others each of the %d times it was deleted", conflictTries)
+	return sparing{refuse("it was changed by others each of the %d times it was deleted", conflictTries), t.object}
 }
 
 func (t *target) deleteNow(ctx context.Context, uid types.UID) error {

@@ -29,6 +29,24 @@ func IsRefused(err error) bool {
 	return errors.As(err, &final) || kube.IsRefused(err) && !isUnserved(err)
 }
 
+// sparing is an error of the request to delete an object.
+type sparing struct {
+	error
+	object kube.Ref
+}
+
+func (s sparing) Unwrap() error { return s.error }
+
+// Spared returns the object that an error of [Executor.Do] has left as it was, of which a mark was noted before, and
+// whether there is one: its deletion was refused before it began.
+func Spared(err error) (object kube.Ref, ok bool) {
+	var left sparing
+	if !IsRefused(err) || !errors.As(err, &left) {
+		return object, false
+	}
+	return left.object, true
+}
+
 // answer is an error of the API server, told without what may be a part of an object.
 type answer struct {
 	text string
