@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/internal/kube"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // keptResult is the greatest filter result, in bytes, that a cursor keeps, to be
@@ -18,9 +19,46 @@ const keptResult = 1 << 10
 type mark struct {
 	Source string `json:"source"`
 	Filter string `json:"filter,omitempty"`
+	// Owners are the bindings that know of all the cursor holds, each with the life
+	// it was attached in: attached anew it is another.
+	Owners map[string]uint64 `json:"owners,omitempty"`
 }
 
-func markOf(v kube.View) mark { return mark{Source: v.Source.String(), Filter: v.Filter} }
+// knows reports whether the binding s, attached in that life, is among the owners.
+func (m mark) knows(s store.Subject, attachedIn uint64) bool {
+	in, ok := m.Owners[graph.Subject(s).String()]
+	return ok && in == attachedIn
+}
+
+// listed notes that owners know of all the view holds, which it was told with its
+// list.
+func listed(tx *store.Tx, v kube.View, owners []string) error {
+	key := markKey(cursorKey(v))
+	m, ok, err := store.Load[mark](tx, key)
+	if err != nil {
+		return err
+	}
+	m.Source, m.Filter = v.Source.String(), v.Filter
+	news := !ok
+	for _, name := range owners {
+		s := SubjectOf(name)
+		b, attached, err := store.Load[store.Binding](tx, store.BindingKey(s.Module, s.Hook, s.Binding))
+		if err != nil {
+			return err
+		}
+		if !attached || m.knows(s, b.AttachedIn) {
+			continue
+		}
+		if m.Owners == nil {
+			m.Owners = map[string]uint64{}
+		}
+		m.Owners[graph.Subject(s).String()], news = b.AttachedIn, true
+	}
+	if !news {
+		return nil
+	}
+	return store.Save(tx, key, m)
+}
 
 // versions are those up to which the views of a source were told in full, by
 // the text of their filter.
@@ -48,11 +86,13 @@ func objectKey(cursor store.Key, o *kube.Object) store.Key {
 func versionKey(s kube.Source) store.Key { return store.At(store.Versions).Str(s.String()) }
 
 // deleteCursor forgets what v was told.
-func deleteCursor(db *store.DB, v kube.View) error { return eraseCursor(db, cursorKey(v), markOf(v)) }
+func deleteCursor(db *store.DB, v kube.View) error {
+	return eraseCursor(db, cursorKey(v), v.Source.String(), v.Filter)
+}
 
 // eraseCursor deletes a cursor in pieces. Its mark goes with the first, so that
 // what is left of one that was interrupted is taken for none.
-func eraseCursor(db *store.DB, cursor store.Key, m mark) error {
+func eraseCursor(db *store.DB, cursor store.Key, source, filter string) error {
 	for more := true; more; {
 		if err := db.Update(func(tx *store.Tx) error {
 			left := pieceObjects
@@ -64,12 +104,12 @@ func eraseCursor(db *store.DB, cursor store.Key, m mark) error {
 				}
 				tx.Delete(k)
 			}
-			key := store.At(store.Versions).Str(m.Source)
+			key := store.At(store.Versions).Str(source)
 			all, ok, err := store.Load[versions](tx, key)
 			if err != nil || !ok {
 				return err
 			}
-			if delete(all, m.Filter); len(all) == 0 {
+			if delete(all, filter); len(all) == 0 {
 				tx.Delete(key)
 				return nil
 			}
@@ -81,8 +121,8 @@ func eraseCursor(db *store.DB, cursor store.Key, m mark) error {
 	return nil
 }
 
-// sweepCursors deletes the cursors that are not of seen.
-func sweepCursors(db *store.DB, seen map[mark]bool) error {
+// sweepCursors deletes the cursors that are not of seen, by the text of their key.
+func sweepCursors(db *store.DB, seen map[string]bool) error {
 	type cursor struct {
 		key  store.Key
 		mark mark
@@ -101,7 +141,7 @@ func sweepCursors(db *store.DB, seen map[mark]bool) error {
 				if c.mark, _, err = store.Load[mark](tx, markKey(c.key)); err != nil {
 					return err
 				}
-				if !seen[c.mark] {
+				if !seen[string(c.key)] {
 					stale = append(stale, c)
 				}
 				from, more = append(slices.Clip(c.key), 0xff, 0xff, 0xff), true // behind all of it
@@ -113,7 +153,7 @@ func sweepCursors(db *store.DB, seen map[mark]bool) error {
 		return err
 	}
 	for _, c := range stale {
-		if err := eraseCursor(db, c.key, c.mark); err != nil {
+		if err := eraseCursor(db, c.key, c.mark.Source, c.mark.Filter); err != nil {
 			return err
 		}
 	}

@@ -28,6 +28,7 @@ type Kube struct {
 	raise Raise
 	log   zerolog.Logger
 	hub   *kube.Hub
+	told  *receiver
 
 	changed chan struct{}
 	asked   atomic.Int64 // how often the bindings have changed
@@ -47,7 +48,8 @@ type followed struct {
 // called.
 func NewKube(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
 	k := &Kube{db: db, raise: raise, log: log, changed: make(chan struct{}, 1), follows: map[store.Subject]*followed{}}
-	k.hub = kube.NewHub(client, kinds, &receiver{db: db, raise: raise, seen: k.sees}, observer)
+	k.told = &receiver{db: db, raise: raise, seen: k.sees}
+	k.hub = kube.NewHub(client, kinds, k.told, observer)
 	return k
 }
 
@@ -102,16 +104,19 @@ func (k *Kube) sweep(ctx context.Context) {
 func (k *Kube) sweepUnseen() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	seen := map[mark]bool{}
-	for _, f := range k.follows {
-		if f.monitor == nil || len(f.monitor.Views()) == 0 {
-			return nil
+	return k.told.sweep(func() (seen []kube.View, known bool) {
+		for _, f := range k.follows {
+			if f.monitor == nil {
+				return nil, false
+			}
+			views := f.monitor.Views()
+			if len(views) == 0 {
+				return nil, false
+			}
+			seen = append(seen, views...)
 		}
-		for _, v := range f.monitor.Views() {
-			seen[markOf(v)] = true
-		}
-	}
-	return sweepCursors(k.db, seen)
+		return seen, true
+	})
 }
 
 // follow makes the monitors those of the bindings in the store.
@@ -171,6 +176,7 @@ func (k *Kube) open(subject store.Subject, b store.Binding) *followed {
 	spec := kube.Spec{
 		Owner: owner(subject), Selection: selection(c), KeepFull: c.KeepFullObjects, Period: c.ResynchronizationPeriod.Duration,
 		Resume: b.SyncedIn != 0 && b.AttachedIn != k.db.Epoch(),
+		Told:   func(v kube.View) bool { return k.told.knows(v, subject, b.AttachedIn) },
 	}
 	if spec.Filter, f.err = jq.Compile(c.JqFilter); f.err == nil {
 		f.monitor, f.err = k.hub.Open(spec)
@@ -195,10 +201,8 @@ func selection(c hook.KubernetesBinding) kube.Selection {
 // forget deletes the cursors of views that no binding sees any more.
 func (k *Kube) forget(views []kube.View) error {
 	for _, v := range views {
-		if !k.seesLocked(v) {
-			if err := deleteCursor(k.db, v); err != nil {
-				return err
-			}
+		if err := k.told.forget(v, k.seesLocked); err != nil {
+			return err
 		}
 	}
 	return nil

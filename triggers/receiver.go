@@ -2,6 +2,8 @@ package triggers
 
 import (
 	"context"
+	"slices"
+	"sync"
 
 	"addon-operator/internal/kube"
 	"addon-operator/store"
@@ -22,10 +24,53 @@ type receiver struct {
 	raise Raise
 	// seen reports whether any binding sees the view.
 	seen func(kube.View) bool
+	// forgetting is held while cursors that nobody sees are deleted. Whoever asks
+	// for a view's cursor sees the view, and so either keeps it or finds it gone.
+	forgetting sync.Mutex
+}
+
+// sweep deletes the cursors of all views but those seen, if it is known which
+// these are.
+func (r *receiver) sweep(seen func() (views []kube.View, known bool)) error {
+	r.forgetting.Lock()
+	defer r.forgetting.Unlock()
+	views, known := seen()
+	if !known {
+		return nil
+	}
+	keys := map[string]bool{}
+	for _, v := range views {
+		keys[string(cursorKey(v))] = true
+	}
+	return sweepCursors(r.db, keys)
+}
+
+// forget deletes the cursor of v unless it is seen.
+func (r *receiver) forget(v kube.View, seen func(kube.View) bool) error {
+	r.forgetting.Lock()
+	defer r.forgetting.Unlock()
+	if seen(v) {
+		return nil
+	}
+	return deleteCursor(r.db, v)
+}
+
+// knows reports whether the binding, attached in that life, knows of all that the
+// cursor of v holds. What cannot be read is taken for known: the store's errors
+// end the operator.
+func (r *receiver) knows(v kube.View, s store.Subject, attachedIn uint64) (knows bool) {
+	err := r.db.View(func(tx *store.Tx) error {
+		m, _, err := store.Load[mark](tx, markKey(cursorKey(v)))
+		knows = m.knows(s, attachedIn)
+		return err
+	})
+	return knows || err != nil
 }
 
 // Stored returns the version up to which the view was told in full.
 func (r *receiver) Stored(_ context.Context, v kube.View) (version string, err error) {
+	r.forgetting.Lock()
+	defer r.forgetting.Unlock()
 	err = r.db.View(func(tx *store.Tx) error {
 		if tx.Get(markKey(cursorKey(v))) == nil {
 			return nil
@@ -41,7 +86,7 @@ func (r *receiver) Stored(_ context.Context, v kube.View) (version string, err e
 // what was told before.
 func (r *receiver) Listed(_ context.Context, list kube.List) error {
 	if list.Cause == kube.Joined {
-		return nil
+		return r.db.Update(func(tx *store.Tx) error { return listed(tx, list.View, list.Owners) })
 	}
 	known := false
 	if err := r.db.View(func(tx *store.Tx) error {
@@ -53,39 +98,58 @@ func (r *receiver) Listed(_ context.Context, list kube.List) error {
 	switch {
 	case list.Cause == kube.First && !known:
 		return r.baseline(list)
-	case list.Cause == kube.Appeared && known:
-		return r.appear(list)
+	case list.Cause == kube.Appeared:
+		return r.appear(list, known)
 	default:
 		return r.compare(list)
 	}
 }
 
-// appear tells owners that were shown nothing of all objects there are. What the
-// view was told is right already.
-func (r *receiver) appear(list kube.List) error {
-	rest := list.Objects
-	for len(rest) > 0 {
-		n := min(len(rest), max(1, pieceEvents/max(1, len(list.Owners))))
-		piece := rest[:n]
-		rest = rest[n:]
+// appear tells owners that were shown nothing of all objects there are. What was
+// told of a view that is known is right already. One that is not is another
+// comparison that was interrupted, after which some owners were told a part: all
+// is told again, and what is gone since.
+func (r *receiver) appear(list kube.List, known bool) error {
+	if !known {
+		gone, err := r.gone(list)
+		if err != nil {
+			return err
+		}
+		if err := r.tellAll(list.View.Source, gone, func(*store.Tx) error { return nil }); err != nil {
+			return err
+		}
+	}
+	objects := slices.DeleteFunc(slices.Clone(list.Objects), func(o *kube.Object) bool { return o.Unfiltered })
+	for {
+		n := min(len(objects), max(1, pieceEvents/max(1, len(list.Owners))))
+		piece := objects[:n]
+		objects = objects[n:]
 		if err := r.db.Update(func(tx *store.Tx) error {
 			var all []workflow.Event
 			for _, o := range piece {
-				if o.Unfiltered {
-					continue
-				}
 				events, err := r.events(tx, list.View.Source, list.Owners, kube.Added, o)
+				if err == nil && !known {
+					err = store.Save(tx, objectKey(cursorKey(list.View), o), tell(o))
+				}
 				if err != nil {
 					return err
 				}
 				all = append(all, events...)
 			}
-			return r.raise(tx, all...)
+			if err := r.raise(tx, all...); err != nil || len(objects) > 0 {
+				return err
+			}
+			if known {
+				return listed(tx, list.View, list.Owners)
+			}
+			return complete(tx, list)
 		}); err != nil {
 			return err
 		}
+		if len(objects) == 0 {
+			return nil
+		}
 	}
-	return nil
 }
 
 // baseline writes what a view is told of first. Its mark comes with the last
@@ -112,7 +176,7 @@ func (r *receiver) baseline(list kube.List) error {
 			if len(rest) > 0 {
 				return nil
 			}
-			return listed(tx, list)
+			return complete(tx, list)
 		}); err != nil {
 			return err
 		}
@@ -131,13 +195,13 @@ func (r *receiver) compare(list kube.List) error {
 		return err
 	}
 	return r.tellAll(list.View.Source, changes, func(tx *store.Tx) error {
-		return listed(tx, list)
+		return complete(tx, list)
 	})
 }
 
-// listed notes that a list was told to its end.
-func listed(tx *store.Tx, list kube.List) error {
-	if err := store.Save(tx, markKey(cursorKey(list.View)), markOf(list.View)); err != nil {
+// complete notes that a list was told to its end.
+func complete(tx *store.Tx, list kube.List) error {
+	if err := listed(tx, list.View, list.Owners); err != nil {
 		return err
 	}
 	return reach(tx, list.View.Source, list.Version, list.View.Filter)
@@ -146,24 +210,30 @@ func listed(tx *store.Tx, list kube.List) error {
 // difference returns the changes that lead from what was told to the list: what
 // is gone first, then the rest in the list's order.
 func (r *receiver) difference(list kube.List) ([]kube.Change, error) {
-	cursor := cursorKey(list.View)
-	present := map[string]bool{}
-	var changes []kube.Change
+	changes, err := r.gone(list)
 	for _, o := range list.Objects {
-		present[string(objectKey(cursor, o))] = true
 		if !o.Unfiltered {
 			changes = append(changes, kube.Change{Type: kube.Modified, Filter: list.View.Filter, Owners: list.Owners, Object: o})
 		}
 	}
-	var gone []kube.Change
-	err := r.db.View(func(tx *store.Tx) error {
+	return changes, err
+}
+
+// gone returns the deletions of what was told of and is not in the list.
+func (r *receiver) gone(list kube.List) (gone []kube.Change, err error) {
+	cursor := cursorKey(list.View)
+	present := map[string]string{string(markKey(cursor)): ""}
+	for _, o := range list.Objects {
+		present[string(objectKey(cursor, o))] = o.UID
+	}
+	err = r.db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(cursor) {
-			if present[string(k)] || string(k) == string(markKey(cursor)) {
-				continue
-			}
 			t, _, err := store.Load[told](tx, k)
 			if err != nil {
 				return err
+			}
+			if uid, ok := present[string(k)]; ok && uid == t.UID {
+				continue
 			}
 			o, err := remembered(k, t, list.View.Source)
 			if err != nil {
@@ -173,7 +243,7 @@ func (r *receiver) difference(list kube.List) ([]kube.Change, error) {
 		}
 		return nil
 	})
-	return append(gone, changes...), err
+	return gone, err
 }
 
 // Changed raises events for a batch of changes and moves the source's version.

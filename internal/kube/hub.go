@@ -57,6 +57,9 @@ type Spec struct {
 	// it is not new to the views the receiver knows, and all in those it does not know has appeared since, but for
 	// namespaces that are followed by their labels.
 	Resume bool
+	// Told reports whether the owner that resumes is not new to a view the receiver knows; nil is true of all. One that is
+	// was shown nothing of it, as its kind was not served, and the process ended before all of it was told.
+	Told func(View) bool
 }
 
 // Open begins to follow what spec says, and returns at once. The error is that of a selection or name that is not valid.

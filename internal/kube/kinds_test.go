@@ -156,6 +156,28 @@ func TestOfAKindThatAppearedWhileAwayAllIsAdded(t *testing.T) {
 	k.untilTold(t, "hook", "Added one")
 }
 
+func TestWhoWasNotToldOfAKindThatAppearedIsToldInTheNextLife(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	spec := kube.Spec{Owner: "told", Selection: kube.Selection{Kind: "Gizmo", Namespaces: []string{s.namespace}}}
+	first := s.begin(t, k)
+	first.open(t, spec)
+	resource := s.define(t, "Gizmo")
+	s.put(t, resource, "Gizmo", "one")
+	k.untilTold(t, "told", "Added one")
+	first.stop() // before the others are told
+
+	spec.Resume = true
+	second := s.begin(t, k)
+	second.open(t, spec)
+	spec.Owner, spec.Told = "late", func(v kube.View) bool { return v.Kind != "Gizmo" }
+	second.open(t, spec)
+	k.untilTold(t, "late", "Added one")
+	s.put(t, resource, "Gizmo", "two")
+	k.untilTold(t, "late", "Added one", "Added two")
+	k.untilTold(t, "told", "Added one", "Added two")
+}
+
 func TestAForgottenVersionIsToldAsAGap(t *testing.T) {
 	t.Parallel()
 	s, k := newSite(t), newKeeper()

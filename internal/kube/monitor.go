@@ -279,6 +279,10 @@ func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 
 // arrange joins the sources that are wanted and not followed yet, and lets those go that are no longer wanted.
 func (m *Monitor) arrange(wanted []Source, appeared bool) {
+	told := map[Source]bool{}
+	for _, source := range wanted {
+		told[source] = m.spec.Resume && (m.spec.Told == nil || m.spec.Told(View{source, m.spec.Filter.String()}))
+	}
 	m.update(func() {
 		if m.closed {
 			return
@@ -294,7 +298,7 @@ func (m *Monitor) arrange(wanted []Source, appeared bool) {
 		for _, source := range wanted {
 			if _, followed := m.places[source]; !followed {
 				m.places[source] = m.hub.objects.join(source, m.spec.Filter, &owner{
-					name: m.spec.Owner, keep: m.spec.KeepFull, resume: m.spec.Resume || m.known[source],
+					name: m.spec.Owner, keep: m.spec.KeepFull, resume: told[source] || m.known[source],
 					appeared: appeared, period: m.spec.Period, notServed: m.notServed,
 				})
 			}

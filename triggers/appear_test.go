@@ -1,0 +1,142 @@
+package triggers
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"addon-operator/internal/kube"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+var hookPods = store.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
+
+// stop has the receiver fail after pieces, as if the process had ended.
+func (d *desk) stop(pieces int) (goOn func()) {
+	raise := d.raise
+	d.raise = func(tx *store.Tx, events ...workflow.Event) error {
+		if pieces--; pieces < 0 {
+			return errors.New("the process ends")
+		}
+		return raise(tx, events...)
+	}
+	return func() { d.raise = raise }
+}
+
+func manyPods() (objects []*kube.Object) {
+	for i := range 2*pieceEvents + 7 {
+		objects = append(objects, pod(fmt.Sprintf("p%05d", i), 1, "x"))
+	}
+	return objects
+}
+
+func (d *desk) appeared(objects []*kube.Object) error {
+	return d.Listed(d.t.Context(), kube.List{View: label, Cause: kube.Appeared, Owners: us, Version: "50", Objects: objects})
+}
+
+func TestBindingsKnowOfAViewWhenAllOfItWasTold(t *testing.T) {
+	for name, known := range map[string]bool{"the view is known": true, "the view is new": false} {
+		t.Run(name, func(t *testing.T) {
+			d, objects := newDesk(t), manyPods()
+			if known {
+				if err := d.Listed(t.Context(), kube.List{View: label, Cause: kube.First, Version: "10", Objects: objects}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			goOn := d.stop(2)
+			if err := d.appeared(objects); err == nil {
+				t.Fatal("the process did not end")
+			}
+			if len(d.told) == 0 || len(d.told) == len(objects) || d.knows(label, hookPods, 0) {
+				t.Fatalf("%d of %d objects were told, known: %t", len(d.told), len(objects), d.knows(label, hookPods, 0))
+			}
+			goOn()
+			d.told = nil
+			if err := d.appeared(objects); err != nil {
+				t.Fatal(err)
+			}
+			if len(d.told) != len(objects) || !d.knows(label, hookPods, 0) {
+				t.Errorf("%d of %d objects were told, known: %t", len(d.told), len(objects), d.knows(label, hookPods, 0))
+			}
+			if d.knows(label, hookPods, 1) {
+				t.Error("what is attached anew knows")
+			}
+			d.told = nil
+			d.changed("60", kube.Change{Type: kube.Deleted, Object: objects[0]})
+			d.want("Deleted p00000@1")
+		})
+	}
+}
+
+func TestWhatIsGoneSinceATellingWasInterruptedIsTold(t *testing.T) {
+	d, objects := newDesk(t), manyPods()
+	goOn := d.stop(2)
+	if err := d.appeared(objects); err == nil {
+		t.Fatal("the process did not end")
+	}
+	goOn()
+	d.told = nil
+	again := pod("p00001", 40, "x")
+	again.UID = "another"
+	if err := d.appeared([]*kube.Object{again}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(d.told); n < 3 || d.told[0] != "Deleted p00000@" || d.told[1] != "Deleted p00001@" || d.told[n-1] != "Added p00001@40" {
+		t.Errorf("told %d: %.100q", n, d.told)
+	}
+}
+
+func TestThoseWhoJoinAViewKnowOfIt(t *testing.T) {
+	d := newDesk(t)
+	if err := d.Listed(t.Context(), kube.List{View: label, Cause: kube.First, Version: "10"}); err != nil {
+		t.Fatal(err)
+	}
+	if d.knows(label, hookPods, 0) {
+		t.Error("who has not joined knows")
+	}
+	d.listed(kube.Joined, "20", pod("a", 1, "x"))
+	d.want()
+	if !d.knows(label, hookPods, 0) || d.stored(label) != "10" {
+		t.Errorf("known: %t, the version is %s", d.knows(label, hookPods, 0), d.stored(label))
+	}
+}
+
+// A view that is first seen while it is looked which cursors nobody sees is not
+// among those. What was told of it then must not be forgotten.
+func TestCursorsOfViewsThatAreSeenDuringASweepStay(t *testing.T) {
+	for name, forget := range map[string]func(d *desk, meanwhile func()) error{
+		"sweep": func(d *desk, meanwhile func()) error {
+			return d.sweep(func() ([]kube.View, bool) { meanwhile(); return nil, true })
+		},
+		"a monitor that is closed": func(d *desk, meanwhile func()) error {
+			return d.forget(label, func(kube.View) bool { meanwhile(); return false })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, before := range []bool{false, true} {
+				d := newDesk(t)
+				if before {
+					d.listed(kube.First, "5", pod("a", 1, "x"))
+				}
+				joined := make(chan error, 1)
+				err := forget(d, func() {
+					go func() { // as a feed does
+						stored, err := d.Stored(t.Context(), label)
+						if err == nil && stored == "" {
+							err = d.Listed(t.Context(), kube.List{View: label, Cause: kube.First, Owners: us, Version: "10", Objects: []*kube.Object{pod("a", 1, "x")}})
+						}
+						joined <- err
+					}()
+					time.Sleep(20 * time.Millisecond) // time to do harm in
+				})
+				if err := errors.Join(err, <-joined); err != nil {
+					t.Fatal(err)
+				}
+				d.changed("20", kube.Change{Type: kube.Deleted, Object: pod("a", 11, "x")})
+				d.want("Deleted a@11")
+			}
+		})
+	}
+}
