@@ -27,6 +27,7 @@ type ConfigMap struct {
 	changed chan struct{}
 	mu      sync.Mutex
 	last    kube.Content // what the watch told last; guarded by mu
+	left    bool         // content in force may lack what was read with it; guarded by mu
 }
 
 // NewConfigMap returns a ConfigMap that raises events once Run is called.
@@ -36,7 +37,19 @@ func NewConfigMap(db *store.DB, raise Raise, source *kube.ConfigMap, retry func(
 
 // Changed has what the watch told last compared anew with what is in force:
 // that may have been read before, and put in force since. It does not block.
-func (c *ConfigMap) Changed() {
+func (c *ConfigMap) Changed() { c.wakeCompare() }
+
+// Left is [ConfigMap.Changed] for when a task has ended otherwise than it was to:
+// a section that it wrote, and that was left to its end when it was read, is not in
+// force then. It does not block.
+func (c *ConfigMap) Left() {
+	c.mu.Lock()
+	c.left = true
+	c.mu.Unlock()
+	c.wakeCompare()
+}
+
+func (c *ConfigMap) wakeCompare() {
 	select {
 	case c.changed <- struct{}{}:
 	default:
@@ -76,12 +89,14 @@ func (c *ConfigMap) compare(ctx context.Context) {
 		case <-c.changed:
 		}
 		c.mu.Lock()
-		last := c.last
+		last, left := c.last, c.left
+		c.left = false
 		c.mu.Unlock()
 		// A store that fails ends the operator; there is nobody else to tell.
 		_ = c.db.Update(func(tx *store.Tx) error {
 			record, _, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
-			if err != nil || last.ResourceVersion == "" || !kube.After(last.ResourceVersion, record.ResourceVersion) {
+			newer := kube.After(last.ResourceVersion, record.ResourceVersion) || left && last.ResourceVersion == record.ResourceVersion
+			if err != nil || last.ResourceVersion == "" || !newer {
 				return err // nothing was told yet, or what is in force was read later
 			}
 			return c.see(tx, last)
@@ -131,9 +146,6 @@ func isNews(tx *store.Tx, content kube.Content) (bool, error) {
 	record, ok, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
 	if err != nil || !ok {
 		return false, err
-	}
-	if record.ResourceVersion == content.ResourceVersion && !isRefused {
-		return false, nil
 	}
 	now, err := values.ParseConfig(content.Data)
 	if err != nil {

@@ -40,6 +40,9 @@ func (o *operator) observer() workflow.Observer {
 		Recorded: func(r store.Record) {
 			logRecord(o.log, r)
 			o.recorded(r)
+			if r.State != store.Done && r.State != store.Joined {
+				o.configMap.Left()
+			}
 		},
 		Ended: func(w store.Walk) {
 			o.seen.mu.Lock()

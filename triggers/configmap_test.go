@@ -1,0 +1,70 @@
+package triggers
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+
+	"addon-operator/internal/kube"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+	"addon-operator/workflow"
+)
+
+// A section that a hook was writing when the ConfigMap was read is left to the
+// hook's task, which may end without putting it in force.
+func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, raised := storetest.Memory(t), 0
+		raise := func(*store.Tx, ...workflow.Event) error { raised++; return nil }
+		c := NewConfigMap(db, raise, &kube.ConfigMap{}, nil)
+		c.last = kube.Content{ResourceVersion: "7", Data: map[string]string{"mod": "p: 1"}, Exists: true}
+		inForce := func(version, section string) {
+			t.Helper()
+			config, err := values.ParseConfig(map[string]string{"mod": section})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Update(func(tx *store.Tx) error {
+				return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: version, Config: text, At: tx.Now()})
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go c.compare(ctx)
+		for _, step := range []struct {
+			what             string
+			version, section string
+			tell             func()
+			want             int
+		}{
+			{"it is read while a hook writes it", "7", "p: 0", c.Changed, 0},
+			{"the hook's task has ended otherwise", "7", "p: 0", c.Left, 1},
+			{"that was told", "7", "p: 0", c.Changed, 0},
+			{"nothing was left", "7", "p: 1", c.Left, 0},
+			{"what is in force was read later", "8", "p: 0", c.Left, 0},
+			{"what is in force was read before", "6", "p: 0", c.Changed, 1},
+		} {
+			inForce(step.version, step.section)
+			raised = 0
+			step.tell()
+			synctest.Wait()
+			if raised != step.want {
+				t.Errorf("%s: raised %d times, want %d", step.what, raised, step.want)
+			}
+		}
+		inForce("7", "p: 0")
+		raised = 0
+		if err := db.Update(func(tx *store.Tx) error { return c.see(tx, c.last) }); err != nil || raised != 1 {
+			t.Errorf("the watch told it after the task had ended: raised %d times, %v", raised, err)
+		}
+	})
+}
