@@ -52,6 +52,9 @@ type Killer struct {
 	// Tasks are those that one run did at once, with their payloads, where they
 	// are put back as they are.
 	Tasks []Task `json:"tasks,omitempty"`
+	// Released are those that a person has released while this one kept them from
+	// being done.
+	Released []Killer `json:"released,omitempty"`
 }
 
 // KillerKey returns the key of what is set aside as id.

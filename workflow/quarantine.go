@@ -103,14 +103,18 @@ func (m *move) dropFor(t *store.Task, q *store.Killer) error {
 	return firstError(m.record(r), m.leave(t, nil))
 }
 
-// heldBy returns what is set aside and holds what is about s at node, if
+// heldBy returns what is set aside and holds what is about s at t's node, if
 // anything does.
 func (m *move) heldBy(t *store.Task, s store.Subject) (*store.Killer, error) {
+	return m.holds(t.Graph, t.Node, s)
+}
+
+func (m *move) holds(graph, node string, s store.Subject) (*store.Killer, error) {
 	for q, err := range store.AllKillers(m.tx) {
 		if err != nil {
 			return nil, err
 		}
-		if q.Holds(t.Graph, t.Node, s) {
+		if q.Holds(graph, node, s) {
 			return &q, nil
 		}
 	}
@@ -118,26 +122,54 @@ func (m *move) heldBy(t *store.Task, s store.Subject) (*store.Killer, error) {
 }
 
 // Release has what was set aside as id be done again: the run it was part of
-// begins anew at the tail of its queue. The errors are ErrNoTask and the
-// store's.
+// begins anew at the tail of its queue. Where something else that is set aside
+// keeps it from being done, it is when that is released or skipped. The errors are
+// ErrNoTask and the store's.
 func (e *Engine) Release(id store.ID) error {
 	return e.update(func(m *move) error {
 		q, err := m.takeQuarantined(id)
 		if err != nil {
 			return err
 		}
-		if len(q.Tasks) == 0 {
-			return m.startOver(q)
+		return firstError(m.release(q.Released), m.release([]store.Killer{*q}))
+	})
+}
+
+// release has what was set aside be done again, each as soon as nothing holds it.
+func (m *move) release(released []store.Killer) error {
+	for _, q := range released {
+		q.Released = nil
+		other, err := m.holds(q.Graph, q.Node, q.Subject)
+		if err != nil {
+			return err
 		}
-		for i := range q.Tasks {
-			t := &q.Tasks[i]
-			t.ID, t.Waits, t.Of = m.newID(), false, nil
-			if err := m.tail(t, q.Queue); err != nil {
+		if other != nil {
+			other.Released = append(other.Released, q)
+			if err := store.Save(m.tx, store.KillerKey(other.ID), *other); err != nil {
 				return err
 			}
+			continue
 		}
-		return nil
-	})
+		if err := m.putBack(&q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putBack puts q's tasks, or its run, at the tail of their queue.
+func (m *move) putBack(q *store.Killer) error {
+	if len(q.Tasks) == 0 {
+		return m.startOver(q)
+	}
+	for i := range q.Tasks {
+		t := &q.Tasks[i]
+		t.ID, t.Waits, t.Of = m.newID(), false, nil
+		if err := m.tail(t, q.Queue); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // takeQuarantined returns what was set aside as id, which it is not any more.
@@ -185,16 +217,17 @@ func (b *bound) first(n *graph.Node) graph.NodeID {
 	return n.ID
 }
 
-// skipQuarantined forgets what was set aside as id.
+// skipQuarantined forgets what was set aside as id. What only that kept from being
+// done is done.
 func (e *Engine) skipQuarantined(id store.ID, by, reason string) error {
 	return e.update(func(m *move) error {
 		q, err := m.takeQuarantined(id)
 		if err != nil {
 			return err
 		}
-		return m.record(store.Record{
+		return firstError(m.record(store.Record{
 			Walk: q.Walk, Task: q.ID, Node: q.Node, Subject: q.Subject, Queue: q.Queue, State: store.Skipped, Detail: skippedBy(by, reason),
-		})
+		}), m.release(q.Released))
 	})
 }
 

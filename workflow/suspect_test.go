@@ -393,3 +393,59 @@ func TestWithdrawLeavesWhatWasInterrupted(t *testing.T) {
 		w.expect("event m/h b", "event n/h b")
 	})
 }
+
+func TestReleasedWaitsForWhatElseOfItsModuleIsSetAside(t *testing.T) {
+	for _, order := range []string{"first, second", "second, first", "first, skip second"} {
+		t.Run(order, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, eventGraph())
+				w.set("event m/a b", returns(effects("one")))
+				w.set("event m/c b", returns(effects("one")))
+				w.effect = func(ctx context.Context, _ workflow.Task, _ workflow.Effect) error {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				w.start(in("q1", event("a", "b", "1", false)), in("q2", event("c", "b", "2", false)))
+				for range 5 { // what has begun its effects comes to its end though its module is set aside
+					w.crash()
+					w.start()
+				}
+				ids := w.expectKillers("event m/a b", "event m/c b")
+				w.effect = nil
+				w.set("event m/a b", returns(workflow.Outcome{}))
+				w.set("event m/c b", returns(workflow.Outcome{}))
+				w.took()
+				want := [][]string{{"1"}, {"2"}}
+				if order == "second, first" {
+					slices.Reverse(ids)
+				}
+				if err := w.e.Release(ids[0]); err != nil {
+					t.Fatal(err)
+				}
+				w.expectRanges()
+				if _, left := w.killers(); !slices.Equal(left, ids[1:]) {
+					t.Fatalf("set aside are %v, want %v", left, ids[1:])
+				}
+				var err error
+				if order == "first, skip second" {
+					want = want[:1]
+					err = w.e.Skip(ids[1], "me", "no need")
+				} else {
+					err = w.e.Release(ids[1])
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				ranges := w.ranges()
+				slices.SortFunc(ranges, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+				if diff := cmp.Diff(want, ranges); diff != "" {
+					t.Error(diff)
+				}
+				w.expectKillers()
+				w.expectPending("q1")
+				w.expectPending("q2")
+			})
+		})
+	}
+}
