@@ -19,7 +19,7 @@ type Record struct {
 // ParseRecord tells whether a line of a hook's output is a JSON object, and reads it. Any other line is to be logged as
 // the text it is.
 func ParseRecord(line string) (Record, bool) {
-	line = strings.TrimSpace(line)
+	line = strings.Trim(line, " \t\r\n") // what JSON takes for space
 	if !strings.HasPrefix(line, "{") || !strings.HasSuffix(line, "}") {
 		return Record{}, false
 	}

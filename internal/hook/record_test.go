@@ -36,7 +36,7 @@ func TestJSONLinesAreRecords(t *testing.T) {
 
 func TestOtherLinesAreText(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"", "text", "{", `{"a":1`, `{"a":1} {"b":2}`, `[{"a":1}]`, `"a"`, "1", "null", "{a: 1}", `{"a":1}x`} {
+	for _, line := range []string{"", "text", "{", `{"a":1`, `{"a":1} {"b":2}`, `[{"a":1}]`, `"a"`, "1", "null", "{a: 1}", `{"a":1}x`, "\f{}"} {
 		if record, ok := hook.ParseRecord(line); ok {
 			t.Errorf("%q is read as %+v", line, record)
 		}
