@@ -64,19 +64,25 @@ func record(b *testing.B, queues int) (tr track) {
 	tr.queues = make([][][]write, queues)
 	// One step at a time, so that each commit is the move of one queue.
 	turn := make(chan int, 1)
-	last := -1
+	const none = -1
+	ran := none // the queue whose step has run since the last commit
 	mem.After = func(int) error {
-		if writes := diff(b, db, known); last < 0 {
+		writes := diff(b, db, known)
+		switch {
+		case tr.start == nil:
 			tr.start = writes
-		} else {
-			tr.queues[last] = append(tr.queues[last], writes)
+		case ran == none:
+			return nil // the end of the engine's life is no move
+		default:
+			tr.queues[ran] = append(tr.queues[ran], writes)
 		}
+		ran = none
 		turn <- 0
 		return nil
 	}
 	runWalks(b, db, queues, func(t workflow.Task) {
 		<-turn
-		if _, err := fmt.Sscanf(t.Queue, "q%d", &last); err != nil {
+		if _, err := fmt.Sscanf(t.Queue, "q%d", &ran); err != nil {
 			b.Error(err)
 		}
 	})
