@@ -92,7 +92,7 @@ func TestResultsThatWouldFillTheMemoryAreRefused(t *testing.T) {
 		`reduce range(200) as $_ (1; {a: ., b: .})`:      "more than 16777216 bytes",
 		`reduce range(25) as $_ ("a"; . + .)`:            "more than 16777216 bytes",
 		`reduce range(25) as $_ ("a"; . + .) | {(.): 1}`: "more than 16777216 bytes",
-		`reduce range(20000) as $_ (1; [.])`:           "deeper than 10000 levels",
+		`reduce range(20000) as $_ (1; [.])`:             "deeper than 10000 levels",
 	} {
 		filter, err := jq.Compile(program)
 		if err != nil {
