@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
@@ -29,24 +28,16 @@ const forSamples = `
 // TestOperatorNeedsNoMoreThanTheRightsOfThePage runs it on the samples as a service account that has these and those for
 // the samples: it converges, and nothing is forbidden.
 func TestOperatorNeedsNoMoreThanTheRightsOfThePage(t *testing.T) {
-	c := cluster.Start(t)
-	client, err := kubernetes.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &sample{t: t, client: client, namespace: c.Namespace(t)}
-	s.team = s.newTeam("red")
-	s.create("e2e/sample/config.yaml", s.namespace)
-	s.site = newSite(t, c, s.namespace)
+	s, c := prepareSample(t)
 	s.site.Kubeconfig = s.limited(c)
 	s.process = start(t, s.site)
 
 	s.configure(map[string]any{"web": "replicas: 3", "statusPageEnabled": "false"})
-	if err := client.CoreV1().Services(s.namespace).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+	if err := s.client.CoreV1().Services(s.namespace).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Service is back", func() error {
-		_, err := client.CoreV1().Services(s.namespace).Get(t.Context(), "web", metav1.GetOptions{})
+		_, err := s.client.CoreV1().Services(s.namespace).Get(t.Context(), "web", metav1.GetOptions{})
 		return err
 	})
 	for line := range strings.Lines(s.site.Log()) {

@@ -39,6 +39,15 @@ type sample struct {
 // newSample starts the operator on the samples and returns when it has converged.
 func newSample(t *testing.T) *sample {
 	t.Helper()
+	s, _ := prepareSample(t)
+	s.certificate("www", time.Now().AddDate(0, 0, 5))
+	s.process = start(t, s.site)
+	return s
+}
+
+// prepareSample makes what the operator needs to be started on the samples.
+func prepareSample(t *testing.T) (*sample, *cluster.Cluster) {
+	t.Helper()
 	c := cluster.Start(t)
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
@@ -47,10 +56,8 @@ func newSample(t *testing.T) *sample {
 	s := &sample{t: t, client: client, namespace: c.Namespace(t)}
 	s.team = s.newTeam("red")
 	s.create("e2e/sample/config.yaml", s.namespace)
-	s.certificate("www", time.Now().AddDate(0, 0, 5))
 	s.site = newSite(t, c, s.namespace)
-	s.process = start(t, s.site)
-	return s
+	return s, c
 }
 
 // newTeam makes a namespace that belongs to a team.
@@ -165,25 +172,32 @@ func (s *sample) logged(texts ...string) {
 
 // counts reports whether a line of what hooks measure has all texts.
 func (s *sample) counts(texts ...string) error {
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.process.URL()+"/metrics/hooks", http.NoBody)
+	page, err := get(s.t, s.process, "/metrics/hooks")
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	page, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(page) {
 		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
 			return nil
 		}
 	}
 	return fmt.Errorf("no line has all of %q in\n%s", texts, page)
+}
+
+// get returns what the operator serves at path.
+func get(t *testing.T, p *operator.Process, path string) (string, error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL()+path, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	return string(page), err
 }
 
 // revision returns the newest revision of a release, 0 where there is none.
