@@ -87,6 +87,9 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 	run("live")
 	run("change")
 	s.converged() // the scripts end with a skip
+	s.until("the converge is counted", func() bool {
+		return strings.Contains(s.get("/metrics"), "addon_operator_convergence_total{")
+	})
 	s.routes(t)
 	if err := s.end(); err != nil {
 		t.Fatal(err)
