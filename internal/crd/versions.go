@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,12 @@ const (
 	// written at a time.
 	pageSize = 500
 	rewrites = 8
+
+	// takenUpWithin is how long an API server may store objects as a definition was
+	// before it was changed. What it says it serves can be ahead of that, and nothing
+	// tells of another server among several: Kubernetes waits this long, too, before
+	// it calls a kind established that several servers are to serve.
+	takenUpWithin = 5 * time.Second
 )
 
 // change writes want over before. The API server refuses to drop a version that
@@ -97,11 +104,8 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	if of.served == "" {
 		return fmt.Errorf("no version of %s is served", of.plural)
 	}
-	ctx, cancel := context.WithTimeout(ctx, establishWithin)
-	defer cancel()
 	gv := schema.GroupVersion{Group: of.group, Version: of.served}
-	hash := storageHash(of)
-	if err := i.client.AwaitResource(ctx, gv.String(), of.plural, func(r metav1.APIResource) bool { return r.StorageVersionHash == hash }); err != nil {
+	if err := i.awaitStorage(ctx, gv, of); err != nil {
 		return err
 	}
 	objects := i.objects.Resource(gv.WithResource(of.plural))
@@ -128,6 +132,25 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 		if page = list.Continue; page == "" {
 			return nil
 		}
+	}
+}
+
+// awaitStorage returns when every API server stores objects of the kind in the
+// storage version.
+func (i *Installer) awaitStorage(ctx context.Context, gv schema.GroupVersion, of shape) error {
+	ctx, cancel := context.WithTimeout(ctx, establishWithin)
+	defer cancel()
+	hash := storageHash(of)
+	if err := i.client.AwaitResource(ctx, gv.String(), of.plural, func(r metav1.APIResource) bool { return r.StorageVersionHash == hash }); err != nil {
+		return err
+	}
+	timer := time.NewTimer(takenUpWithin)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
