@@ -37,7 +37,12 @@ func NewConfigMap(db *store.DB, raise Raise, source *kube.ConfigMap, retry func(
 
 // Changed has what the watch told last compared anew with what is in force:
 // that may have been read before, and put in force since. It does not block.
-func (c *ConfigMap) Changed() { c.wakeCompare() }
+func (c *ConfigMap) Changed() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
 
 // Left is [ConfigMap.Changed] for when a task has ended otherwise than it was to:
 // a section that it wrote, and that was left to its end when it was read, is not in
@@ -46,14 +51,7 @@ func (c *ConfigMap) Left() {
 	c.mu.Lock()
 	c.left = true
 	c.mu.Unlock()
-	c.wakeCompare()
-}
-
-func (c *ConfigMap) wakeCompare() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
+	c.Changed()
 }
 
 // Run watches until ctx is done.

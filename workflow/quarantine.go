@@ -131,7 +131,7 @@ func (e *Engine) Release(id store.ID) error {
 		if err != nil {
 			return err
 		}
-		return firstError(m.release(q.Released), m.release([]store.Killer{*q}))
+		return m.release(append(q.Released, *q))
 	})
 }
 

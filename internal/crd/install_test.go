@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"addon-operator/e2e/cluster"
 	"addon-operator/internal/crd"
@@ -215,6 +216,56 @@ func TestVersionIsKeptWhileItsObjectsCannotBeWrittenAnew(t *testing.T) {
 	}
 	if _, err := b.client.Dynamic().Resource(b.things("v1")).Namespace(b.namespace).Get(t.Context(), "stuck", metav1.GetOptions{}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestVersionIsKeptWhereItsObjectsMayNotBeListed(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	b.ensure(t, b.text("", version{"v1alpha1", true}))
+	b.Installer = crd.NewInstaller(b.definer(t), nil)
+	result := b.ensure(t, b.text("", version{"v1", true}))
+	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "keeps version v1alpha1, not served") || !strings.Contains(result.Warnings[0], "forbidden") {
+		t.Errorf("warnings are %q", result.Warnings)
+	}
+}
+
+// definer returns a client of somebody who may define kinds, and nothing else, when the server knows of it.
+func (b bench) definer(t *testing.T) *kube.Client {
+	t.Helper()
+	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
+	for resource, object := range map[string]map[string]any{
+		"clusterroles": {"kind": "ClusterRole", "rules": []any{map[string]any{
+			"apiGroups": []any{"apiextensions.k8s.io"}, "resources": []any{"customresourcedefinitions", "customresourcedefinitions/status"}, "verbs": []any{"*"},
+		}}},
+		"clusterrolebindings": {
+			"kind":     "ClusterRoleBinding",
+			"subjects": []any{map[string]any{"kind": "User", "name": b.namespace}},
+			"roleRef":  map[string]any{"apiGroup": rbac.Group, "kind": "ClusterRole", "name": b.namespace},
+		},
+	} {
+		o := &unstructured.Unstructured{Object: object}
+		o.SetAPIVersion(rbac.String())
+		o.SetName(b.namespace)
+		if _, err := b.client.Dynamic().Resource(rbac.WithResource(resource)).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := rest.CopyConfig(cluster.Start(t).Config())
+	config.Impersonate = rest.ImpersonationConfig{UserName: b.namespace, Groups: []string{"system:authenticated"}}
+	client, err := kube.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.client = client
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		_, err := b.crds().Get(t.Context(), "things."+b.group, metav1.GetOptions{})
+		if err == nil {
+			return client
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -105,10 +105,13 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 		return fmt.Errorf("no version of %s is served", of.plural)
 	}
 	gv := schema.GroupVersion{Group: of.group, Version: of.served}
+	objects := i.objects.Resource(gv.WithResource(of.plural))
+	if _, err := objects.List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsForbidden(err) {
+		return fmt.Errorf("list the %s: %w", of.plural, err) // at each start, and so before what takes long
+	}
 	if err := i.awaitStorage(ctx, gv, of); err != nil {
 		return err
 	}
-	objects := i.objects.Resource(gv.WithResource(of.plural))
 	for page := ""; ; {
 		list, err := objects.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: page})
 		if err != nil {
