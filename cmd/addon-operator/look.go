@@ -68,6 +68,8 @@ func (l *look) routes() http.Handler {
 	mux.HandleFunc("GET /module/{what}", answer(l.moduleListRoute))
 	mux.HandleFunc("GET /module/{module}/{what}", answer(l.moduleRoute))
 	mux.HandleFunc("GET /module/{module}/render", l.renderRoute)
+	mux.HandleFunc("POST /module/{module}/run", l.moduleRunRoute)
+	mux.HandleFunc("POST /reload", l.reloadRoute)
 	mux.HandleFunc("GET /hook/{what...}", answer(l.hookRoute))
 	mux.HandleFunc("GET /config/{what}", answer(l.configRoute))
 	mux.HandleFunc("POST /config/set", l.configSetRoute)

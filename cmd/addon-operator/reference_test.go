@@ -63,6 +63,7 @@ var routesOf = map[string]string{
 	"module list": "/module/list", "module values": "/module/MODULE/values", "module config": "/module/MODULE/config",
 	"module patches": "/module/MODULE/patches", "module snapshots": "/module/MODULE/snapshots",
 	"module render": "/module/MODULE/render", "module resource-monitor": "/module/resource-monitor",
+	"module run": "POST /module/MODULE/run", "reload": "POST /reload",
 	"hook list": "/hook/list", "hook snapshot": "/hook/HOOK/snapshots",
 	"config list": "/config/list", "config set": "POST /config/set",
 	"task retry": "POST /task/ID/retry", "task skip": "POST /task/ID/skip", "task release": "POST /task/ID/release",
@@ -80,6 +81,9 @@ func cliPage() string {
 		}
 		if !group.HasSubCommands() {
 			fmt.Fprintf(&page, "\n## %s\n\n%s.\n", group.Name(), group.Short)
+			if route := routesOf[group.Name()]; route != "" {
+				fmt.Fprintf(&page, "Route: `%s`.\n", route)
+			}
 			if group.Name() != "start" {
 				page.WriteString(flagTable(group.LocalFlags()))
 			} else {
@@ -157,7 +161,7 @@ Hooks that the API server asks are served at ports of their own: [webhooks](webh
 ## The debug socket
 
 What the [commands](cli.md) ask is HTTP over a unix socket (` + "`--debug-unix-socket`" + `, mode 0600), and over TCP where
-` + "`--debug-http-addr`" + ` says so: then anybody who can reach that address may read all of it, and retry and skip tasks.
+` + "`--debug-http-addr`" + ` says so: then anybody who can reach that address may read all of it, and retry and skip tasks, and request runs.
 
 ` + "```sh" + `
 curl --unix-socket /var/run/addon-operator/debug.socket http://unix/module/list.json
@@ -181,7 +185,7 @@ var routesOfNone = map[string]string{
 const socketOutro = `
 Parameters: ` + "`global=true`" + ` of a module's config and values, ` + "`showEmpty=true`" + ` of ` + "`/queue/list`, `debug=true` and `diff=true`" + ` of
 ` + "`render`, `walk=N`" + ` of ` + "`/workflow/inspect`, `limit=N`" + ` of ` + "`/workflow/list`, `table=NAME`" + ` of ` + "`/store/dump`" + `; in the form of a POST
-` + "`name`, `value`, `duration`" + ` of ` + "`/config/set`, and `reason`, `by`" + ` of ` + "`skip`" + `.
+` + "`name`, `value`, `duration`" + ` of ` + "`/config/set`, `reason`, `by`" + ` of ` + "`skip`" + `, and ` + "`by` of `run` and `/reload`" + `.
 `
 
 // servedAt says of each public path what is there.
@@ -206,6 +210,9 @@ func httpPage() string {
 	page.WriteString(socketIntro)
 	root := newRoot()
 	for _, group := range root.Commands() {
+		if route := routesOf[group.Name()]; route != "" {
+			fmt.Fprintf(&page, "| `%s` | `%s` |\n", route, group.Name())
+		}
 		for _, verb := range group.Commands() {
 			if route := routesOf[group.Name()+" "+verb.Name()]; route != "" {
 				fmt.Fprintf(&page, "| `%s` | `%s %s` |\n", route, group.Name(), verb.Name())

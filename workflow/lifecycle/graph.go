@@ -46,6 +46,8 @@ const (
 	OnModuleSchedule  graph.Trigger = "schedule of a module hook"
 	OnResourcesAbsent graph.Trigger = "helm resources absent"
 	OnConfigMap       graph.Trigger = "ConfigMap changed"
+	OnReloadRequest   graph.Trigger = "reload requested"
+	OnRunRequest      graph.Trigger = "module run requested"
 )
 
 // The facts steps report and edges route on.
@@ -290,6 +292,8 @@ var Graph = &graph.Graph{
 		{On: OnModuleSchedule, To: ModuleScheduleEvent, Put: graph.Bound},
 		{On: OnResourcesAbsent, To: HelmResourcesAbsent},
 		{On: OnConfigMap, To: ConfigMapChanged, Put: graph.Front},
+		{On: OnReloadRequest, To: GlobalBeforeAll, Put: graph.Cut},
+		{On: OnRunRequest, To: ModuleRun, Put: graph.Front},
 
 		{From: GlobalKubernetesEvent, To: GlobalValuesChanged, When: GlobalChanged},
 		{From: ModuleKubernetesEvent, To: ModuleValuesChanged, When: ModuleChanged},
@@ -310,6 +314,8 @@ var Graph = &graph.Graph{
 		OnModuleSchedule:  "a module hook's crontab has come due",
 		OnResourcesAbsent: "a resource of an installed release is gone from the cluster",
 		OnConfigMap:       "the operator's ConfigMap differs from what was last applied, or the operator has started",
+		OnReloadRequest:   "a person ran addon-operator reload",
+		OnRunRequest:      "a person ran addon-operator module run",
 	},
 	Facts: map[graph.Fact]string{
 		JustEnabled:    "the module is enabled and no run of it has finished since the current start or since it was enabled",

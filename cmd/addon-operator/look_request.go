@@ -1,0 +1,66 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
+)
+
+// errNotRunning is the answer to a request that only a running operator can carry out.
+var errNotRunning = &routeError{http.StatusConflict, errors.New("no operator runs: start it, and leave --store out")}
+
+// reloadRoute requests a converge.
+func (l *look) reloadRoute(w http.ResponseWriter, r *http.Request) {
+	l.request(w, r, "reload", workflow.Event{On: lifecycle.OnReloadRequest}, func(*store.Tx) error { return nil })
+}
+
+// moduleRunRoute requests a run of one module.
+func (l *look) moduleRunRoute(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("module")
+	event := workflow.Event{On: lifecycle.OnRunRequest, Subject: store.Subject{Module: name}}
+	l.request(w, r, "module run of "+name, event, func(tx *store.Tx) error { return canRun(tx, name) })
+}
+
+// canRun returns an error if a requested run of the module would do nothing.
+func canRun(tx *store.Tx, name string) error {
+	m, known, err := store.Load[store.Module](tx, store.ModuleKey(name))
+	switch {
+	case err != nil:
+		return err
+	case !known:
+		return notFound("no module is called %q; see module list, and run reload if its directory is new", name)
+	case !m.Enabled:
+		return &routeError{http.StatusConflict, fmt.Errorf("module %s is not enabled (%s), so it is not run", name, m.Why)}
+	}
+	return nil
+}
+
+// request raises event for the user named in the form and answers with the number of the run. The
+// event is durable when the answer is sent.
+func (l *look) request(w http.ResponseWriter, r *http.Request, what string, event workflow.Event, check func(*store.Tx) error) {
+	if l.engine == nil {
+		fail(w, errNotRunning)
+		return
+	}
+	event.Cause.By = cmp.Or(r.FormValue("by"), "somebody")
+	var run uint64
+	err := l.db.Update(func(tx *store.Tx) (err error) {
+		if err = check(tx); err != nil {
+			return err
+		}
+		if run, err = store.NextWalk(tx); err != nil {
+			return err
+		}
+		return l.engine.Raise(tx, event)
+	})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	_, _ = fmt.Fprintf(w, "%s requested as run %d; see workflow inspect %d\n", what, run, run)
+}

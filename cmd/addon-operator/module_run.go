@@ -1,0 +1,19 @@
+package main
+
+import (
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+// newModuleRun returns the verb that requests a run of one module.
+func newModuleRun(from *sourceFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "run MODULE", Short: "Run an enabled module now, before all waiting tasks; of a running operator", Args: args(cobra.ExactArgs(1)),
+		Long: "Run an enabled module now: its hooks of beforeHelm, its release, its hooks of afterHelm. The run goes to the front of " +
+			"queue main, also past a failing task. The request is kept in the store: a restart of the operator does not lose it.",
+		RunE: func(cmd *cobra.Command, given []string) error {
+			return request(cmd, from, "/module/"+url.PathEscape(given[0])+"/run")
+		},
+	}
+}
