@@ -56,6 +56,8 @@ type Limits struct {
 type Write struct {
 	Key   Key
 	Value []byte
+
+	run uint64 // number of the transaction that wrote it, while it is pending
 }
 
 func (w Write) size() int { return len(w.Key) + len(w.Value) }

@@ -164,11 +164,11 @@ func (g *group) run(r *request) {
 // error; when the commit fails r fails with it, as it saw what does not exist.
 func (g *group) carry(r *request) error {
 	p, limits := g.db.pending, g.db.limits
-	own, size := p.mine()
+	own, size := p.mine(), p.own
 	p.rollback()
-	if own.len > limits.Ops || size > limits.Bytes {
+	if size.Ops > limits.Ops || size.Bytes > limits.Bytes {
 		return fmt.Errorf("store: a transaction writes %d keys of %d bytes together, the limits are %d and %d: %w",
-			own.len, size, limits.Ops, limits.Bytes, ErrTooLarge)
+			size.Ops, size.Bytes, limits.Ops, limits.Bytes, ErrTooLarge)
 	}
 	if err := g.commit(); err != nil {
 		return err

@@ -461,3 +461,42 @@ func TestCloseFailsWhatWaitsAndWaitsForWhatRuns(t *testing.T) {
 		}
 	})
 }
+
+func TestATransactionSaysHowMuchItHasWritten(t *testing.T) {
+	t.Parallel()
+	db := opened(t, new(Memory))
+	if err := db.Update(put("a", "12345")); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *Tx) error {
+		check := func(want Limits) {
+			if got := tx.Written(); got != want {
+				t.Errorf("written %+v, want %+v", got, want)
+			}
+		}
+		k := At(Values).Str("k")
+		check(Limits{})
+		tx.Put(k, []byte("123"))
+		check(Limits{Ops: 1, Bytes: len(k) + 3})
+		tx.Put(k, []byte("1"))
+		check(Limits{Ops: 1, Bytes: len(k) + 1})
+		tx.Delete(k)
+		check(Limits{Ops: 1, Bytes: len(k)})
+		tx.Delete(At(Values).Str("a"))
+		check(Limits{Ops: 2, Bytes: 2 * len(k)})
+		if tx.Limits() != db.limits {
+			t.Errorf("limits %+v, want %+v", tx.Limits(), db.limits)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.View(func(tx *Tx) error {
+		if got := tx.Written(); got != (Limits{}) {
+			t.Errorf("a view has written %+v", got)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

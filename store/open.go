@@ -124,7 +124,7 @@ func (db *DB) begin() error {
 	if err := db.identify(); err != nil {
 		return err
 	}
-	raise := []Write{{epochKey(), number(db.epoch + 1)}}
+	raise := []Write{{Key: epochKey(), Value: number(db.epoch + 1)}}
 	err := db.backend.Commit(db.epoch, raise)
 	if errors.Is(err, ErrFull) {
 		err = db.backend.Commit(db.epoch, raise) // a ballast may have given way
@@ -165,7 +165,7 @@ func (db *DB) identify() error {
 // identity returns the first records of a new store.
 func identity() []Write {
 	id := []byte(strconv.Quote(rand.Text()))
-	writes := []Write{{schemaKey(), number(schema)}, {idKey(), id}, {epochKey(), number(0)}}
+	writes := []Write{{Key: schemaKey(), Value: number(schema)}, {Key: idKey(), Value: id}, {Key: epochKey(), Value: number(0)}}
 	slices.SortFunc(writes, func(a, b Write) int { return bytes.Compare(a.Key, b.Key) })
 	return writes
 }

@@ -275,7 +275,7 @@ func TestACommitOfAnOldEpochIsStale(t *testing.T) {
 	}
 	defer db.Close()
 	// Two programs on one file is what the lock prevents, where locks work.
-	raise := []Write{{epochKey(), number(db.Epoch() + 1)}}
+	raise := []Write{{Key: epochKey(), Value: number(db.Epoch() + 1)}}
 	if err := db.backend.Commit(db.Epoch(), raise); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ type pending struct {
 	set   sorted
 	bytes int
 	undo  []undo // what the running transaction did, in order
+	own   Limits // keys and bytes of the running transaction, each key once
+	run   uint64 // number of the running transaction; its writes carry it
 	moved uint64 // changes with every write, so that a Range knows to look again
 }
 
@@ -29,7 +31,14 @@ func (p *pending) get(k Key) (Write, bool) {
 }
 
 func (p *pending) put(w Write) {
+	w.run = p.run
 	old, was := p.set.put(w)
+	if was && old.run == p.run {
+		p.own.Bytes -= old.size()
+	} else {
+		p.own.Ops++
+	}
+	p.own.Bytes += w.size()
 	p.undo = append(p.undo, undo{key: w.Key, old: old, was: was})
 	p.bytes += w.size() - old.size()
 	p.moved++
@@ -46,7 +55,11 @@ func (p *pending) next(from, to Key, down bool) (w Write, ok bool) {
 }
 
 // keep ends the running transaction: its writes are the group's from now on.
-func (p *pending) keep() { p.undo = emptied(p.undo) }
+func (p *pending) keep() {
+	p.undo = emptied(p.undo)
+	p.own = Limits{}
+	p.run++
+}
 
 // emptied returns s without elements and what they hold, to be used again
 // unless one large commit has made it large.
@@ -58,15 +71,13 @@ func emptied[T any](s []T) []T {
 	return s[:0]
 }
 
-// mine returns what the running transaction has written.
-func (p *pending) mine() (own sorted, size int) {
+// mine returns the writes of the running transaction.
+func (p *pending) mine() (own sorted) {
 	for _, u := range p.undo {
 		w, _ := p.set.get(u.key)
-		if _, was := own.put(w); !was {
-			size += w.size()
-		}
+		own.put(w)
 	}
-	return own, size
+	return own
 }
 
 // rollback ends the running transaction and takes its writes back.

@@ -153,20 +153,21 @@ func TestPendingCountsWhatItHoldsAndTakesBackWhatFailed(t *testing.T) {
 				if p.bytes != size {
 					t.Fatalf("counts %d bytes, holds %d", p.bytes, size)
 				}
-				own, size := p.mine()
+				own, left := p.mine(), p.own
 				for _, w := range own.all(nil) {
 					if now[string(w.Key)] != string(w.Value) {
 						t.Fatalf("its own %q is %q", w.Key, w.Value)
 					}
-					size -= w.size()
+					left.Ops--
+					left.Bytes -= w.size()
 				}
 				for k, v := range now {
 					if _, is := own.get(Key(k)); !is && kept[k] != v {
 						t.Fatalf("%q is new and not its own", k)
 					}
 				}
-				if size != 0 {
-					t.Fatalf("its own writes are %d bytes less than counted", size)
+				if left != (Limits{}) {
+					t.Fatalf("the transaction's own writes are less than counted: %+v", left)
 				}
 			},
 		})

@@ -104,6 +104,19 @@ func (tx *Tx) Put(k Key, v []byte) {
 // Delete takes k away; a key that is not there is none the less one write.
 func (tx *Tx) Delete(k Key) { tx.write(Write{Key: append(Key(nil), k...)}) }
 
+// Written returns how many keys the transaction has written so far, each
+// counted once, and the bytes of these keys and their values. A commit takes
+// no transaction that writes more than Limits.
+func (tx *Tx) Written() Limits {
+	if tx.pending == nil {
+		return Limits{}
+	}
+	return tx.pending.own
+}
+
+// Limits returns the most that a transaction may write.
+func (tx *Tx) Limits() Limits { return tx.db.limits }
+
 // maxKey and maxValue are bbolt's limits, for every backend.
 const (
 	maxKey   = 32768

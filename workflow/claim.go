@@ -11,8 +11,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mostStarts is how many members a move starts, or lists it passes through,
-// before it leaves the rest to the next.
+// mostStarts is how many items a transition starts, or lists it passes through,
+// in one queue, if its budget allows as many, before the next goes on.
 const mostStarts = 256
 
 // A claim is a task that a worker has to do.
@@ -38,12 +38,12 @@ func (m *move) advance(queue string) (*claim, error) {
 		return nil, err
 	}
 	for range mostStarts {
-		if m.off > rangeTasks {
-			break
-		}
 		t, ok, err := m.head(queue)
 		if err != nil || !ok {
 			return nil, err
+		}
+		if !m.fits(costOf(t)) {
+			break
 		}
 		if due := m.due(t); m.now.Before(due) {
 			m.tx.OnCommit(func() { m.e.arm(queue, m.now, due, looking(queue)) })

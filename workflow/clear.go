@@ -6,14 +6,6 @@ import (
 	"addon-operator/store"
 )
 
-// mostCleared is how many keys a move may write to take waiting tasks away,
-// well below what a commit takes.
-const mostCleared = 8000
-
-// mostWithdrawn is how many tasks a step's own transaction takes away besides
-// what it writes itself.
-const mostWithdrawn = 1000
-
 // errEnough ends a walk over tasks before the last.
 var errEnough = errors.New("enough tasks were taken away")
 
@@ -24,28 +16,18 @@ var errEnough = errors.New("enough tasks were taken away")
 // an orphan of every such task that comes to its turn before.
 func (m *move) clear(t *store.Task) error {
 	err := m.eachHead(func(other *store.Task) error {
-		if other.Orphan || !clears(t, other) || !m.claimed(other) && !other.Journal {
+		switch {
+		case other.Orphan || !clears(t, other) || !m.claimed(other) && !other.Journal:
 			return nil
+		case !m.fits(costOf(other)):
+			return errEnough
 		}
 		other.Orphan = true
 		return m.save(other)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = m.clearWaiting(t)
 	}
-	err = m.each("", func(other, holder *store.Task) error {
-		switch {
-		case other.Orphan || !clears(t, other):
-			return nil
-		case holder != nil:
-			other.Orphan = true
-			return m.save(other)
-		case m.cleared >= mostCleared:
-			return errEnough
-		}
-		m.cleared += keysOf(other)
-		return m.abandon(other)
-	})
 	if err == nil {
 		err = m.clearLater(t)
 	}
@@ -58,17 +40,21 @@ func (m *move) clear(t *store.Task) error {
 	return err
 }
 
-// keysOf returns about how many keys it takes to take t away: its header and
-// mark, a line of history, its walk, and what stands apart.
-func keysOf(t *store.Task) int {
-	n := 4 + t.Chunks
-	if t.Object != nil {
-		n += 2 // the crowd it is in
-	}
-	if t.List != nil {
-		n += t.List.Len - t.List.Next
-	}
-	return n
+// clearWaiting removes the tasks that t clears from the queues. Those that a
+// running attempt covers are only abandoned.
+func (m *move) clearWaiting(t *store.Task) error {
+	return m.each("", func(other, holder *store.Task) error {
+		switch {
+		case other.Orphan || !clears(t, other):
+			return nil
+		case !m.fits(costOf(other)):
+			return errEnough
+		case holder != nil:
+			other.Orphan = true
+			return m.save(other)
+		}
+		return m.abandon(other)
+	})
 }
 
 // clearOn goes on with what clear has left over.

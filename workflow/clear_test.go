@@ -288,7 +288,7 @@ func TestRetireInPiecesGoesOnAfterACrash(t *testing.T) {
 		w := newLifecycle(t)
 		check := w.mem.After
 		w.mem.After = nil
-		w.raise(append(manyEvents(2200, "q1"), in("q1", kubeEvent("other", "a")))...)
+		w.raise(append(manyEvents(4000, "q1"), in("q1", kubeEvent("other", "a")))...)
 		w.mem.After = check
 		w.gate("module-kubernetes-event m/h0 b")
 		deletes := w.gate("module-delete m")
@@ -299,7 +299,7 @@ func TestRetireInPiecesGoesOnAfterACrash(t *testing.T) {
 		w.mem.After = func(int) error { return errors.New("the plug is pulled behind the first piece") }
 		deletes(workflow.Outcome{Facts: []graph.Fact{lifecycle.Unwanted}}, nil)
 		w.restart()
-		if n := len(w.pending("q1")); n <= 1 || n > 201 {
+		if n := len(w.pending("q1")); n <= 1 || n > 1000 {
 			t.Fatalf("%d tasks are left after the first piece", n)
 		}
 		w.raise(on(lifecycle.OnResourcesAbsent, "m")) // it is wanted again

@@ -1,6 +1,8 @@
 package workflow
 
 import (
+	"errors"
+
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -167,7 +169,9 @@ func (m *move) lift(t *store.Task) error {
 // dropMembers takes away the members of list that wait in other queues, and
 // says how many there were. Those that run go on, and the list that next asks
 // for the same takes them over; but of a run beside others only the step that is
-// being done, without successors, which the list goes on waiting for.
+// being done, without successors, which the list goes on waiting for. Those
+// that the budget has no room for are left: the next run of the list's node
+// takes them over.
 func (m *move) dropMembers(list *store.Task) (dropped int, err error) {
 	if list.List == nil || list.List.Open == 0 {
 		return 0, nil
@@ -186,9 +190,15 @@ func (m *move) dropMembers(list *store.Task) (dropped int, err error) {
 		if holder != nil {
 			return nil
 		}
+		if !m.fits(costOf(t)) {
+			return errEnough
+		}
 		dropped++
 		return m.drop(t, store.Superseded, nil)
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	return dropped, err
 }
 

@@ -54,9 +54,8 @@ func (m *move) armLater() error {
 
 // bringDue puts the tasks whose time has come at the tails of their queues.
 func (m *move) bringDue() error {
-	most := rangeTasks
 	err := m.eachLater(func(t *store.Task) error {
-		if most--; most < 0 || m.now.Before(m.due(t)) {
+		if m.now.Before(m.due(t)) || !m.fits(costOf(t)) {
 			return errEnough
 		}
 		return m.bringIn(t)
@@ -75,13 +74,12 @@ func (e *Engine) Repace() {
 
 // repace brings in what was put off to keep a pace that is another now.
 func (m *move) repace() error {
-	most := rangeTasks
 	err := m.eachLater(func(t *store.Task) error {
 		if t.Every == 0 || m.now.Before(m.due(t)) {
 			return nil
 		}
-		if most--; most < 0 {
-			m.tx.OnCommit(m.e.Repace)
+		if !m.fits(costOf(t)) {
+			m.continueWith(laterAlarm, (*move).repace)
 			return errEnough
 		}
 		return m.bringIn(t)
@@ -119,10 +117,9 @@ func (m *move) clearLater(t *store.Task) error {
 		switch {
 		case !clears(t, other):
 			return nil
-		case m.cleared >= mostCleared:
+		case !m.fits(costOf(other)):
 			return errEnough
 		}
-		m.cleared += keysOf(other)
 		return m.abandon(other)
 	})
 }

@@ -24,13 +24,12 @@ type move struct {
 
 	// top is what stands at the head of its queue and is yet to be saved: mostly
 	// it is claimed in the same move, and written once.
-	top     *store.Task
-	cleared int               // keys written to take waiting tasks away
-	off     int               // tasks that were put off
-	touched []string          // queues whose first task may have become another
-	walks   map[uint64]int    // change in the number of each walk's tasks
-	begun   []uint64          // walks that begin with it
-	joined  map[uint64]uint64 // walks that another goes on for
+	top      *store.Task
+	optional bool              // work was done that a later transition could have done
+	touched  []string          // queues whose first task may have become another
+	walks    map[uint64]int    // change in the number of each walk's tasks
+	begun    []uint64          // walks that begin with it
+	joined   map[uint64]uint64 // walks that another goes on for
 }
 
 func newMove(e *Engine, tx *store.Tx) *move {
@@ -131,8 +130,9 @@ func (m *move) seen(queue string) {
 	m.touched = slices.DeleteFunc(m.touched, func(q string) bool { return q == queue })
 }
 
-// end gives the queues that were touched their next task and writes down what
-// became of the walks.
+// end gives the touched queues their next task, as many as the budget allows,
+// and writes the runs that changed. The other queues get theirs in transitions
+// of their own.
 func (m *move) end() error {
 	if err := m.saveTop(); err != nil {
 		return err
@@ -146,6 +146,11 @@ func (m *move) end() error {
 		}
 		if running {
 			m.seen(queue)
+			continue
+		}
+		if !m.fits(claimCost) {
+			m.seen(queue)
+			m.lookLater(queue)
 			continue
 		}
 		c, err := m.advance(queue)

@@ -141,18 +141,16 @@ func (m *move) putOffRange(b *bound, t *store.Task, put *store.PutOff) error {
 	if err := m.saveTop(); err != nil {
 		return err
 	}
-	left := rangeTasks
 	for other, err := range store.TasksFrom(m.tx, t.Queue, t.Place) {
 		if err != nil {
 			return err
 		}
-		if left--; left < 0 || other.ID != t.ID && !b.alike(t, other) {
+		if other.ID != t.ID && (!b.alike(t, other) || !m.fits(costOf(other))) {
 			return nil
 		}
 		if err := m.setOff(other, *put); err != nil {
 			return err
 		}
-		m.off++
 		if put.Tasks++; put.Tasks%mostEvents == 0 {
 			if err := m.beginCrowd(other); err != nil {
 				return err
@@ -211,15 +209,21 @@ func (m *move) hasten(t *store.Task) error {
 	if err := store.Save(m.tx, key, bucket); err != nil {
 		return err
 	}
-	left := rangeTasks
-	err = m.eachLater(func(other *store.Task) error {
-		if other.Every == 0 || other.Queue != t.Queue || other.Subject.Module != t.Subject.Module || other.Subject.Hook != t.Subject.Hook {
+	return m.bringInDeferred(t.Queue, t.Subject)
+}
+
+// bringInDeferred puts the tasks of subject's hook that its rate limit deferred
+// at the tail of their queue.
+func (m *move) bringInDeferred(queue string, subject store.Subject) error {
+	err := m.eachLater(func(t *store.Task) error {
+		if t.Every == 0 || t.Queue != queue || t.Subject.Module != subject.Module || t.Subject.Hook != subject.Hook {
 			return nil
 		}
-		if left--; left < 0 {
+		if !m.fits(costOf(t)) {
+			m.continueWith(laterAlarm, func(m *move) error { return m.bringInDeferred(queue, subject) })
 			return errEnough
 		}
-		return m.bringIn(other)
+		return m.bringIn(t)
 	})
 	if errors.Is(err, errEnough) {
 		return nil

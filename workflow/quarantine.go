@@ -74,10 +74,9 @@ func (m *move) dropHeld(q *store.Killer, list *store.Task, inList bool) error {
 		switch {
 		case inList && t.ID == list.ID, t.Journal, !q.Holds(t.Graph, t.Node, t.Subject):
 			return nil
-		case m.cleared >= mostCleared:
+		case !m.fits(costOf(t)):
 			return errEnough
 		}
-		m.cleared += keysOf(t)
 		return m.dropFor(t, q)
 	}
 	err := m.each("", func(t, holder *store.Task) error {

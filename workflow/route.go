@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"errors"
 	"slices"
 
 	"addon-operator/store"
@@ -123,14 +124,22 @@ func (m *move) abandon(t *store.Task) error {
 
 // revive has failing tasks tried again at once.
 func (m *move) revive() error {
-	return m.eachHead(func(t *store.Task) error {
-		if t.Failed == nil || t.Due.IsZero() {
+	err := m.eachHead(func(t *store.Task) error {
+		if t.Failed == nil || !m.now.Before(t.Due) {
 			return nil
+		}
+		if !m.fits(costOf(t)) {
+			m.continueWith(Main, (*move).revive)
+			return errEnough
 		}
 		t.Due = m.now
 		m.touch(t.Queue)
 		return m.save(t)
 	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 func firstError(errs ...error) error {

@@ -110,12 +110,11 @@ func (e *Engine) change(id store.ID, fn, later func(*move, *store.Task) error) e
 // a list, or are waited for by one, and whatever is beyond what one move can take.
 func Withdraw(tx *store.Tx, queue string, match func(*store.Task) bool) error {
 	m := newMove(&Engine{}, tx)
-	left := mostWithdrawn
 	take := func(t, holder *store.Task) error {
 		if holder != nil || t.Claim != nil || t.List != nil || t.Of != nil || !match(t) {
 			return nil
 		}
-		if left--; left < 0 {
+		if !m.fits(costOf(t)) {
 			return errEnough
 		}
 		return m.drop(t, store.Dropped, nil)

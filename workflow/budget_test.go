@@ -1,0 +1,159 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// unchecked has the store checked only at the end: there are many commits over
+// many tasks.
+func (w *world) unchecked() { w.mem.After = nil }
+
+// upgrade replaces the graphs of an engine that is not yet started.
+func (w *world) upgrade(g *graph.Graph) {
+	w.steps = []workflow.Binding{{Graph: g, Steps: map[graph.NodeID]workflow.Step{}}}
+	for _, n := range g.Nodes {
+		w.bind(g, n.ID, step{w, n.ID})
+	}
+	w.e = w.engine()
+}
+
+// fill puts n events of each of the queues' own hooks of module, as many as a
+// transaction takes at a time.
+func (w *world) fill(trigger graph.Trigger, module string, queues, n int, payload json.RawMessage) {
+	w.t.Helper()
+	for q := range queues {
+		hook := fmt.Sprintf("h%02d", q)
+		ev := in("q-"+hook, on(trigger, module, hook, "b"))
+		ev.Payload = payload
+		for left := n; left > 0; left -= 250 {
+			w.raise(repeat(ev, min(left, 250))...)
+		}
+	}
+}
+
+func repeat(ev workflow.Event, n int) (events []workflow.Event) {
+	for range n {
+		events = append(events, ev)
+	}
+	return events
+}
+
+func TestAnInterruptedDeletionOfAModuleWithManyQueuesGoesOnAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.unchecked()
+		w.fill(lifecycle.OnModuleKubeEvent, "m", 30, 300, nil)
+		deletes := w.gate("module-delete m")
+		for q := range 30 {
+			w.gate(fmt.Sprintf("module-kubernetes-event m/h%02d b", q))
+		}
+		w.start()
+		w.retire()
+		w.took()
+		w.fragile = true
+		pulled := errors.New("the process is killed behind the first part")
+		w.mem.After = func(int) error { return pulled }
+		deletes(workflow.Outcome{Facts: []graph.Fact{lifecycle.Unwanted}}, nil)
+		w.restart()
+		w.unchecked()
+		if n := w.count(store.Queues); n < 5000 {
+			t.Fatalf("only %d tasks are left to be cancelled", n)
+		}
+		w.start()
+		w.sleep(time.Second)
+		w.expect("release-delete m")
+		if left := w.queues(); len(left) > 0 {
+			t.Errorf("tasks are left in %q", left)
+		}
+	})
+}
+
+func TestADeletionAbandonsLargeRunningBatchesOfManyQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.unchecked()
+		w.fill(lifecycle.OnModuleKubeEvent, "m", 22, 950, nil)
+		var opens []func(workflow.Outcome, error)
+		for q := range 22 {
+			opens = append(opens, w.gate(fmt.Sprintf("module-kubernetes-event m/h%02d b", q)))
+		}
+		w.start()
+		w.took()
+		w.retire()
+		w.expectAny("global-schedule-event h", "discover-modules", "module-delete m")
+		for _, open := range opens {
+			open(workflow.Outcome{Facts: []graph.Fact{lifecycle.ModuleChanged}}, nil)
+		}
+		w.expect("release-delete m")
+		if left := w.queues(); len(left) > 0 {
+			t.Errorf("tasks are left in %q", left)
+		}
+	})
+}
+
+func TestAnUpgradeThatRemovesANodeDropsItsTasksOfManyQueuesAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.unchecked()
+		for q := range 20 {
+			w.gate(fmt.Sprintf("event m/h%02d b", q))
+		}
+		w.fill("event", "m", 20, 1200, json.RawMessage(`"`+strings.Repeat("x", store.InlinePayload)+`"`))
+		w.took()
+		w.restart()
+		w.unchecked()
+		g := newGraph([]graph.Node{{ID: "tick", Of: graph.OfBinding}}, graph.Edge{On: "tick", To: "tick", Put: graph.Bound})
+		w.upgrade(g)
+		w.start(on("tick", "m", "h", "b"))
+		w.sleep(time.Second)
+		w.expect("tick m/h b")
+		if n := w.count(store.Queues); n != 0 {
+			t.Errorf("%d tasks are left", n)
+		}
+		if h := w.history(1); len(h) != 1 || !strings.Contains(h[0], "dropped event m/h00 b") {
+			t.Errorf("history of a dropped task: %q", h)
+		}
+	})
+}
+
+func TestAStartWithLargeHeadsInManyQueuesClaimsThemAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const queues = 3000
+		w := newWorld(t, eventGraph())
+		w.unchecked()
+		w.fill("event", "m", queues, 1, json.RawMessage(`"`+strings.Repeat("x", store.InlinePayload-100)+`"`))
+		long := strings.Repeat("why ", 1000)
+		w.set("event", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+			return workflow.Outcome{}, errors.New(long)
+		})
+		w.start()
+		w.sleep(time.Second)
+		if n := len(w.took()); n != queues {
+			t.Fatalf("%d hooks ran", n)
+		}
+		w.restart()
+		w.unchecked()
+		w.says("event")
+		time.Sleep(time.Minute) // while the operator is down, all of them become due
+		w.start()
+		w.sleep(time.Second)
+		if n := len(w.took()); n != queues {
+			t.Errorf("%d hooks ran", n)
+		}
+		if n := w.count(store.Queues); n != 0 {
+			t.Errorf("%d tasks are left", n)
+		}
+	})
+}
