@@ -26,6 +26,8 @@ type objectClient struct {
 	*kube.Client
 	within   func(time.Duration) (context.Context, context.CancelFunc)
 	failures []error
+	// reads is set for an action that reads the same objects several times; else it is nil.
+	reads *reads
 }
 
 var (
@@ -44,11 +46,17 @@ func (c *Client) objects(ctx context.Context, config *rest.Config) *objectClient
 	}}
 }
 
+// IsReachable implements kube.Interface. The records of the release have just been read, so the API server answers.
+func (o *objectClient) IsReachable() error { return nil }
+
 // Build implements kube.Interface.
 func (o *objectClient) Build(manifest io.Reader, _ bool) (kube.ResourceList, error) {
 	list, err := o.Client.Build(manifest, false)
 	if err != nil {
 		o.failures = append(o.failures, err)
+	}
+	if err == nil && o.reads != nil {
+		prefetch(list)
 	}
 	return list, err
 }
@@ -62,6 +70,9 @@ func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, polic
 
 // WatchUntilReady waits for hooks to end. Only Jobs and Pods do.
 func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Duration) error {
+	if o.reads != nil {
+		defer o.reads.clear() // hooks may have changed any object
+	}
 	for _, hook := range hooks {
 		kind := hook.Mapping.GroupVersionKind.Kind
 		if kind != "Job" && kind != "Pod" {

@@ -75,9 +75,14 @@ func (c *Client) upgrade(ctx context.Context, r Release, checksum string) (int, 
 		return 0, err // nothing was begun
 	}
 
-	config := bound(ctx, c.config)
+	known := &reads{}
+	config := known.remembering(bound(ctx, c.config))
+	objects := c.objects(ctx, config)
+	objects.reads = known
+	configuration := c.configuration(config, objects, caps)
+	configuration.Releases.Driver = c.records.historyOf(r.Name, p.install)
 	a := applied{
-		configuration: c.configuration(config, c.objects(ctx, config), caps),
+		configuration: configuration,
 		chart:         ch, values: values,
 		labels: map[string]string{checksumLabel: checksum, maintenanceLabel: strconv.FormatBool(r.Maintained)},
 		post:   c.labeller(r),

@@ -1,0 +1,60 @@
+package helm
+
+import (
+	"maps"
+	"slices"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+)
+
+// history is the storage driver of one action on one release. It reads the release's revisions once; Helm asks for them
+// up to three times before it writes the first record. After a write it reads anew.
+type history struct {
+	driver.Driver
+	name      string
+	read      bool
+	revisions []*release.Release
+	err       error // of the read, when there is no revision
+}
+
+// historyOf returns a driver for an action on a release. With empty set, the release is known to have no revision.
+func (s *records) historyOf(name string, empty bool) *history {
+	h := &history{Driver: s.driver, name: name, read: empty}
+	if empty {
+		h.err = driver.ErrReleaseNotFound
+	}
+	return h
+}
+
+// Query implements driver.Queryor.
+func (h *history) Query(labels map[string]string) ([]*release.Release, error) {
+	if !maps.Equal(labels, map[string]string{nameLabel: h.name, ownerLabel: "helm"}) {
+		return h.Driver.Query(labels)
+	}
+	if !h.read {
+		h.revisions, h.err = h.Driver.Query(labels)
+		h.read = h.err == nil
+	}
+	return slices.Clone(h.revisions), h.err // Helm sorts the slice
+}
+
+// Create implements driver.Creator.
+func (h *history) Create(key string, r *release.Release) error {
+	h.forget()
+	return h.Driver.Create(key, r)
+}
+
+// Update implements driver.Updator.
+func (h *history) Update(key string, r *release.Release) error {
+	h.forget()
+	return h.Driver.Update(key, r)
+}
+
+// Delete implements driver.Deletor.
+func (h *history) Delete(key string) (*release.Release, error) {
+	h.forget()
+	return h.Driver.Delete(key)
+}
+
+func (h *history) forget() { h.read, h.revisions, h.err = false, nil, nil }

@@ -1,0 +1,125 @@
+package helm
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"helm.sh/helm/v3/pkg/kube"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/rest"
+)
+
+// readFresh is how long the answer to a read is used again. Helm reads an object up to three times within
+// milliseconds before it changes it.
+const readFresh = time.Second
+
+// reads remembers the objects that one action has read, so that each object costs one request and not three.
+// A write to an object, and the end of a wait, forget what was read. It is safe for concurrent use.
+type reads struct {
+	mu    sync.Mutex
+	known map[string]answer // by path
+}
+
+// answer is the API server's answer to a GET of one object.
+type answer struct {
+	at     time.Time
+	status int
+	header http.Header
+	body   []byte
+}
+
+// remembering returns a copy of config whose reads are remembered by r.
+func (r *reads) remembering(config *rest.Config) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) { return r.roundTrip(next, request) })
+	})
+	return c
+}
+
+func (r *reads) roundTrip(next http.RoundTripper, request *http.Request) (*http.Response, error) {
+	path := request.URL.Path
+	if request.Method != http.MethodGet {
+		defer r.forget(path) // after the answer: a read that comes meanwhile may have the old object
+		return next.RoundTrip(request)
+	}
+	if request.URL.RawQuery != "" { // a list or a watch
+		return next.RoundTrip(request)
+	}
+	if known, ok := r.get(path); ok {
+		return known.response(request), nil
+	}
+	response, err := next.RoundTrip(request)
+	if err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNotFound {
+		return response, err
+	}
+	body, err := io.ReadAll(response.Body)
+	if closed := response.Body.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := answer{at: time.Now(), status: response.StatusCode, header: response.Header, body: body}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = map[string]answer{}
+	}
+	r.known[path] = found
+	return found.response(request), nil
+}
+
+func (r *reads) get(path string) (answer, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.known[path]
+	return known, ok && time.Since(known.at) < readFresh
+}
+
+// forget drops what was read of the object at path, or of the objects of the collection at path.
+func (r *reads) forget(path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for known := range r.known {
+		if known == path || strings.HasPrefix(known, path+"/") || strings.HasPrefix(path, known+"/") {
+			delete(r.known, known)
+		}
+	}
+}
+
+// clear drops all that was read.
+func (r *reads) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.known)
+}
+
+// response returns the answer as one to request.
+func (a answer) response(request *http.Request) *http.Response {
+	return &http.Response{
+		Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.header.Clone(), Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)), Request: request,
+	}
+}
+
+// prefetch reads objects side by side; Helm reads them one after another. An error shows in Helm's own read.
+func prefetch(objects kube.ResourceList) {
+	if len(objects) < 2 {
+		return
+	}
+	group := errgroup.Group{}
+	group.SetLimit(lookups)
+	for _, o := range objects {
+		group.Go(func() error {
+			_, _ = resource.NewHelper(o.Client, o.Mapping).Get(o.Namespace, o.Name)
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return nil
+}
