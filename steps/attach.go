@@ -124,10 +124,10 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 	if err != nil {
 		return false, err
 	}
-	next := store.Binding{Kind: kind, Config: text, Queue: queue, AttachedIn: a.tx.Epoch()}
+	next := store.Binding{Kind: kind, Config: text, Queue: queue, AttachedIn: a.tx.Epoch(), Baseline: a.tx.NextID()}
 	same := ok && old.Kind == kind && string(old.Config) == string(text)
 	if same {
-		next.SyncedIn, next.AttachedIn = old.SyncedIn, old.AttachedIn
+		next.SyncedIn, next.AttachedIn, next.Baseline = old.SyncedIn, old.AttachedIn, old.Baseline
 		if old.Detached {
 			next.SyncedIn = 0 // what happened meanwhile led to nothing
 		}
@@ -142,9 +142,12 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 }
 
 // synchronized marks the binding that t has shown all objects, and those of its
-// group, and takes away the changes of objects that they were shown in that
-// version or a later one. A Deleted stays, with what is told of the object behind
-// it, and so does the Added of what was not shown.
+// group, and cancels the waiting changes of objects that they were shown in that
+// version or a later one, if the change came after the binding's baseline. A change
+// that was pending before a restart, or that was found by comparing with what an
+// earlier process delivered, stays: many hooks do nothing on Synchronization. A
+// Deleted stays, with the events of the object behind it, and so does the Added of
+// an object that was not shown.
 func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]given) error {
 	l, err := life(tx)
 	if err != nil {
@@ -159,11 +162,17 @@ func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[
 	if err != nil {
 		return err
 	}
+	bindings := map[string]store.Binding{}
 	for k := range tx.Range(store.BindingsOf(t.Subject.Module, t.Subject.Hook)) {
 		b, _, err := store.Load[store.Binding](tx, k)
 		if err != nil {
 			return err
 		}
+		subject, err := store.ParseBindingKey(k)
+		if err != nil {
+			return err
+		}
+		bindings[subject.Binding] = b
 		its, err := groupOf(b)
 		if err != nil {
 			return err
@@ -183,6 +192,9 @@ func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[
 	return workflow.Withdraw(tx, own.Queue, func(waiting *store.Task) bool {
 		o := waiting.Object
 		if o == nil || o.Event == hook.Deleted || waiting.Subject.Module != t.Subject.Module || waiting.Subject.Hook != t.Subject.Hook {
+			return false
+		}
+		if b := bindings[waiting.Subject.Binding]; !b.After(waiting.ID, tx.Epoch()) {
 			return false
 		}
 		if end, ok := ends[placeOf(waiting)]; ok && end.Before(waiting.ID) {

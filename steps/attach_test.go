@@ -32,7 +32,9 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 	for _, off := range []int{0, 3} {
 		t.Run(strconv.Itoa(off), func(t *testing.T) {
 			if err := s.DB.Update(func(tx *store.Tx) error {
-				return store.Save(tx, store.BindingKey("m", "hooks/h", "pods"), store.Binding{Kind: store.Kubernetes, Config: config, Queue: "q"})
+				return store.Save(tx, store.BindingKey("m", "hooks/h", "pods"), store.Binding{
+					Kind: store.Kubernetes, Config: config, Queue: "q", AttachedIn: tx.Epoch(), Baseline: tx.NextID(),
+				})
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -76,5 +78,56 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 				t.Errorf("what is left (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestSynchronizationCancelsOnlyEventsAfterItsBaseline(t *testing.T) {
+	s, _, _ := site(t)
+	subject := store.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
+	config, err := json.Marshal(hook.KubernetesBinding{Name: "pods", ExecuteOnSynchronization: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	if err := s.DB.Update(func(tx *store.Tx) error {
+		pending := store.ID{Epoch: tx.Epoch() - 1, N: tx.NextID() + 1000}
+		compared := store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
+		binding := store.Binding{Kind: store.Kubernetes, Config: config, Queue: "q", AttachedIn: tx.Epoch(), Baseline: tx.NextID()}
+		after := store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
+		if err := store.Save(tx, store.BindingKey("m", "hooks/h", "pods"), binding); err != nil {
+			return err
+		}
+		if err := store.Save(tx, store.WalkKey(1), store.Walk{ID: 1, Open: 3}); err != nil {
+			return err
+		}
+		shown := map[string]given{}
+		for i, id := range []store.ID{pending, compared, after} {
+			name := []string{"pending before the restart", "before the baseline", "after the baseline"}[i]
+			task := &store.Task{
+				ID: id, Walk: 1, Subject: subject, Pos: store.Pos{Queue: "q", Place: store.FirstPlace + uint64(i)}, //nolint:gosec // a few
+				Object: &store.ObjectRef{Event: hook.Added, Name: name, UID: name, ResourceVersion: "1"},
+			}
+			shown["/"+name] = given{name, "1"}
+			if err := store.SaveTask(tx, task); err != nil {
+				return err
+			}
+		}
+		return s.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]given{"pods": shown})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DB.View(func(tx *store.Tx) error {
+		for task, err := range store.Tasks(tx, "q") {
+			if err != nil {
+				return err
+			}
+			left = append(left, task.Object.Name)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"pending before the restart", "before the baseline"}, left); diff != "" {
+		t.Errorf("what is left (-want +got):\n%s", diff)
 	}
 }

@@ -45,12 +45,21 @@ type Binding struct {
 	// life is what later changes are changes of; in later lives it has been shown
 	// something before.
 	AttachedIn uint64 `json:"attachedIn,omitempty"`
+	// Baseline is the [Tx.NextID] of the transaction that attached it. Tasks of
+	// AttachedIn with a greater number were made after what the binding saw first.
+	Baseline uint64 `json:"baseline,omitempty"`
 	// Detached is set while the module is being deleted: nothing leads to tasks
 	// any more, what the binding sees can still be read.
 	Detached bool `json:"detached,omitempty"`
 	// SyncedIn is the start walk in which its Synchronization succeeded, or was
 	// not asked for.
 	SyncedIn uint64 `json:"syncedIn,omitempty"`
+}
+
+// After reports whether the task id was made after b's baseline, in the same life:
+// one of an earlier life was pending before the restart.
+func (b *Binding) After(id ID, life uint64) bool {
+	return id.Epoch == life && b.AttachedIn == life && b.Baseline != 0 && id.N > b.Baseline
 }
 
 // BindingKey returns the key of an attached binding. The id is unique among the
