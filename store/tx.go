@@ -23,7 +23,6 @@ type Tx struct {
 	now      time.Time
 	err      error
 	onCommit []func()
-	written  Limits // by this transaction so far
 }
 
 // Now returns the time of the transaction, the same at every call, in UTC and
@@ -42,10 +41,6 @@ func (tx *Tx) Epoch() uint64 { return tx.db.epoch }
 // is unique for ever. Numbers taken by a transaction that fails are not used again.
 func (tx *Tx) NextID() uint64 { return tx.db.ids.Add(1) }
 
-// Written returns how many writes the transaction has made so far and the bytes of their keys and
-// values. A key that is written twice counts twice.
-func (tx *Tx) Written() Limits { return tx.written }
-
 // Budget returns how much a transaction should write at most when its work can be continued in
 // another one. It is half of the backend's limits: the writes that end such a transaction fit in
 // the other half.
@@ -57,8 +52,8 @@ func (tx *Tx) Budget() Limits {
 // Spent reports whether the transaction has used up its budget. A loop that can be continued in
 // another transaction stops then.
 func (tx *Tx) Spent() bool {
-	budget := tx.Budget()
-	return tx.written.Ops >= budget.Ops || tx.written.Bytes >= budget.Bytes
+	budget, written := tx.Budget(), tx.Written()
+	return written.Ops >= budget.Ops || written.Bytes >= budget.Bytes
 }
 
 // OnCommit has fn called after the commit that holds this transaction has
@@ -133,8 +128,6 @@ func (tx *Tx) write(w Write) {
 	default:
 		// A write after a failure still goes to the overlay, so that a loop
 		// that takes away what it finds comes to its end.
-		tx.written.Ops++
-		tx.written.Bytes += w.size()
 		tx.pending.put(w)
 	}
 }
