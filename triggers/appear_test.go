@@ -26,7 +26,7 @@ func (d *desk) stop(pieces int) (goOn func()) {
 }
 
 func manyPods() (objects []*kube.Object) {
-	for i := range 2*pieceEvents + 7 {
+	for i := range 2007 {
 		objects = append(objects, pod(fmt.Sprintf("p%05d", i), 1, "x"))
 	}
 	return objects

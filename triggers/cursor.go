@@ -64,11 +64,57 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 // the text of their filter.
 type versions map[string]string
 
-// told is what a view was told of one object.
+// told is what was delivered of one object.
 type told struct {
 	UID      string          `json:"uid"`
 	Checksum string          `json:"checksum"`
 	Result   json.RawMessage `json:"result,omitempty"`
+
+	// Gone is set where the object's deletion was delivered, but not yet to the owners in Behind.
+	Gone bool `json:"gone,omitempty"`
+	// Behind lists the owners to which an older state was delivered last: the transaction that moved
+	// the cursor had no room for their events.
+	Behind []behind `json:"behind,omitempty"`
+}
+
+// behind names owners of a cursor to which the current state of an object is not yet delivered.
+type behind struct {
+	// State is what was delivered to them; nil if they do not know of the object.
+	State *told `json:"state,omitempty"`
+	// Owners are the bindings, each with the epoch in which it was attached.
+	Owners map[string]uint64 `json:"owners"`
+}
+
+// exists reports whether t is the state of an object that exists.
+func (t *told) exists() bool { return t != nil && !t.Gone }
+
+// deliveredTo returns what was delivered to the binding of that name, attached in that epoch.
+func (t *told) deliveredTo(name string, attachedIn uint64) *told {
+	if t == nil {
+		return nil
+	}
+	for _, b := range t.Behind {
+		if in, ok := b.Owners[name]; ok && in == attachedIn {
+			return b.State
+		}
+	}
+	return t
+}
+
+// leave notes that t's successor is not yet delivered to the binding, which knows state.
+func (t *told) leave(state *told, name string, attachedIn uint64) {
+	if state.exists() {
+		state = &told{UID: state.UID, Checksum: state.Checksum, Result: state.Result}
+	} else {
+		state = nil
+	}
+	for _, b := range t.Behind {
+		if (b.State == nil) == (state == nil) && (state == nil || b.State.UID == state.UID && b.State.Checksum == state.Checksum) {
+			b.Owners[name] = attachedIn
+			return
+		}
+	}
+	t.Behind = append(t.Behind, behind{State: state, Owners: map[string]uint64{name: attachedIn}})
 }
 
 func cursorKey(v kube.View) store.Key {
@@ -95,11 +141,9 @@ func deleteCursor(db *store.DB, v kube.View) error {
 func eraseCursor(db *store.DB, cursor store.Key, source, filter string) error {
 	for more := true; more; {
 		if err := db.Update(func(tx *store.Tx) error {
-			left := pieceObjects
 			more = false
 			for k := range tx.Range(cursor) {
-				if left--; left < 0 {
-					more = true
+				if more = tx.Spent(); more {
 					return nil
 				}
 				tx.Delete(k)
@@ -180,12 +224,17 @@ func remembered(k store.Key, t told, source kube.Source) (*kube.Object, error) {
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
+	o.Raw, err = identityOf(o, source)
+	return o, err
+}
+
+// identityOf returns an object that has nothing but the identity of o.
+func identityOf(o *kube.Object, source kube.Source) (json.RawMessage, error) {
 	meta := map[string]string{"name": o.Name, "uid": o.UID}
 	if o.Namespace != "" {
 		meta["namespace"] = o.Namespace
 	}
-	o.Raw, err = json.Marshal(map[string]any{"apiVersion": source.APIVersion(), "kind": source.Kind, "metadata": meta})
-	return o, err
+	return json.Marshal(map[string]any{"apiVersion": source.APIVersion(), "kind": source.Kind, "metadata": meta})
 }
 
 // reach notes that the views of source with these filters were told up to

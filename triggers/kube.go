@@ -48,9 +48,15 @@ type followed struct {
 // called.
 func NewKube(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
 	k := &Kube{db: db, raise: raise, log: log, changed: make(chan struct{}, 1), follows: map[store.Subject]*followed{}}
-	k.told = &receiver{db: db, raise: raise, seen: k.sees}
+	k.told = &receiver{db: db, raise: raise, seen: k.sees, reduced: k.reduced}
 	k.hub = kube.NewHub(client, kinds, k.told, observer)
 	return k
+}
+
+// reduced logs that a hook gets an event without the object.
+func (k *Kube) reduced(to store.Subject, o *kube.Object, size int) {
+	k.log.Error().Str("hook", graph.Subject(to).String()).Str("object", o.Namespace+"/"+o.Name).Int("bytes", size).
+		Msg("object too large for an event: delivered only its identity; select less of it with a jqFilter and keepFullObjectsInMemory: false")
 }
 
 // Changed has the bindings read anew. It does not block.

@@ -7,14 +7,6 @@ import (
 
 	"addon-operator/internal/kube"
 	"addon-operator/store"
-	"addon-operator/workflow"
-)
-
-// Bounds of what one transaction takes of a list or a batch; each piece leaves
-// a cursor that is true.
-const (
-	pieceObjects = 5000
-	pieceEvents  = 1000
 )
 
 // A receiver turns what the hub tells into events, and moves the cursors in the
@@ -24,6 +16,9 @@ type receiver struct {
 	raise Raise
 	// seen reports whether any binding sees the view.
 	seen func(kube.View) bool
+	// reduced is told of an event that was delivered without its object, which was too large; nil is
+	// silence.
+	reduced func(to store.Subject, o *kube.Object, size int)
 	// forgetting is held while cursors that nobody sees are deleted. Whoever asks
 	// for a view's cursor sees the view, and so either keeps it or finds it gone.
 	forgetting sync.Mutex
@@ -120,36 +115,29 @@ func (r *receiver) appear(list kube.List, known bool) error {
 		}
 	}
 	objects := slices.DeleteFunc(slices.Clone(list.Objects), func(o *kube.Object) bool { return o.Unfiltered })
-	for {
-		n := min(len(objects), max(1, pieceEvents/max(1, len(list.Owners))))
-		piece := objects[:n]
-		objects = objects[n:]
-		if err := r.db.Update(func(tx *store.Tx) error {
-			var all []workflow.Event
-			for _, o := range piece {
-				events, err := r.events(tx, list.View.Source, list.Owners, kube.Added, o)
-				if err == nil && !known {
-					err = store.Save(tx, objectKey(cursorKey(list.View), o), tell(o))
+	return r.inPieces(list.View.Source, func(p *piece, at position) (position, bool, error) {
+		for ; at.object < len(objects); at.object, at.owner = at.object+1, 0 {
+			o := objects[at.object]
+			for ; at.owner < len(list.Owners); at.owner++ {
+				if added, err := p.addFor(list.Owners[at.owner], o); err != nil || !added {
+					return at, false, err
 				}
-				if err != nil {
-					return err
-				}
-				all = append(all, events...)
-			}
-			if err := r.raise(tx, all...); err != nil || len(objects) > 0 {
-				return err
 			}
 			if known {
-				return listed(tx, list.View, list.Owners)
+				continue
 			}
-			return complete(tx, list)
-		}); err != nil {
-			return err
+			if !p.room(recordCost) {
+				return at, false, nil
+			}
+			if err := p.save(objectKey(cursorKey(list.View), o), tell(o)); err != nil {
+				return at, false, err
+			}
 		}
-		if len(objects) == 0 {
-			return nil
+		if known {
+			return at, true, listed(p.tx, list.View, list.Owners)
 		}
-	}
+		return at, true, complete(p.tx, list)
+	})
 }
 
 // baseline writes what a view is told of first. Its mark comes with the last
@@ -159,31 +147,21 @@ func (r *receiver) baseline(list kube.List) error {
 	if err := deleteCursor(r.db, list.View); err != nil {
 		return err
 	}
-	rest := list.Objects
-	for {
-		n := min(len(rest), pieceObjects)
-		piece := rest[:n]
-		rest = rest[n:]
-		if err := r.db.Update(func(tx *store.Tx) error {
-			for _, o := range piece {
-				if o.Unfiltered {
-					continue // it is added when there is something to tell of it
-				}
-				if err := store.Save(tx, objectKey(cursor, o), tell(o)); err != nil {
-					return err
-				}
+	return r.inPieces(list.View.Source, func(p *piece, at position) (position, bool, error) {
+		for ; at.object < len(list.Objects); at.object++ {
+			o := list.Objects[at.object]
+			if o.Unfiltered {
+				continue // it is added when there is something to tell of it
 			}
-			if len(rest) > 0 {
-				return nil
+			if !p.room(recordCost) {
+				return at, false, nil
 			}
-			return complete(tx, list)
-		}); err != nil {
-			return err
+			if err := p.save(objectKey(cursor, o), tell(o)); err != nil {
+				return at, false, err
+			}
 		}
-		if len(rest) == 0 {
-			return nil
-		}
-	}
+		return at, true, complete(p.tx, list)
+	})
 }
 
 // compare tells the difference between what a view was told and its list. The

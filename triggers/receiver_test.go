@@ -208,7 +208,7 @@ func TestLargeBatchesAreToldWholeInPieces(t *testing.T) {
 	d := newDesk(t)
 	d.listed(kube.First, "1")
 	var changes []kube.Change
-	for i := range 3*pieceEvents + 7 {
+	for i := range 3007 {
 		changes = append(changes, kube.Change{Type: kube.Added, Object: pod(fmt.Sprintf("p%05d", i), 2+i, "x")})
 	}
 	d.changed("9999", changes...)

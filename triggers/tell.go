@@ -2,6 +2,7 @@ package triggers
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,138 +13,330 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// tellAll tells changes of source in pieces; last is done with the last one.
-func (r *receiver) tellAll(source kube.Source, changes []kube.Change, last func(*store.Tx) error) error {
-	for {
-		piece := changes[:pieceLength(changes)]
-		changes = changes[len(piece):]
-		if err := r.db.Update(func(tx *store.Tx) error {
-			var events []workflow.Event
-			for _, c := range piece {
-				more, err := r.move(tx, source, c)
-				if err != nil {
-					return err
-				}
-				events = append(events, more...)
+// What one event writes besides its payload, at most: its task and the claim on it, its run, a line
+// of history, and what is counted of its backlog.
+const (
+	eventKeys  = 10
+	eventBytes = 6 << 10
+)
+
+// recordCost is what the cursor's record of an object writes, at most.
+var recordCost = store.Limits{Ops: 1, Bytes: 4 << 10}
+
+// smallestShare is the part of a transaction's budget below which a piece is not cut further.
+const smallestShare = 1 << 12
+
+// position is how far a delivery in pieces has come.
+type position struct {
+	object int
+	owner  int // of the object
+}
+
+// inPieces calls fill in one transaction after the other, each time with the position that the last
+// one reached, until it reports that all is done. The events of a piece are raised in its
+// transaction. A piece that turns out too large for a commit is filled again with a smaller budget.
+func (r *receiver) inPieces(source kube.Source, fill func(p *piece, from position) (to position, done bool, err error)) error {
+	var at position
+	for share := 1; ; {
+		var to position
+		done := false
+		err := r.db.Update(func(tx *store.Tx) (err error) {
+			p := newPiece(tx, source, share)
+			p.reduced = r.reduced
+			if to, done, err = fill(p, at); err != nil {
+				return err
 			}
-			if len(changes) == 0 {
-				if err := last(tx); err != nil {
-					return err
-				}
-			}
-			return r.raise(tx, events...)
-		}); err != nil {
+			return r.raise(tx, p.events...)
+		})
+		switch {
+		case errors.Is(err, store.ErrTooLarge) && share < smallestShare:
+			share *= 4
+			continue
+		case err != nil || done:
 			return err
 		}
-		if len(changes) == 0 {
-			return nil
-		}
+		at, share = to, 1
 	}
 }
 
-// pieceLength returns how many of changes go into one transaction.
-func pieceLength(changes []kube.Change) int {
-	events := 0
-	for i, c := range changes {
-		if events += 1 + len(c.Owners); events > pieceEvents && i > 0 {
-			return i
+// tellAll delivers changes of source in pieces; last is called in the transaction of the last one.
+func (r *receiver) tellAll(source kube.Source, changes []kube.Change, last func(*store.Tx) error) error {
+	return r.inPieces(source, func(p *piece, at position) (position, bool, error) {
+		for ; at.object < len(changes); at.object++ {
+			if done, err := p.move(changes[at.object]); err != nil || !done {
+				return at, false, err
+			}
 		}
-	}
-	return len(changes)
+		return at, true, last(p.tx)
+	})
 }
 
-// move moves the cursor over one change, and returns the events it is to those
-// it concerns. What the cursor says decides what the change is: an object that
-// was told of is modified, or not changed at all; another one of that name is a
-// deletion and an addition.
-func (r *receiver) move(tx *store.Tx, source kube.Source, c kube.Change) ([]workflow.Event, error) {
-	o := c.Object
-	if o.Unfiltered && c.Type != kube.Deleted {
-		return nil, nil
+// A piece is what one transaction delivers.
+type piece struct {
+	tx       *store.Tx
+	source   kube.Source
+	budget   store.Limits
+	events   []workflow.Event
+	cost     store.Limits // of raising events
+	begun    bool         // something was delivered
+	bindings map[string]*target
+	reduced  func(store.Subject, *kube.Object, int)
+
+	payloads map[bool]json.RawMessage // by whether the object is in it
+	payload  *kube.Object             // which they are of
+}
+
+// target is an attached binding.
+type target struct {
+	subject store.Subject
+	binding store.Binding
+	config  hook.KubernetesBinding
+}
+
+func newPiece(tx *store.Tx, source kube.Source, share int) *piece {
+	budget := tx.Budget()
+	budget.Ops, budget.Bytes = budget.Ops/share, budget.Bytes/share
+	return &piece{tx: tx, source: source, budget: budget, bindings: map[string]*target{}}
+}
+
+// target returns the binding of that name, nil where it is not attached.
+func (p *piece) target(name string) (*target, error) {
+	if t, known := p.bindings[name]; known {
+		return t, nil
 	}
-	key := objectKey(cursorKey(kube.View{Source: source, Filter: c.Filter}), o)
-	before, known, err := store.Load[told](tx, key)
+	t := &target{subject: SubjectOf(name)}
+	s := t.subject
+	var ok bool
+	var err error
+	t.binding, ok, err = store.Load[store.Binding](p.tx, store.BindingKey(s.Module, s.Hook, s.Binding))
 	if err != nil {
 		return nil, err
 	}
-	if c.Type == kube.Deleted {
-		if !known {
-			return nil, nil
+	if !ok || t.binding.Detached || t.binding.Kind != store.Kubernetes {
+		t = nil
+	} else if err := json.Unmarshal(t.binding.Config, &t.config); err != nil {
+		return nil, fmt.Errorf("binding %s in the store: %w", s.Binding, err)
+	}
+	p.bindings[name] = t
+	return t, nil
+}
+
+// room reports whether more of that cost fits in the piece. The first always does.
+func (p *piece) room(cost store.Limits) bool {
+	w := p.tx.Written()
+	fits := w.Ops+p.cost.Ops+cost.Ops <= p.budget.Ops && w.Bytes+p.cost.Bytes+cost.Bytes <= p.budget.Bytes
+	return fits || !p.begun
+}
+
+// add takes events into the piece, if there is room for them.
+func (p *piece) add(events []workflow.Event) bool {
+	var cost store.Limits
+	for _, ev := range events {
+		// A chunk is written, and one that it replaces is deleted.
+		cost.Ops += eventKeys + 2*(len(ev.Payload)/store.PayloadChunk+1)
+		cost.Bytes += eventBytes + len(ev.Payload)
+	}
+	if !p.room(cost) {
+		return false
+	}
+	p.begun = true
+	p.events = append(p.events, events...)
+	p.cost.Ops, p.cost.Bytes = p.cost.Ops+cost.Ops, p.cost.Bytes+cost.Bytes
+	return true
+}
+
+// move delivers one change to its owners and moves the cursor. What the cursor says was delivered to
+// an owner decides what the change is to it. Where the piece has no room for all owners, the cursor
+// notes who is behind, and done is false: the same change is moved again in the next piece.
+func (p *piece) move(c kube.Change) (done bool, err error) {
+	o := c.Object
+	if o.Unfiltered && c.Type != kube.Deleted {
+		return true, nil
+	}
+	key := objectKey(cursorKey(kube.View{Source: p.source, Filter: c.Filter}), o)
+	record, known, err := store.Load[told](p.tx, key)
+	if err != nil {
+		return false, err
+	}
+	deleted := c.Type == kube.Deleted
+	if !known && deleted || known && len(record.Behind) == 0 && !deleted && record.UID == o.UID && record.Checksum == o.Checksum {
+		return true, nil
+	}
+	if !p.room(recordCost) {
+		return false, nil
+	}
+	before, now := &record, tell(o)
+	if !known {
+		before = nil
+	}
+	now.Gone = deleted
+	whole := true
+	for _, name := range c.Owners {
+		t, err := p.target(name)
+		if err != nil {
+			return false, err
 		}
-		tx.Delete(key)
-		return r.events(tx, source, c.Owners, kube.Deleted, o)
+		if t == nil {
+			continue
+		}
+		state := before.deliveredTo(name, t.binding.AttachedIn)
+		events, err := p.changesFor(t, key, state, c)
+		if err != nil {
+			return false, err
+		}
+		if len(events) > 0 && (!whole || !p.add(events)) {
+			whole = false
+			now.leave(state, name, t.binding.AttachedIn)
+		}
 	}
-	if known && before.UID == o.UID && before.Checksum == o.Checksum {
+	if err := p.keepBehind(&now, before, c.Owners); err != nil {
+		return false, err
+	}
+	if deleted && len(now.Behind) == 0 {
+		p.begun = true
+		p.tx.Delete(key)
+		return whole, nil
+	}
+	return whole, p.save(key, now)
+}
+
+// save writes the cursor's record of an object.
+func (p *piece) save(key store.Key, t told) error {
+	p.begun = true
+	return store.Save(p.tx, key, t)
+}
+
+// keepBehind keeps a note of attached bindings that are behind and not among owners.
+func (p *piece) keepBehind(now, before *told, owners []string) error {
+	if before == nil {
+		return nil
+	}
+	for _, b := range before.Behind {
+		for name, attachedIn := range b.Owners {
+			t, err := p.target(name)
+			if err != nil {
+				return err
+			}
+			if t != nil && t.binding.AttachedIn == attachedIn && !slices.Contains(owners, name) {
+				now.leave(b.State, name, attachedIn)
+			}
+		}
+	}
+	return nil
+}
+
+// changesFor returns the events that lead a binding from state to the object of c: an object that it
+// knows is modified, or not changed at all; another one of that name is a deletion and an addition.
+func (p *piece) changesFor(t *target, key store.Key, state *told, c kube.Change) ([]workflow.Event, error) {
+	o := c.Object
+	switch {
+	case c.Type == kube.Deleted && !state.exists():
 		return nil, nil
+	case c.Type == kube.Deleted:
+		return p.event(nil, t, kube.Deleted, o)
+	case !state.exists():
+		return p.event(nil, t, kube.Added, o)
+	case state.UID != o.UID:
+		old, err := remembered(key, *state, p.source)
+		if err != nil {
+			return nil, err
+		}
+		events, err := p.event(nil, t, kube.Deleted, old)
+		if err != nil {
+			return nil, err
+		}
+		return p.event(events, t, kube.Added, o)
+	case state.Checksum != o.Checksum:
+		return p.event(nil, t, kube.Modified, o)
 	}
-	if err := store.Save(tx, key, tell(o)); err != nil {
+	return nil, nil
+}
+
+// addFor takes the addition of o for the binding of that name into the piece, and reports whether
+// there was room for it.
+func (p *piece) addFor(name string, o *kube.Object) (added bool, err error) {
+	t, err := p.target(name)
+	if err != nil || t == nil {
+		return err == nil, err
+	}
+	events, err := p.event(nil, t, kube.Added, o)
+	return err == nil && (len(events) == 0 || p.add(events)), err
+}
+
+// event appends the event of a change to events, if the binding wants it.
+func (p *piece) event(events []workflow.Event, t *target, change kube.ChangeType, o *kube.Object) ([]workflow.Event, error) {
+	if !slices.Contains(t.config.Events, string(change)) {
+		return events, nil
+	}
+	payload, err := p.payloadOf(t, o)
+	if err != nil {
 		return nil, err
 	}
-	if known && before.UID == o.UID {
-		return r.events(tx, source, c.Owners, kube.Modified, o)
-	}
-	var events []workflow.Event
-	if known {
-		old, err := remembered(key, before, source)
-		if err != nil {
-			return nil, err
-		}
-		if events, err = r.events(tx, source, c.Owners, kube.Deleted, old); err != nil {
-			return nil, err
-		}
-	}
-	added, err := r.events(tx, source, c.Owners, kube.Added, o)
-	return append(events, added...), err
-}
-
-// events returns the events of a change for those of owners that are attached
-// and want it.
-func (r *receiver) events(tx *store.Tx, source kube.Source, owners []string, change kube.ChangeType, o *kube.Object) ([]workflow.Event, error) {
-	var events []workflow.Event
-	for _, name := range owners {
-		s := SubjectOf(name)
-		b, ok, err := store.Load[store.Binding](tx, store.BindingKey(s.Module, s.Hook, s.Binding))
-		if err != nil {
-			return nil, err
-		}
-		if !ok || b.Detached || b.Kind != store.Kubernetes {
-			continue
-		}
-		var c hook.KubernetesBinding
-		if err := json.Unmarshal(b.Config, &c); err != nil {
-			return nil, fmt.Errorf("binding %s in the store: %w", s.Binding, err)
-		}
-		if !slices.Contains(c.Events, string(change)) {
-			continue
-		}
-		ev, err := kubeEvent(s, b, c, source, change, o)
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, ev)
-	}
-	return events, nil
-}
-
-func kubeEvent(s store.Subject, b store.Binding, c hook.KubernetesBinding, source kube.Source, change kube.ChangeType, o *kube.Object) (workflow.Event, error) {
-	item := hook.Item{FilterResult: o.FilterResult}
-	if c.KeepFullObjects {
-		item.Object = o.Raw
-	}
-	payload, err := json.Marshal(item)
-	name := o.Name
+	name, kind := o.Name, p.source.Kind
 	if o.Namespace != "" {
 		name = o.Namespace + "/" + o.Name
 	}
 	ev := workflow.Event{
-		On: lifecycle.OnModuleKubeEvent, Subject: s, Queue: b.Queue, Payload: payload, Lenient: c.AllowFailure, Alone: c.Legacy,
+		On: lifecycle.OnModuleKubeEvent, Subject: t.subject, Queue: t.binding.Queue, Payload: payload,
+		Lenient: t.config.AllowFailure, Alone: t.config.Legacy,
 		Object: &store.ObjectRef{
-			Event: string(change), Kind: source.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
+			Event: string(change), Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 		},
-		Cause: store.Cause{Object: source.Kind + " " + name, ResourceVersion: o.ResourceVersion, Event: string(change)},
+		Cause: store.Cause{Object: kind + " " + name, ResourceVersion: o.ResourceVersion, Event: string(change)},
 	}
-	if s.Module == "" {
+	if t.subject.Module == "" {
 		ev.On = lifecycle.OnGlobalKubeEvent
 	}
-	return ev, err
+	return append(events, ev), nil
+}
+
+// payloadOf returns what the event of a change of o says to the binding. It is the same for all
+// bindings of a view, with the object or without. What is too large for one transaction is left out.
+func (p *piece) payloadOf(t *target, o *kube.Object) (json.RawMessage, error) {
+	if p.payload != o {
+		p.payload, p.payloads = o, map[bool]json.RawMessage{}
+	}
+	full := t.config.KeepFullObjects
+	if payload := p.payloads[full]; payload != nil {
+		return payload, nil
+	}
+	item := hook.Item{FilterResult: o.FilterResult}
+	if full {
+		item.Object = o.Raw
+	}
+	payload, err := json.Marshal(item)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s/%s: %w", p.source.Kind, o.Namespace, o.Name, err)
+	}
+	if size, most := len(payload), largestPayload(p.tx); size > most {
+		if payload, err = reducedItem(item, o, p.source, most); err != nil {
+			return nil, err
+		}
+		if p.reduced != nil {
+			p.tx.OnCommit(func() { p.reduced(t.subject, o, size) })
+		}
+	}
+	p.payloads[full] = payload
+	return payload, nil
+}
+
+// largestPayload returns how many bytes of payload an event can have: three quarters of what one
+// transaction can write.
+func largestPayload(tx *store.Tx) int { return tx.Budget().Bytes * 3 / 2 }
+
+// reducedItem returns item with no more of the object than its identity, and without a filter result
+// that alone is larger than most bytes.
+func reducedItem(item hook.Item, o *kube.Object, source kube.Source, most int) (json.RawMessage, error) {
+	var err error
+	if item.Object != nil {
+		if item.Object, err = identityOf(o, source); err != nil {
+			return nil, err
+		}
+	}
+	payload, err := json.Marshal(item)
+	if err != nil || len(payload) <= most {
+		return payload, err
+	}
+	item.FilterResult = nil
+	return json.Marshal(item)
 }
