@@ -1,0 +1,173 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Acquire waits until the process holds the Lease, and returns who worked in the namespace before. It takes a Lease that
+// does not exist, is released, was held by its own identity, or was not renewed for as long as it is valid. It fails
+// when ctx is done, and with [ErrForbidden] where the operator may not use Leases.
+func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
+	w := waiter{lease: l}
+	for {
+		current, err := l.read(ctx)
+		if err == nil && w.free(current) {
+			var previous Previous
+			previous, err = l.take(ctx, current)
+			if err == nil {
+				return previous, nil
+			}
+			if isTaken(err) {
+				continue // another was quicker: look who
+			}
+		}
+		if ctx.Err() != nil {
+			return Previous{}, ctx.Err()
+		}
+		if apierrors.IsForbidden(err) {
+			return Previous{}, fmt.Errorf("%w: %w", ErrForbidden, err)
+		}
+		w.tell(current, err)
+		if err != nil {
+			pause(ctx, l.options.Renew)
+			continue
+		}
+		w.wait(ctx, current)
+	}
+}
+
+// isTaken reports whether err says that the Lease has changed since it was read.
+func isTaken(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
+}
+
+// take makes the process the holder of current, which may be nil.
+func (l *Lease) take(ctx context.Context, current *coordinationv1.Lease) (Previous, error) {
+	began := l.options.Clock()
+	next, previous := &coordinationv1.Lease{}, Previous{Holder: holderOf(current)}
+	next.Name, next.Namespace = Name, l.options.Namespace
+	number := int32(0)
+	if current != nil {
+		next, number = current.DeepCopy(), term(current)
+		previous.Foreign = foreign(current)
+	}
+	number++
+	if next.Annotations == nil {
+		next.Annotations = map[string]string{}
+	}
+	next.Annotations = maps.Clone(next.Annotations)
+	next.Annotations[TermAnnotation] = strconv.Itoa(int(number))
+	now, seconds := metav1.NewMicroTime(began), int32(l.options.Duration/time.Second)
+	next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds = &l.options.Identity, &seconds
+	next.Spec.AcquireTime, next.Spec.RenewTime, next.Spec.LeaseTransitions = &now, &now, &number
+	written, err := l.write(ctx, next)
+	if err != nil {
+		return previous, err
+	}
+	l.keep(written, began)
+	return previous, nil
+}
+
+// foreign reports whether the last term of lease was that of another program.
+func foreign(lease *coordinationv1.Lease) bool {
+	last, ok := lease.Annotations[TermAnnotation]
+	return !ok && lease.Spec.AcquireTime != nil || ok && last != strconv.Itoa(int(term(lease)))
+}
+
+// A waiter waits for the Lease of another.
+type waiter struct {
+	lease *Lease
+	// seen is the version of the Lease that was seen last, since when it is the newest: other clocks are not trusted.
+	seen  string
+	since time.Time
+	told  string
+}
+
+// free reports whether current can be taken now.
+func (w *waiter) free(current *coordinationv1.Lease) bool {
+	if current == nil {
+		return true
+	}
+	holder := holderOf(current).Identity
+	if holder == "" || holder == w.lease.options.Identity {
+		return true
+	}
+	if current.ResourceVersion != w.seen {
+		w.seen, w.since = current.ResourceVersion, w.lease.options.Clock()
+	}
+	return !w.lease.options.Clock().Before(w.expires(current))
+}
+
+// expires returns when current can be taken if it is not renewed.
+func (w *waiter) expires(current *coordinationv1.Lease) time.Time {
+	valid := w.lease.options.Duration
+	if s := current.Spec.LeaseDurationSeconds; s != nil {
+		valid = time.Duration(*s) * time.Second
+	}
+	return w.since.Add(valid)
+}
+
+// tell says what is waited for, once.
+func (w *waiter) tell(current *coordinationv1.Lease, err error) {
+	f, h := w.lease.options.Waiting, holderOf(current)
+	what := h.Identity
+	if err != nil {
+		what = err.Error()
+	}
+	if f != nil && what != w.told {
+		w.told = what
+		f(h, err)
+	}
+}
+
+// wait returns when current, which another holds, has changed hands or may have expired.
+func (w *waiter) wait(ctx context.Context, current *coordinationv1.Lease) {
+	changes, err := w.lease.client.Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", Name).String(), ResourceVersion: current.ResourceVersion,
+	})
+	if err != nil {
+		pause(ctx, w.lease.options.Renew)
+		return
+	}
+	defer changes.Stop()
+	for {
+		expired := time.NewTimer(w.expires(current).Sub(w.lease.options.Clock()))
+		select {
+		case <-ctx.Done():
+			expired.Stop()
+			return
+		case <-expired.C:
+			return
+		case e := <-changes.ResultChan():
+			expired.Stop()
+			renewed, ok := e.Object.(*coordinationv1.Lease)
+			if !ok || e.Type == watch.Deleted || w.free(renewed) || holderOf(renewed).Identity != holderOf(current).Identity {
+				if !ok {
+					pause(ctx, w.lease.options.Renew) // the watch has ended
+				}
+				return
+			}
+			current = renewed
+		}
+	}
+}
+
+// pause waits for d, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

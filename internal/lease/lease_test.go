@@ -1,0 +1,281 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/internal/lease"
+)
+
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+
+// A site is a namespace in which operators meet.
+type site struct {
+	t         *testing.T
+	config    *rest.Config
+	client    kubernetes.Interface
+	namespace string
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	c := cluster.Start(t)
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{t: t, config: c.Config(), client: client, namespace: c.Namespace(t)}
+}
+
+// lease returns the Lease for a process called name. It is valid for 3 s.
+func (s *site) lease(name string, change ...func(*lease.Options)) *lease.Lease {
+	s.t.Helper()
+	o := lease.Options{
+		Config: s.config, Namespace: s.namespace, Identity: name, Duration: 3 * time.Second, Renew: 100 * time.Millisecond, Clock: time.Now,
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	l, err := lease.New(o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+func (s *site) acquire(l *lease.Lease) lease.Previous {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	defer cancel()
+	previous, err := l.Acquire(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return previous
+}
+
+// keep renews l until the returned function is called, which returns how it ended.
+func (s *site) keep(l *lease.Lease) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // it ends with the test's own function
+	ended := make(chan error, 1)
+	go func() { ended <- l.Keep(ctx) }()
+	stopped := false
+	stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-ended
+	}
+	s.t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+func (s *site) stored() *coordinationv1.Lease {
+	s.t.Helper()
+	found, err := s.client.CoordinationV1().Leases(s.namespace).Get(s.t.Context(), lease.Name, metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return found
+}
+
+func TestSecondWaitsForTheHolderAndTakesOverWhenItReleases(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.lease("a")
+	if err := a.Check(); err == nil {
+		t.Error("a Lease that was not acquired is held")
+	}
+	if p := s.acquire(a); p.Identity != "" || p.Foreign {
+		t.Errorf("the previous holder of a new Lease is %+v", p)
+	}
+	if err := a.Mark(t.Context(), "store-a", 7); err != nil {
+		t.Fatal(err)
+	}
+	stop := s.keep(a)
+	waits := make(chan lease.Holder, 10)
+	b := s.lease("b", func(o *lease.Options) { o.Waiting = func(h lease.Holder, _ error) { waits <- h } })
+	got := make(chan lease.Previous, 1)
+	go func() { got <- s.acquire(b) }()
+	if h := <-waits; h.Identity != "a" || h.Store != "store-a" || h.Epoch != 7 {
+		t.Errorf("it waits for %+v", h)
+	}
+	select {
+	case <-got:
+		t.Fatal("two hold the Lease")
+	case <-time.After(4 * time.Second): // longer than a Lease is valid that is not renewed
+	}
+	if err := a.Check(); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(stop(), a.Release(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	released := time.Now()
+	p := <-got
+	if took := time.Since(released); took > time.Second {
+		t.Errorf("it took over %s after the release", took)
+	}
+	if p.Store != "store-a" || p.Epoch != 7 || p.Foreign {
+		t.Errorf("the previous holder is %+v", p)
+	}
+	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("who released may act: %v", err)
+	}
+	if len(waits) > 0 {
+		t.Errorf("it said again that it waits: %+v", <-waits)
+	}
+}
+
+func TestLeaseOfADeadHolderIsTakenWhenItExpires(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a, b := s.lease("a"), s.lease("b")
+	s.acquire(a)
+	began := time.Now()
+	s.acquire(b)
+	if took := time.Since(began); took < 2500*time.Millisecond || took > 6*time.Second {
+		t.Errorf("it was taken after %s", took)
+	}
+	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("who did not renew may act: %v", err)
+	}
+	if err := s.keep(a)(); err != nil && !errors.Is(err, lease.ErrLost) {
+		t.Error(err)
+	}
+	if holder := *s.stored().Spec.HolderIdentity; holder != "b" {
+		t.Errorf("%s holds it", holder)
+	}
+}
+
+func TestLeaseOfTheOwnIdentityIsTakenAtOnceAndTheOtherLosesIt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.lease("pod_store")
+	s.acquire(a)
+	if err := a.Mark(t.Context(), "store", 3); err != nil {
+		t.Fatal(err)
+	}
+	again := s.lease("pod_store")
+	began := time.Now()
+	if p := s.acquire(again); p.Store != "store" || p.Epoch != 3 || p.Foreign {
+		t.Errorf("the previous holder is %+v", p)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it took %s", took)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := a.Keep(ctx); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("the first goes on: %v", err)
+	}
+	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("the first may act: %v", err)
+	}
+	if err := again.Mark(t.Context(), "store", 4); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLeaseThatCannotBeRenewedIsLostByTheClock(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var late time.Duration
+	a := s.lease("a", func(o *lease.Options) { o.Clock = func() time.Time { return time.Now().Add(late) } })
+	s.acquire(a)
+	if err := a.Check(); err != nil {
+		t.Fatal(err)
+	}
+	late = 2900 * time.Millisecond // as after a pause of the process: others wait for 3 s
+	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("it may act: %v", err)
+	}
+}
+
+func TestDeletedLeaseIsLost(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.lease("a")
+	s.acquire(a)
+	if err := s.client.CoordinationV1().Leases(s.namespace).Delete(t.Context(), lease.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := a.Keep(ctx); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("it goes on: %v", err)
+	}
+}
+
+func TestExistingOperatorWaitsForUsAndWeForIt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.lease("a")
+	s.acquire(a)
+	if err := a.Mark(t.Context(), "store-a", 7); err != nil {
+		t.Fatal(err)
+	}
+	stop := s.keep(a)
+	leads, ended := make(chan bool, 1), make(chan bool)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		defer close(ended)
+		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+			Lock: &resourcelock.LeaseLock{
+				LeaseMeta: metav1.ObjectMeta{Name: "addon-operator-leader-election", Namespace: s.namespace},
+				Client:    s.client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: "pod.1-2-3-4.ns.pod"},
+			},
+			LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 200 * time.Millisecond, ReleaseOnCancel: true,
+			Callbacks: leaderelection.LeaderCallbacks{
+				OnStartedLeading: func(context.Context) { leads <- true }, OnStoppedLeading: func() {},
+			},
+		})
+	}()
+	select {
+	case <-leads:
+		t.Fatal("two hold the Lease")
+	case <-time.After(4 * time.Second):
+	}
+	if err := errors.Join(stop(), a.Release(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	<-leads
+	got := make(chan lease.Previous, 1)
+	go func() { got <- s.acquire(s.lease("a")) }()
+	select {
+	case <-got:
+		t.Fatal("it did not wait for the existing operator")
+	case <-time.After(4 * time.Second):
+	}
+	cancel()
+	<-ended
+	if p := <-got; !p.Foreign || p.Store != "store-a" {
+		t.Errorf("the previous holder is %+v", p)
+	}
+}
+
+func TestAcquireWithoutRightsSaysSo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	l := s.lease("a", func(o *lease.Options) {
+		o.Config = rest.CopyConfig(o.Config)
+		o.Config.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}
+	})
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, lease.ErrForbidden) {
+		t.Errorf("the error is %v", err)
+	}
+}
