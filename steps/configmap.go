@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"addon-operator/internal/values"
 	"addon-operator/store"
@@ -39,26 +37,17 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	if read.Config, err = values.ParseConfig(content.Data); err != nil {
 		read.Error = err.Error()
 	}
-	before, now, record, enabled := values.Config{}, values.Config{}, store.AppliedConfig{}, []string(nil)
-	if err := s.site.DB.View(func(tx *store.Tx) error {
-		l, err := life(tx)
-		if err != nil {
-			return err
-		}
-		enabled = l.Enabled
-		if before, record, err = applied(tx); err != nil || read.Error != "" {
-			return err
-		}
-		now = read.Config
-		now.Sections = maps.Clone(now.Sections)
-		return leaveAnnounced(tx, before, &now)
+	var c configChange
+	if err := s.site.DB.View(func(tx *store.Tx) (err error) {
+		c, err = s.site.readChange(tx, read)
+		return err
 	}); err != nil {
 		return workflow.Outcome{}, err
 	}
-	if err := s.check(&read, before, enabled); err != nil {
+	if err := s.check(&read, c.before, c.life.Enabled); err != nil {
 		return workflow.Outcome{}, err
 	}
-	if read.Error != "" && record.At.IsZero() {
+	if read.Error != "" && c.record.At.IsZero() {
 		return workflow.Outcome{}, fmt.Errorf("%s is invalid, and nothing starts before it is valid: %s", s.site.Config, read.Error)
 	}
 	out := workflow.Outcome{Detail: "version " + content.ResourceVersion}
@@ -67,7 +56,7 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	}
 	if read.Error != "" {
 		out.Detail = "refused: " + read.Error
-	} else if out.Lists, err = changedModules(before, now, enabled); err != nil {
+	} else if out.Lists, err = s.site.concerned(c); err != nil {
 		return out, err
 	}
 	out.Data, err = json.Marshal(read)
@@ -90,21 +79,6 @@ func (s *configMapStep) check(read *readConfig, before values.Config, enabled []
 		s.site.Refused(read.ResourceVersion, read.Error)
 	}
 	return nil
-}
-
-// changedModules lists the enabled modules whose section is another now.
-func changedModules(before, now values.Config, enabled []string) (map[graph.List][]graph.Member, error) {
-	d, err := before.Diff(now)
-	if err != nil {
-		return nil, err
-	}
-	var members []graph.Member
-	for _, name := range enabled {
-		if slices.Contains(d.Modules, values.Camel(name)) {
-			members = append(members, graph.Member{Subject: graph.Subject{Module: name}})
-		}
-	}
-	return map[graph.List][]graph.Member{lifecycle.Changed: members}, nil
 }
 
 // Apply puts the content in force. A section that a hook is writing just now is
@@ -139,8 +113,10 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 		return nil, err
 	}
 	switch {
-	case d.Global || len(d.Flags) > 0 || record.At.IsZero() || mended:
+	case d.Global || record.At.IsZero() || mended:
 		return []graph.Fact{lifecycle.GlobalChanged}, nil
+	case len(d.Flags) > 0:
+		return []graph.Fact{lifecycle.FlagsChanged}, nil
 	case len(d.Modules) > 0:
 		return []graph.Fact{lifecycle.ModuleChanged}, nil
 	}

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"addon-operator/internal/helm"
 	"addon-operator/store"
@@ -54,6 +55,12 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	if wanted, err := s.site.wanted(tx, name, record); err != nil || wanted {
 		return nil, err
 	}
+	if !data.Released && (record.State == store.Off || record.State == "") {
+		return nil, nil // it has been deleted meanwhile
+	}
+	if err := leaveEnabled(tx, name); err != nil {
+		return nil, err
+	}
 	if len(data.Hooks) > 0 {
 		var found foundHooks
 		if err := json.Unmarshal(data.Hooks, &found); err != nil {
@@ -80,6 +87,16 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 		return nil, err
 	}
 	return []graph.Fact{lifecycle.Unwanted}, s.site.detach(tx, name)
+}
+
+// leaveEnabled removes name from the enabled modules, where discovery has not done so yet.
+func leaveEnabled(tx *store.Tx, name string) error {
+	l, err := life(tx)
+	if err != nil || !slices.Contains(l.Enabled, name) {
+		return err
+	}
+	l.Enabled = slices.DeleteFunc(l.Enabled, func(enabled string) bool { return enabled == name })
+	return store.Save(tx, store.LifeKey(), l)
 }
 
 // noteRelease makes the record of module's release say whether there is one.

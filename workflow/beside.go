@@ -90,9 +90,15 @@ func (m *move) freeSeat(t *store.Task, width int) (free string, err error) {
 	return free, nil
 }
 
-// leftOver returns the queue in which a step of member's module, of a run that
-// was superseded, has yet to end: the new run comes behind it.
+// leftOver returns the lane in which a step of member's module, of a run that
+// was superseded, has yet to end: the new run goes behind it. A run of a Unique node also goes
+// behind one that another list has there, so that a module never runs twice at a time.
 func (m *move) leftOver(t *store.Task, member graph.Member) (string, error) {
+	_, n, err := m.e.boundTo(t)
+	if err != nil {
+		return "", err
+	}
+	once := n.Once
 	for queue, err := range store.AllQueues(m.tx) {
 		if err != nil {
 			return "", err
@@ -104,7 +110,10 @@ func (m *move) leftOver(t *store.Task, member graph.Member) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			if other.Orphan && other.Home != "" && other.Graph == t.Graph && other.Subject.Module == member.Subject.Module {
+			if other.Home == "" || other.Graph != t.Graph || other.Subject.Module != member.Subject.Module {
+				continue
+			}
+			if other.Orphan || once {
 				return queue, nil
 			}
 		}

@@ -77,6 +77,9 @@ func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Me
 		}
 		return nil, nil
 	}
+	if edge.Each != "" && len(members) == 0 {
+		return nil, nil
+	}
 	next := m.follow(b, edge, t.Walk, t.Subject)
 	next.Loop = t.Loop
 	if edge.Loop {
@@ -96,9 +99,6 @@ func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Me
 	if edge.Each == "" {
 		next.Failed = t.Failed
 		return next, nil
-	}
-	if len(members) == 0 {
-		return nil, nil
 	}
 	next.List = &store.List{Len: len(members), Edge: true}
 	return next, m.saveMembers(next, members)

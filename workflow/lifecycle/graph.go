@@ -60,6 +60,7 @@ const (
 	LeftOver       graph.Fact = "releases left over"
 	GlobalChanged  graph.Fact = "global changed"
 	ModuleChanged  graph.Fact = "module changed"
+	FlagsChanged   graph.Fact = "flags changed"
 )
 
 // The lists nodes and edges are repeated over.
@@ -72,6 +73,9 @@ const (
 	Unknown  graph.List = "modules to purge"
 	Running  graph.List = "running tasks of the module"
 	Changed  graph.List = "modules whose section changed"
+
+	ChangedUnstarted graph.List = "modules not started whose section changed"
+	SwitchedOff      graph.List = "modules switched off"
 )
 
 // What steps are given.
@@ -303,8 +307,13 @@ var Graph = &graph.Graph{
 		{From: GlobalValuesChanged, To: GlobalBeforeAll, Put: graph.Tail},
 		{From: ModuleValuesChanged, To: ModuleRun, Put: graph.Tail},
 		{From: HelmResourcesAbsent, To: ModuleRun, Put: graph.Tail},
+		// The slot of step 16 is at the front of the queue: what a person has changed does not
+		// wait behind a failing module.
 		{From: ConfigMapChanged, To: GlobalBeforeAll, When: GlobalChanged, Put: graph.Cut},
-		{From: ConfigMapChanged, To: ModuleRun, But: GlobalChanged, Each: Changed, Put: graph.Tail},
+		{From: ConfigMapChanged, To: GlobalBeforeAll, When: FlagsChanged, Put: graph.Cut},
+		{From: ConfigMapChanged, To: ModuleDelete, Each: SwitchedOff},
+		{From: ConfigMapChanged, To: ModuleRun, But: GlobalChanged, Each: Changed},
+		{From: ConfigMapChanged, To: ModuleRun, But: GlobalChanged, Each: ChangedUnstarted, Put: graph.Tail},
 	},
 	Triggers: map[graph.Trigger]string{
 		OnStart:           "the operator process has started and no unfinished start is there to resume",
@@ -324,7 +333,8 @@ var Graph = &graph.Graph{
 		Outdated:       "there is no deployed release, its checksum differs from the rendered one, or resources of it are absent",
 		Unwanted:       "the module is not enabled and its state or release is to be deleted",
 		LeftOver:       "a first converge on a new store left releases that are to be deleted or purged",
-		GlobalChanged:  "global values, global config or an *Enabled flag are not what they were before",
+		GlobalChanged:  "global values, global config or an enabled override are not what they were before",
+		FlagsChanged:   "an *Enabled flag of the ConfigMap changed and its global section did not",
 		ModuleChanged:  "the module's values or config are not what they were before",
 	},
 	Lists: map[graph.List]string{
@@ -335,7 +345,10 @@ var Graph = &graph.Graph{
 		Disabled: "the modules that are not enabled and have something to delete, in reverse order",
 		Unknown:  "the releases that have no module directory",
 		Running:  "the tasks of the module that run in other queues",
-		Changed:  "the enabled modules whose section of the ConfigMap changed",
+		Changed:  "the started modules whose section of the ConfigMap changed",
+
+		ChangedUnstarted: "the enabled modules whose section of the ConfigMap changed and that no run has started yet",
+		SwitchedOff:      "the installed modules that the ConfigMap has just switched off while a task of the main queue fails",
 	},
 	Inputs: map[graph.Input]string{
 		EventObject:         "binding context: the object of each event, its filterResult",

@@ -1,0 +1,134 @@
+package steps
+
+import (
+	"maps"
+	"slices"
+
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A configChange is a change of the ConfigMap and what the store holds beside it.
+type configChange struct {
+	before, now values.Config
+	record      store.AppliedConfig // of before
+	exists      bool                // now is of a ConfigMap that exists
+	life        store.Life
+	modules     map[string]store.Module
+	released    map[string]bool // modules whose release is known
+	opinions    map[string]values.Opinion
+	failing     bool // a task of the main queue has failed and waits to be retried
+}
+
+// readChange returns the change from the content in force to read. Of invalid content it holds
+// the content in force only.
+func (s *Site) readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
+	if c.life, err = life(tx); err != nil {
+		return c, err
+	}
+	if c.before, c.record, err = applied(tx); err != nil || read.Error != "" {
+		return c, err
+	}
+	c.exists = read.ResourceVersion != ""
+	c.now = read.Config
+	c.now.Sections = maps.Clone(c.now.Sections)
+	if err := leaveAnnounced(tx, c.before, &c.now); err != nil {
+		return c, err
+	}
+	if c.modules, err = modulesKnown(tx); err != nil {
+		return c, err
+	}
+	if c.opinions, err = opinions(tx); err != nil {
+		return c, err
+	}
+	c.released = map[string]bool{}
+	for name := range c.modules {
+		c.released[name] = tx.Get(store.ReleaseKey(name)) != nil
+	}
+	c.failing, err = mainFails(tx)
+	return c, err
+}
+
+// mainFails reports whether a task of the main queue has failed and waits to be retried. Only the
+// first task of a slot can.
+func mainFails(tx *store.Tx) (bool, error) {
+	for t, err := range store.Tasks(tx, workflow.Main) {
+		if err != nil {
+			return false, err
+		}
+		if t.Failed != nil && t.Node != string(lifecycle.ConfigMapChanged) {
+			return true, nil
+		}
+		if t.Place >= store.FirstPlace {
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// concerned lists the modules that a change of the ConfigMap concerns: those to run at once, those
+// to run after what waits already, and those to delete at once.
+func (s *Site) concerned(c configChange) (map[graph.List][]graph.Member, error) {
+	d, err := c.before.Diff(c.now)
+	if err != nil {
+		return nil, err
+	}
+	lists := map[graph.List][]graph.Member{lifecycle.SwitchedOff: members(s.switchedOff(c, d))}
+	for _, name := range c.life.Enabled {
+		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(s.Disk(), name) {
+			continue
+		}
+		list := lifecycle.ChangedUnstarted
+		if started(c.modules[name], c.life) {
+			list = lifecycle.Changed
+		}
+		lists[list] = append(lists[list], graph.Member{Subject: graph.Subject{Module: name}})
+	}
+	return lists, nil
+}
+
+// switchedOff returns the installed modules that the change switches off, in the order in which
+// they are deleted, where a reload may not reach their deletion: while a task of the main queue
+// fails. Otherwise the reload deletes them in its order, after the modules that run.
+//
+// A change that switches other modules on is left to the reload: a new module can take over
+// objects of an old one, which must not be deleted before. So is a ConfigMap that is gone, as the
+// reload checks whether that may delete releases.
+func (s *Site) switchedOff(c configChange, d values.Difference) (names []string) {
+	if !c.failing || !c.exists {
+		return nil
+	}
+	disk := s.Disk()
+	for _, m := range disk.Modules {
+		if slices.Contains(d.Flags, values.Flag(m.Key)) && !c.decide(m, c.before) && c.decide(m, c.now) {
+			return nil
+		}
+	}
+	for _, m := range slices.Backward(disk.Modules) {
+		record, known := c.modules[m.Name]
+		installed := c.released[m.Name] || record.State != store.Off && record.State != ""
+		if known && m.Broken == nil && record.Broken == "" && installed && c.switchesOff(disk, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// switchesOff reports whether the ConfigMap switches the module off now and did not before.
+func (c configChange) switchesOff(disk module.Set, name string) bool {
+	m, found := disk.Find(name)
+	if !found {
+		return false
+	}
+	said, ok := c.now.Flags[values.Flag(m.Key)]
+	return ok && !said && c.decide(m, c.before)
+}
+
+// decide returns what the flags say of m under config.
+func (c configChange) decide(m module.Module, config values.Config) bool {
+	return module.Decide(m, c.opinions, config).Enabled
+}
