@@ -125,6 +125,8 @@ type Task struct {
 	Home string `json:"home,omitempty"`
 	// Past is the node a cut leads back to, once the run has begun it.
 	Past string `json:"past,omitempty"`
+	// Rewinds counts how often in a row the run was rewound to the node Past.
+	Rewinds int `json:"rewinds,omitempty"`
 	// Loop counts how often in a row the run has closed a circle.
 	Loop *Loop `json:"loop,omitempty"`
 	// Failed is what went wrong last, until the node that failed succeeds.

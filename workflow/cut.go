@@ -12,21 +12,37 @@ type stack []*store.Task
 
 func (s stack) bottom() *store.Task { return s[len(s)-1] }
 
-// cut sees to it that what follows t's node is done anew. A walk that has not
-// begun the node needs nothing; one that is past its beginning is taken down to
-// it; where there is none, t goes to the tail of the main queue.
+// mostRewinds is how often in a row a run is rewound. Then it runs to its end, so that changes
+// that never cease do not keep it from its last modules.
+const mostRewinds = 3
+
+// stuckAfter is the number of failures in a row after which a task counts as stuck: its run cannot
+// reach its end by itself, so a rewind takes nothing from it and is not counted.
+const stuckAfter = 2
+
+// stuck reports whether the task on top of s fails again and again.
+func (s stack) stuck() bool { return s[0].Failed != nil && s[0].Failed.Count >= stuckAfter }
+
+// cut ensures that the work from t's node on is done again. A run that has not begun the node is
+// left as it is, and one that has begun it is rewound to it. If there is no such run, or it was
+// rewound too often in a row, t goes to the tail of the main queue.
 func (m *move) cut(b *bound, t *store.Task) error {
 	past, before, err := m.stacks(b, graph.NodeID(t.Node))
 	if err != nil {
 		return err
 	}
+	rewound := false
 	for _, s := range past {
+		if s.bottom().Rewinds >= mostRewinds && !s.stuck() {
+			continue
+		}
 		if err := m.takeDown(s, t); err != nil {
 			return err
 		}
+		rewound = true
 	}
 	switch {
-	case len(past) > 0:
+	case rewound:
 		return nil
 	case len(before) == 0:
 		return m.tail(t, Main)
@@ -74,6 +90,9 @@ func (m *move) takeDown(s stack, t *store.Task) error {
 	bottom := *s.bottom()
 	next := *t
 	next.ID, next.Walk, next.Pos, next.Of = m.newID(), bottom.Walk, bottom.Pos, bottom.Of
+	if next.Rewinds = bottom.Rewinds; !s.stuck() {
+		next.Rewinds++
+	}
 	kept, err := m.clearStack(s, next.ID.String())
 	if err != nil {
 		return err

@@ -438,3 +438,46 @@ func TestWhatOnlyFinishesIsNotCutAgain(t *testing.T) {
 		w.expectPending("main")
 	})
 }
+
+func TestConvergeIsRewoundAtMostThreeTimesInARowAndThenRunsToItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(modules("a", "b", "c"), nil, nil)
+		w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
+		b := w.gate("release-check b")
+		w.start(on(lifecycle.OnStart))
+		for range 6 { // each while module b runs
+			w.changeConfig()
+			b(workflow.Outcome{}, nil)
+		}
+		converge := func(ends ...string) []string {
+			return append([]string{"discover-modules", "module-run a", "release-check a", "module-run b", "release-check b"}, ends...)
+		}
+		end := []string{"module-run c", "release-check c", "global-afterall z"}
+		var want []string
+		for range 4 { // the first converge, and three rewinds of it
+			want = append(append(want, converge()...), "configmap-changed")
+		}
+		want = append(append(want, end...), converge()...)               // the fourth change did not rewind it
+		want = append(append(want, "configmap-changed"), converge()...) // a new converge is rewound again
+		w.expect(append(append(want, "configmap-changed"), converge()...)...)
+		b(workflow.Outcome{}, nil)
+		w.expect(end...)
+		w.expectAllEnded()
+	})
+}
+
+func TestConvergeThatIsStuckIsRewoundByEveryChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(modules("a", "b"), nil, nil)
+		w.fails("release-check b", 1000)
+		w.start(on(lifecycle.OnStart))
+		for range 8 {
+			w.sleep(time.Minute)
+			w.ran()
+			w.changeConfig()
+			w.expect("configmap-changed", "discover-modules", "module-run a", "release-check a", "module-run b", "release-check b")
+		}
+	})
+}

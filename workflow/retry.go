@@ -102,6 +102,7 @@ func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) err
 	}
 	back := m.follow(b, graph.Edge{To: n.Back}, t.Walk, t.Subject)
 	back.Pos, back.Home, back.Of, back.Past, back.Loop = t.Pos, t.Home, t.Of, t.Past, t.Loop
+	back.Rewinds = t.Rewinds
 	back.Failed, back.Due = t.Failed, t.Due
 	return firstError(m.remove(t), m.put(back))
 }

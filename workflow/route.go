@@ -95,7 +95,7 @@ func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Me
 	if edge.Put != graph.Here {
 		return nil, m.send(b, edge, next, Main)
 	}
-	next.Past, next.Clears, next.Home = t.Past, edge.Clears, t.Home
+	next.Past, next.Rewinds, next.Clears, next.Home = t.Past, t.Rewinds, edge.Clears, t.Home
 	if edge.Each == "" {
 		next.Failed = t.Failed
 		return next, nil
