@@ -458,7 +458,7 @@ func TestConvergeIsRewoundAtMostThreeTimesInARowAndThenRunsToItsEnd(t *testing.T
 		for range 4 { // the first converge, and three rewinds of it
 			want = append(append(want, converge()...), "configmap-changed")
 		}
-		want = append(append(want, end...), converge()...)               // the fourth change did not rewind it
+		want = append(append(want, end...), converge()...)              // the fourth change did not rewind it
 		want = append(append(want, "configmap-changed"), converge()...) // a new converge is rewound again
 		w.expect(append(append(want, "configmap-changed"), converge()...)...)
 		b(workflow.Outcome{}, nil)
