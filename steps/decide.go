@@ -3,7 +3,6 @@ package steps
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
@@ -64,7 +63,7 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 		ConfigValues: config, Values: text, Output: s.site.output(t, node, "enabled"),
 	})
 	if err != nil {
-		return d, fmt.Errorf("enabled script: %w", err)
+		return d, err
 	}
 	d.Enabled = enabled
 	if !enabled || reason != "" {

@@ -246,6 +246,8 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	if err := errors.Join(drop(tx, found.Dropped), s.site.withdraw(tx, found.Outlived)); err != nil {
 		return nil, err
 	}
+	tx.OnCommit(func() { s.site.discovered.Store(true) })
+	s.site.notify(tx, s.site.Recheck)
 	before, err := modulesKnown(tx)
 	if err != nil {
 		return nil, err

@@ -131,6 +131,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err != nil {
 		return nil, err
 	}
+	s.site.noteRun(tx, name, runUnderWay)
 	mended := record.Broken != ""
 	record.Broken = "" // Do has loaded it
 	if started(record, l) && !changed {
@@ -189,6 +190,7 @@ func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gr
 		}
 	}
 	s.site.notifyInstalled(tx, t.Subject.Module)
+	s.site.noteRun(tx, name, runEnded)
 	if ran := s.site.ModuleRan; ran != nil {
 		tx.OnCommit(func() { ran(name) })
 	}

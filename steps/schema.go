@@ -150,17 +150,14 @@ func (s *Site) refusal(before, now values.Config, enabled []string) error {
 func (s *Site) warnUnknown(c values.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys := map[string]string{}
-	for key := range c.Sections {
-		keys[key] = key
-	}
-	for flag := range c.Flags {
-		keys[strings.TrimSuffix(flag, values.Flag(""))] = flag
-	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if _, known := s.disk.Find(values.Kebab(key)); !known && key != values.Global {
-			s.sayOnce(zerolog.WarnLevel, fmt.Sprintf("%s: key %q has no effect: there is no module %q", s.Config, keys[key], values.Kebab(key)))
+	modules := []string{values.Global}
+	for _, m := range s.disk.Modules {
+		if m.Key != "" {
+			modules = append(modules, m.Key)
 		}
+	}
+	for _, key := range unknownKeys(modules, c) {
+		s.sayOnce(zerolog.WarnLevel, fmt.Sprintf("%s: key %q has no effect: %s", s.Config, key, noModule(key, modules)))
 	}
 }
 

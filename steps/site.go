@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -86,7 +87,12 @@ type Site struct {
 	// of, or with which work at one came to its end.
 	Installed func(module string)
 
+	// Recheck is called after each commit that may have made or mended a problem that [Site.Survey] finds;
+	// nil is silence.
+	Recheck func()
+
 	digests     module.Digests
+	discovered  atomic.Bool // a discovery of this epoch has read the module directories
 	schemaFiles schema.Cache
 
 	mu        sync.RWMutex
@@ -97,6 +103,7 @@ type Site struct {
 	config    values.Config            // the ConfigMap content decoded last; guarded by mu
 	configRaw []byte                   // the record it was decoded from; guarded by mu
 	said      map[string]bool          // warnings that were logged; guarded by mu
+	ranWith   map[string]string        // by module, the digest of its directory when its last run ended; guarded by mu
 	told      map[[2]string]store.Hook // what hooks said to --config in this life, by module and name; guarded by mu
 }
 
@@ -221,6 +228,7 @@ func (s *Site) saveApplied(tx *store.Tx, c values.Config, resourceVersion string
 		return err
 	}
 	s.notify(tx, s.Applied)
+	s.notify(tx, s.Recheck)
 	return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: resourceVersion, Config: b, At: tx.Now()})
 }
 

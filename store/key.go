@@ -64,6 +64,8 @@ const (
 	Crowds
 	// Notes holds how far tasks have come with the effects in their journals. Key: task id (epoch, number).
 	Notes
+	// Problems holds what is wrong now and no failing task reports. Key: kind, module, hook, binding, object.
+	Problems
 )
 
 // tables is, by number, the name of each table and what else is to know of it.
@@ -97,6 +99,7 @@ var tables = [...]struct {
 	Buckets:    {name: "buckets", layout: "ss"},
 	Crowds:     {name: "crowds", layout: "sssssss"},
 	Notes:      {name: "notes", layout: "uu", secret: true},
+	Problems:   {name: "problems", layout: "sssss", secret: true},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"addon-operator/store"
+	"addon-operator/workflow/inspect"
 )
 
 // graphRoute answers the modules in their order as a DOT graph: which are
@@ -27,7 +27,7 @@ func (l *look) graphRoute(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case m.Broken != "":
 			colour = "salmon"
-		case m.State == string(store.On):
+		case m.State == string(inspect.ModuleOn), m.State == string(inspect.ModuleRunning):
 			colour = "palegreen"
 		case m.Enabled:
 			colour = "khaki"

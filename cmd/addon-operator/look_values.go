@@ -13,6 +13,7 @@ import (
 
 	"addon-operator/internal/values"
 	"addon-operator/store"
+	"addon-operator/workflow/inspect"
 )
 
 // moduleList is what is known of modules.
@@ -20,14 +21,18 @@ type moduleList struct {
 	// EnabledModules are sorted, as addon-operator lists them.
 	EnabledModules []string     `json:"enabledModules"`
 	Modules        []moduleLine `json:"modules"`
+	// Problems are those of directories, hooks and the ConfigMap that no failing task reports.
+	Problems []inspect.Problem `json:"problems,omitempty"`
 }
 
 // moduleLine is one module.
 type moduleLine struct {
-	Name     string `json:"name"`
-	Order    int    `json:"order"`
-	Enabled  bool   `json:"enabled"`
+	Name    string `json:"name"`
+	Order   int    `json:"order"`
+	Enabled bool   `json:"enabled"`
+	// State is what the module does or suffers now, and Reason why. Why says what enables or disables it.
 	State    string `json:"state"`
+	Reason   string `json:"reason,omitempty"`
 	Revision int    `json:"revision,omitempty"`
 	Why      string `json:"why,omitempty"`
 	Broken   string `json:"broken,omitempty"`
@@ -50,13 +55,20 @@ func (l *look) moduleListRoute(_ *http.Request, what string) (page, error) {
 func (l *look) moduleList() (moduleList, error) {
 	list := moduleList{EnabledModules: []string{}, Modules: []moduleLine{}}
 	err := l.db.View(func(tx *store.Tx) error {
+		status, err := l.reader().Modules(tx)
+		if err != nil {
+			return err
+		}
+		list.Problems = status.Problems
 		return eachModule(tx, func(name string, m store.Module) error {
 			release, _, err := store.Load[store.Release](tx, store.ReleaseKey(name))
 			if m.Enabled {
 				list.EnabledModules = append(list.EnabledModules, name)
 			}
+			is := status.Modules[name]
 			list.Modules = append(list.Modules, moduleLine{
-				Name: name, Order: m.Order, Enabled: m.Enabled, State: string(m.State), Revision: release.Revision, Why: m.Why, Broken: cmp.Or(m.Broken, m.Undefined),
+				Name: name, Order: m.Order, Enabled: m.Enabled, State: string(is.State), Reason: is.Reason,
+				Revision: release.Revision, Why: m.Why, Broken: cmp.Or(m.Broken, m.Undefined),
 			})
 			return err
 		})
@@ -85,21 +97,23 @@ func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error 
 	return nil
 }
 
-// text writes the modules as a table.
+// text writes the modules as a table, and the problems below it.
 func (m moduleList) text(w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "MODULE\tENABLED\tSTATE\tREVISION\tWHY")
+	_, _ = fmt.Fprintln(table, "MODULE\tENABLED\tSTATE\tREVISION\tREASON")
 	for _, line := range m.Modules {
-		revision, why := "-", line.Why
+		revision := "-"
 		if line.Revision > 0 {
 			revision = fmt.Sprint(line.Revision)
 		}
-		if line.Broken != "" {
-			why = "broken: " + line.Broken
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%t\t%s\t%s\t%s\n", line.Name, line.Enabled, line.State, revision, why)
+		reason := strings.Join(strings.Fields(cmp.Or(line.Reason, line.Why)), " ")
+		_, _ = fmt.Fprintf(table, "%s\t%t\t%s\t%s\t%s\n", line.Name, line.Enabled, line.State, revision, reason)
 	}
 	_ = table.Flush()
+	if len(m.Problems) > 0 {
+		_, _ = fmt.Fprintln(w)
+		_, _ = io.WriteString(w, inspect.ProblemsText(m.Problems, inspect.Look{Program: program, Width: widestText}))
+	}
 }
 
 // globalRoute answers what is asked of the global section and global hooks.

@@ -56,6 +56,7 @@ type operator struct {
 	labels   bindingLabels
 	news     news
 	notices  chan notice
+	recheck  wakeup // for survey
 	params   *params
 
 	// cluster is the id of the cluster, empty while it is not known.
@@ -89,7 +90,7 @@ func Run(ctx context.Context, s Settings, w io.Writer) error {
 	for _, warning := range s.Warnings {
 		log.Warn().Msg(warning)
 	}
-	o := &operator{settings: s, log: log, began: time.Now(), notices: make(chan notice, 64)}
+	o := &operator{settings: s, log: log, began: time.Now(), notices: make(chan notice, 64), recheck: newWakeup()}
 	if o.params, err = newParams(s, log, o.logConfigEvents.Store); err != nil {
 		return err
 	}
@@ -213,6 +214,7 @@ func (o *operator) assemble() (err error) {
 	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.site.Config, o.engine.Retry)
 	o.configMap.Seen = o.configSeen
 	o.site.Applied = o.configMap.Changed
+	o.site.Recheck = o.recheck.raise
 	o.site.Sights = o.kube
 	o.asks = o.gate()
 	o.webhook = triggers.NewWebhook(o.db, o.asks.Serve)
@@ -324,4 +326,6 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { return o.awaitCluster(ctx) })
 	group.Go(func() error { o.post(ctx); return nil })
 	group.Go(func() error { o.keepUp(ctx); return nil })
+	group.Go(func() error { o.survey(ctx); return nil })
+	group.Go(func() error { return o.watchDirectories(ctx) })
 }

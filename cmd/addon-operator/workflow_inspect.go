@@ -23,6 +23,9 @@ import (
 // not known how they call it.
 const program = "addon-operator"
 
+// widestText is the width of lines that nobody reads on a terminal.
+const widestText = 100_000
+
 // newWorkflowInspect returns the verb that shows a walk.
 func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	v := &inspectVerb{from: from}

@@ -56,8 +56,8 @@ type EnabledRun struct {
 // Enabled asks a module's script whether the module is to be enabled, and why. The reason is "" where the script gives
 // none.
 //
-// A script that does not exit with 0, or answers anything but true or false, is an error. Its text is what the script
-// said: on stderr, else as the reason, else on stdout.
+// A script that does not exit with 0, or answers anything but true or false, is an error. Its text is how the script ended
+// and what it said: on stderr, else as the reason, else on stdout. The caller names the module.
 func (r *Runner) Enabled(ctx context.Context, run EnabledRun) (enabled bool, reason string, err error) {
 	module := safeName(run.Module)
 	files := runFiles{
@@ -85,7 +85,7 @@ func (r *Runner) Enabled(ctx context.Context, run EnabledRun) (enabled bool, rea
 		return err
 	})
 	if err != nil {
-		return false, "", fmt.Errorf("enabled script of module %s: %w", run.Module, err)
+		return false, "", fmt.Errorf("enabled script: %w", err)
 	}
 	return enabled, reason, nil
 }

@@ -120,12 +120,12 @@ func TestEnabledScriptWithoutAnAnswerIsAnError(t *testing.T) {
 		`echo > "$MODULE_ENABLED_RESULT"`:                                    "MODULE_ENABLED_RESULT: the script wrote nothing",
 		`echo True > "$MODULE_ENABLED_RESULT"`:                               `MODULE_ENABLED_RESULT: the script wrote "True"`,
 		`echo true > "$MODULE_ENABLED_RESULT"; exit 1`:                       "exit status 1",
-		`echo "needs module x"; exit 1`:                                      "needs module x",
-		`echo out; echo "needs module x" >&2; exit 1`:                        "needs module x",
-		`echo out; echo "needs module x" > "$MODULE_ENABLED_REASON"; exit 1`: "needs module x",
+		`echo "needs module x"; exit 1`:                                      "exit status 1: needs module x",
+		`echo out; echo "needs module x" >&2; exit 1`:                        "exit status 1: needs module x",
+		`echo out; echo "needs module x" > "$MODULE_ENABLED_REASON"; exit 1`: "exit status 1: needs module x",
 	} {
 		enabled, _, err := r.Enabled(t.Context(), enabledRun(t, body))
-		if want := "enabled script of module some: " + want; err == nil || !strings.HasPrefix(err.Error(), want) || enabled {
+		if want := "enabled script: " + want; err == nil || !strings.HasPrefix(err.Error(), want) || enabled {
 			t.Errorf("%s: %t, %v, want %s", body, enabled, err, want)
 		}
 	}

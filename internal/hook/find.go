@@ -1,8 +1,10 @@
 package hook
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,6 +28,9 @@ type File struct {
 type Skipped struct {
 	Path   string
 	Reason string
+	// MissingBit is set for a program that only lacks the execute bit: a script with a #! line, or a binary. A library
+	// that hooks source has none of these.
+	MissingBit bool
 }
 
 // Find lists the hooks below dir, sorted by path. For a module, dir is its directory and hooks lie in dir/hooks, which
@@ -126,7 +131,9 @@ func (s *search) file(path string) {
 	case !info.Mode().IsRegular():
 		s.skip(path, "is not a regular file")
 	case !executable(info):
-		s.skip(path, "is not executable; chmod +x if it is a hook")
+		s.skipped = append(s.skipped, Skipped{
+			Path: path, Reason: "is not executable; chmod +x if it is a hook", MissingBit: runnable(path),
+		})
 	default:
 		file := File{Scope: s.scope, Name: strings.TrimPrefix(path, s.base+string(filepath.Separator)), Path: path}
 		if filepath.Ext(path) == ".py" {
@@ -138,6 +145,21 @@ func (s *search) file(path string) {
 
 func (s *search) skip(path, reason string) {
 	s.skipped = append(s.skipped, Skipped{Path: path, Reason: reason})
+}
+
+// runnable reports whether the file at path begins as a script or a binary does.
+func runnable(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // it was only read
+	start := make([]byte, 4)
+	n, err := io.ReadFull(f, start)
+	if err != nil && n < 2 {
+		return false
+	}
+	return bytes.HasPrefix(start, []byte("#!")) || bytes.Equal(start, []byte("\x7fELF"))
 }
 
 func executable(info fs.FileInfo) bool {

@@ -29,16 +29,12 @@ type ExitError struct {
 	Said string
 }
 
-// Error returns what the process said, or how it ended where it said nothing.
+// Error returns how the process ended, and what it said.
 func (e *ExitError) Error() string {
-	switch {
-	case e.Said == "":
+	if e.Said == "" {
 		return e.State
-	case e.Code < 0:
-		return e.Said + " (" + e.State + ")"
-	default:
-		return e.Said
 	}
+	return e.State + ": " + e.Said
 }
 
 // Usage is what a process and those it waited for took.

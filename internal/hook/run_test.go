@@ -302,12 +302,12 @@ func TestFailedHookSaysWhatItWroteToStderr(t *testing.T) {
 	}
 }
 
-func TestErrorTextIsStderrElseTheExitStatus(t *testing.T) {
+func TestErrorOfAFailedHookHasItsExitStatusAndStderr(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]*hook.ExitError{
-		"exit status 1":       {Code: 1, State: "exit status 1"},
-		"no route":            {Code: 1, State: "exit status 1", Said: "no route"},
-		"oh (signal: killed)": {Code: -1, State: "signal: killed", Said: "oh"},
+		"exit status 1":           {Code: 1, State: "exit status 1"},
+		"exit status 1: no route": {Code: 1, State: "exit status 1", Said: "no route"},
+		"signal: killed: oh":      {Code: -1, State: "signal: killed", Said: "oh"},
 	} {
 		if got := err.Error(); got != want {
 			t.Errorf("error reads %q, want %q", got, want)

@@ -113,7 +113,7 @@ func TestOutputPipedThroughAnotherProcessStillArrives(t *testing.T) {
 	r := newRunner(t, hook.Options{})
 	run := scriptRun(t, `exec 2> >(sleep 0.1; sed s/^/said:/ >&2); echo "no route" >&2; exit 1`)
 	_, err := r.Run(t.Context(), run)
-	if err == nil || err.Error() != "said:no route" {
+	if err == nil || err.Error() != "exit status 1: said:no route" {
 		t.Errorf("error is %v, want what the hook piped through sed", err)
 	}
 }
@@ -126,7 +126,7 @@ func TestNothingOfAFailedAttemptWorksOn(t *testing.T) {
 	if err == nil {
 		t.Fatal("exit 1 is success")
 	}
-	waitGone(t, err.Error())
+	waitGone(t, strings.TrimPrefix(err.Error(), "exit status 1: "))
 }
 
 func TestOutputCallsComeOneAtATime(t *testing.T) {

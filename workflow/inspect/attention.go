@@ -25,7 +25,7 @@ func (p *page) problems() {
 		p.problem(problem)
 	}
 	if others > 3 && !p.look.All {
-		p.line("  " + p.look.dots() + " and " + plural(others-3, "more problem", "more problems") + " elsewhere")
+		p.line("  " + p.look.dots() + " and " + plural(others-3, "more problem", "more problems") + "; see them with --all")
 	}
 }
 
@@ -88,6 +88,10 @@ func (p *page) title(r *Problem) string {
 func (p *page) other(r *Problem) {
 	l := p.look
 	text := p.title(r)
+	if r.stored() {
+		p.stored(r)
+		return
+	}
 	if r.Walk != 0 {
 		text = "walk " + id(r.Walk) + ": " + text
 	}
@@ -104,6 +108,26 @@ func (p *page) other(r *Problem) {
 			line = l.clip(line+" "+lines[2], l.width()-2)
 		}
 		p.line(lead + line)
+	}
+}
+
+// stored writes a problem that no task reports, in full, with what mends it.
+func (p *page) stored(r *Problem) {
+	l := p.look
+	text := r.Error
+	if r.More > 0 {
+		text += "; " + plural(r.More, "other has", "others have") + " the same problem"
+	}
+	lead := l.paint(red, l.ascii("✖", "x")) + " "
+	for _, part := range wrap(text+"; since "+l.clock(r.At), l.width()-2) {
+		p.line(lead + part)
+		lead = "  "
+	}
+	if r.Fix != "" {
+		p.line("  fix: " + flat(r.Fix)) // a command must stay whole to be copied
+	}
+	if len(r.Command) > 0 {
+		p.line("  fix: " + strings.TrimSpace(l.Program+" "+strings.Join(r.Command, " ")+l.More))
 	}
 }
 

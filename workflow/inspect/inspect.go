@@ -233,6 +233,13 @@ type Problem struct {
 	Due     time.Time `json:"due,omitzero"`
 	Error   string    `json:"error,omitempty"`
 	Behind  *Behind   `json:"behind,omitempty"`
+	// Object is the file, directory, ConfigMap key or Kubernetes object of a problem that no task
+	// reports, and More counts others with the same problem. At is since when it exists.
+	Object string `json:"object,omitempty"`
+	More   int    `json:"more,omitempty"`
+	// Fix says what to edit or to run. Command holds the arguments of a command of this program.
+	Fix     string   `json:"fix,omitempty"`
+	Command []string `json:"command,omitempty"`
 }
 
 // Advice is a command to type next. Args follow the program's name.

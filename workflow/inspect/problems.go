@@ -67,9 +67,26 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		}
 		out = append(out, p)
 	}
+	stored, err := store.AllProblems(s.tx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range stored {
+		out = append(out, storedProblem(p))
+	}
 	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(b.Walk, a.Walk) })
 	return out, nil
 }
+
+// storedProblem returns the problem of a record.
+func storedProblem(p store.Problem) Problem {
+	return Problem{
+		Kind: Kind(p.Kind), Subject: Subject(p.Subject), Object: p.Object, At: p.Since, Error: p.Error, More: p.More, Fix: p.Fix, Command: p.Command,
+	}
+}
+
+// stored reports whether p comes from a record of its own, not from a task, a module or a queue.
+func (p *Problem) stored() bool { return p.Object != "" || p.Fix != "" || len(p.Command) > 0 }
 
 // mineFirst returns problems with those of walk in front.
 func mineFirst(problems []Problem, walk uint64) []Problem {

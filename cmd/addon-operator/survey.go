@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"addon-operator/internal/module"
+)
+
+const (
+	// surveyDelay is the time in which several causes of a survey lead to one.
+	surveyDelay = 300 * time.Millisecond
+	// surveyShare is the part of the time, as 1/n, that surveys take at most.
+	surveyShare = 20
+)
+
+// A wakeup is raised by one goroutine and handled by another. Raised again before it is handled, it is
+// handled once.
+type wakeup chan struct{}
+
+func newWakeup() wakeup { return make(wakeup, 1) }
+
+func (s wakeup) raise() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// survey keeps the problems of directories and ConfigMap keys up to date until ctx ends.
+func (o *operator) survey(ctx context.Context) {
+	delay, failed := time.Duration(0), ""
+	for o.recheck.raise(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.recheck:
+		}
+		if !sleep(ctx, delay) {
+			return
+		}
+		select {
+		case <-o.recheck: // it is handled by this survey
+		default:
+		}
+		began := time.Now()
+		changed, err := o.site.Survey()
+		delay = max(surveyDelay, surveyShare*time.Since(began))
+		if err != nil && err.Error() != failed {
+			failed = err.Error()
+			o.log.Error().Err(err).Msg("problems of module directories are not up to date")
+		}
+		if changed {
+			o.news.tell(0)
+		}
+	}
+}
+
+// watchDirectories requests a survey after each change in a directory of modules or hooks. A directory
+// that cannot be watched is reported in the log.
+func (o *operator) watchDirectories(ctx context.Context) error {
+	roots := append(strings.Split(o.settings.ModulesDirs, ":"), o.settings.GlobalHooksDir)
+	failed := func(err error) {
+		o.log.Warn().Err(err).Msg("changes of module directories are noticed at the next converge only")
+	}
+	if err := module.Watch(ctx, roots, failed, o.recheck.raise); err != nil {
+		failed(err)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/e2e/cluster"
+)
+
+// verb returns what a verb prints that asks the operator at the site.
+func (s *site) verb(args ...string) string {
+	var out bytes.Buffer
+	root := newRoot()
+	root.SetArgs(append(args, "--debug-unix-socket", s.path("socket")))
+	root.SetOut(&out)
+	root.SetErr(&out)
+	if err := root.ExecuteContext(s.t.Context()); err != nil {
+		return err.Error()
+	}
+	return out.String()
+}
+
+func TestProblemsOfDirectoriesAndConfigMapAreShownAtOnceAndGoWhenMended(t *testing.T) {
+	c := cluster.Start(t)
+	namespace := c.Namespace(t)
+	s := newSite(t)
+	s.file("modules/values.yaml", "webEnabled: true\n")
+	s.file("modules/010-web/hooks/a.sh", hookText(`{"configVersion":"v1","beforeHelm":1}`, "true"))
+	s.start(c.Kubeconfig(), namespace)
+	s.converged()
+	shown := func(verb []string, texts ...string) func() bool {
+		return func() bool {
+			out := s.verb(verb...)
+			for _, text := range texts {
+				if !strings.Contains(out, text) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	s.file("modules/010-web/hooks/b.sh", hookText(`{"configVersion":"v1","beforeHelm":2}`, "echo ran >> "+s.path("ran")))
+	if err := os.Chmod(s.path("modules/010-web/hooks/b.sh"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.file("modules/020-new/values.yaml", "newEnabled: true\n")
+	if _, err := client(t, c).CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "addon-operator"}, Data: map[string]string{"wbe": "a: 1"},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range [][]string{{"workflow", "inspect", "--all"}, {"module", "list"}} {
+		s.until(strings.Join(verb, " ")+" shows the problems", shown(verb, "b.sh is not executable", "chmod +x", "020-new is new", "reload", `did you mean "web"?`))
+	}
+	if err := os.Chmod(s.path("modules/010-web/hooks/b.sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the directory counts as changed", shown([]string{"module", "list"}, "010-web has changed", "module run web"))
+	if out := s.verb("module", "run", "web"); !strings.Contains(out, "requested as run") {
+		t.Error(out)
+	}
+	s.until("the hook has run", func() bool { _, err := os.Stat(s.path("ran")); return err == nil })
+	if out := s.verb("reload"); !strings.Contains(out, "requested as run") {
+		t.Error(out)
+	}
+	s.until("the new module is on", shown([]string{"module", "list"}, "new     true     on"))
+	if err := client(t, c).CoreV1().ConfigMaps(namespace).Delete(t.Context(), "addon-operator", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.until("no problem is left", func() bool {
+		out := s.verb("module", "list") + s.verb("workflow", "inspect", "--all")
+		return !strings.Contains(out, "✖") && !strings.Contains(out, "fix:")
+	})
+}

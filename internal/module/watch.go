@@ -1,0 +1,112 @@
+package module
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// settleTime is how long directories must not change before they are read: a module is many files.
+	settleTime = 300 * time.Millisecond
+	// longestSettle bounds the wait for directories that change all the time.
+	longestSettle = 5 * time.Second
+)
+
+// Watch calls changed after files below roots have changed, until ctx ends. Several changes lead to one
+// call. An error that keeps a directory from being watched is passed to failed, once for each text;
+// changes in that directory are not noticed.
+func Watch(ctx context.Context, roots []string, failed func(error), changed func()) error {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch the module directories: %w", err)
+	}
+	defer func() { _ = watcher.Close() }() // nothing is lost with it
+	w := watch{watcher: watcher, failed: failed, reported: map[string]bool{}}
+	w.addAll(roots)
+	settled, latest := time.NewTimer(settleTime), time.NewTimer(longestSettle)
+	settled.Stop()
+	latest.Stop()
+	defer settled.Stop()
+	defer latest.Stop()
+	pending := false
+	touched := func() {
+		if !pending {
+			pending = true
+			latest.Reset(longestSettle)
+		}
+		settled.Reset(settleTime)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-watcher.Errors:
+			w.fail(err)
+			touched() // events may be lost
+			continue
+		case <-watcher.Events:
+			touched()
+			continue
+		case <-settled.C:
+		case <-latest.C:
+		}
+		pending = false
+		settled.Stop()
+		latest.Stop()
+		w.addAll(roots)
+		changed()
+	}
+}
+
+// watch is the state of Watch.
+type watch struct {
+	watcher  *fsnotify.Watcher
+	failed   func(error)
+	reported map[string]bool
+}
+
+func (w *watch) fail(err error) {
+	if !w.reported[err.Error()] {
+		w.reported[err.Error()] = true
+		w.failed(err)
+	}
+}
+
+// addAll watches the directories below roots. Those watched already stay so.
+func (w *watch) addAll(roots []string) {
+	for _, root := range roots {
+		w.add(root, 0)
+	}
+}
+
+func (w *watch) add(dir string, depth int) {
+	if err := w.watcher.Add(dir); err != nil {
+		w.fail(fmt.Errorf("directory %s is not watched: %w; run addon-operator reload after changes, or raise fs.inotify.max_user_watches", dir, err))
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || depth == maxDepth {
+		return // it vanished, or a symlink leads back
+	}
+	for _, entry := range entries {
+		under := filepath.Join(dir, entry.Name())
+		if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "venv" || entry.Name() == "node_modules" {
+			continue
+		}
+		// Module directories may be symlinks. Below them, only the chart follows symlinks.
+		if entry.IsDir() || depth == 0 && entry.Type()&os.ModeSymlink != 0 && isDir(under) {
+			w.add(under, depth+1)
+		}
+	}
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,41 @@
+package values
+
+// Nearest returns the one of known that word is most likely a slip of, "" if none is near.
+func Nearest(word string, known []string) string {
+	best, distance := "", max(1, min(3, len(word)/3))+1
+	for _, k := range known {
+		if d := edits(word, k, distance); d < distance {
+			best, distance = k, d
+		}
+	}
+	return best
+}
+
+// edits returns how many letters must be inserted, removed, replaced or swapped with their neighbour
+// to make b of a. A result of limit means limit or more.
+func edits(a, b string, limit int) int {
+	x, y := []rune(a), []rune(b)
+	if max(len(x)-len(y), len(y)-len(x)) >= limit {
+		return limit
+	}
+	rows := [3][]int{make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)}
+	for j := range rows[1] {
+		rows[1][j] = j
+	}
+	for i := range x {
+		older, last, row := rows[0], rows[1], rows[2]
+		row[0] = i + 1
+		for j := range y {
+			cost := 1
+			if x[i] == y[j] {
+				cost = 0
+			}
+			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
+			if i > 0 && j > 0 && x[i] == y[j-1] && x[i-1] == y[j] {
+				row[j+1] = min(row[j+1], older[j-1]+1)
+			}
+		}
+		rows = [3][]int{last, row, older}
+	}
+	return min(limit, rows[1][len(y)])
+}

@@ -1,0 +1,271 @@
+package steps
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+)
+
+// surveyed are the kinds of problems that a survey finds.
+var surveyed = []store.ProblemKind{
+	store.NotExecutable, store.NewDirectory, store.ChangedDirectory, store.GoneDirectory, store.BadDirectories, store.UnknownKey,
+}
+
+// A survey compares what is on disk and in the ConfigMap with what is in force.
+type survey struct {
+	site  *Site
+	found map[store.ProblemKind][]store.Problem
+	// converged is set once the converge of the current start has ended.
+	converged bool
+}
+
+// Survey reads the directories of modules and hooks and saves as problems what is wrong with them: a
+// hook file without an execute bit, a directory that is new, changed or missing, a key of the
+// ConfigMap that belongs to no module. Problems that are mended are deleted. It reports whether any
+// problem came or went. The modules in force stay what they are.
+func (s *Site) Survey() (changed bool, err error) {
+	v := survey{site: s, found: map[store.ProblemKind][]store.Problem{}}
+	kinds := surveyed
+	set, err := module.Scan(s.ModulesDirs, s.UnnumberedOrder)
+	if err != nil {
+		kinds = []store.ProblemKind{store.BadDirectories} // nothing may be concluded about the others
+		v.add(store.BadDirectories, store.Problem{
+			Object: strings.Join(s.ModulesDirs, ":"), Error: err.Error(), Fix: "mount the directory, or correct the file that the error names",
+		})
+	} else if err := v.compare(set); err != nil {
+		return false, err
+	}
+	err = s.DB.Update(func(tx *store.Tx) error {
+		changed = false
+		for _, kind := range kinds {
+			news, err := store.ReplaceProblems(tx, kind, v.found[kind])
+			if err != nil {
+				return err
+			}
+			changed = changed || news
+		}
+		return nil
+	})
+	return changed, err
+}
+
+func (v *survey) add(kind store.ProblemKind, p store.Problem) {
+	v.found[kind] = append(v.found[kind], p)
+}
+
+// compare finds what differs between set and the store.
+func (v *survey) compare(set module.Set) error {
+	var known map[string]store.Module
+	var config values.Config
+	scanned := v.site.discovered.Load()
+	if err := v.site.DB.View(func(tx *store.Tx) (err error) {
+		if known, err = modulesKnown(tx); err != nil {
+			return err
+		}
+		l, err := life(tx)
+		if err != nil {
+			return err
+		}
+		v.converged = l.Converged >= l.StartWalk && l.Converged > 0
+		config, err = v.site.inForce(tx)
+		return err
+	}); err != nil {
+		return err
+	}
+	scanned = scanned || v.converged
+	v.hooks("", hook.Global, v.site.GlobalHooksDir)
+	for _, m := range set.Modules {
+		if m.Broken == nil {
+			v.hooks(m.Name, hook.Module, m.Path)
+		}
+		record, found := known[m.Name]
+		switch {
+		case !scanned: // the start reads all directories
+		case !found:
+			v.add(store.NewDirectory, store.Problem{
+				Subject: store.Subject{Module: m.Name}, Object: m.Path,
+				Error: fmt.Sprintf("module directory %s is new; no converge has read it yet", m.Path), Command: []string{"reload"},
+			})
+		default:
+			v.changes(m, record)
+		}
+	}
+	if scanned && len(set.Empty) == 0 {
+		v.missing(set, known)
+	}
+	v.unknownKeys(set, config)
+	return nil
+}
+
+// hooks finds programs among the hooks in dir that lack the execute bit.
+func (v *survey) hooks(moduleName string, scope hook.Scope, dir string) {
+	_, skipped, err := hook.Find(scope, dir)
+	if err != nil {
+		return // the step that runs the hooks reports it
+	}
+	for _, file := range skipped {
+		if !file.MissingBit {
+			continue
+		}
+		whose := "global hook"
+		if moduleName != "" {
+			whose = "hook of module " + moduleName
+		}
+		name, err := filepath.Rel(dir, file.Path)
+		if err != nil {
+			name = filepath.Base(file.Path)
+		}
+		v.add(store.NotExecutable, store.Problem{
+			Subject: store.Subject{Module: moduleName, Hook: name}, Object: file.Path,
+			Error: fmt.Sprintf("%s is not executable, so it is not run as a %s", file.Path, whose),
+			Fix:   "chmod +x " + file.Path + ", or move a library to a directory named lib",
+		})
+	}
+}
+
+// changes finds out whether the directory of m is another than at the end of the module's last run.
+func (v *survey) changes(m module.Module, record store.Module) {
+	if m.Broken != nil {
+		if record.Broken == "" {
+			v.add(store.ChangedDirectory, store.Problem{
+				Subject: store.Subject{Module: m.Name}, Object: m.Path,
+				Error: fmt.Sprintf("module directory %s has changed and cannot be loaded: %v", m.Path, m.Broken), Fix: "correct the file that the error names",
+			})
+		}
+		return
+	}
+	digest, err := v.site.directoryDigest(m)
+	if err != nil || !v.site.changedSinceRun(m.Name, digest, v.converged) || !record.Enabled {
+		return
+	}
+	v.add(store.ChangedDirectory, store.Problem{
+		Subject: store.Subject{Module: m.Name}, Object: m.Path,
+		Error:   fmt.Sprintf("module directory %s has changed since the last run of module %s", m.Path, m.Name),
+		Command: []string{"module", "run", m.Name},
+	})
+}
+
+// missing finds modules that are installed and have no directory.
+func (v *survey) missing(set module.Set, known map[string]store.Module) {
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if _, onDisk := set.Find(name); onDisk || known[name].State == store.Off {
+			continue
+		}
+		v.add(store.GoneDirectory, store.Problem{
+			Subject: store.Subject{Module: name}, Object: name,
+			Error: fmt.Sprintf("the directory of module %s is gone; the next converge purges its release", name), Command: []string{"reload"},
+		})
+	}
+}
+
+// unknownKeys finds keys of the ConfigMap that belong to no module.
+func (v *survey) unknownKeys(set module.Set, config values.Config) {
+	modules := []string{values.Global}
+	for _, m := range set.Modules {
+		if m.Key != "" {
+			modules = append(modules, m.Key)
+		}
+	}
+	for _, key := range unknownKeys(modules, config) {
+		v.add(store.UnknownKey, store.Problem{
+			Object: key, Error: fmt.Sprintf("%s: key %q has no effect: %s", v.site.Config, key, noModule(key, modules)), Fix: v.site.editConfig(),
+		})
+	}
+}
+
+// unknownKeys returns the keys of config that belong to none of modules, which are named by their keys.
+func unknownKeys(modules []string, config values.Config) []string {
+	keys := map[string]string{}
+	for key := range config.Sections {
+		keys[key] = key
+	}
+	for flag := range config.Flags {
+		keys[strings.TrimSuffix(flag, values.Flag(""))] = flag
+	}
+	for _, key := range modules {
+		delete(keys, key)
+	}
+	return slices.Sorted(maps.Values(keys))
+}
+
+// noModule says that there is no module for a key, and which one may be meant.
+func noModule(key string, modules []string) string {
+	section, flag := strings.CutSuffix(key, values.Flag(""))
+	text := fmt.Sprintf("there is no module %q", values.Kebab(section))
+	near := values.Nearest(section, modules)
+	if near != "" && flag {
+		near = values.Flag(near)
+	}
+	if near != "" {
+		text += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return text
+}
+
+// editConfig returns the command that edits the ConfigMap.
+func (s *Site) editConfig() string {
+	text := strings.Fields(s.Config.String()) // "ConfigMap namespace/name"
+	namespace, name, _ := strings.Cut(text[len(text)-1], "/")
+	return "kubectl -n " + namespace + " edit configmap " + name
+}
+
+// directoryDigest returns the digest of all in m's directory that a run uses.
+func (s *Site) directoryDigest(m module.Module) (string, error) {
+	code, err := s.digests.Module(m)
+	if err != nil {
+		return "", err
+	}
+	crds, err := s.digests.CRDs(m)
+	return cmp.Or(code+crds, "none"), err
+}
+
+// What is known of the last run of a module, in place of the digest of its directory.
+const (
+	runUnderWay = "under way" // its hooks may write into the directory
+	runEnded    = "ended"     // the next survey takes the digest
+)
+
+// noteRun notes how far the run of a module has come.
+func (s *Site) noteRun(tx *store.Tx, name, state string) {
+	tx.OnCommit(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.ranWith == nil {
+			s.ranWith = map[string]string{}
+		}
+		s.ranWith[name] = state
+	})
+	if state == runEnded {
+		s.notify(tx, s.Recheck)
+	}
+}
+
+// changedSinceRun reports whether the digest of a module's directory is another than at the end of its
+// last run. Files that its hooks wrote during the run count as part of what ran. A module that has not
+// run in this epoch is compared with its directory as first seen after the converge of the start.
+func (s *Site) changedSinceRun(name, digest string, converged bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ran, known := s.ranWith[name]
+	switch {
+	case ran == runUnderWay:
+		return false
+	case known && ran != runEnded:
+		return ran != digest
+	case !known && !converged:
+		return false
+	}
+	if s.ranWith == nil {
+		s.ranWith = map[string]string{}
+	}
+	s.ranWith[name] = digest
+	return false
+}

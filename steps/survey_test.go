@@ -1,0 +1,163 @@
+package steps
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/kube"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+)
+
+// writeFile writes a file below dir, with its directories.
+func writeFile(t *testing.T, dir, name, text string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// commit changes the store of s.
+func commit(t *testing.T, s *Site, do func(*store.Tx) error) {
+	t.Helper()
+	if err := s.DB.Update(do); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// problemsOf surveys and returns the problems, each as "kind subject: error; fix".
+func problemsOf(t *testing.T, s *Site, root string) (found []string) {
+	t.Helper()
+	if _, err := s.Survey(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DB.View(func(tx *store.Tx) error {
+		all, err := store.AllProblems(tx)
+		for _, p := range all {
+			text := string(p.Kind) + " " + p.Subject.Module + ": " + p.Error + "; " + p.Fix + strings.Join(p.Command, " ")
+			found = append(found, strings.ReplaceAll(text, root, "ROOT"))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func surveyedSite(t *testing.T) (s *Site, root string) {
+	t.Helper()
+	s, mounted, _ := site(t)
+	s.Config = &kube.ConfigMap{}
+	root = filepath.Dir(mounted)
+	s.GlobalHooksDir = filepath.Join(root, "global")
+	writeFile(t, s.GlobalHooksDir, "hooks/g.sh", "#!/bin/bash\n", 0o755)
+	s.discovered.Store(true)
+	commit(t, s, func(tx *store.Tx) error {
+		return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true, Order: 10})
+	})
+	return s, root
+}
+
+func expect(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func TestHookFileWithoutExecuteBitIsAProblemUntilItHasOne(t *testing.T) {
+	s, root := surveyedSite(t)
+	path := writeFile(t, root, "a/010-web/hooks/sub/x.sh", "#!/bin/bash\n", 0o644)
+	writeFile(t, root, "a/010-web/hooks/functions.sh", "f() { true; }\n", 0o644)
+	global := writeFile(t, root, "global/hooks/y.sh", "#!/usr/bin/env bash\n", 0o644)
+	expect(t, "two hooks without the bit", problemsOf(t, s, root),
+		"not executable : ROOT/global/hooks/y.sh is not executable, so it is not run as a global hook; chmod +x ROOT/global/hooks/y.sh, or move a library to a directory named lib",
+		"not executable web: ROOT/a/010-web/hooks/sub/x.sh is not executable, so it is not run as a hook of module web; chmod +x ROOT/a/010-web/hooks/sub/x.sh, or move a library to a directory named lib")
+	for _, p := range []string{path, global} {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, "both have it", problemsOf(t, s, root))
+}
+
+func TestNewAndMissingModuleDirectoriesAreProblems(t *testing.T) {
+	s, root := surveyedSite(t)
+	writeFile(t, root, "a/020-new/values.yaml", "", 0o644)
+	commit(t, s, func(tx *store.Tx) error {
+		return store.Save(tx, store.ModuleKey("old"), store.Module{State: store.On, Enabled: true})
+	})
+	expect(t, "one new, one gone", problemsOf(t, s, root),
+		"missing directory old: the directory of module old is gone; the next converge purges its release; reload",
+		"new directory new: module directory ROOT/a/020-new is new; no converge has read it yet; reload")
+	s.discovered.Store(false)
+	expect(t, "before the discovery of the start", problemsOf(t, s, root))
+}
+
+func TestChangedModuleDirectoryIsAProblemUntilTheModuleHasRun(t *testing.T) {
+	s, root := surveyedSite(t)
+	chart := writeFile(t, root, "a/010-web/templates/x.yaml", "a: 1\n", 0o644)
+	ended := func() { commit(t, s, func(tx *store.Tx) error { s.noteRun(tx, "web", runEnded); return nil }) }
+	ended()
+	expect(t, "after a run", problemsOf(t, s, root))
+	writeFile(t, root, "a/010-web/templates/x.yaml", "a: 2\nb: 3\n", 0o644)
+	changed := "changed directory web: module directory ROOT/a/010-web has changed since the last run of module web; module run web"
+	expect(t, "after an edit", problemsOf(t, s, root), changed)
+	commit(t, s, func(tx *store.Tx) error { s.noteRun(tx, "web", runUnderWay); return nil })
+	writeFile(t, root, "a/010-web/templates/made-by-a-hook.yaml", "c: 1\n", 0o644)
+	expect(t, "while it runs", problemsOf(t, s, root))
+	ended()
+	expect(t, "after the run", problemsOf(t, s, root))
+	if err := os.Remove(chart); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "after a file was removed", problemsOf(t, s, root), changed)
+	writeFile(t, root, "a/010-web/values.yaml", "a: [\n", 0o644)
+	if got := problemsOf(t, s, root); len(got) != 1 || !strings.Contains(got[0], "has changed and cannot be loaded: ") {
+		t.Errorf("a file that is no YAML: %q", got)
+	}
+}
+
+func TestUnknownKeyOfTheConfigMapIsAProblemWithASuggestion(t *testing.T) {
+	s, root := surveyedSite(t)
+	put := func(data map[string]string) {
+		config, err := values.ParseConfig(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit(t, s, func(tx *store.Tx) error {
+			return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: "1", Config: text, At: tx.Now()})
+		})
+	}
+	put(map[string]string{"web": "a: 1", "wbe": "a: 2", "wehEnabled": "true", "velero": "a: 1", "global": "a: 1"})
+	expect(t, "three unknown keys", problemsOf(t, s, root),
+		`unknown key : ConfigMap /: key "velero" has no effect: there is no module "velero"; kubectl -n  edit configmap `,
+		`unknown key : ConfigMap /: key "wbe" has no effect: there is no module "wbe"; did you mean "web"?; kubectl -n  edit configmap `,
+		`unknown key : ConfigMap /: key "wehEnabled" has no effect: there is no module "weh"; did you mean "webEnabled"?; kubectl -n  edit configmap `)
+	put(map[string]string{"web": "a: 1"})
+	expect(t, "none", problemsOf(t, s, root))
+}
+
+func TestUnreadableModuleDirectoryIsAProblemAndChangesNoOther(t *testing.T) {
+	s, root := surveyedSite(t)
+	writeFile(t, root, "a/010-web/hooks/x.sh", "#!/bin/bash\n", 0o644)
+	problemsOf(t, s, root)
+	s.ModulesDirs = []string{filepath.Join(root, "nowhere")}
+	if got := problemsOf(t, s, root); len(got) != 2 || !strings.Contains(got[1], "unreadable directory : ") {
+		t.Errorf("problems %q", got)
+	}
+}

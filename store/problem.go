@@ -1,0 +1,114 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// A ProblemKind says what is wrong.
+type ProblemKind string
+
+// The kinds of problems that are stored. Failing tasks are problems, too; their records are in the
+// queues.
+const (
+	NotExecutable    ProblemKind = "not executable"        // a hook file has no execute bit
+	NewDirectory     ProblemKind = "new directory"         // a module directory is not in force yet
+	ChangedDirectory ProblemKind = "changed directory"     // the module has not run since its directory changed
+	GoneDirectory    ProblemKind = "missing directory"     // a module is installed and has no directory
+	BadDirectories   ProblemKind = "unreadable directory"  // the module directories cannot be read
+	UnknownKey       ProblemKind = "unknown key"           // a key of the ConfigMap belongs to no module
+	BlockedDeletion  ProblemKind = "blocked deletion"      // the safety check kept releases
+	FailingFilter    ProblemKind = "failing filter"        // a jqFilter fails on an object
+	StaleWebhook     ProblemKind = "webhook configuration" // requests are rejected while no operator runs
+)
+
+// A Problem is something that is wrong now and that no failing task reports. Its record is deleted
+// when it is mended.
+type Problem struct {
+	Kind    ProblemKind `json:"kind"`
+	Subject Subject     `json:"subject,omitzero"`
+	// Object is the file, the directory, the ConfigMap key or the Kubernetes object.
+	Object string `json:"object,omitempty"`
+	// Error says what is wrong in one sentence.
+	Error string `json:"error"`
+	// More counts other objects with the same problem.
+	More int `json:"more,omitempty"`
+	// Fix says what to edit or to run. Command, if set, is a command of this program that mends it.
+	Fix     string    `json:"fix,omitempty"`
+	Command []string  `json:"command,omitempty"`
+	Since   time.Time `json:"since"`
+}
+
+// mostProblems bounds the problems of one kind that are stored, and mostProblemBytes their size.
+const (
+	mostProblems     = 500
+	mostProblemBytes = 1 << 20
+)
+
+// Key returns the key of p, which has one record for each kind, subject and object.
+func (p Problem) Key() Key {
+	return At(Problems).Str(string(p.Kind)).Str(p.Subject.Module).Str(p.Subject.Hook).Str(p.Subject.Binding).Str(p.Object)
+}
+
+// SaveProblem writes p unless it is stored already. A stored problem keeps its Since.
+func SaveProblem(tx *Tx, p Problem) (changed bool, err error) {
+	old, ok, err := Load[Problem](tx, p.Key())
+	if err != nil {
+		return false, err
+	}
+	if p.Since = tx.Now(); ok {
+		p.Since = old.Since
+	}
+	text, err := json.Marshal(p)
+	if err != nil || bytes.Equal(text, tx.Get(p.Key())) {
+		return false, err
+	}
+	tx.Put(p.Key(), text)
+	return true, nil
+}
+
+// ReplaceProblems makes the stored problems of kind exactly those given. It reports whether any
+// record changed. Of very many problems the first are stored.
+func ReplaceProblems(tx *Tx, kind ProblemKind, problems []Problem) (changed bool, err error) {
+	stays := map[string]bool{}
+	size := 0
+	for _, p := range problems[:min(len(problems), mostProblems)] {
+		p.Kind = kind
+		if size += len(p.Error) + len(p.Fix) + 2*len(p.Object); size > mostProblemBytes {
+			break
+		}
+		stays[string(p.Key())] = true
+		news, err := SaveProblem(tx, p)
+		if err != nil {
+			return false, err
+		}
+		changed = changed || news
+	}
+	for k := range tx.Range(At(Problems).Str(string(kind))) {
+		if !stays[string(k)] {
+			tx.Delete(k)
+			changed = true
+		}
+	}
+	return changed, nil
+}
+
+// AllProblems returns the stored problems by kind and subject.
+func AllProblems(tx *Tx) (problems []Problem, err error) {
+	for k := range tx.Range(At(Problems)) {
+		p, _, err := Load[Problem](tx, k)
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, p)
+	}
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(
+			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject.Module, b.Subject.Module), cmp.Compare(a.Subject.Hook, b.Subject.Hook),
+			cmp.Compare(a.Subject.Binding, b.Subject.Binding), cmp.Compare(a.Object, b.Object))
+	})
+	return problems, nil
+}

@@ -1,0 +1,144 @@
+package inspect
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"addon-operator/store"
+)
+
+// A ModuleState is what a module does or suffers now.
+type ModuleState string
+
+// The states of a module. Of those that hold, the last one here is shown.
+const (
+	ModuleOff         ModuleState = "off"         // not enabled, not installed
+	ModulePending     ModuleState = "pending"     // enabled; its first run has not begun
+	ModuleOn          ModuleState = "on"          // enabled; its last run succeeded or waits
+	ModuleDeleting    ModuleState = "deleting"    // being deleted, or to be deleted
+	ModuleRunning     ModuleState = "running"     // a step of its run or delete runs now
+	ModuleFailing     ModuleState = "failing"     // a task of it failed and is retried
+	ModuleBlocked     ModuleState = "blocked"     // its CRDs cannot be installed, so it is not run
+	ModuleQuarantined ModuleState = "quarantined" // a task of it killed the operator
+	ModuleBroken      ModuleState = "broken"      // it cannot be loaded
+)
+
+// A ModuleStatus is the state of one module, and why it is in it.
+type ModuleStatus struct {
+	State  ModuleState `json:"state"`
+	Reason string      `json:"reason,omitempty"`
+}
+
+// Modules is the state of all modules.
+type Modules struct {
+	Modules map[string]ModuleStatus `json:"modules"`
+	// Problems are those that no task and no module reports.
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// Modules returns the states of all modules that the store knows.
+func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
+	out := Modules{Modules: map[string]ModuleStatus{}}
+	s, err := look(tx, r.Live, 0)
+	if err != nil {
+		return out, err
+	}
+	for k := range tx.Range(store.At(store.Modules)) {
+		m, _, err := store.Load[store.Module](tx, k)
+		if err != nil {
+			return out, err
+		}
+		parts, err := k.Parts()
+		if err != nil {
+			return out, err
+		}
+		out.Modules[parts.Str()] = recorded(m)
+		if err := parts.Err(); err != nil {
+			return out, err
+		}
+	}
+	for _, q := range s.queues {
+		t := cmp.Or(q.busy, q.head)
+		out.raise(t.Subject.Module, s.running(t))
+	}
+	problems, err := r.problems(s)
+	if err != nil {
+		return out, err
+	}
+	for i := range problems {
+		p := &problems[i]
+		if p.stored() {
+			out.Problems = append(out.Problems, *p)
+			continue
+		}
+		out.raise(p.Subject.Module, p.status())
+	}
+	return out, nil
+}
+
+// recorded returns the state that the record of a module tells.
+func recorded(m store.Module) ModuleStatus {
+	switch {
+	case m.State == store.Retiring, m.State == store.Uninstalled:
+		return ModuleStatus{State: ModuleDeleting}
+	case m.State == store.On && !m.Enabled:
+		return ModuleStatus{ModuleDeleting, "not enabled; its delete waits"}
+	case m.State == store.On:
+		return ModuleStatus{State: ModuleOn}
+	case m.Enabled:
+		return ModuleStatus{ModulePending, "enabled; its first run has not begun"}
+	default:
+		return ModuleStatus{State: ModuleOff}
+	}
+}
+
+// running returns the status of the module whose task t runs; the zero value if t does not run.
+func (s *scan) running(t *store.Task) ModuleStatus {
+	if !s.claimed(t) || t.Subject.Hook != "" && t.Subject.Binding != "" {
+		return ModuleStatus{} // an event is not a run
+	}
+	return ModuleStatus{ModuleRunning, strings.TrimSpace(t.Node + " since " + Look{Now: s.now}.clock(t.Claim.Since))}
+}
+
+// status returns the status of a module that has the problem.
+func (p *Problem) status() ModuleStatus {
+	what := strings.TrimSpace(p.Node + " " + p.Subject.Hook + " " + p.Subject.Binding)
+	switch p.Kind {
+	case KindBroken:
+		return ModuleStatus{ModuleBroken, p.Error}
+	case KindNoCRDs:
+		return ModuleStatus{ModuleBlocked, "its CRDs cannot be installed: " + p.Error}
+	case KindKiller:
+		return ModuleStatus{ModuleQuarantined, what + " is quarantined as " + p.Task.String() + ": " + p.Error}
+	case KindFailing:
+		return ModuleStatus{ModuleFailing, what + " failed " + plural(p.Try, "time", "times") + ": " + flat(p.Error)}
+	default:
+		return ModuleStatus{}
+	}
+}
+
+// gravest orders the states: of two, the one behind is shown.
+var gravest = []ModuleState{
+	"", ModuleOff, ModulePending, ModuleOn, ModuleDeleting, ModuleRunning, ModuleFailing, ModuleBlocked, ModuleQuarantined, ModuleBroken,
+}
+
+// raise gives a module a graver status than it has.
+func (m *Modules) raise(name string, to ModuleStatus) {
+	is, known := m.Modules[name]
+	if known && slices.Index(gravest, to.State) > slices.Index(gravest, is.State) {
+		m.Modules[name] = to
+	}
+}
+
+// ProblemsText returns stored problems as text.
+func ProblemsText(problems []Problem, look Look) string {
+	p := &page{look: look}
+	for i := range problems {
+		if p.look.Now.IsZero() {
+			p.look.Now = problems[i].At
+		}
+		p.stored(&problems[i])
+	}
+	return strings.Join(p.lines, "\n") + "\n"
+}

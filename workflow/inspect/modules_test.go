@@ -1,0 +1,118 @@
+package inspect_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+	"addon-operator/workflow/lifecycle"
+)
+
+func (w *world) moduleStates() inspect.Modules {
+	w.t.Helper()
+	r := inspect.Reader{Live: true, Graphs: []*graph.Graph{lifecycle.Graph}}
+	var all inspect.Modules
+	if err := w.db.View(func(tx *store.Tx) (err error) {
+		all, err = r.Modules(tx)
+		return err
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
+func TestModuleListTellsFailingHeldAndBrokenModulesFromThoseThatAreOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.discovers("done", "failing", "waiting")
+		w.fails("release-upgrade failing", "helm upgrade of release failing: timed out\nPod x: ImagePullBackOff")
+		w.start(onStart)
+		sleep(8 * time.Second)
+		if err := w.db.Update(func(tx *store.Tx) error {
+			for name, m := range map[string]store.Module{
+				"done": {State: store.On, Enabled: true}, "failing": {State: store.On, Enabled: true}, "waiting": {Enabled: true, State: store.Off},
+				"broken": {State: store.On, Enabled: true, Broken: "values.yaml: line 3"}, "off": {State: store.Off},
+				"undefined": {State: store.Off, Enabled: true, Undefined: "crds/x.yaml: no"}, "leaving": {State: store.Retiring},
+			} {
+				if err := store.Save(tx, store.ModuleKey(name), m); err != nil {
+					return err
+				}
+			}
+			_, err := store.SaveProblem(tx, store.Problem{
+				Kind: store.NotExecutable, Subject: store.Subject{Module: "done", Hook: "hooks/x.sh"}, Object: "/m/done/hooks/x.sh",
+				Error: "/m/done/hooks/x.sh is not executable, so it is not run as a hook of module done", Fix: "chmod +x /m/done/hooks/x.sh",
+			})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		all := w.moduleStates()
+		for name, want := range map[string]inspect.ModuleStatus{
+			"done":      {State: inspect.ModuleOn},
+			"failing":   {State: inspect.ModuleFailing, Reason: "release-upgrade failed 2 times: helm upgrade of release failing: timed out Pod x: ImagePullBackOff"},
+			"waiting":   {State: inspect.ModulePending, Reason: "enabled; its first run has not begun"},
+			"broken":    {State: inspect.ModuleBroken, Reason: "values.yaml: line 3"},
+			"undefined": {State: inspect.ModuleBlocked, Reason: "its CRDs cannot be installed: crds/x.yaml: no"},
+			"leaving":   {State: inspect.ModuleDeleting},
+			"off":       {State: inspect.ModuleOff},
+		} {
+			if got := all.Modules[name]; got != want {
+				t.Errorf("%s is %+v, want %+v", name, got, want)
+			}
+		}
+		if len(all.Problems) != 1 || all.Problems[0].Object != "/m/done/hooks/x.sh" {
+			t.Errorf("problems %+v", all.Problems)
+		}
+	})
+}
+
+func TestRunningModuleIsListedWithItsStep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.discovers("web")
+		w.takes("release-upgrade", time.Minute)
+		if err := w.db.Update(func(tx *store.Tx) error {
+			return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.start(onStart)
+		if got := w.moduleStates().Modules["web"]; got.State != inspect.ModuleRunning || !strings.HasPrefix(got.Reason, "release-upgrade since ") {
+			t.Errorf("web is %+v", got)
+		}
+	})
+}
+
+func TestStoredProblemIsShownInFullWithItsFix(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start(onStart)
+		for _, p := range []store.Problem{
+			{
+				Kind: store.NotExecutable, Subject: store.Subject{Module: "web", Hook: "hooks/x.sh"}, Object: "/modules/010-web/hooks/x.sh",
+				Error: "/modules/010-web/hooks/x.sh is not executable, so it is not run as a hook of module web", Fix: "chmod +x /modules/010-web/hooks/x.sh",
+			},
+			{
+				Kind: store.NewDirectory, Subject: store.Subject{Module: "new"}, Object: "/modules/020-new",
+				Error: "module directory /modules/020-new is new; no converge has read it yet", Command: []string{"reload"},
+			},
+			{Kind: store.FailingFilter, Object: "Pod default/x", Error: "jqFilter fails", More: 3},
+		} {
+			if err := w.db.Update(func(tx *store.Tx) error { _, err := store.SaveProblem(tx, p); return err }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		walk := w.snapshot(0)
+		if !walk.Attention() {
+			t.Error("it needs nobody's attention")
+		}
+		compare(t, "stored-problems.txt", inspect.Text(walk, look))
+	})
+}
