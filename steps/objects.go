@@ -119,7 +119,7 @@ func (s *Site) doObject(ctx context.Context, t workflow.Task, data json.RawMessa
 		return err
 	}
 	r.save = func(note objectNote, more func(*store.Tx) error) error {
-		return s.DB.Update(func(tx *store.Tx) error {
+		return s.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			err := store.SaveNote(tx, t.ID, note)
 			if err == nil && more != nil {
 				err = more(tx)
@@ -138,7 +138,7 @@ func (s *Site) doObjectsNow(ctx context.Context, module string, effects []workfl
 		if more == nil {
 			return nil
 		}
-		return s.DB.Update(more)
+		return s.DB.UpdateWithRoom(ctx, more)
 	}
 	for _, e := range effects {
 		if err := r.do(ctx, e.Data); err != nil {

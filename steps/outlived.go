@@ -39,7 +39,7 @@ func (s *Site) WithdrawOutlived(ctx context.Context) error {
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return s.DB.Update(func(tx *store.Tx) error { return s.withdraw(tx, found) })
+	return s.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error { return s.withdraw(tx, found) })
 }
 
 // outlived returns the outlived bindings. Hooks that have not said in this life

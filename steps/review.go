@@ -207,7 +207,7 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	if len(out.Values)+len(out.Flags)+len(out.Metrics) == 0 {
 		return nil
 	}
-	return r.site.DB.Update(func(tx *store.Tx) error {
+	return r.site.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		if err := r.attached(tx); err != nil {
 			return err
 		}

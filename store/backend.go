@@ -20,6 +20,9 @@ type Backend interface {
 	// Limits returns how much one Commit takes.
 	Limits() Limits
 
+	// Recovered says that a commit had room after others had failed with ErrFull.
+	Recovered()
+
 	// Snapshot writes a copy of the last commit that succeeded, in a form that
 	// OpenReadOnly and Open accept.
 	Snapshot(w io.Writer) error

@@ -181,6 +181,9 @@ func (b *bolt) judge(err error) error {
 	return fullOr(err)
 }
 
+// Recovered takes the ballast up again.
+func (b *bolt) Recovered() { b.ballast.refill() }
+
 // isFull reports whether err says that there is no space. bbolt passes on the
 // error of growing the file as text only.
 func isFull(err error) bool {

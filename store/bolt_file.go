@@ -150,6 +150,17 @@ func (b ballast) fill() {
 	}
 }
 
+// refill makes the file again, where that leaves much more room than it takes.
+func (b ballast) refill() {
+	var fs unix.Statfs_t
+	if b.size <= 0 || unix.Statfs(filepath.Dir(b.path), &fs) != nil {
+		return
+	}
+	if int64(fs.Bavail)*fs.Bsize > 4*b.size { //nolint:gosec // no file system is that large
+		b.fill()
+	}
+}
+
 // free gives the space back.
 func (b ballast) free() {
 	if b.size > 0 {

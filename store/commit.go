@@ -117,7 +117,7 @@ func (db *DB) pass() {
 
 // poison ends the store because of err.
 func (db *DB) poison(err error) {
-	db.excuse()
+	_ = db.NoteCleanExit() // without it, the end of this process looks like a crash
 	db.end(fmt.Errorf("%w: %w; stop the process, the next one verifies %s", ErrPoisoned, err, db.path))
 }
 
@@ -272,6 +272,7 @@ func (db *DB) commit(writes []Write) error {
 		return err
 	}
 	err := db.timed(writes)
+	db.noteRoom(err)
 	switch {
 	case err == nil:
 		return nil

@@ -2,8 +2,6 @@ package store
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,11 +17,13 @@ type DB struct {
 	id       string
 	epoch    uint64
 	readOnly bool
-	forgiven uint64
-	// excuseFile is where a life whose commit failed says so; empty in memory.
-	excuseFile string
-	ids        atomic.Uint64
-	copying    sync.Mutex // held by SnapshotFile
+	ids      atomic.Uint64
+	copying  sync.Mutex // held by SnapshotFile
+
+	onShortage func(*Shortage)
+	exits      cleanExits // nil in a store that is only read
+	exited     []uint64   // what exits held when the store was opened
+	noting     sync.Mutex // held while exits is written
 
 	mu      sync.Mutex
 	idle    *sync.Cond // signalled when leading becomes false
@@ -32,6 +32,9 @@ type DB struct {
 	err     error
 	closed  bool
 	done    chan struct{}
+
+	shortage  *Shortage
+	roomAgain chan struct{} // closed when a shortage ends
 
 	// Only the leader touches these.
 	pending *pending
@@ -47,6 +50,9 @@ func newDB(path string, b Backend, o Options) *DB {
 		told:    o.Committed,
 		done:    make(chan struct{}),
 		pending: new(pending),
+
+		onShortage: o.Shortage,
+		roomAgain:  make(chan struct{}),
 	}
 	db.idle = sync.NewCond(&db.mu)
 	return db
@@ -58,27 +64,8 @@ func (db *DB) ID() string { return db.id }
 // Epoch returns the number of this life: 1 for the first, one more for each Open.
 func (db *DB) Epoch() uint64 { return db.epoch }
 
-// Forgiven returns the life before this one whose process ended because a commit
-// had failed, 0 if there is none: nothing that ran then is to blame.
-func (db *DB) Forgiven() uint64 { return db.forgiven }
-
-// excuse writes down, beside the store that takes nothing more, that the process
-// ends because of it. Where that fails as well, the end looks like a crash.
-func (db *DB) excuse() {
-	if db.excuseFile != "" {
-		_ = os.WriteFile(db.excuseFile, number(db.epoch), 0o600)
-	}
-}
-
-// forgive reads what excuse wrote.
-func (db *DB) forgive() {
-	text, err := os.ReadFile(db.excuseFile)
-	if err != nil {
-		return
-	}
-	db.forgiven, _ = strconv.ParseUint(string(text), 10, 64) // of no number, 0, which is no life
-	_ = os.Remove(db.excuseFile)
-}
+// Now returns the time by the store's clock, as transactions see it.
+func (db *DB) Now() time.Time { return db.clock().Round(0).UTC() }
 
 // Done returns a channel that is closed when the store takes no more
 // transactions; Err then says why.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,6 +151,7 @@ var children = map[string]func(path string) error{
 	"syncs": commitTwice,
 	"names": makeAndCopy,
 	"full":  fillDisk,
+	"room":  awaitRoom,
 }
 
 func TestMain(m *testing.M) {
@@ -372,9 +374,10 @@ func fillDisk(path string) error {
 	if !errors.Is(err, ErrFull) {
 		return fmt.Errorf("want %w again, got %w", ErrFull, err)
 	}
-	if err := errors.Join(db.backend.Check(), db.Close()); err != nil {
-		return err
+	if err := errors.Join(db.NoteCleanExit(), db.backend.Check(), db.Close()); err != nil {
+		return fmt.Errorf("end on a full disk: %w", err)
 	}
+	last := db.Epoch()
 	_, err = Open(filepath.Join(filepath.Dir(path), "other.db"), o)
 	if !errors.Is(err, ErrFull) {
 		return fmt.Errorf("a new store on a full disk: want %w, got %w", ErrFull, err)
@@ -387,6 +390,9 @@ func fillDisk(path string) error {
 	db, err = Open(path, o)
 	if err != nil {
 		return fmt.Errorf("open on a full disk: %w", err)
+	}
+	if !db.ExitedCleanly(last) {
+		return fmt.Errorf("epoch %d noted that it ends, on a full disk, and that is not known", last)
 	}
 	if err := db.Update(func(tx *Tx) error {
 		for k := range tx.Range(At(Metrics)) {
@@ -402,12 +408,74 @@ func fillDisk(path string) error {
 	return errors.Join(db.Check(), db.Close())
 }
 
+// awaitRoom fills the disk of a new store in the directory path with a file, and sees that an update
+// waits until the file is gone and that the ballast is made again.
+func awaitRoom(path string) error {
+	path = filepath.Join(path, "store.db")
+	const ballast = 512 << 10
+	changes := make(chan *Shortage, 100)
+	db, err := Open(path, Options{Ballast: ballast, Shortage: func(s *Shortage) { changes <- s }})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".other", make([]byte, 8<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		return fmt.Errorf("fill the disk: %w", err)
+	}
+	big := func(n int) func(*Tx) error {
+		return func(tx *Tx) error { return Save(tx, At(Metrics).Uint(uint64(n)), strings.Repeat("x", 400_000)) }
+	}
+	n := 0
+	for failed := 0; n < 100 && failed < 3; n++ { // the first time, the ballast gives way
+		if err = db.Update(big(n)); errors.Is(err, ErrFull) {
+			failed++
+		}
+	}
+	if !errors.Is(err, ErrFull) || db.Shortage() == nil {
+		return fmt.Errorf("after %d updates: %w, shortage %+v", n, err, db.Shortage())
+	}
+	updated := make(chan error, 1)
+	go func() { updated <- db.UpdateWithRoom(context.Background(), big(n)) }()
+	select {
+	case err := <-updated:
+		return fmt.Errorf("the update did not wait: %w", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	if err := os.Remove(path + ".other"); err != nil {
+		return err
+	}
+	if err := <-updated; err != nil {
+		return err
+	}
+	var told *Shortage
+	for n := len(changes); n > 0; n-- {
+		told = <-changes
+	}
+	if told != nil || db.Shortage() != nil {
+		return fmt.Errorf("the shortage goes on: %+v", told)
+	}
+	if info, err := os.Stat(path + ".ballast"); err != nil || info.Size() != ballast {
+		return fmt.Errorf("the ballast was not made again: %w", err)
+	}
+	return errors.Join(db.Check(), db.Close())
+}
+
+func TestAnUpdateOnAFullDiskWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	onSmallDisk(t, "room")
+}
+
 func TestAStoreOutlivesAFullDisk(t *testing.T) {
 	t.Parallel()
+	onSmallDisk(t, "full")
+}
+
+// onSmallDisk has a child do what is named on a file system of 4 MiB.
+func onSmallDisk(t *testing.T, child string) {
+	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount",
 		"sh", "-c", `mount -t tmpfs -o size=4m none "$1" && exec "$2"`, "sh", dir, os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"=full:"+dir)
+	cmd.Env = append(os.Environ(), childEnv+"="+child+":"+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState.ExitCode() != childFailed { // -1 where there is no unshare
 		t.Skipf("no small file system can be mounted here; the test that swaps the file for a full device stands alone: %v: %s", err, out)

@@ -25,10 +25,10 @@ func EndsKey() Key { return At(Meta).Str("ends") }
 // AloneKey returns the key of the Ref to the task that is to run alone.
 func AloneKey() Key { return At(Meta).Str("alone") }
 
-// Begin notes that life epoch begins to do tasks. A life before it that has not
-// said that it ends has ended otherwise, unless it was forgiven.
-func (e *Ends) Begin(epoch, forgiven uint64) {
-	if e.Begun != 0 && e.Ended != e.Begun && forgiven != e.Begun {
+// Begin notes that the process of epoch begins to do tasks. The one before it that has not said that
+// it ends has crashed, unless exitedCleanly says otherwise.
+func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {
+	if e.Begun != 0 && e.Ended != e.Begun && !exitedCleanly(e.Begun) {
 		e.Unclean = append(e.Unclean, e.Begun)
 		e.Unclean = e.Unclean[max(0, len(e.Unclean)-mostEnds):]
 	}

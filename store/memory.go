@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/gob"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -20,6 +21,8 @@ type Memory struct {
 	mu      sync.Mutex
 	set     sorted
 	commits int
+	exits   []uint64 // the note of clean exits
+	crashed bool     // Before or After said so
 }
 
 // Commits returns how many commits were begun, over all lives.
@@ -31,7 +34,10 @@ func (m *Memory) Commits() int {
 
 // Clone returns a Memory of its own with the same content, without Before and After.
 func (m *Memory) Clone() *Memory {
-	return &Memory{set: m.view()}
+	m.mu.Lock()
+	exits := m.exits
+	m.mu.Unlock()
+	return &Memory{set: m.view(), exits: exits}
 }
 
 // view returns the content of now, which later commits do not change.
@@ -47,6 +53,8 @@ type memory struct{ *Memory }
 func (m memory) Reader() (Reader, error) { return &memoryReader{m.view()}, nil }
 
 func (m memory) Limits() Limits { return Limits{Ops: 20_000, Bytes: 16 << 20} }
+
+func (m memory) Recovered() {}
 
 func (m memory) Check() error { return nil }
 
@@ -71,16 +79,26 @@ func (m memory) Commit(epoch uint64, writes []Write) error {
 	m.mu.Unlock()
 	if m.Before != nil {
 		if err := m.Before(n); err != nil {
-			return err
+			return m.crash(err)
 		}
 	}
 	m.mu.Lock()
 	m.set = next
 	m.mu.Unlock()
 	if m.After != nil {
-		return m.After(n)
+		return m.crash(m.After(n))
 	}
 	return nil
+}
+
+// crash keeps that the process has ended, unless err is none that ends it.
+func (m *Memory) crash(err error) error {
+	if err != nil && !errors.Is(err, ErrFull) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.crashed = true
+	}
+	return err
 }
 
 // Snapshot writes the content in a form that RestoreMemory reads.

@@ -30,12 +30,17 @@ type Options struct {
 	// next, and must not call Update or Close.
 	Committed func(took time.Duration, writes int)
 
+	// Shortage is told when commits begin to fail because the disk is full, and with nil when there is
+	// room again; nil is silence. As Committed, it must return soon.
+	Shortage func(*Shortage)
+
 	// LockWait is how long to wait for another process to let go of the file;
 	// zero for one second.
 	LockWait time.Duration
 
 	// Ballast is the size in bytes of a file kept beside the store, named as
-	// it with ".ballast" added, that gives way when the disk is full; zero for none.
+	// it with ".ballast" added, that gives way when the disk is full; zero for none. With it,
+	// space is kept for the note that the process has exited cleanly.
 	Ballast int64
 }
 
@@ -79,8 +84,11 @@ func Open(path string, o Options) (*DB, error) {
 		return nil, openError(path, errors.Join(err, b.Close()))
 	}
 	b.ballast.fill()
-	db.excuseFile = path + ".poisoned"
-	db.forgive()
+	exits := exitsFile{path + ".clean-exits"}
+	if o.Ballast > 0 {
+		exits.prepare()
+	}
+	db.keepCleanExits(exits)
 	return db, nil
 }
 
@@ -107,6 +115,9 @@ func OpenReadOnly(path string, o Options) (*DB, error) {
 // OpenMemory opens the store in m for a new life, and makes it when m is empty.
 func OpenMemory(m *Memory, o Options) (*DB, error) {
 	b := memory{m}
+	m.mu.Lock()
+	m.crashed = false
+	m.mu.Unlock()
 	if v := m.view(); v.len == 0 {
 		if err := b.Commit(0, identity()); err != nil {
 			return nil, openError("memory", err)
@@ -116,6 +127,7 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 	if err := db.begin(); err != nil {
 		return nil, openError("memory", err)
 	}
+	db.keepCleanExits(exitsIn{m})
 	return db, nil
 }
 

@@ -149,11 +149,11 @@ func refsOf(r store.Release) []kube.Ref {
 
 // tell raises an event for a release that misses objects, at once or when its
 // time has come.
-func (a *Absent) tell(_ context.Context, release string, absent []kube.Ref) error {
+func (a *Absent) tell(ctx context.Context, release string, absent []kube.Ref) error {
 	if len(absent) == 0 {
 		return nil
 	}
-	return a.db.Update(func(tx *store.Tx) error {
+	return a.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(release))
 		if err != nil || !ok {
 			return err
@@ -166,13 +166,17 @@ func (a *Absent) tell(_ context.Context, release string, absent []kube.Ref) erro
 			a.tellAgain(release)
 			return err
 		}
-		if due := a.due(release, absent, tx.Now()); due > 0 {
+		now := tx.Now()
+		if due := a.due(release, absent, now); due > 0 {
 			a.after(release, due)
 			return nil
 		}
-		if a.Told != nil {
-			tx.OnCommit(func() { a.Told(release, absent) })
-		}
+		tx.OnCommit(func() {
+			a.answered(release, absent, now)
+			if a.Told != nil {
+				a.Told(release, absent)
+			}
+		})
 		return a.raise(tx, absentEvent(release, absent))
 	})
 }
@@ -225,11 +229,25 @@ func absentEvent(release string, absent []kube.Ref) workflow.Event {
 func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	wait := healLongest
+	for _, ref := range absent {
+		h := a.healing[release][ref]
+		if h == nil || now.Sub(h.next) > 2*healLongest {
+			return 0
+		}
+		wait = min(wait, h.next.Sub(now))
+	}
+	return max(wait, 0)
+}
+
+// answered notes that an event was raised for the absence of objects.
+func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.healing[release] == nil {
 		a.healing[release] = map[kube.Ref]*healing{}
 	}
 	maps.DeleteFunc(a.healing[release], func(_ kube.Ref, h *healing) bool { return now.Sub(h.next) > 2*healLongest })
-	wait := healLongest
 	for _, ref := range absent {
 		h := a.healing[release][ref]
 		if h == nil {
@@ -239,16 +257,8 @@ func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Dura
 			)}
 			a.healing[release][ref] = h
 		}
-		wait = min(wait, h.next.Sub(now))
-	}
-	if wait > 0 {
-		return wait
-	}
-	for _, ref := range absent {
-		h := a.healing[release][ref]
 		h.next = now.Add(h.pace.NextBackOff())
 	}
-	return 0
 }
 
 // after tells again when wait is over.

@@ -108,10 +108,10 @@ func TestThoseWhoJoinAViewKnowOfIt(t *testing.T) {
 func TestCursorsOfViewsThatAreSeenDuringASweepStay(t *testing.T) {
 	for name, forget := range map[string]func(d *desk, meanwhile func()) error{
 		"sweep": func(d *desk, meanwhile func()) error {
-			return d.sweep(func() ([]kube.View, bool) { meanwhile(); return nil, true })
+			return d.sweep(d.t.Context(), func() ([]kube.View, bool) { meanwhile(); return nil, true })
 		},
 		"a monitor that is closed": func(d *desk, meanwhile func()) error {
-			return d.forget(label, func(kube.View) bool { meanwhile(); return false })
+			return d.forget(d.t.Context(), label, func(kube.View) bool { meanwhile(); return false })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

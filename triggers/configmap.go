@@ -59,17 +59,17 @@ func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 	var running sync.WaitGroup
 	running.Go(func() { c.compare(ctx) })
 	defer running.Wait()
-	err := c.source.Watch(ctx, observer, func(_ context.Context, content kube.Content) error {
+	err := c.source.Watch(ctx, observer, func(ctx context.Context, content kube.Content) error {
 		c.mu.Lock()
 		c.last = content
 		c.mu.Unlock()
 		if c.Seen != nil {
 			c.Seen(content)
 		}
-		if err := c.db.Update(func(tx *store.Tx) error { return c.see(tx, content) }); err != nil {
+		if err := c.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return c.see(tx, content) }); err != nil {
 			return err
 		}
-		return c.wake()
+		return c.db.WithRoom(ctx, c.wake)
 	})
 	if ctx.Err() != nil {
 		return nil
@@ -91,7 +91,7 @@ func (c *ConfigMap) compare(ctx context.Context) {
 		c.left = false
 		c.mu.Unlock()
 		// A store that fails ends the operator; there is nobody else to tell.
-		_ = c.db.Update(func(tx *store.Tx) error {
+		_ = c.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			record, _, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
 			newer := kube.After(last.ResourceVersion, record.ResourceVersion) || left && last.ResourceVersion == record.ResourceVersion
 			if err != nil || last.ResourceVersion == "" || !newer {

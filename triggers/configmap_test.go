@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
@@ -65,6 +66,46 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 		raised = 0
 		if err := db.Update(func(tx *store.Tx) error { return c.see(tx, c.last) }); err != nil || raised != 1 {
 			t.Errorf("the watch told it after the task had ended: raised %d times, %v", raised, err)
+		}
+	})
+}
+
+func TestAChangeOfTheConfigMapOnAFullDiskIsRaisedWhenThereIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(store.Memory)
+		db, err := store.OpenMemory(m, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raised := store.At(store.Metrics).Str("raised")
+		c := NewConfigMap(db, func(tx *store.Tx, _ ...workflow.Event) error {
+			tx.Put(raised, []byte("1"))
+			return nil
+		}, &kube.ConfigMap{}, nil)
+		c.last = kube.Content{ResourceVersion: "7", Data: map[string]string{"mod": "p: 1"}, Exists: true}
+		if err := db.Update(func(tx *store.Tx) error {
+			return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: "6", Config: []byte(`{}`), At: tx.Now()})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go c.compare(ctx)
+		fullFor(m, time.Minute)
+		c.Changed()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if err := db.View(func(tx *store.Tx) error {
+			if tx.Get(raised) == nil {
+				t.Error("the change was dropped")
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		synctest.Wait()
+		if err := db.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package triggers
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -132,15 +133,15 @@ func objectKey(cursor store.Key, o *kube.Object) store.Key {
 func versionKey(s kube.Source) store.Key { return store.At(store.Versions).Str(s.String()) }
 
 // deleteCursor forgets what v was told.
-func deleteCursor(db *store.DB, v kube.View) error {
-	return eraseCursor(db, cursorKey(v), v.Source.String(), v.Filter)
+func deleteCursor(ctx context.Context, db *store.DB, v kube.View) error {
+	return eraseCursor(ctx, db, cursorKey(v), v.Source.String(), v.Filter)
 }
 
 // eraseCursor deletes a cursor in pieces. Its mark goes with the first, so that
 // what is left of one that was interrupted is taken for none.
-func eraseCursor(db *store.DB, cursor store.Key, source, filter string) error {
+func eraseCursor(ctx context.Context, db *store.DB, cursor store.Key, source, filter string) error {
 	for more := true; more; {
-		if err := db.Update(func(tx *store.Tx) error {
+		if err := db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			more = false
 			for k := range tx.Range(cursor) {
 				if more = tx.Spent(); more {
@@ -166,7 +167,7 @@ func eraseCursor(db *store.DB, cursor store.Key, source, filter string) error {
 }
 
 // sweepCursors deletes the cursors that are not of seen, by the text of their key.
-func sweepCursors(db *store.DB, seen map[string]bool) error {
+func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error {
 	type cursor struct {
 		key  store.Key
 		mark mark
@@ -197,7 +198,7 @@ func sweepCursors(db *store.DB, seen map[string]bool) error {
 		return err
 	}
 	for _, c := range stale {
-		if err := eraseCursor(db, c.key, c.mark.Source, c.mark.Filter); err != nil {
+		if err := eraseCursor(ctx, db, c.key, c.mark.Source, c.mark.Filter); err != nil {
 			return err
 		}
 	}

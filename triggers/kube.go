@@ -74,7 +74,7 @@ func (k *Kube) Run(ctx context.Context) error {
 	running.Go(func() { k.hub.Run(ctx) })
 	defer running.Wait()
 	for first := true; ; first = false {
-		if err := k.follow(); err != nil && ctx.Err() == nil {
+		if err := k.follow(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("read kubernetes bindings: %w", err)
 		}
 		if first {
@@ -99,18 +99,18 @@ func (k *Kube) sweep(ctx context.Context) {
 			return
 		}
 	}
-	if err := k.sweepUnseen(); err != nil && ctx.Err() == nil {
+	if err := k.sweepUnseen(ctx); err != nil && ctx.Err() == nil {
 		k.log.Error().Err(err).Msg("cursors of bindings that are gone are kept until the next start")
 	}
 }
 
 // sweepUnseen deletes the cursors of views that nobody sees. Where a binding
 // sees none, as one of a kind that is not served yet, it is not known which
-// those are. Nothing is opened meanwhile.
-func (k *Kube) sweepUnseen() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.told.sweep(func() (seen []kube.View, known bool) {
+// those are.
+func (k *Kube) sweepUnseen(ctx context.Context) error {
+	return k.told.sweep(ctx, func() (seen []kube.View, known bool) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
 		for _, f := range k.follows {
 			if f.monitor == nil {
 				return nil, false
@@ -125,13 +125,29 @@ func (k *Kube) sweepUnseen() error {
 	})
 }
 
-// follow makes the monitors those of the bindings in the store.
-func (k *Kube) follow() error {
+// follow makes the monitors those of the bindings in the store, and deletes the cursors of views that
+// no binding sees any more.
+func (k *Kube) follow(ctx context.Context) error {
+	closed, err := k.readBindings()
+	if err != nil {
+		return err
+	}
+	for _, v := range closed {
+		if err := k.told.forget(ctx, v, k.sees); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readBindings makes the monitors those of the bindings in the store, and returns the views of those
+// it has closed.
+func (k *Kube) readBindings() (closed []kube.View, err error) {
 	asked := k.asked.Load()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.read > asked {
-		return nil // they were read since
+		return nil, nil // they were read since
 	}
 	attached := map[store.Subject]store.Binding{}
 	if err := k.db.View(func(tx *store.Tx) error {
@@ -150,9 +166,8 @@ func (k *Kube) follow() error {
 		}
 		return nil
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	var closed []kube.View
 	for subject, f := range k.follows {
 		if b, ok := attached[subject]; ok && f.config == string(b.Config) {
 			continue
@@ -169,7 +184,7 @@ func (k *Kube) follow() error {
 		}
 	}
 	k.read = asked + 1
-	return k.forget(closed)
+	return closed, nil
 }
 
 // open begins to follow a binding.
@@ -204,24 +219,10 @@ func selection(c hook.KubernetesBinding) kube.Selection {
 	return s
 }
 
-// forget deletes the cursors of views that no binding sees any more.
-func (k *Kube) forget(views []kube.View) error {
-	for _, v := range views {
-		if err := k.told.forget(v, k.seesLocked); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // sees reports whether a binding that is followed sees v.
 func (k *Kube) sees(v kube.View) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.seesLocked(v)
-}
-
-func (k *Kube) seesLocked(v kube.View) bool {
 	for _, f := range k.follows {
 		if f.monitor != nil && slices.Contains(f.monitor.Views(), v) {
 			return true
@@ -233,7 +234,7 @@ func (k *Kube) seesLocked(v kube.View) bool {
 // Ready returns when every attached kubernetes binding of the hook sees all
 // objects that exist.
 func (k *Kube) Ready(ctx context.Context, module, hookName string) error {
-	if err := k.follow(); err != nil {
+	if err := k.follow(ctx); err != nil {
 		return err
 	}
 	k.mu.Lock()

@@ -26,7 +26,7 @@ type receiver struct {
 
 // sweep deletes the cursors of all views but those seen, if it is known which
 // these are.
-func (r *receiver) sweep(seen func() (views []kube.View, known bool)) error {
+func (r *receiver) sweep(ctx context.Context, seen func() (views []kube.View, known bool)) error {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
 	views, known := seen()
@@ -37,17 +37,17 @@ func (r *receiver) sweep(seen func() (views []kube.View, known bool)) error {
 	for _, v := range views {
 		keys[string(cursorKey(v))] = true
 	}
-	return sweepCursors(r.db, keys)
+	return sweepCursors(ctx, r.db, keys)
 }
 
 // forget deletes the cursor of v unless it is seen.
-func (r *receiver) forget(v kube.View, seen func(kube.View) bool) error {
+func (r *receiver) forget(ctx context.Context, v kube.View, seen func(kube.View) bool) error {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
 	if seen(v) {
 		return nil
 	}
-	return deleteCursor(r.db, v)
+	return deleteCursor(ctx, r.db, v)
 }
 
 // knows reports whether the binding, attached in that life, knows of all that the
@@ -79,9 +79,9 @@ func (r *receiver) Stored(_ context.Context, v kube.View) (version string, err e
 
 // Listed takes a view's list as the baseline of its cursor, or compares it with
 // what was told before.
-func (r *receiver) Listed(_ context.Context, list kube.List) error {
+func (r *receiver) Listed(ctx context.Context, list kube.List) error {
 	if list.Cause == kube.Joined {
-		return r.db.Update(func(tx *store.Tx) error { return listed(tx, list.View, list.Owners) })
+		return r.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return listed(tx, list.View, list.Owners) })
 	}
 	known := false
 	if err := r.db.View(func(tx *store.Tx) error {
@@ -92,11 +92,11 @@ func (r *receiver) Listed(_ context.Context, list kube.List) error {
 	}
 	switch {
 	case list.Cause == kube.First && !known:
-		return r.baseline(list)
+		return r.baseline(ctx, list)
 	case list.Cause == kube.Appeared:
-		return r.appear(list, known)
+		return r.appear(ctx, list, known)
 	default:
-		return r.compare(list)
+		return r.compare(ctx, list)
 	}
 }
 
@@ -104,18 +104,18 @@ func (r *receiver) Listed(_ context.Context, list kube.List) error {
 // told of a view that is known is right already. One that is not is another
 // comparison that was interrupted, after which some owners were told a part: all
 // is told again, and what is gone since.
-func (r *receiver) appear(list kube.List, known bool) error {
+func (r *receiver) appear(ctx context.Context, list kube.List, known bool) error {
 	if !known {
 		gone, err := r.gone(list)
 		if err != nil {
 			return err
 		}
-		if err := r.tellAll(list.View.Source, gone, func(*store.Tx) error { return nil }); err != nil {
+		if err := r.tellAll(ctx, list.View.Source, gone, func(*store.Tx) error { return nil }); err != nil {
 			return err
 		}
 	}
 	objects := slices.DeleteFunc(slices.Clone(list.Objects), func(o *kube.Object) bool { return o.Unfiltered })
-	return r.inPieces(list.View.Source, func(p *piece, at position) (position, bool, error) {
+	return r.inPieces(ctx, list.View.Source, func(p *piece, at position) (position, bool, error) {
 		for ; at.object < len(objects); at.object, at.owner = at.object+1, 0 {
 			o := objects[at.object]
 			for ; at.owner < len(list.Owners); at.owner++ {
@@ -142,12 +142,12 @@ func (r *receiver) appear(list kube.List, known bool) error {
 
 // baseline writes what a view is told of first. Its mark comes with the last
 // piece: a baseline that was interrupted is none.
-func (r *receiver) baseline(list kube.List) error {
+func (r *receiver) baseline(ctx context.Context, list kube.List) error {
 	cursor := cursorKey(list.View)
-	if err := deleteCursor(r.db, list.View); err != nil {
+	if err := deleteCursor(ctx, r.db, list.View); err != nil {
 		return err
 	}
-	return r.inPieces(list.View.Source, func(p *piece, at position) (position, bool, error) {
+	return r.inPieces(ctx, list.View.Source, func(p *piece, at position) (position, bool, error) {
 		for ; at.object < len(list.Objects); at.object++ {
 			o := list.Objects[at.object]
 			if o.Unfiltered {
@@ -167,12 +167,12 @@ func (r *receiver) baseline(list kube.List) error {
 // compare tells the difference between what a view was told and its list. The
 // version moves with the last piece, so a comparison that was interrupted is
 // made again.
-func (r *receiver) compare(list kube.List) error {
+func (r *receiver) compare(ctx context.Context, list kube.List) error {
 	changes, err := r.difference(list)
 	if err != nil {
 		return err
 	}
-	return r.tellAll(list.View.Source, changes, func(tx *store.Tx) error {
+	return r.tellAll(ctx, list.View.Source, changes, func(tx *store.Tx) error {
 		return complete(tx, list)
 	})
 }
@@ -225,17 +225,17 @@ func (r *receiver) gone(list kube.List) (gone []kube.Change, err error) {
 }
 
 // Changed raises events for a batch of changes and moves the source's version.
-func (r *receiver) Changed(_ context.Context, batch kube.Batch) error {
-	return r.tellAll(batch.Source, batch.Changes, func(tx *store.Tx) error {
+func (r *receiver) Changed(ctx context.Context, batch kube.Batch) error {
+	return r.tellAll(ctx, batch.Source, batch.Changes, func(tx *store.Tx) error {
 		return reach(tx, batch.Source, batch.Version, batch.Filters...)
 	})
 }
 
 // Left forgets what a view was told, if nobody sees it any more: should its
 // namespace match again, its objects are new.
-func (r *receiver) Left(_ context.Context, v kube.View, _ []string) error {
+func (r *receiver) Left(ctx context.Context, v kube.View, _ []string) error {
 	if r.seen(v) {
 		return nil
 	}
-	return deleteCursor(r.db, v)
+	return deleteCursor(ctx, r.db, v)
 }

@@ -234,7 +234,7 @@ func TestCursorsOfViewsThatNobodySeesAreForgotten(t *testing.T) {
 	if d.stored(label) == "" {
 		t.Error("a cursor was forgotten while its view is seen")
 	}
-	if err := sweepCursors(d.db, map[string]bool{string(cursorKey(whole)): true}); err != nil {
+	if err := sweepCursors(t.Context(), d.db, map[string]bool{string(cursorKey(whole)): true}); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.stored(label) + " " + d.stored(whole); got != " 10" {

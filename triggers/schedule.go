@@ -61,7 +61,7 @@ type ticker struct {
 	config   string // of the binding
 	crontab  string
 	schedule cron.Schedule
-	last     time.Time // when it ticked; zero: not yet
+	from     time.Time // the time after which next comes
 	next     time.Time // zero: never
 }
 
@@ -69,33 +69,43 @@ type ticker struct {
 // What is less would make a tick be told twice.
 const setBack = time.Minute
 
+// longestSleep is how long a Schedule sleeps before it reads the clock again. A timer counts the time
+// that passes; the clock can be set, or jump while a machine sleeps.
+const longestSleep = time.Minute
+
 // rewind makes the ticker tick by a clock that was set back to now.
 func (t *ticker) rewind(now time.Time) {
-	if t.last.Sub(now) >= setBack {
-		t.last, t.next = now, t.schedule.Next(now)
+	if t.schedule != nil && t.from.Sub(now) >= setBack {
+		t.from, t.next = now, t.schedule.Next(now)
 	}
 }
 
 // Run ticks until ctx is done.
 func (s *Schedule) Run(ctx context.Context) error {
 	tickers := map[store.Subject]*ticker{}
+	if err := s.follow(tickers); err != nil {
+		return fmt.Errorf("read schedules: %w", err)
+	}
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
-		now, err := s.follow(tickers)
-		if err != nil {
-			return fmt.Errorf("read schedules: %w", err)
+		now := s.DB.Now()
+		for _, t := range tickers {
+			t.rewind(now)
 		}
 		alarm.Stop()
 		if next, ok := earliest(tickers); ok {
-			alarm.Reset(next.Sub(now))
+			alarm.Reset(min(next.Sub(now), longestSleep))
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.changed:
+			if err := s.follow(tickers); err != nil {
+				return fmt.Errorf("read schedules: %w", err)
+			}
 		case <-alarm.C:
-			if err := s.tick(tickers); err != nil {
+			if err := s.tick(ctx, tickers); err != nil && ctx.Err() == nil {
 				return fmt.Errorf("raise ticks: %w", err)
 			}
 		}
@@ -111,11 +121,9 @@ func earliest(tickers map[store.Subject]*ticker) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// follow makes tickers those of the bindings that are attached, and returns the
-// time at which it looked.
-func (s *Schedule) follow(tickers map[store.Subject]*ticker) (now time.Time, err error) {
-	err = s.DB.View(func(tx *store.Tx) error {
-		now = tx.Now()
+// follow makes tickers those of the bindings that are attached.
+func (s *Schedule) follow(tickers map[store.Subject]*ticker) error {
+	return s.DB.View(func(tx *store.Tx) error {
 		attached := map[store.Subject]bool{}
 		for k := range tx.Range(store.At(store.Bindings)) {
 			b, _, err := store.Load[store.Binding](tx, k)
@@ -131,7 +139,6 @@ func (s *Schedule) follow(tickers map[store.Subject]*ticker) (now time.Time, err
 			}
 			attached[subject] = true
 			if t := tickers[subject]; t != nil && t.config == string(b.Config) {
-				t.rewind(now)
 				continue
 			}
 			if tickers[subject], err = s.begin(tx, subject, b); err != nil {
@@ -145,7 +152,6 @@ func (s *Schedule) follow(tickers map[store.Subject]*ticker) (now time.Time, err
 		}
 		return nil
 	})
-	return now, err
 }
 
 // begin returns the ticker of a binding whose last tick may have been in an
@@ -163,6 +169,7 @@ func (s *Schedule) begin(tx *store.Tx, subject store.Subject, b store.Binding) (
 	}
 	t.schedule = schedule
 	now := tx.Now()
+	t.from = now
 	last, known, err := store.Load[time.Time](tx, store.TickKey(subject))
 	if err != nil {
 		return nil, err
@@ -179,43 +186,55 @@ func (s *Schedule) begin(tx *store.Tx, subject store.Subject, b store.Binding) (
 	return t, nil
 }
 
-// tick raises the ticks that are due.
-func (s *Schedule) tick(tickers map[store.Subject]*ticker) error {
-	return s.DB.Update(func(tx *store.Tx) error {
+// tick raises the ticks that are due, as soon as the store has room for them.
+func (s *Schedule) tick(ctx context.Context, tickers map[store.Subject]*ticker) error {
+	return s.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		now := tx.Now()
+		var due []store.Subject
+		for _, subject := range inOrder(tickers) {
+			if t := tickers[subject]; !t.next.IsZero() && !t.next.After(now) {
+				due = append(due, subject)
+			}
+		}
+		if len(due) == 0 {
+			return nil
+		}
 		life, _, err := store.Load[store.Life](tx, store.LifeKey())
 		if err != nil {
 			return err
 		}
 		var events []workflow.Event
-		for _, subject := range inOrder(tickers) {
-			t := tickers[subject]
-			if t.next.IsZero() || t.next.After(now) {
-				continue
-			}
-			due := t.next
-			t.last, t.next = now, t.schedule.Next(now)
-			b, ok, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
+		for _, subject := range due {
+			ev, err := s.tickOf(tx, subject, tickers[subject])
 			if err != nil {
 				return err
 			}
-			if !ok || b.Detached {
-				continue
+			// Hooks do not tick before the first converge has come to its end.
+			if ev != nil && life.Converged != 0 {
+				events = append(events, *ev)
 			}
-			if err := store.Save(tx, store.TickKey(subject), due); err != nil {
-				return err
-			}
-			if life.Converged == 0 {
-				continue // hooks do not tick before the first converge has come to its end
-			}
-			ev, err := tickEvent(subject, b, due, t.crontab)
-			if err != nil {
-				return err
-			}
-			events = append(events, ev)
 		}
+		tx.OnCommit(func() {
+			for _, subject := range due {
+				t := tickers[subject]
+				t.from, t.next = now, t.schedule.Next(now)
+			}
+		})
 		return s.Raise(tx, events...)
 	})
+}
+
+// tickOf keeps the tick of t that is due, and returns its event; nil if the binding is not attached.
+func (s *Schedule) tickOf(tx *store.Tx, subject store.Subject, t *ticker) (*workflow.Event, error) {
+	b, ok, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
+	if err != nil || !ok || b.Detached {
+		return nil, err
+	}
+	if err := store.Save(tx, store.TickKey(subject), t.next); err != nil {
+		return nil, err
+	}
+	ev, err := tickEvent(subject, b, t.next, t.crontab)
+	return &ev, err
 }
 
 // inOrder returns whom tickers are of, by name: those that tick at the same time

@@ -172,6 +172,82 @@ func TestSchedulesTickByAClockThatWasSetBack(t *testing.T) {
 	}
 }
 
+// jumping is a store whose clock has gone forward by two hours after a while, as a machine's does that slept.
+func jumping(t *testing.T, after time.Duration) *store.DB {
+	t.Helper()
+	begin := time.Now()
+	db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: func() time.Time {
+		if time.Since(begin) < after {
+			return time.Now()
+		}
+		return time.Now().Add(2 * time.Hour)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func TestATickComesAtItsTimeByAClockThatHasJumpedForward(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := jumping(t, 10*time.Minute) // from midnight
+		attachSchedule(t, db, "0 3 * * *", false)
+		if diff := cmp.Diff([]time.Duration{time.Hour}, ticks(t, db, Skip, 4*time.Hour, nil)); diff != "" {
+			t.Errorf("at 01:00 of this process, which is 03:00: %s", diff)
+		}
+	})
+}
+
+// fullFor makes commits of m fail for a while, as on a full disk.
+func fullFor(m *store.Memory, while time.Duration) {
+	until := time.Now().Add(while)
+	m.Before = func(int) error {
+		if time.Now().Before(until) {
+			return store.ErrFull
+		}
+		return nil
+	}
+}
+
+func TestATickOnAFullDiskIsRaisedWhenThereIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(store.Memory)
+		db, err := store.OpenMemory(m, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		attachSchedule(t, db, "0 3 * * *", false)
+		fullFor(m, 3*time.Hour+20*time.Second)
+		var events int
+		s := NewSchedule(db, func(*store.Tx, ...workflow.Event) error {
+			events++
+			return nil
+		}, Skip, zerolog.Nop())
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Hour)
+		defer cancel()
+		if err := s.Run(ctx); err != nil {
+			t.Errorf("the schedule ended: %v", err)
+		}
+		if err := db.View(func(tx *store.Tx) error {
+			tick, _, err := store.Load[time.Time](tx, store.TickKey(store.Subject{Module: "m", Hook: "hooks/h", Binding: "tick"}))
+			if tick.Hour() != 3 {
+				t.Errorf("the last tick is %s, raised %d times", tick, events)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestTickCarriesItsBindingAndItsCause(t *testing.T) {
 	ev, err := tickEvent(store.Subject{Hook: "hooks/g", Binding: "tick"},
 		store.Binding{Config: json.RawMessage(`{"name":"tick","crontab":"@hourly","queue":"q","allowFailure":true}`), Queue: "q"},

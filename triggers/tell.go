@@ -1,6 +1,7 @@
 package triggers
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,15 +33,19 @@ type position struct {
 	owner  int // of the object
 }
 
+// fillPiece puts into p what is delivered from a position on, and returns the position it has
+// reached and whether all is done.
+type fillPiece func(p *piece, from position) (to position, done bool, err error)
+
 // inPieces calls fill in one transaction after the other, each time with the position that the last
 // one reached, until it reports that all is done. The events of a piece are raised in its
 // transaction. A piece that turns out too large for a commit is filled again with a smaller budget.
-func (r *receiver) inPieces(source kube.Source, fill func(p *piece, from position) (to position, done bool, err error)) error {
+func (r *receiver) inPieces(ctx context.Context, source kube.Source, fill fillPiece) error {
 	var at position
 	for share := 1; ; {
 		var to position
 		done := false
-		err := r.db.Update(func(tx *store.Tx) (err error) {
+		err := r.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 			p := newPiece(tx, source, share)
 			p.reduced = r.reduced
 			if to, done, err = fill(p, at); err != nil {
@@ -60,8 +65,8 @@ func (r *receiver) inPieces(source kube.Source, fill func(p *piece, from positio
 }
 
 // tellAll delivers changes of source in pieces; last is called in the transaction of the last one.
-func (r *receiver) tellAll(source kube.Source, changes []kube.Change, last func(*store.Tx) error) error {
-	return r.inPieces(source, func(p *piece, at position) (position, bool, error) {
+func (r *receiver) tellAll(ctx context.Context, source kube.Source, changes []kube.Change, last func(*store.Tx) error) error {
+	return r.inPieces(ctx, source, func(p *piece, at position) (position, bool, error) {
 		for ; at.object < len(changes); at.object++ {
 			if done, err := p.move(changes[at.object]); err != nil || !done {
 				return at, false, err

@@ -7,6 +7,20 @@ import (
 	"addon-operator/store"
 )
 
+// longestSleep is how long an alarm sleeps before it reads the clock again. A timer counts the time
+// that passes; the clock can be set, or jump while a machine sleeps.
+const longestSleep = time.Minute
+
+// An alarm is a move that is done at a time.
+type alarm struct {
+	timer *time.Timer
+	due   time.Time
+	left  time.Duration // until due, as the timer counts
+}
+
+// sleep returns how long to wait before the clock is read again.
+func (a *alarm) sleep() time.Duration { return min(a.left, longestSleep) }
+
 // arm has fn done as a move when due has come, in place of what the alarm of
 // that name was set for: who sets it anew has looked at what there is.
 func (e *Engine) arm(name string, now, due time.Time, fn func(*move) error) {
@@ -16,11 +30,30 @@ func (e *Engine) arm(name string, now, due time.Time, fn func(*move) error) {
 		return
 	}
 	if old := e.alarms[name]; old != nil {
-		old.Stop()
+		old.timer.Stop()
 	}
-	e.alarms[name] = time.AfterFunc(due.Sub(now), func() {
-		e.run(func() { e.attempt(name, fn) })
+	a := &alarm{due: due, left: due.Sub(now)}
+	e.alarms[name] = a
+	a.timer = time.AfterFunc(a.sleep(), func() {
+		if e.rings(name, a) {
+			e.run(func() { e.attempt(name, fn) })
+		}
 	})
+}
+
+// rings reports whether a is due by the clock, or has been waited for long enough although the clock
+// was set back. Otherwise it sleeps on.
+func (e *Engine) rings(name string, a *alarm) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.open || e.alarms[name] != a {
+		return false
+	}
+	if a.left -= a.sleep(); a.left <= 0 || !e.db.Now().Before(a.due) {
+		return true
+	}
+	a.timer.Reset(a.sleep())
+	return false
 }
 
 // look has queue looked at by a move of its own.

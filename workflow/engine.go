@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -37,7 +36,7 @@ type Engine struct {
 	working int       // goroutines of the engine; guarded by mu
 	// alarms go off when the head of a queue, whose name they have, or what is
 	// due later, laterAlarm, is due; guarded by mu.
-	alarms map[string]*time.Timer
+	alarms map[string]*alarm
 }
 
 // bound is a graph with its steps, indexed.
@@ -53,7 +52,7 @@ type bound struct {
 func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) {
 	e := &Engine{
 		db: db, observer: observer,
-		graphs: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}, alarms: map[string]*time.Timer{},
+		graphs: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}, alarms: map[string]*alarm{},
 	}
 	e.idle.L = &e.mu
 	for _, binding := range bindings {
@@ -89,13 +88,22 @@ func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) 
 // their order among what was pending; it may be called again when that has to be
 // done anew. Pending work goes on where it stood. The workers end when Stop is
 // called, or when the store is closed. An engine is started once in the life of
-// its store.
+// its store. On a full disk, Start waits for room until Stop is called.
 func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
-	e.ctx, e.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // a worker's life ends by Stop, after a grace period that outlasts the caller's context
 	e.mu.Lock()
+	e.ctx, e.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // a worker's life ends by Stop, after a grace period that outlasts the caller's context
 	e.open = true
 	e.mu.Unlock()
-	err := e.update(func(m *move) error {
+	err := e.db.WithRoom(e.ctx, func() error { return e.start(begin) })
+	if err != nil {
+		e.Drain()
+	}
+	return err
+}
+
+// start gives the workers their first tasks.
+func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
+	return e.update(func(m *move) error {
 		if err := m.beginLife(); err != nil {
 			return err
 		}
@@ -114,10 +122,6 @@ func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
 		}
 		return m.armLater()
 	})
-	if err != nil {
-		e.Drain()
-	}
-	return err
 }
 
 // Drain ends the claiming of tasks: what runs goes on to its move, and nothing
@@ -136,7 +140,7 @@ func (e *Engine) close() (was bool) {
 	defer e.mu.Unlock()
 	was, e.open = e.open, false
 	for _, a := range e.alarms {
-		a.Stop()
+		a.timer.Stop()
 	}
 	clear(e.alarms)
 	return was
@@ -147,8 +151,11 @@ func (e *Engine) close() (was bool) {
 // because of it was interrupted: its task is done again by the next life.
 func (e *Engine) Stop() {
 	e.Drain()
-	if e.cancel != nil {
-		e.cancel()
+	e.mu.Lock()
+	cancel := e.cancel
+	e.mu.Unlock()
+	if cancel != nil {
+		cancel()
 	}
 	e.Wait()
 }

@@ -326,3 +326,28 @@ func TestEveryCrashWhileEventsArePutOffLosesNone(t *testing.T) {
 	}
 	t.Error("the story never came to its end without a crash")
 }
+
+func TestWhatIsDueLaterComesByAClockThatHasJumped(t *testing.T) {
+	for jump, within := range map[time.Duration]time.Duration{2 * time.Hour: 11 * time.Minute, -2 * time.Hour: 61 * time.Minute} {
+		t.Run(jump.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := newPaced(t, workflow.Pace{Every: time.Hour, Burst: 1})
+				begin := time.Now()
+				w.clock = func() time.Time {
+					if time.Since(begin) > 10*time.Minute {
+						return time.Now().Add(jump)
+					}
+					return time.Now()
+				}
+				w.restart()
+				w.start(event("h", "b", "1", false))
+				w.expect("event m/h b")
+				w.raise(event("h", "b", "2", false))
+				w.sleep(9 * time.Minute)
+				w.expect()
+				w.sleep(within - 9*time.Minute)
+				w.expect("event m/h b")
+			})
+		})
+	}
+}

@@ -1,6 +1,8 @@
 package workflow
 
 import (
+	"errors"
+
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -19,12 +21,12 @@ func (m *move) beginLife() error {
 	if err != nil {
 		return err
 	}
-	ends.Begin(m.epoch, m.e.db.Forgiven())
+	ends.Begin(m.epoch, m.e.db.ExitedCleanly)
 	return store.Save(m.tx, store.EndsKey(), ends)
 }
 
-// endLife notes that this life ends as it is meant to. What cannot be noted
-// because the store takes nothing more is no news.
+// endLife notes that this process ends as it is meant to: in the store, or beside it where the store
+// takes nothing more.
 func (e *Engine) endLife() {
 	err := e.db.Update(func(tx *store.Tx) error {
 		ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
@@ -34,6 +36,9 @@ func (e *Engine) endLife() {
 		ends.Ended = tx.Epoch()
 		return store.Save(tx, store.EndsKey(), ends)
 	})
+	if errors.Is(err, store.ErrFull) {
+		err = e.db.NoteCleanExit()
+	}
 	if err != nil && e.db.Err() == nil {
 		e.broken("", err)
 	}

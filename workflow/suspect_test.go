@@ -449,3 +449,71 @@ func TestReleasedWaitsForWhatElseOfItsModuleIsSetAside(t *testing.T) {
 		})
 	}
 }
+
+func TestAStopOnAFullDiskIsNoCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.fragile = true
+		w.gate("event m/h b")
+		w.start(event("h", "b", "1", false))
+		for range 4 {
+			w.mem.Before = func(int) error { return store.ErrFull }
+			w.e.Stop()
+			if err := w.db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			w.mem.Before = nil
+			w.open()
+			// A process that ends before it begins tasks does not take back what the one before it noted.
+			if err := w.db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			w.open()
+			w.start()
+		}
+		w.expectKillers()
+		w.view(func(tx *store.Tx) error {
+			ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
+			if len(ends.Unclean) > 0 {
+				t.Errorf("the ends of epochs %v count as crashes", ends.Unclean)
+			}
+			return err
+		})
+	})
+}
+
+func TestStartOnAFullDiskWaitsForRoomUntilItIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		full := true
+		w.mem.Before = func(int) error {
+			if full {
+				return store.ErrFull
+			}
+			return nil
+		}
+		started := make(chan error, 1)
+		start := func() {
+			started <- w.e.Start(func(*store.Tx) ([]workflow.Event, error) { return []workflow.Event{on("go")}, nil })
+		}
+		go start()
+		w.sleep(time.Minute)
+		w.expect()
+		full = false
+		w.sleep(10 * time.Second)
+		w.expect("n")
+		if err := <-started; err != nil {
+			t.Errorf("start: %v", err)
+		}
+		w.restart()
+		full = true
+		w.mem.Before = func(int) error { return store.ErrFull }
+		go start()
+		w.sleep(time.Minute)
+		w.e.Stop()
+		if err := <-started; !errors.Is(err, store.ErrFull) || !errors.Is(err, context.Canceled) {
+			t.Errorf("a start that was stopped returned %v", err)
+		}
+		w.mem.Before = nil
+	})
+}

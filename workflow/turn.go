@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -45,23 +44,22 @@ func (e *Engine) turn(ctx context.Context, c *claim) (next *claim, err error) {
 
 // commit runs fn as one move of c's. On a full disk it waits for room.
 func (e *Engine) commit(ctx context.Context, c *claim, fn func(*move) (*claim, error)) (next *claim, err error) {
-	for {
+	err = e.db.WithRoom(ctx, func() error {
 		acted := e.observer.time(Move)
-		err = e.update(func(m *move) (err error) {
+		err := e.update(func(m *move) (err error) {
 			next, err = fn(m)
 			return err
 		})
 		acted(c.task.Queue)
-		if !errors.Is(err, store.ErrFull) {
-			return next, err
+		if errors.Is(err, store.ErrFull) {
+			e.broken(c.task.Queue, err)
 		}
-		e.broken(c.task.Queue, err)
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(firstDelay):
-		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	return next, nil
 }
 
 // do calls the step and has its effects done.

@@ -27,6 +27,7 @@ type world struct {
 	e     *workflow.Engine
 	steps []workflow.Binding
 	begun time.Time
+	clock func() time.Time // of the store; nil is the system's
 
 	mu          sync.Mutex
 	notes       []note
@@ -152,7 +153,7 @@ func (w *world) open() {
 	w.t.Helper()
 	w.mem.After = nil
 	var err error
-	if w.db, err = store.OpenMemory(w.mem, store.Options{}); err != nil {
+	if w.db, err = store.OpenMemory(w.mem, store.Options{Clock: w.clock}); err != nil {
 		w.t.Fatal(err)
 	}
 	db := w.db

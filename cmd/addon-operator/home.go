@@ -20,9 +20,9 @@ const clusterWait = 5 * time.Second
 // that belongs to another is set aside and a new one begun. Where the API server
 // is away, awaitCluster looks later.
 func (o *operator) settle(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, clusterWait)
+	asking, cancel := context.WithTimeout(ctx, clusterWait)
 	defer cancel()
-	id, err := o.client.ClusterID(ctx)
+	id, err := o.client.ClusterID(asking)
 	if kube.IsRefused(err) {
 		o.log.Warn().Err(err).Msg("it is not known which cluster this is; grant get of namespace kube-system")
 		return nil
@@ -31,7 +31,7 @@ func (o *operator) settle(ctx context.Context) error {
 		o.log.Warn().Err(err).Msg("the API server cannot be asked now; the operator starts and goes on when it answers")
 		return nil
 	}
-	other, err := o.belong(id)
+	other, err := o.belong(ctx, id)
 	if err != nil || other == "" {
 		return err
 	}
@@ -41,17 +41,17 @@ func (o *operator) settle(ctx context.Context) error {
 	}
 	o.log.Error().Str("store", o.settings.Store).Str("aside", aside).Str("storeCluster", other).Str("cluster", id).
 		Msg("the store belongs to another cluster: it was set aside, and the operator starts with an empty one")
-	if err := o.openStore(); err != nil {
+	if err := o.openStore(ctx); err != nil {
 		return err
 	}
-	_, err = o.belong(id)
+	_, err = o.belong(ctx, id)
 	return err
 }
 
 // belong notes that the store belongs to the cluster id, unless it belongs to
 // another, whose id it returns.
-func (o *operator) belong(id string) (other string, err error) {
-	err = o.db.Update(func(tx *store.Tx) error {
+func (o *operator) belong(ctx context.Context, id string) (other string, err error) {
+	err = o.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		life, _, err := store.Load[store.Life](tx, store.LifeKey())
 		switch {
 		case err != nil:
@@ -103,7 +103,7 @@ func (o *operator) awaitCluster(ctx context.Context) error {
 	if id == "" { // ctx ended before it was known
 		return nil
 	}
-	other, err := o.belong(id)
+	other, err := o.belong(ctx, id)
 	if err == nil && other != "" {
 		return fmt.Errorf("%s belongs to cluster %s, and this is cluster %s: the next start sets it aside", o.settings.Store, other, id)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -49,7 +50,9 @@ func (l *look) request(w http.ResponseWriter, r *http.Request, what string, even
 	}
 	event.Cause.By = cmp.Or(r.FormValue("by"), "somebody")
 	var run uint64
-	err := l.db.Update(func(tx *store.Tx) (err error) {
+	ctx, cancel := context.WithTimeout(r.Context(), commandRoom)
+	defer cancel()
+	err := l.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 		if err = check(tx); err != nil {
 			return err
 		}

@@ -120,6 +120,7 @@ func (l *look) state() (metrics.State, error) {
 	if info, err := os.Stat(l.path); err == nil {
 		s.StoreBytes = info.Size()
 	}
+	s.StoreFull = l.db.Shortage() != nil
 	err := l.db.View(func(tx *store.Tx) error {
 		if err := l.queueState(tx, &s); err != nil {
 			return err

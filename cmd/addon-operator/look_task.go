@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -43,7 +44,9 @@ func (l *look) changeTask(w http.ResponseWriter, r *http.Request, done string, c
 		fail(w, &routeError{http.StatusConflict, errors.New("tasks are changed by a running operator only: start it, and leave --store out")})
 		return
 	}
-	switch err := change(id); {
+	ctx, cancel := context.WithTimeout(r.Context(), commandRoom)
+	defer cancel()
+	switch err := l.db.WithRoom(ctx, func() error { return change(id) }); {
 	case errors.Is(err, workflow.ErrNoTask):
 		fail(w, notFound("%w; see queue list", err))
 	case errors.Is(err, workflow.ErrRuns):

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,7 +51,11 @@ func (o *operator) observer() workflow.Observer {
 			delete(o.seen.walks, w.ID)
 		},
 		Looped: o.looped, Quarantined: o.quarantined,
-		Broken: func(queue string, err error) { o.log.Error().Err(err).Str("queue", queue).Msg("queue stands still") },
+		Broken: func(queue string, err error) {
+			if !errors.Is(err, store.ErrFull) { // which is logged once for all queues
+				o.log.Error().Err(err).Str("queue", queue).Msg("queue stands still")
+			}
+		},
 	})
 }
 

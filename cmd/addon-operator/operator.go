@@ -57,7 +57,9 @@ type operator struct {
 	news     news
 	notices  chan notice
 	recheck  wakeup // for survey
-	params   *params
+	// shortages is woken when a shortage of the store's disk has begun or ended.
+	shortages wakeup
+	params    *params
 
 	// cluster is the id of the cluster, empty while it is not known.
 	cluster string
@@ -90,7 +92,9 @@ func Run(ctx context.Context, s Settings, w io.Writer) error {
 	for _, warning := range s.Warnings {
 		log.Warn().Msg(warning)
 	}
-	o := &operator{settings: s, log: log, began: time.Now(), notices: make(chan notice, 64), recheck: newWakeup()}
+	o := &operator{
+		settings: s, log: log, began: time.Now(), notices: make(chan notice, 64), recheck: newWakeup(), shortages: newWakeup(),
+	}
 	if o.params, err = newParams(s, log, o.logConfigEvents.Store); err != nil {
 		return err
 	}
@@ -150,7 +154,7 @@ func (o *operator) open(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(o.settings.Store), 0o700); err != nil {
 		return fmt.Errorf("directory of the store: %w; make it writable, or name another with --store", err)
 	}
-	if err := o.openStore(); err != nil {
+	if err := o.openStore(ctx); err != nil {
 		return err
 	}
 	err := o.settle(ctx)
@@ -166,8 +170,8 @@ func (o *operator) open(ctx context.Context) error {
 	return nil
 }
 
-func (o *operator) openStore() (err error) {
-	if o.db, err = store.Open(o.settings.Store, store.Options{Clock: time.Now, Committed: o.committed, Ballast: ballast}); err != nil {
+func (o *operator) openStore(ctx context.Context) (err error) {
+	if o.db, err = o.openWithRoom(ctx); err != nil {
 		return err
 	}
 	killed, err := hook.KillLeftovers(o.db.ID())
@@ -272,9 +276,13 @@ func (o *operator) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) {
+	group.Go(func() error { o.logShortages(watching); return nil })
+	abandon := context.AfterFunc(ctx, o.engine.Stop) // Start waits for room on a full disk
+	err = o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) {
 		return triggers.Begin(tx, triggers.Startup(o.settings.Startup), code)
-	}); err != nil {
+	})
+	abandon()
+	if err != nil {
 		serving()
 		return err
 	}

@@ -62,6 +62,7 @@ func (l *look) reader() *inspect.Reader {
 	r := &inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: l.engine != nil}
 	if l.news != nil {
 		r.Stalled = l.news.standing()
+		r.Full = l.db.Shortage()
 	}
 	return r
 }

@@ -57,7 +57,7 @@ func (o *operator) trim(ctx context.Context) error {
 	}
 	freed := int64(0)
 	for more := true; more && ctx.Err() == nil; {
-		if err := o.db.Update(func(tx *store.Tx) (err error) {
+		if err := o.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 			var piece int64
 			if piece, more, err = store.TrimHistory(tx, tx.Now().Add(-o.settings.HistoryAge), excess, trimPiece); err == nil {
 				excess, freed = excess-piece, freed+piece

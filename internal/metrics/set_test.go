@@ -95,7 +95,7 @@ func TestEachEventIsCountedUnderItsDocumentedName(t *testing.T) {
 			`p_tasks_queue_action_duration_seconds_count{queue_action="move",queue_name="main"} 1`,
 		}},
 		{"store_", func(s *Set) { s.Committed(time.Second, 6) }, []string{
-			`p_store_commit_seconds_sum 1`, `p_store_commit_seconds_count 1`, `p_store_readable 1`, `p_store_size_bytes 0`, `p_store_writes_total 6`,
+			`p_store_commit_seconds_sum 1`, `p_store_commit_seconds_count 1`, `p_store_full 0`, `p_store_readable 1`, `p_store_size_bytes 0`, `p_store_writes_total 6`,
 		}},
 		{"hook_metrics", func(s *Set) { s.HookMetricsDropped("m", "h", "type", 2) }, []string{
 			`p_hook_metrics_dropped_total{hook="h",module="m",reason="type"} 2`,
@@ -115,7 +115,7 @@ func TestStateIsReadAtEachScrape(t *testing.T) {
 	s := New("p_", func() (State, error) {
 		ticks++
 		return State{
-			Ticks: ticks, StoreBytes: 4096,
+			Ticks: ticks, StoreFull: true, StoreBytes: 4096,
 			Queues: []Queue{{Name: "main", Length: 3, Node: "module-run", Module: "m", State: "retrying"}, {Name: "idle"}},
 			Bindings: []Seen{
 				{Binding: Binding{"m", "h", "pods", "q"}, Kubernetes: true, Objects: 5}, {Binding: Binding{"m", "h", "tick", "q"}},
@@ -138,7 +138,7 @@ func TestStateIsReadAtEachScrape(t *testing.T) {
 		`p_tasks{queue="main",state="retrying"} 1`, `p_tasks{queue="main",state="waiting"} 2`,
 		`p_binding_count{hook="h",module="m"} 2`, `p_kube_snapshot_objects{binding="pods",hook="h",module="m",queue="q"} 5`,
 		`p_mm_module_info{critical="true",enabled="true",module="m"} 1`, `p_mm_module_enabled{module="n",version=""} 0`,
-		`p_mm_module_maintenance{module="m",state="NoResourceReconciliation"} 1`, "p_store_readable 1",
+		`p_mm_module_maintenance{module="m",state="NoResourceReconciliation"} 1`, "p_store_readable 1", "p_store_full 1",
 	} {
 		if !strings.Contains(got, line) {
 			t.Errorf("there is no %s", line)

@@ -9,9 +9,11 @@ type State struct {
 	// Ticks counts the ten seconds the operator has lived.
 	Ticks      float64
 	StoreBytes int64
-	Queues     []Queue
-	Bindings   []Seen
-	Modules    []Module
+	// StoreFull is set while commits fail because the disk is full.
+	StoreFull bool
+	Queues    []Queue
+	Bindings  []Seen
+	Modules   []Module
 }
 
 // A Queue is one queue that holds tasks.
@@ -44,6 +46,7 @@ type Module struct {
 type scrape struct {
 	state                                 func() (State, error)
 	ticks, store, length, head, tasks, up *prometheus.Desc
+	full                                  *prometheus.Desc
 	bindings, objects                     *prometheus.Desc
 	moduleInfo, moduleEnabled             *prometheus.Desc
 	moduleMaintenance                     *prometheus.Desc
@@ -57,6 +60,7 @@ func newScrape(m maker, state func() (State, error)) *scrape {
 		state:             state,
 		ticks:             m.desc(typeCounter, "live_ticks", "Ten seconds the operator has lived."),
 		store:             desc("store_size_bytes", "Size of the store's file."),
+		full:              desc("store_full", "Whether commits fail because the disk is full."),
 		length:            desc("tasks_queue_length", "Tasks in the queue.", "queue"),
 		head:              desc("tasks_queue_head_info", "The task that is done next.", "queue", "module", "task_type", "hook"),
 		tasks:             desc("tasks", "Tasks in the queue by state; behind the head all wait.", "queue", "state"),
@@ -72,7 +76,7 @@ func newScrape(m maker, state func() (State, error)) *scrape {
 // Describe makes scrape a prometheus.Collector.
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.ticks, s.store, s.length, s.head, s.tasks, s.bindings, s.objects, s.moduleInfo, s.moduleEnabled, s.moduleMaintenance, s.up,
+		s.ticks, s.store, s.full, s.length, s.head, s.tasks, s.bindings, s.objects, s.moduleInfo, s.moduleEnabled, s.moduleMaintenance, s.up,
 	} {
 		to <- d
 	}
@@ -91,6 +95,11 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	gauge(s.up, 1)
 	to <- prometheus.MustNewConstMetric(s.ticks, prometheus.CounterValue, now.Ticks)
 	gauge(s.store, float64(now.StoreBytes))
+	if now.StoreFull {
+		gauge(s.full, 1)
+	} else {
+		gauge(s.full, 0)
+	}
 	for _, q := range now.Queues {
 		gauge(s.length, float64(q.Length), q.Name)
 		if q.Length == 0 {

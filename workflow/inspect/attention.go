@@ -73,6 +73,8 @@ func (p *page) title(r *Problem) string {
 		return "module " + subject + " is not run, its CRDs cannot be installed"
 	case KindKiller:
 		return strings.TrimSpace(r.Node+" "+subject) + " is set aside since " + p.look.clock(r.At) + ", as " + r.Task.String()
+	case KindFull:
+		return "the disk is full since " + p.look.clock(r.At) + ": nothing is begun until there is room"
 	case KindStalled:
 		return "queue " + r.Queue + " stands still"
 	default:

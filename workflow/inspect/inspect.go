@@ -212,12 +212,13 @@ type Kind string
 
 // The kinds of problems.
 const (
-	KindFailing Kind = "failing" // a task fails and is tried again
-	KindRefused Kind = "refused" // the ConfigMap's content is not in force
-	KindBroken  Kind = "broken"  // a module cannot be loaded
-	KindNoCRDs  Kind = "no crds" // a module is not run, as its CRDs could not be installed
-	KindStalled Kind = "stalled" // the engine cannot go on with a queue
-	KindKiller  Kind = "killer"  // work is set aside, as the operator died each time it ran
+	KindFailing Kind = "failing"   // a task fails and is tried again
+	KindRefused Kind = "refused"   // the ConfigMap's content is not in force
+	KindBroken  Kind = "broken"    // a module cannot be loaded
+	KindNoCRDs  Kind = "no crds"   // a module is not run, as its CRDs could not be installed
+	KindStalled Kind = "stalled"   // the engine cannot go on with a queue
+	KindFull    Kind = "disk full" // the disk has no room for the store
+	KindKiller  Kind = "killer"    // work is set aside, as the operator died each time it ran
 )
 
 // A Problem is something a person should look at.
@@ -270,6 +271,8 @@ type Reader struct {
 	Live bool
 	// Stalled holds, by queue, why the engine cannot go on with it.
 	Stalled map[string]string
+	// Full says why the disk has no room for the store, and since when; nil if it has.
+	Full *store.Shortage
 }
 
 // graph returns the graph named name, an empty one where there is none.

@@ -26,6 +26,9 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		}
 		out = append(out, p)
 	}
+	if r.Full != nil {
+		out = append(out, Problem{Kind: KindFull, At: r.Full.Since, Error: r.Full.Err.Error()})
+	}
 	for _, queue := range slices.Sorted(maps.Keys(r.Stalled)) {
 		p := Problem{Kind: KindStalled, Queue: queue, Error: r.Stalled[queue]}
 		if q := s.queues[queue]; q != nil {

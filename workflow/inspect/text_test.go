@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,6 +280,20 @@ func TestBrokenModulesAndQueuesThatStandStillNeedAttention(t *testing.T) {
 		}
 		walk := w.read(inspect.Reader{Live: true, Stalled: map[string]string{"main": "the disk is full"}}, 0)
 		compare(t, "broken.txt", inspect.Text(walk, look))
+	})
+}
+
+func TestAFullDiskIsAProblem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start(onStart)
+		full := &store.Shortage{Since: time.Now(), Err: errors.New("no space left for the store")}
+		walk := w.read(inspect.Reader{Live: true, Full: full}, 0)
+		text := inspect.Text(walk, look)
+		if !walk.Attention() || !strings.Contains(text, "the disk is full since ") || !strings.Contains(strings.Join(strings.Fields(text), " "), "no space left for the store") {
+			t.Errorf("inspect says\n%s", text)
+		}
 	})
 }
 
