@@ -27,6 +27,10 @@ type Backend interface {
 	// OpenReadOnly and Open accept.
 	Snapshot(w io.Writer) error
 
+	// Damaged returns the keys of the records that were found damaged when the backend was opened, the
+	// first of them if there are many. Their values are those that damageOf knows.
+	Damaged() []Key
+
 	// Check reports what is wrong with the backend's own structure.
 	Check() error
 

@@ -28,6 +28,7 @@ const fillPercent = 0.9
 type bolt struct {
 	db      *bbolt.DB
 	ballast ballast
+	damaged []Key // records whose checksum did not match when the file was opened
 
 	committing sync.Mutex
 	durable    atomic.Int64 // bbolt's number of the last transaction known to be on disk
@@ -48,7 +49,8 @@ func openBolt(f *os.File, readOnly bool) (b *bolt, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := verifyBolt(f, info.Size()); err != nil {
+	verified, err := inspectBolt(f, info.Size())
+	if err != nil {
 		return nil, err
 	}
 	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{
@@ -57,6 +59,9 @@ func openBolt(f *os.File, readOnly bool) (b *bolt, err error) {
 		ReadOnly: readOnly,
 		// A large array of free pages takes longer to search than a commit to write.
 		FreelistType: bbolt.FreelistMapType,
+		// After many records have come and gone, the list of free pages would be most of what a commit
+		// writes. It is made anew when the file is opened, which is read then anyway.
+		NoFreelistSync: true,
 		// Address space, not memory: until the file is larger than this, a
 		// commit that makes it grow need not wait for readers to end.
 		InitialMmapSize: 1 << 30,
@@ -65,7 +70,7 @@ func openBolt(f *os.File, readOnly bool) (b *bolt, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b = &bolt{db: db}
+	b = &bolt{db: db, damaged: verified.damaged}
 	return b, db.View(func(tx *bbolt.Tx) error {
 		b.durable.Store(int64(tx.ID()))
 		return nil
@@ -80,7 +85,9 @@ func held(f *os.File) func(string, int, os.FileMode) (*os.File, error) {
 // newBolt locks the empty file f and makes an empty store of it. On an error
 // f is closed.
 func newBolt(f *os.File) (*bolt, error) {
-	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{OpenFile: held(f), Timeout: time.Second})
+	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{
+		OpenFile: held(f), Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true,
+	})
 	if err != nil {
 		_ = f.Close() // bbolt may have done so
 		return nil, err
@@ -145,14 +152,16 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 	}()
 	bk := tx.Bucket(bucket)
 	bk.FillPercent = fillPercent
-	if err := checkEpoch(bk.Get(epochKey()), epoch); err != nil {
+	stored, _ := unseal(epochKey(), bk.Get(epochKey()))
+	if err := checkEpoch(stored, epoch); err != nil {
 		return err
 	}
 	for _, w := range writes {
 		if w.Value == nil {
 			err = bk.Delete(w.Key)
 		} else {
-			err = bk.Put(w.Key, w.Value)
+			// bbolt keeps the value until the commit is done.
+			err = bk.Put(w.Key, seal(make([]byte, 0, sealSize+len(w.Value)), w.Key, w.Value))
 		}
 		if err != nil {
 			return err
@@ -183,6 +192,9 @@ func (b *bolt) judge(err error) error {
 
 // Recovered takes the ballast up again.
 func (b *bolt) Recovered() { b.ballast.refill() }
+
+// Damaged returns the keys of records that were found damaged.
+func (b *bolt) Damaged() []Key { return b.damaged }
 
 // isFull reports whether err says that there is no space. bbolt passes on the
 // error of growing the file as text only.
@@ -244,7 +256,8 @@ func (r *boltReader) Close() error { return r.tx.Rollback() }
 
 func (r *boltReader) Get(k Key) (v []byte, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
-	return r.bucket.Get(k), nil
+	v, _ = unseal(k, r.bucket.Get(k)) // who uses the value finds what is wrong with it
+	return v, nil
 }
 
 func (r *boltReader) Range(from, to Key, down bool, yield func(Key, []byte) bool) error {
@@ -255,7 +268,8 @@ func (r *boltReader) Range(from, to Key, down bool, yield func(Key, []byte) bool
 			return err
 		case k == nil, down && bytes.Compare(k, from) < 0, !down && to != nil && bytes.Compare(k, to) >= 0:
 			return nil
-		case !yield(k, v):
+		}
+		if v, _ = unseal(k, v); !yield(k, v) {
 			return nil
 		}
 	}

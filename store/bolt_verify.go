@@ -35,6 +35,9 @@ const (
 	largestNode = 256 << 20 // far above what a commit's largest value needs
 )
 
+// mostDamaged is how many damaged records are named.
+const mostDamaged = 100
+
 // boltMeta is what a meta page says.
 type boltMeta struct {
 	pageSize             uint32
@@ -49,24 +52,38 @@ type verifier struct {
 	meta boltMeta
 	seen []bool // pages met, by number
 	buf  []byte
+
+	used    int64 // pages of the trees
+	damaged []Key // records whose checksum does not match
 }
 
 // verifyBolt reads the bbolt file of the given size whole. The error is
 // ErrNotStore for a file that is something else, ErrCorrupt for one that is
 // damaged, or that of a read that failed.
 func verifyBolt(file io.ReaderAt, size int64) error {
+	_, err := inspectBolt(file, size)
+	return err
+}
+
+// inspectBolt is verifyBolt, and returns what it has met.
+func inspectBolt(file io.ReaderAt, size int64) (*verifier, error) {
 	v := &verifier{file: file, size: size}
 	if err := v.readMeta(); err != nil {
-		return err
+		return nil, err
 	}
 	root, err := v.buckets()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := v.bucket(root); err != nil {
-		return err
+		return nil, err
 	}
-	return v.freelist()
+	for _, met := range v.seen {
+		if met {
+			v.used++
+		}
+	}
+	return v, v.freelist()
 }
 
 func corrupt(format string, args ...any) error {
@@ -190,6 +207,9 @@ func (v *verifier) bucket(value []byte) error {
 	plain := func(e element) error {
 		if e.flags != 0 {
 			return corrupt("key %x has the flags %x", e.key, e.flags)
+		}
+		if _, ok := unseal(e.key, e.value); !ok && len(v.damaged) < mostDamaged {
+			v.damaged = append(v.damaged, bytes.Clone(e.key))
 		}
 		return nil
 	}

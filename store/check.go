@@ -41,6 +41,8 @@ func checkRecords(tx *Tx) error {
 	for k, v := range tx.Range(nil) {
 		if t := k.Table(); !t.known() {
 			bad(fmt.Errorf("key %x belongs to no table", []byte(k)))
+		} else if err := damageOf(k, v); err != nil {
+			bad(err)
 		} else if !tables[t].raw && !json.Valid(v) {
 			bad(fmt.Errorf("record %s is not JSON", k))
 		}

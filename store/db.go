@@ -67,6 +67,10 @@ func (db *DB) Epoch() uint64 { return db.epoch }
 // Now returns the time by the store's clock, as transactions see it.
 func (db *DB) Now() time.Time { return db.clock().Round(0).UTC() }
 
+// Damaged returns the keys of records whose checksum did not match when the store was opened, the
+// first hundred of them. Reading one is a RecordError.
+func (db *DB) Damaged() []Key { return db.backend.Damaged() }
+
 // Done returns a channel that is closed when the store takes no more
 // transactions; Err then says why.
 func (db *DB) Done() <-chan struct{} { return db.done }

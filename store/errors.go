@@ -20,6 +20,28 @@ var (
 	ErrNotStore = errors.New("file is not a store")
 )
 
+// A RecordError says which record cannot be read, and why. Errors that hold one are ErrCorrupt. The
+// rest of the store can be used: the record can be taken away by its key.
+type RecordError struct {
+	Key Key
+	Err error
+}
+
+func (e *RecordError) Error() string {
+	return "record " + e.Key.String() + " cannot be read: " + e.Err.Error()
+}
+
+// Unwrap returns the cause and ErrCorrupt.
+func (e *RecordError) Unwrap() []error { return []error{e.Err, ErrCorrupt} }
+
+// recordError returns err, which a record's reader has returned, as a RecordError.
+func recordError(k Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &RecordError{Key: append(Key(nil), k...), Err: err}
+}
+
 // These errors can be returned by transactions.
 var (
 	// ErrFull means that there is no space for the commit. Nothing of it is

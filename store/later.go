@@ -57,12 +57,18 @@ func decodeAt(k Key, b []byte) (*Task, error) {
 		return decodeTask(p, b)
 	}
 	later := laterTask{Task: new(Task)}
-	if err := json.Unmarshal(b, &later); err != nil {
-		return nil, fmt.Errorf("a task that is due later cannot be read: %w", err)
+	err := damageOf(k, b)
+	if err == nil {
+		err = recordError(k, json.Unmarshal(b, &later))
 	}
-	later.Task.Queue = later.Queue
-	if string(later.Task.Key()) != string(k) {
-		return nil, errors.New("a task that is due later is kept for another time")
+	if err == nil {
+		later.Task.Queue = later.Queue
+		if string(later.Task.Key()) != string(k) {
+			err = recordError(k, errors.New("it is kept for another time"))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a task that is due later: %w", err)
 	}
 	return later.Task, nil
 }

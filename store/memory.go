@@ -56,6 +56,8 @@ func (m memory) Limits() Limits { return Limits{Ops: 20_000, Bytes: 16 << 20} }
 
 func (m memory) Recovered() {}
 
+func (m memory) Damaged() []Key { return nil }
+
 func (m memory) Check() error { return nil }
 
 func (m memory) Close() error { return nil }

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// schema is the version of tables and records this package reads and writes.
-const schema = 1
+// schema is the version of tables and records this package reads and writes. Version 2 has checksums;
+// records of version 1 get theirs when they are written.
+const schema = 2
 
 func schemaKey() Key { return At(Meta).Str("schema") }
 func idKey() Key     { return At(Meta).Str("id") }
@@ -136,7 +137,7 @@ func (db *DB) begin() error {
 	if err := db.identify(); err != nil {
 		return err
 	}
-	raise := []Write{{Key: epochKey(), Value: number(db.epoch + 1)}}
+	raise := []Write{{Key: epochKey(), Value: number(db.epoch + 1)}, {Key: schemaKey(), Value: number(schema)}}
 	err := db.backend.Commit(db.epoch, raise)
 	if errors.Is(err, ErrFull) {
 		err = db.backend.Commit(db.epoch, raise) // a ballast may have given way
@@ -163,6 +164,9 @@ func (db *DB) identify() error {
 		}
 		if v == nil {
 			return corrupt("record %s is missing", f.key)
+		}
+		if err := damageOf(f.key, v); err != nil {
+			return err
 		}
 		if err := json.Unmarshal(v, f.into); err != nil {
 			return corrupt("record %s: %w", f.key, err)

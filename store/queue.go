@@ -30,6 +30,7 @@ func tasks(records iter.Seq2[Key, []byte]) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		for k, v := range records {
 			p, err := ParsePos(k)
+			err = recordError(k, err)
 			var t *Task
 			if err == nil {
 				t, err = decodeTask(p, v)

@@ -276,8 +276,12 @@ func LoadTask(tx *Tx, p Pos) (*Task, bool, error) {
 
 func decodeTask(p Pos, b []byte) (*Task, error) {
 	t := new(Task)
-	if err := json.Unmarshal(b, t); err != nil {
-		return nil, fmt.Errorf("the task at place %d of queue %s cannot be read: %w", p.Place, p.Queue, err)
+	err := damageOf(p.Key(), b)
+	if err == nil {
+		err = recordError(p.Key(), json.Unmarshal(b, t))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the task at place %d of queue %s: %w", p.Place, p.Queue, err)
 	}
 	t.Pos = p
 	return t, nil
@@ -292,6 +296,9 @@ func LoadPayload(tx *Tx, t *Task) error {
 		b := tx.Get(payloadKey(t.ID, i))
 		if b == nil {
 			return fmt.Errorf("piece %d of the payload of task %s is missing", i, t.ID)
+		}
+		if err := damageOf(payloadKey(t.ID, i), b); err != nil {
+			return fmt.Errorf("piece %d of the payload of task %s: %w", i, t.ID, err)
 		}
 		t.Payload = append(t.Payload, b...)
 	}

@@ -243,14 +243,17 @@ func (m *merge) visit(k Key, v []byte) bool {
 }
 
 // Load returns the record under k, and whether there is one. A record that
-// cannot be read as a T is ErrCorrupt.
+// cannot be read as a T is a RecordError.
 func Load[T any](tx *Tx, k Key) (v T, ok bool, err error) {
 	b := tx.Get(k)
 	if b == nil {
 		return v, false, tx.err
 	}
+	if err := damageOf(k, b); err != nil {
+		return v, false, fmt.Errorf("store: %w", err)
+	}
 	if err := json.Unmarshal(b, &v); err != nil {
-		return v, false, fmt.Errorf("store: record %s is not a %T: %w: %w", k, v, ErrCorrupt, err)
+		return v, false, fmt.Errorf("store: %w", recordError(k, fmt.Errorf("it is not a %T: %w", v, err)))
 	}
 	return v, true, nil
 }

@@ -35,8 +35,19 @@ func grown(t testing.TB) []byte {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Files of earlier versions hold the list of their free pages.
+	old, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var b bytes.Buffer
-	if err := errors.Join(db.Snapshot(&b), db.Close()); err != nil {
+	if err := errors.Join(old.Update(func(*bbolt.Tx) error { return nil }), old.View(func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(&b)
+		return err
+	}), old.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

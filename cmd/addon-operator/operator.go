@@ -174,6 +174,9 @@ func (o *operator) openStore(ctx context.Context) (err error) {
 	if o.db, err = o.openWithRoom(ctx); err != nil {
 		return err
 	}
+	for _, key := range o.db.Damaged() {
+		o.log.Error().Str("record", key.String()).Msg("record damaged: its checksum does not match; the rest of the store is used")
+	}
 	killed, err := hook.KillLeftovers(o.db.ID())
 	if len(killed) > 0 {
 		o.log.Warn().Ints("pids", killed).Msg("killed hooks that an earlier process left running")

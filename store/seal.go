@@ -1,0 +1,62 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"strings"
+)
+
+// A sealed value begins with a mark and a checksum of its key and itself. A value without the mark was
+// written before values had checksums.
+const (
+	sealMark = 0x01
+	sealSize = 1 + 4
+)
+
+var sealTable = crc32.MakeTable(crc32.Castagnoli)
+
+var errChecksum = errors.New("its checksum does not match")
+
+func checksum(k Key, v []byte) uint32 {
+	return crc32.Update(crc32.Update(0, sealTable, k), sealTable, v)
+}
+
+// seal appends the sealed value of k to buf.
+func seal(buf []byte, k Key, v []byte) []byte {
+	buf = append(buf, sealMark)
+	buf = binary.BigEndian.AppendUint32(buf, checksum(k, v))
+	return append(buf, v...)
+}
+
+// unseal returns the value under k. Of a value that does not match its checksum it returns all that is
+// stored, with the mark: damageOf tells that from a value.
+func unseal(k Key, stored []byte) (v []byte, ok bool) {
+	if len(stored) == 0 || stored[0] != sealMark {
+		return stored, len(stored) == 0 || unsealed(k.Table(), stored[0])
+	}
+	if len(stored) < sealSize || binary.BigEndian.Uint32(stored[1:]) != checksum(k, stored[sealSize:]) {
+		return stored, false
+	}
+	return stored[sealSize:], true
+}
+
+// unsealed reports whether a value of table t that has no checksum can begin with that byte. A value
+// whose mark was damaged does not.
+func unsealed(t Table, first byte) bool {
+	switch {
+	case t == Once:
+		return first == byte(Queues) || first == byte(Later)
+	case t.known() && tables[t].raw:
+		return first >= ' '
+	}
+	return strings.IndexByte(`{["-0123456789tfn`, first) >= 0
+}
+
+// damageOf returns why v, the value under k, cannot be used, nil if its checksum matches.
+func damageOf(k Key, v []byte) error {
+	if len(v) > 0 && v[0] == sealMark {
+		return recordError(k, errChecksum)
+	}
+	return nil
+}
