@@ -2,13 +2,6 @@ package workflow
 
 import "addon-operator/store"
 
-// A transition has one budget of keys and bytes: half of what a commit takes.
-// Work that a later transition could do as well, such as claims of other
-// queues or the removal of cancelled tasks, stops when the budget is spent and
-// continues in a transition of its own. The other half is left for the writes
-// that must be committed together.
-const budgetShare = 2
-
 // A cost is about how much a piece of work adds to a transaction.
 type cost struct{ keys, bytes int }
 
@@ -39,17 +32,19 @@ func costOf(t *store.Task) cost {
 	return c
 }
 
-// fits reports whether the transition's budget has room for work of that size,
-// and counts the work as done. The first such work fits whenever any budget is
+// fits reports whether the transaction's budget has room for work of that size,
+// and counts the work as done. It is asked before work that a later transition
+// could do as well, such as claims of other queues or the removal of cancelled
+// tasks, which continues in a transition of its own. The first such work fits whenever any budget is
 // left, so that a transition with nothing else to do always makes progress.
 func (m *move) fits(c cost) bool {
-	most, spent := m.tx.Limits(), m.tx.Written()
+	budget, spent := m.tx.Budget(), m.tx.Written()
 	spent.Ops += len(m.walks) // their records are written at the end
 	spent.Bytes += len(m.walks) * runBytes
-	if spent.Ops > most.Ops/budgetShare || spent.Bytes > most.Bytes/budgetShare {
+	if spent.Ops > budget.Ops || spent.Bytes > budget.Bytes {
 		return false
 	}
-	if m.optional && (spent.Ops+c.keys > most.Ops/budgetShare || spent.Bytes+c.bytes > most.Bytes/budgetShare) {
+	if m.optional && (spent.Ops+c.keys > budget.Ops || spent.Bytes+c.bytes > budget.Bytes) {
 		return false
 	}
 	m.optional = true
