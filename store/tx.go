@@ -109,9 +109,6 @@ func (tx *Tx) Written() Limits {
 	return tx.pending.own
 }
 
-// Limits returns the most that a transaction may write.
-func (tx *Tx) Limits() Limits { return tx.db.limits }
-
 // maxKey and maxValue are bbolt's limits, for every backend.
 const (
 	maxKey   = 32768

@@ -11,13 +11,22 @@ var errEnough = errors.New("enough tasks were taken away")
 
 // clear takes away what waits of the module of t in any queue, and lets what
 // runs, or has begun its effects, end without consequence. It spares t's own
-// place and what is younger than t. Where more waits than one move can take
+// place and what came after the clearing began. Where more waits than one move can take
 // away, t.Clears stays set, and until clearOn has come to the end a mark makes
 // an orphan of every such task that comes to its turn before.
 func (m *move) clear(t *store.Task) error {
-	err := m.eachHead(func(other *store.Task) error {
+	mark, marked, err := store.Load[store.Ref](m.tx, clearKey(t))
+	if err != nil {
+		return err
+	}
+	if !marked {
+		mark = store.Ref{ID: m.newID(), Pos: t.Pos} // t's own id can be older than tasks it clears
+	}
+	by := *t
+	by.ID = mark.ID
+	err = m.eachHead(func(other *store.Task) error {
 		switch {
-		case other.Orphan || !clears(t, other) || !m.claimed(other) && !other.Journal:
+		case other.Orphan || !clears(&by, other) || !m.claimed(other) && !other.Journal:
 			return nil
 		case !m.fits(costOf(other)):
 			return errEnough
@@ -26,14 +35,14 @@ func (m *move) clear(t *store.Task) error {
 		return m.save(other)
 	})
 	if err == nil {
-		err = m.clearWaiting(t)
+		err = m.clearWaiting(&by)
 	}
 	if err == nil {
-		err = m.clearLater(t)
+		err = m.clearLater(&by)
 	}
 	if errors.Is(err, errEnough) {
 		t.Clears = true
-		return store.Save(m.tx, clearKey(t), store.Ref{ID: t.ID, Pos: t.Pos})
+		return store.Save(m.tx, clearKey(t), mark)
 	}
 	t.Clears = false
 	m.tx.Delete(clearKey(t))

@@ -33,7 +33,8 @@ type plant struct {
 	releases map[string]int   // version deployed of each module; outside of the store
 	begun    map[attempt]int  // how often each attempt was begun
 	open     map[attempt]int  // how often it was cut short by a crash
-	told     map[attempt]bool // it was told of an interruption when begun again
+	cut      map[attempt]bool // it was cut short and not begun since
+	untold   map[attempt]bool // it was begun again and not told of the interruption
 	left     int              // commits until the crash; 0 is none
 	behind   bool             // it comes behind the commit
 	dead     bool             // the process has been killed
@@ -48,7 +49,8 @@ type moment struct {
 	config bool
 }
 
-// An attempt is what may be done once: again only when it was interrupted.
+// An attempt is what may be done once for each line of history it leaves: again only when it was
+// interrupted, or when its run has come back to the node.
 type attempt struct {
 	task    store.ID
 	node    string
@@ -62,7 +64,8 @@ func newPlant(t testing.TB, modules []string, script ...moment) *plant {
 	t.Helper()
 	return &plant{
 		t: t, mem: new(store.Memory), script: script, follow: modules, config: 1,
-		releases: map[string]int{}, begun: map[attempt]int{}, open: map[attempt]int{}, told: map[attempt]bool{},
+		releases: map[string]int{}, begun: map[attempt]int{}, open: map[attempt]int{},
+		cut: map[attempt]bool{}, untold: map[attempt]bool{},
 	}
 }
 
@@ -157,27 +160,30 @@ func (p *plant) look(done bool) {
 	if done {
 		return
 	}
-	ended := map[attempt]bool{}
+	ended := map[attempt]int{}
 	_ = db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(store.History)) {
 			r, _, err := store.Load[store.Record](tx, k)
 			if err != nil {
 				p.t.Error(err)
 			}
-			ended[attempt{r.Task, r.Node, r.Subject, r.Try}] = true
+			ended[attempt{r.Task, r.Node, r.Subject, r.Try}]++
 		}
 		for t := range store.AllTasks(tx) {
 			if t.Journal {
 				for a := range p.begun {
-					ended[a] = ended[a] || a.task == t.ID // its journal speaks for it
+					if a.task == t.ID && a.node == t.Node {
+						ended[a] = p.begun[a] - p.open[a] // its journal speaks for it
+					}
 				}
 			}
 		}
 		return nil
 	})
 	for a := range p.begun {
-		if !ended[a] {
+		if p.begun[a] > ended[a]+p.open[a] {
 			p.open[a]++
+			p.cut[a] = true
 		}
 	}
 }
@@ -273,11 +279,12 @@ func (p *plant) values() map[string]string {
 // again lists the attempts that were begun more often than crashes explain, and
 // those begun again that were not told.
 func (p *plant) again() (wrong []string) {
+	ended := p.ended()
 	for a, n := range p.begun {
-		if n > 1+p.open[a] {
-			wrong = append(wrong, fmt.Sprintf("%v was begun %d times and cut short %d times", a, n, p.open[a]))
+		if n > max(1, ended[a])+p.open[a] {
+			wrong = append(wrong, fmt.Sprintf("%v was begun %d times, ended %d times and was cut short %d times", a, n, ended[a], p.open[a]))
 		}
-		if n > 1 && !p.told[a] {
+		if p.untold[a] {
 			wrong = append(wrong, fmt.Sprintf("%v was begun again and not told", a))
 		}
 	}
@@ -285,7 +292,29 @@ func (p *plant) again() (wrong []string) {
 	return wrong
 }
 
-// records counts the lines of history that say done, by node and subject.
+// ended counts the lines of history of each attempt.
+func (p *plant) ended() map[attempt]int {
+	p.t.Helper()
+	db, err := store.OpenMemory(p.mem.Clone(), store.Options{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	ended := map[attempt]int{}
+	_ = db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.At(store.History)) {
+			r, _, err := store.Load[store.Record](tx, k)
+			if err != nil {
+				return err
+			}
+			ended[attempt{r.Task, r.Node, r.Subject, r.Try}]++
+		}
+		return nil
+	})
+	return ended
+}
+
+// done counts the lines of history that say done, by node and subject.
 func (p *plant) done() map[string]int {
 	p.t.Helper()
 	db, err := store.OpenMemory(p.mem.Clone(), store.Options{})
@@ -330,7 +359,8 @@ func (s plantStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcom
 	p.mu.Lock()
 	a := attempt{t.ID, t.Node, t.Subject, t.Try}
 	p.begun[a]++
-	p.told[a] = t.Previous == workflow.Interrupted
+	p.untold[a] = p.untold[a] || p.cut[a] && t.Previous != workflow.Interrupted
+	p.cut[a] = false
 	p.mu.Unlock()
 	select {
 	case <-time.After(s.took(t)):

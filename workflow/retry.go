@@ -101,6 +101,9 @@ func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) err
 		return m.save(t)
 	}
 	back := m.follow(b, graph.Edge{To: n.Back}, t.Walk, t.Subject)
+	if t.List == nil || t.List.Open == 0 {
+		back.ID = t.ID // else the items that still run would name it as their parent
+	}
 	back.Pos, back.Home, back.Of, back.Past, back.Loop = t.Pos, t.Home, t.Of, t.Past, t.Loop
 	back.Rewinds = t.Rewinds
 	back.Failed, back.Due = t.Failed, t.Due

@@ -9,7 +9,9 @@ import (
 )
 
 // complete takes the finished task t away and puts the tasks of every edge
-// whose facts hold: those that stay here on t's place, the first on top.
+// whose facts hold: those that stay here on t's place, the first on top. The
+// last of these goes on with t's work under t's id, and what waits for t waits
+// for it.
 func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.List][]graph.Member) error {
 	if t.Orphan || t.Solo {
 		return m.leave(t, facts)
@@ -35,7 +37,11 @@ func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fa
 	if len(here) == 0 {
 		return m.countDown(t.Of, nil)
 	}
-	here[len(here)-1].Of = t.Of
+	last := here[len(here)-1]
+	last.Of = t.Of
+	if last.List == nil {
+		last.ID = t.ID // it goes on with the same piece of work
+	}
 	height := t.Height
 	for i, next := range slices.Backward(here) {
 		next.Pos = store.Pos{Queue: t.Queue, Place: t.Place, Height: height}

@@ -34,21 +34,23 @@ func (l *look) skipRoute(w http.ResponseWriter, r *http.Request) {
 	l.changeTask(w, r, "is skipped", func(id store.ID) error { return l.engine.Skip(id, by, reason) })
 }
 
+// changeTask changes the task that the path names by its id, module or hook.
 func (l *look) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(store.ID) error) {
-	id, err := store.ParseID(r.PathValue("id"))
-	if err != nil {
-		fail(w, badRequest("%w", err))
-		return
-	}
 	if l.engine == nil {
 		fail(w, &routeError{http.StatusConflict, errors.New("tasks are changed by a running operator only: start it, and leave --store out")})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), commandRoom)
 	defer cancel()
-	switch err := l.db.WithRoom(ctx, func() error { return change(id) }); {
+	id, err := l.engine.Find(r.PathValue("task"))
+	if err == nil {
+		err = l.db.WithRoom(ctx, func() error { return change(id) })
+	}
+	switch {
 	case errors.Is(err, workflow.ErrNoTask):
 		fail(w, notFound("%w; see queue list", err))
+	case errors.Is(err, workflow.ErrAmbiguous):
+		fail(w, &routeError{http.StatusConflict, err})
 	case errors.Is(err, workflow.ErrRuns):
 		fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; wait for its end", err)})
 	case err != nil:

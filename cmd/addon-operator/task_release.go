@@ -10,9 +10,9 @@ import (
 // newTaskRelease returns the verb that lets go what was set aside.
 func newTaskRelease(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "release ID", Short: "Run again what was set aside because it killed the operator; of a running operator", Args: args(cobra.ExactArgs(1)),
+		Use: "release TASK", Short: "Run again what was set aside because it killed the operator; of a running operator", Args: args(cobra.ExactArgs(1)),
 		Long: "Run again what was set aside because the operator died whenever it ran. " +
-			"The run it was part of begins anew at the tail of its queue; task skip forgets it instead.",
+			"The run it was part of begins anew at the tail of its queue; task skip forgets it instead. " + namingTasks,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return from.with(cmd, func(ctx context.Context, s *source) error {
 				return s.post(ctx, "/task/"+url.PathEscape(given[0])+"/release", nil, cmd.OutOrStdout())

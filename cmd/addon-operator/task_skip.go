@@ -11,13 +11,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// namingTasks says how the task verbs are told which task is meant.
+const namingTasks = "TASK is an id as inspect and queue list show it, MODULE, MODULE/HOOK or the name of a global hook. " +
+	"Of several tasks of a module or hook, the failing one is meant, then the running, the quarantined and the waiting one."
+
 // newTaskSkip returns the verb that passes over a task.
 func newTaskSkip(from *sourceFlags) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "skip ID --reason TEXT", Short: "End a task as if it had found nothing; of a running operator", Args: args(cobra.ExactArgs(1)),
+		Use: "skip TASK --reason TEXT", Short: "End a task as if it had found nothing; of a running operator", Args: args(cobra.ExactArgs(1)),
 		Long: "End a task as if it had succeeded and found nothing: what it would have done is not done. " +
-			"The reason and your name are kept in history.",
+			"The reason and your name are kept in history. " + namingTasks,
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in history")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {

@@ -1,0 +1,143 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// ErrAmbiguous is returned for a name that several tasks have equally.
+var ErrAmbiguous = errors.New("several tasks have this name; give the id of one")
+
+// mostNamed is how many tasks an ErrAmbiguous names.
+const mostNamed = 5
+
+// Find returns the id of the pending or quarantined task that a person means
+// by name: its id, a module, a hook as MODULE/HOOK, or a global hook. Of
+// several tasks with the name, the one that needs attention is meant: a
+// failing one, then a running, an interrupted, a quarantined and a waiting
+// one. The errors are ErrNoTask, ErrAmbiguous and the store's. A name that has
+// the form of an id is returned as the id, whether or not a task has it.
+func (e *Engine) Find(name string) (store.ID, error) {
+	if id, err := store.ParseID(name); err == nil {
+		return id, nil
+	}
+	f := finder{name: name}
+	err := e.db.View(func(tx *store.Tx) error {
+		f.m = newMove(e, tx)
+		return f.search()
+	})
+	if err != nil {
+		return store.ID{}, err
+	}
+	return f.result()
+}
+
+// rank orders the tasks of one name: a person means the first.
+type rank int
+
+const (
+	failing rank = iota
+	running
+	interrupted
+	quarantined
+	waiting
+	ranks // their number
+)
+
+// finder searches for the tasks that a name can mean.
+type finder struct {
+	m     *move
+	name  string
+	found [ranks][]string // for people
+	first [ranks]store.ID
+}
+
+// search looks through the begun tasks, then the quarantined ones, and only if
+// none has the name through all the others.
+func (f *finder) search() error {
+	if err := f.m.eachHead(f.begun); err != nil {
+		return err
+	}
+	for q, err := range store.AllKillers(f.m.tx) {
+		if err != nil {
+			return err
+		}
+		if f.means(q.Subject) {
+			f.add(quarantined, q.ID, q.Node, q.Subject, q.Queue)
+		}
+	}
+	for r := range waiting {
+		if len(f.found[r]) > 0 {
+			return nil
+		}
+	}
+	add := func(t *store.Task) error {
+		if f.means(t.Subject) {
+			f.add(waiting, t.ID, t.Node, t.Subject, t.Queue)
+		}
+		return nil
+	}
+	if err := f.m.each("", func(t, _ *store.Task) error { return add(t) }); err != nil {
+		return err
+	}
+	return f.m.eachLater(add)
+}
+
+// begun adds t if it has been begun and is about what the name says. A fan-out
+// task is about the item it is at.
+func (f *finder) begun(t *store.Task) error {
+	s, r := t.Subject, interrupted
+	switch {
+	case t.Failed != nil && !t.Due.IsZero():
+		s, r = t.Failed.Subject, failing
+	case t.Claim == nil && !t.Journal:
+		return nil
+	case f.m.claimed(t):
+		r = running
+	}
+	if l := t.List; r != failing && l != nil && !l.Edge && l.Next < l.Len {
+		member, err := store.LoadMember[graph.Member](f.m.tx, t.ID, l.Next)
+		if err != nil {
+			return err
+		}
+		s = store.Subject(member.Subject)
+	}
+	if f.means(s) {
+		f.add(r, t.ID, t.Node, s, t.Queue)
+	}
+	return nil
+}
+
+// means reports whether a task about s has the name.
+func (f *finder) means(s store.Subject) bool {
+	hook := graph.Subject{Module: s.Module, Hook: s.Hook}.String()
+	return hook != "" && (f.name == hook || f.name == s.Module)
+}
+
+func (f *finder) add(r rank, id store.ID, node string, s store.Subject, queue string) {
+	if len(f.found[r]) == 0 {
+		f.first[r] = id
+	}
+	if len(f.found[r]) <= mostNamed {
+		f.found[r] = append(f.found[r], fmt.Sprintf("%s (%s %s in queue %s)", id, node, graph.Subject(s), queue))
+	}
+}
+
+func (f *finder) result() (store.ID, error) {
+	for r, found := range f.found {
+		switch {
+		case len(found) == 1:
+			return f.first[r], nil
+		case len(found) > mostNamed:
+			found = append(found[:mostNamed:mostNamed], "…")
+			fallthrough
+		case len(found) > 1:
+			return store.ID{}, fmt.Errorf("%s: %w: %s", f.name, ErrAmbiguous, strings.Join(found, ", "))
+		}
+	}
+	return store.ID{}, fmt.Errorf("%s: %w, and no module or hook with a pending task has this name", f.name, ErrNoTask)
+}
