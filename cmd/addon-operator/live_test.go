@@ -62,7 +62,7 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 	s := sample(t)
 	debug := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	s.start(c.Kubeconfig(), namespace, "--debug-http-addr", debug)
-	s.until("the second module fails", func() bool { return strings.Contains(s.get("/queue"), "cannot reach the thing") })
+	s.until("the second module fails", func() bool { return strings.Contains(s.ask("/queue"), "cannot reach the thing") })
 	s.until("the Secret is seen", func() bool {
 		return strings.Contains(s.get("/metrics"), `kube_snapshot_objects{binding="secrets",hook="hooks/sees.sh",module="first",queue="side"} 1`)
 	})
@@ -83,7 +83,9 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 			t.FailNow()
 		}
 	}
-	s.debugRoutes(t, debug)
+	s.debugRoutes(t)
+	s.publicPort(t)
+	s.debugPort(t, debug)
 	run("live")
 	run("change")
 	s.converged() // the scripts end with a skip
@@ -105,7 +107,6 @@ func (s *site) routes(t *testing.T) {
 		"/readyz":                      "Startup converge done.\n",
 		"/status/converge":             "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n",
 		"/status/converge?output=json": "{\n  \"CONVERGE_WAIT_TASK\": true,\n  \"STARTUP_CONVERGE_DONE\": true\n}\n",
-		"/discovery":                   strings.Join(publicPaths, "\n") + "\n",
 		"/metrics/hooks":               "",
 		"/nowhere":                     "404 page not found\n",
 	} {
@@ -114,7 +115,6 @@ func (s *site) routes(t *testing.T) {
 		}
 	}
 	for path, want := range map[string][]string{
-		"/": publicPaths, "/queue": {"'main' queue: empty"}, "/queue?output=json": {`"totalTasks": 0`}, "/debug/pprof/": {"goroutine"},
 		"/metrics": {
 			"addon_operator_live_ticks ", `addon_operator_convergence_total{activation="OperatorStartup"} 1`,
 			`addon_operator_module_run_errors_total{module="second"}`, `addon_operator_tasks_queue_length{queue="main"} 0`,
@@ -217,7 +217,7 @@ func TestAnOperatorStartsWithoutTheAPIServerAndGoesOnWhenItAnswers(t *testing.T)
 	s.file("kubeconfig", strings.ReplaceAll(string(text), ":"+server.Port(), ":"+strconv.Itoa(port)))
 	s.start(s.path("kubeconfig"), namespace)
 	s.until("it says what it waits for", func() bool {
-		return strings.Contains(s.get("/queue"), "connection refused") && strings.Contains(s.log.String(), "goes on when it answers")
+		return strings.Contains(s.ask("/queue"), "connection refused") && strings.Contains(s.log.String(), "goes on when it answers")
 	})
 	forward(t, port, server.Host)
 	s.converged()

@@ -80,6 +80,7 @@ func (l *look) routes() http.Handler {
 	mux.HandleFunc("GET /store/check", l.checkRoute)
 	mux.HandleFunc("GET /store/dump", l.dumpRoute)
 	mux.HandleFunc("GET /store/snapshot", l.snapshotRoute)
+	l.debugPages(mux, false)
 	l.workflowRoutes(mux)
 	return mux
 }

@@ -52,25 +52,48 @@ type taskLine struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
 	State       string `json:"state"`
+
+	plain string // the description without the error
 }
 
 // queueRoute answers list and main.
 func (l *look) queueRoute(r *http.Request, what string) (page, error) {
+	return l.queuePage(what, r.URL.Query().Get("showEmpty") == "true", false)
+}
+
+// queuePage returns list or main, without the errors of tasks where redacted.
+func (l *look) queuePage(what string, withEmpty, redacted bool) (page, error) {
 	list, err := l.queues()
 	if err != nil {
 		return page{}, err
 	}
 	switch what {
 	case "list":
-		if r.URL.Query().Get("showEmpty") != "true" {
+		if !withEmpty {
 			list.Empty = nil
 		}
-		return page{list, list.text}, nil
 	case "main":
 		list.keepMain()
-		return page{list, list.text}, nil
+	default:
+		return page{}, notFound("there is no /queue/%s: ask for /queue/list or /queue/main", what)
 	}
-	return page{}, notFound("there is no /queue/%s: ask for /queue/list or /queue/main", what)
+	if redacted {
+		list.hideErrors()
+	}
+	return page{list, list.text}, nil
+}
+
+// hideErrors removes the errors of failed tasks, which quote the output of hooks.
+func (q *queueList) hideErrors() {
+	hide := func(tasks []taskLine) {
+		for i := range tasks {
+			tasks[i].Description = tasks[i].plain
+		}
+	}
+	for _, d := range q.Active {
+		hide(d.Tasks)
+	}
+	hide(q.Later)
 }
 
 // keepMain leaves only the main queue.
@@ -169,7 +192,7 @@ func (l *look) queue(tx *store.Tx, name string, now time.Time) (queueDump, error
 			return q, err
 		}
 		state := l.stateOf(t, now)
-		q.Tasks = append(q.Tasks, taskLine{Index: len(q.Tasks) + 1, ID: t.ID.String(), Description: describe(t), State: state})
+		q.Tasks = append(q.Tasks, lineOf(t, len(q.Tasks)+1, state))
 		// A task that was put before the running one can be the first.
 		if q.Status == "" || strings.HasPrefix(state, running) && !strings.HasPrefix(q.Status, running) {
 			q.Status = state
@@ -233,7 +256,21 @@ func short(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// describe writes t as Type:queue:meta, and how it failed.
+// lineOf returns the line of t at this position.
+func lineOf(t *store.Task, index int, state string) taskLine {
+	plain := describe(t)
+	line := taskLine{Index: index, ID: t.ID.String(), Description: plain, State: state, plain: plain}
+	if t.Failed != nil {
+		message := strings.Join(strings.Fields(t.Failed.Error), " ")
+		if where := graph.Subject(t.Failed.Subject).String(); where != "" && t.Failed.Subject != t.Subject {
+			message = where + ": " + message
+		}
+		line.Description += ":" + message
+	}
+	return line
+}
+
+// describe writes t as Type:queue:meta, and how often it failed.
 func describe(t *store.Task) string {
 	parts := []string{t.Node, t.Queue}
 	if subject := graph.Subject(t.Subject).String(); subject != "" {
@@ -247,11 +284,6 @@ func describe(t *store.Task) string {
 	}
 	if t.Failed != nil {
 		parts = append(parts, fmt.Sprintf("failures %d", t.Failed.Count))
-		message := strings.Join(strings.Fields(t.Failed.Error), " ")
-		if where := graph.Subject(t.Failed.Subject).String(); where != "" && t.Failed.Subject != t.Subject {
-			message = where + ": " + message
-		}
-		parts = append(parts, message)
 	}
 	return strings.Join(parts, ":")
 }
@@ -266,7 +298,7 @@ func (l *look) later(tx *store.Tx, now time.Time) (lines []taskLine, err error) 
 		if t.Every > 0 {
 			state = "limited to one run in " + t.Every.String() + ", " + state
 		}
-		lines = append(lines, taskLine{Index: len(lines) + 1, ID: t.ID.String(), Description: describe(t), State: state})
+		lines = append(lines, lineOf(t, len(lines)+1, state))
 		if len(lines) == shownTasks {
 			break
 		}

@@ -149,27 +149,44 @@ const httpIntro = `# HTTP
 
 <!-- Made from the code by go test ./cmd/addon-operator -run Reference -update. -->
 
-The operator serves at port 9650 (` + "`--prometheus-listen-port`" + `), to anybody who can reach it:
+The operator serves these paths, and no others, on port 9650 (` + "`--prometheus-listen-port`" + `) to anybody who can reach it:
+
+| path | |
+|---|---|
+`
+
+const debugIntro = `
+Webhooks of hooks are served on ports of their own: [webhooks](webhooks.md).
+
+## The debug port
+
+The debug pages are on 127.0.0.1:9115 in the pod (` + "`--debug-http-addr`" + `), where a port-forward reaches them and the network does not:
+
+` + "```sh" + `
+kubectl -n addon-operator port-forward addon-operator-0 9115:9115
+curl localhost:9115/queue
+` + "```" + `
+
+They hold no values and no output of hooks, and change nothing: a failed task is shown with the number of its failures, and its error
+is on the debug socket. An address that is not a loopback address is replaced by 127.0.0.1, with a warning. Where the port is taken,
+the operator logs a warning and starts without it.
 
 | path | |
 |---|---|
 `
 
 const socketIntro = `
-Hooks that the API server asks are served at ports of their own: [webhooks](webhooks.md).
-
 ## The debug socket
 
-What the [commands](cli.md) ask is HTTP over a unix socket (` + "`--debug-unix-socket`" + `, mode 0600), and over TCP where
-` + "`--debug-http-addr`" + ` says so: then anybody who can reach that address may read all of it, and retry and skip tasks, and request runs.
+The [commands](cli.md) send HTTP requests over a unix socket (` + "`--debug-unix-socket`" + `, mode 0600), which serves everything there is:
 
 ` + "```sh" + `
 curl --unix-socket /var/run/addon-operator/debug.socket http://unix/module/list.json
 ` + "```" + `
 
-A path ends in the format it is asked for in, ` + "`.text`, `.yaml` or `.json`" + `, but for those of ` + "`render`, `store`, `task`" + `, ` + "`watch`" + ` and
-` + "`/graph`" + `, which have one each. Secrets are left out unless ` + "`?show-secrets=true`" + ` is added. Errors are texts, with status 400 for what
-is asked wrongly, 404 for what there is not, 409 for what cannot be as things are, and 500.
+A path ends in the format it is asked for in, ` + "`.text`, `.yaml` or `.json`" + `, but for those of ` + "`render`, `store`, `task`" + `, ` + "`watch`" + `,
+` + "`/graph`, `/queue` and `/debug/pprof/`" + `. Secrets are left out unless ` + "`?show-secrets=true`" + ` is added. Errors are texts, with status 400 for
+what is asked wrongly, 404 for what there is not, 409 for what cannot be as things are, and 500.
 
 | route | command |
 |---|---|
@@ -180,6 +197,8 @@ var routesOfNone = map[string]string{
 	"/":               "none: tells that the operator is there",
 	"/graph":          "none: modules in their order, and which are enabled, in DOT",
 	"/workflow/watch": "`workflow inspect --watch`",
+	"/queue":          "none: `queue list --show-empty`, in the format that `?output=` names",
+	"/debug/pprof/":   "none: profiles of the process, for `go tool pprof`",
 }
 
 const socketOutro = `
@@ -190,15 +209,21 @@ Parameters: ` + "`global=true`" + ` of a module's config and values, ` + "`showE
 
 // servedAt says of each public path what is there.
 var servedAt = map[string]string{
-	"/":                "a page with these paths",
 	"/healthz":         "`ok`, as long as the process serves; for the probes of the pod",
 	"/readyz":          "status 200 once a converge has come to its end since the operator was started, 500 before; where `--startup=if-changed` found nothing to do, at once",
 	"/status/converge": "`STARTUP_CONVERGE_NOT_STARTED`, `STARTUP_CONVERGE_IN_PROGRESS: N tasks` or `STARTUP_CONVERGE_DONE`; after the latter `CONVERGE_IN_PROGRESS: N tasks` or `CONVERGE_WAIT_TASK`. `?output=json` has the same as keys",
 	"/metrics":         "[metrics of the operator](metrics.md#metrics-of-the-operator)",
 	"/metrics/hooks":   "[metrics of hooks](metrics.md#metrics-that-hooks-make)",
-	"/queue":           "what waits and runs, as `queue list` shows it; `?output=json` or `yaml`",
-	"/discovery":       "these paths, one a line",
-	"/debug/pprof/":    "profiles of the process, for `go tool pprof`",
+}
+
+// servedForDebugging says of each path of the debug port what is there.
+var servedForDebugging = map[string]string{
+	"/":             "a page with these paths",
+	"/discovery":    "these paths, one a line",
+	"/queue":        "all queues; `?output=json` or `yaml`",
+	"/queue/list":   "the same without empty queues, unless `?showEmpty=true` is added; the path ends in the format, as `/queue/list.json`",
+	"/queue/main":   "the main queue, likewise",
+	"/debug/pprof/": "profiles of the process, for `go tool pprof`",
 }
 
 func httpPage() string {
@@ -206,6 +231,10 @@ func httpPage() string {
 	page.WriteString(httpIntro)
 	for _, path := range publicPaths {
 		fmt.Fprintf(&page, "| `%s` | %s |\n", path, servedAt[path])
+	}
+	page.WriteString(debugIntro)
+	for _, path := range debugPaths {
+		fmt.Fprintf(&page, "| `%s` | %s |\n", path, servedForDebugging[path])
 	}
 	page.WriteString(socketIntro)
 	root := newRoot()
@@ -262,12 +291,17 @@ func TestRoutesOfThePageAreServedAndThereAreNoOthers(t *testing.T) {
 	}
 }
 
-// TestEveryPublicPathIsDescribed holds the page to what is served.
-func TestEveryPublicPathIsDescribed(t *testing.T) {
-	described := slices.Sorted(maps.Keys(servedAt))
-	served := slices.Sorted(slices.Values(publicPaths))
-	if d := cmp.Diff(served, described); d != "" {
-		t.Errorf("paths (-served +described):\n%s", d)
+// TestEveryPathOfThePortsIsDescribed holds the page to what is served.
+func TestEveryPathOfThePortsIsDescribed(t *testing.T) {
+	for _, port := range []struct {
+		paths     []string
+		described map[string]string
+	}{{publicPaths, servedAt}, {debugPaths, servedForDebugging}} {
+		described := slices.Sorted(maps.Keys(port.described))
+		served := slices.Sorted(slices.Values(port.paths))
+		if d := cmp.Diff(served, described); d != "" {
+			t.Errorf("paths (-served +described):\n%s", d)
+		}
 	}
 }
 

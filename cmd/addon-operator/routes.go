@@ -3,43 +3,24 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"net/http/pprof"
-	"strings"
 
 	"addon-operator/internal/series"
 	"addon-operator/store"
 )
 
-// publicPaths are what the operator serves to probes, scrapers and people.
-var publicPaths = []string{
-	"/", "/healthz", "/readyz", "/status/converge", "/metrics", "/metrics/hooks", "/queue", "/discovery", "/debug/pprof/",
-}
+// publicPaths are the paths of the public port: those of probes, scrapers and
+// scripts that wait for a converge. All else is on the debug socket and, without
+// secrets, on the debug port.
+var publicPaths = []string{"/healthz", "/readyz", "/status/converge", "/metrics", "/metrics/hooks"}
 
-// publicRoutes serve publicPaths.
+// publicRoutes serves publicPaths.
 func (o *operator) publicRoutes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = fmt.Fprintf(w, "<html><head><title>Addon operator</title></head><body><h1>Addon operator %s</h1><ul>\n", version)
-		for _, path := range publicPaths {
-			_, _ = fmt.Fprintf(w, "<li><a href=%q>%s</a></li>\n", path, path)
-		}
-		_, _ = fmt.Fprintln(w, "</ul></body></html>")
-	})
-	mux.HandleFunc("GET /discovery", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintln(w, strings.Join(publicPaths, "\n"))
-	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", o.readyz)
 	mux.HandleFunc("GET /status/converge", o.convergeStatus)
-	mux.HandleFunc("GET /queue", o.publicQueue)
 	mux.Handle("GET /metrics", o.metrics.Page())
 	mux.Handle("GET /metrics/hooks", series.Page(o.hookMetrics))
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return mux
 }
 
@@ -124,21 +105,5 @@ func (o *operator) convergeStatus(w http.ResponseWriter, r *http.Request) {
 		} else {
 			_, _ = fmt.Fprintln(w, l.key)
 		}
-	}
-}
-
-// publicQueue shows what waits and runs.
-func (o *operator) publicQueue(w http.ResponseWriter, r *http.Request) {
-	list, err := o.look().queues()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	format := "text"
-	if output := r.URL.Query().Get("output"); output != "" {
-		format = output
-	}
-	if err := (page{list, list.text}).write(w, format); err != nil {
-		fail(w, err)
 	}
 }

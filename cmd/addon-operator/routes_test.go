@@ -14,20 +14,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"addon-operator/e2e/cluster"
 )
 
 // debugRoutes checks what the debug socket serves, in each format, of a sample
-// whose second module fails. The same is served at address.
-func (s *site) debugRoutes(t *testing.T, address string) {
+// whose second module fails.
+func (s *site) debugRoutes(t *testing.T) {
 	t.Helper()
 	if info, err := os.Stat(s.path("socket")); err != nil {
 		t.Error(err)
 	} else if info.Mode().Perm() != 0o600 {
 		t.Errorf("others can use the socket: %s", info.Mode())
 	}
-	socket := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", s.path("socket"))
-	}}}
+	socket := s.socket()
 	get := func(path string) string { return answerOf(t, socket.Get, "http://unix"+path, http.StatusOK) }
 	for _, route := range []string{
 		"/queue/main", "/queue/list", "/config/list", "/global/list", "/global/values", "/global/config", "/global/patches",
@@ -54,10 +54,6 @@ func (s *site) debugRoutes(t *testing.T, address string) {
 		}
 	}
 	s.queueShape(t, get("/queue/list.json?showEmpty=true"))
-	const list = "/module/list.json"
-	if over := answerOf(t, http.Get, "http://"+address+list, http.StatusOK); over != get(list) {
-		t.Errorf("over TCP %s is\n%s", list, over)
-	}
 	for path, code := range map[string]int{
 		"/module/none/values.json": http.StatusNotFound, "/module/first/nothing.json": http.StatusNotFound, "/nowhere": http.StatusNotFound,
 		"/module/first/values.png": http.StatusBadRequest,
@@ -73,6 +69,113 @@ func (s *site) debugRoutes(t *testing.T, address string) {
 			return socket.PostForm(to, fields)
 		}
 		answerOf(t, post, "http://unix/config/set", code)
+	}
+}
+
+// socket returns a client of the debug socket.
+func (s *site) socket() *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", s.path("socket"))
+	}}}
+}
+
+// ask returns what the debug socket serves at path, empty while it serves nothing.
+func (s *site) ask(path string) string {
+	r, err := s.socket().Get("http://unix" + path)
+	if err != nil {
+		return ""
+	}
+	defer r.Body.Close()
+	b, _ := io.ReadAll(r.Body)
+	return string(b)
+}
+
+// publicPort checks that the port that everybody reaches serves health, converge
+// status and metrics, and nothing that hooks print.
+func (s *site) publicPort(t *testing.T) {
+	t.Helper()
+	for _, path := range []string{"/", "/queue", "/queue/list.json", "/discovery", "/debug/pprof/", "/debug/pprof/heap", "/module/list.json"} {
+		answerOf(t, http.Get, fmt.Sprintf("http://127.0.0.1:%d%s", s.port, path), http.StatusNotFound)
+	}
+	for _, path := range []string{"/readyz", "/status/converge", "/metrics", "/metrics/hooks"} {
+		if got := s.get(path); strings.Contains(got, "cannot reach the thing") {
+			t.Errorf("%s shows what a hook printed: %s", path, got)
+		}
+	}
+}
+
+// debugPort checks that the debug port at address shows queues without what hooks
+// print, changes nothing, and answers only to names of this host.
+func (s *site) debugPort(t *testing.T, address string) {
+	t.Helper()
+	get := func(path string) string { return answerOf(t, http.Get, "http://"+address+path, http.StatusOK) }
+	for path, want := range map[string]string{
+		"/": "/queue", "/discovery": strings.Join(debugPaths, "\n") + "\n", "/queue": "failures", "/queue?output=json": "failures",
+		"/queue/list.json": "failures", "/queue/main.text": "module-run:main:second:failures", "/debug/pprof/": "goroutine",
+	} {
+		if got := get(path); !strings.Contains(got, want) || strings.Contains(got, "cannot reach the thing") {
+			t.Errorf("%s on the debug port is\n%s", path, got)
+		}
+	}
+	for _, path := range []string{"/module/first/values.json", "/workflow/inspect.json", "/store/dump", "/nowhere"} {
+		answerOf(t, http.Get, "http://"+address+path, http.StatusNotFound)
+	}
+	post := func(to string) (*http.Response, error) { return http.Post(to, "", nil) }
+	answerOf(t, post, "http://"+address+"/task/1-1/retry", http.StatusNotFound)
+	foreign := func(to string) (*http.Response, error) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		r.Host = "rebound.example.com"
+		return http.DefaultClient.Do(r)
+	}
+	answerOf(t, foreign, "http://"+address+"/queue", http.StatusForbidden)
+}
+
+// TestDebugPagesAreServedOnTheLoopbackOnly reads the setting of the debug port.
+func TestDebugPagesAreServedOnTheLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		given, want string
+		warns       bool
+	}{
+		{"127.0.0.1:9115", "127.0.0.1:9115", false},
+		{"localhost:1", "localhost:1", false},
+		{"[::1]:9115", "[::1]:9115", false},
+		{"0.0.0.0:9652", "127.0.0.1:9652", true},
+		{":9652", "127.0.0.1:9652", true},
+		{"10.1.2.3:9652", "127.0.0.1:9652", true},
+		{"", "", false},
+	} {
+		s := Settings{DebugAddress: test.given}
+		got, warning, err := s.debugAddress()
+		if got != test.want || (warning != "") != test.warns || err != nil {
+			t.Errorf("%q: %q, warning %q, %v", test.given, got, warning, err)
+		}
+	}
+	if got := defaults().DebugAddress; got != "127.0.0.1:9115" {
+		t.Errorf("the default is %q", got)
+	}
+	if _, _, err := (&Settings{DebugAddress: "nonsense"}).debugAddress(); exitCode(err) != exitUsage {
+		t.Errorf("nonsense: %v", err)
+	}
+}
+
+// TestATakenDebugPortIsAWarning starts an operator whose debug port is taken.
+func TestATakenDebugPortIsAWarning(t *testing.T) {
+	c := cluster.Start(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := newSite(t)
+	s.file("modules/values.yaml", "")
+	s.start(c.Kubeconfig(), c.Namespace(t), "--debug-http-addr", taken.Addr().String())
+	s.converged()
+	if log := s.log.String(); !strings.Contains(log, "choose another address with --debug-http-addr") {
+		t.Errorf("no warning in the log:\n%s", log)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// serve serves HTTP and the debug socket until the returned function is called.
+// serve serves the public port, the debug socket and the debug port until the
+// returned function is called.
 func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
 	public, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(o.settings.ListenAddress, strconv.Itoa(o.settings.ListenPort)))
 	if err != nil {
@@ -25,21 +26,11 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 	if err != nil {
 		return nil, errors.Join(err, public.Close())
 	}
-	listeners := []net.Listener{public, private}
-	if at := o.settings.DebugAddress; at != "" {
-		open, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("listen for the debug routes: %w; choose another address with --debug-http-addr", err), public.Close(), private.Close())
-		}
-		listeners = append(listeners, open)
-	}
 	errorLog := stdlog.New(lines{o.log.With().Str("source", "http").Logger()}, "", 0)
-	servers := []*http.Server{
-		{Handler: o.publicRoutes(), ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second, ErrorLog: errorLog},
-		{Handler: o.look().routes(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: errorLog},
-	}
-	for i, l := range listeners {
-		server := servers[min(i, 1)] // the debug routes are the same wherever they are served
+	var servers []*http.Server
+	begin := func(l net.Listener, server *http.Server) {
+		server.ErrorLog = errorLog
+		servers = append(servers, server)
 		group.Go(func() error {
 			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				return fmt.Errorf("serve at %s: %w", l.Addr(), err)
@@ -47,11 +38,34 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 			return nil
 		})
 	}
+	begin(public, &http.Server{Handler: o.publicRoutes(), ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second})
+	begin(private, &http.Server{Handler: o.look().routes(), ReadHeaderTimeout: 10 * time.Second})
+	if l := o.listenDebug(ctx); l != nil {
+		begin(l, &http.Server{Handler: o.look().debugRoutes(), ReadHeaderTimeout: 10 * time.Second})
+	}
 	return func() {
 		for _, s := range servers {
 			_ = s.Close() // nothing is left to be done with an error now
 		}
 	}, nil
+}
+
+// listenDebug listens for the debug pages. It returns nil where they are switched
+// off or the port is taken: they are a convenience, the debug socket has them all.
+func (o *operator) listenDebug(ctx context.Context) net.Listener {
+	address, warning, err := o.settings.debugAddress()
+	if warning != "" {
+		o.log.Warn().Msg(warning)
+	}
+	if err != nil || address == "" {
+		return nil // an address that is none was refused before
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		o.log.Warn().Err(err).Msg("the debug pages are served on the debug socket only; choose another address with --debug-http-addr")
+		return nil
+	}
+	return l
 }
 
 // listenSocket listens at path, in place of a socket that nobody listens at.

@@ -149,7 +149,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	str(&s.UngroupedMetrics, "ungrouped-metrics", keepMetrics, "what becomes of a hook's metrics without a group when it writes some again: keep or expire", "ADDON_OPERATOR_UNGROUPED_METRICS")
 	s.Webhooks.declare(f, str, num, add)
 	str(&s.DebugSocket, "debug-unix-socket", defaultSocket, "socket that the other commands talk to", socketVariable)
-	str(&s.DebugAddress, "debug-http-addr", "", "address, HOST:PORT, to serve what the socket serves at as well, to anybody who can reach it; none if empty", "DEBUG_HTTP_SERVER_ADDR")
+	str(&s.DebugAddress, "debug-http-addr", "127.0.0.1:9115", "loopback address, HOST:PORT, to serve the debug pages on, without secrets; none if empty", "DEBUG_HTTP_SERVER_ADDR")
 	flag(&s.DebugKubernetes, "debug-kubernetes-api", "log each request to the API server", "DEBUG_KUBERNETES_API")
 	str(&s.LogLevel, "log-level", "info", "debug, info, warn or error; other words of earlier operators, such as trace, are the nearest of these", "LOG_LEVEL", "RLOG_LOG_LEVEL")
 	flag(&s.LogJoinJSON, "log-proxy-hook-json", "take a JSON object that a hook prints over several lines for one record", "LOG_PROXY_HOOK_JSON")

@@ -46,6 +46,9 @@ func (s *Settings) check() error {
 	if err := s.checkPorts(); err != nil {
 		return err
 	}
+	if _, _, err := s.debugAddress(); err != nil {
+		return err
+	}
 	if err := s.Webhooks.check(); err != nil {
 		return err
 	}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+)
+
+// debugPaths are the paths of the debug port.
+var debugPaths = []string{"/", "/discovery", "/queue", "/queue/list", "/queue/main", "/debug/pprof/"}
+
+// debugRoutes serves debugPaths. The debug port has no authentication: every
+// process that shares the pod's network can read it, so these pages hold no
+// values and no output of hooks, and change nothing.
+func (l *look) debugRoutes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = fmt.Fprintf(w, "<html><head><title>Addon operator</title></head><body><h1>Addon operator %s</h1><ul>\n", version)
+		for _, path := range debugPaths {
+			_, _ = fmt.Fprintf(w, "<li><a href=%q>%s</a></li>\n", path, path)
+		}
+		_, _ = fmt.Fprintln(w, "</ul></body></html>")
+	})
+	mux.HandleFunc("GET /discovery", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(w, strings.Join(debugPaths, "\n"))
+	})
+	l.debugPages(mux, true)
+	mux.HandleFunc("GET /queue/{what}", answer(func(r *http.Request, what string) (page, error) {
+		return l.queuePage(what, r.URL.Query().Get("showEmpty") == "true", true)
+	}))
+	return localOnly(mux)
+}
+
+// debugPages adds the pages that the debug port and the debug socket share. Where
+// redacted, they leave out what hooks printed.
+func (l *look) debugPages(mux *http.ServeMux, redacted bool) {
+	mux.HandleFunc("GET /queue", func(w http.ResponseWriter, r *http.Request) {
+		p, err := l.queuePage("list", true, redacted)
+		if err == nil {
+			err = p.write(w, r.URL.Query().Get("output"))
+		}
+		if err != nil {
+			fail(w, err)
+		}
+	})
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+}
+
+// localOnly refuses requests for another host than this one: a web page that has
+// its own name resolve to the loopback address must not read the debug port.
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if !isLoopback(strings.Trim(host, "[]")) {
+			http.Error(w, fmt.Sprintf("host %q is not served: ask for localhost", host), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isLoopback reports whether host is this machine and nothing that others reach.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// debugAddress returns the address for the debug port to listen on, empty for
+// none. An address that others reach becomes the loopback address with the same
+// port, and warning says so.
+func (s *Settings) debugAddress() (address, warning string, err error) {
+	if s.DebugAddress == "" {
+		return "", "", nil
+	}
+	host, port, err := net.SplitHostPort(s.DebugAddress)
+	if err != nil {
+		return "", "", &codedError{exitUsage, fmt.Errorf("--debug-http-addr must be HOST:PORT (got %q): %w", s.DebugAddress, err)}
+	}
+	if isLoopback(host) {
+		return s.DebugAddress, "", nil
+	}
+	address = net.JoinHostPort("127.0.0.1", port)
+	return address, fmt.Sprintf("--debug-http-addr is %s; the debug pages are served on %s only, where kubectl port-forward reaches them",
+		s.DebugAddress, address), nil
+}
