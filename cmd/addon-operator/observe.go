@@ -9,9 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/jq"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
 	"addon-operator/steps"
@@ -271,10 +273,7 @@ func (o *operator) kubeObserver() kube.Observer {
 		VersionRefused: func(s kube.Source, v string, err error) {
 			o.log.Info().Err(err).Str("source", s.String()).Str("version", v).Msg("watch begins anew and is compared with what was told")
 		},
-		FilterFailed: func(v kube.View, object *kube.Object, err error) {
-			o.metrics.FilterFailed(v.Kind)
-			o.log.Debug().Err(err).Str("view", v.String()).Str("object", object.Namespace+"/"+object.Name).Msg("jqFilter failed; the object stays as it was")
-		},
+		FilterFailed: o.filterFailed,
 		ReceiverFailed: func(s kube.Source, err error) {
 			o.log.Error().Err(err).Str("source", s.String()).Msg("changes could not be put into the store and are tried again")
 		},
@@ -287,6 +286,21 @@ func (o *operator) kubeObserver() kube.Observer {
 		KindFailed: func(apiVersion, kind string, err error) {
 			o.log.Warn().Err(err).Str("apiVersion", apiVersion).Str("kind", kind).Msg("kind could not be looked up and is tried again")
 		},
+	}
+}
+
+// filterFailed logs and counts a jqFilter that failed on an object. A filter that exceeds a bound is a mistake in the hook;
+// others fail on objects that are not complete yet.
+func (o *operator) filterFailed(v kube.View, owners []string, object *kube.Object, failure *jq.Failure) {
+	o.metrics.FilterFailed(v.Kind)
+	level := zerolog.DebugLevel
+	if failure.Bound {
+		level = zerolog.WarnLevel
+	}
+	for _, owner := range owners {
+		s := triggers.SubjectOf(owner)
+		o.log.WithLevel(level).Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).
+			Str("object", strings.TrimPrefix(object.Namespace+"/"+object.Name, "/")).Err(failure).Msg("jqFilter failed; the object stays as it was")
 	}
 }
 

@@ -199,7 +199,7 @@ func TestJqFiltersOfSeveralLinesAreTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := filter.Apply(t.Context(), map[string]any{"b": "x"})
+		got, err := filter.Apply(t.Context(), jq.NewInput([]byte(`{"b":"x"}`)))
 		if err != nil || string(got) != `{"a":"x"}` {
 			t.Errorf("%q: the filter gives %s, %v", text, got, err)
 		}

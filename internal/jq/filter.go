@@ -1,10 +1,14 @@
-// Package jq runs what hooks write in jq's language. A filter is a compiled program: it is given a tree, JSON as Go has it,
-// and its outputs become one JSON text, the result. It sees nothing of the environment, reads no further input and imports
-// no modules; its length, its time, its outputs and their text are bounded, so that one that does not end stops nothing but itself.
+// Package jq runs the jq filters and patches that hooks contain. A filter is a compiled program. It is applied to a JSON text,
+// and its outputs become one JSON text, the result. It does not see the environment, reads no further input and imports no
+// modules.
+//
+// A filter cannot take this process along. A program that only selects and arranges parts of its input runs in this process,
+// within a budget of steps that bounds its memory. Every other program runs in a *helper*, a process of the same executable
+// with a memory limit, which is killed and replaced when a filter exceeds its memory or its time. Helpers are started when they
+// are first needed. The length of a program, its outputs and the text of its result are bounded in both.
 package jq
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,8 +31,10 @@ const (
 
 // Filter is a compiled program. It may be used from many goroutines at once. A nil filter is none.
 type Filter struct {
-	text string
-	code *gojq.Code
+	text  string
+	code  *gojq.Code
+	plain plain
+	own   bool
 }
 
 // Compile makes a program ready to run. An empty text gives nil. The error does not repeat the text, as there may be secrets
@@ -48,7 +54,16 @@ func Compile(text string) (*Filter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jq filter does not compile: %w", err)
 	}
-	return &Filter{text, code}, nil
+	return &Filter{text: text, code: code, plain: classify(query)}, nil
+}
+
+// CompileOwn is Compile for a program of the operator itself, which always runs in this process.
+func CompileOwn(text string) (*Filter, error) {
+	f, err := Compile(text)
+	if f != nil {
+		f.own = true
+	}
+	return f, err
 }
 
 // String returns the program's text.
@@ -59,44 +74,38 @@ func (f *Filter) String() string {
 	return f.text
 }
 
-// Apply runs the filter on a tree, which it leaves as it is. The result is null if the program has no output, the output if
-// it has one, and an array of all outputs if it has more. The same result is always the same text. A nil filter gives nil.
-func (f *Filter) Apply(ctx context.Context, tree any) (json.RawMessage, error) {
+// Apply runs the filter on an input. The result is null if the program has no output, the output if it has one, and an array of
+// all outputs if it has more. The same result is always the same text. A nil filter gives nil. The error of a filter that fails
+// is a *Failure; any other error means that the filter was not run to its end.
+func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) {
 	if f == nil {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxTime)
-	defer cancel()
-	var outputs []any
-	for run := f.code.RunWithContext(ctx, tree); ; {
-		output, more := run.Next()
-		if !more {
-			break
+	if f.own || f.plain.fits(len(in.text)) {
+		tree, err := in.decoded()
+		if err != nil {
+			return nil, err
 		}
-		if err, failed := output.(error); failed {
-			if halt := (*gojq.HaltError)(nil); errors.As(err, &halt) && halt.Value() == nil {
-				break
-			}
-			return nil, fmt.Errorf("jq filter %q: %w", f.text, err)
+		bounded, cancel := context.WithTimeout(ctx, maxTime)
+		defer cancel()
+		if !f.own {
+			bounded = newBudget(bounded)
 		}
-		if len(outputs) == maxOutputs {
-			return nil, fmt.Errorf("jq filter %q: more than %d outputs", f.text, maxOutputs)
+		result, err := evaluate(bounded, f.code, tree)
+		if !errors.Is(err, errSpent) {
+			return result, failed(f.text, err)
 		}
-		outputs = append(outputs, output)
 	}
-	var result any = outputs
-	switch len(outputs) {
-	case 0:
-		result = nil
-	case 1:
-		result = outputs[0]
+	result, err := helpers.apply(ctx, f.text, in.text)
+	return result, failed(f.text, err)
+}
+
+// failed adds the filter's text to the failure in err.
+func failed(text string, err error) error {
+	if failure := (*Failure)(nil); errors.As(err, &failure) {
+		named := *failure
+		named.filter = text
+		return &named
 	}
-	if err := (&room{maxResult, maxDepth}).take(result); err != nil {
-		return nil, fmt.Errorf("jq filter %q: %w", f.text, err)
-	}
-	text, err := gojq.Marshal(result)
-	if err != nil {
-		return nil, fmt.Errorf("jq filter %q: write its result: %w", f.text, err)
-	}
-	return bytes.Clone(text), nil // kept for long, so without the room its buffer has to grow
+	return err
 }

@@ -3,8 +3,11 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+
+	"addon-operator/internal/jq"
 )
 
 // admit takes in the owners that have joined since the last call, and lets those go that leave with a farewell. When it
@@ -84,7 +87,11 @@ func (f *feed) collect(ctx context.Context, which func(*view) bool) (gathering [
 			return err
 		}
 		for _, g := range gathering {
-			g.objects[doc.key()] = f.gather(ctx, g, doc)
+			object, err := f.gather(ctx, g, doc)
+			if err != nil {
+				return err
+			}
+			g.objects[doc.key()] = object
 		}
 		return nil
 	}
@@ -98,20 +105,25 @@ func (f *feed) collect(ctx context.Context, which func(*view) bool) (gathering [
 	return gathering, version, nil
 }
 
-// gather returns what a list shows of doc in one view. Where the filter fails, that is what it showed before.
-func (f *feed) gather(ctx context.Context, g gathered, doc *document) *Object {
+// gather returns what a list shows of doc in one view. Where the filter fails, that is what it showed before. The error is that
+// of a filter that was not run to its end.
+func (f *feed) gather(ctx context.Context, g gathered, doc *document) (*Object, error) {
 	object, err := f.see(ctx, g.view, g.owners, doc, g.full)
-	if err == nil {
-		return object
+	failure := (*jq.Failure)(nil)
+	switch {
+	case err == nil:
+		return object, nil
+	case !errors.As(err, &failure):
+		return nil, err
 	}
-	f.reads.observer.filterFailed(g.view.name, object, err)
+	f.reads.observer.filterFailed(g.view.name, g.owners, object, failure)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if before := g.view.objects[doc.key()]; before != nil && before.UID == object.UID {
-		return before
+		return before, nil
 	}
 	object.Unfiltered = true
-	return object
+	return object, nil
 }
 
 // greet tells the receiver what it has to know of the owners that have joined v, and admits them. A view that still lacks

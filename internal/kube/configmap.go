@@ -143,7 +143,7 @@ func (m *ConfigMap) content(text []byte) (Content, error) {
 // Watch tells what the ConfigMap holds: once at first, and whenever its data has changed, until ctx ends. Several changes
 // may be told as one. A call that returns an error is made again. It returns the error of ctx.
 func (m *ConfigMap) Watch(ctx context.Context, observer Observer, tell func(context.Context, Content) error) error {
-	data, err := jq.Compile(".data")
+	data, err := jq.CompileOwn(".data")
 	if err != nil {
 		return err
 	}

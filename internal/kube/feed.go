@@ -199,7 +199,12 @@ func (f *feed) take(ctx context.Context, frames []frame) error {
 			break
 		}
 		if frame.Type != frameBookmark && f.picks(doc.id.Metadata.Name) {
-			changes = append(changes, f.apply(ctx, frame.Type, doc)...)
+			applied, err := f.apply(ctx, frame.Type, doc)
+			if err != nil {
+				ending = err // the next watch shows the object again
+				break
+			}
+			changes = append(changes, applied...)
 		}
 		f.version, f.unsaid = later(f.version, doc.id.Metadata.ResourceVersion), true
 	}

@@ -146,7 +146,7 @@ func (k *Kinds) Resolve(ctx context.Context, apiVersion, name string) (Kind, err
 // join begins to watch what can bring kinds.
 func (k *Kinds) join() {
 	for source, text := range map[Source]string{definitionSource: definitionFilter, groupSource: groupFilter} {
-		filter, err := jq.Compile(text)
+		filter, err := jq.CompileOwn(text)
 		if err != nil {
 			k.observer.sourceFailed(source, err)
 			continue

@@ -30,7 +30,7 @@ func (l *Lookout) Run(ctx context.Context) { l.reads.crew.run(ctx) }
 func (l *Lookout) Follow(views ...View) error {
 	filters := map[View]*jq.Filter{}
 	for _, v := range views {
-		filter, err := jq.Compile(v.Filter)
+		filter, err := jq.CompileOwn(v.Filter)
 		if err != nil {
 			return err
 		}

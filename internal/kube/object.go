@@ -11,7 +11,6 @@ import (
 	"unique"
 
 	"addon-operator/internal/jq"
-	"addon-operator/internal/tree"
 )
 
 // Object is what is known of one object in one view. It is shared by all who see it and never changed.
@@ -59,9 +58,9 @@ type identity struct {
 
 // document is an object on its way in: read from the server, not yet seen through any view.
 type document struct {
-	raw  json.RawMessage
-	id   identity
-	tree any // decoded at the first filter that asks
+	raw json.RawMessage
+	id  identity
+	in  *jq.Input // of all filters; nil until the first
 }
 
 // readDocument takes in an object as the server wrote it in a watch or a list. A list leaves the kind away that its items
@@ -102,14 +101,10 @@ func (d *document) through(ctx context.Context, filter *jq.Filter, keep bool) (*
 		object.Checksum = checksum(d.raw)
 		return object, nil
 	}
-	if d.tree == nil {
-		decoded, err := tree.Decode(d.raw)
-		if err != nil {
-			return object, fmt.Errorf("read an object: %w", err)
-		}
-		d.tree = decoded
+	if d.in == nil {
+		d.in = jq.NewInput(d.raw)
 	}
-	result, err := filter.Apply(ctx, d.tree)
+	result, err := filter.Apply(ctx, d.in)
 	if err != nil {
 		return object, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"addon-operator/internal/jq"
 )
 
 // Receiver is told what sources show. All calls about one source come one after another, in the order of what they tell;
@@ -111,8 +113,9 @@ type Observer struct {
 	SourceFailed func(Source, error)
 	// VersionRefused is told that a source cannot be read on from a version, and so is compared with a list.
 	VersionRefused func(source Source, version string, err error)
-	// FilterFailed is told that a view's filter failed on an object, which therefore stays as it was in that view.
-	FilterFailed func(View, *Object, error)
+	// FilterFailed is told that the filter of a view of these owners failed on an object, which therefore stays as it was in
+	// that view.
+	FilterFailed func(view View, owners []string, object *Object, failure *jq.Failure)
 	// ReceiverFailed is told why a receiver did not take what it was told of a source.
 	ReceiverFailed func(Source, error)
 	// Clock tells the time for Filtered and Told; all three are there or none.
@@ -141,9 +144,9 @@ func (o Observer) versionRefused(s Source, version string, err error) {
 	}
 }
 
-func (o Observer) filterFailed(v View, object *Object, err error) {
+func (o Observer) filterFailed(v View, owners []string, object *Object, failure *jq.Failure) {
 	if o.FilterFailed != nil {
-		o.FilterFailed(v, object, err)
+		o.FilterFailed(v, owners, object, failure)
 	}
 }
 

@@ -1,20 +1,26 @@
 package kube
 
-import "context"
+import (
+	"context"
+	"errors"
+
+	"addon-operator/internal/jq"
+)
 
 // seen is an object as a view shows it, on its way into the view.
 type seen struct {
-	view   *view
-	owners []string
-	full   bool // whole objects are kept
-	object *Object
-	err    error // of the view's filter
-	shows  bool  // is news to the snapshot
-	tells  bool  // is news to the receiver
+	view    *view
+	owners  []string
+	full    bool // whole objects are kept
+	object  *Object
+	failure *jq.Failure // of the view's filter
+	shows   bool        // is news to the snapshot
+	tells   bool        // is news to the receiver
 }
 
-// apply applies what happened to an object to all views, and returns what that is to each.
-func (f *feed) apply(ctx context.Context, frameType string, doc *document) []Change {
+// apply applies what happened to an object to all views, and returns what that is to each. It applies nothing and returns an
+// error if a filter was not run to its end.
+func (f *feed) apply(ctx context.Context, frameType string, doc *document) ([]Change, error) {
 	version := doc.id.Metadata.ResourceVersion
 	f.mu.Lock()
 	var news []seen
@@ -29,11 +35,18 @@ func (f *feed) apply(ctx context.Context, frameType string, doc *document) []Cha
 	}
 	f.mu.Unlock()
 
+	for i := range news {
+		n := &news[i]
+		var err error
+		n.object, err = f.see(ctx, n.view, n.owners, doc, n.full) // filters take time; those who read do not wait for them
+		if err != nil && !errors.As(err, &n.failure) {
+			return nil, err
+		}
+	}
 	var changes []Change
 	for _, n := range news {
-		n.object, n.err = f.see(ctx, n.view, n.owners, doc, n.full) // filters take time; those who read do not wait for them
-		if n.err != nil {
-			f.reads.observer.filterFailed(n.view.name, n.object, n.err)
+		if n.failure != nil {
+			f.reads.observer.filterFailed(n.view.name, n.owners, n.object, n.failure)
 		}
 		f.mu.Lock()
 		if change := n.applyTo(frameType); change != nil && n.tells {
@@ -43,7 +56,7 @@ func (f *feed) apply(ctx context.Context, frameType string, doc *document) []Cha
 		}
 		f.mu.Unlock()
 	}
-	return changes
+	return changes, nil
 }
 
 // applyTo applies what happened to an object to its view, and returns what that is, nil for nothing. The caller holds the
@@ -54,14 +67,14 @@ func (n seen) applyTo(frameType string) *Change {
 	known := before != nil && !before.Unfiltered
 	switch {
 	case frameType == frameDeleted:
-		if n.err != nil && known {
+		if n.failure != nil && known {
 			n.object.FilterResult, n.object.Checksum = before.FilterResult, before.Checksum
 		}
 		if n.shows {
 			v.set(key, nil)
 		}
 		return &Change{Type: Deleted, Object: n.object}
-	case n.err != nil:
+	case n.failure != nil:
 		if n.shows && before == nil {
 			n.object.Unfiltered = true
 			v.set(key, n.object)

@@ -70,7 +70,7 @@ func (l *logs) observer() kube.Observer {
 			defer l.mu.Unlock()
 			l.refused = append(l.refused, version)
 		},
-		FilterFailed: func(_ kube.View, o *kube.Object, err error) {
+		FilterFailed: func(_ kube.View, _ []string, o *kube.Object, err *jq.Failure) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.filter = append(l.filter, o.Name+": "+err.Error())

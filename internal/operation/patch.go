@@ -9,16 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
-	"github.com/itchyny/gojq"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"addon-operator/internal/jq"
-	"addon-operator/internal/tree"
 )
 
 func (t *target) patch(ctx context.Context, kind types.PatchType, body []byte) error {
@@ -116,37 +113,19 @@ func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, refuse("the jqFilter does not compile")
 	}
-	object, err := tree.Decode(text)
-	if err != nil {
-		return nil, err
-	}
-	result, err := filter.Apply(ctx, object)
+	result, err := filter.Apply(ctx, jq.NewInput(text))
+	failure := (*jq.Failure)(nil)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case errors.As(err, &failure):
+		return nil, refuse("the jqFilter fails on the object as it is: %s", failure.Public)
 	case err != nil:
-		return nil, refuse("the jqFilter fails on the object as it is: %s", whyFiltered(err))
+		return nil, err
 	case len(result) == 0 || result[0] != '{':
 		return nil, refuse("the jqFilter must give one object, the whole of it")
 	}
 	return result, nil
-}
-
-// whyFiltered returns why a jq filter failed, up to where the values begin that it failed on.
-func whyFiltered(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "it does not come to an end"
-	}
-	if thrown := gojq.ValueError(nil); errors.As(err, &thrown) {
-		return "it ends with an error of its own"
-	}
-	said := errors.Unwrap(err) // without the filter's text
-	if said == nil {
-		return "it makes too much of it"
-	}
-	text, _, _ := strings.Cut(said.Error(), "(")
-	text = strings.TrimRight(text[:strings.IndexFunc(text+"0", func(r rune) bool { return strings.ContainsRune(`"[{-0123456789`, r) })], " :")
-	return text + " …"
 }
 
 // send writes next in place of live, if that is still what is there.

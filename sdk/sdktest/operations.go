@@ -11,7 +11,6 @@ import (
 
 	"addon-operator/internal/jq"
 	"addon-operator/internal/operation"
-	"addon-operator/internal/tree"
 )
 
 // do does what a hook asked for, on the objects of the test. As the operator does, it goes on behind what is refused.
@@ -95,11 +94,7 @@ func patched(ctx context.Context, o operation.Operation, before []byte) ([]byte,
 		if err != nil {
 			return nil, err
 		}
-		object, err := tree.Decode(before)
-		if err != nil {
-			return nil, err
-		}
-		return filter.Apply(ctx, object)
+		return filter.Apply(ctx, jq.NewInput(before))
 	}
 }
 

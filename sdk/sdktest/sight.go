@@ -14,7 +14,6 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/jq"
-	"addon-operator/internal/tree"
 )
 
 // sight is what one kubernetes binding sees of the objects.
@@ -93,11 +92,7 @@ func (s *sight) change(ctx context.Context, key id, object *unstructured.Unstruc
 	if err != nil {
 		return "", hook.Item{}, err
 	}
-	decoded, err := tree.Decode(text)
-	if err != nil {
-		return "", hook.Item{}, err
-	}
-	result, err := s.filter.Apply(ctx, decoded)
+	result, err := s.filter.Apply(ctx, jq.NewInput(text))
 	if err != nil { // the binding goes on with what it has seen
 		return "", hook.Item{}, err
 	}

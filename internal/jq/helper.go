@@ -1,0 +1,151 @@
+package jq
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/itchyny/gojq"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// helperName is the first argument by which this executable knows that it is a helper.
+	helperName = "addon-operator-jq"
+	// memoryLimit bounds the memory of a helper. The kernel refuses more: then the Go runtime ends the process with exitMemory.
+	memoryLimit = 128 << 20
+	// collectAt is the memory at which the collector works as hard as it can.
+	collectAt = 96 << 20
+	// addedLimit is what a helper may map beyond what it has mapped at its start, which is one arena of the Go heap of 64 MiB.
+	addedLimit = 72 << 20
+	// largeText is the size of an input or a result after which memory is returned to the system.
+	largeText = 1 << 20
+	// maxCached is how many compiled programs a helper keeps.
+	maxCached = 64
+	// exitMemory is the status of a Go program that gets no more memory, exitTime that of one whose filter does not end.
+	exitMemory = 2
+	exitTime   = 3
+)
+
+// A helper is this executable, whichever it is: it never reaches main. Packages are initialized in the order of their import
+// paths, so most others are not even initialized.
+func init() {
+	if len(os.Args) == 1 && os.Args[0] == helperName {
+		os.Exit(help(os.Stdin, os.Stdout))
+	}
+}
+
+// help answers requests until there are no more, and returns the exit status.
+func help(in io.Reader, out io.Writer) int {
+	if err := limitMemory(); err != nil {
+		return 1
+	}
+	requests, answers := bufio.NewReaderSize(in, 64<<10), bufio.NewWriterSize(out, 64<<10)
+	compiled := map[string]*gojq.Code{}
+	var program, text []byte
+	for {
+		var err error
+		if program, err = readPart(requests, program); err != nil {
+			return 0 // the operator has ended
+		}
+		if text, err = readPart(requests, text); err != nil {
+			return 0
+		}
+		watchdog := time.AfterFunc(maxTime+grace/2, func() { os.Exit(exitTime) })
+		result, err := answer(compiled, string(program), text)
+		if err := writeAnswer(answers, result, err); err != nil {
+			return 1
+		}
+		watchdog.Stop()
+		if len(text) > largeText || len(result) > largeText {
+			text = nil
+			debug.FreeOSMemory()
+		}
+	}
+}
+
+// answer runs a program on a text.
+func answer(compiled map[string]*gojq.Code, program string, text []byte) (result json.RawMessage, err error) {
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			err = exceeded("it cannot be run: %v", thrown)
+		}
+	}()
+	code := compiled[program]
+	if code == nil {
+		filter, err := Compile(program)
+		if err != nil {
+			return nil, exceeded("%s", err)
+		}
+		if len(compiled) == maxCached {
+			clear(compiled)
+		}
+		code = filter.code
+		compiled[program] = code
+	}
+	tree, err := NewInput(text).decoded()
+	if err != nil {
+		return nil, exceeded("%s", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), maxTime)
+	defer cancel()
+	return evaluate(ctx, code, tree)
+}
+
+func writeAnswer(w *bufio.Writer, result json.RawMessage, err error) error {
+	status, text := byte(statusDone), []byte(result)
+	if err != nil {
+		failure := (*Failure)(nil)
+		if !errors.As(err, &failure) {
+			failure = exceeded("%s", err)
+		}
+		status = statusFailed
+		if text, err = json.Marshal(failure); err != nil {
+			return err
+		}
+	}
+	_ = w.WriteByte(status)                                               // Flush returns the first error
+	_, _ = w.Write(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) //nolint:gosec // at most maxResult
+	_, _ = w.Write(text)
+	return w.Flush()
+}
+
+// limitMemory bounds the memory of this process.
+func limitMemory() error {
+	debug.SetMemoryLimit(collectAt)
+	mapped, err := mappedMemory()
+	if err != nil {
+		return err
+	}
+	limit := unix.Rlimit{Cur: mapped + addedLimit, Max: mapped + addedLimit}
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &limit); err != nil {
+		return err
+	}
+	// Where memory is short nevertheless, the kernel kills a helper before the operator.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600)
+	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+}
+
+// mappedMemory returns the bytes that the limit counts: the Go runtime reserves much of what it never uses.
+func mappedMemory() (uint64, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, found := strings.CutPrefix(line, "VmSize:"); found {
+			kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("the kernel does not tell the memory of this process")
+}

@@ -1,0 +1,32 @@
+package jq
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// Input is a JSON text that filters are applied to. It is decoded at most once, and only if a filter runs in this process. It
+// may be used by one goroutine at a time.
+type Input struct {
+	text []byte
+	tree any
+	read bool
+}
+
+// NewInput returns the input with this text, which must not change.
+func NewInput(text []byte) *Input { return &Input{text: text} }
+
+// decoded returns the tree of the text. Filters do not change it.
+func (in *Input) decoded() (any, error) {
+	if in.read {
+		return in.tree, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(in.text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&in.tree); err != nil {
+		return nil, fmt.Errorf("read the input of a jq filter: %w", err)
+	}
+	in.read = true
+	return in.tree, nil
+}

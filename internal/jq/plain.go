@@ -1,0 +1,175 @@
+package jq
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/itchyny/gojq"
+)
+
+// What bounds the memory of a program in this process. Each step of a plain program keeps some hundred bytes at most, but for an
+// iteration, which keeps some forty bytes for each element of its input while it lasts.
+const (
+	maxSteps     = 50_000
+	maxIteration = 256 << 10 // bytes of the input times iterations in the program
+)
+
+// plain tells whether a program may run in this process.
+type plain struct {
+	is         bool
+	iterations int
+}
+
+// fits reports whether the program may run in this process on a text of so many bytes.
+func (p plain) fits(bytes int) bool { return p.is && bytes*(1+p.iterations) <= maxIteration }
+
+// errSpent ends a program that has used up its steps.
+var errSpent = errors.New("more steps than a filter may take in this process")
+
+// budget ends a program after maxSteps: the interpreter asks for Done before each step.
+type budget struct {
+	context.Context
+	left int
+}
+
+func newBudget(ctx context.Context) *budget { return &budget{ctx, maxSteps} }
+
+// Done is closed when the steps are used up or the context has ended.
+func (b *budget) Done() <-chan struct{} {
+	const every = 256 // steps between two looks at the context
+	if b.left--; b.left < 0 || b.left%every == 0 && b.Context.Err() != nil {
+		return closed
+	}
+	return nil
+}
+
+// Err returns why Done is closed.
+func (b *budget) Err() error {
+	if b.left < 0 {
+		return errSpent
+	}
+	return b.Context.Err()
+}
+
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// classify returns whether a program only selects and arranges parts of its input. None of its steps makes a value that is
+// larger than what the program's text and the input give it: it does not add, repeat, encode or sort anything, does not define
+// or call itself, and compares with constants only.
+func classify(q *gojq.Query) plain {
+	c := &classifier{}
+	return plain{is: c.query(q), iterations: c.iterations}
+}
+
+type classifier struct{ iterations int }
+
+func (c *classifier) query(q *gojq.Query) bool {
+	if q == nil {
+		return true
+	}
+	if q.Meta != nil || len(q.Imports) > 0 || len(q.FuncDefs) > 0 || len(q.Patterns) > 0 {
+		return false
+	}
+	if q.Term != nil {
+		return c.term(q.Term)
+	}
+	switch q.Op {
+	case gojq.OpPipe, gojq.OpComma, gojq.OpAlt, gojq.OpAnd, gojq.OpOr:
+	case gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe:
+		if !isScalar(q.Left) && !isScalar(q.Right) {
+			return false // comparing two values of the same nested parts can take for ever
+		}
+	default:
+		return false
+	}
+	return c.query(q.Left) && c.query(q.Right)
+}
+
+func (c *classifier) term(t *gojq.Term) bool {
+	for _, s := range t.SuffixList {
+		if s.Iter {
+			c.iterations++
+		}
+		if s.Index != nil && !c.index(s.Index) {
+			return false
+		}
+	}
+	switch t.Type {
+	case gojq.TermTypeIdentity, gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse, gojq.TermTypeNumber:
+		return true
+	case gojq.TermTypeIndex:
+		return c.index(t.Index)
+	case gojq.TermTypeString:
+		return t.Str.Queries == nil
+	case gojq.TermTypeFunc:
+		return c.function(t.Func)
+	case gojq.TermTypeArray:
+		return c.query(t.Array.Query)
+	case gojq.TermTypeObject:
+		return !slices.ContainsFunc(t.Object.KeyVals, func(e *gojq.ObjectKeyVal) bool {
+			return e.KeyQuery != nil || e.KeyString != nil && e.KeyString.Queries != nil || e.Key != "" && e.Key[0] == '$' || !c.query(e.Val)
+		})
+	case gojq.TermTypeIf:
+		return c.query(t.If.Cond) && c.query(t.If.Then) && c.query(t.If.Else) &&
+			!slices.ContainsFunc(t.If.Elif, func(e *gojq.IfElif) bool { return !c.query(e.Cond) || !c.query(e.Then) })
+	case gojq.TermTypeQuery:
+		return c.query(t.Query)
+	default:
+		return false
+	}
+}
+
+// index reports whether an index is constant: a name, or a number.
+func (c *classifier) index(i *gojq.Index) bool {
+	switch {
+	case i.IsSlice:
+		return false
+	case i.Name != "":
+		return true
+	case i.Str != nil:
+		return i.Str.Queries == nil
+	default:
+		return isScalar(i.Start)
+	}
+}
+
+// plainFunctions are the functions that select or arrange, with the numbers of arguments they take.
+var plainFunctions = map[string][]int{
+	"select": {1}, "map": {1}, "any": {0, 1, 2}, "all": {0, 1, 2}, "not": {0}, "empty": {0}, "length": {0}, "type": {0},
+	"has": {1}, "startswith": {1}, "endswith": {1}, "first": {1}, "isempty": {1}, "values": {0}, "nulls": {0}, "booleans": {0},
+	"numbers": {0}, "strings": {0}, "arrays": {0}, "objects": {0}, "iterables": {0}, "scalars": {0},
+}
+
+func (c *classifier) function(f *gojq.Func) bool {
+	if !slices.Contains(plainFunctions[f.Name], len(f.Args)) {
+		return false
+	}
+	switch f.Name {
+	case "map", "any", "all":
+		c.iterations++
+	}
+	return !slices.ContainsFunc(f.Args, func(q *gojq.Query) bool { return !c.query(q) })
+}
+
+// isScalar reports whether a query is a constant that is neither a list nor a map.
+func isScalar(q *gojq.Query) bool {
+	if q == nil || q.Term == nil || len(q.FuncDefs) > 0 || len(q.Term.SuffixList) > 0 {
+		return false
+	}
+	t := q.Term
+	switch t.Type {
+	case gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse, gojq.TermTypeNumber:
+		return true
+	case gojq.TermTypeUnary:
+		return t.Unary.Term.Type == gojq.TermTypeNumber && len(t.Unary.Term.SuffixList) == 0
+	case gojq.TermTypeString:
+		return t.Str.Queries == nil
+	default:
+		return false
+	}
+}

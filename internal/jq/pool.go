@@ -1,0 +1,220 @@
+package jq
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxHelpers bounds the helpers, and so the memory of all filters together.
+	maxHelpers = 2
+	// grace is the time beyond maxTime after which a helper that does not answer is killed.
+	grace = 2 * time.Second
+	// startTries is how often a helper is started that does not start, startPause the pause between two tries: the machine may be
+	// short of processes for a moment.
+	startTries = 3
+	startPause = 200 * time.Millisecond
+	// lostTries is how often a filter is run whose helper is killed by somebody else, the first time perhaps while it was idle.
+	lostTries = 3
+)
+
+// helpers run the filters of this process that may exceed their memory.
+var helpers = &pool{free: make(chan struct{}, maxHelpers)}
+
+// pool is at most maxHelpers helpers, each of which runs one filter at a time.
+type pool struct {
+	free chan struct{} // holds an element for each helper at work
+
+	mu   sync.Mutex
+	idle []*helper
+}
+
+// helper is a process that runs filters, and its pipes.
+type helper struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	// used is set once it has run a filter.
+	used bool
+}
+
+// errLost is the error of a run whose helper was ended by something that has nothing to do with the filter.
+var errLost = errors.New("the process that runs jq filters was killed")
+
+// errMemory is the error of a run that needs more memory than a helper has.
+var errMemory = exceeded("needs more than %d MiB of memory", memoryLimit>>20)
+
+// apply runs a program on a text in a helper. Its error is the context's, a *Failure, or tells why there is no helper.
+func (p *pool) apply(ctx context.Context, program string, text []byte) (json.RawMessage, error) {
+	select {
+	case p.free <- struct{}{}:
+		defer func() { <-p.free }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for a process that runs jq filters: %w", ctx.Err())
+	}
+	for tries := 1; ; tries++ {
+		h, err := p.take(ctx, tries > 1)
+		if err != nil {
+			return nil, err
+		}
+		reused := h.used
+		result, err := p.run(h, program, text)
+		// What earlier filters left in the memory of a helper is not this filter's fault.
+		again := errors.Is(err, errLost) && tries < lostTries || errors.Is(err, errMemory) && reused
+		if !again {
+			return result, err
+		}
+	}
+}
+
+// run runs a program on a text in h, and puts h back unless it has ended.
+func (p *pool) run(h *helper, program string, text []byte) (json.RawMessage, error) {
+	h.used = true
+	// The helper itself ends a filter in time and answers with the reason; only one that does not is killed. A filter is not cut
+	// off when the operator stops: it is done soon.
+	ctx, cancel := context.WithTimeout(context.Background(), maxTime+grace)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = h.cmd.Process.Kill() }) // fails only if it has ended
+	result, err := h.ask(program, text)
+	stop()
+	if failure := (*Failure)(nil); err == nil || errors.As(err, &failure) {
+		p.put(h)
+		return result, err
+	}
+	return nil, h.ended(err)
+}
+
+// take returns an idle helper, or a new one if there is none or a fresh one is asked for.
+func (p *pool) take(ctx context.Context, fresh bool) (h *helper, err error) {
+	p.mu.Lock()
+	if last := len(p.idle) - 1; last >= 0 {
+		h, p.idle = p.idle[last], p.idle[:last]
+	}
+	p.mu.Unlock()
+	if h != nil && !fresh {
+		return h, nil
+	}
+	if h != nil {
+		_ = h.ended(nil) // in its place comes the fresh one
+	}
+	for range startTries {
+		if h, err = startHelper(); err == nil {
+			return h, nil
+		}
+		select {
+		case <-time.After(startPause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, fmt.Errorf("start a process that runs jq filters: %w", err)
+}
+
+func (p *pool) put(h *helper) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, h)
+}
+
+// startHelper starts this executable as a helper. It ends by itself when this process does, as its stdin ends then.
+func startHelper() (*helper, error) {
+	const self = "/proc/self/exe" // also where the file was replaced
+	cmd := exec.Command(self)
+	cmd.Args = []string{helperName}
+	cmd.Env = []string{"GOMAXPROCS=1"}
+	cmd.Dir = os.TempDir()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is not for it
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err // Start has closed the pipes
+	}
+	return &helper{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 64<<10)}, nil
+}
+
+// ask sends a request and reads the answer.
+func (h *helper) ask(program string, text []byte) (json.RawMessage, error) {
+	if err := writeRequest(h.in, program, text); err != nil {
+		return nil, err
+	}
+	status, err := h.out.ReadByte()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := readPart(h.out, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case status == statusDone:
+		return answer, nil
+	}
+	failure := &Failure{}
+	if err := json.Unmarshal(answer, failure); err != nil {
+		return nil, err
+	}
+	return nil, failure
+}
+
+// ended waits for the end of a helper that does not answer, and returns what that says of the filter.
+func (h *helper) ended(asked error) error {
+	_ = h.in.Close()
+	_ = h.cmd.Process.Kill() // fails only if it has ended
+	err := h.cmd.Wait()
+	switch status, _ := h.cmd.ProcessState.Sys().(syscall.WaitStatus); {
+	case status.Exited() && status.ExitStatus() == exitMemory:
+		return errMemory
+	case status.Exited() && status.ExitStatus() == exitTime:
+		return exceeded("does not end within %s", maxTime)
+	default:
+		return fmt.Errorf("%w: %w", errLost, cmp.Or(err, asked))
+	}
+}
+
+// A request is a program and a text, an answer a status and a text. Each part has its length before it.
+const (
+	statusDone   = 0
+	statusFailed = 1
+)
+
+func writeRequest(w io.Writer, program string, text []byte) error {
+	head := binary.BigEndian.AppendUint32(make([]byte, 0, 8+len(program)), uint32(len(program))) //nolint:gosec // at most maxText
+	head = append(head, program...)
+	head = binary.BigEndian.AppendUint32(head, uint32(len(text))) //nolint:gosec // an object of the API server has some MiB at most
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	_, err := w.Write(text)
+	return err
+}
+
+// readPart reads a part into into, if that is large enough.
+func readPart(r io.Reader, into []byte) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := int(binary.BigEndian.Uint32(size[:]))
+	if cap(into) < n {
+		into = make([]byte, n)
+	}
+	into = into[:n]
+	_, err := io.ReadFull(r, into)
+	return into, err
+}
