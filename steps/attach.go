@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"strings"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
+	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -266,6 +268,14 @@ func (s *Site) detach(tx *store.Tx, module string) error {
 	return nil
 }
 
+// savedByHooksOf returns whether a hook of module saved an operation. A global hook below
+// a directory of the module's name can have the same name; it is told apart by its record.
+func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
+	return func(s values.Saved) bool {
+		return strings.HasPrefix(s.Hook, nameOf(module, "")+"/") && tx.Get(store.HookKey("", s.Hook)) == nil
+	}
+}
+
 // forget deletes what is kept of module's hooks: bindings, configs, values,
 // metrics, and when they may run.
 func (s *Site) forget(tx *store.Tx, module string) error {
@@ -277,6 +287,9 @@ func (s *Site) forget(tx *store.Tx, module string) error {
 		}
 	}
 	tx.Delete(store.SavedKey(sectionOf(module)))
+	if err := dropSaved(tx, values.Global, savedByHooksOf(tx, module)); err != nil {
+		return err
+	}
 	tx.Delete(store.ReleaseKey(module))
 	s.notify(tx, s.Attached)
 	s.notifyInstalled(tx, module)

@@ -35,7 +35,7 @@ func (s *Site) readChange(tx *store.Tx, read readConfig) (c configChange, err er
 	}
 	c.exists = read.ResourceVersion != ""
 	c.now = read.Config
-	c.now.Sections = maps.Clone(c.now.Sections)
+	c.now.Sections, c.now.Flags = maps.Clone(c.now.Sections), maps.Clone(c.now.Flags)
 	if err := leaveAnnounced(tx, c.before, &c.now); err != nil {
 		return c, err
 	}

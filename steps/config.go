@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 
 	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
@@ -19,7 +21,8 @@ const writtenByHook = "0"
 // configEffect is the kind of effect that writes one section of the ConfigMap.
 const configEffect = "ConfigMap section"
 
-// A configWrite is a change of one section of the ConfigMap that a hook wants.
+// A configWrite is a change of the ConfigMap that a hook wants: of one section, of flags,
+// or of both. Without Ops the section stays as it is.
 type configWrite struct {
 	Section string      `json:"section"`
 	Ops     []values.Op `json:"ops"`
@@ -28,6 +31,8 @@ type configWrite struct {
 	After  string `json:"after"`
 	// Now holds the section with Ops, and nothing else.
 	Now values.Values `json:"now"`
+	// Flags are the flags to set, or to remove where they are nil.
+	Flags map[string]*bool `json:"flags,omitempty"`
 }
 
 // effect returns the effect that makes the change.
@@ -36,12 +41,32 @@ func (w configWrite) effect() (workflow.Effect, error) {
 	return workflow.Effect{Kind: configEffect, Data: data}, err
 }
 
-// planConfig returns what ops make of section of config; nothing where they
-// change nothing. Flags are not a hook's to write.
+// planConfig returns what ops make of section of config, and which flags become others;
+// nothing where nothing changes.
 func planConfig(config values.Config, section string, ops []values.Op, flags map[string]*bool) (*configWrite, error) {
-	if len(flags) > 0 {
-		return nil, errors.New("flags are set by the values patch, or by people in the ConfigMap")
+	w, err := planSection(config, section, ops)
+	if err != nil {
+		return nil, err
 	}
+	flags = maps.Clone(flags)
+	maps.DeleteFunc(flags, func(flag string, value *bool) bool { return isSet(config.Flags, flag, value) })
+	if len(flags) == 0 {
+		return w, nil
+	}
+	if w == nil {
+		w = &configWrite{Section: section}
+	}
+	w.Flags = flags
+	return w, nil
+}
+
+// isSet reports whether a flag already is as a hook wants it, nil being absent.
+func isSet(flags map[string]bool, flag string, want *bool) bool {
+	value, set := flags[flag]
+	return set == (want != nil) && (want == nil || *want == value)
+}
+
+func planSection(config values.Config, section string, ops []values.Op) (*configWrite, error) {
 	if len(ops) == 0 {
 		return nil, nil
 	}
@@ -84,10 +109,22 @@ func (s *Site) keepConfig(tx *store.Tx, w configWrite) (changed bool, err error)
 	if config.Sections == nil {
 		config.Sections = values.Values{}
 	}
-	before, _ := config.Section(w.Section)
-	config.Sections[w.Section] = w.Now[w.Section]
-	if changed, err = values.Changed(before, w.Now[w.Section]); err != nil {
-		return false, err
+	if config.Flags == nil {
+		config.Flags = map[string]bool{}
+	}
+	if len(w.Ops) > 0 {
+		before, _ := config.Section(w.Section)
+		config.Sections[w.Section] = w.Now[w.Section]
+		if changed, err = values.Changed(before, w.Now[w.Section]); err != nil {
+			return false, err
+		}
+	}
+	for flag, value := range w.Flags {
+		changed = changed || !isSet(config.Flags, flag, value)
+		delete(config.Flags, flag)
+		if value != nil {
+			config.Flags[flag] = *value
+		}
 	}
 	if record.ResourceVersion == "" {
 		record.ResourceVersion = writtenByHook
@@ -95,30 +132,38 @@ func (s *Site) keepConfig(tx *store.Tx, w configWrite) (changed bool, err error)
 	return changed, s.saveApplied(tx, config, record.ResourceVersion)
 }
 
-// doConfig writes a hook's section to the ConfigMap. A section that is what it
-// is to become is left alone; one that somebody changed meanwhile is patched as
-// it is now.
+// doConfig writes a hook's section and flags to the ConfigMap. A section that is what it
+// is to become is left alone; one that somebody changed meanwhile is patched as it is now.
 func (s *Site) doConfig(ctx context.Context, _ workflow.Task, data json.RawMessage) error {
 	var w configWrite
 	if err := json.Unmarshal(data, &w); err != nil {
 		return workflow.Refused(err)
 	}
-	err := s.writeSection(ctx, w)
+	err := s.writeConfig(ctx, w)
 	if err != nil && (kube.IsRefused(err) || errors.Is(err, errUnfit)) {
 		return workflow.Refused(err)
 	}
 	return err
 }
 
-// writeSection makes w's section of the ConfigMap what the hook wants.
-func (s *Site) writeSection(ctx context.Context, w configWrite) error {
+// writeConfig changes the ConfigMap as the hook wants, in one request.
+func (s *Site) writeConfig(ctx context.Context, w configWrite) error {
 	layers := values.Layers{Static: s.Disk().Static, Schemas: s.loaded()}
 	_, err := s.Config.Update(ctx, func(data map[string]string) error {
 		text, changed, err := w.section(data, layers)
-		if err == nil && changed {
+		if err != nil {
+			return err
+		}
+		if changed {
 			data[w.Section] = text
 		}
-		return err
+		for flag, value := range w.Flags {
+			delete(data, flag)
+			if value != nil {
+				data[flag] = strconv.FormatBool(*value)
+			}
+		}
+		return nil
 	})
 	return err
 }
@@ -132,6 +177,9 @@ func (w configWrite) section(data map[string]string, layers values.Layers) (text
 	live, err := values.ParseConfig(data)
 	if err != nil {
 		return "", false, fmt.Errorf("%w: the ConfigMap is invalid: %w", errUnfit, err)
+	}
+	if len(w.Ops) == 0 {
+		return "", false, nil
 	}
 	now := live.Sections[w.Section]
 	sum, err := values.Checksum(now)
@@ -150,4 +198,32 @@ func (w configWrite) section(data map[string]string, layers values.Layers) (text
 	}
 	text, err = values.FormatSection(next)
 	return text, true, err
+}
+
+// leave takes back into now what the write has just changed of before.
+func (w configWrite) leave(before values.Config, now *values.Config) error {
+	for flag, value := range w.Flags {
+		if !isSet(now.Flags, flag, value) {
+			continue
+		}
+		delete(now.Flags, flag)
+		if old, had := before.Flags[flag]; had {
+			if now.Flags == nil {
+				now.Flags = map[string]bool{}
+			}
+			now.Flags[flag] = old
+		}
+	}
+	if len(w.Ops) == 0 {
+		return nil
+	}
+	sum, err := values.Checksum(now.Sections[w.Section])
+	if err != nil || sum != w.After {
+		return err
+	}
+	delete(now.Sections, w.Section)
+	if old, had := before.Sections[w.Section]; had {
+		now.Sections[w.Section] = old
+	}
+	return nil
 }

@@ -150,13 +150,8 @@ func leaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) erro
 			if err := json.Unmarshal(e.Data, &w); err != nil {
 				return err
 			}
-			sum, err := values.Checksum(now.Sections[w.Section])
-			if err != nil || sum != w.After {
-				continue
-			}
-			delete(now.Sections, w.Section)
-			if old, had := before.Sections[w.Section]; had {
-				now.Sections[w.Section] = old
+			if err := w.leave(before, now); err != nil {
+				return err
 			}
 		}
 	}

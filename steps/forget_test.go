@@ -23,7 +23,15 @@ func keepAll(tx *store.Tx, s *Site, module, name string) error {
 		store.Save(tx, store.SavedKey(sectionOf(module)), []values.Saved{{Op: values.Op{Op: "remove", Path: "/x"}, Hook: by}}),
 		store.Save(tx, store.ReleaseKey(module), store.Release{}),
 		s.count(tx, module, name, ops),
+		keepGlobal(tx, by),
 	)
+}
+
+// keepGlobal keeps an operation on global values that the hook by wrote.
+func keepGlobal(tx *store.Tx, by string) error {
+	saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(values.Global))
+	return firstError(err, store.Save(tx, store.SavedKey(values.Global),
+		append(saved, values.Saved{Op: values.Op{Op: "remove", Path: "/global/" + by}, Hook: by})))
 }
 
 func firstError(errs ...error) error {

@@ -126,8 +126,8 @@ func (h hookRecord) silent(id string) bool {
 type hookInput struct {
 	hook    hookRecord
 	layers  values.Layers
-	base    string   // of the section that the hook may change
-	enabled []string // nil where hooks are not told
+	bases   map[string]string // checksums of the values, by the sections the hook may change
+	enabled []string          // nil where hooks are not told
 	metrics func(text []byte) ([]series.Op, error)
 	at      time.Time // when it was read, before the run
 }
@@ -161,10 +161,14 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 	return in, err
 }
 
-// readLayers reads what a section is made of, which cannot be older than base.
+// readLayers reads the layers of a section and of the global one, which cannot be older
+// than the bases.
 func (in *hookInput) readLayers(tx *store.Tx, s *Site, section string) (err error) {
-	if in.base, err = s.base(tx, section); err != nil {
-		return err
+	in.bases = map[string]string{}
+	for _, key := range []string{section, values.Global} {
+		if in.bases[key], err = s.base(tx, key); err != nil {
+			return err
+		}
 	}
 	in.layers, err = s.layers(tx, section)
 	return err

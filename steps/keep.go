@@ -8,13 +8,44 @@ import (
 
 	"addon-operator/internal/values"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
-// keep writes what a hook said into the store, and reports whether the section's
+// keep writes the output of the hook by to the store. It returns which values, configs or
+// flags it changed: those of the module, the global ones, or both.
+func (s *Site) keep(tx *store.Tx, out said, by string) ([]graph.Fact, error) {
+	own, err := s.keepOwn(tx, out, by)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case out.Section == values.Global && own:
+		return []graph.Fact{lifecycle.GlobalChanged}, nil
+	case out.Section == values.Global:
+		return nil, nil
+	}
+	var facts []graph.Fact
+	if own {
+		facts = append(facts, lifecycle.ModuleChanged)
+	}
+	if out.Global != nil {
+		changed, err := s.keepValues(tx, values.Global, *out.Global, by)
+		if err != nil {
+			return nil, err
+		}
+		if changed {
+			facts = append(facts, lifecycle.GlobalChanged)
+		}
+	}
+	return facts, nil
+}
+
+// keepOwn writes what concerns the hook's own section, and reports whether the section's
 // values or config, or for the global section any flag, are others now.
-func (s *Site) keep(tx *store.Tx, out said, by string) (changed bool, err error) {
+func (s *Site) keepOwn(tx *store.Tx, out said, by string) (changed bool, err error) {
 	if len(out.Values) > 0 {
-		if changed, err = s.keepValues(tx, out, by); err != nil {
+		if changed, err = s.keepValues(tx, out.Section, out.valuesPatch, by); err != nil {
 			return false, err
 		}
 	}
@@ -35,27 +66,27 @@ func (s *Site) keep(tx *store.Tx, out said, by string) (changed bool, err error)
 	return changed, nil
 }
 
-// keepValues takes out's operations in, and reports whether the merged values are
-// others now. What they were found to fit before, and is the same still, is not
-// merged and checked once more: nothing else is committed meanwhile.
-func (s *Site) keepValues(tx *store.Tx, out said, by string) (changed bool, err error) {
-	key := store.SavedKey(out.Section)
-	base, err := s.base(tx, out.Section)
+// keepValues saves the patch of a section, and reports whether the section's merged values
+// are others now. A patch that was tried on the same values is not merged and checked once
+// more: nothing else is committed meanwhile.
+func (s *Site) keepValues(tx *store.Tx, section string, patch valuesPatch, by string) (changed bool, err error) {
+	key := store.SavedKey(section)
+	base, err := s.base(tx, section)
 	if err != nil {
 		return false, err
 	}
-	if base == out.Base {
+	if base == patch.Base {
 		saved, _, err := store.Load[[]values.Saved](tx, key)
 		if err != nil {
 			return false, err
 		}
-		return out.Changed, store.Save(tx, key, values.Without(values.Fold(saved, out.Values, by), out.Vain))
+		return patch.Changed, store.Save(tx, key, values.Without(values.Fold(saved, patch.Values, by), patch.Vain))
 	}
-	layers, err := s.layers(tx, out.Section)
+	layers, err := s.layers(tx, section)
 	if err != nil {
 		return false, err
 	}
-	f, err := fitting(layers, out.Section, out.Values, by)
+	f, err := fitting(layers, section, patch.Values, by)
 	if err != nil {
 		return false, fmt.Errorf("$VALUES_JSON_PATCH_PATH, on values changed meanwhile: %w", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
 // sayValues returns what a run of a hook leads to that read the values as they are
@@ -56,9 +58,9 @@ func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) 
 		for _, base := range []string{"another", out.Base} { // the first is taken back
 			out.Base = base
 			err := s.DB.Update(func(tx *store.Tx) error {
-				changed, err := s.keep(tx, out, "web/hook.sh")
-				if changed != step.changed || err != nil {
-					t.Errorf("%s: changed %t, %v", step.patch, changed, err)
+				facts, err := s.keep(tx, out, "web/hook.sh")
+				if slices.Contains(facts, lifecycle.ModuleChanged) != step.changed || err != nil {
+					t.Errorf("%s: %v, %v", step.patch, facts, err)
 				}
 				layers, err := s.layers(tx, "web")
 				if err != nil {
@@ -203,5 +205,150 @@ func TestNamesThatComeAndGoAreNotSavedForEver(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// globalPatch returns the saved operations of the global section.
+func globalPatch(t *testing.T, s *Site) (saved []values.Saved) {
+	t.Helper()
+	if err := s.DB.View(func(tx *store.Tx) (err error) {
+		saved, _, err = store.Load[[]values.Saved](tx, store.SavedKey(values.Global))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return saved
+}
+
+func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
+	s, mounted, _ := site(t)
+	write(t, mounted, "010-web/values.yaml", "web: {size: 1}")
+	write(t, mounted, "values.yaml", "global: {a: 1}")
+	if _, err := s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		patch string
+		want  []graph.Fact
+	}{
+		{`{"op":"add","path":"/global/a","value":1}`, nil},
+		{`{"op":"add","path":"/global/a","value":2}`, []graph.Fact{lifecycle.GlobalChanged}},
+		{`{"op":"add","path":"/global/a","value":2}{"op":"add","path":"/web/size","value":2}`, []graph.Fact{lifecycle.ModuleChanged}},
+		{`{"op":"add","path":"/global/a","value":3}{"op":"add","path":"/web/size","value":3}`,
+			[]graph.Fact{lifecycle.ModuleChanged, lifecycle.GlobalChanged}},
+	} {
+		out := sayValues(t, s, step.patch)
+		update(t, s.DB, func(tx *store.Tx) error {
+			facts, err := s.keep(tx, out, "web/hooks/hook.sh")
+			if diff := cmp.Diff(step.want, facts); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", step.patch, diff)
+			}
+			return err
+		})
+	}
+	want := []values.Saved{{Op: values.Op{Op: "add", Path: "/global/a", Value: json.RawMessage("3")}, Hook: "web/hooks/hook.sh"}}
+	if diff := cmp.Diff(want, globalPatch(t, s)); diff != "" {
+		t.Errorf("saved global operations (-want +got):\n%s", diff)
+	}
+	update(t, s.DB, func(tx *store.Tx) error { return s.forget(tx, "web") })
+	if left := globalPatch(t, s); len(left) > 0 {
+		t.Errorf("the module is gone, and of its hooks' operations on global values are left: %v", left)
+	}
+}
+
+func TestAGlobalPatchOfAModuleHookIsHeldToTheGlobalSchema(t *testing.T) {
+	s, _, _ := site(t)
+	write(t, s.GlobalHooksDir, "openapi/values.yaml", "properties: {a: {type: integer}}")
+	if _, err := s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	in := hookInput{metrics: s.metricsOf("web", "hook.sh")}
+	if err := s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, s, "web") }); err != nil {
+		t.Fatal(err)
+	}
+	_, err := said{Section: "web"}.outcome(in, hook.Result{ValuesPatch: []byte(`{"op":"add","path":"/global/a","value":"text"}`)})
+	if err == nil || !strings.Contains(err.Error(), "openapi/values.yaml") || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH") {
+		t.Errorf("got %v, want what the schema says", err)
+	}
+}
+
+func TestOnlyEventsAndSchedulesOfModuleHooksReportChangedGlobalValues(t *testing.T) {
+	s, _, _ := site(t)
+	if _, err := s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		node graph.NodeID
+		want []graph.Fact
+	}{
+		{lifecycle.ModuleOnStartup, nil}, {lifecycle.ModuleBeforeHelm, nil}, {lifecycle.ModuleAfterHelm, nil}, {lifecycle.ModuleAfterDelete, nil},
+		{lifecycle.ModuleKubernetesEvent, []graph.Fact{lifecycle.GlobalChanged}}, {lifecycle.ModuleScheduleEvent, []graph.Fact{lifecycle.GlobalChanged}},
+	} {
+		node, _ := lifecycle.Graph.Node(c.node)
+		out := sayValues(t, s, fmt.Sprintf(`{"op":"add","path":"/global/a","value":%d}`, i))
+		data, err := json.Marshal(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		update(t, s.DB, func(tx *store.Tx) error {
+			task := workflow.Task{Task: store.Task{Subject: store.Subject{Module: "web", Hook: "hook.sh"}}}
+			facts, err := (&hookStep{site: s, node: node}).Apply(tx, task, workflow.Outcome{Data: data})
+			if diff := cmp.Diff(c.want, facts); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.node, diff)
+			}
+			return err
+		})
+	}
+}
+
+func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
+	s, _, _ := site(t)
+	if _, err := s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	before := parsed(t, "global", "{a: 1}", "oldEnabled", "true", "sameEnabled", "true")
+	update(t, s.DB, func(tx *store.Tx) error { return s.saveApplied(tx, before, "1") })
+	in := hookInput{metrics: s.metricsOf("", "hook.sh")}
+	if err := s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, s, values.Global) }); err != nil {
+		t.Fatal(err)
+	}
+	o, err := said{Section: values.Global}.outcome(in, hook.Result{ConfigPatch: []byte(
+		`{"op":"add","path":"/newEnabled","value":false}{"op":"remove","path":"/oldEnabled"}{"op":"add","path":"/sameEnabled","value":true}`)})
+	if err != nil || len(o.Effects) != 1 {
+		t.Fatalf("%d effects, %v", len(o.Effects), err)
+	}
+	var out said
+	if err := json.Unmarshal(o.Data, &out); err != nil {
+		t.Fatal(err)
+	}
+	no := false
+	if diff := cmp.Diff(map[string]*bool{"newEnabled": &no, "oldEnabled": nil}, out.Config.Flags); diff != "" {
+		t.Errorf("flags to write (-want +got):\n%s", diff)
+	}
+	for _, want := range [][]graph.Fact{{lifecycle.GlobalChanged}, nil} { // the second time nothing is another
+		update(t, s.DB, func(tx *store.Tx) error {
+			facts, err := s.keep(tx, out, "hook.sh")
+			if diff := cmp.Diff(want, facts); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			return err
+		})
+	}
+	after := parsed(t, "global", "{a: 1}", "newEnabled", "false", "sameEnabled", "true")
+	if err := s.DB.View(func(tx *store.Tx) error {
+		config, err := s.inForce(tx)
+		if diff := cmp.Diff(after, config); diff != "" {
+			t.Errorf("in force (-want +got):\n%s", diff)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// While the hook's effect is open, step 16 leaves what it reads of these flags to it.
+	if err := out.Config.leave(before, &after); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("left to the hook (-want +got):\n%s", diff)
 	}
 }

@@ -2,7 +2,6 @@ package steps
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"addon-operator/internal/hook"
@@ -18,19 +17,36 @@ import (
 // said is what a run of a hook leads to: the data of its outcome.
 type said struct {
 	// Section is the key of the section that the hook may change.
-	Section string           `json:"section"`
-	Values  []values.Op      `json:"values,omitempty"`
+	Section string `json:"section"`
+	valuesPatch
+	// Global is what a hook of a module patches of the global values.
+	Global  *valuesPatch     `json:"global,omitempty"`
 	Flags   map[string]*bool `json:"flags,omitempty"`
 	Config  *configWrite     `json:"config,omitempty"`
 	Metrics []series.Op      `json:"metrics,omitempty"`
-	// Base says on what Values were found to fit, Changed whether they changed that,
-	// and Vain where with them there is nothing to remove.
-	Base    string   `json:"base,omitempty"`
-	Changed bool     `json:"changed,omitempty"`
-	Vain    []string `json:"vain,omitempty"`
 	// Given are the objects a Synchronization was told of, by the id of the binding
 	// that sees them, then by namespace and name.
 	Given map[string]map[string]given `json:"given,omitempty"`
+}
+
+// A valuesPatch is what the values patch of a hook does to one section.
+type valuesPatch struct {
+	Values []values.Op `json:"values,omitempty"`
+	// Base is a checksum of the values the operations were tried on, Changed is true if
+	// they changed these, and Vain lists the paths at which nothing is left to remove.
+	Base    string   `json:"base,omitempty"`
+	Changed bool     `json:"changed,omitempty"`
+	Vain    []string `json:"vain,omitempty"`
+}
+
+// tryPatch tries the operations on the section as in has it.
+func tryPatch(in hookInput, section string, ops []values.Op) (valuesPatch, error) {
+	f, err := fitting(in.layers, section, ops, "")
+	if err != nil {
+		return valuesPatch{}, err
+	}
+	changed, err := values.Changed(f.before, f.after)
+	return valuesPatch{Values: ops, Base: in.bases[section], Changed: changed, Vain: f.vain}, err
 }
 
 // given is the version of an object that a hook was told of.
@@ -41,25 +57,12 @@ type given struct {
 
 // outcome reads what the hook has written.
 func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, error) {
-	configOps, flags, err := readPatch(result.ConfigPatch, out.Section)
+	configPatch, err := readPatch(result.ConfigPatch, out.Section, values.SplitConfig)
 	if err != nil {
 		return workflow.Outcome{}, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
 	}
-	if len(flags) > 0 && out.Section != values.Global {
-		return workflow.Outcome{}, errors.New("$CONFIG_VALUES_JSON_PATCH_PATH: a module hook cannot set flags")
-	}
-	if out.Values, out.Flags, err = readPatch(result.ValuesPatch, out.Section); err != nil {
+	if err := out.readValues(in, result.ValuesPatch); err != nil {
 		return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
-	}
-	if len(out.Values) > 0 {
-		f, err := fitting(in.layers, out.Section, out.Values, "")
-		if err == nil {
-			out.Changed, err = values.Changed(f.before, f.after)
-		}
-		if err != nil {
-			return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
-		}
-		out.Base, out.Vain = in.base, f.vain
 	}
 	if out.Metrics, err = in.metrics(result.Metrics); err != nil {
 		return workflow.Outcome{}, fmt.Errorf("$METRICS_PATH: %w", err)
@@ -69,14 +72,17 @@ func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, err
 		return workflow.Outcome{}, fmt.Errorf("$KUBERNETES_PATCH_PATH: %w", err)
 	}
 	o := workflow.Outcome{}
-	if out.Config, err = planConfig(in.layers.Config, out.Section, configOps, flags); err != nil {
+	if out.Config, err = planConfig(in.layers.Config, out.Section, configPatch.Own, configPatch.Flags); err != nil {
 		return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
 	}
 	if o.Effects, err = objectEffects(operations, in.at, out.Config == nil); err != nil {
 		return o, err
 	}
 	if out.Config != nil {
-		if err := in.layers.CheckConfig(out.Section, out.Config.Now[out.Section]); err != nil {
+		if len(out.Config.Ops) > 0 {
+			err = in.layers.CheckConfig(out.Section, out.Config.Now[out.Section])
+		}
+		if err != nil {
 			return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
 		}
 		effect, err := out.Config.effect()
@@ -111,12 +117,35 @@ func bounded(o workflow.Outcome) error {
 // perEffect is what an effect takes in a journal beside its data.
 const perEffect = 48
 
-func readPatch(text []byte, own string) ([]values.Op, map[string]*bool, error) {
+// readPatch parses a patch file of a hook with the section own.
+func readPatch(text []byte, own string, split func([]values.Op, string) (values.Patch, error)) (values.Patch, error) {
 	ops, err := values.ParsePatch(text)
 	if err != nil {
-		return nil, nil, err
+		return values.Patch{}, err
 	}
-	return values.Split(ops, own)
+	return split(ops, own)
+}
+
+// readValues parses the values patch and tries it on the values the hook was given.
+func (out *said) readValues(in hookInput, text []byte) error {
+	patch, err := readPatch(text, out.Section, values.Split)
+	if err != nil {
+		return err
+	}
+	out.Flags = patch.Flags
+	if len(patch.Own) > 0 {
+		if out.valuesPatch, err = tryPatch(in, out.Section, patch.Own); err != nil {
+			return err
+		}
+	}
+	if len(patch.Global) > 0 {
+		global, err := tryPatch(in, values.Global, patch.Global)
+		if err != nil {
+			return err
+		}
+		out.Global = &global
+	}
+	return nil
 }
 
 // Apply keeps what the hook wants kept and says what that changed.
@@ -136,17 +165,14 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 	if err := s.site.count(tx, t.Subject.Module, t.Subject.Hook, out.Metrics); err != nil {
 		return nil, err
 	}
-	if o.Allowed != "" || len(out.Values) == 0 && len(out.Flags) == 0 && out.Config == nil {
+	if o.Allowed != "" {
 		return nil, nil
 	}
-	changed, err := s.site.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook))
-	if err != nil || !changed || !s.node.Ranges {
+	facts, err := s.site.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook))
+	if err != nil || !s.node.Ranges {
 		return nil, err
 	}
-	if out.Section == values.Global {
-		return []graph.Fact{lifecycle.GlobalChanged}, nil
-	}
-	return []graph.Fact{lifecycle.ModuleChanged}, nil
+	return facts, nil
 }
 
 // nameOf is how the store calls a hook as the author of what it said.

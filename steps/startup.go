@@ -218,14 +218,8 @@ func forgetHook(tx *store.Tx, module, name string) error {
 		tx.Delete(k)
 	}
 	by := nameOf(module, name)
-	key := store.SavedKey(sectionOf(module))
-	saved, _, err := store.Load[[]values.Saved](tx, key)
-	if err != nil {
-		return err
-	}
-	left := slices.DeleteFunc(slices.Clone(saved), func(s values.Saved) bool { return s.Hook == by })
-	if len(left) < len(saved) {
-		if err := store.Save(tx, key, left); err != nil {
+	for _, section := range slices.Compact([]string{sectionOf(module), values.Global}) {
+		if err := dropSaved(tx, section, func(s values.Saved) bool { return s.Hook == by }); err != nil {
 			return err
 		}
 	}
@@ -239,6 +233,20 @@ func forgetHook(tx *store.Tx, module, name string) error {
 		return store.Save(tx, store.OpinionsKey(), held)
 	}
 	return nil
+}
+
+// dropSaved deletes the saved operations of a section for which gone is true.
+func dropSaved(tx *store.Tx, section string, gone func(values.Saved) bool) error {
+	key := store.SavedKey(section)
+	saved, _, err := store.Load[[]values.Saved](tx, key)
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(slices.Clone(saved), gone)
+	if len(left) == len(saved) {
+		return nil
+	}
+	return store.Save(tx, key, left)
 }
 
 func parseHookKey(k store.Key) (module, name string, err error) {

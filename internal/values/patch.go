@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	kjson "k8s.io/apimachinery/pkg/util/json"
@@ -120,38 +122,71 @@ func decodeValue(value json.RawMessage) (v any, err error) {
 	return v, nil
 }
 
-// Split checks that a hook may change what its patch addresses, and parts what
-// changes sections from what sets flags. A hook of a module may change the section
-// with the key own and nothing else; a global hook, own being Global, may change
-// the global section, and may add true or false to flags or remove them. Flags
-// come as what the hook says last of each: nil is a removed one.
-func Split(ops []Op, own string) (sections []Op, flags map[string]*bool, err error) {
+// A Patch is what one patch file of a hook asks for, by the part it addresses.
+type Patch struct {
+	// Own holds the operations on the hook's own section: that of its module, or the
+	// global one for a global hook.
+	Own []Op
+	// Global holds the operations of a module's hook below the global section.
+	Global []Op
+	// Flags holds the last word of a global hook on each flag; nil removes the flag.
+	Flags map[string]*bool
+}
+
+// Split checks that a hook may change what its operations address, and sorts them. The
+// hook's own section has the key own, which is Global for a global hook. A hook of a
+// module may also change what is below the global section, and nothing else; a global
+// hook may add true or false to flags and remove flags.
+func Split(ops []Op, own string) (Patch, error) {
+	var p Patch
 	for _, op := range ops {
 		root, below, _ := strings.Cut(op.Path[1:], "/")
 		isFlag := strings.HasSuffix(root, enabledSuffix) && root != enabledSuffix
 		switch {
 		case root == own:
-			sections = append(sections, op)
+			p.Own = append(p.Own, op)
+		case own != Global && root == Global && below != "":
+			p.Global = append(p.Global, op)
 		case own != Global && root == Global:
-			return nil, nil, fmt.Errorf("%s: a hook of a module cannot change global values: do it in a global hook, or keep the value under /%s", op, own)
+			return Patch{}, fmt.Errorf("%s: a hook of a module cannot replace all global values: use a path below /%s", op, Global)
+		case own != Global && isFlag:
+			return Patch{}, fmt.Errorf("%s: a hook of a module cannot set flags: only global hooks can", op)
 		case own != Global:
-			return nil, nil, fmt.Errorf("%s: a hook of a module can change only its own values, under /%s", op, own)
+			return Patch{}, fmt.Errorf("%s: a hook of a module can change only its own values, under /%s, and global ones, under /%s", op, own, Global)
 		case !isFlag:
-			return nil, nil, fmt.Errorf("%s: a global hook can change only /%s and flags like /someModule%s", op, Global, enabledSuffix)
+			return Patch{}, fmt.Errorf("%s: a global hook can change only /%s and flags like /someModule%s", op, Global, enabledSuffix)
 		case below != "" || strings.HasSuffix(op.Path, "/"):
-			return nil, nil, fmt.Errorf("%s: there is nothing below a flag: use /%s", op, root)
+			return Patch{}, fmt.Errorf("%s: there is nothing below a flag: use /%s", op, root)
 		default:
 			value, err := flagValue(op)
 			if err != nil {
-				return nil, nil, err
+				return Patch{}, err
 			}
-			if flags == nil {
-				flags = map[string]*bool{}
+			if p.Flags == nil {
+				p.Flags = map[string]*bool{}
 			}
-			flags[root] = value
+			p.Flags[root] = value
 		}
 	}
-	return sections, flags, nil
+	return p, nil
+}
+
+// SplitConfig is [Split] for a patch of the ConfigMap. There a hook of a module can
+// change only the section of its module, and a flag must name a module that can be.
+func SplitConfig(ops []Op, own string) (Patch, error) {
+	p, err := Split(ops, own)
+	if err != nil {
+		return Patch{}, err
+	}
+	if len(p.Global) > 0 {
+		return Patch{}, fmt.Errorf("%s: a hook of a module can change only its own section of the ConfigMap: use a patch of values, or a global hook", p.Global[0])
+	}
+	for _, flag := range slices.Sorted(maps.Keys(p.Flags)) {
+		if err := checkKey(strings.TrimSuffix(flag, enabledSuffix), enabledSuffix); err != nil {
+			return Patch{}, fmt.Errorf("key /%s %w", flag, err)
+		}
+	}
+	return p, nil
 }
 
 // flagValue returns what an operation says of a flag, nil when it takes it back.

@@ -1,6 +1,7 @@
 package values_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,40 +111,62 @@ func TestPatchErrorsDoNotQuoteValues(t *testing.T) {
 	if _, err := values.Apply(doc(t, `{"m":{"a":"hunter2"}}`), ops); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("Apply = %v, want an error that does not quote the value", err)
 	}
-	if _, _, err := values.Split(patch(t, `{"op":"add","path":"/mEnabled","value":"hunter2"}`), values.Global); err == nil || strings.Contains(err.Error(), "hunter2") {
+	if _, err := values.Split(patch(t, `{"op":"add","path":"/mEnabled","value":"hunter2"}`), values.Global); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("Split = %v, want an error that does not quote the value", err)
 	}
 }
 
-func TestModuleHookMayChangeOnlyItsOwnSection(t *testing.T) {
+func TestModuleHookMayChangeItsOwnSectionAndWhatIsBelowTheGlobalOne(t *testing.T) {
 	t.Parallel()
 	own := patch(t, `[{"op":"add","path":"/someModule/a","value":1},{"op":"remove","path":"/someModule"},{"op":"test","path":"/someModule/b","value":1}]`)
-	sections, flags, err := values.Split(own, "someModule")
-	if err != nil || flags != nil {
-		t.Fatalf("Split = flags %v, error %v; want neither", flags, err)
+	global := patch(t, `{"op":"add","path":"/global/a","value":1}{"op":"remove","path":"/global/b/c"}`)
+	got, err := values.Split(slices.Concat(global[:1], own, global[1:]), "someModule")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if diff := cmp.Diff(own, sections); diff != "" {
-		t.Errorf("sections (-want +got):\n%s", diff)
+	if diff := cmp.Diff(values.Patch{Own: own, Global: global}, got); diff != "" {
+		t.Errorf("Split (-want +got):\n%s", diff)
 	}
 	for _, c := range []struct{ path, want string }{
-		{"/global/a", "add /global/a: a hook of a module cannot change global values: do it in a global hook, or keep the value under /someModule"},
-		{"/global", "cannot change global values"},
-		{"/other/a", "add /other/a: a hook of a module can change only its own values, under /someModule"},
-		{"/someModuleEnabled", "only its own values"},
+		{"/global", "add /global: a hook of a module cannot replace all global values: use a path below /global"},
+		{"/other/a", "add /other/a: a hook of a module can change only its own values, under /someModule, and global ones, under /global"},
+		{"/someModuleEnabled", "add /someModuleEnabled: a hook of a module cannot set flags: only global hooks can"},
 		{"/some-module/a", "only its own values"},
 		{"/someModules/a", "only its own values"},
 		{"/", "only its own values"},
 	} {
 		mixed := append(patch(t, `{"op":"add","path":"/someModule/a","value":1}`), op("add", c.path, "true"))
-		if sections, _, err := values.Split(mixed, "someModule"); err == nil || !strings.Contains(err.Error(), c.want) || sections != nil {
-			t.Errorf("path %s: %v, %v; want nothing and an error with %q", c.path, sections, err, c.want)
+		if got, err := values.Split(mixed, "someModule"); err == nil || !strings.Contains(err.Error(), c.want) || got.Own != nil {
+			t.Errorf("path %s: %v, %v; want nothing and an error with %q", c.path, got, err, c.want)
+		}
+	}
+}
+
+func TestPatchOfTheConfigMapChangesOwnSectionAndFlagsOfModulesThatCanBe(t *testing.T) {
+	t.Parallel()
+	yes := true
+	got, err := values.SplitConfig(patch(t, `{"op":"add","path":"/global/a","value":1}{"op":"add","path":"/fooBarEnabled","value":true}`), values.Global)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := values.Patch{Own: patch(t, `{"op":"add","path":"/global/a","value":1}`), Flags: map[string]*bool{"fooBarEnabled": &yes}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("SplitConfig (-want +got):\n%s", diff)
+	}
+	for _, c := range []struct{ own, path, want string }{
+		{values.Global, "/foo-barEnabled", `key /foo-barEnabled is no module's name in camelCase: write "fooBarEnabled" instead`},
+		{"someModule", "/global/a", "add /global/a: a hook of a module can change only its own section of the ConfigMap"},
+		{"someModule", "/someModuleEnabled", "cannot set flags"},
+	} {
+		if _, err := values.SplitConfig([]values.Op{op("add", c.path, "true")}, c.own); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("path %s: %v, want an error with %q", c.path, err, c.want)
 		}
 	}
 }
 
 func TestGlobalHookMayChangeGlobalValuesAndFlagsInOneFile(t *testing.T) {
 	t.Parallel()
-	sections, flags, err := values.Split(patch(t, `
+	got, err := values.Split(patch(t, `
 		{"op":"add","path":"/global/a","value":1}
 		{"op":"add","path":"/fooEnabled","value":true}
 		{"op":"add","path":"/barEnabled","value":false}
@@ -154,11 +177,11 @@ func TestGlobalHookMayChangeGlobalValuesAndFlagsInOneFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(patch(t, `{"op":"add","path":"/global/a","value":1}{"op":"remove","path":"/global/b"}`), sections); diff != "" {
+	if diff := cmp.Diff(patch(t, `{"op":"add","path":"/global/a","value":1}{"op":"remove","path":"/global/b"}`), got.Own); diff != "" {
 		t.Errorf("sections (-want +got):\n%s", diff)
 	}
 	yes, no := true, false
-	if diff := cmp.Diff(map[string]*bool{"fooEnabled": &yes, "barEnabled": &no, "bazEnabled": nil, "quxEnabled": &yes}, flags); diff != "" {
+	if diff := cmp.Diff(map[string]*bool{"fooEnabled": &yes, "barEnabled": &no, "bazEnabled": nil, "quxEnabled": &yes}, got.Flags); diff != "" {
 		t.Errorf("flags (-want +got):\n%s", diff)
 	}
 }
@@ -180,7 +203,7 @@ func TestGlobalHookIsRefusedEverythingElse(t *testing.T) {
 		{op("add", "/fooEnabled/", "true"), "nothing below a flag"},
 		{op("test", "/fooEnabled", "true"), "not tested"},
 	} {
-		if _, _, err := values.Split([]values.Op{c.op}, values.Global); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := values.Split([]values.Op{c.op}, values.Global); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want an error with %q", c.op, c.op.Value, err, c.want)
 		}
 	}
@@ -213,8 +236,8 @@ func FuzzParsePatch(f *testing.F) {
 			t.Errorf("the base was changed")
 		}
 		for _, own := range []string{values.Global, "m"} {
-			sections, flags, err := values.Split(ops, own)
-			if err == nil && len(sections)+len(flags) > len(ops) {
+			p, err := values.Split(ops, own)
+			if err == nil && len(p.Own)+len(p.Global)+len(p.Flags) > len(ops) {
 				t.Errorf("Split made more of %d operations", len(ops))
 			}
 		}

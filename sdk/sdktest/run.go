@@ -215,35 +215,36 @@ func (t *Test) take(ctx context.Context, r *Result, files map[string][]byte) err
 
 // takeValues checks a patch of values and returns what makes it count.
 func (t *Test) takeValues(ops []Op) (keep func(), err error) {
-	sections, flags, err := values.Split(ops, t.section)
+	patch, err := values.Split(ops, t.section)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := values.Apply(t.Values(), sections); err != nil {
+	if _, err := values.Apply(t.Values(), slices.Concat(patch.Own, patch.Global)); err != nil {
 		return nil, err
 	}
 	return func() {
-		t.layers.Saved[t.section] = values.Fold(t.layers.Saved[t.section], sections, "hook")
-		t.flags = values.FoldOpinions(t.flags, flags, "hook")
+		t.layers.Saved[t.section] = values.Fold(t.layers.Saved[t.section], patch.Own, "hook")
+		t.layers.Saved[values.Global] = values.Fold(t.layers.Saved[values.Global], patch.Global, "hook")
+		t.flags = values.FoldOpinions(t.flags, patch.Flags, "hook")
 	}, nil
 }
 
 // takeConfig checks a patch of the ConfigMap and returns what makes it count.
 func (t *Test) takeConfig(ops []Op) (keep func(), err error) {
-	sections, flags, err := values.Split(ops, t.section)
+	patch, err := values.SplitConfig(ops, t.section)
 	if err != nil {
 		return nil, err
 	}
-	after, err := values.Apply(t.ConfigValues(), sections)
+	after, err := values.Apply(t.ConfigValues(), patch.Own)
 	if err != nil {
 		return nil, err
 	}
 	return func() {
-		if len(sections) > 0 {
+		if len(patch.Own) > 0 {
 			t.layers.Config.Sections = values.Merge(t.layers.Config.Sections)
 			t.layers.Config.Sections[t.section] = after[t.section]
 		}
-		for flag, value := range flags {
+		for flag, value := range patch.Flags {
 			t.setFlag(flag, value)
 		}
 	}, nil

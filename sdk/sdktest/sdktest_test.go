@@ -204,14 +204,14 @@ func TestBadAnswersFailTheRunAndLeaveNothing(t *testing.T) {
 	for text, said := range map[string]string{
 		"echo no >&2; exit 3":                 "exit code 3: no",
 		`echo '{' >"$VALUES_JSON_PATCH_PATH"`: "VALUES_JSON_PATCH_PATH: values patch",
-		`echo '{"op":"add","path":"/global/a","value":1}' >"$VALUES_JSON_PATCH_PATH"`:    "cannot change global values",
-		`echo '{"op":"add","path":"/web/a/b","value":1}' >"$VALUES_JSON_PATCH_PATH"`:     `there is no "a" on the way`,
-		`echo '{"op":"remove","path":"/web/x"}' >"$CONFIG_VALUES_JSON_PATCH_PATH"`:       "CONFIG_VALUES_JSON_PATCH_PATH",
-		`echo '{"operation":"Creat"}' >"$KUBERNETES_PATCH_PATH"`:                         "KUBERNETES_PATCH_PATH",
-		`echo '{"name":"m"}' >"$METRICS_PATH"`:                                           "METRICS_PATH",
-		`echo '{"op":"add","path":"/web/ok","value":1}{' >"$VALUES_JSON_PATCH_PATH"`:     "VALUES_JSON_PATCH_PATH",
-		`rm "$VALUES_PATH" "$VALUES_JSON_PATCH_PATH"; kill -9 $$`:                        "exit code 1",
-		`cat "$VALUES_PATH" >&2; [[ $(<"$VALUES_PATH") == '{"global":{},"web":null}' ]]`: "exit code 1",
+		`echo '{"op":"add","path":"/webEnabled","value":true}' >"$VALUES_JSON_PATCH_PATH"`: "cannot set flags",
+		`echo '{"op":"add","path":"/web/a/b","value":1}' >"$VALUES_JSON_PATCH_PATH"`:       `there is no "a" on the way`,
+		`echo '{"op":"remove","path":"/web/x"}' >"$CONFIG_VALUES_JSON_PATCH_PATH"`:         "CONFIG_VALUES_JSON_PATCH_PATH",
+		`echo '{"operation":"Creat"}' >"$KUBERNETES_PATCH_PATH"`:                           "KUBERNETES_PATCH_PATH",
+		`echo '{"name":"m"}' >"$METRICS_PATH"`:                                             "METRICS_PATH",
+		`echo '{"op":"add","path":"/web/ok","value":1}{' >"$VALUES_JSON_PATCH_PATH"`:       "VALUES_JSON_PATCH_PATH",
+		`rm "$VALUES_PATH" "$VALUES_JSON_PATCH_PATH"; kill -9 $$`:                          "exit code 1",
+		`cat "$VALUES_PATH" >&2; [[ $(<"$VALUES_PATH") == '{"global":{},"web":null}' ]]`:   "exit code 1",
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()

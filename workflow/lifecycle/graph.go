@@ -300,8 +300,10 @@ var Graph = &graph.Graph{
 		{On: OnRunRequest, To: ModuleRun, Put: graph.Front},
 
 		{From: GlobalKubernetesEvent, To: GlobalValuesChanged, When: GlobalChanged},
+		{From: ModuleKubernetesEvent, To: GlobalValuesChanged, When: GlobalChanged},
 		{From: ModuleKubernetesEvent, To: ModuleValuesChanged, When: ModuleChanged},
 		{From: GlobalScheduleEvent, To: GlobalValuesChanged, When: GlobalChanged},
+		{From: ModuleScheduleEvent, To: GlobalValuesChanged, When: GlobalChanged},
 		{From: ModuleScheduleEvent, To: ModuleValuesChanged, When: ModuleChanged},
 
 		{From: GlobalValuesChanged, To: GlobalBeforeAll, Put: graph.Tail},

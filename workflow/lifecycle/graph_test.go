@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
@@ -26,11 +28,18 @@ func TestEveryNumberOfTheDocumentIsANode(t *testing.T) {
 	}
 }
 
-func TestOnlyGlobalHooksLeadToGlobalValuesChanged(t *testing.T) {
+func TestEventsAndSchedulesOfGlobalAndModuleHooksLeadToGlobalValuesChanged(t *testing.T) {
+	var from []graph.NodeID
 	for _, e := range lifecycle.Graph.Edges {
-		if e.To == lifecycle.GlobalValuesChanged && e.From != lifecycle.GlobalKubernetesEvent && e.From != lifecycle.GlobalScheduleEvent {
-			t.Errorf("%s leads to %s", e.From, e.To)
+		if e.To == lifecycle.GlobalValuesChanged {
+			from = append(from, e.From)
 		}
+	}
+	want := []graph.NodeID{
+		lifecycle.GlobalKubernetesEvent, lifecycle.ModuleKubernetesEvent, lifecycle.GlobalScheduleEvent, lifecycle.ModuleScheduleEvent,
+	}
+	if diff := cmp.Diff(want, from); diff != "" {
+		t.Error(diff)
 	}
 }
 
