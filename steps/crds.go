@@ -88,7 +88,7 @@ func (s *discoverStep) defining(found *discovered, set module.Set, k known) ([]g
 	for i := range found.Modules {
 		d := &found.Modules[i]
 		m, _ := set.Find(d.Name)
-		if !d.Enabled || m.Broken != nil || m.CRDs == "" {
+		if !d.Enabled || d.Broken != "" || m.CRDs == "" {
 			continue
 		}
 		d.Defines = true

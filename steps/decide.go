@@ -26,7 +26,7 @@ type decided struct {
 // is told the modules enabled before it.
 func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Module, k known, before []string) (decided, error) {
 	d := decided{Name: m.Name, Order: m.Order}
-	if broken := m.Broken; broken != nil {
+	if broken := brokenBy(m, k.hooks); broken != nil {
 		d.Broken = broken.Error()
 		d.Enabled, d.Why = k.modules[m.Name].Enabled, "broken: as it was before"
 		return d, nil //nolint:nilerr // a broken module is found, and stays as it was

@@ -53,6 +53,7 @@ type known struct {
 	life     store.Life
 	modules  map[string]store.Module
 	config   store.AppliedConfig
+	hooks    map[string]error // by module, why its hooks cannot be used
 }
 
 // Do scans the directories, merges the enabled flags, runs the enabled scripts,
@@ -64,6 +65,9 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 	}
 	k, err := s.known(set)
 	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	if k.hooks, err = s.site.checkHooks(ctx, set); err != nil {
 		return workflow.Outcome{}, err
 	}
 	found := discovered{Whole: len(set.Empty) == 0, Dropped: s.site.unfit(k.layers)}
@@ -192,8 +196,8 @@ func (s *discoverStep) lists(unknown []string, found *discovered, k known, relea
 	}
 }
 
-// enabled returns the modules to run. Those of equal number go side by side,
-// where that is wanted.
+// enabled returns the modules to run: the enabled ones that can be loaded. Those of equal
+// number go side by side, where that is wanted.
 func (s *discoverStep) enabled(found *discovered, k known) []graph.Member {
 	order := map[string]int{}
 	for name, m := range k.modules {
@@ -202,7 +206,9 @@ func (s *discoverStep) enabled(found *discovered, k known) []graph.Member {
 	for _, d := range found.Modules {
 		order[d.Name] = d.Order
 	}
-	list := members(found.Enabled)
+	list := members(slices.DeleteFunc(slices.Clone(found.Enabled), func(name string) bool {
+		return slices.ContainsFunc(found.Modules, func(d decided) bool { return d.Name == name && d.Broken != "" })
+	}))
 	if s.site.ParallelModules < 2 {
 		return list
 	}

@@ -23,10 +23,8 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	if err := s.site.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
-	if _, err := s.site.gone(t.Subject.Module); err != nil {
-		return workflow.Outcome{}, err
-	}
 	wanted, undefined := false, false
+	var unusable error
 	if err := s.site.DB.View(func(tx *store.Tx) error {
 		record, _, err := store.Load[store.Module](tx, store.ModuleKey(t.Subject.Module))
 		if err != nil {
@@ -36,7 +34,8 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 		if wanted, err = s.site.wanted(tx, t.Subject.Module, record); err != nil || !wanted {
 			return err
 		}
-		return s.runnable(tx, t.Subject.Module, record)
+		unusable, err = s.runnable(tx, t.Subject.Module, record)
+		return err
 	}); err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -46,7 +45,33 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	if undefined {
 		return workflow.Outcome{Detail: "not run: its CRDs could not be installed"}, nil
 	}
-	return s.site.askModule(ctx, t.Subject.Module)
+	if _, err := s.site.gone(t.Subject.Module); err != nil {
+		return notRun(err)
+	}
+	if unusable != nil {
+		return notRun(unusable)
+	}
+	out, err := s.site.askModule(ctx, t.Subject.Module)
+	if err != nil && ctx.Err() == nil {
+		return notRun(err)
+	}
+	return out, err
+}
+
+// notRun returns the outcome of a run of a module that cannot be loaded. It is not a failure:
+// a retry would hold up all other modules. The module runs in the converge that follows when
+// its files are mended.
+func notRun(broken error) (workflow.Outcome, error) {
+	data, err := json.Marshal(moduleCheck{Broken: broken.Error()})
+	return workflow.Outcome{Data: data, Detail: "not run, it cannot be loaded: " + broken.Error()}, err
+}
+
+// A moduleCheck is the data of the outcome of the first step of a module run.
+type moduleCheck struct {
+	foundHooks
+
+	// Broken is why the module cannot be loaded.
+	Broken string `json:"broken,omitempty"`
 }
 
 // scanAfter reads the directories anew where t, or the run it begins, has failed:
@@ -60,18 +85,18 @@ func (s *Site) scanAfter(t workflow.Task) error {
 	return err
 }
 
-// runnable returns why a module that is to be started cannot be, because of its
-// values; nil where it can.
-func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module) error {
+// runnable returns why a module cannot be started because of its values; nil if it can, or
+// has started.
+func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
 	l, err := life(tx)
 	if err != nil || started(record, l) || s.site.usable(name) != nil {
-		return err
+		return nil, err
 	}
 	layers, err := s.site.layers(tx, sectionOf(name))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return layers.CheckFiles(sectionOf(name))
+	return layers.CheckFiles(sectionOf(name)), nil
 }
 
 // started reports whether a run of the module has come to its end since the
@@ -116,15 +141,19 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if wanted, err := s.site.wanted(tx, name, record); err != nil || !wanted {
 		return nil, err
 	}
+	var found moduleCheck
+	if err := json.Unmarshal(o.Data, &found); err != nil {
+		return nil, err
+	}
+	if found.Broken != "" {
+		record.Broken = found.Broken
+		return nil, store.Save(tx, store.ModuleKey(name), record)
+	}
 	if record.State == store.Uninstalled {
 		return []graph.Fact{lifecycle.HalfDeleted}, nil
 	}
 	l, err := life(tx)
 	if err != nil {
-		return nil, err
-	}
-	var found foundHooks
-	if err := json.Unmarshal(o.Data, &found); err != nil {
 		return nil, err
 	}
 	changed, err := found.keep(tx, name)

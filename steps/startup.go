@@ -31,10 +31,12 @@ type prepared struct {
 
 	// Dropped holds the saved operations that schemas do not take any more.
 	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
+	// Modules says of each module what is wrong with it.
+	Modules []decided `json:"modules,omitempty"`
 }
 
-// Prepare asks the global hooks for their config, and sees that the
-// global values are what their schemas take.
+// Prepare asks the global hooks for their config, and checks the global values and all
+// modules. A module that is wrong is not an error: all others run.
 func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.site.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -52,6 +54,9 @@ func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Ou
 	}
 	p := prepared{foundHooks: found}
 	if p.Dropped, err = s.site.checkGlobal(); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if p.Modules, err = s.site.checkModules(ctx); err != nil {
 		return workflow.Outcome{}, err
 	}
 	data, err := json.Marshal(p)
@@ -81,7 +86,7 @@ func (s *startupStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 	if err := json.Unmarshal(o.Data, &found); err != nil {
 		return nil, err
 	}
-	if err := drop(tx, found.Dropped); err != nil {
+	if err := errors.Join(drop(tx, found.Dropped), keepChecked(tx, found.Modules)); err != nil {
 		return nil, err
 	}
 	_, err := found.keep(tx, "")

@@ -43,7 +43,7 @@ type Module struct {
 	Hooks string
 	// CRDs is the directory of CustomResourceDefinitions, "" when there is none.
 	CRDs string
-	// Enabled is the enabled script, "" when there is none that can be executed.
+	// Enabled is the enabled script, "" when there is none.
 	Enabled string
 	// Flags holds what the values files say of the module being enabled, from low to
 	// high.
@@ -125,9 +125,11 @@ func (m *Module) findParts() (warnings []string, err error) {
 	}
 	if mode, found := parts[enabledFile]; found {
 		m.Enabled = filepath.Join(m.Path, enabledFile)
-		if !mode.IsRegular() || mode.Perm()&0o111 == 0 {
-			warnings = append(warnings, m.Enabled+" is not a file that can be executed: the module is taken to have no enabled script; chmod +x makes it one")
-			m.Enabled = ""
+		switch {
+		case !mode.IsRegular():
+			return warnings, fmt.Errorf("%s is not a file, so nobody knows whether the module may be enabled: replace it by a script, or remove it", m.Enabled)
+		case mode.Perm()&0o111 == 0:
+			return warnings, fmt.Errorf("%s cannot be executed, so nobody knows whether the module may be enabled: chmod +x it, or remove it", m.Enabled)
 		}
 	}
 	return warnings, nil

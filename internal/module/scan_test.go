@@ -96,7 +96,7 @@ func TestPartsOfAModule(t *testing.T) {
 	dir := tree(t, map[string]string{
 		"001-full/Chart.yaml": "name: full", "001-full/templates/": "", "001-full/hooks/a.sh": "x", "001-full/enabled": "x",
 		"002-templates/templates/a.yaml": "", "003-hooks-only/hooks/": "", "004-bare/": "",
-		"005-asleep/enabled": "#!/bin/sh", "006-odd/hooks": "", "006-odd/enabled/": "", "006-odd/templates": "",
+		"006-odd/hooks": "", "006-odd/templates": "",
 		"007-linked/hooks": "-> ../001-full/hooks", "007-linked/Chart.yaml": "-> ../001-full/Chart.yaml",
 		"008-both/Chart.yaml": "name: both", "008-both/chart.yaml": "",
 	})
@@ -118,7 +118,6 @@ func TestPartsOfAModule(t *testing.T) {
 		"templates":  {"templates", at("002-templates"), "", "", module.TemplatesOnly},
 		"hooks-only": {"hooksOnly", at("003-hooks-only"), at("003-hooks-only/hooks"), "", module.NoChart},
 		"bare":       {"bare", at("004-bare"), "", "", module.NoChart},
-		"asleep":     {"asleep", at("005-asleep"), "", "", module.NoChart},
 		"odd":        {"odd", at("006-odd"), "", "", module.NoChart},
 		"linked":     {"linked", at("007-linked"), at("007-linked/hooks"), "", module.FullChart},
 		"both":       {"both", at("008-both"), "", "", module.FullChart},
@@ -127,12 +126,27 @@ func TestPartsOfAModule(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	wantWarnings := []string{
-		at("005-asleep/enabled") + " is not a file that can be executed: the module is taken to have no enabled script; chmod +x makes it one",
 		at("006-odd/hooks") + " is not a directory: the module is taken to have no hooks",
-		at("006-odd/enabled") + " is not a file that can be executed: the module is taken to have no enabled script; chmod +x makes it one",
 	}
 	if diff := cmp.Diff(wantWarnings, set.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestAModuleWhoseEnabledScriptCannotBeExecutedIsBroken(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{"005-asleep/enabled": "#!/bin/sh", "006-odd/enabled/": "", "007-good/": ""})
+	set := scan(t, dir)
+	for name, want := range map[string]string{
+		"asleep": filepath.Join(dir, "005-asleep/enabled") + " cannot be executed, so nobody knows whether the module may be enabled: chmod +x it, or remove it",
+		"odd":    filepath.Join(dir, "006-odd/enabled") + " is not a file, so nobody knows whether the module may be enabled: replace it by a script, or remove it",
+	} {
+		if m, _ := set.Find(name); m.Broken == nil || m.Broken.Error() != want {
+			t.Errorf("module %s is broken by %v, want %s", name, m.Broken, want)
+		}
+	}
+	if m, _ := set.Find("good"); m.Broken != nil {
+		t.Errorf("another module is broken: %v", m.Broken)
 	}
 }
 

@@ -1,0 +1,206 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/hook"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// goodHook is a hook that prints a config.
+const goodHook = "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"beforeHelm\": 1}'\n"
+
+// program writes a file that can be executed.
+func program(t *testing.T, dir, name, text string) {
+	t.Helper()
+	write(t, dir, name, text)
+	if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil { //nolint:gosec // hooks are executed
+		t.Fatal(err)
+	}
+}
+
+// brokenSite returns a site with a good module, and with modules that are broken each in its
+// way. All are enabled.
+func brokenSite(t *testing.T) (s *Site, mounted string) {
+	t.Helper()
+	s, mounted, _ = site(t)
+	runner, err := hook.NewRunner(hook.Options{TempDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(runner.Close)
+	s.Hooks, s.GlobalHooksDir = runner, t.TempDir()
+	write(t, mounted, "values.yaml", "webEnabled: true\nyamlEnabled: true\nhookEnabled: true\nasleepEnabled: true\n")
+	program(t, mounted, "010-web/hooks/hook.sh", goodHook)
+	write(t, mounted, "020-yaml/values.yaml", "yaml: [")
+	program(t, mounted, "030-hook/hooks/good.sh", goodHook)
+	program(t, mounted, "030-hook/hooks/bad.sh", "#!/bin/sh\necho 'Hello, World!'\n")
+	write(t, mounted, "040-asleep/enabled", "#!/bin/sh\n")
+	program(t, mounted, "050-off/hooks/bad.sh", "#!/bin/sh\nexit 3\n")
+	if _, err := s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	return s, mounted
+}
+
+// brokenModules returns the broken modules and a word of why, as the store has them.
+func brokenModules(t *testing.T, s *Site) map[string]string {
+	t.Helper()
+	broken := map[string]string{}
+	if err := s.DB.View(func(tx *store.Tx) error {
+		known, err := modulesKnown(tx)
+		for name, m := range known {
+			for _, word := range []string{"values.yaml", "hooks/bad.sh --config", "cannot be executed"} {
+				if strings.Contains(m.Broken, word) {
+					broken[name] = word
+				}
+			}
+			if broken[name] == "" && m.Broken != "" {
+				broken[name] = m.Broken
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return broken
+}
+
+var wantBroken = map[string]string{
+	"yaml": "values.yaml", "hook": "hooks/bad.sh --config", "asleep": "cannot be executed", "off": "hooks/bad.sh --config",
+}
+
+func TestProblemsOfAllModulesAreKnownBeforeTheFirstHookRuns(t *testing.T) {
+	s, _ := brokenSite(t)
+	node, _ := lifecycle.Graph.Node(lifecycle.GlobalOnStartup)
+	step := &startupStep{hookStep{site: s, node: node}}
+	o, err := step.Prepare(t.Context(), workflow.Task{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	update(t, s.DB, func(tx *store.Tx) error { _, err := step.Apply(tx, workflow.Task{}, o); return err })
+	if diff := cmp.Diff(wantBroken, brokenModules(t, s)); diff != "" {
+		t.Errorf("broken modules (-want +got):\n%s", diff)
+	}
+}
+
+func TestAModuleThatCannotBeLoadedIsNotAmongThoseToRunAndStaysAsItWas(t *testing.T) {
+	s, _ := brokenSite(t)
+	for _, was := range []bool{true, false} {
+		update(t, s.DB, func(tx *store.Tx) error {
+			for _, name := range []string{"web", "yaml", "hook", "asleep", "off"} {
+				record := store.Module{State: store.On, Enabled: was, Broken: "before"}
+				if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		step := &discoverStep{s}
+		set := s.Disk()
+		k, err := step.known(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k.hooks, err = s.checkHooks(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		found := discovered{Whole: true}
+		for _, m := range set.Modules {
+			d, err := step.decide(t.Context(), workflow.Task{}, m, k, found.Enabled)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found.Modules = append(found.Modules, d); d.Enabled {
+				found.Enabled = append(found.Enabled, d.Name)
+			}
+		}
+		enabled := []string{"web"}
+		if was {
+			enabled = []string{"web", "yaml", "hook", "asleep", "off"}
+		}
+		if diff := cmp.Diff(enabled, found.Enabled); diff != "" {
+			t.Errorf("enabled, where they were before: %t (-want +got):\n%s", was, diff)
+		}
+		if diff := cmp.Diff([]graph.Member{{Subject: graph.Subject{Module: "web"}}}, step.enabled(&found, k)); diff != "" {
+			t.Errorf("to run, where they were enabled before: %t (-want +got):\n%s", was, diff)
+		}
+		update(t, s.DB, func(tx *store.Tx) error { return keepChecked(tx, found.Modules) })
+		if diff := cmp.Diff(wantBroken, brokenModules(t, s)); diff != "" {
+			t.Errorf("broken modules (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestARunOfAModuleThatCannotBeLoadedEndsAndSaysWhy(t *testing.T) {
+	s, _ := brokenSite(t)
+	for name, want := range map[string]string{"yaml": "values.yaml", "hook": "hooks/bad.sh --config", "asleep": "cannot be executed"} {
+		update(t, s.DB, func(tx *store.Tx) error {
+			return store.Save(tx, store.ModuleKey(name), store.Module{State: store.On, Enabled: true})
+		})
+		update(t, s.DB, func(tx *store.Tx) error { return s.saveApplied(tx, parsed(t, name+"Enabled", "true"), "1") })
+		task := workflow.Task{Task: store.Task{Subject: store.Subject{Module: name}}}
+		step := &moduleRunStep{s}
+		o, err := step.Do(t.Context(), task)
+		if err != nil || !strings.Contains(o.Detail, want) {
+			t.Errorf("module %s: %q, %v; want an end that names %s", name, o.Detail, err, want)
+			continue
+		}
+		update(t, s.DB, func(tx *store.Tx) error {
+			facts, err := step.Apply(tx, task, o)
+			if len(facts) > 0 {
+				t.Errorf("module %s is run: %v", name, facts)
+			}
+			return err
+		})
+		if got := brokenModules(t, s)[name]; got != want {
+			t.Errorf("module %s is broken by %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestARunThatIsInterruptedDoesNotBreakItsModule(t *testing.T) {
+	s, _ := brokenSite(t)
+	update(t, s.DB, func(tx *store.Tx) error {
+		return errors.Join(s.saveApplied(tx, parsed(t, "webEnabled", "true"), "1"),
+			store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true}))
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if o, err := (&moduleRunStep{s}).Do(ctx, workflow.Task{Task: store.Task{Subject: store.Subject{Module: "web"}}}); err == nil {
+		t.Errorf("the run ended with %q", o.Detail)
+	}
+}
+
+func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
+	s, mounted := brokenSite(t)
+	mended := func(want bool) {
+		t.Helper()
+		if got, err := s.Mended(t.Context()); got != want || err != nil {
+			t.Errorf("mended is %t, %v; want %t", got, err, want)
+		}
+	}
+	mended(false) // none is known to be broken
+	checked, err := s.checkModules(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	update(t, s.DB, func(tx *store.Tx) error { return keepChecked(tx, checked) })
+	mended(false)
+	program(t, mounted, "030-hook/hooks/bad.sh", goodHook)
+	mended(true)
+	program(t, mounted, "030-hook/hooks/bad.sh", "#!/bin/sh\nexit 1\n")
+	mended(false)
+	write(t, mounted, "020-yaml/values.yaml", "yaml: {}")
+	mended(true)
+}
