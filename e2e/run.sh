@@ -11,9 +11,10 @@ namespace=${NAMESPACE:-addon-operator}
 port=${PORT:-9650}
 run=.run
 log=$run/operator.log
-operator='' controlplane='' follower='' running=''
+operator='' controlplane='' follower='' ticker='' running=''
 
-say() { printf '%s\n' "$*"; }
+# say LINE...: prints lines. Whoever reads them may be gone: tee ends at Ctrl-C, too.
+say() { printf '%s\n' "$@" 2>/dev/null || true; }
 die() { printf 'make run: %s\n' "$*" >&2; exit 1; }
 alive() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
 
@@ -38,33 +39,53 @@ end() {
 }
 
 # The operator goes first: it finishes what it does, and that needs the cluster.
+# Nothing here may end the script early, as a write to a closed pipe would.
 finish() {
   local status=$?
-  trap '' INT TERM
+  trap '' INT TERM HUP PIPE
+  set +e
+  [[ -z $ticker ]] || kill "$ticker" 2>/dev/null
   if alive "$operator"; then
     say '' 'Stopping: hooks that run may end, nothing new is begun …'
     end "$operator" 30
   fi
   if alive "$follower"; then
     sleep 0.2 # for the last lines
-    kill -- "-$follower"
-    wait "$follower" 2>/dev/null || true
+    kill -- "-$follower" 2>/dev/null
+    wait "$follower" 2>/dev/null
   fi
   end "$controlplane" 15
   [[ -z $operator ]] || say "Stopped. The store and the cluster's data are in $run/; 'make run' goes on from there."
   exit "$status"
 }
 
+# during TEXT COMMAND...: runs a command, says what it is before, and every ten seconds that it goes on.
+during() {
+  local text=$1
+  shift
+  say "$text"
+  (for ((i = 10; ; i += 10)); do sleep 10 >/dev/null 2>&1 && say "  … $i s"; done) &
+  ticker=$!
+  "$@"
+  kill "$ticker" 2>/dev/null || true
+  wait "$ticker" 2>/dev/null || true
+  ticker=''
+}
+
 build() {
   if [[ $cluster == local ]]; then
-    [[ -x bin/controlplane ]] || say 'Building the control plane. The first time takes some six minutes.'
-    make --no-print-directory -s controlplane
+    local first=''
+    [[ -x bin/controlplane ]] || first=', which takes some six minutes the first time'
+    during "Building the control plane$first …" make --no-print-directory -s controlplane
   fi
-  make --no-print-directory -s build
-  go build -buildvcs=false -ldflags '-s -w' -o bin/objects ./e2e/objects
+  local first=''
+  [[ -x bin/addon-operator ]] || first=', which takes a minute or two the first time'
+  during "Building the operator$first …" make --no-print-directory -s build
+  during 'Building a small client …' go build -buildvcs=false -ldflags '-s -w' -o bin/objects ./e2e/objects
 }
 
 start_cluster() {
+  say 'Starting the control plane: etcd, the API server and the controllers …'
   rm -f $run/cluster/ready
   apart bin/controlplane --dir $run/cluster 2>$run/controlplane.err
   controlplane=$!
@@ -75,6 +96,7 @@ start_cluster() {
   KUBECONFIG=$PWD/$run/cluster/kubeconfig
   export KUBECONFIG
   store=$run/store.db
+  webhooks=${WEBHOOK_URL:-https://127.0.0.1}
 }
 
 # A cluster that is somebody's: releases of the namespace that no module stands
@@ -89,6 +111,9 @@ $foreign
 The operator would delete them. Choose another namespace: make run CLUSTER=current NAMESPACE=…"
   uid=$(bin/objects get namespace kube-system | sed -n 's/^  uid: //p')
   store=$run/store-${uid%%-*}.db
+  # This machine, as the API server sees it. There is no Service that leads here.
+  webhooks=${WEBHOOK_URL:-https://$(bin/objects address)}
+  say "The API server asks webhooks of hooks at $webhooks. If it cannot reach that, set WEBHOOK_URL=https://HOST."
 }
 
 put_objects() {
@@ -114,9 +139,13 @@ start_operator() {
     say '' 'This is the first run: the store is made, and everything is installed.'
   fi
   : >$log
+  local listen=127.0.0.1
+  [[ $cluster == local ]] || listen=0.0.0.0
   apart bin/addon-operator start --kube-config "$KUBECONFIG" --namespace "$namespace" \
-    --modules-dir "${MODULES_DIR:-modules}" --global-hooks-dir "${GLOBAL_HOOKS_DIR:-global-hooks}" --store "$store" --tmp-dir $run/tmp \
+    --modules-dir "${MODULES_DIR:-modules:e2e/sample/modules}" --global-hooks-dir "${GLOBAL_HOOKS_DIR:-global-hooks}" --store "$store" --tmp-dir $run/tmp \
     --debug-unix-socket $run/debug.socket \
+    --webhook-url "$webhooks" --validating-webhook-listen-address "$listen" --conversion-webhook-listen-address "$listen" \
+    --validating-webhook-listen-port 0 --conversion-webhook-listen-port 0 \
     --prometheus-listen-address 127.0.0.1 --prometheus-listen-port "$port" --log-type json >>$log 2>&1
   operator=$!
   apart follow
@@ -177,15 +206,17 @@ Change something, and look again (with kubectl, or where there is none, with bin
   bin/objects$on delete service web                                  heals
   bin/objects$on set addon-operator 'web=replicas: many'             fails, until you set a number
   bin/objects delete namespace team-red                           no team, no quotas
+  bin/objects$on set addon-operator importEnabled=true               takes half a minute: press Ctrl-C
+                                                                  meanwhile, and 'make run' again
 
 END
 }
 
 [[ $cluster == local || $cluster == current ]] || die "CLUSTER is $cluster; it can be current, or nothing for a local one"
 mkdir -p $run
-[[ -n ${BUILT:-} ]] || build # set by who has built bin/ already
 trap finish EXIT
-trap 'exit 0' INT TERM
+trap 'exit 0' INT TERM HUP PIPE
+[[ -n ${BUILT:-} ]] || build # set by who has built bin/ already
 if [[ $cluster == local ]]; then start_cluster; else use_current_cluster; fi
 put_objects
 start_operator
@@ -204,6 +235,6 @@ done
 status=0
 wait "$operator" || status=$?
 operator=''
-say '' "The operator has ended with exit code $status. Its last words, from $log:" >&2
+say '' "The operator has ended with exit code $status. The end of $log:" >&2
 tail -n 5 $log >&2
 exit "$status"

@@ -2,7 +2,11 @@ package main
 
 import (
 	"fmt"
+	"net"
+	"net/url"
+	"strings"
 
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,6 +22,7 @@ type cluster struct {
 	kubeconfig string
 	namespace  string
 	selector   string // of labels, for a list
+	server     string // URL of the API server
 
 	client dynamic.Interface
 	mapper meta.RESTMapper
@@ -28,6 +33,7 @@ func (c *cluster) connect() error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig %s: %w; is make run running?", c.kubeconfig, err)
 	}
+	c.server = config.Host
 	if c.client, err = dynamic.NewForConfig(config); err != nil {
 		return err
 	}
@@ -81,4 +87,29 @@ func (c *cluster) named(kind string) (dynamic.ResourceInterface, error) {
 		return c.client.Resource(found).Namespace(c.namespace), nil
 	}
 	return c.client.Resource(found), nil
+}
+
+// address prints the host of this machine's address on the way to the API server. Nothing is sent.
+func (c *cluster) address(cmd *cobra.Command, _ []string) error {
+	server, err := url.Parse(c.server)
+	if err != nil {
+		return err
+	}
+	port := server.Port()
+	if port == "" {
+		port = "443"
+	}
+	connection, err := (&net.Dialer{}).DialContext(cmd.Context(), "udp", net.JoinHostPort(server.Hostname(), port))
+	if err != nil {
+		return fmt.Errorf("API server %s: %w", c.server, err)
+	}
+	defer connection.Close() // nothing was written
+	host, _, err := net.SplitHostPort(connection.LocalAddr().String())
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]" // as URLs have it
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), host)
+	}
+	return err
 }

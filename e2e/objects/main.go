@@ -54,6 +54,7 @@ func newRoot() *cobra.Command {
 	get.Flags().StringVarP(&c.selector, "selector", "l", "", "only those with these labels")
 	verb("set CONFIGMAP KEY=VALUE... KEY-...", "Set or remove keys of a ConfigMap", cobra.MinimumNArgs(2), c.set)
 	verb("delete KIND NAME", "Delete an object", cobra.ExactArgs(2), c.delete)
+	verb("address", "Print the address of this machine on the way to the API server", cobra.NoArgs, c.address)
 	return root
 }
 

@@ -3,6 +3,7 @@ package samples_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -72,14 +73,22 @@ func newCheckout(t *testing.T, env ...string) checkout {
 // run runs e2e/run.sh, presses Ctrl-C when a line matches until, and returns what it has said and its exit code.
 func (c checkout) run(until string) (said string, code int) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
+	pattern := regexp.MustCompile(until)
+	return c.shell("exec bash e2e/run.sh", func(line string) bool { return pattern.MatchString(line) })
+}
+
+// shell runs a command that runs e2e/run.sh, presses Ctrl-C when stop is true of a line, and returns the output of the
+// command and its exit code.
+func (c checkout) shell(command string, stop func(line string) bool) (said string, code int) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), 3*time.Minute)
 	defer cancel()
 	// Where this program was started with Ctrl-C ignored, as shells start what runs in the background, so would the script
 	// be, and could not undo it. A signal that is caught here is as it should be there.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, os.Interrupt)
 	defer signal.Stop(caught)
-	script := exec.CommandContext(ctx, "bash", "e2e/run.sh")
+	script := exec.CommandContext(ctx, "bash", "-c", command)
 	script.Cancel = func() error { return script.Process.Signal(syscall.SIGTERM) } // it ends what it has started
 	script.Dir = c.dir
 	script.Env = append(os.Environ(), c.env...)
@@ -95,11 +104,11 @@ func (c checkout) run(until string) (said string, code int) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	pattern, pressed := regexp.MustCompile(until), false
+	pressed := false
 	var all strings.Builder
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		all.WriteString(lines.Text() + "\n")
-		if !pressed && pattern.MatchString(lines.Text()) {
+		if !pressed && stop(lines.Text()) {
 			pressed = true
 			// What a terminal does: all processes of the foreground group get it.
 			if err := syscall.Kill(-script.Process.Pid, syscall.SIGINT); err != nil {
@@ -203,5 +212,110 @@ func TestRunLeavesReleasesOfOthersAlone(t *testing.T) {
 	}
 	if err := client.CoreV1().Namespaces().Delete(t.Context(), "team-red", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// left returns the programs that run in the checkout.
+func (c checkout) left() (programs []string) {
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, link := range links {
+		if dir, err := os.Readlink(link); err == nil && dir == c.dir { // others have ended, or are not ours
+			line, err := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
+			if err == nil && len(line) > 0 {
+				programs = append(programs, strings.ReplaceAll(string(line), "\x00", " "))
+			}
+		}
+	}
+	return programs
+}
+
+// objects runs bin/objects and returns what it printed.
+func (c checkout) objects(args ...string) (string, error) {
+	command := exec.CommandContext(c.t.Context(), "bin/objects", args...)
+	command.Dir = c.dir
+	command.Env = append(os.Environ(), "KUBECONFIG=")
+	text, err := command.CombinedOutput()
+	return string(text), err
+}
+
+const guard = `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then
+  cat <<'END'
+configVersion: v1
+kubernetesValidating:
+- name: guard.example.com
+  rules:
+  - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps], scope: Namespaced}
+  labelSelector: {matchLabels: {guarded: "yes"}}
+END
+  exit
+fi
+echo '{"allowed": false, "message": "the guard says no"}' >"$VALIDATING_RESPONSE_PATH"
+`
+
+const guarded = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: guarded, labels: {guarded: "yes"}}
+`
+
+// TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC follows getting-started: a webhook is served without settings,
+// the sample for Ctrl-C lasts long enough to press it, nothing is left running, and the next run goes on.
+func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
+	modules := t.TempDir()
+	hook := filepath.Join(modules, "070-guard", "hooks", "guard.sh")
+	if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	object := filepath.Join(modules, ".guarded.yaml")
+	for file, text := range map[string]string{
+		hook: guard, filepath.Join(modules, "070-guard", "values.yaml"): "guardEnabled: true\n", object: guarded,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil { //nolint:gosec // hooks are executed
+			t.Fatal(err)
+		}
+	}
+	c := newCheckout(t, "MODULES_DIR=modules:e2e/sample/modules:"+modules)
+	var began time.Time
+	said, _ := c.shell("bash e2e/run.sh | tee said", func(line string) bool {
+		if strings.HasPrefix(line, "Converged") {
+			eventually(t, "the webhook is asked", func() error {
+				if text, err := c.objects("create", object); err == nil || !strings.Contains(text, "the guard says no") {
+					return fmt.Errorf("%v: %s", err, text)
+				}
+				return nil
+			})
+			began = time.Now()
+			if text, err := c.objects("set", "addon-operator", "importEnabled=true"); err != nil {
+				t.Errorf("%v: %s", err, text)
+			}
+		}
+		return strings.Contains(line, "import/hooks/part-03.sh") && !strings.Contains(line, "…")
+	})
+	if began.IsZero() || !strings.Contains(said, "Starting the control plane") || !strings.Contains(said, "part-03.sh") {
+		t.Fatal(said)
+	}
+	for deadline := time.Now().Add(time.Minute); len(c.left()) > 0 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	}
+	if left := c.left(); len(left) > 0 {
+		t.Fatalf("left behind after Ctrl-C: %q", left)
+	}
+
+	again, code := c.shell("exec bash e2e/run.sh", func(line string) bool {
+		return strings.Contains(line, "import/hooks/part-10.sh") && !strings.Contains(line, "…")
+	})
+	if code != 0 || !strings.Contains(again, "what that left unfinished is resumed") {
+		t.Errorf("exit code %d of the second run", code)
+	}
+	if strings.Contains(again, "part-01.sh") || strings.Contains(again, "part-02.sh") {
+		t.Error("the second run imported again what was imported before")
+	}
+	if took := time.Since(began); took < 25*time.Second {
+		t.Errorf("the import takes %s, too short for Ctrl-C in the middle", took)
+	}
+	if t.Failed() {
+		t.Log(again)
 	}
 }
