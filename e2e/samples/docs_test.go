@@ -3,6 +3,7 @@ package samples_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -228,4 +229,104 @@ func metricsServed(t *testing.T, p *operator.Process) {
 		}
 		return nil
 	})
+}
+
+// carriedOut names the test that carries out each block of code in the documents that is neither marked "sh test" nor quotes
+// a sample, by the document and the beginning of the block.
+var carriedOut = map[string]map[string]string{
+	"README.md": {
+		"make run":     "TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC",
+		"docker build": "TestDeploymentIsAcceptedAndItsPodBecomesReady",
+		"FROM registry.example.com/addon-operator": "TestImageHasWhatHooksAreTold",
+		"make ": "TestCommandsInDocumentsExist",
+	},
+	"docs/getting-started.md": {
+		"git clone":                "TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC",
+		"make run CLUSTER=current": "TestRunLeavesReleasesOfOthersAlone",
+	},
+	"docs/moving-over.md": {"kubectl -n addon-operator scale": "TestStories/moved-over"},
+	"docs/operations.md": {
+		"kubectl -n addon-operator exec":  "TestEveryVerbShowsWhatTheOperatorDoes",
+		"bin/addon-operator task retry":   "TestStories/retry-and-skip-by-hand",
+		"bin/addon-operator task skip":    "TestStories/retry-and-skip-by-hand",
+		"bin/addon-operator task release": "TestStories/killer-hook",
+		"bin/addon-operator module run":   "TestRequestedModuleRunPassesAFailingModule",
+	},
+	"docs/writing-hooks.md": {
+		"if [[ $ADDON_OPERATOR_PREVIOUS == interrupted ]]": "TestHookOfTheDocumentsCleansUpAfterAnInterruption",
+		"configVersion: v1": "TestConfigOfWritingHooksIsValid",
+		"web:\n  internal":  "TestHooksAddBelowTheParentThatWritingHooksDeclares",
+		"x-extend":          "TestHooksAddBelowTheParentThatWritingHooksDeclares",
+	},
+	"docs/writing-modules.md": {"data:": "TestTheConfigMapOfWritingModulesIsValid"},
+}
+
+// TestEveryInstructionInDocumentsIsCarriedOutByATest finds blocks of code that no test carries out.
+func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
+	tests := testsOfTheRepository(t)
+	for _, b := range blocks(t) {
+		quotes := strings.HasPrefix(b.text, "# modules/") || strings.HasPrefix(b.text, "# global-hooks/")
+		if b.info == "" || b.info == "sh test" || quotes { // without a language it is output
+			continue
+		}
+		name := ""
+		for begins, test := range carriedOut[b.file] {
+			if strings.HasPrefix(b.text, begins) {
+				name = test
+			}
+		}
+		story, isStory := strings.CutPrefix(name, "TestStories/")
+		switch {
+		case name == "":
+			t.Errorf("%s:%d: no test carries this out: mark it \"sh test\", or name its test\n%s", b.file, b.line, b.text)
+		case isStory:
+			if _, err := os.Stat(filepath.Join(root, "e2e", "testdata", story+".txtar")); err != nil {
+				t.Errorf("%s:%d: %v", b.file, b.line, err)
+			}
+		case !strings.Contains(tests, "\nfunc "+name+"("):
+			t.Errorf("%s:%d: there is no %s", b.file, b.line, name)
+		}
+	}
+}
+
+// testsOfTheRepository returns the text of all files of tests.
+func testsOfTheRepository(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
+func TestHookOfTheDocumentsCleansUpAfterAnInterruption(t *testing.T) {
+	for _, b := range blocks(t) {
+		if b.file != "docs/writing-hooks.md" || !strings.Contains(b.text, "$ADDON_OPERATOR_PREVIOUS") {
+			continue
+		}
+		for previous, left := range map[string]bool{"none": true, "failed": true, "interrupted": false} {
+			work := filepath.Join(t.TempDir(), "work")
+			if err := os.Mkdir(work, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", b.text)
+			shell.Env = append(os.Environ(), "ADDON_OPERATOR_PREVIOUS="+previous, "work="+work)
+			if output, err := shell.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, output)
+			}
+			if _, err := os.Stat(work); (err == nil) != left {
+				t.Errorf("after an attempt that ended %s: %v", previous, err)
+			}
+		}
+		return
+	}
+	t.Error("the page shows no such hook")
 }

@@ -203,6 +203,19 @@ func TestConfigsOfTheReferenceAreValid(t *testing.T) {
 	}
 }
 
+func TestConfigOfWritingHooksIsValid(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/writing-hooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```yaml\nconfigVersion")
+	config, _, found := strings.Cut(rest, "```")
+	if _, err := hook.Load(hook.Module, []byte("configVersion"+config)); err != nil || !found {
+		t.Errorf("%v, found %t", err, found)
+	}
+}
+
 // told are the elements that the page of binding contexts shows, by its headings.
 func told() map[string][][]hook.Element {
 	one := func(e hook.Element) []hook.Element { return []hook.Element{e} }

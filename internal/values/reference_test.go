@@ -13,6 +13,71 @@ import (
 	"addon-operator/internal/values"
 )
 
+// TestHooksAddBelowTheParentThatWritingHooksDeclares carries out what the page tells authors to write: in a module without
+// schemas, and in one with them, where the former is refused.
+func TestHooksAddBelowTheParentThatWritingHooksDeclares(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/writing-hooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops, err := values.ParsePatch([]byte(`{"op": "add", "path": "/web/internal/installed", "value": true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	withParent := doc(t, jsonOf(t, block(t, string(text), "modules/010-web/values.yaml")))
+	config := schema.File{Path: "config-values.yaml", Text: []byte("type: object\nproperties: {replicas: {type: integer, default: 1}}")}
+	schemas := func(files ...schema.File) map[string]*schema.Set {
+		set, err := schema.Parse(files[0], files[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return map[string]*schema.Set{"web": set}
+	}
+	for name, l := range map[string]values.Layers{
+		"values.yaml": {Static: withParent},
+		"openapi/values.yaml": {Schemas: schemas(config,
+			schema.File{Path: "values.yaml", Text: block(t, string(text), "modules/010-web/openapi/values.yaml")})},
+	} {
+		if err := l.CheckFiles("web"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		before, _ := l.Section("web")
+		if _, err := values.Apply(values.Values{"web": before}, ops); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		l.Saved = map[string][]values.Saved{"web": values.Fold(nil, ops, "hook")}
+		if err := l.CheckValues("web", nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after, _ := l.Section("web"); !strings.Contains(canonical(t, after), `"internal":{"installed":true}`) {
+			t.Errorf("%s: the values are %s", name, canonical(t, after))
+		}
+	}
+	refused := values.Layers{Static: withParent, Schemas: schemas(config, schema.File{Path: "values.yaml"})}
+	if err := refused.CheckFiles("web"); err == nil || !strings.Contains(err.Error(), "internal") {
+		t.Errorf("values.yaml beside openapi/config-values.yaml: %v", err)
+	}
+}
+
+func TestTheConfigMapOfWritingModulesIsValid(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/writing-modules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object struct{ Data map[string]string }
+	_, rest, _ := strings.Cut(string(text), "```yaml\ndata:\n")
+	code, _, found := strings.Cut(rest, "```")
+	if err := yaml.Unmarshal([]byte("data:\n"+code), &object); err != nil || !found {
+		t.Fatal(err)
+	}
+	c, err := values.ParseConfig(object.Data)
+	if err != nil || len(c.Sections) != 2 || len(c.Flags) != 1 {
+		t.Errorf("%v, %v", c, err)
+	}
+}
+
 // page is the reference of what this package does.
 const page = "../../docs/reference/values-and-schemas.md"
 
