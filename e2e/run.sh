@@ -206,8 +206,8 @@ Change something, and look again (with kubectl, or where there is none, with bin
   bin/objects$on delete service web                                  heals
   bin/objects$on set addon-operator 'web=replicas: many'             fails, until you set a number
   bin/objects delete namespace team-red                           no team, no quotas
-  bin/objects$on set addon-operator importEnabled=true               takes half a minute: press Ctrl-C
-                                                                  meanwhile, and 'make run' again
+  bin/objects$on set addon-operator importEnabled=true               the next start takes half a minute:
+                                                                  press Ctrl-C in the middle of that
 
 END
 }
