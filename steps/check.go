@@ -160,7 +160,7 @@ func keepChecked(tx *store.Tx, checked []decided) error {
 }
 
 // Mended reports whether any module that could not be loaded can be loaded now, so that a
-// converge would use it.
+// converge would use it. The modules in force stay what they are.
 func (s *Site) Mended(ctx context.Context) (bool, error) {
 	var known map[string]store.Module
 	if err := s.DB.View(func(tx *store.Tx) (err error) {
@@ -169,14 +169,14 @@ func (s *Site) Mended(ctx context.Context) (bool, error) {
 	}); err != nil {
 		return false, err
 	}
-	any := false
-	for _, m := range known {
-		any = any || m.Broken != ""
-	}
-	if !any {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(known)), func(m store.Module) bool { return m.Broken != "" }) {
 		return false, nil
 	}
-	set, err := s.Scan()
+	set, err := s.readModules()
+	if err != nil {
+		return false, err
+	}
+	schemas, err := s.loadSchemas(set)
 	if err != nil {
 		return false, err
 	}
@@ -191,20 +191,19 @@ func (s *Site) Mended(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for _, m := range suspects.Modules {
-		if broken[m.Name] == nil && s.checkFiles(m) == nil {
+		if broken[m.Name] != nil {
+			continue
+		}
+		if err := s.DB.View(func(tx *store.Tx) error {
+			layers, err := s.layers(tx, m.Key)
+			if err != nil {
+				return err
+			}
+			layers.Static, layers.Schemas = set.Static, schemas
+			return layers.CheckFiles(m.Key)
+		}); err == nil {
 			return true, nil
 		}
 	}
 	return false, nil
-}
-
-// checkFiles returns why m cannot start on the values files and the ConfigMap.
-func (s *Site) checkFiles(m module.Module) error {
-	return s.DB.View(func(tx *store.Tx) error {
-		layers, err := s.layers(tx, m.Key)
-		if err != nil {
-			return err
-		}
-		return layers.CheckFiles(m.Key)
-	})
 }

@@ -142,14 +142,9 @@ func (s *Site) gone(name string) (bool, error) {
 // Scan reads the directories of modules. What cannot be read leaves what was
 // scanned before in its place.
 func (s *Site) Scan() (module.Set, error) {
-	set, err := module.Scan(s.ModulesDirs, s.UnnumberedOrder)
+	set, err := s.readModules()
 	if err != nil {
 		return module.Set{}, err
-	}
-	if s.StrictValues {
-		if err := s.wantValues(set); err != nil {
-			return module.Set{}, err
-		}
 	}
 	schemas, err := s.loadSchemas(set)
 	s.mu.Lock()
@@ -168,6 +163,15 @@ func (s *Site) Scan() (module.Set, error) {
 		}
 	}
 	return set, nil
+}
+
+// readModules reads the directories of modules. Their schemas are left to [Site.loadSchemas].
+func (s *Site) readModules() (module.Set, error) {
+	set, err := module.Scan(s.ModulesDirs, s.UnnumberedOrder)
+	if err == nil && s.StrictValues {
+		err = s.wantValues(set)
+	}
+	return set, err
 }
 
 // sayOnce logs what was not logged before. The caller holds the lock.

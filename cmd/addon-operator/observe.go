@@ -159,6 +159,7 @@ func (o *operator) moduleRan(module string) {
 
 // convergeEnded counts a converge that has come to its end.
 func (o *operator) convergeEnded() {
+	o.mended.raise() // a file may have been corrected while the converge ran
 	var life store.Life
 	if err := o.db.View(func(tx *store.Tx) (err error) {
 		life, _, err = store.Load[store.Life](tx, store.LifeKey())

@@ -57,6 +57,7 @@ type operator struct {
 	news     news
 	notices  chan notice
 	recheck  wakeup // for survey
+	mended   wakeup // for runMended
 	// shortages is woken when a shortage of the store's disk has begun or ended.
 	shortages wakeup
 	params    *params
@@ -93,7 +94,8 @@ func Run(ctx context.Context, s Settings, w io.Writer) error {
 		log.Warn().Msg(warning)
 	}
 	o := &operator{
-		settings: s, log: log, began: time.Now(), notices: make(chan notice, 64), recheck: newWakeup(), shortages: newWakeup(),
+		settings: s, log: log, began: time.Now(), notices: make(chan notice, 64),
+		recheck: newWakeup(), mended: newWakeup(), shortages: newWakeup(),
 	}
 	if o.params, err = newParams(s, log, o.logConfigEvents.Store); err != nil {
 		return err
@@ -338,5 +340,6 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { o.post(ctx); return nil })
 	group.Go(func() error { o.keepUp(ctx); return nil })
 	group.Go(func() error { o.survey(ctx); return nil })
+	group.Go(func() error { o.runMended(ctx); return nil })
 	group.Go(func() error { return o.watchDirectories(ctx) })
 }

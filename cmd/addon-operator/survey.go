@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"addon-operator/internal/module"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
 )
 
 const (
@@ -57,14 +60,39 @@ func (o *operator) survey(ctx context.Context) {
 	}
 }
 
-// watchDirectories requests a survey after each change in a directory of modules or hooks. A directory
-// that cannot be watched is reported in the log.
+// runMended requests a converge when the files of a module that could not be loaded have been
+// corrected, until ctx ends.
+func (o *operator) runMended(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.mended:
+		}
+		mended, err := o.site.Mended(ctx)
+		if err == nil && mended {
+			err = o.db.Update(func(tx *store.Tx) error {
+				return o.engine.Raise(tx, workflow.Event{On: lifecycle.OnModuleMended})
+			})
+		}
+		if err != nil && ctx.Err() == nil {
+			o.log.Error().Err(err).Msg("cannot check whether broken modules are mended: after the next change of a file it is tried again")
+		}
+	}
+}
+
+// watchDirectories requests a survey after each change in a directory of modules or hooks, and has
+// broken modules checked. A directory that cannot be watched is reported in the log.
 func (o *operator) watchDirectories(ctx context.Context) error {
 	roots := append(strings.Split(o.settings.ModulesDirs, ":"), o.settings.GlobalHooksDir)
 	failed := func(err error) {
 		o.log.Warn().Err(err).Msg("changes of module directories are noticed at the next converge only")
 	}
-	if err := module.Watch(ctx, roots, failed, o.recheck.raise); err != nil {
+	changed := func() {
+		o.recheck.raise()
+		o.mended.raise()
+	}
+	if err := module.Watch(ctx, roots, failed, changed); err != nil {
 		failed(err)
 	}
 	return nil

@@ -46,6 +46,7 @@ const (
 	OnModuleSchedule  graph.Trigger = "schedule of a module hook"
 	OnResourcesAbsent graph.Trigger = "helm resources absent"
 	OnConfigMap       graph.Trigger = "ConfigMap changed"
+	OnModuleMended    graph.Trigger = "module mended"
 	OnReloadRequest   graph.Trigger = "reload requested"
 	OnRunRequest      graph.Trigger = "module run requested"
 )
@@ -296,6 +297,7 @@ var Graph = &graph.Graph{
 		{On: OnModuleSchedule, To: ModuleScheduleEvent, Put: graph.Bound},
 		{On: OnResourcesAbsent, To: HelmResourcesAbsent},
 		{On: OnConfigMap, To: ConfigMapChanged, Put: graph.Front},
+		{On: OnModuleMended, To: GlobalBeforeAll, Put: graph.Tail},
 		{On: OnReloadRequest, To: GlobalBeforeAll, Put: graph.Cut},
 		{On: OnRunRequest, To: ModuleRun, Put: graph.Front},
 
@@ -325,6 +327,7 @@ var Graph = &graph.Graph{
 		OnModuleSchedule:  "a module hook's crontab has come due",
 		OnResourcesAbsent: "a resource of an installed release is gone from the cluster",
 		OnConfigMap:       "the operator's ConfigMap differs from what was last applied, or the operator has started",
+		OnModuleMended:    "the files of a module that could not be loaded were corrected",
 		OnReloadRequest:   "a person ran addon-operator reload",
 		OnRunRequest:      "a person ran addon-operator module run",
 	},
