@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
+
+	"addon-operator/e2e/cluster"
 )
 
 var objectCommands = map[string]command{
@@ -161,14 +163,18 @@ func getObject(w *world, ts *testscript.TestScript, args []string) error {
 // awaitGone waits until objects are gone: gone KIND/NAME...
 func awaitGone(w *world, _ *testscript.TestScript, args []string) error {
 	for _, object := range args {
+		var repeat cluster.DeletionRepeater
 		if err := wait(func() error {
 			at, name, err := w.named(object)
 			if err != nil {
 				return err
 			}
-			_, err = at.Get(ctx(), name, metav1.GetOptions{})
+			o, err := at.Get(ctx(), name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return nil
+			}
+			if err == nil {
+				err = repeat.Look(ctx(), at, o)
 			}
 			return errors.Join(err, fmt.Errorf("%s is there", object))
 		}); err != nil {

@@ -25,8 +25,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// patience is how long a command waits for what it is told to see.
-const patience = 30 * time.Second
+// patience is how long a command waits for what it is told to see. Machines that run the stories may have one slow CPU.
+const patience = 90 * time.Second
 
 // glance is the time between two looks.
 const glance = 20 * time.Millisecond

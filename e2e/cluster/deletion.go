@@ -1,0 +1,41 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// repeatAfter is how long the API server has for the deletion of a definition before it is asked again.
+const repeatAfter = 2 * time.Second
+
+// A DeletionRepeater makes the API server finish deletions of CustomResourceDefinitions that it has dropped. The zero value
+// is ready.
+//
+// On a slow machine the API server drops some. Its finalizer must list the objects of the kind first. Before anybody has
+// asked for the kind that can fail, as "storage is (re)initializing". The finalizer notes the failure in the status and
+// tries again after 5 ms. If its cache does not have the noted status by then, the next status update is a conflict, which
+// ends the try without a retry. It expects a watch event, but ignores those that differ in condition Terminating only. So
+// the definition stays until the next resync, up to 5 minutes. Any other change of the object makes it try again.
+type DeletionRepeater struct{ last time.Time }
+
+// Look changes an annotation of o, which at reads, if o is a definition whose deletion has not ended for a while.
+func (r *DeletionRepeater) Look(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured) error {
+	deleted := o.GetDeletionTimestamp()
+	if o.GetKind() != "CustomResourceDefinition" || deleted == nil || time.Since(deleted.Time) < repeatAfter || time.Since(r.last) < repeatAfter {
+		return nil
+	}
+	r.last = time.Now()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"addons.example.com/deletion-repeated":%q}}}`, r.last.Format(time.RFC3339Nano))
+	_, err := at.Patch(ctx, o.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
