@@ -159,26 +159,26 @@ func keepChecked(tx *store.Tx, checked []decided) error {
 	return nil
 }
 
-// Mended reports whether any module that could not be loaded can be loaded now, so that a
-// converge would use it. The modules in force stay what they are.
-func (s *Site) Mended(ctx context.Context) (bool, error) {
+// Mended returns the modules that could not be loaded and can be loaded now, so that a
+// converge would use them. The modules in force stay what they are.
+func (s *Site) Mended(ctx context.Context) (names []string, err error) {
 	var known map[string]store.Module
 	if err := s.DB.View(func(tx *store.Tx) (err error) {
 		known, err = modulesKnown(tx)
 		return err
 	}); err != nil {
-		return false, err
+		return nil, err
 	}
 	if !slices.ContainsFunc(slices.Collect(maps.Values(known)), func(m store.Module) bool { return m.Broken != "" }) {
-		return false, nil
+		return nil, nil
 	}
 	set, err := s.readModules()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	schemas, err := s.loadSchemas(set)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	suspects := module.Set{Static: set.Static}
 	for _, m := range set.Modules {
@@ -188,7 +188,7 @@ func (s *Site) Mended(ctx context.Context) (bool, error) {
 	}
 	broken, err := s.checkHooks(ctx, suspects)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for _, m := range suspects.Modules {
 		if broken[m.Name] != nil {
@@ -202,7 +202,18 @@ func (s *Site) Mended(ctx context.Context) (bool, error) {
 			layers.Static, layers.Schemas = set.Static, schemas
 			return layers.CheckFiles(m.Key)
 		}); err == nil {
-			return true, nil
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
+}
+
+// AnyBroken reports whether any of the modules is known as one that cannot be loaded.
+func AnyBroken(tx *store.Tx, names []string) (bool, error) {
+	for _, name := range names {
+		m, _, err := store.Load[store.Module](tx, store.ModuleKey(name))
+		if err != nil || m.Broken != "" {
+			return err == nil, err
 		}
 	}
 	return false, nil

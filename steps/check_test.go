@@ -184,23 +184,27 @@ func TestARunThatIsInterruptedDoesNotBreakItsModule(t *testing.T) {
 
 func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 	s, mounted := brokenSite(t)
-	mended := func(want bool) {
+	mended := func(want ...string) {
 		t.Helper()
-		if got, err := s.Mended(t.Context()); got != want || err != nil {
-			t.Errorf("mended is %t, %v; want %t", got, err, want)
+		got, err := s.Mended(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("mended (-want +got):\n%s", diff)
 		}
 	}
-	mended(false) // none is known to be broken
+	mended() // none is known to be broken
 	checked, err := s.checkModules(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	update(t, s.DB, func(tx *store.Tx) error { return keepChecked(tx, checked) })
-	mended(false)
+	mended()
 	program(t, mounted, "030-hook/hooks/bad.sh", goodHook)
-	mended(true)
+	mended("hook")
 	program(t, mounted, "030-hook/hooks/bad.sh", "#!/bin/sh\nexit 1\n")
-	mended(false)
+	mended()
 	write(t, mounted, "020-yaml/values.yaml", "yaml: {}")
-	mended(true)
+	mended("yaml")
 }

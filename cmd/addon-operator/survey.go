@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"addon-operator/internal/module"
+	"addon-operator/steps"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/lifecycle"
@@ -70,8 +71,12 @@ func (o *operator) runMended(ctx context.Context) {
 		case <-o.mended:
 		}
 		mended, err := o.site.Mended(ctx)
-		if err == nil && mended {
+		if err == nil && len(mended) > 0 {
 			err = o.db.Update(func(tx *store.Tx) error {
+				broken, err := steps.AnyBroken(tx, mended)
+				if err != nil || !broken { // a converge has read the files meanwhile
+					return err
+				}
 				return o.engine.Raise(tx, workflow.Event{On: lifecycle.OnModuleMended})
 			})
 		}
