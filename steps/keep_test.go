@@ -234,8 +234,10 @@ func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
 		{`{"op":"add","path":"/global/a","value":1}`, nil},
 		{`{"op":"add","path":"/global/a","value":2}`, []graph.Fact{lifecycle.GlobalChanged}},
 		{`{"op":"add","path":"/global/a","value":2}{"op":"add","path":"/web/size","value":2}`, []graph.Fact{lifecycle.ModuleChanged}},
-		{`{"op":"add","path":"/global/a","value":3}{"op":"add","path":"/web/size","value":3}`,
-			[]graph.Fact{lifecycle.ModuleChanged, lifecycle.GlobalChanged}},
+		{
+			`{"op":"add","path":"/global/a","value":3}{"op":"add","path":"/web/size","value":3}`,
+			[]graph.Fact{lifecycle.ModuleChanged, lifecycle.GlobalChanged},
+		},
 	} {
 		out := sayValues(t, s, step.patch)
 		update(t, s.DB, func(tx *store.Tx) error {

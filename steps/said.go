@@ -61,7 +61,7 @@ func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, err
 	if err != nil {
 		return workflow.Outcome{}, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
 	}
-	if err := out.readValues(in, result.ValuesPatch); err != nil {
+	if out, err = out.withValues(in, result.ValuesPatch); err != nil {
 		return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
 	}
 	if out.Metrics, err = in.metrics(result.Metrics); err != nil {
@@ -126,26 +126,26 @@ func readPatch(text []byte, own string, split func([]values.Op, string) (values.
 	return split(ops, own)
 }
 
-// readValues parses the values patch and tries it on the values the hook was given.
-func (out *said) readValues(in hookInput, text []byte) error {
+// withValues returns out with the values patch, tried on the values the hook was given.
+func (out said) withValues(in hookInput, text []byte) (said, error) {
 	patch, err := readPatch(text, out.Section, values.Split)
 	if err != nil {
-		return err
+		return out, err
 	}
 	out.Flags = patch.Flags
 	if len(patch.Own) > 0 {
 		if out.valuesPatch, err = tryPatch(in, out.Section, patch.Own); err != nil {
-			return err
+			return out, err
 		}
 	}
 	if len(patch.Global) > 0 {
 		global, err := tryPatch(in, values.Global, patch.Global)
 		if err != nil {
-			return err
+			return out, err
 		}
 		out.Global = &global
 	}
-	return nil
+	return out, nil
 }
 
 // Apply keeps what the hook wants kept and says what that changed.

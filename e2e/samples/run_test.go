@@ -3,6 +3,7 @@ package samples_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -295,7 +296,7 @@ func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 		}
 		eventually(t, "the webhook is asked", func() error {
 			if text, err := c.objects("create", object); err == nil || !strings.Contains(text, "the guard says no") {
-				return fmt.Errorf("%v: %s", err, text)
+				return fmt.Errorf("%w: %s", errors.Join(err, errors.New("the request was not refused")), text)
 			}
 			return nil
 		})
