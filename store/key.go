@@ -66,6 +66,8 @@ const (
 	Notes
 	// Problems holds what is wrong now and no failing task reports. Key: kind, module, hook, binding, object.
 	Problems
+	// DamagedRecords holds the bytes of records that could not be read. Key: id (epoch, number).
+	DamagedRecords
 )
 
 // tables is, by number, the name of each table and what else is to know of it.
@@ -100,6 +102,8 @@ var tables = [...]struct {
 	Crowds:     {name: "crowds", layout: "sssssss"},
 	Notes:      {name: "notes", layout: "uu", secret: true},
 	Problems:   {name: "problems", layout: "sssss", secret: true},
+
+	DamagedRecords: {name: "damaged", layout: "uu", secret: true},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }

@@ -295,12 +295,16 @@ func LoadPayload(tx *Tx, t *Task) error {
 	for i := range t.Chunks {
 		b := tx.Get(payloadKey(t.ID, i))
 		if b == nil {
-			return fmt.Errorf("piece %d of the payload of task %s is missing", i, t.ID)
+			return recordError(payloadKey(t.ID, i), fmt.Errorf("piece %d of the payload of task %s is missing", i, t.ID))
 		}
 		if err := damageOf(payloadKey(t.ID, i), b); err != nil {
 			return fmt.Errorf("piece %d of the payload of task %s: %w", i, t.ID, err)
 		}
 		t.Payload = append(t.Payload, b...)
+	}
+	if !json.Valid(t.Payload) {
+		t.Payload = nil
+		return recordError(payloadKey(t.ID, 0), fmt.Errorf("the payload of task %s is not JSON", t.ID))
 	}
 	return nil
 }
@@ -330,7 +334,7 @@ func SaveMember[T any](tx *Tx, id ID, i int, member T) error {
 func LoadMember[T any](tx *Tx, id ID, i int) (T, error) {
 	m, ok, err := Load[T](tx, memberKey(id, i))
 	if err == nil && !ok {
-		err = fmt.Errorf("member %d of list %s is missing", i, id)
+		err = recordError(memberKey(id, i), fmt.Errorf("item %d of task %s is missing", i, id))
 	}
 	return m, err
 }
@@ -340,5 +344,7 @@ func DropMember(tx *Tx, id ID, i int) { tx.Delete(memberKey(id, i)) }
 
 func payloadKey(id ID, i int) Key { return At(Payloads).Uint(id.Epoch).Uint(id.N).Uint(uint64(i)) }
 
-// memberKey keeps members apart from the pieces of a payload the same task may have.
-func memberKey(id ID, i int) Key { return payloadKey(id, i+1<<32) }
+// firstItem keeps items apart from the pieces of a payload the same task may have.
+const firstItem = 1 << 32
+
+func memberKey(id ID, i int) Key { return payloadKey(id, i+firstItem) }

@@ -3,7 +3,6 @@ package workflow
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -26,10 +25,38 @@ type claim struct {
 	prepare bool     // the node is to be prepared, its list is not made yet
 }
 
+// A claimError is why no task of queue can be claimed. What the transition had to
+// commit does not depend on that.
+type claimError struct {
+	queue string
+	err   error
+}
+
+func (c *claimError) Error() string { return c.err.Error() }
+func (c *claimError) Unwrap() error { return c.err }
+
 // advance claims the first task of queue and returns it, or nothing where none
 // can be done now: then an alarm is set for the time it can. Lists that are
-// empty, only start members, or have ended, are seen to on the way.
+// empty, only start members, or have ended, are seen to on the way. In a queue
+// where that failed when the transition was tried before, nothing is claimed, and
+// it is tried again after a delay.
 func (m *move) advance(queue string) (*claim, error) {
+	if err := m.stuck[queue]; err != nil {
+		m.seen(queue)
+		m.tx.OnCommit(func() {
+			m.e.broken(queue, err)
+			m.e.arm(queue, m.now, m.now.Add(firstDelay), looking(queue))
+		})
+		return nil, nil
+	}
+	c, err := m.claimNext(queue)
+	if err != nil {
+		err = &claimError{queue, err}
+	}
+	return c, err
+}
+
+func (m *move) claimNext(queue string) (*claim, error) {
 	defer m.seen(queue)
 	if !m.e.claims() {
 		return nil, nil
@@ -201,7 +228,7 @@ func (m *move) describe(c *claim, t *store.Task) error {
 	if t.Journal {
 		out, ok, err := store.Load[Outcome](m.tx, store.JournalKey(t.ID))
 		if err != nil || !ok {
-			return errors.Join(fmt.Errorf("the journal of task %s is missing", t.ID), err)
+			return firstError(err, &store.RecordError{Key: store.JournalKey(t.ID), Err: errors.New("it is missing")})
 		}
 		c.outcome, c.task.Resumed = &out, true
 	}

@@ -21,6 +21,7 @@ type move struct {
 	// be tried again, so it leaves lists to a move of the engine's own.
 	own     bool
 	failing map[listPlace]error // lists whose step failed when the move was tried before
+	stuck   map[string]error    // queues in which no task could be claimed when it was tried before
 
 	// top is what stands at the head of its queue and is yet to be saved: mostly
 	// it is claimed in the same move, and written once.
@@ -57,26 +58,42 @@ func (l *listError) Unwrap() error { return l.err }
 
 // update runs fn as one move and lets loose the workers it gave tasks to. When
 // a list cannot be made or ended on the way, all is taken back and done anew
-// with that list's failure for its result.
+// with that list's failure for its result. A record that cannot be read is set
+// aside first, and all is done anew without it. A queue in which no task can be
+// claimed keeps the move from nothing else.
 func (e *Engine) update(fn func(*move) error) error {
 	var failing map[listPlace]error
+	var stuck map[string]error
 	for {
 		err := e.db.Update(func(tx *store.Tx) error {
 			m := newMove(e, tx)
-			m.own, m.failing = true, failing
+			m.own, m.failing, m.stuck = true, failing, stuck
 			if err := fn(m); err != nil {
 				return err
 			}
 			return m.end()
 		})
-		failed := (*listError)(nil)
-		if !errors.As(err, &failed) {
+		if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) && canMend(damaged.Key) {
+			if err := e.mend(damaged); err != nil {
+				return err
+			}
+			continue
+		}
+		if failed := (*listError)(nil); errors.As(err, &failed) {
+			if failing == nil {
+				failing = map[listPlace]error{}
+			}
+			failing[failed.list] = failed.err
+			continue
+		}
+		unclaimed := (*claimError)(nil)
+		if !errors.As(err, &unclaimed) || e.db.Err() != nil || stuck[unclaimed.queue] != nil {
 			return err
 		}
-		if failing == nil {
-			failing = map[listPlace]error{}
+		if stuck == nil {
+			stuck = map[string]error{}
 		}
-		failing[failed.list] = failed.err
+		stuck[unclaimed.queue] = unclaimed.err
 	}
 }
 

@@ -22,6 +22,8 @@ type Observer struct {
 	Looped func(t store.Task)
 	// Quarantined is called when work that kills the process is set aside.
 	Quarantined func(q store.Killer)
+	// SetAside is called when a record that cannot be read was set aside.
+	SetAside func(d store.Damaged)
 	// Broken is called when the engine itself cannot go on with a queue; with
 	// "", with what is due later. While the disk is full it tries again.
 	Broken func(queue string, err error)

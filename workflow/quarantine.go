@@ -220,6 +220,9 @@ func (b *bound) first(n *graph.Node) graph.NodeID {
 // done is done.
 func (e *Engine) skipQuarantined(id store.ID, by, reason string) error {
 	return e.update(func(m *move) error {
+		if store.ForgetDamaged(m.tx, id) {
+			return nil
+		}
 		q, err := m.takeQuarantined(id)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"addon-operator/store"
@@ -32,10 +33,19 @@ type Event struct {
 // step may fail.
 func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 	m := newMove(e, tx)
-	if err := m.raise(events); err != nil {
-		return err
+	err := m.raise(events)
+	if err == nil {
+		err = m.end()
 	}
-	return m.end()
+	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) && canMend(damaged.Key) {
+		// The transaction is not the engine's: its owner tries it again.
+		e.run(func() {
+			if err := e.mend(damaged); err != nil {
+				e.broken("", err)
+			}
+		})
+	}
+	return err
 }
 
 func (m *move) raise(events []Event) error {

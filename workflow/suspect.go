@@ -15,9 +15,19 @@ const (
 	killsAfter = 3
 )
 
+// ends returns how earlier processes ended. Where that cannot be read, nothing is
+// held against any task.
+func (m *move) ends() (store.Ends, error) {
+	ends, _, err := store.Load[store.Ends](m.tx, store.EndsKey())
+	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
+		return store.Ends{}, nil
+	}
+	return ends, err
+}
+
 // beginLife notes that this life begins to do tasks.
 func (m *move) beginLife() error {
-	ends, _, err := store.Load[store.Ends](m.tx, store.EndsKey())
+	ends, err := m.ends()
 	if err != nil {
 		return err
 	}
@@ -29,7 +39,7 @@ func (m *move) beginLife() error {
 // takes nothing more.
 func (e *Engine) endLife() {
 	err := e.db.Update(func(tx *store.Tx) error {
-		ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
+		ends, err := newMove(e, tx).ends()
 		if err != nil || ends.Begun != tx.Epoch() {
 			return err
 		}
@@ -49,7 +59,7 @@ func (m *move) crashes(c *store.Claim) (int, error) {
 	if c == nil || c.Epoch == 0 || c.Epoch == m.epoch {
 		return 0, nil
 	}
-	ends, _, err := store.Load[store.Ends](m.tx, store.EndsKey())
+	ends, err := m.ends()
 	if ends.Crashed(c.Epoch) {
 		return c.Crashes + 1, err
 	}

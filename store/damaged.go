@@ -1,0 +1,120 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// A Damaged is a record that could not be read and was set aside: its key and its
+// bytes are kept for people.
+type Damaged struct {
+	ID    ID        `json:"id"`
+	Key   []byte    `json:"key"`
+	Value []byte    `json:"value"`
+	Error string    `json:"error"`
+	At    time.Time `json:"at"`
+}
+
+// String says which record d is of.
+func (d Damaged) String() string {
+	if p, err := ParsePos(d.Key); err == nil {
+		return fmt.Sprintf("the task at slot %d, depth %d of queue %s", p.Place, p.Height, p.Queue)
+	}
+	return "record " + Key(d.Key).String()
+}
+
+func (d Damaged) key() Key { return damagedKey(d.ID) }
+
+func damagedKey(id ID) Key { return At(DamagedRecords).Uint(id.Epoch).Uint(id.N) }
+
+func (d Damaged) problem() Problem {
+	return Problem{
+		Kind: DamagedRecord, Object: d.ID.String(),
+		Error:   fmt.Sprintf("%s cannot be read and was set aside: %s", d, d.Error),
+		Fix:     "run what it may have been: reload for a converge, module run NAME for a module; store dump " + DamagedRecords.String() + " shows its bytes",
+		Command: []string{"task", "skip", d.ID.String(), "--reason", "seen"},
+	}
+}
+
+// SetAside moves the bytes of the record under k, which cannot be read because of
+// why, to a table of their own and reports it as a problem. There is none where
+// nothing is stored under k.
+func SetAside(tx *Tx, id ID, k Key, why error) (d Damaged, ok bool, err error) {
+	raw := tx.Get(k)
+	if raw == nil {
+		return d, false, nil
+	}
+	d = Damaged{ID: id, Key: append([]byte{}, k...), Value: append([]byte{}, raw...), Error: why.Error(), At: tx.Now()}
+	tx.Delete(k)
+	if err := Save(tx, d.key(), d); err != nil {
+		return d, false, err
+	}
+	_, err = SaveProblem(tx, d.problem())
+	return d, err == nil, err
+}
+
+// ForgetDamaged deletes the record set aside as id, and reports whether there was
+// one.
+func ForgetDamaged(tx *Tx, id ID) bool {
+	if tx.Get(damagedKey(id)) == nil {
+		return false
+	}
+	tx.Delete(damagedKey(id))
+	tx.Delete(Damaged{ID: id}.problem().Key())
+	return true
+}
+
+// AllDamaged yields the records that were set aside, oldest first.
+func AllDamaged(tx *Tx) iter.Seq2[Damaged, error] {
+	return func(yield func(Damaged, error) bool) {
+		for k := range tx.Range(At(DamagedRecords)) {
+			d, _, err := Load[Damaged](tx, k)
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// A PieceOf says which task a piece that stands apart from its header is of, and
+// for an item of a fan-out task, which one.
+type PieceOf struct {
+	Task   ID
+	Item   int
+	IsItem bool
+}
+
+// ParsePiece takes the key of a payload's piece, an item, a journal or a note
+// apart.
+func ParsePiece(k Key) (p PieceOf, ok bool) {
+	switch k.Table() {
+	case Payloads, Journal, Notes:
+	default:
+		return p, false
+	}
+	parts, err := k.Parts()
+	if err != nil {
+		return p, false
+	}
+	p.Task = ID{Epoch: parts.Uint(), N: parts.Uint()}
+	if k.Table() == Payloads {
+		if i := parts.Uint(); i >= firstItem {
+			p.Item, p.IsItem = int(i-firstItem), true //nolint:gosec // an item's number is an int
+		}
+	}
+	return p, parts.Err() == nil
+}
+
+// DropItem removes item i of the fan-out task id, whose next item is next: the
+// items from next on move up by one. It returns the new next item.
+func DropItem(tx *Tx, id ID, next, i int) int {
+	for ; i > next; i-- {
+		if raw := tx.Get(memberKey(id, i-1)); raw != nil && json.Valid(raw) {
+			tx.Put(memberKey(id, i), raw)
+		}
+	}
+	tx.Delete(memberKey(id, next))
+	return next + 1
+}

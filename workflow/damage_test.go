@@ -1,0 +1,199 @@
+package workflow_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// damage overwrites the record under k.
+func (w *world) damage(k store.Key) {
+	w.t.Helper()
+	w.unchecked()
+	if err := w.db.Update(func(tx *store.Tx) error {
+		if tx.Get(k) == nil {
+			w.t.Errorf("there is no record %s", k)
+		}
+		tx.Put(k, []byte(`{"id":"1-`))
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// damaged returns the records that were set aside, and expects the problem of each.
+func (w *world) damaged() (all []store.Damaged) {
+	w.t.Helper()
+	w.view(func(tx *store.Tx) error {
+		for d, err := range store.AllDamaged(tx) {
+			if err != nil {
+				return err
+			}
+			all = append(all, d)
+		}
+		problems, err := store.AllProblems(tx)
+		if len(problems) != len(all) {
+			w.t.Errorf("%d damaged records, the problems are %+v", len(all), problems)
+		}
+		for _, d := range all {
+			if !slices.ContainsFunc(problems, func(p store.Problem) bool {
+				return p.Kind == store.DamagedRecord && p.Object == d.ID.String() && strings.Contains(p.Error, d.String())
+			}) {
+				w.t.Errorf("%s is not among the problems %+v", d, problems)
+			}
+		}
+		return err
+	})
+	if len(all) > 0 {
+		if err := w.db.Check(); err != nil {
+			w.t.Error(err)
+		}
+	}
+	return all
+}
+
+func TestASuccessIsKeptWhenTheNextTaskCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.says("event m/a b", "fact")
+		open := w.gate("event m/a b")
+		w.start(event("a", "b", "1", false), event("lost", "b", "2", false), event("c", "b", "3", false))
+		w.damage(w.pending("q")[1].Key())
+		open(workflow.Outcome{}, nil)
+		w.expect("event m/a b", "event m/c b")
+		d := w.damaged()
+		if len(d) != 1 || string(d[0].Value) != `{"id":"1-` || !strings.Contains(d[0].String(), "of queue q") {
+			t.Fatalf("set aside: %+v", d)
+		}
+		w.expectAllEnded()
+		if err := w.e.Skip(d[0].ID, "ann", "seen"); err != nil {
+			t.Fatal(err)
+		}
+		if left := w.damaged(); len(left) != 0 {
+			t.Errorf("after the skip: %+v", left)
+		}
+	})
+}
+
+func TestAnUnreadableTaskOfAnotherQueueBlocksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.fails("event m/a b", 100)
+		w.raise(event("a", "b", "1", false), in("a-queue", event("lost", "b", "2", false)), in("z-queue", event("c", "b", "3", false)))
+		w.damage(w.pending("a-queue")[0].Key())
+		w.start()
+		w.expectAny("event m/a b", "event m/c b")
+		if d := w.damaged(); len(d) != 1 {
+			t.Errorf("set aside: %+v", d)
+		}
+		// Nor do skip and retry depend on it.
+		open := w.gate("event m/block b")
+		w.raise(in("b-queue", event("block", "b", "4", false)), in("b-queue", event("lost", "b", "5", false)))
+		w.damage(w.pending("b-queue")[1].Key())
+		failing := w.pending("q")[0].ID
+		if err := w.e.Retry(failing); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if err := w.e.Skip(failing, "ann", "known"); err != nil {
+			t.Error(err)
+		}
+		open(workflow.Outcome{}, nil)
+		w.expectAny("event m/block b", "event m/a b")
+		if d := w.damaged(); len(d) != 2 {
+			t.Errorf("set aside: %+v", d)
+		}
+		w.expectAllEnded()
+	})
+}
+
+func TestATaskWhosePayloadIsLostIsDroppedWithTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		open := w.gate("event m/a b")
+		w.start(event("a", "b", "1", false), event("large", "b", strings.Repeat("x", 5000), false), event("c", "b", "3", false))
+		large := w.pending("q")[1].ID
+		w.damage(store.At(store.Payloads).Uint(large.Epoch).Uint(large.N).Uint(0))
+		open(workflow.Outcome{}, nil)
+		w.expect("event m/a b", "event m/c b")
+		w.damaged()
+		if r := w.records(2); len(r) != 1 || r[0].State != store.Dropped || !strings.Contains(r[0].Error, "payloads/") {
+			t.Errorf("history of the task: %+v", r)
+		}
+		w.expectAllEnded()
+	})
+}
+
+func TestALostItemIsPassedOverAndTheOthersAreDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{}))
+		w.lists("each", hooks("a", "b", "c", "d")...)
+		open := w.gate("each a")
+		w.start(on("go"))
+		id := w.pending("main")[0].ID
+		w.damage(store.At(store.Payloads).Uint(id.Epoch).Uint(id.N).Uint(1<<32 + 2))
+		open(workflow.Outcome{}, nil)
+		w.expect("each a", "each b", "each d", "next")
+		w.damaged()
+		w.expectAllEnded()
+	})
+}
+
+func TestAHookWhoseJournalIsLostRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.set("event m/a b", returns(effects("one")))
+		errs := map[string]error{"one": errors.New("503")}
+		done := w.doEffects(errs)
+		w.start(event("a", "b", "1", false))
+		w.damage(store.JournalKey(w.pending("q")[0].ID))
+		w.locked(func() { delete(errs, "one") })
+		w.sleep(5 * time.Second)
+		w.expect("event m/a b", "event m/a b")
+		if diff := cmp.Diff([]string{"one", "one"}, *done); diff != "" {
+			t.Error(diff)
+		}
+		w.damaged()
+		w.expectAllEnded()
+	})
+}
+
+func TestFanOutTasksAndRunsAreCountedAnewWithoutTheUnreadableTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{Of: graph.OfBinding}))
+		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
+		w.gate("each far")
+		w.start(on("go")) // the fan-out task waits for an item in queue q
+		w.damage(w.pending("q")[0].Key())
+		w.crash()
+		w.unchecked()
+		w.start()
+		w.sleep(time.Second)
+		w.damaged()
+		w.expectPending("q")
+		w.expectAllEnded()
+	})
+}
+
+func TestAStartDoesNotDependOnTheRecordOfEarlierEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.gate("event m/a b")
+		w.start(event("a", "b", "1", false))
+		w.damage(store.EndsKey())
+		w.crash()
+		w.unchecked()
+		w.says("event m/a b")
+		w.start()
+		w.expect("event m/a b")
+	})
+}
