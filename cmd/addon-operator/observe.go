@@ -52,7 +52,7 @@ func (o *operator) observer() workflow.Observer {
 			defer o.seen.mu.Unlock()
 			delete(o.seen.walks, w.ID)
 		},
-		Looped: o.looped, Quarantined: o.quarantined,
+		Looped: o.looped, Quarantined: o.quarantined, SetAside: o.recordSetAside,
 		Broken: func(queue string, err error) {
 			if !errors.Is(err, store.ErrFull) { // which is logged once for all queues
 				o.log.Error().Err(err).Str("queue", queue).Msg("queue stands still")
@@ -227,6 +227,14 @@ func (o *operator) quarantined(q store.Killer) {
 	o.tell(notice{reason: "Quarantined", message: fmt.Sprintf(
 		"%s is set aside, as the operator died %d times while it ran: see what it does and what memory it needs, then run addon-operator task release %s, or task skip to forget it",
 		subject, q.Crashes, q.ID)})
+}
+
+// recordSetAside says which record could not be read.
+func (o *operator) recordSetAside(d store.Damaged) {
+	o.metrics.SetAside(store.Key(d.Key).Table().String())
+	o.log.Error().Str("record", d.String()).Str("error", d.Error).Str("id", d.ID.String()).Msg("unreadable record set aside")
+	o.tell(notice{reason: "RecordDamaged", message: fmt.Sprintf(
+		"%s cannot be read and was set aside: see addon-operator workflow inspect; addon-operator task skip %s forgets it", d, d.ID)})
 }
 
 // looped says that values change at each run.

@@ -103,6 +103,7 @@ func TestThePageServesWhatIsListed(t *testing.T) {
 	s.ModuleHelmDid("m", "", 1)
 	s.ObjectsAbsent("m", []string{"o"})
 	s.Looped("n", "m")
+	s.SetAside("queues")
 	s.FilterFailed("Pod")
 	s.WatchFailed("Gone")
 	s.HookMetricsDropped("m", "h", "type", 1)

@@ -34,6 +34,7 @@ type Set struct {
 	absent          *prometheus.CounterVec
 	withheld        prometheus.Gauge
 	loops           *prometheus.CounterVec
+	setAside        *prometheus.CounterVec
 	filterErrors    *prometheus.CounterVec
 	watchErrors     *prometheus.CounterVec
 	hookDropped     *prometheus.CounterVec
@@ -67,6 +68,7 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.redeployed = m.counters("modules_helm_release_redeployed_total", "Runs of modules begun because objects of their release were absent.", "module")
 	s.absent = m.counters("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	s.withheld = m.gauge("releases_withheld", "Releases that the last discovery would have deleted and left alone because of a doubt.")
+	s.setAside = m.counters("damaged_records_total", "Records of the store that could not be read and were set aside.", "table")
 	s.loops = m.counters("loops_total", "Times a circle of steps was closed for the third time in a row or more, and was delayed.", "node", "module")
 	s.filterErrors = m.counters("kube_jq_filter_errors_total", "Objects on which a jqFilter failed.", "kind")
 	s.watchErrors = m.counters("kubernetes_client_watch_errors_total", "Lists and watches that failed.", "error_type")
@@ -140,6 +142,9 @@ func (s *Set) ObjectsAbsent(module string, objects []string) {
 // Withheld says how many releases the last discovery left alone because of a
 // doubt.
 func (s *Set) Withheld(releases int) { s.withheld.Set(float64(releases)) }
+
+// SetAside counts a record that could not be read.
+func (s *Set) SetAside(table string) { s.setAside.WithLabelValues(table).Inc() }
 
 // Looped counts a circle of steps that is delayed.
 func (s *Set) Looped(node, module string) { s.loops.WithLabelValues(node, module).Inc() }
