@@ -29,6 +29,7 @@ type bolt struct {
 	db      *bbolt.DB
 	ballast ballast
 	damaged []Key // records whose checksum did not match when the file was opened
+	free    bool  // most of the file was free then
 
 	committing sync.Mutex
 	durable    atomic.Int64 // bbolt's number of the last transaction known to be on disk
@@ -53,7 +54,16 @@ func openBolt(f *os.File, readOnly bool) (b *bolt, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{
+	db, err := bbolt.Open(f.Name(), 0o600, boltOptions(f, readOnly))
+	if err != nil {
+		return nil, err
+	}
+	return newBoltOver(db, verified)
+}
+
+// boltOptions returns how bbolt opens the file f, whose lock the caller holds.
+func boltOptions(f *os.File, readOnly bool) *bbolt.Options {
+	return &bbolt.Options{
 		OpenFile: held(f),
 		Timeout:  time.Nanosecond, // the lock is held already
 		ReadOnly: readOnly,
@@ -66,11 +76,12 @@ func openBolt(f *os.File, readOnly bool) (b *bolt, err error) {
 		// commit that makes it grow need not wait for readers to end.
 		InitialMmapSize: 1 << 30,
 		NoStatistics:    true,
-	})
-	if err != nil {
-		return nil, err
 	}
-	b = &bolt{db: db, damaged: verified.damaged}
+}
+
+// newBoltOver returns the backend over an open file that was verified.
+func newBoltOver(db *bbolt.DB, verified *verifier) (*bolt, error) {
+	b := &bolt{db: db, damaged: verified.damaged, free: verified.mostlyFree()}
 	return b, db.View(func(tx *bbolt.Tx) error {
 		b.durable.Store(int64(tx.ID()))
 		return nil

@@ -54,6 +54,7 @@ type verifier struct {
 	buf  []byte
 
 	used    int64 // pages of the trees
+	records int
 	damaged []Key // records whose checksum does not match
 }
 
@@ -208,6 +209,7 @@ func (v *verifier) bucket(value []byte) error {
 		if e.flags != 0 {
 			return corrupt("key %x has the flags %x", e.key, e.flags)
 		}
+		v.records++
 		if _, ok := unseal(e.key, e.value); !ok && len(v.damaged) < mostDamaged {
 			v.damaged = append(v.damaged, bytes.Clone(e.key))
 		}

@@ -21,9 +21,10 @@ type DB struct {
 	copying  sync.Mutex // held by SnapshotFile
 
 	onShortage func(*Shortage)
-	exits      cleanExits // nil in a store that is only read
-	exited     []uint64   // what exits held when the store was opened
-	noting     sync.Mutex // held while exits is written
+	compaction *Compaction // nil without one
+	exits      cleanExits  // nil in a store that is only read
+	exited     []uint64    // what exits held when the store was opened
+	noting     sync.Mutex  // held while exits is written
 
 	mu      sync.Mutex
 	idle    *sync.Cond // signalled when leading becomes false

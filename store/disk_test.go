@@ -152,6 +152,8 @@ var children = map[string]func(path string) error{
 	"names": makeAndCopy,
 	"full":  fillDisk,
 	"room":  awaitRoom,
+
+	"compact": compactOne,
 }
 
 func TestMain(m *testing.M) {

@@ -60,8 +60,8 @@ func (o Options) wait() time.Duration {
 }
 
 // Open opens the store in the file at path for a new life: the file is
-// verified and the epoch raised, durably. A missing file is created, in a
-// missing directory not. The errors are ErrLocked, ErrCorrupt, ErrNewer,
+// verified and the epoch raised, durably. A file most of which is free is compacted. A missing file is
+// created, in a missing directory not. The errors are ErrLocked, ErrCorrupt, ErrNewer,
 // ErrNotStore, ErrFull and those of the file system; with each of them the
 // file is as it was.
 func Open(path string, o Options) (*DB, error) {
@@ -80,7 +80,12 @@ func Open(path string, o Options) (*DB, error) {
 		return nil, openError(path, err)
 	}
 	b.ballast = ballast{path: path + ".ballast", size: o.Ballast}
+	b, compaction, err := b.compactIfFree(path)
+	if err != nil {
+		return nil, openError(path, err)
+	}
 	db := newDB(path, b, o)
+	db.compaction = compaction
 	if err := db.begin(); err != nil {
 		return nil, openError(path, errors.Join(err, b.Close()))
 	}

@@ -176,6 +176,11 @@ func (o *operator) openStore(ctx context.Context) (err error) {
 	if o.db, err = o.openWithRoom(ctx); err != nil {
 		return err
 	}
+	if c := o.db.Compaction(); c != nil && c.Err != nil {
+		o.log.Warn().Err(c.Err).Int64("bytes", c.Before).Msg("store not compacted although most of it is free; the next start tries again")
+	} else if c != nil {
+		o.log.Info().Int64("before", c.Before).Int64("after", c.After).Msg("store compacted")
+	}
 	for _, key := range o.db.Damaged() {
 		o.log.Error().Str("record", key.String()).Msg("record damaged: its checksum does not match; the rest of the store is used")
 	}

@@ -37,7 +37,7 @@ func newRoot() *cobra.Command {
 		newGroup("global", "See global hooks and values", newGlobalList, newGlobalValues, newGlobalConfig, newGlobalPatches, newGlobalSnapshots),
 		newGroup("hook", "See hooks and what they see", newHookList, newHookSnapshot),
 		newGroup("config", "See and set how the running operator logs", newConfigList, newConfigSet),
-		newGroup("store", "Check, print or copy the store", newStoreCheck, newStoreDump, newStoreSnapshot),
+		newGroup("store", "Check, compact, print or copy the store", newStoreCheck, newStoreCompact, newStoreDump, newStoreSnapshot),
 	)
 	return root
 }

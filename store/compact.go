@@ -1,0 +1,192 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+)
+
+// compactFrom is the size in bytes from which a file is compacted when it is opened. Below, there is
+// little to gain.
+const compactFrom = 8 << 20
+
+// compactPiece is how many bytes of records one transaction copies.
+const compactPiece = 4 << 20
+
+// A Compaction says what became of a store's file that was mostly free: its size in bytes before and
+// after, or why it stays as it is.
+type Compaction struct {
+	Before, After int64
+	Err           error
+}
+
+// Compaction returns what became of compacting the file when the store was opened, nil if there was
+// no need.
+func (db *DB) Compaction() *Compaction { return db.compaction }
+
+// Compact writes the store in the file at path anew, without free pages, in a file that then takes
+// its place. A crash leaves the one or the other. The errors are those of Open; with each of them the
+// store is as it was.
+func Compact(path string, o Options) (Compaction, error) {
+	f, err := lock(path, os.O_RDWR, o.wait())
+	if err != nil {
+		return Compaction{}, openError(path, err)
+	}
+	b, err := openBolt(f, false)
+	if err != nil {
+		return Compaction{}, openError(path, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return Compaction{}, errors.Join(err, b.Close())
+	}
+	compact, err := b.compact(path)
+	if err != nil {
+		return Compaction{}, errors.Join(fmt.Errorf("store: compact %s: %w", path, err), b.Close())
+	}
+	c := Compaction{Before: info.Size()}
+	if info, err = os.Stat(path); err == nil {
+		c.After = info.Size()
+	}
+	return c, errors.Join(err, compact.Close())
+}
+
+// mostlyFree reports whether less than half of what the file has ever used is in use.
+func (v *verifier) mostlyFree() bool {
+	size := int64(v.meta.pageSize)
+	high := int64(v.meta.high) //nolint:gosec // it is within the file
+	return high*size >= compactFrom && v.used < high/2
+}
+
+// compactIfFree compacts the file at path if most of it is free, and returns the backend to use. What
+// keeps the file from being compacted is no reason not to use it; the error is that of a new file
+// that may not survive a crash.
+func (b *bolt) compactIfFree(path string) (*bolt, *Compaction, error) {
+	if !b.free {
+		return b, nil, nil
+	}
+	c := &Compaction{}
+	if info, err := os.Stat(path); err == nil {
+		c.Before = info.Size()
+	}
+	compact, err := b.compact(path)
+	if errors.Is(err, errNotDurable) {
+		return nil, nil, errors.Join(err, b.Close())
+	}
+	if err != nil {
+		c.Err = err
+		return b, c, nil
+	}
+	if info, err := os.Stat(path); err == nil {
+		c.After = info.Size()
+	}
+	return compact, c, nil
+}
+
+// errNotDurable means that a file has got a name, and that this may be undone by a crash.
+var errNotDurable = errors.New("the directory could not be synced after the file was replaced")
+
+// compact copies b to a new file, gives that the name path, and closes b. On an error b is as before.
+func (b *bolt) compact(path string) (*bolt, error) {
+	dir, base := filepath.Split(path)
+	temp := filepath.Join(dir, "."+base+".compact") // who holds the lock of the store is alone here
+	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, fullOr(err)
+	}
+	compact, err := b.copyInto(f)
+	if err != nil {
+		return nil, errors.Join(fullOr(err), remove(temp))
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return nil, errors.Join(err, compact.Close(), remove(temp))
+	}
+	if err := syncDir(filepath.Clean(dir + ".")); err != nil {
+		return nil, errors.Join(errNotDurable, err, compact.Close())
+	}
+	compact.ballast = b.ballast
+	return compact, b.Close()
+}
+
+// copyInto makes a store with b's records of the empty file f, locked, verified and on disk. On an
+// error f is closed.
+func (b *bolt) copyInto(f *os.File) (*bolt, error) {
+	if err := flock(f, unix.LOCK_EX, 0); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	db, err := bbolt.Open(f.Name(), 0o600, boltOptions(f, false))
+	if err != nil {
+		_ = f.Close() // bbolt may have done so
+		return nil, err
+	}
+	db.NoSync = true // until all is there
+	copied, err := b.copyRecords(db)
+	if err == nil {
+		err = db.Sync()
+	}
+	db.NoSync = false
+	var verified *verifier
+	if err == nil {
+		verified, err = verifyCopy(f, copied)
+	}
+	var c *bolt
+	if err == nil {
+		c, err = newBoltOver(db, verified)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return c, nil
+}
+
+// verifyCopy reads the copy in f, which must hold that many records.
+func verifyCopy(f *os.File, records int) (*verifier, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	v, err := inspectBolt(f, info.Size())
+	if err == nil && v.records != records {
+		err = fmt.Errorf("%d of %d records were copied", v.records, records)
+	}
+	return v, err
+}
+
+// copyRecords copies all records to another file, in pieces, and returns how many there are. Records
+// without a checksum get one.
+func (b *bolt) copyRecords(to *bbolt.DB) (records int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = corrupt("%v", p)
+		}
+	}()
+	return records, b.db.View(func(from *bbolt.Tx) error {
+		c := from.Bucket(bucket).Cursor()
+		for k, v := c.First(); ; {
+			if err := to.Update(func(tx *bbolt.Tx) error {
+				bk, err := tx.CreateBucketIfNotExists(bucket)
+				if err != nil {
+					return err
+				}
+				bk.FillPercent = fillPercent
+				for size := 0; k != nil && size < compactPiece; k, v = c.Next() {
+					if len(v) > 0 && v[0] != sealMark && unsealed(Key(k).Table(), v[0]) {
+						v = seal(make([]byte, 0, sealSize+len(v)), k, v)
+					}
+					if err := bk.Put(k, v); err != nil {
+						return err
+					}
+					records++
+					size += len(k) + len(v)
+				}
+				return nil
+			}); err != nil || k == nil {
+				return err
+			}
+		}
+	})
+}
