@@ -94,6 +94,9 @@ type Record struct {
 	Detail string `json:"detail,omitempty"`
 	// Into names what goes on in its stead.
 	Into string `json:"into,omitempty"`
+	// Omitted is how many attempts of the same step of this run came after this one and were
+	// forgotten.
+	Omitted int `json:"omitted,omitempty"`
 }
 
 // AddRecord appends r to the history of its walk.
@@ -124,6 +127,9 @@ func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64
 	}
 	for k, v := range tx.Range(At(Walks)) {
 		w, _, err := Load[Walk](tx, k)
+		if damaged := (*RecordError)(nil); errors.As(err, &damaged) {
+			continue
+		}
 		if err != nil {
 			return freed, false, err
 		}

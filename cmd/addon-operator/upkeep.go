@@ -51,11 +51,14 @@ func (o *operator) keepUp(ctx context.Context) {
 
 // trim forgets history that is too old or too much, in pieces.
 func (o *operator) trim(ctx context.Context) error {
+	freed, err := o.trimAttempts(ctx)
+	if err != nil {
+		return err
+	}
 	excess, err := o.excess()
 	if err != nil {
 		return err
 	}
-	freed := int64(0)
 	for more := true; more && ctx.Err() == nil; {
 		if err := o.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 			var piece int64
@@ -71,6 +74,29 @@ func (o *operator) trim(ctx context.Context) error {
 		o.log.Info().Int64("bytes", freed).Msg("old history is forgotten")
 	}
 	return nil
+}
+
+// trimAttempts forgets attempts of runs that have not ended, but for the first and the last ones, and
+// returns how many bytes that freed.
+func (o *operator) trimAttempts(ctx context.Context) (freed int64, err error) {
+	var attempts *store.Attempts
+	if err := o.db.View(func(tx *store.Tx) (err error) {
+		attempts, err = store.ExcessAttempts(tx)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	for more := true; more && ctx.Err() == nil; {
+		piece := int64(0)
+		if err := o.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+			piece, more, err = attempts.Forget(tx)
+			return err
+		}); err != nil {
+			return freed, err
+		}
+		freed += piece
+	}
+	return freed, nil
 }
 
 // excess returns how many bytes of history there are beyond what may be. A file

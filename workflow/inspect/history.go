@@ -38,8 +38,11 @@ func history(tx *store.Tx, walk uint64) (lines []line, unread int, err error) {
 		}
 		lines = append(lines, l)
 	}
+	for _, l := range lines {
+		unread += l.Omitted
+	}
 	slices.Reverse(lines)
-	return lines, unread, nil
+	return lines, min(unread, mostSkimmed), nil
 }
 
 func readLine(k store.Key, v []byte) (l line, err error) {

@@ -86,7 +86,7 @@ type Walk struct {
 	Steps []Step    `json:"steps,omitempty"`
 	// Ahead is what the graph may still lead to beyond the pending tasks.
 	Ahead []Ahead `json:"ahead,omitempty"`
-	// Unread counts the lines of history that are older than those shown, up to
+	// Unread counts the lines of history that are older than those shown or were forgotten, up to
 	// 20,000.
 	Unread int `json:"unread,omitempty"`
 	// Unfound counts the pending tasks that stand so far back in their queues that

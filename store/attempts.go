@@ -1,0 +1,106 @@
+package store
+
+import (
+	"errors"
+	"maps"
+)
+
+// keptAttempts is how many of the last attempts of a step are kept in a run that has not ended, besides
+// the first.
+const keptAttempts = 100
+
+// step is what attempts are of.
+type step struct {
+	node    string
+	subject Subject
+	queue   string
+}
+
+// Attempts are those in the history of runs that have not ended and that need not be kept: a run that
+// fails for weeks has only its first and its last ones.
+type Attempts struct {
+	runs []uint64
+	// excess counts the attempts to forget, by run and step.
+	excess map[uint64]map[step]int
+}
+
+// ExcessAttempts finds the attempts that need not be kept.
+func ExcessAttempts(tx *Tx) (*Attempts, error) {
+	a := &Attempts{excess: map[uint64]map[step]int{}}
+	for w, err := range WalksBackwards(tx) {
+		if damaged := (*RecordError)(nil); errors.As(err, &damaged) || err == nil && w.Open == 0 {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		excess := map[step]int{}
+		for r, err := range RecordsOf(tx, w.ID) {
+			if err == nil {
+				excess[stepOf(r)]++
+			} else if damaged := (*RecordError)(nil); !errors.As(err, &damaged) {
+				return nil, err
+			}
+		}
+		maps.DeleteFunc(excess, func(s step, n int) bool {
+			excess[s] = n - 1 - keptAttempts
+			return excess[s] <= 0
+		})
+		if len(excess) > 0 {
+			a.runs, a.excess[w.ID] = append(a.runs, w.ID), excess
+		}
+	}
+	return a, nil
+}
+
+func stepOf(r Record) step { return step{node: r.Node, subject: r.Subject, queue: r.Queue} }
+
+// Forget takes attempts away as long as tx has a budget, oldest first, and counts them in the first
+// attempt of their step. It reports how many bytes it freed, and whether there are more. If tx is
+// committed, the next call goes on.
+func (a *Attempts) Forget(tx *Tx) (freed int64, more bool, err error) {
+	if len(a.runs) == 0 {
+		return 0, false, nil
+	}
+	run := a.runs[0]
+	left, forgotten := maps.Clone(a.excess[run]), map[step]int{}
+	first := map[step]Key{}
+	for k, v := range tx.Range(At(History).Uint(run)) {
+		if len(left) == 0 || tx.Spent() {
+			break
+		}
+		r, _, err := Load[Record](tx, k)
+		if err != nil {
+			continue // another looks after damaged records
+		}
+		switch s := stepOf(r); {
+		case left[s] == 0:
+		case first[s] == nil:
+			first[s] = k
+		default:
+			forgotten[s] += 1 + r.Omitted
+			freed += int64(len(k) + len(v))
+			tx.Delete(k)
+			if left[s]--; left[s] == 0 {
+				delete(left, s)
+			}
+		}
+	}
+	for s, n := range forgotten {
+		r, _, err := Load[Record](tx, first[s])
+		if err != nil {
+			return 0, false, err
+		}
+		r.Omitted += n
+		if err := Save(tx, first[s], r); err != nil {
+			return 0, false, err
+		}
+	}
+	done := len(left) == 0 || freed == 0
+	tx.OnCommit(func() {
+		a.excess[run] = left
+		if done {
+			a.runs = a.runs[1:]
+		}
+	})
+	return freed, !done || len(a.runs) > 1, nil
+}
