@@ -178,7 +178,7 @@ show_running() {
       running=$task
       return
     fi
-  done < <(ask /queue)
+  done < <(bin/addon-operator queue main --debug-unix-socket $run/debug.socket 2>/dev/null)
 }
 
 # show_resumed says of the newest start that an earlier run had begun it.

@@ -63,7 +63,7 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	if err == nil {
 		o, err = out.outcome(in, result)
 	}
-	s.site.ran(t, s.node, result.Usage, err)
+	s.site.ran(t, s.node, s.event(), result.Usage, err)
 	return o, err
 }
 

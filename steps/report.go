@@ -18,13 +18,15 @@ type Report struct {
 	Task  workflow.Task
 	Node  graph.NodeID
 	Usage hook.Usage
+	// Binding is the type of the binding that the hook ran for, such as kubernetes.
+	Binding string
 	// Err is nil when the hook succeeded.
 	Err error
 }
 
-func (s *Site) ran(t workflow.Task, n *graph.Node, u hook.Usage, err error) {
+func (s *Site) ran(t workflow.Task, n *graph.Node, binding string, u hook.Usage, err error) {
 	if s.Ran != nil {
-		s.Ran(Report{Task: t, Node: n.ID, Usage: u, Err: err})
+		s.Ran(Report{Task: t, Node: n.ID, Binding: binding, Usage: u, Err: err})
 	}
 }
 
@@ -48,8 +50,8 @@ func (s *Site) output(t workflow.Task, n *graph.Node, event string) func(hook.St
 		binding = event
 	}
 	log := s.Log.With().
-		Str("module", t.Subject.Module).Str("hook", t.Subject.Hook).Str("binding", binding).Str("event", event).
-		Str("node", string(n.ID)).Str("queue", t.Queue).Str("task", t.ID.String()).Logger()
+		Str("module", t.Subject.Module).Str("hook", t.Subject.Hook).Str("binding", binding).Str("event.type", event).
+		Str("node", string(n.ID)).Str("queue", t.Queue).Str("task.id", t.ID.String()).Logger()
 	return linesTo(log)
 }
 

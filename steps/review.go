@@ -35,12 +35,20 @@ func (s *Site) Answer(ctx context.Context, q webhook.Question) (a webhook.Answer
 		err = r.heed(ctx, in, result, &a)
 	}
 	if s.Ran != nil {
-		s.Ran(Report{Task: workflow.Task{Task: store.Task{Subject: subject}}, Usage: result.Usage, Err: err})
+		s.Ran(Report{Task: workflow.Task{Task: store.Task{Subject: subject}}, Binding: bindingType(q.Type), Usage: result.Usage, Err: err})
 	}
 	if err != nil && !errors.Is(err, hook.ErrNoResponse) {
 		err = fmt.Errorf("%w: %s: %w", webhook.ErrHookFailed, graph.Subject(subject), err)
 	}
 	return a, err
+}
+
+// bindingType returns the type of the bindings that are asked with a type of binding context.
+func bindingType(t hook.Type) string {
+	if t == hook.TypeConversion {
+		return "kubernetesCustomResourceConversion"
+	}
+	return "kubernetes" + string(t)
 }
 
 // A review is one question being answered.

@@ -103,12 +103,13 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 func (s *site) routes(t *testing.T) {
 	t.Helper()
 	for path, want := range map[string]string{
-		"/healthz":                     "ok\n",
-		"/readyz":                      "Startup converge done.\n",
-		"/status/converge":             "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n",
-		"/status/converge?output=json": "{\n  \"CONVERGE_WAIT_TASK\": true,\n  \"STARTUP_CONVERGE_DONE\": true\n}\n",
-		"/metrics/hooks":               "",
-		"/nowhere":                     "404 page not found\n",
+		"/healthz":         "ok\n",
+		"/readyz":          "Startup converge done.\n",
+		"/status/converge": "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n",
+		"/status/converge?output=json": "{\n  \"CONVERGE_IN_PROGRESS\": null,\n  \"CONVERGE_WAIT_TASK\": true,\n  \"STARTUP_CONVERGE_DONE\": true,\n" +
+			"  \"STARTUP_CONVERGE_IN_PROGRESS\": null,\n  \"STARTUP_CONVERGE_NOT_STARTED\": false\n}\n",
+		"/metrics/hooks": "",
+		"/nowhere":       "404 page not found\n",
 	} {
 		if d := cmp.Diff(want, s.get(path)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", path, d)

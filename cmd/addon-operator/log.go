@@ -15,6 +15,7 @@ import (
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
 // newLog returns the log that s asks for. Its level is that of the whole process.
@@ -30,7 +31,11 @@ func newLog(s Settings, w io.Writer) (zerolog.Logger, error) {
 		return zerolog.Logger{}, &codedError{exitUsage, fmt.Errorf("--log-type is %q; it can be text, json or color", s.LogType)}
 	}
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+	zerolog.MessageFieldName = "msg"
 	c := zerolog.New(zerolog.SyncWriter(w)).With()
+	if s.LogType == "json" {
+		c = c.Str("logger", "addon-operator")
+	}
 	if !s.LogNoTime {
 		c = c.Timestamp()
 	}
@@ -103,7 +108,7 @@ func (c clientLog) WithValues(pairs ...any) logr.LogSink {
 
 // WithName returns a sink that adds a name to each line.
 func (c clientLog) WithName(name string) logr.LogSink {
-	return clientLog{c.log.With().Str("logger", name).Logger()}
+	return clientLog{c.log.With().Str("client", name).Logger()}
 }
 
 // logRecord writes one line for a line of history.
@@ -112,7 +117,10 @@ func logRecord(log zerolog.Logger, r store.Record) {
 	if r.State == store.Failed || r.State == store.Allowed {
 		e = log.Error().Str("error", r.Error)
 	}
-	e = e.Str("node", r.Node).Uint64("walk", r.Walk).Str("task", r.Task.String()).Str("queue", r.Queue)
+	if event := eventType(graph.NodeID(r.Node)); event != "" {
+		e = e.Str("event.type", event)
+	}
+	e = e.Str("node", r.Node).Uint64("walk", r.Walk).Str("task.id", r.Task.String()).Str("queue", r.Queue)
 	if subject := graph.Subject(r.Subject).String(); subject != "" {
 		e = e.Str("subject", subject)
 	}
@@ -129,6 +137,18 @@ func logRecord(log zerolog.Logger, r store.Record) {
 		e = e.Str("detail", r.Detail)
 	}
 	e.Msg(string(r.State))
+}
+
+// eventType returns the type of the bindings whose hooks a node runs, empty for other nodes.
+func eventType(node graph.NodeID) string {
+	switch node {
+	case lifecycle.GlobalSynchronization, lifecycle.ModuleSynchronization, lifecycle.GlobalKubernetesEvent, lifecycle.ModuleKubernetesEvent:
+		return "kubernetes"
+	case lifecycle.GlobalScheduleEvent, lifecycle.ModuleScheduleEvent:
+		return "schedule"
+	default:
+		return ordered[node]
+	}
 }
 
 // requestLog returns a layer of HTTP clients that logs each request to the API

@@ -73,7 +73,11 @@ func (l *look) queuePage(what string, withEmpty, redacted bool) (page, error) {
 			list.Empty = nil
 		}
 	case "main":
-		list.keepMain()
+		main := list.main()
+		if redacted {
+			main.hideErrors()
+		}
+		return page{main, main.text}, nil
 	default:
 		return page{}, notFound("there is no /queue/%s: ask for /queue/list or /queue/main", what)
 	}
@@ -85,23 +89,28 @@ func (l *look) queuePage(what string, withEmpty, redacted bool) (page, error) {
 
 // hideErrors removes the errors of failed tasks, which quote the output of hooks.
 func (q *queueList) hideErrors() {
-	hide := func(tasks []taskLine) {
-		for i := range tasks {
-			tasks[i].Description = tasks[i].plain
-		}
+	for i := range q.Active {
+		q.Active[i].hideErrors()
 	}
-	for _, d := range q.Active {
-		hide(d.Tasks)
-	}
-	hide(q.Later)
+	hideErrors(q.Later)
 }
 
-// keepMain leaves only the main queue.
-func (q *queueList) keepMain() {
-	other := func(d queueDump) bool { return d.Name != workflow.Main }
-	q.Active = slices.DeleteFunc(q.Active, other)
-	q.Empty = slices.DeleteFunc(q.Empty, other)
-	q.Later = nil
+func (d *queueDump) hideErrors() { hideErrors(d.Tasks) }
+
+func hideErrors(tasks []taskLine) {
+	for i := range tasks {
+		tasks[i].Description = tasks[i].plain
+	}
+}
+
+// main returns the main queue. Scripts that wait until it is empty read its length, so an empty one has a line, too.
+func (q *queueList) main() queueDump {
+	for _, d := range append(q.Active, q.Empty...) {
+		if d.Name == workflow.Main {
+			return d
+		}
+	}
+	return queueDump{Name: workflow.Main, Status: noTasks}
 }
 
 // queues returns all queues: those that hold tasks, and those that attached
@@ -128,7 +137,7 @@ func (l *look) queues() (list *queueList, err error) {
 		}
 		for _, name := range empty {
 			if !holds[name] {
-				list.Empty = append(list.Empty, queueDump{Name: name, Status: "waits for tasks"})
+				list.Empty = append(list.Empty, queueDump{Name: name, Status: noTasks})
 			}
 		}
 		list.Later, err = l.later(tx, now)
@@ -218,6 +227,7 @@ const (
 	running  = "runs"
 	retrying = "sleep after fail"
 	idle     = "waits"
+	noTasks  = "waits for tasks"
 )
 
 // stateOf says in words what is with t.
@@ -306,17 +316,22 @@ func (l *look) later(tx *store.Tx, now time.Time) (lines []taskLine, err error) 
 	return lines, nil
 }
 
+// text writes one queue for people and for scripts that search it.
+func (d queueDump) text(w io.Writer) {
+	_, _ = fmt.Fprintf(w, "Queue '%s': length %d, status: '%s'\n", d.Name, d.TasksCount, d.Status)
+	for _, t := range d.Tasks {
+		_, _ = fmt.Fprintf(w, "%3d. %s  [%s]\n", t.Index, t.Description, t.ID)
+	}
+	if d.More > 0 {
+		_, _ = fmt.Fprintf(w, "     and %d more\n", d.More)
+	}
+	_, _ = fmt.Fprintln(w)
+}
+
 // text writes the queues for people.
 func (q *queueList) text(w io.Writer) {
 	for _, d := range q.Active {
-		_, _ = fmt.Fprintf(w, "Queue '%s': length %d, status: '%s'\n", d.Name, d.TasksCount, d.Status)
-		for _, t := range d.Tasks {
-			_, _ = fmt.Fprintf(w, "%3d. %s  [%s]\n", t.Index, t.Description, t.ID)
-		}
-		if d.More > 0 {
-			_, _ = fmt.Fprintf(w, "     and %d more\n", d.More)
-		}
-		_, _ = fmt.Fprintln(w)
+		d.text(w)
 	}
 	if len(q.Later) > 0 {
 		_, _ = fmt.Fprintln(w, "Later, in no queue yet:")

@@ -191,7 +191,7 @@ func (l *look) queueState(tx *store.Tx, s *metrics.State) error {
 			return err
 		}
 		if ok {
-			q.Node, q.Module, q.Hook = head.Node, head.Subject.Module, head.Subject.Hook
+			q.Node, q.Module, q.Hook = taskType(head.Node), head.Subject.Module, head.Subject.Hook
 			switch {
 			case head.Claim != nil && head.Claim.Epoch == l.db.Epoch():
 				q.State = "running"

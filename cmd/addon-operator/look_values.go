@@ -202,12 +202,15 @@ func (l *look) layered(what, key string, withGlobal bool) (data any, err error) 
 	return data, err
 }
 
-// only returns the section with this key, or with the global one the document.
-func only(document values.Values, key string, withGlobal bool) values.Values {
-	if withGlobal {
+// only returns what is in the section with this key, or with the global one a document of both.
+func only(document values.Values, key string, withGlobal bool) any {
+	if withGlobal && key != values.Global {
 		return document
 	}
-	return values.Values{key: document[key]}
+	if document[key] == nil {
+		return map[string]any{}
+	}
+	return document[key]
 }
 
 // globalHooks lists the global hooks with what they ask for.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -88,7 +89,7 @@ func (o *operator) taskBegan(t workflow.Task) {
 			waited = t.Range
 		}
 		for _, task := range waited {
-			o.metrics.TaskWaited(bindingOf(task.Subject, t.Node, t.Queue), t.Claim.Since.Sub(task.Queued))
+			o.metrics.TaskWaited(waitedAs(task.Subject, t.Node, t.Queue), t.Claim.Since.Sub(task.Queued))
 		}
 	}
 	switch graph.NodeID(t.Node) {
@@ -184,7 +185,7 @@ func (o *operator) convergeEnded() {
 // hookRan observes one run of a hook.
 func (o *operator) hookRan(r steps.Report) {
 	run := metrics.HookRun{
-		Binding: bindingOf(r.Task.Subject, string(r.Node), r.Task.Queue), Activation: o.activation(),
+		Binding: bindingOf(r.Task.Subject, string(r.Node), r.Task.Queue), Type: r.Binding, Activation: o.activation(),
 		User: r.Usage.User, System: r.Usage.System, MaxRSS: r.Usage.MaxRSS,
 		Failed: r.Err != nil, Allowed: r.Task.Lenient,
 	}
@@ -201,6 +202,32 @@ var ordered = map[graph.NodeID]string{
 	lifecycle.GlobalOnStartup: hook.OnStartup, lifecycle.GlobalBeforeAll: hook.BeforeAll, lifecycle.GlobalAfterAll: hook.AfterAll,
 	lifecycle.ModuleOnStartup: hook.OnStartup, lifecycle.ModuleBeforeHelm: hook.BeforeHelm, lifecycle.ModuleAfterHelm: hook.AfterHelm,
 	lifecycle.ModuleBeforeDelete: hook.BeforeDeleteHelm, lifecycle.ModuleAfterDelete: hook.AfterDeleteHelm,
+}
+
+// taskTypes are the words of addon-operator for the tasks of nodes. The others have the names of their nodes.
+var taskTypes = map[graph.NodeID]string{
+	lifecycle.GlobalOnStartup: "GlobalHookRun", lifecycle.GlobalSynchronization: "GlobalHookRun", lifecycle.GlobalBeforeAll: "GlobalHookRun",
+	lifecycle.GlobalAfterAll: "GlobalHookRun", lifecycle.GlobalKubernetesEvent: "GlobalHookRun", lifecycle.GlobalScheduleEvent: "GlobalHookRun",
+	lifecycle.ModuleKubernetesEvent: "ModuleHookRun", lifecycle.ModuleScheduleEvent: "ModuleHookRun", lifecycle.ModuleSynchronization: "ModuleHookRun",
+	lifecycle.DiscoverModules: "ConvergeModules", lifecycle.EnsureCRDs: "ModuleEnsureCRDs",
+	lifecycle.ModuleRun: "ModuleRun", lifecycle.ModuleOnStartup: "ModuleRun", lifecycle.ModuleBeforeHelm: "ModuleRun",
+	lifecycle.ReleaseCheck: "ModuleRun", lifecycle.ReleaseUpgrade: "ModuleRun", lifecycle.ModuleAfterHelm: "ModuleRun",
+	lifecycle.ModuleDelete: "ModuleDelete", lifecycle.ModuleRetire: "ModuleDelete", lifecycle.ModuleBeforeDelete: "ModuleDelete",
+	lifecycle.ReleaseDelete: "ModuleDelete", lifecycle.ModuleAfterDelete: "ModuleDelete",
+	lifecycle.ModulePurge: "ModulePurge", lifecycle.ConfigMapChanged: "ApplyKubeConfigValues",
+}
+
+// taskType returns the word for the task of a node.
+func taskType(node string) string { return cmp.Or(taskTypes[graph.NodeID(node)], node) }
+
+// waitedAs returns the labels of the time that a task stood in its queue: where no hook is named, the type of the task is the
+// binding.
+func waitedAs(s store.Subject, node, queue string) metrics.Binding {
+	b := bindingOf(s, node, queue)
+	if b.Hook == "" {
+		b.Name = taskType(node)
+	}
+	return b
 }
 
 func bindingOf(s store.Subject, node, queue string) metrics.Binding {
@@ -222,7 +249,7 @@ func (o *operator) objectsAbsent(release string, absent []kube.Ref) {
 // quarantined says that work which kills the operator is set aside.
 func (o *operator) quarantined(q store.Killer) {
 	subject := strings.TrimSpace(q.Node + " " + graph.Subject(q.Subject).String())
-	o.log.Error().Str("node", q.Node).Str("subject", graph.Subject(q.Subject).String()).Str("task", q.ID.String()).Int("crashes", q.Crashes).
+	o.log.Error().Str("node", q.Node).Str("subject", graph.Subject(q.Subject).String()).Str("task.id", q.ID.String()).Int("crashes", q.Crashes).
 		Msg("it is set aside, as the operator died each time it ran; task release or task skip ends that")
 	o.tell(notice{reason: "Quarantined", message: fmt.Sprintf(
 		"%s is set aside, as the operator died %d times while it ran: see what it does and what memory it needs, then run addon-operator task release %s, or task skip to forget it",
@@ -300,7 +327,7 @@ func (o *operator) kubeObserver() kube.Observer {
 
 // filterFailed logs and counts a jqFilter that failed on an object. A filter that exceeds a bound is a mistake in the hook;
 // others fail on objects that are not complete yet.
-func (o *operator) filterFailed(v kube.View, owners []string, object *kube.Object, failure *jq.Failure) {
+func (o *operator) filterFailed(v kube.View, owners []string, object *kube.Object, failure *jq.FilterError) {
 	o.metrics.FilterFailed(v.Kind)
 	level := zerolog.DebugLevel
 	if failure.Bound {

@@ -87,7 +87,10 @@ func (o *operator) convergeStatus(w http.ResponseWriter, r *http.Request) {
 		lines = append(lines, line{"STARTUP_CONVERGE_NOT_STARTED", 0})
 	}
 	if r.URL.Query().Get("output") == "json" {
-		out := map[string]any{}
+		out := map[string]any{
+			"STARTUP_CONVERGE_NOT_STARTED": false, "STARTUP_CONVERGE_IN_PROGRESS": nil, "STARTUP_CONVERGE_DONE": false,
+			"CONVERGE_IN_PROGRESS": nil, "CONVERGE_WAIT_TASK": false,
+		}
 		for _, l := range lines {
 			out[l.key] = true
 			if l.count > 0 {

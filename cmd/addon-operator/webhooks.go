@@ -59,7 +59,7 @@ func (o *operator) reviewed(r webhook.Report) {
 	case r.Result == webhook.Denied, r.Result == webhook.Refused:
 		level = zerolog.InfoLevel
 	}
-	o.log.WithLevel(level).Err(r.Err).Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event", string(r.Type)).Str("review", r.UID).
+	o.log.WithLevel(level).Err(r.Err).Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event.type", string(r.Type)).Str("review", r.UID).
 		Str("result", string(r.Result)).Str("told", r.Message).Str("took", short(r.Took)).Str("ran", short(r.Ran)).Msg(reviewText(r.Type))
 }
 

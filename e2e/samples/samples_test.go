@@ -359,7 +359,7 @@ func (s *sample) switchesOffWhatFails() {
 	t := s.t
 	t.Helper()
 	s.configure(map[string]any{"web": "replicas: many"})
-	s.logged(`"subject":"web"`, `"message":"failed"`, `write a number`)
+	s.logged(`"subject":"web"`, `"msg":"failed"`, `write a number`)
 	s.configure(map[string]any{"webEnabled": "false"})
 	for _, release := range []string{"web", "status-page"} {
 		eventually(t, "release "+release+" is deleted", func() error {

@@ -1,9 +1,11 @@
 package story
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -18,12 +20,18 @@ var pageCommands = map[string]command{
 	"page-has":    pageHas,
 }
 
-// page returns what the operator serves at path.
+// page returns what the operator serves at path: queues on its debug socket, all else on the public port.
 func (w *world) page(path string) (string, error) {
 	if w.operator == nil {
 		return "", errors.New("no operator runs")
 	}
 	client := http.Client{Timeout: patience}
+	if strings.HasPrefix(path, "/queue") {
+		client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", w.path("socket"))
+		}}
+		defer client.CloseIdleConnections()
+	}
 	answer, err := client.Get("http://" + w.operator.addr + path)
 	if err != nil {
 		return "", err

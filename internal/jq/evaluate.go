@@ -11,27 +11,27 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// Failure is the error of a filter that does not give a result. Applied to the same input it fails again.
-type Failure struct {
+// FilterError is the error of a filter that does not give a result. Applied to the same input it fails again.
+type FilterError struct {
 	filter string
 	// Reason says why. It can quote values of the input.
-	Reason string
+	Reason string `json:"reason"`
 	// Public says why without values of the input.
-	Public string
+	Public string `json:"public"`
 	// Bound is set if the filter exceeds a bound on its memory, time, outputs or result.
-	Bound bool
+	Bound bool `json:"bound"`
 }
 
 // Error returns the filter's text and the reason.
-func (f *Failure) Error() string { return fmt.Sprintf("jq filter %q: %s", f.filter, f.Reason) }
+func (f *FilterError) Error() string { return fmt.Sprintf("jq filter %q: %s", f.filter, f.Reason) }
 
 // exceeded returns the failure of a filter that exceeds a bound.
-func exceeded(format string, args ...any) *Failure {
+func exceeded(format string, args ...any) *FilterError {
 	text := fmt.Sprintf(format, args...)
-	return &Failure{Reason: text, Public: text, Bound: true}
+	return &FilterError{Reason: text, Public: text, Bound: true}
 }
 
-// evaluate runs code on a tree in this process. Its error is the context's or a *Failure.
+// evaluate runs code on a tree in this process. Its error is the context's or a *FilterError.
 func evaluate(ctx context.Context, code *gojq.Code, tree any) (json.RawMessage, error) {
 	var outputs []any
 	for run := code.RunWithContext(ctx, tree); ; {
@@ -75,7 +75,7 @@ func failureOf(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && errors.Is(err, ended) {
 		return err
 	}
-	return &Failure{Reason: err.Error(), Public: public(err)}
+	return &FilterError{Reason: err.Error(), Public: public(err)}
 }
 
 // public returns why a filter failed, up to where the values begin that it failed on.

@@ -76,7 +76,7 @@ func (f *Filter) String() string {
 
 // Apply runs the filter on an input. The result is null if the program has no output, the output if it has one, and an array of
 // all outputs if it has more. The same result is always the same text. A nil filter gives nil. The error of a filter that fails
-// is a *Failure; any other error means that the filter was not run to its end.
+// is a *FilterError; any other error means that the filter was not run to its end.
 func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) {
 	if f == nil {
 		return nil, nil
@@ -102,7 +102,7 @@ func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) 
 
 // failed adds the filter's text to the failure in err.
 func failed(text string, err error) error {
-	if failure := (*Failure)(nil); errors.As(err, &failure) {
+	if failure := (*FilterError)(nil); errors.As(err, &failure) {
 		named := *failure
 		named.filter = text
 		return &named

@@ -38,9 +38,9 @@ const (
 
 // A helper is this executable, whichever it is: it never reaches main. Packages are initialized in the order of their import
 // paths, so most others are not even initialized.
-func init() {
+func init() { //nolint:gochecknoinits // every program that imports the package can be a helper
 	if len(os.Args) == 1 && os.Args[0] == helperName {
-		os.Exit(help(os.Stdin, os.Stdout))
+		os.Exit(help(os.Stdin, os.Stdout)) //nolint:forbidigo // there is no main to return to
 	}
 }
 
@@ -60,7 +60,7 @@ func help(in io.Reader, out io.Writer) int {
 		if text, err = readPart(requests, text); err != nil {
 			return 0
 		}
-		watchdog := time.AfterFunc(maxTime+grace/2, func() { os.Exit(exitTime) })
+		watchdog := time.AfterFunc(maxTime+grace/2, func() { os.Exit(exitTime) }) //nolint:forbidigo // the filter cannot be interrupted
 		result, err := answer(compiled, string(program), text)
 		if err := writeAnswer(answers, result, err); err != nil {
 			return 1
@@ -96,7 +96,7 @@ func answer(compiled map[string]*gojq.Code, program string, text []byte) (result
 	if err != nil {
 		return nil, exceeded("%s", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), maxTime)
+	ctx, cancel := context.WithTimeout(context.Background(), maxTime) //nolint:forbidigo // the process has no other
 	defer cancel()
 	return evaluate(ctx, code, tree)
 }
@@ -104,7 +104,7 @@ func answer(compiled map[string]*gojq.Code, program string, text []byte) (result
 func writeAnswer(w *bufio.Writer, result json.RawMessage, err error) error {
 	status, text := byte(statusDone), []byte(result)
 	if err != nil {
-		failure := (*Failure)(nil)
+		failure := (*FilterError)(nil)
 		if !errors.As(err, &failure) {
 			failure = exceeded("%s", err)
 		}

@@ -83,7 +83,7 @@ func TestAFilterThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
 	for _, program := range hungry {
 		all.Go(func() {
 			got, err := compile(t, program).Apply(t.Context(), input(`{"n": 200000000}`))
-			failure := (*jq.Failure)(nil)
+			failure := (*jq.FilterError)(nil)
 			if !errors.As(err, &failure) || !failure.Bound {
 				t.Errorf("%s: %.100s, %v, want a failure that tells the bound", program, got, err)
 				return
@@ -221,7 +221,7 @@ func TestFiltersGiveTheSameInBothPlaces(t *testing.T) {
 			t.Errorf("%s: here %s, %v; there %s, %v", program, here, errHere, there, errThere)
 		}
 		public := func(err error) string {
-			if f := (*jq.Failure)(nil); errors.As(err, &f) {
+			if f := (*jq.FilterError)(nil); errors.As(err, &f) {
 				return f.Public
 			}
 			return fmt.Sprint(err)
@@ -237,7 +237,7 @@ func TestAnInterruptedFilterHasNotFailed(t *testing.T) {
 	cancel()
 	for _, program := range []string{`.a`, `.a + 1`} {
 		_, err := compile(t, program).Apply(ctx, input(`{"a":1}`))
-		if failure := (*jq.Failure)(nil); errors.As(err, &failure) {
+		if failure := (*jq.FilterError)(nil); errors.As(err, &failure) {
 			t.Errorf("%s: %v", program, err)
 		}
 	}

@@ -29,8 +29,8 @@ var errSpent = errors.New("more steps than a filter may take in this process")
 
 // budget ends a program after maxSteps: the interpreter asks for Done before each step.
 type budget struct {
-	context.Context
-	left int
+	context.Context //nolint:containedctx // it is a context itself
+	left            int
 }
 
 func newBudget(ctx context.Context) *budget { return &budget{ctx, maxSteps} }

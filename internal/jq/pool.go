@@ -55,7 +55,7 @@ var errLost = errors.New("the process that runs jq filters was killed")
 // errMemory is the error of a run that needs more memory than a helper has.
 var errMemory = exceeded("needs more than %d MiB of memory", memoryLimit>>20)
 
-// apply runs a program on a text in a helper. Its error is the context's, a *Failure, or tells why there is no helper.
+// apply runs a program on a text in a helper. Its error is the context's, a *FilterError, or tells why there is no helper.
 func (p *pool) apply(ctx context.Context, program string, text []byte) (json.RawMessage, error) {
 	select {
 	case p.free <- struct{}{}:
@@ -69,7 +69,7 @@ func (p *pool) apply(ctx context.Context, program string, text []byte) (json.Raw
 			return nil, err
 		}
 		reused := h.used
-		result, err := p.run(h, program, text)
+		result, err := p.run(ctx, h, program, text)
 		// What earlier filters left in the memory of a helper is not this filter's fault.
 		again := errors.Is(err, errLost) && tries < lostTries || errors.Is(err, errMemory) && reused
 		if !again {
@@ -79,16 +79,16 @@ func (p *pool) apply(ctx context.Context, program string, text []byte) (json.Raw
 }
 
 // run runs a program on a text in h, and puts h back unless it has ended.
-func (p *pool) run(h *helper, program string, text []byte) (json.RawMessage, error) {
+func (p *pool) run(ctx context.Context, h *helper, program string, text []byte) (json.RawMessage, error) {
 	h.used = true
 	// The helper itself ends a filter in time and answers with the reason; only one that does not is killed. A filter is not cut
 	// off when the operator stops: it is done soon.
-	ctx, cancel := context.WithTimeout(context.Background(), maxTime+grace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxTime+grace)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = h.cmd.Process.Kill() }) // fails only if it has ended
 	result, err := h.ask(program, text)
 	stop()
-	if failure := (*Failure)(nil); err == nil || errors.As(err, &failure) {
+	if failure := (*FilterError)(nil); err == nil || errors.As(err, &failure) {
 		p.put(h)
 		return result, err
 	}
@@ -109,7 +109,7 @@ func (p *pool) take(ctx context.Context, fresh bool) (h *helper, err error) {
 		_ = h.ended(nil) // in its place comes the fresh one
 	}
 	for range startTries {
-		if h, err = startHelper(); err == nil {
+		if h, err = startHelper(ctx); err == nil {
 			return h, nil
 		}
 		select {
@@ -128,9 +128,9 @@ func (p *pool) put(h *helper) {
 }
 
 // startHelper starts this executable as a helper. It ends by itself when this process does, as its stdin ends then.
-func startHelper() (*helper, error) {
+func startHelper(ctx context.Context) (*helper, error) {
 	const self = "/proc/self/exe" // also where the file was replaced
-	cmd := exec.Command(self)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), self)
 	cmd.Args = []string{helperName}
 	cmd.Env = []string{"GOMAXPROCS=1"}
 	cmd.Dir = os.TempDir()
@@ -165,7 +165,7 @@ func (h *helper) ask(program string, text []byte) (json.RawMessage, error) {
 	case status == statusDone:
 		return answer, nil
 	}
-	failure := &Failure{}
+	failure := &FilterError{}
 	if err := json.Unmarshal(answer, failure); err != nil {
 		return nil, err
 	}

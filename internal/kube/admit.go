@@ -109,7 +109,7 @@ func (f *feed) collect(ctx context.Context, which func(*view) bool) (gathering [
 // of a filter that was not run to its end.
 func (f *feed) gather(ctx context.Context, g gathered, doc *document) (*Object, error) {
 	object, err := f.see(ctx, g.view, g.owners, doc, g.full)
-	failure := (*jq.Failure)(nil)
+	failure := (*jq.FilterError)(nil)
 	switch {
 	case err == nil:
 		return object, nil

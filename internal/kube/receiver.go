@@ -115,7 +115,7 @@ type Observer struct {
 	VersionRefused func(source Source, version string, err error)
 	// FilterFailed is told that the filter of a view of these owners failed on an object, which therefore stays as it was in
 	// that view.
-	FilterFailed func(view View, owners []string, object *Object, failure *jq.Failure)
+	FilterFailed func(view View, owners []string, object *Object, failure *jq.FilterError)
 	// ReceiverFailed is told why a receiver did not take what it was told of a source.
 	ReceiverFailed func(Source, error)
 	// Clock tells the time for Filtered and Told; all three are there or none.
@@ -144,7 +144,7 @@ func (o Observer) versionRefused(s Source, version string, err error) {
 	}
 }
 
-func (o Observer) filterFailed(v View, owners []string, object *Object, failure *jq.Failure) {
+func (o Observer) filterFailed(v View, owners []string, object *Object, failure *jq.FilterError) {
 	if o.FilterFailed != nil {
 		o.FilterFailed(v, owners, object, failure)
 	}

@@ -13,9 +13,9 @@ type seen struct {
 	owners  []string
 	full    bool // whole objects are kept
 	object  *Object
-	failure *jq.Failure // of the view's filter
-	shows   bool        // is news to the snapshot
-	tells   bool        // is news to the receiver
+	failure *jq.FilterError // of the view's filter
+	shows   bool            // is news to the snapshot
+	tells   bool            // is news to the receiver
 }
 
 // apply applies what happened to an object to all views, and returns what that is to each. It applies nothing and returns an

@@ -70,7 +70,7 @@ func (l *logs) observer() kube.Observer {
 			defer l.mu.Unlock()
 			l.refused = append(l.refused, version)
 		},
-		FilterFailed: func(_ kube.View, _ []string, o *kube.Object, err *jq.Failure) {
+		FilterFailed: func(_ kube.View, _ []string, o *kube.Object, err *jq.FilterError) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.filter = append(l.filter, o.Name+": "+err.Error())

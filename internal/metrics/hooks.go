@@ -18,6 +18,8 @@ type Binding struct {
 // A HookRun is one run of a hook.
 type HookRun struct {
 	Binding
+	// Type is the type of the binding, such as kubernetes: the label binding of hooks' runs.
+	Type string
 	// Activation is "OperatorStartup" until the first converge has ended.
 	Activation         string
 	Took, User, System time.Duration
@@ -31,10 +33,10 @@ type HookRun struct {
 // HookRan observes one run of a hook.
 func (s *Set) HookRan(r HookRun) {
 	if r.Module == "" {
-		s.globalHook.ran(r, r.Hook, r.Name, r.Queue, r.Activation)
+		s.globalHook.ran(r, r.Hook, r.Type, r.Queue, r.Activation)
 		return
 	}
-	s.moduleHook.ran(r, r.Module, r.Hook, r.Name, r.Queue, r.Activation)
+	s.moduleHook.ran(r, r.Module, r.Hook, r.Type, r.Queue, r.Activation)
 }
 
 // hookMetrics are the seven metrics of one kind of hooks.
@@ -61,12 +63,14 @@ func (h hookMetrics) ran(r HookRun, labels ...string) {
 	h.user.WithLabelValues(labels...).Observe(r.User.Seconds())
 	h.system.WithLabelValues(labels...).Observe(r.System.Seconds())
 	h.rss.WithLabelValues(labels...).Set(float64(r.MaxRSS))
+	// All three are there from the first run on: an alert on the growth of a counter misses the step from none to 1.
+	successes, allowed, failures := h.successes.WithLabelValues(labels...), h.allowed.WithLabelValues(labels...), h.errors.WithLabelValues(labels...)
 	switch {
 	case !r.Failed:
-		h.successes.WithLabelValues(labels...).Inc()
+		successes.Inc()
 	case r.Allowed:
-		h.allowed.WithLabelValues(labels...).Inc()
+		allowed.Inc()
 	default:
-		h.errors.WithLabelValues(labels...).Inc()
+		failures.Inc()
 	}
 }

@@ -61,7 +61,7 @@ func TestEachEventIsCountedUnderItsDocumentedName(t *testing.T) {
 			`p_module_helm_seconds_sum{activation="",module="m"} 1`, `p_module_helm_seconds_count{activation="",module="m"} 1`,
 		}},
 		{"module_hook", func(s *Set) {
-			run := HookRun{Binding: Binding{"m", "h", "b", "q"}, Took: 2 * time.Second, User: time.Second, System: time.Second, MaxRSS: 7}
+			run := HookRun{Binding: Binding{"m", "h", "name", "q"}, Type: "b", Took: 2 * time.Second, User: time.Second, System: time.Second, MaxRSS: 7}
 			s.HookRan(run)
 			run.Failed = true
 			s.HookRan(run)
@@ -79,7 +79,7 @@ func TestEachEventIsCountedUnderItsDocumentedName(t *testing.T) {
 			`p_module_hook_run_user_cpu_seconds_count{activation="",binding="b",hook="h",module="m",queue="q"} 3`,
 			`p_module_hook_success_total{activation="",binding="b",hook="h",module="m",queue="q"} 1`,
 		}},
-		{"global_hook_s", func(s *Set) { s.HookRan(HookRun{Binding: Binding{Hook: "h", Name: "b", Queue: "q"}}) }, []string{
+		{"global_hook_s", func(s *Set) { s.HookRan(HookRun{Binding: Binding{Hook: "h", Name: "name", Queue: "q"}, Type: "b"}) }, []string{
 			`p_global_hook_success_total{activation="",binding="b",hook="h",queue="q"} 1`,
 		}},
 		{"kube_jq", func(s *Set) { s.FilterTook(Binding{"m", "h", "b", "q"}, "Pod", time.Second) }, []string{

@@ -114,7 +114,7 @@ func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
 		return nil, refuse("the jqFilter does not compile")
 	}
 	result, err := filter.Apply(ctx, jq.NewInput(text))
-	failure := (*jq.Failure)(nil)
+	failure := (*jq.FilterError)(nil)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

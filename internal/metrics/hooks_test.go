@@ -1,0 +1,45 @@
+package metrics
+
+import (
+	"maps"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+// counted returns the counters of a set by name, with the label binding.
+func counted(t *testing.T, s *Set) map[string]float64 {
+	t.Helper()
+	families, err := s.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "binding" && f.GetType() == dto.MetricType_COUNTER {
+					values[f.GetName()+" "+l.GetValue()] = m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return values
+}
+
+// TestCountersOfHooksExistFromTheFirstRunOn looks at all three counters after a run that succeeded: an alert on the increase of
+// errors misses the first one where the series appears with it.
+func TestCountersOfHooksExistFromTheFirstRunOn(t *testing.T) {
+	t.Parallel()
+	for module, kind := range map[string]string{"": "global", "m": "module"} {
+		s := New("p_", nothing)
+		s.HookRan(HookRun{Binding: Binding{Module: module, Hook: "h", Name: "pods", Queue: "main"}, Type: "kubernetes"})
+		want := map[string]float64{
+			"p_" + kind + "_hook_success_total kubernetes": 1, "p_" + kind + "_hook_errors_total kubernetes": 0,
+			"p_" + kind + "_hook_allowed_errors_total kubernetes": 0,
+		}
+		if got := counted(t, s); !maps.Equal(got, want) {
+			t.Errorf("%s hook: %v, want %v", kind, got, want)
+		}
+	}
+}
