@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"addon-operator/internal/helm"
 	"addon-operator/internal/module"
@@ -32,6 +33,10 @@ type discovered struct {
 	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
 	// Outlived are bindings that their hooks have no more.
 	Outlived []outlived `json:"outlived,omitempty"`
+	// Withheld are the problems of releases that are not deleted because of a doubt.
+	Withheld []store.Problem `json:"withheld,omitempty"`
+	// Allowed is when a person allowed the deletions of this discovery; zero if nobody did.
+	Allowed time.Time `json:"allowed,omitzero"`
 	// Whole is set where the directories hold all modules there are, so that
 	// those which they do not hold are gone.
 	Whole bool `json:"whole"`
@@ -54,6 +59,7 @@ type known struct {
 	modules  map[string]store.Module
 	config   store.AppliedConfig
 	hooks    map[string]error // by module, why its hooks cannot be used
+	allowed  store.AllowedPurge
 }
 
 // Do scans the directories, merges the enabled flags, runs the enabled scripts,
@@ -70,7 +76,7 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 	if k.hooks, err = s.site.checkHooks(ctx, set); err != nil {
 		return workflow.Outcome{}, err
 	}
-	found := discovered{Whole: len(set.Empty) == 0, Dropped: s.site.unfit(k.layers)}
+	found := discovered{Whole: len(set.Empty) == 0, Dropped: s.site.unfit(k.layers), Allowed: k.allowed.At}
 	if found.Outlived, err = s.site.outlived(ctx); err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -93,7 +99,7 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	unknown, err := s.unknown(ctx, set, releases)
+	unknown, err := s.unknown(ctx, set, releases, &found)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -136,6 +142,9 @@ func (s *discoverStep) known(set module.Set) (k known, err error) {
 			return err
 		}
 		if _, k.config, err = applied(tx); err != nil {
+			return err
+		}
+		if k.allowed, _, err = store.Load[store.AllowedPurge](tx, store.AllowedPurgeKey()); err != nil {
 			return err
 		}
 		k.modules, err = modulesKnown(tx)
@@ -187,9 +196,9 @@ func (s *discoverStep) lists(unknown []string, found *discovered, k known, relea
 		found.Left = append(disabled, unknown...)
 		disabled, unknown = nil, nil
 	}
-	unknown = s.doubt(unknown, len(unknown), len(releases), "purged")
+	unknown = s.doubt(unknown, len(unknown), len(releases), "purged", found, k.allowed.Releases)
 	if k.config.ResourceVersion == "" {
-		disabled = s.doubt(disabled, deletes, len(releases), "deleted because there is no "+s.site.Config.String())
+		disabled = s.doubt(disabled, deletes, len(releases), "deleted because there is no "+s.site.Config.String(), found, k.allowed.Releases)
 	}
 	return map[graph.List][]graph.Member{
 		lifecycle.Enabled: s.enabled(found, k), lifecycle.Disabled: members(disabled), lifecycle.Unknown: members(unknown),
@@ -252,6 +261,9 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	if err := errors.Join(drop(tx, found.Dropped), s.site.withdraw(tx, found.Outlived)); err != nil {
 		return nil, err
 	}
+	if err := keepWithheld(tx, found); err != nil {
+		return nil, err
+	}
 	tx.OnCommit(func() { s.site.discovered.Store(true) })
 	s.site.notify(tx, s.site.Recheck)
 	before, err := modulesKnown(tx)
@@ -290,4 +302,17 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	}
 	l.Enabled = found.Enabled
 	return nil, store.Save(tx, store.LifeKey(), l)
+}
+
+// keepWithheld makes the problems of the safety check those of this discovery. What a person allowed
+// holds for one discovery.
+func keepWithheld(tx *store.Tx, found discovered) error {
+	if _, err := store.ReplaceProblems(tx, store.BlockedDeletion, found.Withheld); err != nil {
+		return err
+	}
+	allowed, ok, err := store.Load[store.AllowedPurge](tx, store.AllowedPurgeKey())
+	if ok && err == nil && allowed.At.Equal(found.Allowed) {
+		tx.Delete(store.AllowedPurgeKey())
+	}
+	return err
 }

@@ -4,15 +4,18 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"addon-operator/internal/helm"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
+	"addon-operator/store"
 )
 
 // unknown returns the releases that have no module directory and are not the
 // operator's own.
-func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []helm.Summary) ([]string, error) {
+func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []helm.Summary, found *discovered) ([]string, error) {
 	var names []string
 	for _, r := range releases {
 		if _, onDisk := set.Find(r.Name); !onDisk && r.Name != s.site.IgnoreRelease {
@@ -29,25 +32,44 @@ func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []h
 	case s.site.IgnoreRelease != "" && kube.IsRefused(err):
 		return names, nil // it has been said which one is the operator's own
 	case kube.IsRefused(err):
-		s.withhold(names, fmt.Sprintf("it is not known which release is the operator's own: %v; name it with --helm-ignore-release", err))
+		s.withhold(found, store.Problem{
+			Object: "own release", Error: fmt.Sprintf("releases are kept because it is not known which one is the operator's own: %v", err),
+			Fix: "start the operator with --helm-ignore-release=NAME, \"\" if Helm did not install it",
+		}, names)
 		return nil, nil
 	default:
 		return nil, err
 	}
 }
 
-// doubt returns names, or none where too large a part of all releases would go.
-func (s *discoverStep) doubt(names []string, going, releases int, what string) []string {
-	if going == 0 || 2*going <= releases || going <= s.site.AllowPurge {
+// doubt returns names, or none where too large a part of all releases would go. What is what happens to
+// them.
+func (s *discoverStep) doubt(names []string, going, releases int, what string, found *discovered, allowed int) []string {
+	if going == 0 || 2*going <= releases || going <= max(s.site.AllowPurge, allowed) {
 		return names
 	}
-	s.withhold(names, fmt.Sprintf("%d of %d releases would be %s, so none is; start with --allow-purge=%d if that is right",
-		going, releases, what, going))
+	s.withhold(found, store.Problem{
+		Object: what, Error: fmt.Sprintf("%d of %d releases would be %s, so the safety check keeps them", going, releases, what),
+		Command: []string{"reload", "--allow-purge=" + strconv.Itoa(going)},
+	}, names)
 	return nil
 }
 
-// withhold tells that releases are not deleted, and why.
-func (s *discoverStep) withhold(names []string, why string) {
+// mostNamed is how many releases a problem names.
+const mostNamed = 20
+
+// withhold adds a problem to found and reports that the releases names are not deleted.
+func (s *discoverStep) withhold(found *discovered, p store.Problem, names []string) {
+	shown := names[:min(len(names), mostNamed)]
+	p.Kind = store.BlockedDeletion
+	p.Error += ": " + strings.Join(shown, ", ")
+	p.More = len(names) - len(shown)
+	found.Withheld = append(found.Withheld, p)
+	fix := p.Fix
+	if len(p.Command) > 0 {
+		fix = "if that is right, run addon-operator " + strings.Join(p.Command, " ") + " in the pod"
+	}
+	why := p.Error + "; " + fix
 	s.site.Log.Error().Strs("releases", names).Msg(why)
 	if s.site.Withheld != nil {
 		s.site.Withheld(names, why)

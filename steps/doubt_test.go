@@ -10,12 +10,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"addon-operator/internal/helm"
 	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
 // site returns a Site over an empty store, with a module named web in the first
@@ -164,5 +168,56 @@ func TestHookWriteThatMetAnotherChangeIsPatchedOnIt(t *testing.T) {
 		if err != nil || changed != (c.want != "") || text != c.want {
 			t.Errorf("%s: %q, %t, %v; want %q", c.name, text, changed, err, c.want)
 		}
+	}
+}
+
+func TestKeptReleasesAreAProblemUntilTheyAreAllowed(t *testing.T) {
+	s, _, _ := site(t)
+	step := &discoverStep{s}
+	releases := []helm.Summary{{Name: "web"}, {Name: "one"}, {Name: "two"}}
+	discover := func() (purge []graph.Member, problems []store.Problem) {
+		t.Helper()
+		k, err := step.known(module.Set{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.life.Converged = 1
+		found := discovered{Whole: true, Allowed: k.allowed.At}
+		purge = step.lists([]string{"one", "two"}, &found, k, releases)[lifecycle.Unknown]
+		data, err := json.Marshal(found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.DB.Update(func(tx *store.Tx) error {
+			if _, err := step.Apply(tx, workflow.Task{}, workflow.Outcome{Data: data}); err != nil {
+				return err
+			}
+			problems, err = store.AllProblems(tx)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return purge, problems
+	}
+	if _, err := s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	s.Config = &kube.ConfigMap{}
+	purge, problems := discover()
+	if len(purge) != 0 || len(problems) != 1 || problems[0].Kind != store.BlockedDeletion ||
+		problems[0].Error != "2 of 3 releases would be purged, so the safety check keeps them: one, two" ||
+		strings.Join(problems[0].Command, " ") != "reload --allow-purge=2" {
+		t.Errorf("purge %v, problems %+v", purge, problems)
+	}
+	if err := s.DB.Update(func(tx *store.Tx) error {
+		return store.Save(tx, store.AllowedPurgeKey(), store.AllowedPurge{Releases: 2, At: tx.Now()})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if purge, problems := discover(); len(purge) != 2 || len(problems) != 0 {
+		t.Errorf("after it was allowed: purge %v, problems %+v", purge, problems)
+	}
+	if purge, problems := discover(); len(purge) != 0 || len(problems) != 1 {
+		t.Errorf("the permission holds for more than one discovery: purge %v, problems %+v", purge, problems)
 	}
 }

@@ -265,3 +265,13 @@ type Life struct {
 
 // LifeKey returns the key of the record of starts and converges.
 func LifeKey() Key { return At(Meta).Str("life") }
+
+// An AllowedPurge is what a person allowed the next discovery to delete without the safety check.
+type AllowedPurge struct {
+	Releases int       `json:"releases"`
+	By       string    `json:"by,omitempty"`
+	At       time.Time `json:"at"`
+}
+
+// AllowedPurgeKey returns the key of the record.
+func AllowedPurgeKey() Key { return At(Meta).Str("allowed purge") }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -15,10 +16,31 @@ import (
 // errNotRunning is the answer to a request that only a running operator can carry out.
 var errNotRunning = &routeError{http.StatusConflict, errors.New("no operator runs: start it, and leave --store out")}
 
-// reloadRoute requests a converge.
+// reloadRoute requests a converge. With allow-purge=N in the form, its discovery may delete up to N
+// releases without the safety check.
 func (l *look) reloadRoute(w http.ResponseWriter, r *http.Request) {
-	l.request(w, r, "reload", workflow.Event{On: lifecycle.OnReloadRequest}, func(*store.Tx) error { return nil })
+	allowed := 0
+	if text := r.FormValue("allow-purge"); text != "" {
+		var err error
+		if allowed, err = strconv.Atoi(text); err != nil || allowed < 1 {
+			fail(w, badRequest("allow-purge must be a number of releases above 0 (got %q)", text))
+			return
+		}
+	}
+	by := requester(r)
+	event := workflow.Event{On: lifecycle.OnReloadRequest}
+	if allowed > 0 {
+		event.Cause.Detail = "up to " + count(allowed, "release") + " may be deleted"
+	}
+	l.request(w, r, "reload", event, func(tx *store.Tx) error {
+		if allowed == 0 {
+			return nil
+		}
+		return store.Save(tx, store.AllowedPurgeKey(), store.AllowedPurge{Releases: allowed, By: by, At: tx.Now()})
+	})
 }
+
+func requester(r *http.Request) string { return cmp.Or(r.FormValue("by"), "somebody") }
 
 // moduleRunRoute requests a run of one module.
 func (l *look) moduleRunRoute(w http.ResponseWriter, r *http.Request) {
@@ -41,19 +63,19 @@ func canRun(tx *store.Tx, name string) error {
 	return nil
 }
 
-// request raises event for the user named in the form and answers with the number of the run. The
-// event is durable when the answer is sent.
-func (l *look) request(w http.ResponseWriter, r *http.Request, what string, event workflow.Event, check func(*store.Tx) error) {
+// request calls prepare and raises event, in one transaction, for the user named in the form. It answers
+// with the number of the run. The event is durable when the answer is sent.
+func (l *look) request(w http.ResponseWriter, r *http.Request, what string, event workflow.Event, prepare func(*store.Tx) error) {
 	if l.engine == nil {
 		fail(w, errNotRunning)
 		return
 	}
-	event.Cause.By = cmp.Or(r.FormValue("by"), "somebody")
+	event.Cause.By = requester(r)
 	var run uint64
 	ctx, cancel := context.WithTimeout(r.Context(), commandRoom)
 	defer cancel()
 	err := l.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
-		if err = check(tx); err != nil {
+		if err = prepare(tx); err != nil {
 			return err
 		}
 		if run, err = store.NextWalk(tx); err != nil {

@@ -13,7 +13,7 @@ func newModuleRun(from *sourceFlags) *cobra.Command {
 		Long: "Run an enabled module now: its hooks of beforeHelm, its release, its hooks of afterHelm. The run goes to the front of " +
 			"queue main, also past a failing task. The request is kept in the store: a restart of the operator does not lose it.",
 		RunE: func(cmd *cobra.Command, given []string) error {
-			return request(cmd, from, "/module/"+url.PathEscape(given[0])+"/run")
+			return request(cmd, from, "/module/"+url.PathEscape(given[0])+"/run", url.Values{})
 		},
 	}
 }

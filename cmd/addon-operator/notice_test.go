@@ -33,12 +33,12 @@ func TestWhatIsSaidTwiceIsOneEventCountedUp(t *testing.T) {
 	loop := store.Task{Node: "module-afterhelm", Subject: store.Subject{Module: "web"}, Loop: &store.Loop{N: 3}}
 	o.looped(loop)
 	o.looped(loop)
-	o.withheld([]string{"a", "b"}, "2 of 2 releases would be purged; allow it with --allow-purge=2")
+	o.withheld([]string{"a", "b"}, "2 of 2 releases would be purged: a, b; run reload --allow-purge=2")
 	k := client(t, c)
 	want := map[string]struct {
 		count int32
 		says  string
-	}{"ValuesLoop": {2, "values of module web change"}, "DeletionWithheld": {1, "--allow-purge=2: a, b"}}
+	}{"ValuesLoop": {2, "values of module web change"}, "DeletionWithheld": {1, "a, b; run reload --allow-purge=2"}}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		events, err := k.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {

@@ -170,6 +170,7 @@ func (o *operator) convergeEnded() {
 	}
 	o.seen.mu.Lock()
 	began, known := o.seen.walks[life.Converged]
+	withheld := o.seen.withheld
 	delete(o.seen.walks, life.Converged) // the same walk may go on to another converge
 	o.seen.mu.Unlock()
 	took := time.Since(began)
@@ -179,7 +180,11 @@ func (o *operator) convergeEnded() {
 	o.metrics.Converged(o.activation(), took)
 	o.converged.Store(true)
 	o.webhook.Changed()
-	o.log.Info().Uint64("walk", life.Converged).Str("took", short(took)).Int("modules", len(life.Enabled)).Msg("converged")
+	level, text := zerolog.InfoLevel, "converged"
+	if withheld > 0 {
+		level, text = zerolog.WarnLevel, "converged, but the safety check kept releases: see workflow inspect"
+	}
+	o.log.WithLevel(level).Uint64("walk", life.Converged).Str("took", short(took)).Int("modules", len(life.Enabled)).Int("withheld", withheld).Msg(text)
 }
 
 // hookRan observes one run of a hook.
@@ -281,7 +286,7 @@ func (o *operator) withheld(releases []string, why string) {
 	o.seen.mu.Lock()
 	o.seen.withheld += len(releases)
 	o.seen.mu.Unlock()
-	o.tell(notice{reason: "DeletionWithheld", message: why + ": " + strings.Join(releases, ", ")})
+	o.tell(notice{reason: "DeletionWithheld", message: why})
 }
 
 // refused says, once for each content, that the ConfigMap is invalid.

@@ -204,7 +204,7 @@ var routesOfNone = map[string]string{
 const socketOutro = `
 Parameters: ` + "`global=true`" + ` of a module's config and values, ` + "`showEmpty=true`" + ` of ` + "`/queue/list`, `debug=true` and `diff=true`" + ` of
 ` + "`render`, `walk=N`" + ` of ` + "`/workflow/inspect`, `limit=N`" + ` of ` + "`/workflow/list`, `table=NAME`" + ` of ` + "`/store/dump`" + `; in the form of a POST
-` + "`name`, `value`, `duration`" + ` of ` + "`/config/set`, `reason`, `by`" + ` of ` + "`skip`" + `, and ` + "`by` of `run` and `/reload`" + `.
+` + "`name`, `value`, `duration`" + ` of ` + "`/config/set`, `reason`, `by`" + ` of ` + "`skip`" + `, and ` + "`by` of `run` and `/reload`, `allow-purge` of `/reload`" + `.
 `
 
 // servedAt says of each public path what is there.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/url"
+	"strconv"
 
 	"github.com/spf13/cobra"
 )
@@ -10,19 +11,30 @@ import (
 // newReload returns the verb that requests a converge.
 func newReload() *cobra.Command {
 	var from sourceFlags
+	var allowed uint
 	cmd := &cobra.Command{
 		Use: "reload", Short: "Scan the module directories and converge now; of a running operator", Args: args(cobra.NoArgs),
 		Long: "Scan the module directories and converge now. A converge under way restarts at beforeAll. " +
 			"The request is kept in the store: a restart of the operator does not lose it.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return request(cmd, &from, "/reload") },
+		RunE: func(cmd *cobra.Command, _ []string) error { return request(cmd, &from, "/reload", reloadForm(allowed)) },
 	}
+	cmd.Flags().UintVar(&allowed, "allow-purge", 0, "maximum number of releases this converge may delete without the 50 % safety check")
 	from.declare(cmd)
 	return cmd
 }
 
+func reloadForm(allowed uint) url.Values {
+	form := url.Values{}
+	if allowed > 0 {
+		form.Set("allow-purge", strconv.FormatUint(uint64(allowed), 10))
+	}
+	return form
+}
+
 // request posts to path in the name of the user and prints the answer.
-func request(cmd *cobra.Command, from *sourceFlags, path string) error {
+func request(cmd *cobra.Command, from *sourceFlags, path string, form url.Values) error {
 	return from.with(cmd, func(ctx context.Context, s *source) error {
-		return s.post(ctx, path, url.Values{"by": {me()}}, cmd.OutOrStdout())
+		form.Set("by", me())
+		return s.post(ctx, path, form, cmd.OutOrStdout())
 	})
 }
