@@ -191,7 +191,7 @@ func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[
 	if err != nil {
 		return err
 	}
-	return workflow.Withdraw(tx, own.Queue, func(waiting *store.Task) bool {
+	return workflow.Withdraw(tx, own.Queue, "the Synchronization of its binding delivered the object", func(waiting *store.Task) bool {
 		o := waiting.Object
 		if o == nil || o.Event == hook.Deleted || waiting.Subject.Module != t.Subject.Module || waiting.Subject.Hook != t.Subject.Hook {
 			return false

@@ -161,7 +161,7 @@ func (c *chaos) happen(d deed) {
 		c.change(d)
 	case "withdraw":
 		if err := c.db.Update(func(tx *store.Tx) error {
-			return workflow.Withdraw(tx, queue, func(t *store.Task) bool { return t.Subject.Module == module })
+			return workflow.Withdraw(tx, queue, "it is delivered", func(t *store.Task) bool { return t.Subject.Module == module })
 		}); err != nil {
 			c.t.Error(err)
 		}

@@ -201,7 +201,7 @@ func TestClearAndWithdrawTakeACrowdAway(t *testing.T) {
 				if how == "retire" {
 					w.raise(on("retire", "m"))
 				} else if err := w.db.Update(func(tx *store.Tx) error {
-					return workflow.Withdraw(tx, "q", func(t *store.Task) bool { return t.Object != nil && t.Object.Name == "a" })
+					return workflow.Withdraw(tx, "q", "it is delivered", func(t *store.Task) bool { return t.Object != nil && t.Object.Name == "a" })
 				}); err != nil {
 					t.Fatal(err)
 				}

@@ -153,7 +153,7 @@ func TestWithdrawTakesWhatIsPutOff(t *testing.T) {
 		w.raise(hookEvent("h", "0"))
 		w.raise(hookEvent("h", "1"), hookEvent("h", "2"))
 		err := w.db.Update(func(tx *store.Tx) error {
-			return workflow.Withdraw(tx, "q", func(t *store.Task) bool { return string(t.Payload) == `"1"` })
+			return workflow.Withdraw(tx, "q", "it is delivered", func(t *store.Task) bool { return string(t.Payload) == `"1"` })
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -309,7 +309,7 @@ func TestWithdrawAndSkipLeaveWhatAJournalCovers(t *testing.T) {
 		w.start(event("block", "b", "0", false), event("a", "x", "1", false), event("a", "x", "2", false))
 		block(workflow.Outcome{}, nil)
 		if err := w.db.Update(func(tx *store.Tx) error {
-			return workflow.Withdraw(tx, "q", func(*store.Task) bool { return true })
+			return workflow.Withdraw(tx, "q", "it is delivered", func(*store.Task) bool { return true })
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +335,7 @@ func TestWithdrawLeavesWhatIsDoneOrWaitedFor(t *testing.T) {
 		block(workflow.Outcome{}, nil)
 		w.raise(event("a", "x", "3", false), event("a", "y", "4", false), event("a", "x", "5", false))
 		if err := w.db.Update(func(tx *store.Tx) error {
-			return workflow.Withdraw(tx, "q", func(t *store.Task) bool { return t.Subject.Binding == "x" })
+			return workflow.Withdraw(tx, "q", "it is delivered", func(t *store.Task) bool { return t.Subject.Binding == "x" })
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +358,7 @@ func TestWithdrawLeavesListsAndTheirMembers(t *testing.T) {
 		w.start(on("go"))
 		if err := w.db.Update(func(tx *store.Tx) error {
 			all := func(*store.Task) bool { return true }
-			return errors.Join(workflow.Withdraw(tx, "q", all), workflow.Withdraw(tx, "main", all))
+			return errors.Join(workflow.Withdraw(tx, "q", "it is delivered", all), workflow.Withdraw(tx, "main", "it is delivered", all))
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -125,8 +125,15 @@ func (m *move) abandon(t *store.Task) error {
 	if t.List != nil && t.List.Edge {
 		state = store.Superseded // only a cut makes an orphan of such a list
 	}
-	return firstError(m.record(recordOf(t, state)), m.leave(t, nil))
+	r := recordOf(t, state)
+	if state == store.Dropped {
+		r.Detail = abandonedDetail
+	}
+	return firstError(m.record(r), m.leave(t, nil))
 }
+
+// abandonedDetail says in history why an abandoned task is dropped.
+const abandonedDetail = "its module is being deleted, or another run took the place of its run"
 
 // revive has failing tasks tried again at once.
 func (m *move) revive() error {

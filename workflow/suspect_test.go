@@ -385,7 +385,7 @@ func TestWithdrawLeavesWhatWasInterrupted(t *testing.T) {
 		w.start(in("z", on("event", "x", "h", "b")))
 		w.expect("event x/h b")
 		if err := w.db.Update(func(tx *store.Tx) error {
-			return workflow.Withdraw(tx, "a", func(*store.Task) bool { return true })
+			return workflow.Withdraw(tx, "a", "it is delivered", func(*store.Task) bool { return true })
 		}); err != nil {
 			t.Fatal(err)
 		}

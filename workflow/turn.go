@@ -216,6 +216,9 @@ func (m *move) note(c *claim, t *store.Task, facts []graph.Fact, out Outcome) er
 	}
 	r := recordOf(t, state)
 	r.Subject, r.Try, r.Detail, r.Error = c.task.Subject, c.task.Try, out.Detail, out.Allowed
+	if t.Orphan && r.Detail == "" {
+		r.Detail = abandonedDetail
+	}
 	r.Facts = report(nil, facts)
 	if len(c.task.Range) > 1 {
 		r.Merged = len(c.task.Range)

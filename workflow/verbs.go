@@ -108,7 +108,8 @@ func (e *Engine) change(id store.ID, fn, later func(*move, *store.Task) error) e
 // Withdraw takes the tasks of queue that match away, as part of tx. It leaves
 // those that are being done, were interrupted, have begun their effects, stand for
 // a list, or are waited for by one, and whatever is beyond what one move can take.
-func Withdraw(tx *store.Tx, queue string, match func(*store.Task) bool) error {
+// History says why.
+func Withdraw(tx *store.Tx, queue, why string, match func(*store.Task) bool) error {
 	m := newMove(&Engine{}, tx)
 	take := func(t, holder *store.Task) error {
 		if holder != nil || t.Claim != nil || t.List != nil || t.Of != nil || !match(t) {
@@ -117,7 +118,9 @@ func Withdraw(tx *store.Tx, queue string, match func(*store.Task) bool) error {
 		if !m.fits(costOf(t)) {
 			return errEnough
 		}
-		return m.drop(t, store.Dropped, nil)
+		r := recordOf(t, store.Dropped)
+		r.Detail = why
+		return firstError(m.record(r), m.remove(t))
 	}
 	err := m.each(queue, take)
 	if err == nil {

@@ -131,8 +131,10 @@ type Step struct {
 	Ended time.Time `json:"ended,omitzero"`
 	Try   int       `json:"try,omitempty"` // of the attempt under way, made last, or due
 	Due   time.Time `json:"due,omitzero"`  // when it is tried again
-	// Failures counts the attempts in a row that failed.
+	// Failures counts the attempts in a row that failed; of a step that has ended, those before.
 	Failures int    `json:"failures,omitempty"`
+	// LastError is the error of the last of Failures where the step has ended since.
+	LastError string `json:"lastError,omitempty"`
 	Error    string `json:"error,omitempty"`
 	Detail   string `json:"detail,omitempty"`
 	// Again is set where a restart interrupted an attempt that was then begun anew.
@@ -165,6 +167,7 @@ const (
 	ForMembers Reason = "members" // members of its list, in other queues
 	ForTurn    Reason = "turn"    // nothing; it is about to begin
 	ForStart   Reason = "start"   // an operator: none runs
+	ForAlone   Reason = "alone"   // the end of a task that runs alone, as the operator died while it ran
 )
 
 // A Wait says why a pending task is not being done.

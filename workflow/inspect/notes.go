@@ -39,6 +39,13 @@ func (p *page) notes(s *Step) []string {
 		first, _, _ := strings.Cut(s.Error, "\n")
 		add(l.clip(flat(first), 200))
 	}
+	if s.LastError != "" {
+		first, _, _ := strings.Cut(s.LastError, "\n")
+		add("failed " + plural(s.Failures, "time", "times") + " before, last error: " + flat(first))
+	}
+	if s.State == Dropped && s.Detail != "" && !l.Wide {
+		add(flat(s.Detail))
+	}
 	if s.State == Skipped && s.Detail != "" || l.Wide && s.Detail != "" {
 		add(l.clip(flat(s.Detail), 200))
 	}
@@ -114,6 +121,12 @@ func (p *page) wait(s *Step) string {
 		return strings.Join(parts, "; ")
 	case ForStart:
 		return "goes on when an operator starts"
+	case ForAlone:
+		parts := []string{"nothing else runs meanwhile"}
+		for _, r := range w.On {
+			parts = append(parts, l.ref(r)+" runs alone, as the operator died while it ran")
+		}
+		return strings.Join(parts, ": ")
 	case ForTurn:
 		return "about to begin"
 	default:

@@ -244,9 +244,25 @@ func (s *scan) wait(at *spot) (*Wait, error) {
 		return &Wait{For: ForRetry}, nil
 	case !s.live:
 		return &Wait{For: ForStart}, nil
-	default:
-		return &Wait{For: ForTurn}, nil
 	}
+	if alone, err := s.alone(t.Queue); err != nil || alone != nil {
+		return alone, err
+	}
+	return &Wait{For: ForTurn}, nil
+}
+
+// alone returns why nothing of queue starts while a task of another queue runs, or is to run, with
+// nothing beside it; nil if there is none.
+func (s *scan) alone(queue string) (*Wait, error) {
+	ref, ok, err := store.Load[store.Ref](s.tx, store.AloneKey())
+	if err != nil || !ok || ref.Pos.Queue == queue {
+		return nil, err
+	}
+	t, ok, err := store.LoadTask(s.tx, ref.Pos)
+	if err != nil || !ok || t.ID != ref.ID {
+		return nil, err
+	}
+	return &Wait{For: ForAlone, On: []Ref{s.ref(t)}}, nil
 }
 
 // members returns the members that the list t waits for, the first of them.

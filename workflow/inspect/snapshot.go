@@ -159,6 +159,9 @@ func (r *row) finish(counts map[State]int) Step {
 		}
 	}
 	r.pending = pending
+	if r.failed > 0 && !pending && r.State.ended() {
+		r.Failures, r.LastError = r.failed, r.lastError
+	}
 	switch {
 	case len(r.Steps) == 0:
 		counts[r.State]++

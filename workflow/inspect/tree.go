@@ -40,6 +40,9 @@ type row struct {
 	pending bool
 	// last is what the row, or one below it, came to last.
 	last State
+	// failed counts the failed attempts of the row in history, lastError is the error of the last.
+	failed    int
+	lastError string
 }
 
 // row returns the row of n about s, a new one if there is none.
@@ -107,10 +110,10 @@ func (t *tree) order(n *graph.Node) int {
 }
 
 // entry returns the node at which runs that n is part of begin: the first about
-// a module under the same heading.
+// a module under the same heading that leads to n.
 func (t *tree) entry(n *graph.Node) *graph.Node {
 	for i := range t.graph.Nodes {
-		if first := &t.graph.Nodes[i]; first.Group == n.Group && first.Of == n.Of {
+		if first := &t.graph.Nodes[i]; first.Group == n.Group && first.Of == n.Of && t.graph.Leads(first.ID, n.ID) {
 			return first
 		}
 	}
@@ -153,6 +156,7 @@ func (t *tree) record(l line) {
 	r.Try, r.Error, r.Detail, r.Again, r.Merged, r.Into = l.Try, l.Error, l.Detail, l.Again, l.Merged, l.Into
 	if r.Failures = 0; l.State == store.Failed {
 		r.Failures = l.Try
+		r.failed, r.lastError = max(r.failed+1, l.Try), l.Error
 	}
 }
 

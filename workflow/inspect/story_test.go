@@ -1,0 +1,131 @@
+package inspect_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+	"addon-operator/workflow/lifecycle"
+)
+
+// find returns the first step for which is holds, in the order of the tree.
+func find(steps []inspect.Step, is func(*inspect.Step) bool) *inspect.Step {
+	for i := range steps {
+		if is(&steps[i]) {
+			return &steps[i]
+		}
+		if s := find(steps[i].Steps, is); s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+func TestDoneStepKeepsHowOftenItFailedAndItsLastError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.discovers("web")
+		tries := 0
+		w.set("release-upgrade web", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+			if tries++; tries < 4 {
+				return workflow.Outcome{}, errors.New("timed out, try " + string(rune('0'+tries)))
+			}
+			return workflow.Outcome{}, nil
+		})
+		w.start(onStart)
+		sleep(5 * time.Minute)
+		walk := w.snapshot(1)
+		step := find(walk.Steps, func(s *inspect.Step) bool { return s.Node == "release-upgrade" })
+		if step == nil || step.State != inspect.Done || step.Failures != 3 || step.LastError != "timed out, try 3" {
+			t.Fatalf("the step is %+v", step)
+		}
+		if text := inspect.Text(walk, look); !strings.Contains(text, "failed 3 times before, last error: timed out, try 3") {
+			t.Error(text)
+		}
+	})
+}
+
+func TestPurgeIsDrawnUnderItsOwnNode(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
+			return workflow.Outcome{Lists: map[graph.List][]graph.Member{
+				lifecycle.Defining: modules("defining"), lifecycle.Enabled: modules("on"), lifecycle.Unknown: modules("old"),
+			}}, nil
+		})
+		w.start(onStart)
+		sleep(time.Minute)
+		for _, top := range w.snapshot(1).Steps {
+			if found := find(top.Steps, func(s *inspect.Step) bool { return s.Subject.Module == "old" }); found != nil && top.Node != "module-purge" {
+				t.Errorf("the purge of old is drawn under %s", top.Node)
+			}
+		}
+		purge := find(w.snapshot(1).Steps, func(s *inspect.Step) bool { return s.Node == "module-purge" && s.Number == "7" })
+		if purge == nil || find([]inspect.Step{*purge}, func(s *inspect.Step) bool { return s.Subject.Module == "old" }) == nil {
+			t.Errorf("steps %+v", w.snapshot(1).Steps)
+		}
+	})
+}
+
+func TestDroppedEventSaysWhy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.takes(string(lifecycle.ModuleKubernetesEvent), time.Hour)
+		w.says(string(lifecycle.ModuleDelete), lifecycle.Unwanted)
+		w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
+			return workflow.Outcome{Lists: map[graph.List][]graph.Member{lifecycle.Disabled: modules("web")}}, nil
+		})
+		w.start()
+		for _, hook := range []string{"a.sh", "b.sh"} {
+			ev := on(lifecycle.OnModuleKubeEvent, "web", hook, "pods")
+			ev.Queue = "side"
+			w.raise(ev)
+		}
+		w.raise(onStart)
+		walk := w.snapshot(2)
+		step := find(walk.Steps, func(s *inspect.Step) bool { return s.State == inspect.Dropped })
+		if step == nil || step.Detail == "" {
+			t.Fatalf("steps %+v", walk.Steps)
+		}
+		if text := inspect.Text(walk, look); !strings.Contains(text, "its module is being deleted") {
+			t.Error(text)
+		}
+	})
+}
+
+func TestTaskThatWaitsForAnExclusiveRunSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.takes(string(lifecycle.ModuleKubernetesEvent), time.Hour)
+		w.start()
+		ev := on(lifecycle.OnModuleKubeEvent, "web", "bad.sh", "pods")
+		ev.Queue = "side"
+		w.raise(ev)
+		if err := w.db.Update(func(tx *store.Tx) error {
+			head, _, err := store.Head(tx, "side")
+			if err != nil {
+				return err
+			}
+			return store.Save(tx, store.AloneKey(), store.Ref{ID: head.ID, Pos: head.Pos})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.raise(on(lifecycle.OnResourcesAbsent, "other"))
+		walk := w.snapshot(2)
+		text := inspect.Text(walk, look)
+		if strings.Contains(text, "about to begin") || !strings.Contains(text, "nothing else runs meanwhile: module-kubernetes-event web/bad.sh") {
+			t.Error(text)
+		}
+	})
+}
