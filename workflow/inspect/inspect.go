@@ -132,11 +132,11 @@ type Step struct {
 	Try   int       `json:"try,omitempty"` // of the attempt under way, made last, or due
 	Due   time.Time `json:"due,omitzero"`  // when it is tried again
 	// Failures counts the attempts in a row that failed; of a step that has ended, those before.
-	Failures int    `json:"failures,omitempty"`
+	Failures int `json:"failures,omitempty"`
 	// LastError is the error of the last of Failures where the step has ended since.
 	LastError string `json:"lastError,omitempty"`
-	Error    string `json:"error,omitempty"`
-	Detail   string `json:"detail,omitempty"`
+	Error     string `json:"error,omitempty"`
+	Detail    string `json:"detail,omitempty"`
 	// Again is set where a restart interrupted an attempt that was then begun anew.
 	Again  bool   `json:"again,omitempty"`
 	Merged int    `json:"merged,omitempty"` // tasks one attempt did at once
