@@ -79,7 +79,7 @@ func (b *bolt) compactIfFree(path string) (*bolt, *Compaction, error) {
 	}
 	if err != nil {
 		c.Err = err
-		return b, c, nil
+		return b, c, nil //nolint:nilerr // the caller logs it; the file is used as it is
 	}
 	if info, err := os.Stat(path); err == nil {
 		c.After = info.Size()

@@ -175,6 +175,7 @@ func TestACompactionThatIsKilledLeavesAWholeStore(t *testing.T) {
 	}
 	for _, at := range []string{"fdatasync:signal=KILL:when=1", "fdatasync:signal=KILL:when=3", "rename,renameat,renameat2:signal=KILL:when=1", "fsync:signal=KILL:when=1"} {
 		t.Run(at, func(t *testing.T) {
+			t.Parallel()
 			path := filepath.Join(t.TempDir(), "store.db")
 			if err := os.WriteFile(path, whole, 0o600); err != nil {
 				t.Fatal(err)
