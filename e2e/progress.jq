@@ -10,7 +10,7 @@ def signs: {done: "✔", failed: "✖", allowed: "!", skipped: "○", dropped: "
 def far: if .n > 0 then "\(.n)/\(.m)" else "" end;
 
 def line($state): "\(.time[11:19]) \($state | far | pad(5)) \(signs[.msg] // "·") \(.node | pad(33)) " +
-  "\(.subject // "" | pad(36)) \(.error // .detail // "" | split("\n")[0])" +
+  "\(.subject // "" | pad(36)) \(.error // .detail // "" | split("\n")[0] // "")" +
   (if .again then " (interrupted by the stop, done again)" else "" end) +
   (if .took then "  " + .took else "" end);
 
@@ -21,7 +21,7 @@ foreach inputs as $r ({m: 0, n: 0};
     .now = $r.subject | .n = ([.n + 1, .m] | min)
   elif ($r.node // "") | test("^global-(afterall|beforeall)$") then
     {m: 0, n: 0}
-  end;
+  else . end; # jq 1.6 wants the else
   . as $state | $r |
   if .output then "\(.time[11:19])         \(.hook | split("/")[-1] | pad(33)) \(.msg)" +
     (to_entries | map(select(.key | startswith("hook_")) | " \(.key[5:])=\(.value)") | add // "")

@@ -152,7 +152,12 @@ start_operator() {
   follower=$!
 }
 
-follow() { tail -n +1 -f $log | bin/hooktools/jq -nr -f e2e/progress.jq; }
+# An installed jq is preferred, as it is by hooks: bin/hooktools is last on their PATH.
+follow() {
+  local jq=(bin/hooktools/jq)
+  if command -v jq >/dev/null; then jq=(jq --unbuffered); fi
+  tail -n +1 -f $log | "${jq[@]}" -nr -f e2e/progress.jq
+}
 
 # ask PATH: prints what the operator answers, without a program for it.
 ask() {

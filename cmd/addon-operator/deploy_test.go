@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -9,10 +10,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
+
+	"addon-operator/internal/jq"
 )
 
 // deployed reads the objects of a file in deploy into those given.
@@ -107,6 +114,93 @@ func TestDeployedPodCanWriteWhereTheOperatorWrites(t *testing.T) {
 	}
 }
 
+// TestMemoryOfThePodHasRoomForAllItsParts adds up what can be in memory at once: the operator, jq filters, files of hooks
+// and hooks.
+func TestMemoryOfThePodHasRoomForAllItsParts(t *testing.T) {
+	t.Parallel()
+	const leastForHooks = 128 << 20
+	var set appsv1.StatefulSet
+	deployed(t, "statefulset.yaml", &set)
+	container := set.Spec.Template.Spec.Containers[0]
+	limit := container.Resources.Limits.Memory().Value()
+	for _, variable := range container.Env {
+		if variable.Name != "GOMEMLIMIT" {
+			continue
+		}
+		quantity, err := resource.ParseQuantity(strings.TrimSuffix(variable.Value, "B"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit -= quantity.Value()
+	}
+	for _, volume := range set.Spec.Template.Spec.Volumes {
+		if dir := volume.EmptyDir; dir != nil && dir.Medium == corev1.StorageMediumMemory {
+			limit -= dir.SizeLimit.Value()
+		}
+	}
+	if limit -= jq.MaxMemory; limit < leastForHooks {
+		t.Errorf("%d MiB are left for hooks", limit>>20)
+	}
+}
+
+// TestNetworkPolicyLetsInWhatIsServedToOthers compares its ports with those that Services lead to.
+func TestNetworkPolicyLetsInWhatIsServedToOthers(t *testing.T) {
+	t.Parallel()
+	var policy networkingv1.NetworkPolicy
+	var set appsv1.StatefulSet
+	deployed(t, "networkpolicy.yaml", &policy)
+	deployed(t, "statefulset.yaml", &set)
+	if !maps.Equal(policy.Spec.PodSelector.MatchLabels, set.Spec.Template.Labels) || policy.Namespace != set.Namespace {
+		t.Errorf("the policy selects %v in %s", policy.Spec.PodSelector.MatchLabels, policy.Namespace)
+	}
+	if !slices.Equal(policy.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) || len(policy.Spec.Ingress) != 1 {
+		t.Fatalf("the policy is %+v", policy.Spec)
+	}
+	var open, served []string
+	for _, port := range policy.Spec.Ingress[0].Ports {
+		open = append(open, port.Port.StrVal)
+	}
+	for _, port := range set.Spec.Template.Spec.Containers[0].Ports {
+		served = append(served, port.Name)
+	}
+	if !slices.Equal(open, served) {
+		t.Errorf("open are %v, served %v", open, served)
+	}
+}
+
+// TestDeployedRightsAreThoseOfThePage looks in deploy for the rights that the page of rights lists, and for rules that give all.
+func TestDeployedRightsAreThoseOfThePage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "rights.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "```yaml\n")
+	block, _, _ = strings.Cut(block, "```")
+	own, all, _ := strings.Cut(block, "---\n")
+	var listed, role rbacv1.Role
+	var listedAll, clusterRole rbacv1.ClusterRole
+	if err := errors.Join(yaml.UnmarshalStrict([]byte(own), &listed), yaml.UnmarshalStrict([]byte(all), &listedAll)); err != nil {
+		t.Fatal(err)
+	}
+	deployed(t, "rbac.yaml", &corev1.ServiceAccount{}, &role, &rbacv1.RoleBinding{}, &clusterRole, &rbacv1.ClusterRoleBinding{})
+	for _, pair := range [][2][]rbacv1.PolicyRule{{listed.Rules, role.Rules}, {listedAll.Rules, clusterRole.Rules}} {
+		if len(pair[0]) == 0 {
+			t.Fatal("the page lists no rules")
+		}
+		for _, rule := range pair[0] {
+			if !slices.ContainsFunc(pair[1], func(given rbacv1.PolicyRule) bool { return cmp.Equal(given, rule) }) {
+				t.Errorf("deploy does not give %+v", rule)
+			}
+		}
+	}
+	for _, rule := range clusterRole.Rules {
+		if slices.Contains(rule.Resources, "*") || slices.Contains(rule.Verbs, "*") {
+			t.Errorf("a rule for everything is the default: %+v", rule)
+		}
+	}
+}
+
 // TestImageHasWhatHooksAreTold looks for the programs and files that the moving
 // over page and the shell framework's promise.
 func TestImageHasWhatHooksAreTold(t *testing.T) {
@@ -117,7 +211,7 @@ func TestImageHasWhatHooksAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	dockerfile := string(text)
-	for _, want := range []string{" bash ", " coreutils ", " kubectl ", "/out/hooktools/jq ./cmd/jq", " /shell_lib.sh\n", " /frameworks\n", "/modules /global-hooks"} {
+	for _, want := range []string{" bash ", " coreutils ", " kubectl ", " 'jq>=1.7' ", " /shell_lib.sh\n", " /frameworks\n", "/modules /global-hooks"} {
 		if !strings.Contains(dockerfile, want) {
 			t.Errorf("the image has no %q", strings.TrimSpace(want))
 		}

@@ -18,6 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// MaxMemory bounds the memory of all filters that run at once, in bytes.
+const MaxMemory = maxHelpers * memoryLimit
+
 const (
 	// helperName is the first argument by which this executable knows that it is a helper.
 	helperName = "addon-operator-jq"
