@@ -269,6 +269,32 @@ func (k *Kube) Sight(s store.Subject) []*kube.Object {
 	return f.monitor.Snapshot()
 }
 
+// A FailingFilter is a binding whose jqFilter fails on objects it selects.
+type FailingFilter struct {
+	Subject store.Subject
+	Kind    string
+	Objects []kube.Failure
+}
+
+// FailingFilters returns the bindings whose jqFilter fails now on any object.
+func (k *Kube) FailingFilters() (failing []FailingFilter) {
+	k.mu.Lock()
+	monitors := map[store.Subject]*kube.Monitor{}
+	for subject, f := range k.follows {
+		if f.monitor != nil {
+			monitors[subject] = f.monitor
+		}
+	}
+	k.mu.Unlock()
+	for subject, m := range monitors {
+		views, objects := m.Views(), m.Failures()
+		if len(views) > 0 && len(objects) > 0 {
+			failing = append(failing, FailingFilter{Subject: subject, Kind: views[0].Kind, Objects: objects})
+		}
+	}
+	return failing
+}
+
 // owner names a binding to the hub; SubjectOf takes the name apart. No name of
 // a module, hook or binding holds a zero byte.
 func owner(s store.Subject) string { return s.Module + "\x00" + s.Hook + "\x00" + s.Binding }

@@ -314,7 +314,7 @@ func (o *operator) kubeObserver() kube.Observer {
 		VersionRefused: func(s kube.Source, v string, err error) {
 			o.log.Info().Err(err).Str("source", s.String()).Str("version", v).Msg("watch begins anew and is compared with what was told")
 		},
-		FilterFailed: o.filterFailed,
+		FilterFailed: o.filterFailed, FailuresChanged: func(kube.View) { o.refilter.raise() },
 		ReceiverFailed: func(s kube.Source, err error) {
 			o.log.Error().Err(err).Str("source", s.String()).Msg("changes could not be put into the store and are tried again")
 		},
@@ -333,16 +333,24 @@ func (o *operator) kubeObserver() kube.Observer {
 // filterFailed logs and counts a jqFilter that failed on an object. A filter that exceeds a bound is a mistake in the hook;
 // others fail on objects that are not complete yet.
 func (o *operator) filterFailed(v kube.View, owners []string, object *kube.Object, failure *jq.FilterError) {
-	o.metrics.FilterFailed(v.Kind)
 	level := zerolog.DebugLevel
 	if failure.Bound {
 		level = zerolog.WarnLevel
 	}
 	for _, owner := range owners {
+		o.metrics.FilterFailed(o.labels.of(o.db, owner), v.Kind)
 		s := triggers.SubjectOf(owner)
 		o.log.WithLevel(level).Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).
 			Str("object", strings.TrimPrefix(object.Namespace+"/"+object.Name, "/")).Err(failure).Msg("jqFilter failed; the object stays as it was")
 	}
+}
+
+// ownObserver is kubeObserver for what the operator itself watches: that is in no metric of hooks.
+func (o *operator) ownObserver() kube.Observer {
+	observer := o.kubeObserver()
+	observer.Clock, observer.Filtered, observer.Told = nil, nil, nil
+	observer.FilterFailed, observer.FailuresChanged = nil, nil
+	return observer
 }
 
 // reasonOf returns one word for err.

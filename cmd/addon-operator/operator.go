@@ -57,6 +57,7 @@ type operator struct {
 	news     news
 	notices  chan notice
 	recheck  wakeup // for survey
+	refilter wakeup // for keepFailingFilters
 	mended   wakeup // for runMended
 	// shortages is woken when a shortage of the store's disk has begun or ended.
 	shortages wakeup
@@ -95,7 +96,7 @@ func Run(ctx context.Context, s Settings, w io.Writer) error {
 	}
 	o := &operator{
 		settings: s, log: log, began: time.Now(), notices: make(chan notice, 64),
-		recheck: newWakeup(), mended: newWakeup(), shortages: newWakeup(),
+		recheck: newWakeup(), refilter: newWakeup(), mended: newWakeup(), shortages: newWakeup(),
 	}
 	if o.params, err = newParams(s, log, o.logConfigEvents.Store); err != nil {
 		return err
@@ -207,7 +208,7 @@ func (o *operator) close() {
 // assemble joins the steps with the engine and the triggers with both.
 func (o *operator) assemble() (err error) {
 	s := o.settings
-	observer := o.kubeObserver()
+	observer := o.ownObserver()
 	o.metrics = metrics.New(s.MetricsPrefix, o.look().state)
 	o.metrics.WatchClients()
 	o.kinds = kube.NewKinds(o.client, observer)
@@ -221,7 +222,7 @@ func (o *operator) assemble() (err error) {
 	if o.engine, err = workflow.New(o.db, o.news.observe(o.observer()), o.site.Lifecycle()); err != nil {
 		return err
 	}
-	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, observer, o.log)
+	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, o.kubeObserver(), o.log)
 	o.schedule = triggers.NewSchedule(o.db, o.engine.Raise, triggers.Missed(s.ScheduleMissed), o.log)
 	o.absent = triggers.NewAbsent(o.db, o.engine.Raise, o.kinds, selector(o.helm.Labels()), observer)
 	o.absent.Told = o.objectsAbsent
@@ -238,6 +239,7 @@ func (o *operator) assemble() (err error) {
 		o.schedule.Changed()
 		o.webhook.Changed()
 		o.engine.Repace()
+		o.refilter.raise()
 	}
 	o.site.Installed = o.absent.Changed
 	return nil
@@ -340,11 +342,12 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 		return o.webhook.Run(ctx)
 	})
 	group.Go(func() error { o.asks.Run(ctx); return nil })
-	group.Go(func() error { return o.configMap.Run(ctx, o.kubeObserver()) })
+	group.Go(func() error { return o.configMap.Run(ctx, o.ownObserver()) })
 	group.Go(func() error { return o.awaitCluster(ctx) })
 	group.Go(func() error { o.post(ctx); return nil })
 	group.Go(func() error { o.keepUp(ctx); return nil })
 	group.Go(func() error { o.survey(ctx); return nil })
 	group.Go(func() error { o.runMended(ctx); return nil })
 	group.Go(func() error { return o.watchDirectories(ctx) })
+	group.Go(func() error { o.keepFailingFilters(ctx); return nil })
 }

@@ -77,3 +77,40 @@ func TestProblemsOfDirectoriesAndConfigMapAreShownAtOnceAndGoWhenMended(t *testi
 		return !strings.Contains(out, "✖") && !strings.Contains(out, "fix:")
 	})
 }
+
+func TestFailingJQFilterIsAProblemOfItsBindingUntilItWorks(t *testing.T) {
+	c := cluster.Start(t)
+	namespace := c.Namespace(t)
+	maps := client(t, c).CoreV1().ConfigMaps(namespace)
+	s := newSite(t)
+	s.file("modules/values.yaml", "webEnabled: true\n")
+	s.file("modules/010-web/hooks/a.sh", hookText(`{"configVersion":"v1","kubernetes":[{"name":"seen","kind":"ConfigMap","queue":"side",`+
+		`"nameSelector":{"matchNames":["seen","other"]},"jqFilter":".data.items | fromjson"}]}`, "true"))
+	seen := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "seen"}, Data: map[string]string{"items": "["}}
+	if _, err := maps.Create(t.Context(), seen, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "addon-operator"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.start(c.Kubeconfig(), namespace)
+	s.converged()
+	problem := "the jqFilter of binding seen of hook web/hooks/a.sh fails on ConfigMap " + namespace + "/seen"
+	s.until("inspect shows it", func() bool {
+		return strings.Contains(strings.Join(strings.Fields(s.verb("workflow", "inspect", "--all")), " "), problem)
+	})
+	got := s.get("/metrics")
+	if line := `addon_operator_kube_jq_filter_errors_total{binding="seen",hook="hooks/a.sh",kind="ConfigMap",module="web",queue="side"} 1`; !strings.Contains(got, line) {
+		t.Errorf("no line %s", line)
+	}
+	for line := range strings.Lines(got) {
+		if strings.HasPrefix(line, "addon_operator_kube_") && strings.Contains(line, `hook=""`) && strings.Contains(line, `kind="`) {
+			t.Errorf("the operator's own watch is among those of hooks: %s", line)
+		}
+	}
+	seen.Data["items"] = "[1]"
+	if _, err := maps.Update(t.Context(), seen, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the problem is gone", func() bool { return !strings.Contains(s.verb("module", "list"), "jqFilter") })
+}

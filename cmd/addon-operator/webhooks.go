@@ -25,7 +25,7 @@ func (o *operator) gate() *webhook.Gate {
 		},
 		Registrar: webhook.RegistrarOptions{
 			Client: o.client, Name: s.ConfigurationName, Namespace: o.settings.Namespace, Clock: time.Now,
-			Observer: o.kubeObserver(), Failed: failed, Refused: o.webhookRefused,
+			Observer: o.ownObserver(), Failed: failed, Refused: o.webhookRefused,
 		},
 		Admission: s.Admission.side(), Conversion: s.Conversion.side(), URL: s.URL, Lifetime: s.CertLifetime,
 		Made: func(expires time.Time) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"addon-operator/internal/jq"
@@ -49,6 +50,7 @@ type gathered struct {
 	owners  []string
 	full    bool
 	objects map[objectKey]*Object
+	failing map[objectKey]string
 }
 
 // list reads the source and fills the views that which picks with what it shows.
@@ -62,9 +64,11 @@ func (f *feed) list(ctx context.Context, which func(*view) bool) error {
 		g.view.objects, g.view.full, g.view.listed = g.objects, g.full && g.view.keeps(), version
 		g.view.sorted, g.view.dirty = nil, true
 	}
+	judged := f.judgeAll(gathering)
 	f.err = nil
 	f.mu.Unlock()
 	f.announce()
+	f.tellFailures(judged)
 	return nil
 }
 
@@ -77,7 +81,7 @@ func (f *feed) collect(ctx context.Context, which func(*view) bool) (gathering [
 		gathering = nil
 		for _, v := range f.ordered() {
 			if which(v) {
-				gathering = append(gathering, gathered{v, v.named(), v.keeps(), map[objectKey]*Object{}})
+				gathering = append(gathering, gathered{v, v.named(), v.keeps(), map[objectKey]*Object{}, map[objectKey]string{}})
 			}
 		}
 	}
@@ -105,6 +109,24 @@ func (f *feed) collect(ctx context.Context, which func(*view) bool) (gathering [
 	return gathering, version, nil
 }
 
+// judgeAll makes the objects that fail the filters of views those of a list, and returns the views for which that
+// changed. The caller holds the lock.
+func (f *feed) judgeAll(gathering []gathered) (changed []View) {
+	for _, g := range gathering {
+		if !maps.Equal(g.view.failing, g.failing) {
+			changed = append(changed, g.view.name)
+		}
+		g.view.failing = g.failing
+	}
+	return changed
+}
+
+func (f *feed) tellFailures(views []View) {
+	for _, v := range views {
+		f.reads.observer.failuresChanged(v)
+	}
+}
+
 // gather returns what a list shows of doc in one view. Where the filter fails, that is what it showed before. The error is that
 // of a filter that was not run to its end.
 func (f *feed) gather(ctx context.Context, g gathered, doc *document) (*Object, error) {
@@ -117,6 +139,9 @@ func (f *feed) gather(ctx context.Context, g gathered, doc *document) (*Object, 
 		return nil, err
 	}
 	f.reads.observer.filterFailed(g.view.name, g.owners, object, failure)
+	if len(g.failing) < mostFailing {
+		g.failing[doc.key()] = failure.Public
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if before := g.view.objects[doc.key()]; before != nil && before.UID == object.UID {

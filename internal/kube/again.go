@@ -65,10 +65,12 @@ func (f *feed) relist(ctx context.Context) error {
 	for _, g := range gathering {
 		f.mu.Lock()
 		f.takeOver(g, version)
+		judged := f.judgeAll([]gathered{g})
 		g.view.listed, g.view.told = f.version, later(g.view.told, f.version)
 		admitted := pick(g.view.owners, func(o *owner) bool { return o.admitted })
 		f.mu.Unlock()
 		f.announce()
+		f.tellFailures(judged)
 		if err := f.sayList(ctx, g.view, Again, admitted); err != nil {
 			return err
 		}

@@ -434,3 +434,34 @@ func TestWaitSaysWhichListIsMissingAndWhy(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+func TestMonitorKnowsTheObjectsOnWhichItsFilterFailsNow(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	s.create(t, "bad", "items", "[")
+	s.create(t, "good", "items", "[1]")
+	m := s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, `.data.items | fromjson`)})
+	until := func(what string, names ...string) {
+		t.Helper()
+		var got []string
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			got = nil
+			for _, f := range m.Failures() {
+				if got = append(got, f.Name); f.Err == "" || f.Namespace != s.namespace {
+					t.Errorf("failure %+v", f)
+				}
+			}
+			if slices.Equal(got, names) {
+				return
+			}
+		}
+		t.Errorf("%s: it fails on %q, want %q", what, got, names)
+	}
+	until("after the list", "bad")
+	s.update(t, "good", "items", "{")
+	until("after a change for the worse", "bad", "good")
+	s.update(t, "bad", "items", "[2]")
+	until("after a change for the better", "good")
+	s.delete(t, "good")
+	until("after it was deleted")
+}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,6 +79,33 @@ func (m *Monitor) Views() []View {
 	}
 	slices.SortFunc(views, func(a, b View) int { return strings.Compare(a.String(), b.String()) })
 	return views
+}
+
+// A Failure is an object on which a filter fails now.
+type Failure struct {
+	Namespace, Name string
+	// Err says why, and quotes nothing of the object.
+	Err string
+}
+
+// Failures returns the objects on which the monitor's filter fails now, sorted by namespace and name. Of very many it
+// returns the first.
+func (m *Monitor) Failures() []Failure {
+	m.mu.Lock()
+	places := slices.Collect(maps.Values(m.places))
+	m.mu.Unlock()
+	var all []Failure
+	for _, p := range places {
+		p.feed.mu.Lock()
+		for key, text := range p.view.failing {
+			all = append(all, Failure{key.namespace, key.name, text})
+		}
+		p.feed.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b Failure) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all
 }
 
 // Wait returns when the snapshot shows everything and the receiver knows of it, or it is known that the kind is not served.

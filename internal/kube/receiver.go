@@ -116,6 +116,9 @@ type Observer struct {
 	// FilterFailed is told that the filter of a view of these owners failed on an object, which therefore stays as it was in
 	// that view.
 	FilterFailed func(view View, owners []string, object *Object, failure *jq.FilterError)
+	// FailuresChanged is told that the filter of a view fails on other objects than before, or for other reasons.
+	// [Monitor.Failures] returns them.
+	FailuresChanged func(View)
 	// ReceiverFailed is told why a receiver did not take what it was told of a source.
 	ReceiverFailed func(Source, error)
 	// Clock tells the time for Filtered and Told; all three are there or none.
@@ -147,6 +150,12 @@ func (o Observer) versionRefused(s Source, version string, err error) {
 func (o Observer) filterFailed(v View, owners []string, object *Object, failure *jq.FilterError) {
 	if o.FilterFailed != nil {
 		o.FilterFailed(v, owners, object, failure)
+	}
+}
+
+func (o Observer) failuresChanged(v View) {
+	if o.FailuresChanged != nil {
+		o.FailuresChanged(v)
 	}
 }
 

@@ -49,12 +49,20 @@ func (f *feed) apply(ctx context.Context, frameType string, doc *document) ([]Ch
 			f.reads.observer.filterFailed(n.view.name, n.owners, n.object, n.failure)
 		}
 		f.mu.Lock()
+		failure := n.failure
+		if frameType == frameDeleted {
+			failure = nil
+		}
+		judged := n.view.judge(n.object.key(), failure)
 		if change := n.applyTo(frameType); change != nil && n.tells {
 			change.Filter = n.view.name.Filter
 			change.Owners = n.view.concerned(version)
 			changes = append(changes, *change)
 		}
 		f.mu.Unlock()
+		if judged {
+			f.reads.observer.failuresChanged(n.view.name)
+		}
 	}
 	return changes, nil
 }

@@ -42,6 +42,8 @@ type view struct {
 	asked  bool   // the receiver was asked what it knows
 	dirty  bool   // objects have changed since the owners were told
 
+	failing map[objectKey]string // the objects on which the filter fails now, with why; of very many, the first
+
 	missing map[objectKey]missing // what it shows and the last list again did not; of the feed's goroutine only
 }
 
@@ -62,6 +64,7 @@ func (v *view) lacking() bool { return v.listed == "" || (v.keeps() && !v.full) 
 func (v *view) set(key objectKey, object *Object) {
 	if object == nil {
 		delete(v.objects, key)
+		delete(v.failing, key)
 	} else {
 		v.objects[key] = object
 	}
@@ -119,4 +122,25 @@ func names(owners []*owner) []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// mostFailing bounds the objects of a view that are known to fail its filter.
+const mostFailing = 1000
+
+// judge notes whether the filter fails on an object, and reports whether that is another answer than before. The reason it
+// notes quotes nothing of the object.
+func (v *view) judge(key objectKey, failure *jq.FilterError) (news bool) {
+	before, failed := v.failing[key]
+	switch {
+	case failure == nil:
+		delete(v.failing, key)
+		return failed
+	case len(v.failing) >= mostFailing && !failed:
+		return false
+	}
+	if v.failing == nil {
+		v.failing = map[objectKey]string{}
+	}
+	v.failing[key] = failure.Public
+	return !failed || before != failure.Public
 }

@@ -104,7 +104,7 @@ func TestThePageServesWhatIsListed(t *testing.T) {
 	s.ObjectsAbsent("m", []string{"o"})
 	s.Looped("n", "m")
 	s.SetAside("queues")
-	s.FilterFailed("Pod")
+	s.FilterFailed(b, "Pod")
 	s.WatchFailed("Gone")
 	s.HookMetricsDropped("m", "h", "type", 1)
 	s.QueueActed("main", "put", 1)

@@ -70,7 +70,7 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.withheld = m.gauge("releases_withheld", "Releases that the last discovery would have deleted and left alone because of a doubt.")
 	s.setAside = m.counters("damaged_records_total", "Records of the store that could not be read and were set aside.", "table")
 	s.loops = m.counters("loops_total", "Times a circle of steps was closed for the third time in a row or more, and was delayed.", "node", "module")
-	s.filterErrors = m.counters("kube_jq_filter_errors_total", "Objects on which a jqFilter failed.", "kind")
+	s.filterErrors = m.counters("kube_jq_filter_errors_total", "Failed runs of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind")
 	s.watchErrors = m.counters("kubernetes_client_watch_errors_total", "Lists and watches that failed.", "error_type")
 	s.hookDropped = m.counters("hook_metrics_dropped_total", "Operations in $METRICS_PATH that did not count, because of another type or a bound.", "module", "hook", "reason")
 	s.queueAction = m.histogram("tasks_queue_action_duration_seconds", "Time of putting tasks into the queue, and of moves: of taking an attempt at its head to its end.", "queue_name", "queue_action")
@@ -149,8 +149,10 @@ func (s *Set) SetAside(table string) { s.setAside.WithLabelValues(table).Inc() }
 // Looped counts a circle of steps that is delayed.
 func (s *Set) Looped(node, module string) { s.loops.WithLabelValues(node, module).Inc() }
 
-// FilterFailed counts an object of kind on which a jqFilter failed.
-func (s *Set) FilterFailed(kind string) { s.filterErrors.WithLabelValues(kind).Inc() }
+// FilterFailed counts an object of kind on which the jqFilter of a binding failed.
+func (s *Set) FilterFailed(b Binding, kind string) {
+	s.filterErrors.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue, kind).Inc()
+}
 
 // WatchFailed counts a list or watch that failed. The reason is one word.
 func (s *Set) WatchFailed(reason string) { s.watchErrors.WithLabelValues(reason).Inc() }

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/triggers"
+)
+
+// filterDelay is the time in which several changes of failing objects lead to one commit.
+const filterDelay = 500 * time.Millisecond
+
+// keepFailingFilters keeps the problems of jqFilters up to date until ctx ends.
+func (o *operator) keepFailingFilters(ctx context.Context) {
+	for o.refilter.raise(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.refilter:
+		}
+		if !sleep(ctx, filterDelay) {
+			return
+		}
+		problems, changed := filterProblems(o.kube.FailingFilters()), false
+		err := o.db.Update(func(tx *store.Tx) (err error) {
+			if !differ(tx, store.FailingFilter, problems) {
+				return nil
+			}
+			changed, err = store.ReplaceProblems(tx, store.FailingFilter, problems)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			o.log.Error().Err(err).Msg("problems of jqFilters are not up to date")
+		}
+		if changed {
+			o.news.tell(0)
+		}
+	}
+}
+
+// differ reports whether problems of kind are stored or given at all. Mostly neither is so.
+func differ(tx *store.Tx, kind store.ProblemKind, problems []store.Problem) bool {
+	for range tx.Range(store.At(store.Problems).Str(string(kind))) {
+		return true
+	}
+	return len(problems) > 0
+}
+
+// filterProblems returns one problem for each binding whose jqFilter fails, with the first object on
+// which it does.
+func filterProblems(failing []triggers.FailingFilter) []store.Problem {
+	slices.SortFunc(failing, func(a, b triggers.FailingFilter) int {
+		return cmp.Or(strings.Compare(a.Subject.Module, b.Subject.Module), strings.Compare(a.Subject.Hook, b.Subject.Hook),
+			strings.Compare(a.Subject.Binding, b.Subject.Binding))
+	})
+	problems := make([]store.Problem, len(failing))
+	for i, f := range failing {
+		first := f.Objects[0]
+		object := f.Kind + " " + strings.TrimPrefix(first.Namespace+"/"+first.Name, "/")
+		hook := f.Subject.Hook
+		if f.Subject.Module != "" {
+			hook = f.Subject.Module + "/" + hook
+		}
+		problems[i] = store.Problem{
+			Subject: f.Subject, Object: object, More: len(f.Objects) - 1,
+			Error: fmt.Sprintf("the jqFilter of binding %s of hook %s fails on %s, so the hook does not see what changes there: %s",
+				f.Subject.Binding, hook, object, first.Err),
+			Fix: "correct the jqFilter in the hook's config, for instance with (.field // default), then run addon-operator reload",
+		}
+	}
+	return problems
+}
