@@ -271,6 +271,9 @@ func (db *DB) commit(writes []Write) error {
 	if err := db.Err(); err != nil {
 		return err
 	}
+	if err := db.admit(); err != nil {
+		return err
+	}
 	err := db.timed(writes)
 	db.noteRoom(err)
 	switch {

@@ -33,6 +33,7 @@ type DB struct {
 	err     error
 	closed  bool
 	done    chan struct{}
+	guard   func() error
 
 	shortage  *Shortage
 	roomAgain chan struct{} // closed when a shortage ends

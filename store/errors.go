@@ -65,6 +65,11 @@ var (
 	// The process has to stop; the next one verifies the file.
 	ErrPoisoned = errors.New("store is poisoned by a failed commit")
 
+	// ErrFenced means that this process may not write any more, because another
+	// operator may have taken its place. What it did not commit is done by the
+	// next process.
+	ErrFenced = errors.New("store is fenced off")
+
 	// ErrClosed means that the store was closed.
 	ErrClosed = errors.New("store is closed")
 )

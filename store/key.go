@@ -76,11 +76,12 @@ var tables = [...]struct {
 	layout string // of its keys, for people: s a string, u 8 bytes, i 4 bytes
 	secret bool   // records can hold what not everyone may see
 	raw    bool   // records are not JSON: pieces of some, or keys
+	work   bool   // records are pending work, of no use once another operator has worked
 }{
 	Meta:       {name: "meta", layout: "s"},
-	Queues:     {name: "queues", layout: "sui", secret: true},
-	Payloads:   {name: "payloads", layout: "uuu", secret: true, raw: true},
-	Once:       {name: "once", layout: "sssss", raw: true},
+	Queues:     {name: "queues", layout: "sui", secret: true, work: true},
+	Payloads:   {name: "payloads", layout: "uuu", secret: true, raw: true, work: true},
+	Once:       {name: "once", layout: "sssss", raw: true, work: true},
 	Values:     {name: "values", layout: "s", secret: true},
 	Opinions:   {name: "opinions", layout: "s"},
 	Hooks:      {name: "hooks", layout: "ss"},
@@ -92,15 +93,15 @@ var tables = [...]struct {
 	Modules:    {name: "modules", layout: "s"},
 	Releases:   {name: "releases", layout: "s"},
 	Metrics:    {name: "metrics", layout: "ssssu"},
-	Journal:    {name: "journal", layout: "uu", secret: true},
-	Later:      {name: "later", layout: "uuu", secret: true},
-	Quarantine: {name: "quarantine", layout: "uu", secret: true},
+	Journal:    {name: "journal", layout: "uu", secret: true, work: true},
+	Later:      {name: "later", layout: "uuu", secret: true, work: true},
+	Quarantine: {name: "quarantine", layout: "uu", secret: true, work: true},
 	Addons:     {name: "addons", layout: "s", secret: true},
 	Walks:      {name: "walks", layout: "u"},
 	History:    {name: "history", layout: "uuu", secret: true},
 	Buckets:    {name: "buckets", layout: "ss"},
-	Crowds:     {name: "crowds", layout: "sssssss"},
-	Notes:      {name: "notes", layout: "uu", secret: true},
+	Crowds:     {name: "crowds", layout: "sssssss", work: true},
+	Notes:      {name: "notes", layout: "uu", secret: true, work: true},
 	Problems:   {name: "problems", layout: "sssss", secret: true},
 
 	DamagedRecords: {name: "damaged", layout: "uu", secret: true},

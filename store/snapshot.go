@@ -10,7 +10,8 @@ import (
 )
 
 // Snapshot writes a consistent copy of the store to w while commits go on.
-// What it writes is a store itself.
+// What it writes is a store itself. The caller marks what it makes of it as a
+// copy by MarkCopy, where the store is in use.
 func (db *DB) Snapshot(w io.Writer) error {
 	if err := db.Err(); err != nil {
 		return err
@@ -21,7 +22,7 @@ func (db *DB) Snapshot(w io.Writer) error {
 	return nil
 }
 
-// SnapshotFile writes a copy of the store to the file at path. When it
+// SnapshotFile writes a copy of the store to the file at path, marked as a copy where the store is in use. When it
 // returns nil the file is whole, durable and has been verified as Open does;
 // otherwise what was at path is still there. The copy is made in a file beside
 // it, which a crash may leave and the next SnapshotFile to path uses again.
@@ -54,6 +55,11 @@ func (db *DB) copyTo(path string) error {
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("store: snapshot to %s: %w", path, fullOr(err))
+	}
+	if !db.readOnly {
+		if err := MarkCopy(path, Options{Clock: db.clock}); err != nil {
+			return err
+		}
 	}
 	copied, err := OpenReadOnly(path, Options{Clock: db.clock})
 	if err != nil {

@@ -25,8 +25,9 @@ const (
 // Begin returns the events of an operator's start, for the transaction that
 // starts the engine: step 16, which goes to the front of the main queue, and
 // where there is no start to resume, a start walk right behind it, in the place
-// of an unfinished reload. The digest is that of the code.
-func Begin(tx *store.Tx, how Startup, digest string) ([]workflow.Event, error) {
+// of an unfinished reload. The digest is that of the code. Where the pending work
+// of the store was dropped, dropped says why, and a start run begins in any case.
+func Begin(tx *store.Tx, how Startup, digest, dropped string) ([]workflow.Event, error) {
 	life, _, err := store.Load[store.Life](tx, store.LifeKey())
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func Begin(tx *store.Tx, how Startup, digest string) ([]workflow.Event, error) {
 	}
 	content := workflow.Event{On: lifecycle.OnConfigMap, Cause: store.Cause{Detail: "operator start"}}
 	goOn, err := resumes(tx, life, how, digest)
-	if err != nil || goOn {
+	if err != nil || goOn && dropped == "" {
 		return []workflow.Event{content}, err
 	}
 	if life.StartWalk, err = store.NextWalk(tx); err != nil {
@@ -49,6 +50,9 @@ func Begin(tx *store.Tx, how Startup, digest string) ([]workflow.Event, error) {
 	}
 	life.Epoch, life.Digest = tx.Epoch(), digest
 	start := workflow.Event{On: lifecycle.OnStart, Supersedes: lifecycle.GlobalBeforeAll, Cause: store.Cause{Detail: string(how)}}
+	if dropped != "" {
+		start.Cause.Detail += "; pending work was dropped: " + dropped
+	}
 	return []workflow.Event{start, content}, store.Save(tx, store.LifeKey(), life)
 }
 

@@ -41,6 +41,8 @@ type look struct {
 	// runs, as is params.
 	render func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
 	params *params
+	// standby says for whom the operator waits; nil where no operator runs.
+	standby func() string
 }
 
 // look returns what answers for the running operator.
@@ -48,6 +50,7 @@ func (o *operator) look() *look {
 	l := &look{
 		db: o.db, now: time.Now, path: o.settings.Store, began: o.began, engine: o.engine, news: &o.news,
 		site: func() (*steps.Site, error) { return o.site, nil }, render: o.rendered, params: o.params,
+		standby: o.leadership.standby,
 	}
 	l.sight = func(s store.Subject) []*kube.Object {
 		if o.kube == nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 
 	"addon-operator/internal/crd"
 	"addon-operator/internal/helm"
@@ -63,6 +64,11 @@ type operator struct {
 	shortages wakeup
 	params    *params
 
+	leadership  leadership
+	leaseConfig *rest.Config
+	// written is when the store was written last before this process opened it.
+	written time.Time
+
 	// cluster is the id of the cluster, empty while it is not known.
 	cluster string
 	// begun is set once the store holds what this start is to do.
@@ -111,6 +117,11 @@ func Run(ctx context.Context, s Settings, w io.Writer) error {
 		return err
 	}
 	defer o.close()
+	acquiring, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := o.campaign(acquiring); err != nil {
+		return err
+	}
 	if err := o.assemble(); err != nil {
 		return err
 	}
@@ -136,6 +147,8 @@ func (o *operator) connect() error {
 	if s.DebugKubernetes {
 		config.Wrap(requestLog(o.log))
 	}
+	o.leaseConfig = rest.CopyConfig(config)
+	config.Wrap(o.leadership.guard)
 	if o.client, err = kube.NewClient(config); err != nil {
 		return err
 	}
@@ -174,6 +187,7 @@ func (o *operator) open(ctx context.Context) error {
 }
 
 func (o *operator) openStore(ctx context.Context) (err error) {
+	o.written = lastWrite(o.settings.Store)
 	if o.db, err = o.openWithRoom(ctx); err != nil {
 		return err
 	}
@@ -272,12 +286,7 @@ func selector(labels map[string]string) string {
 
 // run starts the engine and the triggers and waits for their end.
 func (o *operator) run(ctx context.Context) error {
-	set, err := o.site.Scan()
-	if err != nil {
-		return fmt.Errorf("modules (--modules-dir=%s): %w", o.settings.ModulesDirs, err)
-	}
-	s := o.settings
-	code, err := o.site.Code(set, version, s.ModulesDirs, s.Namespace, s.ConfigMap, s.ExtraLabels, s.CRDFilters, strconv.FormatBool(s.StrictValues))
+	code, err := o.scan()
 	if err != nil {
 		return err
 	}
@@ -289,43 +298,76 @@ func (o *operator) run(ctx context.Context) error {
 		return err
 	}
 	group.Go(func() error { o.logShortages(watching); return nil })
-	abandon := context.AfterFunc(ctx, o.engine.Stop) // Start waits for room on a full disk
-	err = o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) {
-		return triggers.Begin(tx, triggers.Startup(o.settings.Startup), code)
-	})
-	abandon()
+	either, ended := context.WithCancel(watching)
+	defer ended()
+	defer context.AfterFunc(ctx, ended)()
+	dropped, release, err := o.lead(either)
+	if err != nil {
+		stop()
+		serving()
+		if failed := group.Wait(); failed != nil || ctx.Err() != nil {
+			return failed // a standby was told to stop, or could not serve
+		}
+		return err
+	}
+	if o.leadership.waited {
+		code, err = o.scan() // the directories may have changed meanwhile
+	}
+	if err == nil {
+		abandon := context.AfterFunc(ctx, o.engine.Stop) // Start waits for room on a full disk
+		err = o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) {
+			return triggers.Begin(tx, triggers.Startup(o.settings.Startup), code, dropped)
+		})
+		abandon()
+	}
 	if err != nil {
 		serving()
+		release()
 		return err
 	}
 	o.begun.Store(true)
 	o.log.Info().Str("version", version).Str("store", o.settings.Store).Uint64("life", o.db.Epoch()).
-		Str("namespace", o.settings.Namespace).Int("modules", len(set.Modules)).Msg("operator started")
+		Str("namespace", o.settings.Namespace).Int("modules", len(o.site.Disk().Modules)).Msg("operator started")
 	o.watch(watching, group)
 	select {
 	case <-ctx.Done():
 		o.log.Info().Msg("operator stops: nothing new is begun, what runs may end")
 	case <-watching.Done():
 	case <-o.db.Done():
+		if errors.Is(o.db.Err(), store.ErrFenced) {
+			o.killHooks()
+		}
 	}
 	draining, drained := context.WithTimeout(watching, drainWithin)
 	defer drained()
-	ended := make(chan error, 1)
+	end := make(chan error, 1)
 	go func() {
 		o.engine.Stop() // until it has, hooks that end may ask the API server, which asks hooks
 		o.asks.Stop(draining)
 		stop()
 		serving()
-		ended <- group.Wait()
+		err := group.Wait()
+		release()
+		end <- err
 	}()
 	select {
-	case err := <-ended:
+	case err := <-end:
 		o.log.Info().Msg("operator stopped")
 		return errors.Join(err, o.db.Err())
 	case <-time.After(stopWithin):
 		o.kept = true
 		return fmt.Errorf("the operator did not come to its end within %s: what still runs was interrupted and runs again at the next start", stopWithin)
 	}
+}
+
+// scan reads the directories of modules and returns the digest of the code.
+func (o *operator) scan() (code string, err error) {
+	set, err := o.site.Scan()
+	if err != nil {
+		return "", fmt.Errorf("modules (--modules-dir=%s): %w", o.settings.ModulesDirs, err)
+	}
+	s := o.settings
+	return o.site.Code(set, version, s.ModulesDirs, s.Namespace, s.ConfigMap, s.ExtraLabels, s.CRDFilters, strconv.FormatBool(s.StrictValues))
 }
 
 // watch begins in group what raises events and what looks after the operator

@@ -43,6 +43,10 @@ func (o *operator) life() (life store.Life, tasks int, err error) {
 // readyz tells whether a converge has come to its end in this life, or, where
 // nothing has changed and none was begun, in an earlier one.
 func (o *operator) readyz(w http.ResponseWriter, _ *http.Request) {
+	if waits := o.leadership.standby(); waits != "" {
+		http.Error(w, "Standby: "+waits, http.StatusServiceUnavailable)
+		return
+	}
 	life, tasks, err := o.life()
 	switch {
 	case err != nil:

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -72,6 +73,13 @@ func (l *look) inspect(req inspect.Request) (walk *inspect.Walk, err error) {
 		walk, err = l.reader().Walk(tx, req)
 		return err
 	})
+	if l.standby != nil {
+		if walk != nil {
+			walk.Standby = l.standby()
+		} else if waits := l.standby(); waits != "" && errors.Is(err, inspect.ErrNoWalk) {
+			err = fmt.Errorf("standby: %s; %w", waits, err)
+		}
+	}
 	if errors.Is(err, inspect.ErrNoWalk) {
 		err = &routeError{http.StatusNotFound, err}
 	}

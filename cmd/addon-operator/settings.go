@@ -35,6 +35,7 @@ type Settings struct {
 	SnapshotEvery   time.Duration
 
 	Namespace   string
+	Lease       string
 	ConfigMap   string
 	Kubeconfig  string
 	KubeContext string
@@ -123,6 +124,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	num(&s.HistoryMiB, "history-size", 64, "MiB of finished work that are remembered, if that is less", "ADDON_OPERATOR_HISTORY_SIZE")
 	dur(&s.SnapshotEvery, "snapshot-interval", time.Hour, "time between snapshots of the store, made beside it; 0 makes none", "ADDON_OPERATOR_SNAPSHOT_INTERVAL")
 	str(&s.Namespace, "namespace", "", "namespace of the ConfigMap and the releases; that of the pod or kubeconfig if empty", "ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE")
+	str(&s.Lease, "lease", leaseRequired, "whether to work only while holding the Lease of the namespace: required, or off where the operator has no right to Leases", "ADDON_OPERATOR_LEASE")
 	str(&s.ConfigMap, "config-map", "addon-operator", "name of the ConfigMap", "ADDON_OPERATOR_CONFIG_MAP")
 	str(&s.Kubeconfig, "kube-config", "", "kubeconfig file; in-cluster if empty", "KUBE_CONFIG", "KUBECONFIG")
 	str(&s.KubeContext, "kube-context", "", "context of the kubeconfig", "KUBE_CONTEXT")
@@ -137,7 +139,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	num(&s.HelmHistoryMax, "helm-history-max", 10, "revisions kept of a release; 0 keeps all", "HELM_HISTORY_MAX")
 	dur(&s.HelmTimeout, "helm-timeout", 20*time.Minute, "bound of each wait for a chart's Helm hook", "HELM_TIMEOUT")
 	str(&s.HelmIgnoreRelease, "helm-ignore-release", "", "release that is never deleted: the operator's own", "HELM_IGNORE_RELEASE")
-	str(&s.Pod, "pod", "", "the operator's own pod, whose release is never deleted; the host's name if empty", "POD_NAME")
+	str(&s.Pod, "pod", "", "the operator's own pod, whose release is never deleted; the host's name if empty", "POD_NAME", "ADDON_OPERATOR_POD")
 	str(&s.HelmDriver, "helm-driver", "secret", "where Helm keeps releases: secret or configmap", "HELM_DRIVER")
 	str(&s.ExtraLabels, "crd-extra-labels", "heritage=addon-operator", "labels put on every CRD and every object of a release", "ADDON_OPERATOR_CRD_EXTRA_LABELS")
 	str(&s.CRDFilters, "crd-filters", "doc-,_", "beginnings of names of files in crds that are passed over", "ADDON_OPERATOR_CRD_FILTER_PREFIXES")

@@ -25,6 +25,9 @@ func (s *Settings) check() error {
 	default:
 		return &codedError{exitUsage, fmt.Errorf("--schedule-missed is %q; it can be skip or once", s.ScheduleMissed)}
 	}
+	if s.Lease != leaseRequired && s.Lease != leaseOff {
+		return &codedError{exitUsage, fmt.Errorf("--lease must be %s or %s (got %q)", leaseRequired, leaseOff, s.Lease)}
+	}
 	if s.UngroupedMetrics != keepMetrics && s.UngroupedMetrics != expireMetrics {
 		return &codedError{exitUsage, fmt.Errorf("--ungrouped-metrics is %q; it can be %s or %s", s.UngroupedMetrics, keepMetrics, expireMetrics)}
 	}

@@ -16,16 +16,15 @@ type unserved struct {
 }
 
 const (
-	noSharedStore = "one operator keeps the store, there is no standby"
-	noRoutes      = "nothing but hooks is asked by the API server; see the settings of webhooks"
-	oneClient     = "all requests go through one client; limit it with --kube-client-qps"
+	alwaysLeads = "the Lease of the namespace is always held: of several replicas, all but one wait as standby"
+	noRoutes    = "nothing but hooks is asked by the API server; see the settings of webhooks"
+	oneClient   = "all requests go through one client; limit it with --kube-client-qps"
 )
 
 // unservedSettings are those of the addon-operator and shell-operator RUNNING
 // documents.
 var unservedSettings = []unserved{
-	{env: "ADDON_OPERATOR_HA", why: noSharedStore},
-	{env: "ADDON_OPERATOR_POD", why: noSharedStore},
+	{env: "ADDON_OPERATOR_HA", why: alwaysLeads},
 	{env: "USE_NELM", why: "releases are made by the Helm library"},
 	{env: "NELM_DEPENDENCY_GRAPH_ENABLED", why: "releases are made by the Helm library"},
 	{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", why: "jq filters have no library"},

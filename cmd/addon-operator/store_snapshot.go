@@ -40,6 +40,11 @@ func copyStore(ctx context.Context, s *source, path string) (size int64, err err
 	if err := errors.Join(s.get(ctx, "/store/snapshot", nil, f), f.Sync(), f.Close()); err != nil {
 		return 0, err
 	}
+	if s.live {
+		if err := store.MarkCopy(f.Name(), store.Options{Clock: time.Now}); err != nil {
+			return 0, fmt.Errorf("the copy cannot be marked as one, and was thrown away: %w", err)
+		}
+	}
 	db, err := store.OpenReadOnly(f.Name(), store.Options{Clock: time.Now})
 	if err != nil {
 		return 0, fmt.Errorf("the copy is not whole, and was thrown away: %w", err)

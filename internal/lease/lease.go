@@ -157,7 +157,7 @@ func (l *Lease) Keep(ctx context.Context) error {
 		}
 		err := l.update(ctx, func(*coordinationv1.Lease) {})
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the end of ctx is no failure
+			return nil
 		}
 		if errors.Is(err, ErrLost) {
 			return err
@@ -171,7 +171,7 @@ func (l *Lease) Keep(ctx context.Context) error {
 // Release gives the Lease up, so that another can take it at once. The process must not act any more.
 func (l *Lease) Release(ctx context.Context) error {
 	if l.Check() != nil {
-		return nil // it is not the process's own
+		return nil //nolint:nilerr // it is not the process's own
 	}
 	err := l.update(ctx, func(lease *coordinationv1.Lease) {
 		nobody, second := "", int32(1)

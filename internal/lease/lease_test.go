@@ -67,7 +67,7 @@ func (s *site) acquire(l *lease.Lease) lease.Previous {
 
 // keep renews l until the returned function is called, which returns how it ended.
 func (s *site) keep(l *lease.Lease) (stop func() error) {
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // it ends with the test's own function
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Keep(ctx) }()
 	stopped := false

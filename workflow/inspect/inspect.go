@@ -62,6 +62,8 @@ type Walk struct {
 	// Live is set where the operator runs; a stopped store goes on from here
 	// when one is started.
 	Live bool `json:"live"`
+	// Standby says for whom the operator waits, empty where it works.
+	Standby string `json:"standby,omitempty"`
 
 	ID      uint64      `json:"id"`
 	Graph   string      `json:"graph"`

@@ -50,6 +50,9 @@ func (p *page) field(name, text string) {
 // head says what walk it is and how it stands.
 func (p *page) head() {
 	w, l := p.walk, p.look
+	if w.Standby != "" {
+		p.line(l.paint(bold+yellow, l.clip("standby: "+flat(w.Standby), l.width())))
+	}
 	badge, colour := l.badge(w.State)
 	text := "walk " + id(w.ID) + ": " + w.Trigger
 	if w.Subject != "" {

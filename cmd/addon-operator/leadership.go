@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"k8s.io/client-go/transport"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/lease"
+	"addon-operator/store"
+)
+
+// The values of --lease.
+const (
+	leaseRequired = "required"
+	leaseOff      = "off"
+)
+
+// A leadership is the right of this process to be the one operator of its namespace.
+type leadership struct {
+	lease *lease.Lease // nil where none is asked for, and until it is asked for
+	// waits says for whom a standby waits.
+	waits atomic.Pointer[string]
+
+	got      chan struct{} // closed once the Lease is held, or cannot be
+	previous lease.Previous
+	err      error
+	waited   bool // it was a standby; set with previous
+}
+
+// check returns nil while this process may change the cluster.
+func (l *leadership) check() error {
+	if l.lease == nil {
+		return nil
+	}
+	return l.lease.Check()
+}
+
+// standby says for whom this process waits, empty where it waits for nobody.
+func (l *leadership) standby() string {
+	if text := l.waits.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+// guard returns a transport that refuses each request that changes the cluster while the Lease is not held.
+func (l *leadership) guard(next http.RoundTripper) http.RoundTripper {
+	return &guardedTransport{l, next}
+}
+
+type guardedTransport struct {
+	leadership *leadership
+	next       http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g *guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if changes(r) {
+		if err := g.leadership.check(); err != nil {
+			if r.Body != nil {
+				_ = r.Body.Close() // as http.RoundTripper asks
+			}
+			return nil, fmt.Errorf("not sent: %w", err)
+		}
+	}
+	return g.next.RoundTrip(r)
+}
+
+// WrappedRoundTripper lets client-go find what is wrapped.
+func (g *guardedTransport) WrappedRoundTripper() http.RoundTripper { return g.next }
+
+// changes reports whether r changes an object. Reviews of tokens and rights are sent by POST and change none.
+func changes(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return false
+	}
+	return !strings.HasPrefix(r.URL.Path, "/apis/authentication.k8s.io/") && !strings.HasPrefix(r.URL.Path, "/apis/authorization.k8s.io/")
+}
+
+var _ transport.WrapperFunc = (*leadership)(nil).guard
+
+// campaign begins to acquire the Lease. It goes on beside the rest of the start, until ctx is done.
+func (o *operator) campaign(ctx context.Context) (err error) {
+	l := &o.leadership
+	l.got = make(chan struct{})
+	if o.settings.Lease == leaseOff {
+		o.log.Warn().Msg("started with --lease=off: nothing keeps a second operator from working in this namespace")
+		close(l.got)
+		return nil
+	}
+	l.lease, err = lease.New(lease.Options{
+		Config: o.leaseConfig, Namespace: o.settings.Namespace, Identity: o.settings.ownPod() + "_" + o.db.ID(), Clock: time.Now,
+		Waiting: o.standsBy,
+	})
+	if err != nil {
+		return err
+	}
+	o.db.Guard(func() error {
+		err := l.check()
+		if errors.Is(err, lease.ErrLost) {
+			return fmt.Errorf("%w: %w", store.ErrFenced, err)
+		}
+		return err
+	})
+	go func() {
+		defer close(l.got)
+		l.previous, l.err = l.lease.Acquire(ctx)
+		l.waited = l.standby() != ""
+	}()
+	return nil
+}
+
+// standsBy notes for whom this process waits.
+func (o *operator) standsBy(holder lease.Holder, err error) {
+	text := fmt.Sprintf("waiting for %s, which %s holds", o.leadership.lease, holder)
+	if err != nil {
+		text = fmt.Sprintf("waiting for %s: %v", o.leadership.lease, err)
+	}
+	o.leadership.waits.Store(&text)
+	level := zerolog.InfoLevel
+	if err != nil {
+		level = zerolog.WarnLevel
+	}
+	o.log.WithLevel(level).Str("holder", holder.Identity).Str("store", holder.Store).Time("renewed", holder.Renewed).Msg("standby: " + text)
+}
+
+// lead waits until the Lease is held, prepares the store for it, and keeps the Lease until the returned function is
+// called, which releases it. It returns why the store's pending work was dropped, empty where it was not, and ends
+// without a result when ctx is done.
+func (o *operator) lead(ctx context.Context) (dropped string, release func(), err error) {
+	l := &o.leadership
+	select {
+	case <-ctx.Done():
+		return "", nil, ctx.Err()
+	case <-l.got:
+	}
+	if l.err != nil {
+		if errors.Is(l.err, lease.ErrForbidden) {
+			return "", nil, fmt.Errorf("%w; grant get, watch, create and update of leases in namespace %s (see docs/reference/rights.md), "+
+				"or start with --lease=off where no other operator can work in this namespace", l.err, o.settings.Namespace)
+		}
+		return "", nil, l.err
+	}
+	l.waits.Store(nil)
+	either, ctx := ctx, context.WithoutCancel(ctx)
+	if dropped, err = o.takeOver(either, l.previous); err != nil || l.lease == nil {
+		return dropped, func() {}, err
+	}
+	if err := l.lease.Mark(ctx, o.db.ID(), o.db.Epoch()); err != nil {
+		return "", nil, err
+	}
+	keeping, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := l.lease.Keep(keeping); err != nil {
+			o.db.Fence(err)
+		}
+	}()
+	return dropped, func() {
+		stop()
+		<-ended
+		if err := l.lease.Release(ctx); err != nil {
+			o.log.Warn().Err(err).Msg("the Lease was not released; another operator can take it when it expires")
+		}
+	}, nil
+}
+
+// takeOver prepares the store for the work of this process. Where another operator has worked since the store's last
+// epoch, what is pending in the store was done or decided there, and is dropped.
+func (o *operator) takeOver(ctx context.Context, previous lease.Previous) (why string, err error) {
+	if err := o.db.View(func(tx *store.Tx) (err error) {
+		why, err = o.interlude(tx, previous)
+		return err
+	}); err != nil {
+		return "", err
+	}
+	for more := why != ""; more; {
+		if err := o.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+			more, err = store.DropWork(tx)
+			return err
+		}); err != nil {
+			return "", err
+		}
+	}
+	if why != "" {
+		o.log.Warn().Str("store", o.settings.Store).Str("previous", previous.String()).
+			Msg("pending work of the store is dropped, a new start begins: " + why)
+	}
+	return why, o.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+		tx.Delete(store.CopyKey())
+		if why != "" {
+			life, _, err := store.Load[store.Life](tx, store.LifeKey())
+			if err != nil {
+				return err
+			}
+			life.Digest = "" // no start is like the one before
+			if err := store.Save(tx, store.LifeKey(), life); err != nil {
+				return err
+			}
+		}
+		return store.Save(tx, store.TenureKey(), store.Tenure{Epoch: tx.Epoch(), Began: tx.Now()})
+	})
+}
+
+// interlude returns how another operator has worked between the last epoch of the store and now, with the span that
+// the store does not know; empty where none has.
+func (o *operator) interlude(tx *store.Tx, previous lease.Previous) (string, error) {
+	ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
+	if err != nil || ends.Begun == 0 {
+		return "", err // nothing was ever done with this store
+	}
+	tenure, _, err := store.Load[store.Tenure](tx, store.TenureKey())
+	if err != nil {
+		return "", err
+	}
+	copied, isCopy, err := store.Load[store.Copy](tx, store.CopyKey())
+	if err != nil {
+		return "", err
+	}
+	since, how := o.written, ""
+	switch {
+	case isCopy:
+		since, how = copied.At, fmt.Sprintf("the store is a copy, made in epoch %d, of one that was in use", copied.Epoch)
+	case previous.Foreign:
+		how = "another program held the Lease"
+	case previous.Store == "":
+	case previous.Store != o.db.ID():
+		how = fmt.Sprintf("an operator with another store (%s, epoch %d) held the Lease", previous.Store, previous.Epoch)
+	case previous.Epoch > tenure.Epoch:
+		how = fmt.Sprintf("the store is of epoch %d, and was worked on until epoch %d", tenure.Epoch, previous.Epoch)
+	}
+	if how == "" {
+		return "", nil
+	}
+	return fmt.Sprintf("%s; unknown is what happened from %s to %s", how, since.UTC().Format(time.RFC3339), tx.Now().Format(time.RFC3339)), nil
+}
+
+// lastWrite returns when the file at path was written last, zero where there is none.
+func lastWrite(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// killHooks ends what hooks do at once: this process may not act any more.
+func (o *operator) killHooks() {
+	o.engine.Drain()
+	if killed, err := hook.KillLeftovers(o.db.ID()); err != nil || len(killed) > 0 {
+		o.log.Warn().Ints("pids", killed).AnErr("error", err).Msg("killed the hooks that ran: this operator may not act any more")
+	}
+}

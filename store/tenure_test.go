@@ -1,0 +1,140 @@
+package store
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestDroppingWorkKeepsWhatIsKnownAndEndsRuns(t *testing.T) {
+	t.Parallel()
+	db, err := OpenMemory(new(Memory), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := []Table{Queues, Payloads, Once, Journal, Later, Quarantine, Crowds, Notes}
+	known := []Table{Values, Opinions, Hooks, Bindings, Cursors, Versions, Ticks, ConfigMap, Modules, Releases, Metrics, Buckets, History}
+	const each = 3000
+	for _, table := range append(work, known...) {
+		if err := db.Update(func(tx *Tx) error {
+			for i := range each {
+				tx.Put(At(table).Uint(uint64(i)), []byte(`"v"`))
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Update(func(tx *Tx) error {
+		return errors.Join(Save(tx, WalkKey(1), Walk{ID: 1, Open: 2}), Save(tx, WalkKey(2), Walk{ID: 2, Ended: time.Unix(1, 0).UTC()}))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	times := 0
+	for more := true; more; times++ {
+		if err := db.Update(func(tx *Tx) (err error) { more, err = DropWork(tx); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if times < 2 {
+		t.Errorf("%d records were deleted by %d transaction", each*len(work), times)
+	}
+	if err := db.View(func(tx *Tx) error {
+		count := func(table Table) (n int) {
+			for range tx.Range(At(table)) {
+				n++
+			}
+			return n
+		}
+		for _, table := range work {
+			if n := count(table); n > 0 {
+				t.Errorf("%d records are left in %s", n, table)
+			}
+		}
+		for _, table := range known {
+			if n := count(table); n != each {
+				t.Errorf("%d records are left in %s", n, table)
+			}
+		}
+		for id := range 2 {
+			w, _, err := Load[Walk](tx, WalkKey(uint64(id+1))) //nolint:gosec // it is small
+			if err != nil || w.Open != 0 || w.Ended.IsZero() {
+				t.Errorf("run %+v, %v", w, err)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSnapshotOfAStoreInUseIsMarkedAsACopy(t *testing.T) {
+	t.Parallel()
+	path := made(t, 1)
+	db, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	if err := errors.Join(db.SnapshotFile(copied), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]uint64{path: 0, copied: db.Epoch()} {
+		db, err := OpenReadOnly(file, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.View(func(tx *Tx) error {
+			c, marked, err := Load[Copy](tx, CopyKey())
+			if marked != (want > 0) || c.Epoch != want {
+				t.Errorf("the mark of %s is %+v", file, c)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFencedStoreRefusesCommitsAndItsEndIsNoCrash(t *testing.T) {
+	t.Parallel()
+	path := made(t, 1)
+	db, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func() error { return db.Update(func(tx *Tx) error { return Save(tx, At(Modules).Str("new"), 1) }) }
+	var refusal error
+	db.Guard(func() error { return refusal })
+	if err := put(); err != nil {
+		t.Fatal(err)
+	}
+	refusal = errors.New("not yet")
+	if err := put(); !errors.Is(err, refusal) || db.Err() != nil {
+		t.Errorf("a refused commit: %v, the store: %v", err, db.Err())
+	}
+	refusal = ErrFenced
+	if err := put(); !errors.Is(err, ErrFenced) || !errors.Is(db.Err(), ErrFenced) {
+		t.Errorf("a fenced commit: %v, the store: %v", err, db.Err())
+	}
+	refusal = nil
+	if err := put(); !errors.Is(err, ErrFenced) {
+		t.Errorf("a commit after the fence: %v", err)
+	}
+	epoch := db.Epoch()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if !next.ExitedCleanly(epoch) {
+		t.Error("the end of the fenced process counts as a crash")
+	}
+}
