@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +88,28 @@ func TestRunOfAChangedModuleGoesBehindItsRunInALane(t *testing.T) {
 		a(workflow.Outcome{}, nil)
 		b(workflow.Outcome{}, nil)
 		w.expect()
+		w.expectAllEnded()
+	})
+}
+
+func TestARequestedReloadRewindsAConvergeWhoseFirstStepsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(modules("a"), nil, nil)
+		discover := w.gate("discover-modules")
+		w.start(on(lifecycle.OnStart))
+		w.expect("discover-modules")
+		w.raise(on(lifecycle.OnReloadRequest))
+		discover(workflow.Outcome{}, nil)
+		w.expect("discover-modules")
+		discover(workflow.Outcome{}, errors.New("no"))
+		w.raise(on(lifecycle.OnReloadRequest))
+		w.expect("discover-modules")
+		w.raise(on(lifecycle.OnReloadRequest))
+		discover(workflow.Outcome{}, errors.New("no"))
+		w.expect("discover-modules")
+		discover(workflow.Outcome{Lists: map[graph.List][]graph.Member{lifecycle.Enabled: modules("a")}}, nil)
+		w.expect("module-run a", "release-check a")
 		w.expectAllEnded()
 	})
 }

@@ -93,8 +93,8 @@ func (e *Engine) do(ctx context.Context, c *claim) (out Outcome, failed *failure
 // effects it has not begun are not begun then.
 func (e *Engine) orphaned(c *claim) (orphan bool) {
 	err := e.db.View(func(tx *store.Tx) error {
-		t, ok, err := store.LoadTask(tx, c.task.Pos)
-		orphan = ok && t.ID == c.task.ID && t.Orphan
+		t, ok, err := c.find(tx)
+		orphan = ok && t.Orphan
 		return err
 	})
 	return err == nil && orphan // what cannot be read now is an error of the move
@@ -136,14 +136,31 @@ func (m *move) reload(c *claim) (*store.Task, error) {
 	if bytes.Equal(m.tx.Get(c.task.Pos.Key()), c.saved) {
 		return c.again(), nil
 	}
-	t, ok, err := store.LoadTask(m.tx, c.task.Pos)
+	t, ok, err := c.find(m.tx)
 	if err != nil {
 		return nil, err
 	}
-	if !ok || t.ID != c.task.ID || !m.claimed(t) {
+	if !ok || !m.claimed(t) {
 		return nil, fmt.Errorf("task %s at place %d of queue %s was taken away while it ran", c.task.ID, c.task.Place, c.task.Queue)
 	}
 	return t, nil
+}
+
+// find returns the header of c's task, and whether it is still there. A rewind that is committed
+// while the task runs can have moved it up in its slot.
+func (c *claim) find(tx *store.Tx) (*store.Task, bool, error) {
+	for t, err := range store.TasksFrom(tx, c.task.Queue, c.task.Place) {
+		if err != nil {
+			return nil, false, err
+		}
+		if t.Place != c.task.Place {
+			break
+		}
+		if t.ID == c.task.ID {
+			return t, true, nil
+		}
+	}
+	return nil, false, nil
 }
 
 // finish ends c's task with out and claims what comes next.
