@@ -126,7 +126,7 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 	if err != nil {
 		return false, err
 	}
-	next := store.Binding{Kind: kind, Config: text, Queue: queue, AttachedIn: a.tx.Epoch(), Baseline: a.tx.NextID()}
+	next := store.Binding{Kind: kind, Config: text, Queue: queue, AttachedIn: a.tx.Epoch(), Baseline: a.tx.NextID(), StartedIn: a.start}
 	same := ok && old.Kind == kind && string(old.Config) == string(text)
 	if same {
 		next.SyncedIn, next.AttachedIn, next.Baseline = old.SyncedIn, old.AttachedIn, old.Baseline
@@ -164,7 +164,7 @@ func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[
 	if err != nil {
 		return err
 	}
-	bindings := map[string]store.Binding{}
+	bindings, after := map[string]store.Binding{}, false
 	for k := range tx.Range(store.BindingsOf(t.Subject.Module, t.Subject.Hook)) {
 		b, _, err := store.Load[store.Binding](tx, k)
 		if err != nil {
@@ -174,7 +174,7 @@ func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[
 		if err != nil {
 			return err
 		}
-		bindings[subject.Binding] = b
+		bindings[subject.Binding], after = b, after || b.AttachedIn == tx.Epoch()
 		its, err := groupOf(b)
 		if err != nil {
 			return err
@@ -186,6 +186,9 @@ func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[
 		if err := store.Save(tx, k, b); err != nil {
 			return err
 		}
+	}
+	if !after || len(shown) == 0 {
+		return nil
 	}
 	ends, err := deletions(tx, own.Queue, t.Subject)
 	if err != nil {
@@ -221,7 +224,7 @@ func placeOf(t *store.Task) objectPlace {
 // gone.
 func deletions(tx *store.Tx, queue string, s store.Subject) (map[objectPlace]store.ID, error) {
 	first := map[objectPlace]store.ID{}
-	for _, tasks := range []iter.Seq2[*store.Task, error]{store.Tasks(tx, queue), store.LaterTasks(tx)} {
+	for _, tasks := range []iter.Seq2[*store.Task, error]{store.Tasks(tx, queue), store.LaterTasks(tx), store.HeldTasksOf(tx, s.Module, s.Hook)} {
 		for t, err := range tasks {
 			if err != nil {
 				return nil, err

@@ -68,6 +68,10 @@ const (
 	Problems
 	// DamagedRecords holds the bytes of records that could not be read. Key: id (epoch, number).
 	DamagedRecords
+	// Held holds tasks that something keeps from starting. Key: module or empty for global, hook, queue, kind of lane, task id (epoch, number).
+	Held
+	// Lanes holds what is known of the lanes of held tasks. Key: "shut" or "open", queue, module or empty for global, hook, kind.
+	Lanes
 )
 
 // tables is, by number, the name of each table and what else is to know of it.
@@ -78,33 +82,34 @@ var tables = [...]struct {
 	raw    bool   // records are not JSON: pieces of some, or keys
 	work   bool   // records are pending work, of no use once another operator has worked
 }{
-	Meta:       {name: "meta", layout: "s"},
-	Queues:     {name: "queues", layout: "sui", secret: true, work: true},
-	Payloads:   {name: "payloads", layout: "uuu", secret: true, raw: true, work: true},
-	Once:       {name: "once", layout: "sssss", raw: true, work: true},
-	Values:     {name: "values", layout: "s", secret: true},
-	Opinions:   {name: "opinions", layout: "s"},
-	Hooks:      {name: "hooks", layout: "ss"},
-	Bindings:   {name: "bindings", layout: "sss"},
-	Cursors:    {name: "cursors", layout: "sss", secret: true},
-	Versions:   {name: "versions", layout: "s"},
-	Ticks:      {name: "ticks", layout: "sss"},
-	ConfigMap:  {name: "configmap", layout: "s", secret: true},
-	Modules:    {name: "modules", layout: "s"},
-	Releases:   {name: "releases", layout: "s"},
-	Metrics:    {name: "metrics", layout: "ssssu"},
-	Journal:    {name: "journal", layout: "uu", secret: true, work: true},
-	Later:      {name: "later", layout: "uuu", secret: true, work: true},
-	Quarantine: {name: "quarantine", layout: "uu", secret: true, work: true},
-	Addons:     {name: "addons", layout: "s", secret: true},
-	Walks:      {name: "walks", layout: "u"},
-	History:    {name: "history", layout: "uuu", secret: true},
-	Buckets:    {name: "buckets", layout: "ss"},
-	Crowds:     {name: "crowds", layout: "sssssss", work: true},
-	Notes:      {name: "notes", layout: "uu", secret: true, work: true},
-	Problems:   {name: "problems", layout: "sssss", secret: true},
-
+	Meta:           {name: "meta", layout: "s"},
+	Queues:         {name: "queues", layout: "sui", secret: true, work: true},
+	Payloads:       {name: "payloads", layout: "uuu", secret: true, raw: true, work: true},
+	Once:           {name: "once", layout: "sssss", raw: true, work: true},
+	Values:         {name: "values", layout: "s", secret: true},
+	Opinions:       {name: "opinions", layout: "s"},
+	Hooks:          {name: "hooks", layout: "ss"},
+	Bindings:       {name: "bindings", layout: "sss"},
+	Cursors:        {name: "cursors", layout: "sss", secret: true},
+	Versions:       {name: "versions", layout: "s"},
+	Ticks:          {name: "ticks", layout: "sss"},
+	ConfigMap:      {name: "configmap", layout: "s", secret: true},
+	Modules:        {name: "modules", layout: "s"},
+	Releases:       {name: "releases", layout: "s"},
+	Metrics:        {name: "metrics", layout: "ssssu"},
+	Journal:        {name: "journal", layout: "uu", secret: true, work: true},
+	Later:          {name: "later", layout: "uuu", secret: true, work: true},
+	Quarantine:     {name: "quarantine", layout: "uu", secret: true, work: true},
+	Addons:         {name: "addons", layout: "s", secret: true},
+	Walks:          {name: "walks", layout: "u"},
+	History:        {name: "history", layout: "uuu", secret: true},
+	Buckets:        {name: "buckets", layout: "ss"},
+	Crowds:         {name: "crowds", layout: "sssssss", work: true},
+	Notes:          {name: "notes", layout: "uu", secret: true, work: true},
+	Problems:       {name: "problems", layout: "sssss", secret: true},
 	DamagedRecords: {name: "damaged", layout: "uu", secret: true},
+	Held:           {name: "held", layout: "ssssuu", secret: true, work: true},
+	Lanes:          {name: "lanes", layout: "sssss", work: true},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }

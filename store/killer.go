@@ -49,11 +49,16 @@ type Killer struct {
 	Walk    uint64    `json:"walk"`
 	At      time.Time `json:"at"`
 	Crashes int       `json:"crashes"`
-	// Tasks are those that one run did at once, with their payloads, where they
-	// are put back as they are.
-	Tasks []Task `json:"tasks,omitempty"`
-	// Released are those that a person has released while this one kept them from
-	// being done.
+	// First and Last are the oldest and the newest task of an item whose tasks are
+	// held, in one lane, like all others of its module.
+	First ID `json:"first,omitzero"`
+	Last  ID `json:"last,omitzero"`
+	// Rerun is the node at which a run follows the release, because items of such
+	// runs were passed over.
+	Rerun string `json:"rerun,omitempty"`
+	// Tasks and Released are written by older versions only: the item's tasks, and
+	// items that were released while this one held them.
+	Tasks    []Task   `json:"tasks,omitempty"`
 	Released []Killer `json:"released,omitempty"`
 }
 
@@ -70,6 +75,32 @@ func AllKillers(tx *Tx) iter.Seq2[Killer, error] {
 			}
 		}
 	}
+}
+
+// QuarantineOf returns the item in quarantine that keeps work about s at a node of
+// graph from being done; nil if none does.
+func QuarantineOf(tx *Tx, graph, node string, s Subject) (*Killer, error) {
+	for q, err := range AllKillers(tx) {
+		if err != nil {
+			return nil, err
+		}
+		if q.Holds(graph, node, s) {
+			return &q, nil
+		}
+	}
+	return nil, nil
+}
+
+// Reason returns why work that q holds is not done.
+func (q *Killer) Reason() Reason {
+	what := "module " + q.Subject.Module
+	switch {
+	case q.Subject.Module == "" && q.Subject.Hook != "":
+		what = "global hook " + q.Subject.Hook
+	case q.Subject.Module == "":
+		what = "step " + q.Node
+	}
+	return Reason{Kind: AwaitsRelease, By: q.ID, Detail: what + " is in quarantine (task " + q.ID.String() + ")"}
 }
 
 // Holds reports whether q keeps what is about s at a node of graph from being

@@ -8,19 +8,22 @@ import (
 	"time"
 )
 
-// A laterTask is the record of a task that stands in no queue before it is due:
-// it names the queue whose tail it goes to then. Such a task has a Pos without a
-// place.
+// A laterTask is the record of a task that is in no queue, because it is not due
+// or is held: it names the queue whose tail it goes to then. Such a task has a Pos
+// without a slot.
 type laterTask struct {
 	Queue string `json:"queue"`
 	*Task
 }
 
-// Later reports whether t stands in no queue before it is due.
+// Later reports whether t is in no queue: before it is due, or while it is held.
 func (t *Task) Later() bool { return t.Place == 0 }
 
-// Key returns the key of t's header, in its queue or where it waits for its time.
+// Key returns the key of t's header: in its queue, in its lane, or by its due time.
 func (t *Task) Key() Key {
+	if t.IsHeld() {
+		return t.LaneKey().held().Uint(t.ID.Epoch).Uint(t.ID.N)
+	}
 	if t.Later() {
 		return LaterAt(t.Due).Uint(t.ID.Epoch).Uint(t.ID.N)
 	}
@@ -32,13 +35,13 @@ func LaterAt(due time.Time) Key {
 	return At(Later).Uint(uint64(due.UnixNano())) //nolint:gosec // times of this century are positive
 }
 
-// SaveLater writes the header of t, which stands in no queue before it is due.
+// SaveLater writes the header of t, which is in no queue.
 func SaveLater(tx *Tx, t *Task) error {
 	return saveHeader(tx, t.Key(), t, laterTask{Queue: t.Queue, Task: header(tx, t)})
 }
 
-// LoadAt reads the header under k, which is of a task in a queue or of one that
-// is due later, and reports whether there is one.
+// LoadAt reads the header under k, which is of a task in a queue, of one that is
+// held or of one that is due later, and reports whether there is one.
 func LoadAt(tx *Tx, k Key) (*Task, bool, error) {
 	b := tx.Get(k)
 	if b == nil {
@@ -49,7 +52,7 @@ func LoadAt(tx *Tx, k Key) (*Task, bool, error) {
 }
 
 func decodeAt(k Key, b []byte) (*Task, error) {
-	if k.Table() != Later {
+	if k.Table() == Queues {
 		p, err := ParsePos(k)
 		if err != nil {
 			return nil, err
@@ -64,11 +67,11 @@ func decodeAt(k Key, b []byte) (*Task, error) {
 	if err == nil {
 		later.Task.Queue = later.Queue
 		if string(later.Task.Key()) != string(k) {
-			err = recordError(k, errors.New("it is kept for another time"))
+			err = recordError(k, errors.New("its key is that of another task"))
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("a task that is due later: %w", err)
+		return nil, fmt.Errorf("a task that is in no queue: %w", err)
 	}
 	return later.Task, nil
 }
@@ -80,8 +83,12 @@ func LaterTasks(tx *Tx, prefix ...Key) iter.Seq2[*Task, error] {
 	if len(prefix) == 0 {
 		prefix = []Key{At(Later)}
 	}
+	return outOfQueue(tx.Range(prefix[0]))
+}
+
+func outOfQueue(records iter.Seq2[Key, []byte]) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
-		for k, v := range tx.Range(prefix[0]) {
+		for k, v := range records {
 			if !yield(decodeAt(k, v)) {
 				return
 			}

@@ -51,6 +51,9 @@ type Binding struct {
 	// Detached is set while the module is being deleted: nothing leads to tasks
 	// any more, what the binding sees can still be read.
 	Detached bool `json:"detached,omitempty"`
+	// StartedIn is the start run in which it was attached last, behind the onStartup
+	// hooks; 0 where an older version attached it.
+	StartedIn uint64 `json:"startedIn,omitempty"`
 	// SyncedIn is the start walk in which its Synchronization succeeded, or was
 	// not asked for.
 	SyncedIn uint64 `json:"syncedIn,omitempty"`

@@ -46,7 +46,7 @@ func unseal(k Key, stored []byte) (v []byte, ok bool) {
 func unsealed(t Table, first byte) bool {
 	switch {
 	case t == Once:
-		return first == byte(Queues) || first == byte(Later)
+		return first == byte(Queues) || first == byte(Later) || first == byte(Held)
 	case t.known() && tables[t].raw:
 		return first >= ' '
 	}

@@ -137,6 +137,11 @@ type Task struct {
 	// Every is set while the task is due later because what it is about is done
 	// no more often than that.
 	Every time.Duration `json:"every,omitempty"`
+	// Lane is the kind of the lane the task is held in; such a task is in no queue.
+	Lane string `json:"lane,omitempty"`
+	// Interrupted names the attempt of its run that ended with the process before
+	// the run was started over.
+	Interrupted *Point `json:"interrupted,omitempty"`
 	// Claim says who works on it. One of an older life was interrupted.
 	Claim *Claim `json:"claim,omitempty"`
 	// Clears is set while waiting tasks of the module are still to be taken out
@@ -159,6 +164,12 @@ type ObjectRef struct {
 	Name            string `json:"name"`
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
+}
+
+// A Point names an attempt of a run: its node, and what it was about.
+type Point struct {
+	Node    string  `json:"node"`
+	Subject Subject `json:"subject,omitzero"`
 }
 
 // A Ref points to a task: where it stood when it was pointed to, and its ID,
@@ -214,6 +225,10 @@ type Claim struct {
 	// Alone that nothing else is done meanwhile.
 	Crashes int  `json:"crashes,omitempty"`
 	Alone   bool `json:"alone,omitempty"`
+	// Excused is set where the end of that life is not counted as a crash any more.
+	Excused bool `json:"excused,omitempty"`
+	// Tasks is how many tasks the claim covers, where they are not in their queue.
+	Tasks int `json:"tasks,omitempty"`
 }
 
 // InlinePayload is the greatest payload in bytes that a header holds itself.

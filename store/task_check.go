@@ -26,6 +26,7 @@ func checkQueues(tx *Tx) error {
 		c.claims(t)
 	}
 	c.later()
+	c.lanes()
 	c.lists()
 	c.apart()
 	c.marks()

@@ -69,7 +69,7 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			tx.Put(store.At(store.Once).Str("").Str("m"), []byte("?"))
 			return nil
 		},
-		"due later: record later/1 cannot be read": func(tx *store.Tx) error {
+		"in no queue: record later/1 cannot be read": func(tx *store.Tx) error {
 			tx.Put(store.At(store.Later).Uint(1), []byte(`"no task"`))
 			return nil
 		},

@@ -199,18 +199,13 @@ func (s *Schedule) tick(ctx context.Context, tickers map[store.Subject]*ticker) 
 		if len(due) == 0 {
 			return nil
 		}
-		life, _, err := store.Load[store.Life](tx, store.LifeKey())
-		if err != nil {
-			return err
-		}
 		var events []workflow.Event
 		for _, subject := range due {
 			ev, err := s.tickOf(tx, subject, tickers[subject])
 			if err != nil {
 				return err
 			}
-			// Hooks do not tick before the first converge has come to its end.
-			if ev != nil && life.Converged != 0 {
+			if ev != nil {
 				events = append(events, *ev)
 			}
 		}

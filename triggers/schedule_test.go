@@ -93,15 +93,16 @@ func TestBindingAttachedLaterTicksAndOneDetachedDoesNot(t *testing.T) {
 	})
 }
 
-func TestTicksBeforeTheFirstConvergeAreDropped(t *testing.T) {
+func TestTicksBeforeTheFirstConvergeAreRaised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := storetest.Memory(t)
 		attachSchedule(t, db, "@every 10s", false)
 		if err := db.Update(func(tx *store.Tx) error { return store.Save(tx, store.LifeKey(), store.Life{}) }); err != nil {
 			t.Fatal(err)
 		}
-		if got := ticks(t, db, Once, time.Minute, nil); got != nil {
-			t.Errorf("ticked at %v", got)
+		got := ticks(t, db, Once, 30*time.Second, nil)
+		if diff := cmp.Diff(seconds(10, 20, 30), got); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

@@ -65,6 +65,9 @@ func (m *move) claimNext(queue string) (*claim, error) {
 		return nil, err
 	}
 	for range mostStarts {
+		if err := m.drain(queue); err != nil {
+			return nil, err
+		}
 		t, ok, err := m.head(queue)
 		if err != nil || !ok {
 			return nil, err
@@ -124,8 +127,8 @@ func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
 		}
 		return nil, false, m.abandon(t)
 	}
-	if q, err := m.heldBy(t, t.Subject); err != nil || q != nil && !t.Journal {
-		return nil, false, firstError(err, m.dropFor(t, q))
+	if held, err := m.gate(b, n, t); held || err != nil {
+		return nil, false, err
 	}
 	if b.cuts[n.ID] {
 		t.Past = t.Node
@@ -222,7 +225,7 @@ func (m *move) describe(c *claim, t *store.Task) error {
 	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {
 		c.task.Try, c.task.Previous = f.Count+1, WasFailed
 	}
-	if t.Claim.Again {
+	if p := t.Interrupted; t.Claim.Again || p != nil && p.Node == t.Node && p.Subject == c.task.Subject {
 		c.task.Previous = Interrupted
 	}
 	if t.Journal {

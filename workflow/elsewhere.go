@@ -13,6 +13,9 @@ func (m *move) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) er
 	if err != nil {
 		return err
 	}
+	if ok && there.IsHeld() {
+		return m.joinHeld(there, child)
+	}
 	if ok && child.Home != "" && there.Queue == child.Home {
 		ok = false // it stands behind the list and is made one with child
 	}

@@ -120,7 +120,7 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 			}
 			m.touch(queue)
 		}
-		return m.armLater()
+		return firstError(m.resumeHeld(), m.armLater())
 	})
 }
 

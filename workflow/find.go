@@ -84,7 +84,7 @@ func (f *finder) search() error {
 	if err := f.m.each("", func(t, _ *store.Task) error { return add(t) }); err != nil {
 		return err
 	}
-	return f.m.eachLater(add)
+	return f.m.eachOut(store.AllHeldTasks(f.m.tx), add)
 }
 
 // begun adds t if it has been begun and is about what the name says. A fan-out

@@ -70,6 +70,13 @@ func (m *move) crowd(t *store.Task) (n int, counted bool, err error) {
 	if err != nil || counted {
 		return n, counted, err
 	}
+	if t.IsHeld() {
+		if n, counted, err = m.crowdInLane(t); !counted || err != nil {
+			return n, counted, err
+		}
+		n, err = m.countCrowd(t)
+		return n, err == nil, err
+	}
 	first := store.Pos{Place: t.Place}
 	for k := range m.tx.Range(store.QueueKey(t.Queue)) {
 		first, err = store.ParsePos(k)
@@ -80,6 +87,13 @@ func (m *move) crowd(t *store.Task) (n int, counted bool, err error) {
 	}
 	n, err = m.countCrowd(t)
 	return n, err == nil, err
+}
+
+// crowdInLane reports whether the lane of t, which is about to be held, is so long
+// that events are counted.
+func (m *move) crowdInLane(t *store.Task) (n int, long bool, err error) {
+	lane, _, err := store.LoadLane(m.tx, t.LaneKey())
+	return 0, lane.Tasks >= mostEvents, err
 }
 
 // beginCrowd has the events that wait for the binding of t, one of them, counted
@@ -109,7 +123,8 @@ func (m *move) countCrowd(t *store.Task) (n int, err error) {
 			return 0, err
 		}
 	}
-	err = m.eachLater(func(other *store.Task) error {
+	held := store.HeldTasksOf(m.tx, t.Subject.Module, t.Subject.Hook)
+	err = m.eachOut(held, func(other *store.Task) error {
 		if other.Queue != t.Queue {
 			return nil
 		}

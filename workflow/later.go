@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"errors"
+	"iter"
 	"time"
 
 	"addon-operator/store"
@@ -29,6 +30,23 @@ func (m *move) putLater(t *store.Task, due time.Time) error {
 // fails.
 func (m *move) eachLater(fn func(t *store.Task) error) error {
 	for t, err := range store.LaterTasks(m.tx) {
+		if err != nil {
+			return err
+		}
+		if err := fn(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachOut calls fn for the tasks that are due later and then for those of held,
+// until it fails.
+func (m *move) eachOut(held iter.Seq2[*store.Task, error], fn func(t *store.Task) error) error {
+	if err := m.eachLater(fn); err != nil {
+		return err
+	}
+	for t, err := range held {
 		if err != nil {
 			return err
 		}
@@ -110,10 +128,10 @@ func (m *move) bringIn(t *store.Task) (err error) {
 	return m.save(t)
 }
 
-// clearLater takes away what is due later and is among what t clears, until one
-// move has taken away enough.
+// clearLater removes the tasks that t clears and that are due later or held, until
+// the budget is spent.
 func (m *move) clearLater(t *store.Task) error {
-	return m.eachLater(func(other *store.Task) error {
+	return m.eachOut(store.HeldTasksOf(m.tx, t.Subject.Module), func(other *store.Task) error {
 		switch {
 		case !clears(t, other):
 			return nil

@@ -29,6 +29,7 @@ func (m *move) makeList(b *bound, n *graph.Node, t *store.Task) (err error) {
 	}
 	list.Len = len(members)
 	t.List = list
+	m.changes(t.Subject.Module)
 	return m.saveMembers(t, members)
 }
 
@@ -67,12 +68,12 @@ func (m *move) goOn(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool
 	}
 	here := !n.Adopts && doneHere(t, member.Queue)
 	if here && !l.Edge {
-		q, err := m.heldBy(t, store.Subject(member.Subject))
+		q, err := store.QuarantineOf(m.tx, t.Graph, t.Node, store.Subject(member.Subject))
 		if err != nil {
 			return nil, false, err
 		}
 		if q != nil && !t.Journal {
-			return nil, false, m.passOver(t, member, q)
+			return nil, false, m.passOver(b, n, t, member, q)
 		}
 		return m.begin(b, n, t, member)
 	}
@@ -130,12 +131,28 @@ func (m *move) memberDone(t *store.Task, facts []graph.Fact) {
 	m.top = t
 }
 
-// passOver takes member, the next of the list t, for done, as q holds it.
-func (m *move) passOver(t *store.Task, member graph.Member, q *store.Killer) error {
-	r := recordOf(t, store.Dropped)
-	r.Subject, r.Into, r.Detail = store.Subject(member.Subject), q.ID.String(), "what it is about is in quarantine"
+// passOver takes the next item of the list t, as q holds it. A global hook's item
+// of a start is held by itself; after one of a reload, a reload follows the release.
+func (m *move) passOver(b *bound, n *graph.Node, t *store.Task, member graph.Member, q *store.Killer) error {
+	s := store.Subject(member.Subject)
+	if err := m.endAlone(t); err != nil {
+		return err
+	}
+	next := m.follow(b, graph.Edge{To: b.first(n)}, t.Walk, t.Subject)
+	if b.byItself(n, s) {
+		next.Subject, next.Solo, next.Lenient = s, true, member.Lenient
+	}
+	next.Queue = t.Queue
+	if !q.Holds(next.Graph, next.Node, next.Subject) {
+		m.memberDone(t, nil)
+		return m.owe(q, b.first(n), t, s)
+	}
 	m.memberDone(t, nil)
-	return firstError(m.record(r), m.endAlone(t))
+	if err := m.saveTop(); err != nil {
+		return err
+	}
+	reason := q.Reason()
+	return m.holdNew(laneOf(n, next), next, &reason)
 }
 
 // report adds facts to those that members have reported.

@@ -27,6 +27,7 @@ type move struct {
 	// it is claimed in the same move, and written once.
 	top      *store.Task
 	optional bool              // work was done that a later transition could have done
+	changed  []string          // modules whose held tasks may start now; no name is the global hooks
 	touched  []string          // queues whose first task may have become another
 	walks    map[uint64]int    // change in the number of each walk's tasks
 	begun    []uint64          // walks that begin with it
@@ -155,7 +156,13 @@ func (m *move) end() error {
 		return err
 	}
 	var claims []*claim
-	for len(m.touched) > 0 {
+	for {
+		if err := m.reopenChanged(); err != nil {
+			return err
+		}
+		if len(m.touched) == 0 {
+			break
+		}
 		queue := m.touched[0]
 		running, err := m.running(queue)
 		if err != nil {

@@ -52,14 +52,26 @@ func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
 		return false, err
 	}
 	if nearer(t, old) {
+		if t.Interrupted == nil {
+			t.Interrupted = old.Interrupted
+		}
 		if t.Of, err = m.oneOf(t.Of, old.Of); err != nil {
 			return false, err
 		}
 		return false, m.drop(old, store.Joined, t)
 	}
+	if old.IsHeld() { // no fan-out waits for it
+		return true, firstError(m.joinHeld(old, t), m.countDown(t.Of, nil))
+	}
 	of, err := m.oneOf(old.Of, t.Of)
 	if err != nil {
 		return false, err
+	}
+	if old.Interrupted == nil && t.Interrupted != nil {
+		old.Interrupted = t.Interrupted
+		if err := m.save(old); err != nil {
+			return false, err
+		}
 	}
 	if of != old.Of {
 		old.Of = of
@@ -145,7 +157,7 @@ func (m *move) remove(t *store.Task) error {
 	store.DropTask(m.tx, t)
 	m.count(t.Walk, -1)
 	m.touch(t.Queue)
-	return firstError(m.uncrowd(t), m.endAlone(t))
+	return firstError(m.uncrowd(t), m.leaveLane(t), m.endAlone(t))
 }
 
 // leave takes t away with nothing to follow it, and tells the list that waits

@@ -197,6 +197,9 @@ func (m *move) setOff(t *store.Task, put store.PutOff) error {
 // hasten brings t in, which is due later, and if it was put off also what was put
 // off of its hook and queue, for a run that need not wait.
 func (m *move) hasten(t *store.Task) error {
+	if t.IsHeld() {
+		return m.heldError(t)
+	}
 	if t.Every == 0 {
 		return m.bringIn(t)
 	}

@@ -105,14 +105,24 @@ func (m *move) send(b *bound, edge graph.Edge, t *store.Task, queue string) erro
 }
 
 // tail puts t, which is new, at the tail of queue, unless an equal task waits
-// there or t is an event that one of too many can say as well.
+// there or t is an event that one of too many can say as well. Behind older tasks
+// that are held it is held, too.
 func (m *move) tail(t *store.Task, queue string) (err error) {
 	t.Queue, t.Height = queue, 0
-	if t.Place, err = store.TailPlace(m.tx, queue); err != nil {
+	lane, held, err := m.laneFor(t)
+	if err != nil {
+		return err
+	}
+	if held {
+		t.Lane = lane.Kind
+	} else if t.Place, err = store.TailPlace(m.tx, queue); err != nil {
 		return err
 	}
 	if folded, err := m.fold(t); folded || err != nil {
 		return err
+	}
+	if held {
+		return m.holdNew(lane, t, nil)
 	}
 	return m.put(t)
 }

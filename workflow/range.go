@@ -21,7 +21,7 @@ func (m *move) extend(b *bound, c *claim, old *store.Claim) error {
 		if err != nil {
 			return err
 		}
-		if !b.alike(t, other) || len(c.task.Range) == rangeTasks || old != nil && other.Place > old.End {
+		if !b.alike(t, other) || len(c.task.Range) == rangeTasks || old != nil && !covered(old, len(c.task.Range), other) {
 			return nil
 		}
 		if err := store.LoadPayload(m.tx, other); err != nil {
@@ -40,6 +40,15 @@ func (m *move) extend(b *bound, c *claim, old *store.Claim) error {
 		t.Claim.End = other.Place
 	}
 	return nil
+}
+
+// covered reports whether other, behind n tasks that the interrupted claim c
+// covered, was covered by it too.
+func covered(c *store.Claim, n int, other *store.Task) bool {
+	if c.Tasks > 0 {
+		return n < c.Tasks
+	}
+	return other.Place <= c.End
 }
 
 // alike reports whether one attempt may do both t and other.

@@ -106,7 +106,7 @@ func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) err
 	}
 	back.Pos, back.Home, back.Of, back.Past, back.Loop = t.Pos, t.Home, t.Of, t.Past, t.Loop
 	back.Rewinds = t.Rewinds
-	back.Failed, back.Due = t.Failed, t.Due
+	back.Failed, back.Interrupted, back.Due = t.Failed, t.Interrupted, t.Due
 	return firstError(m.remove(t), m.put(back))
 }
 

@@ -66,8 +66,8 @@ type Effect struct {
 // called again for the same task after a failure or an interruption. What it
 // wants done outside of the store it returns as effects.
 //
-// A step that needs more implements [Effecter], [Applier], [Lister], [Ender]
-// or [Preparer] as well. A panic in any of them is an error. What is called in a
+// A step that needs more implements [Effecter], [Applier], [Lister], [Ender],
+// [Preparer], [Pacer], [Gater] or [Skipper] as well. A panic in any of them is an error. What is called in a
 // transaction may be called again in another when that could not be committed,
 // so it must change nothing but the store.
 type Step interface {
@@ -110,6 +110,12 @@ type Ender interface {
 // step's Apply with Task.Prepared false.
 type Preparer interface {
 	Prepare(ctx context.Context, t Task) (Outcome, error)
+}
+
+// A Skipper is told, in the transaction in which a person skips a task of its node,
+// or an item of its node's fan-out, what other work waits for.
+type Skipper interface {
+	Skipped(tx *store.Tx, t Task) error
 }
 
 // Refused marks err as the final answer of the outside world to an effect: to

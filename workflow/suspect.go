@@ -56,7 +56,7 @@ func (e *Engine) endLife() {
 
 // crashes returns how many lives have died while what c is the claim on ran.
 func (m *move) crashes(c *store.Claim) (int, error) {
-	if c == nil || c.Epoch == 0 || c.Epoch == m.epoch {
+	if c == nil || c.Epoch == 0 || c.Epoch == m.epoch || c.Excused {
 		return 0, nil
 	}
 	ends, err := m.ends()
@@ -136,6 +136,9 @@ func (m *move) endAlone(t *store.Task) error {
 		return err
 	}
 	m.tx.Delete(store.AloneKey())
+	if err := m.touchOpenLanes(); err != nil { // of queues that hold nothing else
+		return err
+	}
 	for queue, err := range store.AllQueues(m.tx) {
 		if err != nil {
 			return err

@@ -46,6 +46,25 @@ func (w *world) killers() (out []string, ids []store.ID) {
 	return out, ids
 }
 
+// expectHeld compares the tasks that are held, as "node subject", with want.
+func (w *world) expectHeld(want ...string) {
+	w.t.Helper()
+	var got []string
+	w.view(func(tx *store.Tx) error {
+		for t, err := range store.AllHeldTasks(tx) {
+			if err != nil {
+				return err
+			}
+			got = append(got, name(t.Node, t.Subject))
+		}
+		return nil
+	})
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Errorf("what is held (-want +got):\n%s", diff)
+	}
+}
+
 func (w *world) expectKillers(want ...string) []store.ID {
 	w.t.Helper()
 	got, ids := w.killers()
@@ -83,7 +102,7 @@ func TestKillerRunsAloneAndIsThenSetAside(t *testing.T) {
 		}
 		innocents(workflow.Outcome{}, nil)
 		w.expect("event n/free b")
-		w.expectPending("q") // what else of the module waited is gone
+		w.expectPending("q") // all other work of the module is held
 		w.raise(event("more", "b", "z", false), in("q4", on("event", "n", "h", "b")))
 		w.expect("event n/h b")
 		w.set("event m/kills b", returns(workflow.Outcome{}))
@@ -91,7 +110,7 @@ func TestKillerRunsAloneAndIsThenSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		w.expectRanges([]string{"1", "2"})
+		w.expectRanges([]string{"1", "2"}, []string{"3"}, []string{"z"})
 		w.expectKillers()
 		if err := w.e.Release(ids[0]); !errors.Is(err, workflow.ErrNoTask) {
 			t.Errorf("a second release returned %v", err)
@@ -183,13 +202,15 @@ func TestKillerOfAModuleRunLetsTheListGoOn(t *testing.T) {
 				w.expectPending("q")
 				w.raise(on(lifecycle.OnResourcesAbsent, "bad"))
 				w.expect()
+				w.expectHeld("module-kubernetes-event bad/h b", "module-run bad")
 				w.lists(lifecycle.ModuleBeforeHelm)
 				delete(w.do, "module-beforehelm bad/h")
 				if err := w.e.Release(ids[0]); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				w.expect("module-run bad", "release-check bad")
+				w.expectAny("module-run bad", "release-check bad", "module-kubernetes-event bad/h b")
+				w.expectHeld()
 				w.expectAllEnded()
 			})
 		})
@@ -222,7 +243,8 @@ func TestKillerAmongGlobalHooksIsPassedOver(t *testing.T) {
 		if err := w.e.Release(ids[0]); err != nil {
 			t.Fatal(err)
 		}
-		w.expect("global-beforeall bad")
+		w.expectAny("global-beforeall a", "global-beforeall bad", "global-beforeall c", "discover-modules", "module-run m", "release-check m",
+			"global-schedule-event bad")
 		w.expectPending("main")
 	})
 }
@@ -360,9 +382,10 @@ func TestWhatRunsWhenItsModuleIsSetAsideComesToItsEnd(t *testing.T) {
 		w.expectAny("configmap-changed", "module-kubernetes-event m/h b")
 		configMap(workflow.Outcome{}, nil)
 		w.expectKillers("release-check m")
-		w.expectPending("q", "module-kubernetes-event m/h b")
+		w.expectPending("q", "module-kubernetes-event m/h b", "module-kubernetes-event m/h2 b")
 		hook(workflow.Outcome{}, nil)
 		w.expectPending("q")
+		w.expectHeld("module-kubernetes-event m/h2 b")
 		if h := w.history(2); h[len(h)-1] != "done module-kubernetes-event m/h b" {
 			t.Errorf("of the hook that ran history says %q", h)
 		}

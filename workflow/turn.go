@@ -177,6 +177,7 @@ func (m *move) finish(c *claim, out Outcome) (*claim, error) {
 		return nil, err
 	}
 	m.settle(c, t)
+	m.changes(t.Subject.Module)
 	if err := m.endAlone(t); err != nil {
 		return nil, err
 	}
@@ -251,5 +252,8 @@ func (m *move) settle(c *claim, t *store.Task) {
 	}
 	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {
 		t.Failed = nil
+	}
+	if p := t.Interrupted; p != nil && p.Node == t.Node && p.Subject == c.task.Subject {
+		t.Interrupted = nil
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // ErrNoTask is returned for an ID that names no pending task.
@@ -13,9 +14,12 @@ var ErrNoTask = errors.New("no pending task has this id")
 // ErrRuns is returned for a task that is being done and cannot be changed.
 var ErrRuns = errors.New("the task is running")
 
+// ErrHeld is returned for a task that something keeps from starting.
+var ErrHeld = errors.New("the task is held")
+
 // Retry has the pending task id tried again at once. A task that is not waiting
 // for its time is left as it is; one that was put off to keep the pace of its hook
-// is done whatever the pace, with what was put off with it. The errors are ErrNoTask, ErrRuns and the
+// is done whatever the pace, with what was put off with it. The errors are ErrNoTask, ErrRuns, ErrHeld and the
 // store's.
 func (e *Engine) Retry(id store.ID) error {
 	return e.change(id, func(m *move, t *store.Task) error {
@@ -60,7 +64,13 @@ func (m *move) skip(t *store.Task) error {
 	}
 	t.Failed, t.Claim, t.Due = nil, nil, m.now
 	m.touch(t.Queue)
+	m.changes(t.Subject.Module)
 	waits := t.List != nil && (t.List.Next == t.List.Len || waitsBeside(t))
+	if !waits {
+		if err := m.skipped(b, n, t); err != nil {
+			return err
+		}
+	}
 	if t.List != nil && !waits {
 		m.memberDone(t, nil)
 		return nil
@@ -69,6 +79,23 @@ func (m *move) skip(t *store.Task) error {
 		return fmt.Errorf("list %s only waits for its members; skip those: %w", t.ID, ErrRuns)
 	}
 	return m.complete(b, n, t, nil, nil)
+}
+
+// skipped lets t's step know that t, or the item in front of it, is skipped.
+func (m *move) skipped(b *bound, n *graph.Node, t *store.Task) error {
+	skipper, ok := b.Steps[n.ID].(Skipper)
+	if !ok || t.List != nil && t.List.Edge {
+		return nil
+	}
+	task := Task{Task: *t}
+	if t.List != nil {
+		member, err := store.LoadMember[graph.Member](m.tx, t.ID, t.List.Next)
+		if err != nil {
+			return err
+		}
+		task.Subject = store.Subject(member.Subject)
+	}
+	return guard(n, "Skipped", func() error { return skipper.Skipped(m.tx, task) })
 }
 
 // errFound ends a search.
@@ -88,7 +115,7 @@ func (e *Engine) change(id store.ID, fn, later func(*move, *store.Task) error) e
 			return firstError(fn(m, t), errFound)
 		})
 		if err == nil {
-			err = m.eachLater(func(t *store.Task) error {
+			err = m.eachOut(store.AllHeldTasks(m.tx), func(t *store.Task) error {
 				if t.ID != id {
 					return nil
 				}
@@ -124,7 +151,7 @@ func Withdraw(tx *store.Tx, queue, why string, match func(*store.Task) bool) err
 	}
 	err := m.each(queue, take)
 	if err == nil {
-		err = m.eachLater(func(t *store.Task) error {
+		err = m.eachOut(store.AllHeldTasks(m.tx), func(t *store.Task) error {
 			if t.Queue != queue {
 				return nil
 			}

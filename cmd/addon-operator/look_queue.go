@@ -313,6 +313,30 @@ func (l *look) later(tx *store.Tx, now time.Time) (lines []taskLine, err error) 
 			break
 		}
 	}
+	held, err := l.held(tx)
+	return append(lines, held...), err
+}
+
+// held returns the tasks that something keeps from starting, and what.
+func (l *look) held(tx *store.Tx) (lines []taskLine, err error) {
+	for lane, err := range store.AllLanes(tx) {
+		if err != nil {
+			return nil, err
+		}
+		state := "goes back to its queue"
+		if !lane.Open {
+			state = "held: " + lane.Reason.Detail
+		}
+		for t, err := range store.HeldTasks(tx, lane.LaneKey) {
+			if err != nil {
+				return nil, err
+			}
+			if len(lines) == shownTasks {
+				return lines, nil
+			}
+			lines = append(lines, taskLine{Index: len(lines) + 1, ID: t.ID.String(), Description: describe(t), State: state})
+		}
+	}
 	return lines, nil
 }
 

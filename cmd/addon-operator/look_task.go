@@ -49,7 +49,7 @@ func (l *look) changeTask(w http.ResponseWriter, r *http.Request, done string, c
 	switch {
 	case errors.Is(err, workflow.ErrNoTask):
 		fail(w, notFound("%w; see queue list", err))
-	case errors.Is(err, workflow.ErrAmbiguous):
+	case errors.Is(err, workflow.ErrAmbiguous), errors.Is(err, workflow.ErrHeld):
 		fail(w, &routeError{http.StatusConflict, err})
 	case errors.Is(err, workflow.ErrRuns):
 		fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; wait for its end", err)})

@@ -50,6 +50,9 @@ func (p *page) problem(r *Problem) {
 	case r.Kind == KindFailing:
 		p.line("  last try " + l.clock(r.At) + ", its run is under way again")
 	}
+	if r.Held > 0 {
+		p.line(l.clip("  "+plural(r.Held, "task is", "tasks are")+" held until it is released or skipped", l.width()))
+	}
 	if text := p.behind(r.Behind); text != "" {
 		for i, part := range wrap(text, l.width()-12) {
 			lead := "  behind it "

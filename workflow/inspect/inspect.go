@@ -162,6 +162,7 @@ type Reason string
 const (
 	ForRetry   Reason = "retry"   // the time of its next try
 	ForTime    Reason = "time"    // its run changes values each time, so it is put off
+	ForHold    Reason = "hold"    // what it must not start before, or without; Held says what
 	ForLimit   Reason = "limit"   // its hook has run too lately
 	ForStep    Reason = "step"    // the step before it in its own walk
 	ForQueue   Reason = "queue"   // those before it in its queue
@@ -181,6 +182,8 @@ type Wait struct {
 	On []Ref `json:"on,omitempty"`
 	// Every is the time in which its hook may run once, as in "1m30s".
 	Every string `json:"every,omitempty"`
+	// Held is what keeps it from starting.
+	Held *store.Reason `json:"held,omitempty"`
 }
 
 // A Ref points to a pending task.
@@ -246,6 +249,8 @@ type Problem struct {
 	// Fix says what to edit or to run. Command holds the arguments of a command of this program.
 	Fix     string   `json:"fix,omitempty"`
 	Command []string `json:"command,omitempty"`
+	// Held is how many tasks an item in quarantine holds.
+	Held int `json:"held,omitempty"`
 }
 
 // Advice is a command to type next. Args follow the program's name.

@@ -3,6 +3,7 @@ package inspect
 import (
 	"strings"
 
+	"addon-operator/store"
 	"addon-operator/workflow"
 )
 
@@ -52,7 +53,11 @@ func (p *page) notes(s *Step) []string {
 	if o := s.Object; o != nil {
 		add(causeText(o.Event, strings.TrimSpace(o.Kind+" "+strings.TrimLeft(o.Namespace+"/"+o.Name, "/")), o.ResourceVersion, "", ""))
 	}
-	if s.Into != "" {
+	switch {
+	case s.Into == "" || s.Wait != nil && s.Wait.For == ForHold:
+	case s.State == Quarantined:
+		add("in quarantine as task " + s.Into)
+	default:
 		add("done by task " + s.Into)
 	}
 	if text := p.wait(s); text != "" {
@@ -95,6 +100,12 @@ func (p *page) wait(s *Step) string {
 		return ""
 	}
 	switch w.For {
+	case ForHold:
+		text := "held: " + w.Held.Detail
+		if w.Held.Kind == store.AwaitsRelease {
+			text += "; task release " + w.Held.By.String() + " lets it go on"
+		}
+		return text
 	case ForTime:
 		return "its run changes values each time, so it is put off until " + l.due(s.Due)
 	case ForLimit:

@@ -42,7 +42,7 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		}
 		out = append(out, Problem{
 			Kind: KindKiller, Walk: q.Walk, Task: q.ID, Queue: q.Queue, Node: q.Node, Subject: Subject(q.Subject), At: q.At, Try: q.Crashes,
-			Error: "the operator died each time it ran, the last time while nothing else did",
+			Error: "the operator died each time it ran, the last time while nothing else did", Held: s.kept[q.ID],
 		})
 	}
 	refused, ok, err := store.Load[store.RefusedConfig](s.tx, store.RefusedConfigKey())

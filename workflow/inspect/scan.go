@@ -3,6 +3,7 @@ package inspect
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"time"
 
 	"addon-operator/store"
@@ -28,6 +29,8 @@ type scan struct {
 	mine   []*spot  // tasks of the walk asked for
 	failed []*spot  // tasks whose last attempt failed
 	newest uint64   // walk that has a task in no queue until it is due
+	held   map[store.LaneKey]store.Lane
+	kept   map[store.ID]int // tasks that each item in quarantine holds
 }
 
 // A queue is what is known of one.
@@ -155,13 +158,37 @@ func (s *scan) topOf(pos store.Pos, t *store.Task, q *queue) (*store.Task, error
 
 // later looks at the tasks that stand in no queue yet.
 func (s *scan) later(walk uint64) error {
-	for t, err := range store.LaterTasks(s.tx) {
+	if err := s.lanes(); err != nil {
+		return err
+	}
+	for _, tasks := range []iter.Seq2[*store.Task, error]{store.LaterTasks(s.tx), store.AllHeldTasks(s.tx)} {
+		looked := 0
+		for t, err := range tasks {
+			if err != nil {
+				return err
+			}
+			if looked++; looked > mostCounted {
+				break
+			}
+			s.newest = max(s.newest, t.Walk)
+			if t.Walk == walk {
+				s.mine = append(s.mine, &spot{Task: t, top: t, later: true})
+			}
+		}
+	}
+	return nil
+}
+
+// lanes reads why tasks are held.
+func (s *scan) lanes() error {
+	s.held, s.kept = map[store.LaneKey]store.Lane{}, map[store.ID]int{}
+	for l, err := range store.AllLanes(s.tx) {
 		if err != nil {
 			return err
 		}
-		s.newest = max(s.newest, t.Walk)
-		if t.Walk == walk {
-			s.mine = append(s.mine, &spot{Task: t, top: t, later: true})
+		s.held[l.LaneKey] = l
+		if by := l.Reason.By; !l.Open && !by.IsZero() {
+			s.kept[by] += l.Tasks
 		}
 	}
 	return nil
@@ -198,6 +225,8 @@ func (s *scan) covered(t *store.Task) bool {
 // state returns the state of a pending task.
 func (s *scan) state(t *store.Task) State {
 	switch {
+	case t.IsHeld():
+		return Waiting
 	case s.claimed(t), s.covered(t):
 		return Running
 	case t.Failed != nil && !t.Due.IsZero():
@@ -225,6 +254,12 @@ func (s *scan) wait(at *spot) (*Wait, error) {
 	t := at.Task
 	q := s.queues[t.Queue]
 	switch {
+	case t.IsHeld():
+		lane := s.held[t.LaneKey()]
+		if lane.Open {
+			return &Wait{For: ForTurn}, nil
+		}
+		return &Wait{For: ForHold, Held: &lane.Reason}, nil
 	case at.later && t.Every > 0:
 		return &Wait{For: ForLimit, Every: t.Every.String()}, nil
 	case at.later:

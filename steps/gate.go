@@ -1,0 +1,53 @@
+package steps
+
+import (
+	"fmt"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// Gate says what t's hook must run in this start before it is told of events and
+// ticks: the onStartup hooks of its module, or the global ones, and then its own
+// Synchronization.
+func (s *hookStep) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
+	l, err := life(tx)
+	if err != nil {
+		return "", err
+	}
+	unsynced := ""
+	for k := range tx.Range(store.BindingsOf(t.Subject.Module, t.Subject.Hook)) {
+		b, _, err := store.Load[store.Binding](tx, k)
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case b.Detached:
+		case b.StartedIn != 0 && b.StartedIn != l.StartWalk:
+			if t.Subject.Module == "" {
+				return "the onStartup hooks have yet to run in this start", nil
+			}
+			return fmt.Sprintf("module %s has yet to run its onStartup hooks in this start", t.Subject.Module), nil
+		case b.Kind == store.Kubernetes && b.SyncedIn != l.StartWalk && unsynced == "":
+			subject, err := store.ParseBindingKey(k)
+			if err != nil {
+				return "", err
+			}
+			unsynced = graph.Subject(subject).String()
+		}
+	}
+	if unsynced == "" {
+		return "", nil
+	}
+	return unsynced + " has yet to run Synchronization in this start", nil
+}
+
+// Skipped treats the binding whose Synchronization is skipped as synchronized.
+func (s *hookStep) Skipped(tx *store.Tx, t workflow.Task) error {
+	if !s.node.Has(lifecycle.Objects) {
+		return nil
+	}
+	return s.site.synchronized(tx, t, nil)
+}

@@ -1,0 +1,210 @@
+package store
+
+import (
+	"fmt"
+	"iter"
+	"time"
+)
+
+// A Reason says what keeps a task from starting.
+type Reason struct {
+	Kind ReasonKind `json:"kind"`
+	// Detail is one line for people.
+	Detail string `json:"detail"`
+	// By is the quarantined item that holds the task.
+	By ID `json:"by,omitzero"`
+}
+
+// A ReasonKind is a kind of reason.
+type ReasonKind string
+
+// The reasons for which a task is held.
+const (
+	// AwaitsStart: the hook has yet to run what comes first in this start.
+	AwaitsStart ReasonKind = "start"
+	// AwaitsRelease: an item of the task's module or global hook is in quarantine.
+	AwaitsRelease ReasonKind = "quarantine"
+)
+
+// Reactions is the kind of the lane of a hook's events and ticks.
+const Reactions = "reactions"
+
+// A LaneKey names a lane: the held tasks of one queue that must stay in order. The
+// events and ticks of a hook share one lane; of every other node, those about the
+// same module or hook do.
+type LaneKey struct {
+	Queue, Module, Hook string
+	Kind                string // Reactions, or the node
+}
+
+// A Lane describes the tasks held in it.
+type Lane struct {
+	LaneKey `json:"-"` // its key, not its value
+	// Open is set once nothing keeps the tasks from starting: they go back to the
+	// tail of their queue, oldest first.
+	Open bool `json:"-"`
+	// Tasks is how many are held.
+	Tasks  int       `json:"tasks"`
+	Reason Reason    `json:"reason"`
+	Since  time.Time `json:"since"`
+	// After is the last slot of the queue when the lane was opened. Tasks of the
+	// lane up to that slot are newer than those held and are held as well; the lane
+	// empties once the queue has passed it.
+	After uint64 `json:"after,omitempty"`
+}
+
+// The first part of a lane's key.
+const (
+	shutLanes = "shut"
+	openLanes = "open"
+)
+
+func (k LaneKey) key(state string) Key {
+	return At(Lanes).Str(state).Str(k.Queue).Str(k.Module).Str(k.Hook).Str(k.Kind)
+}
+
+// held returns the prefix of the tasks in lane k.
+func (k LaneKey) held() Key {
+	return At(Held).Str(k.Module).Str(k.Hook).Str(k.Queue).Str(k.Kind)
+}
+
+// IsHeld reports whether t is in a lane and in no queue.
+func (t *Task) IsHeld() bool { return t.Lane != "" }
+
+// LaneKey returns the lane that the held task t is in.
+func (t *Task) LaneKey() LaneKey {
+	return LaneKey{Queue: t.Queue, Module: t.Subject.Module, Hook: t.Subject.Hook, Kind: t.Lane}
+}
+
+// HeldTasks yields the headers of the tasks in lane k, oldest first. The loop's
+// body may change them.
+func HeldTasks(tx *Tx, k LaneKey) iter.Seq2[*Task, error] { return outOfQueue(tx.Range(k.held())) }
+
+// HeldTasksOf yields the headers of the held tasks of module, or with a hook, of
+// that hook.
+func HeldTasksOf(tx *Tx, module string, hook ...string) iter.Seq2[*Task, error] {
+	k := At(Held).Str(module)
+	for _, h := range hook {
+		k = k.Str(h)
+	}
+	return outOfQueue(tx.Range(k))
+}
+
+// AllHeldTasks yields the headers of all held tasks.
+func AllHeldTasks(tx *Tx) iter.Seq2[*Task, error] { return outOfQueue(tx.Range(At(Held))) }
+
+// LoadLane returns the lane k, and whether it holds tasks.
+func LoadLane(tx *Tx, k LaneKey) (Lane, bool, error) {
+	for _, state := range []string{shutLanes, openLanes} {
+		l, ok, err := Load[Lane](tx, k.key(state))
+		if ok || err != nil {
+			l.LaneKey, l.Open = k, state == openLanes
+			return l, ok, err
+		}
+	}
+	return Lane{LaneKey: k}, false, nil
+}
+
+// SaveLane writes l. A lane without tasks is deleted.
+func SaveLane(tx *Tx, l Lane) error {
+	state, other := shutLanes, openLanes
+	if l.Open {
+		state, other = other, state
+	}
+	if k := l.key(other); tx.Get(k) != nil {
+		tx.Delete(k)
+	}
+	if l.Tasks == 0 {
+		tx.Delete(l.key(state))
+		return nil
+	}
+	return Save(tx, l.key(state), l)
+}
+
+// OpenLanes yields the open lanes of queue.
+func OpenLanes(tx *Tx, queue string) iter.Seq2[Lane, error] {
+	return lanes(tx, At(Lanes).Str(openLanes).Str(queue), nil)
+}
+
+// ShutLanes yields the lanes whose tasks something keeps from starting, and of
+// which is true; a nil of is true of all.
+func ShutLanes(tx *Tx, of func(LaneKey) bool) iter.Seq2[Lane, error] {
+	return lanes(tx, At(Lanes).Str(shutLanes), of)
+}
+
+// AllLanes yields all lanes, those that are shut first.
+func AllLanes(tx *Tx) iter.Seq2[Lane, error] {
+	return func(yield func(Lane, error) bool) {
+		for _, state := range []string{shutLanes, openLanes} {
+			for l, err := range lanes(tx, At(Lanes).Str(state), nil) {
+				if !yield(l, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func lanes(tx *Tx, prefix Key, of func(LaneKey) bool) iter.Seq2[Lane, error] {
+	return func(yield func(Lane, error) bool) {
+		for k := range tx.Range(prefix) {
+			key, open, err := parseLaneKey(k)
+			if err == nil && of != nil && !of(key) {
+				continue
+			}
+			var l Lane
+			if err == nil {
+				l, _, err = Load[Lane](tx, k)
+			}
+			l.LaneKey, l.Open = key, open
+			if !yield(l, err) {
+				return
+			}
+		}
+	}
+}
+
+func parseLaneKey(k Key) (l LaneKey, open bool, err error) {
+	p, err := k.Parts()
+	if err != nil {
+		return l, false, err
+	}
+	open = p.Str() == openLanes
+	l = LaneKey{Queue: p.Str(), Module: p.Str(), Hook: p.Str(), Kind: p.Str()}
+	return l, open, p.Err()
+}
+
+// lanes compares what is known of lanes with the tasks held in them.
+func (c *taskCheck) lanes() {
+	count := map[LaneKey]int{}
+	for t, err := range AllHeldTasks(c.tx) {
+		if err != nil {
+			c.bad("%v", err)
+			continue
+		}
+		c.byKey[string(t.Key())] = t
+		c.task(t)
+		count[t.LaneKey()]++
+		if t.Of != nil {
+			c.bad("the held task %s names the list %s, which would wait for it", t.ID, t.Of.ID)
+		}
+	}
+	for l, err := range AllLanes(c.tx) {
+		if err != nil {
+			c.bad("%v", err)
+			continue
+		}
+		if l.Tasks != count[l.LaneKey] {
+			c.bad("%s counts %d tasks, there are %d", l, l.Tasks, count[l.LaneKey])
+		}
+		delete(count, l.LaneKey)
+	}
+	for k, n := range count {
+		c.bad("%d tasks are in %s, which does not exist", n, Lane{LaneKey: k})
+	}
+}
+
+// String names the lane, for errors.
+func (l Lane) String() string {
+	return fmt.Sprintf("lane %s of %s/%s in queue %s", l.Kind, l.Module, l.Hook, l.Queue)
+}

@@ -1,0 +1,73 @@
+package workflow
+
+import (
+	"fmt"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// A Gater says what the hook of t must run before t may start, in one line for
+// people; an empty line is nothing. It is asked in a transaction and must not
+// write. The answer may change only with a transition of t's module, or of a
+// global hook where t has no module.
+//
+// Only nodes that cover batches are gated.
+type Gater interface {
+	Gate(tx *store.Tx, t *store.Task) (awaits string, err error)
+}
+
+// blockedBy returns what keeps t from starting, nil if nothing does: an item of
+// its module or global hook in quarantine, or what its hook has yet to run in this
+// start. It reads the store and writes nothing. A task with a journal has run and
+// is not blocked.
+func (m *move) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
+	if t.Journal || t.Orphan {
+		return nil, nil
+	}
+	q, err := store.QuarantineOf(m.tx, t.Graph, t.Node, t.Subject)
+	if err != nil {
+		return nil, err
+	}
+	if q != nil {
+		reason := q.Reason()
+		return &reason, nil
+	}
+	gater, ok := b.Steps[n.ID].(Gater)
+	if !ok || !n.Ranges {
+		return nil, nil
+	}
+	awaits := ""
+	err = guard(n, "Gate", func() (err error) { awaits, err = gater.Gate(m.tx, t); return err })
+	if err != nil {
+		return nil, fmt.Errorf("gate of task %s at node %s: %w", t.ID, n.ID, err)
+	}
+	if awaits == "" {
+		return nil, nil
+	}
+	return &store.Reason{Kind: store.AwaitsStart, Detail: awaits}, nil
+}
+
+// gate holds the task t at the head of its queue if something keeps it from
+// starting, or if older tasks that must start before it are held.
+func (m *move) gate(b *bound, n *graph.Node, t *store.Task) (held bool, err error) {
+	reason, err := m.blockedBy(b, n, t)
+	if err != nil || reason == nil && (!n.Ranges || t.Journal) {
+		return false, err
+	}
+	lane, ok, err := store.LoadLane(m.tx, laneOf(n, t))
+	if err != nil || reason == nil && (!ok || lane.Open && t.Place > lane.After) {
+		return false, err
+	}
+	return true, m.hold(b, n, t, reason)
+}
+
+// BlockedBy returns what keeps the pending task t from starting; nil if nothing but
+// the tasks before it does.
+func (e *Engine) BlockedBy(tx *store.Tx, t *store.Task) (*store.Reason, error) {
+	b, n, err := e.boundTo(t)
+	if err != nil {
+		return nil, err
+	}
+	return newMove(e, tx).blockedBy(b, n, t)
+}

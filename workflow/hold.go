@@ -1,0 +1,427 @@
+package workflow
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// A task that something keeps from starting is held: it leaves its queue, so that
+// the tasks behind it go on, and waits in a lane. A lane opens when nothing keeps
+// its tasks from starting any more. They go back to the tail of their queue then,
+// oldest first, and while any of them is left, newer tasks of the lane are held
+// behind them.
+
+// laneOf returns the lane in which t would be held.
+func laneOf(n *graph.Node, t *store.Task) store.LaneKey {
+	k := store.LaneKey{Queue: home(t), Module: t.Subject.Module, Hook: t.Subject.Hook, Kind: t.Node}
+	if n.Ranges {
+		k.Kind = store.Reactions
+	}
+	return k
+}
+
+// hold takes t, at the head of its queue, out of it. A nil reason is that of the
+// older tasks that are held. Of a run that is under way its first node is held.
+func (m *move) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) error {
+	if err := m.saveTop(); err != nil {
+		return err
+	}
+	k := laneOf(n, t)
+	if !n.Ranges {
+		run := b.first(n) != n.ID || t.List != nil
+		if run && (!t.Solo || t.Subject.Module != "") {
+			return m.holdRun(b, n, t, *reason)
+		}
+		old, err := m.firstHeld(k)
+		if err != nil {
+			return err
+		}
+		if old != nil {
+			return firstError(m.joinHeld(old, t), m.leave(t, nil))
+		}
+		t.Past = ""
+	}
+	if err := m.countBatch(t); err != nil {
+		return err
+	}
+	of := t.Of
+	t.Of = nil
+	m.tx.Delete(t.Key())
+	m.touch(t.Queue)
+	return firstError(m.endAlone(t), m.putInLane(k, t, reason), m.countDown(of, nil))
+}
+
+// countBatch makes the interrupted claim on t say how many tasks it covers: t
+// leaves the slots it names.
+func (m *move) countBatch(t *store.Task) error {
+	c := t.Claim
+	if c == nil || c.End <= t.Place {
+		return nil
+	}
+	c.Tasks = 0
+	for other, err := range store.TasksFrom(m.tx, t.Queue, t.Place) {
+		if err != nil {
+			return err
+		}
+		if other.Place > c.End {
+			break
+		}
+		c.Tasks++
+	}
+	c.End = 0
+	return nil
+}
+
+// putInLane writes t, which is in no queue now, as held in lane k.
+func (m *move) putInLane(k store.LaneKey, t *store.Task, reason *store.Reason) error {
+	lane, ok, err := store.LoadLane(m.tx, k)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		lane.Since = m.now
+	}
+	if reason != nil {
+		lane.Open, lane.After, lane.Reason = false, 0, *reason
+	}
+	lane.Tasks++
+	t.Pos, t.Home, t.Lane = store.Pos{Queue: k.Queue}, "", k.Kind
+	if t.Waits {
+		m.tx.Put(onceKey(t), t.Key())
+	}
+	if err := firstError(m.follows(t), m.save(t), store.SaveLane(m.tx, lane)); err != nil {
+		return err
+	}
+	if lane.Tasks%mostEvents == 0 {
+		return m.beginCrowd(t)
+	}
+	return nil
+}
+
+// holdRun takes away the rest of the run that t is part of, and holds a task at its
+// first node in its stead; where one is held already, that does for both. Items of
+// reloads are passed over: a reload follows when they are released.
+func (m *move) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reason) error {
+	first := b.nodes[b.first(n)]
+	next := m.follow(b, graph.Edge{To: first.ID}, t.Walk, t.Subject)
+	q, _, err := store.Load[store.Killer](m.tx, store.KillerKey(reason.By))
+	if err != nil {
+		return err
+	}
+	if !q.Holds(next.Graph, next.Node, next.Subject) {
+		return firstError(m.owe(&q, first.ID, t, t.Subject), m.leave(t, nil))
+	}
+	next.ID, next.Queue, next.Failed = t.ID, Main, t.Failed
+	if next.Interrupted, err = m.interruption(t); err != nil {
+		return err
+	}
+	k := laneOf(first, next)
+	old, err := m.firstHeld(k)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		return firstError(m.joinHeld(old, next), m.leave(t, nil))
+	}
+	return firstError(m.leave(t, nil), m.holdNew(k, next, &reason))
+}
+
+// firstHeld returns the oldest task of lane k; nil if there is none.
+func (m *move) firstHeld(k store.LaneKey) (*store.Task, error) {
+	for t, err := range store.HeldTasks(m.tx, k) {
+		return t, err
+	}
+	return nil, nil
+}
+
+// owe notes that a run from node on follows the release of q, because the item of t
+// about s was passed over.
+func (m *move) owe(q *store.Killer, node graph.NodeID, t *store.Task, s store.Subject) error {
+	r := recordOf(t, store.Quarantined)
+	r.Subject, r.Into = s, q.ID.String()
+	r.Detail = q.Reason().Detail + "; once it is released, a run from " + string(node) + " on follows"
+	q.Rerun = string(node)
+	return firstError(m.record(r), store.Save(m.tx, store.KillerKey(q.ID), *q))
+}
+
+// holdNew puts t, which is new, into lane k.
+func (m *move) holdNew(k store.LaneKey, t *store.Task, reason *store.Reason) error {
+	t.Pos, t.Lane = store.Pos{Queue: k.Queue}, k.Kind
+	stays, err := m.enter(t)
+	if err != nil || !stays {
+		return err
+	}
+	return m.putInLane(k, t, reason)
+}
+
+// joinHeld has old, an equal task that waits or is held, do for t, which is new.
+func (m *move) joinHeld(old, t *store.Task) error {
+	if old.Interrupted == nil && t.Interrupted != nil {
+		old.Interrupted = t.Interrupted
+		if err := m.save(old); err != nil {
+			return err
+		}
+	}
+	r := recordOf(t, store.Joined)
+	r.Into = old.ID.String()
+	m.count(t.Walk, 0)
+	m.join(t.Walk, old.Walk)
+	return m.record(r)
+}
+
+// interruption returns which attempt of t's run the end of a process has
+// interrupted; nil if none.
+func (m *move) interruption(t *store.Task) (*store.Point, error) {
+	if t.Claim == nil || t.Claim.Epoch == 0 {
+		return t.Interrupted, nil
+	}
+	p := &store.Point{Node: t.Node, Subject: t.Subject}
+	if l := t.List; l != nil && l.Next < l.Len {
+		member, err := store.LoadMember[graph.Member](m.tx, t.ID, l.Next)
+		if err != nil {
+			return nil, err
+		}
+		p.Subject = store.Subject(member.Subject)
+	}
+	return p, nil
+}
+
+// leaveLane counts t, which is taken away, no longer in its lane.
+func (m *move) leaveLane(t *store.Task) error {
+	if !t.IsHeld() {
+		return nil
+	}
+	lane, _, err := store.LoadLane(m.tx, t.LaneKey())
+	if err != nil {
+		return err
+	}
+	lane.Tasks--
+	return store.SaveLane(m.tx, lane)
+}
+
+// reopen opens the lanes of which of is true and whose tasks nothing keeps from
+// starting any more.
+func (m *move) reopen(of func(store.LaneKey) bool) error {
+	for lane, err := range store.ShutLanes(m.tx, of) {
+		if err != nil {
+			return err
+		}
+		if !m.fits(claimCost) {
+			m.continueWith(laterAlarm, func(m *move) error { return m.reopen(of) })
+			return nil
+		}
+		if err := m.reopenLane(lane); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *move) reopenLane(lane store.Lane) error {
+	t, err := m.firstHeld(lane.LaneKey)
+	if err != nil {
+		return err
+	}
+	reason, err := m.stillBlocked(t)
+	if err != nil {
+		return err
+	}
+	if reason != nil {
+		if *reason == lane.Reason {
+			return nil
+		}
+		lane.Reason = *reason
+		return store.SaveLane(m.tx, lane)
+	}
+	if err := m.saveTop(); err != nil {
+		return err
+	}
+	tail, err := store.TailPlace(m.tx, lane.Queue)
+	if err != nil {
+		return err
+	}
+	lane.Open, lane.After = true, tail-1
+	m.touch(lane.Queue)
+	return store.SaveLane(m.tx, lane)
+}
+
+// stillBlocked is blockedBy for a held task. One of a node that this version does
+// not have is dropped at the head of its queue.
+func (m *move) stillBlocked(t *store.Task) (*store.Reason, error) {
+	if t == nil {
+		return nil, nil
+	}
+	b, n, err := m.e.boundTo(t)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it goes back to its queue
+	}
+	return m.blockedBy(b, n, t)
+}
+
+// reopenChanged opens lanes of the modules that this transition has changed.
+func (m *move) reopenChanged() error {
+	if len(m.changed) == 0 {
+		return nil
+	}
+	changed := m.changed
+	m.changed = nil
+	return m.reopen(func(k store.LaneKey) bool { return slices.Contains(changed, k.Module) })
+}
+
+// resumeHeld opens the lanes whose tasks nothing keeps from starting, and goes on
+// with those that were opened before this process.
+func (m *move) resumeHeld() error {
+	return firstError(m.touchOpenLanes(), m.reopen(nil))
+}
+
+// touchOpenLanes has the queues looked at that held tasks go back to.
+func (m *move) touchOpenLanes() error {
+	for lane, err := range store.AllLanes(m.tx) {
+		if err != nil {
+			return err
+		}
+		if lane.Open {
+			m.touch(lane.Queue)
+		}
+	}
+	return nil
+}
+
+// changes notes that the transition may have changed what the tasks of module wait
+// for; no module is the global hooks.
+func (m *move) changes(module string) {
+	if !slices.Contains(m.changed, module) {
+		m.changed = append(m.changed, module)
+	}
+}
+
+// A laneRow is a lane on its way back to its queue.
+type laneRow struct {
+	lane  store.Lane
+	first *store.Task
+	next  func() (*store.Task, error, bool)
+	moved int
+}
+
+// drain moves the tasks of queue's open lanes back to its tail, the oldest of all
+// lanes first, as soon as the queue has passed the newer tasks of theirs that were
+// in it. It moves as many as the budget allows; the rest follows in transitions of
+// their own.
+func (m *move) drain(queue string) error {
+	rows, err := m.openRows(queue)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	place, err := store.TailPlace(m.tx, queue)
+	if err != nil {
+		return err
+	}
+	more := false
+	for i := range rows {
+		next, stop := iter.Pull2(store.HeldTasks(m.tx, rows[i].lane.LaneKey))
+		defer stop()
+		rows[i].next = next
+		if err := rows[i].pull(); err != nil {
+			return err
+		}
+	}
+	for !more {
+		oldest := oldestRow(rows)
+		if oldest == nil {
+			break
+		}
+		t := oldest.first
+		if more = !m.fits(costOf(t)); more {
+			break
+		}
+		m.tx.Delete(t.Key())
+		t.Lane, t.Place = "", place
+		place++
+		if t.Waits {
+			m.tx.Put(onceKey(t), t.Key())
+		}
+		oldest.moved++
+		if err := firstError(m.follows(t), m.save(t), oldest.pull()); err != nil {
+			return err
+		}
+	}
+	for _, r := range rows {
+		r.lane.Tasks -= r.moved
+		r.lane.After = 0 // none of the lane is in the queue but what was moved there
+		if err := store.SaveLane(m.tx, r.lane); err != nil {
+			return err
+		}
+	}
+	if more {
+		m.lookLater(queue)
+	}
+	return nil
+}
+
+// openRows returns queue's open lanes whose newer tasks the queue has passed.
+func (m *move) openRows(queue string) (rows []*laneRow, err error) {
+	for lane, err := range store.OpenLanes(m.tx, queue) {
+		if err != nil {
+			return nil, err
+		}
+		head, ok, err := m.head(queue)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || head.Place > lane.After {
+			rows = append(rows, &laneRow{lane: lane})
+		}
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	return rows, m.saveTop()
+}
+
+// pull reads the row's next task.
+func (r *laneRow) pull() error {
+	t, err, ok := r.next()
+	if !ok {
+		t = nil
+	}
+	r.first = t
+	return err
+}
+
+func oldestRow(rows []*laneRow) (oldest *laneRow) {
+	for _, r := range rows {
+		if r.first != nil && (oldest == nil || r.first.ID.Before(oldest.first.ID)) {
+			oldest = r
+		}
+	}
+	return oldest
+}
+
+// laneFor returns the lane into which t, which is new, goes at once because older
+// tasks are held that must start before it.
+func (m *move) laneFor(t *store.Task) (k store.LaneKey, ok bool, err error) {
+	b := m.e.graphs[t.Graph]
+	if b == nil || b.nodes[graph.NodeID(t.Node)] == nil || !b.nodes[graph.NodeID(t.Node)].Ranges {
+		return k, false, nil
+	}
+	k = laneOf(b.nodes[graph.NodeID(t.Node)], t)
+	_, ok, err = store.LoadLane(m.tx, k)
+	return k, ok, err
+}
+
+// heldError says that t is held, why, and what ends that.
+func (m *move) heldError(t *store.Task) error {
+	lane, _, err := store.LoadLane(m.tx, t.LaneKey())
+	if err != nil {
+		return err
+	}
+	todo := "it starts by itself then"
+	if r := lane.Reason; r.Kind == store.AwaitsRelease {
+		todo = "run task release " + r.By.String()
+	}
+	return fmt.Errorf("task %s: %w: %s; %s", t.ID, ErrHeld, lane.Reason.Detail, todo)
+}
