@@ -11,8 +11,8 @@ import (
 // one of its own.
 func canMend(k store.Key) bool {
 	switch k.Table() {
-	case store.Queues, store.Later, store.Payloads, store.Journal, store.Notes, store.Once, store.Crowds,
-		store.Buckets, store.Quarantine, store.Walks:
+	case store.Queues, store.Later, store.Held, store.Payloads, store.Journal, store.Notes, store.Once, store.Crowds,
+		store.Buckets, store.Lanes, store.Quarantine, store.Walks:
 		return true
 	}
 	return false
@@ -32,6 +32,11 @@ func (e *Engine) mend(damaged *store.RecordError) error {
 		}
 		if err := m.recount(); err != nil {
 			return err
+		}
+		if damaged.Key.Table() == store.Quarantine {
+			if err := m.reopen(nil); err != nil {
+				return err
+			}
 		}
 		for _, queue := range m.touched {
 			m.lookLater(queue)
@@ -94,7 +99,7 @@ func (m *move) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.R
 // eachTask calls fn for the headers of all tasks. Those that cannot be read are
 // set aside.
 func (m *move) eachTask(fn func(*store.Task) error) error {
-	for _, tasks := range []func(*store.Tx) taskSeq{allQueued, allLater} {
+	for _, tasks := range []func(*store.Tx) taskSeq{allQueued, allLater, allHeld} {
 		for t, err := range tasks(m.tx) {
 			if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
 				if _, err := m.setAside(damaged); err != nil {
@@ -118,6 +123,7 @@ type taskSeq func(yield func(*store.Task, error) bool)
 
 func allQueued(tx *store.Tx) taskSeq { return taskSeq(store.AllTasks(tx)) }
 func allLater(tx *store.Tx) taskSeq  { return taskSeq(store.LaterTasks(tx)) }
+func allHeld(tx *store.Tx) taskSeq   { return taskSeq(store.AllHeldTasks(tx)) }
 
 // byID returns the task id; nil if there is none.
 func (m *move) byID(id store.ID) (found *store.Task, err error) {
@@ -135,11 +141,11 @@ func (m *move) byID(id store.ID) (found *store.Task, err error) {
 }
 
 // recount makes the numbers that depend on all tasks agree with the tasks there
-// are: of runs, of fan-out tasks and of backlogs. Marks of tasks that
+// are: of runs, of fan-out tasks, of lanes and of backlogs. Marks of tasks that
 // are gone are deleted.
 func (m *move) recount() error {
 	c := census{
-		runs: map[uint64]int{}, items: map[store.ID]int{}, backlogs: map[string]int{},
+		runs: map[uint64]int{}, items: map[store.ID]int{}, lanes: map[store.LaneKey]int{}, backlogs: map[string]int{},
 		keys: map[string]store.ID{},
 	}
 	var fans []*store.Task
@@ -148,6 +154,9 @@ func (m *move) recount() error {
 		c.keys[string(t.Key())] = t.ID
 		if t.Of != nil {
 			c.items[t.Of.ID]++
+		}
+		if t.IsHeld() {
+			c.lanes[t.LaneKey()]++
 		}
 		if m.isEvent(t) {
 			c.backlogs[string(store.CrowdKey(t, nil))]++
@@ -168,15 +177,16 @@ func (m *move) recount() error {
 			}
 		}
 	}
-	return firstError(m.recountRuns(c), m.recountMarks(c), m.recountBacklogs(c))
+	return firstError(m.recountRuns(c), m.recountLanes(c), m.recountMarks(c), m.recountBacklogs(c))
 }
 
 // A census is what there is of all tasks.
 type census struct {
-	runs     map[uint64]int      // tasks of each run
-	items    map[store.ID]int    // tasks that name each fan-out task
-	backlogs map[string]int      // events of each binding, by the key of their number
-	keys     map[string]store.ID // of the headers
+	runs     map[uint64]int        // tasks of each run
+	items    map[store.ID]int      // tasks that name each fan-out task
+	lanes    map[store.LaneKey]int // tasks held in each lane
+	backlogs map[string]int        // events of each binding, by the key of their number
+	keys     map[string]store.ID   // of the headers
 }
 
 func (m *move) recountRuns(c census) error {
@@ -199,6 +209,33 @@ func (m *move) recountRuns(c census) error {
 	}
 	for id, n := range c.runs {
 		m.count(id, n) // its record is made anew
+	}
+	return nil
+}
+
+func (m *move) recountLanes(c census) error {
+	for k := range m.tx.Range(store.At(store.Lanes)) {
+		if _, _, err := store.Load[store.Lane](m.tx, k); err != nil {
+			m.tx.Delete(k)
+		}
+	}
+	for lane, err := range store.AllLanes(m.tx) {
+		if err != nil {
+			return err
+		}
+		if n := c.lanes[lane.LaneKey]; n != lane.Tasks {
+			lane.Tasks = n
+			if err := store.SaveLane(m.tx, lane); err != nil {
+				return err
+			}
+		}
+		delete(c.lanes, lane.LaneKey)
+	}
+	for k, n := range c.lanes {
+		m.touch(k.Queue)
+		if err := store.SaveLane(m.tx, store.Lane{LaneKey: k, Open: true, Tasks: n, Since: m.now}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -197,3 +197,37 @@ func TestAStartDoesNotDependOnTheRecordOfEarlierEnds(t *testing.T) {
 		w.expect("event m/a b")
 	})
 }
+
+func TestHeldTasksAreCountedAndDeliveredWhenOneOfThemCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGated(t)
+		w.shut("h")
+		w.start()
+		w.raise(hookEvent("h", "1"), hookEvent("h", "2"), hookEvent("h", "3"))
+		w.expectTold()
+		var second store.Key
+		w.view(func(tx *store.Tx) error {
+			n := 0
+			for held := range store.AllHeldTasks(tx) {
+				if n++; n == 2 {
+					second = held.Key()
+				}
+			}
+			return nil
+		})
+		w.damage(second)
+		w.raise(on("ready", "m"))
+		w.sleep(time.Minute)
+		w.ran()
+		if d := w.damaged(); len(d) != 1 {
+			t.Errorf("set aside: %+v", d)
+		}
+		w.view(func(tx *store.Tx) error {
+			for l := range store.AllLanes(tx) {
+				t.Errorf("%s still holds %d tasks", l, l.Tasks)
+			}
+			return nil
+		})
+		w.expectAllEnded()
+	})
+}
