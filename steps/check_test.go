@@ -208,3 +208,22 @@ func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 	write(t, mounted, "020-yaml/values.yaml", "yaml: {}")
 	mended("yaml")
 }
+
+func TestEventsOfAModuleThatCannotBeLoadedWaitAndBlockNobody(t *testing.T) {
+	s, _ := brokenSite(t)
+	step := s.hooks(lifecycle.ModuleKubernetesEvent, "")
+	update(t, s.DB, func(tx *store.Tx) error {
+		return store.Save(tx, store.ModuleKey("yaml"), store.Module{State: store.On, Enabled: true, Broken: "values.yaml: bad\nand more"})
+	})
+	for name, want := range map[string]string{"yaml": "module yaml cannot be loaded: values.yaml: bad", "web": ""} {
+		if err := s.DB.View(func(tx *store.Tx) error {
+			awaits, err := step.Gate(tx, &store.Task{Subject: store.Subject{Module: name, Hook: "hooks/hook.sh", Binding: "b"}})
+			if awaits != want {
+				t.Errorf("module %s: events await %q, want %q", name, awaits, want)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+}

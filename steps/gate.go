@@ -2,6 +2,7 @@ package steps
 
 import (
 	"fmt"
+	"strings"
 
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -9,10 +10,17 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Gate says what t's hook must run in this start before it is told of events and
-// ticks: the onStartup hooks of its module, or the global ones, and then its own
-// Synchronization.
+// Gate says what keeps t's hook from being told of events and ticks: its module, which
+// cannot be loaded, or what the hook must run in this start before: the onStartup hooks of
+// its module, or the global ones, and then its own Synchronization.
 func (s *hookStep) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
+	if name := t.Subject.Module; name != "" {
+		m, _, err := store.Load[store.Module](tx, store.ModuleKey(name))
+		if err != nil || m.Broken != "" {
+			why, _, _ := strings.Cut(m.Broken, "\n")
+			return fmt.Sprintf("module %s cannot be loaded: %s", name, why), err
+		}
+	}
 	l, err := life(tx)
 	if err != nil {
 		return "", err
