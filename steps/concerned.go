@@ -78,6 +78,9 @@ func (s *Site) concerned(c configChange) (map[graph.List][]graph.Member, error) 
 		return nil, err
 	}
 	lists := map[graph.List][]graph.Member{lifecycle.SwitchedOff: members(s.switchedOff(c, d))}
+	if len(d.Flags) > 0 && !c.failing {
+		return lists, nil // a reload follows and runs every module, and nothing holds it up
+	}
 	for _, name := range c.life.Enabled {
 		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(s.Disk(), name) {
 			continue

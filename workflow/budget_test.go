@@ -24,7 +24,9 @@ func (w *world) unchecked() { w.mem.After = nil }
 func (w *world) upgrade(g *graph.Graph) {
 	w.steps = []workflow.Binding{{Graph: g, Steps: map[graph.NodeID]workflow.Step{}}}
 	for _, n := range g.Nodes {
-		w.bind(g, n.ID, step{w, n.ID})
+		if !n.Signal {
+			w.bind(g, n.ID, step{w, n.ID})
+		}
 	}
 	w.e = w.engine()
 }
@@ -154,6 +156,24 @@ func TestAStartWithLargeHeadsInManyQueuesClaimsThemAll(t *testing.T) {
 		}
 		if n := w.count(store.Queues); n != 0 {
 			t.Errorf("%d tasks are left", n)
+		}
+	})
+}
+
+func TestATaskAtANodeThatBecameAJunctionIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.gate("event m/h b")
+		w.start(event("h", "b", "1", false))
+		w.restart()
+		w.took()
+		g := newGraph([]graph.Node{{ID: "event", Of: graph.OfBinding, Signal: true}, {ID: "next", Of: graph.OfBinding}},
+			graph.Edge{On: "event", To: "event"}, graph.Edge{From: "event", To: "next", Put: graph.Bound})
+		w.upgrade(g)
+		w.start(event("other", "b", "2", false))
+		w.expect("next m/other b")
+		if r := w.records(1); len(r) != 1 || r[0].State != store.Dropped || !strings.Contains(r[0].Error, "takes no tasks") {
+			t.Errorf("history of the task: %+v", r)
 		}
 	})
 }

@@ -233,5 +233,8 @@ func (e *Engine) boundTo(t *store.Task) (*bound, *graph.Node, error) {
 	if n == nil {
 		return nil, nil, fmt.Errorf("task %s is at node %q of graph %s, which this version does not have", t.ID, t.Node, t.Graph)
 	}
+	if n.Signal {
+		return nil, nil, fmt.Errorf("task %s is at node %q of graph %s, which takes no tasks in this version", t.ID, t.Node, t.Graph)
+	}
 	return b, n, nil
 }
