@@ -43,6 +43,8 @@ type Schedule struct {
 	Group                string   `json:"group,omitempty"`
 	AllowFailure         bool     `json:"allowFailure,omitempty"`
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
+	// Timeout is a duration such as 5m, after which a run is ended and has failed.
+	Timeout string `json:"timeout,omitempty"`
 }
 
 // The changes of an object that a kubernetes binding can ask for.
@@ -73,6 +75,8 @@ type Kubernetes struct {
 	Group                   string   `json:"group,omitempty"`
 	AllowFailure            bool     `json:"allowFailure,omitempty"`
 	IncludeSnapshotsFrom    []string `json:"includeSnapshotsFrom,omitempty"`
+	// Timeout is a duration such as 5m, after which a run is ended and has failed.
+	Timeout string `json:"timeout,omitempty"`
 }
 
 // NameSelector selects objects by name.
@@ -170,10 +174,12 @@ type ConversionStep struct {
 	ToVersion   string `json:"toVersion"`
 }
 
-// Settings limits how often a hook runs.
+// Settings limits how often and how long a hook runs.
 type Settings struct {
 	// ExecutionMinInterval is a duration such as 30s, in which one run is allowed.
 	ExecutionMinInterval string `json:"executionMinInterval,omitempty"`
 	// ExecutionBurst is how many runs may follow each other at once; 0 leaves it to the operator.
 	ExecutionBurst int `json:"executionBurst,omitempty"`
+	// Timeout is a duration such as 5m: the timeout of runs whose binding sets none.
+	Timeout string `json:"timeout,omitempty"`
 }

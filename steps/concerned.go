@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/store"
@@ -129,6 +130,32 @@ func (c configChange) switchesOff(disk module.Set, name string) bool {
 	}
 	said, ok := c.now.Flags[values.Flag(m.Key)]
 	return ok && !said && c.decide(m, c.before)
+}
+
+// SwitchedOff returns the modules that content of the ConfigMap switches off and the content in
+// force does not. Of content that is invalid it returns none.
+func (s *Site) SwitchedOff(content kube.Content) (names []string, err error) {
+	read := readConfig{ResourceVersion: content.ResourceVersion}
+	if read.Config, err = values.ParseConfig(content.Data); err != nil || content.ResourceVersion == "" {
+		return nil, nil // step 16 says what is wrong with it
+	}
+	var c configChange
+	if err := s.DB.View(func(tx *store.Tx) error {
+		c, err = s.readChange(tx, read)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if c.record.At.IsZero() || s.usable("") != nil || s.refusal(c.before, read.Config, c.life.Enabled) != nil {
+		return nil, nil
+	}
+	disk := s.Disk()
+	for _, m := range disk.Modules {
+		if c.switchesOff(disk, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
 }
 
 // decide returns what the flags say of m under config.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"addon-operator/internal/helm"
+	"addon-operator/internal/module"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -60,6 +61,11 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	}
 	if err := leaveEnabled(tx, name); err != nil {
 		return nil, err
+	}
+	if by, err := s.site.decide(tx, name); err != nil {
+		return nil, err
+	} else if retired := s.site.Retired; retired != nil && by.Source == module.SourceConfig && !by.Enabled {
+		tx.OnCommit(func() { retired(name) })
 	}
 	if len(data.Hooks) > 0 {
 		var found foundHooks

@@ -58,7 +58,10 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
+	ended := s.site.watchSlow(t, s.node, in.hook.longest)
 	result, err := s.site.Hooks.Run(ctx, run)
+	ended()
+	out.Took = result.Usage.Took
 	var o workflow.Outcome
 	if err == nil {
 		o, err = out.outcome(in, result)
@@ -120,6 +123,32 @@ func (s *Site) there(module string, file hook.File) (hook.File, error) {
 func (h hookRecord) silent(id string) bool {
 	i := slices.Index(bindingIDs(h.config).kubernetes, id)
 	return i >= 0 && !h.config.Kubernetes[i].ExecuteOnSynchronization
+}
+
+// timeout returns how long a run for t may take: the longest of what the bindings set that it is for,
+// or what the hook's settings set; zero is the default of the operator.
+func (h hookRecord) timeout(t workflow.Task) time.Duration {
+	general := time.Duration(0)
+	if h.config.Settings != nil {
+		general = h.config.Settings.Timeout.Duration
+	}
+	ids := bindingIDs(h.config)
+	of := func(binding string) time.Duration {
+		if i := slices.Index(ids.kubernetes, binding); i >= 0 && h.config.Kubernetes[i].Timeout.Duration > 0 {
+			return h.config.Kubernetes[i].Timeout.Duration
+		}
+		if i := slices.Index(ids.schedule, binding); i >= 0 && h.config.Schedule[i].Timeout.Duration > 0 {
+			return h.config.Schedule[i].Timeout.Duration
+		}
+		return general
+	}
+	longest := of(t.Subject.Binding)
+	for _, other := range t.Range {
+		if other.ID != t.ID {
+			longest = max(longest, of(other.Subject.Binding))
+		}
+	}
+	return longest
 }
 
 // A hookInput is what the store has for a run.
@@ -191,7 +220,7 @@ func (s *hookStep) run(t workflow.Task, in hookInput, out *said) (run hook.Run, 
 	}
 	run = hook.Run{
 		File: in.hook.file, Module: t.Subject.Module, Task: t.ID.String(), Attempt: t.Try,
-		Previous: hook.Previous(t.Previous), Output: s.site.output(t, s.node, s.event()),
+		Previous: hook.Previous(t.Previous), Output: s.site.output(t, s.node, s.event()), Timeout: in.hook.timeout(t),
 	}
 	if run.Context, err = hook.Encode(hook.Compact(elements)); err != nil {
 		return run, err

@@ -3,6 +3,7 @@ package steps
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/operation"
@@ -27,6 +28,8 @@ type said struct {
 	// Given are the objects a Synchronization was told of, by the id of the binding
 	// that sees them, then by namespace and name.
 	Given map[string]map[string]given `json:"given,omitempty"`
+	// Took is how long the run took.
+	Took time.Duration `json:"took,omitempty"`
 }
 
 // A valuesPatch is what the values patch of a hook does to one section.
@@ -161,6 +164,9 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 		if err := s.site.synchronized(tx, t, out.Given); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.site.noteDuration(tx, t, out.Took); err != nil {
+		return nil, err
 	}
 	if err := s.site.count(tx, t.Subject.Module, t.Subject.Hook, out.Metrics); err != nil {
 		return nil, err

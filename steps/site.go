@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -72,6 +73,12 @@ type Site struct {
 	Converged func()
 	// Ran is told of each run of a hook; nil is silence.
 	Ran func(Report)
+	// Retired is called after each commit with which the deletion of a module began that the
+	// ConfigMap switches off; nil is silence.
+	Retired func(module string)
+	// Slow is told of a run of a hook that takes far longer than any before, and what it returns is
+	// called at the end of the run; nil is silence.
+	Slow func(SlowRun) (ended func())
 	// HelmBegins is told that an operation on a module's chart begins, and what it
 	// returns is called at its end; nil is silence.
 	HelmBegins func(module, operation string) (ends func())
@@ -267,8 +274,9 @@ func (s *Site) layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 
 // A hookRecord is a hook as the store knows it.
 type hookRecord struct {
-	file   hook.File
-	config hook.Config
+	file    hook.File
+	config  hook.Config
+	longest time.Duration // of its runs that succeeded; zero if none has
 }
 
 // hookOf returns the hook named name of module, and whether it is known.
@@ -288,6 +296,7 @@ func decodeHook(r store.Hook) (h hookRecord, err error) {
 	if err = json.Unmarshal(r.File, &h.file); err == nil {
 		err = json.Unmarshal(r.Config, &h.config)
 	}
+	h.longest = r.Longest
 	return h, err
 }
 

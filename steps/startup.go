@@ -204,7 +204,9 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 		if same && bytes.Equal(old.File, h.File) {
 			continue
 		}
-		if !same {
+		if same {
+			h.Longest = old.Longest
+		} else {
 			others[name] = true
 		}
 		if err := store.Save(tx, store.HookKey(module, name), h); err != nil {

@@ -14,6 +14,8 @@ type Hook struct {
 	Digest string          `json:"digest"`
 	File   json.RawMessage `json:"file"`
 	Config json.RawMessage `json:"config"`
+	// Longest is about how long its longest run took that succeeded; zero if none has.
+	Longest time.Duration `json:"longest,omitempty"`
 }
 
 // HookKey returns the key of a hook's record. Module is empty for a global hook.

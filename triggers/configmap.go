@@ -23,6 +23,9 @@ type ConfigMap struct {
 	// Seen is told of all content the watch tells; nil is silence. It is set before
 	// Run is called.
 	Seen func(kube.Content)
+	// Raised is told of all content the watch tells, after the event for it was raised; nil is
+	// silence. It is set before Run is called.
+	Raised func(kube.Content)
 
 	changed chan struct{}
 	mu      sync.Mutex
@@ -68,6 +71,9 @@ func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 		}
 		if err := c.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return c.see(tx, content) }); err != nil {
 			return err
+		}
+		if c.Raised != nil {
+			c.Raised(content)
 		}
 		return c.db.WithRoom(ctx, c.wake)
 	})

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -23,6 +24,9 @@ type claim struct {
 	node    *graph.Node
 	outcome *Outcome // what its journal holds
 	prepare bool     // the node is to be prepared, its list is not made yet
+
+	ctx    context.Context //nolint:containedctx // of the attempt, from the commit of the claim on
+	cancel context.CancelCauseFunc
 }
 
 // A claimError is why no task of queue can be claimed. What the transition had to
@@ -205,6 +209,7 @@ func (m *move) claim(b *bound, n *graph.Node, t *store.Task, member graph.Member
 	if t.List != nil {
 		c.task.Subject, c.task.Lenient = store.Subject(member.Subject), member.Lenient
 	}
+	m.tx.OnCommit(func() { m.e.beginAttempt(c) })
 	return c, m.describe(c, t)
 }
 

@@ -34,6 +34,8 @@ type Engine struct {
 	idle    sync.Cond // signalled when working becomes 0
 	open    bool      // tasks are claimed and alarms set: from Start to Drain; guarded by mu
 	working int       // goroutines of the engine; guarded by mu
+	// attempts are those under way; guarded by mu.
+	attempts map[*claim]struct{}
 	// alarms go off when the head of a queue, whose name they have, or what is
 	// due later, laterAlarm, is due; guarded by mu.
 	alarms map[string]*alarm
@@ -53,6 +55,7 @@ func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) 
 	e := &Engine{
 		db: db, observer: observer,
 		graphs: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}, alarms: map[string]*alarm{},
+		attempts: map[*claim]struct{}{},
 	}
 	e.idle.L = &e.mu
 	for _, binding := range bindings {

@@ -18,7 +18,17 @@ func (e *Engine) turn(ctx context.Context, c *claim) (next *claim, err error) {
 		e.observer.Began(c.task)
 	}
 	failpoint(c.node.ID, "claimed")
-	out, failed := e.do(ctx, c)
+	out, failed := e.do(c.ctx, c)
+	why := canceled(c.ctx)
+	e.endAttempt(c)
+	if failed != nil && why != nil && ctx.Err() == nil {
+		if why.Skip {
+			return e.commit(ctx, c, func(m *move) (*claim, error) { return m.pass(c, why) })
+		}
+		if !errors.Is(failed.err, why) {
+			failed.err = fmt.Errorf("%w: %w", why, failed.err)
+		}
+	}
 	if failed == nil {
 		failpoint(c.node.ID, "done")
 		next, err = e.commit(ctx, c, func(m *move) (*claim, error) { return m.finish(c, out) })
@@ -115,7 +125,7 @@ func (e *Engine) outcome(ctx context.Context, c *claim) (out Outcome, err error)
 	if err != nil || len(out.Effects) == 0 {
 		return out, err
 	}
-	_, err = e.commit(ctx, c, func(m *move) (*claim, error) {
+	_, err = e.commit(e.ctx, c, func(m *move) (*claim, error) {
 		t, err := m.reload(c)
 		if err != nil {
 			return nil, err

@@ -36,6 +36,8 @@ type look struct {
 	engine *workflow.Engine
 	// news is empty where no operator runs.
 	news *news
+	// slow is nil where no operator runs.
+	slow *slowRuns
 	// render returns what the chart of a module renders to, loosely if asked for,
 	// and what is released of it if that is asked for. It is nil where no operator
 	// runs, as is params.
@@ -48,7 +50,7 @@ type look struct {
 // look returns what answers for the running operator.
 func (o *operator) look() *look {
 	l := &look{
-		db: o.db, now: time.Now, path: o.settings.Store, began: o.began, engine: o.engine, news: &o.news,
+		db: o.db, now: time.Now, path: o.settings.Store, began: o.began, engine: o.engine, news: &o.news, slow: &o.slow,
 		site: func() (*steps.Site, error) { return o.site, nil }, render: o.rendered, params: o.params,
 		standby: o.leadership.standby,
 	}
@@ -79,6 +81,7 @@ func (l *look) routes() http.Handler {
 	mux.HandleFunc("GET /graph", l.graphRoute)
 	mux.HandleFunc("POST /task/{task}/retry", l.retryRoute)
 	mux.HandleFunc("POST /task/{task}/skip", l.skipRoute)
+	mux.HandleFunc("POST /task/{task}/cancel", l.cancelRoute)
 	mux.HandleFunc("POST /task/{task}/release", l.releaseRoute)
 	mux.HandleFunc("GET /store/check", l.checkRoute)
 	mux.HandleFunc("GET /store/dump", l.dumpRoute)

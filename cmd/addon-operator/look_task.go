@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,18 @@ func (l *look) skipRoute(w http.ResponseWriter, r *http.Request) {
 	l.changeTask(w, r, "is skipped", func(id store.ID) error { return l.engine.Skip(id, by, reason) })
 }
 
+// cancelRoute ends a task that is running.
+func (l *look) cancelRoute(w http.ResponseWriter, r *http.Request) {
+	why := workflow.Cancellation{
+		By: cmp.Or(r.FormValue("by"), "somebody"), Reason: strings.TrimSpace(r.FormValue("reason")), Skip: r.FormValue("skip") == "true",
+	}
+	if why.Skip && why.Reason == "" {
+		fail(w, badRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
+		return
+	}
+	l.changeTask(w, r, "is canceled", func(id store.ID) error { return l.engine.Cancel(id, why) })
+}
+
 // changeTask changes the task that the path names by its id, module or hook.
 func (l *look) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(store.ID) error) {
 	if l.engine == nil {
@@ -52,7 +65,9 @@ func (l *look) changeTask(w http.ResponseWriter, r *http.Request, done string, c
 	case errors.Is(err, workflow.ErrAmbiguous), errors.Is(err, workflow.ErrHeld):
 		fail(w, &routeError{http.StatusConflict, err})
 	case errors.Is(err, workflow.ErrRuns):
-		fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; wait for its end", err)})
+		fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; wait for its end, or cancel it", err)})
+	case errors.Is(err, workflow.ErrNotRunning):
+		fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; retry or skip it", err)})
 	case err != nil:
 		fail(w, err)
 	default:

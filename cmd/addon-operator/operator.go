@@ -56,6 +56,7 @@ type operator struct {
 	seen     observed
 	labels   bindingLabels
 	news     news
+	slow     slowRuns
 	notices  chan notice
 	recheck  wakeup // for survey
 	refilter wakeup // for keepFailingFilters
@@ -177,7 +178,7 @@ func (o *operator) open(ctx context.Context) error {
 	if err == nil {
 		o.runner, err = hook.NewRunner(hook.Options{
 			TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, Framework: shell.Framework, StoreID: o.db.ID(),
-			Clock: time.Now, KeepTemp: o.settings.KeepTemp, JoinJSON: o.settings.LogJoinJSON,
+			Clock: time.Now, KeepTemp: o.settings.KeepTemp, JoinJSON: o.settings.LogJoinJSON, Timeout: o.settings.HookTimeout,
 		})
 	}
 	if err != nil {
@@ -242,6 +243,8 @@ func (o *operator) assemble() (err error) {
 	o.absent.Told = o.objectsAbsent
 	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.site.Config, o.engine.Retry)
 	o.configMap.Seen = o.configSeen
+	o.configMap.Raised = o.cancelSwitchedOff
+	o.site.Retired = o.cancelRunning
 	o.site.Applied = o.configMap.Changed
 	o.site.Recheck = o.recheck.raise
 	o.site.Sights = o.kube
@@ -272,6 +275,7 @@ func (o *operator) newSite(objects *operation.Executor) *steps.Site {
 		MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == expireMetrics,
 
 		Ran: o.hookRan, ModuleRan: o.moduleRan, HelmBegins: o.helmBegins, Converged: o.convergeEnded,
+		Slow:     o.hookSlow,
 		Withheld: o.withheld, Refused: o.refused, MetricsDropped: o.metricsDropped,
 	}
 }

@@ -66,7 +66,7 @@ var routesOf = map[string]string{
 	"module run": "POST /module/MODULE/run", "reload": "POST /reload",
 	"hook list": "/hook/list", "hook snapshot": "/hook/HOOK/snapshots",
 	"config list": "/config/list", "config set": "POST /config/set",
-	"task retry": "POST /task/TASK/retry", "task skip": "POST /task/TASK/skip", "task release": "POST /task/TASK/release",
+	"task retry": "POST /task/TASK/retry", "task skip": "POST /task/TASK/skip", "task release": "POST /task/TASK/release", "task cancel": "POST /task/TASK/cancel",
 	"workflow inspect": "/workflow/inspect", "workflow list": "/workflow/list",
 	"store check": "/store/check", "store dump": "/store/dump", "store snapshot": "/store/snapshot",
 }

@@ -32,7 +32,7 @@ func newRoot() *cobra.Command {
 		start, newVersion(), newRaw(), newReload(),
 		newGroup("workflow", "See what happened, happens and waits", newWorkflowInspect, newWorkflowList, newWorkflowGraph),
 		newGroup("queue", "See what waits and runs", newQueueList, newQueueMain),
-		newGroup("task", "Retry, skip or release a task", newTaskRelease, newTaskRetry, newTaskSkip),
+		newGroup("task", "Retry, skip, cancel or release a task", newTaskCancel, newTaskRelease, newTaskRetry, newTaskSkip),
 		newGroup("module", "See modules and their values", newModuleList, newModuleValues, newModuleConfig, newModulePatches, newModuleSnapshots, newModuleRender, newModuleMonitor, newModuleRun),
 		newGroup("global", "See global hooks and values", newGlobalList, newGlobalValues, newGlobalConfig, newGlobalPatches, newGlobalSnapshots),
 		newGroup("hook", "See hooks and what they see", newHookList, newHookSnapshot),

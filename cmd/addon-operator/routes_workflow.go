@@ -65,6 +65,9 @@ func (l *look) reader() *inspect.Reader {
 		r.Stalled = l.news.standing()
 		r.Full = l.db.Shortage()
 	}
+	if l.slow != nil {
+		r.Slow = l.slow.problems()
+	}
 	return r
 }
 

@@ -71,6 +71,7 @@ func (s *Settings) checkBelow() error {
 		"object-patcher-kube-client-qps": s.ObjectQPS, "object-patcher-kube-client-burst": float64(s.ObjectBurst),
 		"object-patcher-kube-client-timeout": s.ObjectTimeout.Seconds(),
 		"helm-history-max":                   float64(s.HelmHistoryMax), "helm-timeout": s.HelmTimeout.Seconds(),
+		"hook-timeout": s.HookTimeout.Seconds(),
 	} {
 		if value < 0 {
 			return &codedError{exitUsage, fmt.Errorf("--%s is below 0, which it cannot be", flag)}

@@ -35,7 +35,7 @@ var operatorCommands = map[string]command{
 
 // runOperator starts the operator, or ends it: operator start [FLAG...], stop,
 // kill, exits CODE. Any other verb is run to its end, with what it printed for
-// the script's standard output.
+// the script's standard output; an argument @FILE is replaced by what the file holds.
 func runOperator(w *world, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("operator start|stop|kill|exits|VERB [ARG...]")
@@ -60,6 +60,11 @@ func runOperator(w *world, ts *testscript.TestScript, args []string) error {
 			return usage("operator exits CODE")
 		}
 		return w.end(nil, code)
+	}
+	for i, arg := range args {
+		if file, ok := strings.CutPrefix(arg, "@"); ok {
+			args[i] = strings.TrimSpace(ts.ReadFile(file))
+		}
 	}
 	return ts.Exec(w.program, append(args, "--debug-unix-socket", w.path("socket"))...)
 }

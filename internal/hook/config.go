@@ -57,12 +57,14 @@ type Config struct {
 	Settings *Settings `json:"settings,omitempty"`
 }
 
-// Settings limits how often a hook runs.
+// Settings limits how often and how long a hook runs.
 type Settings struct {
 	// ExecutionMinInterval is the time in which one run is allowed; zero is no limit.
 	ExecutionMinInterval metav1.Duration `json:"executionMinInterval,omitzero"`
 	// ExecutionBurst is how many runs may follow each other at once, at least 1.
 	ExecutionBurst int `json:"executionBurst"`
+	// Timeout is how long one run may take, where its binding sets no timeout; zero is the default of the runner.
+	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 
 // Legacy reports whether the hook was written for the format without configVersion: it is told of one thing a run, in
@@ -213,9 +215,10 @@ func (f field) settings() *Settings {
 	if !f.given {
 		return nil
 	}
-	o := f.object("executionMinInterval", "executionBurst")
+	o := f.object("executionMinInterval", "executionBurst", "timeout")
 	s := &Settings{ExecutionBurst: o.child("executionBurst").integer(1, 1)}
 	s.ExecutionMinInterval.Duration = o.child("executionMinInterval").duration()
+	s.Timeout.Duration = o.child("timeout").duration()
 	return s
 }
 

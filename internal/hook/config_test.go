@@ -29,6 +29,7 @@ schedule:
   allowFailure: true
   group: all
   includeSnapshotsFrom: [pods]
+  timeout: 1h
 kubernetes:
 - kind: Node
 - name: pods
@@ -57,6 +58,7 @@ kubernetes:
   queue: pods/q.1
   group: all
   includeSnapshotsFrom: [kubernetes]
+  timeout: 2m
 - name: events
   kind: Event
   group: all
@@ -64,6 +66,7 @@ kubernetes:
 settings:
   executionMinInterval: 1m30s
   executionBurst: 3
+  timeout: 10m
 `
 
 func TestEveryFieldOfAModuleConfigIsRead(t *testing.T) {
@@ -79,7 +82,7 @@ func TestEveryFieldOfAModuleConfigIsRead(t *testing.T) {
 			{Name: "schedule", Crontab: "*/5 * * * *", Queue: "main"},
 			{
 				Name: "nightly", Crontab: "CRON_TZ=Europe/Berlin 0 0 3 * * *", Queue: "slow", AllowFailure: true,
-				Group: "all", IncludeSnapshotsFrom: []string{"pods", "events"},
+				Group: "all", IncludeSnapshotsFrom: []string{"pods", "events"}, Timeout: metav1.Duration{Duration: time.Hour},
 			},
 		},
 		Kubernetes: []hook.KubernetesBinding{
@@ -106,6 +109,7 @@ func TestEveryFieldOfAModuleConfigIsRead(t *testing.T) {
 				AllowFailure: true, Queue: "pods/q.1", Group: "all",
 				IncludeSnapshotsFrom:    []string{"kubernetes", "pods", "events"},
 				ResynchronizationPeriod: metav1.Duration{Duration: 10 * time.Minute},
+				Timeout:                 metav1.Duration{Duration: 2 * time.Minute},
 			},
 			{
 				Name: "events", Kind: "Event", Events: []string{}, Queue: "main", Group: "all",
@@ -113,7 +117,9 @@ func TestEveryFieldOfAModuleConfigIsRead(t *testing.T) {
 				IncludeSnapshotsFrom: []string{"pods", "events"},
 			},
 		},
-		Settings: &hook.Settings{ExecutionMinInterval: metav1.Duration{Duration: 90 * time.Second}, ExecutionBurst: 3},
+		Settings: &hook.Settings{
+			ExecutionMinInterval: metav1.Duration{Duration: 90 * time.Second}, ExecutionBurst: 3, Timeout: metav1.Duration{Duration: 10 * time.Minute},
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
@@ -243,7 +249,7 @@ func TestConfigErrorsNameTheirField(t *testing.T) {
 		"{configVersion: v1, onKubernetesEvent: []}":                   "onKubernetesEvent: belongs to configs without configVersion; write kubernetes",
 		"{configVersion: v1, settings: {executionBurst: 0}}":           "settings.executionBurst: is 0, must be at least 1",
 		"{configVersion: v1, kubernetesCustomResourceConversion: []}":  "kubernetesCustomResourceConversion: must not be empty",
-		"{configVersion: v1, settings: {executionMinPeriod: 5s}}":      "settings.executionMinPeriod: is no known key, known are executionMinInterval, executionBurst",
+		"{configVersion: v1, settings: {executionMinPeriod: 5s}}":      "settings.executionMinPeriod: is no known key, known are executionMinInterval, executionBurst, timeout",
 		"{configVersion: v1, settings: {executionMinInterval: often}}": `settings.executionMinInterval: is "often", must be a duration`,
 		"{configVersion: v1, settings: {executionMinInterval: -5s}}":   "settings.executionMinInterval: is -5s, must not be negative",
 		"{configVersion: v1, settings: {executionMinInterval: 5}}":     "settings.executionMinInterval: must be a string, not a number: put it in quotes",

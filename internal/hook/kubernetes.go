@@ -49,6 +49,8 @@ type KubernetesBinding struct {
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
 	// ResynchronizationPeriod is after which time all objects are looked at again, beside being watched; zero is never.
 	ResynchronizationPeriod metav1.Duration `json:"resynchronizationPeriod,omitzero"`
+	// Timeout is how long one run may take; zero is that of the hook's settings.
+	Timeout metav1.Duration `json:"timeout,omitzero"`
 	// Legacy: it stood in a config without configVersion. Its changes are told one a run.
 	Legacy bool `json:"legacy,omitempty"`
 }
@@ -64,7 +66,7 @@ func (f field) kubernetesBinding() KubernetesBinding {
 	o := f.object("name", "kind", "apiVersion", "executeHookOnEvent", "watchEvent", "executeHookOnSynchronization",
 		"waitForSynchronization", "keepFullObjectsInMemory", "jqFilter", "nameSelector", "labelSelector",
 		"fieldSelector", "namespace", "allowFailure", "queue", "group", "includeSnapshotsFrom",
-		"resynchronizationPeriod")
+		"resynchronizationPeriod", "timeout")
 	b := KubernetesBinding{
 		Name:                     o.child("name").text("kubernetes"),
 		Kind:                     o.need("kind").full(),
@@ -83,6 +85,7 @@ func (f field) kubernetesBinding() KubernetesBinding {
 		Group:                    o.child("group").text(""),
 		IncludeSnapshotsFrom:     o.child("includeSnapshotsFrom").texts(),
 		ResynchronizationPeriod:  metav1.Duration{Duration: o.child("resynchronizationPeriod").period()},
+		Timeout:                  metav1.Duration{Duration: o.child("timeout").duration()},
 	}
 	if len(b.NameSelector) > 0 && slices.ContainsFunc(b.FieldSelector, onName) {
 		o.child("fieldSelector").fail("metadata.name cannot be selected together with nameSelector; keep one of the two")

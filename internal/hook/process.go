@@ -3,6 +3,7 @@ package hook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +14,24 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// ErrTimeout is in the error of a run that took longer than its timeout and was ended.
+var ErrTimeout = errors.New("timed out")
+
+// stopGrace is the time between SIGTERM and SIGKILL for a run that is ended before its time: by its timeout, or by the
+// cause of its context.
+const stopGrace = 5 * time.Second
+
+// stopCause returns the cause for which a run is ended at once: a cause that was given to its context, and not that the
+// program stops. It is nil where there is none.
+func stopCause(ctx context.Context) error {
+	switch cause := context.Cause(ctx); {
+	case cause == nil, errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
+		return nil
+	default:
+		return cause
+	}
+}
 
 // ErrInterrupted is in the error of a run that was not started, or was signalled, because its context ended. Such a run
 // has not failed: nothing is known of what it did, and it is to run again.
@@ -54,12 +73,14 @@ type program struct {
 	env            []string // added to the runner's, and stronger
 	stdout, stderr io.Writer
 	awaited        bool
+	timeout        time.Duration // zero is the runner's
 }
 
 // ending is how a process ended.
 type ending struct {
 	state     *os.ProcessState
-	signalled bool // by this program
+	signalled bool  // by this program
+	cause     error // of the signal, nil where this program stops
 	took      time.Duration
 }
 
@@ -78,6 +99,11 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 	}
 	defer closeFile(errRead)
 
+	if limit := orDefault(p.timeout, r.timeout); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: it ran longer than %s", ErrTimeout, limit))
+		defer cancel()
+	}
 	path, argv, env := p.command()
 	dir := filepath.Dir(p.file.Path)
 	began := r.clock()
@@ -113,13 +139,20 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 		// microseconds only, and stays taken while its group has members.
 		_ = unix.Kill(-process.Pid, unix.SIGKILL)
 	}
-	return ending{state: state, signalled: signalled, took: took}, nil
+	end := ending{state: state, signalled: signalled, took: took}
+	if signalled {
+		end.cause = stopCause(ctx)
+	}
+	return end, nil
 }
 
 // patience returns when, from the end of its context, a process is signalled, and when it is killed.
-func (r *Runner) patience(p program) (term, kill time.Duration) {
-	if p.awaited {
+func (r *Runner) patience(ctx context.Context, p program) (term, kill time.Duration) {
+	switch {
+	case p.awaited:
 		return 0, time.Second
+	case stopCause(ctx) != nil:
+		return 0, r.stopGrace
 	}
 	return r.termAfter, r.killAfter
 }
@@ -137,7 +170,6 @@ func (p program) command() (path string, argv, env []string) {
 // await returns when the process has ended, and whether it was signalled. When ctx is done it has some
 // patience to end by itself; then its group gets SIGTERM, and later SIGKILL.
 func (r *Runner) await(ctx context.Context, pid int, p program) (signalled bool) {
-	term, kill := r.patience(p)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -150,6 +182,7 @@ func (r *Runner) await(ctx context.Context, pid int, p program) (signalled bool)
 		return false
 	case <-ctx.Done():
 	}
+	term, kill := r.patience(ctx, p)
 	for _, stage := range []struct {
 		after  time.Duration
 		signal unix.Signal

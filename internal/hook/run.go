@@ -27,6 +27,10 @@ type Options struct {
 	KeepTemp bool
 	// Env is the environment hooks are given beside their own variables; nil is that of this process.
 	Env []string
+	// Timeout is how long a run may take that sets no timeout of its own; 0 is no limit.
+	Timeout time.Duration
+	// StopGrace is the time from SIGTERM to SIGKILL for a run that timed out or was canceled; 0 is 5 s.
+	StopGrace time.Duration
 	// TermAfter and KillAfter are counted from the end of a run's context; 0 is 15 s and 20 s.
 	TermAfter, KillAfter time.Duration
 	// JoinJSON has a JSON object that a hook prints over several lines come as one line of its output.
@@ -45,6 +49,7 @@ type Runner struct {
 	framework            framework
 	keepTemp             bool
 	termAfter, killAfter time.Duration
+	timeout, stopGrace   time.Duration
 	drain                time.Duration
 	joinJSON             bool
 	clock                func() time.Time
@@ -58,6 +63,8 @@ func NewRunner(o Options) (*Runner, error) {
 		joinJSON:  o.JoinJSON,
 		termAfter: orDefault(o.TermAfter, 15*time.Second),
 		killAfter: orDefault(o.KillAfter, 20*time.Second),
+		timeout:   o.Timeout,
+		stopGrace: orDefault(o.StopGrace, stopGrace),
 		drain:     orDefault(o.Drain, time.Second),
 		clock:     o.Clock,
 	}
@@ -126,6 +133,8 @@ type Run struct {
 	Context []byte
 	// ConfigValues and Values are JSON.
 	ConfigValues, Values []byte
+	// Timeout is how long it may take; 0 is the default of the runner.
+	Timeout time.Duration
 	// Awaited: somebody waits for the response of the hook. When ctx ends it is signalled at once, and killed a second
 	// later.
 	Awaited bool
@@ -153,8 +162,10 @@ const maxOutput = 16 << 20
 // Run executes a hook and reads its output files when it succeeded. The input files are written from r once; a hook may
 // write over them.
 //
-// The error is an [*ExitError] when the hook ended by itself and not well, holds [ErrInterrupted] when ctx ended it, and
-// is any other when it could not be started or what it wrote cannot be taken. Of the result only Usage is set then.
+// The error is an [*ExitError] when the hook ended by itself and not well, holds [ErrInterrupted] when ctx ended it,
+// [ErrTimeout] when it took too long, or the cause of ctx when ctx was canceled with one (see [context.WithCancelCause]):
+// then its process group gets SIGTERM at once, and SIGKILL after the grace time. It is any other when it could not be
+// started or what it wrote cannot be taken. Of the result only Usage is set then.
 func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	hookName, moduleName := safeName(run.File.Name), safeName(run.Module)
 	if run.Module == "" {
@@ -175,7 +186,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	var usage Usage
 	err := r.withFiles(files, func() (err error) {
 		env := append(identity(run.Task, run.Attempt, run.Previous), files.variables()...)
-		usage, err = r.runToEnd(ctx, program{file: run.File, env: env, awaited: run.Awaited}, run.Output)
+		usage, err = r.runToEnd(ctx, program{file: run.File, env: env, awaited: run.Awaited, timeout: run.Timeout}, run.Output)
 		if err != nil {
 			return err
 		}
@@ -248,6 +259,8 @@ func identity(task string, attempt int, previous Previous) []string {
 // verdict is nil for a process that ended well by itself.
 func (e ending) verdict(said string) error {
 	switch {
+	case e.cause != nil:
+		return fmt.Errorf("%w (%s)", e.cause, e.state)
 	case e.signalled:
 		return fmt.Errorf("%w: signalled because the operator stops (%s)", ErrInterrupted, e.state)
 	case e.state.Success():

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/internal/tree"
 )
@@ -23,13 +24,15 @@ type ScheduleBinding struct {
 	Group        string `json:"group,omitempty"`
 	// IncludeSnapshotsFrom names the kubernetes bindings whose snapshots come with each run, those of its group included.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
+	// Timeout is how long one run may take; zero is that of the hook's settings.
+	Timeout metav1.Duration `json:"timeout,omitzero"`
 	// Legacy: it stood in a config without configVersion. Its ticks are told one a run.
 	Legacy bool `json:"legacy,omitempty"`
 }
 
 // scheduleBinding reads one item of the list schedule.
 func (f field) scheduleBinding() ScheduleBinding {
-	o := f.object("name", "crontab", "allowFailure", "queue", "group", "includeSnapshotsFrom")
+	o := f.object("name", "crontab", "allowFailure", "queue", "group", "includeSnapshotsFrom", "timeout")
 	return ScheduleBinding{
 		Name:                 o.child("name").text("schedule"),
 		Crontab:              o.need("crontab").crontab(),
@@ -37,6 +40,7 @@ func (f field) scheduleBinding() ScheduleBinding {
 		Queue:                o.child("queue").text(MainQueue),
 		Group:                o.child("group").text(""),
 		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(),
+		Timeout:              metav1.Duration{Duration: o.child("timeout").duration()},
 	}
 }
 

@@ -91,6 +91,9 @@ func (s *starter) mayStart(ctx context.Context) error {
 		return errors.New("not started: its runner is closed")
 	default:
 	}
+	if cause := stopCause(ctx); cause != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w before it was started", cause)
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w before it was started", ErrInterrupted)
 	}

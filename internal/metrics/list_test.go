@@ -107,6 +107,7 @@ func TestThePageServesWhatIsListed(t *testing.T) {
 	s.FilterFailed(b, "Pod")
 	s.WatchFailed("Gone")
 	s.HookMetricsDropped("m", "h", "type", 1)
+	s.HookSlow("m", "h")
 	s.QueueActed("main", "put", 1)
 	s.FilterTook(b, "Pod", 1)
 	s.EventTook(b, "Pod", 1)

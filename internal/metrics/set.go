@@ -38,6 +38,7 @@ type Set struct {
 	filterErrors    *prometheus.CounterVec
 	watchErrors     *prometheus.CounterVec
 	hookDropped     *prometheus.CounterVec
+	hookSlow        *prometheus.GaugeVec
 	queueAction     *prometheus.HistogramVec
 	filterTime      *prometheus.HistogramVec
 	eventTime       *prometheus.HistogramVec
@@ -73,6 +74,7 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.filterErrors = m.counters("kube_jq_filter_errors_total", "Failed runs of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind")
 	s.watchErrors = m.counters("kubernetes_client_watch_errors_total", "Lists and watches that failed.", "error_type")
 	s.hookDropped = m.counters("hook_metrics_dropped_total", "Operations in $METRICS_PATH that did not count, because of another type or a bound.", "module", "hook", "reason")
+	s.hookSlow = m.gauges("hook_runs_slow", "Runs of a hook under way that take far longer than any before.", "module", "hook")
 	s.queueAction = m.histogram("tasks_queue_action_duration_seconds", "Time of putting tasks into the queue, and of moves: of taking an attempt at its head to its end.", "queue_name", "queue_action")
 	s.filterTime = m.histogram("kube_jq_filter_duration_seconds", "Time of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind")
 	s.eventTime = m.histogram("kube_event_duration_seconds", "Time from the arrival of a change until it stands in the binding's queue.", "module", "hook", "binding", "queue", "kind")
@@ -156,6 +158,14 @@ func (s *Set) FilterFailed(b Binding, kind string) {
 
 // WatchFailed counts a list or watch that failed. The reason is one word.
 func (s *Set) WatchFailed(reason string) { s.watchErrors.WithLabelValues(reason).Inc() }
+
+// HookSlow says that a run of a hook under way takes far longer than any before; ended is called at its
+// end. Module is empty for a global hook.
+func (s *Set) HookSlow(module, hook string) (ended func()) {
+	gauge := s.hookSlow.WithLabelValues(module, hook)
+	gauge.Inc()
+	return gauge.Dec
+}
 
 // HookMetricsDropped counts operations on metrics that a hook wrote and that did
 // not count. The reason is one word.

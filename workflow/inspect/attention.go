@@ -78,6 +78,8 @@ func (p *page) title(r *Problem) string {
 		return strings.TrimSpace(r.Node+" "+subject) + " is set aside since " + p.look.clock(r.At) + ", as " + r.Task.String()
 	case KindFull:
 		return "the disk is full since " + p.look.clock(r.At) + ": nothing is begun until there is room"
+	case KindSlow:
+		return strings.TrimSpace(r.Node+" "+subject) + " runs since " + p.look.clock(r.At) + ", far longer than ever"
 	case KindStalled:
 		return "queue " + r.Queue + " stands still"
 	default:

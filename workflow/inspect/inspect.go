@@ -225,6 +225,7 @@ const (
 	KindBroken  Kind = "broken"    // a module cannot be loaded
 	KindNoCRDs  Kind = "no crds"   // a module is not run, as its CRDs could not be installed
 	KindStalled Kind = "stalled"   // the engine cannot go on with a queue
+	KindSlow    Kind = "slow"      // a hook runs far longer than it ever did
 	KindFull    Kind = "disk full" // the disk has no room for the store
 	KindKiller  Kind = "killer"    // work is set aside, as the operator died each time it ran
 )
@@ -283,6 +284,8 @@ type Reader struct {
 	Stalled map[string]string
 	// Full says why the disk has no room for the store, and since when; nil if it has.
 	Full *store.Shortage
+	// Slow are the runs of hooks under way that take far longer than any before.
+	Slow []Problem
 }
 
 // graph returns the graph named name, an empty one where there is none.

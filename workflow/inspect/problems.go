@@ -36,6 +36,7 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		}
 		out = append(out, p)
 	}
+	out = append(out, r.Slow...)
 	for q, err := range store.AllKillers(s.tx) {
 		if err != nil {
 			return nil, err
@@ -120,6 +121,8 @@ func (w *Walk) advise() []Advice {
 				add("go on as if it had succeeded", "task", "skip", p.Task.String(), "--reason", "TEXT")
 			}
 			queues = queues || p.Behind != nil && p.Behind.Tasks > 0
+		case p.Kind == KindSlow && p.Walk == w.ID && w.Live:
+			add("end it, as a failure", "task", "cancel", p.Task.String(), "--reason", "TEXT")
 		case p.Kind == KindKiller && p.Walk == w.ID && w.Live:
 			add("run it again", "task", "release", p.Task.String())
 			add("forget it", "task", "skip", p.Task.String(), "--reason", "TEXT")

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"addon-operator/steps"
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+)
+
+// slowRuns are the runs of hooks under way that take far longer than any before.
+type slowRuns struct {
+	mu   sync.Mutex
+	runs map[store.ID]inspect.Problem // guarded by mu
+}
+
+// add keeps a run until the returned function is called.
+func (s *slowRuns) add(p inspect.Problem) (remove func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs == nil {
+		s.runs = map[store.ID]inspect.Problem{}
+	}
+	s.runs[p.Task] = p
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.runs, p.Task)
+	}
+}
+
+// problems returns the runs, the one that began first in front.
+func (s *slowRuns) problems() []inspect.Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Values(s.runs), func(a, b inspect.Problem) int { return a.At.Compare(b.At) })
+}
+
+// hookSlow reports that a run of a hook takes far longer than any before, until it ends.
+func (o *operator) hookSlow(r steps.SlowRun) (ended func()) {
+	subject := graph.Subject(r.Task.Subject)
+	why := "no run of it has succeeded before"
+	if r.Longest > 0 {
+		why = "its longest run took " + r.Longest.Round(time.Millisecond).String()
+	}
+	o.log.Warn().Str("module", subject.Module).Str("hook", subject.Hook).Str("binding", subject.Binding).Str("node", string(r.Node)).
+		Str("queue", r.Task.Queue).Str("task", r.Task.ID.String()).Time("since", r.Since).
+		Msg("hook runs for " + r.After.String() + " already; " + why)
+	what := strings.TrimSpace(string(r.Node) + " " + subject.String())
+	o.tell(notice{reason: "HookSlow", message: fmt.Sprintf(
+		"%s runs for %s already; %s. See what it waits for, or run addon-operator task cancel %s", what, r.After, why, r.Task.ID)})
+	counted := o.metrics.HookSlow(subject.Module, subject.Hook)
+	removed := o.slow.add(inspect.Problem{
+		Kind: inspect.KindSlow, Walk: r.Task.Walk, Task: r.Task.ID, Queue: r.Task.Queue, Node: string(r.Node),
+		Subject: subject, At: r.Since, Error: why,
+	})
+	return func() {
+		removed()
+		counted()
+		o.log.Info().Str("module", subject.Module).Str("hook", subject.Hook).Str("task", r.Task.ID.String()).Msg("slow hook has ended")
+	}
+}

@@ -1,0 +1,74 @@
+package steps
+
+import (
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// A SlowRun is a run of a hook that takes far longer than any before.
+type SlowRun struct {
+	Task workflow.Task
+	Node graph.NodeID
+	// Since is when the attempt began.
+	Since time.Time
+	// After is the time after which the run is reported.
+	After time.Duration
+	// Longest is how long the longest run took before; zero if none has succeeded.
+	Longest time.Duration
+}
+
+// The time after which a run is reported is slowFactor times that of the longest run before, but
+// not below slowLeast, and not above slowMost unless the longest run took more than half of that.
+const (
+	slowFactor = 5
+	slowLeast  = time.Minute
+	slowMost   = 10 * time.Minute
+)
+
+// slowAfter returns the time after which a run of a hook is reported whose longest run took longest.
+func slowAfter(longest time.Duration) time.Duration {
+	if longest <= 0 {
+		return slowMost
+	}
+	return min(max(slowFactor*longest, slowLeast), max(slowMost, 2*longest))
+}
+
+// watchSlow reports the run of t's hook if it takes too long. The caller calls the returned function
+// at the end of the run.
+func (s *Site) watchSlow(t workflow.Task, n *graph.Node, longest time.Duration) (ends func()) {
+	if s.Slow == nil || t.Claim == nil {
+		return func() {}
+	}
+	run := SlowRun{Task: t, Node: n.ID, Since: t.Claim.Since, After: slowAfter(longest), Longest: longest}
+	reported := make(chan func(), 1)
+	timer := time.AfterFunc(run.After, func() { reported <- s.Slow(run) })
+	return func() {
+		if timer.Stop() {
+			return
+		}
+		if ended := <-reported; ended != nil {
+			ended()
+		}
+	}
+}
+
+// noteDuration keeps how long the run of t's hook took, if it is the longest by far.
+func (s *Site) noteDuration(tx *store.Tx, t workflow.Task, took time.Duration) error {
+	if took <= 0 {
+		return nil
+	}
+	key := store.HookKey(t.Subject.Module, t.Subject.Hook)
+	h, ok, err := store.Load[store.Hook](tx, key)
+	if err != nil || !ok {
+		return err
+	}
+	// Below the least time that is reported, the exact time does not matter.
+	if h.Longest > 0 && (took < slowLeast/slowFactor || took < h.Longest+h.Longest/4) {
+		return nil
+	}
+	h.Longest = took
+	return store.Save(tx, key, h)
+}

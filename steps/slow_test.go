@@ -1,0 +1,54 @@
+package steps
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+func TestHookIsReportedThatRunsFarLongerThanItEverDidOrThanTenMinutes(t *testing.T) {
+	for _, c := range []struct {
+		longest, after time.Duration
+	}{
+		{0, 10 * time.Minute},
+		{20 * time.Millisecond, time.Minute},
+		{30 * time.Second, 150 * time.Second},
+		{4 * time.Minute, 10 * time.Minute},
+		{time.Hour, 2 * time.Hour},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			reported, ended := 0, 0
+			s := &Site{Slow: func(r SlowRun) func() {
+				if r.After != c.after || r.Longest != c.longest {
+					t.Errorf("reported is %+v, want %+v", r, c)
+				}
+				reported++
+				return func() { ended++ }
+			}}
+			task := workflow.Task{Task: store.Task{Claim: &store.Claim{Since: time.Now()}}}
+			ends := s.watchSlow(task, &graph.Node{}, c.longest)
+			time.Sleep(c.after - time.Second)
+			if reported != 0 {
+				t.Errorf("after %s it is reported already", c.after-time.Second)
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if reported != 1 || ended != 0 {
+				t.Errorf("it was reported %d times and ended %d times, want 1 and 0", reported, ended)
+			}
+			ends()
+			if ended != 1 {
+				t.Error("its end was not reported")
+			}
+			s.watchSlow(task, &graph.Node{}, c.longest)()
+			time.Sleep(c.after + time.Second)
+			if reported != 1 {
+				t.Error("a run that ended in time was reported")
+			}
+		})
+	}
+}

@@ -1,0 +1,142 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
+)
+
+// hangs makes what run until its context ends, and fail with the cause.
+func (w *world) hangs(what string) {
+	w.set(what, func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+		<-ctx.Done()
+		return workflow.Outcome{}, context.Cause(ctx)
+	})
+}
+
+// running returns the ids of the tasks of queue that run.
+func (w *world) running(queue string) (ids []store.ID) {
+	for _, t := range w.pending(queue) {
+		if t.Claim != nil && t.Claim.Epoch == w.db.Epoch() {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids
+}
+
+func TestCanceledTaskFailsAndIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.hangs("release-check m")
+		w.start(on(lifecycle.OnResourcesAbsent, "m"))
+		w.sleep(time.Hour)
+		w.expect("module-run m", "release-check m")
+		if err := w.e.Cancel(w.running("main")[0], workflow.Cancellation{By: "mia", Reason: "it hangs"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		failed := w.pending("main")[0].Failed
+		if failed == nil || failed.Error != "canceled by mia: it hangs" {
+			t.Errorf("the failure is %+v", failed)
+		}
+		w.says("release-check m")
+		w.sleep(5 * time.Second)
+		w.expect("module-run m", "release-check m")
+		w.expectAllEnded()
+	})
+}
+
+func TestTaskCanceledWithSkipIsPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(modules("m"), nil, nil)
+		w.lists(lifecycle.ModuleBeforeHelm, hooks("a", "b")...)
+		w.hangs("module-beforehelm a")
+		w.start(on(lifecycle.OnStart))
+		w.expect("discover-modules", "module-run m", "module-beforehelm a")
+		if err := w.e.Cancel(w.running("main")[0], workflow.Cancellation{By: "mia", Reason: "it hangs", Skip: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("module-beforehelm b", "release-check m")
+		w.expectAllEnded()
+		if !strings.Contains(strings.Join(w.history(1), "\n"), "skipped module-beforehelm a") {
+			t.Errorf("history is %q", w.history(1))
+		}
+	})
+}
+
+func TestCancelOfABatchPassesOverAllOfItsTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.hangs("module-kubernetes-event m/h b")
+		w.start(
+			in("q", on(lifecycle.OnModuleKubeEvent, "m", "h", "b")), in("q", on(lifecycle.OnModuleKubeEvent, "m", "h", "b")),
+			in("q", on(lifecycle.OnModuleKubeEvent, "m", "other", "b")))
+		last := w.pending("q")[1].ID
+		if err := w.e.Cancel(last, workflow.Cancellation{By: "mia", Reason: "it hangs", Skip: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("module-kubernetes-event m/h b", "module-kubernetes-event m/other b")
+		w.expectAllEnded()
+	})
+}
+
+func TestCancelSaysWhatCannotBeCanceled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.fails("release-check m", 1)
+		w.start(on(lifecycle.OnResourcesAbsent, "m"))
+		id := w.pending("main")[0].ID
+		if err := w.e.Cancel(id, workflow.Cancellation{}); !errors.Is(err, workflow.ErrNotRunning) {
+			t.Errorf("of a task that waits to be retried the error is %v", err)
+		}
+		if err := w.e.Cancel(store.ID{Epoch: 9, N: 9}, workflow.Cancellation{}); !errors.Is(err, workflow.ErrNoTask) {
+			t.Errorf("of no task the error is %v", err)
+		}
+	})
+}
+
+func TestTasksOfAModuleThatIsDeletedCanBeCanceledAndTheDeletionGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.hangs("module-schedule-event m/h")
+		w.start(in("q", on(lifecycle.OnModuleSchedule, "m", "h")))
+		w.discovers(nil, modules("m"), nil)
+		w.changeConfig()
+		w.expect("module-schedule-event m/h", "configmap-changed", "discover-modules", "module-delete m")
+		n := w.e.CancelWhere(func(t workflow.Task) bool { return t.Subject.Module == "m" }, workflow.Cancellation{By: "the operator"})
+		if n != 1 {
+			t.Errorf("%d attempts were canceled, want 1", n)
+		}
+		w.expect("release-delete m")
+		w.expectAllEnded()
+		if diff := cmp.Diff([]string{"dropped module-schedule-event m/h"}, w.history(1)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestRestartAfterACancelInterruptsAsBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.hangs("release-check m")
+		w.start(on(lifecycle.OnResourcesAbsent, "m"))
+		w.restart()
+		w.says("release-check m")
+		w.ran()
+		w.start()
+		notes := w.took()
+		if len(notes) != 1 || notes[0].task.Previous != workflow.Interrupted {
+			t.Errorf("after a restart ran %+v", notes)
+		}
+	})
+}
