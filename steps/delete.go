@@ -3,9 +3,12 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
+	"strings"
 
 	"addon-operator/internal/helm"
+	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -23,12 +26,20 @@ type toDelete struct {
 }
 
 // Do asks the module's hooks that are new for their config, and looks whether
-// there is a release.
+// there is a release. A hook that does not answer does not keep the module: the deletion goes on
+// without it and says so.
 func (s *moduleDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.site.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
 	asked, err := s.site.askModule(ctx, t.Subject.Module)
+	without := ""
+	if some := (*unaskedError)(nil); errors.As(err, &some) && !errors.Is(err, hook.ErrInterrupted) && ctx.Err() == nil {
+		without = ", without " + strings.Join(some.found.unasked, ", ") + ": " + err.Error()
+		s.site.Log.Warn().Str("module", t.Subject.Module).Strs("hooks", some.found.unasked).Err(err).
+			Msg("module is deleted without hooks that do not answer --config")
+		asked.Data, err = json.Marshal(some.found)
+	}
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -36,7 +47,7 @@ func (s *moduleDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	out := workflow.Outcome{Detail: "release is " + string(state.Status)}
+	out := workflow.Outcome{Detail: "release is " + string(state.Status) + without}
 	out.Data, err = json.Marshal(toDelete{Hooks: asked.Data, Released: state.Status != helm.Absent})
 	return out, err
 }

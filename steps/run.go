@@ -120,12 +120,24 @@ func (s *Site) askModule(ctx context.Context, name string) (workflow.Outcome, er
 		return workflow.Outcome{}, err
 	}
 	found, err := s.ask(ctx, name, hook.Module, m.Path, digest)
+	if err != nil && len(found.unasked) > 0 {
+		err = &unaskedError{found: found, err: err}
+	}
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
 	data, err := json.Marshal(found)
 	return workflow.Outcome{Data: data}, err
 }
+
+// An unaskedError says that hooks of a module did not answer --config. It holds the others.
+type unaskedError struct {
+	found foundHooks
+	err   error
+}
+
+func (e *unaskedError) Error() string { return e.err.Error() }
+func (e *unaskedError) Unwrap() error { return e.err }
 
 // Apply says whether the module is just enabled, already started, or was half
 // deleted. Of one that is not wanted any more it says nothing, and the run ends.

@@ -97,6 +97,8 @@ func (s *startupStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 type foundHooks struct {
 	Digest string                `json:"digest"`
 	Hooks  map[string]store.Hook `json:"hooks"`
+	// unasked are the hooks that did not answer --config.
+	unasked []string
 }
 
 // doubtNoHooks fails where there were global hooks and none is found: what they
@@ -113,7 +115,8 @@ func (s *Site) doubtNoHooks(found foundHooks) error {
 	})
 }
 
-// ask returns the hooks below dir with their configs. Those that have said it in this life, with the same digest of
+// ask returns the hooks below dir with their configs. With an error it returns those that have
+// answered. Those that have said it in this life, with the same digest of
 // the code, are not run again.
 func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (foundHooks, error) {
 	out := foundHooks{Digest: digest, Hooks: map[string]store.Hook{}}
@@ -123,7 +126,7 @@ func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, di
 	}
 	s.saySkipped(module, files, skipped)
 	asked := make([]store.Hook, len(files))
-	errs := make([]error, len(files))
+	errs := make([]error, len(files)) // of each file, nil where it has answered
 	var group errgroup.Group
 	group.SetLimit(configsAtOnce)
 	for i, f := range files {
@@ -134,7 +137,11 @@ func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, di
 	}
 	_ = group.Wait() // the functions return nil: every hook is asked
 	for i, f := range files {
-		out.Hooks[f.Name] = asked[i]
+		if errs[i] == nil {
+			out.Hooks[f.Name] = asked[i]
+			continue
+		}
+		out.unasked = append(out.unasked, f.Name)
 	}
 	return out, errors.Join(errs...)
 }
