@@ -127,6 +127,9 @@ type Task struct {
 	Past string `json:"past,omitempty"`
 	// Rewinds counts how often in a row the run was rewound to the node Past.
 	Rewinds int `json:"rewinds,omitempty"`
+	// Lagging is how many tasks in lanes of their own must end before this one, the last of its run,
+	// is begun.
+	Lagging int `json:"lagging,omitempty"`
 	// Loop counts how often in a row the run has closed a circle.
 	Loop *Loop `json:"loop,omitempty"`
 	// Failed is what went wrong last, until the node that failed succeeds.
@@ -177,6 +180,9 @@ type Point struct {
 type Ref struct {
 	ID  ID  `json:"id"`
 	Pos Pos `json:"pos"`
+	// Lags is set where the task pointed to is no list but the last of a run that goes on meanwhile:
+	// it counts the pointer in its Lagging.
+	Lags bool `json:"lags,omitempty"`
 }
 
 // A List is the state of a task that stands for many.

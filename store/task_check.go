@@ -13,7 +13,7 @@ import (
 // their marks that do not agree.
 func checkQueues(tx *Tx) error {
 	c := taskCheck{
-		tx: tx, open: map[uint64]int{}, members: map[ID]int{}, owned: map[string]bool{},
+		tx: tx, open: map[uint64]int{}, members: map[ID]int{}, lagging: map[ID]int{}, owned: map[string]bool{},
 		byID: map[ID]*Task{}, byKey: map[string]*Task{}, runs: map[string]*Task{},
 	}
 	for t, err := range AllTasks(tx) {
@@ -39,6 +39,7 @@ type taskCheck struct {
 	tx      *Tx
 	open    map[uint64]int   // tasks of each walk
 	members map[ID]int       // tasks that name each list
+	lagging map[ID]int       // tasks that lag behind each task
 	owned   map[string]bool  // keys that belong to a task
 	byID    map[ID]*Task     // all tasks
 	byKey   map[string]*Task // by the keys of their headers
@@ -56,7 +57,11 @@ func (c *taskCheck) task(t *Task) {
 	}
 	c.byID[t.ID] = t
 	c.open[t.Walk]++
-	if t.Of != nil {
+	switch {
+	case t.Of == nil:
+	case t.Of.Lags:
+		c.lagging[t.Of.ID]++
+	default:
 		c.members[t.Of.ID]++
 	}
 	for i := range t.Chunks {
@@ -93,6 +98,9 @@ func (c *taskCheck) lists() {
 	for _, t := range c.byID {
 		if t.List != nil && t.List.Open != c.members[t.ID] {
 			c.bad("list %s at node %s waits for %d members, %d exist", t.ID, t.Node, t.List.Open, c.members[t.ID])
+		}
+		if t.Lagging != c.lagging[t.ID] {
+			c.bad("task %s at node %s waits for %d tasks that lag, %d exist", t.ID, t.Node, t.Lagging, c.lagging[t.ID])
 		}
 		if t.Of == nil {
 			continue

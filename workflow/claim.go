@@ -134,8 +134,17 @@ func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
 	if held, err := m.gate(b, n, t); held || err != nil {
 		return nil, false, err
 	}
+	if moved, err := m.stepAside(b, n, t); moved || err != nil {
+		return nil, false, err
+	}
+	if t.Lagging > 0 {
+		return nil, true, nil
+	}
 	if b.cuts[n.ID] {
 		t.Past = t.Node
+		if err := m.replaceParked(b, t); err != nil {
+			return nil, false, err
+		}
 	}
 	l := t.List
 	switch {

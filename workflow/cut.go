@@ -71,16 +71,18 @@ func (m *move) stacks(b *bound, node graph.NodeID) (past, before []stack, err er
 		}
 		s = nil
 	}
-	for t, err := range store.Tasks(m.tx, Main) {
-		if err != nil {
-			return nil, nil, err
+	for _, queue := range []string{Main, Parked} {
+		for t, err := range store.Tasks(m.tx, queue) {
+			if err != nil {
+				return nil, nil, err
+			}
+			if len(s) > 0 && s[0].Place != t.Place {
+				sort()
+			}
+			s = append(s, t)
 		}
-		if len(s) > 0 && s[0].Place != t.Place {
-			sort()
-		}
-		s = append(s, t)
+		sort()
 	}
-	sort()
 	return past, before, nil
 }
 
@@ -103,6 +105,9 @@ func (m *move) takeDown(s stack, t *store.Task) error {
 		}
 	}
 	m.join(t.Walk, bottom.Walk)
+	if bottom.Queue == Parked {
+		return m.tail(&next, Main)
+	}
 	return m.put(&next)
 }
 

@@ -27,6 +27,10 @@ type Engine struct {
 	graphs   map[string]*bound
 	triggers map[graph.Trigger]*bound
 
+	// ContinueOnFailure lets the run of a module that fails go on in a lane of its own, while what is
+	// behind it goes on, too. The last step of a converge waits for it. It is set before Start.
+	ContinueOnFailure bool
+
 	ctx    context.Context //nolint:containedctx // the workers' life: set by Start, ended by Stop
 	cancel context.CancelFunc
 

@@ -181,6 +181,9 @@ func (m *move) list(ref *store.Ref) (*store.Task, bool, error) {
 // countDown tells the list that ref points to that a member it waits for has
 // ended with facts. For a list that is gone it is nothing.
 func (m *move) countDown(ref *store.Ref, facts []graph.Fact) error {
+	if ref != nil && ref.Lags {
+		return m.catchUp(ref)
+	}
 	t, ok, err := m.list(ref)
 	if err != nil || !ok {
 		return err

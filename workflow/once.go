@@ -73,8 +73,12 @@ func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
 			return false, err
 		}
 	}
-	if of != old.Of {
+	if again := old.Failed != nil && old.Home != "" && m.now.Before(old.Due); of != old.Of || again {
 		old.Of = of
+		if again { // it is asked for anew
+			old.Due = m.now
+			m.touch(old.Queue)
+		}
 		if err := m.save(old); err != nil {
 			return false, err
 		}
@@ -103,6 +107,12 @@ func nearer(a, b *store.Task) bool {
 // the first if it is still there. The second then waits no longer, as it would
 // not had it found the task there.
 func (m *move) oneOf(first, second *store.Ref) (*store.Ref, error) {
+	if first != nil && second != nil && first.Lags {
+		if _, ok, err := m.lastOf(first); err != nil || !ok {
+			return second, err
+		}
+		return first, m.countDown(second, nil)
+	}
 	if first == nil || second == nil || first.ID == second.ID {
 		if first == nil {
 			return second, nil

@@ -98,7 +98,7 @@ func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) err
 		t.Claim = nil
 	}
 	if n.Back == "" || f.resume || t.Solo {
-		return m.save(t)
+		return firstError(m.save(t), m.lagBehind(b, t))
 	}
 	back := m.follow(b, graph.Edge{To: n.Back}, t.Walk, t.Subject)
 	if t.List == nil || t.List.Open == 0 {
@@ -107,7 +107,7 @@ func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) err
 	back.Pos, back.Home, back.Of, back.Past, back.Loop = t.Pos, t.Home, t.Of, t.Past, t.Loop
 	back.Rewinds = t.Rewinds
 	back.Failed, back.Interrupted, back.Due = t.Failed, t.Interrupted, t.Due
-	return firstError(m.remove(t), m.put(back))
+	return firstError(m.remove(t), m.put(back), m.lagBehind(b, back))
 }
 
 // retryDelay returns the delay after the n-th failure in a row at node.

@@ -13,6 +13,7 @@ import (
 	"addon-operator/internal/metrics"
 	"addon-operator/internal/values"
 	"addon-operator/store"
+	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
@@ -206,9 +207,13 @@ func (l *look) queueState(tx *store.Tx, s *metrics.State) error {
 	return nil
 }
 
-// convergeTasks counts the tasks in main that are part of a converge.
+// convergeTasks counts the tasks of the main queue, and those parked for it, that are part of a
+// converge.
 func convergeTasks(tx *store.Tx) (n int, err error) {
-	for t, err := range store.Tasks(tx, "main") {
+	for range store.Tasks(tx, workflow.Parked) {
+		n++
+	}
+	for t, err := range store.Tasks(tx, workflow.Main) {
 		if err != nil {
 			return 0, err
 		}

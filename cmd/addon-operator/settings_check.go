@@ -31,6 +31,9 @@ func (s *Settings) check() error {
 	if s.UngroupedMetrics != keepMetrics && s.UngroupedMetrics != expireMetrics {
 		return &codedError{exitUsage, fmt.Errorf("--ungrouped-metrics is %q; it can be %s or %s", s.UngroupedMetrics, keepMetrics, expireMetrics)}
 	}
+	if s.OnModuleFailure != blockOnFailure && s.OnModuleFailure != continueOnFailure {
+		return &codedError{exitUsage, fmt.Errorf("--on-module-failure is %q; it can be %s or %s", s.OnModuleFailure, blockOnFailure, continueOnFailure)}
+	}
 	if s.ParallelModules < 1 {
 		return &codedError{exitUsage, fmt.Errorf("--parallel-modules is %d; 1 runs modules one after another, more that many at once", s.ParallelModules)}
 	}

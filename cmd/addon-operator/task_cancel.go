@@ -18,7 +18,7 @@ func newTaskCancel(from *sourceFlags) *cobra.Command {
 		Use: "cancel TASK [--skip] [--reason TEXT]", Short: "End a task that is running; of a running operator", Args: args(cobra.ExactArgs(1)),
 		Long: "End a task that is running: the process group of its hook gets SIGTERM, and SIGKILL 5 s later. " +
 			"The attempt counts as a failure and is retried; with --skip the task ends as if it had succeeded and found nothing. " +
-			"The reason and your name are kept in history.",
+			"The reason and your name are kept in history. " + namingTasks,
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in history")
 	cmd.Flags().BoolVar(&skip, "skip", false, "do not retry the task; needs --reason")

@@ -135,6 +135,9 @@ type Node struct {
 	// Revives lets failing tasks be tried again at once when the node is done and
 	// has reported a fact: something is as it was not before.
 	Revives bool
+	// Lane lets a run that begins at the node and fails go on in a lane of its own, where the engine
+	// is told to continue after failures.
+	Lane bool
 	// Signal marks a named place where edges meet: it has no step and makes no
 	// task.
 	Signal bool

@@ -165,7 +165,7 @@ var Graph = &graph.Graph{
 			Doc: "create or update the CRDs a module brings, and wait until they are served",
 		},
 		{
-			Number: "5", ID: ModuleRun, Group: run, Of: graph.OfModule, Once: true,
+			Number: "5", ID: ModuleRun, Group: run, Of: graph.OfModule, Once: true, Lane: true,
 			Doc: "see whether the module is just enabled, already started, or no longer wanted",
 		},
 		{

@@ -1,0 +1,171 @@
+package workflow_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// newContinuing returns a world of the lifecycle whose engine continues after failures.
+func newContinuing(t *testing.T) *world {
+	t.Helper()
+	w := newLifecycle(t)
+	w.e.ContinueOnFailure = true
+	w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
+	return w
+}
+
+func TestModulesAfterAFailingOneRunAndAfterAllWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(modules("a", "b", "c"), modules("off"), modules("gone"))
+		w.fails("release-check b", 3)
+		w.start(on(lifecycle.OnStart))
+		w.expect("discover-modules", "module-run a", "release-check a", "module-run b", "release-check b",
+			"module-run c", "release-check c", "module-delete off", "release-delete off", "module-purge gone")
+		w.expectPending("parallel-module-b", "module-run b")
+		w.expectPending("after failing modules", "global-afterall")
+		w.expectPending("main")
+		w.raise(on(lifecycle.OnResourcesAbsent, "c"))
+		w.expect("module-run c", "release-check c")
+		w.sleep(16 * time.Second)
+		w.expect("module-run b", "release-check b", "module-run b", "release-check b")
+		w.sleep(time.Minute)
+		w.expect("module-run b", "release-check b", "global-afterall z")
+		w.expectAllEnded()
+	})
+}
+
+func TestFailingModuleRunsAgainInItsLaneOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.says("module-run b", lifecycle.JustEnabled)
+		w.discovers(modules("b", "c"), nil, nil)
+		w.lists(lifecycle.ModuleSynchronization, graph.Member{Subject: graph.Subject{Module: "b", Hook: "h"}})
+		w.fails("module-kubernetes-synchronization b/h", 1)
+		w.start(on(lifecycle.OnStart))
+		w.expect("discover-modules", "module-run b", "module-kubernetes-synchronization b/h", "module-run c", "release-check c")
+		// Another run of b is asked for while the first is in its lane, at the Synchronization.
+		w.raise(on(lifecycle.OnResourcesAbsent, "b"))
+		w.expect()
+		w.expectPending("parallel-module-b", "module-kubernetes-synchronization b", "module-run b")
+		w.says("module-run b", lifecycle.AlreadyStarted)
+		w.sleep(5 * time.Second)
+		w.expectAny("module-kubernetes-synchronization b/h", "release-check b", "module-run b", "release-check b", "global-afterall z")
+		w.expectAllEnded()
+	})
+}
+
+func TestSynchronizationThatFailsInItsOwnQueueHoldsUpItsModuleOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.says("module-run b", lifecycle.JustEnabled)
+		w.discovers(modules("b", "c"), nil, nil)
+		w.lists(lifecycle.ModuleSynchronization, graph.Member{Subject: graph.Subject{Module: "b", Hook: "h"}, Queue: "q", Wait: true})
+		w.fails("module-kubernetes-synchronization b/h", 1)
+		w.start(on(lifecycle.OnStart))
+		w.expect("discover-modules", "module-run b", "module-kubernetes-synchronization b/h", "module-run c", "release-check c")
+		w.sleep(5 * time.Second)
+		w.expect("module-kubernetes-synchronization b/h", "release-check b", "global-afterall z")
+		w.expectAllEnded()
+	})
+}
+
+func TestNewConvergeReplacesTheStepThatWaitsForFailingModules(t *testing.T) {
+	for _, how := range []string{"by a change of the ConfigMap", "by a hook", "by a restart"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newContinuing(t)
+				w.discovers(modules("a", "b", "c"), nil, nil)
+				w.fails("release-check b", 3)
+				w.start(on(lifecycle.OnStart))
+				w.ran()
+				switch how {
+				case "by a change of the ConfigMap":
+					w.changeConfig()
+				case "by a hook":
+					w.says("global-schedule-event h", lifecycle.GlobalChanged)
+					w.raise(in("q", on(lifecycle.OnGlobalSchedule, "", "h")))
+				case "by a restart":
+					w.restart()
+					w.e.ContinueOnFailure = true
+					again := on(lifecycle.OnStart)
+					again.Supersedes = lifecycle.GlobalBeforeAll
+					w.start(again)
+				}
+				w.sleep(time.Minute)
+				n := 0
+				for _, what := range w.ran() {
+					if what == "global-afterall z" {
+						n++
+					}
+				}
+				if n != 1 {
+					t.Errorf("afterAll ran %d times, want 1", n)
+				}
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
+func TestFailingModuleThatIsDeletedNoLongerHoldsUpAfterAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(modules("a", "b"), nil, nil)
+		w.fails("release-check b", 1000)
+		w.start(on(lifecycle.OnStart))
+		w.ran()
+		w.appliesConfig(map[graph.List][]graph.Member{lifecycle.SwitchedOff: modules("b")}, lifecycle.ModuleChanged)
+		w.expectAny("configmap-changed", "module-run b", "module-delete b", "release-delete b", "global-afterall z")
+		w.expectAllEnded()
+	})
+}
+
+func TestFailingModulesOfAGroupGoToLanesOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(append(group("10", 2, "a", "b", "c"), modules("last")...), nil, nil)
+		w.fails("release-check a", 2)
+		w.fails("release-check b", 1)
+		w.start(on(lifecycle.OnStart))
+		w.expectAny("discover-modules", "module-run a", "release-check a", "module-run b", "release-check b",
+			"module-run c", "release-check c", "module-run last", "release-check last")
+		w.sleep(time.Minute)
+		w.expectAny("module-run a", "release-check a", "module-run a", "release-check a", "module-run b", "release-check b", "global-afterall z")
+		w.expectAllEnded()
+	})
+}
+
+func TestFailingRunOutsideOfAConvergeHoldsUpNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.fails("release-check a", 2)
+		w.start(on(lifecycle.OnResourcesAbsent, "a"), on(lifecycle.OnResourcesAbsent, "b"))
+		w.expect("module-run a", "release-check a", "module-run b", "release-check b")
+		w.appliesConfig(map[graph.List][]graph.Member{lifecycle.Changed: modules("a", "c")}, lifecycle.ModuleChanged)
+		w.expectAny("configmap-changed", "module-run a", "release-check a", "module-run c", "release-check c")
+		w.sleep(time.Minute)
+		w.expect("module-run a", "release-check a")
+		w.expectAllEnded()
+	})
+}
+
+func TestRestartResumesLanesOfFailingModules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(modules("a", "b"), nil, nil)
+		w.fails("release-check a", 1)
+		w.start(on(lifecycle.OnStart))
+		w.ran()
+		w.restart()
+		w.e.ContinueOnFailure = true
+		w.start()
+		w.sleep(time.Minute)
+		w.expect("module-run a", "release-check a", "global-afterall z")
+		w.expectAllEnded()
+	})
+}
