@@ -115,7 +115,7 @@ func (s *Site) switchedOff(c configChange, d values.Difference) (names []string)
 	for _, m := range slices.Backward(disk.Modules) {
 		record, known := c.modules[m.Name]
 		installed := c.released[m.Name] || record.State != store.Off && record.State != ""
-		if known && m.Broken == nil && record.Broken == "" && installed && c.switchesOff(disk, m.Name) {
+		if known && m.Broken == nil && installed && c.switchesOff(disk, m.Name) {
 			names = append(names, m.Name)
 		}
 	}

@@ -26,12 +26,14 @@ type decided struct {
 // is told the modules enabled before it.
 func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Module, k known, before []string) (decided, error) {
 	d := decided{Name: m.Name, Order: m.Order}
-	if broken := brokenBy(m, k.hooks); broken != nil {
+	flags := module.Decide(m, k.opinions, k.layers.Config)
+	// The ConfigMap can switch off a module whose hooks do not answer --config.
+	off := m.Broken == nil && !flags.Enabled && flags.Source == module.SourceConfig
+	if broken := brokenBy(m, k.hooks); broken != nil && !off {
 		d.Broken = broken.Error()
 		d.Enabled, d.Why = k.modules[m.Name].Enabled, "broken: as it was before"
 		return d, nil //nolint:nilerr // a broken module is found, and stays as it was
 	}
-	flags := module.Decide(m, k.opinions, k.layers.Config)
 	d.Enabled, d.Why = flags.Enabled, flags.String()
 	if !d.Enabled {
 		return d, nil

@@ -73,9 +73,9 @@ func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
 			return false, err
 		}
 	}
-	if again := old.Failed != nil && old.Home != "" && m.now.Before(old.Due); of != old.Of || again {
+	if again := m.e.ContinueOnFailure && t.Of != nil && old.Failed != nil && m.now.Before(old.Due); of != old.Of || again {
 		old.Of = of
-		if again { // it is asked for anew
+		if again { // a converge comes to it
 			old.Due = m.now
 			m.touch(old.Queue)
 		}
