@@ -31,10 +31,13 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
-		<-ctx.Done()
-		stop() // a second signal ends the process at once
+		<-signals
+		signal.Stop(signals) // a second signal ends the process at once, from before anything says that it stops
+		cancel()
 	}()
 	err := newRoot().ExecuteContext(ctx)
 	if err != nil {
