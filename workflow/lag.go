@@ -9,8 +9,8 @@ import (
 // are retried in lanes of their own. No hook can name it, as it contains a space.
 const Parked = "after failing modules"
 
-// laneOf returns the lane in which the failing run of a module is retried.
-func laneOf(module string) string { return besidePrefix + "module-" + module }
+// moduleLane returns the lane in which the failing run of a module is retried.
+func moduleLane(module string) string { return besidePrefix + "module-" + module }
 
 // lagBehind lets the run of a module, whose task t has just failed, go on in a lane of its own, if
 // the engine is to continue. The tasks behind it go on; the last task of its slot, if that is
@@ -33,7 +33,7 @@ func (m *move) lagBehind(b *bound, t *store.Task) error {
 	if first := b.nodes[b.first(n)]; first == nil || !first.Lane {
 		return nil
 	}
-	if home(t) != Main || t.Queue == laneOf(t.Subject.Module) && (t.Of == nil || t.Of.Lags) {
+	if home(t) != Main || t.Queue == moduleLane(t.Subject.Module) && (t.Of == nil || t.Of.Lags) {
 		return nil // it is where it belongs
 	}
 	if err := m.saveTop(); err != nil {
@@ -46,7 +46,7 @@ func (m *move) lagBehind(b *bound, t *store.Task) error {
 	if err := m.lag(run, rest); err != nil {
 		return err
 	}
-	return m.moveTo(run, laneOf(t.Subject.Module))
+	return m.moveTo(run, moduleLane(t.Subject.Module))
 }
 
 // runOf returns the tasks of the slot of t that are of the run of its module, and those below.
@@ -216,7 +216,7 @@ func (m *move) stepAside(b *bound, n *graph.Node, t *store.Task) (moved bool, er
 	case !n.Lane || !m.e.ContinueOnFailure || t.List != nil:
 		return false, nil
 	}
-	lane := laneOf(t.Subject.Module)
+	lane := moduleLane(t.Subject.Module)
 	if _, ok, err := store.Head(m.tx, lane); err != nil || !ok {
 		return false, err
 	}
