@@ -283,8 +283,12 @@ func TestOnlyEventsAndSchedulesOfModuleHooksReportChangedGlobalValues(t *testing
 		node graph.NodeID
 		want []graph.Fact
 	}{
-		{lifecycle.ModuleOnStartup, nil}, {lifecycle.ModuleBeforeHelm, nil}, {lifecycle.ModuleAfterHelm, nil}, {lifecycle.ModuleAfterDelete, nil},
-		{lifecycle.ModuleKubernetesEvent, []graph.Fact{lifecycle.GlobalChanged}}, {lifecycle.ModuleScheduleEvent, []graph.Fact{lifecycle.GlobalChanged}},
+		{lifecycle.ModuleOnStartup, nil},
+		{lifecycle.ModuleBeforeHelm, nil},
+		{lifecycle.ModuleAfterHelm, nil},
+		{lifecycle.ModuleAfterDelete, nil},
+		{lifecycle.ModuleKubernetesEvent, []graph.Fact{lifecycle.GlobalChanged}},
+		{lifecycle.ModuleScheduleEvent, []graph.Fact{lifecycle.GlobalChanged}},
 	} {
 		node, _ := lifecycle.Graph.Node(c.node)
 		out := sayValues(t, s, fmt.Sprintf(`{"op":"add","path":"/global/a","value":%d}`, i))

@@ -51,7 +51,7 @@ func (m *move) advance(queue string) (*claim, error) {
 			m.e.broken(queue, err)
 			m.e.arm(queue, m.now, m.now.Add(firstDelay), looking(queue))
 		})
-		return nil, nil
+		return nil, nil //nolint:nilerr // the queue is tried again after a delay
 	}
 	c, err := m.claimNext(queue)
 	if err != nil {

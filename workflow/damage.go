@@ -3,6 +3,7 @@ package workflow
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"addon-operator/store"
 )
@@ -10,12 +11,13 @@ import (
 // canMend reports whether the engine can go on without the record under k: it is
 // one of its own.
 func canMend(k store.Key) bool {
-	switch k.Table() {
-	case store.Queues, store.Later, store.Held, store.Payloads, store.Journal, store.Notes, store.Once, store.Crowds,
-		store.Buckets, store.Lanes, store.Quarantine, store.Walks:
-		return true
-	}
-	return false
+	return slices.Contains(engineTables, k.Table())
+}
+
+// engineTables are the tables whose records the engine alone writes.
+var engineTables = []store.Table{
+	store.Queues, store.Later, store.Held, store.Payloads, store.Journal, store.Notes, store.Once, store.Crowds,
+	store.Buckets, store.Lanes, store.Quarantine, store.Walks,
 }
 
 // mend sets an unreadable record aside, in a transaction of its own, and corrects

@@ -75,16 +75,23 @@ func (f *finder) search() error {
 			return nil
 		}
 	}
-	add := func(t *store.Task) error {
-		if f.means(t.Subject) {
-			f.add(waiting, t.ID, t.Node, t.Subject, t.Queue)
-		}
+	if err := f.m.each("", func(t, _ *store.Task) error {
+		f.addWaiting(t)
 		return nil
-	}
-	if err := f.m.each("", func(t, _ *store.Task) error { return add(t) }); err != nil {
+	}); err != nil {
 		return err
 	}
-	return f.m.eachOut(store.AllHeldTasks(f.m.tx), add)
+	return f.m.eachOut(store.AllHeldTasks(f.m.tx), func(t *store.Task) error {
+		f.addWaiting(t)
+		return nil
+	})
+}
+
+// addWaiting adds t, which waits, if it is about what the name says.
+func (f *finder) addWaiting(t *store.Task) {
+	if f.means(t.Subject) {
+		f.add(waiting, t.ID, t.Node, t.Subject, t.Queue)
+	}
 }
 
 // begun adds t if it has been begun and is about what the name says. A fan-out

@@ -341,7 +341,7 @@ func (l *look) held(tx *store.Tx) (lines []taskLine, err error) {
 }
 
 // text writes one queue for people and for scripts that search it.
-func (d queueDump) text(w io.Writer) {
+func (d *queueDump) text(w io.Writer) {
 	_, _ = fmt.Fprintf(w, "Queue '%s': length %d, status: '%s'\n", d.Name, d.TasksCount, d.Status)
 	for _, t := range d.Tasks {
 		_, _ = fmt.Fprintf(w, "%3d. %s  [%s]\n", t.Index, t.Description, t.ID)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
@@ -115,7 +116,7 @@ func (w *engineWorld) post(path string) (status int, text string) {
 }
 
 func postTo(l *look, path string) (status int, text string) {
-	r := httptest.NewRequest("POST", path, strings.NewReader(url.Values{"by": {"alice"}}.Encode()))
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(url.Values{"by": {"alice"}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	out := httptest.NewRecorder()
 	l.routes().ServeHTTP(out, r)

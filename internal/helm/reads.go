@@ -65,7 +65,7 @@ func (r *reads) roundTrip(next http.RoundTripper, request *http.Request) (*http.
 	if err != nil {
 		return nil, err
 	}
-	found := answer{at: time.Now(), status: response.StatusCode, header: response.Header, body: body}
+	found := answer{at: time.Now(), status: response.StatusCode, header: response.Header, body: body} //nolint:forbidigo // how fresh an answer is: nothing durable depends on it
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.known == nil {

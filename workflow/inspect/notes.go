@@ -18,59 +18,74 @@ func (p *page) note(bar, text string) {
 	}
 }
 
-// notes returns what is to be said of a step besides its row.
+// notes returns the notes below the row of a step.
 func (p *page) notes(s *Step) []string {
-	l := p.look
-	var out []string
-	add := func(text string) { out = append(out, text) }
+	out := p.attemptNotes(s)
+	out = append(out, p.resultNotes(s)...)
+	return append(out, p.placeNotes(s)...)
+}
+
+// attemptNotes says how the attempts of a step went.
+func (p *page) attemptNotes(s *Step) (out []string) {
 	leaf := len(s.Steps) == 0
 	if s.Again && leaf {
-		add("interrupted by a restart, and begun anew")
+		out = append(out, "interrupted by a restart, and begun anew")
 	}
 	if s.State == Interrupted && leaf {
-		add("cut short when the operator ended; goes on " + p.turn())
+		out = append(out, "cut short when the operator ended; goes on "+p.turn())
 	}
 	if leaf && s.State == Backoff && !s.Due.IsZero() && p.walk.Live && !p.told(s) {
-		add("next try " + l.due(s.Due))
+		out = append(out, "next try "+p.look.due(s.Due))
 	}
 	if s.Merged > 1 {
-		add(plural(s.Merged, "task", "tasks") + " in one run")
+		out = append(out, plural(s.Merged, "task", "tasks")+" in one run")
 	}
 	if s.Error != "" && (s.State == Allowed || s.State == Dropped || s.State == Failed && !p.told(s)) {
 		first, _, _ := strings.Cut(s.Error, "\n")
-		add(l.clip(flat(first), 200))
+		out = append(out, p.look.clip(flat(first), 200))
 	}
 	if s.LastError != "" {
 		first, _, _ := strings.Cut(s.LastError, "\n")
-		add("failed " + plural(s.Failures, "time", "times") + " before, last error: " + flat(first))
+		out = append(out, "failed "+plural(s.Failures, "time", "times")+" before, last error: "+flat(first))
 	}
-	if s.State == Dropped && s.Detail != "" && !l.Wide {
-		add(flat(s.Detail))
+	return out
+}
+
+// resultNotes says what became of a step.
+func (p *page) resultNotes(s *Step) (out []string) {
+	if s.State == Dropped && s.Detail != "" && !p.look.Wide {
+		out = append(out, flat(s.Detail))
 	}
-	if s.State == Skipped && s.Detail != "" || l.Wide && s.Detail != "" {
-		add(l.clip(flat(s.Detail), 200))
+	if s.State == Skipped && s.Detail != "" || p.look.Wide && s.Detail != "" {
+		out = append(out, p.look.clip(flat(s.Detail), 200))
 	}
 	if o := s.Object; o != nil {
-		add(causeText(o.Event, strings.TrimSpace(o.Kind+" "+strings.TrimLeft(o.Namespace+"/"+o.Name, "/")), o.ResourceVersion, "", ""))
+		out = append(out, causeText(o.Event, strings.TrimSpace(o.Kind+" "+strings.TrimLeft(o.Namespace+"/"+o.Name, "/")), o.ResourceVersion, "", ""))
 	}
 	switch {
 	case s.Into == "" || s.Wait != nil && s.Wait.For == ForHold:
 	case s.State == Quarantined:
-		add("in quarantine as task " + s.Into)
+		out = append(out, "in quarantine as task "+s.Into)
 	default:
-		add("done by task " + s.Into)
+		out = append(out, "done by task "+s.Into)
 	}
+	return out
+}
+
+// placeNotes says what a step waits for and in which queue it is.
+func (p *page) placeNotes(s *Step) (out []string) {
+	leaf := len(s.Steps) == 0
 	if text := p.wait(s); text != "" {
-		add(text)
+		out = append(out, text)
 	}
 	if leaf && !s.State.ended() && s.Subject.Hook != "" && s.Queue != "" && s.Queue != workflow.Main && (s.Wait == nil || s.Wait.For != ForQueue) {
-		add("in queue " + s.Queue)
+		out = append(out, "in queue "+s.Queue)
 	}
 	if leaf && s.State == Running && s.Behind != nil && s.Behind.Tasks > 0 {
-		add(plural(s.Behind.Tasks, "task waits", "tasks wait") + " behind it in queue " + s.Behind.Queue)
+		out = append(out, plural(s.Behind.Tasks, "task waits", "tasks wait")+" behind it in queue "+s.Behind.Queue)
 	}
-	if l.Wide && (leaf || !s.State.ended()) && !s.Task.IsZero() {
-		add("task " + s.Task.String() + " in queue " + s.Queue)
+	if p.look.Wide && (leaf || !s.State.ended()) && !s.Task.IsZero() {
+		out = append(out, "task "+s.Task.String()+" in queue "+s.Queue)
 	}
 	return out
 }
