@@ -32,7 +32,7 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 	if broken := brokenBy(m, k.hooks); broken != nil && !off {
 		d.Broken = broken.Error()
 		d.Enabled, d.Why = k.modules[m.Name].Enabled, "broken: as it was before"
-		return d, nil //nolint:nilerr // a broken module is found, and stays as it was
+		return d, nil // a broken module is found, and stays as it was
 	}
 	d.Enabled, d.Why = flags.Enabled, flags.String()
 	if !d.Enabled {

@@ -134,7 +134,7 @@ func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
 	if held, err := m.gate(b, n, t); held || err != nil {
 		return nil, false, err
 	}
-	if moved, err := m.stepAside(b, n, t); moved || err != nil {
+	if moved, err := m.stepAside(n, t); moved || err != nil {
 		return nil, false, err
 	}
 	if t.Lagging > 0 {

@@ -200,7 +200,7 @@ func (m *move) catchUp(ref *store.Ref) error {
 // stepAside moves the task t at the head of the main queue out of the way, and reports whether it
 // did: a step that waits for lagging ones is parked, and the run of a module whose last run has yet
 // to end in a lane goes behind that.
-func (m *move) stepAside(b *bound, n *graph.Node, t *store.Task) (moved bool, err error) {
+func (m *move) stepAside(n *graph.Node, t *store.Task) (moved bool, err error) {
 	switch {
 	case t.Queue != Main || t.Orphan || t.Claim != nil && t.Claim.Epoch != 0:
 		return false, nil

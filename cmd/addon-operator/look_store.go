@@ -210,7 +210,10 @@ func (l *look) queueState(tx *store.Tx, s *metrics.State) error {
 // convergeTasks counts the tasks of the main queue, and those parked for it, that are part of a
 // converge.
 func convergeTasks(tx *store.Tx) (n int, err error) {
-	for range store.Tasks(tx, workflow.Parked) {
+	for _, err := range store.Tasks(tx, workflow.Parked) {
+		if err != nil {
+			return 0, err
+		}
 		n++
 	}
 	for t, err := range store.Tasks(tx, workflow.Main) {
