@@ -39,7 +39,7 @@ func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fa
 	}
 	last := here[len(here)-1]
 	last.Of = t.Of
-	if last.List == nil {
+	if last.List == nil && !startsOver(t, last) {
 		last.ID = t.ID // it goes on with the same piece of work
 	}
 	height := t.Height
@@ -51,6 +51,12 @@ func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fa
 		}
 	}
 	return nil
+}
+
+// startsOver reports whether next follows t by an edge that closes a loop. Then it is a new piece of
+// work: hooks that ran in the last pass run again, and may tell the passes apart by the task's id.
+func startsOver(t, next *store.Task) bool {
+	return next.Loop != nil && (t.Loop == nil || *next.Loop != *t.Loop)
 }
 
 // stack puts t, which is on a place that is taken, there; top says that it is

@@ -70,6 +70,7 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.absent = m.counters("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	s.withheld = m.gauge("releases_withheld", "Releases that the last discovery would have deleted and left alone because of a doubt.")
 	s.setAside = m.counters("damaged_records_total", "Records of the store that could not be read and were set aside.", "table")
+	s.setAside.WithLabelValues("queues") // it is 0 before the first damaged task
 	s.loops = m.counters("loops_total", "Times a circle of steps was closed for the third time in a row or more, and was delayed.", "node", "module")
 	s.filterErrors = m.counters("kube_jq_filter_errors_total", "Failed runs of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind")
 	s.watchErrors = m.counters("kubernetes_client_watch_errors_total", "Lists and watches that failed.", "error_type")
