@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,32 +22,32 @@ func TestHookIsReportedThatRunsFarLongerThanItEverDidOrThanTenMinutes(t *testing
 		{time.Hour, 2 * time.Hour},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			reported, ended := 0, 0
+			var reported, ended atomic.Int32
 			s := &Site{Slow: func(r SlowRun) func() {
 				if r.After != c.after || r.Longest != c.longest {
 					t.Errorf("reported is %+v, want %+v", r, c)
 				}
-				reported++
-				return func() { ended++ }
+				reported.Add(1)
+				return func() { ended.Add(1) }
 			}}
 			task := workflow.Task{Task: store.Task{Claim: &store.Claim{Since: time.Now()}}}
 			ends := s.watchSlow(task, &graph.Node{}, c.longest)
 			time.Sleep(c.after - time.Second)
-			if reported != 0 {
+			if reported.Load() != 0 {
 				t.Errorf("after %s it is reported already", c.after-time.Second)
 			}
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			if reported != 1 || ended != 0 {
-				t.Errorf("it was reported %d times and ended %d times, want 1 and 0", reported, ended)
+			if reported.Load() != 1 || ended.Load() != 0 {
+				t.Errorf("it was reported %d times and ended %d times, want 1 and 0", reported.Load(), ended.Load())
 			}
 			ends()
-			if ended != 1 {
+			if ended.Load() != 1 {
 				t.Error("its end was not reported")
 			}
 			s.watchSlow(task, &graph.Node{}, c.longest)()
 			time.Sleep(c.after + time.Second)
-			if reported != 1 {
+			if reported.Load() != 1 {
 				t.Error("a run that ended in time was reported")
 			}
 		})

@@ -6,7 +6,10 @@ import (
 	"io"
 	stdlog "log"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,8 +33,7 @@ func newLog(s Settings, w io.Writer) (zerolog.Logger, error) {
 	default:
 		return zerolog.Logger{}, &codedError{exitUsage, fmt.Errorf("--log-type is %q; it can be text, json or color", s.LogType)}
 	}
-	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
-	zerolog.MessageFieldName = "msg"
+	nameLogFields()
 	c := zerolog.New(zerolog.SyncWriter(w)).With()
 	if s.LogType == "json" {
 		c = c.Str("logger", "addon-operator")
@@ -64,13 +66,36 @@ func hidden(noTime bool) []string {
 	return nil
 }
 
+// nameLogFields sets what zerolog keeps in global variables.
+var nameLogFields = sync.OnceFunc(func() {
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+	zerolog.MessageFieldName = "msg"
+})
+
+// libraryLog is the logger that captureLogs was given last. Libraries keep their logger in global
+// variables without a lock, so these are set once.
+var libraryLog atomic.Pointer[zerolog.Logger]
+
 // captureLogs has what libraries log written to log: what the Kubernetes client
 // says is a warning where it calls it an error, else for debugging.
 func captureLogs(log zerolog.Logger) {
+	libraryLog.Store(&log)
+	captureOnce()
+}
+
+var captureOnce = sync.OnceFunc(func() {
 	stdlog.SetFlags(0)
 	stdlog.SetPrefix("")
-	stdlog.SetOutput(lines{log.With().Str("source", "library").Logger()})
-	klog.SetLogger(logr.New(clientLog{log.With().Str("source", "kubernetes client").Logger()}))
+	stdlog.SetOutput(libraryLines{})
+	klog.SetLogger(logr.New(clientLog{}))
+})
+
+// libraryLines logs each line that a library writes to the standard logger.
+type libraryLines struct{}
+
+// Write logs p as one message.
+func (libraryLines) Write(p []byte) (int, error) {
+	return lines{libraryLog.Load().With().Str("source", "library").Logger()}.Write(p)
 }
 
 // lines logs each line written to it.
@@ -82,34 +107,38 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// clientLog is a logr.LogSink over a zerolog.Logger.
-type clientLog struct{ log zerolog.Logger }
+// clientLog is the logr.LogSink of the Kubernetes client. It writes to libraryLog.
+type clientLog struct{ fields []any }
 
 // Init takes no note of where it is called from.
 func (clientLog) Init(logr.RuntimeInfo) {}
 
 // Enabled reports whether what is said at level is written.
-func (c clientLog) Enabled(level int) bool {
+func (clientLog) Enabled(level int) bool {
 	return level <= 0 && zerolog.GlobalLevel() <= zerolog.DebugLevel
 }
 
 // Info writes for debugging.
-func (c clientLog) Info(_ int, msg string, pairs ...any) { c.log.Debug().Fields(pairs).Msg(msg) }
+func (c clientLog) Info(_ int, msg string, pairs ...any) {
+	c.write(libraryLog.Load().Debug(), msg, pairs)
+}
 
 // Error writes a warning: whoever called the client decides whether it is an error.
 func (c clientLog) Error(err error, msg string, pairs ...any) {
-	c.log.Warn().Err(err).Fields(pairs).Msg(msg)
+	c.write(libraryLog.Load().Warn().Err(err), msg, pairs)
+}
+
+func (c clientLog) write(e *zerolog.Event, msg string, pairs []any) {
+	e.Str("source", "kubernetes client").Fields(c.fields).Fields(pairs).Msg(msg)
 }
 
 // WithValues returns a sink that adds pairs to each line.
 func (c clientLog) WithValues(pairs ...any) logr.LogSink {
-	return clientLog{c.log.With().Fields(pairs).Logger()}
+	return clientLog{append(slices.Clip(c.fields), pairs...)}
 }
 
 // WithName returns a sink that adds a name to each line.
-func (c clientLog) WithName(name string) logr.LogSink {
-	return clientLog{c.log.With().Str("client", name).Logger()}
-}
+func (c clientLog) WithName(name string) logr.LogSink { return c.WithValues("client", name) }
 
 // logRecord writes one line for a line of history.
 func logRecord(log zerolog.Logger, r store.Record) {

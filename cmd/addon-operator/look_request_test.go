@@ -101,6 +101,13 @@ func (w *engineWorld) start(events ...workflow.Event) {
 	synctest.Wait()
 }
 
+// fail makes a step fail from now on, or succeed.
+func (w *engineWorld) fail(what string, fails bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fails[what] = fails
+}
+
 // since returns what ran since it was called last.
 func (w *engineWorld) since() []string {
 	w.mu.Lock()
@@ -143,8 +150,8 @@ func TestRequestedModuleRunPassesAFailingModule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEngineWorld(t)
 		w.modules(map[string]bool{"good": true, "bad": true, "off": false})
-		w.fails["module-beforehelm bad"] = true
-		w.fails["module-run bad"] = true
+		w.fail("module-beforehelm bad", true)
+		w.fail("module-run bad", true)
 		w.start(startEvent)
 		w.since()
 		status, text := w.post("/module/good/run")
@@ -179,7 +186,7 @@ func TestRequestedModuleRunPassesAFailingModule(t *testing.T) {
 func TestRequestedReloadIsUniqueAndRestartsAConvergeThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEngineWorld(t)
-		w.fails["module-run bad"] = true
+		w.fail("module-run bad", true)
 		w.start(startEvent)
 		w.since()
 		if status, text := w.post("/reload"); status != 200 {
@@ -189,16 +196,16 @@ func TestRequestedReloadIsUniqueAndRestartsAConvergeThatFails(t *testing.T) {
 		if ran := w.since(); !slices.Contains(ran, "discover-modules") || ran[0] != "global-beforeall" && ran[0] != "discover-modules" {
 			t.Errorf("ran %q, want the converge from beforeAll", ran)
 		}
-		delete(w.fails, "module-run bad")
+		w.fail("module-run bad", false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.since()
-		w.fails["discover-modules"] = true
+		w.fail("discover-modules", true)
 		for range 5 {
 			w.post("/reload")
 		}
 		synctest.Wait()
-		delete(w.fails, "discover-modules")
+		w.fail("discover-modules", false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		runs := 0

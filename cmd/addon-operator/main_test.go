@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
 	"addon-operator/e2e/cluster"
@@ -29,7 +30,10 @@ func TestMain(m *testing.M) {
 // suite runs the tests and stops the cluster they shared.
 type suite struct{ m *testing.M }
 
-func (s suite) Run() int { return cluster.Run(s.m) }
+func (s suite) Run() int {
+	captureLogs(zerolog.Nop()) // before a client of a test logs
+	return cluster.Run(s.m)
+}
 
 // settings returns what these flags make of the settings.
 func settings(t *testing.T, flags ...string) Settings {

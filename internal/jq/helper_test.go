@@ -69,6 +69,9 @@ func compile(t testing.TB, program string) *jq.Filter {
 // TestAFilterThatNeedsTooMuchMemoryFailsAlone applies filters that need gigabytes, in turn and at once, and
 // others after and beside them.
 func TestAFilterThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
+	if withRace {
+		t.Skip("the race detector ends helper processes that reach their limit")
+	}
 	before := resident(t, os.Getpid())
 	hungry := []string{
 		`[range(.n)] | length`,

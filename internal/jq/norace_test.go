@@ -1,0 +1,5 @@
+//go:build !race
+
+package jq_test
+
+const withRace = false
