@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -508,9 +509,10 @@ func TestAStopOnAFullDiskIsNoCrash(t *testing.T) {
 func TestStartOnAFullDiskWaitsForRoomUntilItIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, chain(graph.Node{ID: "n"}))
-		full := true
+		var full atomic.Bool
+		full.Store(true)
 		w.mem.Before = func(int) error {
-			if full {
+			if full.Load() {
 				return store.ErrFull
 			}
 			return nil
@@ -522,14 +524,13 @@ func TestStartOnAFullDiskWaitsForRoomUntilItIsStopped(t *testing.T) {
 		go start()
 		w.sleep(time.Minute)
 		w.expect()
-		full = false
+		full.Store(false)
 		w.sleep(10 * time.Second)
 		w.expect("n")
 		if err := <-started; err != nil {
 			t.Errorf("start: %v", err)
 		}
 		w.restart()
-		full = true
 		w.mem.Before = func(int) error { return store.ErrFull }
 		go start()
 		w.sleep(time.Minute)
