@@ -118,6 +118,8 @@ func Run(ctx context.Context, s Settings, w io.Writer) error {
 		return err
 	}
 	defer o.close()
+	o.metrics = metrics.New(s.MetricsPrefix, o.look().state)
+	o.metrics.WatchClients() // before the Lease is requested in the background
 	acquiring, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := o.campaign(acquiring); err != nil {
@@ -224,8 +226,6 @@ func (o *operator) close() {
 func (o *operator) assemble() (err error) {
 	s := o.settings
 	observer := o.ownObserver()
-	o.metrics = metrics.New(s.MetricsPrefix, o.look().state)
-	o.metrics.WatchClients()
 	o.kinds = kube.NewKinds(o.client, observer)
 	objects, err := operation.NewExecutor(o.client, o.kinds, operation.Options{
 		QPS: float32(s.ObjectQPS), Burst: s.ObjectBurst, Timeout: s.ObjectTimeout,
