@@ -194,12 +194,13 @@ func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[
 	if err != nil {
 		return err
 	}
-	return workflow.Withdraw(tx, own.Queue, "the Synchronization of its binding delivered the object", func(waiting *store.Task) bool {
+	epoch := tx.Epoch()
+	return s.Withdraw(tx, own.Queue, t.Subject, "the Synchronization of its binding delivered the object", func(waiting *store.Task) bool {
 		o := waiting.Object
-		if o == nil || o.Event == hook.Deleted || waiting.Subject.Module != t.Subject.Module || waiting.Subject.Hook != t.Subject.Hook {
+		if o.Event == hook.Deleted {
 			return false
 		}
-		if b := bindings[waiting.Subject.Binding]; !b.After(waiting.ID, tx.Epoch()) {
+		if b := bindings[waiting.Subject.Binding]; !b.After(waiting.ID, epoch) {
 			return false
 		}
 		if end, ok := ends[placeOf(waiting)]; ok && end.Before(waiting.ID) {

@@ -33,9 +33,15 @@ func site(t *testing.T) (s *Site, mounted, unmounted string) {
 			t.Fatal(err)
 		}
 	}
-	return &Site{
+	s = &Site{
 		DB: storetest.Memory(t), Log: zerolog.Nop(), ModulesDirs: []string{mounted}, GlobalHooksDir: root, UnnumberedOrder: 1,
-	}, mounted, unmounted
+	}
+	e, err := workflow.New(s.DB, workflow.Observer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Withdraw = e.Withdraw
+	return s, mounted, unmounted
 }
 
 func TestModuleIsGoneOnlyWhereDirectoriesHoldModules(t *testing.T) {

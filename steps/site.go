@@ -56,6 +56,8 @@ type Site struct {
 	// AllowPurge is how many releases may be purged at once however large their
 	// part; 0 means no more than half.
 	AllowPurge int
+	// Withdraw removes waiting events of a hook as part of a transaction: the engine's.
+	Withdraw func(tx *store.Tx, queue string, s store.Subject, why string, match func(*store.Task) bool) error
 	// Attached is called after each commit that attached or detached bindings.
 	Attached func()
 	// Applied is called after each commit that put content of the ConfigMap in

@@ -160,12 +160,7 @@ func (c *chaos) happen(d deed) {
 	case "skip", "retry":
 		c.change(d)
 	case "withdraw":
-		if err := c.db.Update(func(tx *store.Tx) error {
-			return workflow.Withdraw(tx, queue, "it is delivered", func(t *store.Task) bool { return t.Subject.Module == module })
-		}); err != nil {
-			c.t.Error(err)
-		}
-		synctest.Wait()
+		c.withdraw(queue, module, "h", nil)
 	case "wait":
 		c.sleep(time.Duration(d.Which) * time.Second)
 	case "release":

@@ -200,10 +200,8 @@ func TestClearAndWithdrawTakeACrowdAway(t *testing.T) {
 				w.raise(seen("Modified", "a", 1))
 				if how == "retire" {
 					w.raise(on("retire", "m"))
-				} else if err := w.db.Update(func(tx *store.Tx) error {
-					return workflow.Withdraw(tx, "q", "it is delivered", func(t *store.Task) bool { return t.Object != nil && t.Object.Name == "a" })
-				}); err != nil {
-					t.Fatal(err)
+				} else {
+					w.withdraw("q", "m", "h", func(t *store.Task) bool { return t.Object.Name == "a" })
 				}
 				w.raise(seen("Modified", "a", 2))
 				open(workflow.Outcome{}, nil)

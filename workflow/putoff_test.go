@@ -151,13 +151,8 @@ func TestWithdrawTakesWhatIsPutOff(t *testing.T) {
 		w, _ := newPaced(t, everyThree)
 		w.start()
 		w.raise(hookEvent("h", "0"))
-		w.raise(hookEvent("h", "1"), hookEvent("h", "2"))
-		err := w.db.Update(func(tx *store.Tx) error {
-			return workflow.Withdraw(tx, "q", "it is delivered", func(t *store.Task) bool { return string(t.Payload) == `"1"` })
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.raise(about(hookEvent("h", "1"), "a"), about(hookEvent("h", "2"), "a"))
+		w.withdraw("q", "m", "h", func(t *store.Task) bool { return string(t.Payload) == `"1"` })
 		w.sleep(3 * time.Second)
 		w.expectTold("0 h 0", "3 h 2")
 	})

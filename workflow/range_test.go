@@ -306,13 +306,9 @@ func TestWithdrawAndSkipLeaveWhatAJournalCovers(t *testing.T) {
 		w.set("event m/a x", returns(effects("one")))
 		errs := map[string]error{"one": errors.New("503")}
 		done := w.doEffects(errs)
-		w.start(event("block", "b", "0", false), event("a", "x", "1", false), event("a", "x", "2", false))
+		w.start(event("block", "b", "0", false), about(event("a", "x", "1", false), "o"), about(event("a", "x", "2", false), "o"))
 		block(workflow.Outcome{}, nil)
-		if err := w.db.Update(func(tx *store.Tx) error {
-			return workflow.Withdraw(tx, "q", "it is delivered", func(*store.Task) bool { return true })
-		}); err != nil {
-			t.Fatal(err)
-		}
+		w.withdraw("q", "m", "a", nil)
 		w.expectPending("q", "event m/a x", "event m/a x")
 		if err := w.e.Skip(w.pending("q")[1].ID, "ann", "known"); !errors.Is(err, workflow.ErrRuns) {
 			t.Errorf("skip of what a journal covers: %v", err)
@@ -330,15 +326,11 @@ func TestWithdrawLeavesWhatIsDoneOrWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
 		block := w.gate("event m/block b")
-		w.start(event("block", "b", "0", false), event("a", "x", "1", false), event("a", "x", "2", false))
+		w.start(event("block", "b", "0", false), about(event("a", "x", "1", false), "o"), about(event("a", "x", "2", false), "o"))
 		open := w.gate("event m/a x")
 		block(workflow.Outcome{}, nil)
-		w.raise(event("a", "x", "3", false), event("a", "y", "4", false), event("a", "x", "5", false))
-		if err := w.db.Update(func(tx *store.Tx) error {
-			return workflow.Withdraw(tx, "q", "it is delivered", func(t *store.Task) bool { return t.Subject.Binding == "x" })
-		}); err != nil {
-			t.Fatal(err)
-		}
+		w.raise(about(event("a", "x", "3", false), "o"), about(event("a", "y", "4", false), "o"), about(event("a", "x", "5", false), "o"))
+		w.withdraw("q", "m", "a", func(t *store.Task) bool { return t.Subject.Binding == "x" })
 		open(workflow.Outcome{}, nil)
 		w.expectRanges([]string{"0"}, []string{"1", "2"}, []string{"4"})
 		if diff := cmp.Diff([]string{"dropped event m/a x"}, w.history(4)); diff != "" {
@@ -356,12 +348,8 @@ func TestWithdrawLeavesListsAndTheirMembers(t *testing.T) {
 		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.fails("each far", 1)
 		w.start(on("go"))
-		if err := w.db.Update(func(tx *store.Tx) error {
-			all := func(*store.Task) bool { return true }
-			return errors.Join(workflow.Withdraw(tx, "q", "it is delivered", all), workflow.Withdraw(tx, "main", "it is delivered", all))
-		}); err != nil {
-			t.Fatal(err)
-		}
+		w.withdraw("q", "", "far", nil)
+		w.withdraw("main", "", "", nil)
 		w.sleep(time.Minute)
 		w.expect("each far", "each far", "next")
 	})

@@ -398,7 +398,7 @@ func TestWithdrawLeavesWhatWasInterrupted(t *testing.T) {
 		w := newWorld(t, eventGraph())
 		w.gate("event m/h b")
 		w.gate("event n/h b")
-		w.start(in("a", on("event", "m", "h", "b")), in("b", on("event", "n", "h", "b")))
+		w.start(about(in("a", on("event", "m", "h", "b")), "o"), in("b", on("event", "n", "h", "b")))
 		w.crash()
 		w.start()
 		w.crash()
@@ -408,11 +408,7 @@ func TestWithdrawLeavesWhatWasInterrupted(t *testing.T) {
 		w.set("event n/h b", returns(workflow.Outcome{}))
 		w.start(in("z", on("event", "x", "h", "b")))
 		w.expect("event x/h b")
-		if err := w.db.Update(func(tx *store.Tx) error {
-			return workflow.Withdraw(tx, "a", "it is delivered", func(*store.Task) bool { return true })
-		}); err != nil {
-			t.Fatal(err)
-		}
+		w.withdraw("a", "m", "h", nil)
 		runs(workflow.Outcome{}, nil)
 		w.expect("event m/h b", "event n/h b")
 	})

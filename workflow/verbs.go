@@ -131,35 +131,3 @@ func (e *Engine) change(id store.ID, fn, later func(*move, *store.Task) error) e
 		return err
 	})
 }
-
-// Withdraw takes the tasks of queue that match away, as part of tx. It leaves
-// those that are being done, were interrupted, have begun their effects, stand for
-// a list, or are waited for by one, and whatever is beyond what one move can take.
-// History says why.
-func Withdraw(tx *store.Tx, queue, why string, match func(*store.Task) bool) error {
-	m := newMove(&Engine{}, tx)
-	take := func(t, holder *store.Task) error {
-		if holder != nil || t.Claim != nil || t.List != nil || t.Of != nil || !match(t) {
-			return nil
-		}
-		if !m.fits(costOf(t)) {
-			return errEnough
-		}
-		r := recordOf(t, store.Dropped)
-		r.Detail = why
-		return firstError(m.record(r), m.remove(t))
-	}
-	err := m.each(queue, take)
-	if err == nil {
-		err = m.eachOut(store.AllHeldTasks(m.tx), func(t *store.Task) error {
-			if t.Queue != queue {
-				return nil
-			}
-			return take(t, nil)
-		})
-	}
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	return firstError(err, m.saveWalks())
-}

@@ -39,6 +39,8 @@ type world struct {
 	prepare     func(context.Context, workflow.Task) (workflow.Outcome, error)
 	looped      func(store.Task)
 	quarantined func(store.Killer)
+	recorded    func(store.Record)
+	ended       func(store.Walk)
 	broken      []error
 	fragile     bool // the engine may report that it is broken
 }
@@ -178,6 +180,16 @@ func (w *world) engine() *workflow.Engine {
 				w.t.Errorf("queue %q: %v", queue, err)
 			}
 		},
+		Recorded: func(r store.Record) {
+			if w.recorded != nil {
+				w.recorded(r)
+			}
+		},
+		Ended: func(run store.Walk) {
+			if w.ended != nil {
+				w.ended(run)
+			}
+		},
 		Quarantined: func(q store.Killer) {
 			if w.quarantined != nil {
 				w.quarantined(q)
@@ -229,6 +241,21 @@ func (w *world) start(events ...workflow.Event) {
 func (w *world) raise(events ...workflow.Event) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error { return w.e.Raise(tx, events...) }); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// withdraw removes the waiting events of a hook that match, with nil all of them,
+// and waits until nothing can be done now.
+func (w *world) withdraw(queue, module, hook string, match func(*store.Task) bool) {
+	w.t.Helper()
+	if match == nil {
+		match = func(*store.Task) bool { return true }
+	}
+	if err := w.db.Update(func(tx *store.Tx) error {
+		return w.e.Withdraw(tx, queue, store.Subject{Module: module, Hook: hook}, "it is delivered", match)
+	}); err != nil {
 		w.t.Fatal(err)
 	}
 	synctest.Wait()
@@ -406,6 +433,12 @@ func on(trigger graph.Trigger, what ...string) workflow.Event {
 			*into = what[i]
 		}
 	}
+	return ev
+}
+
+// about returns ev as a change of an object of that name.
+func about(ev workflow.Event, object string) workflow.Event {
+	ev.Object = &store.ObjectRef{Event: "Modified", Kind: "ConfigMap", Name: object, UID: "uid-" + object}
 	return ev
 }
 

@@ -237,6 +237,7 @@ func (o *operator) assemble() (err error) {
 	if o.engine, err = workflow.New(o.db, o.news.observe(o.observer()), o.site.Lifecycle()); err != nil {
 		return err
 	}
+	o.site.Withdraw = o.engine.Withdraw
 	o.engine.ContinueOnFailure = s.OnModuleFailure == continueOnFailure
 	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, o.kubeObserver(), o.log)
 	o.schedule = triggers.NewSchedule(o.db, o.engine.Raise, triggers.Missed(s.ScheduleMissed), o.log)

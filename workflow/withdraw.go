@@ -1,0 +1,63 @@
+package workflow
+
+import (
+	"errors"
+	"slices"
+
+	"addon-operator/store"
+)
+
+// Withdraw removes the waiting events of the hook s in queue that match, as part of
+// tx; history says why. It leaves events that an attempt covers or did cover when it
+// was interrupted, and those whose effects have begun. Events that do not fit into the
+// budget of tx are removed in transactions that follow it: match is called there as
+// well and must not use tx. After a crash in between, the events that are left are
+// delivered.
+func (e *Engine) Withdraw(tx *store.Tx, queue string, s store.Subject, why string, match func(*store.Task) bool) error {
+	m := newMove(e, tx)
+	return firstError(m.withdraw(queue, s, why, match), m.end())
+}
+
+func (m *move) withdraw(queue string, s store.Subject, why string, match func(*store.Task) bool) error {
+	holders, err := m.holders(queue)
+	if err != nil {
+		return err
+	}
+	take := func(t *store.Task) error {
+		if t.Object == nil || t.Queue != queue || t.Subject.Module != s.Module || t.Subject.Hook != s.Hook {
+			return nil
+		}
+		covered := slices.ContainsFunc(holders, func(holder *store.Task) bool { return covers(holder, t) })
+		if covered || t.Claim != nil || !match(t) {
+			return nil
+		}
+		if !m.fits(costOf(t)) {
+			m.continueWith(queue, func(m *move) error { return m.withdraw(queue, s, why, match) })
+			return errEnough
+		}
+		r := recordOf(t, store.Dropped)
+		r.Detail = why
+		return firstError(m.record(r), m.remove(t))
+	}
+	err = m.each(queue, func(t, _ *store.Task) error { return take(t) })
+	if err == nil {
+		err = m.eachOut(store.HeldTasksOf(m.tx, s.Module, s.Hook), take)
+	}
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// holders returns the tasks of queue whose attempt runs or whose journal goes on.
+func (m *move) holders(queue string) (holders []*store.Task, err error) {
+	for t, err := range m.heads(queue) {
+		if err != nil {
+			return nil, err
+		}
+		if m.claimed(t) || t.Journal {
+			holders = append(holders, t)
+		}
+	}
+	return holders, nil
+}
