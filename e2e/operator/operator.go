@@ -6,6 +6,7 @@ package operator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,10 +33,12 @@ type Site struct {
 	Kubeconfig, Namespace string
 	ModulesDir            string
 	GlobalHooksDir        string
+	// StoreDir is the directory of the store; Dir where it is empty.
+	StoreDir string
 }
 
 // Store returns the path of the store.
-func (s Site) Store() string { return filepath.Join(s.Dir, "store.db") }
+func (s Site) Store() string { return filepath.Join(cmp.Or(s.StoreDir, s.Dir), "store.db") }
 
 // Socket returns the path of the debug socket.
 func (s Site) Socket() string { return filepath.Join(s.Dir, "debug.socket") }

@@ -1,0 +1,73 @@
+package crash_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A disk is a small file system in memory. It is mounted in a namespace of its own, which needs
+// no privileges, and vanishes with the process that holds the namespace.
+type disk struct {
+	// dir is the root of the file system, as this process and the operator reach it.
+	dir string
+}
+
+// newDisk mounts a disk of a size that tmpfs understands, until the test ends. It skips the test
+// where the kernel or the container forbids that.
+func newDisk(t *testing.T, size string) *disk {
+	t.Helper()
+	at := t.TempDir()
+	holder := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+		`mount -t tmpfs -o "size=$1" none "$2" && echo mounted && exec cat`, "sh", size, at)
+	stdin, err1 := holder.StdinPipe() // cat ends with it, and so with this process
+	stdout, err2 := holder.StdoutPipe()
+	holder.Stderr = os.Stderr
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Skipf("no small file system can be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close() // it was open until here
+		_ = holder.Wait() // it ended because of that
+	})
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		t.Skipf("no small file system can be mounted here: unshare and mount -t tmpfs printed %q", line)
+	}
+	return &disk{dir: fmt.Sprintf("/proc/%d/root%s", holder.Process.Pid, at)}
+}
+
+// fill takes all free space of the disk, also what is freed meanwhile, until ctx is done. Then it
+// gives all of it back.
+func (d *disk) fill(ctx context.Context) error {
+	path := filepath.Join(d.dir, "filler")
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for page := make([]byte, 4<<10); ctx.Err() == nil; {
+		_, err := f.Write(page)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			return errors.Join(err, f.Close(), os.Remove(path))
+		}
+		select {
+		case <-ctx.Done():
+		case <-again.C:
+		}
+	}
+	return errors.Join(f.Close(), os.Remove(path))
+}

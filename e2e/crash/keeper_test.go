@@ -1,0 +1,137 @@
+package crash_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"addon-operator/e2e/operator"
+)
+
+// A keeper starts the operator again whenever it was killed, as the kubelet does.
+type keeper struct {
+	w       *world
+	stopped chan struct{} // closed when no other is to be started
+	done    chan struct{} // closed when none is started any more
+
+	mu      sync.Mutex
+	p       *operator.Process // guarded by mu
+	ours    bool              // the process was killed by kill; guarded by mu
+	byHook  int               // processes that were killed otherwise; guarded by mu
+	failure error             // guarded by mu
+}
+
+// keep starts the operator of w until stop is called or the test ends.
+func keep(t *testing.T, w *world) *keeper {
+	t.Helper()
+	k := &keeper{w: w, stopped: make(chan struct{}), done: make(chan struct{})}
+	var err error
+	if k.p, err = k.start(); err != nil {
+		t.Fatal(err)
+	}
+	go k.run()
+	t.Cleanup(func() {
+		k.end()
+		k.now().Kill()
+	})
+	return k
+}
+
+func (k *keeper) start() (*operator.Process, error) {
+	return k.w.site.Start("RECORD=" + k.w.record)
+}
+
+func (k *keeper) run() {
+	defer close(k.done)
+	for {
+		select {
+		case <-k.stopped:
+			return
+		case <-k.now().Ended():
+		}
+		if !k.restart() {
+			return
+		}
+	}
+}
+
+// restart starts another process after one has ended, if it was killed.
+func (k *keeper) restart() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.p.Killed() {
+		k.failure = errors.New("the operator ended by itself")
+		return false
+	}
+	if !k.ours {
+		k.byHook++
+	}
+	k.ours = false
+	p, err := k.start()
+	if err != nil {
+		k.failure = err
+		return false
+	}
+	k.p = p
+	return true
+}
+
+// now returns the process that was started last.
+func (k *keeper) now() *operator.Process {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.p
+}
+
+// err returns why the operator is not started again, nil if it is.
+func (k *keeper) err() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.failure
+}
+
+// deaths returns how often the operator was killed by its hook.
+func (k *keeper) deaths() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.byHook
+}
+
+// killUnless kills the operator unless a hook has killed it at least so often, and reports whether
+// it did.
+func (k *keeper) killUnless(deaths int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.byHook >= deaths {
+		return false
+	}
+	select {
+	case <-k.p.Ended(): // it is dead already
+	default:
+		k.ours = true
+		k.p.Kill()
+	}
+	return true
+}
+
+// end starts no other process from now on.
+func (k *keeper) end() {
+	select {
+	case <-k.stopped:
+	default:
+		close(k.stopped)
+	}
+	<-k.done
+}
+
+// stop stops the operator, and returns an error if it, or an earlier process, did not end as it
+// should.
+func (k *keeper) stop() error {
+	k.end()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.failure != nil {
+		return k.failure
+	}
+	return k.p.Stop()
+}

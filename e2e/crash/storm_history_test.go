@@ -1,0 +1,189 @@
+package crash_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A history is what the store of an operator that was stopped says of a storm.
+type history struct {
+	runs    map[uint64]store.Walk
+	records map[uint64][]store.Record
+}
+
+// readHistory reads all runs, and reports what is pending, held, quarantined or damaged.
+func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, err error) {
+	h = history{runs: map[uint64]store.Walk{}, records: map[uint64][]store.Record{}}
+	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	// A tick of the last moments finds nobody to run it.
+	young := func(t *store.Task) bool {
+		return strings.Contains(t.Node, "schedule") && stopped.Sub(t.Queued) < 5*time.Second
+	}
+	ticks := map[uint64]bool{}
+	for what, tasks := range map[string]func(func(*store.Task, error) bool){
+		"pending": store.AllTasks(tx), "held": store.AllHeldTasks(tx), "due later": store.LaterTasks(tx),
+	} {
+		for t, err := range tasks {
+			if err != nil {
+				return h, wrong, err
+			}
+			if young(t) {
+				ticks[t.Walk] = true
+				continue
+			}
+			note("task %s at node %s (%v, %v) of run %d is still %s", t.ID, t.Node, t.Subject, t.Object, t.Walk, what)
+		}
+	}
+	for q, err := range store.AllKillers(tx) {
+		if err != nil {
+			return h, wrong, err
+		}
+		note("task %s at node %s (%v) is in quarantine", q.ID, q.Node, q.Subject)
+	}
+	for d, err := range store.AllDamaged(tx) {
+		if err != nil {
+			return h, wrong, err
+		}
+		note("%s was damaged: %s", d, d.Error)
+	}
+	for run, err := range store.WalksBackwards(tx) {
+		if err != nil {
+			return h, wrong, err
+		}
+		if ticks[run.ID] {
+			continue
+		}
+		h.runs[run.ID] = run
+		if run.Open != 0 || run.Ended.IsZero() {
+			note("run %d (%s, %+v) has not ended; %d tasks are open", run.ID, run.Trigger, run.Cause, run.Open)
+		}
+		for r, err := range store.RecordsOf(tx, run.ID) {
+			if err != nil {
+				return h, wrong, err
+			}
+			h.records[run.ID] = append(h.records[run.ID], r)
+		}
+		if len(h.records[run.ID]) == 0 && run.Joined == 0 {
+			note("run %d (%s, %+v) has ended without a word in the history", run.ID, run.Trigger, run.Cause)
+		}
+	}
+	return h, wrong, nil
+}
+
+// attempt returns the last record of an attempt to deliver the event of run: in its own history, or
+// in that of the first run that went on for it and has one.
+func (h history) attempt(run store.Walk) (last store.Record, err error) {
+	for range len(h.runs) + 1 {
+		for _, r := range h.records[run.ID] {
+			if isEvent(r) {
+				last = r
+			}
+		}
+		if last.Node != "" {
+			return last, nil
+		}
+		next, ok := h.runs[run.Joined]
+		if !ok {
+			return last, fmt.Errorf("the history of run %d says nothing of it, and run %d that goes on for it is not in the history", run.ID, run.Joined)
+		}
+		run = next
+	}
+	return last, fmt.Errorf("run %d goes on for itself", run.ID)
+}
+
+// isEvent reports whether r is of a hook that gets an event of the cluster.
+func isEvent(r store.Record) bool {
+	return r.Node == string(lifecycle.ModuleKubernetesEvent) || r.Node == string(lifecycle.GlobalKubernetesEvent)
+}
+
+// events accounts for the run of each event by name: what the history calls done was delivered in a
+// hook's run that was done, and nothing else became of any event but of the module that was
+// switched off.
+func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
+	seqs := map[string]int{}
+	for _, l := range loads {
+		for _, c := range l.changes {
+			seqs[c.Name+" "+c.Version] = c.Seq
+		}
+	}
+	deleted := map[string]int{} // by hook and object, those that the history calls done
+	for _, run := range h.runs {
+		if run.Cause.Event == "" || run.Subject.Hook == "" { // that of the ConfigMap has no hook
+			continue
+		}
+		name := run.Cause.Object[strings.LastIndex(run.Cause.Object, "/")+1:]
+		event := fmt.Sprintf("run %d (%s %s at version %s for %v)", run.ID, run.Cause.Event, name, run.Cause.ResourceVersion, run.Subject)
+		last, err := h.attempt(run)
+		if err != nil {
+			wrong = append(wrong, event+": "+err.Error())
+			continue
+		}
+		hook := strings.TrimPrefix(run.Subject.Module+"/"+run.Subject.Hook, "/")
+		switch {
+		case last.State == store.Done && run.Cause.Event == "Deleted":
+			deleted[hook+" "+name]++
+		case last.State == store.Done:
+			seq, known := seqs[name+" "+run.Cause.ResourceVersion]
+			key := change{Event: run.Cause.Event, Name: name, Seq: seq}.key()
+			if _, ok := record.delivered[hook][key]; !known || !ok {
+				wrong = append(wrong, fmt.Sprintf("%s is done by task %s of run %d, but no run of the hook that was done had %q", event, last.Task, last.Walk, key))
+			}
+		case run.Subject.Module != toggled:
+			wrong = append(wrong, fmt.Sprintf("%s ended as %q in run %d: %s%s", event, last.State, last.Walk, last.Detail, last.Error))
+		}
+	}
+	for what, n := range deleted {
+		hook, name, _ := strings.Cut(what, " ")
+		got := 0
+		for key := range record.delivered[hook] {
+			if strings.HasPrefix(key, "Deleted "+name+" ") {
+				got++
+			}
+		}
+		if got < n {
+			wrong = append(wrong, fmt.Sprintf("%d deletions of %s for %s are done, delivered were %d", n, name, hook, got))
+		}
+	}
+	return wrong
+}
+
+// tasks accounts for each task by its id: its last record is an end, nothing is done that no run of
+// its hook has done, and only the hook that kills the operator was ever quarantined.
+func (h history) tasks(record *stormRecord) (wrong []string) {
+	type key struct {
+		run  uint64
+		task store.ID
+	}
+	last := map[key]store.Record{}
+	done := map[[2]string]int{}
+	for id, records := range h.records {
+		for _, r := range records {
+			last[key{id, r.Task}] = r
+			hook := strings.TrimPrefix(r.Subject.Module+"/"+r.Subject.Hook, "/")
+			if r.State == store.Done && r.Subject.Hook != "" && !strings.Contains(r.Detail, "executeHookOnSynchronization") {
+				done[[2]string{r.Task.String(), hook}]++
+			}
+			if r.State == store.Quarantined && hook != killerHook {
+				wrong = append(wrong, fmt.Sprintf("task %s at node %s of %s was quarantined, which kills nobody: %s", r.Task, r.Node, hook, r.Detail))
+			}
+			if r.State == store.Dropped && r.Subject.Module != toggled {
+				wrong = append(wrong, fmt.Sprintf("task %s at node %s (%v) of run %d was dropped: %s%s", r.Task, r.Node, r.Subject, id, r.Detail, r.Error))
+			}
+		}
+	}
+	for k, r := range last {
+		if r.State == store.Failed || r.State == store.Quarantined {
+			wrong = append(wrong, fmt.Sprintf("task %s at node %s (%v) of run %d: the last that the history says is %q: %s%s", k.task, r.Node, r.Subject, k.run, r.State, r.Error, r.Detail))
+		}
+	}
+	for what, n := range done {
+		if got := record.ends[what]; got < n {
+			wrong = append(wrong, fmt.Sprintf("task %s of hook %s is done %d times in the history, by %d runs of the hook", what[0], what[1], n, got))
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,210 @@
+package crash_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// A change is one that a load made to an object. Names are unique among all sets, and the numbers
+// of an object's changes only rise, also when it is deleted and made again under its name.
+type change struct {
+	Event, Name string
+	Seq         int
+	// Version is the resourceVersion that the object got; empty of a deletion.
+	Version string
+}
+
+// key is what a hook gets to know of c.
+func (c change) key() string { return fmt.Sprintf("%s %s %d", c.Event, c.Name, c.Seq) }
+
+// A load makes changes to the objects of one set.
+type load struct {
+	set    set
+	at     v1.ConfigMapInterface
+	random *rand.Rand
+	// pace is the time from one change to the next, most how many there may be.
+	pace time.Duration
+	most int
+
+	next    int
+	alive   []string
+	deleted []string
+	seq     map[string]int
+	changes []change
+}
+
+// mostPending is the number of pending events of a binding above which the operator coalesces them.
+// Loads stay below it, so every single change must be delivered.
+const mostPending = 1000
+
+func newLoad(s set, at v1.ConfigMapInterface, seed uint64, pace time.Duration) *load {
+	l := &load{set: s, at: at, pace: pace, most: mostPending - 1, seq: map[string]int{}}
+	name := uint64(0)
+	for _, b := range []byte(s.label) {
+		name = name<<8 | uint64(b)
+	}
+	l.random = rand.New(rand.NewPCG(seed, name))
+	return l
+}
+
+// run makes changes at its pace until ctx is done.
+func (l *load) run(ctx context.Context) error {
+	pace := time.NewTicker(l.pace)
+	defer pace.Stop()
+	for len(l.changes) < l.most {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-pace.C:
+		}
+		// A change that has begun is made, so that it is known whether it was.
+		if err := l.step(context.WithoutCancel(ctx)); err != nil {
+			return fmt.Errorf("load of %s: %w", l.set.label, err)
+		}
+	}
+	return nil
+}
+
+// step makes one change.
+func (l *load) step(ctx context.Context) error {
+	switch dice := l.random.IntN(100); {
+	case len(l.alive) == 0 || dice < 35:
+		return l.create(ctx)
+	case dice < 75:
+		return l.update(ctx, l.alive[l.random.IntN(len(l.alive))])
+	default:
+		return l.remove(ctx, l.random.IntN(len(l.alive)))
+	}
+}
+
+// create makes a new object, or one again that was deleted.
+func (l *load) create(ctx context.Context) error {
+	var name string
+	if len(l.deleted) > 0 && l.random.IntN(3) == 0 {
+		i := l.random.IntN(len(l.deleted))
+		name = l.deleted[i]
+		l.deleted = slices.Delete(l.deleted, i, i+1)
+	} else {
+		l.next++
+		name = fmt.Sprintf("%s-%04d", l.set.label, l.next)
+	}
+	o, err := l.at.Create(ctx, l.object(name), metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	l.alive = append(l.alive, name)
+	l.changes = append(l.changes, change{"Added", name, l.seq[name], o.ResourceVersion})
+	return nil
+}
+
+func (l *load) update(ctx context.Context, name string) error {
+	o, err := l.at.Update(ctx, l.object(name), metav1.UpdateOptions{})
+	if err != nil {
+		return err
+	}
+	l.changes = append(l.changes, change{"Modified", name, l.seq[name], o.ResourceVersion})
+	return nil
+}
+
+func (l *load) remove(ctx context.Context, i int) error {
+	name := l.alive[i]
+	if err := l.at.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	l.alive = slices.Delete(l.alive, i, i+1)
+	l.deleted = append(l.deleted, name)
+	l.changes = append(l.changes, change{"Deleted", name, l.seq[name], ""})
+	return nil
+}
+
+// object returns the next state of an object.
+func (l *load) object(name string) *corev1.ConfigMap {
+	l.seq[name]++
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"storm": l.set.label}},
+		Data:       map[string]string{"seq": strconv.Itoa(l.seq[name])},
+	}
+}
+
+// An editor changes the operator's ConfigMap.
+type editor struct {
+	at     v1.ConfigMapInterface
+	random *rand.Rand
+	level  int
+	data   map[string]string
+}
+
+// run edits the ConfigMap every pace until ctx is done, and then once more, so that all modules are
+// on and at the last level.
+func (e *editor) run(ctx context.Context, pace time.Duration) error {
+	again := time.NewTicker(pace)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return e.last(context.WithoutCancel(ctx))
+		case <-again.C:
+		}
+		if err := e.edit(context.WithoutCancel(ctx)); err != nil {
+			return fmt.Errorf("edit the ConfigMap: %w", err)
+		}
+	}
+}
+
+// edit changes a section, switches a module off or on, or writes what cannot be used.
+func (e *editor) edit(ctx context.Context) error {
+	e.level++
+	modules := stormModules()
+	name := modules[e.random.IntN(len(modules))]
+	const flag = toggled + "Enabled"
+	switch dice := e.random.IntN(100); {
+	case dice < 55:
+		e.data[name] = fmt.Sprintf("level: %d\n", e.level)
+	case dice < 75:
+		e.data[flag] = strconv.FormatBool(e.data[flag] == "false")
+	case dice < 85:
+		e.data["global"] = fmt.Sprintf("level: %d\n", e.level)
+	case dice < 90:
+		e.data[name] = "level: [\n" // the ConfigMap is refused
+	case dice < 93:
+		e.data[name] = "- a list\n" // the module's release cannot be rendered
+	default:
+		delete(e.data, name)
+	}
+	return e.write(ctx)
+}
+
+// last sets all sections to a new level.
+func (e *editor) last(ctx context.Context) error {
+	e.level++
+	e.data = map[string]string{toggled + "Enabled": "true"}
+	for _, section := range append(stormModules(), "global") {
+		e.data[section] = fmt.Sprintf("level: %d\n", e.level)
+	}
+	return e.write(ctx)
+}
+
+func (e *editor) write(ctx context.Context) error {
+	_, err := e.at.Update(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "addon-operator"}, Data: e.data}, metav1.UpdateOptions{})
+	return err
+}
+
+// together runs all fns and returns their errors once all have returned.
+func together(fns ...func() error) []error {
+	errs := make([]error, len(fns))
+	var running sync.WaitGroup
+	for i, fn := range fns {
+		running.Go(func() { errs[i] = fn() })
+	}
+	running.Wait()
+	return errs
+}

@@ -1,0 +1,186 @@
+package crash_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A hookRun is what is known of the runs of a hook for one task, in a storm's record.
+type hookRun struct {
+	word, task, attempt, previous, hook string
+	context                             string // the name of its binding context
+}
+
+// A stormRecord is what the hooks of a storm have recorded so far.
+type stormRecord struct {
+	path string
+	read int64
+	runs []hookRun
+	// delivered holds, by hook, what runs that were done had in their binding contexts: each object
+	// event by the key of its change, once, in the order of the runs.
+	delivered map[string]map[string]int
+	// ends counts the runs that were done, by task and hook.
+	ends map[[2]string]int
+	// state is what a hook that follows its contexts takes for the objects that exist, by hook and
+	// name.
+	state map[string]map[string]int
+	// last is the binding context of the last run of a hook that was done.
+	last map[string]string
+}
+
+func newStormRecord(path string) *stormRecord {
+	return &stormRecord{
+		path: path, delivered: map[string]map[string]int{}, ends: map[[2]string]int{}, state: map[string]map[string]int{}, last: map[string]string{},
+	}
+}
+
+// update reads what was recorded since the last time.
+func (r *stormRecord) update() error {
+	f, err := os.Open(r.path)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() // it was only read
+	content, err := io.ReadAll(io.NewSectionReader(f, r.read, 1<<40))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(content)) {
+		if !strings.HasSuffix(line, "\n") {
+			break // it is being written
+		}
+		r.read += int64(len(line))
+		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(parts) != 6 {
+			return fmt.Errorf("%s: line %q has not six parts", r.path, line)
+		}
+		run := hookRun{parts[0], parts[1], parts[2], parts[3], parts[4], parts[5]}
+		r.runs = append(r.runs, run)
+		if run.word != "end" {
+			continue
+		}
+		if err := r.end(run); err != nil {
+			return fmt.Errorf("binding context of run %v: %w", run, err)
+		}
+	}
+	return nil
+}
+
+// A filtered object is what the jqFilter of a storm's bindings leaves of one.
+type filtered struct {
+	Name string `json:"name"`
+	Seq  int    `json:"seq,string"`
+}
+
+// end takes in a run that was done.
+func (r *stormRecord) end(run hookRun) error {
+	r.ends[[2]string{run.task, run.hook}]++
+	r.last[run.hook] = run.context
+	text, err := os.ReadFile(filepath.Join(r.path+".d", run.context))
+	if err != nil {
+		return err
+	}
+	var elements []element
+	if err := json.Unmarshal(text, &elements); err != nil {
+		return err
+	}
+	if r.delivered[run.hook] == nil {
+		r.delivered[run.hook], r.state[run.hook] = map[string]int{}, map[string]int{}
+	}
+	for _, e := range elements {
+		if e.Type == "Synchronization" {
+			clear(r.state[run.hook])
+			for _, o := range e.Objects {
+				var f filtered
+				if err := json.Unmarshal(o.FilterResult, &f); err != nil {
+					return err
+				}
+				r.state[run.hook][f.Name] = f.Seq
+			}
+		}
+		if e.Type != "Event" {
+			continue
+		}
+		var f filtered
+		if err := json.Unmarshal(e.FilterResult, &f); err != nil {
+			return fmt.Errorf("filter result %q: %w", e.FilterResult, err)
+		}
+		key := change{Event: e.WatchEvent, Name: f.Name, Seq: f.Seq}.key()
+		delivered := r.delivered[run.hook]
+		if _, known := delivered[key]; !known {
+			delivered[key] = len(delivered)
+		}
+		if e.WatchEvent == "Deleted" {
+			delete(r.state[run.hook], f.Name)
+		} else {
+			r.state[run.hook][f.Name] = f.Seq
+		}
+	}
+	return nil
+}
+
+// missing returns what of l's changes was not delivered to the hook of its set.
+func (r *stormRecord) missing(l *load) (missing []string) {
+	for _, c := range l.changes {
+		if _, ok := r.delivered[l.set.hook][c.key()]; !ok {
+			missing = append(missing, c.key())
+		}
+	}
+	return missing
+}
+
+// differences returns how the objects that the hook of l's set knows differ from those that exist.
+func (r *stormRecord) differences(l *load) (wrong []string) {
+	known := r.state[l.set.hook]
+	exist := map[string]bool{}
+	for _, name := range l.alive {
+		exist[name] = true
+		if known[name] != l.seq[name] {
+			wrong = append(wrong, fmt.Sprintf("%s: the last change delivered is %d, made was %d", name, known[name], l.seq[name]))
+		}
+	}
+	for name := range known {
+		if !exist[name] {
+			wrong = append(wrong, name+": its deletion was not delivered")
+		}
+	}
+	return wrong
+}
+
+// disorder returns what of l's changes was delivered before an earlier change of the same object.
+func (r *stormRecord) disorder(l *load) (wrong []string) {
+	last := map[string]change{}
+	delivered := r.delivered[l.set.hook]
+	for _, c := range l.changes {
+		at, ok := delivered[c.key()]
+		if !ok {
+			continue
+		}
+		if before, known := last[c.Name]; known && delivered[before.key()] > at {
+			wrong = append(wrong, fmt.Sprintf("%q was delivered before %q", c.key(), before.key()))
+		}
+		last[c.Name] = c
+	}
+	return wrong
+}
+
+// invented returns what was delivered to the hook of l's set although no such change was made.
+func (r *stormRecord) invented(l *load) (wrong []string) {
+	made := map[string]bool{}
+	for _, c := range l.changes {
+		made[c.key()] = true
+	}
+	for key := range r.delivered[l.set.hook] {
+		if !made[key] {
+			wrong = append(wrong, key)
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,456 @@
+package crash_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/store"
+)
+
+// A plan says when things happen in a storm, each as a time after its beginning.
+type plan struct {
+	length  time.Duration // of the load
+	kill    time.Duration // SIGKILL from outside
+	trigger time.Duration // the first event of the hook that kills the operator
+	full    time.Duration // the disk has no room from then on
+	fullFor time.Duration
+}
+
+// newPlan draws a plan. The disk is full for so long.
+func newPlan(random *rand.Rand, length, fullFor time.Duration) plan {
+	part := func(of time.Duration) time.Duration { return time.Duration(random.Float64() * float64(of)) }
+	return plan{length: length, kill: part(length), trigger: part(length / 3), full: part(length - fullFor), fullFor: fullFor}
+}
+
+// TestStormLosesNothing has one operator work through a storm: 10 modules, named queues, 200 events
+// a second, a full disk, edits of the ConfigMap, a hook that kills the operator, and a SIGKILL from
+// outside at a random time. Once it has come to rest, each change of an object was delivered in
+// order, the history accounts for each task by its name, only the hook that kills was quarantined,
+// and nothing is done that was not. STORMS says how many rounds there are, with a full disk for 20
+// s instead of 4 s; STORM_SEED repeats rounds of an earlier test.
+func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // it takes what the machine has
+	rounds, length, fullFor := 1, 14*time.Second, 4*time.Second
+	if text := os.Getenv("STORMS"); text != "" {
+		var err error
+		if rounds, err = strconv.Atoi(text); err != nil || rounds < 1 {
+			t.Fatalf("STORMS=%q is no number of rounds", text)
+		}
+		length, fullFor = 40*time.Second, 20*time.Second
+	}
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("STORM_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("STORM_SEED: %v", err)
+		}
+	}
+	for i := range rounds {
+		seed := seed + uint64(i) //nolint:gosec // a number of rounds
+		t.Run(fmt.Sprintf("STORM_SEED=%d", seed), func(t *testing.T) {
+			stormRound(t, seed, newPlan(rand.New(rand.NewPCG(seed, 0)), length, fullFor))
+		})
+	}
+}
+
+// A storm is one round of the test.
+type storm struct {
+	*world
+	disk   *disk
+	keeper *keeper
+	record *stormRecord
+	loads  []*load
+	editor *editor
+	http   *http.Client // to the operator's socket
+}
+
+func newStorm(t *testing.T, seed uint64) *storm {
+	t.Helper()
+	s := &storm{disk: newDisk(t, "64m"), world: newWorld(t)}
+	s.site.StoreDir = s.disk.dir
+	if err := os.Mkdir(s.world.record+".d", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.record = newStormRecord(s.world.record)
+	s.lay(t, stormFiles())
+	at := s.client.CoreV1().ConfigMaps(s.site.Namespace)
+	all := sets()
+	for _, set := range all {
+		pace := time.Duration(len(all)-1) * time.Second / 200
+		if set.label == killerSet {
+			pace = time.Second
+		}
+		s.loads = append(s.loads, newLoad(set, at, seed, pace))
+	}
+	s.editor = &editor{at: at, random: rand.New(rand.NewPCG(seed, 1)), data: map[string]string{}}
+	s.http = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true, // the operator is another each time
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", s.site.Socket())
+		},
+	}}
+	return s
+}
+
+func stormRound(t *testing.T, seed uint64, p plan) {
+	t.Helper()
+	s := newStorm(t, seed)
+	t.Logf("plan: %+v", p)
+	s.keeper = keep(t, s.world)
+	if err := s.keeper.now().Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.rage(t, p)
+	began := time.Now()
+	s.rest(t)
+	stopped := time.Now()
+	t.Logf("at rest after %s; the operator was killed %d times by its hook", stopped.Sub(began).Round(time.Millisecond), s.keeper.deaths())
+	if err := s.keeper.stop(); err != nil {
+		t.Error(err)
+	}
+	s.noHooks(t)
+	s.check(t, stopped)
+}
+
+// arm makes the hook that kills the operator do so from now on.
+func (s *storm) arm() error { return os.WriteFile(s.world.record+".armed", nil, 0o600) }
+
+func (s *storm) disarm() error { return os.Remove(s.world.record + ".armed") }
+
+// rage does what p says, and returns when the load has ended and the disk has room again.
+func (s *storm) rage(t *testing.T, p plan) {
+	t.Helper()
+	if err := s.arm(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), p.length)
+	defer cancel()
+	after := func(d time.Duration) bool {
+		select {
+		case <-time.After(d):
+			return true
+		case <-t.Context().Done():
+			return false
+		}
+	}
+	parts := []func() error{
+		func() error { return s.editor.run(ctx, 1500*time.Millisecond) },
+		func() error {
+			if !after(p.full) {
+				return nil
+			}
+			return s.fillDisk(t.Context(), p.fullFor)
+		},
+		func() error {
+			if !after(p.kill) {
+				return nil
+			}
+			return s.kill(t.Context())
+		},
+	}
+	for _, l := range s.loads {
+		parts = append(parts, func() error {
+			if l.set.label == killerSet && !after(p.trigger) {
+				return nil
+			}
+			return l.run(ctx)
+		})
+	}
+	if err := errors.Join(append(together(parts...), s.keeper.err())...); err != nil {
+		t.Fatal(err)
+	}
+	changes := 0
+	for _, l := range s.loads {
+		changes += len(l.changes)
+	}
+	t.Logf("%d changes of objects, %d edits of the ConfigMap", changes, s.editor.level)
+}
+
+// fillDisk leaves no room on the disk for a while, and longer if no operator has noticed it by
+// then.
+func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
+	const most = 30 * time.Second
+	full := func() int { return strings.Count(s.site.Log(), "disk full: nothing is begun") }
+	before := full()
+	filling, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- s.disk.fill(filling) }()
+	began := time.Now()
+	for time.Since(began) < fullFor || full() == before {
+		if err := s.keeper.err(); err != nil {
+			return err
+		}
+		if time.Since(began) > most {
+			return fmt.Errorf("the operator did not notice within %s that its disk is full", most)
+		}
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	stop()
+	return <-done
+}
+
+// kill kills the operator. When two processes were killed by the hook already, it waits until the
+// hook is in quarantine and the converge is done: a task that runs alone because it was interrupted
+// twice, and is interrupted then, cannot be told from one that kills.
+func (s *storm) kill(ctx context.Context) error {
+	if s.keeper.killUnless(2) {
+		return nil
+	}
+	if err := s.wait(ctx, time.Minute, func() error {
+		if _, err := s.quarantined(ctx); err != nil {
+			return err
+		}
+		return s.ready(ctx)
+	}); err != nil {
+		return fmt.Errorf("wait for a time at which a kill blames nobody: %w", err)
+	}
+	s.keeper.killUnless(1 << 30)
+	return nil
+}
+
+// wait calls holds until it returns no error, for at most that long, while the operator is kept.
+func (s *storm) wait(ctx context.Context, most time.Duration, holds func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for {
+		err := holds()
+		if err == nil {
+			return nil
+		}
+		if failure := s.keeper.err(); failure != nil {
+			return failure
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("after %s: %w", most, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// A problem is one that the operator shows.
+type problem struct {
+	Kind    string        `json:"kind"`
+	Task    store.ID      `json:"task"`
+	Subject store.Subject `json:"subject"`
+	Error   string        `json:"error"`
+}
+
+func (s *storm) problems(ctx context.Context) ([]problem, error) {
+	var page struct {
+		Problems []problem `json:"problems"`
+	}
+	return page.Problems, s.get(ctx, "/workflow/inspect.json", &page)
+}
+
+// get reads a page of the operator's socket.
+func (s *storm) get(ctx context.Context, path string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := s.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close() // it is read to its end
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, response.Status)
+	}
+	return json.NewDecoder(response.Body).Decode(into)
+}
+
+// quarantined returns the task of the killing hook in quarantine; it is an error if there is none,
+// or another.
+func (s *storm) quarantined(ctx context.Context) (id store.ID, err error) {
+	problems, err := s.problems(ctx)
+	if err != nil {
+		return id, err
+	}
+	for _, p := range problems {
+		if p.Kind != "killer" {
+			continue
+		}
+		if p.Subject.Module+"/"+p.Subject.Hook != killerHook {
+			return id, fmt.Errorf("%v is in quarantine", p.Subject)
+		}
+		id = p.Task
+	}
+	if id.IsZero() {
+		return id, fmt.Errorf("%s is not in quarantine; problems: %+v", killerHook, problems)
+	}
+	return id, nil
+}
+
+// ready fails until the first converge of the process has ended.
+func (s *storm) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return s.keeper.now().Ready(ctx)
+}
+
+// rest waits until the hook that kills is in quarantine, repairs and releases it, and then until
+// all work is done.
+func (s *storm) rest(t *testing.T) {
+	t.Helper()
+	const patience = 90 * time.Second
+	var id store.ID
+	if err := s.wait(t.Context(), patience, func() (err error) {
+		id, err = s.quarantined(t.Context())
+		return err
+	}); err != nil {
+		t.Fatalf("wait for the quarantine: %v", err)
+	}
+	if err := s.disarm(); err != nil {
+		t.Fatal(err)
+	}
+	release := exec.CommandContext(t.Context(), s.site.Program, "task", "release", id.String(), "--debug-unix-socket", s.site.Socket())
+	if out, err := release.CombinedOutput(); err != nil {
+		t.Fatalf("task release %s: %v: %s", id, err, out)
+	}
+	if err := s.wait(t.Context(), patience, func() error { return s.resting(t.Context()) }); err != nil {
+		t.Errorf("the operator did not come to rest: %v", err)
+	}
+}
+
+// resting returns what is left to do.
+func (s *storm) resting(ctx context.Context) error {
+	if err := s.record.update(); err != nil {
+		return err
+	}
+	for _, l := range s.loads {
+		left := s.record.differences(l)
+		if l.set.module() != toggled {
+			left = s.record.missing(l)
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%s has %d changes to get, among them %q", l.set.hook, len(left), left[:min(len(left), 20)])
+		}
+	}
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	var queues struct {
+		Active []struct {
+			Name  string `json:"name"`
+			Tasks []struct {
+				Description string `json:"description"`
+			} `json:"tasks"`
+		} `json:"active"`
+		Summary struct {
+			TotalTasks int `json:"totalTasks"`
+		} `json:"summary"`
+	}
+	if err := s.get(ctx, "/queue/list.json", &queues); err != nil {
+		return err
+	}
+	if queues.Summary.TotalTasks > 0 {
+		return fmt.Errorf("%d tasks are pending: %+v", queues.Summary.TotalTasks, queues.Active)
+	}
+	problems, err := s.problems(ctx)
+	if err == nil && len(problems) > 0 {
+		err = fmt.Errorf("problems: %+v", problems)
+	}
+	return errors.Join(err, s.config(ctx))
+}
+
+// config fails unless the last edit of the ConfigMap is in effect in all releases.
+func (s *storm) config(ctx context.Context) error {
+	var errs []error
+	for _, name := range stormModules() {
+		c, err := s.client.CoreV1().ConfigMaps(s.site.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		level := strconv.Itoa(s.editor.level)
+		if c.Data["level"] != level || c.Data["global"] != level {
+			errs = append(errs, fmt.Errorf("the release of %s was rendered with %v, the last edit has level %s", name, c.Data, level))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// check compares what was delivered with what was changed, and both with the history.
+func (s *storm) check(t *testing.T, stopped time.Time) {
+	t.Helper()
+	if err := s.record.update(); err != nil {
+		t.Fatal(err)
+	}
+	report := func(what string, wrong []string) {
+		t.Helper()
+		slices.Sort(wrong)
+		const most = 40
+		if len(wrong) > 0 {
+			t.Errorf("%s (%d):\n\t%s", what, len(wrong), strings.Join(wrong[:min(len(wrong), most)], "\n\t"))
+		}
+	}
+	for _, l := range s.loads {
+		report("invented for "+l.set.hook, s.record.invented(l))
+		report("wrong in the end for "+l.set.hook, s.record.differences(l))
+		if l.set.module() != toggled {
+			report("not delivered to "+l.set.hook, s.record.missing(l))
+			report("out of order for "+l.set.hook, s.record.disorder(l))
+		}
+	}
+	if n := s.keeper.deaths(); n < 1 || n > 3 {
+		t.Errorf("the hook killed the operator %d times, want 3 at most", n)
+	}
+	s.checkOperations(t)
+	s.inStore(t, func(tx *store.Tx) error {
+		h, wrong, err := readHistory(tx, stopped)
+		report("in the store", wrong)
+		report("events that the history accounts for wrongly", h.events(s.record, s.loads))
+		report("tasks that the history accounts for wrongly", h.tasks(s.record))
+		return err
+	})
+}
+
+// checkOperations fails unless the object that each run of a hook writes is as its last run wants
+// it.
+func (s *storm) checkOperations(t *testing.T) {
+	t.Helper()
+	last, err := s.client.CoreV1().ConfigMaps(s.site.Namespace).Get(t.Context(), "m03-last", metav1.GetOptions{})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if want := s.record.last["m03/"+watchHook]; last.Data["context"] != want {
+		t.Errorf("the operation of run %s of m03's hook is in effect, the last run is %s", last.Data["context"], want)
+	}
+	secrets, err := s.client.CoreV1().Secrets(s.site.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,status!=superseded"})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	status := map[string]string{}
+	for _, secret := range secrets.Items {
+		status[secret.Labels["name"]] += secret.Labels["status"]
+	}
+	want := map[string]string{}
+	for _, name := range stormModules() {
+		want[name] = "deployed"
+	}
+	if !maps.Equal(status, want) {
+		t.Errorf("the releases are %v", status)
+	}
+}
