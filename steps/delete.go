@@ -146,7 +146,7 @@ type releaseDeleteStep struct{ site *Site }
 
 // Do uninstalls the release. One that is absent is deleted.
 func (s *releaseDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	return workflow.Outcome{}, s.site.Helm.Uninstall(ctx, t.Subject.Module)
+	return s.site.uninstall(ctx, t.Subject.Module)
 }
 
 // Apply notes that the release is gone.
@@ -215,7 +215,7 @@ type modulePurgeStep struct{ site *Site }
 
 // Do uninstalls the release.
 func (s *modulePurgeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	return workflow.Outcome{}, s.site.Helm.Uninstall(ctx, t.Subject.Module)
+	return s.site.uninstall(ctx, t.Subject.Module)
 }
 
 // Apply forgets what was kept of it.

@@ -94,11 +94,15 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 			}
 		}
 	}
-	revision, err := s.site.Helm.Upgrade(ctx, *release, manifest.Checksum)
+	done, err := s.site.Helm.Upgrade(ctx, *release, manifest.Checksum)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	return releaseOutcome(*release, manifest, revision, known, fmt.Sprintf("revision %d", revision))
+	detail := fmt.Sprintf("revision %d", done.Revision)
+	if kept := s.site.reportKept(release.Name, done.Kept); kept != "" {
+		detail += ", " + kept
+	}
+	return releaseOutcome(*release, manifest, done.Revision, known, detail)
 }
 
 // Apply keeps what the release consists of.

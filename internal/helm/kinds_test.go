@@ -175,7 +175,7 @@ func TestReleaseOutlivesItsKinds(t *testing.T) {
 	if _, revision := b.apply(t, without); revision != 2 {
 		t.Errorf("the upgrade is revision %d, want 2", revision)
 	}
-	if err := b.Uninstall(t.Context(), "outlive-too"); err != nil {
+	if _, err := b.Uninstall(t.Context(), "outlive-too"); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := b.configMap(t, "outlive-too"); ok {

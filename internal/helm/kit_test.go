@@ -159,11 +159,11 @@ func (b bench) render(t testing.TB, r helm.Release) helm.Manifest {
 func (b bench) apply(t testing.TB, r helm.Release) (helm.Manifest, int) {
 	t.Helper()
 	m := b.render(t, r)
-	revision, err := b.Upgrade(t.Context(), r, m.Checksum)
+	done, err := b.Upgrade(t.Context(), r, m.Checksum)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m, revision
+	return m, done.Revision
 }
 
 // state fails the test when the release is in another.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
@@ -18,14 +18,19 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// objectClient is Helm's client for objects, changed in three ways. It never reads the server's OpenAPI documents
-// (Helm does for each hook, which takes longer than all the rest of an upgrade). Its waits end with the action's
-// context: Helm's go on until their timeout. And it keeps the errors of an uninstall, of which Helm only says that
-// there were some.
+// objectClient is Helm's client for the objects of one action, changed in four ways. It never reads the server's OpenAPI
+// documents (Helm does for each hook, which takes longer than all the rest of an upgrade). Its waits end with the
+// action's context: Helm's go on until their timeout. It keeps the errors of an uninstall, of which Helm only says that
+// there were some. And it deletes no object that belongs to another release.
 type objectClient struct {
 	*kube.Client
+	release  string
 	within   func(time.Duration) (context.Context, context.CancelFunc)
 	failures []error
+
+	mu   sync.Mutex
+	kept []Kept // guarded by mu
+
 	// reads is set for an action that reads the same objects several times; else it is nil.
 	reads *reads
 }
@@ -36,12 +41,12 @@ var (
 	_ kube.InterfaceDeletionPropagation = (*objectClient)(nil)
 )
 
-// objects returns a client whose requests go by config and whose waits end with ctx.
-func (c *Client) objects(ctx context.Context, config *rest.Config) *objectClient {
+// objects returns a client for an action on a release. Its requests go by config and its waits end with ctx.
+func (c *Client) objects(ctx context.Context, config *rest.Config, release string) *objectClient {
 	k := kube.New(c.getter(config))
 	k.Log = c.log
 	k.Namespace = c.namespace
-	return &objectClient{Client: k, within: func(timeout time.Duration) (context.Context, context.CancelFunc) {
+	return &objectClient{Client: k, release: release, within: func(timeout time.Duration) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, timeout)
 	}}
 }
@@ -59,13 +64,6 @@ func (o *objectClient) Build(manifest io.Reader, _ bool) (kube.ResourceList, err
 		prefetch(list)
 	}
 	return list, err
-}
-
-// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation.
-func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
-	result, errs := o.Client.DeleteWithPropagationPolicy(list, policy)
-	o.failures = append(o.failures, errs...)
-	return result, errs
 }
 
 // WatchUntilReady waits for hooks to end. Only Jobs and Pods do.

@@ -226,7 +226,8 @@ func TestRecordThatCannotBeDecodedIsReported(t *testing.T) {
 	}
 	_, err := b.Upgrade(t.Context(), with(r, "size", "2"), "another")
 	wantError(t, err, `upgrade release "torn"`, "none of its revisions can be decoded", "Secrets sh.helm.release.v1.torn.v*")
-	wantError(t, b.Uninstall(t.Context(), "torn"), `uninstall release "torn"`, "none of its revisions can be decoded", "Secrets sh.helm.release.v1.torn.v*")
+	_, err = b.Uninstall(t.Context(), "torn")
+	wantError(t, err, `uninstall release "torn"`, "none of its revisions can be decoded", "Secrets sh.helm.release.v1.torn.v*")
 	if got := b.records(t, "torn"); len(got) != 1 {
 		t.Errorf("records are %v: nothing may be removed on a doubt", got)
 	}
@@ -239,13 +240,13 @@ func TestUninstallRemovesObjectsAndHistory(t *testing.T) {
 		"Chart.yaml": chartYAML, "templates/a.yaml": configMap("away"),
 		"templates/keep.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept, annotations: {helm.sh/resource-policy: keep}}\n",
 	})
-	if err := b.Uninstall(t.Context(), "away"); err != nil {
+	if _, err := b.Uninstall(t.Context(), "away"); err != nil {
 		t.Errorf("uninstall of an absent release: %v", err)
 	}
 	b.apply(t, r)
 	b.apply(t, with(r, "size", "2"))
 	for range 2 {
-		if err := b.Uninstall(t.Context(), "away"); err != nil {
+		if _, err := b.Uninstall(t.Context(), "away"); err != nil {
 			t.Fatal(err)
 		}
 		b.state(t, "away", helm.State{Status: helm.Absent})
@@ -269,7 +270,7 @@ func TestUninstallGoesOnFromEveryState(t *testing.T) {
 			b := start(t)
 			b.apply(t, module(t, "away", files{"Chart.yaml": chartYAML, "templates/a.yaml": configMap("away")}))
 			b.relabel(t, "away", 1, status)
-			if err := b.Uninstall(t.Context(), "away"); err != nil {
+			if _, err := b.Uninstall(t.Context(), "away"); err != nil {
 				t.Fatal(err)
 			}
 			b.state(t, "away", helm.State{Status: helm.Absent})
@@ -299,7 +300,7 @@ func TestUninstallAfterFailedUpgradeLeavesNothing(t *testing.T) {
 		t.Fatal("the failed upgrade went further than this test is about")
 	}
 
-	if err := b.Uninstall(t.Context(), "half"); err != nil {
+	if _, err := b.Uninstall(t.Context(), "half"); err != nil {
 		t.Fatal(err)
 	}
 	left, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})

@@ -188,7 +188,7 @@ func TestClusterScopedObjectsAreInstalledMissedAndHealed(t *testing.T) {
 	if _, err := roles.Get(t.Context(), role, metav1.GetOptions{}); err != nil {
 		t.Errorf("the upgrade did not bring the object back: %v", err)
 	}
-	if err := b.Uninstall(t.Context(), "roles"); err != nil {
+	if _, err := b.Uninstall(t.Context(), "roles"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -275,7 +275,7 @@ func TestReleasesCanBeKeptInConfigMaps(t *testing.T) {
 	if _, ok := b.configMap(t, "sh.helm.release.v1.maps.v1"); !ok {
 		t.Error("the revision is not in a ConfigMap")
 	}
-	if err := b.Uninstall(t.Context(), "maps"); err != nil {
+	if _, err := b.Uninstall(t.Context(), "maps"); err != nil {
 		t.Fatal(err)
 	}
 	b.state(t, "maps", helm.State{Status: helm.Absent})

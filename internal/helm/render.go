@@ -79,7 +79,7 @@ func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabili
 		return nil, err
 	}
 	config := bound(ctx, c.config)
-	install := action.NewInstall(c.configuration(config, offline{c.objects(ctx, config)}, caps))
+	install := action.NewInstall(c.configuration(config, offline{c.objects(ctx, config, r.Name)}, caps))
 	install.DryRun = true
 	install.IsUpgrade = true
 	install.ReleaseName = r.Name

@@ -222,7 +222,7 @@ func TestUninstallIsNotStoppedHalfWay(t *testing.T) {
 	b.apply(t, wide(t, "wide", 20))
 	ctx, cancel := context.WithCancel(t.Context())
 	c := b.client(t, requests(http.MethodDelete, "/configmaps", 5, cancel))
-	if err := c.Uninstall(ctx, "wide"); err != nil {
+	if _, err := c.Uninstall(ctx, "wide"); err != nil {
 		t.Fatal(err)
 	}
 	b.state(t, "wide", helm.State{Status: helm.Absent})

@@ -23,7 +23,7 @@ func (c *Client) Templates(ctx context.Context, r Release) (string, error) {
 		return "", err
 	}
 	config := bound(ctx, c.config)
-	install := action.NewInstall(c.configuration(config, offline{c.objects(ctx, config)}, caps))
+	install := action.NewInstall(c.configuration(config, offline{c.objects(ctx, config, r.Name)}, caps))
 	install.DryRun, install.ClientOnly, install.IsUpgrade = true, true, true
 	install.KubeVersion, install.APIVersions = &caps.KubeVersion, caps.APIVersions
 	install.ReleaseName, install.Namespace = r.Name, c.namespace

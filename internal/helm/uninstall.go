@@ -11,44 +11,46 @@ import (
 )
 
 // Uninstall removes the release: its objects, except those with the annotation helm.sh/resource-policy: keep, and
-// all its revisions. Objects are deleted in the background: what they own may be there a little longer.
+// all its revisions. Objects are deleted in the background: what they own may be there a little longer. Objects that
+// belong to another release by now are kept and returned.
 //
 // It may be repeated: an absent release is no error, and an uninstall that was killed is gone on with. Once begun it
 // does not stop when ctx ends; only a wait for a Helm hook does, and leaves the release Uninstalling.
-func (c *Client) Uninstall(ctx context.Context, name string) error {
+func (c *Client) Uninstall(ctx context.Context, name string) ([]Kept, error) {
 	history, err := c.records.of(ctx, name)
 	if err != nil {
-		return fmt.Errorf("uninstall: %w", err)
+		return nil, fmt.Errorf("uninstall: %w", err)
 	}
 	if len(history) == 0 {
-		return nil
+		return nil, nil
 	}
-	if err = c.uninstall(ctx, name); meta.IsNoMatchError(err) && ctx.Err() == nil {
+	kept, err := c.uninstall(ctx, name)
+	if meta.IsNoMatchError(err) && ctx.Err() == nil {
 		if err = c.forgetGone(ctx, name); err == nil {
-			err = c.uninstall(ctx, name)
+			kept, err = c.uninstall(ctx, name)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("uninstall release %q: %w", name, err)
+		return nil, fmt.Errorf("uninstall release %q: %w", name, err)
 	}
-	return nil
+	return kept, nil
 }
 
 // uninstall removes a release that has revisions.
-func (c *Client) uninstall(ctx context.Context, name string) error {
+func (c *Client) uninstall(ctx context.Context, name string) ([]Kept, error) {
 	caps, err := c.cluster.known(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.gather(name); err != nil {
-		return err
+		return nil, err
 	}
-	objects := c.objects(ctx, c.config)
+	objects := c.objects(ctx, c.config, name)
 	uninstall := action.NewUninstall(c.configuration(c.config, objects, caps))
 	uninstall.DeletionPropagation = "background"
 	uninstall.Timeout = c.timeout
 	if _, err = uninstall.Run(name); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
-		return errors.Join(append([]error{err}, objects.failures...)...)
+		return nil, errors.Join(append([]error{err}, objects.failures...)...)
 	}
-	return c.records.removeRest(context.WithoutCancel(ctx), name)
+	return objects.kept, c.records.removeRest(context.WithoutCancel(ctx), name)
 }

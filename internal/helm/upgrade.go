@@ -15,69 +15,76 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
+// Upgraded is what an upgrade led to.
+type Upgraded struct {
+	Revision int
+	// Kept are objects that the new revision does not have and that belong to another release by now.
+	Kept []Kept
+}
+
 // Upgrade puts the release's chart in force and returns the number of the revision that did. It installs what is
-// absent, takes over objects that exist, goes on from what failed, removes the revision of an action that was killed
+// absent, takes over objects that exist, also those of other releases, goes on from what failed, removes the revision of an action that was killed
 // and uses its number again, and first ends an uninstall that was begun. It does not wait for objects to become ready.
 //
 // The checksum is the manifest's, from Render; it is kept with the revision.
 //
 // When ctx ends, the upgrade stops within milliseconds and the release is Failed; the next upgrade goes on from it.
 // Nothing of it runs on after the return. When the process is killed instead, the release is Pending.
-func (c *Client) Upgrade(ctx context.Context, r Release, checksum string) (revision int, err error) {
+func (c *Client) Upgrade(ctx context.Context, r Release, checksum string) (done Upgraded, err error) {
 	if checksum == "" {
-		return 0, fmt.Errorf("upgrade release %q: no checksum was given: pass that of its manifest", r.Name)
+		return Upgraded{}, fmt.Errorf("upgrade release %q: no checksum was given: pass that of its manifest", r.Name)
 	}
-	revision, err = c.upgrade(ctx, r, checksum)
+	done, err = c.upgrade(ctx, r, checksum)
 	if meta.IsNoMatchError(err) && ctx.Err() == nil {
 		// The kinds changed under way, or the revision in force has objects of a kind that is served no longer.
 		c.log("release %q: %s: read the kinds of the cluster again", r.Name, err)
 		if err = c.forgetGone(ctx, r.Name); err == nil {
-			revision, err = c.upgrade(ctx, r, checksum)
+			done, err = c.upgrade(ctx, r, checksum)
 		}
 	}
 	if err == nil {
-		return revision, nil
+		return done, nil
 	}
 	if ctx.Err() != nil {
-		return 0, fmt.Errorf("upgrade of release %q was stopped: %w", r.Name, errors.Join(context.Cause(ctx), err))
+		return Upgraded{}, fmt.Errorf("upgrade of release %q was stopped: %w", r.Name, errors.Join(context.Cause(ctx), err))
 	}
-	return 0, fmt.Errorf("upgrade release %q: %w", r.Name, c.explain(r.Name, err))
+	return Upgraded{}, fmt.Errorf("upgrade release %q: %w", r.Name, c.explain(r.Name, err))
 }
 
 // upgrade finds out, chooses and acts, once.
-func (c *Client) upgrade(ctx context.Context, r Release, checksum string) (int, error) {
+func (c *Client) upgrade(ctx context.Context, r Release, checksum string) (Upgraded, error) {
 	history, err := c.records.of(ctx, r.Name)
 	if err != nil {
-		return 0, err
+		return Upgraded{}, err
 	}
 	caps, err := c.cluster.known(ctx)
 	if err != nil {
-		return 0, err
+		return Upgraded{}, err
 	}
 	ch, values, err := r.prepare()
 	if err != nil {
-		return 0, err
+		return Upgraded{}, err
 	}
 
 	p := planFor(history)
 	for _, killed := range p.remove {
 		c.log("release %q: remove revision %d, which was left %s by a killed process", r.Name, killed.revision, killed.status)
 		if err := c.records.remove(ctx, killed); err != nil {
-			return 0, err
+			return Upgraded{}, err
 		}
 	}
 	if p.uninstall {
-		if err := c.uninstall(ctx, r.Name); err != nil {
-			return 0, err
+		if _, err := c.uninstall(ctx, r.Name); err != nil {
+			return Upgraded{}, err
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return 0, err // nothing was begun
+		return Upgraded{}, err // nothing was begun
 	}
 
 	known := &reads{}
 	config := known.remembering(bound(ctx, c.config))
-	objects := c.objects(ctx, config)
+	objects := c.objects(ctx, config, r.Name)
 	objects.reads = known
 	configuration := c.configuration(config, objects, caps)
 	configuration.Releases.Driver = c.records.historyOf(r.Name, p.install)
@@ -93,9 +100,9 @@ func (c *Client) upgrade(ctx context.Context, r Release, checksum string) (int, 
 	}
 	done, err := act(context.WithoutCancel(ctx), r.Name, a)
 	if err != nil {
-		return 0, err
+		return Upgraded{}, err
 	}
-	return done.Version, nil
+	return Upgraded{Revision: done.Version, Kept: objects.kept}, nil
 }
 
 // applied is what a revision is made of.

@@ -1,0 +1,176 @@
+package helm
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/util/retry"
+)
+
+// Annotations by which Helm says to which release an object belongs.
+const (
+	releaseNameAnnotation      = "meta.helm.sh/release-name"
+	releaseNamespaceAnnotation = "meta.helm.sh/release-namespace"
+)
+
+// Kept is an object in the manifest of a release that was not deleted with it, because it belongs to another release.
+type Kept struct {
+	Object
+	// Owner is the release it belongs to, as NAMESPACE/NAME if that is in another namespace.
+	Owner string
+}
+
+// String returns the object and its owner for messages.
+func (k Kept) String() string {
+	return fmt.Sprintf("%s, which belongs to release %s", k.Object, k.Owner)
+}
+
+// owner returns the release that an object with these annotations belongs to. It is empty if that is the release of
+// the action, or no release.
+func (o *objectClient) owner(annotations map[string]string) string {
+	name, namespace := annotations[releaseNameAnnotation], annotations[releaseNamespaceAnnotation]
+	switch {
+	case name == "":
+		return ""
+	case namespace != "" && namespace != o.Namespace:
+		return namespace + "/" + name
+	case name == o.release:
+		return ""
+	default:
+		return name
+	}
+}
+
+// Update implements kube.Interface. As Helm does, it deletes the objects of original that target does not have, except
+// those with the policy keep; unlike Helm, it keeps those that belong to another release.
+func (o *objectClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	result, err := o.Client.Update(original.Intersect(target), target, force)
+	if err == nil {
+		o.deleteDropped(original.Difference(target), result)
+	}
+	return result, err
+}
+
+// UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge, as Update does.
+func (o *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	result, err := o.Client.UpdateThreeWayMerge(original.Intersect(target), target, force)
+	if err == nil {
+		o.deleteDropped(original.Difference(target), result)
+	}
+	return result, err
+}
+
+// deleteDropped deletes objects that a new revision does not have. As with Helm, an object that cannot be deleted is no
+// error.
+func (o *objectClient) deleteDropped(dropped kube.ResourceList, result *kube.Result) {
+	for _, object := range dropped {
+		deleted, err := o.deleteOwn(object, metav1.DeletePropagationBackground, keepsItself)
+		if err != nil {
+			o.Log("an object that the new revision does not have cannot be deleted: %s", err)
+		}
+		if deleted {
+			result.Deleted = append(result.Deleted, object)
+		}
+	}
+}
+
+// keepsItself reports whether the annotations of an object say that it must outlive its release.
+func keepsItself(annotations map[string]string) bool {
+	return strings.EqualFold(strings.TrimSpace(annotations[kube.ResourcePolicyAnno]), kube.KeepPolicy)
+}
+
+// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation. Objects of one kind are deleted in parallel,
+// those of the next kind after them. Objects that belong to another release are kept.
+func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
+	result, errs := &kube.Result{}, []error(nil)
+	never := func(map[string]string) bool { return false } // Helm has left out those that the manifest says to keep
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].Mapping.GroupVersionKind.Kind == list[0].Mapping.GroupVersionKind.Kind {
+			n++
+		}
+		var mu sync.Mutex
+		group := errgroup.Group{}
+		group.SetLimit(lookups)
+		for _, object := range list[:n] {
+			group.Go(func() error {
+				deleted, err := o.deleteOwn(object, policy, never)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					errs = append(errs, err)
+				}
+				if deleted {
+					result.Deleted = append(result.Deleted, object)
+				}
+				return nil
+			})
+		}
+		_ = group.Wait() // the functions return nil
+		list = list[n:]
+	}
+	o.failures = append(o.failures, errs...)
+	return result, errs
+}
+
+// deleteOwn deletes an object unless it belongs to another release or is to be kept by its annotations, and reports
+// whether it is deleted. The request holds for the object as it was read only, so that another release can take it over
+// at any moment.
+func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPropagation, keep func(map[string]string) bool) (deleted bool, err error) {
+	helper := resource.NewHelper(object.Client, object.Mapping)
+	named := nameOf(object)
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live, err := helper.Get(object.Namespace, object.Name)
+		if apierrors.IsNotFound(err) {
+			deleted = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		about, err := meta.Accessor(live)
+		if err != nil {
+			return err
+		}
+		if keep(about.GetAnnotations()) {
+			return nil
+		}
+		if owner := o.owner(about.GetAnnotations()); owner != "" {
+			o.keep(Kept{Object: named, Owner: owner})
+			return nil
+		}
+		uid, version := about.GetUID(), about.GetResourceVersion()
+		_, err = helper.DeleteWithOptions(object.Namespace, object.Name, &metav1.DeleteOptions{
+			PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+		})
+		if deleted = err == nil || apierrors.IsNotFound(err); deleted {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("delete %s: %w", named, err)
+	}
+	return deleted, nil
+}
+
+// keep notes that an object was kept.
+func (o *objectClient) keep(k Kept) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.Log("release %q: keep %s", o.release, k)
+	o.kept = append(o.kept, k)
+}
+
+// nameOf returns the name of an object that Helm has read from a manifest.
+func nameOf(object *resource.Info) Object {
+	apiVersion, kind := object.Mapping.GroupVersionKind.ToAPIVersionAndKind()
+	return Object{APIVersion: apiVersion, Kind: kind, Namespace: object.Namespace, Name: object.Name}
+}

@@ -1,0 +1,156 @@
+package helm_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"addon-operator/internal/helm"
+)
+
+// sharing is a module with the ConfigMap shared, which it has while its value "shared" is set, and one of its own.
+func sharing(t testing.TB, name string) helm.Release {
+	t.Helper()
+	return with(module(t, name, files{
+		"Chart.yaml":            chartYAML,
+		"templates/own.yaml":    configMap(name),
+		"templates/shared.yaml": "{{ if .Values.shared }}\n" + configMap("shared") + "{{ end }}\n",
+	}), "shared", true)
+}
+
+// uid returns the uid of a ConfigMap, which must exist.
+func (b bench) uid(t testing.TB, name string) types.UID {
+	t.Helper()
+	object, ok := b.configMap(t, name)
+	if !ok {
+		t.Fatalf("there is no ConfigMap %s", name)
+	}
+	return object.UID
+}
+
+// belongs makes the ConfigMap shared belong to a release.
+func (b bench) belongs(t testing.TB, namespace, release string) {
+	t.Helper()
+	patch := `{"metadata":{"annotations":{"meta.helm.sh/release-name":"` + release + `","meta.helm.sh/release-namespace":"` + namespace + `"}}}`
+	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Patch(t.Context(), "shared", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// shared is the object as a release keeps it for its owner.
+func (b bench) shared(owner string) []helm.Kept {
+	return []helm.Kept{{Object: helm.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "shared"}, Owner: owner}}
+}
+
+func TestUninstallKeepsObjectsThatBelongToAnotherRelease(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(t, sharing(t, "old"))
+	uid := b.uid(t, "shared")
+	b.apply(t, sharing(t, "new"))
+	kept, err := b.Uninstall(t.Context(), "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(b.shared("new"), kept); diff != "" {
+		t.Errorf("kept objects (-want +got):\n%s", diff)
+	}
+	if got := b.uid(t, "shared"); got != uid {
+		t.Errorf("the object has uid %s, before it had %s", got, uid)
+	}
+	if _, ok := b.configMap(t, "old"); ok {
+		t.Error("the old release's own object is still there")
+	}
+	b.state(t, "old", helm.State{Status: helm.Absent})
+	if kept, err = b.Uninstall(t.Context(), "new"); err != nil || len(kept) > 0 {
+		t.Errorf("the owner kept %v (error %v)", kept, err)
+	}
+	if _, ok := b.configMap(t, "shared"); ok {
+		t.Error("the owner has not deleted its object")
+	}
+}
+
+func TestUninstallKeepsObjectsThatBelongToTheSameNameInAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(t, sharing(t, "old"))
+	b.belongs(t, "elsewhere", "old")
+	kept, err := b.Uninstall(t.Context(), "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(b.shared("elsewhere/old"), kept); diff != "" {
+		t.Errorf("kept objects (-want +got):\n%s", diff)
+	}
+	b.uid(t, "shared")
+}
+
+func TestUpgradeThatDropsAnObjectKeepsItForTheReleaseItBelongsTo(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	old := sharing(t, "old")
+	b.apply(t, old)
+	uid := b.uid(t, "shared")
+	b.apply(t, sharing(t, "new"))
+	dropping := with(old, "shared", false)
+	done, err := b.Upgrade(t.Context(), dropping, b.render(t, dropping).Checksum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(b.shared("new"), done.Kept); diff != "" {
+		t.Errorf("kept objects (-want +got):\n%s", diff)
+	}
+	if got := b.uid(t, "shared"); got != uid {
+		t.Errorf("the object has uid %s, before it had %s", got, uid)
+	}
+}
+
+func TestUpgradeDeletesWhatItDropsUnlessItSaysToKeepIt(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := sharing(t, "mod")
+	b.apply(t, r)
+	b.apply(t, with(r, "shared", false))
+	if _, ok := b.configMap(t, "shared"); ok {
+		t.Error("the dropped object is still there")
+	}
+	b.apply(t, r)
+	uid := b.uid(t, "shared")
+	patch := []byte(`{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`)
+	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Patch(t.Context(), "shared", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.apply(t, with(r, "shared", false))
+	if got := b.uid(t, "shared"); got != uid {
+		t.Errorf("the object has uid %s, before it had %s", got, uid)
+	}
+}
+
+// An object can change hands between the moment the uninstall reads it and that at which it deletes it.
+func TestUninstallKeepsAnObjectThatIsTakenOverMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(t, sharing(t, "old"))
+	uid := b.uid(t, "shared")
+	var once sync.Once
+	c := b.client(t, each(func(r *http.Request) {
+		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/configmaps/shared") {
+			once.Do(func() { b.belongs(t, b.namespace, "new") })
+		}
+	}))
+	kept, err := c.Uninstall(t.Context(), "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(b.shared("new"), kept); diff != "" {
+		t.Errorf("kept objects (-want +got):\n%s", diff)
+	}
+	if got := b.uid(t, "shared"); got != uid {
+		t.Errorf("the object has uid %s, before it had %s", got, uid)
+	}
+}
