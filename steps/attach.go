@@ -3,7 +3,6 @@ package steps
 import (
 	"encoding/json"
 	"errors"
-	"iter"
 	"strings"
 
 	"addon-operator/internal/hook"
@@ -225,17 +224,15 @@ func placeOf(t *store.Task) objectPlace {
 // gone.
 func deletions(tx *store.Tx, queue string, s store.Subject) (map[objectPlace]store.ID, error) {
 	first := map[objectPlace]store.ID{}
-	for _, tasks := range []iter.Seq2[*store.Task, error]{store.Tasks(tx, queue), store.LaterTasks(tx), store.HeldTasksOf(tx, s.Module, s.Hook)} {
-		for t, err := range tasks {
-			if err != nil {
-				return nil, err
-			}
-			if t.Object == nil || t.Object.Event != hook.Deleted || t.Queue != queue || t.Subject.Module != s.Module || t.Subject.Hook != s.Hook {
-				continue
-			}
-			if other, ok := first[placeOf(t)]; !ok || t.ID.Before(other) {
-				first[placeOf(t)] = t.ID
-			}
+	for t, err := range store.EventsOf(tx, queue, s) {
+		if err != nil {
+			return nil, err
+		}
+		if t.Object.Event != hook.Deleted {
+			continue
+		}
+		if other, ok := first[placeOf(t)]; !ok || t.ID.Before(other) {
+			first[placeOf(t)] = t.ID
 		}
 	}
 	return first, nil

@@ -16,6 +16,7 @@ type DB struct {
 	told     func(took time.Duration, writes int) // of commits
 	id       string
 	epoch    uint64
+	version  int // of the schema
 	readOnly bool
 	ids      atomic.Uint64
 	copying  sync.Mutex // held by SnapshotFile

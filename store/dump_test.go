@@ -42,7 +42,7 @@ func TestADumpIsReadableAndKeepsSecrets(t *testing.T) {
 {"table":"modules","key":["0x0d0909"],"value":1}
 {"table":"table(200)","key":["0xc801"],"redacted":true,"bytes":20}
 `
-	_, rest, _ := strings.Cut(dump(), `"key":["schema"],"value":2}`+"\n")
+	_, rest, _ := strings.Cut(dump(), `"key":["schema"],"value":3}`+"\n")
 	if diff := cmp.Diff(want, rest); diff != "" {
 		t.Errorf("behind meta (-want +got):\n%s", diff)
 	}

@@ -72,6 +72,8 @@ const (
 	Held
 	// Lanes holds what is known of the lanes of held tasks. Key: "shut" or "open", queue, module or empty for global, hook, kind.
 	Lanes
+	// Events holds the keys of the headers of events. Key: queue, module or empty for global, hook, binding, graph, node, task id (epoch, number).
+	Events
 )
 
 // tables is, by number, the name of each table and what else is to know of it.
@@ -110,6 +112,7 @@ var tables = [...]struct {
 	DamagedRecords: {name: "damaged", layout: "uu", secret: true},
 	Held:           {name: "held", layout: "ssssuu", secret: true, work: true},
 	Lanes:          {name: "lanes", layout: "sssss", work: true},
+	Events:         {name: "events", layout: "ssssssuu", raw: true, work: true},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }

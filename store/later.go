@@ -37,6 +37,7 @@ func LaterAt(due time.Time) Key {
 
 // SaveLater writes the header of t, which is in no queue.
 func SaveLater(tx *Tx, t *Task) error {
+	indexEvent(tx, t, t.Key())
 	return saveHeader(tx, t.Key(), t, laterTask{Queue: t.Queue, Task: header(tx, t)})
 }
 

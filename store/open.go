@@ -13,10 +13,6 @@ import (
 	"time"
 )
 
-// schema is the version of tables and records this package reads and writes. Version 2 has checksums;
-// records of version 1 get theirs when they are written.
-const schema = 2
-
 func schemaKey() Key { return At(Meta).Str("schema") }
 func idKey() Key     { return At(Meta).Str("id") }
 func epochKey() Key  { return At(Meta).Str("epoch") }
@@ -137,17 +133,25 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 	return db, nil
 }
 
-// begin begins a new life: it reads who the store is and raises the epoch.
+// begin begins a new life: it reads who the store is, upgrades it and raises the epoch.
 func (db *DB) begin() error {
 	if err := db.identify(); err != nil {
 		return err
 	}
+	err := db.upgrade()
+	if errors.Is(err, ErrFull) {
+		err = db.upgrade() // a ballast may have given way
+	}
+	if err != nil {
+		return err
+	}
 	raise := []Write{{Key: epochKey(), Value: number(db.epoch + 1)}, {Key: schemaKey(), Value: number(schema)}}
-	err := db.backend.Commit(db.epoch, raise)
+	err = db.backend.Commit(db.epoch, raise)
 	if errors.Is(err, ErrFull) {
 		err = db.backend.Commit(db.epoch, raise) // a ballast may have given way
 	}
 	db.epoch++
+	db.version = schema
 	return err
 }
 
@@ -158,11 +162,10 @@ func (db *DB) identify() error {
 		return err
 	}
 	defer r.Close()
-	version := 0
 	for _, f := range []struct {
 		key  Key
 		into any
-	}{{schemaKey(), &version}, {idKey(), &db.id}, {epochKey(), &db.epoch}} {
+	}{{schemaKey(), &db.version}, {idKey(), &db.id}, {epochKey(), &db.epoch}} {
 		v, err := r.Get(f.key)
 		if err != nil {
 			return err
@@ -176,8 +179,8 @@ func (db *DB) identify() error {
 		if err := json.Unmarshal(v, f.into); err != nil {
 			return corrupt("record %s: %w", f.key, err)
 		}
-		if version > schema {
-			return fmt.Errorf("%w: schema %d, this version knows %d", ErrNewer, version, schema)
+		if db.version > schema {
+			return fmt.Errorf("%w: schema %d, this version knows %d", ErrNewer, db.version, schema)
 		}
 	}
 	return nil

@@ -247,6 +247,7 @@ const PayloadChunk = 256 << 10
 // SaveTask writes t's header at its place, its payload beside it when it is
 // large. A task whose payload is loaded keeps it where it stands.
 func SaveTask(tx *Tx, t *Task) error {
+	indexEvent(tx, t, t.Pos.Key())
 	return saveHeader(tx, t.Pos.Key(), t, header(tx, t))
 }
 
@@ -333,6 +334,7 @@ func LoadPayload(tx *Tx, t *Task) error {
 // DropTask deletes t's header and all that stands apart from it.
 func DropTask(tx *Tx, t *Task) {
 	tx.Delete(t.Key())
+	unindexEvent(tx, t)
 	for i := range t.Chunks {
 		tx.Delete(payloadKey(t.ID, i))
 	}

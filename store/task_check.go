@@ -9,8 +9,8 @@ import (
 // checkQueues reports what is wrong with the tasks in tx, joined: headers that
 // cannot be read, payloads, members and journals that are missing or belong to
 // no task, lists that count members which do not exist, queues in which two
-// tasks are being done, walks that miscount their tasks, and waiting tasks and
-// their marks that do not agree.
+// tasks are being done, walks that miscount their tasks, waiting tasks and
+// their marks that do not agree, and events that the index does not have.
 func checkQueues(tx *Tx) error {
 	c := taskCheck{
 		tx: tx, open: map[uint64]int{}, members: map[ID]int{}, lagging: map[ID]int{}, owned: map[string]bool{},
@@ -31,6 +31,7 @@ func checkQueues(tx *Tx) error {
 	c.apart()
 	c.marks()
 	c.crowds()
+	c.events()
 	c.walks()
 	return errors.Join(c.errs...)
 }
@@ -167,6 +168,31 @@ func (c *taskCheck) marks() {
 		if t.Waits && !marked[t.ID] {
 			c.bad("task %s waits at node %s and has no mark", t.ID, t.Node)
 		}
+	}
+}
+
+// events compares the index of events with the tasks. A store of an older version has none.
+func (c *taskCheck) events() {
+	if c.tx.db.version < 3 {
+		return
+	}
+	n := 0
+	for k, header := range c.tx.Range(At(Events)) {
+		n++
+		if t := c.byKey[string(header)]; t == nil || t.Object == nil || string(eventKey(t)) != string(k) {
+			c.bad("%s leads to no event", k)
+		}
+	}
+	for _, t := range c.byKey {
+		if t.Object == nil {
+			continue
+		}
+		if n--; c.tx.Get(eventKey(t)) == nil {
+			c.bad("event %s is not in the index", t.ID)
+		}
+	}
+	if n > 0 {
+		c.bad("the index has %d events that do not exist", n)
 	}
 }
 

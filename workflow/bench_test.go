@@ -160,7 +160,11 @@ func benchEngine(b *testing.B, db *store.DB, g *graph.Graph, ran func(workflow.T
 	}
 	e, err := workflow.New(db, workflow.Observer{
 		Broken: func(queue string, err error) { b.Errorf("queue %s: %v", queue, err) },
-		Ended:  func(store.Walk) { ended() },
+		Ended: func(store.Walk) {
+			if ended != nil {
+				ended()
+			}
+		},
 	}, workflow.Binding{Graph: g, Steps: steps})
 	if err != nil {
 		b.Fatal(err)

@@ -20,7 +20,7 @@ var claimCost = cost{keys: 8, bytes: 2*store.InlinePayload + recordBytes}
 func costOf(t *store.Task) cost {
 	c := cost{keys: 5 + t.Chunks, bytes: len(t.Payload) + 2*recordBytes}
 	if t.Object != nil {
-		c.keys += 2
+		c.keys += 3
 	}
 	if t.List != nil {
 		c.keys += t.List.Len - t.List.Next

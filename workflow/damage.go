@@ -16,7 +16,7 @@ func canMend(k store.Key) bool {
 
 // engineTables are the tables whose records the engine alone writes.
 var engineTables = []store.Table{
-	store.Queues, store.Later, store.Held, store.Payloads, store.Journal, store.Notes, store.Once, store.Crowds,
+	store.Queues, store.Later, store.Held, store.Payloads, store.Journal, store.Notes, store.Once, store.Crowds, store.Events,
 	store.Buckets, store.Lanes, store.Quarantine, store.Walks,
 }
 
@@ -179,7 +179,7 @@ func (m *move) recount() error {
 			}
 		}
 	}
-	return firstError(m.recountRuns(c), m.recountLanes(c), m.recountMarks(c), m.recountBacklogs(c))
+	return firstError(m.recountRuns(c), m.recountLanes(c), m.recountMarks(c), m.recountBacklogs(c), store.ReindexEvents(m.tx))
 }
 
 // A census is what there is of all tasks.

@@ -231,3 +231,37 @@ func TestHeldTasksAreCountedAndDeliveredWhenOneOfThemCannotBeRead(t *testing.T) 
 		w.expectAllEnded()
 	})
 }
+
+func TestADamagedIndexOfEventsIsMadeAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		open := w.gate("event m/sync b")
+		w.apply = func(tx *store.Tx, task workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+			if task.Subject.Hook != "sync" {
+				return nil, nil
+			}
+			return nil, w.e.Withdraw(tx, "q", store.Subject{Module: "m", Hook: "h"}, "it is delivered", func(t *store.Task) bool {
+				return string(t.Payload) == `"2"`
+			})
+		}
+		w.start(event("sync", "b", "0", false), about(event("h", "b", "1", false), "o"), about(event("h", "b", "2", false), "o"))
+		w.unchecked()
+		var index store.Key
+		w.view(func(tx *store.Tx) error {
+			for index = range tx.Range(store.At(store.Events)) {
+				break
+			}
+			return nil
+		})
+		if err := w.db.Update(func(tx *store.Tx) error { tx.Put(index, w.pending("q")[0].Key()); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		w.took()
+		open(workflow.Outcome{}, nil)
+		w.expectRanges([]string{"1"})
+		if d := w.damaged(); len(d) != 1 {
+			t.Errorf("set aside: %+v", d)
+		}
+		w.expectAllEnded()
+	})
+}

@@ -70,30 +70,25 @@ func (m *move) crowd(t *store.Task) (n int, counted bool, err error) {
 	if err != nil || counted {
 		return n, counted, err
 	}
+	if long, err := m.hasBacklog(t); err != nil || !long {
+		return 0, false, err
+	}
+	return store.CountEvents(m.tx, t), true, nil
+}
+
+// hasBacklog reports whether the lane or queue of t, which is about to be put there, is
+// so long that the events of its bindings are counted.
+func (m *move) hasBacklog(t *store.Task) (long bool, err error) {
 	if t.IsHeld() {
-		if n, counted, err = m.crowdInLane(t); !counted || err != nil {
-			return n, counted, err
-		}
-		n, err = m.countCrowd(t)
-		return n, err == nil, err
+		lane, _, err := store.LoadLane(m.tx, t.LaneKey())
+		return lane.Tasks >= mostEvents, err
 	}
 	first := store.Pos{Place: t.Place}
 	for k := range m.tx.Range(store.QueueKey(t.Queue)) {
 		first, err = store.ParsePos(k)
 		break
 	}
-	if err != nil || t.Place-first.Place < mostEvents {
-		return 0, false, err
-	}
-	n, err = m.countCrowd(t)
-	return n, err == nil, err
-}
-
-// crowdInLane reports whether the lane of t, which is about to be held, is so long
-// that events are counted.
-func (m *move) crowdInLane(t *store.Task) (n int, long bool, err error) {
-	lane, _, err := store.LoadLane(m.tx, t.LaneKey())
-	return 0, lane.Tasks >= mostEvents, err
+	return t.Place-first.Place >= mostEvents, err
 }
 
 // beginCrowd has the events that wait for the binding of t, one of them, counted
@@ -103,34 +98,7 @@ func (m *move) beginCrowd(t *store.Task) error {
 	if !m.isEvent(t) || m.tx.Get(key) != nil {
 		return nil
 	}
-	n, err := m.countCrowd(t)
-	if err != nil {
-		return err
-	}
-	return store.Save(m.tx, key, n)
-}
-
-// countCrowd counts the events that wait for the binding of t.
-func (m *move) countCrowd(t *store.Task) (n int, err error) {
-	count := func(other *store.Task, err error) error {
-		if err == nil && other.Graph == t.Graph && other.Node == t.Node && other.Subject == t.Subject && m.isEvent(other) {
-			n++
-		}
-		return err
-	}
-	for other, err := range store.Tasks(m.tx, t.Queue) {
-		if err := count(other, err); err != nil {
-			return 0, err
-		}
-	}
-	held := store.HeldTasksOf(m.tx, t.Subject.Module, t.Subject.Hook)
-	err = m.eachOut(held, func(other *store.Task) error {
-		if other.Queue != t.Queue {
-			return nil
-		}
-		return count(other, nil)
-	})
-	return n, err
+	return store.Save(m.tx, key, store.CountEvents(m.tx, t))
 }
 
 // covered returns the places of t's queue that an attempt of its hook covers,

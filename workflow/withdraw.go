@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"errors"
 	"slices"
 
 	"addon-operator/store"
@@ -23,30 +22,25 @@ func (m *move) withdraw(queue string, s store.Subject, why string, match func(*s
 	if err != nil {
 		return err
 	}
-	take := func(t *store.Task) error {
-		if t.Object == nil || t.Queue != queue || t.Subject.Module != s.Module || t.Subject.Hook != s.Hook {
-			return nil
+	for t, err := range store.EventsOf(m.tx, queue, s) {
+		if err != nil {
+			return err
 		}
 		covered := slices.ContainsFunc(holders, func(holder *store.Task) bool { return covers(holder, t) })
 		if covered || t.Claim != nil || !match(t) {
-			return nil
+			continue
 		}
 		if !m.fits(costOf(t)) {
 			m.continueWith(queue, func(m *move) error { return m.withdraw(queue, s, why, match) })
-			return errEnough
+			return nil
 		}
 		r := recordOf(t, store.Dropped)
 		r.Detail = why
-		return firstError(m.record(r), m.remove(t))
+		if err := firstError(m.record(r), m.remove(t)); err != nil {
+			return err
+		}
 	}
-	err = m.each(queue, func(t, _ *store.Task) error { return take(t) })
-	if err == nil {
-		err = m.eachOut(store.HeldTasksOf(m.tx, s.Module, s.Hook), take)
-	}
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // holders returns the tasks of queue whose attempt runs or whose journal goes on.

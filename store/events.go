@@ -1,0 +1,100 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+)
+
+// An event is a task about an object of the cluster. The table [Events] has a record for
+// each, ordered by hook and binding, whose value is the key of the event's header. So the
+// events of one hook are found without reading the other tasks of its queue.
+
+// eventKey returns the key of the index record of the event t.
+func eventKey(t *Task) Key {
+	return eventsLike(t).Uint(t.ID.Epoch).Uint(t.ID.N)
+}
+
+// eventsLike returns the prefix of the index records of t's queue, binding and node.
+func eventsLike(t *Task) Key {
+	return eventsOf(t.Queue, t.Subject).Str(t.Subject.Binding).Str(t.Graph).Str(t.Node)
+}
+
+// eventsOf returns the prefix of the index records of the hook s in queue.
+func eventsOf(queue string, s Subject) Key {
+	return At(Events).Str(queue).Str(s.Module).Str(s.Hook)
+}
+
+// indexEvent makes the index record of t lead to the header under k, if t is an event.
+func indexEvent(tx *Tx, t *Task, k Key) {
+	if t.Object == nil {
+		return
+	}
+	if index := eventKey(t); !bytes.Equal(tx.Get(index), k) {
+		tx.Put(index, k)
+	}
+}
+
+// unindexEvent deletes the index record of t, if t is an event.
+func unindexEvent(tx *Tx, t *Task) {
+	if t.Object != nil {
+		tx.Delete(eventKey(t))
+	}
+}
+
+// EventsOf yields the headers of the events of the hook s that wait for queue or run in
+// it: in the queue, held, or due later. Those of one binding and node are yielded oldest
+// first. The loop's body may change them.
+func EventsOf(tx *Tx, queue string, s Subject) iter.Seq2[*Task, error] {
+	return func(yield func(*Task, error) bool) {
+		for k, header := range tx.Range(eventsOf(queue, s)) {
+			if !yield(indexed(tx, k, header)) {
+				return
+			}
+		}
+	}
+}
+
+// indexed returns the event to which the index record under k leads.
+func indexed(tx *Tx, k Key, header []byte) (*Task, error) {
+	if err := damageOf(k, header); err != nil {
+		return nil, err
+	}
+	t, ok, err := LoadAt(tx, Key(header))
+	if err != nil {
+		return nil, err
+	}
+	if !ok || t.Object == nil || !bytes.Equal(eventKey(t), k) {
+		return nil, recordError(k, errors.New("it leads to no event"))
+	}
+	return t, nil
+}
+
+// CountEvents returns how many events of t's queue, binding and node there are, without
+// reading them.
+func CountEvents(tx *Tx, t *Task) (n int) {
+	for range tx.Range(eventsLike(t)) {
+		n++
+	}
+	return n
+}
+
+// ReindexEvents makes the index agree with the headers in tx. It returns an error where
+// a header cannot be read.
+func ReindexEvents(tx *Tx) error {
+	for k, header := range tx.Range(At(Events)) {
+		if _, err := indexed(tx, k, header); err != nil {
+			tx.Delete(k)
+		}
+	}
+	for _, table := range []Table{Queues, Later, Held} {
+		for k, v := range tx.Range(At(table)) {
+			t, err := decodeAt(k, v)
+			if err != nil {
+				return err
+			}
+			indexEvent(tx, t, k)
+		}
+	}
+	return nil
+}

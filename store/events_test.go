@@ -1,0 +1,142 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// anEvent returns an event of a binding of the hook m/h in queue q.
+func anEvent(n uint64, binding string) *Task {
+	return &Task{
+		ID: ID{Epoch: 1, N: n}, Graph: "g", Node: "event", Subject: Subject{Module: "m", Hook: "h", Binding: binding}, Walk: 1,
+		Pos: Pos{Queue: "q", Place: FirstPlace + n}, Object: &ObjectRef{Event: "Added", Name: fmt.Sprint("o", n)},
+	}
+}
+
+// events returns the numbers of the events of the hook m/h in queue q, in the order in
+// which they are yielded.
+func events(t *testing.T, db *DB) (found []uint64) {
+	t.Helper()
+	if err := db.View(func(tx *Tx) error {
+		for e, err := range EventsOf(tx, "q", Subject{Module: "m", Hook: "h"}) {
+			if err != nil {
+				return err
+			}
+			found = append(found, e.ID.N)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestEventsOfAHookAreFoundWhereverTheyWait(t *testing.T) {
+	t.Parallel()
+	db, err := OpenMemory(new(Memory), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	update := func(fn func(tx *Tx) error) {
+		t.Helper()
+		if err := db.Update(fn); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := anEvent(1, "b"), anEvent(2, "a")
+	other, tick := anEvent(3, "b"), anEvent(4, "b")
+	other.Subject.Hook, tick.Object = "other", nil
+	update(func(tx *Tx) error {
+		for _, e := range []*Task{first, second, other, tick} {
+			if err := SaveTask(tx, e); err != nil {
+				return err
+			}
+		}
+		return Save(tx, WalkKey(1), Walk{ID: 1, Open: 4})
+	})
+	if diff := cmp.Diff([]uint64{2, 1}, events(t, db)); diff != "" {
+		t.Error(diff)
+	}
+	update(func(tx *Tx) error {
+		tx.Delete(first.Key())
+		first.Place, first.Due = 0, tx.Now()
+		return SaveLater(tx, first)
+	})
+	if diff := cmp.Diff([]uint64{2, 1}, events(t, db)); diff != "" {
+		t.Errorf("with one that is due later: %s", diff)
+	}
+	update(func(tx *Tx) error {
+		if n := CountEvents(tx, first); n != 1 {
+			t.Errorf("the binding has %d events", n)
+		}
+		DropTask(tx, second)
+		return Save(tx, WalkKey(1), Walk{ID: 1, Open: 3})
+	})
+	if diff := cmp.Diff([]uint64{1}, events(t, db)); diff != "" {
+		t.Errorf("after the other was dropped: %s", diff)
+	}
+}
+
+func TestAStoreOfAnOlderVersionGetsTheIndexOfEvents(t *testing.T) {
+	t.Parallel()
+	const pending = 12_000 // more than one transaction indexes
+	mem := new(Memory)
+	db, err := OpenMemory(mem, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []uint64
+	for n := uint64(1); n <= pending; n += 2000 {
+		if err := db.Update(func(tx *Tx) error {
+			for i := n; i < n+2000; i++ {
+				want = append(want, i)
+				if err := SaveTask(tx, anEvent(i, "b")); err != nil {
+					return err
+				}
+			}
+			return Save(tx, WalkKey(1), Walk{ID: 1, Open: len(want)})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for more := true; more; {
+		if err := db.Update(func(tx *Tx) error {
+			more = false
+			for k := range tx.Range(At(Events)) {
+				if more = tx.Spent(); more {
+					return nil
+				}
+				tx.Delete(k)
+			}
+			// What an upgrade has written that was interrupted leads nowhere by now.
+			tx.Put(eventKey(anEvent(pending+1, "b")), anEvent(pending+1, "b").Key())
+			return Save(tx, schemaKey(), 2)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	commits := mem.Commits()
+	if db, err = OpenMemory(mem, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if got := events(t, db); !slices.Equal(got, want) {
+		t.Errorf("%d of %d events are in the index", len(got), pending)
+	}
+	if err := db.Check(); err != nil {
+		t.Error(err)
+	}
+	if n := mem.Commits() - commits; n < 3 {
+		t.Errorf("the index was made in %d commits", n)
+	}
+}

@@ -1,0 +1,47 @@
+package store
+
+// schema is the version of tables and records this package reads and writes. Version 2 has checksums;
+// records of version 1 get theirs when they are written. Version 3 has the index [Events].
+const schema = 3
+
+// upgrade gives a store of an older version what this one needs, in transactions of bounded size.
+// When it is interrupted, the next one begins anew.
+func (db *DB) upgrade() error {
+	if db.version >= 3 {
+		return nil
+	}
+	if err := db.eachInParts(Events, func(tx *Tx, k Key, _ []byte) { tx.Delete(k) }); err != nil {
+		return err
+	}
+	for _, table := range []Table{Queues, Later, Held} {
+		if err := db.eachInParts(table, func(tx *Tx, k Key, v []byte) {
+			if t, err := decodeAt(k, v); err == nil { // the engine sets aside what cannot be read
+				indexEvent(tx, t, k)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachInParts calls fn for the records of table, in as many transactions as their budget asks for.
+func (db *DB) eachInParts(table Table, fn func(tx *Tx, k Key, v []byte)) error {
+	for from := At(table); from != nil; {
+		if err := db.Update(func(tx *Tx) error {
+			next := Key(nil)
+			for k, v := range tx.RangeFrom(At(table), from) {
+				if tx.Spent() {
+					next = k
+					break
+				}
+				fn(tx, k, v)
+			}
+			from = next
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
