@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,7 @@ func (f *feed) admit(ctx context.Context) error {
 			return nil
 		}
 		if lacking {
-			if err := f.list(ctx, (*view).lacking); err != nil {
+			if err := f.list(ctx, (*view).lacking, cmp.Or(f.version, anyVersion)); err != nil {
 				return err
 			}
 		}
@@ -53,16 +54,16 @@ type gathered struct {
 	failing map[objectKey]string
 }
 
-// list reads the source and fills the views that which picks with what it shows.
-func (f *feed) list(ctx context.Context, which func(*view) bool) error {
-	gathering, version, err := f.collect(ctx, which)
+// list reads the source at version notBefore or later, and replaces the objects of the views that which picks.
+func (f *feed) list(ctx context.Context, which func(*view) bool, notBefore string) error {
+	gathering, version, err := f.collect(ctx, which, notBefore)
 	if err != nil {
 		return err
 	}
 	f.mu.Lock()
 	for _, g := range gathering {
 		g.view.objects, g.view.full, g.view.listed = g.objects, g.full && g.view.keeps(), version
-		g.view.sorted, g.view.dirty = nil, true
+		g.view.sorted, g.view.dirty, g.view.newest = nil, true, notBefore == newestVersion
 	}
 	judged := f.judgeAll(gathering)
 	f.err = nil
@@ -72,9 +73,9 @@ func (f *feed) list(ctx context.Context, which func(*view) bool) error {
 	return nil
 }
 
-// collect reads the source and returns what it shows to the views that which picks, and at which version. Owners who join
-// before the server begins to answer are still in time.
-func (f *feed) collect(ctx context.Context, which func(*view) bool) (gathering []gathered, version string, err error) {
+// collect reads the source at version notBefore or later. It returns the objects for the views that which picks, and the
+// version. Owners who join before the server begins to answer are included.
+func (f *feed) collect(ctx context.Context, which func(*view) bool, notBefore string) (gathering []gathered, version string, err error) {
 	begun := func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -99,7 +100,7 @@ func (f *feed) collect(ctx context.Context, which func(*view) bool) (gathering [
 		}
 		return nil
 	}
-	version, err = f.reads.client.list(ctx, f.source, f.reads.metadata, begun, each)
+	version, err = f.reads.client.list(ctx, f.source, f.reads.metadata, notBefore, begun, each)
 	if err != nil {
 		return nil, "", err
 	}
@@ -227,6 +228,11 @@ func (f *feed) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owner
 		if f.version != "" && After(f.version, stored) {
 			f.rewind(stored)
 		}
+	case !v.newest: // the cache of the API server that answered may be behind another's
+		if err := f.list(ctx, func(other *view) bool { return other == v }, newestVersion); err != nil {
+			return nil, err
+		}
+		return f.begin(ctx, v, newcomers)
 	default:
 		f.reads.observer.versionRefused(f.source, stored, fmt.Errorf("the newest is %s: %w", v.listed, errAhead))
 		err = f.sayList(ctx, v, Gap, pick(newcomers, func(o *owner) bool { return o.resume }))
@@ -256,7 +262,7 @@ func (f *feed) rewind(version string) {
 
 // compare reads a list for all views and tells it in place of the changes that are lost.
 func (f *feed) compare(ctx context.Context) error {
-	if err := f.list(ctx, func(*view) bool { return true }); err != nil {
+	if err := f.list(ctx, func(*view) bool { return true }, newestVersion); err != nil {
 		return err
 	}
 	f.mu.Lock()

@@ -58,7 +58,7 @@ type missing struct{ uid, version string }
 // The list may be ahead of the watch. What has changed since the version the watch has come to is left to the watch, which
 // will tell of each change: so the views stay at that version.
 func (f *feed) relist(ctx context.Context) error {
-	gathering, version, err := f.collect(ctx, func(v *view) bool { return v.asked && !After(v.listed, f.version) })
+	gathering, version, err := f.collect(ctx, func(v *view) bool { return v.asked && !After(v.listed, f.version) }, newestVersion)
 	if err != nil {
 		return err
 	}

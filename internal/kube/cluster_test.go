@@ -243,7 +243,7 @@ func TestOneWatchServesAllOwnersOfASource(t *testing.T) {
 	}
 }
 
-func TestALongListIsShownWhole(t *testing.T) {
+func TestListReturnsAllObjectsAtAVersionNotBeforeTheRequested(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	const objects = 1100 // more than two pages
@@ -261,14 +261,51 @@ func TestALongListIsShownWhole(t *testing.T) {
 		})
 	}
 	writers.Wait()
+	last := s.create(t, objectName(objects)).ResourceVersion
 	m := s.begin(t, newKeeper()).open(t, kube.Spec{Owner: "hook", Selection: s.configMaps()})
-	for i, o := range m.Snapshot() {
-		if want := objectName(i); o.Name != want {
-			t.Fatalf("in place %d is %s", i, o.Name)
-		}
+	for name, notBefore := range map[string]string{
+		"newest": kube.NewestVersion, "cached": last, "not reached by the server": "999999999999",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, version, err := s.client.ListNames(t.Context(), m.Views()[0].Source, notBefore)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if version != last && kube.After(last, version) {
+				t.Errorf("list of version %s, which is before %s", version, last)
+			}
+			slices.Sort(got)
+			for i, name := range got {
+				if want := objectName(i); name != want {
+					t.Fatalf("object %d is %s, want %s", i, name, want)
+				}
+			}
+			if len(got) != objects+1 {
+				t.Errorf("%d of %d objects are listed", len(got), objects+1)
+			}
+		})
 	}
-	if got := len(m.Snapshot()); got != objects {
-		t.Errorf("%d of %d objects are shown", got, objects)
+}
+
+// A consistent list waits until the API server's cache has caught up with etcd. The first list of a binding must not.
+func TestTheFirstListComesFromTheServersCacheAndIsNotBehindTheWatch(t *testing.T) {
+	t.Parallel()
+	s, k := newSite(t), newKeeper()
+	recorded := recordLists(s.config)
+	second := siteOf(t, recorded.config, s.namespace)
+	s.create(t, "one", "a", "1")
+	l := second.begin(t, k)
+	l.open(t, kube.Spec{Owner: "a", Selection: s.configMaps(), Filter: filter(t, ".data")})
+	version := s.create(t, "two", "a", "1").ResourceVersion
+	k.untilTold(t, "a", "Added two")
+	b := l.open(t, kube.Spec{Owner: "b", Selection: s.configMaps(), Filter: filter(t, ".data.a")})
+	if got := shown(b); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("the snapshot shows %q", got)
+	}
+	got := recorded.versions()
+	if len(got) != 2 || got[0] != kube.AnyVersion || (got[1] != version && !kube.After(got[1], version)) {
+		t.Errorf("lists asked for versions %q, want %q and %s or later", got, kube.AnyVersion, version)
 	}
 }
 

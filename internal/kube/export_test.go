@@ -1,6 +1,30 @@
 package kube
 
-import "time"
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// The versions that [Client.ListNames] may ask for.
+const (
+	NewestVersion = newestVersion
+	AnyVersion    = anyVersion
+)
+
+// ListNames returns the names of all objects of source, listed at version notBefore or later, and the list's version.
+func (c *Client) ListNames(ctx context.Context, source Source, notBefore string) (names []string, version string, err error) {
+	begun := func() { names = nil }
+	each := func(raw json.RawMessage) error {
+		doc, err := readDocument(raw, source)
+		if err == nil {
+			names = append(names, doc.id.Metadata.Name)
+		}
+		return err
+	}
+	version, err = c.list(ctx, source, false, notBefore, begun, each)
+	return names, version, err
+}
 
 // TellVersionsEvery makes the hub tell versions more often than once a minute.
 func (h *Hub) TellVersionsEvery(d time.Duration) { h.objects.versionEvery = d }

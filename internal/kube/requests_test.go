@@ -3,6 +3,8 @@ package kube_test
 import (
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/client-go/rest"
@@ -55,4 +57,38 @@ type countedBody struct {
 func (b *countedBody) Close() error {
 	b.done()
 	return b.ReadCloser.Close()
+}
+
+// lists records the versions that clients of its config ask lists for.
+type lists struct {
+	config *rest.Config
+	mu     sync.Mutex
+	asked  []string
+}
+
+func recordLists(config *rest.Config) *lists {
+	l := &lists{config: rest.CopyConfig(config)}
+	l.config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &recording{l, next} })
+	return l
+}
+
+func (l *lists) versions() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.asked)
+}
+
+type recording struct {
+	*lists
+	next http.RoundTripper
+}
+
+func (r *recording) RoundTrip(request *http.Request) (*http.Response, error) {
+	query := request.URL.Query()
+	if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/configmaps") && !query.Has("watch") {
+		r.mu.Lock()
+		r.asked = append(r.asked, query.Get("resourceVersion"))
+		r.mu.Unlock()
+	}
+	return r.next.RoundTrip(request)
 }

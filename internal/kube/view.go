@@ -37,6 +37,7 @@ type view struct {
 	sorted  []*Object // of objects, without those unfiltered; nil until asked for
 
 	listed string // objects hold all changes up to here; empty before the first list
+	newest bool   // the last list was of the server's newest version
 	told   string // the receiver knows all changes up to here
 	full   bool   // objects have their Raw, and new ones get it
 	asked  bool   // the receiver was asked what it knows
