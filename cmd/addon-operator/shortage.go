@@ -14,8 +14,10 @@ const (
 	commandRoom = 10 * time.Second
 	// openAgain is the pause before a store is opened again that had no room for that.
 	openAgain = 5 * time.Second
-	// shortageLog is how often a shortage that lasts is logged.
-	shortageLog = time.Minute
+	// logAgain is how often a shortage that lasts is logged.
+	logAgain = time.Minute
+	// roomLasts is how long commits must succeed until a shortage has ended.
+	roomLasts = 5 * time.Second
 )
 
 // shortageChanged notes that a shortage has begun or ended. It is called while others wait for a
@@ -25,30 +27,60 @@ func (o *operator) shortageChanged(*store.Shortage) { o.shortages.raise() }
 // logShortages logs when the disk is full, each minute while it is, and when there is room again,
 // until ctx is done.
 func (o *operator) logShortages(ctx context.Context) {
-	again := time.NewTimer(shortageLog)
-	defer again.Stop()
-	full := false
-	for {
-		if s := o.db.Shortage(); s != nil {
+	log := shortageLog{
+		changed: o.shortages, shortage: o.db.Shortage,
+		full: func(s *store.Shortage, first bool) {
 			o.log.Error().Err(s.Err).Str("store", o.settings.Store).Time("since", s.Since).
 				Msg("disk full: nothing is begun until there is room; free space or make the volume larger")
-			if !full {
+			if first {
 				o.tell(notice{reason: "DiskFull", message: "the volume of the store is full: nothing is begun until there is room; free space or make it larger"})
 			}
-			full = true
-		} else if full {
-			full = false
+		},
+		room: func() {
 			o.log.Info().Str("store", o.settings.Store).Msg("disk has room again: pending work goes on")
+		},
+	}
+	log.run(ctx)
+}
+
+// A shortageLog reports shortages of the store's disk. While a disk becomes full or is emptied,
+// commits fail and succeed in turn, many times a second: that is one shortage. It ends when there
+// was room for roomLasts.
+type shortageLog struct {
+	changed  <-chan struct{} // a shortage has begun or ended
+	shortage func() *store.Shortage
+	full     func(s *store.Shortage, first bool) // called once a minute while the shortage lasts
+	room     func()
+}
+
+// run reports until ctx is done.
+func (l shortageLog) run(ctx context.Context) {
+	var reported time.Time // zero outside of a shortage
+	for {
+		now, next := time.Now(), time.Duration(0)
+		switch s := l.shortage(); {
+		case s == nil && reported.IsZero():
+		case s == nil:
+			next = roomLasts
+		case reported.IsZero() || now.Sub(reported) >= logAgain:
+			l.full(s, reported.IsZero())
+			reported, next = now, logAgain
+		default:
+			next = logAgain - now.Sub(reported)
 		}
-		again.Stop()
-		if full {
-			again.Reset(shortageLog)
+		var timer <-chan time.Time
+		if next > 0 {
+			timer = time.After(next)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.shortages:
-		case <-again.C:
+		case <-l.changed:
+		case <-timer:
+			if l.shortage() == nil {
+				reported = time.Time{}
+				l.room()
+			}
 		}
 	}
 }
@@ -64,7 +96,7 @@ func (o *operator) openWithRoom(ctx context.Context) (db *store.DB, err error) {
 		if _, missing := os.Stat(o.settings.Store); !errors.Is(err, store.ErrFull) || missing != nil {
 			return db, err
 		}
-		if time.Since(logged) >= shortageLog {
+		if time.Since(logged) >= logAgain {
 			logged = time.Now()
 			o.log.Error().Err(err).Msg("disk full: the store cannot be opened until there is room; free space or make the volume larger")
 		}
