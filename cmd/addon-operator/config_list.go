@@ -1,13 +1,17 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"addon-operator/workflow/inspect"
+)
 
 // newConfigList returns the verb that shows what can be set while the operator
 // runs.
 func newConfigList(from *sourceFlags) *cobra.Command {
-	var o output
+	t := table[[]paramLine]{from: from, text: func(lines *[]paramLine, look inspect.Look) string { return paramsText(*lines, look) }}
 	cmd := &cobra.Command{Use: "list", Short: "Show what can be set while the operator runs", Args: args(cobra.NoArgs)}
-	o.declare(cmd, "text", "yaml", "json")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return show(cmd, from, &o, "/config/list", nil) }
+	t.declare(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.show(cmd, "/config/list", nil) }
 	return cmd
 }

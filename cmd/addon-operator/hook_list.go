@@ -1,12 +1,16 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"addon-operator/workflow/inspect"
+)
 
 // newHookList returns the verb that shows all hooks.
 func newHookList(from *sourceFlags) *cobra.Command {
-	var o output
+	t := table[[]hookLine]{from: from, text: func(hooks *[]hookLine, look inspect.Look) string { return hooksText(*hooks, look) }}
 	cmd := &cobra.Command{Use: "list", Short: "Show the hooks of all modules and the global ones, with their bindings", Args: args(cobra.NoArgs)}
-	o.declare(cmd, "text", "yaml", "json")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return show(cmd, from, &o, "/hook/list", nil) }
+	t.declare(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.show(cmd, "/hook/list", nil) }
 	return cmd
 }

@@ -16,6 +16,7 @@ import (
 	"addon-operator/steps"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/inspect"
 )
 
 // A look answers what people ask of an operator: of a running one, or of the
@@ -91,10 +92,15 @@ func (l *look) routes() http.Handler {
 	return mux
 }
 
-// A page is an answer: data, and how it is written as text.
+// A page is an answer: data, and what it is as text. Without text it is YAML.
 type page struct {
 	data any
-	text func(io.Writer)
+	text func(inspect.Look) string
+}
+
+// plainLook is how text looks that no terminal shows: nothing is cut off, times are in UTC.
+func plainLook(now time.Time) inspect.Look {
+	return inspect.Look{Program: program, Width: inspect.Unlimited, Whole: true, Now: now}
 }
 
 // A routeError is an error with its HTTP status.
@@ -155,8 +161,8 @@ func (p page) write(w http.ResponseWriter, format string) error {
 	case format == "yaml", p.text == nil && (format == "" || format == "text"):
 		body, err = yaml.Marshal(p.data)
 	case (format == "text" || format == "") && p.text != nil:
-		p.text(w)
-		return nil
+		_, err = io.WriteString(w, p.text(plainLook(time.Now())))
+		return err
 	default:
 		return badRequest("format %q is not served here: end the path in .json or .yaml", format)
 	}

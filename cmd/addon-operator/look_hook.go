@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"addon-operator/store"
+	"addon-operator/workflow/inspect"
 )
 
 // hookLine is one hook that was found and asked for its config.
@@ -31,7 +30,7 @@ func (l *look) hookRoute(r *http.Request, what string) (page, error) {
 		return page{}, notFound("there is no /hook/%s: ask for /hook/list, or /hook/NAME/snapshots", what)
 	}
 	hooks, err := l.hooks(store.At(store.Hooks))
-	return page{hooks, func(w io.Writer) { hooksText(w, hooks) }}, err
+	return page{hooks, func(look inspect.Look) string { return hooksText(hooks, look) }}, err
 }
 
 // hooks returns the hooks whose keys begin with below, the global ones first, by
@@ -58,13 +57,12 @@ func (l *look) hooks(below store.Key) ([]hookLine, error) {
 	return hooks, err
 }
 
-func hooksText(w io.Writer, hooks []hookLine) {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "MODULE\tHOOK\tBINDINGS")
+func hooksText(hooks []hookLine, look inspect.Look) string {
+	rows := [][]string{{"MODULE", "HOOK", "BINDINGS"}}
 	for _, h := range hooks {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", orGlobal(h.Module), h.Name, strings.Join(bindingsOf(h.Config), " "))
+		rows = append(rows, []string{orGlobal(h.Module), h.Name, strings.Join(bindingsOf(h.Config), " ")})
 	}
-	_ = table.Flush()
+	return look.Table(rows)
 }
 
 func orGlobal(module string) string {

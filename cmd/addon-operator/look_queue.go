@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
 )
 
 // shownTasks is how many tasks of a queue are listed; the rest are counted.
@@ -77,14 +77,14 @@ func (l *look) queuePage(what string, withEmpty, redacted bool) (page, error) {
 		if redacted {
 			main.hideErrors()
 		}
-		return page{main, main.text}, nil
+		return page{main, func(l inspect.Look) string { return main.text(l) }}, nil
 	default:
 		return page{}, notFound("there is no /queue/%s: ask for /queue/list or /queue/main", what)
 	}
 	if redacted {
 		list.hideErrors()
 	}
-	return page{list, list.text}, nil
+	return page{list, func(l inspect.Look) string { return list.text(l) }}, nil
 }
 
 // hideErrors removes the errors of failed tasks, which quote the output of hooks.
@@ -340,36 +340,39 @@ func (l *look) held(tx *store.Tx) (lines []taskLine, err error) {
 	return lines, nil
 }
 
-// text writes one queue for people and for scripts that search it.
-func (d *queueDump) text(w io.Writer) {
-	_, _ = fmt.Fprintf(w, "Queue '%s': length %d, status: '%s'\n", d.Name, d.TasksCount, d.Status)
+// text returns one queue for people and for scripts that search it.
+func (d *queueDump) text(look inspect.Look) string {
+	var b strings.Builder
+	_, _ = fmt.Fprintf(&b, "Queue '%s': length %d, status: '%s'\n", d.Name, d.TasksCount, d.Status)
 	for _, t := range d.Tasks {
-		_, _ = fmt.Fprintf(w, "%3d. %s  [%s]\n", t.Index, t.Description, t.ID)
+		b.WriteString(look.Item(fmt.Sprintf("%3d. ", t.Index), t.Description, "  ["+t.ID+"]"))
 	}
 	if d.More > 0 {
-		_, _ = fmt.Fprintf(w, "     and %d more\n", d.More)
+		_, _ = fmt.Fprintf(&b, "     and %d more\n", d.More)
 	}
-	_, _ = fmt.Fprintln(w)
+	b.WriteString("\n")
+	return b.String()
 }
 
-// text writes the queues for people.
-func (q *queueList) text(w io.Writer) {
-	for _, d := range q.Active {
-		d.text(w)
+// text returns the queues for people.
+func (q *queueList) text(look inspect.Look) string {
+	var b strings.Builder
+	for i := range q.Active {
+		b.WriteString(q.Active[i].text(look))
 	}
 	if len(q.Later) > 0 {
-		_, _ = fmt.Fprintln(w, "Later, in no queue yet:")
+		b.WriteString("Later, in no queue yet:\n")
 		for _, t := range q.Later {
-			_, _ = fmt.Fprintf(w, "%3d. %s  [%s], %s\n", t.Index, t.Description, t.ID, t.State)
+			b.WriteString(look.Item(fmt.Sprintf("%3d. ", t.Index), t.Description+"  ["+t.ID+"], "+t.State, ""))
 		}
-		_, _ = fmt.Fprintln(w)
+		b.WriteString("\n")
 	}
 	if len(q.Empty) > 0 {
 		var names []string
 		for _, d := range q.Empty {
 			names = append(names, "'"+d.Name+"'")
 		}
-		_, _ = fmt.Fprintf(w, "Empty queues: %s\n\n", strings.Join(names, ", "))
+		b.WriteString(look.Item("", "Empty queues: "+strings.Join(names, ", "), "") + "\n")
 	}
 	main := "empty"
 	if q.Summary.MainQueueTasks > 0 {
@@ -379,7 +382,8 @@ func (q *queueList) text(w io.Writer) {
 	if q.Summary.OtherQueues.Active > 0 {
 		others = fmt.Sprintf("%s in %s", count(q.Summary.OtherQueues.Tasks, "task"), count(q.Summary.OtherQueues.Active, "queue"))
 	}
-	_, _ = fmt.Fprintf(w, "Summary:\n- 'main' queue: %s.\n- other queues: %s.\n- in all: %s.\n", main, others, count(q.Summary.TotalTasks, "task"))
+	_, _ = fmt.Fprintf(&b, "Summary:\n- 'main' queue: %s.\n- other queues: %s.\n- in all: %s.\n", main, others, count(q.Summary.TotalTasks, "task"))
+	return b.String()
 }
 
 func count(n int, what string) string {

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
+	"time"
 
 	"addon-operator/internal/values"
 	"addon-operator/store"
@@ -31,11 +30,13 @@ type moduleLine struct {
 	Order   int    `json:"order"`
 	Enabled bool   `json:"enabled"`
 	// State is what the module does or suffers now, and Reason why. Why says what enables or disables it.
-	State    string `json:"state"`
-	Reason   string `json:"reason,omitempty"`
-	Revision int    `json:"revision,omitempty"`
-	Why      string `json:"why,omitempty"`
-	Broken   string `json:"broken,omitempty"`
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+	// Since is when the step that runs began.
+	Since    time.Time `json:"since,omitzero"`
+	Revision int       `json:"revision,omitempty"`
+	Why      string    `json:"why,omitempty"`
+	Broken   string    `json:"broken,omitempty"`
 }
 
 // moduleListRoute answers list, and resource-monitor.
@@ -48,7 +49,7 @@ func (l *look) moduleListRoute(_ *http.Request, what string) (page, error) {
 		return page{}, notFound("there is no /module/%s: ask for /module/list, or /module/NAME/values and the like", what)
 	}
 	list, err := l.moduleList()
-	return page{list, list.text}, err
+	return page{list, func(look inspect.Look) string { return list.text(look) }}, err
 }
 
 // moduleList returns the modules in their order.
@@ -67,7 +68,7 @@ func (l *look) moduleList() (moduleList, error) {
 			}
 			is := status.Modules[name]
 			list.Modules = append(list.Modules, moduleLine{
-				Name: name, Order: m.Order, Enabled: m.Enabled, State: string(is.State), Reason: is.Reason,
+				Name: name, Order: m.Order, Enabled: m.Enabled, State: string(is.State), Reason: is.Reason, Since: is.Since,
 				Revision: release.Revision, Why: m.Why, Broken: cmp.Or(m.Broken, m.Undefined),
 			})
 			return err
@@ -97,23 +98,25 @@ func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error 
 	return nil
 }
 
-// text writes the modules as a table, and the problems below it.
-func (m moduleList) text(w io.Writer) {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "MODULE\tENABLED\tSTATE\tREVISION\tREASON")
+// text returns the modules as a table, and the problems below it.
+func (m moduleList) text(look inspect.Look) string {
+	rows := [][]string{{"MODULE", "ENABLED", "STATE", "REVISION", "REASON"}}
 	for _, line := range m.Modules {
 		revision := "-"
 		if line.Revision > 0 {
-			revision = fmt.Sprint(line.Revision)
+			revision = strconv.Itoa(line.Revision)
 		}
-		reason := strings.Join(strings.Fields(cmp.Or(line.Reason, line.Why)), " ")
-		_, _ = fmt.Fprintf(table, "%s\t%t\t%s\t%s\t%s\n", line.Name, line.Enabled, line.State, revision, reason)
+		reason := cmp.Or(line.Reason, line.Why)
+		if !line.Since.IsZero() {
+			reason += " since " + look.Clock(line.Since)
+		}
+		rows = append(rows, []string{line.Name, strconv.FormatBool(line.Enabled), line.State, revision, reason})
 	}
-	_ = table.Flush()
+	text := look.Table(rows)
 	if len(m.Problems) > 0 {
-		_, _ = fmt.Fprintln(w)
-		_, _ = io.WriteString(w, inspect.ProblemsText(m.Problems, inspect.Look{Program: program, Width: widestText}))
+		text += "\n" + inspect.ProblemsText(m.Problems, look)
 	}
+	return text
 }
 
 // globalRoute answers what is asked of the global section and global hooks.
@@ -216,10 +219,11 @@ func only(document values.Values, key string, withGlobal bool) any {
 // globalHooks lists the global hooks with what they ask for.
 func (l *look) globalHooks() (page, error) {
 	hooks, err := l.hooks(store.HooksOf(""))
-	text := func(w io.Writer) {
+	text := func(inspect.Look) (names string) {
 		for _, h := range hooks {
-			_, _ = fmt.Fprintln(w, h.Name)
+			names += h.Name + "\n"
 		}
+		return names
 	}
 	return page{map[string]any{"globalHooks": hooks}, text}, err
 }

@@ -3,15 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"addon-operator/workflow/inspect"
 )
 
 // debugFor is how long the log is at debug when nobody says how long: it is
@@ -171,18 +171,19 @@ func (l *look) configRoute(_ *http.Request, what string) (page, error) {
 		return page{}, errNoParams
 	}
 	lines := l.params.list()
-	return page{lines, func(w io.Writer) {
-		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintln(table, "NAME\tVALUE\tUNTIL\tABOUT")
-		for _, line := range lines {
-			until := "-"
-			if line.Until != nil {
-				until = line.Until.Format(time.RFC3339)
-			}
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", line.Name, line.Value, until, line.About)
+	return page{lines, func(look inspect.Look) string { return paramsText(lines, look) }}, nil
+}
+
+func paramsText(lines []paramLine, look inspect.Look) string {
+	rows := [][]string{{"NAME", "VALUE", "UNTIL", "ABOUT"}}
+	for _, line := range lines {
+		until := "-"
+		if line.Until != nil {
+			until = look.Clock(*line.Until)
 		}
-		_ = table.Flush()
-	}}, nil
+		rows = append(rows, []string{line.Name, line.Value, until, line.About})
+	}
+	return look.Table(rows)
 }
 
 // configSetRoute sets what the form says: name, value and perhaps duration.

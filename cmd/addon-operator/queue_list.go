@@ -1,23 +1,25 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"addon-operator/workflow/inspect"
 )
 
-// newQueueList returns the verb that shows what waits and runs in all queues.
+// newQueueList returns the verb that shows the tasks of all queues.
 func newQueueList(from *sourceFlags) *cobra.Command {
-	var o output
+	t := table[queueList]{from: from, text: func(queues *queueList, look inspect.Look) string { return queues.text(look) }}
 	var empty bool
 	var again repeat
-	cmd := &cobra.Command{Use: "list", Short: "Show what waits and runs, queue by queue", Args: args(cobra.NoArgs)}
-	o.declare(cmd, "text", "yaml", "json")
+	cmd := &cobra.Command{Use: "list", Short: "Show the tasks of all queues", Args: args(cobra.NoArgs)}
+	t.declare(cmd)
 	cmd.Flags().BoolVarP(&empty, "show-empty", "e", false, "show queues that hold no task")
 	again.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -25,42 +27,62 @@ func newQueueList(from *sourceFlags) *cobra.Command {
 		if empty {
 			query.Set("showEmpty", "true")
 		}
-		return again.do(cmd, func() error { return show(cmd, from, &o, "/queue/list", query) })
+		return again.show(cmd, from, &t.output, func() ([]byte, error) { return t.fetch(cmd, "/queue/list", query) })
 	}
 	return cmd
 }
 
-// repeat is the flag --watch: the verb is done again and again.
+// repeat holds the flags of a verb that shows its answer again and again.
 type repeat struct {
 	watch bool
 	every time.Duration
 }
 
 func (r *repeat) declare(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&r.watch, "watch", "w", false, "show it again and again, until Ctrl-C")
-	cmd.Flags().DurationVarP(&r.every, "watchInterval", "t", time.Second, "time between")
+	cmd.Flags().BoolVarP(&r.watch, "watch", "w", false, "show it repeatedly, until Ctrl-C")
+	cmd.Flags().DurationVarP(&r.every, "watchInterval", "t", time.Second, "time between two outputs")
 }
 
-func (r *repeat) do(cmd *cobra.Command, once func() error) error {
-	if !r.watch {
-		return once()
-	}
-	if r.every < 100*time.Millisecond {
-		return &codedError{exitUsage, fmt.Errorf("--watchInterval is %s; it has to be 100ms at least", r.every)}
-	}
-	clear := ""
-	if f, ok := cmd.OutOrStdout().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		clear = "\x1b[H\x1b[2J" // to the top left, and wipe
+// show prints what fetch returns: once, or with --watch repeatedly. JSON is then one line each time.
+func (r *repeat) show(cmd *cobra.Command, from *sourceFlags, o *output, fetch func() ([]byte, error)) error {
+	if r.watch && r.every < 100*time.Millisecond {
+		return &codedError{exitUsage, fmt.Errorf("--watchInterval must be at least 100ms (got %s)", r.every)}
 	}
 	for {
-		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s%s\n", clear, time.Now().Format(time.TimeOnly))
-		if err := once(); err != nil {
+		body, err := fetch()
+		if err == nil && r.watch {
+			body, err = framed(cmd, from, o, body)
+		}
+		if err == nil {
+			_, err = cmd.OutOrStdout().Write(body)
+		}
+		if err != nil || !r.watch || !sleep(cmd.Context(), r.every) {
 			return err
 		}
-		if !sleep(cmd.Context(), r.every) {
-			return nil
-		}
 	}
+}
+
+// framed returns body as one of many outputs: below the time of day, in place on a terminal; JSON as a line, YAML as
+// a document.
+func framed(cmd *cobra.Command, from *sourceFlags, o *output, body []byte) ([]byte, error) {
+	var out bytes.Buffer
+	switch o.format {
+	case "json":
+		if err := json.Compact(&out, body); err != nil {
+			return nil, err
+		}
+		out.WriteByte('\n')
+	case "yaml":
+		out.WriteString("---\n")
+		out.Write(body)
+	default:
+		if isTerminal(cmd.OutOrStdout()) {
+			out.WriteString("\x1b[H\x1b[2J") // to the top left, and wipe
+		}
+		out.WriteString(time.Now().In(from.zone()).Format(time.TimeOnly) + "\n")
+		out.Write(body)
+	}
+	return out.Bytes(), nil
 }
 
 // sleep waits and reports whether ctx still runs.

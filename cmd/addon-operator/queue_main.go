@@ -1,16 +1,20 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"addon-operator/workflow/inspect"
+)
 
 // newQueueMain returns the verb that shows the main queue.
 func newQueueMain(from *sourceFlags) *cobra.Command {
-	var o output
+	t := table[queueDump]{from: from, text: func(queue *queueDump, look inspect.Look) string { return queue.text(look) }}
 	var again repeat
-	cmd := &cobra.Command{Use: "main", Short: "Show what waits and runs in the main queue", Args: args(cobra.NoArgs)}
-	o.declare(cmd, "text", "yaml", "json")
+	cmd := &cobra.Command{Use: "main", Short: "Show the tasks of the main queue", Args: args(cobra.NoArgs)}
+	t.declare(cmd)
 	again.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return again.do(cmd, func() error { return show(cmd, from, &o, "/queue/main", nil) })
+		return again.show(cmd, from, &t.output, func() ([]byte, error) { return t.fetch(cmd, "/queue/main", nil) })
 	}
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -22,15 +23,19 @@ func (p *paint) declare(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&p.ascii, "ascii", false, "no characters beyond ASCII")
 }
 
-// look returns how text on w looks: as wide as the terminal, with colours if it
-// shows them.
-func (p *paint) look(w io.Writer) inspect.Look {
-	l := inspect.Look{ASCII: p.ascii}
-	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
+// look returns how text on w looks: on a terminal as wide as that, with colours if it shows them; elsewhere nothing is
+// cut off, and lines are broken only if COLUMNS is set.
+func (p *paint) look(w io.Writer, zone *time.Location) inspect.Look {
+	l := inspect.Look{ASCII: p.ascii, Zone: zone}
+	columns, err := strconv.Atoi(os.Getenv("COLUMNS"))
+	if err == nil {
 		l.Width = columns
 	}
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	f, ok := terminal(w)
+	if !ok {
+		if l.Whole = true; err != nil {
+			l.Width = inspect.Unlimited
+		}
 		return l
 	}
 	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -38,6 +43,17 @@ func (p *paint) look(w io.Writer) inspect.Look {
 	}
 	l.Colour = !p.noColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return l
+}
+
+// terminal returns the terminal that is written to with w, if it is one.
+func terminal(w io.Writer) (*os.File, bool) {
+	f, ok := w.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd()))
+}
+
+func isTerminal(w io.Writer) bool {
+	_, ok := terminal(w)
+	return ok
 }
 
 // again returns the flags with which a command asks the same source.

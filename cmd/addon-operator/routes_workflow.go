@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 
@@ -32,14 +31,14 @@ func (l *look) workflowRoute(r *http.Request, what string) (page, error) {
 			return page{}, err
 		}
 		walk, err := l.inspect(inspect.Request{Walk: id})
-		return page{walk, func(w io.Writer) { _, _ = io.WriteString(w, inspect.Text(walk, inspect.Look{Program: program})) }}, err
+		return page{walk, func(look inspect.Look) string { look.Now = walk.At; return inspect.Text(walk, look) }}, err
 	case "list":
 		limit, err := number(r, "limit", shownWalks)
 		if err != nil {
 			return page{}, err
 		}
 		walks, err := l.walks(int(min(limit, 100_000))) //nolint:gosec // it is small
-		return page{walks, func(w io.Writer) { _, _ = io.WriteString(w, inspect.ListText(walks, inspect.Look{Now: l.now()})) }}, err
+		return page{walks, func(look inspect.Look) string { return inspect.ListText(walks, look) }}, err
 	default:
 		return page{}, notFound("there is no /workflow/%s: ask for inspect, list or watch", what)
 	}

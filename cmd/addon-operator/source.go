@@ -37,6 +37,7 @@ type source struct {
 type sourceFlags struct {
 	socket, store string
 	showSecrets   bool
+	utc           bool
 	modules       string
 	global        string
 }
@@ -47,6 +48,7 @@ func (f *sourceFlags) declare(cmd *cobra.Command) {
 	flags.StringVar(&f.socket, "debug-unix-socket", "", "socket of the running operator [$"+socketVariable+", ./"+localSocket+", "+defaultSocket+"]")
 	flags.StringVar(&f.store, "store", "", "read this store of a stopped operator, or a snapshot, in place of asking a running one")
 	flags.BoolVar(&f.showSecrets, "show-secrets", false, "show what is left out otherwise: settings named like password, secret, token, credentials or key, and what Secrets hold")
+	flags.BoolVar(&f.utc, "utc", false, "show times in UTC, not in local time")
 	flags.StringVar(&f.global, "global-hooks-dir", "", "with --store: directory of global hooks whose schemas count [$ADDON_OPERATOR_GLOBAL_HOOKS_DIR, $GLOBAL_HOOKS_DIR]")
 	flags.StringVar(&f.modules, "modules-dir", "", "with --store: directories of modules whose values files count [$ADDON_OPERATOR_MODULES_DIR, $MODULES_DIR]")
 }
@@ -68,6 +70,14 @@ func (f *sourceFlags) open(ctx context.Context) (*source, error) {
 	}
 	return nil, fmt.Errorf("no running operator answers:\n%s\nstart one, name its socket with --debug-unix-socket, or read the store of a stopped one with --store FILE",
 		strings.Join(tried, "\n"))
+}
+
+// zone returns the zone in which times are shown.
+func (f *sourceFlags) zone() *time.Location {
+	if f.utc {
+		return time.UTC
+	}
+	return time.Local
 }
 
 // sockets returns where an operator may listen: only what was named, if any was.
@@ -119,7 +129,7 @@ func (f *sourceFlags) openStore() (*source, error) {
 	server := &http.Server{Handler: l.routes(), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(pipe) }() // it ends when the source is closed
 	s := &source{about: fmt.Sprintf("store %s as of %s (%s ago), life %d", f.store,
-		info.ModTime().UTC().Format(time.RFC3339), short(time.Since(info.ModTime())), db.Epoch())}
+		info.ModTime().In(f.zone()).Format(time.RFC3339), short(time.Since(info.ModTime())), db.Epoch())}
 	s.client.Transport = &http.Transport{DialContext: pipe.dial}
 	s.close = func() error { return errors.Join(server.Close(), db.Close()) }
 	return s, nil

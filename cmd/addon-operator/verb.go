@@ -3,12 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"addon-operator/workflow/inspect"
 )
 
 // newGroup returns a command that only holds verbs, all of which ask a source.
@@ -50,7 +55,11 @@ type output struct {
 // is the default.
 func (o *output) declare(cmd *cobra.Command, formats ...string) {
 	o.can = formats
-	cmd.Flags().StringVarP(&o.format, "output", "o", formats[0], "format: "+strings.Join(formats, ", "))
+	about := "format: " + strings.Join(formats, ", ")
+	if slices.Contains(formats, "wide") {
+		about += "; wide cuts nothing off"
+	}
+	cmd.Flags().StringVarP(&o.format, "output", "o", formats[0], about)
 }
 
 func (o *output) check() error {
@@ -60,11 +69,22 @@ func (o *output) check() error {
 	return nil
 }
 
-// show gets path in the format of o and prints it. Of a store in a file it says
-// on stderr which, and how old it is.
+// isText reports whether the format is one for people.
+func (o *output) isText() bool { return o.format == "text" || o.format == "wide" }
+
+// show prints the answer to path in the format of o.
 func show(cmd *cobra.Command, from *sourceFlags, o *output, path string, query url.Values) error {
+	body, err := fetch(cmd, from, o, path, query)
+	if err == nil {
+		_, err = cmd.OutOrStdout().Write(body)
+	}
+	return err
+}
+
+// fetch returns the answer to path in the format of o. Of a store in a file it says on stderr which, and how old it is.
+func fetch(cmd *cobra.Command, from *sourceFlags, o *output, path string, query url.Values) ([]byte, error) {
 	if err := o.check(); err != nil {
-		return err
+		return nil, err
 	}
 	if query == nil {
 		query = url.Values{}
@@ -72,14 +92,51 @@ func show(cmd *cobra.Command, from *sourceFlags, o *output, path string, query u
 	if from.showSecrets {
 		query.Set("show-secrets", "true")
 	}
-	return from.with(cmd, func(ctx context.Context, s *source) error {
-		var page bytes.Buffer
-		if err := s.get(ctx, path+"."+o.format, query, &page); err != nil {
-			return err
-		}
-		_, err := page.WriteTo(cmd.OutOrStdout())
-		return err
-	})
+	var page bytes.Buffer
+	err := from.with(cmd, func(ctx context.Context, s *source) error { return s.get(ctx, path+"."+o.format, query, &page) })
+	return page.Bytes(), err
+}
+
+// A table is a verb whose answer is text for people, laid out here as wide as the terminal, and data for all others.
+type table[T any] struct {
+	from   *sourceFlags
+	output output
+	paint  paint
+	text   func(*T, inspect.Look) string
+}
+
+// declare declares the flags of a table.
+func (t *table[T]) declare(cmd *cobra.Command) {
+	t.output.declare(cmd, "text", "wide", "json", "yaml")
+	t.paint.declare(cmd)
+}
+
+// show prints the answer to path.
+func (t *table[T]) show(cmd *cobra.Command, path string, query url.Values) error {
+	body, err := t.fetch(cmd, path, query)
+	if err == nil {
+		_, err = cmd.OutOrStdout().Write(body)
+	}
+	return err
+}
+
+// fetch returns the answer to path.
+func (t *table[T]) fetch(cmd *cobra.Command, path string, query url.Values) ([]byte, error) {
+	if err := t.output.check(); err != nil || !t.output.isText() {
+		return fetch(cmd, t.from, &t.output, path, query)
+	}
+	body, err := fetch(cmd, t.from, &output{format: "json", can: []string{"json"}}, path, query)
+	if err != nil {
+		return nil, err
+	}
+	data := new(T)
+	if err := json.Unmarshal(body, data); err != nil {
+		return nil, fmt.Errorf("read the answer to %s: %w", path, err)
+	}
+	look := t.paint.look(cmd.OutOrStdout(), t.from.zone())
+	look.Now, look.Wide = time.Now(), t.output.format == "wide"
+	look.Program, look.More = os.Args[0], t.from.again()
+	return []byte(t.text(data, look)), nil
 }
 
 // with opens the source for do.

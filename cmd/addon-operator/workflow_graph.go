@@ -11,6 +11,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
+// shownOfError is how many columns of an error are shown at a node.
+const shownOfError = 60
+
 // newWorkflowGraph returns the verb that draws the lifecycle.
 func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 	var o output
@@ -36,7 +39,11 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.draw(cmd.OutOrStdout(), inspect.States(walk))
+			most := shownOfError
+			if o.isText() && !isTerminal(cmd.OutOrStdout()) {
+				most = inspect.Unlimited
+			}
+			return o.draw(cmd.OutOrStdout(), inspect.States(walk, most))
 		})
 	}
 	return cmd

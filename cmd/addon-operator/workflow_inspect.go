@@ -23,9 +23,6 @@ import (
 // not known how they call it.
 const program = "addon-operator"
 
-// widestText is the width of lines that nobody reads on a terminal.
-const widestText = 100_000
-
 // newWorkflowInspect returns the verb that shows a walk.
 func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	v := &inspectVerb{from: from}
@@ -117,7 +114,7 @@ func (v *inspectVerb) exit(walk *inspect.Walk) error {
 }
 
 func (v *inspectVerb) look(cmd *cobra.Command, now time.Time) inspect.Look {
-	l := v.paint.look(cmd.OutOrStdout())
+	l := v.paint.look(cmd.OutOrStdout(), v.from.zone())
 	l.Now, l.All, l.Wide = now, v.all, v.output.format == "wide"
 	l.Program, l.More = os.Args[0], v.from.again() // as it was called: it may not be on the PATH
 	return l
@@ -196,11 +193,10 @@ func (v *inspectVerb) end(cmd *cobra.Command, s *source, walk *inspect.Walk, err
 
 // screen returns the terminal that is written to, nil if it is none.
 func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
-	f, ok := cmd.OutOrStdout().(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) || v.output.format == "json" || v.output.format == "yaml" {
-		return nil
+	if f, ok := terminal(cmd.OutOrStdout()); ok && v.output.isText() {
+		return f
 	}
-	return f
+	return nil
 }
 
 // draw shows walk in place on a screen, or appends it.
@@ -210,8 +206,8 @@ func (v *inspectVerb) draw(cmd *cobra.Command, walk *inspect.Walk, screen *os.Fi
 		l.Now = walk.At // two clocks
 	}
 	if screen == nil {
-		if v.output.format == "text" || v.output.format == "wide" {
-			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "--- %s\n", walk.At.UTC().Format(time.RFC3339))
+		if v.output.isText() {
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "--- %s\n", l.Stamp(walk.At))
 		}
 		return v.print(cmd, walk, l)
 	}

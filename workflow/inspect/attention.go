@@ -16,7 +16,7 @@ func (p *page) problems() {
 	for i := range p.walk.Problems {
 		problem := &p.walk.Problems[i]
 		if problem.Walk != p.walk.ID || problem.Kind == KindBroken || problem.Kind == KindNoCRDs {
-			if others++; others > 3 && !p.look.All {
+			if others++; others > 3 && !p.look.All && !p.look.whole() {
 				continue
 			}
 			p.other(problem)
@@ -24,7 +24,7 @@ func (p *page) problems() {
 		}
 		p.problem(problem)
 	}
-	if others > 3 && !p.look.All {
+	if others > 3 && !p.look.All && !p.look.whole() {
 		p.line("  " + p.look.dots() + " and " + plural(others-3, "more problem", "more problems") + "; see them with --all")
 	}
 }
@@ -42,16 +42,16 @@ func (p *page) problem(r *Problem) {
 	}
 	switch {
 	case r.Kind == KindRefused:
-		p.line(l.clip("  what was in force before stays; a corrected ConfigMap is read by itself", l.width()))
+		p.below("what was in force before stays; a corrected ConfigMap is read by itself")
 	case r.Kind == KindFailing && !p.walk.Live:
-		p.line("  last try " + l.clock(r.At) + ", the next when an operator starts")
+		p.line("  last try " + l.Clock(r.At) + ", the next when an operator starts")
 	case r.Kind == KindFailing && !r.Due.IsZero():
-		p.line("  last try " + l.clock(r.At) + ", next try " + l.due(r.Due))
+		p.line("  last try " + l.Clock(r.At) + ", next try " + l.due(r.Due))
 	case r.Kind == KindFailing:
-		p.line("  last try " + l.clock(r.At) + ", its run is under way again")
+		p.line("  last try " + l.Clock(r.At) + ", its run is under way again")
 	}
 	if r.Held > 0 {
-		p.line(l.clip("  "+plural(r.Held, "task is", "tasks are")+" held until it is released or skipped", l.width()))
+		p.below(plural(r.Held, "task is", "tasks are") + " held until it is released or skipped")
 	}
 	if text := p.behind(r.Behind); text != "" {
 		for i, part := range wrap(text, l.width()-12) {
@@ -64,22 +64,29 @@ func (p *page) problem(r *Problem) {
 	}
 }
 
+// below writes text below the title of a problem.
+func (p *page) below(text string) {
+	for _, part := range wrap(text, p.look.width()-2) {
+		p.line("  " + part)
+	}
+}
+
 // title says in one line what is wrong.
 func (p *page) title(r *Problem) string {
 	subject := r.Subject.String()
 	switch r.Kind {
 	case KindRefused:
-		return "the ConfigMap is invalid and not in force, since " + p.look.clock(r.At)
+		return "the ConfigMap is invalid and not in force, since " + p.look.Clock(r.At)
 	case KindBroken:
 		return "module " + subject + " cannot be loaded"
 	case KindNoCRDs:
 		return "module " + subject + " is not run, its CRDs cannot be installed"
 	case KindKiller:
-		return strings.TrimSpace(r.Node+" "+subject) + " is set aside since " + p.look.clock(r.At) + ", as " + r.Task.String()
+		return strings.TrimSpace(r.Node+" "+subject) + " is set aside since " + p.look.Clock(r.At) + ", as " + r.Task.String()
 	case KindFull:
-		return "the disk is full since " + p.look.clock(r.At) + ": nothing is begun until there is room"
+		return "the disk is full since " + p.look.Clock(r.At) + ": nothing is begun until there is room"
 	case KindSlow:
-		return strings.TrimSpace(r.Node+" "+subject) + " runs since " + p.look.clock(r.At) + ", far longer than ever"
+		return strings.TrimSpace(r.Node+" "+subject) + " runs since " + p.look.Clock(r.At) + ", far longer than ever"
 	case KindStalled:
 		return "queue " + r.Queue + " stands still"
 	default:
@@ -102,19 +109,13 @@ func (p *page) other(r *Problem) {
 	if r.Walk != 0 {
 		text = "walk " + id(r.Walk) + ": " + text
 	}
-	if r.Error != "" && r.Kind != KindFailing {
+	if r.Error != "" && (r.Kind != KindFailing || l.whole()) {
 		text += ": " + r.Error
 	}
-	lines := wrap(text, l.width()-2)
-	for i, line := range lines[:min(len(lines), 2)] {
-		lead := l.paint(red, l.ascii("✖", "x")) + " "
-		if i > 0 {
-			lead = "  "
-		}
-		if i == 1 && len(lines) > 2 {
-			line = l.clip(line+" "+lines[2], l.width()-2)
-		}
+	lead := l.paint(red, l.ascii("✖", "x")) + " "
+	for _, line := range l.lines(text, l.width()-2, 2) {
 		p.line(lead + line)
+		lead = "  "
 	}
 }
 
@@ -126,7 +127,7 @@ func (p *page) stored(r *Problem) {
 		text += "; " + plural(r.More, "other has", "others have") + " the same problem"
 	}
 	lead := l.paint(red, l.ascii("✖", "x")) + " "
-	for _, part := range wrap(text+"; since "+l.clock(r.At), l.width()-2) {
+	for _, part := range wrap(text+"; since "+l.Clock(r.At), l.width()-2) {
 		p.line(lead + part)
 		lead = "  "
 	}
@@ -146,7 +147,7 @@ func (p *page) tail(text string) []string {
 	for line := range strings.Lines(strings.TrimSpace(text)) {
 		lines = append(lines, wrap(line, p.look.width()-4)...)
 	}
-	if len(lines) <= most || p.look.All {
+	if len(lines) <= most || p.look.All || p.look.whole() {
 		return lines
 	}
 	out := append([]string{}, lines[0], p.look.dots()+" "+plural(len(lines)-most+1, "line", "lines")+" left out; see them with --all")

@@ -91,7 +91,7 @@ func TestNodesAreDrawnInTheGravestOfTheirStates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		states := inspect.States(w.snapshot(scenes()["failing-head"](w)))
+		states := inspect.States(w.snapshot(scenes()["failing-head"](w)), 60)
 		got := map[graph.NodeID]draw.Tone{}
 		for node, s := range states {
 			got[node] = s.Tone

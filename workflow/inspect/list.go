@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// ListText returns walks as a table, one line each, none wider than look says.
-// Look.Now must be set.
+// ListText returns walks as a table, none wider than look says. Look.Now must be set.
 func ListText(walks []Summary, look Look) string {
 	if len(walks) == 0 {
 		return "no walks: nothing has begun yet\n"
@@ -16,26 +15,22 @@ func ListText(walks []Summary, look Look) string {
 		ids = max(ids, len(id(walks[i].ID)))
 	}
 	const ages, spans, opens = 6, 6, 4
-	room := look.width() - ids - stateColumn - ages - spans - opens - 6
+	room := min(look.width()-ids-stateColumn-ages-spans-opens-6, widestCause(walks))
 	var b strings.Builder
 	row := func(walk, state, colour, what, age, took, open string) {
-		line := left(walk, ids) + "  " + look.paint(colour, fill(state, stateColumn)) + " " + fill(look.clip(flat(what), room), room) + " " +
-			left(age, ages) + " " + left(took, spans) + " " + left(open, opens)
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		lead := left(walk, ids) + "  "
+		for i, part := range look.lines(what, room, 1) {
+			line := lead + look.paint(colour, fill(state, stateColumn)) + " " + fill(part, room) + " " +
+				left(age, ages) + " " + left(took, spans) + " " + left(open, opens)
+			if i > 0 {
+				line = fill("", columns(lead)+stateColumn+1) + part
+			}
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
 	}
 	row("ID", "STATE", grey, "TRIGGER: CAUSE", "AGE", "TOOK", "OPEN")
 	for i := range walks {
 		w := &walks[i]
-		what := w.Trigger
-		if w.Subject != "" {
-			what += ": " + w.Subject
-		}
-		if cause := causeText(w.Cause.Event, w.Cause.Object, w.Cause.ResourceVersion, w.Cause.By, w.Cause.Detail); cause != "" {
-			what += ": " + cause
-		}
-		if w.Joined != 0 {
-			what = "as walk " + id(w.Joined) + "; " + what
-		}
 		took, open := span(look.Now.Sub(w.Began)), ""
 		if !w.Ended.IsZero() {
 			took = span(w.Ended.Sub(w.Began))
@@ -44,7 +39,32 @@ func ListText(walks []Summary, look Look) string {
 			open = strconv.Itoa(w.Open)
 		}
 		badge, colour := look.badge(w.State)
-		row(id(w.ID), badge, colour, what, age(look.Now.Sub(w.Began)), took, open)
+		row(id(w.ID), badge, colour, w.what(), age(look.Now.Sub(w.Began)), took, open)
 	}
 	return b.String()
+}
+
+// what returns what started the walk.
+func (w *Summary) what() string {
+	what := w.Trigger
+	if w.Subject != "" {
+		what += ": " + w.Subject
+	}
+	if cause := causeText(w.Cause.Event, w.Cause.Object, w.Cause.ResourceVersion, w.Cause.By, w.Cause.Detail); cause != "" {
+		what += ": " + cause
+	}
+	if w.Joined != 0 {
+		what = "as walk " + id(w.Joined) + "; " + what
+	}
+	return flat(what)
+}
+
+// widestCause returns the width of the column of the causes: that of the longest, or the least on 80 columns.
+func widestCause(walks []Summary) int {
+	const least = 40
+	widest := least
+	for i := range walks {
+		widest = max(widest, columns(walks[i].what()))
+	}
+	return widest
 }

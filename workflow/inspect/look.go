@@ -16,20 +16,48 @@ type Look struct {
 	ASCII  bool // icons and lines of ASCII only
 	Colour bool // escape codes that say again what icons and words say
 	All    bool // nothing is folded
-	Wide   bool // tasks, queues and details as well
+	Wide   bool // tasks, queues and details as well, and nothing is cut off
+	Whole  bool // nothing is cut off: texts continue on further lines
 	// Now is when the text is read; zero for when the snapshot was made.
 	Now time.Time
+	// Zone is the time zone of all times; nil is UTC.
+	Zone *time.Location
 	// Source names where the snapshot comes from, in one line.
 	Source string
 	// Program is what commands begin with, More what they end with.
 	Program, More string
 }
 
+// Unlimited is the width of text that is not read on a terminal, so that a search finds whole sentences.
+const Unlimited = 1 << 20
+
 func (l Look) width() int {
 	if l.Width <= 0 {
 		return 80
 	}
 	return max(l.Width, 40)
+}
+
+func (l Look) whole() bool { return l.Whole || l.Wide }
+
+// reason returns an error or a detail on one line: its first 200 columns, or all of it in a look that cuts nothing off.
+func (l Look) reason(text string) string {
+	if l.whole() {
+		return flat(text)
+	}
+	first, _, _ := strings.Cut(text, "\n")
+	return l.clip(flat(first), 200)
+}
+
+// lines wraps text to width. Of more than most lines it drops the rest and says so by dots, unless the look cuts
+// nothing off.
+func (l Look) lines(text string, width, most int) []string {
+	lines := wrap(text, width)
+	if len(lines) <= most || l.whole() {
+		return lines
+	}
+	lines[most-1] = l.clip(lines[most-1]+" "+lines[most], width)
+	return lines[:most]
 }
 
 // looks holds, for each state, its icon, the same in ASCII, its word, its
@@ -211,13 +239,38 @@ func age(d time.Duration) string {
 	return span(d)
 }
 
-// clock returns t's time of day in UTC, with the date where it is not today's.
-func (l Look) clock(t time.Time) string {
-	t = t.UTC()
-	if l.Now.UTC().YearDay() != t.YearDay() || l.Now.UTC().Year() != t.Year() {
-		return t.Format("2006-01-02 15:04:05Z")
+// in returns t in the zone of the look.
+func (l Look) in(t time.Time) time.Time {
+	if l.Zone == nil {
+		return t.UTC()
 	}
-	return t.Format("15:04:05Z")
+	return t.In(l.Zone)
+}
+
+// Clock returns the time of day of t, with the date unless t is today. Times in UTC end in Z.
+func (l Look) Clock(t time.Time) string {
+	t, now := l.in(t), l.in(l.Now)
+	layout := time.TimeOnly
+	if t.YearDay() != now.YearDay() || t.Year() != now.Year() {
+		layout = time.DateTime
+	}
+	text := t.Format(layout)
+	if zone, offset := t.Zone(); zone == "UTC" && offset == 0 {
+		text += "Z"
+	}
+	return text
+}
+
+// Stamp returns t with its date and its zone.
+func (l Look) Stamp(t time.Time) string { return l.in(t).Format(time.RFC3339) }
+
+// zone returns the name of the zone of t, after a blank; nothing for UTC, which the times name themselves.
+func (l Look) zone(t time.Time) string {
+	zone, offset := l.in(t).Zone()
+	if zone == "UTC" && offset == 0 {
+		return ""
+	}
+	return " " + zone
 }
 
 // short is clock in eight columns.
@@ -226,18 +279,18 @@ func (l Look) short(t time.Time) string {
 	case t.IsZero():
 		return ""
 	case l.Now.Sub(t) > 20*time.Hour:
-		return t.UTC().Format("Jan 02")
+		return l.in(t).Format("Jan 02")
 	default:
-		return t.UTC().Format("15:04:05")
+		return l.in(t).Format(time.TimeOnly)
 	}
 }
 
 // due says when something is tried next.
 func (l Look) due(t time.Time) string {
 	if !l.Now.Before(t) {
-		return l.clock(t) + " (now)"
+		return l.Clock(t) + " (now)"
 	}
-	return l.clock(t) + " (in " + age(t.Sub(l.Now)) + ")"
+	return l.Clock(t) + " (in " + age(t.Sub(l.Now)) + ")"
 }
 
 // plural returns a number and what is counted.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"addon-operator/store"
 )
@@ -28,6 +29,8 @@ const (
 type ModuleStatus struct {
 	State  ModuleState `json:"state"`
 	Reason string      `json:"reason,omitempty"`
+	// Since is when the step that runs began.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Modules is the state of all modules.
@@ -83,11 +86,11 @@ func recorded(m store.Module) ModuleStatus {
 	case m.State == store.Retiring, m.State == store.Uninstalled:
 		return ModuleStatus{State: ModuleDeleting}
 	case m.State == store.On && !m.Enabled:
-		return ModuleStatus{ModuleDeleting, "not enabled; its delete waits"}
+		return ModuleStatus{State: ModuleDeleting, Reason: "not enabled; its delete waits"}
 	case m.State == store.On:
 		return ModuleStatus{State: ModuleOn}
 	case m.Enabled:
-		return ModuleStatus{ModulePending, "enabled; its first run has not begun"}
+		return ModuleStatus{State: ModulePending, Reason: "enabled; its first run has not begun"}
 	default:
 		return ModuleStatus{State: ModuleOff}
 	}
@@ -98,7 +101,7 @@ func (s *scan) running(t *store.Task) ModuleStatus {
 	if !s.claimed(t) || t.Subject.Hook != "" && t.Subject.Binding != "" {
 		return ModuleStatus{} // an event is not a run
 	}
-	return ModuleStatus{ModuleRunning, strings.TrimSpace(t.Node + " since " + Look{Now: s.now}.clock(t.Claim.Since))}
+	return ModuleStatus{State: ModuleRunning, Reason: t.Node, Since: t.Claim.Since}
 }
 
 // status returns the status of a module that has the problem.
@@ -106,13 +109,13 @@ func (p *Problem) status() ModuleStatus {
 	what := strings.TrimSpace(p.Node + " " + p.Subject.Hook + " " + p.Subject.Binding)
 	switch p.Kind {
 	case KindBroken:
-		return ModuleStatus{ModuleBroken, p.Error}
+		return ModuleStatus{State: ModuleBroken, Reason: p.Error}
 	case KindNoCRDs:
-		return ModuleStatus{ModuleBlocked, "its CRDs cannot be installed: " + p.Error}
+		return ModuleStatus{State: ModuleBlocked, Reason: "its CRDs cannot be installed: " + p.Error}
 	case KindKiller:
-		return ModuleStatus{ModuleQuarantined, what + " is quarantined as " + p.Task.String() + ": " + p.Error}
+		return ModuleStatus{State: ModuleQuarantined, Reason: what + " is quarantined as " + p.Task.String() + ": " + p.Error}
 	case KindFailing:
-		return ModuleStatus{ModuleFailing, what + " failed " + plural(p.Try, "time", "times") + ": " + flat(p.Error)}
+		return ModuleStatus{State: ModuleFailing, Reason: what + " failed " + plural(p.Try, "time", "times") + ": " + flat(p.Error)}
 	default:
 		return ModuleStatus{}
 	}

@@ -41,12 +41,10 @@ func (p *page) attemptNotes(s *Step) (out []string) {
 		out = append(out, plural(s.Merged, "task", "tasks")+" in one run")
 	}
 	if s.Error != "" && (s.State == Allowed || s.State == Dropped || s.State == Failed && !p.told(s)) {
-		first, _, _ := strings.Cut(s.Error, "\n")
-		out = append(out, p.look.clip(flat(first), 200))
+		out = append(out, p.look.reason(s.Error))
 	}
 	if s.LastError != "" {
-		first, _, _ := strings.Cut(s.LastError, "\n")
-		out = append(out, "failed "+plural(s.Failures, "time", "times")+" before, last error: "+flat(first))
+		out = append(out, "failed "+plural(s.Failures, "time", "times")+" before, last error: "+p.look.reason(s.LastError))
 	}
 	return out
 }
@@ -57,7 +55,7 @@ func (p *page) resultNotes(s *Step) (out []string) {
 		out = append(out, flat(s.Detail))
 	}
 	if s.State == Skipped && s.Detail != "" || p.look.Wide && s.Detail != "" {
-		out = append(out, p.look.clip(flat(s.Detail), 200))
+		out = append(out, p.look.reason(s.Detail))
 	}
 	if o := s.Object; o != nil {
 		out = append(out, causeText(o.Event, strings.TrimSpace(o.Kind+" "+strings.TrimLeft(o.Namespace+"/"+o.Name, "/")), o.ResourceVersion, "", ""))

@@ -12,14 +12,29 @@ const (
 	startColumn = 8
 	tookColumn  = 6
 	tryColumn   = 3
+
+	// leastStep is the least width of the column of the steps on a terminal of 80 columns or more.
+	leastStep = 46
+	// mostNames is the width up to which the names of many steps in one row widen that column.
+	mostNames = 72
 )
 
 // mostAlike is how many steps of one state stand side by side before they are
 // folded into one line.
 const mostAlike = 3
 
-// tree writes the steps as rows.
+// tree writes the steps as rows, in columns as wide as their texts.
 func (p *page) tree() {
+	if p.widest = leastStep; p.look.width() > 80 {
+		measured := &page{look: p.look, walk: p.walk, widest: Unlimited}
+		measured.rows()
+		p.widest = max(p.widest, measured.found)
+	}
+	p.rows()
+}
+
+// rows writes the steps as rows.
+func (p *page) rows() {
 	w, l := p.walk, p.look
 	if len(w.Steps) == 0 && len(w.Ahead) == 0 && w.Unfound == 0 {
 		return
@@ -47,12 +62,26 @@ func (p *page) tree() {
 // cells joins the columns of a row. The state is as wide as its column.
 func (p *page) cells(state, step, start, took, try string) string {
 	width := p.stepColumn()
+	if p.found = max(p.found, columns(step)); p.widest == Unlimited {
+		return "" // only measured
+	}
 	return state + " " + fill(p.look.clip(step, width), width) + " " + fill(start, startColumn) + " " +
 		left(took, tookColumn) + " " + left(try, tryColumn)
 }
 
 func (p *page) stepColumn() int {
-	return p.look.width() - stateColumn - startColumn - tookColumn - tryColumn - 4
+	return min(p.widest, p.look.width()-stateColumn-startColumn-tookColumn-tryColumn-4)
+}
+
+// split returns the part of a title that fits the column of the steps behind head, and the rest, which goes below
+// the row. Where the look may cut the title off, there is no rest.
+func (p *page) split(head, title string) (first, rest string) {
+	room := p.stepColumn() - columns(head)
+	if columns(title) <= room || !p.look.whole() {
+		return title, ""
+	}
+	first = wrap(title, max(room, 10))[0]
+	return first, strings.TrimSpace(strings.TrimPrefix(flat(title), first))
 }
 
 func left(text string, width int) string {
@@ -92,15 +121,16 @@ func (p *page) step(s *Step, title, head, under string) {
 	if s.State == Backoff && s.Failures > 1 {
 		try = strconv.Itoa(s.Failures) // the next has not been made
 	}
+	bar := under + l.ascii("│  ", "|  ")
+	if !open || len(s.Steps) == 0 {
+		bar = under + "   "
+	}
 	p.mark(s.State)
-	p.line(l.paint(colour, fill(badge, stateColumn)) + p.cells("", head+title, l.short(s.Began), l.took(s), try))
+	first, rest := p.split(head, title)
+	p.line(l.paint(colour, fill(badge, stateColumn)) + p.cells("", head+first, l.short(s.Began), l.took(s), try))
+	p.note(bar, rest)
 	if !open {
 		return
-	}
-	last := len(s.Steps) == 0
-	bar := under + l.ascii("│  ", "|  ")
-	if last {
-		bar = under + "   "
 	}
 	notes := p.notes(s)
 	if subject := flat(s.Subject.String()); under == "" && !strings.Contains(title, subject) {
@@ -148,7 +178,7 @@ func (p *page) steps(s *Step, under string) {
 		if alike == 1 {
 			p.step(&all[i], s.title(&all[i]), under+head, under+below)
 		} else {
-			p.folded(s, all[i:i+alike], under+head)
+			p.folded(s, all[i:i+alike], under+head, under+below)
 		}
 		i += alike
 	}
@@ -188,8 +218,8 @@ func (p *page) alike(steps []Step) int {
 	return n
 }
 
-// folded writes one row for steps of one state below s.
-func (p *page) folded(s *Step, steps []Step, head string) {
+// folded writes one row for steps of one state below s. Bar leads the lines below the row.
+func (p *page) folded(s *Step, steps []Step, head, bar string) {
 	l := p.look
 	badge, colour := l.badge(steps[0].State)
 	var names []string
@@ -206,7 +236,11 @@ func (p *page) folded(s *Step, steps []Step, head string) {
 	p.mark(steps[0].State)
 	title := strconv.Itoa(len(steps)) + " " + s.kind() + "s: " + strings.Join(names, ", ")
 	all := Step{State: steps[0].State, Began: began, Ended: ended}
-	p.line(l.paint(colour, fill(badge, stateColumn)) + p.cells("", head+title, l.short(began), l.took(&all), ""))
+	first, rest := p.split(head, title)
+	found := max(p.found, min(columns(head+title), mostNames))
+	p.line(l.paint(colour, fill(badge, stateColumn)) + p.cells("", head+first, l.short(began), l.took(&all), ""))
+	p.found = found
+	p.note(bar, rest)
 }
 
 // aheadText names nodes that may follow, with what decides it.

@@ -10,9 +10,9 @@ import (
 
 func id(walk uint64) string { return strconv.FormatUint(walk, 10) }
 
-// States returns the state of each node that w has come to, for a drawing of
-// its graph.
-func States(w *Walk) draw.States {
+// States returns the state of each node that w has reached, for a drawing of its graph. Errors are cut off at most
+// columns.
+func States(w *Walk, most int) draw.States {
 	out := draw.States{}
 	var visit func([]Step)
 	visit = func(steps []Step) {
@@ -20,8 +20,8 @@ func States(w *Walk) draw.States {
 			s := &steps[i]
 			node := graph.NodeID(s.Node)
 			old, known := out[node]
-			next := stateOf(s)
-			if !known || rank(next.Tone) > rank(old.Tone) {
+			next := stateOf(s, most)
+			if !known || rank(next.Tone) > rank(old.Tone) || next.Tone == old.Tone && old.Detail == "" {
 				out[node] = next
 			}
 			visit(s.Steps)
@@ -32,15 +32,18 @@ func States(w *Walk) draw.States {
 }
 
 // stateOf returns the state of a step for a drawing.
-func stateOf(s *Step) draw.State {
+func stateOf(s *Step, most int) draw.State {
 	look := looks[s.State]
 	out := draw.State{Tone: look.tone, Icon: look.icon, Word: look.word}
 	if len(s.Steps) == 0 {
 		out.Detail = s.Subject.String()
 	}
 	if s.Error != "" && !s.State.ended() {
-		first, _, _ := strings.Cut(s.Error, "\n")
-		out.Detail = strings.TrimSpace(out.Detail + " " + Look{}.clip(flat(first), 60))
+		text := s.Error
+		if most < Unlimited {
+			text, _, _ = strings.Cut(text, "\n")
+		}
+		out.Detail = strings.TrimSpace(out.Detail + " " + Look{}.clip(flat(text), most))
 	}
 	return out
 }

@@ -32,6 +32,8 @@ type page struct {
 	lines []string
 	// Lines of the tree that tell of work that has ended, and that waits.
 	ended, waiting []int
+	// widest is the width of the widest title of a step, found that of the widest so far.
+	widest, found int
 }
 
 func (p *page) line(text string) { p.lines = append(p.lines, strings.TrimRight(text, " ")) }
@@ -51,15 +53,22 @@ func (p *page) field(name, text string) {
 func (p *page) head() {
 	w, l := p.walk, p.look
 	if w.Standby != "" {
-		p.line(l.paint(bold+yellow, l.clip("standby: "+flat(w.Standby), l.width())))
+		for _, part := range wrap("standby: "+w.Standby, l.width()) {
+			p.line(l.paint(bold+yellow, part))
+		}
 	}
 	badge, colour := l.badge(w.State)
 	text := "walk " + id(w.ID) + ": " + w.Trigger
 	if w.Subject != "" {
 		text += ", " + flat(w.Subject)
 	}
-	p.line(l.paint(bold+colour, badge) + "  " + l.clip(text, l.width()-columns(badge)-2))
-	began := l.clock(w.Began) + ", " + age(l.Now.Sub(w.Began)) + " ago"
+	for i, part := range wrap(text, l.width()-columns(badge)-2) {
+		if i > 0 {
+			badge = fill("", columns(badge))
+		}
+		p.line(l.paint(bold+colour, badge) + "  " + part)
+	}
+	began := l.Clock(w.Began) + l.zone(w.Began) + ", " + age(l.Now.Sub(w.Began)) + " ago"
 	switch {
 	case !w.Ended.IsZero():
 		began += "; took " + span(w.Ended.Sub(w.Began))
@@ -75,7 +84,7 @@ func (p *page) head() {
 		name, text := "restarts", id(uint64(r.Count))+", life "+id(r.First)+" to "+id(r.Last) //nolint:gosec // a count
 		if !r.Resumed.IsZero() {
 			name = "resumed"
-			text = l.clock(r.Resumed) + " after " + plural(r.Count, "restart", "restarts") + ", life " + id(r.First) + " to " + id(r.Last)
+			text = l.Clock(r.Resumed) + " after " + plural(r.Count, "restart", "restarts") + ", life " + id(r.First) + " to " + id(r.Last)
 		}
 		if r.Again > 0 {
 			text += "; " + plural(r.Again, "step was begun anew", "steps were begun anew")
@@ -135,7 +144,7 @@ func (l Look) progress(w *Walk) string {
 	if w.Passes > 1 {
 		text := "pass " + strconv.Itoa(w.Passes)
 		if !w.Cut.IsZero() {
-			text += ", taken back at " + l.clock(w.Cut)
+			text += ", taken back at " + l.Clock(w.Cut)
 		}
 		parts = append(parts, text)
 	}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+	"addon-operator/workflow/lifecycle"
+)
+
+// onTerminal runs cmd on a pseudo-terminal of that many columns and returns what it shows.
+func onTerminal(t *testing.T, columns uint16, cmd *exec.Cmd) string {
+	t.Helper()
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	if err := unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(int(ours.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: columns}); err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = theirs
+	err = cmd.Start()
+	_ = theirs.Close() // the process has its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := io.ReadAll(ours)
+	if err != nil && !errors.Is(err, unix.EIO) { // which is the end of a terminal
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%q: %v", cmd.Args, err)
+	}
+	return strings.ReplaceAll(string(shown), "\r\n", "\n")
+}
+
+const wordsOfFailure = 120
+
+// failedStore returns the file of a store whose only module failed with an error of wordsOfFailure numbered words.
+func failedStore(t *testing.T) string {
+	t.Helper()
+	var why strings.Builder
+	for i := range wordsOfFailure {
+		fmt.Fprintf(&why, "word-%d ", i)
+	}
+	path := filepath.Join(t.TempDir(), "store.db")
+	db := makeStore(t, path)
+	defer closeStore(t, db)
+	gate := make(gated, 1)
+	gate <- errors.New(why.String())
+	code := map[graph.NodeID]workflow.Step{}
+	for _, n := range lifecycle.Graph.Nodes {
+		if !n.Signal && !n.Adopts {
+			code[n.ID] = gate
+		}
+	}
+	engine, err := workflow.New(db, workflow.Observer{}, workflow.Binding{Graph: lifecycle.Graph, Steps: code})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Stop()
+	if err := engine.Start(func(tx *store.Tx) ([]workflow.Event, error) {
+		err := store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true, Why: "values.yaml"})
+		return []workflow.Event{{On: lifecycle.OnResourcesAbsent, Subject: store.Subject{Module: "web"}}}, err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for failed := false; !failed; time.Sleep(5 * time.Millisecond) {
+		if err := db.View(func(tx *store.Tx) error {
+			head, ok, err := store.Head(tx, workflow.Main)
+			failed = ok && head.Failed != nil
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// asked returns a command that asks the store at path.
+func asked(t *testing.T, path, verb string, env ...string) *exec.Cmd {
+	t.Helper()
+	cmd := process(t, append(strings.Fields(verb), "--store", path)...)
+	cmd.Env = append(os.Environ(), append([]string{"NO_COLOR=1", "TZ=UTC"}, env...)...)
+	return cmd
+}
+
+// TestReasonsFitTheTerminalAndAreNeverCutOffInWideTextInPipesAndInJSON runs every verb that shows reasons on real
+// terminals and in pipes.
+func TestReasonsFitTheTerminalAndAreNeverCutOffInWideTextInPipesAndInJSON(t *testing.T) {
+	path := failedStore(t)
+	for _, verb := range []string{"workflow inspect", "module list", "queue main", "queue list"} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			for _, columns := range []uint16{80, 200} {
+				for _, text := range []string{onTerminal(t, columns, asked(t, path, verb)), onTerminal(t, columns, asked(t, path, verb+" -o wide"))} {
+					for line := range strings.Lines(text) {
+						if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > int(columns) && !strings.Contains(line, "addon-operator ") {
+							t.Errorf("on %d columns a line has %d: %s", columns, n, line)
+						}
+					}
+				}
+			}
+			narrow, wide := onTerminal(t, 80, asked(t, path, verb)), onTerminal(t, 80, asked(t, path, verb+" -o wide"))
+			if strings.Contains(narrow, "word-90") || !strings.Contains(narrow, "…") {
+				t.Errorf("on 80 columns the reason takes the screen:\n%s", narrow)
+			}
+			texts := map[string]string{"wide on a terminal": wide}
+			graph, err := asked(t, path, "workflow graph 1").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts["a graph in a pipe"] = string(graph)
+			for _, format := range []string{"", " -o wide", " -o json", " -o yaml"} {
+				piped, err := asked(t, path, verb+format).Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				texts["a pipe with"+format] = string(piped)
+			}
+			for name, text := range texts {
+				for i := range wordsOfFailure {
+					if !strings.Contains(text, fmt.Sprintf("word-%d", i)) {
+						t.Errorf("%s: word-%d is missing:\n%s", name, i, text)
+						break
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestTimesAreLocalUnlessAskedForInUTC(t *testing.T) {
+	path := failedStore(t)
+	now := time.Now()
+	for verb, want := range map[string]string{
+		"workflow inspect":       "began     " + now.UTC().Add(14*time.Hour).Format("15:"),
+		"workflow inspect --utc": "began     " + now.UTC().Format("15:"),
+	} {
+		text, err := asked(t, path, verb, "TZ=Pacific/Kiritimati").CombinedOutput()
+		if err != nil {
+			t.Fatal(err)
+		}
+		age := "+14:00 ("
+		if strings.Contains(verb, "utc") {
+			age = "Z ("
+		}
+		if time.Now().Hour() == now.Hour() && !strings.Contains(string(text), want) || !strings.Contains(string(text), age) {
+			t.Errorf("%s: want %q and %q in\n%s", verb, want, age, text)
+		}
+	}
+}
+
+func TestWatchedJSONIsOneValidLineEachTime(t *testing.T) {
+	path := failedStore(t)
+	for _, verb := range []string{"queue list -w -t 100ms -o json", "queue main -w -t 100ms -o json"} {
+		cmd := asked(t, path, verb)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for range 3 {
+			if !lines.Scan() || !json.Valid(lines.Bytes()) || !strings.Contains(lines.Text(), `"tasksCount":`) {
+				t.Errorf("%s: a line is no JSON: %q, %v", verb, lines.Text(), lines.Err())
+			}
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}
+	// A walk is watched until it ends or its operator does; of a stopped one there is one snapshot.
+	out, err := asked(t, path, "workflow inspect -w -o json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		walk := new(inspect.Walk)
+		if err := json.Unmarshal([]byte(line), walk); err != nil || walk.ID != 1 {
+			t.Errorf("a line is no snapshot: %v: %s", err, line)
+		}
+	}
+}
