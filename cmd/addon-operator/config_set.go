@@ -11,7 +11,8 @@ import (
 func newConfigSet(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "set NAME VALUE [DURATION]", Short: "Set what config list shows, for a while or until the operator ends",
-		Args: args(cobra.RangeArgs(2, 3)),
+		Args:              args(cobra.RangeArgs(2, 3)),
+		ValidArgsFunction: from.complete(listParams),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			form := url.Values{"name": {given[0]}, "value": {given[1]}}
 			if len(given) > 2 {

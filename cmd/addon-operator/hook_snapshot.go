@@ -1,21 +1,29 @@
 package main
 
 import (
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// newHookSnapshot returns the verb that shows what a hook's bindings see.
+// newHookSnapshot returns the verb that shows the snapshots of a hook.
 func newHookSnapshot(from *sourceFlags) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
-		Use: "snapshot HOOK", Aliases: []string{"snapshots"},
-		Short: "Show what the kubernetes bindings of a hook see, such as hooks/x.sh; of a running operator", Args: args(cobra.ExactArgs(1)),
+		Use: "snapshot HOOK [BINDING]", Aliases: []string{"snapshots"},
+		Short: "Show the snapshots of a hook's kubernetes bindings, or of one of them; of a running operator",
+		Long: "Show the snapshots of a hook's kubernetes bindings, or of one of them. HOOK is MODULE/HOOK as inspect shows it, the name of a " +
+			"global hook, or a name such as hooks/x.sh, which hooks of several modules may share.",
+		Args: args(cobra.RangeArgs(1, 2)), ValidArgsFunction: from.complete(listHooks),
 	}
 	o.declare(cmd, "yaml", "json", "text")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		return show(cmd, from, &o, "/hook/"+strings.Trim(given[0], "/")+"/snapshots", nil)
+		query := url.Values{}
+		if len(given) > 1 {
+			query.Set("binding", given[1])
+		}
+		return show(cmd, from, &o, "/hook/"+strings.Trim(given[0], "/")+"/snapshots", query)
 	}
 	return cmd
 }

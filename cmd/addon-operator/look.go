@@ -151,11 +151,18 @@ func fail(w http.ResponseWriter, err error) {
 }
 
 func (p page) write(w http.ResponseWriter, format string) error {
+	if format == "json" {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	return p.encode(w, format)
+}
+
+// encode writes the page in a format.
+func (p page) encode(w io.Writer, format string) error {
 	var body []byte
 	var err error
 	switch {
 	case format == "json":
-		w.Header().Set("Content-Type", "application/json")
 		body, err = json.MarshalIndent(p.data, "", "  ")
 		body = append(body, '\n')
 	case format == "yaml", p.text == nil && (format == "" || format == "text"):

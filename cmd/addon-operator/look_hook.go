@@ -20,6 +20,14 @@ type hookLine struct {
 	Config json.RawMessage `json:"config"`
 }
 
+// fullName returns the name of the hook as inspect shows it.
+func (h *hookLine) fullName() string {
+	if h.Module == "" {
+		return h.Name
+	}
+	return h.Module + "/" + h.Name
+}
+
 // hookRoute answers what is asked of all hooks, or of those of one name, which
 // has slashes: NAME/snapshots.
 func (l *look) hookRoute(r *http.Request, what string) (page, error) {
@@ -96,8 +104,8 @@ func bindingsOf(config json.RawMessage) []string {
 	return out
 }
 
-// hookSnapshots returns what the bindings of the hooks called name see. Hooks of
-// several modules may share it.
+// hookSnapshots returns the snapshots of the bindings of hook name, which is MODULE/HOOK or a name that hooks of several
+// modules may share. With a binding in r, it returns only that one's.
 func (l *look) hookSnapshots(r *http.Request, name string) (page, error) {
 	hooks, err := l.hooks(store.At(store.Hooks))
 	if err != nil {
@@ -106,7 +114,7 @@ func (l *look) hookSnapshots(r *http.Request, name string) (page, error) {
 	seen := map[string][]sightOf{}
 	known := false
 	for _, h := range hooks {
-		if h.Name != name {
+		if name != h.Name && name != h.fullName() {
 			continue
 		}
 		known = true
@@ -114,12 +122,27 @@ func (l *look) hookSnapshots(r *http.Request, name string) (page, error) {
 		if err != nil {
 			return page{}, err
 		}
-		seen[orGlobal(h.Module)] = append([]sightOf{}, all[name]...)
+		seen[orGlobal(h.Module)] = append([]sightOf{}, all[h.Name]...)
 	}
 	if !known {
 		return page{}, notFound("no hook is called %q; see hook list", name)
 	}
+	if binding := r.URL.Query().Get("binding"); binding != "" {
+		if !onlyBinding(seen, binding) {
+			return page{}, notFound("hook %s has no kubernetes binding %q; see hook list", name, binding)
+		}
+	}
 	return l.shown(r, seen)
+}
+
+// onlyBinding removes all snapshots but those of the binding and reports whether any is left.
+func onlyBinding(seen map[string][]sightOf, binding string) bool {
+	left := 0
+	for module, of := range seen {
+		seen[module] = slices.DeleteFunc(of, func(s sightOf) bool { return s.Binding != binding })
+		left += len(seen[module])
+	}
+	return left > 0
 }
 
 // shown returns the page of data, without secrets unless r asks for them.

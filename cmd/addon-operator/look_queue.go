@@ -56,30 +56,37 @@ type taskLine struct {
 	plain string // the description without the error
 }
 
-// queueRoute answers list and main.
+// queueRoute answers list, main and show.
 func (l *look) queueRoute(r *http.Request, what string) (page, error) {
-	return l.queuePage(what, r.URL.Query().Get("showEmpty") == "true", false)
+	return l.queuePage(r, what, false)
 }
 
-// queuePage returns list or main, without the errors of tasks where redacted.
-func (l *look) queuePage(what string, withEmpty, redacted bool) (page, error) {
+// queuePage returns all queues, main or the one that r names, without the errors of tasks where redacted.
+func (l *look) queuePage(r *http.Request, what string, redacted bool) (page, error) {
 	list, err := l.queues()
 	if err != nil {
 		return page{}, err
 	}
 	switch what {
 	case "list":
-		if !withEmpty {
+		if r.URL.Query().Get("showEmpty") != "true" {
 			list.Empty = nil
 		}
-	case "main":
-		main := list.main()
-		if redacted {
-			main.hideErrors()
+	case "main", "show":
+		name := workflow.Main
+		if what == "show" {
+			name = r.URL.Query().Get("queue")
 		}
-		return page{main, func(l inspect.Look) string { return main.text(l) }}, nil
+		one, found := list.named(name)
+		if !found {
+			return page{}, notFound("no queue is called %q; see queue list --show-empty", name)
+		}
+		if redacted {
+			one.hideErrors()
+		}
+		return page{one, func(l inspect.Look) string { return one.text(l) }}, nil
 	default:
-		return page{}, notFound("there is no /queue/%s: ask for /queue/list or /queue/main", what)
+		return page{}, notFound("there is no /queue/%s: ask for /queue/list, /queue/main or /queue/show?queue=NAME", what)
 	}
 	if redacted {
 		list.hideErrors()
@@ -103,14 +110,15 @@ func hideErrors(tasks []taskLine) {
 	}
 }
 
-// main returns the main queue. Scripts that wait until it is empty read its length, so an empty one has a line, too.
-func (q *queueList) main() queueDump {
+// named returns the queue with this name. Scripts that wait until a queue is empty read its length, so an empty one is
+// found, too.
+func (q *queueList) named(name string) (queueDump, bool) {
 	for _, d := range append(q.Active, q.Empty...) {
-		if d.Name == workflow.Main {
-			return d
+		if d.Name == name {
+			return d, true
 		}
 	}
-	return queueDump{Name: workflow.Main, Status: noTasks}
+	return queueDump{Name: name, Status: noTasks}, name == workflow.Main
 }
 
 // queues returns all queues: those that hold tasks, and those that attached

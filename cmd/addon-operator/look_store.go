@@ -87,14 +87,15 @@ func (o *ofTables) Write(p []byte) (int, error) {
 	}
 }
 
-// tableNames returns the names of all tables.
-func tableNames() string {
-	var names []string
+// tableList returns the names of all tables.
+func tableList() (names []string) {
 	for _, t := range allTables() {
 		names = append(names, t.String())
 	}
-	return strings.Join(names, ", ")
+	return names
 }
+
+func tableNames() string { return strings.Join(tableList(), ", ") }
 
 // snapshotRoute writes a copy of the store.
 func (l *look) snapshotRoute(w http.ResponseWriter, _ *http.Request) {

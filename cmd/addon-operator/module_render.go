@@ -12,6 +12,7 @@ func newModuleRender(from *sourceFlags) *cobra.Command {
 	var debug, changes bool
 	cmd := &cobra.Command{
 		Use: "render MODULE", Short: "Show what a module's chart renders to; of a running operator", Args: args(cobra.ExactArgs(1)),
+		ValidArgsFunction: from.complete(listModules),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			query := url.Values{}
 			for name, set := range map[string]bool{"debug": debug, "diff": changes, "show-secrets": from.showSecrets} {

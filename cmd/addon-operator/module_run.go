@@ -10,6 +10,7 @@ import (
 func newModuleRun(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "run MODULE", Short: "Run an enabled module now, before all waiting tasks; of a running operator", Args: args(cobra.ExactArgs(1)),
+		ValidArgsFunction: from.complete(listModules),
 		Long: "Run an enabled module now: its hooks of beforeHelm, its release, its hooks of afterHelm. The run goes to the front of " +
 			"queue main, also past a failing task. The request is kept in the store: a restart of the operator does not lose it.",
 		RunE: func(cmd *cobra.Command, given []string) error {

@@ -57,7 +57,7 @@ Exit codes are listed in [operations](../operations.md#the-store), the routes in
 
 // routesOf names the route of the debug socket behind each command.
 var routesOf = map[string]string{
-	"queue list": "/queue/list", "queue main": "/queue/main",
+	"queue list": "/queue/list", "queue main": "/queue/main", "queue show": "/queue/show?queue=QUEUE",
 	"global list": "/global/list", "global values": "/global/values", "global config": "/global/config",
 	"global patches": "/global/patches", "global snapshots": "/global/snapshots",
 	"module list": "/module/list", "module values": "/module/MODULE/values", "module config": "/module/MODULE/config",

@@ -4,14 +4,17 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // newRoot returns the command with all its verbs. Without a verb it starts the
 // operator.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "addon-operator",
-		Short:         "Keep a cluster's addons installed and configured",
+		Use:   "addon-operator",
+		Short: "Keep a cluster's addons installed and configured",
+		Long: "Keep a cluster's addons installed and configured.\n\n" +
+			"Without a command, the operator runs, as with start. Its flags: addon-operator start --help",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, given []string) error {
@@ -25,13 +28,14 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &codedError{exitUsage, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	start := newStart()
-	root.RunE = start.RunE
-	root.Flags().AddFlagSet(start.Flags())
+	bare := newStart() // has flags of its own: they are hidden here only
+	root.RunE = bare.RunE
+	root.Flags().AddFlagSet(bare.Flags())
+	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	root.AddCommand(
-		start, newVersion(), newRaw(), newReload(),
+		newStart(), newVersion(), newRaw(), newReload(),
 		newGroup("workflow", "See what happened, happens and waits", newWorkflowInspect, newWorkflowList, newWorkflowGraph),
-		newGroup("queue", "See what waits and runs", newQueueList, newQueueMain),
+		newGroup("queue", "See what waits and runs", newQueueList, newQueueMain, newQueueShow),
 		newGroup("task", "Retry, skip, cancel or release a task", newTaskCancel, newTaskRelease, newTaskRetry, newTaskSkip),
 		newGroup("module", "See modules and their values", newModuleList, newModuleValues, newModuleConfig, newModulePatches, newModuleSnapshots, newModuleRender, newModuleMonitor, newModuleRun),
 		newGroup("global", "See global hooks and values", newGlobalList, newGlobalValues, newGlobalConfig, newGlobalPatches, newGlobalSnapshots),

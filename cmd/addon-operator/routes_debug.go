@@ -29,7 +29,7 @@ func (l *look) debugRoutes() http.Handler {
 	})
 	l.debugPages(mux, true)
 	mux.HandleFunc("GET /queue/{what}", answer(func(r *http.Request, what string) (page, error) {
-		return l.queuePage(what, r.URL.Query().Get("showEmpty") == "true", true)
+		return l.queuePage(r, what, true)
 	}))
 	return localOnly(mux)
 }
@@ -38,7 +38,10 @@ func (l *look) debugRoutes() http.Handler {
 // redacted, they leave out what hooks printed.
 func (l *look) debugPages(mux *http.ServeMux, redacted bool) {
 	mux.HandleFunc("GET /queue", func(w http.ResponseWriter, r *http.Request) {
-		p, err := l.queuePage("list", true, redacted)
+		query := r.URL.Query()
+		query.Set("showEmpty", "true")
+		r.URL.RawQuery = query.Encode()
+		p, err := l.queuePage(r, "list", redacted)
 		if err == nil {
 			err = p.write(w, r.URL.Query().Get("output"))
 		}

@@ -10,7 +10,7 @@ import (
 func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.Command {
 	var o output
 	var global bool
-	cmd := &cobra.Command{Use: what + " MODULE", Short: about, Args: args(cobra.ExactArgs(1))}
+	cmd := &cobra.Command{Use: what + " MODULE", Short: about, Args: args(cobra.ExactArgs(1)), ValidArgsFunction: from.complete(listModules)}
 	o.declare(cmd, "yaml", "json", "text")
 	if sections {
 		cmd.Flags().BoolVarP(&global, "global", "g", false, "show the global section as well")

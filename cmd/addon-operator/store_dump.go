@@ -12,7 +12,8 @@ func newStoreDump(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "dump [TABLE...]", Short: "Print the store's records as JSON, one to a line",
 		Long: "Print the store's records as JSON, one to a line, of the tables named or of all: " + tableNames() + ". " +
-			"Of records that can hold secrets only the size is told, unless --show-secrets is given.",
+			"Of records that can hold secrets, only the size is printed unless --show-secrets is given.",
+		ValidArgs: tableList(),
 		RunE: func(cmd *cobra.Command, tables []string) error {
 			query := url.Values{"table": tables}
 			if from.showSecrets {

@@ -20,6 +20,7 @@ func newTaskSkip(from *sourceFlags) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: "skip TASK --reason TEXT", Short: "End a task as if it had found nothing; of a running operator", Args: args(cobra.ExactArgs(1)),
+		ValidArgsFunction: from.complete(listAll(listTasks(nil), listQuarantined)),
 		Long: "End a task as if it had succeeded and found nothing: what it would have done is not done. " +
 			"The reason and your name are kept in history. " + namingTasks,
 	}

@@ -115,6 +115,7 @@ func asked(t *testing.T, path, verb string, env ...string) *exec.Cmd {
 // TestReasonsFitTheTerminalAndAreNeverCutOffInWideTextInPipesAndInJSON runs every verb that shows reasons on real
 // terminals and in pipes.
 func TestReasonsFitTheTerminalAndAreNeverCutOffInWideTextInPipesAndInJSON(t *testing.T) {
+	t.Parallel()
 	path := failedStore(t)
 	for _, verb := range []string{"workflow inspect", "module list", "queue main", "queue list"} {
 		t.Run(verb, func(t *testing.T) {

@@ -60,6 +60,7 @@ func (o *output) declare(cmd *cobra.Command, formats ...string) {
 		about += "; wide cuts nothing off"
 	}
 	cmd.Flags().StringVarP(&o.format, "output", "o", formats[0], about)
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // it is declared
 }
 
 func (o *output) check() error {

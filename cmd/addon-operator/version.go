@@ -1,14 +1,38 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+// versionInfo is the version of the program and what it was built with.
+type versionInfo struct {
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
 
 // newVersion returns the verb that prints the version.
 func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write([]byte("addon-operator " + version + "\n"))
+	var o output
+	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: args(cobra.NoArgs)}
+	o.declare(cmd, "text", "json", "yaml")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := o.check(); err != nil {
 			return err
-		},
+		}
+		info := versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+		var body bytes.Buffer
+		if o.isText() {
+			_, _ = fmt.Fprintf(&body, "addon-operator %s\n", info.Version)
+		} else if err := (page{data: info}).encode(&body, o.format); err != nil {
+			return err
+		}
+		_, err := body.WriteTo(cmd.OutOrStdout())
+		return err
 	}
+	return cmd
 }

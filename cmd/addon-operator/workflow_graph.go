@@ -18,9 +18,10 @@ const shownOfError = 60
 func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
-		Use:   "graph [WALK]",
-		Short: "Draw the graph of the lifecycle, with the states of a walk if one is given",
-		Args:  args(cobra.MaximumNArgs(1)),
+		Use:               "graph [WALK]",
+		Short:             "Draw the graph of the lifecycle, with the states of a walk if one is given",
+		Args:              args(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: from.complete(listRuns),
 	}
 	o.declare(cmd, "text", "mermaid", "dot")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {

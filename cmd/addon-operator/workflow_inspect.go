@@ -32,7 +32,8 @@ func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 		Long: "Show a walk: what it did, does and waits for, what failed, and what to do.\n\n" +
 			"Without a number it is the newest that needs a person, else the one under way,\n" +
 			"else the newest that did more than a step or two.",
-		Args: args(cobra.MaximumNArgs(1)),
+		Args:              args(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: from.complete(listRuns),
 	}
 	v.output.declare(cmd, "text", "wide", "json", "yaml")
 	v.paint.declare(cmd)

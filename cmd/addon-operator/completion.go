@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/workflow/inspect"
+)
+
+// completionTimeout bounds a completion, for which a person waits at the prompt.
+const completionTimeout = time.Second
+
+// A lister returns the names that a shell can complete an argument with, each with a description behind a tab.
+type lister func(context.Context, *source) ([]cobra.Completion, error)
+
+// complete returns the completion of one argument with the names that list returns. Without an operator, and with one
+// that does not answer in time, there are none.
+func (f *sourceFlags) complete(list lister) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, given []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(given) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completionTimeout)
+		defer cancel()
+		found := make(chan []cobra.Completion, 1)
+		go func() { found <- f.names(ctx, list, begun) }() // opening a file knows no timeout
+		select {
+		case names := <-found:
+			return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		case <-ctx.Done():
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+}
+
+// names returns what list returns, of that the names which begin with begun. Of an error there are none: a shell has
+// no place to show it.
+func (f *sourceFlags) names(ctx context.Context, list lister, begun string) []cobra.Completion {
+	s, err := f.open(ctx)
+	if err != nil {
+		return nil
+	}
+	defer s.close() //nolint:errcheck // it was only read
+	all, err := list(ctx, s)
+	if err != nil {
+		return nil
+	}
+	var out []cobra.Completion
+	for _, one := range all {
+		if strings.HasPrefix(one, begun) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// read returns the answer of s to path.
+func read[T any](ctx context.Context, s *source, path string, query url.Values) (data T, err error) {
+	var body bytes.Buffer
+	if err := s.get(ctx, path+".json", query, &body); err != nil {
+		return data, err
+	}
+	err = json.Unmarshal(body.Bytes(), &data)
+	return data, err
+}
+
+// described returns a name with the begin of its description, on one line.
+func described(name, about string) cobra.Completion {
+	const most = 80
+	text := []rune(strings.Join(strings.Fields(about), " "))
+	if len(text) > most {
+		text = append(text[:most-1], '…')
+	}
+	return cobra.CompletionWithDesc(name, string(text))
+}
+
+func listModules(ctx context.Context, s *source) (names []cobra.Completion, err error) {
+	list, err := read[moduleList](ctx, s, "/module/list", nil)
+	for _, m := range list.Modules {
+		names = append(names, described(m.Name, m.State))
+	}
+	return names, err
+}
+
+// listHooks lists hooks as inspect shows them: MODULE/HOOK, and the name alone of a global one.
+func listHooks(ctx context.Context, s *source) (names []cobra.Completion, err error) {
+	hooks, err := read[[]hookLine](ctx, s, "/hook/list", nil)
+	for _, h := range hooks {
+		names = append(names, described(h.fullName(), strings.Join(bindingsOf(h.Config), " ")))
+	}
+	return names, err
+}
+
+func listQueues(ctx context.Context, s *source) (names []cobra.Completion, err error) {
+	list, err := read[queueList](ctx, s, "/queue/list", url.Values{"showEmpty": {"true"}})
+	for _, q := range append(list.Active, list.Empty...) {
+		names = append(names, described(q.Name, q.Status))
+	}
+	return names, err
+}
+
+func listRuns(ctx context.Context, s *source) (names []cobra.Completion, err error) {
+	runs, err := read[[]inspect.Summary](ctx, s, "/workflow/list", nil)
+	for _, r := range runs {
+		names = append(names, described(strconv.FormatUint(r.ID, 10), string(r.State)+", "+r.Trigger+" "+r.Subject))
+	}
+	return names, err
+}
+
+func listParams(ctx context.Context, s *source) (names []cobra.Completion, err error) {
+	lines, err := read[[]paramLine](ctx, s, "/config/list", nil)
+	for _, l := range lines {
+		names = append(names, described(l.Name, l.About))
+	}
+	return names, err
+}
+
+// listTasks lists the tasks in queues for which fit holds; every task for nil.
+func listTasks(fit func(*taskLine) bool) lister {
+	return func(ctx context.Context, s *source) (names []cobra.Completion, err error) {
+		list, err := read[queueList](ctx, s, "/queue/list", nil)
+		tasks := list.Later
+		for _, q := range list.Active {
+			tasks = append(tasks, q.Tasks...)
+		}
+		for i := range tasks {
+			if t := &tasks[i]; fit == nil || fit(t) {
+				names = append(names, described(t.ID, t.Description))
+			}
+		}
+		return names, err
+	}
+}
+
+// listQuarantined lists the tasks in quarantine.
+func listQuarantined(ctx context.Context, s *source) (names []cobra.Completion, err error) {
+	walk, err := read[inspect.Walk](ctx, s, "/workflow/inspect", nil)
+	for _, p := range walk.Problems {
+		if p.Kind == inspect.KindKiller {
+			names = append(names, described(p.Task.String(), p.Node+" "+p.Subject.String()))
+		}
+	}
+	return names, err
+}
+
+// listAll lists the names of two listers.
+func listAll(a, b lister) lister {
+	return func(ctx context.Context, s *source) ([]cobra.Completion, error) {
+		first, err := a(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		second, err := b(ctx, s)
+		return append(first, second...), err
+	}
+}
+
+func (t *taskLine) runs() bool { return strings.HasPrefix(t.State, running) }
+
+func (t *taskLine) failed() bool { return strings.Contains(t.Description, ":failures ") }

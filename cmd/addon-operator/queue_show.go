@@ -1,0 +1,25 @@
+package main
+
+import (
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/workflow/inspect"
+)
+
+// newQueueShow returns the verb that shows one queue.
+func newQueueShow(from *sourceFlags) *cobra.Command {
+	t := table[queueDump]{from: from, text: func(queue *queueDump, look inspect.Look) string { return queue.text(look) }}
+	var again repeat
+	cmd := &cobra.Command{
+		Use: "show QUEUE", Short: "Show the tasks of one queue", Args: args(cobra.ExactArgs(1)), ValidArgsFunction: from.complete(listQueues),
+	}
+	t.declare(cmd)
+	again.declare(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		query := url.Values{"queue": given}
+		return again.show(cmd, from, &t.output, func() ([]byte, error) { return t.fetch(cmd, "/queue/show", query) })
+	}
+	return cmd
+}
