@@ -29,28 +29,30 @@ spec:
   ports: [{port: 80}]
 `
 
-// lifeHook runs on everything that happens to a module.
+// lifeHook runs on everything that happens to a module. It counts to its second argument first.
 const lifeHook = `#!/bin/bash
 if [[ $1 == --config ]]; then
   echo '{"configVersion":"v1","onStartup":1,"beforeHelm":1,"afterHelm":1}'
   exit
 fi
+for ((i = 0; i < %[2]d; i++)); do :; done
 echo '[{"op":"add","path":"/%[1]s/begun","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"
 `
 
-// watchHook writes down when it began and what it was told.
+// watchHook records when it started and its binding context. It counts to its third argument before.
 const watchHook = `#!/bin/bash
 now=$EPOCHREALTIME
 if [[ $1 == --config ]]; then
   echo '{"configVersion":"v1","kubernetes":[{"name":"seen","apiVersion":"v1","kind":"ConfigMap","queue":"/%[1]s","labelSelector":{"matchLabels":{"for":"%[1]s"}},"namespace":{"nameSelector":{"matchNames":["%[2]s"]}},"jqFilter":".metadata.name","keepFullObjectsInMemory":false}]}'
   exit
 fi
+for ((i = 0; i < %[3]d; i++)); do :; done
 IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"
 echo "$now $context" >>"$RECORD"
 `
 
-// generate writes the modules into dir/modules, for an operator in namespace.
-func generate(dir, namespace string) error {
+// generate writes the modules into dir/modules, for an operator in namespace. Each of their hooks counts to work when it runs.
+func generate(dir, namespace string, work int) error {
 	flags := []byte("global:\n  domain: example.com\n")
 	for i := range modules {
 		name := moduleName(i)
@@ -59,15 +61,20 @@ func generate(dir, namespace string) error {
 			"Chart.yaml":             "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n",
 			"values.yaml":            name + ": {}\n",
 			"templates/objects.yaml": fmt.Sprintf(chart, name),
-			"hooks/life.sh":          fmt.Sprintf(lifeHook, name),
-			"hooks/watch.sh":         fmt.Sprintf(watchHook, name, namespace),
+			"hooks/life.sh":          fmt.Sprintf(lifeHook, name, work),
+			"hooks/watch.sh":         fmt.Sprintf(watchHook, name, namespace, work),
 		} {
-			if err := write(filepath.Join(dir, "modules", fmt.Sprintf("%03d-%s", i, name), path), content); err != nil {
+			if err := write(filepath.Join(moduleDir(dir, i), path), content); err != nil {
 				return err
 			}
 		}
 	}
 	return write(filepath.Join(dir, "modules", "values.yaml"), string(flags))
+}
+
+// moduleDir returns the directory of module i below dir.
+func moduleDir(dir string, i int) string {
+	return filepath.Join(dir, "modules", fmt.Sprintf("%03d-%s", i, moduleName(i)))
 }
 
 func moduleName(i int) string { return fmt.Sprintf("bench%02d", i) }

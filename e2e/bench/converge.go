@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// work is the number that each hook counts to: 25 ms on a CPU of 2024, as a shell hook that calls jq a few times.
+	work = 25_000
+
+	// lifeRuns is how often a converge runs the life hook of a module: onStartup, beforeHelm, afterHelm.
+	lifeRuns = 3
+)
+
+// measureConverge compares converges of modules whose hooks take most of the time with the time of these hooks alone.
+func measureConverge(ctx context.Context, rounds int, progress *log.Logger) (_ []figure, err error) {
+	w, end, err := openWorld(progress)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	var hooks, empty, restart []float64
+	for round := range rounds {
+		progress.Printf("converge with busy hooks, round %d of %d", round+1, rounds)
+		took, err := w.busyRound(ctx, fmt.Sprintf("converge-%d", round))
+		if err != nil {
+			return nil, err
+		}
+		hooks = append(hooks, took.hooks.Seconds())
+		empty = append(empty, took.empty.Seconds()/took.hooks.Seconds())
+		restart = append(restart, took.restart.Seconds()/took.hooks.Seconds())
+	}
+	note := fmt.Sprintf("%d modules, %d runs of hooks, one after another without the operator; median of %d", modules, modules*(lifeRuns+1), rounds)
+	return []figure{
+		{Name: "hooks alone", Unit: "s", Measured: median(hooks), Note: note},
+		{Name: "converge from empty, of the time of its hooks", Unit: "times", Measured: median(empty), AtMost: 1.5, Note: "process start to ready"},
+		{Name: "restart with nothing to do, of the time of its hooks", Unit: "times", Measured: median(restart), AtMost: 1.2, Note: "process start to ready"},
+	}, nil
+}
+
+// busyDurations are the times of one round.
+type busyDurations struct {
+	durations
+	hooks time.Duration
+}
+
+// busyRound measures the hooks, a converge from empty and a restart, in a new namespace.
+func (w *world) busyRound(ctx context.Context, namespace string) (took busyDurations, err error) {
+	site, err := w.site(ctx, namespace, work)
+	if err != nil {
+		return took, err
+	}
+	if took.hooks, err = hooksAlone(ctx, site.Dir); err != nil {
+		return took, err
+	}
+	record := filepath.Join(site.Dir, "record")
+	for _, duration := range []*time.Duration{&took.empty, &took.restart} {
+		p, converged, err := converge(ctx, site, record)
+		if err != nil {
+			return took, err
+		}
+		*duration = converged
+		if err := p.Stop(); err != nil {
+			return took, err
+		}
+	}
+	return took, nil
+}
+
+// hooksAlone returns how long the hooks that a converge runs take, one after another.
+func hooksAlone(ctx context.Context, dir string) (time.Duration, error) {
+	binding := filepath.Join(dir, "binding-context.json")
+	if err := write(binding, "[]\n"); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	for i := range modules {
+		for hook, runs := range map[string]int{"life.sh": lifeRuns, "watch.sh": 1} {
+			for range runs {
+				run := exec.CommandContext(ctx, filepath.Join(moduleDir(dir, i), "hooks", hook))
+				run.Env = append(os.Environ(), "BINDING_CONTEXT_PATH="+binding, "VALUES_JSON_PATCH_PATH="+os.DevNull, "RECORD="+os.DevNull)
+				if output, err := run.CombinedOutput(); err != nil {
+					return 0, fmt.Errorf("run %s: %w: %s", run.Path, err, output)
+				}
+			}
+		}
+	}
+	return time.Since(began), nil
+}
