@@ -57,6 +57,7 @@ type records struct {
 	kind    string // of the objects, for messages
 	types   string // field selector that leaves out what is no release
 	driver  driver.Driver
+	seen    *version
 	log     func(format string, args ...any)
 }
 
@@ -70,20 +71,21 @@ func newRecords(c *Client, config *rest.Config, transport *http.Client, kind str
 		return nil, fmt.Errorf("helm: make a client for release records: %w", err)
 	}
 
+	seen := &version{}
 	switch kind {
 	case "", "secret", "secrets":
-		d := driver.NewSecrets(core.Secrets(c.namespace))
+		d := driver.NewSecrets(secrets{core.Secrets(c.namespace), seen})
 		d.Log = c.log
 		return &records{
 			objects: c.metadata.Resource(coreResource("secrets")).Namespace(c.namespace),
-			kind:    "Secret", types: "type=helm.sh/release.v1", driver: d, log: c.log,
+			kind:    "Secret", types: "type=helm.sh/release.v1", driver: d, seen: seen, log: c.log,
 		}, nil
 	case "configmap", "configmaps":
-		d := driver.NewConfigMaps(core.ConfigMaps(c.namespace))
+		d := driver.NewConfigMaps(configMaps{core.ConfigMaps(c.namespace), seen})
 		d.Log = c.log
 		return &records{
 			objects: c.metadata.Resource(coreResource("configmaps")).Namespace(c.namespace),
-			kind:    "ConfigMap", driver: d, log: c.log,
+			kind:    "ConfigMap", driver: d, seen: seen, log: c.log,
 		}, nil
 	default:
 		return nil, fmt.Errorf("helm: HELM_DRIVER %q is not supported: set secret or configmap", kind)
@@ -120,8 +122,16 @@ func (s *records) all(ctx context.Context) ([]record, error) {
 	return found, nil
 }
 
+// list returns the records with labels. They include all writes of this process, and those of others before its first list.
 func (s *records) list(ctx context.Context, selector labels.Set) ([]record, error) {
-	listed, err := s.objects.List(ctx, metav1.ListOptions{LabelSelector: selector.String(), FieldSelector: s.types})
+	var listed *metav1.PartialObjectMetadataList
+	err := s.seen.read(func(version string) (_ string, err error) {
+		options := metav1.ListOptions{LabelSelector: selector.String(), FieldSelector: s.types, ResourceVersion: version}
+		if listed, err = s.objects.List(ctx, options); err != nil {
+			return "", err
+		}
+		return listed.ResourceVersion, nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list %ss with labels %s: %w", s.kind, selector, err)
 	}
@@ -149,6 +159,7 @@ func (s *records) list(ctx context.Context, selector labels.Set) ([]record, erro
 
 // remove deletes the record of a revision, if it is still as it was found.
 func (s *records) remove(ctx context.Context, r record) error {
+	defer s.seen.forget()
 	err := s.objects.Delete(ctx, r.object.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &r.object.UID, ResourceVersion: &r.object.ResourceVersion},
 	})

@@ -1,0 +1,99 @@
+package helm_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/internal/helm"
+)
+
+// listed records the versions that a client asks lists of records for.
+type listed struct {
+	mu       sync.Mutex
+	versions []string
+}
+
+func (l *listed) client(t *testing.T, b bench, driver string) *helm.Client {
+	return b.client(t, func(o *helm.Options) {
+		o.Driver = driver
+		o.Config = rest.CopyConfig(o.Config)
+		o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+driver+"s") {
+					l.mu.Lock()
+					l.versions = append(l.versions, r.URL.Query().Get("resourceVersion"))
+					l.mu.Unlock()
+				}
+				return next.RoundTrip(r)
+			})
+		})
+	})
+}
+
+// take returns the versions since the last call.
+func (l *listed) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.versions
+	l.versions = nil
+	return taken
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A consistent list waits until the API server's cache has caught up with etcd. Only the first one of a process must, and
+// the one after a delete.
+func TestRecordsAreListedFromTheServersCacheButNeverBeforeAnOwnWrite(t *testing.T) {
+	t.Parallel()
+	for _, driver := range []string{"secret", "configmap"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			k, l := start(t), &listed{}
+			k.Client = l.client(t, k, driver)
+			find := func(want helm.Status) string {
+				t.Helper()
+				state, err := k.Find(t.Context(), "web")
+				if err != nil || state.Status != want {
+					t.Fatalf("release is %+v, %v, want %s", state, err, want)
+				}
+				asked := l.take()
+				return asked[len(asked)-1]
+			}
+			isLater := func(version, than string) {
+				t.Helper()
+				if order, err := resourceversion.CompareResourceVersion(version, than); err != nil || order <= 0 {
+					t.Errorf("list asked for version %q, want one after %q (%v)", version, than, err)
+				}
+			}
+			if first := find(helm.Absent); first != "" {
+				t.Errorf("the first list asked for version %q", first)
+			}
+			before := find(helm.Absent)
+			isLater(before, "1")
+			for size := range 3 {
+				k.apply(t, with(small(t, "web"), "size", string(rune('1'+size))))
+				if asked := l.take(); strings.Contains(strings.Join(asked, ",")+",", ",,") {
+					t.Errorf("an upgrade asked for the newest version: %q", asked)
+				}
+				written := find(helm.Deployed)
+				isLater(written, before)
+				before = written
+			}
+			if _, err := k.Uninstall(t.Context(), "web"); err != nil {
+				t.Fatal(err)
+			}
+			l.take()
+			state, err := k.Find(t.Context(), "web")
+			if err != nil || state.Status != helm.Absent {
+				t.Errorf("after the uninstall the release is %+v, %v", state, err)
+			}
+		})
+	}
+}
