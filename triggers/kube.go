@@ -33,6 +33,7 @@ type Kube struct {
 	changed chan struct{}
 	asked   atomic.Int64 // how often the bindings have changed
 	mu      sync.Mutex
+	bound   bindingReader               // guarded by mu
 	read    int64                       // one more than asked was when the bindings were last read; guarded by mu
 	follows map[store.Subject]*followed // guarded by mu
 }
@@ -149,19 +150,14 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 	if k.read > asked {
 		return nil, nil // they were read since
 	}
-	attached := map[store.Subject]store.Binding{}
+	attached := map[store.Subject]*binding{}
 	if err := k.db.View(func(tx *store.Tx) error {
-		for key := range tx.Range(store.At(store.Bindings)) {
-			b, _, err := store.Load[store.Binding](tx, key)
-			if err != nil {
-				return err
-			}
-			subject, err := store.ParseBindingKey(key)
+		for b, err := range k.bound.all(tx) {
 			if err != nil {
 				return err
 			}
 			if b.Kind == store.Kubernetes {
-				attached[subject] = b
+				attached[b.subject] = b
 			}
 		}
 		return nil
@@ -180,7 +176,7 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 	}
 	for subject, b := range attached {
 		if k.follows[subject] == nil {
-			k.follows[subject] = k.open(subject, b)
+			k.follows[subject] = k.open(subject, b.Binding)
 		}
 	}
 	k.read = asked + 1

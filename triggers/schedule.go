@@ -40,6 +40,7 @@ type Schedule struct {
 	Missed Missed
 	Log    zerolog.Logger
 
+	bound   bindingReader
 	changed chan struct{}
 }
 
@@ -125,23 +126,18 @@ func earliest(tickers map[store.Subject]*ticker) (next time.Time, ok bool) {
 func (s *Schedule) follow(tickers map[store.Subject]*ticker) error {
 	return s.DB.View(func(tx *store.Tx) error {
 		attached := map[store.Subject]bool{}
-		for k := range tx.Range(store.At(store.Bindings)) {
-			b, _, err := store.Load[store.Binding](tx, k)
+		for b, err := range s.bound.all(tx) {
 			if err != nil {
 				return err
 			}
 			if b.Kind != store.Schedule || b.Detached {
 				continue
 			}
-			subject, err := store.ParseBindingKey(k)
-			if err != nil {
-				return err
-			}
-			attached[subject] = true
-			if t := tickers[subject]; t != nil && t.config == string(b.Config) {
+			attached[b.subject] = true
+			if t := tickers[b.subject]; t != nil && t.config == string(b.Config) {
 				continue
 			}
-			if tickers[subject], err = s.begin(tx, subject, b); err != nil {
+			if tickers[b.subject], err = s.begin(tx, b.subject, b.Binding); err != nil {
 				return err
 			}
 		}

@@ -16,6 +16,7 @@ import (
 type Webhook struct {
 	db    *store.DB
 	serve func(webhook.Table)
+	bound bindingReader
 
 	changed chan struct{}
 }
@@ -63,20 +64,15 @@ func (w *Webhook) attached() (t webhook.Table, err error) {
 			return err
 		}
 		t.Complete = life.Converged != 0
-		for k := range tx.Range(store.At(store.Bindings)) {
-			b, _, err := store.Load[store.Binding](tx, k)
+		for b, err := range w.bound.all(tx) {
 			if err != nil {
 				return err
 			}
 			if b.Detached {
 				continue
 			}
-			s, err := store.ParseBindingKey(k)
-			if err != nil {
-				return err
-			}
-			if err := add(&t, s, b); err != nil {
-				return fmt.Errorf("binding %s in the store: %w", s.Binding, err)
+			if err := add(&t, b.subject, b.Binding); err != nil {
+				return fmt.Errorf("binding %s in the store: %w", b.subject.Binding, err)
 			}
 		}
 		return nil

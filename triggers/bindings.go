@@ -1,0 +1,62 @@
+package triggers
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+
+	"addon-operator/store"
+)
+
+// A bindingReader reads the bindings in the store again and again. It decodes only
+// records that changed since it last read them: each attached module changes a few
+// among thousands. Its zero value is ready. It is for one goroutine at a time.
+type bindingReader struct {
+	known map[string]*binding // by key
+	reads uint64
+}
+
+// A binding is one that stands in the store.
+type binding struct {
+	store.Binding
+
+	subject store.Subject
+	record  []byte
+	readIn  uint64
+}
+
+// all yields the bindings in the store, by module, hook and id. They must not be changed.
+func (r *bindingReader) all(tx *store.Tx) iter.Seq2[*binding, error] {
+	return func(yield func(*binding, error) bool) {
+		if r.known == nil {
+			r.known = map[string]*binding{}
+		}
+		r.reads++
+		for k, record := range tx.Range(store.At(store.Bindings)) {
+			b, err := r.read(tx, k, record)
+			if !yield(b, err) {
+				return
+			}
+		}
+		for k, b := range r.known {
+			if b.readIn != r.reads {
+				delete(r.known, k)
+			}
+		}
+	}
+}
+
+func (r *bindingReader) read(tx *store.Tx, k store.Key, record []byte) (b *binding, err error) {
+	if b = r.known[string(k)]; b == nil || !bytes.Equal(b.record, record) {
+		b = &binding{record: bytes.Clone(record)}
+		if b.Binding, _, err = store.Load[store.Binding](tx, k); err != nil {
+			return nil, err
+		}
+		if b.subject, err = store.ParseBindingKey(k); err != nil {
+			return nil, fmt.Errorf("key of a binding: %w", err)
+		}
+		r.known[string(k)] = b
+	}
+	b.readIn = r.reads
+	return b, nil
+}
