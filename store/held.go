@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"iter"
+	"math"
 	"time"
 )
 
@@ -123,20 +124,54 @@ func SaveLane(tx *Tx, l Lane) error {
 
 // OpenLanes yields the open lanes of queue.
 func OpenLanes(tx *Tx, queue string) iter.Seq2[Lane, error] {
-	return lanes(tx, At(Lanes).Str(openLanes).Str(queue), nil)
+	return lanes(tx, At(Lanes).Str(openLanes).Str(queue))
 }
 
-// ShutLanes yields the lanes whose tasks something keeps from starting, and of
-// which is true; a nil of is true of all.
-func ShutLanes(tx *Tx, of func(LaneKey) bool) iter.Seq2[Lane, error] {
-	return lanes(tx, At(Lanes).Str(shutLanes), of)
+// ShutLanes yields the lanes whose tasks something keeps from starting.
+func ShutLanes(tx *Tx) iter.Seq2[Lane, error] { return lanes(tx, At(Lanes).Str(shutLanes)) }
+
+// ShutLanesOf is ShutLanes for the lanes of module. It does not read those of others.
+func ShutLanesOf(tx *Tx, module string) iter.Seq2[Lane, error] {
+	return func(yield func(Lane, error) bool) {
+		prefix := At(Held).Str(module)
+		for from := prefix; ; {
+			k, err := nextLane(tx, prefix, from)
+			if k == nil && err == nil {
+				return
+			}
+			if err != nil {
+				yield(Lane{}, err)
+				return
+			}
+			l, shut, err := Load[Lane](tx, k.key(shutLanes))
+			l.LaneKey = *k
+			if (shut || err != nil) && !yield(l, err) {
+				return
+			}
+			from = k.held().Uint(math.MaxUint64).Uint(math.MaxUint64) // behind its tasks
+		}
+	}
+}
+
+// nextLane returns the lane of the first held task whose key begins with prefix and is
+// not below from; nil if there is none.
+func nextLane(tx *Tx, prefix, from Key) (*LaneKey, error) {
+	for k := range tx.RangeFrom(prefix, from) {
+		p, err := k.Parts()
+		if err != nil {
+			return nil, err
+		}
+		l := &LaneKey{Module: p.Str(), Hook: p.Str(), Queue: p.Str(), Kind: p.Str()}
+		return l, p.Err()
+	}
+	return nil, nil
 }
 
 // AllLanes yields all lanes, those that are shut first.
 func AllLanes(tx *Tx) iter.Seq2[Lane, error] {
 	return func(yield func(Lane, error) bool) {
 		for _, state := range []string{shutLanes, openLanes} {
-			for l, err := range lanes(tx, At(Lanes).Str(state), nil) {
+			for l, err := range lanes(tx, At(Lanes).Str(state)) {
 				if !yield(l, err) {
 					return
 				}
@@ -145,13 +180,10 @@ func AllLanes(tx *Tx) iter.Seq2[Lane, error] {
 	}
 }
 
-func lanes(tx *Tx, prefix Key, of func(LaneKey) bool) iter.Seq2[Lane, error] {
+func lanes(tx *Tx, prefix Key) iter.Seq2[Lane, error] {
 	return func(yield func(Lane, error) bool) {
 		for k := range tx.Range(prefix) {
 			key, open, err := parseLaneKey(k)
-			if err == nil && of != nil && !of(key) {
-				continue
-			}
 			var l Lane
 			if err == nil {
 				l, _, err = Load[Lane](tx, k)

@@ -36,7 +36,7 @@ func (e *Engine) mend(damaged *store.RecordError) error {
 			return err
 		}
 		if damaged.Key.Table() == store.Quarantine {
-			if err := m.reopen(nil); err != nil {
+			if err := m.reopen(store.ShutLanes); err != nil {
 				return err
 			}
 		}

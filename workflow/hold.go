@@ -203,15 +203,14 @@ func (m *move) leaveLane(t *store.Task) error {
 	return store.SaveLane(m.tx, lane)
 }
 
-// reopen opens the lanes of which of is true and whose tasks nothing keeps from
-// starting any more.
-func (m *move) reopen(of func(store.LaneKey) bool) error {
-	for lane, err := range store.ShutLanes(m.tx, of) {
+// reopen opens those of lanes whose tasks nothing keeps from starting any more.
+func (m *move) reopen(lanes func(*store.Tx) iter.Seq2[store.Lane, error]) error {
+	for lane, err := range lanes(m.tx) {
 		if err != nil {
 			return err
 		}
 		if !m.fits(claimCost) {
-			m.continueWith(laterAlarm, func(m *move) error { return m.reopen(of) })
+			m.continueWith(laterAlarm, func(m *move) error { return m.reopen(lanes) })
 			return nil
 		}
 		if err := m.reopenLane(lane); err != nil {
@@ -269,13 +268,18 @@ func (m *move) reopenChanged() error {
 	}
 	changed := m.changed
 	m.changed = nil
-	return m.reopen(func(k store.LaneKey) bool { return slices.Contains(changed, k.Module) })
+	for _, module := range changed {
+		if err := m.reopen(func(tx *store.Tx) iter.Seq2[store.Lane, error] { return store.ShutLanesOf(tx, module) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // resumeHeld opens the lanes whose tasks nothing keeps from starting, and goes on
 // with those that were opened before this process.
 func (m *move) resumeHeld() error {
-	return firstError(m.touchOpenLanes(), m.reopen(nil))
+	return firstError(m.touchOpenLanes(), m.reopen(store.ShutLanes))
 }
 
 // touchOpenLanes has the queues looked at that held tasks go back to.

@@ -3,11 +3,13 @@ package workflow_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 )
 
 // fillQueue puts n events of other hooks into queue q, which nobody works on.
@@ -67,4 +69,81 @@ func BenchmarkWithdrawFromALongQueue(b *testing.B) {
 	}
 	b.ReportMetric(median(took), "ms/Synchronization")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkMuchHeld measures how much a transition is slowed down while 8 MiB of events
+// of 500 hooks are held, because their module is in quarantine or their hooks' starts are
+// not done.
+func BenchmarkMuchHeld(b *testing.B) {
+	var took [2][]float64
+	held := [2]*heldLoad{newHeldLoad(b, 0), newHeldLoad(b, 500)}
+	for b.Loop() {
+		for i, l := range held {
+			took[i] = append(took[i], l.run().Seconds()*1000/benchNodes)
+		}
+	}
+	b.ReportMetric(median(took[0]), "ms/transition-none")
+	b.ReportMetric(median(took[1]), "ms/transition")
+	b.ReportMetric(median(took[1])/median(took[0])-1, "slower")
+	b.ReportMetric(0, "ns/op")
+}
+
+// A heldLoad is an engine over a store in memory whose transitions change a module, while
+// events of others are held.
+type heldLoad struct {
+	b    *testing.B
+	db   *store.DB
+	e    *workflow.Engine
+	done chan struct{}
+}
+
+func newHeldLoad(b *testing.B, hooks int) *heldLoad {
+	b.Helper()
+	db, err := store.OpenMemory(new(store.Memory), store.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := benchGraph("")
+	for i := range g.Nodes {
+		g.Nodes[i].Of = graph.OfModule
+	}
+	g.Nodes = append(g.Nodes, graph.Node{ID: "event", Number: "e", Doc: "an event", Of: graph.OfBinding, Ranges: true})
+	g.Edges = append(g.Edges, graph.Edge{On: "event", To: "event", Put: graph.Bound})
+	g.Triggers["event"] = "an event"
+	l := &heldLoad{b: b, db: db, done: make(chan struct{}, 1)}
+	l.e = benchEngine(b, db, g, nil, func() { l.done <- struct{}{} })
+	b.Cleanup(func() { l.e.Stop(); _ = db.Close() })
+	if err := l.e.Start(func(tx *store.Tx) ([]workflow.Event, error) {
+		q := store.Killer{ID: store.ID{Epoch: 1, N: 1}, Graph: g.Name, Node: "event", Subject: store.Subject{Module: "held"}, Queue: "q", At: tx.Now()}
+		return nil, store.Save(tx, store.KillerKey(q.ID), q)
+	}); err != nil {
+		b.Fatal(err)
+	}
+	for i := range hooks { // 4 events of 4 KiB each
+		if err := db.Update(func(tx *store.Tx) error {
+			ev := about(in("q", on("event", "held", fmt.Sprint("hooks/", i), "b")), "o")
+			ev.Payload = json.RawMessage(`"` + strings.Repeat("x", 4<<10) + `"`)
+			return l.e.Raise(tx, ev, ev, ev, ev)
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for waiting := true; waiting; {
+		time.Sleep(10 * time.Millisecond)
+		if err := db.View(func(tx *store.Tx) error { _, ok, err := store.Head(tx, "q"); waiting = ok; return err }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return l
+}
+
+// run returns how long a run through all nodes takes.
+func (l *heldLoad) run() time.Duration {
+	l.b.Helper()
+	begin := time.Now()
+	if err := l.db.Update(func(tx *store.Tx) error { return l.e.Raise(tx, in("other", on("go", "busy"))) }); err != nil {
+		l.b.Fatal(err)
+	}
+	<-l.done
+	return time.Since(begin)
 }

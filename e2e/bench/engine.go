@@ -29,12 +29,22 @@ var engineFigures = []struct {
 	{"EngineAgainstItsWrites/64", "ratio", figure{Name: "engine to raw, 64 queues", Unit: "of raw", AtLeast: 0.6}},
 	{"MuchPending/100000_tasks", "slower", figure{Name: "move slower, 100,000 tasks waiting", Unit: "of its time", AtMost: 0.2}},
 	{"MuchPending/1000_members", "slower", figure{Name: "move slower, 1,000 modules listed", Unit: "of its time", AtMost: 0.2}},
+	{"MuchHeld", "ms/transition", figure{Name: "transition, 8 MiB of events held", Unit: "ms", AtMost: 1, Note: "of 500 hooks, without the disk"}},
+	{"FirstEventInALongQueue", "ms/event", figure{Name: "first event of a binding, 50,000 events waiting", Unit: "ms", AtMost: 10, Note: "of other bindings in its queue"}},
+	{"SynchronizationInALongQueue", "ms/Synchronization", figure{
+		Name: "Synchronization, 100,000 events waiting", Unit: "ms", AtMost: 10, Note: "of other hooks in its queue; the time of the one writer without the disk",
+	}},
+	{"AttachManyModules", "s/attach", figure{
+		Name: "attach 500 modules, 10,000 events in main", Unit: "s", AtMost: 2, Note: "one hook each; the Synchronizations without the hooks' own time",
+	}},
+	{"ReadBindings", "ms/attach", figure{Name: "attach a module, 2,000 bindings attached", Unit: "ms", AtMost: 5, Note: "until watches, crons and webhooks follow it"}},
 }
 
-// measureEngine runs the benchmarks of package workflow.
+// measureEngine runs the benchmarks of the packages that work in the store.
 func measureEngine(ctx context.Context, _ int, progress *log.Logger) ([]figure, error) {
 	progress.Print("benchmarks of the engine")
-	run := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=.", fmt.Sprintf("-benchtime=%dx", engineRounds), "addon-operator/workflow")
+	run := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=.", fmt.Sprintf("-benchtime=%dx", engineRounds),
+		"addon-operator/workflow", "addon-operator/steps", "addon-operator/triggers")
 	run.Stderr = progress.Writer()
 	output, err := run.Output()
 	if err != nil {
