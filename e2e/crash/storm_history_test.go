@@ -79,7 +79,7 @@ func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, er
 func (h history) attempt(run store.Walk) (last store.Record, err error) {
 	for range len(h.runs) + 1 {
 		for _, r := range h.records[run.ID] {
-			if isEvent(r) {
+			if isEvent(r) && r.State != store.Joined {
 				last = r
 			}
 		}
@@ -100,14 +100,29 @@ func isEvent(r store.Record) bool {
 	return r.Node == string(lifecycle.ModuleKubernetesEvent) || r.Node == string(lifecycle.GlobalKubernetesEvent)
 }
 
+// coalesced returns how many events another event of the same object stands for.
+func (h history) coalesced() (n int) {
+	for _, records := range h.records {
+		for _, r := range records {
+			if isEvent(r) && r.State == store.Joined {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // events accounts for the run of each event by name: what the history calls done was delivered in a
 // hook's run that was done, and nothing else became of any event but of the module that was
 // switched off.
 func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
-	seqs := map[string]int{}
+	changes, missing := map[string]change{}, map[string]bool{}
 	for _, l := range loads {
 		for _, c := range l.changes {
-			seqs[c.Name+" "+c.Version] = c.Seq
+			changes[c.Name+" "+c.Version] = c
+		}
+		for _, key := range record.missing(l) {
+			missing[key] = true
 		}
 	}
 	deleted := map[string]int{} // by hook and object, those that the history calls done
@@ -127,10 +142,9 @@ func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 		case last.State == store.Done && run.Cause.Event == "Deleted":
 			deleted[hook+" "+name]++
 		case last.State == store.Done:
-			seq, known := seqs[name+" "+run.Cause.ResourceVersion]
-			key := change{Event: run.Cause.Event, Name: name, Seq: seq}.key()
-			if _, ok := record.delivered[hook][key]; !known || !ok {
-				wrong = append(wrong, fmt.Sprintf("%s is done by task %s of run %d, but no run of the hook that was done had %q", event, last.Task, last.Walk, key))
+			c, known := changes[name+" "+run.Cause.ResourceVersion]
+			if !known || missing[c.key()] {
+				wrong = append(wrong, fmt.Sprintf("%s is done by task %s of run %d, but no run of the hook that was done had %q", event, last.Task, last.Walk, c.key()))
 			}
 		case run.Subject.Module != toggled:
 			wrong = append(wrong, fmt.Sprintf("%s ended as %q in run %d: %s%s", event, last.State, last.Walk, last.Detail, last.Error))

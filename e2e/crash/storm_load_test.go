@@ -26,6 +26,14 @@ type change struct {
 // key is what a hook gets to know of c.
 func (c change) key() string { return fmt.Sprintf("%s %s %d", c.Event, c.Name, c.Seq) }
 
+// parseChange returns the change of a key.
+func parseChange(key string) (c change) {
+	if _, err := fmt.Sscanf(key, "%s %s %d", &c.Event, &c.Name, &c.Seq); err != nil {
+		panic(err) // of a key that these tests made
+	}
+	return c
+}
+
 // A load makes changes to the objects of one set.
 type load struct {
 	set    set
@@ -42,12 +50,15 @@ type load struct {
 	changes []change
 }
 
-// mostPending is the number of pending events of a binding above which the operator coalesces them.
-// Loads stay below it, so every single change must be delivered.
-const mostPending = 1000
+// coalesced is the number of pending events of a binding above which the operator coalesces them.
+// The loads of sets that are no crowd stay below it, so every single change must be delivered.
+const coalesced = 1000
 
 func newLoad(s set, at v1.ConfigMapInterface, seed uint64, pace time.Duration) *load {
-	l := &load{set: s, at: at, pace: pace, most: mostPending - 1, seq: map[string]int{}}
+	l := &load{set: s, at: at, pace: pace, most: coalesced - 1, seq: map[string]int{}}
+	if s.crowd {
+		l.most = 1 << 30
+	}
 	name := uint64(0)
 	for _, b := range []byte(s.label) {
 		name = name<<8 | uint64(b)
@@ -76,10 +87,14 @@ func (l *load) run(ctx context.Context) error {
 
 // step makes one change.
 func (l *load) step(ctx context.Context) error {
+	create := 35
+	if l.set.crowd && len(l.alive) > 20 {
+		create = 5
+	}
 	switch dice := l.random.IntN(100); {
-	case len(l.alive) == 0 || dice < 35:
+	case len(l.alive) == 0 || dice < create:
 		return l.create(ctx)
-	case dice < 75:
+	case dice < 75 || l.set.crowd && dice < 95:
 		return l.update(ctx, l.alive[l.random.IntN(len(l.alive))])
 	default:
 		return l.remove(ctx, l.random.IntN(len(l.alive)))

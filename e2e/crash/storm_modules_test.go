@@ -22,6 +22,8 @@ type set struct {
 	queue string // main where it is empty
 	// whole is set where the hook gets whole objects with its events.
 	whole bool
+	// crowd is set where the events come so fast that the operator coalesces them when they wait.
+	crowd bool
 	// silent is set where the hook is not run on Synchronization.
 	silent bool
 	// work is done by the hook for each run.
@@ -58,7 +60,7 @@ func sets() []set {
 		{label: "m07", hook: "m07/" + watchHook, queue: "/m07", silent: true, work: fails},
 		{label: "m08", hook: "m08/" + watchHook, queue: "/m08", whole: true, silent: true},
 		{label: "m09", hook: "m09/" + watchHook, queue: "/m09", settings: map[string]any{"executionMinInterval": "500ms", "executionBurst": 1}},
-		{label: "m10", hook: "m10/" + watchHook, queue: "/m10"},
+		{label: "m10", hook: "m10/" + watchHook, queue: "/m10", crowd: true},
 		{label: killerSet, hook: killerHook, queue: "/" + killerSet, silent: true, work: kills},
 	}
 	return all

@@ -126,10 +126,17 @@ func (r *stormRecord) end(run hookRun) error {
 	return nil
 }
 
-// missing returns what of l's changes was not delivered to the hook of its set.
+// missing returns what of l's changes was not delivered to the hook of its set. In a crowd, a later
+// state of an object that exists stands for a change, and a deletion for itself.
 func (r *stormRecord) missing(l *load) (missing []string) {
+	newest := map[string]int{}
+	for key := range r.delivered[l.set.hook] {
+		c := parseChange(key)
+		newest[c.Name] = max(newest[c.Name], c.Seq)
+	}
 	for _, c := range l.changes {
-		if _, ok := r.delivered[l.set.hook][c.key()]; !ok {
+		_, ok := r.delivered[l.set.hook][c.key()]
+		if !ok && (!l.set.crowd || c.Event == "Deleted" || newest[c.Name] < c.Seq) {
 			missing = append(missing, c.key())
 		}
 	}
@@ -171,11 +178,16 @@ func (r *stormRecord) disorder(l *load) (wrong []string) {
 	return wrong
 }
 
-// invented returns what was delivered to the hook of l's set although no such change was made.
+// invented returns what was delivered to the hook of l's set although no such change was made. In a
+// crowd, the first event of an object that waits keeps its type when it gets a later state.
 func (r *stormRecord) invented(l *load) (wrong []string) {
 	made := map[string]bool{}
 	for _, c := range l.changes {
 		made[c.key()] = true
+		if l.set.crowd && c.Event == "Modified" {
+			c.Event = "Added"
+			made[c.key()] = true
+		}
 	}
 	for key := range r.delivered[l.set.hook] {
 		if !made[key] {
