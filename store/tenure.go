@@ -59,11 +59,8 @@ func DropWork(tx *Tx) (more bool, err error) {
 		if !tables[t].work {
 			continue
 		}
-		for k := range tx.Range(At(Table(t))) {
-			if tx.Spent() {
-				return true, nil
-			}
-			tx.Delete(k)
+		if tx.Erase(At(Table(t))) {
+			return true, nil
 		}
 	}
 	for w, err := range WalksBackwards(tx) {

@@ -142,12 +142,8 @@ func deleteCursor(ctx context.Context, db *store.DB, v kube.View) error {
 func eraseCursor(ctx context.Context, db *store.DB, cursor store.Key, source, filter string) error {
 	for more := true; more; {
 		if err := db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
-			more = false
-			for k := range tx.Range(cursor) {
-				if more = tx.Spent(); more {
-					return nil
-				}
-				tx.Delete(k)
+			if more = tx.Erase(cursor); more {
+				return nil
 			}
 			key := store.At(store.Versions).Str(source)
 			all, ok, err := store.Load[versions](tx, key)

@@ -1,6 +1,9 @@
 package triggers
 
 import (
+	"context"
+	"fmt"
+
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/lifecycle"
@@ -22,6 +25,16 @@ const (
 	Clean Startup = "clean"
 )
 
+// Forget deletes what a clean start forgets. It is called before Begin. A process that
+// ends in between has forgotten a part, and the next clean start forgets the rest.
+func Forget(ctx context.Context, db *store.DB) error {
+	err := db.Erase(ctx, store.OpinionsKey(), store.At(store.Values), store.At(store.Metrics), store.HooksOf(""))
+	if err != nil {
+		return fmt.Errorf("forget what hooks have set (--startup=%s): %w", Clean, err)
+	}
+	return nil
+}
+
 // Begin returns the events of an operator's start, for the transaction that
 // starts the engine: step 16, which goes to the front of the main queue, and
 // where there is no start to resume, a start walk right behind it, in the place
@@ -31,14 +44,6 @@ func Begin(tx *store.Tx, how Startup, digest, dropped string) ([]workflow.Event,
 	life, _, err := store.Load[store.Life](tx, store.LifeKey())
 	if err != nil {
 		return nil, err
-	}
-	if how == Clean {
-		tx.Delete(store.OpinionsKey())
-		for _, prefix := range []store.Key{store.At(store.Values), store.At(store.Metrics), store.HooksOf("")} {
-			for k := range tx.Range(prefix) {
-				tx.Delete(k)
-			}
-		}
 	}
 	content := workflow.Event{On: lifecycle.OnConfigMap, Cause: store.Cause{Detail: "operator start"}}
 	goOn, err := resumes(tx, life, how, digest)

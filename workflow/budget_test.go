@@ -177,3 +177,65 @@ func TestATaskAtANodeThatBecameAJunctionIsDropped(t *testing.T) {
 		}
 	})
 }
+
+func TestQuarantineOfAModuleWithManyLongQueuesLosesNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const queues, events = 30, 500
+		w := newWorld(t, eventGraph())
+		w.unchecked()
+		w.set("event", func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+			<-ctx.Done()
+			return workflow.Outcome{}, ctx.Err()
+		})
+		for q := range queues {
+			hook := fmt.Sprintf("h%02d", q)
+			for from := 0; from < events; from += 250 {
+				var some []workflow.Event
+				for i := range 250 {
+					ev := about(in("q-"+hook, on("event", "m", hook, "b")), fmt.Sprint("o", from+i))
+					ev.Payload = json.RawMessage(fmt.Sprint(from + i))
+					some = append(some, ev)
+				}
+				w.raise(some...)
+			}
+		}
+		for range 3 {
+			w.start()
+			w.crash()
+			w.unchecked()
+		}
+		w.start()
+		w.sleep(time.Second)
+		if names, _ := w.killers(); len(names) != 1 {
+			t.Fatalf("in quarantine: %q", names)
+		}
+		if n, held := w.count(store.Queues), w.count(store.Held); n != 0 || held != queues*events {
+			t.Fatalf("%d tasks are in queues, %d are held", n, held)
+		}
+		w.took()
+		w.says("event")
+		_, ids := w.killers()
+		if err := w.e.Release(ids[0]); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(time.Minute)
+		next := map[string]int{}
+		for _, n := range w.took() {
+			for _, task := range n.task.Range {
+				hook := task.Subject.Hook
+				if want := fmt.Sprint(next[hook]); string(task.Payload) != want {
+					t.Fatalf("hook %s was told of event %s, the next is %s", hook, task.Payload, want)
+				}
+				next[hook]++
+			}
+		}
+		for q := range queues {
+			if hook := fmt.Sprintf("h%02d", q); next[hook] != events {
+				t.Errorf("hook %s was told of %d events", hook, next[hook])
+			}
+		}
+		if err := w.db.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+}

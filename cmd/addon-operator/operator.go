@@ -320,11 +320,7 @@ func (o *operator) run(ctx context.Context) error {
 		code, err = o.scan() // the directories may have changed meanwhile
 	}
 	if err == nil {
-		abandon := context.AfterFunc(ctx, o.engine.Stop) // Start waits for room on a full disk
-		err = o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) {
-			return triggers.Begin(tx, triggers.Startup(o.settings.Startup), code, dropped)
-		})
-		abandon()
+		err = o.begin(ctx, code, dropped)
 	}
 	if err != nil {
 		serving()
@@ -364,6 +360,18 @@ func (o *operator) run(ctx context.Context) error {
 		o.kept = true
 		return fmt.Errorf("the operator did not come to its end within %s: what still runs was interrupted and runs again at the next start", stopWithin)
 	}
+}
+
+// begin starts the engine. On a full disk it waits for room until ctx ends.
+func (o *operator) begin(ctx context.Context, code, dropped string) error {
+	how := triggers.Startup(o.settings.Startup)
+	if how == triggers.Clean {
+		if err := triggers.Forget(ctx, o.db); err != nil {
+			return err
+		}
+	}
+	defer context.AfterFunc(ctx, o.engine.Stop)()
+	return o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, how, code, dropped) })
 }
 
 // scan reads the directories of modules and returns the digest of the code.
