@@ -23,7 +23,7 @@ import (
 )
 
 // onDisk opens the store at path so that the test holds its file.
-func onDisk(t *testing.T, path string, o Options) (*DB, *os.File) {
+func onDisk(t testing.TB, path string, o Options) (*DB, *os.File) {
 	t.Helper()
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if err != nil {

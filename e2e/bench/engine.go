@@ -37,6 +37,7 @@ var engineFigures = []struct {
 	{"AttachManyModules", "s/attach", figure{
 		Name: "attach 500 modules, 10,000 events in main", Unit: "s", AtMost: 2, Note: "one hook each; the Synchronizations without the hooks' own time",
 	}},
+	{"CommitAfterAFlood", "KiB/commit", figure{Name: "commit of one record after a flood", Unit: "KiB", AtMost: 32, Note: "written; 45 MB of the store are free"}},
 	{"ReadBindings", "ms/attach", figure{Name: "attach a module, 2,000 bindings attached", Unit: "ms", AtMost: 5, Note: "until watches, crons and webhooks follow it"}},
 }
 
@@ -44,7 +45,7 @@ var engineFigures = []struct {
 func measureEngine(ctx context.Context, _ int, progress *log.Logger) ([]figure, error) {
 	progress.Print("benchmarks of the engine")
 	run := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=.", fmt.Sprintf("-benchtime=%dx", engineRounds),
-		"addon-operator/workflow", "addon-operator/steps", "addon-operator/triggers")
+		"addon-operator/workflow", "addon-operator/steps", "addon-operator/triggers", "addon-operator/store")
 	run.Stderr = progress.Writer()
 	output, err := run.Output()
 	if err != nil {
