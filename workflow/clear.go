@@ -52,7 +52,7 @@ func (m *move) clear(t *store.Task) error {
 // clearWaiting removes the tasks that t clears from the queues. Those that a
 // running attempt covers are only abandoned.
 func (m *move) clearWaiting(t *store.Task) error {
-	return m.each("", func(other, holder *store.Task) error {
+	return m.each(func(other, holder *store.Task) error {
 		switch {
 		case other.Orphan || !clears(t, other):
 			return nil

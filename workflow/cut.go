@@ -176,7 +176,7 @@ func (m *move) lift(t *store.Task) error {
 	t.Height++
 	t.Of = nil
 	if t.List != nil && t.List.Open > 0 {
-		err := m.each("", func(member, _ *store.Task) error {
+		err := m.each(func(member, _ *store.Task) error {
 			if member.Of == nil || member.Of.ID != t.ID {
 				return nil
 			}
@@ -200,7 +200,7 @@ func (m *move) dropMembers(list *store.Task) (dropped int, err error) {
 	if list.List == nil || list.List.Open == 0 {
 		return 0, nil
 	}
-	err = m.each("", func(t, holder *store.Task) error {
+	err = m.each(func(t, holder *store.Task) error {
 		if t.Of == nil || t.Of.ID != list.ID {
 			return nil
 		}

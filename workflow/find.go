@@ -75,7 +75,7 @@ func (f *finder) search() error {
 			return nil
 		}
 	}
-	if err := f.m.each("", func(t, _ *store.Task) error {
+	if err := f.m.each(func(t, _ *store.Task) error {
 		f.addWaiting(t)
 		return nil
 	}); err != nil {

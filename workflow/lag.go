@@ -143,7 +143,7 @@ func (m *move) relocate(t *store.Task, pos store.Pos, home string) error {
 		m.tx.Put(onceKey(t), t.Key())
 	}
 	if t.Lagging > 0 || t.List != nil && t.List.Open > 0 {
-		if err := m.each("", func(other, _ *store.Task) error {
+		if err := m.each(func(other, _ *store.Task) error {
 			if other.Of == nil || other.Of.ID != t.ID {
 				return nil
 			}

@@ -37,17 +37,12 @@ func (m *move) eachHead(fn func(*store.Task) error) error {
 	return nil
 }
 
-// each calls fn for the tasks of queue, or with "" for those of all queues, in
-// order, until it fails. The holder is the task whose attempt that runs, or
+// each calls fn for the tasks of all queues, in order, until it fails. The holder is the task whose attempt that runs, or
 // whose journal that goes on, covers t; it may be t itself. It is nil for a
 // task that can be taken away.
-func (m *move) each(queue string, fn func(t, holder *store.Task) error) error {
-	tasks := store.AllTasks(m.tx)
-	if queue != "" {
-		tasks = store.Tasks(m.tx, queue)
-	}
+func (m *move) each(fn func(t, holder *store.Task) error) error {
 	var holder *store.Task
-	for t, err := range tasks {
+	for t, err := range store.AllTasks(m.tx) {
 		if err != nil {
 			return err
 		}

@@ -105,7 +105,7 @@ var errFound = errors.New("found")
 // is due later.
 func (e *Engine) change(id store.ID, fn, later func(*move, *store.Task) error) error {
 	return e.update(func(m *move) error {
-		err := m.each("", func(t, holder *store.Task) error {
+		err := m.each(func(t, holder *store.Task) error {
 			if t.ID != id {
 				return nil
 			}

@@ -93,7 +93,15 @@ type operator struct {
 // end for a while. It fails when the operator cannot start, or when its store
 // can no longer be written.
 func Run(ctx context.Context, s Settings, w io.Writer) error {
-	log, err := newLog(s, w)
+	notices, err := newLog(s, w)
+	if err != nil {
+		return err
+	}
+	buffer := newLogBuffer(w, func(lines int) {
+		notices.Warn().Int("lines", lines).Msg("log lines dropped: nothing read the log for a while")
+	})
+	defer buffer.close()
+	log, err := newLog(s, buffer)
 	if err != nil {
 		return err
 	}

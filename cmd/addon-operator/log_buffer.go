@@ -1,0 +1,146 @@
+package main
+
+import (
+	"io"
+	"sync"
+	"time"
+)
+
+const (
+	// mostBuffered is how many bytes of log lines wait to be written.
+	mostBuffered = 1 << 20
+	// longestLogWait is how long a line waits for room before lines are dropped.
+	longestLogWait = time.Second
+	// flushWithin bounds the time the end of the process waits for the last lines.
+	flushWithin = 2 * time.Second
+)
+
+// A logBuffer writes log lines to w in the background. A pipe that nobody reads blocks its
+// writers, and lines are logged where others wait, as in a commit of the store. So the
+// buffer makes the writer of a line wait only for a moment; then it drops lines until w
+// accepts bytes again.
+type logBuffer struct {
+	w io.Writer
+	// dropped is called in the background with the number of lines that were dropped. It
+	// writes to w itself.
+	dropped func(lines int)
+
+	mu      sync.Mutex
+	pending []byte        // guarded by mu
+	lost    int           // lines dropped since dropped was last called; guarded by mu
+	stuck   bool          // a line has waited in vain since w last accepted bytes; guarded by mu
+	closing bool          // the last lines are written; guarded by mu
+	ended   bool          // nothing is written in the background any more; guarded by mu
+	room    chan struct{} // closed when w has accepted bytes; guarded by mu
+	wake    chan struct{}
+	done    chan struct{} // closed at the end of run
+}
+
+func newLogBuffer(w io.Writer, dropped func(lines int)) *logBuffer {
+	b := &logBuffer{w: w, dropped: dropped, room: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go b.run()
+	return b
+}
+
+// Write takes the line p. It never fails.
+func (b *logBuffer) Write(p []byte) (int, error) {
+	for waited := false; ; waited = true {
+		b.mu.Lock()
+		if b.ended {
+			b.mu.Unlock()
+			return b.w.Write(p)
+		}
+		if len(b.pending) == 0 || len(b.pending)+len(p) <= mostBuffered {
+			b.pending = append(b.pending, p...)
+			b.mu.Unlock()
+			b.raise()
+			return len(p), nil
+		}
+		if waited || b.stuck {
+			b.lost++
+			b.mu.Unlock()
+			return len(p), nil
+		}
+		room := b.room
+		b.mu.Unlock()
+		if !b.await(room) {
+			b.mu.Lock()
+			b.stuck = b.stuck || room == b.room
+			b.mu.Unlock()
+		}
+	}
+}
+
+// await returns when room is closed, or after a moment. It reports which.
+func (b *logBuffer) await(room chan struct{}) bool {
+	t := time.NewTimer(longestLogWait)
+	defer t.Stop()
+	select {
+	case <-room:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+func (b *logBuffer) raise() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes what is pending until the buffer is closed and empty.
+func (b *logBuffer) run() {
+	defer close(b.done)
+	for {
+		lines, lost, ended := b.take()
+		switch {
+		case ended:
+			return
+		case len(lines) == 0 && lost == 0:
+			<-b.wake
+			continue
+		}
+		_, _ = b.w.Write(lines) // there is no other place to say so
+		b.accepted()
+		if lost > 0 {
+			b.dropped(lost)
+		}
+	}
+}
+
+// take returns the lines to write now, how many were dropped behind them, and whether the
+// buffer has ended.
+func (b *logBuffer) take() (lines []byte, lost int, ended bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lines, lost = b.pending, b.lost
+	b.pending, b.lost = nil, 0
+	b.ended = b.closing && len(lines) == 0 && lost == 0
+	return lines, lost, b.ended
+}
+
+// accepted notes that w has accepted bytes.
+func (b *logBuffer) accepted() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stuck = false
+	close(b.room)
+	b.room = make(chan struct{})
+}
+
+// close writes what is pending, unless w accepts nothing. Lines that follow are written at
+// once.
+func (b *logBuffer) close() {
+	b.mu.Lock()
+	b.closing = true
+	b.mu.Unlock()
+	b.raise()
+	t := time.NewTimer(flushWithin)
+	defer t.Stop()
+	select {
+	case <-b.done:
+	case <-t.C:
+	}
+}
