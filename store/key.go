@@ -74,6 +74,9 @@ const (
 	Lanes
 	// Events holds the keys of the headers of events. Key: queue, module or empty for global, hook, binding, graph, node, task id (epoch, number).
 	Events
+	// Interruptions holds the claims on items that ended with their process and whose tasks are gone, until another task
+	// does the item. Key: module or empty for global, hook, binding, graph, node.
+	Interruptions
 )
 
 // tables is, by number, the name of each table and what else is to know of it.
@@ -113,6 +116,7 @@ var tables = [...]struct {
 	Held:           {name: "held", layout: "ssssuu", secret: true, work: true},
 	Lanes:          {name: "lanes", layout: "sssss", work: true},
 	Events:         {name: "events", layout: "ssssssuu", raw: true, work: true},
+	Interruptions:  {name: "interruptions", layout: "sssss", work: true},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }

@@ -142,9 +142,6 @@ type Task struct {
 	Every time.Duration `json:"every,omitempty"`
 	// Lane is the kind of the lane the task is held in; such a task is in no queue.
 	Lane string `json:"lane,omitempty"`
-	// Interrupted names the attempt of its run that ended with the process before
-	// the run was started over.
-	Interrupted *Point `json:"interrupted,omitempty"`
 	// Claim says who works on it. One of an older life was interrupted.
 	Claim *Claim `json:"claim,omitempty"`
 	// Clears is set while waiting tasks of the module are still to be taken out
@@ -167,12 +164,6 @@ type ObjectRef struct {
 	Name            string `json:"name"`
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-}
-
-// A Point names an attempt of a run: its node, and what it was about.
-type Point struct {
-	Node    string  `json:"node"`
-	Subject Subject `json:"subject,omitzero"`
 }
 
 // A Ref points to a task: where it stood when it was pointed to, and its ID,

@@ -35,41 +35,59 @@ func Forget(ctx context.Context, db *store.DB) error {
 	return nil
 }
 
+// Circumstances are what a start depends on besides the store.
+type Circumstances struct {
+	// Code is the digest of the code.
+	Code string
+	// Dropped says why the pending work of the store was dropped; empty if it was not.
+	Dropped string
+	// NewContainer is set where the process runs in another container than the one before it. Files
+	// that hooks of an unfinished start left in that container are gone.
+	NewContainer bool
+}
+
 // Begin returns the events of an operator's start, for the transaction that
 // starts the engine: step 16, which goes to the front of the main queue, and
-// where there is no start to resume, a start walk right behind it, in the place
-// of an unfinished reload. The digest is that of the code. Where the pending work
-// of the store was dropped, dropped says why, and a start run begins in any case.
-func Begin(tx *store.Tx, how Startup, digest, dropped string) ([]workflow.Event, error) {
+// unless pending work resumes, a start run right behind it, in the place of an
+// unfinished start or reload.
+func Begin(tx *store.Tx, how Startup, now Circumstances) ([]workflow.Event, error) {
 	life, _, err := store.Load[store.Life](tx, store.LifeKey())
 	if err != nil {
 		return nil, err
 	}
 	content := workflow.Event{On: lifecycle.OnConfigMap, Cause: store.Cause{Detail: "operator start"}}
-	goOn, err := resumes(tx, life, how, digest)
-	if err != nil || goOn && dropped == "" {
+	why, err := startsOver(tx, life, how, now)
+	if err != nil || why == "" {
 		return []workflow.Event{content}, err
 	}
 	if life.StartWalk, err = store.NextWalk(tx); err != nil {
 		return nil, err
 	}
-	life.Epoch, life.Digest = tx.Epoch(), digest
-	start := workflow.Event{On: lifecycle.OnStart, Supersedes: lifecycle.GlobalBeforeAll, Cause: store.Cause{Detail: string(how)}}
-	if dropped != "" {
-		start.Cause.Detail += "; pending work was dropped: " + dropped
-	}
+	life.Epoch, life.Digest = tx.Epoch(), now.Code
+	start := workflow.Event{On: lifecycle.OnStart, Supersedes: lifecycle.GlobalBeforeAll, Cause: store.Cause{Detail: why}}
 	return []workflow.Event{start, content}, store.Save(tx, store.LifeKey(), life)
 }
 
-// resumes reports whether what is pending goes on and no start walk is begun.
-func resumes(tx *store.Tx, life store.Life, how Startup, digest string) (bool, error) {
-	if how == Again || how == Clean || life.StartWalk == 0 || life.Digest != digest {
-		return false, nil
+// startsOver returns why a start run begins; empty if pending work resumes instead.
+func startsOver(tx *store.Tx, life store.Life, how Startup, now Circumstances) (why string, err error) {
+	why = string(how)
+	switch {
+	case now.Dropped != "":
+		return why + "; pending work was dropped: " + now.Dropped, nil
+	case how == Again || how == Clean || life.StartWalk == 0 || life.Digest != now.Code:
+		return why, nil
 	}
-	walk, ok, err := store.Load[store.Walk](tx, store.WalkKey(life.StartWalk))
+	run, ok, err := store.Load[store.Walk](tx, store.WalkKey(life.StartWalk))
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	unfinished := ok && walk.Open > 0 && life.Converged < life.StartWalk
-	return unfinished || how == IfChanged && life.Converged >= life.StartWalk, nil
+	converged := life.Converged >= life.StartWalk
+	unfinished := ok && run.Open > 0 && !converged
+	switch {
+	case unfinished && now.NewContainer:
+		return fmt.Sprintf("%s; in a new container, run %d was unfinished", why, life.StartWalk), nil
+	case unfinished || converged && how == IfChanged:
+		return "", nil
+	}
+	return why, nil
 }

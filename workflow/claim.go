@@ -239,7 +239,7 @@ func (m *move) describe(c *claim, t *store.Task) error {
 	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {
 		c.task.Try, c.task.Previous = f.Count+1, WasFailed
 	}
-	if p := t.Interrupted; t.Claim.Again || p != nil && p.Node == t.Node && p.Subject == c.task.Subject {
+	if t.Claim.Again {
 		c.task.Previous = Interrupted
 	}
 	if t.Journal {

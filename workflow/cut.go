@@ -130,6 +130,9 @@ func (m *move) clearStack(s stack, into string) (kept *store.Task, err error) {
 		if _, err := m.dropMembers(old); err != nil {
 			return nil, err
 		}
+		if err := m.noteInterruption(old); err != nil {
+			return nil, err
+		}
 		r := recordOf(old, store.Superseded)
 		r.Into = into
 		if err := m.record(r); err != nil {
@@ -218,7 +221,7 @@ func (m *move) dropMembers(list *store.Task) (dropped int, err error) {
 			return errEnough
 		}
 		dropped++
-		return m.drop(t, store.Superseded, nil)
+		return firstError(m.noteInterruption(t), m.drop(t, store.Superseded, nil))
 	})
 	if errors.Is(err, errEnough) {
 		err = nil
@@ -226,8 +229,9 @@ func (m *move) dropMembers(list *store.Task) (dropped int, err error) {
 	return dropped, err
 }
 
-// supersede takes down every run of node in the main queue, waiting or under
-// way, and those that are due later, in favour of walk.
+// supersede cancels every run of node in the main queue, pending or in progress, and the deferred
+// ones, in favour of walk, which begins a start. Other runs that the last process left in the middle
+// go back to their first nodes, so that the start does their work.
 func (m *move) supersede(b *bound, node graph.NodeID, walk uint64) error {
 	past, before, err := m.stacks(b, node)
 	if err != nil {
@@ -245,11 +249,14 @@ func (m *move) supersede(b *bound, node graph.NodeID, walk uint64) error {
 			return err
 		}
 	}
-	return m.eachLater(func(t *store.Task) error {
+	if err := m.eachLater(func(t *store.Task) error {
 		if t.Graph != b.Graph.Name || t.Node != string(node) {
 			return nil
 		}
 		m.join(t.Walk, walk)
 		return m.drop(t, store.Superseded, nil)
-	})
+	}); err != nil {
+		return err
+	}
+	return firstError(m.restartRuns(), m.leaveLanes())
 }

@@ -17,7 +17,7 @@ func canMend(k store.Key) bool {
 // engineTables are the tables whose records the engine alone writes.
 var engineTables = []store.Table{
 	store.Queues, store.Later, store.Held, store.Payloads, store.Journal, store.Notes, store.Once, store.Crowds, store.Events,
-	store.Buckets, store.Lanes, store.Quarantine, store.Walks,
+	store.Buckets, store.Lanes, store.Quarantine, store.Walks, store.Interruptions,
 }
 
 // mend sets an unreadable record aside, in a transaction of its own, and corrects

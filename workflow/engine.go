@@ -31,6 +31,11 @@ type Engine struct {
 	// behind it goes on, too. The last step of a converge waits for it. It is set before Start.
 	ContinueOnFailure bool
 
+	// NewContainer is set where this process runs in another container than the one before it. Files
+	// that earlier steps left in that container are gone, so runs of modules that were in progress
+	// start over at their first node. It is set before Start.
+	NewContainer bool
+
 	ctx    context.Context //nolint:containedctx // the workers' life: set by Start, ended by Stop
 	cancel context.CancelFunc
 
@@ -113,6 +118,11 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 	return e.update(func(m *move) error {
 		if err := m.beginLife(); err != nil {
 			return err
+		}
+		if e.NewContainer {
+			if err := m.restartRuns(); err != nil {
+				return err
+			}
 		}
 		events, err := begin(m.tx)
 		if err != nil {

@@ -116,7 +116,7 @@ func (m *move) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 		return firstError(m.owe(&q, first.ID, t, t.Subject), m.leave(t, nil))
 	}
 	next.ID, next.Queue, next.Failed = t.ID, Main, t.Failed
-	if next.Interrupted, err = m.interruption(t); err != nil {
+	if err := m.noteInterruption(t); err != nil {
 		return err
 	}
 	k := laneOf(first, next)
@@ -160,34 +160,11 @@ func (m *move) holdNew(k store.LaneKey, t *store.Task, reason *store.Reason) err
 
 // joinHeld has old, an equal task that waits or is held, do for t, which is new.
 func (m *move) joinHeld(old, t *store.Task) error {
-	if old.Interrupted == nil && t.Interrupted != nil {
-		old.Interrupted = t.Interrupted
-		if err := m.save(old); err != nil {
-			return err
-		}
-	}
 	r := recordOf(t, store.Joined)
 	r.Into = old.ID.String()
 	m.count(t.Walk, 0)
 	m.join(t.Walk, old.Walk)
 	return m.record(r)
-}
-
-// interruption returns which attempt of t's run the end of a process has
-// interrupted; nil if none.
-func (m *move) interruption(t *store.Task) (*store.Point, error) {
-	if t.Claim == nil || t.Claim.Epoch == 0 {
-		return t.Interrupted, nil
-	}
-	p := &store.Point{Node: t.Node, Subject: t.Subject}
-	if l := t.List; l != nil && l.Next < l.Len {
-		member, err := store.LoadMember[graph.Member](m.tx, t.ID, l.Next)
-		if err != nil {
-			return nil, err
-		}
-		p.Subject = store.Subject(member.Subject)
-	}
-	return p, nil
 }
 
 // leaveLane counts t, which is taken away, no longer in its lane.

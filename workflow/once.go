@@ -52,9 +52,6 @@ func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
 		return false, err
 	}
 	if nearer(t, old) {
-		if t.Interrupted == nil {
-			t.Interrupted = old.Interrupted
-		}
 		if t.Of, err = m.oneOf(t.Of, old.Of); err != nil {
 			return false, err
 		}
@@ -66,12 +63,6 @@ func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
 	of, err := m.oneOf(old.Of, t.Of)
 	if err != nil {
 		return false, err
-	}
-	if old.Interrupted == nil && t.Interrupted != nil {
-		old.Interrupted = t.Interrupted
-		if err := m.save(old); err != nil {
-			return false, err
-		}
 	}
 	if again := m.e.ContinueOnFailure && t.Of != nil && old.Failed != nil && m.now.Before(old.Due); of != old.Of || again {
 		old.Of = of

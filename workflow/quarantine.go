@@ -140,8 +140,9 @@ func (m *move) startOver(q *store.Killer) error {
 	if b.byItself(n, q.Subject) {
 		t.Subject, t.Solo = q.Subject, true
 	}
-	t.Interrupted = &store.Point{Node: q.Node, Subject: q.Subject}
-	return m.tail(t, Main)
+	// The item ran last in a process before the one that put it into quarantine.
+	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}
+	return firstError(store.Save(m.tx, store.InterruptionKey(q.Graph, q.Node, q.Subject), interrupted), m.tail(t, Main))
 }
 
 // byItself reports whether n's item about s, a global hook, is done again without

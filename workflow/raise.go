@@ -78,6 +78,11 @@ func (m *move) raise(events []Event) error {
 			}
 			acted(queue)
 		}
+		if ev.Supersedes != "" {
+			if err := m.finishFirst(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -100,14 +100,19 @@ func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) err
 	if n.Back == "" || f.resume || t.Solo {
 		return firstError(m.save(t), m.lagBehind(b, t))
 	}
-	back := m.follow(b, graph.Edge{To: n.Back}, t.Walk, t.Subject)
+	back := m.backTo(b, n.Back, t)
+	return firstError(m.remove(t), m.put(back), m.lagBehind(b, back))
+}
+
+// backTo returns the task at node with which the run of t starts over in t's stead, not yet put.
+func (m *move) backTo(b *bound, node graph.NodeID, t *store.Task) *store.Task {
+	back := m.follow(b, graph.Edge{To: node}, t.Walk, t.Subject)
 	if t.List == nil || t.List.Open == 0 {
 		back.ID = t.ID // else the items that still run would name it as their parent
 	}
 	back.Pos, back.Home, back.Of, back.Past, back.Loop = t.Pos, t.Home, t.Of, t.Past, t.Loop
-	back.Rewinds = t.Rewinds
-	back.Failed, back.Interrupted, back.Due = t.Failed, t.Interrupted, t.Due
-	return firstError(m.remove(t), m.put(back), m.lagBehind(b, back))
+	back.Rewinds, back.Failed, back.Due = t.Rewinds, t.Failed, t.Due
+	return back
 }
 
 // retryDelay returns the delay after the n-th failure in a row at node.

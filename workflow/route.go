@@ -109,7 +109,7 @@ func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Me
 	}
 	next.Past, next.Rewinds, next.Clears, next.Home = t.Past, t.Rewinds, edge.Clears, t.Home
 	if edge.Each == "" {
-		next.Failed, next.Interrupted = t.Failed, t.Interrupted
+		next.Failed = t.Failed
 		return next, nil
 	}
 	next.List = &store.List{Len: len(members), Edge: true}

@@ -70,6 +70,9 @@ func (m *move) crashes(c *store.Claim) (int, error) {
 // until it can run alone, or sets it aside. Where t stands for a list, member is
 // the one to be done.
 func (m *move) begin(b *bound, n *graph.Node, t *store.Task, member graph.Member) (c *claim, wait bool, err error) {
+	if err := m.takeInterruption(n, t, member); err != nil {
+		return nil, false, err
+	}
 	crashes, err := m.crashes(t.Claim)
 	if err != nil {
 		return nil, false, err

@@ -263,7 +263,4 @@ func (m *move) settle(c *claim, t *store.Task) {
 	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {
 		t.Failed = nil
 	}
-	if p := t.Interrupted; p != nil && p.Node == t.Node && p.Subject == c.task.Subject {
-		t.Interrupted = nil
-	}
 }

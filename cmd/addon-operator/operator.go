@@ -370,16 +370,24 @@ func (o *operator) run(ctx context.Context) error {
 	}
 }
 
-// begin starts the engine. On a full disk it waits for room until ctx ends.
-func (o *operator) begin(ctx context.Context, code, dropped string) error {
+// begin starts the engine. On a full disk it waits for room until ctx ends. The file that marks the container is
+// written last: until then, the next process treats pending work like that of another container.
+func (o *operator) begin(ctx context.Context, code, dropped string) (err error) {
 	how := triggers.Startup(o.settings.Startup)
 	if how == triggers.Clean {
 		if err := triggers.Forget(ctx, o.db); err != nil {
 			return err
 		}
 	}
+	if o.engine.NewContainer, err = o.inNewContainer(); err != nil {
+		return err
+	}
+	now := triggers.Circumstances{Code: code, Dropped: dropped, NewContainer: o.engine.NewContainer}
 	defer context.AfterFunc(ctx, o.engine.Stop)()
-	return o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, how, code, dropped) })
+	if err := o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, how, now) }); err != nil {
+		return err
+	}
+	return o.markContainer()
 }
 
 // scan reads the directories of modules and returns the digest of the code.

@@ -34,14 +34,21 @@ var operatorCommands = map[string]command{
 }
 
 // runOperator starts the operator, or ends it: operator start [FLAG...], stop,
-// kill, exits CODE. Any other verb is run to its end, with what it printed for
+// kill, exits CODE. After "operator new-container", the next one starts without
+// the files of its tmp directory, as in a new pod. Any other verb is run to its end, with what it printed for
 // the script's standard output; an argument @FILE is replaced by what the file holds.
 func runOperator(w *world, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
-		return usage("operator start|stop|kill|exits|VERB [ARG...]")
+		return usage("operator start|stop|kill|exits|new-container|VERB [ARG...]")
 	}
 	if args[0] == "start" {
 		return w.start(args[1:])
+	}
+	if args[0] == "new-container" {
+		if w.operator != nil {
+			return errors.New("an operator runs")
+		}
+		return errors.Join(os.RemoveAll(w.path("tmp")), os.Mkdir(w.path("tmp"), 0o755))
 	}
 	switch args[0] {
 	case "stop", "kill", "exits":

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// containerFile returns the file in which a process that works on the store leaves the identity of its container.
+func (o *operator) containerFile() string {
+	return filepath.Join(o.settings.TempDir, "container-"+o.db.ID())
+}
+
+// inNewContainer reports whether the process that worked on the store before this one ran in another container. If the
+// file is missing, it did: --tmp-dir is part of the container or of the pod.
+func (o *operator) inNewContainer() (bool, error) {
+	last, err := os.ReadFile(o.containerFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("identity of the last container: %w; make the directory of --tmp-dir readable", err)
+	}
+	return string(last) != containerIdentity(), nil
+}
+
+// markContainer writes the identity of this container for the next process.
+func (o *operator) markContainer() error {
+	if err := os.WriteFile(o.containerFile(), []byte(containerIdentity()), 0o600); err != nil {
+		return fmt.Errorf("identity of the container: %w; make the directory of --tmp-dir writable", err)
+	}
+	return nil
+}
+
+// containerIdentity returns a text that differs between containers: the boot of the machine, the start of the first
+// process in the container, and the container's root file system. The files of --tmp-dir alone do not tell containers
+// apart, because an emptyDir volume outlives a container. A part that cannot be read is left out.
+func containerIdentity() string {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	stat, _ := os.ReadFile("/proc/1/stat")
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	return strings.Join([]string{strings.TrimSpace(string(boot)), startTime(stat), rootMount(mounts)}, "\n") + "\n"
+}
+
+// startTime returns the start time of the process whose /proc/PID/stat is stat.
+func startTime(stat []byte) string {
+	// The name of the program, in parentheses, can contain spaces. The start time is the 20th field after it.
+	const field = 19
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) <= field {
+		return ""
+	}
+	return fields[field]
+}
+
+// rootMount returns what /proc/PID/mountinfo says of the root file system: its device and options, which name the
+// directories of the container's overlay.
+func rootMount(mounts []byte) string {
+	const device, mountPoint = 2, 4
+	root := ""
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > mountPoint && fields[mountPoint] == "/" {
+			root = strings.Join(fields[device:], " ") // the last one covers those before it
+		}
+	}
+	return root
+}

@@ -1,0 +1,44 @@
+package workflow
+
+import (
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// noteInterruption keeps the claim on t that ended with an earlier process, for the task that does
+// the same item next. The caller takes t away, and the run that t is part of starts over: its hook is
+// told of the interruption, and one that has killed the process is counted on.
+func (m *move) noteInterruption(t *store.Task) error {
+	if t.Claim == nil || t.Claim.Epoch == 0 || m.claimed(t) {
+		return nil
+	}
+	item := t.Subject
+	if l := t.List; l != nil && l.Next < l.Len {
+		member, err := store.LoadMember[graph.Member](m.tx, t.ID, l.Next)
+		if err != nil {
+			return err
+		}
+		item = store.Subject(member.Subject)
+	}
+	return store.Save(m.tx, store.InterruptionKey(t.Graph, t.Node, item), t.Claim)
+}
+
+// takeInterruption gives t, or its item, the claim that noteInterruption has kept of it.
+func (m *move) takeInterruption(n *graph.Node, t *store.Task, member graph.Member) error {
+	if t.Claim != nil || t.Journal || n.Ranges {
+		return nil
+	}
+	item := t.Subject
+	if t.List != nil {
+		item = store.Subject(member.Subject)
+	}
+	key := store.InterruptionKey(t.Graph, t.Node, item)
+	claim, ok, err := store.Load[store.Claim](m.tx, key)
+	if err != nil || !ok {
+		return err
+	}
+	m.tx.Delete(key)
+	m.unwait(t)
+	t.Claim = &claim
+	return m.save(t)
+}

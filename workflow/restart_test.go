@@ -1,0 +1,205 @@
+package workflow_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// newStart is the event of a start that takes the place of what the last one left.
+func newStart() workflow.Event {
+	ev := on(lifecycle.OnStart)
+	ev.Supersedes = lifecycle.GlobalBeforeAll
+	return ev
+}
+
+// itemsOf gives node the hooks as items of each module.
+func (w *world) itemsOf(node graph.NodeID, hooks ...string) {
+	w.members[node] = func(_ *store.Tx, t workflow.Task) (items []graph.Member, err error) {
+		for _, h := range hooks {
+			items = append(items, graph.Member{Subject: graph.Subject{Module: t.Subject.Module, Hook: h}})
+		}
+		return items, nil
+	}
+}
+
+// newEnabling returns a world in which modules are just enabled until their run has ended, as in a
+// start, and have two onStartup hooks.
+func newEnabling(t *testing.T) *world {
+	t.Helper()
+	w := newLifecycle(t)
+	w.itemsOf(lifecycle.ModuleOnStartup, "a", "b")
+	w.itemsOf(lifecycle.ModuleBeforeHelm, "c")
+	delete(w.do, string(lifecycle.ModuleRun))
+	started := func(m string) store.Key { return store.At(store.Addons).Str("started " + m) }
+	w.apply = func(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+		if t.Node != string(lifecycle.ModuleRun) {
+			return nil, nil
+		}
+		if tx.Get(started(t.Subject.Module)) != nil {
+			return []graph.Fact{lifecycle.AlreadyStarted}, nil
+		}
+		return []graph.Fact{lifecycle.JustEnabled}, nil
+	}
+	w.end = func(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
+		if t.Node == string(lifecycle.ModuleAfterHelm) {
+			tx.Put(started(t.Subject.Module), []byte("true"))
+		}
+		return nil, nil
+	}
+	return w
+}
+
+func TestAnInterruptedModuleRunIsDoneOnceByTheRunOfTheNextStart(t *testing.T) {
+	for at, resumed := range map[string][]string{
+		"module-onstartup m/b":  {"module-onstartup m/b", "module-beforehelm m/c", "release-check m"},
+		"module-beforehelm m/c": {"module-beforehelm m/c", "release-check m"},
+	} {
+		t.Run(at, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnabling(t)
+				w.discovers(modules("l", "m"), nil, nil)
+				w.gate(at)
+				w.start(on(lifecycle.OnResourcesAbsent, "m"), on(lifecycle.OnResourcesAbsent, "n"))
+				w.crash()
+				w.start()
+				w.ran()
+				w.crash()
+				w.set(at, returns(workflow.Outcome{}))
+				w.start(newStart())
+				for _, n := range w.took() {
+					if (n.what == at) != (n.task.Previous == workflow.Interrupted) {
+						t.Errorf("%s was told %s", n.what, n.task.Previous)
+					}
+					if i := slices.Index(resumed, n.what); i >= 0 {
+						resumed = slices.Delete(resumed, i, i+1)
+					} else if n.what == at {
+						t.Errorf("%s ran twice", at)
+					}
+				}
+				if len(resumed) > 0 {
+					t.Errorf("%q did not run", resumed)
+				}
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
+func TestAModuleRunResumesAtTheVeryTaskOrInANewContainerAtItsFirstStep(t *testing.T) {
+	for _, c := range []struct {
+		newContainer bool
+		want         []string
+	}{
+		{false, []string{"module-beforehelm m/c", "release-check m"}},
+		{true, []string{"module-run m", "module-onstartup m/a", "module-onstartup m/b", "module-beforehelm m/c", "release-check m"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newEnabling(t)
+			w.gate("module-beforehelm m/c")
+			w.start(on(lifecycle.OnResourcesAbsent, "m"))
+			w.crash()
+			w.set("module-beforehelm m/c", returns(workflow.Outcome{}))
+			w.e.NewContainer = c.newContainer
+			w.start()
+			w.expect(c.want...)
+			w.expectAllEnded()
+		})
+	}
+}
+
+func TestEffectsThatAnInterruptedRunHasBegunPrecedeTheNextStart(t *testing.T) {
+	for _, newContainer := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newEnabling(t)
+			w.discovers(modules("m"), nil, nil)
+			w.lists(lifecycle.GlobalOnStartup, hooks("g")...)
+			w.set("module-beforehelm m/c", returns(effects("old")))
+			w.start(on(lifecycle.OnResourcesAbsent, "before"))
+			w.ran()
+			errs := map[string]error{"old": errors.New("503")}
+			done := w.doEffects(errs)
+			w.raise(on(lifecycle.OnResourcesAbsent, "m"))
+			w.crash()
+			w.locked(func() { delete(errs, "old") })
+			w.set("module-beforehelm m/c", returns(effects("new")))
+			w.e.NewContainer = newContainer
+			*done = nil
+			w.start(newStart())
+			w.sleep(time.Minute)
+			if !slices.Equal(*done, []string{"old", "new"}) {
+				t.Errorf("the effects were done as %q", *done)
+			}
+			w.expect("global-onstartup g", "discover-modules",
+				"module-run m", "module-onstartup m/a", "module-onstartup m/b", "module-beforehelm m/c", "release-check m")
+			w.expectAllEnded()
+		})
+	}
+}
+
+func TestAKillerIsQuarantinedThoughEachProcessStartsOver(t *testing.T) {
+	for _, c := range []struct {
+		killer string
+		rest   []string
+	}{
+		{"global-onstartup g", []string{"global-afterall z"}},
+		{"global-kubernetes-synchronization s", []string{"global-afterall z"}},
+		{"module-beforehelm m/c", []string{"module-run n", "global-afterall z"}},
+		{"release-check m", []string{"module-run n", "global-afterall z"}},
+	} {
+		t.Run(c.killer, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newEnabling(t)
+				w.discovers(modules("m", "n"), nil, nil)
+				w.lists(lifecycle.GlobalOnStartup, hooks("f", "g")...)
+				w.lists(lifecycle.GlobalSynchronization, graph.Member{Subject: graph.Subject{Hook: "s"}, Queue: "q", Wait: true})
+				w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
+				w.gate(c.killer)
+				w.start(newStart())
+				for range 3 {
+					w.crash()
+					w.e.NewContainer = true
+					w.start(newStart())
+				}
+				w.expectKillers(c.killer)
+				ran := w.ran()
+				for _, what := range c.rest {
+					if !slices.Contains(ran, what) {
+						t.Errorf("%s did not run: %q", what, ran)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAFailingModuleInALaneWaitsForTheNextStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnabling(t)
+		w.e.ContinueOnFailure = true
+		w.discovers(modules("bad", "good"), nil, nil)
+		w.lists(lifecycle.GlobalOnStartup, hooks("g")...)
+		w.fails("release-check bad", 1000)
+		w.start(newStart())
+		w.sleep(time.Hour)
+		w.crash()
+		w.e.ContinueOnFailure = true
+		w.says("release-check bad")
+		w.start(newStart())
+		ran := w.ran()
+		if ran[0] != "global-onstartup g" {
+			t.Errorf("first ran %s", ran[0])
+		}
+		if n := len(slices.DeleteFunc(ran, func(what string) bool { return what != "module-onstartup bad/a" })); n != 1 {
+			t.Errorf("onStartup of the module ran %d times", n)
+		}
+		w.expectAllEnded()
+	})
+}
