@@ -320,7 +320,7 @@ var Graph = &graph.Graph{
 		{From: ConfigMapChanged, To: ModuleRun, But: GlobalChanged, Each: ChangedUnstarted, Put: graph.Tail},
 	},
 	Triggers: map[graph.Trigger]string{
-		OnStart:           "the operator process has started and no unfinished start is there to resume",
+		OnStart:           "the operator process has started and does not resume an unfinished start of the same container",
 		OnGlobalKubeEvent: "an object a global hook's kubernetes binding watches has changed",
 		OnModuleKubeEvent: "an object a module hook's kubernetes binding watches has changed",
 		OnGlobalSchedule:  "a global hook's crontab has come due",
