@@ -18,7 +18,13 @@ type PutOff struct {
 	Every time.Duration `json:"every"`
 	// Tasks is how many were put off so far.
 	Tasks int `json:"tasks"`
+	// Expedited is the newest task that a person has released from the rate limit, with all
+	// that were deferred before it; zero if none is.
+	Expedited ID `json:"expedited,omitzero"`
 }
+
+// Expedites reports whether the rate limit does not apply to the task id.
+func (p PutOff) Expedites(id ID) bool { return !p.Expedited.IsZero() && !p.Expedited.Before(id) }
 
 // BucketKey returns the key of the bucket of s's hook.
 func BucketKey(s Subject) Key { return At(Buckets).Str(s.Module).Str(s.Hook) }

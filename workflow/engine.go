@@ -137,7 +137,7 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 			}
 			m.touch(queue)
 		}
-		return firstError(m.resumeHeld(), m.armLater())
+		return firstError(m.resumeHeld(), m.bringInExpedited(), m.armLater())
 	})
 }
 

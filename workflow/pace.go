@@ -114,6 +114,9 @@ func (m *move) putOff(b *bound, n *graph.Node, t *store.Task) (off bool, err err
 	if err != nil {
 		return false, err
 	}
+	if bucket.PutOff[t.Queue].Expedites(t.ID) {
+		return false, nil
+	}
 	put, err := m.putOffOf(&bucket, t)
 	if err != nil {
 		return false, err
@@ -148,14 +151,43 @@ func (m *move) putOffRange(b *bound, t *store.Task, put *store.PutOff) error {
 		if other.ID != t.ID && (!b.alike(t, other) || !m.fits(costOf(other))) {
 			return nil
 		}
-		if err := m.setOff(other, *put); err != nil {
+		if err := m.setOff(other, put); err != nil {
 			return err
 		}
-		if put.Tasks++; put.Tasks%mostEvents == 0 {
-			if err := m.beginCrowd(other); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// joinDeferred defers t, which was just put at the tail of its queue, if the rate limit of its hook
+// still defers older tasks of that queue.
+func (m *move) joinDeferred(t *store.Task) error {
+	b, n, err := m.e.boundTo(t)
+	if err != nil || !n.Ranges {
+		return nil //nolint:nilerr // a task of an unknown node is dropped at its turn
+	}
+	if _, limited := b.Steps[n.ID].(Pacer); !limited {
+		return nil
+	}
+	key, bucket, err := m.bucketOf(t.Subject)
+	if err != nil {
+		return err
+	}
+	put, ok := bucket.PutOff[t.Queue]
+	if !ok || m.tx.Get(t.Key()) == nil {
+		return nil // an equal task stays in its stead
+	}
+	for first, err := range store.LaterTasks(m.tx, store.LaterAt(put.Due)) {
+		if err != nil {
+			return err
 		}
+		if !sameLimit(t, first) {
+			continue
+		}
+		if err := m.setOff(t, &put); err != nil {
+			return err
+		}
+		bucket.PutOff[t.Queue] = put
+		return store.Save(m.tx, key, bucket)
 	}
 	return nil
 }
@@ -171,7 +203,7 @@ func (m *move) putOffOf(bucket *store.Bucket, t *store.Task) (none store.PutOff,
 		if err != nil {
 			return none, err
 		}
-		if first.Every == 0 || first.Queue != t.Queue || first.Subject.Module != t.Subject.Module || first.Subject.Hook != t.Subject.Hook {
+		if !sameLimit(t, first) {
 			continue
 		}
 		if first.ID.Before(t.ID) || m.now.Before(m.due(first)) {
@@ -184,18 +216,24 @@ func (m *move) putOffOf(bucket *store.Bucket, t *store.Task) (none store.PutOff,
 }
 
 // setOff takes t out of its queue until put is due.
-func (m *move) setOff(t *store.Task, put store.PutOff) error {
+func (m *move) setOff(t *store.Task, put *store.PutOff) error {
 	m.tx.Delete(t.Key())
 	m.touch(t.Queue)
 	t.Place, t.Height, t.Due, t.Every = 0, 0, put.Due, put.Every
 	if t.Waits {
 		m.tx.Put(onceKey(t), t.Key())
 	}
-	return firstError(m.follows(t), m.save(t))
+	if err := firstError(m.follows(t), m.save(t)); err != nil {
+		return err
+	}
+	if put.Tasks++; put.Tasks%mostEvents == 0 {
+		return m.beginCrowd(t)
+	}
+	return nil
 }
 
-// hasten brings t in, which is due later, and if it was put off also what was put
-// off of its hook and queue, for a run that need not wait.
+// hasten puts t, which is due later, at the tail of its queue. If the rate limit of its hook deferred
+// it, so are all tasks that were deferred with it, and the limit does not apply to them.
 func (m *move) hasten(t *store.Task) error {
 	if t.IsHeld() {
 		return m.heldError(t)
@@ -207,23 +245,38 @@ func (m *move) hasten(t *store.Task) error {
 	if err != nil {
 		return err
 	}
-	bucket.Full = time.Time{}
-	delete(bucket.PutOff, t.Queue)
-	if err := store.Save(m.tx, key, bucket); err != nil {
+	put := store.PutOff{Due: t.Due, Every: t.Every}
+	if err := m.eachLater(func(other *store.Task) error {
+		if sameLimit(t, other) && put.Expedited.Before(other.ID) {
+			put.Expedited = other.ID
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
-	return m.bringInDeferred(t.Queue, t.Subject)
+	if bucket.PutOff == nil {
+		bucket.PutOff = map[string]store.PutOff{}
+	}
+	bucket.PutOff[t.Queue] = put
+	return firstError(store.Save(m.tx, key, bucket), m.bringInExpedited())
 }
 
-// bringInDeferred puts the tasks of subject's hook that its rate limit deferred
-// at the tail of their queue.
-func (m *move) bringInDeferred(queue string, subject store.Subject) error {
+// sameLimit reports whether other was deferred from t's queue by the rate limit of t's hook.
+func sameLimit(t, other *store.Task) bool {
+	return other.Every > 0 && other.Queue == t.Queue && other.Subject.Module == t.Subject.Module && other.Subject.Hook == t.Subject.Hook
+}
+
+// bringInExpedited puts the expedited tasks of all hooks at the tails of their queues, oldest first.
+func (m *move) bringInExpedited() error {
 	err := m.eachLater(func(t *store.Task) error {
-		if t.Every == 0 || t.Queue != queue || t.Subject.Module != subject.Module || t.Subject.Hook != subject.Hook {
+		if t.Every == 0 {
 			return nil
 		}
+		if _, bucket, err := m.bucketOf(t.Subject); err != nil || !bucket.PutOff[t.Queue].Expedites(t.ID) {
+			return err
+		}
 		if !m.fits(costOf(t)) {
-			m.continueWith(laterAlarm, func(m *move) error { return m.bringInDeferred(queue, subject) })
+			m.continueWith(laterAlarm, (*move).bringInExpedited)
 			return errEnough
 		}
 		return m.bringIn(t)

@@ -207,3 +207,116 @@ func TestPutOffTaskIsDoneAtOnceWhenAPersonSaysSo(t *testing.T) {
 		w.expectTold("86400 h 4")
 	})
 }
+
+// deferMany returns a world in which n events of h are deferred until the end of the first day. The
+// limit is then that of burst.
+func deferMany(t *testing.T, n, burst int) *world {
+	t.Helper()
+	pace := workflow.Pace{Every: 24 * time.Hour, Burst: 1}
+	w, paces := newPaced(t, pace)
+	w.unchecked()
+	w.start()
+	w.raise(hookEvent("h", "first"))
+	for i := 0; i < n; i += 1000 {
+		var events []workflow.Event
+		for j := range 1000 {
+			events = append(events, hookEvent("h", fmt.Sprint(i+j)))
+		}
+		w.raise(events...)
+	}
+	w.sleep(time.Hour)
+	w.expectTold("0 h first")
+	pace.Burst = burst
+	paces["h"] = pace
+	return w
+}
+
+// raiseAtCommits raises an event, "new 1" and so on, during each of the next three commits.
+func (w *world) raiseAtCommits() {
+	commits := 0
+	w.mem.After = func(int) error {
+		if commits++; commits <= 3 {
+			event := hookEvent("h", fmt.Sprint("new ", commits))
+			go func() { _ = w.db.Update(func(tx *store.Tx) error { return w.e.Raise(tx, event) }) }()
+		}
+		return nil
+	}
+}
+
+// expectOldFirst expects the n deferred events in their order, and three newer ones after them.
+func expectOldFirst(t *testing.T, n int, got []string) {
+	t.Helper()
+	if len(got) != n+3 {
+		t.Errorf("%d events came, want %d", len(got), n+3)
+	}
+	for i, what := range got[:min(n, len(got))] {
+		if what != fmt.Sprint(i) {
+			t.Fatalf("event %d is %s", i, what)
+		}
+	}
+}
+
+// A retry by a person brings in more deferred events than one transaction holds. Meanwhile newer
+// events arrive, or the process dies.
+func TestEventsThatAPersonRetriesAfterALargeBurstPrecedeNewerOnes(t *testing.T) {
+	const deferred = 7000
+	for _, burst := range []int{1, 10} {
+		for _, killed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("burst %d, killed %t", burst, killed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := deferMany(t, deferred, burst)
+					var id store.ID
+					w.view(func(tx *store.Tx) error {
+						for task := range store.LaterTasks(tx) {
+							id = task.ID
+						}
+						return nil
+					})
+					if killed {
+						commits := 0
+						w.mem.Before = func(int) error {
+							if commits++; commits > 1 {
+								return errKilled
+							}
+							return nil
+						}
+						w.fragile = true
+					} else {
+						w.raiseAtCommits()
+					}
+					if err := w.e.Retry(id); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					if killed {
+						w.crash()
+						w.unchecked()
+						w.start(hookEvent("h", "new 1"), hookEvent("h", "new 2"))
+						w.raise(hookEvent("h", "new 3"))
+					}
+					w.sleep(time.Minute)
+					got := w.payloads()
+					if len(got) < deferred {
+						t.Errorf("%d events came at once, want the %d that were deferred", len(got), deferred)
+					}
+					w.sleep(10 * 24 * time.Hour)
+					expectOldFirst(t, deferred, append(got, w.payloads()...))
+				})
+			})
+		}
+	}
+}
+
+func TestEventsThatAreDueAfterALargeBurstPrecedeNewerOnes(t *testing.T) {
+	const deferred = 7000
+	for _, burst := range []int{1, 10} {
+		t.Run(fmt.Sprintf("burst %d", burst), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := deferMany(t, deferred, burst)
+				w.raiseAtCommits()
+				w.sleep(20 * 24 * time.Hour)
+				expectOldFirst(t, deferred, w.payloads())
+			})
+		})
+	}
+}

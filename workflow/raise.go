@@ -129,7 +129,7 @@ func (m *move) tail(t *store.Task, queue string) (err error) {
 	if held {
 		return m.holdNew(lane, t, nil)
 	}
-	return m.put(t)
+	return firstError(m.put(t), m.joinDeferred(t))
 }
 
 // front puts t at the front of queue, unless an equal task waits there.

@@ -17,12 +17,23 @@ const (
 func (m *move) extend(b *bound, c *claim, old *store.Claim) error {
 	t := c.task.Range[0]
 	size := len(t.Payload)
+	limit := store.PutOff{}
+	if _, limited := b.Steps[c.node.ID].(Pacer); limited {
+		_, bucket, err := m.bucketOf(t.Subject)
+		if err != nil {
+			return err
+		}
+		limit = bucket.PutOff[t.Queue]
+	}
 	for other, err := range store.TasksFrom(m.tx, t.Queue, t.Place+1) {
 		if err != nil {
 			return err
 		}
 		if !b.alike(t, other) || len(c.task.Range) == rangeTasks || old != nil && !covered(old, len(c.task.Range), other) {
 			return nil
+		}
+		if limit.Expedites(t.ID) && !limit.Expedites(other.ID) {
+			return nil // older tasks that are expedited may still be deferred
 		}
 		if err := store.LoadPayload(m.tx, other); err != nil {
 			return err
