@@ -1,6 +1,8 @@
 package workflow
 
 import (
+	"strings"
+
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -9,8 +11,24 @@ import (
 // are retried in lanes of their own. No hook can name it, as it contains a space.
 const Parked = "after failing modules"
 
+// laneOfModule begins the names of the lanes in which the failing runs of modules are retried.
+const laneOfModule = besidePrefix + "module-"
+
 // moduleLane returns the lane in which the failing run of a module is retried.
-func moduleLane(module string) string { return besidePrefix + "module-" + module }
+func moduleLane(module string) string { return laneOfModule + module }
+
+// LaggingModules returns the modules whose failing runs are retried in lanes of their own.
+func LaggingModules(tx *store.Tx) (modules []string, err error) {
+	for queue, err := range store.AllQueues(tx) {
+		if err != nil {
+			return nil, err
+		}
+		if module, ok := strings.CutPrefix(queue, laneOfModule); ok {
+			modules = append(modules, module)
+		}
+	}
+	return modules, nil
+}
 
 // lagBehind lets the run of a module, whose task t has just failed, go on in a lane of its own, if
 // the engine is to continue. The tasks behind it go on; the last task of its slot, if that is

@@ -210,7 +210,7 @@ Parameters: ` + "`global=true`" + ` of a module's config and values, ` + "`showE
 // servedAt says of each public path what is there.
 var servedAt = map[string]string{
 	"/healthz":         "`ok`, as long as the process serves; for the probes of the pod",
-	"/readyz":          "status 200 once a converge has come to its end since the operator was started, 500 before; where `--startup=if-changed` found nothing to do, at once",
+	"/readyz":          "status 200 once a converge has ended since the operator started and no module is pending, 500 otherwise; where `--startup=if-changed` found nothing to do, at once. A module is pending while its next run is deferred because its hooks change values at each run, or while its failing run is retried in a lane of its own (`--on-module-failure=continue`); the text names these modules",
 	"/status/converge": "`STARTUP_CONVERGE_NOT_STARTED`, `STARTUP_CONVERGE_IN_PROGRESS: N tasks` or `STARTUP_CONVERGE_DONE`; after the latter `CONVERGE_IN_PROGRESS: N tasks` or `CONVERGE_WAIT_TASK`. `?output=json` has all five as keys: true or false, and of those in progress the number of tasks or null",
 	"/metrics":         "[metrics of the operator](metrics.md#metrics-of-the-operator)",
 	"/metrics/hooks":   "[metrics of hooks](metrics.md#metrics-that-hooks-make)",

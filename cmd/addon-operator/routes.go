@@ -3,9 +3,13 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"addon-operator/internal/series"
 	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
 )
 
 // publicPaths are the paths of the public port: those of probes, scrapers and
@@ -40,22 +44,56 @@ func (o *operator) life() (life store.Life, tasks int, err error) {
 	return life, tasks, err
 }
 
-// readyz tells whether a converge has come to its end in this life, or, where
-// nothing has changed and none was begun, in an earlier one.
+// readyz reports whether a converge has ended in this epoch, or in an earlier one if nothing has changed
+// since, and no module is pending. It names those that are.
 func (o *operator) readyz(w http.ResponseWriter, _ *http.Request) {
 	if waits := o.leadership.standby(); waits != "" {
 		http.Error(w, "Standby: "+waits, http.StatusServiceUnavailable)
 		return
 	}
 	life, tasks, err := o.life()
+	started := err == nil && o.started(life, tasks)
+	var pending []string
+	if err == nil {
+		err = o.db.View(func(tx *store.Tx) (err error) {
+			pending, err = pendingModules(tx)
+			return err
+		})
+	}
+	text := "Startup converge in progress"
+	if started {
+		text = "Startup converge done"
+	}
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
-	case !o.started(life, tasks):
-		http.Error(w, "Startup converge in progress", http.StatusInternalServerError)
+	case len(pending) > 0:
+		http.Error(w, text+", pending modules: "+strings.Join(pending, ", "), http.StatusInternalServerError)
+	case !started:
+		http.Error(w, text, http.StatusInternalServerError)
 	default:
-		_, _ = w.Write([]byte("Startup converge done.\n"))
+		_, _ = w.Write([]byte(text + ".\n"))
 	}
+}
+
+// pendingModules returns the modules whose next run is deferred, because their hooks change values at each
+// run, and those whose failing run is retried in a lane of its own.
+func pendingModules(tx *store.Tx) (names []string, err error) {
+	for t, err := range store.LaterTasks(tx) {
+		if err != nil {
+			return nil, err
+		}
+		if t.Node == string(lifecycle.ModuleRun) {
+			names = append(names, t.Subject.Module)
+		}
+	}
+	lagging, err := workflow.LaggingModules(tx)
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, lagging...)
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // started reports whether the converge of the start is done. A start that had

@@ -84,8 +84,8 @@ func withoutComments(text string) []string {
 	return lines
 }
 
-// pageHas waits until what the operator serves at a path matches a regular
-// expression: page-has PATH REGEXP.
+// pageHas waits until what the operator serves at a path, with whatever status,
+// matches a regular expression: page-has PATH REGEXP.
 func pageHas(w *world, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("page-has PATH REGEXP")
@@ -96,7 +96,10 @@ func pageHas(w *world, _ *testscript.TestScript, args []string) error {
 	}
 	return wait(func() error {
 		text, err := w.page(args[0])
-		if err == nil && !want.MatchString(text) {
+		if text != "" && want.MatchString(text) {
+			return nil
+		}
+		if err == nil {
 			err = errors.New("nothing on the page matches")
 		}
 		return err
