@@ -162,10 +162,10 @@ func (m *move) putOffRange(b *bound, t *store.Task, put *store.PutOff) error {
 // still defers older tasks of that queue.
 func (m *move) joinDeferred(t *store.Task) error {
 	b, n, err := m.e.boundTo(t)
-	if err != nil || !n.Ranges {
-		return nil //nolint:nilerr // a task of an unknown node is dropped at its turn
+	if err != nil {
+		return nil // a task of an unknown node is dropped at its turn
 	}
-	if _, limited := b.Steps[n.ID].(Pacer); !limited {
+	if _, limited := b.Steps[n.ID].(Pacer); !limited || !n.Ranges {
 		return nil
 	}
 	key, bucket, err := m.bucketOf(t.Subject)
