@@ -38,7 +38,7 @@ func TestACleanStartForgetsMoreThanOneTransactionDeletes(t *testing.T) {
 		if tx.Get(store.BindingKey("m", "h", "b")) == nil {
 			t.Error("the bindings are forgotten")
 		}
-		events, err := Begin(tx, Clean, "digest", "")
+		events, err := Begin(tx, Clean, Circumstances{Code: "digest"})
 		if len(events) != 2 {
 			t.Errorf("events of the start: %+v", events)
 		}
