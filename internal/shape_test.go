@@ -43,7 +43,7 @@ var mayImport = []struct {
 }
 
 // crafts know nothing of what lies above them.
-var crafts = []string{"internal/hook", "internal/values", "internal/module", "internal/crd", "internal/helm", "internal/jq", "internal/kube", "internal/metrics", "internal/operation", "internal/schema", "internal/series", "internal/tree", "internal/webhook"}
+var crafts = []string{"internal/hook", "internal/values", "internal/module", "internal/crd", "internal/helm", "internal/jq", "internal/kube", "internal/metrics", "internal/operation", "internal/redact", "internal/schema", "internal/series", "internal/tree", "internal/webhook"}
 
 // longestChain is how many packages of ours may stand on one another below cmd.
 const longestChain = 4

@@ -2,12 +2,15 @@ package steps
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/operation"
+	"addon-operator/internal/redact"
 	"addon-operator/internal/series"
+	"addon-operator/internal/tree"
 	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -62,17 +65,17 @@ type given struct {
 func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, error) {
 	configPatch, err := readPatch(result.ConfigPatch, out.Section, values.SplitConfig)
 	if err != nil {
-		return workflow.Outcome{}, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
+		return workflow.Outcome{}, badFile("$CONFIG_VALUES_JSON_PATCH_PATH", result.ConfigPatch, err)
 	}
 	if out, err = out.withValues(in, result.ValuesPatch); err != nil {
-		return workflow.Outcome{}, fmt.Errorf("$VALUES_JSON_PATCH_PATH: %w", err)
+		return workflow.Outcome{}, badFile("$VALUES_JSON_PATCH_PATH", result.ValuesPatch, err)
 	}
 	if out.Metrics, err = in.metrics(result.Metrics); err != nil {
-		return workflow.Outcome{}, fmt.Errorf("$METRICS_PATH: %w", err)
+		return workflow.Outcome{}, badFile("$METRICS_PATH", result.Metrics, err)
 	}
 	operations, err := operation.Parse(result.Operations)
 	if err != nil {
-		return workflow.Outcome{}, fmt.Errorf("$KUBERNETES_PATCH_PATH: %w", err)
+		return workflow.Outcome{}, badFile("$KUBERNETES_PATCH_PATH", result.Operations, err)
 	}
 	o := workflow.Outcome{}
 	if out.Config, err = planConfig(in.layers.Config, out.Section, configPatch.Own, configPatch.Flags); err != nil {
@@ -98,6 +101,14 @@ func (out said) outcome(in hookInput, result hook.Result) (workflow.Outcome, err
 		return o, err
 	}
 	return o, bounded(o)
+}
+
+// badFile returns the error about an output file of a hook. Of a file that is no JSON, it quotes the first lines.
+func badFile(variable string, text []byte, err error) error {
+	if _, ok := errors.AsType[*tree.NotationError](err); ok {
+		return fmt.Errorf("%s: %w; the file begins with %s", variable, err, redact.Beginning(text))
+	}
+	return fmt.Errorf("%s: %w", variable, err)
 }
 
 // mostSaid is how many bytes a run of a hook can lead to as they are written down.

@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
+	"addon-operator/internal/schema"
 	"addon-operator/internal/values"
 	"addon-operator/store"
 )
@@ -200,7 +201,7 @@ func unknownKeys(modules []string, config values.Config) []string {
 func noModule(key string, modules []string) string {
 	section, flag := strings.CutSuffix(key, values.Flag(""))
 	text := fmt.Sprintf("there is no module %q", values.Kebab(section))
-	near := values.Nearest(section, modules)
+	near := schema.Nearest(section, modules)
 	if near != "" && flag {
 		near = values.Flag(near)
 	}

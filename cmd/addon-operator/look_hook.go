@@ -150,6 +150,6 @@ func (l *look) shown(r *http.Request, data any) (page, error) {
 	if showSecrets(r) {
 		return page{data: data}, nil
 	}
-	data, err := redact(data)
+	data, err := withoutSecrets(data)
 	return page{data: data}, err
 }

@@ -117,7 +117,7 @@ func redactDocument(text []byte) string {
 	if err != nil {
 		return "# left out: " + err.Error()
 	}
-	hidden, err := redact(document)
+	hidden, err := withoutSecrets(document)
 	if err != nil {
 		return "# left out: " + err.Error()
 	}

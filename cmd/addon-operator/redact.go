@@ -2,34 +2,18 @@ package main
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
+	"addon-operator/internal/redact"
 	"addon-operator/internal/tree"
 )
 
-// redacted stands where a secret was.
-const redacted = "(redacted)"
-
-// secretName matches the names of settings that hold secrets: a whole word of
-// the name says so. Names of where a secret is found, such as secretName or
-// tokenPath, are not meant.
-var (
-	secretName = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|secret|token|credentials?|api_?-?key|private_?-?key|access_?-?key|secret_?-?key|encryption_?-?key|auth|dockerconfig(json)?|dockercfg|htpasswd|\.key|_key|-key)s?$`)
-	publicName = regexp.MustCompile(`(?i)(public_?-?key)s?$`)
-)
-
-// looksSecret reports whether a setting called name holds a secret by its name.
-func looksSecret(name string) bool {
-	return secretName.MatchString(name) && !publicName.MatchString(name)
-}
-
-// redact returns v as JSON has it, with every text and number replaced that
+// withoutSecrets returns v as JSON has it, with every text and number replaced that
 // stands below a key that looks secret, in a Secret object but for its name, in
 // the value of a patch whose path looks secret, or in that of a pair whose name
 // does, such as a variable of a container. Empty texts, true, false and null
 // stay.
-func redact(v any) (any, error) {
+func withoutSecrets(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -52,11 +36,11 @@ func hide(v any, secret bool) any {
 		return v
 	case string:
 		if secret && v != "" {
-			return redacted
+			return redact.Mark
 		}
 	case json.Number:
 		if secret {
-			return redacted
+			return redact.Mark
 		}
 	}
 	return v
@@ -82,10 +66,10 @@ func hideMap(m map[string]any, secret bool) any {
 			m[key] = hide(value, secret)
 		case inSecret && !plainInSecrets[key] && key != "binding" && key != "queue" && key != "count":
 			m[key] = hide(value, true)
-		case key == "value" && (secretPath(path) || looksSecret(name)):
+		case key == "value" && (secretPath(path) || redact.Secret(name)):
 			m[key] = hide(value, true)
 		default:
-			m[key] = hide(value, secret || looksSecret(key))
+			m[key] = hide(value, secret || redact.Secret(key))
 		}
 	}
 	return m
@@ -108,7 +92,7 @@ func hideMetadata(v any) any {
 // secretPath reports whether a part of a JSON pointer looks secret.
 func secretPath(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
-		if looksSecret(strings.NewReplacer("~1", "/", "~0", "~").Replace(part)) {
+		if redact.Secret(strings.NewReplacer("~1", "/", "~0", "~").Replace(part)) {
 			return true
 		}
 	}

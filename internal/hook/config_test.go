@@ -232,6 +232,7 @@ func TestConfigErrorsNameTheirField(t *testing.T) {
 		`{"configVersion":"v0"}`: "'configVersion' value 'v0' is unsupported",
 
 		"{configVersion: v1, onstartup: 1}":                            "onstartup: is no known key, write onStartup",
+		"{configVersion: v1, beforHelm: 1}":                            "beforHelm: is no known key, did you mean beforeHelm? known are configVersion, settings",
 		"{configVersion: v1, onStartup: 1, on.x: 2}":                   `["on.x"]: is no known key, known are configVersion, settings, schedule, kubernetes, onStartup, beforeHelm`,
 		"{configVersion: v1, onStartup: a}":                            "onStartup: must be an integer, not a string",
 		"{configVersion: v1, onStartup: 1.5}":                          "onStartup: is 1.5, must be an integer",

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"addon-operator/internal/schema"
 	"addon-operator/internal/tree"
 )
 
@@ -242,7 +243,11 @@ func nearest(key string, known []string) string {
 			return fmt.Sprintf(", write %s", k)
 		}
 	}
-	return ", known are " + strings.Join(known, ", ")
+	hint := ", known are " + strings.Join(known, ", ")
+	if near := schema.Nearest(key, known); near != "" {
+		hint = fmt.Sprintf(", did you mean %s?%s", near, hint[1:])
+	}
+	return hint
 }
 
 // quoteHint helps with the unquoted true or 1 of YAML.

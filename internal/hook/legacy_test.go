@@ -74,7 +74,7 @@ func TestLegacyConfigErrorsNameTheirField(t *testing.T) {
 		"{settings: {executionBurst: 1}}":        "settings: needs configVersion: v1 in the config",
 		"{kubernetesValidating: []}":             "kubernetesValidating: needs configVersion: v1 in the config",
 		"{afterAll: 1}":                          "afterAll: a module hook cannot have this binding",
-		"{onKubernetesEvents: []}":               "onKubernetesEvents: is no known key, known are configVersion, schedule, onKubernetesEvent, onStartup",
+		"{onKubernetesEvents: []}":               "onKubernetesEvents: is no known key, did you mean onKubernetesEvent? known are configVersion, schedule, onKubernetesEvent, onStartup",
 		"{onStartup: first}":                     "onStartup: must be an integer, not a string",
 		"{onKubernetesEvent: {kind: Pod}}":       "onKubernetesEvent: must be a list, not a map",
 		"{onKubernetesEvent: [{name: x}]}":       "onKubernetesEvent[0].kind: is required",

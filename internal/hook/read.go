@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"addon-operator/internal/redact"
 	"addon-operator/internal/tree"
 )
 
@@ -26,7 +27,7 @@ func readTree(data []byte) (any, error) {
 	}
 	read, err := tree.FirstYAML(data)
 	if err != nil {
-		return nil, fmt.Errorf("it is neither JSON nor YAML: %w", err)
+		return nil, fmt.Errorf("it is neither JSON nor YAML: %w; it begins with %s", err, redact.Beginning(data))
 	}
 	return read, nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"addon-operator/internal/redact"
 	"addon-operator/internal/tree"
 )
 
@@ -59,7 +60,7 @@ func readResponse(text []byte, into any) error {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(into); err != nil {
-		return fmt.Errorf("it is not the JSON object that is wanted: %w", err)
+		return fmt.Errorf("it is not the JSON object that is wanted: %w; it begins with %s", err, redact.Beginning(text))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something stands behind the JSON object; write one object, once")

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	openapi "k8s.io/kube-openapi/pkg/validation/errors"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 // A Violation is one thing that is wrong with values.
@@ -95,7 +97,7 @@ func (s *Schema) held(key string, section any) (found Violations) {
 	}()
 	check := &bounded{&s.root, key, new(int)}
 	for _, err := range check.Validate(section).Errors {
-		found = append(found, explain(key, err))
+		found = append(found, s.explain(key, err))
 	}
 	return found
 }
@@ -119,7 +121,7 @@ var keywords = map[int32]string{
 }
 
 // explain turns an error of the validator into words that hold no value.
-func explain(key string, err error) Violation {
+func (s *Schema) explain(key string, err error) Violation {
 	var v *openapi.Validation
 	if !errors.As(err, &v) {
 		return explainComposite(key, err)
@@ -131,8 +133,14 @@ func explain(key string, err error) Violation {
 	case openapi.RequiredFailCode:
 		out.Text = "is missing and must be set"
 	case openapi.UnallowedPropertyCode:
-		out.Path += fmt.Sprintf(".%v", v.Value)
+		name := fmt.Sprint(v.Value)
 		out.Text = "is not known to the schema: remove it, or correct its name"
+		if parent, found := s.at(v.Name); found {
+			if near := Nearest(name, slices.Sorted(maps.Keys(parent.Properties))); near != "" {
+				out.Text += fmt.Sprintf("; did you mean %q?", near)
+			}
+		}
+		out.Path += "." + name
 	default:
 		_, out.Text, _ = strings.Cut(v.Error(), " in body ")
 	}
@@ -189,15 +197,26 @@ func (s *Schema) Names(path string) bool {
 	if s == nil {
 		return false
 	}
-	at := s.root
+	_, found := s.at(path)
+	return found
+}
+
+// at returns the schema of the property at a path.
+func (s *Schema) at(path string) (at spec.Schema, found bool) {
+	at = s.root
 	for _, name := range strings.Split(path, ".")[1:] {
-		property, found := at.Properties[name]
-		if !found {
-			return false
+		name, _, inList := strings.Cut(name, "[")
+		if at, found = at.Properties[name]; !found {
+			return at, false
 		}
-		at = property
+		if inList {
+			if at.Items == nil || at.Items.Schema == nil {
+				return at, false
+			}
+			at = *at.Items.Schema
+		}
 	}
-	return true
+	return at, true
 }
 
 // plain returns a copy of values as the validator knows them: plain maps, and all

@@ -73,6 +73,29 @@ properties:
 	}
 }
 
+func TestMisspelledKeyIsRefusedWithTheKeyThatIsLikelyMeant(t *testing.T) {
+	t.Parallel()
+	set := parse(t, `
+type: object
+properties:
+  replicas: {type: integer}
+  ports:
+    type: array
+    items: {type: object, properties: {protocol: {type: string}}}
+  resources: {type: object, properties: {limits: {type: string}}}
+`, "")
+	for values, want := range map[string]string{
+		"replcias: 1":                `mod.replcias is not known to the schema: remove it, or correct its name; did you mean "replicas"? (additionalProperties)`,
+		"resources: {limit: a}":      `mod.resources.limit is not known to the schema: remove it, or correct its name; did you mean "limits"? (additionalProperties)`,
+		"ports: [{}, {protokol: x}]": `mod.ports[1].protokol is not known to the schema: remove it, or correct its name; did you mean "protocol"? (additionalProperties)`,
+		"colour: red":                `mod.colour is not known to the schema: remove it, or correct its name (additionalProperties)`,
+	} {
+		if got := set.Config.Check("mod", section(t, values), nil).Err(); got == nil || got.Error() != want {
+			t.Errorf("%s: %v, want %s", values, got, want)
+		}
+	}
+}
+
 func TestALongListOfViolationsIsCut(t *testing.T) {
 	t.Parallel()
 	set := parse(t, "type: object", "")

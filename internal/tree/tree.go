@@ -12,6 +12,12 @@ import (
 	"iter"
 )
 
+// A NotationError is the error of a text that is neither JSON nor, where that is read, YAML.
+type NotationError struct{ err error }
+
+func (e *NotationError) Error() string { return e.err.Error() }
+func (e *NotationError) Unwrap() error { return e.err }
+
 // Decode returns the tree of a text that is one JSON value and nothing else.
 func Decode(text []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -38,9 +44,9 @@ func JSON(text []byte) iter.Seq2[json.RawMessage, error] {
 			case errors.Is(err, io.EOF):
 				return
 			case errors.Is(err, io.ErrUnexpectedEOF):
-				err = errors.New("ends in the middle")
+				err = &NotationError{errors.New("ends in the middle")}
 			case err != nil:
-				err = fmt.Errorf("is not valid JSON near byte %d", decoder.InputOffset())
+				err = &NotationError{fmt.Errorf("is not valid JSON near byte %d", decoder.InputOffset())}
 			}
 			if !yield(value, err) || err != nil {
 				return
@@ -61,11 +67,11 @@ func Documents(text []byte) ([]any, error) {
 	case err == nil || errors.Is(err, errSize):
 		return documents, err
 	case bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")): // it was meant to be JSON
-		return nil, fmt.Errorf("neither JSON, %w, nor YAML, %w", jsonErr, err)
+		return nil, &NotationError{fmt.Errorf("neither JSON, %w, nor YAML, %w", jsonErr, err)}
 	case errors.Is(err, errText):
 		return nil, err
 	default:
-		return nil, fmt.Errorf("not valid YAML, %w", err)
+		return nil, &NotationError{fmt.Errorf("not valid YAML, %w", err)}
 	}
 }
 

@@ -1,4 +1,4 @@
-package values
+package schema
 
 // Nearest returns the one of known that word is most likely a slip of, "" if none is near.
 func Nearest(word string, known []string) string {

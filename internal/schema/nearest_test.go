@@ -1,9 +1,9 @@
-package values_test
+package schema_test
 
 import (
 	"testing"
 
-	"addon-operator/internal/values"
+	"addon-operator/internal/schema"
 )
 
 func TestNearestWordIsSuggestedForASlip(t *testing.T) {
@@ -12,7 +12,7 @@ func TestNearestWordIsSuggestedForASlip(t *testing.T) {
 		"certManger": "certManager", "ingresNginx": "ingressNginx", "promehteus": "prometheus", "golbal": "global", "wbe": "web",
 		"certmanager": "certManager", "velero": "", "x": "", "": "", "nginx": "",
 	} {
-		if got := values.Nearest(word, known); got != want {
+		if got := schema.Nearest(word, known); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
 		}
 	}

@@ -1,0 +1,54 @@
+package steps
+
+import (
+	"strings"
+	"testing"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+func TestFirstLinesOfBadJSONAreInTheErrorWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	s, _, _ := site(t)
+	in := hookInput{metrics: s.metricsOf("", "hook.sh")}
+	if err := s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, s, values.Global) }); err != nil {
+		t.Fatal(err)
+	}
+	const printed = "jq: error: invalid\nsecond line"
+	const secret = `{"op":"add","path":"/global/token","value":"tok-123"`
+	for variable, result := range map[string]func([]byte) hook.Result{
+		"$VALUES_JSON_PATCH_PATH":        func(text []byte) hook.Result { return hook.Result{ValuesPatch: text} },
+		"$CONFIG_VALUES_JSON_PATCH_PATH": func(text []byte) hook.Result { return hook.Result{ConfigPatch: text} },
+		"$METRICS_PATH":                  func(text []byte) hook.Result { return hook.Result{Metrics: text} },
+		"$KUBERNETES_PATCH_PATH":         func(text []byte) hook.Result { return hook.Result{Operations: append([]byte("{"), text...)} },
+	} {
+		_, err := said{Section: values.Global}.outcome(in, result([]byte(printed)))
+		if err == nil || !strings.HasPrefix(err.Error(), variable+": ") || !strings.Contains(err.Error(), "jq: error: invalid⏎ second line”") {
+			t.Errorf("%s: %v", variable, err)
+		}
+		_, err = said{Section: values.Global}.outcome(in, result([]byte(secret)))
+		if err == nil || !strings.Contains(err.Error(), "/global/token (redacted)”") || strings.Contains(err.Error(), "tok-123") {
+			t.Errorf("%s, of a secret: %v", variable, err)
+		}
+	}
+}
+
+func TestErrorOfAnEnabledScriptNamesItOnceWithItsExitStatus(t *testing.T) {
+	t.Parallel()
+	s, mounted, _ := site(t)
+	write(t, mounted, "values.yaml", "webEnabled: true")
+	program(t, mounted, "010-web/enabled", "#!/bin/sh\necho cannot ask >&2\nexit 4\n")
+	runner, err := hook.NewRunner(hook.Options{TempDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(runner.Close)
+	s.Hooks, s.GlobalHooksDir = runner, t.TempDir()
+	_, err = (&discoverStep{site: s}).Do(t.Context(), workflow.Task{})
+	if want := "module web: enabled script: exit status 4: cannot ask"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
