@@ -232,10 +232,10 @@ func (e *Engine) work(c *claim) {
 	}
 }
 
-// broken tells that the engine cannot go on with queue. A store that was closed
-// is no news.
+// broken reports that the engine cannot go on with queue. A store that was closed is no news, and
+// neither is a full disk: the store reports that itself, and the engine tries again.
 func (e *Engine) broken(queue string, err error) {
-	if e.observer.Broken != nil && !errors.Is(err, store.ErrClosed) {
+	if e.observer.Broken != nil && !errors.Is(err, store.ErrClosed) && !errors.Is(err, store.ErrFull) {
 		e.observer.Broken(queue, err)
 	}
 }

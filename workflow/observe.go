@@ -24,8 +24,8 @@ type Observer struct {
 	Quarantined func(q store.Killer)
 	// SetAside is called when a record that cannot be read was set aside.
 	SetAside func(d store.Damaged)
-	// Broken is called when the engine itself cannot go on with a queue; with
-	// "", with what is due later. While the disk is full it tries again.
+	// Broken is called when the engine itself cannot go on with a queue; with "", with what is due
+	// later. It is not called because the disk is full: see [store.DB.Shortage].
 	Broken func(queue string, err error)
 	// Acted is called for each action on a queue, with how long it took by Clock.
 	// Both are there or none.

@@ -61,9 +61,6 @@ func (e *Engine) commit(ctx context.Context, c *claim, fn func(*move) (*claim, e
 			return err
 		})
 		acted(c.task.Queue)
-		if errors.Is(err, store.ErrFull) {
-			e.broken(c.task.Queue, err)
-		}
 		return err
 	})
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,9 +54,7 @@ func (o *operator) observer() workflow.Observer {
 		},
 		Looped: o.looped, Quarantined: o.quarantined, SetAside: o.recordSetAside,
 		Broken: func(queue string, err error) {
-			if !errors.Is(err, store.ErrFull) { // which is logged once for all queues
-				o.log.Error().Err(err).Str("queue", queue).Msg("queue stands still")
-			}
+			o.log.Error().Err(err).Str("queue", queue).Msg("queue stands still")
 		},
 	})
 }
