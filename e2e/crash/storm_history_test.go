@@ -95,6 +95,9 @@ func (h history) attempt(run store.Walk) (last store.Record, err error) {
 	return last, fmt.Errorf("run %d goes on for itself", run.ID)
 }
 
+// absorbed is what the history says of an event that a Synchronization delivered.
+const absorbed = "the Synchronization of its binding delivered the object"
+
 // isEvent reports whether r is of a hook that gets an event of the cluster.
 func isEvent(r store.Record) bool {
 	return r.Node == string(lifecycle.ModuleKubernetesEvent) || r.Node == string(lifecycle.GlobalKubernetesEvent)
@@ -116,13 +119,14 @@ func (h history) coalesced() (n int) {
 // hook's run that was done, and nothing else became of any event but of the module that was
 // switched off.
 func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
-	changes, missing := map[string]change{}, map[string]bool{}
+	type made struct {
+		change
+		by *load
+	}
+	changes := map[string]made{}
 	for _, l := range loads {
 		for _, c := range l.changes {
-			changes[c.Name+" "+c.Version] = c
-		}
-		for _, key := range record.missing(l) {
-			missing[key] = true
+			changes[c.Name+" "+c.Version] = made{c, l}
 		}
 	}
 	deleted := map[string]int{} // by hook and object, those that the history calls done
@@ -138,12 +142,13 @@ func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 			continue
 		}
 		hook := strings.TrimPrefix(run.Subject.Module+"/"+run.Subject.Hook, "/")
+		c, known := changes[name+" "+run.Cause.ResourceVersion]
 		switch {
+		case last.Detail == absorbed && known && c.by.early(c.change) && record.shown(c.by, c.change):
 		case last.State == store.Done && run.Cause.Event == "Deleted":
 			deleted[hook+" "+name]++
 		case last.State == store.Done:
-			c, known := changes[name+" "+run.Cause.ResourceVersion]
-			if !known || missing[c.key()] {
+			if !known || !record.got(c.by, c.change) {
 				wrong = append(wrong, fmt.Sprintf("%s is done by task %s of run %d, but no run of the hook that was done had %q", event, last.Task, last.Walk, c.key()))
 			}
 		case run.Subject.Module != toggled:
@@ -184,7 +189,7 @@ func (h history) tasks(record *stormRecord) (wrong []string) {
 			if r.State == store.Quarantined && hook != killerHook {
 				wrong = append(wrong, fmt.Sprintf("task %s at node %s of %s was quarantined, which kills nobody: %s", r.Task, r.Node, hook, r.Detail))
 			}
-			if r.State == store.Dropped && r.Subject.Module != toggled {
+			if r.State == store.Dropped && r.Subject.Module != toggled && r.Detail != absorbed { // of which events accounts for each
 				wrong = append(wrong, fmt.Sprintf("task %s at node %s (%v) of run %d was dropped: %s%s", r.Task, r.Node, r.Subject, id, r.Detail, r.Error))
 			}
 		}

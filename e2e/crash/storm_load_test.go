@@ -21,18 +21,12 @@ type change struct {
 	Seq         int
 	// Version is the resourceVersion that the object got; empty of a deletion.
 	Version string
+	// At is when it was asked for.
+	At time.Time
 }
 
 // key is what a hook gets to know of c.
 func (c change) key() string { return fmt.Sprintf("%s %s %d", c.Event, c.Name, c.Seq) }
-
-// parseChange returns the change of a key.
-func parseChange(key string) (c change) {
-	if _, err := fmt.Sscanf(key, "%s %s %d", &c.Event, &c.Name, &c.Seq); err != nil {
-		panic(err) // of a key that these tests made
-	}
-	return c
-}
 
 // A load makes changes to the objects of one set.
 type load struct {
@@ -42,6 +36,10 @@ type load struct {
 	// pace is the time from one change to the next, most how many there may be.
 	pace time.Duration
 	most int
+
+	// counts is when the first converge had ended. What was changed before that, hooks may have got
+	// with their Synchronization.
+	counts time.Time
 
 	next    int
 	alive   []string
@@ -85,6 +83,19 @@ func (l *load) run(ctx context.Context) error {
 	return nil
 }
 
+// early reports whether c was made before the first converge had ended.
+func (l *load) early(c change) bool { return c.At.Before(l.counts) }
+
+// silentSince returns the names of objects that were not changed since the first converge, of a
+// set whose hook is not run on Synchronization: it may know nothing of them.
+func (l *load) silentSince() map[string]bool {
+	silent := map[string]bool{}
+	for _, c := range l.changes {
+		silent[c.Name] = l.set.silent && l.early(c)
+	}
+	return silent
+}
+
 // step makes one change.
 func (l *load) step(ctx context.Context) error {
 	create := 35
@@ -112,32 +123,34 @@ func (l *load) create(ctx context.Context) error {
 		l.next++
 		name = fmt.Sprintf("%s-%04d", l.set.label, l.next)
 	}
+	at := time.Now()
 	o, err := l.at.Create(ctx, l.object(name), metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
 	l.alive = append(l.alive, name)
-	l.changes = append(l.changes, change{"Added", name, l.seq[name], o.ResourceVersion})
+	l.changes = append(l.changes, change{"Added", name, l.seq[name], o.ResourceVersion, at})
 	return nil
 }
 
 func (l *load) update(ctx context.Context, name string) error {
+	at := time.Now()
 	o, err := l.at.Update(ctx, l.object(name), metav1.UpdateOptions{})
 	if err != nil {
 		return err
 	}
-	l.changes = append(l.changes, change{"Modified", name, l.seq[name], o.ResourceVersion})
+	l.changes = append(l.changes, change{"Modified", name, l.seq[name], o.ResourceVersion, at})
 	return nil
 }
 
 func (l *load) remove(ctx context.Context, i int) error {
-	name := l.alive[i]
+	name, at := l.alive[i], time.Now()
 	if err := l.at.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
 	l.alive = slices.Delete(l.alive, i, i+1)
 	l.deleted = append(l.deleted, name)
-	l.changes = append(l.changes, change{"Deleted", name, l.seq[name], ""})
+	l.changes = append(l.changes, change{"Deleted", name, l.seq[name], "", at})
 	return nil
 }
 

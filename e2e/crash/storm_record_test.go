@@ -23,6 +23,9 @@ type stormRecord struct {
 	// delivered holds, by hook, what runs that were done had in their binding contexts: each object
 	// event by the key of its change, once, in the order of the runs.
 	delivered map[string]map[string]int
+	// newest is the last state of an object that was delivered with an event, synchronized with a
+	// Synchronization; by hook and name.
+	newest, synchronized map[string]map[string]int
 	// ends counts the runs that were done, by task and hook.
 	ends map[[2]string]int
 	// state is what a hook that follows its contexts takes for the objects that exist, by hook and
@@ -34,7 +37,7 @@ type stormRecord struct {
 
 func newStormRecord(path string) *stormRecord {
 	return &stormRecord{
-		path: path, delivered: map[string]map[string]int{}, ends: map[[2]string]int{}, state: map[string]map[string]int{}, last: map[string]string{},
+		path: path, newest: map[string]map[string]int{}, synchronized: map[string]map[string]int{}, delivered: map[string]map[string]int{}, ends: map[[2]string]int{}, state: map[string]map[string]int{}, last: map[string]string{},
 	}
 }
 
@@ -93,6 +96,7 @@ func (r *stormRecord) end(run hookRun) error {
 	}
 	if r.delivered[run.hook] == nil {
 		r.delivered[run.hook], r.state[run.hook] = map[string]int{}, map[string]int{}
+		r.newest[run.hook], r.synchronized[run.hook] = map[string]int{}, map[string]int{}
 	}
 	for _, e := range elements {
 		if e.Type == "Synchronization" {
@@ -103,6 +107,7 @@ func (r *stormRecord) end(run hookRun) error {
 					return err
 				}
 				r.state[run.hook][f.Name] = f.Seq
+				r.synchronized[run.hook][f.Name] = max(r.synchronized[run.hook][f.Name], f.Seq)
 			}
 		}
 		if e.Type != "Event" {
@@ -113,6 +118,7 @@ func (r *stormRecord) end(run hookRun) error {
 			return fmt.Errorf("filter result %q: %w", e.FilterResult, err)
 		}
 		key := change{Event: e.WatchEvent, Name: f.Name, Seq: f.Seq}.key()
+		r.newest[run.hook][f.Name] = max(r.newest[run.hook][f.Name], f.Seq)
 		delivered := r.delivered[run.hook]
 		if _, known := delivered[key]; !known {
 			delivered[key] = len(delivered)
@@ -126,17 +132,24 @@ func (r *stormRecord) end(run hookRun) error {
 	return nil
 }
 
-// missing returns what of l's changes was not delivered to the hook of its set. In a crowd, a later
-// state of an object that exists stands for a change, and a deletion for itself.
+// got reports whether a change of l was delivered to the hook of its set. In a crowd, a later state
+// of the object stands for a change, but for a deletion only that.
+func (r *stormRecord) got(l *load, c change) bool {
+	_, ok := r.delivered[l.set.hook][c.key()]
+	return ok || l.set.crowd && c.Event != "Deleted" && r.newest[l.set.hook][c.Name] >= c.Seq
+}
+
+// shown reports whether a Synchronization delivered c, which is of l, or a later state of the
+// object.
+func (r *stormRecord) shown(l *load, c change) bool {
+	return c.Event != "Deleted" && r.synchronized[l.set.hook][c.Name] >= c.Seq
+}
+
+// missing returns what of l's changes was not delivered to the hook of its set, of those made since
+// the first converge.
 func (r *stormRecord) missing(l *load) (missing []string) {
-	newest := map[string]int{}
-	for key := range r.delivered[l.set.hook] {
-		c := parseChange(key)
-		newest[c.Name] = max(newest[c.Name], c.Seq)
-	}
 	for _, c := range l.changes {
-		_, ok := r.delivered[l.set.hook][c.key()]
-		if !ok && (!l.set.crowd || c.Event == "Deleted" || newest[c.Name] < c.Seq) {
+		if !l.early(c) && !r.got(l, c) {
 			missing = append(missing, c.key())
 		}
 	}
@@ -145,11 +158,11 @@ func (r *stormRecord) missing(l *load) (missing []string) {
 
 // differences returns how the objects that the hook of l's set knows differ from those that exist.
 func (r *stormRecord) differences(l *load) (wrong []string) {
-	known := r.state[l.set.hook]
+	known, silent := r.state[l.set.hook], l.silentSince()
 	exist := map[string]bool{}
 	for _, name := range l.alive {
 		exist[name] = true
-		if known[name] != l.seq[name] {
+		if known[name] != l.seq[name] && !silent[name] {
 			wrong = append(wrong, fmt.Sprintf("%s: the last change delivered is %d, made was %d", name, known[name], l.seq[name]))
 		}
 	}

@@ -30,6 +30,7 @@ type plan struct {
 	full    time.Duration // the disk has no room from then on
 	fullFor time.Duration
 	again   time.Duration // after the release of the hook that kills, SIGKILL again
+	early   bool          // the load begins with the first start, not after the first converge
 }
 
 // newPlan draws a plan. The disk is full for so long.
@@ -37,7 +38,7 @@ func newPlan(random *rand.Rand, length, fullFor time.Duration) plan {
 	part := func(of time.Duration) time.Duration { return time.Duration(random.Float64() * float64(of)) }
 	return plan{
 		length: length, kill: part(length), trigger: part(length / 3), full: part(length - fullFor), fullFor: fullFor,
-		again: part(2 * time.Second),
+		again: part(2 * time.Second), early: random.IntN(2) == 0,
 	}
 }
 
@@ -118,8 +119,10 @@ func stormRound(t *testing.T, seed uint64, p plan) {
 	s := newStorm(t, seed)
 	t.Logf("plan: %+v", p)
 	s.keeper = keep(t, s.world)
-	if err := s.keeper.now().Ready(t.Context()); err != nil {
-		t.Fatal(err)
+	if !p.early {
+		if err := s.keeper.now().Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.rage(t, p)
 	began := time.Now()
@@ -154,7 +157,18 @@ func (s *storm) rage(t *testing.T, p plan) {
 			return false
 		}
 	}
+	var counts time.Time
+	converged := make(chan struct{})
 	parts := []func() error{
+		func() error {
+			defer close(converged)
+			if !p.early {
+				return nil
+			}
+			err := s.wait(t.Context(), 2*time.Minute, func() error { return s.ready(t.Context()) })
+			counts = time.Now()
+			return err
+		},
 		func() error { return s.editor.run(ctx, 1500*time.Millisecond) },
 		func() error {
 			if !after(p.full) {
@@ -171,10 +185,16 @@ func (s *storm) rage(t *testing.T, p plan) {
 	}
 	for _, l := range s.loads {
 		parts = append(parts, func() error {
-			if l.set.label == killerSet && !after(p.trigger) {
+			if l.set.label != killerSet {
+				return l.run(ctx)
+			}
+			if !after(p.trigger) {
 				return nil
 			}
-			return l.run(ctx)
+			<-converged // of what happens before, a hook that is silent on Synchronization may get no event
+			least, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			defer cancel()
+			return errors.Join(l.run(least), l.run(ctx))
 		})
 	}
 	if err := errors.Join(append(together(parts...), s.keeper.err())...); err != nil {
@@ -182,6 +202,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 	}
 	changes := 0
 	for _, l := range s.loads {
+		l.counts = counts
 		changes += len(l.changes)
 	}
 	t.Logf("%d changes of objects, %d edits of the ConfigMap", changes, s.editor.level)
@@ -315,8 +336,8 @@ func (s *storm) ready(ctx context.Context) error {
 	return s.keeper.now().Ready(ctx)
 }
 
-// rest waits until the hook that kills is in quarantine, repairs and releases it, kills the operator
-// once more, and waits until all work is done.
+// rest waits until the hook that kills is in quarantine, repairs and releases it, kills the
+// operator once more, and waits until all work is done.
 func (s *storm) rest(t *testing.T, p plan) {
 	t.Helper()
 	const patience = 90 * time.Second
