@@ -225,10 +225,14 @@ func (s *hookStep) run(t workflow.Task, in hookInput, out *said) (run hook.Run, 
 	if run.Context, err = hook.Encode(hook.Compact(elements)); err != nil {
 		return run, err
 	}
-	if run.ConfigValues, err = json.Marshal(in.layers.HookConfigValues(out.Section)); err != nil {
+	shown := in.layers
+	if len(in.hook.awaits) > 0 {
+		shown = asSeenBy(shown, nameOf(t.Subject.Module, t.Subject.Hook))
+	}
+	if run.ConfigValues, err = json.Marshal(shown.HookConfigValues(out.Section)); err != nil {
 		return run, err
 	}
-	merged, skipped := in.layers.HookValues(out.Section, in.enabled)
+	merged, skipped := shown.HookValues(out.Section, in.enabled)
 	s.site.warnSkipped(skipped)
 	run.Values, err = json.Marshal(merged)
 	return run, err

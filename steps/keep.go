@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"time"
 
 	"addon-operator/internal/values"
 	"addon-operator/store"
@@ -80,12 +81,14 @@ func (s *Site) keepValues(tx *store.Tx, section string, patch valuesPatch, by st
 		if err != nil {
 			return false, err
 		}
-		return patch.Changed, store.Save(tx, key, values.Without(values.Fold(saved, patch.Values, by), patch.Vain))
+		folded := values.Dated(values.Fold(saved, patch.Values, by), saved, tx.Now().Truncate(time.Second))
+		return patch.Changed, store.Save(tx, key, values.Without(folded, patch.Vain))
 	}
 	layers, err := s.layers(tx, section)
 	if err != nil {
 		return false, err
 	}
+	before := layers.Saved[section]
 	f, err := fitting(layers, section, patch.Values, by)
 	if err != nil {
 		return false, fmt.Errorf("$VALUES_JSON_PATCH_PATH, on values changed meanwhile: %w", err)
@@ -93,7 +96,7 @@ func (s *Site) keepValues(tx *store.Tx, section string, patch valuesPatch, by st
 	if changed, err = values.Changed(f.before, f.after); err != nil {
 		return false, err
 	}
-	return changed, store.Save(tx, key, f.saved)
+	return changed, store.Save(tx, key, values.Dated(f.saved, before, tx.Now().Truncate(time.Second)))
 }
 
 // keepFlags takes in what a hook said of flags, and reports whether any is another
@@ -107,7 +110,7 @@ func (s *Site) keepFlags(tx *store.Tx, said map[string]*bool, by string) (change
 	if err != nil {
 		return false, err
 	}
-	folded := values.FoldOpinions(held, said, by)
+	folded := values.FoldOpinions(held, said, by, tx.Now().Truncate(time.Second))
 	return !maps.Equal(flags(held, config), flags(folded, config)), store.Save(tx, store.OpinionsKey(), folded)
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
@@ -249,7 +250,7 @@ func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
 		})
 	}
 	want := []values.Saved{{Op: values.Op{Op: "add", Path: "/global/a", Value: json.RawMessage("3")}, Hook: "web/hooks/hook.sh"}}
-	if diff := cmp.Diff(want, globalPatch(t, s)); diff != "" {
+	if diff := cmp.Diff(want, globalPatch(t, s), cmpopts.IgnoreTypes(values.Origin{})); diff != "" {
 		t.Errorf("saved global operations (-want +got):\n%s", diff)
 	}
 	update(t, s.DB, func(tx *store.Tx) error { return s.forget(tx, "web") })

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"addon-operator/internal/hook"
@@ -186,8 +187,17 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 		return nil, nil
 	}
 	facts, err := s.site.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook))
+	if err != nil {
+		return nil, err
+	}
+	dropped, err := s.renewed(tx, t)
 	if err != nil || !s.node.Ranges {
 		return nil, err
+	}
+	for _, fact := range dropped {
+		if !slices.Contains(facts, fact) {
+			facts = append(facts, fact)
+		}
 	}
 	return facts, nil
 }

@@ -279,6 +279,7 @@ type hookRecord struct {
 	file    hook.File
 	config  hook.Config
 	longest time.Duration // of its runs that succeeded; zero if none has
+	awaits  []string      // bindings that its new code has yet to run; see store.Hook
 }
 
 // hookOf returns the hook named name of module, and whether it is known.
@@ -298,7 +299,7 @@ func decodeHook(r store.Hook) (h hookRecord, err error) {
 	if err = json.Unmarshal(r.File, &h.file); err == nil {
 		err = json.Unmarshal(r.Config, &h.config)
 	}
-	h.longest = r.Longest
+	h.longest, h.awaits = r.Longest, r.Awaits
 	return h, err
 }
 

@@ -186,7 +186,8 @@ func (s *Site) askOne(ctx context.Context, f hook.File, digest string) (store.Ho
 
 // keep makes module's hooks in the store those found, and reports whether any
 // of them is another than before. What a hook of other code, or with another
-// config, has counted ends: it may not know its metrics any more.
+// config, has counted ends: it may not know its metrics any more. What it has
+// patched is outdated until it is patched again.
 func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) {
 	others := map[string]bool{}
 	for k := range tx.Range(store.HooksOf(module)) {
@@ -212,7 +213,7 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 			continue
 		}
 		if same {
-			h.Longest = old.Longest
+			h.Longest, h.Awaits = old.Longest, old.Awaits
 		} else {
 			others[name] = true
 		}
@@ -220,10 +221,13 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 			return false, err
 		}
 	}
-	if len(others) > 0 {
-		err = forgetMetrics(tx, func(s store.Subject) bool { return s.Module == module && others[s.Hook] })
+	if len(others) == 0 {
+		return false, nil
 	}
-	return len(others) > 0, err
+	if err := f.outdate(tx, module, others); err != nil {
+		return false, err
+	}
+	return true, forgetMetrics(tx, func(s store.Subject) bool { return s.Module == module && others[s.Hook] })
 }
 
 // forgetHook drops what a hook that is gone has patched, and when it may run.

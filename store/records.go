@@ -16,6 +16,9 @@ type Hook struct {
 	Config json.RawMessage `json:"config"`
 	// Longest is about how long its longest run took that succeeded; zero if none has.
 	Longest time.Duration `json:"longest,omitempty"`
+	// Awaits names the bindings that the hook's new code has yet to run. After the last of them, what
+	// its earlier code left is dropped. It is empty where the earlier code left nothing.
+	Awaits []string `json:"awaits,omitempty"`
 }
 
 // HookKey returns the key of a hook's record. Module is empty for a global hook.

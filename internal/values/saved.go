@@ -1,9 +1,11 @@
 package values
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Saved is an operation kept from the values patch of a hook that succeeded. A
@@ -12,6 +14,15 @@ type Saved struct {
 	Op
 	// Hook is the hook that wrote it last, in the caller's own notation.
 	Hook string `json:"hook"`
+	Origin
+}
+
+// An Origin says when a hook wrote something, and by which code.
+type Origin struct {
+	// At is when the hook wrote it first as it is.
+	At time.Time `json:"at,omitzero"`
+	// Outdated is set where the hook's code has changed since, and the new code has not written it again.
+	Outdated bool `json:"outdated,omitempty"`
 }
 
 // Fold returns the list of a section with the operations a hook wrote taken in. Of
@@ -49,6 +60,24 @@ func covered(paths map[string]bool, path string) bool {
 		}
 	}
 	return paths[path]
+}
+
+// Dated returns the list that Fold made of before, with the time of what was written at that time. What a hook wrote
+// again as it was keeps its time.
+func Dated(folded, before []Saved, at time.Time) []Saved {
+	for i, s := range folded {
+		if old, found := slices.BinarySearchFunc(before, s, bySavedPath); found && before[old].same(s) {
+			folded[i].At = before[old].At
+			continue
+		}
+		folded[i].At = at
+	}
+	return folded
+}
+
+// same reports whether both are the same operation of the same hook.
+func (s Saved) same(other Saved) bool {
+	return s.Hook == other.Hook && s.Op.Op == other.Op.Op && s.Path == other.Path && bytes.Equal(s.Value, other.Value)
 }
 
 func bySavedPath(a, b Saved) int { return strings.Compare(a.Path, b.Path) }
@@ -99,12 +128,13 @@ type Opinion struct {
 	Value bool `json:"value"`
 	// Hook is the hook that said it, in the caller's own notation.
 	Hook string `json:"hook"`
+	Origin
 }
 
 // FoldOpinions returns the opinions by flag with what a hook said of flags, in the
-// form Split gives it, taken in. The last to speak wins, and may take back what
+// form Split gives it, taken in at a time. The last to speak wins, and may take back what
 // another said.
-func FoldOpinions(held map[string]Opinion, said map[string]*bool, hook string) map[string]Opinion {
+func FoldOpinions(held map[string]Opinion, said map[string]*bool, hook string, at time.Time) map[string]Opinion {
 	folded := make(map[string]Opinion, len(held)+len(said))
 	maps.Copy(folded, held)
 	for flag, value := range said {
@@ -112,7 +142,11 @@ func FoldOpinions(held map[string]Opinion, said map[string]*bool, hook string) m
 			delete(folded, flag)
 			continue
 		}
-		folded[flag] = Opinion{Value: *value, Hook: hook}
+		now := Opinion{Value: *value, Hook: hook, Origin: Origin{At: at}}
+		if old, ok := held[flag]; ok && old.Value == now.Value && old.Hook == hook {
+			now.At = old.At
+		}
+		folded[flag] = now
 	}
 	return folded
 }

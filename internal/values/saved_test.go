@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -197,12 +198,12 @@ func TestStoredListIsReadBackTheSame(t *testing.T) {
 func TestLastHookToSpeakHoldsTheOpinion(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
-	first := values.FoldOpinions(nil, map[string]*bool{"fooEnabled": &yes, "barEnabled": &yes}, "one")
+	first := values.FoldOpinions(nil, map[string]*bool{"fooEnabled": &yes, "barEnabled": &yes}, "one", time.Time{})
 	before := map[string]values.Opinion{"fooEnabled": {Value: true, Hook: "one"}, "barEnabled": {Value: true, Hook: "one"}}
 	if diff := cmp.Diff(before, first); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
-	second := values.FoldOpinions(first, map[string]*bool{"fooEnabled": &no, "barEnabled": nil, "bazEnabled": nil}, "two")
+	second := values.FoldOpinions(first, map[string]*bool{"fooEnabled": &no, "barEnabled": nil, "bazEnabled": nil}, "two", time.Time{})
 	if diff := cmp.Diff(map[string]values.Opinion{"fooEnabled": {Value: false, Hook: "two"}}, second); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -245,5 +246,23 @@ func BenchmarkFoldOfManyOperations(b *testing.B) {
 	}
 	for b.Loop() {
 		values.Fold(values.Fold(nil, ops[:10_000], "a"), ops, "b")
+	}
+}
+
+func TestOperationKeepsTheTimeAtWhichItWasFirstWrittenAsItIs(t *testing.T) {
+	first, second := time.Unix(1, 0).UTC(), time.Unix(2, 0).UTC()
+	fold := func(saved []values.Saved, text, hook string, at time.Time) []values.Saved {
+		return values.Dated(values.Fold(saved, patch(t, text), hook), saved, at)
+	}
+	saved := fold(nil, `{"op":"add","path":"/m/a","value":1}{"op":"add","path":"/m/b","value":1}{"op":"add","path":"/m/c","value":1}`, "one", first)
+	saved[0].Outdated = true
+	saved = fold(saved, `{"op":"add","path":"/m/a","value":1}{"op":"add","path":"/m/b","value":2}`, "one", second)
+	saved = fold(saved, `{"op":"add","path":"/m/c","value":1}`, "two", second)
+	got := map[string]values.Origin{}
+	for _, s := range saved {
+		got[s.Path] = s.Origin
+	}
+	if diff := cmp.Diff(map[string]values.Origin{"/m/a": {At: first}, "/m/b": {At: second}, "/m/c": {At: second}}, got); diff != "" {
+		t.Errorf("origins (-want +got):\n%s", diff)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/operation"
@@ -225,7 +226,7 @@ func (t *Test) takeValues(ops []Op) (keep func(), err error) {
 	return func() {
 		t.layers.Saved[t.section] = values.Fold(t.layers.Saved[t.section], patch.Own, "hook")
 		t.layers.Saved[values.Global] = values.Fold(t.layers.Saved[values.Global], patch.Global, "hook")
-		t.flags = values.FoldOpinions(t.flags, patch.Flags, "hook")
+		t.flags = values.FoldOpinions(t.flags, patch.Flags, "hook", time.Time{})
 	}, nil
 }
 

@@ -1,0 +1,298 @@
+package steps
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// Values patches and enabled overrides are kept over restarts, but must not outlive the code that
+// wrote them. When a hook's code or config has changed, they are marked as outdated. What the new
+// code writes again loses the mark. When it has run all bindings of the start, what still has the
+// mark is dropped. Until then other hooks and the chart see the outdated values; the hook itself
+// does not, because many hooks write a value only where it is missing.
+
+// startBindings returns the bindings that a hook with config c runs at each start, by the names under
+// which its record awaits them. For a hook without any, these are its schedules. For one that only
+// events run there is no saying when it has written all that it writes, so there are none.
+func startBindings(c hook.Config) (names []string) {
+	for _, binding := range []string{hook.OnStartup, hook.BeforeAll, hook.AfterAll, hook.BeforeHelm, hook.AfterHelm} {
+		if _, has := c.Order(binding); has {
+			names = append(names, binding)
+		}
+	}
+	ids := bindingIDs(c)
+	for i, b := range c.Kubernetes {
+		if b.ExecuteOnSynchronization {
+			names = append(names, awaitedKubernetes+ids.kubernetes[i])
+		}
+	}
+	if len(names) > 0 {
+		return names
+	}
+	for _, id := range ids.schedule {
+		names = append(names, awaitedSchedule+id)
+	}
+	return names
+}
+
+// Prefixes of the names of awaited bindings that have names of their own.
+const (
+	awaitedKubernetes = "kubernetes "
+	awaitedSchedule   = "schedule "
+)
+
+// outdate marks the patches and overrides of module's changed hooks as outdated.
+func (f foundHooks) outdate(tx *store.Tx, module string, changed map[string]bool) error {
+	awaits := map[string][]string{} // by the name of the hook as an author
+	for name := range changed {
+		h, known := f.Hooks[name]
+		if !known {
+			continue
+		}
+		var c hook.Config
+		if err := json.Unmarshal(h.Config, &c); err != nil {
+			return err
+		}
+		if bindings := startBindings(c); len(bindings) > 0 {
+			awaits[nameOf(module, name)] = bindings
+		}
+	}
+	left := map[string]bool{}
+	for _, section := range slices.Compact([]string{sectionOf(module), values.Global}) {
+		if err := outdatePatches(tx, section, awaits, left); err != nil {
+			return err
+		}
+	}
+	if err := outdateOverrides(tx, awaits, left); err != nil {
+		return err
+	}
+	for name := range changed {
+		if by := nameOf(module, name); left[by] {
+			if err := saveAwaits(tx, module, name, awaits[by]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// outdatePatches marks the patches of a section that hooks in awaits have written, and adds these
+// hooks to left.
+func outdatePatches(tx *store.Tx, section string, awaits map[string][]string, left map[string]bool) error {
+	saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
+	if err != nil {
+		return err
+	}
+	marked := false
+	for i, s := range saved {
+		if awaits[s.Hook] != nil {
+			saved[i].Outdated, left[s.Hook], marked = true, true, true
+		}
+	}
+	if !marked {
+		return nil
+	}
+	return store.Save(tx, store.SavedKey(section), saved)
+}
+
+// outdateOverrides marks the enabled overrides that hooks in awaits have written, and adds these
+// hooks to left.
+func outdateOverrides(tx *store.Tx, awaits map[string][]string, left map[string]bool) error {
+	held, err := opinions(tx)
+	if err != nil {
+		return err
+	}
+	marked := false
+	for flag, o := range held {
+		if awaits[o.Hook] != nil {
+			o.Outdated, left[o.Hook], marked = true, true, true
+			held[flag] = o
+		}
+	}
+	if !marked {
+		return nil
+	}
+	return store.Save(tx, store.OpinionsKey(), held)
+}
+
+func saveAwaits(tx *store.Tx, module, name string, bindings []string) error {
+	key := store.HookKey(module, name)
+	h, ok, err := store.Load[store.Hook](tx, key)
+	if err != nil || !ok {
+		return err
+	}
+	h.Awaits = bindings
+	return store.Save(tx, key, h)
+}
+
+// renewed notes that the hook of t has run successfully, and drops what its earlier code left after
+// the last binding that its record awaits. It returns which values or flags that changed.
+func (s *hookStep) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
+	h, ok, err := store.Load[store.Hook](tx, store.HookKey(t.Subject.Module, t.Subject.Hook))
+	if err != nil || !ok || len(h.Awaits) == 0 {
+		return nil, err
+	}
+	var c hook.Config
+	if err := json.Unmarshal(h.Config, &c); err != nil {
+		return nil, err
+	}
+	ran := s.ranBindings(t, c)
+	awaits := slices.DeleteFunc(slices.Clone(h.Awaits), func(name string) bool { return slices.Contains(ran, name) })
+	if len(awaits) == len(h.Awaits) {
+		return nil, nil
+	}
+	var facts []graph.Fact
+	if len(awaits) == 0 {
+		var dropped bool
+		if facts, dropped, err = s.site.dropOutdated(tx, t.Subject); err != nil {
+			return nil, err
+		}
+		if !dropped {
+			awaits = startBindings(c) // the next start tries again
+		}
+	}
+	return facts, saveAwaits(tx, t.Subject.Module, t.Subject.Hook, awaits)
+}
+
+// ranBindings returns the bindings that a run of t was for, by the names under which they are awaited.
+func (s *hookStep) ranBindings(t workflow.Task, c hook.Config) (names []string) {
+	switch {
+	case s.binding != "":
+		return []string{s.binding}
+	case s.node.Has(lifecycle.Objects):
+		ids := bindingIDs(c).kubernetes
+		own := slices.Index(ids, t.Subject.Binding)
+		if own < 0 {
+			return nil
+		}
+		for i, b := range c.Kubernetes { // those of one group and queue have one run
+			if i == own || b.Group != "" && b.Group == c.Kubernetes[own].Group && b.Queue == c.Kubernetes[own].Queue {
+				names = append(names, awaitedKubernetes+ids[i])
+			}
+		}
+		return names
+	case s.node.Has(lifecycle.EventObject):
+		return nil
+	}
+	names = []string{awaitedSchedule + t.Subject.Binding}
+	for _, other := range t.Range {
+		names = append(names, awaitedSchedule+other.Subject.Binding)
+	}
+	return names
+}
+
+// dropOutdated drops what the earlier code of a hook left, and returns which values or flags that
+// changed. Where the schema does not take the values without it, the section's patches stay, and
+// dropped is false.
+func (s *Site) dropOutdated(tx *store.Tx, subject store.Subject) (facts []graph.Fact, dropped bool, err error) {
+	by := nameOf(subject.Module, subject.Hook)
+	dropped = true
+	var paths []string
+	for _, section := range slices.Compact([]string{sectionOf(subject.Module), values.Global}) {
+		layers, err := s.layers(tx, section)
+		if err != nil {
+			return nil, false, err
+		}
+		saved := layers.Saved[section]
+		left := current(saved, by)
+		if len(left) == len(saved) {
+			continue
+		}
+		before, _ := layers.Section(section)
+		layers.Saved = map[string][]values.Saved{section: left}
+		after, _ := layers.Section(section)
+		if err := layers.CheckMerged(section, after, before); err != nil {
+			s.Log.Warn().Str("module", subject.Module).Str("hook", subject.Hook).Err(err).
+				Msg("values that earlier code of the hook patched stay: the schema does not take the values without them")
+			dropped = false
+			continue
+		}
+		changed, err := values.Changed(before, after)
+		if err != nil {
+			return nil, false, err
+		}
+		if changed {
+			facts = append(facts, changedFact(section))
+		}
+		for _, op := range saved {
+			if op.Outdated && op.Hook == by {
+				paths = append(paths, op.Path)
+			}
+		}
+		if err := store.Save(tx, store.SavedKey(section), left); err != nil {
+			return nil, false, err
+		}
+	}
+	flags, changed, err := s.dropOverrides(tx, by)
+	if err != nil {
+		return nil, false, err
+	}
+	if changed && !slices.Contains(facts, lifecycle.GlobalChanged) {
+		facts = append(facts, lifecycle.GlobalChanged)
+	}
+	if paths = append(paths, flags...); len(paths) > 0 {
+		tx.OnCommit(func() {
+			s.Log.Info().Str("module", subject.Module).Str("hook", subject.Hook).Str("paths", strings.Join(paths, ", ")).
+				Msg("values patches dropped: earlier code of the hook wrote them, the present code does not")
+		})
+	}
+	return facts, dropped, nil
+}
+
+// dropOverrides drops the outdated enabled overrides of the hook by, returns their flags, and reports
+// whether any flag is another now.
+func (s *Site) dropOverrides(tx *store.Tx, by string) (dropped []string, changed bool, err error) {
+	held, err := opinions(tx)
+	if err != nil {
+		return nil, false, err
+	}
+	left := maps.Clone(held)
+	maps.DeleteFunc(left, func(flag string, o values.Opinion) bool {
+		if o.Hook != by || !o.Outdated {
+			return false
+		}
+		dropped = append(dropped, "/"+flag)
+		return true
+	})
+	if len(dropped) == 0 {
+		return nil, false, nil
+	}
+	slices.Sort(dropped)
+	config, err := s.inForce(tx)
+	if err != nil {
+		return nil, false, err
+	}
+	return dropped, !maps.Equal(flags(held, config), flags(left, config)), store.Save(tx, store.OpinionsKey(), left)
+}
+
+// changedFact returns the fact that the values of a section changed.
+func changedFact(section string) graph.Fact {
+	if section == values.Global {
+		return lifecycle.GlobalChanged
+	}
+	return lifecycle.ModuleChanged
+}
+
+// current returns saved without what earlier code of the hook by wrote.
+func current(saved []values.Saved, by string) []values.Saved {
+	return slices.DeleteFunc(slices.Clone(saved), func(s values.Saved) bool { return s.Outdated && s.Hook == by })
+}
+
+// asSeenBy returns the layers as the hook by is shown them: without what its earlier code wrote.
+func asSeenBy(l values.Layers, by string) values.Layers {
+	all := l.Saved
+	l.Saved = make(map[string][]values.Saved, len(all))
+	for section, saved := range all {
+		l.Saved[section] = current(saved, by)
+	}
+	return l
+}

@@ -1,0 +1,240 @@
+package steps
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A codeBench has one hook, of module web or a global one, whose code changes.
+type codeBench struct {
+	t      *testing.T
+	s      *Site
+	module string
+}
+
+func newCodeBench(t *testing.T, module string) codeBench {
+	t.Helper()
+	s, mounted, _ := site(t)
+	write(t, mounted, "010-web/values.yaml", "web: {size: 1}")
+	if _, err := s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	return codeBench{t, s, module}
+}
+
+// puts makes code with this digest and config the hook's code, as the first step of a start does.
+func (b codeBench) puts(digest, config string) {
+	b.t.Helper()
+	scope := hook.Module
+	if b.module == "" {
+		scope = hook.Global
+	}
+	parsed, err := hook.Load(scope, []byte(config))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	text, err := json.Marshal(parsed)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	file := json.RawMessage(`{"name":"hook.sh"}`)
+	found := foundHooks{Digest: digest, Hooks: map[string]store.Hook{"hook.sh": {Digest: digest, File: file, Config: text}}}
+	update(b.t, b.s.DB, func(tx *store.Tx) error {
+		_, err := found.keep(tx, b.module)
+		return err
+	})
+}
+
+// runs ends a run of the hook at node, for one of its bindings where the node is about one, with a
+// values patch or with nothing. It returns the facts.
+func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...string) (facts []graph.Fact) {
+	b.t.Helper()
+	section := sectionOf(b.module)
+	in := hookInput{metrics: b.s.metricsOf(b.module, "hook.sh")}
+	if err := b.s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, b.s, section) }); err != nil {
+		b.t.Fatal(err)
+	}
+	o, err := said{Section: section}.outcome(in, hook.Result{ValuesPatch: []byte(patch)})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if len(allowed) > 0 {
+		o = workflow.Outcome{Allowed: allowed[0]}
+	}
+	step, ok := b.s.Lifecycle().Steps[node].(interface {
+		Apply(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error)
+	})
+	if !ok {
+		b.t.Fatalf("node %s has no step that applies", node)
+	}
+	subject := store.Subject{Module: b.module, Hook: "hook.sh", Binding: binding}
+	update(b.t, b.s.DB, func(tx *store.Tx) error {
+		task := workflow.Task{Task: store.Task{Subject: subject, Prepared: true}}
+		task.Range = []*store.Task{&task.Task}
+		var err error
+		facts, err = step.Apply(tx, task, o)
+		return err
+	})
+	return facts
+}
+
+// expect fails the test where other paths are patched, in the hook's own section or the global one.
+func (b codeBench) expect(when string, want ...string) {
+	b.t.Helper()
+	var got []string
+	if err := b.s.DB.View(func(tx *store.Tx) error {
+		for _, section := range slices.Compact([]string{sectionOf(b.module), values.Global}) {
+			saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
+			if err != nil {
+				return err
+			}
+			for _, s := range saved {
+				got = append(got, s.Path)
+			}
+		}
+		held, err := opinions(tx)
+		for flag := range held {
+			got = append(got, "/"+flag)
+		}
+		return err
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.t.Errorf("%s: patched paths (-want +got):\n%s", when, diff)
+	}
+}
+
+const wholeStart = `{"configVersion":"v1","onStartup":1,"beforeHelm":1,"afterHelm":1,` +
+	`"kubernetes":[{"name":"a","kind":"Pod","group":"g"},{"name":"b","kind":"Pod","group":"g"},{"name":"c","kind":"Pod","executeHookOnSynchronization":false}],` +
+	`"schedule":[{"name":"s","crontab":"0 3 * * *"}]}`
+
+func TestPatchesOfEarlierCodeAreDroppedAfterTheLastBindingOfTheStart(t *testing.T) {
+	b := newCodeBench(t, "web")
+	b.puts("1", wholeStart)
+	b.runs(lifecycle.ModuleOnStartup, "", `{"op":"add","path":"/web/kept","value":1}{"op":"add","path":"/web/left","value":1}{"op":"add","path":"/global/left","value":1}`)
+	update(t, b.s.DB, func(tx *store.Tx) error { return keepGlobal(tx, "other.sh") })
+	all := []string{"/global/left", "/global/other.sh", "/web/kept", "/web/left"}
+
+	b.puts("1", wholeStart)
+	for _, node := range []graph.NodeID{lifecycle.ModuleOnStartup, lifecycle.ModuleBeforeHelm, lifecycle.ModuleAfterHelm} {
+		b.runs(node, "", "")
+	}
+	b.runs(lifecycle.ModuleSynchronization, "a", "")
+	b.expect("after a start with the same code", all...)
+
+	b.puts("2", wholeStart)
+	b.runs(lifecycle.ModuleOnStartup, "", `{"op":"add","path":"/web/kept","value":1}`)
+	b.runs(lifecycle.ModuleScheduleEvent, "s", "")
+	b.runs(lifecycle.ModuleSynchronization, "a", "")
+	b.runs(lifecycle.ModuleBeforeHelm, "", "")
+	b.runs(lifecycle.ModuleAfterHelm, "", "", "a failure that the binding allows")
+	b.expect("before the last binding has run with success", all...)
+	b.puts("2", wholeStart) // a restart
+	b.runs(lifecycle.ModuleAfterHelm, "", "")
+	b.expect("after the last binding", "/global/other.sh", "/web/kept")
+	b.runs(lifecycle.ModuleAfterHelm, "", "")
+	b.expect("after the next run", "/global/other.sh", "/web/kept")
+}
+
+func TestOverridesOfEarlierCodeAreDroppedAfterTheStart(t *testing.T) {
+	b := newCodeBench(t, "")
+	config := `{"configVersion":"v1","beforeAll":1,"afterAll":1}`
+	b.puts("1", config)
+	b.runs(lifecycle.GlobalBeforeAll, "", `{"op":"add","path":"/webEnabled","value":true}{"op":"add","path":"/otherEnabled","value":true}`)
+	b.puts("2", config)
+	b.runs(lifecycle.GlobalBeforeAll, "", `{"op":"add","path":"/otherEnabled","value":true}`)
+	b.expect("before afterAll", "/otherEnabled", "/webEnabled")
+	b.runs(lifecycle.GlobalAfterAll, "", "")
+	b.expect("after afterAll", "/otherEnabled")
+}
+
+func TestPatchesOfAHookWithSchedulesOnlyAreDroppedAfterEachHasRun(t *testing.T) {
+	b := newCodeBench(t, "web")
+	config := `{"configVersion":"v1","schedule":[{"name":"s","crontab":"0 3 * * *"},{"name":"t","crontab":"0 4 * * *"}]}`
+	b.puts("1", config)
+	b.runs(lifecycle.ModuleScheduleEvent, "s", `{"op":"add","path":"/web/left","value":1}{"op":"add","path":"/global/left","value":1}`)
+	b.puts("2", config)
+	if facts := b.runs(lifecycle.ModuleScheduleEvent, "s", ""); len(facts) > 0 {
+		t.Errorf("the first tick reports %v", facts)
+	}
+	b.expect("after the first schedule", "/global/left", "/web/left")
+	if diff := cmp.Diff([]graph.Fact{lifecycle.ModuleChanged, lifecycle.GlobalChanged}, b.runs(lifecycle.ModuleScheduleEvent, "t", "")); diff != "" {
+		t.Errorf("facts of the run that drops values (-want +got):\n%s", diff)
+	}
+	b.expect("after both")
+}
+
+func TestPatchesOfAHookThatOnlyEventsRunAreKept(t *testing.T) {
+	b := newCodeBench(t, "web")
+	config := `{"configVersion":"v1","kubernetes":[{"name":"c","kind":"Pod","executeHookOnSynchronization":false}]}`
+	b.puts("1", config)
+	b.runs(lifecycle.ModuleKubernetesEvent, "c", `{"op":"add","path":"/web/left","value":1}`)
+	b.puts("2", config)
+	b.runs(lifecycle.ModuleKubernetesEvent, "c", "")
+	b.expect("after an event", "/web/left")
+}
+
+func TestAHookIsNotShownWhatItsEarlierCodePatched(t *testing.T) {
+	b := newCodeBench(t, "web")
+	b.puts("1", wholeStart)
+	b.runs(lifecycle.ModuleOnStartup, "", `{"op":"add","path":"/web/left","value":1}`)
+	shown := func(by string) any {
+		t.Helper()
+		var section any
+		if err := b.s.DB.View(func(tx *store.Tx) error {
+			l, err := b.s.layers(tx, "web")
+			section, _ = asSeenBy(l, by).Section("web")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(section)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	own := nameOf("web", "hook.sh")
+	if got := shown(own); got != `{"left":1,"size":1}` {
+		t.Errorf("with the same code, the hook is shown %s", got)
+	}
+	b.puts("2", wholeStart)
+	if got := shown(own); got != `{"size":1}` {
+		t.Errorf("with other code, the hook is shown %s", got)
+	}
+	if got := shown("web/other.sh"); got != `{"left":1,"size":1}` {
+		t.Errorf("another hook is shown %s", got)
+	}
+}
+
+func TestPatchesThatTheSchemaNeedsStay(t *testing.T) {
+	b := newCodeBench(t, "web")
+	b.puts("1", `{"configVersion":"v1","beforeHelm":1}`)
+	b.runs(lifecycle.ModuleBeforeHelm, "", `{"op":"add","path":"/web/left","value":1}`)
+	write(t, b.s.ModulesDirs[0], "010-web/openapi/config-values.yaml", "{}")
+	write(t, b.s.ModulesDirs[0], "010-web/openapi/values.yaml", "required: [left]\nproperties: {left: {type: integer}, size: {type: integer}}")
+	if _, err := b.s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	b.puts("2", `{"configVersion":"v1","beforeHelm":1}`)
+	b.runs(lifecycle.ModuleBeforeHelm, "", "")
+	b.expect("while the schema needs it", "/web/left")
+	write(t, b.s.ModulesDirs[0], "010-web/openapi/values.yaml", "properties: {left: {type: integer}, size: {type: integer}}")
+	if _, err := b.s.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	b.runs(lifecycle.ModuleBeforeHelm, "", "")
+	b.expect("when it does not")
+}
