@@ -108,7 +108,12 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err := s.site.saveApplied(tx, read.Config, read.ResourceVersion); err != nil {
 		return nil, err
 	}
-	mended, err := wereBroken(tx, d.Modules)
+	var names []string
+	for _, key := range d.Modules {
+		names = append(names, values.Kebab(key))
+	}
+	// Another section can be what a broken module needs: discovery finds out.
+	mended, err := AnyBroken(tx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -121,18 +126,6 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 		return []graph.Fact{lifecycle.ModuleChanged}, nil
 	}
 	return nil, nil
-}
-
-// wereBroken reports whether any of the modules with these keys could not run:
-// another section can be what it needs, and discovery finds out.
-func wereBroken(tx *store.Tx, keys []string) (bool, error) {
-	for _, key := range keys {
-		m, _, err := store.Load[store.Module](tx, store.ModuleKey(values.Kebab(key)))
-		if err != nil || m.Broken != "" {
-			return true, err
-		}
-	}
-	return false, nil
 }
 
 // leaveAnnounced takes back into now what an open journal has just written.

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"addon-operator/internal/helm"
 	"addon-operator/store"
 	"addon-operator/triggers"
+	"addon-operator/workflow/graph"
 )
 
 // filterDelay is the time in which several changes of failing objects lead to one commit.
@@ -61,11 +63,8 @@ func filterProblems(failing []triggers.FailingFilter) []store.Problem {
 	problems := make([]store.Problem, len(failing))
 	for i, f := range failing {
 		first := f.Objects[0]
-		object := f.Kind + " " + strings.TrimPrefix(first.Namespace+"/"+first.Name, "/")
-		hook := f.Subject.Hook
-		if f.Subject.Module != "" {
-			hook = f.Subject.Module + "/" + hook
-		}
+		object := helm.Object{Kind: f.Kind, Namespace: first.Namespace, Name: first.Name}.String()
+		hook := graph.Subject{Module: f.Subject.Module, Hook: f.Subject.Hook}
 		problems[i] = store.Problem{
 			Subject: f.Subject, Object: object, More: len(f.Objects) - 1,
 			Error: fmt.Sprintf("the jqFilter of binding %s of hook %s fails on %s, so the hook does not see what changes there: %s",
