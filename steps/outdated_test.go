@@ -3,6 +3,7 @@ package steps
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,6 +34,7 @@ func newCodeBench(t *testing.T, module string) codeBench {
 }
 
 // puts makes code with this digest and config the hook's code, as the first step of a start does.
+// What is after " with " in the digest is of other files of the module.
 func (b codeBench) puts(digest, config string) {
 	b.t.Helper()
 	scope := hook.Module
@@ -48,7 +50,8 @@ func (b codeBench) puts(digest, config string) {
 		b.t.Fatal(err)
 	}
 	file := json.RawMessage(`{"name":"hook.sh"}`)
-	found := foundHooks{Digest: digest, Hooks: map[string]store.Hook{"hook.sh": {Digest: digest, File: file, Config: text}}}
+	code, _, _ := strings.Cut(digest, " with ")
+	found := foundHooks{Digest: digest, Hooks: map[string]store.Hook{"hook.sh": {Digest: digest, Code: code, File: file, Config: text}}}
 	update(b.t, b.s.DB, func(tx *store.Tx) error {
 		_, err := found.keep(tx, b.module)
 		return err
@@ -132,7 +135,12 @@ func TestPatchesOfEarlierCodeAreDroppedAfterTheLastBindingOfTheStart(t *testing.
 		b.runs(node, "", "")
 	}
 	b.runs(lifecycle.ModuleSynchronization, "a", "")
-	b.expect("after a start with the same code", all...)
+	b.puts("1 with another chart", wholeStart)
+	for _, node := range []graph.NodeID{lifecycle.ModuleOnStartup, lifecycle.ModuleBeforeHelm, lifecycle.ModuleAfterHelm} {
+		b.runs(node, "", "")
+	}
+	b.runs(lifecycle.ModuleSynchronization, "a", "")
+	b.expect("after starts with the same code", all...)
 
 	b.puts("2", wholeStart)
 	b.runs(lifecycle.ModuleOnStartup, "", `{"op":"add","path":"/web/kept","value":1}`)

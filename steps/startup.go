@@ -136,8 +136,14 @@ func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, di
 		})
 	}
 	_ = group.Wait() // the functions return nil: every hook is asked
+	code := ""
+	if len(files) > 0 {
+		if code, err = s.digests.Hooks(dir); err != nil {
+			return out, err
+		}
+	}
 	for i, f := range files {
-		if errs[i] == nil {
+		if asked[i].Code = code; errs[i] == nil {
 			out.Hooks[f.Name] = asked[i]
 			continue
 		}
@@ -186,10 +192,10 @@ func (s *Site) askOne(ctx context.Context, f hook.File, digest string) (store.Ho
 
 // keep makes module's hooks in the store those found, and reports whether any
 // of them is another than before. What a hook of other code, or with another
-// config, has counted ends: it may not know its metrics any more. What it has
-// patched is outdated until it is patched again.
+// config, has counted ends: it may not know its metrics any more. What a hook has
+// patched whose code or config is another is outdated until it is patched again.
 func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) {
-	others := map[string]bool{}
+	others, rewritten := map[string]bool{}, map[string]bool{}
 	for k := range tx.Range(store.HooksOf(module)) {
 		_, name, err := parseHookKey(k)
 		if err != nil {
@@ -208,14 +214,18 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 		if err != nil {
 			return false, err
 		}
-		same := ok && old.Digest == h.Digest && bytes.Equal(old.Config, h.Config)
-		if same && bytes.Equal(old.File, h.File) {
+		config := bytes.Equal(old.Config, h.Config)
+		same := ok && old.Digest == h.Digest && config
+		if same && bytes.Equal(old.File, h.File) && old.Code == h.Code {
 			continue
 		}
-		if same {
-			h.Longest, h.Awaits = old.Longest, old.Awaits
+		if h.Awaits = old.Awaits; same {
+			h.Longest = old.Longest
 		} else {
 			others[name] = true
+		}
+		if ok && (!config || old.Code != "" && old.Code != h.Code) {
+			rewritten[name], h.Awaits = true, nil
 		}
 		if err := store.Save(tx, store.HookKey(module, name), h); err != nil {
 			return false, err
@@ -224,7 +234,7 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 	if len(others) == 0 {
 		return false, nil
 	}
-	if err := f.outdate(tx, module, others); err != nil {
+	if err := f.outdate(tx, module, rewritten); err != nil {
 		return false, err
 	}
 	return true, forgetMetrics(tx, func(s store.Subject) bool { return s.Module == module && others[s.Hook] })

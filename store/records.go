@@ -11,7 +11,10 @@ import (
 // their packages write them, kept under the digest of the code they were read
 // from.
 type Hook struct {
-	Digest string          `json:"digest"`
+	Digest string `json:"digest"`
+	// Code is the digest of the hooks of its module, or of the global ones. Digest covers all else
+	// of the module, too. It is empty in a record of an earlier version.
+	Code   string          `json:"code,omitempty"`
 	File   json.RawMessage `json:"file"`
 	Config json.RawMessage `json:"config"`
 	// Longest is about how long its longest run took that succeeded; zero if none has.

@@ -44,7 +44,7 @@ const maxDepth = 64
 // value is ready. It can be used by several goroutines at once.
 type Digests struct {
 	mu    sync.Mutex
-	roots map[string]map[string]seen // root → path of a file below it
+	roots map[string]map[string]seen // key of the root → path of a file below it
 }
 
 // seen is the checksum of a file that looked like stamp.
@@ -79,21 +79,36 @@ func (d *Digests) CRDs(m Module) (string, error) {
 // GlobalHooks returns the digest of a directory of global hooks: the executables
 // and the schemas. Hooks lie in its sub-directory hooks when it has one.
 func (d *Digests) GlobalHooks(dir string) (string, error) {
-	hooks := part{name: hooksDir, executables: true}
+	return d.digest(dir, []part{hooksIn(dir), {name: "openapi"}})
+}
+
+// Hooks returns the digest of the hooks alone of a module or of the global hooks: of the executables
+// in the directory hooks of dir, or in dir itself where it has none.
+func (d *Digests) Hooks(dir string) (string, error) {
+	return d.digestAs("hooks of "+dir, dir, []part{hooksIn(dir)})
+}
+
+// hooksIn returns the part of dir that holds hooks.
+func hooksIn(dir string) part {
 	if info, err := os.Stat(filepath.Join(dir, hooksDir)); err != nil || !info.IsDir() {
-		hooks.name = "."
+		return part{name: ".", executables: true}
 	}
-	return d.digest(dir, []part{hooks, {name: "openapi"}})
+	return part{name: hooksDir, executables: true}
 }
 
 // digest returns the digest of the parts below root. Parts that do not exist do
 // not count.
 func (d *Digests) digest(root string, parts []part) (string, error) {
+	return d.digestAs(root, root, parts)
+}
+
+// digestAs is digest, which remembers checksums under a key.
+func (d *Digests) digestAs(key, root string, parts []part) (string, error) {
 	if _, err := os.Stat(root); err != nil {
 		return "", fmt.Errorf("cannot tell whether code changed: %w", err)
 	}
 	d.mu.Lock()
-	before := d.roots[root]
+	before := d.roots[key]
 	d.mu.Unlock()
 
 	pass := reading{before: before, now: map[string]seen{}, digest: sha256.New()}
@@ -108,7 +123,7 @@ func (d *Digests) digest(root string, parts []part) (string, error) {
 	if d.roots == nil {
 		d.roots = map[string]map[string]seen{}
 	}
-	d.roots[root] = pass.now
+	d.roots[key] = pass.now
 	return hex.EncodeToString(pass.digest.Sum(nil)), nil
 }
 

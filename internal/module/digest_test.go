@@ -136,6 +136,32 @@ func digest(t testing.TB, digests *module.Digests, dir string) string {
 	return sum
 }
 
+func TestDigestOfHooksChangesWithHooksOnly(t *testing.T) {
+	t.Parallel()
+	dir := aModule(t)
+	var digests module.Digests
+	hooks := func() string {
+		t.Helper()
+		digest(t, &digests, dir) // it reads the same files
+		sum, err := digests.Hooks(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	before := hooks()
+	for _, file := range []string{"Chart.yaml", "values.yaml", "openapi/values.yaml", "enabled", "templates/a.yaml", "hooks/note.txt"} {
+		write(t, dir, map[string]string{file: "changed"})
+		if hooks() != before {
+			t.Errorf("a change of %s changes the digest of the hooks", file)
+		}
+	}
+	write(t, dir, map[string]string{"hooks/more.sh": "x"})
+	if hooks() == before {
+		t.Error("one more hook does not change the digest")
+	}
+}
+
 func TestDigestDoesNotDependOnWhereTheModuleLies(t *testing.T) {
 	t.Parallel()
 	var digests module.Digests
