@@ -52,7 +52,27 @@ func (e *Engine) endAttempt(c *claim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.attempts, c)
+	e.loaded -= c.size
 	c.cancel(nil)
+}
+
+// load counts n more bytes of payloads of batches under way, and returns how many they take.
+func (e *Engine) load(n int) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.loaded += n
+	return e.loaded
+}
+
+// load counts the payloads of a batch that the transition claims. A transition of the
+// engine's own counts them at once, as others are committed together with it.
+func (m *move) load(n int) {
+	if m.own {
+		m.loaded += n
+		m.e.load(n)
+		return
+	}
+	m.tx.OnCommit(func() { m.e.load(n) })
 }
 
 // Cancel ends the attempt that does the task id: its step is told by its context, and a hook gets

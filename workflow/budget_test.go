@@ -239,3 +239,39 @@ func TestQuarantineOfAModuleWithManyLongQueuesLosesNoEvent(t *testing.T) {
 		}
 	})
 }
+
+func TestBatchesOfManyQueuesShareABoundedMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const queues, events, size = 12, 60, 100 << 10
+		w := newWorld(t, eventGraph())
+		w.unchecked()
+		for q := range queues {
+			hook := fmt.Sprintf("h%02d", q)
+			ev := about(in("q-"+hook, on("event", "m", hook, "b")), "o")
+			ev.Payload = json.RawMessage(`"` + strings.Repeat("x", size) + `"`)
+			w.raise(repeat(ev, events)...)
+		}
+		var loaded, most int
+		w.set("event", func(_ context.Context, task workflow.Task) (workflow.Outcome, error) {
+			bytes := 0
+			for _, t := range task.Range {
+				bytes += len(t.Payload)
+			}
+			w.locked(func() {
+				loaded += bytes
+				most = max(most, loaded)
+			})
+			time.Sleep(time.Second)
+			w.locked(func() { loaded -= bytes })
+			return workflow.Outcome{}, nil
+		})
+		w.start()
+		w.sleep(5 * time.Minute)
+		if most < 28<<20 || most > 34<<20 {
+			t.Errorf("batches under way took %d MiB", most>>20)
+		}
+		if n := w.count(store.Queues); n != 0 {
+			t.Errorf("%d events are left", n)
+		}
+	})
+}

@@ -24,6 +24,7 @@ type claim struct {
 	node    *graph.Node
 	outcome *Outcome // what its journal holds
 	prepare bool     // the node is to be prepared, its list is not made yet
+	size    int      // bytes of the payloads of a batch
 
 	ctx    context.Context //nolint:containedctx // of the attempt, from the commit of the claim on
 	cancel context.CancelCauseFunc

@@ -45,6 +45,7 @@ type Engine struct {
 	working int       // goroutines of the engine; guarded by mu
 	// attempts are those under way; guarded by mu.
 	attempts map[*claim]struct{}
+	loaded   int // bytes of the payloads of their batches; guarded by mu
 	// alarms go off when the head of a queue, whose name they have, or what is
 	// due later, laterAlarm, is due; guarded by mu.
 	alarms map[string]*alarm

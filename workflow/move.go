@@ -26,6 +26,7 @@ type move struct {
 	// top is what stands at the head of its queue and is yet to be saved: mostly
 	// it is claimed in the same move, and written once.
 	top      *store.Task
+	loaded   int               // bytes counted for batches, which are not under way if it fails
 	optional bool              // work was done that a later transition could have done
 	changed  []string          // modules whose held tasks may start now; no name is the global hooks
 	touched  []string          // queues whose first task may have become another
@@ -66,14 +67,18 @@ func (e *Engine) update(fn func(*move) error) error {
 	var failing map[listPlace]error
 	var stuck map[string]error
 	for {
+		var m *move
 		err := e.db.Update(func(tx *store.Tx) error {
-			m := newMove(e, tx)
+			m = newMove(e, tx)
 			m.own, m.failing, m.stuck = true, failing, stuck
 			if err := fn(m); err != nil {
 				return err
 			}
 			return m.end()
 		})
+		if err != nil && m != nil {
+			e.load(-m.loaded)
+		}
 		if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) && canMend(damaged.Key) {
 			if err := e.mend(damaged); err != nil {
 				return err

@@ -5,10 +5,13 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// The greatest range one claim covers.
+// The greatest batch one claim covers. All batches under way share sharedBytes of memory;
+// a batch may take leastBytes in any case.
 const (
-	rangeTasks = 1000
-	rangeBytes = 8 << 20
+	rangeTasks  = 1000
+	rangeBytes  = 8 << 20
+	sharedBytes = 32 << 20
+	leastBytes  = 64 << 10
 )
 
 // extend takes the tasks behind c's own that are of the same hook into c. A
@@ -16,7 +19,6 @@ const (
 // when it was old.
 func (m *move) extend(b *bound, c *claim, old *store.Claim) error {
 	t := c.task.Range[0]
-	size := len(t.Payload)
 	limit := store.PutOff{}
 	if _, limited := b.Steps[c.node.ID].(Pacer); limited {
 		_, bucket, err := m.bucketOf(t.Subject)
@@ -24,6 +26,12 @@ func (m *move) extend(b *bound, c *claim, old *store.Claim) error {
 			return err
 		}
 		limit = bucket.PutOff[t.Queue]
+	}
+	c.size = len(t.Payload)
+	defer func() { m.load(c.size) }()
+	most := rangeBytes
+	if old == nil {
+		most = min(rangeBytes, max(leastBytes, sharedBytes-m.e.load(0)))
 	}
 	for other, err := range store.TasksFrom(m.tx, t.Queue, t.Place+1) {
 		if err != nil {
@@ -38,9 +46,10 @@ func (m *move) extend(b *bound, c *claim, old *store.Claim) error {
 		if err := store.LoadPayload(m.tx, other); err != nil {
 			return err
 		}
-		if size += len(other.Payload); size > rangeBytes {
+		if c.size+len(other.Payload) > most {
 			return nil
 		}
+		c.size += len(other.Payload)
 		if other.Waits {
 			m.unwait(other)
 			if err := m.save(other); err != nil {
