@@ -275,3 +275,45 @@ func TestBatchesOfManyQueuesShareABoundedMemory(t *testing.T) {
 		}
 	})
 }
+
+func TestTheLargestBatchEndsInOneTransaction(t *testing.T) {
+	long := errors.New(strings.Repeat("why ", 4000))
+	ends := map[string]func(w *world, open func(workflow.Outcome, error)){
+		"succeeds":     func(_ *world, open func(workflow.Outcome, error)) { open(workflow.Outcome{}, nil) },
+		"is allowed":   func(_ *world, open func(workflow.Outcome, error)) { open(workflow.Outcome{}, long) },
+		"is withdrawn": func(w *world, _ func(workflow.Outcome, error)) { w.raise(on("retire", "m")) },
+		"is passed over": func(w *world, _ func(workflow.Outcome, error)) {
+			w.e.CancelWhere(func(workflow.Task) bool { return true }, workflow.Cancellation{By: "ann", Skip: true})
+		},
+	}
+	for how, end := range ends {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := newPaced(t, workflow.Pace{})
+				w.unchecked()
+				open := w.gate("event m/h b")
+				for i := range 4 {
+					var some []workflow.Event
+					for j := range 250 {
+						ev := about(in("q", on("event", "m", "h", "b")), fmt.Sprint("o", i*250+j))
+						ev.Payload, ev.Lenient = json.RawMessage(`"`+strings.Repeat("x", store.InlinePayload-100)+`"`), true
+						some = append(some, ev)
+					}
+					w.raise(some...)
+				}
+				w.start()
+				if ran := w.took(); len(ran) != 1 || len(ran[0].task.Range) != 1000 {
+					t.Fatalf("%d attempts are under way", len(ran))
+				}
+				end(w, open)
+				if how == "is withdrawn" {
+					open(workflow.Outcome{}, nil)
+				}
+				synctest.Wait()
+				if n := w.count(store.Queues); n != 0 {
+					t.Errorf("%d events are left", n)
+				}
+			})
+		})
+	}
+}
