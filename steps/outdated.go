@@ -76,10 +76,15 @@ func (f foundHooks) outdate(tx *store.Tx, module string, changed map[string]bool
 		return err
 	}
 	for name := range changed {
-		if by := nameOf(module, name); left[by] {
-			if err := saveAwaits(tx, module, name, awaits[by]); err != nil {
-				return err
-			}
+		by := nameOf(module, name)
+		if !left[by] {
+			continue
+		}
+		if err := saveAwaits(tx, module, name, awaits[by]); err != nil {
+			return err
+		}
+		if err := resynchronize(tx, module, name); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -122,6 +127,25 @@ func outdateOverrides(tx *store.Tx, awaits map[string][]string, left map[string]
 		return nil
 	}
 	return store.Save(tx, store.OpinionsKey(), held)
+}
+
+// resynchronize makes the next run of the module run Synchronization of the hook again, also where the
+// hook has changed after the start.
+func resynchronize(tx *store.Tx, module, name string) error {
+	for k := range tx.Range(store.BindingsOf(module, name)) {
+		b, _, err := store.Load[store.Binding](tx, k)
+		if err != nil {
+			return err
+		}
+		if b.Kind != store.Kubernetes || b.SyncedIn == 0 {
+			continue
+		}
+		b.SyncedIn = 0
+		if err := store.Save(tx, k, b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func saveAwaits(tx *store.Tx, module, name string, bindings []string) error {

@@ -156,6 +156,37 @@ func TestPatchesOfEarlierCodeAreDroppedAfterTheLastBindingOfTheStart(t *testing.
 	b.expect("after the next run", "/global/other.sh", "/web/kept")
 }
 
+func TestHookWithPatchesRunsSynchronizationAgainWhenItsCodeChangesAfterTheStart(t *testing.T) {
+	b := newCodeBench(t, "web")
+	attached := func() (bindings []string) {
+		t.Helper()
+		update(t, b.s.DB, func(tx *store.Tx) error {
+			hooks, err := hooksOf(tx, "web")
+			if err != nil {
+				return err
+			}
+			members, err := b.s.attach(tx, "web", hooks)
+			for _, m := range members {
+				bindings = append(bindings, m.Subject.Binding)
+			}
+			return err
+		})
+		return bindings
+	}
+	update(t, b.s.DB, func(tx *store.Tx) error { return store.Save(tx, store.LifeKey(), store.Life{StartWalk: 1}) })
+	b.puts("1", wholeStart)
+	attached()
+	b.runs(lifecycle.ModuleSynchronization, "a", `{"op":"add","path":"/web/left","value":1}`)
+	b.runs(lifecycle.ModuleSynchronization, "c", "")
+	if again := attached(); len(again) > 0 {
+		t.Fatalf("with the same code, Synchronization of %v runs again", again)
+	}
+	b.puts("2", wholeStart)
+	if diff := cmp.Diff([]string{"a", "c"}, attached()); diff != "" {
+		t.Errorf("bindings with a Synchronization after the change (-want +got):\n%s", diff)
+	}
+}
+
 func TestOverridesOfEarlierCodeAreDroppedAfterTheStart(t *testing.T) {
 	b := newCodeBench(t, "")
 	config := `{"configVersion":"v1","beforeAll":1,"afterAll":1}`
