@@ -209,3 +209,20 @@ func (r *stormRecord) invented(l *load) (wrong []string) {
 	}
 	return wrong
 }
+
+// silentlyRepeated returns the runs of hooks that watch objects which began although an earlier one
+// for the same task had not ended, and whose environment did not say that it was interrupted.
+func (r *stormRecord) silentlyRepeated() (wrong []string) {
+	begun := map[[2]string]bool{}
+	for _, run := range r.runs {
+		if strings.HasSuffix(run.hook, allHooks) || strings.HasPrefix(run.hook, toggled+"/") {
+			continue // its module's run may start over elsewhere; its hooks are canceled
+		}
+		key := [2]string{run.task, run.hook}
+		if run.word == "begin" && begun[key] && run.previous != "interrupted" {
+			wrong = append(wrong, fmt.Sprintf("%s for task %s, attempt %s, got %q as what became of the one before", run.hook, run.task, run.attempt, run.previous))
+		}
+		begun[key] = run.word == "begin"
+	}
+	return wrong
+}

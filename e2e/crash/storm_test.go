@@ -444,6 +444,7 @@ func (s *storm) check(t *testing.T, stopped time.Time) {
 			report("out of order for "+l.set.hook, s.record.disorder(l))
 		}
 	}
+	report("runs of hooks that were repeated silently", s.record.silentlyRepeated())
 	if n := s.keeper.deaths(); n < 1 || n > 3 {
 		t.Errorf("the hook killed the operator %d times, want 3 at most", n)
 	}
