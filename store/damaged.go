@@ -68,14 +68,7 @@ func ForgetDamaged(tx *Tx, id ID) bool {
 
 // AllDamaged yields the records that were set aside, oldest first.
 func AllDamaged(tx *Tx) iter.Seq2[Damaged, error] {
-	return func(yield func(Damaged, error) bool) {
-		for k := range tx.Range(At(DamagedRecords)) {
-			d, _, err := Load[Damaged](tx, k)
-			if !yield(d, err) {
-				return
-			}
-		}
-	}
+	return records[Damaged](tx, At(DamagedRecords))
 }
 
 // A PieceOf says which task a piece that stands apart from its header is of, and

@@ -67,14 +67,7 @@ func KillerKey(id ID) Key { return At(Quarantine).Uint(id.Epoch).Uint(id.N) }
 
 // AllKillers yields what is set aside, oldest first.
 func AllKillers(tx *Tx) iter.Seq2[Killer, error] {
-	return func(yield func(Killer, error) bool) {
-		for k := range tx.Range(At(Quarantine)) {
-			q, _, err := Load[Killer](tx, k)
-			if !yield(q, err) {
-				return
-			}
-		}
-	}
+	return records[Killer](tx, At(Quarantine))
 }
 
 // QuarantineOf returns the item in quarantine that keeps work about s at a node of

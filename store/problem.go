@@ -99,8 +99,7 @@ func ReplaceProblems(tx *Tx, kind ProblemKind, problems []Problem) (changed bool
 
 // AllProblems returns the stored problems by kind and subject.
 func AllProblems(tx *Tx) (problems []Problem, err error) {
-	for k := range tx.Range(At(Problems)) {
-		p, _, err := Load[Problem](tx, k)
+	for p, err := range records[Problem](tx, At(Problems)) {
 		if err != nil {
 			return nil, err
 		}

@@ -26,6 +26,12 @@ func TasksFrom(tx *Tx, queue string, place uint64) iter.Seq2[*Task, error] {
 	return tasks(tx.RangeFrom(prefix, prefix.Uint(place)))
 }
 
+// Slot yields the headers of the tasks in one slot of queue, the one that is done first in
+// front.
+func Slot(tx *Tx, queue string, place uint64) iter.Seq2[*Task, error] {
+	return tasks(tx.Range(QueueKey(queue).Uint(place)))
+}
+
 func tasks(records iter.Seq2[Key, []byte]) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		for k, v := range records {

@@ -255,6 +255,17 @@ func Load[T any](tx *Tx, k Key) (v T, ok bool, err error) {
 	return v, true, nil
 }
 
+// records yields the records whose keys begin with prefix, in the order of their keys.
+func records[T any](tx *Tx, prefix Key) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for k := range tx.Range(prefix) {
+			if v, _, err := Load[T](tx, k); !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
 // Save writes v under k as a record.
 func Save[T any](tx *Tx, k Key, v T) error {
 	b, err := json.Marshal(v)

@@ -142,12 +142,9 @@ func (m *move) keepBeside(t *store.Task) (bool, error) {
 // nothing of it is left; a step that is being done takes bottom's part.
 func (m *move) clearBeside(bottom *store.Task) (ended bool, err error) {
 	var s stack
-	for t, err := range store.TasksFrom(m.tx, bottom.Queue, bottom.Place) {
+	for t, err := range store.Slot(m.tx, bottom.Queue, bottom.Place) {
 		if err != nil {
 			return false, err
-		}
-		if t.Place != bottom.Place {
-			break
 		}
 		s = append(s, t)
 	}

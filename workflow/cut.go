@@ -178,19 +178,7 @@ func (m *move) lift(t *store.Task) error {
 	m.tx.Delete(t.Pos.Key())
 	t.Height++
 	t.Of = nil
-	if t.List != nil && t.List.Open > 0 {
-		err := m.each(func(member, _ *store.Task) error {
-			if member.Of == nil || member.Of.ID != t.ID {
-				return nil
-			}
-			member.Of.Pos = t.Pos
-			return m.save(member)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return m.save(t)
+	return firstError(m.repoint(t), m.save(t))
 }
 
 // dropMembers takes away the members of list that wait in other queues, and

@@ -106,12 +106,11 @@ func (f *finder) begun(t *store.Task) error {
 	case f.m.claimed(t):
 		r = running
 	}
-	if l := t.List; r != failing && l != nil && !l.Edge && l.Next < l.Len {
-		member, err := store.LoadMember[graph.Member](f.m.tx, t.ID, l.Next)
-		if err != nil {
+	if r != failing {
+		var err error
+		if s, err = f.m.itemOf(t); err != nil {
 			return err
 		}
-		s = store.Subject(member.Subject)
 	}
 	if f.means(s) {
 		f.add(r, t.ID, t.Node, s, t.Queue)

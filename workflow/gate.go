@@ -61,13 +61,3 @@ func (m *move) gate(b *bound, n *graph.Node, t *store.Task) (held bool, err erro
 	}
 	return true, m.hold(b, n, t, reason)
 }
-
-// BlockedBy returns what keeps the pending task t from starting; nil if nothing but
-// the tasks before it does.
-func (e *Engine) BlockedBy(tx *store.Tx, t *store.Task) (*store.Reason, error) {
-	b, n, err := e.boundTo(t)
-	if err != nil {
-		return nil, err
-	}
-	return newMove(e, tx).blockedBy(b, n, t)
-}

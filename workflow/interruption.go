@@ -12,13 +12,9 @@ func (m *move) noteInterruption(t *store.Task) error {
 	if t.Claim == nil || t.Claim.Epoch == 0 || m.claimed(t) {
 		return nil
 	}
-	item := t.Subject
-	if l := t.List; l != nil && l.Next < l.Len {
-		member, err := store.LoadMember[graph.Member](m.tx, t.ID, l.Next)
-		if err != nil {
-			return err
-		}
-		item = store.Subject(member.Subject)
+	item, err := m.itemOf(t)
+	if err != nil {
+		return err
 	}
 	return store.Save(m.tx, store.InterruptionKey(t.Graph, t.Node, item), t.Claim)
 }

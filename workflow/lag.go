@@ -69,12 +69,9 @@ func (m *move) lagBehind(b *bound, t *store.Task) error {
 
 // runOf returns the tasks of the slot of t that are of the run of its module, and those below.
 func (m *move) runOf(t *store.Task) (run, rest stack, err error) {
-	for other, err := range store.TasksFrom(m.tx, t.Queue, t.Place) {
+	for other, err := range store.Slot(m.tx, t.Queue, t.Place) {
 		if err != nil {
 			return nil, nil, err
-		}
-		if other.Place != t.Place {
-			break
 		}
 		if len(rest) == 0 && other.Subject.Module == t.Subject.Module {
 			run = append(run, other)
@@ -117,12 +114,9 @@ func (m *move) lag(run, rest stack) error {
 
 // lastBelow returns the last task of the slot of list, nil if that is list itself.
 func (m *move) lastBelow(list *store.Task) (last *store.Task, err error) {
-	for t, err := range store.TasksFrom(m.tx, list.Queue, list.Place) {
+	for t, err := range store.Slot(m.tx, list.Queue, list.Place) {
 		if err != nil {
 			return nil, err
-		}
-		if t.Place != list.Place {
-			break
 		}
 		if t.Height < list.Height {
 			last = t
@@ -160,18 +154,7 @@ func (m *move) relocate(t *store.Task, pos store.Pos, home string) error {
 	if t.Waits {
 		m.tx.Put(onceKey(t), t.Key())
 	}
-	if t.Lagging > 0 || t.List != nil && t.List.Open > 0 {
-		if err := m.each(func(other, _ *store.Task) error {
-			if other.Of == nil || other.Of.ID != t.ID {
-				return nil
-			}
-			other.Of.Pos = pos
-			return m.save(other)
-		}); err != nil {
-			return err
-		}
-	}
-	return m.save(t)
+	return firstError(m.repoint(t), m.save(t))
 }
 
 // unwaitAt deletes the mark of t as waiting, which is under its home queue.
@@ -181,13 +164,18 @@ func (m *move) unwaitAt(t *store.Task) {
 	}
 }
 
-// lastOf returns the task that waits for the lagging one which points to it by ref.
-func (m *move) lastOf(ref *store.Ref) (*store.Task, bool, error) {
-	t, ok, err := store.LoadTask(m.tx, ref.Pos)
-	if err != nil || !ok || t.ID != ref.ID {
-		return nil, false, err
+// repoint makes the tasks that name t as the one that waits for them point to its slot.
+func (m *move) repoint(t *store.Task) error {
+	if t.Lagging == 0 && (t.List == nil || t.List.Open == 0) {
+		return nil
 	}
-	return t, true, nil
+	return m.each(func(other, _ *store.Task) error {
+		if other.Of == nil || other.Of.ID != t.ID {
+			return nil
+		}
+		other.Of.Pos = t.Pos
+		return m.save(other)
+	})
 }
 
 // catchUp notes that a lagging task has ended. When it was the last of them, the step that waited
@@ -198,7 +186,7 @@ func (m *move) catchUp(ref *store.Ref) error {
 			return err
 		}
 	}
-	t, ok, err := m.lastOf(ref)
+	t, ok, err := m.taskAt(ref)
 	if err != nil || !ok {
 		return err
 	}

@@ -165,17 +165,33 @@ func report(known []string, facts []graph.Fact) []string {
 	return known
 }
 
-// list returns the task that ref points to, and reports whether it is still
-// there and a list.
-func (m *move) list(ref *store.Ref) (*store.Task, bool, error) {
+// taskAt returns the task that ref points to, and reports whether it is still there.
+func (m *move) taskAt(ref *store.Ref) (*store.Task, bool, error) {
 	if ref == nil {
 		return nil, false, nil
 	}
 	t, ok, err := store.LoadTask(m.tx, ref.Pos)
-	if err != nil || !ok || t.ID != ref.ID || t.List == nil {
+	if err != nil || !ok || t.ID != ref.ID {
 		return nil, false, err
 	}
 	return t, true, nil
+}
+
+// list is taskAt for a fan-out task.
+func (m *move) list(ref *store.Ref) (*store.Task, bool, error) {
+	t, ok, err := m.taskAt(ref)
+	return t, ok && t.List != nil, err
+}
+
+// itemOf returns what t is about now: the item it is at, where it is a fan-out task that
+// does its items itself.
+func (m *move) itemOf(t *store.Task) (store.Subject, error) {
+	l := t.List
+	if l == nil || l.Edge || l.Next == l.Len {
+		return t.Subject, nil
+	}
+	member, err := store.LoadMember[graph.Member](m.tx, t.ID, l.Next)
+	return store.Subject(member.Subject), err
 }
 
 // countDown tells the list that ref points to that a member it waits for has

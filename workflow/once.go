@@ -99,7 +99,7 @@ func nearer(a, b *store.Task) bool {
 // not had it found the task there.
 func (m *move) oneOf(first, second *store.Ref) (*store.Ref, error) {
 	if first != nil && second != nil && first.Lags {
-		if _, ok, err := m.lastOf(first); err != nil || !ok {
+		if _, ok, err := m.taskAt(first); err != nil || !ok {
 			return second, err
 		}
 		return first, m.countDown(second, nil)

@@ -51,26 +51,6 @@ func BenchmarkFirstEventInALongQueue(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkWithdrawFromALongQueue measures the part of the engine in a Synchronization
-// while 100,000 events of other hooks wait in its queue.
-func BenchmarkWithdrawFromALongQueue(b *testing.B) {
-	db := openFile(b, nil)
-	e := benchEngine(b, db, eventGraph(), nil, nil)
-	fillQueue(b, db, e, 100_000)
-	var took []float64
-	for b.Loop() {
-		begin := time.Now()
-		if err := db.Update(func(tx *store.Tx) error {
-			return e.Withdraw(tx, "q", store.Subject{Module: "module", Hook: "hooks/other"}, "it is delivered", func(*store.Task) bool { return true })
-		}); err != nil {
-			b.Fatal(err)
-		}
-		took = append(took, time.Since(begin).Seconds()*1000)
-	}
-	b.ReportMetric(median(took), "ms/Synchronization")
-	b.ReportMetric(0, "ns/op")
-}
-
 // BenchmarkMuchHeld measures how much a transition is slowed down while 8 MiB of events
 // of 500 hooks are held, because their module is in quarantine or their hooks' starts are
 // not done.

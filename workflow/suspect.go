@@ -113,8 +113,8 @@ func (m *move) held(queue string) (bool, error) {
 	if err := m.saveTop(); err != nil {
 		return false, err
 	}
-	t, ok, err := store.LoadTask(m.tx, ref.Pos)
-	if err != nil || !ok || t.ID != ref.ID {
+	t, ok, err := m.taskAt(&ref)
+	if err != nil || !ok {
 		return false, err
 	}
 	if m.claimed(t) {

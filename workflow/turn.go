@@ -156,12 +156,9 @@ func (m *move) reload(c *claim) (*store.Task, error) {
 // find returns the header of c's task, and whether it is still there. A rewind that is committed
 // while the task runs can have moved it up in its slot.
 func (c *claim) find(tx *store.Tx) (*store.Task, bool, error) {
-	for t, err := range store.TasksFrom(tx, c.task.Queue, c.task.Place) {
+	for t, err := range store.Slot(tx, c.task.Queue, c.task.Place) {
 		if err != nil {
 			return nil, false, err
-		}
-		if t.Place != c.task.Place {
-			break
 		}
 		if t.ID == c.task.ID {
 			return t, true, nil

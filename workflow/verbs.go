@@ -87,14 +87,12 @@ func (m *move) skipped(b *bound, n *graph.Node, t *store.Task) error {
 	if !ok || t.List != nil && t.List.Edge {
 		return nil
 	}
-	task := Task{Task: *t}
-	if t.List != nil {
-		member, err := store.LoadMember[graph.Member](m.tx, t.ID, t.List.Next)
-		if err != nil {
-			return err
-		}
-		task.Subject = store.Subject(member.Subject)
+	s, err := m.itemOf(t)
+	if err != nil {
+		return err
 	}
+	task := Task{Task: *t}
+	task.Subject = s
 	return guard(n, "Skipped", func() error { return skipper.Skipped(m.tx, task) })
 }
 

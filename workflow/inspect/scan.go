@@ -150,7 +150,7 @@ func (s *scan) topOf(pos store.Pos, t *store.Task, q *queue) (*store.Task, error
 	if q.tasks-1 == q.before {
 		return t, nil
 	}
-	for top, err := range store.TasksFrom(s.tx, pos.Queue, pos.Place) {
+	for top, err := range store.Slot(s.tx, pos.Queue, pos.Place) {
 		return top, err
 	}
 	return t, nil
@@ -364,12 +364,9 @@ func (s *scan) behind(at *spot) (*Behind, error) {
 // below counts the steps that wait on the place of at: tasks, and the members
 // that lists have not begun.
 func (s *scan) below(at *spot) (n int, err error) {
-	for t, err := range store.TasksFrom(s.tx, at.Queue, at.Place) {
+	for t, err := range store.Slot(s.tx, at.Queue, at.Place) {
 		if err != nil {
 			return 0, err
-		}
-		if t.Place != at.Place {
-			break
 		}
 		switch {
 		case t.List != nil && t.ID == at.ID:
