@@ -19,6 +19,7 @@ type listed struct {
 }
 
 func (l *listed) client(t *testing.T, b bench, driver string) *helm.Client {
+	t.Helper()
 	return b.client(t, func(o *helm.Options) {
 		o.Driver = driver
 		o.Config = rest.CopyConfig(o.Config)
