@@ -44,6 +44,8 @@ type look struct {
 	// runs, as is params.
 	render func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
 	params *params
+	// withdraw deletes the webhook configurations; nil where no operator runs.
+	withdraw func(context.Context) (deleted []string, namespace string, err error)
 	// standby says for whom the operator waits; nil where no operator runs.
 	standby func() string
 }
@@ -55,6 +57,7 @@ func (o *operator) look() *look {
 		site: func() (*steps.Site, error) { return o.site, nil }, render: o.rendered, params: o.params,
 		standby: o.leadership.standby,
 	}
+	l.withdraw = o.withdrawWebhooks
 	l.sight = func(s store.Subject) []*kube.Object {
 		if o.kube == nil {
 			return nil
@@ -76,6 +79,7 @@ func (l *look) routes() http.Handler {
 	mux.HandleFunc("GET /module/{module}/render", l.renderRoute)
 	mux.HandleFunc("POST /module/{module}/run", l.moduleRunRoute)
 	mux.HandleFunc("POST /reload", l.reloadRoute)
+	mux.HandleFunc("POST /webhooks/withdraw", l.withdrawRoute)
 	mux.HandleFunc("GET /hook/{what...}", answer(l.hookRoute))
 	mux.HandleFunc("GET /config/{what}", answer(l.configRoute))
 	mux.HandleFunc("POST /config/set", l.configSetRoute)

@@ -67,6 +67,8 @@ type operator struct {
 
 	leadership  leadership
 	leaseConfig *rest.Config
+
+	registered registeredWebhooks
 	// written is when the store was written last before this process opened it.
 	written time.Time
 
@@ -350,9 +352,17 @@ func (o *operator) run(ctx context.Context) error {
 	}
 	draining, drained := context.WithTimeout(watching, drainWithin)
 	defer drained()
+	withdrawn := make(chan struct{})
+	go func() {
+		defer close(withdrawn)
+		if ctx.Err() != nil && watching.Err() == nil {
+			o.withdrawAtShutdown(draining)
+		}
+	}()
 	end := make(chan error, 1)
 	go func() {
 		o.engine.Stop() // until it has, hooks that end may ask the API server, which asks hooks
+		<-withdrawn
 		o.asks.Stop(draining)
 		stop()
 		serving()

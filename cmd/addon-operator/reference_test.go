@@ -68,7 +68,8 @@ var routesOf = map[string]string{
 	"config list": "/config/list", "config set": "POST /config/set",
 	"task retry": "POST /task/TASK/retry", "task skip": "POST /task/TASK/skip", "task release": "POST /task/TASK/release", "task cancel": "POST /task/TASK/cancel",
 	"workflow inspect": "/workflow/inspect", "workflow list": "/workflow/list",
-	"store check": "/store/check", "store dump": "/store/dump", "store snapshot": "/store/snapshot",
+	"webhooks withdraw": "POST /webhooks/withdraw",
+	"store check":       "/store/check", "store dump": "/store/dump", "store snapshot": "/store/snapshot",
 }
 
 func cliPage() string {

@@ -41,6 +41,7 @@ func newRoot() *cobra.Command {
 		newGroup("global", "See global hooks and values", newGlobalList, newGlobalValues, newGlobalConfig, newGlobalPatches, newGlobalSnapshots),
 		newGroup("hook", "See hooks and what they see", newHookList, newHookSnapshot),
 		newGroup("config", "See and set how the running operator logs", newConfigList, newConfigSet),
+		newGroup("webhooks", "Withdraw the webhooks of the operator", newWebhooksWithdraw),
 		newGroup("store", "Check, compact, print or copy the store", newStoreCheck, newStoreCompact, newStoreDump, newStoreSnapshot),
 	)
 	return root

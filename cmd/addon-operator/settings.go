@@ -47,6 +47,8 @@ type Settings struct {
 	ObjectBurst   int
 	ObjectTimeout time.Duration
 
+	// WithdrawWebhooks is never, scaled-to-zero or always.
+	WithdrawWebhooks string
 	// OnModuleFailure is block or continue.
 	OnModuleFailure string
 	// HookTimeout is how long a run of a hook may take that sets no timeout; 0 is no limit.
@@ -142,6 +144,9 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	num(&s.ObjectBurst, "object-patcher-kube-client-burst", 10, "requests beyond that at once", "OBJECT_PATCHER_KUBE_CLIENT_BURST")
 	dur(&s.ObjectTimeout, "object-patcher-kube-client-timeout", 10*time.Second, "how long the answer to such a request is waited for", "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT")
 	str(&s.OnModuleFailure, "on-module-failure", blockOnFailure, "block: the modules after one that fails wait for it; continue: they run, and only afterAll waits", "ADDON_OPERATOR_ON_MODULE_FAILURE")
+	str(&s.WithdrawWebhooks, "withdraw-webhooks-on-shutdown", withdrawNever,
+		"when a shutdown deletes the webhook configurations, so that the API server rejects no requests: never, scaled-to-zero or always",
+		"ADDON_OPERATOR_WITHDRAW_WEBHOOKS_ON_SHUTDOWN")
 	dur(&s.HookTimeout, "hook-timeout", 0, "timeout for a run of a hook or an enabled script that sets none; 0 is no limit", "ADDON_OPERATOR_HOOK_TIMEOUT")
 	num(&s.HelmHistoryMax, "helm-history-max", 10, "revisions kept of a release; 0 keeps all", "HELM_HISTORY_MAX")
 	dur(&s.HelmTimeout, "helm-timeout", 20*time.Minute, "bound of each wait for a chart's Helm hook", "HELM_TIMEOUT")

@@ -31,6 +31,9 @@ func (s *Settings) check() error {
 	if s.UngroupedMetrics != keepMetrics && s.UngroupedMetrics != expireMetrics {
 		return &codedError{exitUsage, fmt.Errorf("--ungrouped-metrics is %q; it can be %s or %s", s.UngroupedMetrics, keepMetrics, expireMetrics)}
 	}
+	if !slices.Contains(withdrawals, s.WithdrawWebhooks) {
+		return &codedError{exitUsage, fmt.Errorf("--withdraw-webhooks-on-shutdown must be one of %s (got %q)", strings.Join(withdrawals, ", "), s.WithdrawWebhooks)}
+	}
 	if s.OnModuleFailure != blockOnFailure && s.OnModuleFailure != continueOnFailure {
 		return &codedError{exitUsage, fmt.Errorf("--on-module-failure is %q; it can be %s or %s", s.OnModuleFailure, blockOnFailure, continueOnFailure)}
 	}

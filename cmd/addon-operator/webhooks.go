@@ -28,6 +28,7 @@ func (o *operator) gate() *webhook.Gate {
 			Observer: o.ownObserver(), Failed: failed, Refused: o.webhookRefused,
 		},
 		Admission: s.Admission.side(), Conversion: s.Conversion.side(), URL: s.URL, Lifetime: s.CertLifetime,
+		InForce: o.webhooksInForce,
 		Made: func(expires time.Time) {
 			log.Info().Time("expires", expires).Msg("made a CA for the certificates of webhooks")
 		},

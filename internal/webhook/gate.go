@@ -36,6 +36,8 @@ type GateOptions struct {
 	URL string
 	// Lifetime is how long certificates that the operator makes are good.
 	Lifetime time.Duration
+	// InForce, if set, is called with the table that the cluster's objects match.
+	InForce func(Table)
 	// Made is told of each CA that the operator makes.
 	Made func(expires time.Time)
 	// Failed is told what goes wrong and is tried again.
@@ -52,6 +54,8 @@ type Gate struct {
 
 	mu    sync.Mutex
 	table *Table // nil until it is known; guarded by mu
+	// withdrawn is set once admissions are no longer registered; guarded by mu.
+	withdrawn bool
 
 	// Only Run's goroutine uses what follows, but for the keyrings, once they are there.
 	admission, conversion side
@@ -82,6 +86,15 @@ func (g *Gate) Serve(t Table) {
 	signal(g.changed)
 }
 
+// Withdraw ends the registration of admissions until the process ends. Requests that still come are answered. It does not
+// block: [Withdraw] deletes the configurations.
+func (g *Gate) Withdraw() {
+	g.mu.Lock()
+	g.withdrawn = true
+	g.mu.Unlock()
+	signal(g.changed)
+}
+
 // Stop answers what is under way, and nothing after that; see [Server.Stop].
 func (g *Gate) Stop(ctx context.Context) { g.server.Stop(ctx) }
 
@@ -93,9 +106,7 @@ func (g *Gate) Run(ctx context.Context) {
 	running.Go(func() { g.registrar.Run(ctx) })
 	open := false
 	for {
-		g.mu.Lock()
-		table := g.table
-		g.mu.Unlock()
+		table := g.registered()
 		switch {
 		case table == nil:
 		case len(table.Admissions)+len(table.Conversions) == 0 && !open:
@@ -117,6 +128,18 @@ func (g *Gate) Run(ctx context.Context) {
 	}
 }
 
+// registered returns the table that the cluster's objects must match; nil until it is known.
+func (g *Gate) registered() *Table {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.table == nil || !g.withdrawn {
+		return g.table
+	}
+	t := *g.table
+	t.Admissions = nil
+	return &t
+}
+
 // tell has the API server told of t, once there are certificates to be trusted.
 func (g *Gate) tell(t Table) {
 	w := Wanted{
@@ -135,6 +158,9 @@ func (g *Gate) tell(t Table) {
 
 // inForce is told what the cluster says.
 func (g *Gate) inForce(w Wanted) {
+	if g.options.InForce != nil {
+		g.options.InForce(w.Table)
+	}
 	select {
 	case <-g.opened:
 		g.admission.keyring.InForce(w.Admission.Bundle)

@@ -76,6 +76,9 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		return nil, err
 	}
 	for _, p := range stored {
+		if p.Kind == store.StaleWebhook && r.Live {
+			continue // the operator answers
+		}
 		out = append(out, storedProblem(p))
 	}
 	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(b.Walk, a.Walk) })

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"addon-operator/internal/kube"
+	"addon-operator/internal/webhook"
+	"addon-operator/store"
+)
+
+// The values of --withdraw-webhooks-on-shutdown.
+const (
+	withdrawNever  = "never"
+	withdrawAtZero = "scaled-to-zero"
+	withdrawAlways = "always"
+)
+
+var withdrawals = []string{withdrawNever, withdrawAtZero, withdrawAlways}
+
+// withdrawTimeout bounds the requests of a withdrawal.
+const withdrawTimeout = 5 * time.Second
+
+// newWebhooksWithdraw returns the verb that deletes the webhook configurations.
+func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
+	var to kube.Options
+	var namespace string
+	cmd := &cobra.Command{
+		Use: "withdraw", Short: "Delete the webhook configurations, so that the API server rejects no requests without the operator", Args: args(cobra.NoArgs),
+		Long: "Delete the validating and mutating webhook configurations of the operator. Without them, the API server admits requests " +
+			"that hooks would check. A running operator deletes them itself and makes them again at its next start. Where none answers on the " +
+			"debug socket, the command deletes them with your kubeconfig; an operator that runs elsewhere makes them again at once. " +
+			"Conversion webhooks stay: objects would be read in a version that they were not written in.",
+	}
+	f := cmd.Flags()
+	f.StringVar(&to.Kubeconfig, "kube-config", os.Getenv("KUBE_CONFIG"), "without a running operator: kubeconfig file [$KUBE_CONFIG, $KUBECONFIG]")
+	f.StringVar(&to.Context, "kube-context", os.Getenv("KUBE_CONTEXT"), "without a running operator: context of the kubeconfig [$KUBE_CONTEXT]")
+	f.StringVar(&to.Server, "kube-server", os.Getenv("KUBE_SERVER"), "without a running operator: address of the API server [$KUBE_SERVER]")
+	f.StringVarP(&namespace, "namespace", "n", os.Getenv("ADDON_OPERATOR_NAMESPACE"),
+		"without a running operator: its namespace; that of the pod or kubeconfig if empty [$ADDON_OPERATOR_NAMESPACE]")
+	f.Lookup("kube-config").DefValue, f.Lookup("kube-context").DefValue = "", ""
+	f.Lookup("kube-server").DefValue, f.Lookup("namespace").DefValue = "", ""
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if from.store == "" {
+			s, err := from.open(cmd.Context())
+			if err == nil {
+				defer s.close() //nolint:errcheck // the answer says all
+				return s.post(cmd.Context(), "/webhooks/withdraw", nil, cmd.OutOrStdout())
+			}
+			if from.socket != "" {
+				return err // this operator was meant, and no other
+			}
+		}
+		return withdrawDirectly(cmd.Context(), to, namespace, cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+// withdrawDirectly deletes the configurations of a stopped operator.
+func withdrawDirectly(ctx context.Context, to kube.Options, namespace string, w io.Writer) error {
+	if to.Kubeconfig == "" {
+		to.Kubeconfig = os.Getenv("KUBECONFIG")
+	}
+	config, found, err := kube.Connect(to)
+	if err != nil {
+		return err
+	}
+	if namespace == "" {
+		namespace = found
+	}
+	if namespace == "" {
+		return &codedError{exitUsage, errors.New("the operator's namespace is not known: set --namespace")}
+	}
+	client, err := kube.NewClient(config)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 4*withdrawTimeout)
+	defer cancel()
+	deleted, err := webhook.Withdraw(ctx, client, namespace, nil)
+	writeWithdrawn(w, deleted, namespace)
+	return err
+}
+
+func writeWithdrawn(w io.Writer, deleted []string, namespace string) {
+	for _, one := range deleted {
+		_, _ = fmt.Fprintln(w, one, "deleted")
+	}
+	if len(deleted) == 0 {
+		_, _ = fmt.Fprintf(w, "the operator in namespace %s has no webhook configurations\n", namespace)
+	}
+}
+
+// withdrawRoute deletes the configurations of the running operator until its next start.
+func (l *look) withdrawRoute(w http.ResponseWriter, r *http.Request) {
+	if l.withdraw == nil {
+		fail(w, errNotRunning)
+		return
+	}
+	deleted, namespace, err := l.withdraw(r.Context())
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	writeWithdrawn(w, deleted, namespace)
+}
+
+// withdrawWebhooks deletes the webhook configurations and ends their registration until the process ends.
+func (o *operator) withdrawWebhooks(ctx context.Context) (deleted []string, namespace string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, withdrawTimeout)
+	defer cancel()
+	deleted, err = webhook.Withdraw(ctx, o.client, o.settings.Namespace, o.asks.Withdraw)
+	o.log.Info().Err(err).Strs("deleted", deleted).Msg("webhook configurations withdrawn until the next start")
+	return deleted, o.settings.Namespace, err
+}
+
+// withdrawAtShutdown deletes the webhook configurations where the settings ask for it.
+func (o *operator) withdrawAtShutdown(ctx context.Context) {
+	switch o.settings.WithdrawWebhooks {
+	case withdrawNever:
+		return
+	case withdrawAtZero:
+		asking, cancel := context.WithTimeout(ctx, withdrawTimeout)
+		defer cancel()
+		zero, err := o.client.ScaledToZero(asking, o.settings.Namespace, o.settings.ownPod())
+		if err != nil {
+			o.log.Warn().Err(err).Msg("webhook configurations stay: it is not known whether the operator is scaled to zero")
+		}
+		if !zero {
+			return
+		}
+	}
+	if _, _, err := o.withdrawWebhooks(ctx); err != nil {
+		return // it is in the log
+	}
+	o.registered.mu.Lock()
+	left := webhook.Table{Conversions: o.registered.table.Conversions}
+	o.registered.mu.Unlock()
+	o.webhooksInForce(left)
+}
+
+// registeredWebhooks are the webhooks in force, and the problems that they cause while no operator runs.
+type registeredWebhooks struct {
+	mu       sync.Mutex // guards all below
+	table    webhook.Table
+	problems []store.Problem
+	known    bool
+}
+
+// webhooksInForce stores which requests the API server rejects while no operator runs.
+func (o *operator) webhooksInForce(t webhook.Table) {
+	o.registered.mu.Lock()
+	defer o.registered.mu.Unlock()
+	problems := rejections(t)
+	o.registered.table = t
+	if o.registered.known && reflect.DeepEqual(problems, o.registered.problems) {
+		return
+	}
+	err := o.db.Update(func(tx *store.Tx) error {
+		_, err := store.ReplaceProblems(tx, store.StaleWebhook, problems)
+		return err
+	})
+	if err != nil {
+		o.log.Warn().Err(err).Msg("the requests that webhooks reject without an operator were not stored")
+		return
+	}
+	o.registered.problems, o.registered.known = problems, true
+}
+
+// rejections returns a problem for each webhook without whose answer the API server rejects requests.
+func rejections(t webhook.Table) (problems []store.Problem) {
+	for _, a := range t.Admissions {
+		if a.Config.FailurePolicy != admissionv1.Fail {
+			continue
+		}
+		problems = append(problems, store.Problem{
+			Subject: store.Subject{Module: a.Module, Hook: a.Hook, Binding: a.Binding}, Object: "webhook " + a.Config.Name,
+			Error: "while no operator runs, the API server rejects " + requestsOf(a.Config.Rules) + ": webhook " + a.Config.Name +
+				" of hook " + hookName(a.Asked) + " has failurePolicy Fail",
+			Command: []string{"webhooks", "withdraw"},
+		})
+	}
+	for _, c := range t.Conversions {
+		problems = append(problems, store.Problem{
+			Subject: store.Subject{Module: c.Module, Hook: c.Hook, Binding: c.Binding}, Object: "CustomResourceDefinition " + c.Config.CRDName,
+			Error: "while no operator runs, the API server rejects requests for " + c.Config.CRDName +
+				" in another version than the stored one: hook " + hookName(c.Asked) + " converts them",
+			Fix: "start the operator, or request the stored version",
+		})
+	}
+	return problems
+}
+
+func hookName(a webhook.Asked) string {
+	line := hookLine{Module: a.Module, Name: a.Hook}
+	return line.fullName()
+}
+
+// requestsOf names the requests that rules cover, such as "CREATE, UPDATE of pods, apps/deployments".
+func requestsOf(rules []admissionv1.RuleWithOperations) string {
+	var all []string
+	for _, r := range rules {
+		var operations, resources []string
+		for _, o := range r.Operations {
+			operations = append(operations, string(o))
+		}
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				resources = append(resources, strings.TrimPrefix(group+"/"+resource, "/"))
+			}
+		}
+		all = append(all, strings.Join(operations, ", ")+" of "+strings.Join(slices.Compact(resources), ", "))
+	}
+	return strings.Join(all, "; ")
+}

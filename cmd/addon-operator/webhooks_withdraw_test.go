@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/e2e/cluster"
+)
+
+// TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn withdraws the configurations of a stopped operator,
+// of a running one, and at a shutdown.
+func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *testing.T) {
+	c := cluster.Start(t)
+	namespace := c.Namespace(t)
+	k := client(t, c)
+	registered := func() bool {
+		found, err := k.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(t.Context(),
+			metav1.ListOptions{LabelSelector: "addon-operator/webhooks-of=" + namespace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found.Items) == 1
+	}
+	s := newSite(t)
+	s.file("global-hooks/check.sh", hookText(`{"configVersion":"v1","kubernetesValidating":[{"name":"check.example.com","namespace":{"labelSelector":{"matchLabels":{"none":"such"}}},`+
+		`"rules":[{"apiGroups":["example.com"],"apiVersions":["v1"],"resources":["things"],"operations":["CREATE","UPDATE"]}]}]}`,
+		`echo '{"allowed":true}' > $VALIDATING_RESPONSE_PATH`))
+	start := func(more ...string) {
+		s.start(c.Kubeconfig(), namespace, append([]string{
+			"--webhook-url", "https://127.0.0.1", "--validating-webhook-listen-port", "0", "--conversion-webhook-listen-port", "0",
+			"--validating-webhook-configuration-name", namespace,
+		}, more...)...)
+		s.converged()
+		s.until("the webhook is registered", registered)
+	}
+	ask := func(verb ...string) string {
+		var out bytes.Buffer
+		cmd := process(t, verb...)
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Run(); err != nil {
+			if _, ended := err.(*exec.ExitError); !ended { //nolint:errorlint // as it is
+				t.Fatal(err)
+			}
+			t.Errorf("%q: %v\n%s", verb, err, out.String())
+		}
+		return out.String()
+	}
+	const rejects = "while no operator runs, the API server rejects CREATE, UPDATE of example.com/things: webhook check.example.com of hook check.sh has failurePolicy Fail"
+	inspect := func() string { return ask("workflow", "inspect", "--store", s.path("store.db")) }
+	stop := func() {
+		t.Helper()
+		if err := s.end(); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// Stopped: the configuration stays, inspect says what it does, and the command deletes it.
+	start()
+	if text := ask("workflow", "inspect", "--debug-unix-socket", s.path("socket")); strings.Contains(text, "rejects") {
+		t.Errorf("while it runs, inspect says\n%s", text)
+	}
+	time.Sleep(100 * time.Millisecond) // the registrar reports after it has written
+	stop()
+	if text := inspect(); !registered() || !strings.Contains(text, rejects) || !strings.Contains(text, "webhooks withdraw") {
+		t.Errorf("once it is stopped, inspect says\n%s", text)
+	}
+	if text := ask("webhooks", "withdraw", "--store", s.path("store.db"), "--kube-config", c.Kubeconfig(), "--namespace", namespace); registered() ||
+		!strings.Contains(text, "ValidatingWebhookConfiguration "+namespace+"-hooks deleted") {
+		t.Errorf("the command says\n%s", text)
+	}
+
+	// Running: it is not made again before the next start.
+	start()
+	if text := ask("webhooks", "withdraw", "--debug-unix-socket", s.path("socket")); !strings.Contains(text, "deleted") {
+		t.Errorf("the command says\n%s", text)
+	}
+	for range 20 {
+		if time.Sleep(50 * time.Millisecond); registered() {
+			t.Fatal("it was made again")
+		}
+	}
+	stop()
+	if text := inspect(); strings.Contains(text, rejects) {
+		t.Errorf("once it is withdrawn, inspect says\n%s", text)
+	}
+
+	// Outside of a pod nothing is scaled to zero; always is always.
+	start("--withdraw-webhooks-on-shutdown", "scaled-to-zero")
+	stop()
+	if !registered() {
+		t.Error("it was withdrawn without a pod that is scaled to zero")
+	}
+	start("--withdraw-webhooks-on-shutdown", "always")
+	stop()
+	if text := inspect(); registered() || strings.Contains(text, rejects) {
+		t.Errorf("it was not withdrawn at the shutdown; inspect says\n%s", text)
+	}
+}
