@@ -7,12 +7,12 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// cancelSwitchedOff cancels what runs of the modules that content of the ConfigMap switches off.
+// cancelSwitchedOff cancels the running tasks of the modules that content of the ConfigMap switches off.
 // Step 16, which is at the front of the main queue, then deletes them.
 func (o *operator) cancelSwitchedOff(content kube.Content) {
 	modules, err := o.site.SwitchedOff(content)
 	if err != nil {
-		o.log.Warn().Err(err).Msg("cannot see which modules the ConfigMap switches off: what runs of them is not canceled before they are deleted")
+		o.log.Warn().Err(err).Msg("modules that the ConfigMap switches off not found: their running tasks are not canceled before their deletion")
 		return
 	}
 	for _, module := range modules {
@@ -20,8 +20,8 @@ func (o *operator) cancelSwitchedOff(content kube.Content) {
 	}
 }
 
-// cancelRunning cancels what runs of a module that the ConfigMap switches off, unless it is part of
-// the module's deletion.
+// cancelRunning cancels the running tasks of a module that the ConfigMap switches off, except those of
+// its deletion.
 func (o *operator) cancelRunning(module string) {
 	deletion, _ := lifecycle.Graph.Node(lifecycle.ModuleDelete)
 	n := o.engine.CancelWhere(func(t workflow.Task) bool {
@@ -29,6 +29,6 @@ func (o *operator) cancelRunning(module string) {
 		return t.Subject.Module == module && (!ok || node.Group != deletion.Group && node.ID != lifecycle.ModulePurge)
 	}, workflow.Cancellation{By: "the operator", Reason: "the ConfigMap switches module " + module + " off"})
 	if n > 0 {
-		o.log.Warn().Str("module", module).Int("tasks", n).Msg("module is switched off: what runs of it is canceled")
+		o.log.Warn().Str("module", module).Int("tasks", n).Msg("module is switched off: canceling its running tasks")
 	}
 }

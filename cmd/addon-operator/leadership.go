@@ -27,7 +27,7 @@ const (
 // A leadership is the right of this process to be the one operator of its namespace.
 type leadership struct {
 	lease *lease.Lease // nil where none is asked for, and until it is asked for
-	// waits says for whom a standby waits.
+	// waits names the operator that a standby waits for.
 	waits atomic.Pointer[string]
 
 	got      chan struct{} // closed once the Lease is held, or cannot be
@@ -44,7 +44,7 @@ func (l *leadership) check() error {
 	return l.lease.Check()
 }
 
-// standby says for whom this process waits, empty where it waits for nobody.
+// standby names the operator that this process waits for; empty unless it is a standby.
 func (l *leadership) standby() string {
 	if text := l.waits.Load(); text != nil {
 		return *text
@@ -75,7 +75,7 @@ func (g *guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(r)
 }
 
-// WrappedRoundTripper lets client-go find what is wrapped.
+// WrappedRoundTripper returns the transport that g guards; client-go looks for it.
 func (g *guardedTransport) WrappedRoundTripper() http.RoundTripper { return g.next }
 
 // changes reports whether r changes an object. Reviews of tokens and rights are sent by POST and change none.
@@ -89,7 +89,7 @@ func changes(r *http.Request) bool {
 
 var _ transport.WrapperFunc = (*leadership)(nil).guard
 
-// campaign begins to acquire the Lease. It goes on beside the rest of the start, until ctx is done.
+// campaign starts to acquire the Lease, in the background and until ctx is done.
 func (o *operator) campaign(ctx context.Context) (err error) {
 	l := &o.leadership
 	l.got = make(chan struct{})
@@ -120,7 +120,7 @@ func (o *operator) campaign(ctx context.Context) (err error) {
 	return nil
 }
 
-// standsBy notes for whom this process waits.
+// standsBy records the operator that this process waits for.
 func (o *operator) standsBy(holder lease.Holder, err error) {
 	text := fmt.Sprintf("waiting for %s, which %s holds", o.leadership.lease, holder)
 	if err != nil {
@@ -177,7 +177,7 @@ func (o *operator) lead(ctx context.Context) (dropped string, release func(), er
 }
 
 // takeOver prepares the store for the work of this process. Where another operator has worked since the store's last
-// epoch, what is pending in the store was done or decided there, and is dropped.
+// epoch, that operator has done or replaced the pending tasks of this store, so they are dropped.
 func (o *operator) takeOver(ctx context.Context, previous lease.Previous) (why string, err error) {
 	if err := o.db.View(func(tx *store.Tx) (err error) {
 		why, err = o.interlude(tx, previous)

@@ -34,8 +34,8 @@ func newRoot() *cobra.Command {
 	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	root.AddCommand(
 		newStart(), newVersion(), newRaw(), newReload(),
-		newGroup("workflow", "See what happened, happens and waits", newWorkflowInspect, newWorkflowList, newWorkflowGraph),
-		newGroup("queue", "See what waits and runs", newQueueList, newQueueMain, newQueueShow),
+		newGroup("workflow", "Show runs and their steps", newWorkflowInspect, newWorkflowList, newWorkflowGraph),
+		newGroup("queue", "Show the tasks in queues", newQueueList, newQueueMain, newQueueShow),
 		newGroup("task", "Retry, skip, cancel or release a task", newTaskCancel, newTaskRelease, newTaskRetry, newTaskSkip),
 		newGroup("module", "See modules and their values", newModuleList, newModuleValues, newModuleConfig, newModulePatches, newModuleSnapshots, newModuleRender, newModuleMonitor, newModuleRun),
 		newGroup("global", "See global hooks and values", newGlobalList, newGlobalValues, newGlobalConfig, newGlobalPatches, newGlobalSnapshots),

@@ -12,7 +12,7 @@ import (
 const (
 	// commandRoom is how long a command waits for room in the store before it fails.
 	commandRoom = 10 * time.Second
-	// openAgain is the pause before a store is opened again that had no room for that.
+	// openAgain is the pause between two attempts to open the store on a full disk.
 	openAgain = 5 * time.Second
 	// logAgain is how often a shortage that lasts is logged.
 	logAgain = time.Minute
@@ -20,8 +20,8 @@ const (
 	roomLasts = 5 * time.Second
 )
 
-// shortageChanged notes that a shortage has begun or ended. It is called while others wait for a
-// commit, so the log is written elsewhere.
+// shortageChanged reports that a shortage started or ended. The committing goroutine calls it, so
+// another goroutine writes the log.
 func (o *operator) shortageChanged(*store.Shortage) { o.shortages.raise() }
 
 // logShortages logs when the disk is full, each minute while it is, and when there is room again,
@@ -31,13 +31,13 @@ func (o *operator) logShortages(ctx context.Context) {
 		changed: o.shortages, shortage: o.db.Shortage,
 		full: func(s *store.Shortage, first bool) {
 			o.log.Error().Err(s.Err).Str("store", o.settings.Store).Time("since", s.Since).
-				Msg("disk full: nothing is begun until there is room; free space or make the volume larger")
+				Msg("disk full: no task starts until there is room; free space or make the volume larger")
 			if first {
-				o.tell(notice{reason: "DiskFull", message: "the volume of the store is full: nothing is begun until there is room; free space or make it larger"})
+				o.tell(notice{reason: "DiskFull", message: "the volume of the store is full: no task starts until there is room; free space or make it larger"})
 			}
 		},
 		room: func() {
-			o.log.Info().Str("store", o.settings.Store).Msg("disk has room again: pending work goes on")
+			o.log.Info().Str("store", o.settings.Store).Msg("disk has room again: pending tasks continue")
 		},
 	}
 	log.run(ctx)
@@ -47,7 +47,7 @@ func (o *operator) logShortages(ctx context.Context) {
 // commits fail and succeed in turn, many times a second: that is one shortage. It ends when there
 // was room for roomLasts.
 type shortageLog struct {
-	changed  <-chan struct{} // a shortage has begun or ended
+	changed  <-chan struct{} // receives when a shortage starts or ends
 	shortage func() *store.Shortage
 	full     func(s *store.Shortage, first bool) // called once a minute while the shortage lasts
 	room     func()

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// slowRuns are the runs of hooks under way that take far longer than any before.
+// slowRuns are the unfinished runs of hooks that take far longer than any before.
 type slowRuns struct {
 	mu   sync.Mutex
 	runs map[store.ID]inspect.Problem // guarded by mu
@@ -35,7 +35,7 @@ func (s *slowRuns) add(p inspect.Problem) (remove func()) {
 	}
 }
 
-// problems returns the runs, the one that began first in front.
+// problems returns the runs, the oldest first.
 func (s *slowRuns) problems() []inspect.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()

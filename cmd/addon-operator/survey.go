@@ -86,8 +86,8 @@ func (o *operator) runMended(ctx context.Context) {
 	}
 }
 
-// watchDirectories requests a survey after each change in a directory of modules or hooks, and has
-// broken modules checked. A directory that cannot be watched is reported in the log.
+// watchDirectories requests a survey and a check of broken modules after each change in a directory of
+// modules or hooks. A directory that cannot be watched is reported in the log.
 func (o *operator) watchDirectories(ctx context.Context) error {
 	roots := append(strings.Split(o.settings.ModulesDirs, ":"), o.settings.GlobalHooksDir)
 	failed := func(err error) {

@@ -7,13 +7,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newTaskRelease returns the verb that lets go what was set aside.
+// newTaskRelease returns the verb that releases a task from quarantine.
 func newTaskRelease(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "release TASK", Short: "Run again what was set aside because it killed the operator; of a running operator", Args: args(cobra.ExactArgs(1)),
+		Use: "release TASK", Short: "Release a task from quarantine and run it again; of a running operator", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: from.complete(listQuarantined),
-		Long: "Run again what was set aside because the operator died whenever it ran. " +
-			"The run it was part of begins anew at the tail of its queue; task skip forgets it instead. " + namingTasks,
+		Long: "Release a task from quarantine, where it is because the operator died each time the task ran. " +
+			"Its run starts over at the tail of its queue; task skip ends it instead. " + namingTasks,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return from.with(cmd, func(ctx context.Context, s *source) error {
 				return s.post(ctx, "/task/"+url.PathEscape(given[0])+"/release", nil, cmd.OutOrStdout())

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// namingTasks says how the task verbs are told which task is meant.
+// namingTasks explains the argument TASK of the task verbs.
 const namingTasks = "TASK is an id as inspect and queue list show it, MODULE, MODULE/HOOK or the name of a global hook. " +
 	"Of several tasks of a module or hook, the failing one is meant, then the running, the quarantined and the waiting one."
 

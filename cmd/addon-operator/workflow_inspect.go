@@ -38,7 +38,7 @@ func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	v.output.declare(cmd, "text", "wide", "json", "yaml")
 	v.paint.declare(cmd)
 	f := cmd.Flags()
-	f.BoolVarP(&v.watch, "watch", "w", false, "show it anew after each change")
+	f.BoolVarP(&v.watch, "watch", "w", false, "show it again after each change")
 	f.BoolVarP(&v.all, "all", "a", false, "fold nothing")
 	f.BoolVar(&v.code, "exit-code", false, "exit with "+strconv.Itoa(exitAttention)+" where something needs a person")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {

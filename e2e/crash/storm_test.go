@@ -212,7 +212,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 // then.
 func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
 	const most = 30 * time.Second
-	full := func() int { return strings.Count(s.site.Log(), "disk full: nothing is begun") }
+	full := func() int { return strings.Count(s.site.Log(), "disk full: no task starts") }
 	before := full()
 	filling, stop := context.WithCancel(ctx)
 	defer stop()

@@ -84,7 +84,7 @@ func (p *page) title(r *Problem) string {
 	case KindKiller:
 		return strings.TrimSpace(r.Node+" "+subject) + " is set aside since " + p.look.Clock(r.At) + ", as " + r.Task.String()
 	case KindFull:
-		return "the disk is full since " + p.look.Clock(r.At) + ": nothing is begun until there is room"
+		return "the disk is full since " + p.look.Clock(r.At) + ": no task starts until there is room"
 	case KindSlow:
 		return strings.TrimSpace(r.Node+" "+subject) + " runs since " + p.look.Clock(r.At) + ", far longer than ever"
 	case KindStalled:
@@ -154,7 +154,7 @@ func (p *page) tail(text string) []string {
 	return append(out, lines[len(lines)-most+2:]...)
 }
 
-// behind says what waits behind a task.
+// behind names the tasks behind a task.
 func (p *page) behind(b *Behind) string {
 	if b == nil {
 		return ""

@@ -15,7 +15,7 @@ type ModuleState string
 // The states of a module. Of those that hold, the last one here is shown.
 const (
 	ModuleOff         ModuleState = "off"         // not enabled, not installed
-	ModulePending     ModuleState = "pending"     // enabled; its first run has not begun
+	ModulePending     ModuleState = "pending"     // enabled; its first run has not started
 	ModuleOn          ModuleState = "on"          // enabled; its last run succeeded or waits
 	ModuleDeleting    ModuleState = "deleting"    // being deleted, or to be deleted
 	ModuleRunning     ModuleState = "running"     // a step of its run or delete runs now
@@ -90,7 +90,7 @@ func recorded(m store.Module) ModuleStatus {
 	case m.State == store.On:
 		return ModuleStatus{State: ModuleOn}
 	case m.Enabled:
-		return ModuleStatus{State: ModulePending, Reason: "enabled; its first run has not begun"}
+		return ModuleStatus{State: ModulePending, Reason: "enabled; its first run has not started"}
 	default:
 		return ModuleStatus{State: ModuleOff}
 	}

@@ -34,13 +34,13 @@ func (p *page) attemptNotes(s *Step) (out []string) {
 	if s.State == Interrupted && leaf {
 		out = append(out, "cut short when the operator ended; goes on "+p.turn())
 	}
-	if leaf && s.State == Backoff && !s.Due.IsZero() && p.walk.Live && !p.told(s) {
+	if leaf && s.State == Backoff && !s.Due.IsZero() && p.walk.Live && !p.reported(s) {
 		out = append(out, "next try "+p.look.due(s.Due))
 	}
 	if s.Merged > 1 {
 		out = append(out, plural(s.Merged, "task", "tasks")+" in one run")
 	}
-	if s.Error != "" && (s.State == Allowed || s.State == Dropped || s.State == Failed && !p.told(s)) {
+	if s.Error != "" && (s.State == Allowed || s.State == Dropped || s.State == Failed && !p.reported(s)) {
 		out = append(out, p.look.reason(s.Error))
 	}
 	if s.LastError != "" {
@@ -88,8 +88,8 @@ func (p *page) placeNotes(s *Step) (out []string) {
 	return out
 }
 
-// told reports whether the error of s stands above the tree.
-func (p *page) told(s *Step) bool {
+// reported reports whether the error of s is among the problems above the tree.
+func (p *page) reported(s *Step) bool {
 	for i := range p.walk.Problems {
 		if r := &p.walk.Problems[i]; r.Walk == p.walk.ID && r.Node == s.Node && r.Subject == s.Subject {
 			return true
@@ -98,7 +98,7 @@ func (p *page) told(s *Step) bool {
 	return false
 }
 
-// turn says when what waits for nothing goes on.
+// turn says when an interrupted step continues.
 func (p *page) turn() string {
 	if p.walk.Live {
 		return "at its turn"
