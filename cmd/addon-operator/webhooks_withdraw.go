@@ -146,7 +146,8 @@ func (o *operator) withdrawAtShutdown(ctx context.Context) {
 		return // it is in the log
 	}
 	o.registered.mu.Lock()
-	left := webhook.Table{Conversions: o.registered.table.Conversions}
+	o.registered.withdrawn = true
+	left := o.registered.table
 	o.registered.mu.Unlock()
 	o.webhooksInForce(left)
 }
@@ -157,12 +158,17 @@ type registeredWebhooks struct {
 	table    webhook.Table
 	problems []store.Problem
 	known    bool
+	// withdrawn is set once admissions are no longer registered: a later report of them is out of date.
+	withdrawn bool
 }
 
 // webhooksInForce stores which requests the API server rejects while no operator runs.
 func (o *operator) webhooksInForce(t webhook.Table) {
 	o.registered.mu.Lock()
 	defer o.registered.mu.Unlock()
+	if o.registered.withdrawn {
+		t.Admissions = nil
+	}
 	problems := rejections(t)
 	o.registered.table = t
 	if o.registered.known && reflect.DeepEqual(problems, o.registered.problems) {

@@ -64,7 +64,9 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 	if text := ask("workflow", "inspect", "--debug-unix-socket", s.path("socket")); strings.Contains(text, "rejects") {
 		t.Errorf("while it runs, inspect says\n%s", text)
 	}
-	time.Sleep(100 * time.Millisecond) // the registrar reports after it has written
+	s.until("its rejections are stored", func() bool { // after it is registered
+		return strings.Contains(ask("store", "dump", "problems", "--debug-unix-socket", s.path("socket")), "webhook configuration")
+	})
 	stop()
 	if text := inspect(); !registered() || !strings.Contains(text, rejects) || !strings.Contains(text, "webhooks withdraw") {
 		t.Errorf("once it is stopped, inspect says\n%s", text)
