@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// work is the number that each hook counts to: 25 ms on a CPU of 2024, as a shell hook that calls jq a few times.
-	work = 25_000
+	// work is the number that each hook counts to: 25 ms on a slow CPU, as a shell hook that calls jq a few times.
+	work = 13_000
 
 	// lifeRuns is how often a converge runs the life hook of a module: onStartup, beforeHelm, afterHelm.
 	lifeRuns = 3
