@@ -65,6 +65,15 @@ func TestContextIsReadByPathsAndFilters(t *testing.T) {
 	}
 }
 
+func TestFilterThatDoesNotReadALargeContextSucceeds(t *testing.T) {
+	t.Parallel()
+	for h := range each(t) {
+		large := strings.Repeat("x", 1<<20) // more than a pipe holds
+		h.files = map[string]string{"BINDING_CONTEXT_PATH": `[{"binding":"pods","type":"Event","watchEvent":"Added","text":"` + large + `"}]`}
+		h.wantEach(t, []string{`context::jq -n -r '"not read"'`, "context::jq -n -r 'input.text | length'"}, []string{"not read", "1048576"})
+	}
+}
+
 func TestRequiredContextThatIsMissingEndsTheHook(t *testing.T) {
 	t.Parallel()
 	for h := range each(t) {
