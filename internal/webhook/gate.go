@@ -54,8 +54,6 @@ type Gate struct {
 
 	mu    sync.Mutex
 	table *Table // nil until it is known; guarded by mu
-	// withdrawn is set once admissions are no longer registered; guarded by mu.
-	withdrawn bool
 
 	// Only Run's goroutine uses what follows, but for the keyrings, once they are there.
 	admission, conversion side
@@ -86,14 +84,8 @@ func (g *Gate) Serve(t Table) {
 	signal(g.changed)
 }
 
-// Withdraw ends the registration of admissions until the process ends. Requests that still come are answered. It does not
-// block: [Withdraw] deletes the configurations.
-func (g *Gate) Withdraw() {
-	g.mu.Lock()
-	g.withdrawn = true
-	g.mu.Unlock()
-	signal(g.changed)
-}
+// Withdraw ends the registration of admissions; see [Registrar.Withdraw]. Requests that still come are answered.
+func (g *Gate) Withdraw(ctx context.Context) error { return g.registrar.Withdraw(ctx) }
 
 // Stop answers what is under way, and nothing after that; see [Server.Stop].
 func (g *Gate) Stop(ctx context.Context) { g.server.Stop(ctx) }
@@ -106,7 +98,9 @@ func (g *Gate) Run(ctx context.Context) {
 	running.Go(func() { g.registrar.Run(ctx) })
 	open := false
 	for {
-		table := g.registered()
+		g.mu.Lock()
+		table := g.table
+		g.mu.Unlock()
 		switch {
 		case table == nil:
 		case len(table.Admissions)+len(table.Conversions) == 0 && !open:
@@ -126,18 +120,6 @@ func (g *Gate) Run(ctx context.Context) {
 		case <-g.changed:
 		}
 	}
-}
-
-// registered returns the table that the cluster's objects must match; nil until it is known.
-func (g *Gate) registered() *Table {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.table == nil || !g.withdrawn {
-		return g.table
-	}
-	t := *g.table
-	t.Admissions = nil
-	return &t
 }
 
 // tell has the API server told of t, once there are certificates to be trusted.

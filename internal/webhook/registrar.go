@@ -60,9 +60,12 @@ type Registrar struct {
 	lookout *kube.Lookout
 	wake    chan struct{}
 
-	mu      sync.Mutex
-	want    *Wanted // nil until it is known; guarded by mu
-	altered bool    // want is another than at the last turn; guarded by mu
+	turning chan struct{} // has an element during a turn
+
+	mu        sync.Mutex
+	want      *Wanted // nil until it is known; guarded by mu
+	altered   bool    // want is another than at the last turn; guarded by mu
+	withdrawn bool    // admissions are not wanted any more; guarded by mu
 
 	// Only Run's goroutine uses what follows.
 	tidy      bool                // what earlier processes left is known
@@ -76,7 +79,7 @@ type Registrar struct {
 // NewRegistrar returns a registrar that does nothing until it is told what is wanted.
 func NewRegistrar(o RegistrarOptions) *Registrar {
 	r := &Registrar{
-		options: o, wake: make(chan struct{}, 1), converted: map[string]bool{}, present: map[string]bool{}, refused: map[string]error{},
+		options: o, wake: make(chan struct{}, 1), turning: make(chan struct{}, 1), converted: map[string]bool{}, present: map[string]bool{}, refused: map[string]error{},
 		said: map[string]bool{}, heals: map[string]*healing{},
 	}
 	r.lookout = kube.NewLookout(o.Client, o.Observer, func() { signal(r.wake) })
@@ -91,6 +94,22 @@ func (r *Registrar) Want(w Wanted) {
 	signal(r.wake)
 }
 
+// Withdraw ends the registration of admissions until the process ends. When it returns without an error, no webhook
+// configuration is written any more.
+func (r *Registrar) Withdraw(ctx context.Context) error {
+	r.mu.Lock()
+	r.withdrawn, r.altered = true, true
+	r.mu.Unlock()
+	defer signal(r.wake)
+	select {
+	case r.turning <- struct{}{}: // turns that follow know
+		<-r.turning
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait until webhook configurations are written: %w", ctx.Err())
+	}
+}
+
 // Run works until ctx ends. The objects stay as they are then: the next process goes on with them.
 func (r *Registrar) Run(ctx context.Context) {
 	var watching sync.WaitGroup
@@ -102,6 +121,8 @@ func (r *Registrar) Run(ctx context.Context) {
 
 // turn makes the cluster say what is wanted, and returns after how long to try again; zero if all is well.
 func (r *Registrar) turn(ctx context.Context, again *backoff.ExponentialBackOff) time.Duration {
+	r.turning <- struct{}{}
+	defer func() { <-r.turning }()
 	r.mu.Lock()
 	altered := r.altered
 	r.altered = false
@@ -110,6 +131,9 @@ func (r *Registrar) turn(ctx context.Context, again *backoff.ExponentialBackOff)
 		return 0
 	}
 	want := *r.want
+	if r.withdrawn {
+		want.Admissions = nil
+	}
 	r.mu.Unlock()
 	if altered {
 		clear(r.refused)
