@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,11 +16,11 @@ func TestAShortageThatComesAndGoesIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var now *store.Shortage
+		var now atomic.Pointer[store.Shortage]
 		changed := make(chan struct{}, 1)
 		full, first, room := 0, 0, 0
 		l := shortageLog{
-			changed: changed, shortage: func() *store.Shortage { return now }, room: func() { room++ },
+			changed: changed, shortage: now.Load, room: func() { room++ },
 			full: func(_ *store.Shortage, isFirst bool) {
 				if full++; isFirst {
 					first++
@@ -28,7 +29,7 @@ func TestAShortageThatComesAndGoesIsLoggedOnce(t *testing.T) {
 		}
 		go l.run(ctx)
 		set := func(s *store.Shortage) {
-			now = s
+			now.Store(s)
 			changed <- struct{}{}
 			synctest.Wait()
 		}
