@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"addon-operator/internal/helm"
@@ -24,20 +25,20 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
-	state, err := s.site.Helm.Find(ctx, release.Name)
-	if err != nil {
-		return workflow.Outcome{}, err
-	}
 	known, err := s.site.lookRelease(t.Subject.Module)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
+	found := s.read(ctx, *release, known)
+	state, manifest := found.state, found.manifest
+	if found.stateErr != nil {
+		return workflow.Outcome{}, found.stateErr
+	}
 	if release.Maintained && state.Maintained {
 		return releaseOutcome(*release, helm.Manifest{Checksum: state.Checksum}, state.Revision, known, "in maintenance: left as it is")
 	}
-	manifest, err := s.site.rendered(ctx, *release)
-	if err != nil {
-		return workflow.Outcome{}, err
+	if found.manifestErr != nil {
+		return workflow.Outcome{}, found.manifestErr
 	}
 	if state.Outdated(manifest.Checksum) {
 		why := fmt.Sprintf("release is %s", state.Status)
@@ -46,9 +47,11 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 		}
 		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: why}, nil
 	}
-	missing, err := s.site.Helm.Missing(ctx, manifest.Objects)
-	if err != nil {
-		return workflow.Outcome{}, err
+	missing, err := found.missing, found.missingErr
+	if err != nil || !slices.Equal(found.objects, manifest.Objects) {
+		if missing, err = s.site.Helm.Missing(ctx, manifest.Objects); err != nil {
+			return workflow.Outcome{}, err
+		}
 	}
 	lost := slices.DeleteFunc(slices.Clone(missing), func(o helm.Object) bool { return known.Lacks(store.Object(o)) })
 	if len(lost) > 0 {
@@ -60,6 +63,33 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 		return !slices.ContainsFunc(missing, func(o helm.Object) bool { return removed.Is(store.Object(o)) })
 	})
 	return releaseOutcome(*release, manifest, state.Revision, known, "up to date")
+}
+
+// readings are the state of a release, its manifest now, and which objects of the last check are missing.
+type readings struct {
+	state    helm.State
+	stateErr error
+
+	manifest    helm.Manifest
+	manifestErr error
+
+	objects    []helm.Object // of the last check
+	missing    []helm.Object // of objects
+	missingErr error
+}
+
+// read reads in parallel what a check needs. The objects are nearly always those of the last check, so it does not wait for
+// the manifest to look for them.
+func (s *releaseCheckStep) read(ctx context.Context, release helm.Release, known knownRelease) (r readings) {
+	for _, o := range known.Objects {
+		r.objects = append(r.objects, helm.Object(o))
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() { r.state, r.stateErr = s.site.Helm.Find(ctx, release.Name) })
+	reading.Go(func() { r.missing, r.missingErr = s.site.Helm.Missing(ctx, r.objects) })
+	defer reading.Wait()
+	r.manifest, r.manifestErr = s.site.rendered(ctx, release) // here, where a panic on a chart ends the attempt only
+	return r
 }
 
 // Apply keeps what the release consists of.
