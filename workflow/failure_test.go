@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -154,6 +155,22 @@ func TestFailedMemberInAnotherQueueDoesNotStartTheRunOver(t *testing.T) {
 		w.start(on("go"))
 		w.sleep(time.Minute)
 		w.expectAt("0 first", "0 second", "0 third far", "5 third far", "5 last")
+	})
+}
+
+func TestLongErrorIsCutBetweenCharacters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{}))
+		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "a"}, Lenient: true})
+		w.set("each a", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+			return workflow.Outcome{}, errors.New("begin " + strings.Repeat("世", 5000) + " end")
+		})
+		w.start(on("go"))
+		w.expect("each a", "next")
+		if kept := w.records(1)[0].Error; len(kept) > 5000 || !strings.HasPrefix(kept, "begin 世") ||
+			!strings.HasSuffix(kept, "世 end") || strings.ContainsRune(kept, '\uFFFD') || !utf8.ValidString(kept) {
+			t.Errorf("%d bytes are kept: %q", len(kept), kept)
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -30,14 +31,15 @@ type failure struct {
 	strict bool
 }
 
-// text returns what is kept of the error: of a long one the beginning, which
-// says what failed, and the end, which says how.
+// text returns the part of the error that is kept: of a long one the beginning, which
+// says what failed, and the end, which says how. It cuts between characters.
 func (f failure) text() string {
 	s := f.err.Error()
 	if len(s) <= longestError {
 		return s
 	}
-	return s[:longestError/4] + " … " + s[len(s)-longestError*3/4:]
+	whole := func(part string) string { return strings.ToValidUTF8(part, "") }
+	return whole(s[:longestError/4]) + " … " + whole(s[len(s)-longestError*3/4:])
 }
 
 // fail ends an attempt that did not succeed. Where the binding allows that, it
