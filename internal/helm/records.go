@@ -124,13 +124,9 @@ func (s *records) all(ctx context.Context) ([]record, error) {
 
 // list returns the records with labels. They include all writes of this process, and those of others before its first list.
 func (s *records) list(ctx context.Context, selector labels.Set) ([]record, error) {
-	var listed *metav1.PartialObjectMetadataList
-	err := s.seen.read(func(version string) (_ string, err error) {
-		options := metav1.ListOptions{LabelSelector: selector.String(), FieldSelector: s.types, ResourceVersion: version}
-		if listed, err = s.objects.List(ctx, options); err != nil {
-			return "", err
-		}
-		return listed.ResourceVersion, nil
+	options := metav1.ListOptions{LabelSelector: selector.String(), FieldSelector: s.types}
+	listed, err := listNotBefore(s.seen, options, func(o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+		return s.objects.List(ctx, o)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list %ss with labels %s: %w", s.kind, selector, err)

@@ -21,24 +21,26 @@ type version struct {
 	forgotten int    // calls of forget
 }
 
-// read calls list with the version to ask for. The list must return its own version.
-func (v *version) read(list func(version string) (string, error)) error {
+// listNotBefore calls list with options at the version to ask for, and returns its answer.
+func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOptions, list func(metav1.ListOptions) (L, error)) (L, error) {
 	v.mu.Lock()
 	oldest, forgotten := v.oldest, v.forgotten
 	v.mu.Unlock()
-	listed, err := list(oldest)
+	options.ResourceVersion = oldest
+	listed, err := list(options)
 	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) { // the server was restored from a backup
-		listed, err = list("")
+		options.ResourceVersion = ""
+		listed, err = list(options)
 	}
 	if err != nil {
-		return err
+		return listed, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.forgotten == forgotten && v.oldest == "" {
-		v.oldest = listed
+		v.oldest = listed.GetResourceVersion()
 	}
-	return nil
+	return listed, nil
 }
 
 // written notes the version of an object that was created or updated, or the error. Between a delete and the next list it
@@ -74,15 +76,10 @@ type secrets struct {
 }
 
 // List implements typedcorev1.SecretInterface.
-func (s secrets) List(ctx context.Context, options metav1.ListOptions) (found *corev1.SecretList, err error) {
-	err = s.version.read(func(version string) (string, error) {
-		options.ResourceVersion = version
-		if found, err = s.SecretInterface.List(ctx, options); err != nil {
-			return "", err
-		}
-		return found.ResourceVersion, nil
+func (s secrets) List(ctx context.Context, options metav1.ListOptions) (*corev1.SecretList, error) {
+	return listNotBefore(s.version, options, func(o metav1.ListOptions) (*corev1.SecretList, error) {
+		return s.SecretInterface.List(ctx, o)
 	})
-	return found, err
 }
 
 // Create implements typedcorev1.SecretInterface.
@@ -112,15 +109,10 @@ type configMaps struct {
 }
 
 // List implements typedcorev1.ConfigMapInterface.
-func (c configMaps) List(ctx context.Context, options metav1.ListOptions) (found *corev1.ConfigMapList, err error) {
-	err = c.version.read(func(version string) (string, error) {
-		options.ResourceVersion = version
-		if found, err = c.ConfigMapInterface.List(ctx, options); err != nil {
-			return "", err
-		}
-		return found.ResourceVersion, nil
+func (c configMaps) List(ctx context.Context, options metav1.ListOptions) (*corev1.ConfigMapList, error) {
+	return listNotBefore(c.version, options, func(o metav1.ListOptions) (*corev1.ConfigMapList, error) {
+		return c.ConfigMapInterface.List(ctx, o)
 	})
-	return found, err
 }
 
 // Create implements typedcorev1.ConfigMapInterface.
