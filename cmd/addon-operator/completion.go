@@ -141,8 +141,8 @@ func listTasks(fit func(*taskLine) bool) lister {
 
 // listQuarantined lists the tasks in quarantine.
 func listQuarantined(ctx context.Context, s *source) (names []cobra.Completion, err error) {
-	walk, err := read[inspect.Walk](ctx, s, "/workflow/inspect", nil)
-	for _, p := range walk.Problems {
+	run, err := read[inspect.Walk](ctx, s, "/workflow/inspect", nil)
+	for _, p := range run.Problems {
 		if p.Kind == inspect.KindKiller {
 			names = append(names, described(p.Task.String(), p.Node+" "+p.Subject.String()))
 		}

@@ -90,7 +90,7 @@ func (b *logBuffer) raise() {
 	}
 }
 
-// run writes what is pending until the buffer is closed and empty.
+// run writes pending lines until the buffer is closed and empty.
 func (b *logBuffer) run() {
 	defer close(b.done)
 	for {
@@ -130,8 +130,7 @@ func (b *logBuffer) accepted() {
 	b.room = make(chan struct{})
 }
 
-// close writes what is pending, unless w accepts nothing. Lines that follow are written at
-// once.
+// close writes the pending lines, unless w accepts nothing. Later lines are written at once.
 func (b *logBuffer) close() {
 	b.mu.Lock()
 	b.closing = true
