@@ -1,0 +1,109 @@
+package api
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Group and Version identify the API of both kinds.
+const (
+	Group   = "addons.kyma-project.io"
+	Version = "v1alpha1"
+)
+
+// Finalizer keeps a configuration until its addons are unregistered.
+const Finalizer = "addons.kyma-project.io"
+
+// The kinds of configurations.
+const (
+	ClusterKind    = "ClusterAddonsConfiguration"
+	NamespacedKind = "AddonsConfiguration"
+)
+
+// The resources of the kinds.
+var (
+	ClusterResource    = schema.GroupVersionResource{Group: Group, Version: Version, Resource: "clusteraddonsconfigurations"}
+	NamespacedResource = schema.GroupVersionResource{Group: Group, Version: Version, Resource: "addonsconfigurations"}
+)
+
+// A Configuration names repositories whose addons are registered: for the whole cluster
+// (ClusterAddonsConfiguration) or for its namespace (AddonsConfiguration).
+type Configuration struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   Spec   `json:"spec,omitempty"`
+	Status Status `json:"status,omitempty"`
+}
+
+// A Spec is what a user asks for.
+type Spec struct {
+	// Repositories are fetched in this order.
+	Repositories []Repository `json:"repositories"`
+	// ReprocessRequest is incremented to process the configuration again with an unchanged spec.
+	ReprocessRequest int64 `json:"reprocessRequest,omitempty"`
+}
+
+// A Repository is the address of the index of an addon repository.
+type Repository struct {
+	// URL may contain {key} placeholders for values of the Secret.
+	URL       string     `json:"url"`
+	SecretRef *SecretRef `json:"secretRef,omitempty"`
+}
+
+// A SecretRef names the Secret with the values of the placeholders of a URL.
+type SecretRef struct {
+	Name string `json:"name,omitempty"`
+	// Namespace is required in a ClusterAddonsConfiguration. In an AddonsConfiguration it must be
+	// empty or the namespace of the configuration.
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// A Phase is the state of a configuration.
+type Phase string
+
+// The phases of a configuration. A configuration without a phase has never been processed.
+const (
+	Pending Phase = "Pending"
+	Ready   Phase = "Ready"
+	Failed  Phase = "Failed"
+)
+
+// A Status is the result of processing a configuration.
+type Status struct {
+	Phase             Phase        `json:"phase"`
+	LastProcessedTime *metav1.Time `json:"lastProcessedTime,omitempty"`
+	// ObservedGeneration is the generation of the spec that was processed.
+	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
+	Repositories       []RepositoryStatus `json:"repositories,omitempty"`
+}
+
+// A Condition is the result for one repository or addon.
+type Condition string
+
+// The results for a repository or an addon.
+const (
+	ConditionReady  Condition = "Ready"
+	ConditionFailed Condition = "Failed"
+)
+
+// A RepositoryStatus is the result for one repository. It has no reason if it failed only because
+// of its addons.
+type RepositoryStatus struct {
+	// URL is that of the spec, with its placeholders.
+	URL     string        `json:"url"`
+	Status  Condition     `json:"status,omitempty"`
+	Reason  Reason        `json:"reason,omitempty"`
+	Message string        `json:"message,omitempty"`
+	Addons  []AddonStatus `json:"addons"`
+}
+
+// An AddonStatus is the result for one addon of a repository. Name and version are those of the
+// addon's meta.yaml, or of the index if the addon could not be loaded.
+type AddonStatus struct {
+	Name    string    `json:"name"`
+	Version string    `json:"version"`
+	Status  Condition `json:"status,omitempty"`
+	Reason  Reason    `json:"reason,omitempty"`
+	Message string    `json:"message,omitempty"`
+}

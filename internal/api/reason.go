@@ -1,0 +1,65 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Reason says in one word why a repository or an addon failed.
+type Reason string
+
+// The reasons of addons.
+const (
+	LoadingError                       Reason = "LoadingError"
+	FetchingError                      Reason = "FetchingError"
+	ConflictInSpecifiedRepositories    Reason = "ConflictInSpecifiedRepositories"
+	ConflictWithAlreadyRegisteredAddon Reason = "ConflictWithAlreadyRegisteredAddon"
+	RegisteringError                   Reason = "RegisteringError"
+)
+
+// The reasons of repositories.
+const (
+	FetchingIndexError Reason = "FetchingIndexError"
+	TemplatingURLError Reason = "TemplatingURLError"
+	EmptyURLError      Reason = "EmptyURLError"
+)
+
+// EmptyURLMessage is the message of EmptyURLError.
+const EmptyURLMessage = "Repository URL is empty; set spec.repositories[].url to the address of an index file"
+
+// fetchingErrorSegments is how many colon-separated parts of an error the message of FetchingError
+// keeps. Clients rely on it.
+const fetchingErrorSegments = 4
+
+// Message returns the message of an error with the reason r.
+func (r Reason) Message(err error) string {
+	text := err.Error()
+	switch r {
+	case FetchingError:
+		parts := strings.Split(text, ":")
+		return fmt.Sprintf("Fetching failed due to error: '%s'", strings.Join(parts[:min(len(parts), fetchingErrorSegments)], ":"))
+	case LoadingError:
+		return fmt.Sprintf("Loading failed due to error: '%s'", text)
+	case RegisteringError:
+		return fmt.Sprintf("Registering failed due to error: '%s'", text)
+	case FetchingIndexError:
+		return fmt.Sprintf("Fetching repository failed due to error: '%s'", text)
+	case TemplatingURLError:
+		return fmt.Sprintf("Templating repository URL failed due to error: '%s'", text)
+	default:
+		return text
+	}
+}
+
+// DuplicateMessage returns the message of ConflictInSpecifiedRepositories. The arguments describe
+// the addon that holds the ID.
+func DuplicateMessage(url, name, version string) string {
+	return fmt.Sprintf("Specified repositories have addons with the same ID: [url: %s, addons: %s:%s]", url, name, version)
+}
+
+// ConflictMessage returns the message of ConflictWithAlreadyRegisteredAddon. The arguments describe
+// the registered addon.
+func ConflictMessage(configuration, url, name, version string) string {
+	return fmt.Sprintf("An addon with the same ID is already registered: [ConfigurationName: %s, url: %s, addons: %s:%s]",
+		configuration, url, name, version)
+}

@@ -1,0 +1,70 @@
+package catalog
+
+import "encoding/json"
+
+// An Addon is what is known of an addon without its chart. It is stored as JSON.
+type Addon struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Version     string `json:"version"`
+	Description string `json:"description"`
+	DisplayName string `json:"displayName"`
+
+	Tags                []string          `json:"tags,omitempty"`
+	Bindable            bool              `json:"bindable,omitempty"`
+	BindingsRetrievable bool              `json:"bindingsRetrievable,omitempty"`
+	PlanUpdatable       *bool             `json:"planUpdatable,omitempty"`
+	Requires            []string          `json:"requires,omitempty"`
+	ProviderDisplayName string            `json:"providerDisplayName,omitempty"`
+	LongDescription     string            `json:"longDescription,omitempty"`
+	DocumentationURL    string            `json:"documentationURL,omitempty"`
+	SupportURL          string            `json:"supportURL,omitempty"`
+	ImageURL            string            `json:"imageURL,omitempty"`
+	ProvisionOnlyOnce   bool              `json:"provisionOnlyOnce,omitempty"`
+	Labels              map[string]string `json:"labels,omitempty"`
+	// Docs is docs/meta.yaml as JSON; nil without the file.
+	Docs json.RawMessage `json:"docs,omitempty"`
+
+	// Plans are sorted by the names of their directories.
+	Plans []Plan `json:"plans"`
+	Chart Chart  `json:"chart"`
+}
+
+// A Plan is a named set of values for the chart of an addon.
+type Plan struct {
+	// Directory is the name of the plan's directory below plans/.
+	Directory   string `json:"directory"`
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	DisplayName string `json:"displayName"`
+	Bindable    *bool  `json:"bindable,omitempty"`
+	Free        *bool  `json:"free,omitempty"`
+
+	// Values is a JSON object; nil without a values.yaml.
+	Values json.RawMessage `json:"values,omitempty"`
+	// The schemas are JSON objects as their files contain them; nil without the file.
+	CreateSchema json.RawMessage `json:"createSchema,omitempty"`
+	UpdateSchema json.RawMessage `json:"updateSchema,omitempty"`
+	BindSchema   json.RawMessage `json:"bindSchema,omitempty"`
+	// Bind is the template bind.yaml; nil without the file.
+	Bind []byte `json:"bind,omitempty"`
+}
+
+// A Chart identifies the Helm chart of an addon.
+type Chart struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Digest is the SHA-256, in hex, of the chart's archive as [Loaded] has it. Equal charts have
+	// equal archives.
+	Digest string `json:"digest"`
+}
+
+// Loaded is an addon as it was read from its files.
+type Loaded struct {
+	Addon Addon
+	// Archive is the chart as a gzipped tar. It depends on nothing but the files of the chart.
+	Archive []byte
+	// Advice is what helm lint finds in the chart. It does not make the addon fail.
+	Advice []string
+}
