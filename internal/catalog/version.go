@@ -1,0 +1,29 @@
+package catalog
+
+import (
+	"fmt"
+
+	"github.com/Masterminds/semver/v3"
+
+	"addon-operator/internal/tree"
+)
+
+// parseVersion reads a semantic version. A leading v and missing minor and patch numbers are
+// accepted.
+func parseVersion(text string) (*semver.Version, error) {
+	version, err := semver.NewVersion(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a semantic version; write it like 1.2.3", tree.Excerpt(text))
+	}
+	return version, nil
+}
+
+// NormalizeVersion returns the canonical form of a semantic version: v1.0 is 1.0.0. It returns any
+// other text unchanged.
+func NormalizeVersion(text string) string {
+	version, err := parseVersion(text)
+	if err != nil {
+		return text
+	}
+	return version.String()
+}

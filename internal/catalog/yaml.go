@@ -1,0 +1,58 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"addon-operator/internal/tree"
+)
+
+// maxYAML bounds in bytes a YAML file of an addon. Parsing takes up to 70 times as much memory.
+const maxYAML = 1 << 20
+
+// parseYAML returns the tree of the first document of a text.
+func parseYAML(text []byte) (any, error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if len(text) > maxYAML {
+		return nil, fmt.Errorf("file has %d bytes, more than the limit of %d for YAML", len(text), maxYAML)
+	}
+	return tree.FirstYAML(text)
+}
+
+// field returns the value of the key name. Letters match in both cases, as in encoding/json; the
+// exact key wins.
+func field(of map[string]any, name string) any {
+	if value, exact := of[name]; exact {
+		return value
+	}
+	// More than one key matches only in odd files. The last in order wins, as in sigs.k8s.io/yaml.
+	key := ""
+	for candidate := range of {
+		if strings.EqualFold(candidate, name) && candidate > key {
+			key = candidate
+		}
+	}
+	if key == "" {
+		return nil
+	}
+	return of[key]
+}
+
+// scalarText returns a scalar as text: true is "true" and 1.10 is "1.1".
+func scalarText(value any) (text string, isScalar bool) {
+	switch v := value.(type) {
+	case nil:
+		return "", true
+	case string:
+		return v, true
+	case json.Number:
+		return v.String(), true
+	case bool:
+		return strconv.FormatBool(v), true
+	default:
+		return "", false
+	}
+}
