@@ -1,0 +1,174 @@
+package source
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// placeholder matches a placeholder of a repository URL: the shortest text in braces.
+var placeholder = regexp.MustCompile(`\{(.*?)\}`)
+
+// Placeholders returns the keys of the placeholders of a repository URL, each once, in the order of
+// the URL.
+func Placeholders(rawURL string) []string {
+	var keys []string
+	for _, found := range placeholder.FindAllStringSubmatch(rawURL, -1) {
+		if !slices.Contains(keys, found[1]) {
+			keys = append(keys, found[1])
+		}
+	}
+	return keys
+}
+
+// An Address is the URL of a repository with the values of its Secret. It formats as the URL of the
+// configuration: with placeholders, without values.
+type Address struct {
+	raw string
+	// hidden is a function, as package fmt prints unexported fields and what they point to.
+	hidden func() hidden
+}
+
+// hidden holds what no text may contain.
+type hidden struct {
+	url    string   // with the values of the Secret
+	values []string // of the Secret, as the URL uses them
+}
+
+// String returns the URL of the configuration.
+func (a Address) String() string { return a.raw }
+
+// GoString returns the URL of the configuration, so that no format verb prints the values.
+func (a Address) GoString() string { return fmt.Sprintf("source.Address(%q)", a.raw) }
+
+// MarshalText returns the URL of the configuration.
+func (a Address) MarshalText() ([]byte, error) { return []byte(a.raw), nil }
+
+// Render replaces the placeholders of a repository URL by the values of the Secret. It escapes each
+// value for its position in the URL. The Secret is nil if the configuration names none.
+func Render(rawURL string, secret map[string][]byte) (Address, error) {
+	keys := Placeholders(rawURL)
+	if len(keys) > 0 && secret == nil {
+		return Address{}, fmt.Errorf("template fields `[{%s}]` provided but secretRef is empty", strings.Join(keys, "} {"))
+	}
+	values := map[string]string{}
+	var h hidden
+	for _, key := range keys {
+		value, ok := secret[key]
+		if !ok {
+			return Address{}, fmt.Errorf("secret does not contain `%s` field", key)
+		}
+		values[key] = strings.TrimRight(string(value), "\r\n")
+		h.values = append(h.values, values[key])
+	}
+
+	url, err := substitute(rawURL, values)
+	if err != nil {
+		return Address{}, err
+	}
+	h.url = strings.TrimSpace(strings.NewReplacer("\n", "", "\r", "").Replace(url))
+	return Address{raw: rawURL, hidden: func() hidden { return h }}, nil
+}
+
+func substitute(rawURL string, values map[string]string) (string, error) {
+	shape := shapeOf(rawURL)
+	var out strings.Builder
+	end := 0
+	for _, at := range placeholder.FindAllStringSubmatchIndex(rawURL, -1) {
+		out.WriteString(rawURL[end:at[0]])
+		end = at[1]
+		key := rawURL[at[2]:at[3]]
+		p := shape.position(at[0])
+		if (p == inScheme || p == inHost) && !hostName.MatchString(values[key]) {
+			return "", fmt.Errorf("the value of `%s` replaces a part of the %s and must consist of letters, digits, dots and dashes", key, p)
+		}
+		escapeTo(&out, values[key], p, strings.HasPrefix(rawURL[end:], "/"))
+	}
+	out.WriteString(rawURL[end:])
+	return out.String(), nil
+}
+
+// hostName matches what may replace a part of a scheme or of a host with its port.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9.:_\[\]-]*$`)
+
+// A position is a part of a URL. Each part has its own rules of escaping.
+type position string
+
+const (
+	inScheme   position = "scheme"
+	inUserinfo position = "userinfo"
+	inHost     position = "host"
+	inPath     position = "path"
+	inQuery    position = "query"
+)
+
+// A shape says where the parts of a URL with placeholders begin. It is that of the URL without
+// values, so no value moves the limits of a part.
+type shape struct {
+	authority, host, path, query int
+}
+
+func (s shape) position(at int) position {
+	switch {
+	case at < s.authority:
+		return inScheme
+	case at < s.host:
+		return inUserinfo
+	case at < s.path:
+		return inHost
+	case at < s.query:
+		return inPath
+	default:
+		return inQuery
+	}
+}
+
+func shapeOf(rawURL string) shape {
+	text := placeholder.ReplaceAllStringFunc(rawURL, func(found string) string { return strings.Repeat("x", len(found)) })
+	s := shape{}
+	if forced := forcedScheme.FindString(text); forced != "" {
+		s.authority = len(forced)
+	}
+	rest := text[s.authority:]
+	end := "/?#"
+	if i := strings.Index(rest, "://"); i >= 0 {
+		s.authority += i + len("://")
+		rest = rest[i+len("://"):]
+	} else if scpForm.MatchString(rest) {
+		end = ":"
+	}
+	n := strings.IndexAny(rest, end)
+	if n < 0 {
+		n = len(rest)
+	}
+	s.host = s.authority + strings.LastIndexByte(rest[:n], '@') + 1
+	s.path = s.authority + n
+	s.query = len(text)
+	if i := strings.IndexAny(text[s.path:], "?#"); i >= 0 {
+		s.query = s.path + i
+	}
+	return s
+}
+
+// escapeTo writes a value as a part of a URL. In a path, a slash stays a slash unless it is next to
+// another one: two slashes separate the root of a repository from the path of its index.
+func escapeTo(out *strings.Builder, value string, p position, slashFollows bool) {
+	const hex = "0123456789ABCDEF"
+	for i := range len(value) {
+		c := value[i]
+		slash := c == '/' && p == inPath && !strings.HasSuffix(out.String(), "/") && (i+1 < len(value) || !slashFollows)
+		switch {
+		case p == inScheme, p == inHost, slash, unreserved(c), p == inPath && strings.IndexByte("!$&'()*+,;=:@", c) >= 0:
+			out.WriteByte(c)
+		default:
+			out.WriteByte('%')
+			out.WriteByte(hex[c>>4])
+			out.WriteByte(hex[c&15])
+		}
+	}
+}
+
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
+}

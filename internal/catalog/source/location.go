@@ -1,0 +1,268 @@
+package source
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A kind says how a repository is fetched.
+type kind string
+
+const (
+	kindHTTP kind = "http"
+	kindGit  kind = "git"
+	kindHg   kind = "hg"
+	kindS3   kind = "s3"
+	kindFile kind = "file"
+)
+
+// A location is a repository URL in its parts.
+type location struct {
+	kind kind
+	// root is the address of the whole repository, of its prefix in a bucket or, for http and file, of
+	// the index. Its query is without the parameters below.
+	root *url.URL
+	// index is the path of the index in the repository. It is empty for http and file.
+	index string
+
+	ref        string // of git, rev of hg
+	privateKey []byte // of ssh, PEM
+	s3         s3Access
+}
+
+// s3Access holds the credentials for a bucket. They are empty for a public one.
+type s3Access struct {
+	key, secret, token, region string
+}
+
+var (
+	// forcedScheme matches the prefix that names how the URL behind it is fetched.
+	forcedScheme = regexp.MustCompile(`^[A-Za-z0-9]+::`)
+	// scpForm matches the form of ssh addresses that scp takes: [user@]host:path.
+	scpForm = regexp.MustCompile(`^(?:[^@/?#:]+@)?[^@/?#:]+:[^/?#]`)
+)
+
+// shorthands are the hosts whose repositories need no scheme: host/owner/name//path.
+var shorthands = []string{"github.com", "gitlab.com", "bitbucket.org"}
+
+// parse reads a rendered URL. Its errors contain no part of the URL but the scheme.
+func parse(rendered string, develop bool) (location, error) {
+	forced := strings.TrimSuffix(forcedScheme.FindString(rendered), "::")
+	text := rendered
+	if forced != "" {
+		text = rendered[len(forced)+len("::"):]
+	}
+	if second := forcedScheme.FindString(text); second != "" {
+		return location{}, unsupported(forced + "::" + strings.TrimSuffix(second, "::"))
+	}
+	text, implied, err := expand(text)
+	if err != nil {
+		return location{}, err
+	}
+	if forced == "" {
+		forced = implied
+	}
+	root, err := url.Parse(text)
+	if err != nil {
+		return location{}, errors.New("the repository URL is not a valid URL")
+	}
+	root.Fragment, root.RawFragment = "", ""
+	root.Scheme = strings.ToLower(root.Scheme)
+
+	if root.Scheme == "" {
+		return location{}, errors.New("the repository URL has no scheme, such as https://")
+	}
+
+	l := location{kind: kind(strings.ToLower(forced)), root: root}
+	if l.kind == "" {
+		l.kind = kind(root.Scheme)
+		if root.Scheme == "https" {
+			l.kind = kindHTTP
+		}
+	}
+	if err := l.allow(root.Scheme, develop); err != nil {
+		return location{}, err
+	}
+	if l.kind == kindHTTP || l.kind == kindFile {
+		return l, nil
+	}
+	if err := l.splitIndex(); err != nil {
+		return location{}, err
+	}
+	return l, l.readQuery()
+}
+
+// expand turns addresses without a scheme into URLs, and returns the kind that they imply.
+func expand(text string) (expanded, implied string, err error) {
+	if strings.Contains(text, "://") {
+		return text, "", nil
+	}
+	for _, host := range shorthands {
+		rest, ok := strings.CutPrefix(text, host+"/")
+		if !ok {
+			continue
+		}
+		expanded, err := expandShorthand(host, rest)
+		return expanded, string(kindGit), err
+	}
+	if scpForm.MatchString(text) {
+		address, query, _ := strings.Cut(text, "?")
+		host, file, _ := strings.Cut(address, ":")
+		expanded := "ssh://" + host + "/" + scpPath + file
+		if query != "" {
+			expanded += "?" + query
+		}
+		return expanded, string(kindGit), nil
+	}
+	return text, "", nil
+}
+
+// scpPath is the first segment of the path of a URL that was in the form of scp. There, a path is
+// relative to the home directory of the user.
+const scpPath = "~scp/"
+
+func expandShorthand(host, rest string) (string, error) {
+	address, query, _ := strings.Cut(rest, "?")
+	parts := strings.SplitN(address, "/", 3)
+	if len(parts) < 2 || parts[0] == "" || parts[1] == "" {
+		return "", fmt.Errorf("addresses of %s must have the form %s/OWNER/REPOSITORY//PATH", host, host)
+	}
+	expanded := "https://" + host + "/" + parts[0] + "/" + strings.TrimSuffix(parts[1], ".git") + ".git"
+	if len(parts) == 3 {
+		expanded += "//" + strings.TrimPrefix(parts[2], "/")
+	}
+	if query != "" {
+		expanded += "?" + query
+	}
+	return expanded, nil
+}
+
+// allow checks that the repository may be fetched this way.
+func (l *location) allow(scheme string, develop bool) error {
+	var schemes []string
+	switch l.kind {
+	case kindHTTP:
+		schemes = []string{"https"}
+	case kindGit, kindHg:
+		schemes = []string{"https", "ssh"}
+	case kindS3:
+		schemes = []string{"https"}
+	case kindFile:
+	default:
+		return unsupported(string(l.kind))
+	}
+	if develop {
+		schemes = append(schemes, "http")
+		if l.kind != kindS3 && l.kind != kindHTTP {
+			schemes = append(schemes, "file")
+		}
+	}
+	for _, s := range schemes {
+		if s == scheme {
+			if scheme != "file" && l.root.Hostname() == "" {
+				return errors.New("the repository URL names no host")
+			}
+			return nil
+		}
+	}
+	return unsupported(scheme)
+}
+
+func unsupported(scheme string) error {
+	err := fmt.Errorf("not supported scheme '%s' for addons repository", printable(scheme))
+	if scheme == "http" || scheme == "file" {
+		err = fmt.Errorf("%w; only develop mode allows it", err)
+	}
+	return err
+}
+
+// splitIndex splits the path at the two slashes that separate the repository from its index.
+func (l *location) splitIndex() error {
+	root, index, ok := strings.Cut(l.root.Path, "//")
+	if l.root.Scheme == "file" { // file:////repository//index
+		trimmed := strings.TrimLeft(l.root.Path, "/")
+		root, index, ok = strings.Cut(trimmed, "//")
+		root = "/" + root
+	}
+	index = strings.Trim(index, "/")
+	if !ok || index == "" {
+		return errors.New("index path needs to be provided: add // and the path of the index to the address of the repository")
+	}
+	for segment := range strings.SplitSeq(index, "/") {
+		if segment == "." || segment == ".." || segment == "" {
+			return errors.New("the path of the index must not contain \".\", \"..\" or empty segments")
+		}
+	}
+	l.index = index
+	l.root.Path, l.root.RawPath = root, ""
+	return nil
+}
+
+// readQuery takes the parameters of this package from the query.
+func (l *location) readQuery() error {
+	query, err := url.ParseQuery(l.root.RawQuery)
+	if err != nil {
+		return errors.New("the query of the repository URL is not valid")
+	}
+	take := func(name string) string {
+		value := query.Get(name)
+		query.Del(name)
+		return value
+	}
+	switch l.kind {
+	case kindGit:
+		l.ref = take("ref")
+		if depth := take("depth"); depth != "" {
+			if n, err := strconv.Atoi(depth); err != nil || n < 0 {
+				return errors.New("the parameter depth of the repository URL must be a number")
+			}
+		}
+		if l.privateKey, err = readKey(take("sshkey")); err != nil {
+			return err
+		}
+	case kindHg:
+		l.ref = take("rev")
+	case kindS3:
+		l.s3 = s3Access{key: take("aws_access_key_id"), secret: take("aws_access_key_secret"), token: take("aws_access_token"), region: take("region")}
+		if (l.s3.key == "") != (l.s3.secret == "") {
+			return errors.New("the parameters aws_access_key_id and aws_access_key_secret of the repository URL must be set together")
+		}
+	case kindHTTP, kindFile:
+	}
+	if strings.HasPrefix(l.ref, "-") || strings.ContainsAny(l.ref, "\x00\n\r ") {
+		return errors.New("the reference of the repository URL is not valid")
+	}
+	l.root.RawQuery = query.Encode()
+	return nil
+}
+
+// readKey decodes a private key: base64 of its PEM, or the PEM itself.
+func readKey(text string) ([]byte, error) {
+	if text == "" || strings.HasPrefix(text, "-----BEGIN ") {
+		return []byte(text), nil
+	}
+	text = strings.NewReplacer(" ", "+", "\n", "", "\r", "", "=", "").Replace(text) // a plus sign in a query is a space
+	key, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, errors.New("the parameter sshkey of the repository URL must be a private key in base64")
+	}
+	return key, nil
+}
+
+// beside returns the URL of a file in the directory of the index. The query and the user stay.
+func beside(index *url.URL, name string) *url.URL {
+	u := *index
+	dir := u.EscapedPath()
+	dir = dir[:strings.LastIndexByte(dir, '/')+1]
+	if dir == "" {
+		dir = "/"
+	}
+	u.RawPath = dir + url.PathEscape(name)
+	u.Path, _ = url.PathUnescape(u.RawPath)
+	return &u
+}

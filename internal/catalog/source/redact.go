@@ -1,0 +1,136 @@
+package source
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/hex"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+
+	"addon-operator/internal/redact"
+)
+
+// A redactor removes what is secret in the address of a repository from texts.
+type redactor struct {
+	secrets func() *regexp.Regexp // matches every form of a secret; made when the first text needs it
+}
+
+// credentials matches the user and the query of a URL.
+var (
+	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s"']*@`)
+	queries  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^?#\s"']*)\?[^\s"']*`)
+)
+
+// publicParameters are the parameters of a query whose values are no secrets, unless they come from
+// one.
+var publicParameters = map[string]bool{"ref": true, "rev": true, "depth": true, "region": true}
+
+func newRedactor(h hidden) *redactor {
+	return &redactor{secrets: sync.OnceValue(func() *regexp.Regexp { return matchSecrets(h) })}
+}
+
+func matchSecrets(h hidden) *regexp.Regexp {
+	secrets := slices.Clone(h.values)
+	text := strings.TrimPrefix(h.url, forcedScheme.FindString(h.url))
+	if expanded, _, err := expand(text); err == nil {
+		text = expanded
+	}
+	if u, err := url.Parse(text); err == nil {
+		secrets = append(secrets, secretsOf(u)...)
+	} else if _, query, ok := strings.Cut(text, "?"); ok {
+		secrets = append(secrets, query)
+	}
+	var forms []string
+	for _, secret := range secrets {
+		if secret != "" {
+			forms = append(forms, formsOf(secret)...)
+		}
+	}
+	if len(forms) == 0 {
+		return regexp.MustCompile(`\z.`) // matches nothing
+	}
+	// Of forms that begin alike, the longest is replaced.
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	forms = slices.Compact(forms)
+	for i, form := range forms {
+		forms[i] = regexp.QuoteMeta(strings.ToValidUTF8(form, "\uFFFD"))
+	}
+	secret, err := regexp.Compile("(?i)" + strings.Join(forms, "|"))
+	if err != nil {
+		return regexp.MustCompile(`(?s).+`) // rather no text than a secret
+	}
+	return secret
+}
+
+func secretsOf(u *url.URL) []string {
+	var secrets []string
+	if u.User != nil {
+		password, ok := u.User.Password()
+		if ok {
+			secrets = append(secrets, password, u.User.Username()+":"+password)
+		}
+		if ok || u.Scheme != "ssh" { // the user of ssh is no secret, mostly it is "git"
+			secrets = append(secrets, u.User.Username())
+		}
+	}
+	if u.RawQuery != "" {
+		secrets = append(secrets, u.RawQuery)
+	}
+	for name, values := range u.Query() {
+		if !publicParameters[name] {
+			secrets = append(secrets, values...)
+		}
+	}
+	return secrets
+}
+
+// formsOf returns how a secret can occur in a text.
+func formsOf(secret string) []string {
+	quoted := strconv.Quote(secret)
+	forms := []string{
+		secret, quoted[1 : len(quoted)-1],
+		url.QueryEscape(secret), url.PathEscape(secret), (&url.URL{Path: secret}).EscapedPath(), url.User(secret).String(),
+		hex.EncodeToString([]byte(secret)),
+	}
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+		encoded := encoding.EncodeToString([]byte(secret))
+		forms = append(forms, encoded, url.QueryEscape(encoded))
+	}
+	if decoded, err := base64.StdEncoding.DecodeString(secret); err == nil && len(decoded) > 3 && utf8Text(decoded) {
+		forms = append(forms, string(decoded)) // a key in base64 that a tool quotes decoded
+	}
+	return forms
+}
+
+func utf8Text(b []byte) bool {
+	return !strings.ContainsFunc(string(b), func(r rune) bool { return r == unicode.ReplacementChar || r == 0 })
+}
+
+// clean removes secrets, users and queries of URLs, and what a terminal obeys from a text, and
+// bounds it.
+func (r *redactor) clean(text string) string {
+	const enough = 1000
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = userinfo.ReplaceAllString(text, "$1")
+	text = r.secrets().ReplaceAllString(text, redact.Mark)
+	text = printable(queries.ReplaceAllString(text, "$1"))
+	if runes := []rune(text); len(runes) > enough {
+		text = string(runes[:enough]) + "…"
+	}
+	return text
+}
+
+// printable replaces characters that a terminal obeys by blanks.
+func printable(text string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text))
+}
