@@ -212,7 +212,7 @@ func (s *Site) release(module string) (*helm.Release, error) {
 			return nil, err
 		}
 	}
-	r := &helm.Release{Name: module, ChartDir: m.Path}
+	r := &helm.Release{Name: module, ChartDir: m.ChartDir()}
 	err := s.DB.View(func(tx *store.Tx) error {
 		key := sectionOf(module)
 		layers, err := s.layers(tx, key)
@@ -229,8 +229,22 @@ func (s *Site) release(module string) (*helm.Release, error) {
 			}
 		}
 		r.Values, _ = layers.HelmValues(key, nil)
+		if m.Addon != nil {
+			return addonValues(r, m.Addon, key)
+		}
 		r.EnabledModules = append([]string{}, l.Enabled...)
 		return nil
 	})
 	return r, err
+}
+
+// addonValues gives the release the values of its addon. The chart of an addon knows no sections: the
+// section of the module is its values, and the global section is not passed to it.
+func addonValues(r *helm.Release, addon *modules.Addon, key string) (err error) {
+	section, _ := r.Values[key].(map[string]any)
+	r.Values, err = addon.HelmValues(section)
+	if err != nil {
+		return fmt.Errorf("section %s: %w", key, err)
+	}
+	return nil
 }

@@ -39,6 +39,7 @@ type Site struct {
 	Objects *operation.Executor
 
 	ModulesDirs     []string
+	AddonModulesDir string // of modules made from addons; "" for none
 	GlobalHooksDir  string
 	UnnumberedOrder int
 	// StrictValues makes a values.yaml that is missing an error.
@@ -176,7 +177,7 @@ func (s *Site) Scan() (module.Set, error) {
 
 // readModules reads the directories of modules. Their schemas are left to [Site.loadSchemas].
 func (s *Site) readModules() (module.Set, error) {
-	set, err := module.Scan(s.ModulesDirs, s.UnnumberedOrder)
+	set, err := module.Scan(s.ModulesDirs, s.AddonModulesDir, s.UnnumberedOrder)
 	if err == nil && s.StrictValues {
 		err = s.wantValues(set)
 	}

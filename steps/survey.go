@@ -35,7 +35,7 @@ type survey struct {
 func (s *Site) Survey() (changed bool, err error) {
 	v := survey{site: s, found: map[store.ProblemKind][]store.Problem{}}
 	kinds := surveyed
-	set, err := module.Scan(s.ModulesDirs, s.UnnumberedOrder)
+	set, err := module.Scan(s.ModulesDirs, s.AddonModulesDir, s.UnnumberedOrder)
 	if err != nil {
 		kinds = []store.ProblemKind{store.BadDirectories} // nothing may be concluded about the others
 		v.add(store.BadDirectories, store.Problem{

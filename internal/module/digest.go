@@ -25,6 +25,7 @@ type part struct {
 
 // moduleParts are what a module's digest is made of.
 var moduleParts = []part{
+	{name: addonFile},
 	{name: chartFile},
 	{name: "charts"},
 	{name: enabledFile},

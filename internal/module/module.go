@@ -45,6 +45,9 @@ type Module struct {
 	CRDs string
 	// Enabled is the enabled script, "" when there is none.
 	Enabled string
+	// Addon is what the module has of the registered addon it was made from, nil for a module
+	// that was not.
+	Addon *Addon
 	// Flags holds what the values files say of the module being enabled, from low to
 	// high.
 	Flags []Decision
@@ -87,6 +90,9 @@ func (m *Module) load() (file values.File, warnings []string) {
 	}
 	m.Key = values.Camel(m.Name)
 	warnings, err := m.findParts()
+	if err == nil {
+		err = m.findAddon()
+	}
 	if err != nil {
 		m.Broken = err
 		return values.File{}, warnings

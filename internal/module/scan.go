@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -48,14 +49,22 @@ func (s Set) Find(name string) (m Module, found bool) {
 // name begins with a dot; where two have the same name, the first wins. Modules
 // without a number get the order for unnumbered ones.
 //
+// Addons is the directory that [WriteAddonModules] fills, which is read last; "" stands for none.
+// It may be empty or missing.
+//
 // What is wrong with one module makes that module broken. The error is for what
 // concerns all: a directory that cannot be read, or values.yaml in it that is not
 // valid. The Set is the zero value then, and nothing may be concluded from it.
-func Scan(dirs []string, unnumberedOrder int) (Set, error) {
+func Scan(dirs []string, addons string, unnumberedOrder int) (Set, error) {
 	s := scan{unnumbered: unnumberedOrder, byName: map[string]string{}, own: map[string]values.File{}}
 	var wrong []error
 	for _, dir := range dirs {
-		if err := s.readDir(dir); err != nil {
+		if err := s.readDir(dir, false); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	if addons != "" {
+		if err := s.readDir(addons, true); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			wrong = append(wrong, err)
 		}
 	}
@@ -78,8 +87,8 @@ type scan struct {
 	own        map[string]values.File // path of a module → its values.yaml
 }
 
-// readDir takes the modules and the values of one directory in.
-func (s *scan) readDir(dir string) error {
+// readDir reads the modules and the values of one directory. Only a directory of addons may be empty.
+func (s *scan) readDir(dir string, addons bool) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("modules directory %s: %w", dir, err)
@@ -96,7 +105,7 @@ func (s *scan) readDir(dir string) error {
 		return bad
 	}
 	s.files = append(s.files, file)
-	empty := true
+	empty := !addons
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), ".") || entry.Name() == valuesFile {
 			continue

@@ -18,7 +18,7 @@ import (
 // scan reads directories that must be readable, unnumbered modules having order 1.
 func scan(t testing.TB, dirs ...string) module.Set {
 	t.Helper()
-	set, err := module.Scan(dirs, 1)
+	set, err := module.Scan(dirs, "", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestModulesAreOrderedByNumberThenName(t *testing.T) {
 	if len(set.Warnings)+len(set.Empty) != 0 {
 		t.Errorf("warnings %q, empty %q", set.Warnings, set.Empty)
 	}
-	set, err := module.Scan([]string{one}, 500)
+	set, err := module.Scan([]string{one}, "", 500)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestWhatConcernsAllModulesIsAnError(t *testing.T) {
 		{tree(t, map[string]string{"values.yaml/": ""}), "not a regular file"},
 		{tree(t, map[string]string{"values.yaml": "-> not-mounted"}), "values.yaml: no such file"},
 	} {
-		set, err := module.Scan([]string{good, c.dir}, 1)
+		set, err := module.Scan([]string{good, c.dir}, "", 1)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error with %q", c.dir, err, c.want)
 		}

@@ -1,0 +1,198 @@
+package module
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"addon-operator/internal/values"
+)
+
+// The directory of a module that was made from an addon holds the file addonFile, the addon's chart
+// in the directory addonChartDir, and a values file.
+const (
+	addonFile     = ".addon.json"
+	addonChartDir = "chart"
+)
+
+// The keys of a section that choose the plan and the version of an addon. They are not passed to
+// the chart.
+const (
+	PlanKey         = "plan"
+	AddonVersionKey = "addonVersion"
+)
+
+// An Addon is what a module that was made from a registered addon has instead of hooks: plans, each
+// a named set of values for the chart.
+type Addon struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// ChartDigest identifies the files of the chart.
+	ChartDigest string `json:"chartDigest"`
+	// Plans are sorted by name.
+	Plans []AddonPlan `json:"plans"`
+}
+
+// An AddonPlan is one plan of an addon.
+type AddonPlan struct {
+	Name string `json:"name"`
+	// Values lie over those of the chart and below those of the section.
+	Values map[string]any `json:"values,omitempty"`
+	// Schema is a JSON schema for the section without plan and addonVersion; nil for none.
+	Schema json.RawMessage `json:"schema,omitempty"`
+}
+
+// ChartDir returns the directory of the module's chart.
+func (m Module) ChartDir() string {
+	if m.Addon != nil {
+		return filepath.Join(m.Path, addonChartDir)
+	}
+	return m.Path
+}
+
+// findAddon reads what the directory of the module says of its addon. It changes nothing in the
+// directory of a module that was not made from one.
+func (m *Module) findAddon() error {
+	path := filepath.Join(m.Path, addonFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read the addon of the module: %w", err)
+	}
+	var a Addon
+	if err := json.Unmarshal(text, &a); err != nil {
+		return fmt.Errorf("%s is not the description of an addon: %w; remove the directory, it is written again", path, err)
+	}
+	if m.Chart, err = FindChart(filepath.Join(m.Path, addonChartDir)); err != nil {
+		return err
+	}
+	if m.Chart != FullChart {
+		return fmt.Errorf("%s holds no chart: remove the directory, it is written again", m.Path)
+	}
+	crds := filepath.Join(m.Path, addonChartDir, crdsDir)
+	if info, err := os.Stat(crds); err == nil && info.IsDir() {
+		m.CRDs = crds
+	}
+	m.Addon = &a
+	return nil
+}
+
+// HelmValues returns the values that the chart of an addon gets: those of the plan that section
+// names, and over them the rest of the section. Without a plan in the section it is the only one,
+// or the first by name. The error says that there is no such plan, or what its schema does not
+// accept. Section is not changed.
+func (a *Addon) HelmValues(section map[string]any) (map[string]any, error) {
+	plan, err := a.plan(section[PlanKey])
+	if err != nil {
+		return nil, err
+	}
+	own := maps.Clone(section)
+	delete(own, PlanKey)
+	delete(own, AddonVersionKey)
+	if err := plan.check(own); err != nil {
+		return nil, fmt.Errorf("values for plan %q of addon %s %s: %w", plan.Name, a.Name, a.Version, err)
+	}
+	return values.Merge(plan.Values, own), nil
+}
+
+func (a *Addon) plan(name any) (*AddonPlan, error) {
+	if len(a.Plans) == 0 {
+		return nil, fmt.Errorf("addon %s %s has no plans", a.Name, a.Version)
+	}
+	if name == nil {
+		return &a.Plans[0], nil
+	}
+	i := slices.IndexFunc(a.Plans, func(p AddonPlan) bool { return p.Name == name })
+	if i < 0 {
+		names := make([]string, len(a.Plans))
+		for i, p := range a.Plans {
+			names[i] = p.Name
+		}
+		return nil, fmt.Errorf("addon %s %s has no plan %q: set %s to one of %s", a.Name, a.Version, fmt.Sprint(name), PlanKey, strings.Join(names, ", "))
+	}
+	return &a.Plans[i], nil
+}
+
+// check returns an error if the schema of the plan does not accept section.
+func (p *AddonPlan) check(section map[string]any) error {
+	if p.Schema == nil {
+		return nil
+	}
+	schema, err := compileSchema(p.Schema)
+	if err != nil {
+		return err
+	}
+	var invalid *jsonschema.ValidationError
+	if err := schema.Validate(section); errors.As(err, &invalid) {
+		return errors.New(strings.Join(violations(invalid), "; "))
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// compileSchema compiles a JSON schema. References that lead out of it are errors.
+func compileSchema(text []byte) (*jsonschema.Schema, error) {
+	const url = "mem:///create-instance-schema.json"
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("the schema is not JSON: %w", err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(noLoader{})
+	if err := compiler.AddResource(url, document); err != nil {
+		return nil, fmt.Errorf("the schema cannot be used: %w", err)
+	}
+	schema, err := compiler.Compile(url)
+	if err != nil {
+		return nil, fmt.Errorf("the schema cannot be used: %w", err)
+	}
+	return schema, nil
+}
+
+// noLoader refuses to load schemas from files and servers.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("reference to %s: only references within the schema are supported", url)
+}
+
+// violations returns one line for each innermost cause. Values are left out: they can be secret.
+func violations(err *jsonschema.ValidationError) []string {
+	if len(err.Causes) == 0 {
+		at := strings.Join(err.InstanceLocation, ".")
+		if at == "" {
+			at = "the section"
+		}
+		return []string{at + ": " + violation(err.ErrorKind)}
+	}
+	var all []string
+	for _, cause := range err.Causes {
+		all = append(all, violations(cause)...)
+	}
+	return all
+}
+
+func violation(what jsonschema.ErrorKind) string {
+	switch what := what.(type) {
+	case *kind.Pattern:
+		return "does not match the pattern " + what.Want
+	case *kind.Format:
+		return "is not a valid " + what.Want
+	default:
+		return what.LocalizedString(message.NewPrinter(language.English))
+	}
+}
