@@ -16,11 +16,22 @@ import (
 // unknown returns the releases that have no module directory and are not the
 // operator's own.
 func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []helm.Summary, found *discovered) ([]string, error) {
-	var names []string
+	var names, addons []string
 	for _, r := range releases {
-		if _, onDisk := set.Find(r.Name); !onDisk && r.Name != s.site.IgnoreRelease {
+		_, onDisk := set.Find(r.Name)
+		switch {
+		case onDisk || r.Name == s.site.IgnoreRelease:
+		case r.Addon:
+			addons = append(addons, r.Name)
+		default:
 			names = append(names, r.Name)
 		}
+	}
+	if len(addons) > 0 {
+		s.withhold(found, store.Problem{
+			Object: "releases of addons", Error: "releases were made from addons that are not registered any more, so nothing tells whether they are wanted",
+			Fix: "register the addons again, or uninstall the releases with helm uninstall",
+		}, addons)
 	}
 	if len(names) == 0 || s.site.Pod == "" {
 		return names, nil

@@ -227,3 +227,23 @@ func TestKeptReleasesAreAProblemUntilTheyAreAllowed(t *testing.T) {
 		t.Errorf("the permission holds for more than one discovery: purge %v, problems %+v", purge, problems)
 	}
 }
+
+func TestReleasesOfAddonsThatNobodyKnowsAreKeptAndShown(t *testing.T) {
+	s, _, _ := site(t)
+	set, err := s.Scan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found discovered
+	releases := []helm.Summary{{Name: "old"}, {Name: "redis", State: helm.State{Addon: true}}, {Name: "web", State: helm.State{Addon: true}}}
+	unknown, err := (&discoverStep{site: s}).unknown(t.Context(), set, releases, &found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"old"}, unknown); diff != "" {
+		t.Errorf("releases to purge: %s", diff)
+	}
+	if len(found.Withheld) != 1 || !strings.HasSuffix(found.Withheld[0].Error, ": redis") {
+		t.Errorf("problems %+v, want one that names redis", found.Withheld)
+	}
+}

@@ -212,7 +212,7 @@ func (s *Site) release(module string) (*helm.Release, error) {
 			return nil, err
 		}
 	}
-	r := &helm.Release{Name: module, ChartDir: m.ChartDir()}
+	r := &helm.Release{Name: module, ChartDir: m.ChartDir(), Addon: m.Addon != nil}
 	err := s.DB.View(func(tx *store.Tx) error {
 		key := sectionOf(module)
 		layers, err := s.layers(tx, key)

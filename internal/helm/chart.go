@@ -40,6 +40,9 @@ type Release struct {
 	// Maintained has the objects say, by a label, that they are left as they are, and the revision that they were told.
 	Maintained bool
 
+	// Addon marks the release as made from a registered addon: see [State.Addon].
+	Addon bool
+
 	// Values go over those of the chart. They are read, never written to, and must be what JSON can express.
 	Values map[string]any
 

@@ -32,6 +32,9 @@ const (
 // it is true or false.
 const maintenanceLabel = "maintenance.deckhouse.io/no-resource-reconciliation"
 
+// addonLabel is on the records of a release that was made from a registered addon, where it is true.
+const addonLabel = "addons.kyma-project.io/addon"
+
 // Labels that Helm puts on each record.
 const (
 	ownerLabel   = "owner"
@@ -47,6 +50,7 @@ type record struct {
 	status     release.Status
 	checksum   string
 	maintained bool
+	addon      bool
 
 	object metav1.PartialObjectMetadata
 }
@@ -144,6 +148,7 @@ func (s *records) list(ctx context.Context, selector labels.Set) ([]record, erro
 			status:     release.Status(o.Labels[statusLabel]),
 			checksum:   o.Labels[checksumLabel],
 			maintained: o.Labels[maintenanceLabel] == "true",
+			addon:      o.Labels[addonLabel] == "true",
 			object:     o,
 		})
 	}

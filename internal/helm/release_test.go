@@ -289,3 +289,18 @@ func TestUnknownDriverIsRefused(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+func TestAReleaseTellsWhetherItWasMadeFromAnAddon(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := small(t, "redis")
+	for i, addon := range []bool{true, false, true} {
+		r = with(r, "n", i)
+		r.Addon = addon
+		b.apply(t, r)
+		state, err := b.Find(t.Context(), "redis")
+		if err != nil || state.Addon != addon {
+			t.Errorf("revision %d: addon is %t, %v; want %t", state.Revision, state.Addon, err, addon)
+		}
+	}
+}

@@ -43,6 +43,9 @@ type State struct {
 
 	// Maintained is true of a deployed release whose objects say that they are left as they are.
 	Maintained bool
+
+	// Addon is true of a release whose last revision was made from a registered addon.
+	Addon bool
 }
 
 // Outdated tells whether the release must be upgraded for a manifest with this checksum to be in force.
@@ -93,7 +96,7 @@ func stateOf(history []record) State {
 		return State{Status: Absent}
 	}
 	last := history[0]
-	state := State{Status: statusOf(last.status), Revision: last.revision}
+	state := State{Status: statusOf(last.status), Revision: last.revision, Addon: last.addon}
 	if state.Status == Deployed {
 		state.Checksum, state.Maintained = last.checksum, last.maintained
 	}

@@ -91,8 +91,10 @@ func (c *Client) upgrade(ctx context.Context, r Release, checksum string) (Upgra
 	a := applied{
 		configuration: configuration,
 		chart:         ch, values: values,
-		labels: map[string]string{checksumLabel: checksum, maintenanceLabel: strconv.FormatBool(r.Maintained)},
-		post:   c.labeller(r),
+		labels: map[string]string{
+			checksumLabel: checksum, maintenanceLabel: strconv.FormatBool(r.Maintained), addonLabel: strconv.FormatBool(r.Addon),
+		},
+		post: c.labeller(r),
 	}
 	act := c.applyUpgrade
 	if p.install {
