@@ -1,0 +1,180 @@
+package catalog
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"addon-operator/internal/tree"
+)
+
+// Limits bound the files of an addon.
+type Limits struct {
+	// File and Total bound in bytes one file and all files.
+	File, Total int64
+	// Entries bounds the number of files and directories.
+	Entries int
+}
+
+// DefaultLimits are far above any real addon: Helm cannot release a chart of more than 1 MiB.
+var DefaultLimits = Limits{File: 5 << 20, Total: 32 << 20, Entries: 5000}
+
+const (
+	// tarOverhead is how many bytes an entry of an archive takes beside its data: its header, padding,
+	// and extended headers with long names.
+	tarOverhead = 4 << 10
+	// maxDepth bounds the directories on the path of a file.
+	maxDepth = 32
+)
+
+// Unpack reads a gzipped tar into memory. It refuses archives with links, devices, names that lead
+// out of the archive or occur twice, and archives beyond the limits. Nothing remains of an archive
+// that is refused.
+func Unpack(ctx context.Context, archive io.Reader, limits Limits) (fs.FS, error) {
+	files, err := unpack(ctx, archive, limits)
+	switch {
+	case err == nil:
+		return files, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("unpacking the archive was stopped: %w", context.Cause(ctx))
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return nil, errors.New("archive is truncated; pack it again")
+	case errors.Is(err, gzip.ErrHeader):
+		return nil, errors.New("archive is not in gzip format; pack it with tar -czf")
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, tar.ErrHeader):
+		return nil, fmt.Errorf("archive is damaged (%w); pack it again with tar -czf", err)
+	default:
+		return nil, err
+	}
+}
+
+func unpack(ctx context.Context, archive io.Reader, limits Limits) (*memory, error) {
+	unzipped, err := gzip.NewReader(&stoppable{ctx: ctx, r: archive})
+	if err != nil {
+		return nil, err
+	}
+	defer unzipped.Close()
+	// The data is bounded entry by entry. This bounds what is read besides: headers, and padding at the end.
+	whole := &bounded{r: unzipped, left: limits.Total + int64(limits.Entries)*tarOverhead, err: errTotal(limits)}
+	u := unpacker{limits: limits, left: limits.Total, files: &memory{}}
+	for entries := tar.NewReader(whole); ; {
+		header, err := entries.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = u.add(header, entries)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	// Only the end of the stream shows that the archive is complete and undamaged.
+	if _, err := io.Copy(io.Discard, whole); err != nil {
+		return nil, err
+	}
+	return u.files, nil
+}
+
+func errTotal(limits Limits) error {
+	return fmt.Errorf("archive expands to more than the limit of %d bytes", limits.Total)
+}
+
+// An unpacker adds the entries of an archive to files.
+type unpacker struct {
+	limits  Limits
+	left    int64
+	entries int
+	files   *memory
+}
+
+func (u *unpacker) add(header *tar.Header, data io.Reader) error {
+	if header.Typeflag == tar.TypeXGlobalHeader {
+		return nil // git archive writes one
+	}
+	if u.entries++; u.entries > u.limits.Entries {
+		return fmt.Errorf("archive has more than the limit of %d files and directories", u.limits.Entries)
+	}
+	name, err := entryName(header.Name)
+	if err != nil {
+		return err
+	}
+	switch header.Typeflag {
+	case tar.TypeDir:
+		_, err = u.files.mkdir(name)
+	case tar.TypeReg:
+		err = u.addFile(name, header.Size, data)
+	default:
+		err = errors.New("it is a link, a device or of another special type; pack regular files and directories only (tar -h follows links)")
+	}
+	if err != nil {
+		return fmt.Errorf("archive entry %q: %w", tree.Excerpt(header.Name), err)
+	}
+	return nil
+}
+
+func (u *unpacker) addFile(name string, size int64, data io.Reader) error {
+	if size > u.limits.File {
+		return fmt.Errorf("file has %d bytes, more than the limit of %d", size, u.limits.File)
+	}
+	if u.left -= size; u.left < 0 {
+		return errTotal(u.limits)
+	}
+	// The header can announce more data than there is, so only a little is allocated in advance.
+	const inAdvance = 64 << 10
+	buffer := bytes.NewBuffer(make([]byte, 0, min(size, inAdvance)))
+	if _, err := io.Copy(buffer, data); err != nil {
+		return err
+	}
+	return u.files.write(name, buffer.Bytes())
+}
+
+// entryName returns the path of an entry below the root of its archive.
+func entryName(raw string) (string, error) {
+	name := path.Clean(strings.TrimPrefix(raw, "./"))
+	switch {
+	case raw == "", path.IsAbs(raw), !utf8.ValidString(raw), strings.ContainsAny(raw, "\\\x00"):
+	case strings.Contains("/"+raw+"/", "/../"):
+	case strings.Count(name, "/") > maxDepth:
+		return "", fmt.Errorf("archive entry %q: path has more than the limit of %d directories", tree.Excerpt(raw), maxDepth)
+	case fs.ValidPath(name):
+		return name, nil
+	}
+	return "", fmt.Errorf("archive entry %q: path must be relative, with slashes and without parent directories", tree.Excerpt(raw))
+}
+
+// stoppable ends reading with its context. A blocked read of r is not interrupted.
+type stoppable struct {
+	ctx context.Context //nolint:containedctx // io.Reader has no place for it, and the reader lives as long as a call
+	r   io.Reader
+}
+
+func (s *stoppable) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.r.Read(p)
+}
+
+// bounded ends reading with err after a number of bytes.
+type bounded struct {
+	r    io.Reader
+	left int64
+	err  error
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, b.err
+	}
+	return n, err
+}
