@@ -49,7 +49,7 @@ func TestCrashAtEveryCommitOfAStartLosesNothingAndRepeatsOnlyWhatRan(t *testing.
 	if commits < 80 {
 		t.Fatalf("the undisturbed run makes %d commits, which is no story", commits)
 	}
-	sweep(t, commits, 1, func(t *testing.T, lives ...life) bool {
+	sweep(t, commits, 3, func(t *testing.T, lives ...life) bool {
 		t.Helper()
 		p := newPlant(t, fiveModules, moments()...)
 		crashed := p.live(lives)
@@ -78,7 +78,7 @@ func TestCrashAtEveryCommitOfACutAndADeleteComesToTheSameEnd(t *testing.T) {
 			t.Fatalf("%d values at the end: %v", n, want)
 		}
 	})
-	sweep(t, commits, 1, func(t *testing.T, lives ...life) bool {
+	sweep(t, commits, 3, func(t *testing.T, lives ...life) bool {
 		t.Helper()
 		p := newPlant(t, fiveModules, script()...)
 		crashed := p.live(lives)
@@ -115,6 +115,42 @@ func TestCrashWhileModulesRunSideBySideComesToTheSameEnd(t *testing.T) {
 		}
 		return crashed
 	})
+}
+
+func TestCrashAtEveryCommitWhileFailingModulesAreInLanesComesToTheSameEnd(t *testing.T) {
+	t.Parallel()
+	for _, newContainers := range []bool{false, true} {
+		t.Run(fmt.Sprintf("new containers %t", newContainers), func(t *testing.T) {
+			t.Parallel()
+			continuing := func(t *testing.T) *plant {
+				t.Helper()
+				p := newPlant(t, fiveModules, append(moments(), configChange(9*time.Second), configChange(30*time.Second))...)
+				p.fails, p.newContainers = 100*time.Second, newContainers
+				return p
+			}
+			var want map[string]string
+			commits := 0
+			synctest.Test(t, func(t *testing.T) {
+				p := continuing(t)
+				if !p.run(0, false) {
+					t.Fatal("the undisturbed run is not done")
+				}
+				want, commits = p.ends(), p.mem.Commits()
+				if n := want["values/released before afterAll"]; n != "4" {
+					t.Errorf("afterAll ran when %s modules had a release, want 4", n)
+				}
+			})
+			sweep(t, commits, 3, func(t *testing.T, lives ...life) bool {
+				t.Helper()
+				p := continuing(t)
+				crashed := p.live(lives)
+				if diff := cmp.Diff(want, p.ends()); diff != "" {
+					t.Errorf("the end (-undisturbed +crashed):\n%s", diff)
+				}
+				return crashed
+			})
+		})
+	}
 }
 
 // A life ends at the n-th commit, or behind it; at 0 it comes to its end.
@@ -175,7 +211,7 @@ func (p *plant) live(lives []life) (crashed bool) {
 func (p *plant) ends() map[string]string {
 	ends := map[string]string{}
 	for k, v := range p.values() {
-		for _, prefix := range []string{"values/seen", "values/off", "values/started", "values/config", "release"} {
+		for _, prefix := range []string{"values/seen", "values/off", "values/started", "values/config", "values/released", "release"} {
 			if len(k) >= len(prefix) && k[:len(prefix)] == prefix {
 				ends[k] = v
 			}

@@ -26,6 +26,12 @@ type plant struct {
 	script []moment
 	follow []string // modules, in order
 	width  int      // how many of them run side by side
+	// fails is how long after the first life begins the release checks of the third module fail. Then the engine
+	// continues after failures, and afterAll has an item.
+	fails time.Duration
+	built time.Time
+	// newContainers is set where each life after the first runs in another container.
+	newContainers bool
 
 	mu       sync.Mutex
 	db       *store.DB
@@ -63,7 +69,7 @@ var errKilled = errors.New("the process is killed")
 func newPlant(t testing.TB, modules []string, script ...moment) *plant {
 	t.Helper()
 	return &plant{
-		t: t, mem: new(store.Memory), script: script, follow: modules, config: 1,
+		t: t, mem: new(store.Memory), script: script, follow: modules, config: 1, built: time.Now(),
 		releases: map[string]int{}, begun: map[attempt]int{}, open: map[attempt]int{},
 		cut: map[attempt]bool{}, untold: map[attempt]bool{},
 	}
@@ -104,6 +110,7 @@ func (p *plant) run(left int, behind bool) (done bool) {
 		}
 		p.look(done)
 	}()
+	e.ContinueOnFailure, e.NewContainer = p.fails > 0, p.newContainers && p.crashes > 0
 	begin, raised := time.Now(), make([]bool, len(p.script))
 	if err := e.Start(p.begin); err != nil && p.alive() {
 		p.t.Fatal(err)
@@ -367,7 +374,7 @@ func (s plantStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcom
 	case <-ctx.Done():
 		return out, ctx.Err()
 	}
-	if t.Subject.Hook == "flaky" && t.Try == 1 {
+	if t.Subject.Hook == "flaky" && t.Try == 1 && (p.fails == 0 || t.Subject.Module != p.follow[2]) {
 		return out, errors.New("the first try always fails")
 	}
 	p.mu.Lock()
@@ -376,6 +383,9 @@ func (s plantStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcom
 	case lifecycle.DiscoverModules:
 		return p.discover()
 	case lifecycle.ReleaseCheck:
+		if t.Subject.Module == p.follow[2] && time.Since(p.built) < p.fails {
+			return out, errors.New("the release cannot be checked yet")
+		}
 		if p.releases[t.Subject.Module] != p.config {
 			out.Facts = []graph.Fact{lifecycle.Outdated}
 		}
@@ -449,6 +459,9 @@ func (s plantStep) Members(tx *store.Tx, t workflow.Task) (members []graph.Membe
 	case lifecycle.GlobalSynchronization:
 		return []graph.Member{{Subject: subject("there"), Queue: "q-global", Wait: true}}, nil, nil
 	case lifecycle.GlobalAfterAll:
+		if s.p.fails > 0 {
+			return []graph.Member{{Subject: subject("a")}}, nil, nil
+		}
 		return nil, nil, nil
 	}
 	return []graph.Member{{Subject: subject("a")}, {Subject: subject("b"), Lenient: true}}, nil, nil
@@ -492,6 +505,8 @@ func (s plantStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([
 			}
 		}
 		return facts, nil
+	case lifecycle.GlobalAfterAll:
+		p.put(tx, "released before afterAll", len(p.releases))
 	case lifecycle.ModuleOnStartup, lifecycle.ModuleSynchronization, lifecycle.GlobalOnStartup, lifecycle.GlobalSynchronization:
 		p.add(tx, name(t.Node, t.Subject))
 	}
