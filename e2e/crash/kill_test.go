@@ -59,6 +59,21 @@ var writtenAt = regexp.MustCompile(`,"at":"[^"]*"`)
 // rounds of an earlier test.
 func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
 	t.Parallel()
+	killedConverge(t, false, 12)
+}
+
+// TestKilledConvergeOfAFailingModuleEndsAsUndisturbed is the same with
+// --on-module-failure=continue and a module that fails in two of its steps. It is
+// retried in a lane of its own while the other modules run.
+func TestKilledConvergeOfAFailingModuleEndsAsUndisturbed(t *testing.T) {
+	t.Parallel()
+	killedConverge(t, true, 8)
+}
+
+// killedConverge kills an operator in so many rounds, or in as many as KILLS says.
+// With continues, it continues after the failures of a module.
+func killedConverge(t *testing.T, continues bool, rounds int) {
+	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("KILLS_SEED"); text != "" {
 		var err error
@@ -70,31 +85,32 @@ func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 
 	w := newWorld(t)
+	w.continues = continues
 	w.prepare(t, 0)
 	prepared := total(told(w.runs(t)))
-	w.lay(t, after())
+	w.lay(t, w.after())
 	p := w.start(t)
 	w.quiet(t, p, 0)
 	want := w.end(t)
 	runs := w.runs(t)
-	if wrong := repeated(runs, 0, queueOf); len(wrong) > 0 {
+	if wrong := w.repeated(runs, 0); len(wrong) > 0 {
 		t.Fatalf("undisturbed: %s", wrong)
 	}
 	span := w.span(t, p)
 	t.Logf("undisturbed: %d things told in %s, %d of them before", total(want.Told), span, prepared)
-	wholeEnd(t, want)
+	w.wholeEnd(t, want)
 
 	all := killings(random, w.turns(t))
-	rounds := chosen(t, all)
-	for range max(1, len(rounds)/10) {
+	kills := chosen(t, all, rounds)
+	for range max(1, len(kills)/10) {
 		k := all[random.IntN(len(all))]
 		k.again = 0.3 * random.Float64()
-		rounds = append(rounds, k)
+		kills = append(kills, k)
 	}
-	for _, k := range rounds {
+	for _, k := range kills {
 		t.Run(k.String(), func(t *testing.T) {
 			t.Parallel()
-			for !round(t, k, prepared, span, want) {
+			for !round(t, k, continues, prepared, span, want) {
 				k.after, k.again = 0.8*k.after, 0.8*k.again
 				t.Logf("it came to its end before; again as %s", k)
 			}
@@ -122,11 +138,10 @@ func killings(random *rand.Rand, turns map[graph.NodeID]int) []killing {
 	return all
 }
 
-// chosen returns as many of all as KILLS says, spread over them; 12 without it,
+// chosen returns as many of all as KILLS says, spread over them; n without it,
 // and what is above their number by going through them again.
-func chosen(t *testing.T, all []killing) []killing {
+func chosen(t *testing.T, all []killing, n int) []killing {
 	t.Helper()
-	n := 12
 	if text := os.Getenv("KILLS"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil || n < 1 {
@@ -150,11 +165,12 @@ func (w *world) prepare(t *testing.T, want int) {
 
 // round kills the operator as k says and has the next life come to rest. It
 // reports false when the converge had come to its end before.
-func round(t *testing.T, k killing, prepared int, span time.Duration, want end) bool {
+func round(t *testing.T, k killing, continues bool, prepared int, span time.Duration, want end) bool {
 	t.Helper()
 	w := newWorld(t)
+	w.continues = continues
 	w.prepare(t, prepared)
-	w.lay(t, after())
+	w.lay(t, w.after())
 	if k.failpoint != "" {
 		w.killAt(t, k.failpoint)
 	} else if !w.killAfter(t, time.Duration(k.after*float64(span))) {
@@ -168,7 +184,7 @@ func round(t *testing.T, k killing, prepared int, span time.Duration, want end) 
 		kills++
 	}
 	w.quiet(t, w.start(t), total(want.Told))
-	for _, wrong := range repeated(w.runs(t), kills, queueOf) {
+	for _, wrong := range w.repeated(w.runs(t), kills) {
 		t.Error(wrong)
 	}
 	got := w.end(t)
@@ -270,10 +286,14 @@ func (w *world) end(t *testing.T) end {
 
 // wholeEnd fails when the undisturbed end is not what it takes to tell a
 // disturbed one from it.
-func wholeEnd(t *testing.T, e end) {
+func (w *world) wholeEnd(t *testing.T, e end) {
 	t.Helper()
 	revisions := slices.Sorted(maps.Keys(e.Releases))
 	want := []string{"m01 1", "m01 2"}
+	if w.continues {
+		want = append([]string{failing + " 1"}, want...)
+		w.inLane(t)
+	}
 	for i := 1; i < modules; i++ {
 		name := fmt.Sprintf("m%02d", i+1)
 		want = append(want, name+" 1")
@@ -291,6 +311,21 @@ func wholeEnd(t *testing.T, e end) {
 	}
 	if told := e.ConfigMaps["addon-operator"]; !strings.Contains(told["m03"]+told["global"], "told") {
 		t.Errorf("the ConfigMap holds %v, want what hooks wrote", told)
+	}
+}
+
+// inLane fails unless all other modules ran while the failing module was retried, and the last
+// afterAll hooks ran after its run had succeeded.
+func (w *world) inLane(t *testing.T) {
+	t.Helper()
+	last := map[string]int{}
+	for i, r := range w.runs(t) {
+		for _, e := range r.elements {
+			last[r.hook+" "+e.Binding] = i
+		}
+	}
+	if at := last[failing+"/all afterHelm"]; last["m10/all afterHelm"] > at || last["global/all afterAll"] < at {
+		t.Errorf("last lines of the record: %v; want those of module %s between those of m10 and of afterAll", last, failing)
 	}
 }
 

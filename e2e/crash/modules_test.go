@@ -10,6 +10,11 @@ import (
 // any more; and gone, whose directory was there before.
 const modules = 10
 
+// failing is one more module, of a world that continues after failures: its
+// beforeHelm and afterHelm hooks fail at their first attempt. It comes before the
+// other modules.
+const failing = "failing"
+
 // before returns the files of the converge that goes before the one that is
 // killed.
 func before() map[string]string {
@@ -22,9 +27,13 @@ func before() map[string]string {
 }
 
 // after returns the files of the converge that is killed.
-func after() map[string]string {
+func (w *world) after() map[string]string {
 	files := globalFiles()
 	flags := "oldEnabled: false\n"
+	if w.continues {
+		flags += failing + "Enabled: true\n"
+		addModule(files, failing, "second")
+	}
 	for i := range modules {
 		name := fmt.Sprintf("m%02d", i+1)
 		flags += name + "Enabled: true\n"
@@ -59,6 +68,9 @@ spec:
 
 // queueOf returns the queue of the hook that records name.
 func queueOf(name string) string {
+	if name == failing+"/all" {
+		return "the lane of module " + failing
+	}
 	if strings.HasSuffix(name, "/watch") && name != "m02/watch" {
 		return name
 	}
@@ -100,6 +112,11 @@ metadata:
 		files[dir+"crds/petals.yaml"] = petals
 	case "m05": // changes its values at the end, so that its run is repeated
 		work += `[[ $context == *afterHelm* ]] && echo '[{"op":"add","path":"/m05/after","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"`
+	case failing: // a file notes that it has failed
+		for _, binding := range []string{"beforeHelm", "afterHelm"} {
+			work += fmt.Sprintf(`if [[ $context == *%[1]s* && ! -e $RECORD.%[1]s ]]; then >"$RECORD.%[1]s"; exit 1; fi
+`, binding)
+		}
 	case "old":
 		all["beforeDeleteHelm"], all["afterDeleteHelm"] = 1, 1
 	}

@@ -143,3 +143,24 @@ func repeated(runs []run, kills int, queue func(hook string) string) []string {
 	}
 	return wrong
 }
+
+// repeated is [repeated] for the runs of w's modules. Those of the failing module are repeated by
+// design, but not more often interrupted than there were kills.
+func (w *world) repeated(runs []run, kills int) []string {
+	var wrong []string
+	rest := slices.Clone(runs)
+	if w.continues {
+		var own []run
+		rest, own = nil, nil
+		for _, r := range runs {
+			if r.hook != failing+"/all" {
+				rest = append(rest, r)
+			} else if r.previous == "interrupted" {
+				r.attempt = "1"
+				own = append(own, r)
+			}
+		}
+		wrong = repeated(own, kills, queueOf)
+	}
+	return append(wrong, repeated(rest, kills, queueOf)...)
+}

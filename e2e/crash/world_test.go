@@ -24,6 +24,8 @@ type world struct {
 	site   operator.Site
 	record string // the file hooks append to
 	client kubernetes.Interface
+	// continues is set where the operator continues after the failures of a module.
+	continues bool
 }
 
 // build builds the operator once, with failpoints.
@@ -81,6 +83,9 @@ func (w *world) create(t *testing.T, c *corev1.ConfigMap) {
 // the test ends.
 func (w *world) start(t *testing.T, env ...string) *operator.Process {
 	t.Helper()
+	if w.continues {
+		env = append(env, "ADDON_OPERATOR_ON_MODULE_FAILURE=continue")
+	}
 	p, err := w.site.Start(append(env, "RECORD="+w.record)...)
 	if err != nil {
 		t.Fatal(err)
