@@ -7,26 +7,6 @@ import (
 	"time"
 )
 
-// A Reason says what keeps a task from starting.
-type Reason struct {
-	Kind ReasonKind `json:"kind"`
-	// Detail is one line for people.
-	Detail string `json:"detail"`
-	// By is the quarantined item that holds the task.
-	By ID `json:"by,omitzero"`
-}
-
-// A ReasonKind is a kind of reason.
-type ReasonKind string
-
-// The reasons for which a task is held.
-const (
-	// AwaitsStart: the hook has yet to run what comes first in this start.
-	AwaitsStart ReasonKind = "start"
-	// AwaitsRelease: an item of the task's module or global hook is in quarantine.
-	AwaitsRelease ReasonKind = "quarantine"
-)
-
 // Reactions is the kind of the lane of a hook's events and ticks.
 const Reactions = "reactions"
 

@@ -66,7 +66,7 @@ func (m *move) claimNext(queue string) (*claim, error) {
 	if !m.e.claims() {
 		return nil, nil
 	}
-	if held, err := m.held(queue); held || err != nil {
+	if blocked, err := m.waitsForExclusive(queue); blocked || err != nil {
 		return nil, err
 	}
 	for range mostStarts {
@@ -80,8 +80,8 @@ func (m *move) claimNext(queue string) (*claim, error) {
 		if !m.fits(costOf(t)) {
 			break
 		}
-		if due := m.due(t); m.now.Before(due) {
-			m.tx.OnCommit(func() { m.e.arm(queue, m.now, due, looking(queue)) })
+		if reason := retryReason(m.tx, t); reason != nil {
+			m.tx.OnCommit(func() { m.e.arm(queue, m.now, reason.Until, looking(queue)) })
 			return nil, nil
 		}
 		c, wait, err := m.reach(t)
@@ -98,14 +98,12 @@ func (m *move) lookLater(queue string) {
 	m.tx.OnCommit(func() { m.e.look(queue) })
 }
 
-// due returns when t may be done. A time further off than its longest delay
-// comes from a clock that was wrong, and is now. So is that of what was put off
-// to keep a pace which is another since.
+// due returns when t is due. What was deferred by a rate limit that is another since is due now.
 func (m *move) due(t *store.Task) time.Time {
-	if t.Due.Sub(m.now) > max(longestDelay, t.Every) || t.Every > 0 && m.paceOf(t) != t.Every {
+	if t.Every > 0 && m.paceOf(t) != t.Every {
 		return m.now
 	}
-	return t.Due
+	return dueAt(t, m.now)
 }
 
 // dropUnknown takes away a task that this version of the graph cannot do.
@@ -158,7 +156,7 @@ func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
 		return m.begin(b, n, t, graph.Member{})
 	case t.Journal:
 		return m.goOn(b, n, t)
-	case l != nil && l.Next == l.Len && l.Open > 0:
+	case l != nil && l.Next == l.Len && itemsReason(t) != nil:
 		return nil, true, nil
 	case !m.own:
 		m.lookLater(t.Queue)

@@ -12,33 +12,26 @@ import (
 // write. The answer may change only with a transition of t's module, or of a
 // global hook where t has no module.
 //
-// Only nodes that cover batches are gated.
+// Only nodes that cover batches are gated. A task that the answer keeps from
+// starting is held, and the answer is recorded with its lane: [BlockedBy] gives it
+// without the step.
 type Gater interface {
 	Gate(tx *store.Tx, t *store.Task) (awaits string, err error)
 }
 
-// blockedBy returns what keeps t from starting, nil if nothing does: an item of
-// its module or global hook in quarantine, or what its hook has yet to run in this
-// start. It reads the store and writes nothing. A task with a journal has run and
-// is not blocked.
+// blockedBy returns the reason for which t, at the head of its queue or held, is to be
+// held: an item of its module or global hook in quarantine, or what its hook has yet to
+// run in this start. It reads the store and writes nothing.
 func (m *move) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
-	if t.Journal || t.Orphan {
-		return nil, nil
-	}
-	q, err := store.QuarantineOf(m.tx, t.Graph, t.Node, t.Subject)
-	if err != nil {
-		return nil, err
-	}
-	if q != nil {
-		reason := q.Reason()
-		return &reason, nil
+	if reason, err := quarantineReason(m.tx, t); reason != nil || err != nil || t.Journal || t.Orphan {
+		return reason, err
 	}
 	gater, ok := b.Steps[n.ID].(Gater)
 	if !ok || !n.Ranges {
 		return nil, nil
 	}
 	awaits := ""
-	err = guard(n, "Gate", func() (err error) { awaits, err = gater.Gate(m.tx, t); return err })
+	err := guard(n, "Gate", func() (err error) { awaits, err = gater.Gate(m.tx, t); return err })
 	if err != nil {
 		return nil, fmt.Errorf("gate of task %s at node %s: %w", t.ID, n.ID, err)
 	}

@@ -103,9 +103,9 @@ func (m *move) takeAlone(t *store.Task) (free bool, err error) {
 	return free, err
 }
 
-// held reports whether nothing of queue may be begun, as a task of another runs
-// alone, or is to.
-func (m *move) held(queue string) (bool, error) {
+// waitsForExclusive reports whether no task of queue starts because one of another queue runs
+// exclusively, or is about to: then that queue is looked at.
+func (m *move) waitsForExclusive(queue string) (bool, error) {
 	ref, ok, err := store.Load[store.Ref](m.tx, store.AloneKey())
 	if err != nil || !ok || ref.Pos.Queue == queue {
 		return false, err
@@ -113,18 +113,13 @@ func (m *move) held(queue string) (bool, error) {
 	if err := m.saveTop(); err != nil {
 		return false, err
 	}
-	t, ok, err := m.taskAt(&ref)
-	if err != nil || !ok {
+	t, err := exclusiveTask(m.tx)
+	if t == nil || err != nil {
 		return false, err
 	}
-	if m.claimed(t) {
-		return true, nil
+	if !m.claimed(t) {
+		m.touch(t.Queue)
 	}
-	head, ok, err := store.Head(m.tx, ref.Pos.Queue)
-	if err != nil || !ok || head.ID != t.ID {
-		return false, err // what was put before it may need the other queues
-	}
-	m.touch(ref.Pos.Queue)
 	return true, nil
 }
 

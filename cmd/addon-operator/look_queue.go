@@ -52,6 +52,8 @@ type taskLine struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
 	State       string `json:"state"`
+	// Reason is what keeps the task from starting where no task is before it in its queue.
+	Reason *store.Reason `json:"reason,omitempty"`
 
 	plain string // the description without the error
 }
@@ -125,7 +127,6 @@ func (q *queueList) named(name string) (queueDump, bool) {
 // bindings use.
 func (l *look) queues() (list *queueList, err error) {
 	list = &queueList{Active: []queueDump{}}
-	now := l.now()
 	err = l.db.View(func(tx *store.Tx) error {
 		holds := map[string]bool{}
 		for name, err := range store.AllQueues(tx) {
@@ -133,7 +134,7 @@ func (l *look) queues() (list *queueList, err error) {
 				return err
 			}
 			holds[name] = true
-			q, err := l.queue(tx, name, now)
+			q, err := l.queue(tx, name)
 			if err != nil {
 				return err
 			}
@@ -148,7 +149,7 @@ func (l *look) queues() (list *queueList, err error) {
 				list.Empty = append(list.Empty, queueDump{Name: name, Status: noTasks})
 			}
 		}
-		list.Later, err = l.later(tx, now)
+		list.Later, err = l.later(tx)
 		return err
 	})
 	list.sum()
@@ -202,14 +203,19 @@ func (q *queueList) sum() {
 }
 
 // queue reads the first tasks of a queue and counts the rest.
-func (l *look) queue(tx *store.Tx, name string, now time.Time) (queueDump, error) {
+func (l *look) queue(tx *store.Tx, name string) (queueDump, error) {
 	q := queueDump{Name: name}
 	for t, err := range store.Tasks(tx, name) {
 		if err != nil {
 			return q, err
 		}
-		state := l.stateOf(t, now)
-		q.Tasks = append(q.Tasks, lineOf(t, len(q.Tasks)+1, state))
+		state, reason, err := l.stateOf(tx, t, len(q.Tasks) == 0)
+		if err != nil {
+			return q, err
+		}
+		line := lineOf(t, len(q.Tasks)+1, state)
+		line.Reason = reason
+		q.Tasks = append(q.Tasks, line)
 		// A task that was put before the running one can be the first.
 		if q.Status == "" || strings.HasPrefix(state, running) && !strings.HasPrefix(q.Status, running) {
 			q.Status = state
@@ -238,23 +244,31 @@ const (
 	noTasks  = "waits for tasks"
 )
 
-// stateOf says in words what is with t.
-func (l *look) stateOf(t *store.Task, now time.Time) string {
+// stateOf says in words how t stands, and what keeps it from starting if it is the first of its
+// queue.
+func (l *look) stateOf(tx *store.Tx, t *store.Task, first bool) (state string, reason *store.Reason, err error) {
 	switch {
 	case t.Claim != nil && t.Claim.Epoch > 0 && (l.engine == nil || t.Claim.Epoch != l.db.Epoch()):
-		return "interrupted by a stop, goes on at the next start"
+		return "interrupted by a stop, goes on at the next start", nil, nil
 	case t.Claim != nil && t.Claim.Epoch > 0:
-		return fmt.Sprintf("%s for %s", running, short(now.Sub(t.Claim.Since)))
-	case t.Failed != nil && t.Due.After(now):
-		return fmt.Sprintf("%s for %s (%s left)", retrying, short(t.Due.Sub(t.Failed.At)), short(t.Due.Sub(now)))
-	case t.Failed != nil:
-		return "failed, is tried again"
-	case t.Due.After(now):
-		return fmt.Sprintf("due in %s", short(t.Due.Sub(now)))
-	case t.List != nil && t.List.Open > 0 && (t.List.Next >= t.List.Len || t.List.Side != ""):
-		return fmt.Sprintf("%s for %d tasks in other queues", idle, t.List.Open)
+		return fmt.Sprintf("%s for %s", running, short(tx.Now().Sub(t.Claim.Since))), nil, nil
+	case first:
+		reason, err = workflow.BlockedBy(tx, t)
 	}
-	return idle
+	left := short(t.Due.Sub(tx.Now()))
+	switch {
+	case err != nil:
+		return "", nil, err
+	case t.Failed != nil && t.Due.After(tx.Now()):
+		state = fmt.Sprintf("%s for %s (%s left)", retrying, short(t.Due.Sub(t.Failed.At)), left)
+	case reason != nil:
+		state = reason.String()
+	case t.Failed != nil:
+		state = "failed, is tried again"
+	default:
+		state = idle
+	}
+	return state, reason, nil
 }
 
 // short writes d for people.
@@ -307,16 +321,22 @@ func describe(t *store.Task) string {
 }
 
 // later returns the tasks that stand in no queue before their time.
-func (l *look) later(tx *store.Tx, now time.Time) (lines []taskLine, err error) {
+func (l *look) later(tx *store.Tx) (lines []taskLine, err error) {
 	for t, err := range store.LaterTasks(tx) {
 		if err != nil {
 			return nil, err
 		}
-		state := "due in " + short(t.Due.Sub(now))
-		if t.Every > 0 {
-			state = "limited to one run in " + t.Every.String() + ", " + state
+		reason, err := workflow.BlockedBy(tx, t)
+		if err != nil {
+			return nil, err
 		}
-		lines = append(lines, lineOf(t, len(lines)+1, state))
+		state := "due now"
+		if reason != nil {
+			state = reason.String() + ", due in " + short(reason.Until.Sub(tx.Now()))
+		}
+		line := lineOf(t, len(lines)+1, state)
+		line.Reason = reason
+		lines = append(lines, line)
 		if len(lines) == shownTasks {
 			break
 		}
@@ -331,9 +351,9 @@ func (l *look) held(tx *store.Tx) (lines []taskLine, err error) {
 		if err != nil {
 			return nil, err
 		}
-		state := "goes back to its queue"
+		state, reason := "goes back to its queue", (*store.Reason)(nil)
 		if !lane.Open {
-			state = "held: " + lane.Reason.Detail
+			state, reason = lane.Reason.String(), &lane.Reason
 		}
 		for t, err := range store.HeldTasks(tx, lane.LaneKey) {
 			if err != nil {
@@ -342,7 +362,7 @@ func (l *look) held(tx *store.Tx) (lines []taskLine, err error) {
 			if len(lines) == shownTasks {
 				return lines, nil
 			}
-			lines = append(lines, taskLine{Index: len(lines) + 1, ID: t.ID.String(), Description: describe(t), State: state})
+			lines = append(lines, taskLine{Index: len(lines) + 1, ID: t.ID.String(), Description: describe(t), State: state, Reason: reason})
 		}
 	}
 	return lines, nil

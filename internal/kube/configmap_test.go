@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -52,7 +54,7 @@ func TestUpdateChangesOnlyWhatItIsToldTo(t *testing.T) {
 		t.Errorf("what people wrote became %+v, %v", object, err)
 	}
 	for _, field := range object.ManagedFields {
-		if field.Manager != "addon-operator" && field.Manager != "Go-http-client" && field.Manager != "kube.test" {
+		if field.Manager != "addon-operator" && field.Manager != "Go-http-client" && field.Manager != filepath.Base(os.Args[0]) {
 			t.Errorf("fields are managed by %q", field.Manager)
 		}
 	}

@@ -170,7 +170,8 @@ const (
 	ForMembers Reason = "members" // members of its list, in other queues
 	ForTurn    Reason = "turn"    // nothing; it is about to begin
 	ForStart   Reason = "start"   // an operator: none runs
-	ForAlone   Reason = "alone"   // the end of a task that runs alone, as the operator died while it ran
+	ForAlone   Reason = "alone"   // the end of a task that runs exclusively
+	ForModules Reason = "modules" // the success of failing modules, which are retried in lanes of their own
 )
 
 // A Wait says why a pending task is not being done.
@@ -182,7 +183,7 @@ type Wait struct {
 	On []Ref `json:"on,omitempty"`
 	// Every is the time in which its hook may run once, as in "1m30s".
 	Every string `json:"every,omitempty"`
-	// Held is what keeps it from starting.
+	// Held is what keeps it from starting where no task is before it in its queue.
 	Held *store.Reason `json:"held,omitempty"`
 }
 

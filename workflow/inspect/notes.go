@@ -113,16 +113,8 @@ func (p *page) wait(s *Step) string {
 		return ""
 	}
 	switch w.For {
-	case ForHold:
-		text := "held: " + w.Held.Detail
-		if w.Held.Kind == store.AwaitsRelease {
-			text += "; task release " + w.Held.By.String() + " lets it go on"
-		}
-		return text
-	case ForTime:
-		return "its run changes values each time, so it is put off until " + l.due(s.Due)
-	case ForLimit:
-		return "its hook may run once in " + w.Every + ", so it waits out of queue " + s.Queue + " until " + l.due(s.Due)
+	case ForHold, ForTime, ForLimit, ForAlone, ForModules:
+		return l.blocked(w.Held)
 	case ForQueue:
 		parts := []string{"behind " + plural(w.Ahead, "task", "tasks") + " in queue " + s.Queue}
 		for _, r := range w.On {
@@ -136,7 +128,7 @@ func (p *page) wait(s *Step) string {
 		}
 		return strings.Join(parts, ", ")
 	case ForMembers:
-		parts := []string{"waits for " + plural(w.Ahead, "task in another queue", "tasks in other queues")}
+		parts := []string{l.blocked(w.Held)}
 		for _, r := range w.On {
 			if r.Walk != p.walk.ID {
 				parts = append(parts, l.ref(r)+" in queue "+r.Queue)
@@ -145,16 +137,22 @@ func (p *page) wait(s *Step) string {
 		return strings.Join(parts, "; ")
 	case ForStart:
 		return "goes on when an operator starts"
-	case ForAlone:
-		parts := []string{"nothing else runs meanwhile"}
-		for _, r := range w.On {
-			parts = append(parts, l.ref(r)+" runs alone, as the operator died while it ran")
-		}
-		return strings.Join(parts, ": ")
 	case ForTurn:
 		return "about to begin"
 	default:
 		return ""
+	}
+}
+
+// blocked returns a reason with its time, and the command that ends it.
+func (l Look) blocked(r *store.Reason) string {
+	switch {
+	case r.Kind == store.AwaitsRelease:
+		return r.String() + "; task release " + r.By.String() + " lets it go on"
+	case !r.Until.IsZero():
+		return r.String() + ", until " + l.due(r.Until)
+	default:
+		return r.String()
 	}
 }
 

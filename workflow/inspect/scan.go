@@ -25,11 +25,10 @@ type scan struct {
 	epoch  uint64
 	live   bool
 	queues map[string]*queue
-	names  []string // of the queues, as they sort
-	mine   []*spot  // tasks of the walk asked for
-	failed []*spot  // tasks whose last attempt failed
-	newest uint64   // walk that has a task in no queue until it is due
-	held   map[store.LaneKey]store.Lane
+	names  []string         // of the queues, as they sort
+	mine   []*spot          // tasks of the walk asked for
+	failed []*spot          // tasks whose last attempt failed
+	newest uint64           // walk that has a task in no queue until it is due
 	kept   map[store.ID]int // tasks that each item in quarantine holds
 }
 
@@ -179,14 +178,13 @@ func (s *scan) later(walk uint64) error {
 	return nil
 }
 
-// lanes reads why tasks are held.
+// lanes counts the tasks that items in quarantine hold.
 func (s *scan) lanes() error {
-	s.held, s.kept = map[store.LaneKey]store.Lane{}, map[store.ID]int{}
+	s.kept = map[store.ID]int{}
 	for l, err := range store.AllLanes(s.tx) {
 		if err != nil {
 			return err
 		}
-		s.held[l.LaneKey] = l
 		if by := l.Reason.By; !l.Open && !by.IsZero() {
 			s.kept[by] += l.Tasks
 		}
@@ -254,16 +252,7 @@ func (s *scan) wait(at *spot) (*Wait, error) {
 	t := at.Task
 	q := s.queues[t.Queue]
 	switch {
-	case t.IsHeld():
-		lane := s.held[t.LaneKey()]
-		if lane.Open {
-			return &Wait{For: ForTurn}, nil
-		}
-		return &Wait{For: ForHold, Held: &lane.Reason}, nil
-	case at.later && t.Every > 0:
-		return &Wait{For: ForLimit, Every: t.Every.String()}, nil
-	case at.later:
-		return &Wait{For: ForTime}, nil
+	case at.later: // no task is before it
 	case s.claimed(t), s.covered(t):
 		return nil, nil
 	case at.above > 0:
@@ -272,32 +261,36 @@ func (s *scan) wait(at *spot) (*Wait, error) {
 		return &Wait{For: ForQueue, Ahead: at.before, On: []Ref{s.ref(q.head)}}, nil
 	case q.busy != nil:
 		return &Wait{For: ForRunning, Ahead: 1, On: []Ref{s.ref(q.busy)}}, nil
-	case t.List != nil && t.List.Open > 0 && (t.List.Next == t.List.Len || t.List.Side != ""):
-		on, err := s.members(t)
-		return &Wait{For: ForMembers, Ahead: t.List.Open, On: on}, err
-	case t.Failed != nil && !t.Due.IsZero():
-		return &Wait{For: ForRetry}, nil
+	}
+	reason, err := workflow.BlockedBy(s.tx, t)
+	switch {
+	case err != nil:
+		return nil, err
+	case reason != nil:
+		return s.blocked(t, reason)
 	case !s.live:
 		return &Wait{For: ForStart}, nil
-	}
-	if alone, err := s.alone(t.Queue); err != nil || alone != nil {
-		return alone, err
 	}
 	return &Wait{For: ForTurn}, nil
 }
 
-// alone returns why nothing of queue starts while a task of another queue runs, or is to run, with
-// nothing beside it; nil if there is none.
-func (s *scan) alone(queue string) (*Wait, error) {
-	ref, ok, err := store.Load[store.Ref](s.tx, store.AloneKey())
-	if err != nil || !ok || ref.Pos.Queue == queue {
-		return nil, err
+// waitsFor says what a task waits for that a reason keeps from starting.
+var waitsFor = map[store.ReasonKind]Reason{
+	store.AwaitsStart: ForHold, store.AwaitsRelease: ForHold, store.AwaitsLimit: ForLimit, store.AwaitsDelay: ForTime,
+	store.AwaitsRetry: ForRetry, store.AwaitsExclusive: ForAlone, store.AwaitsItems: ForMembers, store.AwaitsModules: ForModules,
+}
+
+// blocked returns the wait of t, which reason keeps from starting.
+func (s *scan) blocked(t *store.Task, reason *store.Reason) (w *Wait, err error) {
+	w = &Wait{For: waitsFor[reason.Kind], Held: reason}
+	switch w.For {
+	case ForLimit:
+		w.Every = t.Every.String()
+	case ForMembers:
+		w.Ahead = t.List.Open
+		w.On, err = s.members(t)
 	}
-	t, ok, err := store.LoadTask(s.tx, ref.Pos)
-	if err != nil || !ok || t.ID != ref.ID {
-		return nil, err
-	}
-	return &Wait{For: ForAlone, On: []Ref{s.ref(t)}}, nil
+	return w, err
 }
 
 // members returns the members that the list t waits for, the first of them.

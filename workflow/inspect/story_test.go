@@ -124,7 +124,23 @@ func TestTaskThatWaitsForAnExclusiveRunSaysSo(t *testing.T) {
 		w.raise(on(lifecycle.OnResourcesAbsent, "other"))
 		walk := w.snapshot(2)
 		text := inspect.Text(walk, look)
-		if strings.Contains(text, "about to begin") || !strings.Contains(text, "nothing else runs meanwhile: module-kubernetes-event web/bad.sh") {
+		if strings.Contains(text, "about to begin") || !strings.Contains(text, "waits for task 1-1 (module-kubernetes-event web/bad.sh pods)") {
+			t.Error(text)
+		}
+	})
+}
+
+func TestAfterAllThatWaitsForFailingModulesNamesThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.e.ContinueOnFailure = true
+		w.discovers("a", "b")
+		w.members[lifecycle.GlobalAfterAll] = []graph.Member{{Subject: graph.Subject{Hook: "z"}}}
+		w.fails(string(lifecycle.ReleaseCheck)+" b", "no such chart")
+		w.start(onStart)
+		text := inspect.Text(w.snapshot(1), look)
+		if strings.Contains(text, "about to begin") || !strings.Contains(text, "waits until these failing modules have succeeded: b") {
 			t.Error(text)
 		}
 	})

@@ -1,0 +1,50 @@
+package store
+
+import "time"
+
+// A Reason says what keeps a task from starting.
+type Reason struct {
+	Kind ReasonKind `json:"kind"`
+	// Detail is one line for people. It names no time.
+	Detail string `json:"detail"`
+	// By is the task, or the quarantined item, that must end first.
+	By ID `json:"by,omitzero"`
+	// Until is when the task can start, where nothing but time keeps it from starting.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// A ReasonKind is a kind of reason.
+type ReasonKind string
+
+// The reasons that keep a task from starting.
+const (
+	// AwaitsStart: the hook has yet to run what comes first in this start. The task is held.
+	AwaitsStart ReasonKind = "start"
+	// AwaitsRelease: an item of the task's module or global hook is in quarantine. The task is held.
+	AwaitsRelease ReasonKind = "quarantine"
+	// AwaitsLimit: the rate limit of the task's hook defers it.
+	AwaitsLimit ReasonKind = "rate limit"
+	// AwaitsDelay: the task's run changes values each time, which defers it.
+	AwaitsDelay ReasonKind = "delay"
+	// AwaitsRetry: the task failed, and its delay has yet to pass.
+	AwaitsRetry ReasonKind = "retry"
+	// AwaitsExclusive: a task of another queue runs exclusively, or is about to.
+	AwaitsExclusive ReasonKind = "exclusive"
+	// AwaitsItems: items of the fan-out task have yet to end in other queues.
+	AwaitsItems ReasonKind = "items"
+	// AwaitsModules: the runs of failing modules have yet to succeed in lanes of their own.
+	AwaitsModules ReasonKind = "modules"
+)
+
+// String returns the reason as one line for people, which says first where the task waits if that
+// is outside of its queue.
+func (r *Reason) String() string {
+	switch r.Kind {
+	case AwaitsStart, AwaitsRelease:
+		return "held: " + r.Detail
+	case AwaitsLimit, AwaitsDelay:
+		return "deferred: " + r.Detail
+	default:
+		return r.Detail
+	}
+}

@@ -1,0 +1,172 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// BlockedBy returns what keeps t from starting, nil if nothing does. Tasks before it in its queue
+// are no such reason. It reads records and writes nothing: every reader of a store gives the reason
+// that the engine acts on, also where no engine runs.
+//
+// Two reasons need the code of a step: that of a [Gater], and the rate limit of a [Pacer]. The
+// engine asks them when the task reaches the head of its queue, and takes a blocked task out of the
+// queue. The reason is then recorded with the lane that holds the task, or with the deferred task.
+func BlockedBy(tx *store.Tx, t *store.Task) (*store.Reason, error) {
+	switch {
+	case t.IsHeld():
+		return heldReason(tx, t)
+	case t.Later():
+		return deferredReason(tx, t), nil
+	}
+	if reason, err := exclusiveReason(tx, t.Queue); reason != nil || err != nil {
+		return reason, err
+	}
+	if reason := retryReason(tx, t); reason != nil {
+		return reason, nil
+	}
+	if reason, err := quarantineReason(tx, t); reason != nil || err != nil {
+		return reason, err
+	}
+	if reason, err := modulesReason(tx, t); reason != nil || err != nil {
+		return reason, err
+	}
+	return itemsReason(t), nil
+}
+
+// heldReason returns why the lane holds t; nil if the lane is open.
+func heldReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
+	lane, ok, err := store.LoadLane(tx, t.LaneKey())
+	if err != nil || !ok || lane.Open {
+		return nil, err
+	}
+	return &lane.Reason, nil
+}
+
+// deferredReason returns why t, which is in no queue, is due later; nil if it is due.
+func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
+	due := dueAt(t, tx.Now())
+	switch {
+	case !tx.Now().Before(due):
+		return nil
+	case t.Every > 0:
+		return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", t.Every), Until: due}
+	default:
+		return &store.Reason{Kind: store.AwaitsDelay, Detail: "its run changes values each time", Until: due}
+	}
+}
+
+// dueAt returns when t is due. A time further off than its longest delay comes from a clock that
+// was wrong, and is now.
+func dueAt(t *store.Task, now time.Time) time.Time {
+	if t.Due.Sub(now) > max(longestDelay, t.Every) {
+		return now
+	}
+	return t.Due
+}
+
+// exclusiveReason returns the reason for which no task of queue starts: one of another queue runs
+// exclusively, or is about to. It is not about to while other tasks are before it, as these may need
+// the other queues.
+func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
+	t, err := exclusiveTask(tx)
+	if t == nil || err != nil || t.Queue == queue {
+		return nil, err
+	}
+	what := strings.TrimSpace(t.Node + " " + graph.Subject(t.Subject).String())
+	return &store.Reason{
+		Kind: store.AwaitsExclusive, By: t.ID,
+		Detail: fmt.Sprintf("waits for task %s (%s), which runs exclusively because the operator died while it ran", t.ID, what),
+	}, nil
+}
+
+// exclusiveTask returns the task that runs exclusively, or is next in its queue to do so; nil if
+// there is none.
+func exclusiveTask(tx *store.Tx) (*store.Task, error) {
+	ref, ok, err := store.Load[store.Ref](tx, store.AloneKey())
+	if err != nil || !ok {
+		return nil, err
+	}
+	t, ok, err := store.LoadTask(tx, ref.Pos)
+	if err != nil || !ok || t.ID != ref.ID {
+		return nil, err
+	}
+	if t.Claim != nil && t.Claim.Epoch == tx.Epoch() {
+		return t, nil
+	}
+	head, ok, err := store.Head(tx, ref.Pos.Queue)
+	if err != nil || !ok || head.ID != t.ID {
+		return nil, err
+	}
+	return t, nil
+}
+
+// retryReason returns the reason for which t is not retried yet; nil if it can start.
+func retryReason(tx *store.Tx, t *store.Task) *store.Reason {
+	due := dueAt(t, tx.Now())
+	if !tx.Now().Before(due) {
+		return nil
+	}
+	reason := &store.Reason{Kind: store.AwaitsRetry, Detail: "waits for its retry", Until: due}
+	if t.Failed != nil {
+		reason.Detail = fmt.Sprintf("waits for its retry after failure %d", t.Failed.Count)
+	}
+	return reason
+}
+
+// quarantineReason returns the reason for which t is held: an item of its module or global hook is
+// in quarantine. A task with a journal has run and only ends; an abandoned one does not run.
+func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
+	if t.Journal || t.Orphan {
+		return nil, nil
+	}
+	q, err := store.QuarantineOf(tx, t.Graph, t.Node, t.Subject)
+	if q == nil || err != nil {
+		return nil, err
+	}
+	reason := q.Reason()
+	return &reason, nil
+}
+
+// modulesReason returns the reason for which t, the last task of its run, does not start while
+// runs of failing modules are retried.
+func modulesReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
+	if t.Lagging == 0 {
+		return nil, nil
+	}
+	lagging, err := LaggingModules(tx)
+	if err != nil {
+		return nil, err
+	}
+	var modules []string
+	for _, module := range lagging {
+		for other, err := range store.Tasks(tx, moduleLane(module)) {
+			if err != nil {
+				return nil, err
+			}
+			if other.Of != nil && other.Of.Lags && other.Of.ID == t.ID && !slices.Contains(modules, module) {
+				modules = append(modules, module)
+			}
+		}
+	}
+	return &store.Reason{Kind: store.AwaitsModules, Detail: "waits until these failing modules have succeeded: " + strings.Join(modules, ", ")}, nil
+}
+
+// itemsReason returns the reason for which the fan-out task t takes no further item: all of its
+// items have started, or as many as may run in parallel, and some have yet to end.
+func itemsReason(t *store.Task) *store.Reason {
+	l := t.List
+	if l == nil || l.Open == 0 || l.Next < l.Len && l.Side == "" {
+		return nil
+	}
+	text := fmt.Sprintf("waits for %d tasks in other queues", l.Open)
+	if l.Open == 1 {
+		text = "waits for 1 task in another queue"
+	}
+	return &store.Reason{Kind: store.AwaitsItems, Detail: text}
+}
