@@ -51,15 +51,7 @@ func (o *operator) readyz(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "Standby: "+waits, http.StatusServiceUnavailable)
 		return
 	}
-	life, tasks, err := o.life()
-	started := err == nil && o.started(life, tasks)
-	var pending []string
-	if err == nil {
-		err = o.db.View(func(tx *store.Tx) (err error) {
-			pending, err = pendingModules(tx)
-			return err
-		})
-	}
+	started, pending, err := o.readiness()
 	text := "Startup converge in progress"
 	if started {
 		text = "Startup converge done"
@@ -75,6 +67,31 @@ func (o *operator) readyz(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(text + ".\n"))
 	}
 }
+
+// readiness reads what readyz reports, without the tasks where they do not matter: scripts that wait for a
+// converge request it many times a second.
+func (o *operator) readiness() (started bool, pending []string, err error) {
+	begun := o.begun.Load() // asked before the store is read, which may say more by then
+	err = o.db.View(func(tx *store.Tx) error {
+		life, _, err := store.Load[store.Life](tx, store.LifeKey())
+		if err != nil {
+			return err
+		}
+		if started = o.converged.Load() || life.ConvergedIn == o.db.Epoch(); !started && begun && upToDate(life) {
+			tasks, err := convergeTasks(tx)
+			if err != nil {
+				return err
+			}
+			started = tasks == 0
+		}
+		pending, err = pendingModules(tx)
+		return err
+	})
+	return started, pending, err
+}
+
+// upToDate reports whether no converge has begun since the last one ended.
+func upToDate(life store.Life) bool { return life.Converged > 0 && life.Converged >= life.StartWalk }
 
 // pendingModules returns the modules whose next run is deferred, because their hooks change values at each
 // run, and those whose failing run is retried in a lane of its own.
@@ -100,7 +117,7 @@ func pendingModules(tx *store.Tx) (names []string, err error) {
 // nothing to do has no task of one.
 func (o *operator) started(life store.Life, tasks int) bool {
 	return life.ConvergedIn == o.db.Epoch() || o.converged.Load() ||
-		tasks == 0 && life.Converged > 0 && life.Converged >= life.StartWalk
+		tasks == 0 && upToDate(life)
 }
 
 // convergeStatus tells where the converge stands, in the lines of addon-operator.

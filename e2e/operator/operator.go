@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -162,7 +163,8 @@ func (p *Process) Ready(ctx context.Context) error {
 		if err != nil {
 			return false
 		}
-		_ = response.Body.Close() // nothing was read of it
+		_, _ = io.Copy(io.Discard, response.Body) // read to its end, so that the next request uses the same connection
+		_ = response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
 }
