@@ -58,6 +58,9 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
+	if s.precedesHelm(t) {
+		s.site.renderAhead(ctx, t.Subject.Module)
+	}
 	ended := s.site.watchSlow(t, s.node, in.hook.longest)
 	result, err := s.site.Hooks.Run(ctx, run)
 	ended()
@@ -73,6 +76,11 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 // shows reports whether the node's hooks are shown objects.
 func (s *hookStep) shows() bool {
 	return s.node.Has(lifecycle.Objects) || s.node.Has(lifecycle.SnapshotsAll) || s.node.Has(lifecycle.SnapshotsIncluded)
+}
+
+// precedesHelm reports whether t is the last before the release check of a module run.
+func (s *hookStep) precedesHelm(t workflow.Task) bool {
+	return s.node.ID == lifecycle.ModuleBeforeHelm && t.List != nil && t.List.Next == t.List.Len-1
 }
 
 func (s *hookStep) await(ctx context.Context, t workflow.Task) error {

@@ -45,6 +45,7 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 		if state.Status == helm.Deployed {
 			why = "manifest changed"
 		}
+		s.site.keepRendering(release.Name, manifest)
 		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: why}, nil
 	}
 	missing, err := found.missing, found.missingErr
@@ -55,6 +56,7 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	}
 	lost := slices.DeleteFunc(slices.Clone(missing), func(o helm.Object) bool { return known.Lacks(store.Object(o)) })
 	if len(lost) > 0 {
+		s.site.keepRendering(release.Name, manifest)
 		return workflow.Outcome{
 			Facts: []graph.Fact{lifecycle.Outdated}, Detail: fmt.Sprintf("absent: %s and %d more", lost[0], len(lost)-1),
 		}, nil

@@ -2,12 +2,102 @@ package steps
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"addon-operator/internal/helm"
 )
 
-// rendered renders a chart, and has that timed.
+// aheadTimeout bounds the requests of a rendering that no step waits for yet.
+const aheadTimeout = 30 * time.Second
+
+// renderings are manifests that were rendered before the step that uses them, at most one for each module. They have no
+// text, which can be long and hold secrets. The zero value is ready.
+type renderings struct {
+	mu    sync.Mutex
+	ahead map[string]*rendering // by module; guarded by mu
+}
+
+// A rendering is a manifest, or one that a goroutine renders.
+type rendering struct {
+	ended    chan struct{} // closed when the other fields are set
+	manifest helm.Manifest
+	ok       bool
+}
+
+// put makes a rendering for module that replaces an earlier one.
+func (r *renderings) put(module string) *rendering {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ahead == nil {
+		r.ahead = map[string]*rendering{}
+	}
+	ahead := &rendering{ended: make(chan struct{})}
+	r.ahead[module] = ahead
+	return ahead
+}
+
+// take removes the rendering of module and returns it; nil if there is none.
+func (r *renderings) take(module string) *rendering {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ahead := r.ahead[module]
+	delete(r.ahead, module)
+	return ahead
+}
+
+// end sets the manifest.
+func (r *rendering) end(m helm.Manifest) {
+	m.Text = ""
+	r.manifest, r.ok = m, true
+	close(r.ended)
+}
+
+// renderAhead renders the chart of module in the background, for the release check that follows the last hook of
+// beforeHelm. If the hook changes the values or the chart, the check renders it again.
+func (s *Site) renderAhead(ctx context.Context, module string) {
+	ahead := s.renderings.put(module)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadTimeout)
+	go func() {
+		defer cancel()
+		defer func() {
+			_ = recover() // a chart can make Helm panic; the check renders it again and reports the error
+			if !ahead.ok {
+				close(ahead.ended)
+			}
+		}()
+		r, err := s.release(module)
+		if err != nil || r == nil {
+			return
+		}
+		if m, err := s.render(ctx, *r); err == nil {
+			ahead.end(m)
+		}
+	}()
+}
+
+// keepRendering keeps the manifest of module for the next step of its run.
+func (s *Site) keepRendering(module string, m helm.Manifest) { s.renderings.put(module).end(m) }
+
+// rendered returns the manifest of a release, without its text. It was rendered ahead, or is rendered now.
 func (s *Site) rendered(ctx context.Context, r helm.Release) (helm.Manifest, error) {
+	if ahead := s.renderings.take(r.Name); ahead != nil {
+		select {
+		case <-ctx.Done():
+			return helm.Manifest{}, ctx.Err()
+		case <-ahead.ended:
+		}
+		if ahead.ok {
+			if same, err := s.Helm.Reusable(ctx, r, ahead.manifest); err == nil && same {
+				return ahead.manifest, nil
+			}
+		}
+	}
+	return s.render(ctx, r)
+}
+
+// render renders a chart and reports the time that takes.
+func (s *Site) render(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	if s.HelmBegins != nil {
 		defer s.HelmBegins(r.Name, "template")()
 	}

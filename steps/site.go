@@ -104,6 +104,7 @@ type Site struct {
 	digests     module.Digests
 	discovered  atomic.Bool // a discovery of this epoch has read the module directories
 	schemaFiles schema.Cache
+	renderings  renderings
 
 	mu        sync.RWMutex
 	disk      module.Set               // guarded by mu

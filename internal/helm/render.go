@@ -3,10 +3,13 @@ package helm
 import (
 	"context"
 	"crypto/md5"
+	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 
 	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
@@ -24,6 +27,14 @@ type Manifest struct {
 	// Objects must be in the cluster as long as the release is deployed. Those that the cluster removes by itself
 	// when they are done (ttlSecondsAfterFinished) are left out.
 	Objects []Object
+
+	source source
+}
+
+// source identifies what a manifest was rendered from.
+type source struct {
+	sum  [sha256.Size]byte       // of the chart's files, the values and the release
+	caps *chartutil.Capabilities // of the cluster; read again, they are other ones
 }
 
 // Render returns what the chart makes of the values, and changes nothing. The text is that of an upgrade to revision
@@ -39,13 +50,47 @@ func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
 	return manifest, nil
 }
 
+// Reusable reports whether m is what Render returns for r: chart, values and the kinds the cluster serves are those that
+// m was rendered from. It costs one request. Charts whose templates use the time or random numbers render to something
+// else each time, so reuse a manifest only in the run of the module that rendered it.
+func (c *Client) Reusable(ctx context.Context, r Release, m Manifest) (bool, error) {
+	if m.source.caps == nil {
+		return false, nil // of no rendering
+	}
+	caps, err := c.cluster.current(ctx)
+	if err != nil || caps != m.source.caps {
+		return false, err
+	}
+	ch, values, err := r.prepare()
+	if err != nil {
+		return false, err
+	}
+	sum, err := r.sum(ch, values)
+	return err == nil && sum == m.source.sum, err
+}
+
+// sum returns a checksum of all that a manifest is rendered from, except the cluster.
+func (r Release) sum(ch *chart.Chart, values chartutil.Values) (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	to := json.NewEncoder(h)
+	if err := to.Encode([]any{r.Name, r.Maintained, len(ch.Raw), values}); err != nil {
+		return sum, fmt.Errorf("values of release %q are not JSON: %w", r.Name, err)
+	}
+	for _, file := range ch.Raw {
+		_, _ = fmt.Fprintf(h, "%q %d\n", file.Name, len(file.Data)) // a hash takes what it is given
+		_, _ = h.Write(file.Data)
+	}
+	h.Sum(sum[:0])
+	return sum, nil
+}
+
 func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 	caps, err := c.cluster.current(ctx)
 	if err != nil {
 		return Manifest{}, err
 	}
 	labels := c.labeller(r)
-	rendered, err := c.dryRun(ctx, r, caps, labels)
+	rendered, sum, err := c.dryRun(ctx, r, caps, labels)
 	if meta.IsNoMatchError(err) {
 		// Only a server that does not say when its kinds change comes here with a kind that is served.
 		if err := c.Refresh(ctx); err != nil {
@@ -54,7 +99,7 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 		if caps, err = c.cluster.known(ctx); err != nil {
 			return Manifest{}, err
 		}
-		rendered, err = c.dryRun(ctx, r, caps, labels)
+		rendered, sum, err = c.dryRun(ctx, r, caps, labels)
 	}
 	if meta.IsNoMatchError(err) {
 		return Manifest{}, c.unserved(ctx, labels.documents, err)
@@ -68,15 +113,21 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 		return Manifest{}, err
 	}
 	// The checksum only tells texts apart; MD5 is what existing releases carry.
-	sum := md5.Sum([]byte(labels.sum))
-	return Manifest{Text: rendered.Manifest, Checksum: hex.EncodeToString(sum[:]), Objects: objects}, nil
+	checksum := md5.Sum([]byte(labels.sum))
+	return Manifest{
+		Text: rendered.Manifest, Checksum: hex.EncodeToString(checksum[:]), Objects: objects, source: source{sum: sum, caps: caps},
+	}, nil
 }
 
-// dryRun renders by an install that stops before it does anything.
-func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabilities, labels *labeller) (*release.Release, error) {
+// dryRun renders by an install that stops before it does anything. It also returns the checksum of what it rendered from.
+func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabilities, labels *labeller) (*release.Release, [sha256.Size]byte, error) {
 	ch, values, err := r.prepare()
 	if err != nil {
-		return nil, err
+		return nil, [sha256.Size]byte{}, err
+	}
+	sum, err := r.sum(ch, values)
+	if err != nil {
+		return nil, sum, err
 	}
 	config := bound(ctx, c.config)
 	install := action.NewInstall(c.configuration(config, offline{c.objects(ctx, config, r.Name)}, caps))
@@ -87,7 +138,8 @@ func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabili
 	install.SkipCRDs = true
 	install.DisableOpenAPIValidation = true
 	install.PostRenderer = labels
-	return install.RunWithContext(context.WithoutCancel(ctx), ch, values)
+	rendered, err := install.RunWithContext(context.WithoutCancel(ctx), ch, values)
+	return rendered, sum, err
 }
 
 // unserved says which objects are of kinds the cluster does not serve, and where they come from.
