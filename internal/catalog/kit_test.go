@@ -5,7 +5,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io/fs"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 // archive returns a gzipped tar of entries.
@@ -43,8 +47,13 @@ func tarOf(t testing.TB, entries ...tar.Header) []byte {
 
 func zip(t testing.TB, data []byte) []byte {
 	t.Helper()
+	return zipAt(t, gzip.BestSpeed, data)
+}
+
+func zipAt(t testing.TB, level int, data []byte) []byte {
+	t.Helper()
 	var out bytes.Buffer
-	w, err := gzip.NewWriterLevel(&out, gzip.NoCompression)
+	w, err := gzip.NewWriterLevel(&out, level)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,4 +82,75 @@ func texts(t testing.TB, fsys fs.FS) map[string]string {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// files returns a file system with the texts by path.
+func files(texts map[string]string) fstest.MapFS {
+	fsys := fstest.MapFS{}
+	for name, text := range texts {
+		if dir, isDir := strings.CutSuffix(name, "/"); isDir {
+			fsys[dir] = &fstest.MapFile{Mode: fs.ModeDir | 0o755}
+		} else {
+			fsys[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+	}
+	return fsys
+}
+
+// archiveOf returns a gzipped tar of texts by path.
+func archiveOf(t testing.TB, texts map[string]string) []byte {
+	t.Helper()
+	var entries []tar.Header
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if strings.HasSuffix(name, "/") {
+			entries = append(entries, tar.Header{Name: name, Typeflag: tar.TypeDir})
+		} else {
+			entries = append(entries, tar.Header{Name: name, Linkname: texts[name]})
+		}
+	}
+	return archive(t, entries...)
+}
+
+// addon returns the files of a small valid addon, changed: an empty text removes a file, and a name
+// that ends in a slash is a directory.
+func addon(changed map[string]string) map[string]string {
+	all := map[string]string{
+		"meta.yaml": `id: 0f4a
+name: store
+version: 0.0.1
+description: keeps values
+displayName: Store
+tags: database, cache
+bindable: true
+labels: {showcase: true, pico: bello}
+`,
+		"chart/store/Chart.yaml":                  "apiVersion: v1\nname: store\nversion: 1.2.3\n",
+		"chart/store/values.yaml":                 "size: 1\n",
+		"chart/store/templates/config.yaml":       "kind: ConfigMap\n",
+		"plans/micro/meta.yaml":                   "{id: 0f4a-micro, name: micro, description: small, displayName: Micro, bindable: true}",
+		"plans/micro/values.yaml":                 "size: 2\n",
+		"plans/micro/bind.yaml":                   "credential: []\n",
+		"plans/large/meta.yaml":                   "{id: 0f4a-large, name: large, description: big, displayName: Large, free: false}",
+		"plans/large/create-instance-schema.json": `{"type": "object"}`,
+	}
+	for name, text := range changed {
+		if all[name] = text; text == "" {
+			delete(all, name)
+		}
+		if strings.HasSuffix(name, "/") {
+			all[name] = ""
+		}
+	}
+	return all
+}
+
+// without returns changes that remove the files below a directory.
+func without(prefix string) map[string]string {
+	changed := map[string]string{}
+	for name := range addon(nil) {
+		if strings.HasPrefix(name, prefix) {
+			changed[name] = ""
+		}
+	}
+	return changed
 }

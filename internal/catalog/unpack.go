@@ -39,12 +39,22 @@ const (
 // out of the archive or occur twice, and archives beyond the limits. Nothing remains of an archive
 // that is refused.
 func Unpack(ctx context.Context, archive io.Reader, limits Limits) (fs.FS, error) {
-	files, err := unpack(ctx, archive, limits)
+	files, err := unpack(&stoppable{stopped: ctx.Err, r: archive}, limits)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("unpacking the archive was stopped: %w", context.Cause(ctx))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return files, nil
+}
+
+// unpack is Unpack without a context.
+func unpack(archive io.Reader, limits Limits) (*memory, error) {
+	files, err := readArchive(archive, limits)
 	switch {
 	case err == nil:
 		return files, nil
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("unpacking the archive was stopped: %w", context.Cause(ctx))
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return nil, errors.New("archive is truncated; pack it again")
 	case errors.Is(err, gzip.ErrHeader):
@@ -56,8 +66,8 @@ func Unpack(ctx context.Context, archive io.Reader, limits Limits) (fs.FS, error
 	}
 }
 
-func unpack(ctx context.Context, archive io.Reader, limits Limits) (*memory, error) {
-	unzipped, err := gzip.NewReader(&stoppable{ctx: ctx, r: archive})
+func readArchive(archive io.Reader, limits Limits) (*memory, error) {
+	unzipped, err := gzip.NewReader(archive)
 	if err != nil {
 		return nil, err
 	}
@@ -151,14 +161,15 @@ func entryName(raw string) (string, error) {
 	return "", fmt.Errorf("archive entry %q: path must be relative, with slashes and without parent directories", tree.Excerpt(raw))
 }
 
-// stoppable ends reading with its context. A blocked read of r is not interrupted.
+// stoppable ends reading with the error that stopped returns. A blocked read of r is not
+// interrupted.
 type stoppable struct {
-	ctx context.Context //nolint:containedctx // io.Reader has no place for it, and the reader lives as long as a call
-	r   io.Reader
+	stopped func() error
+	r       io.Reader
 }
 
 func (s *stoppable) Read(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
+	if err := s.stopped(); err != nil {
 		return 0, err
 	}
 	return s.r.Read(p)

@@ -1,0 +1,143 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+)
+
+// A reader reads the files of an addon within limits. Symbolic links lead where the file system
+// allows.
+type reader struct {
+	fsys    fs.FS
+	limits  Limits
+	left    int64
+	entries int
+}
+
+func newReader(fsys fs.FS, limits Limits) *reader {
+	return &reader{fsys: fsys, limits: limits, left: limits.Total}
+}
+
+// read returns the text of a file. Its error is [fs.ErrNotExist] if there is no such file.
+func (r *reader) read(name string) ([]byte, error) {
+	file, err := r.fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	most := min(r.limits.File, r.left)
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	case int64(len(text)) > r.limits.File:
+		return nil, fmt.Errorf("%s has more than the limit of %d bytes", name, r.limits.File)
+	case int64(len(text)) > r.left:
+		return nil, fmt.Errorf("files have more than the limit of %d bytes together", r.limits.Total)
+	}
+	r.left -= int64(len(text))
+	return text, nil
+}
+
+// size returns the size of a file, 0 without one.
+func (r *reader) size(name string) int64 {
+	info, err := fs.Stat(r.fsys, name)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// list returns what is in a directory: links are shown as what they lead to. A file that is not
+// there, or is no directory, gives [fs.ErrNotExist].
+func (r *reader) list(dir string) ([]fs.FileInfo, error) {
+	about, err := fs.Stat(r.fsys, dir)
+	if err == nil && !about.IsDir() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := fs.ReadDir(r.fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	if r.entries += len(entries); r.entries > r.limits.Entries {
+		return nil, fmt.Errorf("there are more than the limit of %d files and directories", r.limits.Entries)
+	}
+	infos := make([]fs.FileInfo, 0, len(entries))
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err == nil && entry.Type()&fs.ModeSymlink != 0 {
+			info, err = linked(r.fsys, path.Join(dir, entry.Name()), info)
+		}
+		if err != nil {
+			return nil, err
+		}
+		infos = append(infos, info)
+	}
+	return infos, nil
+}
+
+// linked returns the info of a link's target under the name of the link.
+func linked(fsys fs.FS, name string, link fs.FileInfo) (fs.FileInfo, error) {
+	target, err := fs.Stat(fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return link, nil // it is refused where it is read
+	}
+	if err != nil {
+		return nil, err
+	}
+	return renamed{target, link.Name()}, nil
+}
+
+// renamed is the info of a file under another name.
+type renamed struct {
+	fs.FileInfo
+
+	name string
+}
+
+func (r renamed) Name() string { return r.name }
+
+// walk calls file for each regular file below a directory, in lexical order, with its path and its
+// path below the directory. It leaves out what skip reports.
+func (r *reader) walk(dir string, skip func(below string, info fs.FileInfo) bool, file func(name, below string) error) error {
+	return r.walkBelow(dir, "", 0, skip, file)
+}
+
+func (r *reader) walkBelow(dir, below string, depth int, skip func(string, fs.FileInfo) bool, file func(name, below string) error) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%s: path has more than the limit of %d directories", dir, maxDepth)
+	}
+	infos, err := r.list(dir)
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		name, under := path.Join(dir, info.Name()), path.Join(below, info.Name())
+		switch {
+		case skip(under, info):
+		case info.IsDir():
+			err = r.walkBelow(name, under, depth+1, skip, file)
+		case info.Mode().IsRegular():
+			err = file(name, under)
+		default:
+			err = fmt.Errorf("%s is a broken link, a device or of another special type; only regular files are read", name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
