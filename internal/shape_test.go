@@ -30,6 +30,7 @@ var mayImport = []struct {
 	{"triggers", []string{"workflow", "store", "internal"}},
 	{"workflow/graph", nil},
 	{"workflow/lifecycle", []string{"workflow/graph"}},
+	{"workflow/addons", []string{"workflow/graph"}},
 	{"workflow/draw", []string{"workflow/graph"}},
 	{"workflow/inspect", []string{"workflow", "store"}},
 	{"workflow", []string{"workflow/graph", "store", "internal/failpoint"}},

@@ -5,5 +5,5 @@ package store
 // starts over. The task that does the item next takes the claim over, so that the hook is told of the interruption and
 // crashes are counted.
 func InterruptionKey(graph, node string, s Subject) Key {
-	return At(Interruptions).Str(s.Module).Str(s.Hook).Str(s.Binding).Str(graph).Str(node)
+	return At(Interruptions).Str(s.Module).Str(s.Hook).Str(s.Binding).Str(graph).Str(node).Opt(s.Configuration)
 }

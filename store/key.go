@@ -21,7 +21,8 @@ const (
 	Queues
 	// Payloads holds what is too large for a task's header. Key: task id (epoch, number), chunk.
 	Payloads
-	// Once holds the key of the task that waits where only one may. Key: queue, node, module, hook, binding.
+	// Once holds the key of the task that waits where only one may. Key: queue, graph, node, module, hook, binding,
+	// and configuration if it is about one.
 	Once
 	// Values holds the values patches of each section. Key: section.
 	Values
@@ -64,7 +65,8 @@ const (
 	Crowds
 	// Notes holds how far tasks have come with the effects in their journals. Key: task id (epoch, number).
 	Notes
-	// Problems holds what is wrong now and no failing task reports. Key: kind, module, hook, binding, object.
+	// Problems holds what is wrong now and no failing task reports. Key: kind, module, hook, binding, object, and
+	// configuration if it is about one.
 	Problems
 	// DamagedRecords holds the bytes of records that could not be read. Key: id (epoch, number).
 	DamagedRecords
@@ -75,7 +77,7 @@ const (
 	// Events holds the keys of the headers of events. Key: queue, module or empty for global, hook, binding, graph, node, task id (epoch, number).
 	Events
 	// Interruptions holds the claims on items that ended with their process and whose tasks are gone, until another task
-	// does the item. Key: module or empty for global, hook, binding, graph, node.
+	// does the item. Key: module or empty for global, hook, binding, graph, node, and configuration if it is about one.
 	Interruptions
 )
 
@@ -90,7 +92,7 @@ var tables = [...]struct {
 	Meta:           {name: "meta", layout: "s"},
 	Queues:         {name: "queues", layout: "sui", secret: true, work: true},
 	Payloads:       {name: "payloads", layout: "uuu", secret: true, raw: true, work: true},
-	Once:           {name: "once", layout: "sssss", raw: true, work: true},
+	Once:           {name: "once", layout: "sssssss", raw: true, work: true},
 	Values:         {name: "values", layout: "s", secret: true},
 	Opinions:       {name: "opinions", layout: "s"},
 	Hooks:          {name: "hooks", layout: "ss"},
@@ -111,12 +113,12 @@ var tables = [...]struct {
 	Buckets:        {name: "buckets", layout: "ss"},
 	Crowds:         {name: "crowds", layout: "sssssss", work: true},
 	Notes:          {name: "notes", layout: "uu", secret: true, work: true},
-	Problems:       {name: "problems", layout: "sssss", secret: true},
+	Problems:       {name: "problems", layout: "ssssss", secret: true},
 	DamagedRecords: {name: "damaged", layout: "uu", secret: true},
 	Held:           {name: "held", layout: "ssssuu", secret: true, work: true},
 	Lanes:          {name: "lanes", layout: "sssss", work: true},
 	Events:         {name: "events", layout: "ssssssuu", raw: true, work: true},
-	Interruptions:  {name: "interruptions", layout: "sssss", work: true},
+	Interruptions:  {name: "interruptions", layout: "ssssss", work: true},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }
@@ -154,6 +156,14 @@ func (k Key) Str(s string) Key {
 	n = append(n, k...)
 	n = binary.BigEndian.AppendUint16(n, uint16(min(len(s), 1<<16-1)))
 	return append(n, s...)
+}
+
+// Opt returns k with s added as its last part, or k itself if s is empty.
+func (k Key) Opt(s string) Key {
+	if s == "" {
+		return k
+	}
+	return k.Str(s)
 }
 
 // Uint returns k with a number added in 8 bytes, the highest first.

@@ -88,6 +88,8 @@ func QuarantineOf(tx *Tx, graph, node string, s Subject) (*Killer, error) {
 func (q *Killer) Reason() Reason {
 	what := "module " + q.Subject.Module
 	switch {
+	case q.Subject.Configuration != "":
+		what = "configuration " + q.Subject.Configuration
 	case q.Subject.Module == "" && q.Subject.Hook != "":
 		what = "global hook " + q.Subject.Hook
 	case q.Subject.Module == "":
@@ -97,11 +99,13 @@ func (q *Killer) Reason() Reason {
 }
 
 // Holds reports whether q keeps what is about s at a node of graph from being
-// done: all of its module; of a global hook that hook; else the node.
+// done: all of its module or configuration; of a global hook that hook; else the node.
 func (q *Killer) Holds(graph, node string, s Subject) bool {
 	switch {
 	case q.Graph != graph:
 		return false
+	case q.Subject.Configuration != "":
+		return s.Configuration == q.Subject.Configuration
 	case q.Subject.Module != "":
 		return s.Module == q.Subject.Module
 	case q.Subject.Hook != "":

@@ -51,7 +51,7 @@ const (
 
 // Key returns the key of p, which has one record for each kind, subject and object.
 func (p Problem) Key() Key {
-	return At(Problems).Str(string(p.Kind)).Str(p.Subject.Module).Str(p.Subject.Hook).Str(p.Subject.Binding).Str(p.Object)
+	return At(Problems).Str(string(p.Kind)).Str(p.Subject.Module).Str(p.Subject.Hook).Str(p.Subject.Binding).Str(p.Object).Opt(p.Subject.Configuration)
 }
 
 // SaveProblem writes p unless it is stored already. A stored problem keeps its Since.
@@ -108,7 +108,8 @@ func AllProblems(tx *Tx) (problems []Problem, err error) {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(
 			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject.Module, b.Subject.Module), cmp.Compare(a.Subject.Hook, b.Subject.Hook),
-			cmp.Compare(a.Subject.Binding, b.Subject.Binding), cmp.Compare(a.Object, b.Object))
+			cmp.Compare(a.Subject.Binding, b.Subject.Binding), cmp.Compare(a.Subject.Configuration, b.Subject.Configuration),
+			cmp.Compare(a.Object, b.Object))
 	})
 	return problems, nil
 }

@@ -79,11 +79,13 @@ func ParsePos(k Key) (Pos, error) {
 	return p, parts.Err()
 }
 
-// A Subject is what a task is about: a module, a hook, a binding, or nothing.
+// A Subject is what a task is about: a module, a hook, a binding, an addons
+// configuration, or nothing.
 type Subject struct {
-	Module  string `json:"module,omitempty"`
-	Hook    string `json:"hook,omitempty"`
-	Binding string `json:"binding,omitempty"`
+	Module        string `json:"module,omitempty"`
+	Hook          string `json:"hook,omitempty"`
+	Binding       string `json:"binding,omitempty"`
+	Configuration string `json:"configuration,omitempty"`
 }
 
 // A Task is one pending piece of work, all of it data: what is to be done,

@@ -120,6 +120,9 @@ func (f *finder) begun(t *store.Task) error {
 
 // means reports whether a task about s has the name.
 func (f *finder) means(s store.Subject) bool {
+	if s.Configuration != "" {
+		return f.name == s.Configuration
+	}
 	hook := graph.Subject{Module: s.Module, Hook: s.Hook}.String()
 	return hook != "" && (f.name == hook || f.name == s.Module)
 }

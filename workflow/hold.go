@@ -115,7 +115,7 @@ func (m *move) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 	if !q.Holds(next.Graph, next.Node, next.Subject) {
 		return firstError(m.owe(&q, first.ID, t, t.Subject), m.leave(t, nil))
 	}
-	next.ID, next.Queue, next.Failed = t.ID, Main, t.Failed
+	next.ID, next.Queue, next.Failed = t.ID, queueOf(next.Subject), t.Failed
 	if err := m.noteInterruption(t); err != nil {
 		return err
 	}
@@ -272,9 +272,16 @@ func (m *move) touchOpenLanes() error {
 	return nil
 }
 
-// changes notes that the transition may have changed what the tasks of module wait
-// for; no module is the global hooks.
-func (m *move) changes(module string) {
+// changes notes that the transition may have changed what the tasks of the module of s
+// wait for; no module is the global hooks. Tasks about a configuration wait only for a
+// release, see freeHeld.
+func (m *move) changes(s store.Subject) {
+	if s.Configuration == "" {
+		m.changesModule(s.Module)
+	}
+}
+
+func (m *move) changesModule(module string) {
 	if !slices.Contains(m.changed, module) {
 		m.changed = append(m.changed, module)
 	}

@@ -29,7 +29,7 @@ func (m *move) makeList(b *bound, n *graph.Node, t *store.Task) (err error) {
 	}
 	list.Len = len(members)
 	t.List = list
-	m.changes(t.Subject.Module)
+	m.changes(t.Subject)
 	return m.saveMembers(t, members)
 }
 

@@ -168,5 +168,6 @@ func (m *move) leave(t *store.Task, facts []graph.Fact) error {
 }
 
 func onceKey(t *store.Task) store.Key {
-	return store.At(store.Once).Str(home(t)).Str(t.Graph).Str(t.Node).Str(t.Subject.Module).Str(t.Subject.Hook).Str(t.Subject.Binding)
+	return store.At(store.Once).Str(home(t)).Str(t.Graph).Str(t.Node).Str(t.Subject.Module).Str(t.Subject.Hook).Str(t.Subject.Binding).
+		Opt(t.Subject.Configuration)
 }

@@ -96,7 +96,7 @@ func (e *Engine) Release(id store.ID) error {
 
 // freeHeld lets work go on that q held, which is not in quarantine any more.
 func (m *move) freeHeld(q *store.Killer) error {
-	m.changes(q.Subject.Module)
+	m.changesModule(q.Subject.Module)
 	for i := range q.Released { // by an older version
 		if err := m.startOver(&q.Released[i]); err != nil {
 			return err
@@ -106,7 +106,7 @@ func (m *move) freeHeld(q *store.Killer) error {
 	if q.Rerun == "" || b == nil || b.nodes[graph.NodeID(q.Rerun)] == nil {
 		return nil
 	}
-	return m.tail(m.follow(b, graph.Edge{To: graph.NodeID(q.Rerun)}, q.Walk, q.Subject), Main)
+	return m.tailOfOwn(m.follow(b, graph.Edge{To: graph.NodeID(q.Rerun)}, q.Walk, q.Subject))
 }
 
 // takeQuarantined returns the item in quarantine as id, which it is not any more.
@@ -122,8 +122,8 @@ func (m *move) takeQuarantined(id store.ID) (*store.Killer, error) {
 	return &q, nil
 }
 
-// startOver puts the first node of the run that q was part of at the main queue's
-// tail; of a fan-out of global hooks at a start, the hook alone. Events and ticks
+// startOver puts the first node of the run that q was part of at the tail of the
+// main queue or the configuration's; of a fan-out of global hooks at a start, the hook alone. Events and ticks
 // are held, and need nothing.
 func (m *move) startOver(q *store.Killer) error {
 	b := m.e.graphs[q.Graph]
@@ -142,8 +142,11 @@ func (m *move) startOver(q *store.Killer) error {
 	}
 	// The item ran last in a process before the one that put it into quarantine.
 	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}
-	return firstError(store.Save(m.tx, store.InterruptionKey(q.Graph, q.Node, q.Subject), interrupted), m.tail(t, Main))
+	return firstError(store.Save(m.tx, store.InterruptionKey(q.Graph, q.Node, q.Subject), interrupted), m.tailOfOwn(t))
 }
+
+// tailOfOwn puts t, the first task of a run, at the tail of the queue of such runs.
+func (m *move) tailOfOwn(t *store.Task) error { return m.tail(t, queueOf(t.Subject)) }
 
 // byItself reports whether n's item about s, a global hook, is done again without
 // the others of its fan-out: those of a start are, as a start is not repeated.
@@ -166,10 +169,14 @@ func (m *move) putBack(q *store.Killer) error {
 
 // first returns the node at which a run that n is part of begins: where it goes
 // back to after a failure, or the first under the same heading, where that is of a
-// module's run or of a run of which only one waits.
+// module's run or of a run of which only one waits. All work about a configuration
+// begins at the node that triggers lead to.
 func (b *bound) first(n *graph.Node) graph.NodeID {
 	if n.Back != "" {
 		return n.Back
+	}
+	if n.Of == graph.OfConfiguration {
+		return b.entry(n)
 	}
 	for i := range b.Graph.Nodes {
 		other := &b.Graph.Nodes[i]
@@ -180,6 +187,16 @@ func (b *bound) first(n *graph.Node) graph.NodeID {
 			return other.ID
 		}
 		break
+	}
+	return n.ID
+}
+
+// entry returns the first node of n's scope that a trigger leads to, n's own where there is none.
+func (b *bound) entry(n *graph.Node) graph.NodeID {
+	for _, edge := range b.Graph.Edges {
+		if edge.On != "" && b.nodes[edge.To].Of == n.Of {
+			return edge.To
+		}
 	}
 	return n.ID
 }

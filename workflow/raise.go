@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func (m *move) raise(events []Event) error {
 		for _, edge := range b.Graph.Begin(ev.On) {
 			t := m.follow(b, edge, walk, ev.Subject)
 			t.Payload, t.Object, t.Lenient, t.Alone = ev.Payload, ev.Object, ev.Lenient, ev.Alone
-			queue := Main
+			queue := queueOf(t.Subject)
 			if edge.Put == graph.Bound && ev.Queue != "" {
 				queue = ev.Queue
 			}
@@ -94,6 +95,9 @@ func (m *move) follow(b *bound, edge graph.Edge, walk uint64, subject store.Subj
 		Subject: store.Subject(graph.Subject(subject).Trim(b.nodes[edge.To].Of)),
 	}
 }
+
+// queueOf returns the queue of work about s that no binding names another for.
+func queueOf(s store.Subject) string { return cmp.Or(graph.Subject(s).Queue(), Main) }
 
 func (m *move) newID() store.ID { return store.ID{Epoch: m.epoch, N: m.tx.NextID()} }
 

@@ -83,7 +83,8 @@ func (m *move) stack(t *store.Task, top bool) error {
 func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Member) (*store.Task, error) {
 	if edge.Each != "" && edge.Put != graph.Here {
 		for _, member := range members {
-			if err := m.send(b, edge, m.follow(b, edge, t.Walk, store.Subject(member.Subject)), Main); err != nil {
+			next := m.follow(b, edge, t.Walk, store.Subject(member.Subject))
+			if err := m.send(b, edge, next, queueOf(next.Subject)); err != nil {
 				return nil, err
 			}
 		}
@@ -97,7 +98,7 @@ func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Me
 	if edge.Loop {
 		next.Loop = loop(t)
 		if next.Loop.N >= freeLoops {
-			next.Queue = Main
+			next.Queue = queueOf(next.Subject)
 			if edge.Put == graph.Here {
 				next.Queue = home(t)
 			}
@@ -105,7 +106,7 @@ func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Me
 		}
 	}
 	if edge.Put != graph.Here {
-		return nil, m.send(b, edge, next, Main)
+		return nil, m.send(b, edge, next, queueOf(next.Subject))
 	}
 	next.Past, next.Rewinds, next.Clears, next.Home = t.Past, t.Rewinds, edge.Clears, t.Home
 	if edge.Each == "" {

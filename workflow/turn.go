@@ -181,7 +181,7 @@ func (m *move) finish(c *claim, out Outcome) (*claim, error) {
 		return nil, err
 	}
 	m.settle(c, t)
-	m.changes(t.Subject.Module)
+	m.changes(t.Subject)
 	if err := m.endAlone(t); err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (m *move) skip(t *store.Task) error {
 	}
 	t.Failed, t.Claim, t.Due = nil, nil, m.now
 	m.touch(t.Queue)
-	m.changes(t.Subject.Module)
+	m.changes(t.Subject)
 	waits := t.List != nil && (t.List.Next == t.List.Len || waitsBeside(t))
 	if !waits {
 		if err := m.skipped(b, n, t); err != nil {

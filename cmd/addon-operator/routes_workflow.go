@@ -8,9 +8,7 @@ import (
 	"strconv"
 
 	"addon-operator/store"
-	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
-	"addon-operator/workflow/lifecycle"
 )
 
 // shownWalks is how many walks are listed when nobody says how many.
@@ -59,7 +57,7 @@ func number(r *http.Request, name string, otherwise uint64) (uint64, error) {
 
 // reader returns what makes snapshots of walks.
 func (l *look) reader() *inspect.Reader {
-	r := &inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: l.engine != nil}
+	r := &inspect.Reader{Graphs: graphs, Live: l.engine != nil}
 	if l.news != nil {
 		r.Stalled = l.news.standing()
 		r.Full = l.db.Shortage()

@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"addon-operator/workflow/addons"
 	"addon-operator/workflow/draw"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 	"addon-operator/workflow/lifecycle"
 )
@@ -14,22 +19,46 @@ import (
 // shownOfError is how many columns of an error are shown at a node.
 const shownOfError = 60
 
-// newWorkflowGraph returns the verb that draws the lifecycle.
+// graphs are all graphs of the operator, the first is drawn unless another is asked for.
+var graphs = []*graph.Graph{lifecycle.Graph, addons.Graph}
+
+// graphNamed returns the graph called name.
+func graphNamed(name string) (*graph.Graph, error) {
+	var names []string
+	for _, g := range graphs {
+		if g.Name == name {
+			return g, nil
+		}
+		names = append(names, g.Name)
+	}
+	return nil, &codedError{exitUsage, fmt.Errorf("there is no graph %q; the graphs are %s", name, strings.Join(names, " and "))}
+}
+
+// newWorkflowGraph returns the verb that draws a graph.
 func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 	var o output
+	var name string
 	cmd := &cobra.Command{
 		Use:               "graph [WALK]",
-		Short:             "Draw the graph of the lifecycle, with the states of a walk if one is given",
+		Short:             "Draw a graph, with the states of a walk if one is given",
 		Args:              args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: from.complete(listRuns),
 	}
 	o.declare(cmd, "text", "mermaid", "dot")
+	cmd.Flags().StringVar(&name, "graph", graphs[0].Name, "graph to draw: lifecycle or addons; of a walk its own is drawn")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		if err := o.check(); err != nil {
 			return err
 		}
 		if len(given) == 0 {
-			return o.draw(cmd.OutOrStdout(), nil)
+			g, err := graphNamed(name)
+			if err != nil {
+				return err
+			}
+			return o.draw(cmd.OutOrStdout(), g, nil)
+		}
+		if cmd.Flags().Changed("graph") {
+			return &codedError{exitUsage, errors.New("--graph cannot be used with a walk: a walk is drawn in its own graph")}
 		}
 		query, err := walkQuery(given)
 		if err != nil {
@@ -44,14 +73,18 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 			if o.isText() && !isTerminal(cmd.OutOrStdout()) {
 				most = inspect.Unlimited
 			}
-			return o.draw(cmd.OutOrStdout(), inspect.States(walk, most))
+			g, err := graphNamed(walk.Graph)
+			if err != nil {
+				return err
+			}
+			return o.draw(cmd.OutOrStdout(), g, inspect.States(walk, most))
 		})
 	}
 	return cmd
 }
 
-// draw draws the lifecycle in the format of o.
-func (o *output) draw(w io.Writer, states draw.States) error {
+// draw draws g in the format of o.
+func (o *output) draw(w io.Writer, g *graph.Graph, states draw.States) error {
 	drawing := draw.Text
 	switch o.format {
 	case "mermaid":
@@ -59,6 +92,6 @@ func (o *output) draw(w io.Writer, states draw.States) error {
 	case "dot":
 		drawing = draw.DOT
 	}
-	_, err := io.WriteString(w, drawing(lifecycle.Graph, states))
+	_, err := io.WriteString(w, drawing(g, states))
 	return err
 }

@@ -100,11 +100,11 @@ var legend = []struct {
 	on            func(graph.Edge) bool
 }{
 	{
-		"front", "the task gets a new place at the main queue's front",
+		"front", "the task gets a new place at the front of the main queue, or of the configuration's own",
 		func(e graph.Edge) bool { return e.Put == graph.Front },
 	},
 	{
-		"tail", "the task gets a new place at the main queue's tail",
+		"tail", "the task gets a new place at the tail of the main queue, or of the configuration's own",
 		func(e graph.Edge) bool { return e.Put == graph.Tail },
 	},
 	{

@@ -13,12 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"addon-operator/workflow/addons"
 	"addon-operator/workflow/draw"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/lifecycle.md and testdata with what the code draws")
+var update = flag.Bool("update", false, "rewrite docs/lifecycle.md, docs/addons-graph.md and testdata with what the code draws")
 
 // garden is a small graph in which everything occurs that is drawn in a way of
 // its own, and names that would break a drawing that does not quote them.
@@ -66,14 +67,15 @@ func TestDrawingsAreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, got := range map[string]string{
-		"../../docs/lifecycle.md":  draw.Markdown(lifecycle.Graph),
-		"testdata/garden.md":       draw.Markdown(garden()),
-		"testdata/garden.mmd":      draw.Mermaid(garden(), nil),
-		"testdata/garden.dot":      draw.DOT(garden(), nil),
-		"testdata/garden.txt":      draw.Text(garden(), nil),
-		"testdata/garden.july.mmd": draw.Mermaid(garden(), july()),
-		"testdata/garden.july.dot": draw.DOT(garden(), july()),
-		"testdata/garden.july.txt": draw.Text(garden(), july()),
+		"../../docs/lifecycle.md":    draw.Markdown(lifecycle.Graph),
+		"../../docs/addons-graph.md": draw.Markdown(addons.Graph),
+		"testdata/garden.md":         draw.Markdown(garden()),
+		"testdata/garden.mmd":        draw.Mermaid(garden(), nil),
+		"testdata/garden.dot":        draw.DOT(garden(), nil),
+		"testdata/garden.txt":        draw.Text(garden(), nil),
+		"testdata/garden.july.mmd":   draw.Mermaid(garden(), july()),
+		"testdata/garden.july.dot":   draw.DOT(garden(), july()),
+		"testdata/garden.july.txt":   draw.Text(garden(), july()),
 	} {
 		file = filepath.FromSlash(file)
 		if *update {

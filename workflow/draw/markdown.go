@@ -163,6 +163,8 @@ func anchor(g *graph.Graph, id graph.NodeID) string {
 var subjects = map[graph.Scope]string{
 	graph.OfModule:  "one module or release",
 	graph.OfBinding: "one binding of one hook",
+
+	graph.OfConfiguration: "one addons configuration",
 }
 
 // traits says what is special about n.

@@ -35,6 +35,10 @@ const (
 	OfNothing Scope = ""        // the whole cluster's worth of modules
 	OfModule  Scope = "module"  // one module or release
 	OfBinding Scope = "binding" // one binding of one hook
+
+	// OfConfiguration is apart from these: one addons configuration. Its tasks have a queue of their
+	// own, so that a configuration whose repository hangs delays no other.
+	OfConfiguration Scope = "configuration"
 )
 
 // A Put says where an edge puts the task it leads to.
@@ -43,18 +47,32 @@ type Put string
 // The places an edge can put a task.
 const (
 	Here  Put = ""      // on the finished task's own place, before all that waits behind it
-	Tail  Put = "tail"  // a new place at the main queue's tail
-	Front Put = "front" // a new place at the main queue's front
+	Tail  Put = "tail"  // a new place at the tail of the main queue, or of the configuration's own
+	Front Put = "front" // a new place at the front of the main queue, or of the configuration's own
 	Bound Put = "bound" // a new place at the tail of the queue the hook's binding names
 	Cut   Put = "cut"   // in place of what a walk under way has put past the node, else at the main queue's tail
 )
 
-// A Subject is what a task is about: a module, a hook, a binding, or nothing.
-// Hook is set with an empty Module for a global hook.
+// A Subject is what a task is about: a module, a hook, a binding, an addons
+// configuration, or nothing. Hook is set with an empty Module for a global hook.
 type Subject struct {
 	Module  string `json:"module,omitempty"`
 	Hook    string `json:"hook,omitempty"`
 	Binding string `json:"binding,omitempty"`
+	// Configuration is the name of a ClusterAddonsConfiguration, or namespace and name of an
+	// AddonsConfiguration, joined by a slash. No other field is set with it.
+	Configuration string `json:"configuration,omitempty"`
+}
+
+// configurationQueue begins the names of the queues of configurations.
+const configurationQueue = "configuration/"
+
+// Queue returns the name of the queue that s has to itself, empty if it has none.
+func (s Subject) Queue() string {
+	if s.Configuration == "" {
+		return ""
+	}
+	return configurationQueue + s.Configuration
 }
 
 // Trim returns s without what is narrower than scope.
@@ -64,13 +82,19 @@ func (s Subject) Trim(scope Scope) Subject {
 		return s
 	case OfModule:
 		return Subject{Module: s.Module}
+	case OfConfiguration:
+		return Subject{Configuration: s.Configuration}
 	default:
 		return Subject{}
 	}
 }
 
-// String returns the subject as people write it: "module/hook binding".
+// String returns the subject as people write it: "module/hook binding", or the
+// name of the configuration.
 func (s Subject) String() string {
+	if s.Configuration != "" {
+		return s.Configuration
+	}
 	out := s.Module
 	if s.Hook != "" {
 		if out != "" {

@@ -157,6 +157,8 @@ func (s *Step) kind() string {
 	switch below := &s.Steps[0]; {
 	case below.Subject.Hook != "":
 		return "hook"
+	case below.Subject.Configuration != "":
+		return "configuration"
 	case below.Node == s.Node && s.Subject.Module == "":
 		return "module"
 	default:
@@ -193,7 +195,7 @@ func (s *Step) title(below *Step) string {
 	case below.Subject.Hook != "":
 		return flat(below.Subject.Hook + " " + below.Subject.Binding)
 	case below.Node == s.Node:
-		return flat(below.Subject.Module)
+		return flat(below.Subject.String())
 	default:
 		return flat(below.Number + " " + below.Node)
 	}

@@ -82,6 +82,13 @@ func (t *tree) path(n *graph.Node, s Subject) []*row {
 	switch n.Of {
 	case graph.OfBinding:
 		down(n, s)
+	case graph.OfConfiguration:
+		if n.Each != "" {
+			down(n, Subject{})
+		}
+		if n.Each == "" || s != (Subject{}) {
+			down(n, s)
+		}
 	case graph.OfModule:
 		entry := t.entry(n)
 		down(entry, Subject{})

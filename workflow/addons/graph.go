@@ -1,0 +1,172 @@
+// Package addons is the graph of addons configurations: what happens to an AddonsConfiguration or a
+// ClusterAddonsConfiguration when it is added, changed, deleted or due for another attempt. It is one
+// file of data; package steps/addons implements its steps, package workflow executes them.
+package addons
+
+import "addon-operator/workflow/graph"
+
+// The nodes.
+const (
+	ConfigurationChanged graph.NodeID = "configuration-changed"
+	FetchRepositories    graph.NodeID = "fetch-repositories"
+	LintAddons           graph.NodeID = "lint-addons"
+	FindDuplicates       graph.NodeID = "find-duplicates"
+	FindConflicts        graph.NodeID = "find-conflicts"
+	RegisterAddons       graph.NodeID = "register-addons"
+	ConfigurationStatus  graph.NodeID = "configuration-status"
+	UnregisterAddons     graph.NodeID = "unregister-addons"
+	ReprocessFailed      graph.NodeID = "reprocess-failed"
+	RemoveFinalizer      graph.NodeID = "remove-finalizer"
+)
+
+// The causes from outside.
+const (
+	OnConfiguration graph.Trigger = "configuration changed"
+	OnDue           graph.Trigger = "configuration due"
+)
+
+// The facts steps report and edges route on.
+const (
+	Wanted   graph.Fact = "to be processed"
+	Deleted  graph.Fact = "deleted"
+	IDsFreed graph.Fact = "addons unregistered"
+	Newer    graph.Fact = "changed meanwhile"
+)
+
+// Contenders are the configurations that may get what another one had.
+const Contenders graph.List = "failed configurations of the scope"
+
+// What steps are given.
+const (
+	LiveConfiguration graph.Input = "live configuration"
+	SecretValues      graph.Input = "secret values"
+	FetchedAddons     graph.Input = "fetched addons"
+	Registry          graph.Input = "registry"
+	Verdict           graph.Input = "verdict"
+)
+
+// What steps may hand back.
+const (
+	Finalizer        graph.Output = "finalizer"
+	Status           graph.Output = "status"
+	Fetched          graph.Output = "fetched addons"
+	Problems         graph.Output = "problems"
+	Registration     graph.Output = "registration"
+	ReprocessRequest graph.Output = "reprocess request"
+)
+
+// The headings nodes are drawn under.
+const (
+	update   = "update and relist"
+	add      = "add"
+	deletion = "delete"
+)
+
+// Graph processes one configuration at a time in a queue of its own. Tasks stay on the slot of the
+// finished one, so a change that arrives meanwhile is processed after it.
+var Graph = &graph.Graph{
+	Name: "addons",
+	Doc:  "What happens to an addons configuration when it is added, changed, deleted or tried again.",
+	Nodes: []graph.Node{
+		{
+			Number: "U1", ID: ConfigurationChanged, Group: update, Of: graph.OfConfiguration, Once: true,
+			Gets: []graph.Input{LiveConfiguration, Registry}, May: []graph.Output{Finalizer, Status},
+			Doc: "read the configuration, decide whether to process it, add the finalizer and clear the status",
+		},
+		{
+			Number: "A1", ID: FetchRepositories, Group: add, Of: graph.OfConfiguration,
+			Gets: []graph.Input{LiveConfiguration, SecretValues}, May: []graph.Output{Fetched, Problems},
+			Doc: "fetch the index of each repository and all addons in it",
+		},
+		{
+			Number: "A2", ID: LintAddons, Group: add, Of: graph.OfConfiguration,
+			Gets: []graph.Input{FetchedAddons}, May: []graph.Output{Problems},
+			Doc: "check the fetched addons",
+		},
+		{
+			Number: "A3", ID: FindDuplicates, Group: add, Of: graph.OfConfiguration,
+			Gets: []graph.Input{FetchedAddons}, May: []graph.Output{Problems},
+			Doc: "find addons of the configuration with the same ID",
+		},
+		{
+			Number: "A4", ID: FindConflicts, Group: add, Of: graph.OfConfiguration,
+			Gets: []graph.Input{FetchedAddons, Registry}, May: []graph.Output{Problems},
+			Doc: "find conflicts with addons that other configurations have registered",
+		},
+		{
+			Number: "A5", ID: RegisterAddons, Group: add, Of: graph.OfConfiguration,
+			Gets: []graph.Input{FetchedAddons, Registry}, May: []graph.Output{Registration, Problems},
+			Doc: "replace the registered addons of the configuration by the new ones, or by none if there is a problem",
+		},
+		{
+			Number: "A6", ID: ConfigurationStatus, Group: add, Of: graph.OfConfiguration,
+			Gets: []graph.Input{LiveConfiguration, Verdict}, May: []graph.Output{Status},
+			Doc: "write the status of the processed generation",
+		},
+		{
+			Number: "D1", ID: UnregisterAddons, Group: deletion, Of: graph.OfConfiguration,
+			Gets: []graph.Input{Registry}, May: []graph.Output{Registration},
+			Doc: "unregister the addons of the configuration",
+		},
+		{
+			Number: "D2", ID: ReprocessFailed, Group: deletion, Of: graph.OfConfiguration, Each: Contenders,
+			Gets: []graph.Input{LiveConfiguration}, May: []graph.Output{ReprocessRequest},
+			Doc: "increment reprocessRequest of a failed configuration, as what it conflicts with may be gone",
+		},
+		{
+			Number: "D3", ID: RemoveFinalizer, Group: deletion, Of: graph.OfConfiguration,
+			Gets: []graph.Input{LiveConfiguration}, May: []graph.Output{Finalizer},
+			Doc: "remove the finalizer, so that the API server deletes the configuration",
+		},
+	},
+	Edges: []graph.Edge{
+		{On: OnConfiguration, To: ConfigurationChanged, Put: graph.Tail},
+		{On: OnDue, To: ConfigurationChanged, Put: graph.Tail},
+
+		// A configuration that was deleted and created again has another UID: what the old one had
+		// registered is unregistered first.
+		{From: ConfigurationChanged, To: ReprocessFailed, When: IDsFreed},
+		{From: ConfigurationChanged, To: FetchRepositories, When: Wanted},
+		{From: ConfigurationChanged, To: UnregisterAddons, When: Deleted},
+
+		{From: FetchRepositories, To: ConfigurationChanged, When: Newer},
+		{From: FetchRepositories, To: LintAddons, But: Newer},
+		{From: LintAddons, To: FindDuplicates},
+		{From: FindDuplicates, To: FindConflicts},
+		{From: FindConflicts, To: RegisterAddons},
+		{From: RegisterAddons, To: ConfigurationStatus},
+		{From: RegisterAddons, To: ReprocessFailed, When: IDsFreed},
+		{From: ConfigurationStatus, To: ConfigurationChanged, When: Newer},
+
+		{From: UnregisterAddons, To: ReprocessFailed, When: IDsFreed},
+		{From: UnregisterAddons, To: RemoveFinalizer},
+	},
+	Triggers: map[graph.Trigger]string{
+		OnConfiguration: "a configuration was added, changed or deleted, or its status is not the one that was written",
+		OnDue:           "a configuration that failed is tried again, sooner if a repository or an addon could not be fetched",
+	},
+	Facts: map[graph.Fact]string{
+		Wanted:   "the spec changed, or the last attempt did not end Ready",
+		Deleted:  "the configuration is being deleted, or is gone",
+		IDsFreed: "an addon that was registered is not any more",
+		Newer:    "the configuration was changed or deleted while it was processed",
+	},
+	Lists: map[graph.List]string{
+		Contenders: "the configurations of the same scope that failed: all ClusterAddonsConfigurations, or the AddonsConfigurations of the namespace",
+	},
+	Inputs: map[graph.Input]string{
+		LiveConfiguration: "the configuration as the API server has it now",
+		SecretValues:      "the values for placeholders in URLs, from the Secrets that the repositories name",
+		FetchedAddons:     "the addons that were fetched, in the order of repositories, names and the index",
+		Registry:          "the registered addons of the scope",
+		Verdict:           "what is found of each repository and addon, and whether the addons are registered",
+	},
+	Outputs: map[graph.Output]string{
+		Finalizer:        "addons.kyma-project.io in metadata.finalizers of the configuration",
+		Status:           "the status of the configuration",
+		Fetched:          "addons and charts, stored once for each content",
+		Problems:         "the reason and the message of each repository and addon that failed",
+		Registration:     "the registered addons of the configuration",
+		ReprocessRequest: "spec.reprocessRequest of the configuration, incremented",
+	},
+}

@@ -1,0 +1,43 @@
+package addons_test
+
+import (
+	"slices"
+	"testing"
+
+	"addon-operator/workflow/addons"
+	"addon-operator/workflow/graph"
+)
+
+func TestGraphIsWhole(t *testing.T) {
+	if err := addons.Graph.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAllStepsOfAddFollowWithoutAFact(t *testing.T) {
+	at, seen := addons.FetchRepositories, []graph.NodeID{}
+	for at != addons.ConfigurationStatus {
+		seen = append(seen, at)
+		next := addons.Graph.Next(at, nil)
+		if len(next) != 1 || slices.Contains(seen, next[0].To) {
+			t.Fatalf("%s leads to %v, want to one step", at, next)
+		}
+		at = next[0].To
+	}
+	want := []graph.NodeID{
+		addons.FetchRepositories, addons.LintAddons, addons.FindDuplicates, addons.FindConflicts, addons.RegisterAddons,
+	}
+	if !slices.Equal(seen, want) {
+		t.Errorf("got %v, want %v", seen, want)
+	}
+}
+
+func TestFinalizerIsRemovedAfterFailedConfigurationsAreReprocessed(t *testing.T) {
+	var to []graph.NodeID
+	for _, e := range addons.Graph.Next(addons.UnregisterAddons, []graph.Fact{addons.IDsFreed}) {
+		to = append(to, e.To)
+	}
+	if want := []graph.NodeID{addons.ReprocessFailed, addons.RemoveFinalizer}; !slices.Equal(to, want) {
+		t.Errorf("got %v, want %v", to, want)
+	}
+}
