@@ -1,0 +1,130 @@
+package source
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+
+	"addon-operator/internal/api"
+)
+
+// An Error says why an index or an addon could not be fetched. Its text contains nothing of the
+// Secret of the repository. It wraps no other error, as the text of that one could.
+type Error struct {
+	// Reason is FetchingIndexError, FetchingError or LoadingError.
+	Reason api.Reason
+	// Permanent reports that the same URL fails in the same way until the operator or the spec changes.
+	Permanent bool
+
+	text string
+}
+
+// Error returns what failed and why.
+func (e *Error) Error() string { return e.text }
+
+// A plainError is an error whose text was made by this package: without text of a server or of the
+// address, except for hosts and paths.
+type plainError struct {
+	text      string
+	loading   bool // the content is wrong, not the way to it
+	permanent bool
+}
+
+func (e *plainError) Error() string { return e.text }
+
+func failed(format string, args ...any) error { return &plainError{text: fmt.Sprintf(format, args...)} }
+
+func invalid(format string, args ...any) error {
+	return &plainError{text: fmt.Sprintf(format, args...), loading: true}
+}
+
+// wrap puts words before an error of this package or of a library.
+func wrap(during string, err error) error {
+	if err == nil {
+		return nil
+	}
+	out := plainError{text: during + ": " + describe(err)}
+	if plain, ok := errors.AsType[*plainError](err); ok {
+		out.loading, out.permanent = plain.loading, plain.permanent
+	}
+	return &out
+}
+
+// fail makes the error that a method of Repository returns. If the caller's context has ended, it
+// returns that of the context.
+func (r *redactor) fail(ctx context.Context, reason api.Reason, during string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	out := &Error{Reason: reason, text: r.clean(during + ": " + describe(err))}
+	if plain, ok := errors.AsType[*plainError](err); ok {
+		out.Permanent = plain.permanent
+		if plain.loading && reason == api.FetchingError {
+			out.Reason = api.LoadingError
+		}
+	}
+	return out
+}
+
+// describe says in words of this package what failed. The texts of net/http contain URLs and are
+// cut where a colon is.
+func describe(err error) string {
+	if plain, ok := errors.AsType[*plainError](err); ok {
+		return plain.text
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		if dns.IsNotFound {
+			return fmt.Sprintf("host %s not found", dns.Name)
+		}
+		return fmt.Sprintf("lookup of host %s failed", dns.Name)
+	}
+	if timedOut(err) {
+		return "the server did not respond in time"
+	}
+	if verification, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "the certificate of the server is not valid (" + verification.Err.Error() + ")"
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "the certificate of the server is not valid (" + err.Error() + ")"
+	}
+	for number, text := range map[syscall.Errno]string{
+		syscall.ECONNREFUSED: "connection refused", syscall.ECONNRESET: "connection reset by the server",
+		syscall.EHOSTUNREACH: "no route to the host", syscall.ENETUNREACH: "no route to the network of the host",
+	} {
+		if errors.Is(err, number) {
+			if op, ok := errors.AsType[*net.OpError](err); ok && op.Addr != nil {
+				return fmt.Sprintf("%s (%s)", text, op.Addr)
+			}
+			return text
+		}
+	}
+	if failure, ok := errors.AsType[*url.Error](err); ok { // its text contains the URL
+		return describe(failure.Err)
+	}
+	if path, ok := errors.AsType[*os.PathError](err); ok { // its text contains names of temporary files
+		return fmt.Sprintf("%s failed (%v)", path.Op, path.Err)
+	}
+	text := err.Error()
+	if strings.Contains(text, "EOF") {
+		return "the server closed the connection too early"
+	}
+	return text
+}
+
+func timedOut(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return true
+	}
+	network, ok := errors.AsType[net.Error](err)
+	return ok && network.Timeout()
+}

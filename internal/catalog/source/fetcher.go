@@ -1,0 +1,142 @@
+package source
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"addon-operator/internal/catalog"
+)
+
+// Options configure a Fetcher.
+type Options struct {
+	// Develop allows http and file beside https.
+	Develop bool
+	// TempDir is where the Fetcher makes its directory addons-fetch. New empties that directory.
+	TempDir string
+	// RootCAs verify servers of https. The default are those of the system.
+	RootCAs *x509.CertPool
+	// KnownHosts is a file of ssh host keys, in the format of OpenSSH. It is read for each connection
+	// and counts before the keys that are built in.
+	KnownHosts string
+	// Limits replace [DefaultLimits] where they are not 0.
+	Limits Limits
+}
+
+// Limits bound what a server can cost.
+type Limits struct {
+	// Index, Archive and Repository are in bytes: of an index, of the archive of an addon, and of what a
+	// git or hg server sends of a repository.
+	Index, Archive, Repository int64
+	// Disk is in bytes, of all temporary files together.
+	Disk int64
+	// Objects is the number of files in a directory of S3, and of objects in a git repository.
+	Objects int
+	// Redirects of one request.
+	Redirects int
+	// Requests and RequestsPerHost run at the same time.
+	Requests, RequestsPerHost int
+	// Request is the time of one HTTP request with its response. Command is that of fetching from a git
+	// or hg repository.
+	Request, Command time.Duration
+}
+
+// DefaultLimits are the limits of a Fetcher unless its options say otherwise.
+var DefaultLimits = Limits{
+	Index:           catalog.MaxIndexSize,
+	Archive:         catalog.DefaultLimits.Total,
+	Repository:      256 << 20,
+	Disk:            1 << 30,
+	Objects:         200_000,
+	Redirects:       5,
+	Requests:        256,
+	RequestsPerHost: 16,
+	Request:         30 * time.Second,
+	Command:         2 * time.Minute,
+}
+
+func (l Limits) orDefault() Limits {
+	d := DefaultLimits
+	return Limits{
+		Index:           cmp.Or(l.Index, d.Index),
+		Archive:         cmp.Or(l.Archive, d.Archive),
+		Repository:      cmp.Or(l.Repository, d.Repository),
+		Disk:            cmp.Or(l.Disk, d.Disk),
+		Objects:         cmp.Or(l.Objects, d.Objects),
+		Redirects:       cmp.Or(l.Redirects, d.Redirects),
+		Requests:        cmp.Or(l.Requests, d.Requests),
+		RequestsPerHost: cmp.Or(l.RequestsPerHost, d.RequestsPerHost),
+		Request:         cmp.Or(l.Request, d.Request),
+		Command:         cmp.Or(l.Command, d.Command),
+	}
+}
+
+// A Fetcher opens repositories. Its methods may be called concurrently.
+type Fetcher struct {
+	develop    bool
+	limits     Limits
+	knownHosts string
+	client     *client
+	slots      *slots
+	disk       *diskSpace
+}
+
+// New makes a Fetcher. It removes temporary files that a killed process left in the directory.
+func New(o Options) (*Fetcher, error) {
+	dir := filepath.Join(cmp.Or(o.TempDir, os.TempDir()), "addons-fetch")
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, fmt.Errorf("emptying the directory for temporary files of addons: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the directory for temporary files of addons: %w", err)
+	}
+	limits := o.Limits.orDefault()
+	f := &Fetcher{
+		develop: o.Develop, limits: limits, knownHosts: o.KnownHosts,
+		slots: newSlots(limits.Requests, limits.RequestsPerHost),
+		disk:  &diskSpace{dir: dir},
+	}
+	f.disk.left.Store(limits.Disk)
+	f.client = &client{
+		develop: o.Develop, limits: limits, slots: f.slots,
+		transport: newTransport(limits, o.RootCAs),
+	}
+	return f, nil
+}
+
+func newTransport(limits Limits, roots *x509.CertPool) *http.Transport {
+	const maxHeader = 64 << 10
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: min(10*time.Second, limits.Request)}).DialContext,
+		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    min(10*time.Second, limits.Request),
+		DisableCompression:     true, // an archive must arrive as it is stored
+		MaxIdleConns:           limits.Requests,
+		MaxIdleConnsPerHost:    limits.RequestsPerHost,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: maxHeader,
+		ForceAttemptHTTP2:      true,
+	}
+}
+
+// Close ends idle connections.
+func (f *Fetcher) Close() { f.client.transport.CloseIdleConnections() }
+
+// size formats a number of bytes.
+func size(n int64) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	default:
+		return fmt.Sprintf("%d bytes", n)
+	}
+}

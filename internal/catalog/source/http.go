@@ -1,0 +1,205 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// A client makes HTTP requests: within limits, in the slots of their hosts, and with redirects that
+// neither leave https nor carry credentials to another host.
+type client struct {
+	develop   bool
+	limits    Limits
+	slots     *slots
+	transport *http.Transport
+}
+
+// A request is an HTTP request. Its user is that of the URL.
+type request struct {
+	method string
+	url    *url.URL
+	header http.Header
+	body   []byte
+	// time bounds the request with its response, for each server on the way of redirects.
+	time time.Duration
+	// sign adds credentials to a request; such a request follows no redirects.
+	sign func(*http.Request) *http.Request
+}
+
+// A response must be closed.
+type response struct {
+	*http.Response
+	url   *url.URL // after redirects
+	close func()
+}
+
+// do returns the response of the last server. Reading its body is part of the request: it ends with
+// its time.
+func (c *client) do(ctx context.Context, r request) (*response, error) {
+	header := r.header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	authorize(header, r.url.User)
+	target := r.url
+	for redirects := 0; ; redirects++ {
+		out, err := c.once(ctx, r, target, header)
+		if err != nil {
+			return nil, err
+		}
+		next, err := c.redirect(out, r)
+		if err != nil || next == nil {
+			if err != nil {
+				out.close()
+			}
+			return out, err
+		}
+		out.close()
+		if redirects == c.limits.Redirects {
+			return nil, failed("more than %d redirects", c.limits.Redirects)
+		}
+		if next.Scheme != target.Scheme || next.Host != target.Host {
+			header.Del("Authorization")
+		}
+		target = next
+	}
+}
+
+func authorize(header http.Header, user *url.Userinfo) {
+	if user == nil {
+		return
+	}
+	password, _ := user.Password()
+	header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
+}
+
+// once asks one server.
+func (c *client) once(ctx context.Context, r request, target *url.URL, header http.Header) (*response, error) {
+	release, err := c.slots.acquire(ctx, target.Host)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.time)
+	end := func() {
+		cancel()
+		release()
+	}
+	bare := *target
+	bare.User = nil
+	request, err := http.NewRequestWithContext(ctx, r.method, bare.String(), bytes.NewReader(r.body))
+	if err != nil {
+		end()
+		return nil, failed("the address is not a valid URL")
+	}
+	request.Header = header.Clone()
+	request.Header.Set("User-Agent", "addon-operator")
+	if r.sign != nil {
+		request = r.sign(request)
+	}
+	got, err := c.transport.RoundTrip(request)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return &response{Response: got, url: target, close: func() {
+		// What is left of a short body is read, so that the connection can be used again.
+		const short = 16 << 10
+		if 0 <= got.ContentLength && got.ContentLength <= short {
+			_, _ = io.CopyN(io.Discard, got.Body, short)
+		}
+		got.Body.Close()
+		end()
+	}}, nil
+}
+
+// redirect returns where a response leads to, or nil if it is the last one.
+func (c *client) redirect(from *response, r request) (*url.URL, error) {
+	switch from.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	default:
+		return nil, nil //nolint:nilnil // there is no redirect, and no error
+	}
+	if r.sign != nil || r.method != http.MethodGet {
+		return nil, nil //nolint:nilnil // as above; the caller reports the code
+	}
+	next, err := from.Location()
+	if err != nil {
+		return nil, failed("bad response code: %d without a valid location", from.StatusCode)
+	}
+	if next.Scheme != "https" && (!c.develop || next.Scheme != "http") {
+		return nil, failed("redirect to the scheme '%s' is refused", printable(next.Scheme))
+	}
+	if next.Hostname() == "" {
+		return nil, failed("redirect without a host is refused")
+	}
+	next.User = nil
+	next.Fragment, next.RawFragment = "", ""
+	return next, nil
+}
+
+// read writes the body of a response to a spool.
+func (r *response) read(to *spool) error {
+	if r.ContentLength > to.limit {
+		return to.tooLarge()
+	}
+	if _, err := io.Copy(to, r.Body); err != nil {
+		return err
+	}
+	// A server can take the end of a request for that of its response, and end it as if it were whole.
+	return r.Request.Context().Err()
+}
+
+// An httpRepository is an index behind a URL, with archives beside it.
+type httpRepository struct {
+	fetcher *Fetcher
+	url     *url.URL
+}
+
+func (h *httpRepository) index(ctx context.Context, known Validators) (*spool, Validators, error) {
+	content, validators, err := h.get(ctx, h.url, known, h.fetcher.disk.newSpool("the index", h.fetcher.limits.Index))
+	return content, validators, wrap("while getting index file", err)
+}
+
+func (h *httpRepository) addon(ctx context.Context, name, version string, known Validators) (*spool, Validators, error) {
+	archive := beside(h.url, name+"-"+version+".tgz")
+	return h.get(ctx, archive, known, h.fetcher.disk.newSpool("the archive", h.fetcher.limits.Archive))
+}
+
+func (h *httpRepository) close() error { return nil }
+
+func (h *httpRepository) get(ctx context.Context, u *url.URL, known Validators, to *spool) (*spool, Validators, error) {
+	header := http.Header{}
+	if known.Digest != "" && known.ETag != "" {
+		header.Set("If-None-Match", known.ETag)
+	}
+	if known.Digest != "" && known.LastModified != "" {
+		header.Set("If-Modified-Since", known.LastModified)
+	}
+	got, err := h.fetcher.client.do(ctx, request{method: http.MethodGet, url: u, header: header, time: h.fetcher.limits.Request})
+	if err != nil {
+		return nil, Validators{}, err
+	}
+	defer got.close()
+	if got.StatusCode == http.StatusNotModified && len(header) > 0 {
+		return nil, Validators{ETag: known.ETag, LastModified: known.LastModified}, nil
+	}
+	if got.StatusCode != http.StatusOK {
+		return nil, Validators{}, failed("bad response code: %d", got.StatusCode)
+	}
+	if err := got.read(to); err != nil {
+		to.Close()
+		return nil, Validators{}, err
+	}
+	// A header of absurd length is not worth storing.
+	const enough = 1 << 10
+	v := Validators{ETag: got.Header.Get("ETag"), LastModified: got.Header.Get("Last-Modified")}
+	if len(v.ETag) > enough || len(v.LastModified) > enough {
+		v = Validators{}
+	}
+	return to, v, nil
+}

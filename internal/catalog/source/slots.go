@@ -1,0 +1,65 @@
+package source
+
+import (
+	"context"
+	"sync"
+)
+
+// slots bounds how many requests run at once: of all hosts, and of each host. A host that does not
+// respond holds its own slots only; a request waits for a slot of its host first, so that it holds
+// none of the others' meanwhile.
+type slots struct {
+	all     chan struct{}
+	perHost int
+
+	mu    sync.Mutex
+	hosts map[string]*hostSlots
+}
+
+// hostSlots exists while a request uses it.
+type hostSlots struct {
+	taken chan struct{}
+	users int
+}
+
+func newSlots(all, perHost int) *slots {
+	return &slots{all: make(chan struct{}, all), perHost: perHost, hosts: map[string]*hostSlots{}}
+}
+
+// acquire waits for a slot of the host. The caller must call release once.
+func (s *slots) acquire(ctx context.Context, host string) (release func(), err error) {
+	s.mu.Lock()
+	h := s.hosts[host]
+	if h == nil {
+		h = &hostSlots{taken: make(chan struct{}, s.perHost)}
+		s.hosts[host] = h
+	}
+	h.users++
+	s.mu.Unlock()
+	leave := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if h.users--; h.users == 0 {
+			delete(s.hosts, host)
+		}
+	}
+
+	select {
+	case h.taken <- struct{}{}:
+	case <-ctx.Done():
+		leave()
+		return nil, context.Cause(ctx)
+	}
+	select {
+	case s.all <- struct{}{}:
+	case <-ctx.Done():
+		<-h.taken
+		leave()
+		return nil, context.Cause(ctx)
+	}
+	return sync.OnceFunc(func() {
+		<-s.all
+		<-h.taken
+		leave()
+	}), nil
+}

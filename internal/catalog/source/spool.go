@@ -1,0 +1,121 @@
+package source
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"io"
+	"os"
+	"sync/atomic"
+)
+
+// inMemory is up to which size content stays in memory.
+const inMemory = 256 << 10
+
+// A spool holds bytes that were received: few in memory, more in a file. The file has no name, so
+// the system frees it when the spool is closed or the process ends.
+type spool struct {
+	name  string // what is in it, for errors
+	limit int64
+	disk  *diskSpace
+
+	size int64
+	hash hash.Hash
+	data bytes.Buffer
+	file *os.File
+}
+
+// diskSpace is what all spools of a Fetcher may use in files.
+type diskSpace struct {
+	dir  string
+	left atomic.Int64
+}
+
+func (d *diskSpace) newSpool(name string, limit int64) *spool {
+	return &spool{name: name, limit: limit, disk: d, hash: sha256.New()}
+}
+
+// Write adds bytes, up to the limit of the spool.
+func (s *spool) Write(p []byte) (int, error) {
+	if s.size+int64(len(p)) > s.limit {
+		return 0, s.tooLarge()
+	}
+	if s.file == nil && s.size+int64(len(p)) > inMemory {
+		if err := s.spill(); err != nil {
+			return 0, err
+		}
+	}
+	var n int
+	var err error
+	if s.file == nil {
+		n, err = s.data.Write(p)
+	} else {
+		if s.disk.left.Add(-int64(len(p))) < 0 {
+			s.disk.left.Add(int64(len(p)))
+			return 0, errNoSpace
+		}
+		n, err = s.file.Write(p)
+		s.disk.left.Add(int64(len(p) - n))
+	}
+	s.hash.Write(p[:n])
+	s.size += int64(n)
+	return n, err
+}
+
+var errNoSpace = failed("the temporary space for addons is used up; it is free again when other repositories have been fetched")
+
+// tooLarge is an error of the content: a smaller limit on the network would not help.
+func (s *spool) tooLarge() error {
+	return invalid("%s is larger than the limit of %s", s.name, size(s.limit))
+}
+
+// spill moves the bytes to a file.
+func (s *spool) spill() error {
+	file, err := os.CreateTemp(s.disk.dir, "spool-")
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		file.Close()
+		return err
+	}
+	if s.disk.left.Add(-s.size) < 0 {
+		s.disk.left.Add(s.size)
+		file.Close()
+		return errNoSpace
+	}
+	if _, err := file.Write(s.data.Bytes()); err != nil {
+		s.disk.left.Add(s.size)
+		file.Close()
+		return err
+	}
+	s.file, s.data = file, bytes.Buffer{}
+	return nil
+}
+
+// reader returns a new reader of all bytes. It is valid until the spool is closed.
+func (s *spool) reader() *io.SectionReader {
+	if s.file != nil {
+		return io.NewSectionReader(s.file, 0, s.size)
+	}
+	return io.NewSectionReader(bytes.NewReader(s.data.Bytes()), 0, s.size)
+}
+
+// digest returns the SHA-256 of the bytes in hex.
+func (s *spool) digest() string { return hex.EncodeToString(s.hash.Sum(nil)) }
+
+// Close frees the bytes. It may be called more than once.
+func (s *spool) Close() error {
+	if s == nil {
+		return nil
+	}
+	s.data = bytes.Buffer{}
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file = nil
+	s.disk.left.Add(s.size)
+	return err
+}
