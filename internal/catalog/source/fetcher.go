@@ -42,6 +42,8 @@ type Limits struct {
 	Redirects int
 	// Requests and RequestsPerHost run at the same time.
 	Requests, RequestsPerHost int
+	// Commands and CommandsPerHost are the repositories of git and hg that are fetched at the same time.
+	Commands, CommandsPerHost int
 	// Request is the time of one HTTP request with its response. Command is that of fetching from a git
 	// or hg repository.
 	Request, Command time.Duration
@@ -57,6 +59,8 @@ var DefaultLimits = Limits{
 	Redirects:       5,
 	Requests:        256,
 	RequestsPerHost: 16,
+	Commands:        64,
+	CommandsPerHost: 4,
 	Request:         30 * time.Second,
 	Command:         2 * time.Minute,
 }
@@ -72,6 +76,8 @@ func (l Limits) orDefault() Limits {
 		Redirects:       cmp.Or(l.Redirects, d.Redirects),
 		Requests:        cmp.Or(l.Requests, d.Requests),
 		RequestsPerHost: cmp.Or(l.RequestsPerHost, d.RequestsPerHost),
+		Commands:        cmp.Or(l.Commands, d.Commands),
+		CommandsPerHost: cmp.Or(l.CommandsPerHost, d.CommandsPerHost),
 		Request:         cmp.Or(l.Request, d.Request),
 		Command:         cmp.Or(l.Command, d.Command),
 	}
@@ -83,7 +89,9 @@ type Fetcher struct {
 	limits     Limits
 	knownHosts string
 	client     *client
-	slots      *slots
+	slots      *slots // of HTTP requests
+	commands   *slots // of git and hg
+	packs      chan struct{}
 	disk       *diskSpace
 }
 
@@ -99,8 +107,10 @@ func New(o Options) (*Fetcher, error) {
 	limits := o.Limits.orDefault()
 	f := &Fetcher{
 		develop: o.Develop, limits: limits, knownHosts: o.KnownHosts,
-		slots: newSlots(limits.Requests, limits.RequestsPerHost),
-		disk:  &diskSpace{dir: dir},
+		slots:    newSlots(limits.Requests, limits.RequestsPerHost),
+		commands: newSlots(limits.Commands, limits.CommandsPerHost),
+		packs:    make(chan struct{}, 2),
+		disk:     &diskSpace{dir: dir},
 	}
 	f.disk.left.Store(limits.Disk)
 	f.client = &client{

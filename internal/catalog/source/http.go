@@ -101,7 +101,7 @@ func (c *client) once(ctx context.Context, r request, target *url.URL, header ht
 	if r.sign != nil {
 		request = r.sign(request)
 	}
-	got, err := c.transport.RoundTrip(request)
+	got, err := c.transport.RoundTrip(request) //nolint:bodyclose // the caller closes the response
 	if err != nil {
 		end()
 		return nil, err

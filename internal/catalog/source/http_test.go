@@ -148,6 +148,7 @@ func readAddon(t testing.TB, r *Repository, name, version, file string) string {
 }
 
 func TestIndexAndArchivesAreFetchedOverHTTPSWithUserAndQuery(t *testing.T) {
+	t.Parallel()
 	served := &files{content: map[string][]byte{
 		"/a/index.yaml":               []byte("entries: {}"),
 		"/a/redis-0.0.1+build.tgz":    archiveOf(t, map[string]string{"./meta.yaml": "name: redis"}),
@@ -271,7 +272,7 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 		w.Header().Set("X-Echo", url.QueryEscape(echo))
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/500"):
-			w.WriteHeader(500)
+			w.WriteHeader(http.StatusInternalServerError)
 			fmt.Fprint(w, echo)
 		case strings.HasPrefix(r.URL.Path, "/large"):
 			w.Header().Set("Content-Length", "10737418240")
@@ -293,16 +294,16 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 			}
 		case strings.HasPrefix(r.URL.Path, "/ftp"):
 			w.Header().Set("Location", "ftp://me:"+url.PathEscape(password)+"@host/"+url.QueryEscape(echo))
-			w.WriteHeader(302)
+			w.WriteHeader(http.StatusFound)
 		case strings.HasPrefix(r.URL.Path, "/http"):
 			w.Header().Set("Location", "http://"+r.Host+"/?"+r.URL.RawQuery)
-			w.WriteHeader(302)
+			w.WriteHeader(http.StatusFound)
 		case strings.HasPrefix(r.URL.Path, "/loop"):
 			w.Header().Set("Location", r.URL.String())
-			w.WriteHeader(307)
+			w.WriteHeader(http.StatusTemporaryRedirect)
 		case strings.HasPrefix(r.URL.Path, "/nowhere"):
 			w.Header().Set("Location", "https://%zz"+password)
-			w.WriteHeader(301)
+			w.WriteHeader(http.StatusMovedPermanently)
 		case strings.HasPrefix(r.URL.Path, "/close"):
 			panic(http.ErrAbortHandler)
 		case strings.HasPrefix(r.URL.Path, "/junk"):
@@ -405,6 +406,7 @@ func checkNoSecret(t *testing.T, err error) {
 }
 
 func TestRedirectsCarryCredentialsToTheSameHostOnly(t *testing.T) {
+	t.Parallel()
 	type visit struct{ path, authorization, referer string }
 	var mu sync.Mutex
 	var visits []visit
@@ -440,6 +442,7 @@ func TestRedirectsCarryCredentialsToTheSameHostOnly(t *testing.T) {
 }
 
 func TestHTTPIsAllowedInDevelopModeOnly(t *testing.T) {
+	t.Parallel()
 	served := &files{content: map[string][]byte{"/index.yaml": []byte("entries: {}")}}
 	server := httptest.NewServer(served)
 	defer server.Close()
@@ -461,6 +464,7 @@ func TestHTTPIsAllowedInDevelopModeOnly(t *testing.T) {
 }
 
 func TestAHangingServerDelaysNoOther(t *testing.T) {
+	t.Parallel()
 	hanging := hang(t)
 	served := &files{content: map[string][]byte{"/index.yaml": []byte("entries: {}")}}
 	server := httptest.NewTLSServer(served)
@@ -491,6 +495,7 @@ func TestAHangingServerDelaysNoOther(t *testing.T) {
 }
 
 func TestOneServerGetsABoundedNumberOfRequestsAtOnce(t *testing.T) {
+	t.Parallel()
 	var now, most atomic.Int64
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n := now.Add(1)
@@ -522,6 +527,7 @@ func TestOneServerGetsABoundedNumberOfRequestsAtOnce(t *testing.T) {
 }
 
 func TestConnectionsAreReused(t *testing.T) {
+	t.Parallel()
 	served := &files{content: map[string][]byte{"/index.yaml": []byte("entries: {}")}}
 	server := httptest.NewUnstartedServer(served)
 	var connections atomic.Int64
@@ -547,6 +553,7 @@ func TestConnectionsAreReused(t *testing.T) {
 }
 
 func TestTemporaryFilesOfAKilledProcessAreRemoved(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	left := filepath.Join(dir, "addons-fetch", "clone", "file")
 	kept := filepath.Join(dir, "other")
@@ -563,6 +570,7 @@ func TestTemporaryFilesOfAKilledProcessAreRemoved(t *testing.T) {
 }
 
 func TestTemporarySpaceIsBounded(t *testing.T) {
+	t.Parallel()
 	served := &files{content: map[string][]byte{"/a-1.tgz": []byte(random(3 << 20))}}
 	server := httptest.NewTLSServer(served)
 	defer server.Close()

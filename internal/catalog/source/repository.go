@@ -100,7 +100,14 @@ func (f *Fetcher) backend(l location) (backend, error) {
 	switch l.kind {
 	case kindHTTP:
 		return &httpRepository{fetcher: f, url: l.root}, nil
-	case kindFile, kindGit, kindHg, kindS3:
+	case kindGit:
+		if l.root.Scheme == "ssh" {
+			if err := checkSSH(l); err != nil {
+				return nil, err
+			}
+		}
+		return &gitRepository{fetcher: f, location: l}, nil
+	case kindFile, kindHg, kindS3:
 		return nil, unsupported(string(l.kind))
 	default:
 		return nil, unsupported(string(l.kind))

@@ -1,0 +1,429 @@
+package source
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+)
+
+// A gitRepository fetches one commit of a git repository, without its history, when the first file
+// is needed. Its files are read from the packfile: there is no working tree, so no link, hook,
+// submodule or configuration of the repository has an effect.
+type gitRepository struct {
+	fetcher  *Fetcher
+	location location
+
+	mu       sync.Mutex
+	fetched  *pack
+	commit   plumbing.Hash // of fetched
+	rootTree plumbing.Hash
+}
+
+// An uploadPack is a conversation with git-upload-pack on a server: it sends its references, then
+// answers one request.
+type uploadPack interface {
+	references(ctx context.Context) (io.Reader, error)
+	request(ctx context.Context, text []byte) (io.Reader, error)
+	close()
+}
+
+func (f *Fetcher) connectGit(l location) uploadPack {
+	switch l.root.Scheme {
+	case "ssh":
+		return &sshUploadPack{fetcher: f, location: l}
+	case "file":
+		return &localUploadPack{dir: l.root.Path}
+	default:
+		return &httpUploadPack{fetcher: f, url: l.root}
+	}
+}
+
+func (g *gitRepository) index(ctx context.Context, known Validators) (*spool, Validators, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.fetch(ctx, known.Revision); err != nil || g.unchanged(known) {
+		return nil, Validators{Revision: known.Revision}, wrap("while cloning the git repository", err)
+	}
+	content, err := g.read(g.location.index, g.fetcher.limits.Index)
+	return content, Validators{Revision: g.commit.String()}, wrap("while getting index file", err)
+}
+
+func (g *gitRepository) read(name string, limit int64) (*spool, error) {
+	e, err := g.fetched.find(g.rootTree, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, failed("file %q does not exist in the repository", name)
+	case err != nil:
+		return nil, err
+	case !e.isFile():
+		return nil, failed("%q in the repository is not a regular file", name)
+	}
+	data, err := g.fetched.object(e.hash, plumbing.BlobObject)
+	if err != nil {
+		return nil, err
+	}
+	to := g.fetcher.disk.newSpool("the index", limit)
+	if _, err := to.Write(data); err != nil {
+		to.Close()
+		return nil, err
+	}
+	return to, nil
+}
+
+func (g *gitRepository) addon(ctx context.Context, name, version string, known Validators) (*spool, Validators, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.fetch(ctx, known.Revision); err != nil || g.unchanged(known) {
+		return nil, Validators{Revision: known.Revision}, wrap("while cloning the git repository", err)
+	}
+	dir := g.location.join(name + "-" + version)
+	e, err := g.fetched.find(g.rootTree, dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !e.isDir() {
+		return nil, Validators{}, errMissing(dir)
+	}
+	if err != nil {
+		return nil, Validators{}, err
+	}
+	to := g.fetcher.newPacker()
+	content, err := to.finish(g.fetched.archive(e.hash, "", to))
+	return content, Validators{Revision: g.commit.String()}, err
+}
+
+func (g *gitRepository) unchanged(known Validators) bool {
+	return known.Digest != "" && known.Revision == g.commit.String()
+}
+
+func (g *gitRepository) close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.fetched == nil {
+		return nil
+	}
+	err := g.fetched.content.Close()
+	g.fetched = nil
+	return err
+}
+
+// fetch asks the server for the commit of the reference, and fetches it unless it is the known one.
+// Once fetched, a repository does not change.
+func (g *gitRepository) fetch(ctx context.Context, known string) error {
+	if g.fetched != nil || known != "" && known == g.commit.String() {
+		return nil
+	}
+	release, err := g.fetcher.commands.acquire(ctx, g.location.root.Host)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, g.fetcher.limits.Command)
+	defer cancel()
+	server := g.fetcher.connectGit(g.location)
+	defer server.close()
+	stream, err := server.references(ctx)
+	if err != nil {
+		return err
+	}
+	refs, err := readReferences(stream, g.location.ref)
+	if err != nil {
+		return err
+	}
+	w, err := refs.want()
+	if err != nil {
+		return err
+	}
+	if w.commit.String() == known {
+		g.commit = w.commit
+		return nil
+	}
+	if stream, err = server.request(ctx, w.encode(refs.capabilities)); err != nil {
+		return err
+	}
+	return g.receive(ctx, stream, w, refs.capabilities)
+}
+
+// receive reads the answer to a request.
+func (g *gitRepository) receive(ctx context.Context, stream io.Reader, w want, capabilities []string) error {
+	content := g.fetcher.disk.newSpool("the repository", g.fetcher.limits.Repository)
+	err := readAnswer(stream, w, capabilities, content)
+	if err == nil {
+		err = ctx.Err()
+	}
+	var p *pack
+	if err == nil {
+		p, err = g.fetcher.readPack(ctx, content)
+	}
+	if err != nil {
+		content.Close()
+		return err
+	}
+	commit, tree, err := p.commit(w)
+	if err != nil {
+		content.Close()
+		return err
+	}
+	g.fetched, g.commit, g.rootTree = p, commit, tree
+	return nil
+}
+
+// readPack reads few packs at once: it takes memory and a processor, and waits for no server.
+func (f *Fetcher) readPack(ctx context.Context, content *spool) (*pack, error) {
+	select {
+	case f.packs <- struct{}{}:
+		defer func() { <-f.packs }()
+		return readPack(ctx, content, f.limits)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// commit finds the wanted commit and its tree.
+func (p *pack) commit(w want) (commit, tree plumbing.Hash, err error) {
+	commit = w.commit
+	if commit.IsZero() { // a prefix
+		for hash, i := range p.byHash {
+			if p.kind(i) != plumbing.CommitObject || !strings.HasPrefix(hash.String(), w.prefix) {
+				continue
+			}
+			if !commit.IsZero() {
+				return commit, tree, failed("several commits begin with %s", w.prefix)
+			}
+			commit = hash
+		}
+		if commit.IsZero() {
+			return commit, tree, errReference(w.prefix)
+		}
+	}
+	data, err := p.object(commit, plumbing.CommitObject)
+	if err != nil {
+		return commit, tree, err
+	}
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	hash, ok := strings.CutPrefix(string(line), "tree ")
+	if !ok || !plumbing.IsHash(hash) {
+		return commit, tree, errDamaged
+	}
+	return commit, plumbing.NewHash(hash), nil
+}
+
+// references are those that a server sent, as far as they concern the wanted one.
+type references struct {
+	ref          string
+	capabilities []string
+	byName       map[string]plumbing.Hash // HEAD and those that ref can mean; the commit of a tag has ^{} behind the name
+	tips         []plumbing.Hash          // of branches and tags
+	matching     plumbing.Hash            // the tip that begins with ref
+}
+
+// commitPrefix matches a commit hash or the beginning of one.
+var commitPrefix = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
+
+func readReferences(stream io.Reader, ref string) (*references, error) {
+	const maxBytes = 64 << 20 // a large repository on GitHub has 20 MiB of them
+	bounded := &io.LimitedReader{R: stream, N: maxBytes}
+	lines := pktline.NewScanner(bounded)
+	refs := &references{ref: ref, byName: map[string]plumbing.Hash{}}
+	for first := true; lines.Scan(); first = false {
+		line := strings.TrimSuffix(string(lines.Bytes()), "\n")
+		if first && strings.HasPrefix(line, "# service=") {
+			if !lines.Scan() || len(lines.Bytes()) != 0 { // a flush follows
+				break
+			}
+			if !lines.Scan() {
+				break
+			}
+			line = strings.TrimSuffix(string(lines.Bytes()), "\n")
+		}
+		if line == "" {
+			return refs, nil
+		}
+		if err := refs.add(line); err != nil {
+			return nil, err
+		}
+	}
+	if bounded.N == 0 {
+		return nil, invalid("the repository has too many references")
+	}
+	return nil, gitFailure(cmp.Or(lines.Err(), errEnded))
+}
+
+func (r *references) add(line string) error {
+	line, capabilities, first := strings.Cut(line, "\x00")
+	if first {
+		r.capabilities = strings.Fields(capabilities)
+		if slices.Contains(r.capabilities, "object-format=sha256") {
+			return failed("repositories with SHA-256 objects are not supported")
+		}
+	}
+	hash, name, ok := strings.Cut(line, " ")
+	if !ok || !plumbing.IsHash(hash) {
+		if strings.HasPrefix(line, "shallow ") || strings.HasPrefix(line, "version ") {
+			return nil
+		}
+		return failed("the server does not speak the git protocol")
+	}
+	if name == "capabilities^{}" { // of a repository without commits
+		return nil
+	}
+	h := plumbing.NewHash(hash)
+	bare := strings.TrimSuffix(name, "^{}")
+	if bare == "HEAD" || r.ref != "" && slices.Contains(r.meanings(), bare) {
+		r.byName[name] = h
+	}
+	if commitPrefix.MatchString(r.ref) && (strings.HasPrefix(bare, "refs/heads/") || strings.HasPrefix(bare, "refs/tags/")) {
+		if strings.HasPrefix(hash, r.ref) {
+			r.matching = h
+		}
+		if bare == name {
+			r.tips = append(r.tips, h)
+		}
+	}
+	return nil
+}
+
+// meanings are the names that ref can stand for, as git orders them.
+func (r *references) meanings() []string {
+	return []string{r.ref, "refs/" + r.ref, "refs/tags/" + r.ref, "refs/heads/" + r.ref}
+}
+
+// A want is what to ask the server for.
+type want struct {
+	objects []plumbing.Hash
+	commit  plumbing.Hash // zero for a prefix
+	prefix  string
+	history bool // all commits, not one
+}
+
+func errReference(ref string) error {
+	return failed("reference %q does not exist in the repository", ref)
+}
+
+// want returns what to ask for to get the commit of the reference.
+func (r *references) want() (want, error) {
+	if r.ref == "" {
+		head, ok := r.byName["HEAD"]
+		if !ok {
+			return want{}, failed("the repository has no default branch; add ?ref= with a branch or tag")
+		}
+		return want{objects: []plumbing.Hash{head}, commit: head}, nil
+	}
+	for _, name := range r.meanings() {
+		hash, ok := r.byName[name]
+		if !ok {
+			continue
+		}
+		commit, peeled := r.byName[name+"^{}"]
+		if !peeled {
+			commit = hash
+		}
+		return want{objects: []plumbing.Hash{hash}, commit: commit}, nil
+	}
+	if !commitPrefix.MatchString(r.ref) {
+		return want{}, errReference(r.ref)
+	}
+	if !r.matching.IsZero() && slices.Contains(r.tips, r.matching) {
+		return want{objects: []plumbing.Hash{r.matching}, commit: r.matching}, nil
+	}
+	if plumbing.IsHash(r.ref) && (slices.Contains(r.capabilities, "allow-reachable-sha1-in-want") || slices.Contains(r.capabilities, "allow-any-sha1-in-want")) {
+		commit := plumbing.NewHash(r.ref)
+		return want{objects: []plumbing.Hash{commit}, commit: commit}, nil
+	}
+	if len(r.tips) == 0 {
+		return want{}, errReference(r.ref)
+	}
+	// The server sends no commit that is not the tip of a branch, so its history is searched.
+	return want{objects: r.tips, prefix: r.ref, history: true}, nil
+}
+
+// encode writes the request.
+func (w want) encode(server []string) []byte {
+	capabilities := []string{"agent=addon-operator"}
+	for _, name := range []string{"ofs-delta", "no-progress", w.sideband(server)} {
+		if slices.Contains(server, name) {
+			capabilities = append(capabilities, name)
+		}
+	}
+	shallow := w.shallow(server)
+	if shallow {
+		capabilities = append(capabilities, "shallow")
+	}
+	var out bytes.Buffer
+	encoder := pktline.NewEncoder(&out) // writing to a buffer does not fail, and the lines are short
+	for i, hash := range slices.Compact(slices.SortedFunc(slices.Values(w.objects), func(a, b plumbing.Hash) int { return bytes.Compare(a[:], b[:]) })) {
+		line := "want " + hash.String()
+		if i == 0 {
+			line += " " + strings.Join(capabilities, " ")
+		}
+		_ = encoder.EncodeString(line + "\n")
+	}
+	if shallow {
+		_ = encoder.EncodeString("deepen 1\n")
+	}
+	_ = encoder.Flush()
+	_ = encoder.EncodeString("done\n")
+	return out.Bytes()
+}
+
+func (w want) shallow(server []string) bool {
+	return !w.history && slices.Contains(server, "shallow")
+}
+
+// sideband returns the best way to send errors beside the packfile.
+func (w want) sideband(server []string) string {
+	for _, name := range []string{"side-band-64k", "side-band"} {
+		if slices.Contains(server, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// readAnswer reads what a server sends on a request.
+func readAnswer(stream io.Reader, w want, server []string, to *spool) error {
+	lines := pktline.NewScanner(stream)
+	if w.shallow(server) {
+		for lines.Scan() && len(lines.Bytes()) > 0 {
+			if !bytes.HasPrefix(lines.Bytes(), []byte("shallow ")) && !bytes.HasPrefix(lines.Bytes(), []byte("unshallow ")) {
+				return failed("the server does not speak the git protocol")
+			}
+		}
+	}
+	if lines.Err() != nil || !lines.Scan() {
+		return gitFailure(cmp.Or(lines.Err(), errEnded))
+	}
+	if line := lines.Bytes(); !bytes.HasPrefix(line, []byte("NAK")) && !bytes.HasPrefix(line, []byte("ACK")) {
+		return failed("the server does not speak the git protocol")
+	}
+	switch w.sideband(server) {
+	case "side-band-64k":
+		stream = sideband.NewDemuxer(sideband.Sideband64k, stream)
+	case "side-band":
+		stream = sideband.NewDemuxer(sideband.Sideband, stream)
+	}
+	_, err := io.Copy(to, stream)
+	return gitFailure(err)
+}
+
+// gitFailure describes an error of a conversation.
+func gitFailure(err error) error {
+	if line, ok := errors.AsType[*pktline.ErrorLine](err); ok {
+		return failed("the server says %q", line.Text)
+	}
+	if errors.Is(err, pktline.ErrInvalidPktLen) {
+		return failed("the server does not speak the git protocol")
+	}
+	return err
+}
+
+var errEnded = fmt.Errorf("the conversation ended: %w", io.ErrUnexpectedEOF)

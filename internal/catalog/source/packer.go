@@ -1,0 +1,50 @@
+package source
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+
+	"addon-operator/internal/catalog"
+)
+
+// A packer makes an archive of the files of a directory, so that addons of all kinds of repositories
+// are the same to the rest of the program. Equal files in the same order make equal archives.
+type packer struct {
+	to     *spool
+	zipped *gzip.Writer
+	tar    *tar.Writer
+	files  int
+}
+
+// newPacker makes an archive of at most as many bytes as one that is downloaded.
+func (f *Fetcher) newPacker() *packer {
+	const overhead = 2 << 10 // of each file
+	p := &packer{to: f.disk.newSpool("the directory of the addon", f.limits.Archive+int64(catalog.DefaultLimits.Entries)*overhead)}
+	p.zipped, _ = gzip.NewWriterLevel(p.to, gzip.NoCompression) // the level is valid
+	p.tar = tar.NewWriter(p.zipped)
+	return p
+}
+
+func (p *packer) add(name string, data []byte) error {
+	if p.files++; p.files > catalog.DefaultLimits.Entries {
+		return invalid("the directory of the addon has more than the limit of %d files", catalog.DefaultLimits.Entries)
+	}
+	if err := p.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)), Typeflag: tar.TypeReg}); err != nil {
+		return err
+	}
+	_, err := p.tar.Write(data)
+	return err
+}
+
+// finish returns the archive if err is nil, and frees it otherwise.
+func (p *packer) finish(err error) (*spool, error) {
+	if err == nil {
+		err = errors.Join(p.tar.Close(), p.zipped.Close())
+	}
+	if err != nil {
+		p.to.Close()
+		return nil, err
+	}
+	return p.to, nil
+}

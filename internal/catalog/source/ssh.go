@@ -1,0 +1,219 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+)
+
+// builtinHosts are the published host keys of public git hosts. A file of known hosts counts first.
+//
+// Their fingerprints are on https://docs.github.com/authentication/keeping-your-account-and-data-secure/githubs-ssh-key-fingerprints,
+// https://docs.gitlab.com/user/gitlab_com/#ssh-host-keys-fingerprints and
+// https://support.atlassian.com/bitbucket-cloud/docs/configure-ssh-and-two-step-verification.
+var builtinHosts = map[string]string{
+	"github.com":    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl",
+	"gitlab.com":    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAfuCHKVTjquxvt6CM6tdG4SLp1Btn/nOeHHE5UOzRdf",
+	"bitbucket.org": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIazEu89wgQZ4bqs3d63QSMzYVa0MuJ2e2gKTKqu+UUO",
+}
+
+// sshUploadPack runs git-upload-pack on a server by ssh. The key of the server must be known.
+type sshUploadPack struct {
+	fetcher  *Fetcher
+	location location
+
+	client *ssh.Client
+	stop   func() bool
+	stdin  io.WriteCloser
+	stdout io.Reader
+}
+
+// checkSSH checks what ssh needs beside the address.
+func checkSSH(l location) error {
+	_, password := l.root.User.Password()
+	if len(l.privateKey) == 0 {
+		if !password {
+			return failed("git over ssh needs a private key: add ?sshkey={key} to the URL, with a key in base64 in the Secret")
+		}
+		return nil
+	}
+	_, err := ssh.ParsePrivateKey(l.privateKey)
+	if _, encrypted := errors.AsType[*ssh.PassphraseMissingError](err); encrypted {
+		return failed("the private key in the parameter sshkey is encrypted; use one without a passphrase")
+	}
+	if err != nil {
+		return failed("the parameter sshkey is not a private key in the format of OpenSSH or PEM, in base64")
+	}
+	return nil
+}
+
+func (s *sshUploadPack) references(ctx context.Context) (io.Reader, error) {
+	host := s.location.root.Host
+	if s.location.root.Port() == "" {
+		host = net.JoinHostPort(s.location.root.Hostname(), "22")
+	}
+	connection, err := s.fetcher.client.transport.DialContext(ctx, "tcp", host)
+	if err != nil {
+		return nil, err
+	}
+	s.stop = context.AfterFunc(ctx, func() { connection.Close() })
+	config, err := s.config(host, connection.RemoteAddr())
+	if err != nil {
+		connection.Close()
+		return nil, err
+	}
+	c, channels, requests, err := ssh.NewClientConn(connection, host, config)
+	if err != nil {
+		connection.Close()
+		return nil, s.failure(ctx, err)
+	}
+	s.client = ssh.NewClient(c, channels, requests)
+	session, err := s.client.NewSession()
+	if err != nil {
+		return nil, s.failure(ctx, err)
+	}
+	if s.stdin, err = session.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if s.stdout, err = session.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	if err := session.Start("git-upload-pack " + quote(s.path())); err != nil {
+		return nil, s.failure(ctx, err)
+	}
+	return s.stdout, nil
+}
+
+// path returns the directory of the repository on the server.
+func (s *sshUploadPack) path() string {
+	path := s.location.root.Path
+	if relative, ok := strings.CutPrefix(path, "/"+scpPath); ok {
+		return relative
+	}
+	if strings.HasPrefix(path, "/~") { // the home directory of a user
+		return path[1:]
+	}
+	return path
+}
+
+// quote writes a word for the shell of the server.
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+func (s *sshUploadPack) request(_ context.Context, text []byte) (io.Reader, error) {
+	_, err := s.stdin.Write(text)
+	return s.stdout, err
+}
+
+func (s *sshUploadPack) close() {
+	if s.stop != nil {
+		s.stop()
+	}
+	if s.client != nil {
+		s.client.Close()
+	}
+}
+
+func (s *sshUploadPack) config(host string, address net.Addr) (*ssh.ClientConfig, error) {
+	keys, err := hostKeys(s.fetcher.knownHosts, host, address)
+	if err != nil {
+		return nil, err
+	}
+	config := &ssh.ClientConfig{User: "git", HostKeyCallback: keys.check, HostKeyAlgorithms: keys.algorithms}
+	if user := s.location.root.User; user.Username() != "" {
+		config.User = user.Username()
+	}
+	if len(s.location.privateKey) > 0 {
+		signer, err := ssh.ParsePrivateKey(s.location.privateKey)
+		if err != nil {
+			return nil, checkSSH(s.location)
+		}
+		config.Auth = append(config.Auth, ssh.PublicKeys(signer))
+	}
+	if password, ok := s.location.root.User.Password(); ok {
+		config.Auth = append(config.Auth, ssh.Password(password))
+	}
+	return config, nil
+}
+
+// failure describes an error of the handshake.
+func (s *sshUploadPack) failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, ok := errors.AsType[*plainError](err); ok {
+		return err
+	}
+	if strings.Contains(err.Error(), "unable to authenticate") {
+		return failed("the ssh server accepts neither the key nor the password")
+	}
+	return err
+}
+
+// A hostKeySet verifies the key of one ssh server.
+type hostKeySet struct {
+	check      ssh.HostKeyCallback
+	algorithms []string
+}
+
+// hostKeys returns what is known of a server. There is no way to accept an unknown one.
+func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		return nil, err
+	}
+	if file != "" {
+		check, err := knownhosts.New(file)
+		if err != nil {
+			return nil, failed("the file of known hosts of ssh cannot be read")
+		}
+		// A key that is not the server's makes the file tell those that are.
+		probe := check(host, address, noKey{})
+		if known, ok := errors.AsType[*knownhosts.KeyError](probe); ok && len(known.Want) > 0 {
+			set := &hostKeySet{check: explain(check, name)}
+			for _, key := range known.Want {
+				set.algorithms = append(set.algorithms, algorithmsOf(key.Key.Type())...)
+			}
+			return set, nil
+		}
+	}
+	line, ok := builtinHosts[strings.ToLower(name)]
+	if !ok {
+		return nil, failed("the ssh host key of %s is not known; add it to the file of known hosts of the operator (ssh-keyscan prints it)", name)
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+	if err != nil {
+		return nil, fmt.Errorf("host key of %s: %w", name, err)
+	}
+	return &hostKeySet{check: explain(ssh.FixedHostKey(key), name), algorithms: algorithmsOf(key.Type())}, nil
+}
+
+// explain replaces errors about keys, which contain the keys.
+func explain(check ssh.HostKeyCallback, name string) ssh.HostKeyCallback {
+	return func(hostname string, remote net.Addr, key ssh.PublicKey) error {
+		if err := check(hostname, remote, key); err != nil {
+			return failed("the ssh host key of %s is not the known one (it has the fingerprint %s)", name, ssh.FingerprintSHA256(key))
+		}
+		return nil
+	}
+}
+
+// algorithmsOf returns the algorithms of signatures of a type of key.
+func algorithmsOf(keyType string) []string {
+	if keyType == ssh.KeyAlgoRSA {
+		return []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
+	}
+	return []string{keyType}
+}
+
+// noKey is a public key that no server has.
+type noKey struct{}
+
+func (noKey) Type() string                        { return "none" }
+func (noKey) Marshal() []byte                     { return []byte("none") }
+func (noKey) Verify([]byte, *ssh.Signature) error { return errors.New("no key") }
