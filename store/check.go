@@ -10,7 +10,8 @@ import (
 const maxFindings = 20
 
 // Check looks for everything that can be wrong with the store: in the
-// backend's structure, in single records, between queues and their tasks.
+// backend's structure, in single records, between queues and their tasks,
+// between addons and their configurations.
 // What it finds is ErrCorrupt. It reads the whole store, and commits may wait
 // for it.
 func (db *DB) Check() error {
@@ -21,7 +22,7 @@ func (db *DB) Check() error {
 		return fmt.Errorf("store: check %s: %w", db.path, err)
 	}
 	err := db.View(func(tx *Tx) error {
-		return errors.Join(checkRecords(tx), checkQueues(tx))
+		return errors.Join(checkRecords(tx), checkQueues(tx), checkAddons(tx))
 	})
 	if err != nil {
 		return fmt.Errorf("store: check %s: %w: %w", db.path, ErrCorrupt, err)

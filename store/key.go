@@ -52,7 +52,7 @@ const (
 	Later
 	// Quarantine holds tasks set aside until a person decides. Key: task id (epoch, number).
 	Quarantine
-	// Addons holds the addons configurations' state. Key: name.
+	// Addons holds the registered addons. Key: namespace or empty for the cluster, id.
 	Addons
 	// Walks holds a record of every walk kept. Key: walk.
 	Walks
@@ -79,6 +79,22 @@ const (
 	// Interruptions holds the claims on items that ended with their process and whose tasks are gone, until another task
 	// does the item. Key: module or empty for global, hook, binding, graph, node, and configuration if it is about one.
 	Interruptions
+	// AddonNames holds the ids of the registered addons. Key: namespace or empty for the cluster, name, normalized version.
+	AddonNames
+	// Configurations holds what is known of each addons configuration. Key: namespace or empty for the cluster, name.
+	Configurations
+	// Rounds holds the results of rounds, a record for each repository. Key: round (epoch, number), index of the repository.
+	Rounds
+	// Holds holds the references to addon contents. Key: holder, content.
+	Holds
+	// Holders holds the holders of addon contents. Key: "live" or "dropped", holder.
+	Holders
+	// Contents holds the contents of addon archives and directories, parsed. Key: content.
+	Contents
+	// Charts holds the charts of addons. Key: digest of the archive.
+	Charts
+	// Chunks holds the bytes of contents and charts in pieces. Key: "content" or "chart", content or digest, piece.
+	Chunks
 )
 
 // tables is, by number, the name of each table and what else is to know of it.
@@ -107,7 +123,7 @@ var tables = [...]struct {
 	Journal:        {name: "journal", layout: "uu", secret: true, work: true},
 	Later:          {name: "later", layout: "uuu", secret: true, work: true},
 	Quarantine:     {name: "quarantine", layout: "uu", secret: true, work: true},
-	Addons:         {name: "addons", layout: "s", secret: true},
+	Addons:         {name: "addons", layout: "ss", secret: true, work: true},
 	Walks:          {name: "walks", layout: "u"},
 	History:        {name: "history", layout: "uuu", secret: true},
 	Buckets:        {name: "buckets", layout: "ss"},
@@ -119,6 +135,14 @@ var tables = [...]struct {
 	Lanes:          {name: "lanes", layout: "sssss", work: true},
 	Events:         {name: "events", layout: "ssssssuu", raw: true, work: true},
 	Interruptions:  {name: "interruptions", layout: "ssssss", work: true},
+	AddonNames:     {name: "addon-names", layout: "sss", work: true},
+	Configurations: {name: "configurations", layout: "ss", secret: true, work: true},
+	Rounds:         {name: "rounds", layout: "uuu", secret: true, work: true},
+	Holds:          {name: "holds", layout: "ss", work: true},
+	Holders:        {name: "holders", layout: "ss", work: true},
+	Contents:       {name: "contents", layout: "s", work: true},
+	Charts:         {name: "charts", layout: "s", work: true},
+	Chunks:         {name: "chunks", layout: "ssu", secret: true, raw: true, work: true},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }

@@ -17,7 +17,7 @@ import (
 // A gated step keeps the hooks from starting whose gates are shut in the store.
 type gated struct{ step }
 
-func gateKey(hook string) store.Key { return store.At(store.Addons).Str("gate " + hook) }
+func gateKey(hook string) store.Key { return store.At(store.Releases).Str("gate " + hook) }
 
 func (s gated) Gate(tx *store.Tx, t *store.Task) (string, error) {
 	why, _, err := store.Load[string](tx, gateKey(t.Subject.Hook))
@@ -40,7 +40,7 @@ func newGated(t testing.TB) *world {
 	w.bind(g, "tick", gated{step{w, "tick"}})
 	w.apply = func(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 		if t.Node == "ready" {
-			for k := range tx.Range(store.At(store.Addons)) {
+			for k := range tx.Range(store.At(store.Releases)) {
 				tx.Delete(k)
 			}
 		}

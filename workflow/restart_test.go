@@ -38,7 +38,7 @@ func newEnabling(t *testing.T) *world {
 	w.itemsOf(lifecycle.ModuleOnStartup, "a", "b")
 	w.itemsOf(lifecycle.ModuleBeforeHelm, "c")
 	delete(w.do, string(lifecycle.ModuleRun))
-	started := func(m string) store.Key { return store.At(store.Addons).Str("started " + m) }
+	started := func(m string) store.Key { return store.At(store.Releases).Str("started " + m) }
 	w.apply = func(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 		if t.Node != string(lifecycle.ModuleRun) {
 			return nil, nil

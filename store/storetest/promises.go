@@ -38,7 +38,7 @@ func (t trial) ordered() {
 		for _, n := range []uint64{300, 2, 1 << 63, 1, 256, 1<<64 - 1, 0} {
 			tx.Put(prefix.Uint(n), []byte("0"))
 		}
-		tx.Put(store.At(store.Addons), []byte("0"))
+		tx.Put(store.At(store.Buckets), []byte("0"))
 		tx.Put(store.At(store.Releases), []byte("0"))
 		return nil
 	}); err != nil {

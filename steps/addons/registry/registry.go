@@ -1,0 +1,300 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"addon-operator/internal/catalog"
+	"addon-operator/store"
+)
+
+// The limits of what one configuration registers. Its addons are swapped in one transaction.
+const (
+	// MaxAddons is the greatest number of addons of one configuration.
+	MaxAddons = 2_000
+	// maxText is the greatest length of an ID, a name or a version.
+	maxText = 1 << 10
+	// maxRegistered is the greatest size, in bytes, of the records of one configuration.
+	maxRegistered = 4 << 20
+)
+
+// A Position is where an addon is in the results of a round.
+type Position struct{ Repository, Addon int }
+
+// A LimitError says at which addon a limit is exceeded. The configuration cannot be registered.
+type LimitError struct {
+	At  Position
+	Err error
+}
+
+func (e *LimitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *LimitError) Unwrap() error { return e.Err }
+
+// A Conflict is an addon of a round whose ID, or whose name and version, another configuration
+// holds.
+type Conflict struct {
+	At Position
+	// ID is that of the registered addon.
+	ID   string
+	With store.RegisteredAddon
+}
+
+// An offered addon is one of a round that has an ID.
+type offered struct {
+	id string
+	at Position
+	store.RegisteredAddon
+}
+
+// offers returns the addons of a round that have an ID, in order.
+func offers(tx *store.Tx, name string, round store.ID) ([]offered, error) {
+	results, err := Results(tx, round)
+	if err != nil {
+		return nil, err
+	}
+	var all []offered
+	for i, r := range results {
+		for j, a := range r.Addons {
+			if a.ID == "" {
+				continue
+			}
+			all = append(all, offered{id: a.ID, at: Position{i, j}, RegisteredAddon: store.RegisteredAddon{
+				Name: a.Name, Version: a.Version, Normal: catalog.NormalizeVersion(a.Version),
+				Configuration: name, URL: r.URL, Content: a.Content,
+			}})
+		}
+	}
+	return all, nil
+}
+
+// Conflicts returns the addons of a round that conflict with those of other configurations of the
+// scope, in the order of the round.
+func Conflicts(tx *store.Tx, scope Scope, name string, round store.ID) ([]Conflict, error) {
+	all, err := offers(tx, name, round)
+	if err != nil {
+		return nil, err
+	}
+	return conflicts(tx, scope, name, all)
+}
+
+func conflicts(tx *store.Tx, scope Scope, name string, all []offered) (found []Conflict, err error) {
+	for _, o := range all {
+		if limit := o.limit(); limit != nil {
+			continue // it can never be registered, and is too long for a key
+		}
+		id := o.id
+		holder, held, err := store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id))
+		if err != nil {
+			return nil, err
+		}
+		if !held {
+			if id, held, err = store.Load[string](tx, store.AddonNameKey(string(scope), o.Name, o.Normal)); err != nil {
+				return nil, err
+			}
+			if held {
+				if holder, held, err = store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id)); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if held && holder.Configuration != name {
+			found = append(found, Conflict{At: o.at, ID: id, With: holder})
+		}
+	}
+	return found, nil
+}
+
+// limit returns an error if the addon has a text that is too long for the registry.
+func (o offered) limit() error {
+	for what, text := range map[string]string{"ID": o.id, "name": o.Name, "version": o.Version} {
+		if len(text) > maxText {
+			return fmt.Errorf("the %s of the addon has %d bytes, the limit is %d; shorten it in meta.yaml", what, len(text), maxText)
+		}
+	}
+	return nil
+}
+
+// Register makes the addons of round those that the configuration owns, in place of those of an
+// earlier round. If another configuration holds an ID or a name with a version, it changes nothing
+// and returns the conflicts. Freed reports whether an ID, or a name with a version, became free.
+// The error is a LimitError if the addons exceed a limit.
+func Register(tx *store.Tx, scope Scope, name string, round store.ID) (freed bool, found []Conflict, err error) {
+	c, err := current(tx, scope, name, round)
+	if err != nil {
+		return false, nil, err
+	}
+	if err := ready(tx, round); err != nil {
+		return false, nil, err
+	}
+	next, err := offers(tx, name, round)
+	if err != nil {
+		return false, nil, err
+	}
+	if found, err = conflicts(tx, scope, name, next); err != nil || len(found) > 0 {
+		return false, found, err
+	}
+	if err := admissible(scope, next); err != nil {
+		return false, nil, err
+	}
+	var before []offered
+	if !c.Registered.IsZero() && c.Registered != round {
+		if before, err = offers(tx, name, c.Registered); err != nil {
+			return false, nil, err
+		}
+	}
+	if freed, err = swap(tx, scope, before, next); err != nil {
+		return false, nil, err
+	}
+	if c.Registered != round {
+		if err := drop(tx, c.Registered); err != nil {
+			return false, nil, err
+		}
+	}
+	c.Registered, c.Phase, c.Processed = round, store.PhaseReady, tx.Now()
+	c.Attempts, c.Retry = 0, time.Time{}
+	return freed, nil, errors.Join(save(tx, scope, name, c), collect(tx))
+}
+
+// admissible returns an error if all cannot be registered together.
+func admissible(scope Scope, all []offered) error {
+	ids, names, size := map[string]bool{}, map[[2]string]bool{}, 0
+	for i, o := range all {
+		err := o.limit()
+		value, _ := json.Marshal(o.RegisteredAddon)
+		size += 2*len(scope) + 2*len(o.id) + len(o.Name) + len(o.Normal) + len(value)
+		switch {
+		case err != nil:
+		case i >= MaxAddons:
+			err = fmt.Errorf("the configuration has %d addons, the limit is %d; divide its repositories among several configurations",
+				len(all), MaxAddons)
+		case size > maxRegistered:
+			err = fmt.Errorf("the addons of the configuration need more than %d MiB in the registry; divide its repositories among several configurations",
+				maxRegistered>>20)
+		case ids[o.id]:
+			err = fmt.Errorf("ID %q occurs twice in the configuration", o.id)
+		case names[[2]string{o.Name, o.Normal}]:
+			err = fmt.Errorf("addon %s of version %s occurs twice in the configuration", o.Name, o.Version)
+		}
+		if err != nil {
+			return &LimitError{At: o.at, Err: err}
+		}
+		ids[o.id], names[[2]string{o.Name, o.Normal}] = true, true
+	}
+	return nil
+}
+
+// ready returns an error if the round has a repository or an addon that failed.
+func ready(tx *store.Tx, round store.ID) error {
+	results, err := Results(tx, round)
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		if r.Reason != "" {
+			return fmt.Errorf("register round %s: repository %q failed: %s", round, r.URL, r.Reason)
+		}
+		for _, a := range r.Addons {
+			if a.Reason != "" || a.ID == "" || a.Content == "" {
+				return fmt.Errorf("register round %s: addon %s of version %s failed or was not loaded: %s", round, a.Entry, a.EntryVersion, a.Reason)
+			}
+		}
+	}
+	return nil
+}
+
+// swap replaces the registered addons before with next. It reports whether an ID, or a name with a
+// version, became free.
+func swap(tx *store.Tx, scope Scope, before, next []offered) (freed bool, err error) {
+	keeps := map[string]bool{}
+	for _, o := range next {
+		keeps[string(o.key(scope))], keeps[string(o.nameKey(scope))] = true, true
+	}
+	for _, o := range before {
+		for _, k := range []store.Key{o.key(scope), o.nameKey(scope)} {
+			if !keeps[string(k)] {
+				tx.Delete(k)
+				freed = true
+			}
+		}
+	}
+	for _, o := range next {
+		if err := errors.Join(saveChanged(tx, o.key(scope), o.RegisteredAddon), saveChanged(tx, o.nameKey(scope), o.id)); err != nil {
+			return false, err
+		}
+	}
+	return freed, nil
+}
+
+func (o offered) key(scope Scope) store.Key { return store.AddonKey(string(scope), o.id) }
+
+func (o offered) nameKey(scope Scope) store.Key {
+	return store.AddonNameKey(string(scope), o.Name, o.Normal)
+}
+
+// saveChanged writes v under k unless it is there.
+func saveChanged[T any](tx *store.Tx, k store.Key, v T) error {
+	value, err := json.Marshal(v)
+	if err != nil || bytes.Equal(tx.Get(k), value) {
+		return err
+	}
+	tx.Put(k, value)
+	return nil
+}
+
+// Reject ends a round whose addons are not registered. The configuration then owns none. The results
+// and contents of the round are kept until the next one.
+func Reject(tx *store.Tx, scope Scope, name string, round store.ID) (freed bool, err error) {
+	c, err := current(tx, scope, name, round)
+	if err != nil {
+		return false, err
+	}
+	if freed, err = unregister(tx, scope, name, c.Registered); err != nil {
+		return false, err
+	}
+	if c.Registered != round {
+		if err := drop(tx, c.Registered); err != nil {
+			return false, err
+		}
+	}
+	c.Registered, c.Phase, c.Processed = store.ID{}, store.PhaseFailed, tx.Now()
+	return freed, errors.Join(save(tx, scope, name, c), collect(tx))
+}
+
+// Withdraw deletes everything that is known of a configuration and unregisters its addons, whatever
+// its phase. Freed reports whether it owned any.
+func Withdraw(tx *store.Tx, scope Scope, name string) (freed bool, err error) {
+	c, ok, err := Lookup(tx, scope, name)
+	if err != nil || !ok {
+		return false, err
+	}
+	if freed, err = unregister(tx, scope, name, c.Registered); err != nil {
+		return false, err
+	}
+	if err := drop(tx, c.Registered); err != nil {
+		return false, err
+	}
+	if c.Round != c.Registered {
+		if err := drop(tx, c.Round); err != nil {
+			return false, err
+		}
+	}
+	tx.Delete(store.ConfigurationKey(string(scope), name))
+	return freed, collect(tx)
+}
+
+// unregister deletes the addons of a registered round.
+func unregister(tx *store.Tx, scope Scope, name string, registered store.ID) (freed bool, err error) {
+	if registered.IsZero() {
+		return false, nil
+	}
+	before, err := offers(tx, name, registered)
+	if err != nil {
+		return false, err
+	}
+	return swap(tx, scope, before, nil)
+}

@@ -1,0 +1,154 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"addon-operator/internal/tree"
+	"addon-operator/store"
+)
+
+// A Scope is where addons are registered: a namespace, or [Cluster].
+type Scope string
+
+// Cluster is the scope of cluster-wide configurations.
+const Cluster Scope = ""
+
+// An Owner is a configuration at one generation of its spec.
+type Owner struct {
+	Scope      Scope
+	Name       string
+	UID        string
+	Generation int64
+	Created    time.Time
+}
+
+// ErrReplaced means that a newer round of the configuration began, or that the configuration was
+// withdrawn. The results of the round have no meaning any more.
+var ErrReplaced = errors.New("the round was replaced by a newer one")
+
+// Begin starts a round. The results of an earlier round that are not registered are dropped. Addons
+// that a deleted configuration of the same name still owns are unregistered; freed reports whether
+// there were any.
+func Begin(tx *store.Tx, o Owner) (round store.ID, freed bool, err error) {
+	old, ok, err := Lookup(tx, o.Scope, o.Name)
+	if err != nil {
+		return round, false, err
+	}
+	if ok && old.UID != o.UID {
+		if freed, err = Withdraw(tx, o.Scope, o.Name); err != nil {
+			return round, false, err
+		}
+		old = store.Configuration{}
+	}
+	if old.Round != old.Registered {
+		if err := drop(tx, old.Round); err != nil {
+			return round, false, err
+		}
+	}
+	round = store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
+	c := store.Configuration{
+		UID: o.UID, Generation: o.Generation, Created: o.Created,
+		Round: round, Registered: old.Registered, Phase: store.PhasePending,
+	}
+	if old.Generation == o.Generation {
+		c.Attempts = old.Attempts
+	}
+	if err := store.Save(tx, store.HolderKey(store.RoundHolder(round), false), true); err != nil {
+		return round, false, err
+	}
+	return round, freed, errors.Join(save(tx, o.Scope, o.Name, c), collect(tx))
+}
+
+// Lookup returns what is known of a configuration, and whether anything is.
+func Lookup(tx *store.Tx, scope Scope, name string) (store.Configuration, bool, error) {
+	return store.Load[store.Configuration](tx, store.ConfigurationKey(string(scope), name))
+}
+
+func save(tx *store.Tx, scope Scope, name string, c store.Configuration) error {
+	return store.Save(tx, store.ConfigurationKey(string(scope), name), c)
+}
+
+// current returns the configuration if round is its latest, else ErrReplaced.
+func current(tx *store.Tx, scope Scope, name string, round store.ID) (store.Configuration, error) {
+	c, ok, err := Lookup(tx, scope, name)
+	if err == nil && (!ok || c.Round != round) {
+		err = fmt.Errorf("process configuration %s: %w", Owner{Scope: scope, Name: name}, ErrReplaced)
+	}
+	return c, err
+}
+
+// String returns the owner as people write it: its name, in a namespace behind that of the
+// namespace.
+func (o Owner) String() string {
+	if o.Scope == Cluster {
+		return o.Name
+	}
+	return string(o.Scope) + "/" + o.Name
+}
+
+// The limits of a stored result.
+const (
+	longestMessage = 2 << 10
+	largestResult  = 4 << 20
+)
+
+// SaveResult stores what a round found in the i-th repository, in place of an earlier result. The
+// round must hold the contents that the result names. Long messages are cut.
+func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r store.RepositoryResult) error {
+	if _, err := current(tx, scope, name, round); err != nil {
+		return err
+	}
+	r.Message = cut(r.Message)
+	addons := make([]store.AddonResult, 0, len(r.Addons))
+	for _, a := range r.Addons {
+		if a.Content != "" && tx.Get(store.HoldKey(store.RoundHolder(round), a.Content)) == nil {
+			return fmt.Errorf("store the result of repository %q: the round does not hold content %s", tree.Excerpt(r.URL), a.Content)
+		}
+		a.Message = cut(a.Message)
+		addons = append(addons, a)
+	}
+	r.Addons = addons
+	key := store.ResultKey(round, i)
+	if err := store.Save(tx, key, r); err != nil {
+		return err
+	}
+	if n := len(tx.Get(key)); n > largestResult {
+		return fmt.Errorf("store the result of repository %q: it has %d bytes, the limit is %d: %w",
+			tree.Excerpt(r.URL), n, largestResult, store.ErrTooLarge)
+	}
+	return nil
+}
+
+func cut(message string) string {
+	if len(message) <= longestMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:longestMessage], "") + "…"
+}
+
+// Results returns what a round found, in the order of the repositories.
+func Results(tx *store.Tx, round store.ID) ([]store.RepositoryResult, error) {
+	var results []store.RepositoryResult
+	for k := range tx.Range(store.ResultsOf(round)) {
+		r, _, err := store.Load[store.RepositoryResult](tx, k)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// PlanRetry notes when a failed configuration is processed again, and how many rounds in a row have
+// failed. A zero time means that none is planned.
+func PlanRetry(tx *store.Tx, scope Scope, name string, round store.ID, attempts int, due time.Time) error {
+	c, err := current(tx, scope, name, round)
+	if err != nil {
+		return err
+	}
+	c.Attempts, c.Retry = attempts, due
+	return save(tx, scope, name, c)
+}

@@ -1,0 +1,216 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// A Configuration is what is known of an addons configuration. Its namespace and name are its key.
+type Configuration struct {
+	UID string `json:"uid"`
+	// Generation is that of the spec which Round processes.
+	Generation int64 `json:"generation"`
+	// Round names the results of the latest round. They are complete once Phase says so.
+	Round ID `json:"round"`
+	// Registered names the round whose addons are registered; zero if the configuration owns none.
+	// It differs from Round while a later round is being processed.
+	Registered ID `json:"registered,omitzero"`
+	// Phase is the result of Round: [PhasePending] while it is being processed.
+	Phase Phase `json:"phase"`
+	// Processed is when Round ended.
+	Processed time.Time `json:"processed,omitzero"`
+	// Created is the creationTimestamp of the configuration.
+	Created time.Time `json:"created,omitzero"`
+	// Attempts counts the rounds in a row that failed for a reason which may pass. Retry is when the
+	// next one is due; zero if none is planned.
+	Attempts int       `json:"attempts,omitempty"`
+	Retry    time.Time `json:"retry,omitzero"`
+}
+
+// A Phase is the result of the latest round of a configuration.
+type Phase string
+
+// The phases of a configuration, as its status has them.
+const (
+	PhasePending Phase = "Pending"
+	PhaseReady   Phase = "Ready"
+	PhaseFailed  Phase = "Failed"
+)
+
+// ConfigurationKey returns the key of a configuration. Namespace is empty for one of the cluster.
+func ConfigurationKey(namespace, name string) Key {
+	return ConfigurationsOf(namespace).Str(name)
+}
+
+// ConfigurationsOf returns the prefix of the configurations of a namespace, or of the cluster.
+func ConfigurationsOf(namespace string) Key { return At(Configurations).Str(namespace) }
+
+// ParseConfigurationKey returns the namespace and the name of a configuration.
+func ParseConfigurationKey(k Key) (namespace, name string, err error) {
+	p, err := k.Parts()
+	if err != nil {
+		return "", "", err
+	}
+	namespace, name = p.Str(), p.Str()
+	return namespace, name, p.Err()
+}
+
+// A RepositoryResult is what a round found in one repository.
+type RepositoryResult struct {
+	// URL is that of the spec, with its placeholders.
+	URL string `json:"url"`
+	// Reason and Message say why the repository failed. They are empty if only addons of it failed.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Index identifies the index that was read, as the code that fetches it writes it.
+	Index  json.RawMessage `json:"index,omitempty"`
+	Addons []AddonResult   `json:"addons,omitempty"`
+}
+
+// An AddonResult is what a round found in one entry of an index.
+type AddonResult struct {
+	// Entry and EntryVersion are those of the index.
+	Entry        string `json:"entry"`
+	EntryVersion string `json:"entryVersion"`
+	// Source identifies the archive or directory that was read, as the code that fetches it writes it.
+	Source json.RawMessage `json:"source,omitempty"`
+	// Content names what the archive or directory contains. The round holds it. It is empty if
+	// nothing was fetched.
+	Content string `json:"content,omitempty"`
+	// ID, Name and Version are those of the addon. They are empty if it could not be loaded.
+	ID      string `json:"id,omitempty"`
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Reason and Message say why the addon failed.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// ResultKey returns the key of a round's result for the repository with that index.
+func ResultKey(round ID, repository int) Key { return ResultsOf(round).Uint(uint64(repository)) }
+
+// ResultsOf returns the prefix of a round's results.
+func ResultsOf(round ID) Key { return At(Rounds).Uint(round.Epoch).Uint(round.N) }
+
+// A RegisteredAddon is an addon that is offered to its scope: the cluster, or one namespace. Its
+// namespace and id are its key.
+type RegisteredAddon struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Normal is the normalized version. Name and Normal are unique in the scope.
+	Normal string `json:"normal"`
+	// Configuration owns the addon.
+	Configuration string `json:"configuration"`
+	// URL is that of the repository, with its placeholders.
+	URL string `json:"url"`
+	// Content names what its archive or directory contains.
+	Content string `json:"content"`
+}
+
+// AddonKey returns the key of a registered addon. Namespace is empty for one of the cluster.
+func AddonKey(namespace, id string) Key { return AddonsOf(namespace).Str(id) }
+
+// AddonsOf returns the prefix of the registered addons of a namespace, or of the cluster.
+func AddonsOf(namespace string) Key { return At(Addons).Str(namespace) }
+
+// ParseAddonKey returns the namespace and the id of a registered addon.
+func ParseAddonKey(k Key) (namespace, id string, err error) { return ParseConfigurationKey(k) }
+
+// AddonNameKey returns the key of the id of the registered addon with that name and normalized
+// version.
+func AddonNameKey(namespace, name, normal string) Key {
+	return At(AddonNames).Str(namespace).Str(name).Str(normal)
+}
+
+// A Holder keeps contents in the store: a round, or a module.
+type Holder string
+
+// RoundHolder returns the holder that a round is.
+func RoundHolder(round ID) Holder { return Holder("round " + round.String()) }
+
+// ModuleHolder returns the holder that a module is.
+func ModuleHolder(module string) Holder { return Holder("module " + module) }
+
+// HoldKey returns the key of a holder's reference to a content.
+func HoldKey(h Holder, content string) Key { return HoldsOf(h).Str(content) }
+
+// HoldsOf returns the prefix of a holder's references.
+func HoldsOf(h Holder) Key { return At(Holds).Str(string(h)) }
+
+// HolderKey returns the key of the mark of a holder. The references of a dropped one are released.
+func HolderKey(h Holder, dropped bool) Key {
+	if dropped {
+		return DroppedHolders().Str(string(h))
+	}
+	return At(Holders).Str("live").Str(string(h))
+}
+
+// DroppedHolders returns the prefix of the marks of dropped holders.
+func DroppedHolders() Key { return At(Holders).Str("dropped") }
+
+// A Content describes what an addon's archive or directory contains. Its [Chunks] hold the rest.
+type Content struct {
+	// Refs counts the holders.
+	Refs int `json:"refs"`
+	// Complete is set once all its chunks and its chart are stored.
+	Complete bool `json:"complete,omitempty"`
+	// Chart is the digest of its chart; empty if it could not be loaded.
+	Chart string `json:"chart,omitempty"`
+	// Size is that of the bytes in its chunks.
+	Size int `json:"size"`
+}
+
+// ContentKey returns the key of a content.
+func ContentKey(content string) Key { return At(Contents).Str(content) }
+
+// A Chart describes the archive of a chart, whose bytes are in [Chunks].
+type Chart struct {
+	// Refs counts the contents with this chart.
+	Refs int `json:"refs"`
+	// Complete is set once all its chunks are stored.
+	Complete bool `json:"complete,omitempty"`
+	// Size is that of the bytes in its chunks.
+	Size int `json:"size"`
+}
+
+// ChartKey returns the key of a chart.
+func ChartKey(digest string) Key { return At(Charts).Str(digest) }
+
+// ChunkSize is the size of all chunks but the last.
+const ChunkSize = 256 << 10
+
+// ContentChunks returns the prefix of the chunks of a content.
+func ContentChunks(content string) Key { return At(Chunks).Str("content").Str(content) }
+
+// ChartChunks returns the prefix of the chunks of a chart.
+func ChartChunks(digest string) Key { return At(Chunks).Str("chart").Str(digest) }
+
+// chunkMark begins each chunk. Without it a chunk could begin as a damaged record does.
+const chunkMark = 'z'
+
+// SaveChunk writes the i-th chunk of data under prefix and reports whether there are more.
+func SaveChunk(tx *Tx, prefix Key, data []byte, i int) (more bool) {
+	from, to := i*ChunkSize, min((i+1)*ChunkSize, len(data))
+	tx.Put(prefix.Uint(uint64(i)), append([]byte{chunkMark}, data[from:to]...))
+	return to < len(data)
+}
+
+var errSize = errors.New("its chunks do not have the size of its record")
+
+// LoadChunks returns the data of the chunks under prefix, which has that size.
+func LoadChunks(tx *Tx, prefix Key, size int) ([]byte, error) {
+	data := make([]byte, 0, size)
+	for k, chunk := range tx.Range(prefix) {
+		if err := damageOf(k, chunk); err != nil {
+			return nil, err
+		}
+		if len(chunk) > 0 {
+			data = append(data, chunk[1:]...)
+		}
+	}
+	if len(data) != size && tx.err == nil {
+		return nil, recordError(prefix, errSize)
+	}
+	return data, tx.err
+}

@@ -1,0 +1,225 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+// checkAddons reports what is wrong between configurations, registered addons and what they refer
+// to: addons whose owner does not list them, names that do not match ids, configurations that own
+// addons and are not ready, reference counts that are wrong, chunks that are missing or belong to
+// nothing.
+func checkAddons(tx *Tx) error {
+	c := addonsCheck{tx: tx, rounds: map[ID]bool{}, offered: map[string]string{}, refs: map[string]int{}, charts: map[string]int{}, chunks: map[string]int{}}
+	c.configurations()
+	c.results()
+	c.addons()
+	c.names()
+	c.holds()
+	c.contents()
+	c.chartRecords()
+	c.stray()
+	return errors.Join(c.errs...)
+}
+
+type addonsCheck struct {
+	tx      *Tx
+	rounds  map[ID]bool       // of the configurations
+	offered map[string]string // by the key of an addon, the configuration whose registered round lists it
+	refs    map[string]int    // holders of each content
+	charts  map[string]int    // contents with each chart
+	chunks  map[string]int    // bytes expected under each prefix
+	errs    []error
+}
+
+func (c *addonsCheck) bad(format string, args ...any) {
+	if len(c.errs) < maxFindings {
+		c.errs = append(c.errs, fmt.Errorf(format, args...))
+	}
+}
+
+// configurations collects what the configurations offer by their registered rounds.
+func (c *addonsCheck) configurations() {
+	for k := range c.tx.Range(At(Configurations)) {
+		namespace, name, err := ParseConfigurationKey(k)
+		conf, _, err2 := Load[Configuration](c.tx, k)
+		if err := errors.Join(err, err2); err != nil {
+			c.bad("%v", err)
+			continue
+		}
+		for _, round := range []ID{conf.Round, conf.Registered} {
+			if !round.IsZero() && c.tx.Get(HolderKey(RoundHolder(round), false)) == nil {
+				c.bad("round %s of configuration %s is dropped", round, k)
+			}
+		}
+		c.rounds[conf.Round] = true
+		if conf.Registered.IsZero() {
+			continue
+		}
+		c.rounds[conf.Registered] = true
+		if conf.Phase == PhaseFailed || conf.Phase == PhaseReady && conf.Registered != conf.Round {
+			c.bad("configuration %s is %s and owns the addons of round %s, its latest is %s", k, conf.Phase, conf.Registered, conf.Round)
+		}
+		for r, err := range records[RepositoryResult](c.tx, ResultsOf(conf.Registered)) {
+			if err != nil {
+				c.bad("%v", err)
+			}
+			for _, a := range r.Addons {
+				c.offered[string(AddonKey(namespace, a.ID))] = name
+			}
+		}
+	}
+}
+
+// results looks for results of no round, and for contents that a result names and its round does
+// not hold.
+func (c *addonsCheck) results() {
+	for k := range c.tx.Range(At(Rounds)) {
+		p, err := k.Parts()
+		round := ID{Epoch: p.Uint(), N: p.Uint()}
+		result, _, err2 := Load[RepositoryResult](c.tx, k)
+		if err := errors.Join(err, err2); err != nil {
+			c.bad("%v", err)
+			continue
+		}
+		holder := RoundHolder(round)
+		if c.tx.Get(HolderKey(holder, true)) != nil {
+			continue
+		}
+		if !c.rounds[round] {
+			c.bad("%s belongs to no configuration", k)
+		}
+		for _, a := range result.Addons {
+			if a.Content != "" && c.tx.Get(HoldKey(holder, a.Content)) == nil {
+				c.bad("%s names content %s, which its round does not hold", k, a.Content)
+			}
+		}
+	}
+}
+
+// addons compares the registered addons with those that their owners list.
+func (c *addonsCheck) addons() {
+	for k := range c.tx.Range(At(Addons)) {
+		a, _, err := Load[RegisteredAddon](c.tx, k)
+		if err != nil {
+			c.bad("%v", err)
+			continue
+		}
+		namespace, id, err := ParseAddonKey(k)
+		if owner, ok := c.offered[string(k)]; err != nil || !ok || owner != a.Configuration {
+			c.bad("%s belongs to configuration %q, which does not list it", k, a.Configuration)
+		}
+		delete(c.offered, string(k))
+		named, _, err := Load[string](c.tx, AddonNameKey(namespace, a.Name, a.Normal))
+		if err != nil || named != id {
+			c.bad("the name and version of %s lead to %q: %v", k, named, err)
+		}
+		if content, ok, err := Load[Content](c.tx, ContentKey(a.Content)); err != nil || !ok || !content.Complete {
+			c.bad("the content %s of %s is missing or not complete: %v", a.Content, k, err)
+		}
+	}
+	for k, owner := range c.offered {
+		c.bad("configuration %q lists %s, which is not registered", owner, Key(k))
+	}
+}
+
+// names looks for names of addons that are not registered under them.
+func (c *addonsCheck) names() {
+	for k := range c.tx.Range(At(AddonNames)) {
+		p, err := k.Parts()
+		namespace, name, normal := p.Str(), p.Str(), p.Str()
+		id, _, err2 := Load[string](c.tx, k)
+		a, ok, err3 := Load[RegisteredAddon](c.tx, AddonKey(namespace, id))
+		if err := errors.Join(err, err2, err3); err != nil || !ok || a.Name != name || a.Normal != normal {
+			c.bad("%s leads to addon %q, which is not registered under it: %v", k, id, err)
+		}
+	}
+}
+
+// holds counts the references to contents.
+func (c *addonsCheck) holds() {
+	for k := range c.tx.Range(At(Holds)) {
+		p, err := k.Parts()
+		holder, content := Holder(p.Str()), p.Str()
+		if err = errors.Join(err, p.Err()); err != nil {
+			c.bad("%s: %v", k, err)
+		}
+		if c.tx.Get(HolderKey(holder, false)) == nil && c.tx.Get(HolderKey(holder, true)) == nil {
+			c.bad("%s is a reference of a holder that does not exist", k)
+		}
+		c.refs[content]++
+	}
+}
+
+func (c *addonsCheck) contents() {
+	for k := range c.tx.Range(At(Contents)) {
+		content, _, err := Load[Content](c.tx, k)
+		p, err2 := k.Parts()
+		name := p.Str()
+		if err := errors.Join(err, err2); err != nil {
+			c.bad("%v", err)
+			continue
+		}
+		if content.Refs != c.refs[name] || content.Refs == 0 {
+			c.bad("%s counts %d holders, has %d", k, content.Refs, c.refs[name])
+		}
+		delete(c.refs, name)
+		if content.Chart != "" {
+			c.charts[content.Chart]++
+		}
+		c.chunks[string(ContentChunks(name))] = unknownSize
+		if !content.Complete {
+			continue
+		}
+		c.chunks[string(ContentChunks(name))] = content.Size
+		if chart, ok, err := Load[Chart](c.tx, ChartKey(content.Chart)); content.Chart != "" && (err != nil || !ok || !chart.Complete) {
+			c.bad("%s is complete, its chart %s is not: %v", k, content.Chart, err)
+		}
+	}
+	for content := range c.refs {
+		c.bad("content %s is held and does not exist", content)
+	}
+}
+
+func (c *addonsCheck) chartRecords() {
+	for k := range c.tx.Range(At(Charts)) {
+		chart, _, err := Load[Chart](c.tx, k)
+		p, err2 := k.Parts()
+		digest := p.Str()
+		if err := errors.Join(err, err2); err != nil {
+			c.bad("%v", err)
+			continue
+		}
+		if chart.Refs != c.charts[digest] || chart.Refs == 0 {
+			c.bad("%s counts %d contents, has %d", k, chart.Refs, c.charts[digest])
+		}
+		delete(c.charts, digest)
+		c.chunks[string(ChartChunks(digest))] = unknownSize
+		if chart.Complete {
+			c.chunks[string(ChartChunks(digest))] = chart.Size
+		}
+	}
+	for digest := range c.charts {
+		c.bad("chart %s is used and does not exist", digest)
+	}
+}
+
+// unknownSize stands for chunks of which not all are stored.
+const unknownSize = -1
+
+// stray looks for chunks of nothing, and for chunks that are missing.
+func (c *addonsCheck) stray() {
+	have := map[string]int{}
+	for k, chunk := range c.tx.Range(At(Chunks)) {
+		prefix := string(k[:max(len(k)-8, 0)])
+		if _, ok := c.chunks[prefix]; !ok {
+			c.bad("%s belongs to nothing", k)
+		}
+		have[prefix] += len(chunk) - 1
+	}
+	for prefix, size := range c.chunks {
+		if size != unknownSize && have[prefix] != size {
+			c.bad("%s has %d bytes, its record says %d", Key(prefix), have[prefix], size)
+		}
+	}
+}
