@@ -19,6 +19,8 @@ const (
 	maxText = 1 << 10
 	// maxRegistered is the greatest size, in bytes, of the records of one configuration.
 	maxRegistered = 4 << 20
+	// recordSize is about the size of the records of one addon without its texts.
+	recordSize = 256
 )
 
 // A Position is where an addon is in the results of a round.
@@ -165,8 +167,7 @@ func admissible(scope Scope, all []offered) error {
 	ids, names, size := map[string]bool{}, map[[2]string]bool{}, 0
 	for i, o := range all {
 		err := o.limit()
-		value, _ := json.Marshal(o.RegisteredAddon)
-		size += 2*len(scope) + 2*len(o.id) + len(o.Name) + len(o.Normal) + len(value)
+		size += 2*len(scope) + 2*len(o.id) + 2*len(o.Name) + 2*len(o.Normal) + len(o.Version) + len(o.Configuration) + len(o.URL) + recordSize
 		switch {
 		case err != nil:
 		case i >= MaxAddons:
