@@ -34,7 +34,7 @@ func (s wakeup) raise() {
 
 // survey keeps the problems of directories and ConfigMap keys up to date until ctx ends.
 func (o *operator) survey(ctx context.Context) {
-	delay, failed := time.Duration(0), ""
+	delay, failed := surveyDelay, "" // the start itself needs the CPU first
 	for o.recheck.raise(); ; {
 		select {
 		case <-ctx.Done():
