@@ -59,7 +59,7 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 		return workflow.Outcome{}, err
 	}
 	if s.precedesHelm(t) {
-		s.site.renderAhead(ctx, t.Subject.Module)
+		run.Started = func() { s.site.renderAhead(ctx, t.Subject.Module) } // not before: it would slow the start
 	}
 	ended := s.site.watchSlow(t, s.node, in.hook.longest)
 	result, err := s.site.Hooks.Run(ctx, run)

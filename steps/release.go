@@ -114,7 +114,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 		return workflow.Outcome{}, err
 	}
 	known.Removed = nil // all that the chart has is there afterwards
-	manifest, err := s.site.rendered(ctx, *release)
+	manifest, err := s.site.checked(ctx, *release)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}

@@ -81,16 +81,29 @@ func (s *Site) keepRendering(module string, m helm.Manifest) { s.renderings.put(
 
 // rendered returns the manifest of a release, without its text. It was rendered ahead, or is rendered now.
 func (s *Site) rendered(ctx context.Context, r helm.Release) (helm.Manifest, error) {
-	if ahead := s.renderings.take(r.Name); ahead != nil {
-		select {
-		case <-ctx.Done():
-			return helm.Manifest{}, ctx.Err()
-		case <-ahead.ended:
-		}
-		if ahead.ok {
-			if same, err := s.Helm.Reusable(ctx, r, ahead.manifest); err == nil && same {
-				return ahead.manifest, nil
-			}
+	return s.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return s.Helm.Reusable(ctx, r, m) })
+}
+
+// checked returns the manifest that the release check has just rendered, without its text. It does not ask the cluster
+// again whether it serves the same kinds: Helm does not either.
+func (s *Site) checked(ctx context.Context, r helm.Release) (helm.Manifest, error) {
+	return s.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return m.RenderedFrom(r) })
+}
+
+// renderedIf returns the manifest that was rendered ahead, if reusable returns true for it, or renders it now.
+func (s *Site) renderedIf(ctx context.Context, r helm.Release, reusable func(helm.Manifest) (bool, error)) (helm.Manifest, error) {
+	ahead := s.renderings.take(r.Name)
+	if ahead == nil {
+		return s.render(ctx, r)
+	}
+	select {
+	case <-ctx.Done():
+		return helm.Manifest{}, ctx.Err()
+	case <-ahead.ended:
+	}
+	if ahead.ok {
+		if same, err := reusable(ahead.manifest); err == nil && same {
+			return ahead.manifest, nil
 		}
 	}
 	return s.render(ctx, r)

@@ -61,6 +61,11 @@ func (c *Client) Reusable(ctx context.Context, r Release, m Manifest) (bool, err
 	if err != nil || caps != m.source.caps {
 		return false, err
 	}
+	return m.RenderedFrom(r)
+}
+
+// RenderedFrom reports whether m was rendered from the chart and the values of r as they are now. It makes no request.
+func (m Manifest) RenderedFrom(r Release) (bool, error) {
 	ch, values, err := r.prepare()
 	if err != nil {
 		return false, err

@@ -55,4 +55,9 @@ func TestManifestIsReusableOnlyForTheSameChartAndValuesAndKinds(t *testing.T) {
 	if reusable(r, m) {
 		t.Error("the manifest is reused after a CRD was added")
 	}
+	for want, r := range map[bool]helm.Release{true: r, false: with(r, "size", 2)} {
+		if got, err := m.RenderedFrom(r); got != want || err != nil {
+			t.Errorf("rendered from values %v: %t (error %v), want %t", r.Values, got, err, want)
+		}
+	}
 }

@@ -74,6 +74,7 @@ type program struct {
 	stdout, stderr io.Writer
 	awaited        bool
 	timeout        time.Duration // zero is the runner's
+	started        func()        // nil is no call
 }
 
 // ending is how a process ended.
@@ -118,6 +119,9 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 		return ending{}, err
 	}
 
+	if p.started != nil {
+		p.started()
+	}
 	pumped := make(chan struct{})
 	go func() {
 		var both sync.WaitGroup

@@ -138,6 +138,8 @@ type Run struct {
 	// Awaited: somebody waits for the response of the hook. When ctx ends it is signalled at once, and killed a second
 	// later.
 	Awaited bool
+	// Started is called once the process has started, and must return at once; nil is no call.
+	Started func()
 	// Output is called for each line the hook prints, by one goroutine at a time; nil drops them. A line has at most
 	// 10,000 characters, a longer one is cut and ends in "…". While it is not back, the hook may have to wait.
 	Output func(stream Stream, line string)
@@ -186,7 +188,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	var usage Usage
 	err := r.withFiles(files, func() (err error) {
 		env := append(identity(run.Task, run.Attempt, run.Previous), files.variables()...)
-		usage, err = r.runToEnd(ctx, program{file: run.File, env: env, awaited: run.Awaited, timeout: run.Timeout}, run.Output)
+		usage, err = r.runToEnd(ctx, program{file: run.File, env: env, awaited: run.Awaited, timeout: run.Timeout, started: run.Started}, run.Output)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -464,5 +465,29 @@ func TestRunnerNeedsAPlaceForItsFiles(t *testing.T) {
 	}
 	if _, err := hook.NewRunner(hook.Options{TempDir: filepath.Join(file, "hooks")}); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("error is %v, want one that names %s", err, file)
+	}
+}
+
+func TestStartedIsCalledWhileTheHookRuns(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := scriptRun(t, `cat "`+pipe+`"`) // until somebody has opened the pipe and closed it
+	var out lines
+	run.Output = out.add
+	run.Started = func() {
+		go func() {
+			if err := os.WriteFile(pipe, []byte("started\n"), 0o600); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	if _, err := newRunner(t, hook.Options{}).Run(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.of(hook.Stdout); !slices.Equal(got, []string{"started"}) {
+		t.Errorf("the hook printed %q, want what Started wrote to its pipe", got)
 	}
 }
