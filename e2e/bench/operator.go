@@ -20,9 +20,14 @@ import (
 // convergeWithin bounds one converge.
 const convergeWithin = 3 * time.Minute
 
+// sharedMemory is where Linux mounts a file system in memory. The operator's temporary files are in one, as deploy/ mounts
+// /tmp.
+const sharedMemory = "/dev/shm"
+
 // A world is what the operator is measured in.
 type world struct {
 	dir      string
+	memory   string // directory in memory, for temporary files; dir where there is none
 	program  string
 	cluster  *cluster.Cluster
 	client   kubernetes.Interface
@@ -35,13 +40,16 @@ func openWorld(progress *log.Logger) (_ *world, end func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &world{dir: dir, progress: progress}
+	w := &world{dir: dir, memory: dir, progress: progress}
+	if memory, err := os.MkdirTemp(sharedMemory, "bench-"); err == nil {
+		w.memory = memory
+	}
 	end = func() error {
 		var stopped error
 		if w.cluster != nil {
 			stopped = w.cluster.Stop()
 		}
-		return errors.Join(stopped, os.RemoveAll(dir))
+		return errors.Join(stopped, os.RemoveAll(dir), os.RemoveAll(w.memory))
 	}
 	defer func() {
 		if err != nil {
@@ -137,6 +145,7 @@ func (w *world) site(ctx context.Context, namespace string, work int) (operator.
 func (w *world) bareSite(ctx context.Context, namespace string) (operator.Site, error) {
 	site := operator.Site{
 		Program: w.program, Dir: filepath.Join(w.dir, namespace), Kubeconfig: w.cluster.Kubeconfig(), Namespace: namespace,
+		TempDir: filepath.Join(w.memory, namespace, "tmp"),
 	}
 	site.ModulesDir, site.GlobalHooksDir = filepath.Join(site.Dir, "modules"), filepath.Join(site.Dir, "global-hooks")
 	if err := errors.Join(os.MkdirAll(site.ModulesDir, 0o700), os.MkdirAll(site.GlobalHooksDir, 0o700)); err != nil {

@@ -36,6 +36,8 @@ type Site struct {
 	GlobalHooksDir        string
 	// StoreDir is the directory of the store; Dir where it is empty.
 	StoreDir string
+	// TempDir is the directory of temporary files; tmp in Dir where it is empty.
+	TempDir string
 }
 
 // Store returns the path of the store.
@@ -77,7 +79,7 @@ func (s Site) Start(env ...string) (*Process, error) {
 	defer log.Close() // the process has its own
 	p := &Process{address: net.JoinHostPort(address, port), done: make(chan struct{})}
 	p.cmd = exec.Command(s.Program, "start", "--kube-config", s.Kubeconfig, "--namespace", s.Namespace,
-		"--store", s.Store(), "--debug-unix-socket", s.Socket(), "--tmp-dir", filepath.Join(s.Dir, "tmp"),
+		"--store", s.Store(), "--debug-unix-socket", s.Socket(), "--tmp-dir", cmp.Or(s.TempDir, filepath.Join(s.Dir, "tmp")),
 		"--modules-dir", s.ModulesDir, "--global-hooks-dir", s.GlobalHooksDir,
 		"--prometheus-listen-address", address, "--prometheus-listen-port", port, "--log-type", "json")
 	p.cmd.Env = append(os.Environ(), env...)
