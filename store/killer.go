@@ -25,6 +25,10 @@ func EndsKey() Key { return At(Meta).Str("ends") }
 // AloneKey returns the key of the Ref to the task that is to run alone.
 func AloneKey() Key { return At(Meta).Str("alone") }
 
+// PreparationKey returns the key of the record of work that must be complete before the engine
+// claims tasks of modules.
+func PreparationKey() Key { return At(Meta).Str("preparation") }
+
 // Begin notes that the process of epoch begins to do tasks. The one before it that has not said that
 // it ends has crashed, unless exitedCleanly says otherwise.
 func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {

@@ -55,6 +55,7 @@ func MarkCopy(path string, o Options) error {
 // spent, and reports whether there is more.
 func DropWork(tx *Tx) (more bool, err error) {
 	tx.Delete(AloneKey())
+	tx.Delete(PreparationKey())
 	for t := range tables {
 		if !tables[t].work {
 			continue

@@ -63,7 +63,7 @@ func (m *move) advance(queue string) (*claim, error) {
 
 func (m *move) claimNext(queue string) (*claim, error) {
 	defer m.seen(queue)
-	if !m.e.claims() {
+	if !m.e.claims() || m.prepares(queue) {
 		return nil, nil
 	}
 	if blocked, err := m.waitsForExclusive(queue); blocked || err != nil {

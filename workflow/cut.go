@@ -218,8 +218,7 @@ func (m *move) dropMembers(list *store.Task) (dropped int, err error) {
 }
 
 // supersede cancels every run of node in the main queue, pending or in progress, and the deferred
-// ones, in favour of walk, which begins a start. Other runs that the last process left in the middle
-// go back to their first nodes, so that the start does their work.
+// ones, in favour of walk, which begins a start.
 func (m *move) supersede(b *bound, node graph.NodeID, walk uint64) error {
 	past, before, err := m.stacks(b, node)
 	if err != nil {
@@ -237,14 +236,11 @@ func (m *move) supersede(b *bound, node graph.NodeID, walk uint64) error {
 			return err
 		}
 	}
-	if err := m.eachLater(func(t *store.Task) error {
+	return m.eachLater(func(t *store.Task) error {
 		if t.Graph != b.Graph.Name || t.Node != string(node) {
 			return nil
 		}
 		m.join(t.Walk, walk)
 		return m.drop(t, store.Superseded, nil)
-	}); err != nil {
-		return err
-	}
-	return firstError(m.restartRuns(), m.leaveLanes())
+	})
 }

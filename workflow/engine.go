@@ -120,8 +120,11 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 		if err := m.beginLife(); err != nil {
 			return err
 		}
+		if err := m.continuePreparation(); err != nil {
+			return err
+		}
 		if e.NewContainer {
-			if err := m.restartRuns(); err != nil {
+			if err := m.prepare(preparation{}); err != nil {
 				return err
 			}
 		}

@@ -80,7 +80,9 @@ func (m *move) raise(events []Event) error {
 			acted(queue)
 		}
 		if ev.Supersedes != "" {
-			if err := m.finishFirst(); err != nil {
+			// Other runs that the last process left in the middle go back to their first nodes, so
+			// that the start does their work.
+			if err := m.prepare(preparation{Start: true}); err != nil {
 				return err
 			}
 		}

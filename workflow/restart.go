@@ -9,24 +9,93 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// A preparation is work that must be complete before a task of the main queue or of a lane is claimed.
+// Its record is kept while some of the work is left.
+type preparation struct {
+	// Start is set for a start, which does the work of interrupted runs itself.
+	Start bool `json:"start"`
+}
+
+// prepare takes the runs of modules that are past their first node, and that nobody works on, back
+// to it. For a start, it also moves the runs of failing modules out of their lanes, and abandoned
+// tasks with a journal to the front. What the budget has no room for follows in transactions of
+// their own.
+func (m *move) prepare(p preparation) error {
+	pending, err := m.preparation()
+	if err != nil {
+		return err
+	}
+	if pending != nil {
+		p.Start = p.Start || pending.Start
+	}
+	work := []func(*move) error{(*move).restartRuns}
+	if p.Start {
+		work = append(work, (*move).leaveLanes, (*move).finishFirst)
+	}
+	for _, fn := range work {
+		err := fn(m)
+		if errors.Is(err, errEnough) {
+			m.continueWith(Main, (*move).continuePreparation)
+			return store.Save(m.tx, store.PreparationKey(), p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if pending == nil {
+		return nil
+	}
+	m.tx.Delete(store.PreparationKey())
+	for queue, err := range store.AllQueues(m.tx) {
+		if err != nil {
+			return err
+		}
+		m.touch(queue)
+	}
+	return nil
+}
+
+// preparation returns the preparation that is not complete; nil if there is none. If its record
+// cannot be read, all of its work is done again, which changes nothing that was done.
+func (m *move) preparation() (*preparation, error) {
+	p, ok, err := store.Load[preparation](m.tx, store.PreparationKey())
+	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
+		return &preparation{Start: true}, nil
+	}
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &p, nil
+}
+
+// continuePreparation continues a preparation that is not complete, be it of an earlier process.
+func (m *move) continuePreparation() error {
+	p, err := m.preparation()
+	if err != nil || p == nil {
+		return err
+	}
+	return m.prepare(*p)
+}
+
+// prepares reports whether the tasks of queue wait for a preparation.
+func (m *move) prepares(queue string) bool {
+	return (queue == Main || strings.HasPrefix(queue, besidePrefix)) && m.tx.Get(store.PreparationKey()) != nil
+}
+
 // restartRuns takes the runs of modules that are past their first node, and that nobody works on,
-// back to it. There each is one with an equal run that comes to the node before it.
+// back to it. There each is one with an equal run that comes to the node before it. It returns
+// errEnough where the budget has no room for more.
 func (m *move) restartRuns() error {
-	err := m.eachHead(func(t *store.Task) error {
+	return m.eachHead(func(t *store.Task) error {
 		b, first := m.runStart(t)
 		if first == "" {
 			return nil
 		}
 		if !m.fits(costOf(t)) {
-			m.continueWith(Main, (*move).restartRuns)
 			return errEnough
 		}
 		return m.restartRun(b, first, t)
 	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }
 
 // runStart returns the first node of the module's run that t is part of; none where t is at that
@@ -64,13 +133,17 @@ func (m *move) restartRun(b *bound, node graph.NodeID, t *store.Task) error {
 }
 
 // leaveLanes moves the runs of failing modules from their lanes to the tail of the main queue: a
-// start comes to these modules itself, and nothing of them precedes it.
+// start comes to these modules itself, and nothing of them precedes it. It returns errEnough where
+// the budget has no room for more.
 func (m *move) leaveLanes() error {
 	return m.eachHead(func(t *store.Task) error {
 		_, n, err := m.e.boundTo(t)
 		inLane := strings.HasPrefix(t.Queue, besidePrefix) && (t.Of == nil || t.Of.Lags)
-		if err != nil || !inLane || !n.Lane || !t.Waits || !m.fits(costOf(t)) {
+		if err != nil || !inLane || !n.Lane || !t.Waits {
 			return nil //nolint:nilerr // a task of an unknown node is dropped at its turn
+		}
+		if !m.fits(costOf(t)) {
+			return errEnough
 		}
 		place, err := store.TailPlace(m.tx, Main)
 		if err != nil {
@@ -82,18 +155,25 @@ func (m *move) leaveLanes() error {
 }
 
 // finishFirst moves the abandoned tasks of the main queue that have a journal to its front: what
-// they have yet to do to the cluster must not undo what the start does.
+// they have yet to do to the cluster must not undo what the start does. It returns errEnough where
+// the budget has no room for more.
 func (m *move) finishFirst() error {
 	var abandoned []*store.Task
+	front := true // only such tasks precede the next one
 	for t, err := range m.heads(Main) {
 		if err != nil {
 			return err
 		}
-		if t.Orphan && t.Journal && m.fits(costOf(t)) {
+		if !t.Orphan || !t.Journal {
+			front = false
+		} else if !front {
 			abandoned = append(abandoned, t)
 		}
 	}
 	for _, t := range slices.Backward(abandoned) {
+		if !m.fits(costOf(t)) {
+			return errEnough
+		}
 		place, err := store.FrontPlace(m.tx, Main)
 		if err != nil {
 			return err

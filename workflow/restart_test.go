@@ -2,7 +2,9 @@ package workflow_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,4 +204,70 @@ func TestAFailingModuleInALaneWaitsForTheNextStart(t *testing.T) {
 		}
 		w.expectAllEnded()
 	})
+}
+
+func TestAStartTakesTheRunsOfManyFailingModulesOutOfTheirLanesBeforeItBegins(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("killed meanwhile %t", killed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const failing = 4000
+				w := newEnabling(t)
+				w.unchecked()
+				w.e.ContinueOnFailure = true
+				w.lists(lifecycle.GlobalOnStartup, hooks("g")...)
+				w.fails("release-check", failing)
+				w.start()
+				var events []workflow.Event
+				for i := range failing {
+					events = append(events, on(lifecycle.OnResourcesAbsent, fmt.Sprintf("m%04d", i)))
+				}
+				for part := range slices.Chunk(events, 250) {
+					w.raise(part...)
+				}
+				if n := len(w.queues()); n != failing {
+					t.Fatalf("%d queues hold tasks, want a lane for each of %d modules", n, failing)
+				}
+				w.crash()
+				w.unchecked()
+				w.e.ContinueOnFailure = true
+				w.says("release-check")
+				ends := w.gate("global-onstartup g")
+				if killed {
+					commits := 0
+					w.fragile = true
+					w.mem.Before = func(int) error {
+						if commits++; commits > 1 {
+							return errKilled
+						}
+						return nil
+					}
+					w.start(newStart())
+					w.expect()
+					w.crash()
+					w.fragile = false
+					w.unchecked()
+					w.e.ContinueOnFailure = true
+					w.start()
+				} else {
+					w.start(newStart())
+				}
+				w.sleep(time.Hour)
+				w.expect("global-onstartup g")
+				if left := w.queues(); !slices.Equal(left, []string{workflow.Main}) {
+					t.Errorf("%d queues hold tasks, want main alone", len(left))
+				}
+				ends(workflow.Outcome{}, nil)
+				runs := map[string]int{}
+				for _, what := range w.ran() {
+					if strings.HasPrefix(what, "module-run") {
+						runs[what]++
+					}
+				}
+				if len(runs) != failing {
+					t.Errorf("%d modules ran, want %d", len(runs), failing)
+				}
+				w.expectAllEnded()
+			})
+		})
+	}
 }
