@@ -177,7 +177,7 @@ func (s *hookStep) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) 
 	var facts []graph.Fact
 	if len(awaits) == 0 {
 		var dropped bool
-		if facts, dropped, err = s.site.dropOutdated(tx, t.Subject); err != nil {
+		if facts, dropped, err = s.site.dropOutdated(tx, t); err != nil {
 			return nil, err
 		}
 		if !dropped {
@@ -214,10 +214,11 @@ func (s *hookStep) ranBindings(t workflow.Task, c hook.Config) (names []string) 
 	return names
 }
 
-// dropOutdated drops what the earlier code of a hook left, and returns which values or flags that
-// changed. Where the schema does not take the values without it, the section's patches stay, and
+// dropOutdated drops what the earlier code of t's hook left, notes that in history, and returns which
+// values or flags that changed. Where the schema does not take the values without it, the section's patches stay, and
 // dropped is false.
-func (s *Site) dropOutdated(tx *store.Tx, subject store.Subject) (facts []graph.Fact, dropped bool, err error) {
+func (s *Site) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact, dropped bool, err error) {
+	subject := t.Subject
 	by := nameOf(subject.Module, subject.Hook)
 	dropped = true
 	var paths []string
@@ -264,6 +265,7 @@ func (s *Site) dropOutdated(tx *store.Tx, subject store.Subject) (facts []graph.
 		facts = append(facts, lifecycle.GlobalChanged)
 	}
 	if paths = append(paths, flags...); len(paths) > 0 {
+		t.Remark("values patches dropped, which only earlier code of the hook wrote: " + strings.Join(paths, ", "))
 		tx.OnCommit(func() {
 			s.Log.Info().Str("module", subject.Module).Str("hook", subject.Hook).Str("paths", strings.Join(paths, ", ")).
 				Msg("values patches dropped: earlier code of the hook wrote them, the present code does not")

@@ -27,6 +27,15 @@ type Task struct {
 	// Resumed is set where Effect is called for an outcome of an earlier attempt,
 	// of whose effects any may be done.
 	Resumed bool
+
+	remarks *[]string // of Apply
+}
+
+// Remark adds a text for people to the detail of the attempt in history. Only Apply calls it.
+func (t Task) Remark(text string) {
+	if t.remarks != nil {
+		*t.remarks = append(*t.remarks, text)
+	}
 }
 
 // Previous tells how an attempt ended that was made before.

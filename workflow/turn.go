@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -217,6 +218,7 @@ func (m *move) apply(c *claim, t *store.Task, out Outcome) (facts []graph.Fact, 
 	if !ok {
 		return facts, nil
 	}
+	c.task.remarks = new([]string)
 	err = guard(c.node, "Apply", func() error {
 		more, err := applier.Apply(m.tx, c.task, out)
 		facts = append(facts, more...)
@@ -238,6 +240,9 @@ func (m *move) note(c *claim, t *store.Task, facts []graph.Fact, out Outcome) er
 	}
 	r := recordOf(t, state)
 	r.Subject, r.Try, r.Detail, r.Error = c.task.Subject, c.task.Try, out.Detail, out.Allowed
+	if remarks := c.task.remarks; remarks != nil && len(*remarks) > 0 {
+		r.Detail = strings.TrimPrefix(strings.Join(append([]string{out.Detail}, *remarks...), "; "), "; ")
+	}
 	if t.Orphan && r.Detail == "" {
 		r.Detail = abandonedDetail
 	}

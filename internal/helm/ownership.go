@@ -12,12 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/util/retry"
-)
 
-// Annotations by which Helm says to which release an object belongs.
-const (
-	releaseNameAnnotation      = "meta.helm.sh/release-name"
-	releaseNamespaceAnnotation = "meta.helm.sh/release-namespace"
+	kubeobjects "addon-operator/internal/kube"
 )
 
 // Kept is an object in the manifest of a release that was not deleted with it, because it belongs to another release.
@@ -35,7 +31,7 @@ func (k Kept) String() string {
 // owner returns the release that an object with these annotations belongs to. It is empty if that is the release of
 // the action, or no release.
 func (o *objectClient) owner(annotations map[string]string) string {
-	name, namespace := annotations[releaseNameAnnotation], annotations[releaseNamespaceAnnotation]
+	name, namespace := kubeobjects.ReleaseIn(annotations)
 	switch {
 	case name == "":
 		return ""

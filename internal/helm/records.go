@@ -78,14 +78,14 @@ func newRecords(c *Client, config *rest.Config, transport *http.Client, kind str
 	seen := &version{}
 	switch kind {
 	case "", "secret", "secrets":
-		d := driver.NewSecrets(secrets{core.Secrets(c.namespace), seen})
+		d := driver.NewSecrets(newSecrets(core.Secrets(c.namespace), seen))
 		d.Log = c.log
 		return &records{
 			objects: c.metadata.Resource(coreResource("secrets")).Namespace(c.namespace),
 			kind:    "Secret", types: "type=helm.sh/release.v1", driver: d, seen: seen, log: c.log,
 		}, nil
 	case "configmap", "configmaps":
-		d := driver.NewConfigMaps(configMaps{core.ConfigMaps(c.namespace), seen})
+		d := driver.NewConfigMaps(newConfigMaps(core.ConfigMaps(c.namespace), seen))
 		d.Log = c.log
 		return &records{
 			objects: c.metadata.Resource(coreResource("configmaps")).Namespace(c.namespace),

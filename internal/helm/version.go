@@ -69,68 +69,65 @@ func (v *version) forget() {
 	v.forgotten++
 }
 
-// secrets are the Secrets that Helm keeps records in. Lists are at version or later.
-type secrets struct {
-	typedcorev1.SecretInterface
+// objectsClient is the part of a typed client by which Helm reads and writes its records, each an object O of list L.
+type objectsClient[O metav1.Object, L metav1.ListInterface] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Create(context.Context, O, metav1.CreateOptions) (O, error)
+	Update(context.Context, O, metav1.UpdateOptions) (O, error)
+	Delete(context.Context, string, metav1.DeleteOptions) error
+}
+
+// versioned is a client whose lists are at version or later.
+type versioned[O metav1.Object, L metav1.ListInterface] struct {
+	client  objectsClient[O, L]
 	version *version
 }
 
-// List implements typedcorev1.SecretInterface.
-func (s secrets) List(ctx context.Context, options metav1.ListOptions) (*corev1.SecretList, error) {
-	return listNotBefore(s.version, options, func(o metav1.ListOptions) (*corev1.SecretList, error) {
-		return s.SecretInterface.List(ctx, o)
-	})
+// List lists objects.
+func (c versioned[O, L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
+	return listNotBefore(c.version, options, func(o metav1.ListOptions) (L, error) { return c.client.List(ctx, o) })
 }
 
-// Create implements typedcorev1.SecretInterface.
-func (s secrets) Create(ctx context.Context, secret *corev1.Secret, options metav1.CreateOptions) (*corev1.Secret, error) {
-	created, err := s.SecretInterface.Create(ctx, secret, options)
-	s.version.written(created, err)
-	return created, err
-}
-
-// Update implements typedcorev1.SecretInterface.
-func (s secrets) Update(ctx context.Context, secret *corev1.Secret, options metav1.UpdateOptions) (*corev1.Secret, error) {
-	updated, err := s.SecretInterface.Update(ctx, secret, options)
-	s.version.written(updated, err)
-	return updated, err
-}
-
-// Delete implements typedcorev1.SecretInterface.
-func (s secrets) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
-	defer s.version.forget()
-	return s.SecretInterface.Delete(ctx, name, options)
-}
-
-// configMaps are the ConfigMaps that Helm keeps records in. Lists are at version or later.
-type configMaps struct {
-	typedcorev1.ConfigMapInterface
-	version *version
-}
-
-// List implements typedcorev1.ConfigMapInterface.
-func (c configMaps) List(ctx context.Context, options metav1.ListOptions) (*corev1.ConfigMapList, error) {
-	return listNotBefore(c.version, options, func(o metav1.ListOptions) (*corev1.ConfigMapList, error) {
-		return c.ConfigMapInterface.List(ctx, o)
-	})
-}
-
-// Create implements typedcorev1.ConfigMapInterface.
-func (c configMaps) Create(ctx context.Context, configMap *corev1.ConfigMap, options metav1.CreateOptions) (*corev1.ConfigMap, error) {
-	created, err := c.ConfigMapInterface.Create(ctx, configMap, options)
+// Create creates object and notes its version.
+func (c versioned[O, L]) Create(ctx context.Context, object O, options metav1.CreateOptions) (O, error) {
+	created, err := c.client.Create(ctx, object, options)
 	c.version.written(created, err)
 	return created, err
 }
 
-// Update implements typedcorev1.ConfigMapInterface.
-func (c configMaps) Update(ctx context.Context, configMap *corev1.ConfigMap, options metav1.UpdateOptions) (*corev1.ConfigMap, error) {
-	updated, err := c.ConfigMapInterface.Update(ctx, configMap, options)
+// Update updates object and notes its version.
+func (c versioned[O, L]) Update(ctx context.Context, object O, options metav1.UpdateOptions) (O, error) {
+	updated, err := c.client.Update(ctx, object, options)
 	c.version.written(updated, err)
 	return updated, err
 }
 
-// Delete implements typedcorev1.ConfigMapInterface.
-func (c configMaps) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
+// Delete deletes the object name.
+func (c versioned[O, L]) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
 	defer c.version.forget()
-	return c.ConfigMapInterface.Delete(ctx, name, options)
+	return c.client.Delete(ctx, name, options)
+}
+
+// secrets are the Secrets that Helm keeps records in. The methods of versioned take the place of the client's own.
+type secrets struct {
+	versioned[*corev1.Secret, *corev1.SecretList]
+	secretClient
+}
+
+type secretClient struct{ typedcorev1.SecretInterface }
+
+func newSecrets(client typedcorev1.SecretInterface, seen *version) typedcorev1.SecretInterface {
+	return secrets{versioned[*corev1.Secret, *corev1.SecretList]{client, seen}, secretClient{client}}
+}
+
+// configMaps are the ConfigMaps that Helm keeps records in. The methods of versioned take the place of the client's own.
+type configMaps struct {
+	versioned[*corev1.ConfigMap, *corev1.ConfigMapList]
+	configMapClient
+}
+
+type configMapClient struct{ typedcorev1.ConfigMapInterface }
+
+func newConfigMaps(client typedcorev1.ConfigMapInterface, seen *version) typedcorev1.ConfigMapInterface {
+	return configMaps{versioned[*corev1.ConfigMap, *corev1.ConfigMapList]{client, seen}, configMapClient{client}}
 }

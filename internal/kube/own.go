@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Helm writes these annotations on all objects of a release.
-const (
-	releaseName      = "meta.helm.sh/release-name"
-	releaseNamespace = "meta.helm.sh/release-namespace"
-)
+// ReleaseIn returns the Helm release that an object with these annotations belongs to, by those that Helm writes on all
+// objects of a release. Both are empty if it belongs to none.
+func ReleaseIn(annotations map[string]string) (name, namespace string) {
+	return annotations["meta.helm.sh/release-name"], annotations["meta.helm.sh/release-namespace"]
+}
 
 // longestOwners bounds how many owners of a pod are looked at. Three is usual: pod, ReplicaSet, Deployment.
 const longestOwners = 8
@@ -52,8 +52,8 @@ func (c *Client) ReleaseOf(ctx context.Context, namespace, pod string) (release 
 		return c.Metadata().Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	}
 	gone, err := controllers(c, pod, get, func(o *metav1.PartialObjectMetadata) (bool, error) {
-		if o.Annotations[releaseNamespace] == namespace {
-			release = o.Annotations[releaseName]
+		if name, in := ReleaseIn(o.Annotations); in == namespace {
+			release = name
 		}
 		return release != "", nil
 	})
