@@ -21,7 +21,7 @@ func TestCompletionDoesNotHangWhereTheOperatorDoes(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(out), ":") {
 		t.Errorf("it offers %q, %v", out, err)
 	}
-	if took := time.Since(began); took > 5*completionTimeout {
+	if took := time.Since(began); took > completionTimeout+20*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }

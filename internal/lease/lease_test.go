@@ -126,7 +126,7 @@ func TestSecondWaitsForTheHolderAndTakesOverWhenItReleases(t *testing.T) {
 	}
 	released := time.Now()
 	p := <-got
-	if took := time.Since(released); took > time.Second {
+	if took := time.Since(released); took > 2500*time.Millisecond { // without the release, the Lease expires after 3 s
 		t.Errorf("it took over %s after the release", took)
 	}
 	if p.Store != "store-a" || p.Epoch != 7 || p.Foreign {
@@ -147,7 +147,7 @@ func TestLeaseOfADeadHolderIsTakenWhenItExpires(t *testing.T) {
 	s.acquire(a)
 	began := time.Now()
 	s.acquire(b)
-	if took := time.Since(began); took < 2500*time.Millisecond || took > 6*time.Second {
+	if took := time.Since(began); took < 2500*time.Millisecond || took > 20*time.Second {
 		t.Errorf("it was taken after %s", took)
 	}
 	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
@@ -174,7 +174,7 @@ func TestLeaseOfTheOwnIdentityIsTakenAtOnceAndTheOtherLosesIt(t *testing.T) {
 	if p := s.acquire(again); p.Store != "store" || p.Epoch != 3 || p.Foreign {
 		t.Errorf("the previous holder is %+v", p)
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 2500*time.Millisecond { // that of another identity expires after 3 s
 		t.Errorf("it took %s", took)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
