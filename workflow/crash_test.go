@@ -140,7 +140,7 @@ func TestCrashAtEveryCommitWhileFailingModulesAreInLanesComesToTheSameEnd(t *tes
 					t.Errorf("afterAll ran when %s modules had a release, want 4", n)
 				}
 			})
-			sweep(t, commits, 3, func(t *testing.T, lives ...life) bool {
+			sweep(t, commits, 5, func(t *testing.T, lives ...life) bool {
 				t.Helper()
 				p := continuing(t)
 				crashed := p.live(lives)
