@@ -46,7 +46,8 @@ const cliIntro = `# Commands
 
 <!-- Made from the code by go test ./cmd/addon-operator -run Reference -update. -->
 
-All commands but ` + "`start`, `version` and `workflow graph`" + ` without a walk ask the running operator over its debug socket, or, with
+All commands but ` + "`start`, `version`, `workflow graph`" + ` without a walk, and ` + "`addons index`, `addons lint` and `addons package`" + `
+ask the running operator over its debug socket, or, with
 ` + "`--store FILE`" + `, a store that no operator has open; then they say on stderr which. The socket serves HTTP, so that
 ` + "`raw PATH`" + ` and curl reach the same routes: each command below names its own. A path ends in the format it is asked for in.
 Settings named like password, secret, token, credentials or key, and what Secrets hold, are shown as

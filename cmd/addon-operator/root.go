@@ -40,6 +40,7 @@ func newRoot() *cobra.Command {
 		newGroup("module", "See modules and their values", newModuleList, newModuleValues, newModuleConfig, newModulePatches, newModuleSnapshots, newModuleRender, newModuleMonitor, newModuleRun),
 		newGroup("global", "See global hooks and values", newGlobalList, newGlobalValues, newGlobalConfig, newGlobalPatches, newGlobalSnapshots),
 		newGroup("hook", "See hooks and what they see", newHookList, newHookSnapshot),
+		newGroup("addons", "Check, index and pack addons for a repository", newAddonsIndex, newAddonsLint, newAddonsPackage),
 		newGroup("config", "See and set how the running operator logs", newConfigList, newConfigSet),
 		newGroup("webhooks", "Withdraw the webhooks of the operator", newWebhooksWithdraw),
 		newGroup("store", "Check, compact, print or copy the store", newStoreCheck, newStoreCompact, newStoreDump, newStoreSnapshot),

@@ -130,8 +130,8 @@ func newHome(t *testing.T) (home string, site operator.Site) {
 }
 
 var (
-	operatorCommand = regexp.MustCompile(`(?m)^[^#\n]*addon-operator ((?:workflow|queue|task|module|global|store|start|version|raw)\b(?: [a-z]+)?)`)
-	inlineCommand   = regexp.MustCompile("`((?:workflow|queue|task|module|global|store) [a-z]+)[^`]*`")
+	operatorCommand = regexp.MustCompile(`(?m)^[^#\n]*addon-operator ((?:addons|workflow|queue|task|module|global|store|start|version|raw)\b(?: [a-z]+)?)`)
+	inlineCommand   = regexp.MustCompile("`((?:addons|workflow|queue|task|module|global|store) [a-z]+)[^`]*`")
 	makeCommand     = regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)")
 )
 

@@ -84,7 +84,7 @@ func indexEntries(byName map[string]any) ([]Entry, error) {
 
 func indexEntry(name string, of any) Entry {
 	entry := Entry{Name: name}
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		entry.Name, entry.Err = tree.Excerpt(name), err
 	}
 	fields, isMap := of.(map[string]any)
@@ -107,15 +107,15 @@ func indexEntry(name string, of any) Entry {
 	return entry
 }
 
-// checkName refuses names that could lead an address out of the directory of the index.
-func checkName(name string) error {
+// CheckName refuses names of addons that could lead an address out of the directory of the index.
+func CheckName(name string) error {
 	switch {
 	case name == "":
-		return errors.New("addon name in the index is empty")
+		return errors.New("addon name is empty")
 	case len(name) > maxNameLength:
-		return fmt.Errorf("addon name in the index has %d bytes, more than the limit of %d", len(name), maxNameLength)
+		return fmt.Errorf("addon name has %d bytes, more than the limit of %d", len(name), maxNameLength)
 	case strings.HasPrefix(name, "."), strings.ContainsAny(name, `/\`), strings.ContainsFunc(name, unicode.IsControl):
-		return fmt.Errorf("addon name %q in the index must not begin with a dot or contain slashes, backslashes or control characters", tree.Excerpt(name))
+		return fmt.Errorf("addon name %q must not begin with a dot or contain slashes, backslashes or control characters", tree.Excerpt(name))
 	default:
 		return nil
 	}

@@ -76,8 +76,8 @@ func TestBadEntryOfAnIndexFailsAlone(t *testing.T) {
 		"redis: [{version: [1]}]":         "redis : version of the addon in the index must be a string (got a list)",
 		"redis: [x]":                      "redis : a version of the addon in the index must be a map with the key version (got a string)",
 		"redis: x":                        "redis : the index must have a list of versions for the addon (got a string)",
-		"../../etc: [{version: 1.0.0}]":   `../../etc 1.0.0: addon name "../../etc" in the index must not begin with a dot or contain slashes, backslashes or control characters`,
-		"'': [{version: 1.0.0}]":          " 1.0.0: addon name in the index is empty",
+		"../../etc: [{version: 1.0.0}]":   `../../etc 1.0.0: addon name "../../etc" must not begin with a dot or contain slashes, backslashes or control characters`,
+		"'': [{version: 1.0.0}]":          " 1.0.0: addon name is empty",
 		"redis: [{version: '1/../../x'}]": `redis 1/../../x: version of the addon in the index: "1/../../x" is not a semantic version; write it like 1.2.3`,
 	} {
 		entries, err := catalog.ParseIndex([]byte("entries:\n  zzz: [{version: 1.0.0}]\n  " + entry))

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -67,7 +68,11 @@ func unpack(archive io.Reader, limits Limits) (*memory, error) {
 }
 
 func readArchive(archive io.Reader, limits Limits) (*memory, error) {
-	unzipped, err := gzip.NewReader(archive)
+	buffered := bufio.NewReader(archive)
+	if magic, err := buffered.Peek(2); err == nil && !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return nil, gzip.ErrHeader // also of a text shorter than a header
+	}
+	unzipped, err := gzip.NewReader(buffered)
 	if err != nil {
 		return nil, err
 	}

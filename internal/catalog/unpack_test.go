@@ -98,6 +98,7 @@ func TestHostileArchiveIsRefusedWithItsReason(t *testing.T) {
 		"truncated":         {whole[:len(whole)-20], "archive is truncated; pack it again"},
 		"without its end":   {whole[:len(whole)-4], "archive is truncated; pack it again"},
 		"nothing":           {nil, "archive is truncated; pack it again"},
+		"a short page":      {[]byte("<html>"), "archive is not in gzip format; pack it with tar -czf"},
 		"a page":            {[]byte("<html>not found</html>"), "archive is not in gzip format; pack it with tar -czf"},
 		"no tar":            {zip(t, []byte(strings.Repeat("hello ", 200))), "archive is damaged (archive/tar: invalid tar header); pack it again with tar -czf"},
 		"no tar, short":     {zip(t, []byte("hello")), "archive is truncated; pack it again"},

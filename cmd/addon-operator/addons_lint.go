@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/internal/catalog/author"
+)
+
+// newAddonsLint returns the verb that checks a directory of addons.
+func newAddonsLint(*sourceFlags) *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use:   "lint DIR",
+		Short: "Check the addons of a directory, and its index.yaml; exits with code 1 if there are problems",
+		Long: "Check the addons of a directory, and its index.yaml; exits with code 1 if there are problems.\n\n" +
+			"An addon is a directory with meta.yaml, chart/ and plans/, or an archive of one. A problem would make\n" +
+			"a configuration Failed. Advice, among it the findings of helm lint, has no such effect.",
+		Args:              args(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeDir,
+	}
+	o.declare(cmd, "text", "json", "yaml")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		if err := o.check(); err != nil {
+			return err
+		}
+		repository, err := author.Open(cmd.Context(), given[0])
+		if err != nil {
+			return err
+		}
+		defer repository.Close()
+		report, err := repository.Lint()
+		if err != nil {
+			return err
+		}
+		body := bytes.NewBufferString("")
+		if o.isText() {
+			body.WriteString(report.Text())
+		} else if err := (page{data: report}).encode(body, o.format); err != nil {
+			return err
+		}
+		if _, err := body.WriteTo(cmd.OutOrStdout()); err != nil {
+			return err
+		}
+		if failed := report.Failed(); failed > 0 || len(report.IndexProblems) > 0 {
+			return &codedError{exitFailed, fmt.Errorf("%s: %d of %d addons have problems, and index.yaml has %d", given[0], failed, len(report.Addons), len(report.IndexProblems))}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// completeDir completes the one argument of a command with directories.
+func completeDir(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(given) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}

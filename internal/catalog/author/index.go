@@ -1,0 +1,74 @@
+package author
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/internal/catalog"
+)
+
+// An indexEntry is one version of an addon in an index.
+type indexEntry struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Version     string `json:"version"`
+}
+
+// WriteIndex writes the index of all addons to the directory to, and returns the number of its
+// entries. It writes nothing if an addon is invalid.
+func (r *Repository) WriteIndex(to string) (entries int, err error) {
+	if err := r.valid(); err != nil {
+		return 0, err
+	}
+	index := struct {
+		APIVersion string                  `json:"apiVersion"`
+		Entries    map[string][]indexEntry `json:"entries"`
+	}{"v1", map[string][]indexEntry{}}
+	for _, a := range r.addons {
+		about := &a.loaded.Addon
+		entry := indexEntry{about.Name, about.Description, catalog.NormalizeVersion(about.Version)}
+		same := func(other indexEntry) bool { return other.Version == entry.Version }
+		if !slices.ContainsFunc(index.Entries[about.Name], same) { // a directory and its archive are one entry
+			index.Entries[about.Name] = append(index.Entries[about.Name], entry)
+			entries++
+		}
+	}
+	for _, versions := range index.Entries {
+		slices.SortFunc(versions, newestFirst)
+	}
+	text, err := yaml.Marshal(index)
+	if err != nil {
+		return 0, err
+	}
+	if err := checkIndex(text); err != nil {
+		return 0, err
+	}
+	return entries, write(to, indexFile, text)
+}
+
+// checkIndex refuses an index that cannot be fetched.
+func checkIndex(text []byte) error {
+	entries, err := catalog.ParseIndex(text)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Err != nil {
+			return fmt.Errorf("addon %s %s: %w", entry.Name, entry.Version, entry.Err)
+		}
+	}
+	return nil
+}
+
+func newestFirst(a, b indexEntry) int {
+	left, errLeft := semver.NewVersion(a.Version)
+	right, errRight := semver.NewVersion(b.Version)
+	if errLeft != nil || errRight != nil {
+		return strings.Compare(b.Version, a.Version)
+	}
+	return right.Compare(left)
+}

@@ -1,0 +1,170 @@
+package author
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"addon-operator/internal/catalog"
+)
+
+// A Report is what is wrong in a repository.
+type Report struct {
+	// Addons are sorted by path.
+	Addons []AddonReport `json:"addons"`
+	// IndexProblems are those of index.yaml, if there is one.
+	IndexProblems []string `json:"indexProblems,omitempty"`
+}
+
+// An AddonReport is what is wrong with one addon.
+type AddonReport struct {
+	// Path is the directory or archive, relative to the repository.
+	Path string `json:"path"`
+	// ID, Name and Version are empty if the addon cannot be loaded.
+	ID      string `json:"id,omitempty"`
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Problems make the status of a configuration Failed.
+	Problems []string `json:"problems,omitempty"`
+	// Advice has no effect on the status.
+	Advice []string `json:"advice,omitempty"`
+}
+
+// Failed returns the number of addons with problems.
+func (r *Report) Failed() (failed int) {
+	for i := range r.Addons {
+		if len(r.Addons[i].Problems) > 0 {
+			failed++
+		}
+	}
+	return failed
+}
+
+// Lint checks all addons, and the index if there is one. It renders the chart of each directory
+// with the values of each plan.
+func (r *Repository) Lint() (*Report, error) {
+	report := &Report{}
+	for _, a := range r.addons {
+		about := AddonReport{Path: a.path}
+		if a.err != nil {
+			about.Problems = append(about.Problems, a.err.Error())
+		} else {
+			about.ID, about.Name, about.Version = a.loaded.Addon.ID, a.loaded.Addon.Name, a.loaded.Addon.Version
+			about.Problems = append(r.conflicts(a), r.outdated(a)...)
+			about.Advice = append(a.loaded.Advice, r.advise(a)...)
+		}
+		report.Addons = append(report.Addons, about)
+	}
+	var err error
+	report.IndexProblems, err = r.lintIndex()
+	return report, err
+}
+
+// outdated compares an archive with the directory it was packed from.
+func (r *Repository) outdated(a *addon) []string {
+	for _, dir := range r.addons {
+		if !a.packed || dir.packed || dir.loaded == nil || dir.address()+archiveType != a.address() {
+			continue
+		}
+		packed, err := catalog.Digest(a.fsys)
+		current, dirErr := catalog.Digest(dir.fsys)
+		if err = errors.Join(err, dirErr); err != nil {
+			return []string{err.Error()}
+		}
+		if packed != current {
+			return []string{fmt.Sprintf("it differs from the directory %s; run addon-operator addons package %s", dir.path, r.dir)}
+		}
+	}
+	return nil
+}
+
+func (r *Repository) advise(a *addon) (advice []string) {
+	if a.path != a.address() {
+		advice = append(advice, fmt.Sprintf("[WARNING] name it %s: an index refers to it by name and version", a.address()))
+	}
+	if !a.packed {
+		advice = append(advice, r.helmLint(a)...)
+	}
+	return advice
+}
+
+// lintIndex returns the problems of the index, none without the file.
+func (r *Repository) lintIndex() (problems []string, err error) {
+	text, err := r.root.ReadFile(indexFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := catalog.ParseIndex(text)
+	if err != nil {
+		return []string{err.Error()}, nil //nolint:nilerr // it is the problem to report
+	}
+	listed := map[string]bool{}
+	for _, entry := range entries {
+		address := entry.Name + "-" + entry.Version
+		switch {
+		case entry.Err != nil:
+			problems = append(problems, fmt.Sprintf("addon %s, version %s: %v", entry.Name, entry.Version, entry.Err))
+		case !r.has(address):
+			problems = append(problems, fmt.Sprintf("addon %s, version %s: there is neither a directory %s nor an archive %s%s", entry.Name, entry.Version, address, address, archiveType))
+		}
+		listed[address] = true
+	}
+	for _, a := range r.addons {
+		if a.loaded != nil && !listed[strings.TrimSuffix(a.address(), archiveType)] && !listed[strings.TrimSuffix(a.path, archiveType)] {
+			problems = append(problems, fmt.Sprintf("addon %s, version %s is not listed; run addon-operator addons index %s", a.loaded.Addon.Name, a.loaded.Addon.Version, r.dir))
+		}
+	}
+	return dedupe(problems), nil
+}
+
+// has reports whether the repository has a directory or archive with the address of an entry.
+func (r *Repository) has(address string) bool {
+	for _, a := range r.addons {
+		if a.path == address || a.packed && a.path == address+archiveType {
+			return true
+		}
+	}
+	return false
+}
+
+func dedupe(texts []string) (unique []string) {
+	seen := map[string]bool{}
+	for _, text := range texts {
+		if !seen[text] {
+			unique = append(unique, text)
+		}
+		seen[text] = true
+	}
+	return unique
+}
+
+// Text returns the report for people.
+func (r *Report) Text() string {
+	var out bytes.Buffer
+	for i := range r.Addons {
+		a := &r.Addons[i]
+		result := "OK"
+		if len(a.Problems) > 0 {
+			result = "FAILED"
+		}
+		fmt.Fprintf(&out, "%s: %s\n", a.Path, result)
+		writeLines(&out, "problem", a.Problems)
+		writeLines(&out, "advice", a.Advice)
+	}
+	if len(r.IndexProblems) > 0 {
+		fmt.Fprintf(&out, "%s: FAILED\n", indexFile)
+		writeLines(&out, "problem", r.IndexProblems)
+	}
+	return out.String()
+}
+
+func writeLines(out *bytes.Buffer, label string, texts []string) {
+	for _, text := range texts {
+		fmt.Fprintf(out, "  %s: %s\n", label, strings.ReplaceAll(text, "\n", "\n    "))
+	}
+}
