@@ -20,12 +20,17 @@ type decided struct {
 	Broken  string `json:"broken,omitempty"`
 	// Defines is set where the module brings CRDs.
 	Defines bool `json:"defines,omitempty"`
+	// Addon is the content of the addon that the module is made from.
+	Addon string `json:"addon,omitempty"`
 }
 
 // decide finds out whether m is enabled: by the flags, then by its script, which
 // is told the modules enabled before it.
 func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Module, k known, before []string) (decided, error) {
 	d := decided{Name: m.Name, Order: m.Order}
+	if m.Addon != nil {
+		d.Addon = m.Addon.Content
+	}
 	flags := module.Decide(m, k.opinions, k.layers.Config)
 	// The ConfigMap can switch off a module whose hooks do not answer --config.
 	off := m.Broken == nil && !flags.Enabled && flags.Source == module.SourceConfig

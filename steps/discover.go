@@ -267,6 +267,9 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	tx.OnCommit(func() { s.site.discovered.Store(true) })
 	s.site.notify(tx, s.site.Recheck)
 	before, err := modulesKnown(tx)
+	if err == nil {
+		err = saveAddonModules(tx, found, before)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
+	"addon-operator/steps/addons/modules"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -72,13 +73,15 @@ type moduleCheck struct {
 
 	// Broken is why the module cannot be loaded.
 	Broken string `json:"broken,omitempty"`
+	// Addon is the content of the addon that the module is made from.
+	Addon string `json:"addon,omitempty"`
 }
 
-// scanAfter reads the directories anew where t, or the run it begins, has failed:
-// what was wrong with files may have been mended, and nothing else reads them
-// before t has come to its end.
+// scanAfter reads the directories again if t, or the run it starts, has failed: the files may be
+// mended, and nothing else reads them before t ends. It reads them also if the module is made from
+// an addon, whose version the ConfigMap may have changed.
 func (s *Site) scanAfter(t workflow.Task) error {
-	if t.Failed == nil {
+	if t.Failed == nil && !s.madeFromAddon(t.Subject.Module) {
 		return nil
 	}
 	_, err := s.Scan()
@@ -126,7 +129,11 @@ func (s *Site) askModule(ctx context.Context, name string) (workflow.Outcome, er
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	data, err := json.Marshal(found)
+	check := moduleCheck{foundHooks: found}
+	if m.Addon != nil {
+		check.Addon = m.Addon.Content
+	}
+	data, err := json.Marshal(check)
 	return workflow.Outcome{Data: data}, err
 }
 
@@ -169,6 +176,9 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 		return nil, err
 	}
 	changed, err := found.keep(tx, name)
+	if err == nil && found.Addon != "" {
+		err = modules.SaveOne(tx, name, store.AddonModule{Content: found.Addon, Used: true})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -40,8 +40,11 @@ type Site struct {
 
 	ModulesDirs     []string
 	AddonModulesDir string // of modules made from addons; "" for none
-	GlobalHooksDir  string
-	UnnumberedOrder int
+	// AllAddonsAsModules makes the addons of every ClusterAddonsConfiguration usable as modules,
+	// not only of those marked so.
+	AllAddonsAsModules bool
+	GlobalHooksDir     string
+	UnnumberedOrder    int
 	// StrictValues makes a values.yaml that is missing an error.
 	StrictValues bool
 	// ParallelModules is how many modules of equal number are run at once.
@@ -106,6 +109,8 @@ type Site struct {
 	schemaFiles schema.Cache
 	renderings  renderings
 
+	writing sync.Mutex // held while the directory of modules made from addons is written
+
 	mu        sync.RWMutex
 	disk      module.Set               // guarded by mu
 	scans     int                      // how often it was scanned; guarded by mu
@@ -153,6 +158,9 @@ func (s *Site) gone(name string) (bool, error) {
 // Scan reads the directories of modules. What cannot be read leaves what was
 // scanned before in its place.
 func (s *Site) Scan() (module.Set, error) {
+	if err := s.writeAddonModules(); err != nil {
+		return module.Set{}, err
+	}
 	set, err := s.readModules()
 	if err != nil {
 		return module.Set{}, err

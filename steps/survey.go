@@ -2,6 +2,7 @@ package steps
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 // surveyed are the kinds of problems that a survey finds.
 var surveyed = []store.ProblemKind{
 	store.NotExecutable, store.NewDirectory, store.ChangedDirectory, store.GoneDirectory, store.BadDirectories, store.UnknownKey,
+	store.UnusableAddon, store.OrphanedModule,
 }
 
 // A survey compares what is on disk and in the ConfigMap with what is in force.
@@ -41,7 +43,7 @@ func (s *Site) Survey() (changed bool, err error) {
 		v.add(store.BadDirectories, store.Problem{
 			Object: strings.Join(s.ModulesDirs, ":"), Error: err.Error(), Fix: "mount the directory, or correct the file that the error names",
 		})
-	} else if err := v.compare(set); err != nil {
+	} else if err := errors.Join(v.compare(set), v.addons()); err != nil {
 		return false, err
 	}
 	err = s.DB.Update(func(tx *store.Tx) error {
@@ -60,6 +62,19 @@ func (s *Site) Survey() (changed bool, err error) {
 
 func (v *survey) add(kind store.ProblemKind, p store.Problem) {
 	v.found[kind] = append(v.found[kind], p)
+}
+
+// addons finds addons that cannot be used as modules, and modules whose addon is not registered any
+// more.
+func (v *survey) addons() error {
+	if v.site.AddonModulesDir == "" {
+		return nil
+	}
+	selected, err := v.site.selectAddonModules()
+	for _, p := range selected.Problems {
+		v.add(p.Kind, p)
+	}
+	return err
 }
 
 // compare finds what differs between set and the store.

@@ -22,6 +22,8 @@ type Configuration struct {
 	Processed time.Time `json:"processed,omitzero"`
 	// Created is the creationTimestamp of the configuration.
 	Created time.Time `json:"created,omitzero"`
+	// Modules is set if its addons can be used as modules.
+	Modules bool `json:"modules,omitempty"`
 	// Attempts counts the rounds in a row that failed for a reason which may pass. Retry is when the
 	// next one is due; zero if none is planned.
 	Attempts int       `json:"attempts,omitempty"`
@@ -213,4 +215,33 @@ func LoadChunks(tx *Tx, prefix Key, size int) ([]byte, error) {
 		return nil, recordError(prefix, errSize)
 	}
 	return data, tx.err
+}
+
+// An AddonModule is a module that is made from a registered addon.
+type AddonModule struct {
+	// Content is what it is made from.
+	Content string `json:"content"`
+	// Used is set while the module is enabled or installed. The module holds the content then, so
+	// that it survives the registration of the addon.
+	Used bool `json:"used,omitempty"`
+}
+
+// AddonModuleKey returns the key of a module that is made from an addon.
+func AddonModuleKey(module string) Key { return At(AddonModules).Str(module) }
+
+// LoadAddonModules returns the modules that are made from addons, by name.
+func LoadAddonModules(tx *Tx) (map[string]AddonModule, error) {
+	all := map[string]AddonModule{}
+	for k := range tx.Range(At(AddonModules)) {
+		m, _, err := Load[AddonModule](tx, k)
+		if err != nil {
+			return nil, err
+		}
+		p, err := k.Parts()
+		if err != nil {
+			return nil, err
+		}
+		all[p.Str()] = m
+	}
+	return all, nil
 }

@@ -95,6 +95,8 @@ const (
 	Charts
 	// Chunks holds the bytes of contents and charts in pieces. Key: "content" or "chart", content or digest, piece.
 	Chunks
+	// AddonModules holds the modules that are made from addons. Key: module.
+	AddonModules
 )
 
 // tables is, by number, the name of each table and what else is to know of it.
@@ -143,6 +145,7 @@ var tables = [...]struct {
 	Contents:       {name: "contents", layout: "s", work: true},
 	Charts:         {name: "charts", layout: "s", work: true},
 	Chunks:         {name: "chunks", layout: "ssu", secret: true, raw: true, work: true},
+	AddonModules:   {name: "addon-modules", layout: "s", work: true},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }

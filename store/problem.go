@@ -23,6 +23,8 @@ const (
 	BlockedDeletion  ProblemKind = "blocked deletion"      // the safety check kept releases
 	FailingFilter    ProblemKind = "failing filter"        // a jqFilter fails on an object
 	DamagedRecord    ProblemKind = "damaged record"        // a record could not be read and was set aside
+	UnusableAddon    ProblemKind = "unusable addon"        // an addon cannot be used as a module
+	OrphanedModule   ProblemKind = "orphaned module"       // the addon of a module is not registered any more
 	StaleWebhook     ProblemKind = "webhook configuration" // requests are rejected while no operator runs
 )
 

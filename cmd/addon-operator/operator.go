@@ -66,6 +66,8 @@ type operator struct {
 	recheck  wakeup // for survey
 	refilter wakeup // for keepFailingFilters
 	mended   wakeup // for runMended
+	// addonsChanged is woken when the registered addons may have changed.
+	addonsChanged wakeup
 	// shortages is woken when a shortage of the store's disk has begun or ended.
 	shortages wakeup
 	params    *params
@@ -120,7 +122,7 @@ func Run(ctx context.Context, s Settings, w io.Writer) error {
 	}
 	o := &operator{
 		settings: s, log: log, began: time.Now(), notices: make(chan notice, 64),
-		recheck: newWakeup(), refilter: newWakeup(), mended: newWakeup(), shortages: newWakeup(),
+		recheck: newWakeup(), refilter: newWakeup(), mended: newWakeup(), addonsChanged: newWakeup(), shortages: newWakeup(),
 	}
 	if o.params, err = newParams(s, log, o.logConfigEvents.Store); err != nil {
 		return err
@@ -288,7 +290,8 @@ func (o *operator) newSite(objects *operation.Executor) *steps.Site {
 		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client, Objects: objects,
 		CRDs: crd.NewInstaller(o.client, o.helm.Labels()), Config: o.client.ConfigMap(s.Namespace, s.ConfigMap),
 
-		ModulesDirs: strings.Split(s.ModulesDirs, ":"), GlobalHooksDir: s.GlobalHooksDir, Namespace: s.Namespace, Pod: s.ownPod(),
+		ModulesDirs: strings.Split(s.ModulesDirs, ":"), AddonModulesDir: filepath.Join(filepath.Dir(s.Store), "addon-modules"),
+		AllAddonsAsModules: s.AddonsModules, GlobalHooksDir: s.GlobalHooksDir, Namespace: s.Namespace, Pod: s.ownPod(),
 		UnnumberedOrder: s.UnnumberedOrder, ParallelModules: s.ParallelModules, StrictValues: s.StrictValues, CRDFilters: s.crdFilters(),
 		IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
 		MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == expireMetrics,
@@ -437,6 +440,7 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { o.keepUp(ctx); return nil })
 	group.Go(func() error { o.survey(ctx); return nil })
 	group.Go(func() error { o.runMended(ctx); return nil })
+	group.Go(func() error { o.runAddonsChanged(ctx); return nil })
 	group.Go(func() error { return o.watchDirectories(ctx) })
 	group.Go(func() error { o.keepFailingFilters(ctx); return nil })
 }

@@ -22,6 +22,7 @@ type Settings struct {
 	GlobalHooksDir  string
 	UnnumberedOrder int
 	StrictValues    bool
+	AddonsModules   bool
 	ParallelModules int
 	TempDir         string
 	ToolsDir        string
@@ -119,6 +120,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	str(&s.GlobalHooksDir, "global-hooks-dir", "global-hooks", "directory of global hooks", "ADDON_OPERATOR_GLOBAL_HOOKS_DIR", "GLOBAL_HOOKS_DIR", "SHELL_OPERATOR_HOOKS_DIR")
 	num(&s.UnnumberedOrder, "unnumbered-modules-order", 1, "order of modules without a number", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER")
 	flag(&s.StrictValues, "strict-check-values-mode-enabled", "take a values.yaml that is missing, of a module or of a directory of modules, for an error", "ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED", "STRICT_CHECK_VALUES_MODE_ENABLED")
+	flag(&s.AddonsModules, "addons-modules", "use the addons of every ClusterAddonsConfiguration as modules, not only of those with the annotation addons.kyma-project.io/modules: \"true\"", "ADDON_OPERATOR_ADDONS_MODULES")
 	num(&s.ParallelModules, "parallel-modules", 1, "modules of equal number that are run at once", "ADDON_OPERATOR_PARALLEL_MODULES")
 	str(&s.TempDir, "tmp-dir", defaultTempDir(), "directory for hooks' files", "ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR")
 	str(&s.ToolsDir, "hook-tools-dir", defaultToolsDir(), "directory put last on the PATH of hooks; it holds a jq", "ADDON_OPERATOR_HOOK_TOOLS_DIR")

@@ -86,6 +86,28 @@ func (o *operator) runMended(ctx context.Context) {
 	}
 }
 
+// runAddonsChanged requests a converge when the registered addons provide other modules than before,
+// until ctx ends.
+func (o *operator) runAddonsChanged(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.addonsChanged:
+		}
+		if err := o.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+			outdated, err := o.site.AddonsOutdated(tx)
+			if err != nil || !outdated {
+				return err
+			}
+			return o.engine.Raise(tx, workflow.Event{On: lifecycle.OnAddonsChanged})
+		}); err != nil && ctx.Err() == nil {
+			o.log.Error().Err(err).Msg("modules made from addons not compared with the registered addons; retrying after the next change of an addon")
+		}
+		o.recheck.raise()
+	}
+}
+
 // watchDirectories requests a survey and a check of broken modules after each change in a directory of
 // modules or hooks. A directory that cannot be watched is reported in the log.
 func (o *operator) watchDirectories(ctx context.Context) error {

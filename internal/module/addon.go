@@ -38,8 +38,8 @@ type Addon struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// ChartDigest identifies the files of the chart.
-	ChartDigest string `json:"chartDigest"`
+	// Content identifies the files of the addon.
+	Content string `json:"content"`
 	// Plans are sorted by name.
 	Plans []AddonPlan `json:"plans"`
 }

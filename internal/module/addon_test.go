@@ -14,7 +14,7 @@ import (
 )
 
 func redis() module.Addon {
-	return module.Addon{ID: "id-1", Name: "redis", Version: "0.0.1", ChartDigest: "aa", Plans: []module.AddonPlan{
+	return module.Addon{ID: "id-1", Name: "redis", Version: "0.0.1", Content: "aa", Plans: []module.AddonPlan{
 		{Name: "enterprise", Values: map[string]any{"replicas": 3.0, "persistence": map[string]any{"enabled": true, "size": "8Gi"}}},
 		{Name: "micro", Values: map[string]any{"replicas": 1.0}, Schema: []byte(`{"type":"object","additionalProperties":false,"required":["password"],
 			"properties":{"password":{"type":"string","pattern":"^[a-z]+$"},"size":{"$ref":"#/definitions/size"}},"definitions":{"size":{"type":"integer","maximum":9}}}`)},
@@ -99,7 +99,7 @@ func TestDirectoriesOfAddonsFollowTheModulesAskedFor(t *testing.T) {
 	if names := directories(t, root); names != "redis" {
 		t.Errorf("directories %s, want redis", names)
 	}
-	all[0].Addon.ChartDigest, all[0].Chart = "bb", chart("2.0.0")
+	all[0].Addon.Content, all[0].Chart = "bb", chart("2.0.0")
 	if err := module.WriteAddonModules(root, all[:1]); err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,7 @@ const (
 	OnResourcesAbsent graph.Trigger = "helm resources absent"
 	OnConfigMap       graph.Trigger = "ConfigMap changed"
 	OnModuleMended    graph.Trigger = "module mended"
+	OnAddonsChanged   graph.Trigger = "addons changed"
 	OnReloadRequest   graph.Trigger = "reload requested"
 	OnRunRequest      graph.Trigger = "module run requested"
 )
@@ -298,6 +299,7 @@ var Graph = &graph.Graph{
 		{On: OnResourcesAbsent, To: HelmResourcesAbsent},
 		{On: OnConfigMap, To: ConfigMapChanged, Put: graph.Front},
 		{On: OnModuleMended, To: GlobalBeforeAll, Put: graph.Tail},
+		{On: OnAddonsChanged, To: GlobalBeforeAll, Put: graph.Tail},
 		{On: OnReloadRequest, To: GlobalBeforeAll, Put: graph.Cut},
 		{On: OnRunRequest, To: ModuleRun, Put: graph.Front},
 
@@ -328,6 +330,7 @@ var Graph = &graph.Graph{
 		OnResourcesAbsent: "a resource of an installed release is gone from the cluster",
 		OnConfigMap:       "the operator's ConfigMap differs from what was last applied, or the operator has started",
 		OnModuleMended:    "the files of a module that could not be loaded were corrected",
+		OnAddonsChanged:   "the registered addons provide other modules, or other versions of modules, than before",
 		OnReloadRequest:   "a person ran addon-operator reload",
 		OnRunRequest:      "a person ran addon-operator module run",
 	},

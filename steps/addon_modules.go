@@ -1,0 +1,79 @@
+package steps
+
+import (
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/steps/addons/modules"
+	"addon-operator/store"
+)
+
+// writeAddonModules makes the directory of modules made from addons hold those that the registry
+// provides now. A module that cannot be written keeps the directory it had.
+func (s *Site) writeAddonModules() error {
+	if s.AddonModulesDir == "" || s.DB == nil {
+		return nil
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	selected, err := s.selectAddonModules()
+	if err != nil {
+		return err
+	}
+	if err := module.WriteAddonModules(s.AddonModulesDir, selected.Modules); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.sayOnce(zerolog.ErrorLevel, "modules made from addons stay as they were: "+err.Error())
+	}
+	return nil
+}
+
+// selectAddonModules returns the modules that the registry of addons provides now.
+func (s *Site) selectAddonModules() (modules.Selection, error) {
+	var config values.Config
+	if err := s.DB.View(func(tx *store.Tx) (err error) {
+		config, err = s.inForce(tx)
+		return err
+	}); err != nil {
+		return modules.Selection{}, err
+	}
+	return modules.Select(s.DB, s.AllAddonsAsModules, config.Sections)
+}
+
+// madeFromAddon reports whether the module, as scanned last, was made from an addon.
+func (s *Site) madeFromAddon(name string) bool {
+	m, _ := s.Disk().Find(name)
+	return m.Addon != nil
+}
+
+// saveAddonModules saves which modules of a discovery are made from addons. Those that are enabled,
+// or not deleted yet, keep the files of their addons.
+func saveAddonModules(tx *store.Tx, found discovered, before map[string]store.Module) error {
+	contents, used := map[string]string{}, map[string]bool{}
+	for _, d := range found.Modules {
+		if d.Addon == "" {
+			continue
+		}
+		state := before[d.Name].State
+		contents[d.Name], used[d.Name] = d.Addon, d.Enabled || state != store.Off && state != ""
+	}
+	return modules.Save(tx, contents, func(name string) bool { return used[name] })
+}
+
+// AddonsOutdated reports whether the registry provides other modules, or other versions of them, than
+// the last discovery found. An addon with the name of another module changes nothing.
+func (s *Site) AddonsOutdated(tx *store.Tx) (bool, error) {
+	if s.AddonModulesDir == "" {
+		return false, nil
+	}
+	config, err := s.inForce(tx)
+	if err != nil {
+		return false, err
+	}
+	disk := s.Disk()
+	return modules.Outdated(tx, s.AllAddonsAsModules, config.Sections, func(name string) bool {
+		m, found := disk.Find(name)
+		return found && m.Addon == nil
+	})
+}

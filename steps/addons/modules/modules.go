@@ -1,0 +1,328 @@
+// Package modules makes modules of registered addons: it chooses the version of each addon, and
+// keeps the files of the addons whose modules are in use.
+package modules
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+
+	"addon-operator/internal/catalog"
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
+)
+
+// A Selection is what the registry of the cluster provides as modules.
+type Selection struct {
+	// Modules are sorted by name. Their charts are read from the store.
+	Modules []module.AddonModule
+	// Problems are addons that cannot be used as modules, and modules whose addon is not registered
+	// any more.
+	Problems []store.Problem
+}
+
+// Contents returns the content of each module, by name.
+func (s Selection) Contents() map[string]string {
+	contents := map[string]string{}
+	for _, m := range s.Modules {
+		contents[m.Name] = m.Addon.Content
+	}
+	return contents
+}
+
+// Select returns the modules that can be made from addons of the cluster: of each addon the version
+// that its section names, or the highest one. A module in use whose addon is not registered any more
+// keeps its content. With all, the addons of every ClusterAddonsConfiguration can be used as modules;
+// otherwise only those of configurations marked so. Sections are those of the ConfigMap, by key.
+func Select(db *store.DB, all bool, sections values.Values) (Selection, error) {
+	var selected Selection
+	err := db.View(func(tx *store.Tx) (err error) {
+		selected, err = selectIn(tx, all, sections)
+		return err
+	})
+	for i := range selected.Modules {
+		content := selected.Modules[i].Addon.Content
+		selected.Modules[i].Chart = func() (fs.FS, error) { return chart(db, content) }
+	}
+	return selected, err
+}
+
+// Outdated reports whether Select would return other modules or contents than [Save] has saved.
+// Hidden modules do not count: another module has their name.
+func Outdated(tx *store.Tx, all bool, sections values.Values, hidden func(module string) bool) (bool, error) {
+	saved, err := store.LoadAddonModules(tx)
+	if err != nil {
+		return false, err
+	}
+	selected, err := selectIn(tx, all, sections)
+	if err != nil {
+		return false, err
+	}
+	for _, m := range selected.Modules {
+		if !hidden(m.Name) && saved[m.Name].Content != m.Addon.Content {
+			return true, nil
+		}
+		delete(saved, m.Name)
+	}
+	return len(saved) > 0, nil
+}
+
+// Save saves which modules are made from addons, and of what. A module that is used keeps its
+// content in the store.
+func Save(tx *store.Tx, contents map[string]string, used func(module string) bool) error {
+	saved, err := store.LoadAddonModules(tx)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(saved)) {
+		if _, selected := contents[name]; !selected {
+			tx.Delete(store.AddonModuleKey(name))
+			if err := hold(tx, name, ""); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(contents)) {
+		next := store.AddonModule{Content: contents[name], Used: used(name)}
+		if saved[name] == next {
+			continue
+		}
+		if err := SaveOne(tx, name, next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SaveOne is [Save] for one module.
+func SaveOne(tx *store.Tx, name string, m store.AddonModule) error {
+	content := m.Content
+	if !m.Used {
+		content = ""
+	}
+	return errors.Join(store.Save(tx, store.AddonModuleKey(name), m), hold(tx, name, content))
+}
+
+// hold makes the module hold a content and no other, unless the store does not have it any more.
+// Contents that do not fit in the budget of tx are released when the module holds another one next.
+func hold(tx *store.Tx, name, content string) error {
+	if c, stored, err := store.Load[store.Content](tx, store.ContentKey(content)); content != "" && (err != nil || !stored || !c.Complete) {
+		return err
+	}
+	_, err := registry.HoldAs(tx, name, content)
+	return err
+}
+
+// A choice is between the versions of the addon of one module.
+type choice struct {
+	addon   string           // its name
+	offered []registry.Addon // its registered versions
+	used    string           // the content that the module uses, empty for none
+}
+
+// A selecting is a Selection that is being made.
+type selecting struct {
+	tx       *store.Tx
+	sections values.Values
+	choices  map[string]*choice // by module
+	made     Selection
+}
+
+func selectIn(tx *store.Tx, all bool, sections values.Values) (Selection, error) {
+	s := selecting{tx: tx, sections: sections, choices: map[string]*choice{}}
+	if err := errors.Join(s.collectRegistered(all), s.collectUsed()); err != nil {
+		return Selection{}, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.choices)) {
+		if err := s.choose(name, s.choices[name]); err != nil {
+			return Selection{}, err
+		}
+	}
+	return s.made, nil
+}
+
+func (s *selecting) problem(kind store.ProblemKind, name, object, what, fix string) {
+	s.made.Problems = append(s.made.Problems, store.Problem{
+		Kind: kind, Subject: store.Subject{Module: name}, Object: object, Error: what, Fix: fix,
+	})
+}
+
+// collectRegistered adds the addons that can be used as modules to the choices.
+func (s *selecting) collectRegistered(all bool) error {
+	usable := map[string]bool{} // by configuration
+	for c, err := range registry.ConfigurationsIn(s.tx, registry.Cluster) {
+		if err != nil {
+			return err
+		}
+		usable[c.Name] = all || c.Modules
+	}
+	for a, err := range registry.In(s.tx, registry.Cluster) {
+		if err != nil {
+			return err
+		}
+		if usable[a.Configuration] {
+			s.collect(a)
+		}
+	}
+	return nil
+}
+
+// collect adds a registered addon to the choices.
+func (s *selecting) collect(a registry.Addon) {
+	name, err := module.AddonModuleName(a.Name)
+	if err != nil {
+		s.problem(store.UnusableAddon, "", a.Name, fmt.Sprintf("addon %s cannot be used as a module: %v", a.Name, err), "rename the addon")
+		return
+	}
+	c := s.choice(name)
+	switch c.addon {
+	case "":
+		c.addon = a.Name
+	case a.Name:
+	default:
+		s.problem(store.UnusableAddon, "", a.Name,
+			fmt.Sprintf("addon %s cannot be used as a module: module %s is made from addon %s", a.Name, name, c.addon), "rename one of the addons")
+		return
+	}
+	c.offered = append(c.offered, a)
+}
+
+// collectUsed adds the contents that modules use to the choices.
+func (s *selecting) collectUsed() error {
+	saved, err := store.LoadAddonModules(s.tx)
+	for name, m := range saved {
+		if m.Used {
+			s.choice(name).used = m.Content
+		}
+	}
+	return err
+}
+
+func (s *selecting) choice(name string) *choice {
+	c, known := s.choices[name]
+	if !known {
+		c = &choice{}
+		s.choices[name] = c
+	}
+	return c
+}
+
+// choose adds the module of that name to the selection.
+func (s *selecting) choose(name string, c *choice) error {
+	key := values.Camel(name)
+	wanted := ""
+	if section, ok := s.sections[key].(map[string]any); ok && section[module.AddonVersionKey] != nil {
+		wanted = fmt.Sprint(section[module.AddonVersionKey])
+	}
+	available := "set " + module.AddonVersionKey + " in section " + key + " to one of " + versions(c.offered)
+	content := best(c.offered, wanted)
+	orphaned := content == "" && c.used != ""
+	switch {
+	case orphaned:
+		content = c.used
+	case content == "":
+		s.problem(store.UnusableAddon, name, "", fmt.Sprintf("addon %s has no registered version %s", c.addon, wanted), available)
+		return nil
+	}
+	addon, err := s.load(content)
+	if err != nil {
+		s.problem(store.UnusableAddon, name, "", fmt.Sprintf("the addon of module %s cannot be used: %v", name, err),
+			"increment spec.reprocessRequest of its ClusterAddonsConfiguration")
+		if c.used != "" { // its chart cannot be read, so the directory stays as it is
+			s.made.Modules = append(s.made.Modules, module.AddonModule{Name: name, Addon: module.Addon{Content: c.used}})
+		}
+		return nil
+	}
+	if orphaned {
+		fix := available
+		if len(c.offered) == 0 {
+			fix = "register the addon again, or set " + values.Flag(key) + ` to "false" to uninstall the module`
+		}
+		s.problem(store.OrphanedModule, name, "", fmt.Sprintf("module %s still uses addon %s %s, which is not registered any more", name, addon.Name, addon.Version), fix)
+	}
+	s.made.Modules = append(s.made.Modules, module.AddonModule{Name: name, Addon: addon})
+	return nil
+}
+
+// best returns the content of the wanted version, or of the highest one if none is wanted; "" if no
+// such version is offered.
+func best(offered []registry.Addon, wanted string) (content string) {
+	var highest *semver.Version
+	for _, a := range offered {
+		v, err := semver.NewVersion(a.Version)
+		switch {
+		case wanted != "":
+			if a.Normal == catalog.NormalizeVersion(wanted) {
+				return a.Content
+			}
+		case err == nil && (highest == nil || v.GreaterThan(highest)):
+			highest, content = v, a.Content
+		}
+	}
+	return content
+}
+
+func versions(offered []registry.Addon) string {
+	all := make([]string, len(offered))
+	for i, a := range offered {
+		all[i] = a.Version
+	}
+	return strings.Join(all, ", ")
+}
+
+// load returns what the directory of a module describes.
+func (s *selecting) load(content string) (module.Addon, error) {
+	loaded, ok, err := registry.LoadContent(s.tx, content)
+	if err == nil && (!ok || loaded.Addon == nil) {
+		err = errors.New("its files are not in the store")
+	}
+	if err != nil {
+		return module.Addon{}, err
+	}
+	a := loaded.Addon
+	out := module.Addon{ID: a.ID, Name: a.Name, Version: a.Version, Content: content}
+	for _, p := range a.Plans {
+		plan := module.AddonPlan{Name: p.Name, Schema: p.CreateSchema}
+		if p.Values != nil {
+			if err := json.Unmarshal(p.Values, &plan.Values); err != nil {
+				return out, fmt.Errorf("values of plan %s: %w", p.Name, err)
+			}
+		}
+		out.Plans = append(out.Plans, plan)
+	}
+	slices.SortFunc(out.Plans, func(a, b module.AddonPlan) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// chart returns the files of a content's chart.
+func chart(db *store.DB, content string) (fs.FS, error) {
+	var archive []byte
+	if err := db.View(func(tx *store.Tx) error {
+		loaded, ok, err := registry.LoadContent(tx, content)
+		if err == nil && ok && loaded.Addon != nil {
+			archive, ok, err = registry.LoadChart(tx, loaded.Addon.Chart.Digest)
+		}
+		if err == nil && !ok {
+			err = fmt.Errorf("content %s is not in the store any more", content)
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	ctx := context.Background() //nolint:forbidigo // the archive is in memory: nothing waits
+	files, err := catalog.Unpack(ctx, bytes.NewReader(archive), catalog.DefaultLimits)
+	if err != nil {
+		return nil, err
+	}
+	return fs.Sub(files, "chart")
+}

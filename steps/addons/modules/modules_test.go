@@ -1,0 +1,247 @@
+package modules_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/catalog"
+	"addon-operator/internal/values"
+	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+)
+
+// register makes a ClusterAddonsConfiguration offer addons, each "name version" or "name version
+// content", and no others.
+func register(t *testing.T, db *store.DB, configuration string, asModules bool, addons ...string) {
+	t.Helper()
+	owner := registry.Owner{Scope: registry.Cluster, Name: configuration, UID: "u-" + configuration}
+	var round store.ID
+	update(t, db, func(tx *store.Tx) (err error) {
+		round, _, err = registry.Begin(tx, owner)
+		return err
+	})
+	result := store.RepositoryResult{URL: "https://h/index.yaml"}
+	for _, text := range addons {
+		var name, version string
+		_, _ = fmt.Sscan(text, &name, &version)
+		loaded := load(t, name, version)
+		p := registry.Parsed{Name: registry.ContentName(strings.ReplaceAll(text, " ", "-")), Loaded: loaded}
+		if err := registry.Put(t.Context(), db, store.RoundHolder(round), p); err != nil {
+			t.Fatal(err)
+		}
+		result.Addons = append(result.Addons, store.AddonResult{
+			Entry: name, EntryVersion: version, Content: p.Name, ID: "id-" + name + version, Name: name, Version: version,
+		})
+	}
+	update(t, db, func(tx *store.Tx) error {
+		if err := registry.SaveResult(tx, owner.Scope, owner.Name, round, 0, result); err != nil {
+			return err
+		}
+		if _, conflicts, err := registry.Register(tx, owner.Scope, owner.Name, round); err != nil || len(conflicts) > 0 {
+			return fmt.Errorf("conflicts %v: %w", conflicts, err)
+		}
+		k := store.ConfigurationKey("", configuration)
+		c, _, err := store.Load[store.Configuration](tx, k)
+		if err != nil {
+			return err
+		}
+		c.Modules = asModules
+		return store.Save(tx, k, c)
+	})
+	if err := registry.Sweep(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// load returns an addon whose chart has its version.
+func load(t *testing.T, name, version string) *catalog.Loaded {
+	t.Helper()
+	text := fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\n", name, version)
+	var packed bytes.Buffer
+	zipped := gzip.NewWriter(&packed)
+	archive := tar.NewWriter(zipped)
+	err := archive.WriteHeader(&tar.Header{Name: "chart/Chart.yaml", Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg})
+	_, err2 := archive.Write([]byte(text))
+	if err := errors.Join(err, err2, archive.Close(), zipped.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return &catalog.Loaded{Archive: packed.Bytes(), Addon: catalog.Addon{
+		ID: "id-" + name + version, Name: name, Version: version, Chart: catalog.Chart{Name: name, Version: version, Digest: name + version},
+		Plans: []catalog.Plan{{Name: "default", Values: []byte(`{"replicas":1}`)}},
+	}}
+}
+
+func update(t *testing.T, db *store.DB, change func(*store.Tx) error) {
+	t.Helper()
+	if err := db.Update(change); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// selected returns the modules as "module version", and the errors of the problems.
+func selected(t *testing.T, db *store.DB, all bool, sections values.Values) (found, problems []string) {
+	t.Helper()
+	s, err := modules.Select(db, all, sections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range s.Modules {
+		found = append(found, m.Name+" "+m.Addon.Version)
+		files, err := m.Chart()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := fs.ReadFile(files, "Chart.yaml"); err != nil || !strings.Contains(string(text), m.Addon.Version) {
+			t.Errorf("chart of %s %s: %q, %v", m.Name, m.Addon.Version, text, err)
+		}
+	}
+	for _, p := range s.Problems {
+		problems = append(problems, p.Error)
+	}
+	return found, problems
+}
+
+// use saves what is selected, with these modules in use.
+func use(t *testing.T, db *store.DB, names ...string) {
+	t.Helper()
+	s, err := modules.Select(db, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := strings.Join(names, " ")
+	update(t, db, func(tx *store.Tx) error {
+		return modules.Save(tx, s.Contents(), func(name string) bool { return strings.Contains(used, name) })
+	})
+}
+
+func TestOnlyMarkedConfigurationsProvideModules(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	register(t, db, "marked", true, "redis 1.0.0")
+	register(t, db, "plain", false, "acc 1.0.0")
+	for all, want := range map[bool][]string{false: {"redis 1.0.0"}, true: {"acc 1.0.0", "redis 1.0.0"}} {
+		got, _ := selected(t, db, all, nil)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("all is %t: %s", all, diff)
+		}
+	}
+}
+
+func TestTheHighestVersionIsUsedUnlessTheSectionNamesAnother(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	register(t, db, "c", true, "redis-cache 1.9.0", "redis-cache 1.10.0", "redis-cache 1.2.0")
+	for version, want := range map[any]string{nil: "1.10.0", "1.2.0": "1.2.0", "v1.9": "1.9.0"} {
+		got, _ := selected(t, db, false, values.Values{"redisCache": map[string]any{"addonVersion": version}})
+		if diff := cmp.Diff([]string{"redis-cache " + want}, got); diff != "" {
+			t.Errorf("version %v: %s", version, diff)
+		}
+	}
+	got, problems := selected(t, db, false, values.Values{"redisCache": map[string]any{"addonVersion": "2.0.0"}})
+	if len(got) != 0 || len(problems) != 1 || !strings.Contains(problems[0], "addon redis-cache has no registered version 2.0.0") {
+		t.Errorf("%v, %v", got, problems)
+	}
+}
+
+func TestAModuleInUseOutlivesTheRegistrationOfItsAddon(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	register(t, db, "c", true, "redis 1.0.0", "acc 1.0.0")
+	use(t, db, "redis")
+	register(t, db, "c", true) // nothing any more
+	got, problems := selected(t, db, false, nil)
+	if diff := cmp.Diff([]string{"redis 1.0.0"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(problems) != 1 || !strings.Contains(problems[0], "module redis still uses addon redis 1.0.0, which is not registered any more") {
+		t.Errorf("problems %q", problems)
+	}
+	use(t, db) // switched off
+	if got, problems := selected(t, db, false, nil); len(got)+len(problems) != 0 {
+		t.Errorf("%v, %v after the module was switched off", got, problems)
+	}
+	if err := registry.Sweep(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.At(store.Contents)) {
+			t.Errorf("content %s is kept for nobody", k)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestANewVersionReplacesTheOneInUse(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	register(t, db, "c", true, "redis 1.0.0")
+	use(t, db, "redis")
+	register(t, db, "c", true, "redis 1.1.0")
+	if got, _ := selected(t, db, false, nil); len(got) != 1 || got[0] != "redis 1.1.0" {
+		t.Errorf("%v, want redis 1.1.0", got)
+	}
+	// A person who named the old version keeps it.
+	got, problems := selected(t, db, false, values.Values{"redis": map[string]any{"addonVersion": "1.0.0"}})
+	if len(got) != 1 || got[0] != "redis 1.0.0" || len(problems) != 1 {
+		t.Errorf("%v, %v; want redis 1.0.0 and one problem", got, problems)
+	}
+}
+
+func TestAddonsThatCannotBeModulesAreProblems(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	register(t, db, "c", true, "global 1.0.0", "redis_cache 1.0.0", "redis-cache 1.0.0", "acc 1.0.0")
+	got, problems := selected(t, db, false, nil)
+	if diff := cmp.Diff([]string{"acc 1.0.0", "redis-cache 1.0.0"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(problems) != 2 {
+		t.Errorf("problems %q, want one for global and one for redis_cache or redis-cache", problems)
+	}
+}
+
+func TestOutdatedTellsChangesOfModulesOnly(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	outdated := func(want bool, what string, hidden ...string) {
+		t.Helper()
+		if err := db.View(func(tx *store.Tx) error {
+			got, err := modules.Outdated(tx, false, nil, func(name string) bool { return len(hidden) > 0 && hidden[0] == name })
+			if err == nil && got != want {
+				err = fmt.Errorf("%s: outdated is %t", what, got)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+	outdated(false, "nothing is registered")
+	register(t, db, "c", true, "redis 1.0.0")
+	outdated(true, "an addon is registered")
+	outdated(false, "a module of that name is in the image", "redis")
+	use(t, db)
+	outdated(false, "the addon is known")
+	register(t, db, "plain", false, "acc 1.0.0")
+	outdated(false, "an addon is registered that is no module")
+	register(t, db, "c", true, "redis 1.0.1")
+	outdated(true, "a new version is registered")
+	use(t, db, "redis")
+	register(t, db, "c", true)
+	outdated(false, "the addon of a module in use is unregistered")
+	use(t, db)
+	outdated(true, "the module is not used any more and its directory is still there")
+	use(t, db)
+	outdated(false, "the directory is gone")
+}
