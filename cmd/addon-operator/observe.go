@@ -46,6 +46,9 @@ func (o *operator) observer() workflow.Observer {
 			if r.State != store.Done && r.State != store.Joined {
 				o.configMap.Left()
 			}
+			if r.Subject.Configuration != "" {
+				o.addonsChanged.raise()
+			}
 		},
 		Ended: func(w store.Walk) {
 			o.seen.mu.Lock()
