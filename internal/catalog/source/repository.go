@@ -107,7 +107,11 @@ func (f *Fetcher) backend(l location) (backend, error) {
 			}
 		}
 		return &gitRepository{fetcher: f, location: l}, nil
-	case kindFile, kindHg, kindS3:
+	case kindS3:
+		return f.newS3Repository(l)
+	case kindFile:
+		return &fileRepository{fetcher: f, path: l.root.Path}, nil
+	case kindHg:
 		return nil, unsupported(string(l.kind))
 	default:
 		return nil, unsupported(string(l.kind))
