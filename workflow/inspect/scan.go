@@ -283,10 +283,10 @@ var waitsFor = map[store.ReasonKind]Reason{
 // blocked returns the wait of t, which reason keeps from starting.
 func (s *scan) blocked(t *store.Task, reason *store.Reason) (w *Wait, err error) {
 	w = &Wait{For: waitsFor[reason.Kind], Held: reason}
-	switch w.For {
-	case ForLimit:
+	if w.For == ForLimit {
 		w.Every = t.Every.String()
-	case ForMembers:
+	}
+	if w.For == ForMembers {
 		w.Ahead = t.List.Open
 		w.On, err = s.members(t)
 	}
