@@ -26,6 +26,7 @@ import (
 	"addon-operator/internal/webhook"
 	"addon-operator/sdk/shell"
 	"addon-operator/steps"
+	"addon-operator/steps/addons"
 	"addon-operator/store"
 	"addon-operator/triggers"
 	"addon-operator/workflow"
@@ -96,6 +97,9 @@ type operator struct {
 	configMap *triggers.ConfigMap
 	asks      *webhook.Gate
 	webhook   *triggers.Webhook
+
+	addonsRuntime *addons.Runtime
+	addons        *triggers.Addons // nil if addons configurations are not processed
 }
 
 // Run runs the operator until ctx is done, and then lets what runs come to its
@@ -253,9 +257,14 @@ func (o *operator) assemble() (err error) {
 		return err
 	}
 	o.site = o.newSite(objects)
-	if o.engine, err = workflow.New(o.db, o.news.observe(o.observer()), o.site.Lifecycle()); err != nil {
+	addonsGraph, err := o.addonsGraph()
+	if err != nil {
 		return err
 	}
+	if o.engine, err = workflow.New(o.db, o.news.observe(o.observer()), o.site.Lifecycle(), addonsGraph); err != nil {
+		return err
+	}
+	o.addons = o.watchAddons()
 	o.site.Withdraw = o.engine.Withdraw
 	o.engine.ContinueOnFailure = s.OnModuleFailure == continueOnFailure
 	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, o.kubeObserver(), o.log)
@@ -435,6 +444,9 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	})
 	group.Go(func() error { o.asks.Run(ctx); return nil })
 	group.Go(func() error { return o.configMap.Run(ctx, o.ownObserver()) })
+	if o.addons != nil {
+		group.Go(func() error { return o.addons.Run(ctx) })
+	}
 	group.Go(func() error { return o.awaitCluster(ctx) })
 	group.Go(func() error { o.post(ctx); return nil })
 	group.Go(func() error { o.keepUp(ctx); return nil })

@@ -79,6 +79,7 @@ type Settings struct {
 	LogJoinJSON     bool
 
 	Webhooks webhookSettings
+	Addons   addonsSettings
 
 	// Warnings names what was set and has no effect.
 	Warnings []string
@@ -164,6 +165,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	flag(&s.QueueActions, "queue-actions-metrics", "time the actions on queues", "QUEUE_ACTIONS_METRICS")
 	str(&s.UngroupedMetrics, "ungrouped-metrics", keepMetrics, "what becomes of a hook's metrics without a group when it writes some again: keep or expire", "ADDON_OPERATOR_UNGROUPED_METRICS")
 	s.Webhooks.declare(f, str, num, add)
+	s.Addons.declare(str, dur, flag)
 	str(&s.DebugSocket, "debug-unix-socket", defaultSocket, "socket that the other commands talk to", socketVariable)
 	str(&s.DebugAddress, "debug-http-addr", "127.0.0.1:9115", "loopback address, HOST:PORT, to serve the debug pages on, without secrets; none if empty", "DEBUG_HTTP_SERVER_ADDR")
 	flag(&s.DebugKubernetes, "debug-kubernetes-api", "log each request to the API server", "DEBUG_KUBERNETES_API")

@@ -61,6 +61,9 @@ func (s *Settings) check() error {
 	if err := s.Webhooks.check(); err != nil {
 		return err
 	}
+	if err := s.Addons.check(); err != nil {
+		return err
+	}
 	_, err := s.labels()
 	return err
 }

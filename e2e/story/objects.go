@@ -37,12 +37,17 @@ const configMapName = "addon-operator"
 func ctx() context.Context { return context.Background() }
 
 // applyFile puts the objects of a YAML file in force, in which NAMESPACE stands
-// for the story's: apply FILE.
+// for the story's, and $REPO for the address of its repositories: apply FILE.
 func applyFile(w *world, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("apply FILE")
 	}
-	documents := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(strings.ReplaceAll(ts.ReadFile(args[0]), "NAMESPACE", w.namespace)), 4096)
+	return w.applyText(strings.NewReplacer("NAMESPACE", w.namespace, "$REPO", ts.Getenv("REPO")).Replace(ts.ReadFile(args[0])))
+}
+
+// applyText puts the objects of a YAML text in force.
+func (w *world) applyText(text string) error {
+	documents := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	for {
 		o := &unstructured.Unstructured{}
 		if err := documents.Decode(&o.Object); errors.Is(err, io.EOF) {
@@ -85,7 +90,8 @@ func (w *world) at(mapping *meta.RESTMapping, namespace string) dynamic.Resource
 	return w.dynamic.Resource(mapping.Resource).Namespace(namespace)
 }
 
-// named returns where an object is, by how scripts write it: KIND/NAME.
+// named returns where an object is, by how scripts write it: KIND/NAME, or KIND/NAMESPACE/NAME if its
+// namespace is not the story's.
 func (w *world) named(object string) (dynamic.ResourceInterface, string, error) {
 	kind, name, ok := strings.Cut(object, "/")
 	if !ok {
@@ -108,6 +114,10 @@ func (w *world) named(object string) (dynamic.ResourceInterface, string, error) 
 	if err != nil {
 		return nil, "", err
 	}
+	namespace, inNamespace, other := strings.Cut(name, "/")
+	if other {
+		return w.at(mapping, namespace), inNamespace, nil
+	}
 	return w.at(mapping, ""), name, nil
 }
 
@@ -124,16 +134,17 @@ func deleteObject(w *world, _ *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// patchObject merges JSON into an object: patch KIND/NAME JSON.
-func patchObject(w *world, _ *testscript.TestScript, args []string) error {
-	if len(args) != 2 {
-		return usage("patch KIND/NAME JSON")
+// patchObject merges JSON into an object, or into its status: patch KIND/NAME JSON [status].
+func patchObject(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) != 2 && (len(args) != 3 || args[2] != "status") {
+		return usage("patch KIND/NAME JSON [status]")
 	}
 	at, name, err := w.named(args[0])
 	if err != nil {
 		return err
 	}
-	_, err = at.Patch(ctx(), name, types.MergePatchType, []byte(args[1]), metav1.PatchOptions{FieldManager: "story"})
+	change := strings.ReplaceAll(args[1], "$REPO", ts.Getenv("REPO"))
+	_, err = at.Patch(ctx(), name, types.MergePatchType, []byte(change), metav1.PatchOptions{FieldManager: "story"}, args[2:]...)
 	return err
 }
 
@@ -143,21 +154,24 @@ func getObject(w *world, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 && len(args) != 2 {
 		return usage("get KIND/NAME [FILTER]")
 	}
-	var o *unstructured.Unstructured
-	if err := wait(func() error {
-		at, name, err := w.named(args[0])
-		if err == nil {
-			o, err = at.Get(ctx(), name, metav1.GetOptions{})
-		}
-		return err
-	}); err != nil {
-		return err
-	}
-	text, err := json.Marshal(o)
-	if err != nil {
+	var text []byte
+	if err := wait(func() (err error) { text, err = w.read(args[0]); return err }); err != nil {
 		return err
 	}
 	return printJSON(ts, text, append(args[1:], ".")[0])
+}
+
+// read returns an object as JSON.
+func (w *world) read(object string) ([]byte, error) {
+	at, name, err := w.named(object)
+	if err != nil {
+		return nil, err
+	}
+	o, err := at.Get(ctx(), name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(o)
 }
 
 // awaitGone waits until objects are gone: gone KIND/NAME...

@@ -267,29 +267,36 @@ func lookAtTold(w *world, ts *testscript.TestScript, args []string) error {
 
 // printJSON prints what filter makes of text, a line each.
 func printJSON(ts *testscript.TestScript, text []byte, filter string) error {
+	results, err := filtered(text, filter)
+	say(ts, results)
+	return err
+}
+
+// filtered returns what a filter makes of JSON, a line for each result.
+func filtered(text []byte, filter string) (lines string, err error) {
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {
-		return fmt.Errorf("%w: %s", err, text)
+		return "", fmt.Errorf("%w: %s", err, text)
 	}
 	query, err := gojq.Parse(filter)
 	if err != nil {
-		return fmt.Errorf("filter %s: %w", filter, err)
+		return "", fmt.Errorf("filter %s: %w", filter, err)
 	}
 	for results := query.Run(value); ; {
 		result, more := results.Next()
 		if !more {
-			return nil
+			return lines, nil
 		}
 		if err, failed := result.(error); failed {
-			return fmt.Errorf("filter %s: %w", filter, err)
+			return lines, fmt.Errorf("filter %s: %w", filter, err)
 		}
 		var line bytes.Buffer
 		e := json.NewEncoder(&line)
 		e.SetEscapeHTML(false)
 		if err := e.Encode(result); err != nil {
-			return err
+			return lines, err
 		}
-		say(ts, line.String())
+		lines += line.String()
 	}
 }
 

@@ -51,6 +51,8 @@ type world struct {
 
 	operator *operator
 	starts   int
+
+	repositories *repositoryServer // nil until the story serves some
 }
 
 // Run runs the scripts in dir, side by side. A script that has a file called
@@ -186,6 +188,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	maps.Copy(all, clusterCommands)
 	maps.Copy(all, reviewCommands)
 	maps.Copy(all, pageCommands)
+	maps.Copy(all, repositoryCommands)
 	out := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, run := range all {
 		out[name] = func(ts *testscript.TestScript, neg bool, args []string) {

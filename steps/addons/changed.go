@@ -1,0 +1,134 @@
+package addons
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"addon-operator/internal/api"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/addons"
+	"addon-operator/workflow/graph"
+)
+
+// changedStep decides what to do about a configuration as it is now.
+type changedStep struct{ *Runtime }
+
+// readConfiguration is the data of its outcome and of its effects.
+type readConfiguration struct {
+	UID        types.UID `json:"uid"`
+	Generation int64     `json:"generation"`
+	Created    time.Time `json:"created"`
+}
+
+// The effects of changedStep.
+const (
+	addFinalizer = "add finalizer"
+	clearStatus  = "clear status"
+)
+
+// Do reads the configuration. One that is Ready in this generation, by the store and by its status,
+// needs nothing. Neither does one that failed, before it is due.
+func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+	id := identityOf(t)
+	live, exists, err := s.Configurations.Get(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	if !exists || live.DeletionTimestamp != nil {
+		out.Facts, out.Detail = []graph.Fact{addons.Deleted}, "it is being deleted"
+		if !exists {
+			out.Detail = "it is gone"
+		}
+		return out, nil
+	}
+	known, isKnown, now, err := s.record(id)
+	if err != nil {
+		return out, err
+	}
+	if out.Detail = needsNothing(known, live, now); out.Detail != "" {
+		return out, nil
+	}
+	read := readConfiguration{UID: live.UID, Generation: live.Generation, Created: live.CreationTimestamp.Time}
+	if out.Data, err = json.Marshal(read); err != nil {
+		return out, err
+	}
+	out.Facts, out.Detail = []graph.Fact{addons.Wanted}, fmt.Sprintf("generation %d", live.Generation)
+	if !slices.Contains(live.Finalizers, api.Finalizer) {
+		out.Effects = append(out.Effects, workflow.Effect{Kind: addFinalizer, Data: out.Data})
+	}
+	// After the store was lost, a status that is Ready stays until it is known whether it still holds.
+	if isKnown || !isReady(live) {
+		out.Effects = append(out.Effects, workflow.Effect{Kind: clearStatus, Data: out.Data})
+	}
+	return out, nil
+}
+
+// needsNothing returns why the configuration is not processed, empty if it is.
+func needsNothing(known store.Configuration, live *api.Configuration, now time.Time) string {
+	sameRound := known.UID == string(live.UID) && known.Generation == live.Generation
+	sameStatus := string(live.Status.Phase) == string(known.Phase) && live.Status.ObservedGeneration == live.Generation
+	switch {
+	case !sameRound || !sameStatus || !slices.Contains(live.Finalizers, api.Finalizer):
+		return ""
+	case known.Phase == store.PhaseReady:
+		return "it is Ready"
+	case known.Phase == store.PhaseFailed && known.Retry.IsZero():
+		return "it failed; it is processed again when it changes"
+	case known.Phase == store.PhaseFailed && now.Before(known.Retry):
+		return "it failed; it is processed again at " + known.Retry.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+// isReady reports whether the status says that the current generation is Ready.
+func isReady(c *api.Configuration) bool {
+	return c.Status.Phase == api.Ready && c.Status.ObservedGeneration == c.Generation
+}
+
+// Effect adds the finalizer, or makes the status Pending.
+func (s *changedStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
+	var read readConfiguration
+	if err := json.Unmarshal(e.Data, &read); err != nil {
+		return workflow.Refused(err)
+	}
+	id := identityOf(t)
+	if e.Kind == addFinalizer {
+		return s.Configurations.AddFinalizer(ctx, id, read.UID)
+	}
+	now := metav1.NewTime(time.Time{})
+	if err := s.DB.View(func(tx *store.Tx) error { now.Time = tx.Now(); return nil }); err != nil {
+		return err
+	}
+	// A configuration that is gone is found by the next step.
+	_, err := s.Configurations.WriteStatus(ctx, id, read.UID, api.Status{
+		Phase: api.Pending, LastProcessedTime: &now, ObservedGeneration: read.Generation,
+	})
+	return err
+}
+
+// Apply begins a round. It unregisters the addons of a deleted configuration of the same name.
+func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
+	if !slices.Contains(out.Facts, addons.Wanted) {
+		return nil, nil
+	}
+	var read readConfiguration
+	if err := json.Unmarshal(out.Data, &read); err != nil {
+		return nil, err
+	}
+	id := identityOf(t)
+	_, freed, err := registry.Begin(tx, registry.Owner{
+		Scope: scopeOf(id), Name: id.Name, UID: string(read.UID), Generation: read.Generation, Created: read.Created,
+	})
+	if err != nil || !freed {
+		return nil, err
+	}
+	return []graph.Fact{addons.IDsFreed}, nil
+}

@@ -1,0 +1,191 @@
+package addons
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
+
+	"addon-operator/internal/api"
+)
+
+// Configurations reads and writes addons configurations on the API server, and reads the Secrets they
+// name. It writes the spec only by [Configurations.Reprocess].
+type Configurations struct{ client dynamic.Interface }
+
+// NewConfigurations returns Configurations that use client.
+func NewConfigurations(client dynamic.Interface) *Configurations { return &Configurations{client} }
+
+var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+
+func (c *Configurations) of(id api.Identity) dynamic.ResourceInterface {
+	if id.Namespace == "" {
+		return c.client.Resource(id.Resource())
+	}
+	return c.client.Resource(id.Resource()).Namespace(id.Namespace)
+}
+
+// Get returns a configuration, and whether it exists. That its kind is not served is an error.
+func (c *Configurations) Get(ctx context.Context, id api.Identity) (*api.Configuration, bool, error) {
+	object, err := c.of(id).Get(ctx, id.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && !isNotServed(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("get %s %s: %w", id.Kind(), id, err)
+	}
+	configuration, err := decode(id, object)
+	return configuration, err == nil, err
+}
+
+// isNotServed reports whether err says that the path is unknown, not that the object does not exist.
+func isNotServed(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+func decode(id api.Identity, object *unstructured.Unstructured) (*api.Configuration, error) {
+	configuration := new(api.Configuration)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, configuration); err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", id.Kind(), id, err)
+	}
+	return configuration, nil
+}
+
+// Secret returns the data of a Secret.
+func (c *Configurations) Secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+	object, err := c.client.Resource(secrets).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("while getting secret %s/%s: %w", namespace, name, err)
+	}
+	var secret struct {
+		Data map[string][]byte `json:"data"`
+	}
+	text, err := object.MarshalJSON()
+	if err == nil {
+		err = json.Unmarshal(text, &secret)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("while reading secret %s/%s", namespace, name) // the cause could contain a value
+	}
+	return secret.Data, nil
+}
+
+// A metadataPatch changes an object only if it is the one with that UID and, if it is given, that version.
+type metadataPatch struct {
+	UID             types.UID `json:"uid,omitempty"`
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	Finalizers      *[]string `json:"finalizers,omitempty"`
+}
+
+// A patch is a JSON merge patch of a configuration.
+type patch struct {
+	Metadata metadataPatch `json:"metadata"`
+	Spec     *specPatch    `json:"spec,omitempty"`
+	Status   any           `json:"status,omitempty"`
+}
+
+type specPatch struct {
+	ReprocessRequest int64 `json:"reprocessRequest"`
+}
+
+func (c *Configurations) patch(ctx context.Context, id api.Identity, p patch, subresources ...string) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	_, err = c.of(id).Patch(ctx, id.Name, types.MergePatchType, text, metav1.PatchOptions{}, subresources...)
+	return err
+}
+
+// change patches the configuration as p says of its current state, again if it was changed
+// meanwhile. If it does not exist, has another UID, or p returns nothing, it does nothing.
+func (c *Configurations) change(ctx context.Context, id api.Identity, uid types.UID, p func(*api.Configuration) *patch) (done bool, err error) {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live, ok, err := c.Get(ctx, id)
+		if err != nil || !ok || live.UID != uid {
+			return err
+		}
+		change := p(live)
+		if change == nil {
+			return nil
+		}
+		change.Metadata.ResourceVersion = live.ResourceVersion
+		err = c.patch(ctx, id, *change)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		done = err == nil
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("patch %s %s: %w", id.Kind(), id, err)
+	}
+	return done, err
+}
+
+// AddFinalizer adds the operator's finalizer unless the configuration has it or is being deleted.
+func (c *Configurations) AddFinalizer(ctx context.Context, id api.Identity, uid types.UID) error {
+	_, err := c.change(ctx, id, uid, func(live *api.Configuration) *patch {
+		if live.DeletionTimestamp != nil || slices.Contains(live.Finalizers, api.Finalizer) {
+			return nil
+		}
+		finalizers := append(slices.Clone(live.Finalizers), api.Finalizer)
+		return &patch{Metadata: metadataPatch{Finalizers: &finalizers}}
+	})
+	return err
+}
+
+// RemoveFinalizer removes the operator's finalizer from a configuration that is being deleted.
+func (c *Configurations) RemoveFinalizer(ctx context.Context, id api.Identity, uid types.UID) error {
+	_, err := c.change(ctx, id, uid, func(live *api.Configuration) *patch {
+		if live.DeletionTimestamp == nil || !slices.Contains(live.Finalizers, api.Finalizer) {
+			return nil
+		}
+		finalizers := slices.DeleteFunc(slices.Clone(live.Finalizers), func(f string) bool { return f == api.Finalizer })
+		return &patch{Metadata: metadataPatch{Finalizers: &finalizers}}
+	})
+	return err
+}
+
+// Reprocess increments reprocessRequest unless it is not before anymore, or the configuration is
+// being deleted.
+func (c *Configurations) Reprocess(ctx context.Context, id api.Identity, uid types.UID, before int64) error {
+	_, err := c.change(ctx, id, uid, func(live *api.Configuration) *patch {
+		if live.DeletionTimestamp != nil || live.Spec.ReprocessRequest != before {
+			return nil
+		}
+		return &patch{Spec: &specPatch{ReprocessRequest: before + 1}}
+	})
+	return err
+}
+
+// WriteStatus replaces the status of the configuration with that UID. It reports whether there is
+// such a configuration.
+func (c *Configurations) WriteStatus(ctx context.Context, id api.Identity, uid types.UID, status api.Status) (ok bool, err error) {
+	err = c.patch(ctx, id, patch{Metadata: metadataPatch{UID: uid}, Status: replacement(status)}, "status")
+	if err == nil {
+		return true, nil
+	}
+	if live, exists, e := c.Get(ctx, id); e == nil && (!exists || live.UID != uid) {
+		return false, nil // it was deleted, and perhaps created again
+	}
+	return false, fmt.Errorf("write the status of %s %s: %w", id.Kind(), id, err)
+}
+
+// replacement returns status such that a merge patch removes what it lacks.
+func replacement(status api.Status) any {
+	return struct {
+		api.Status
+		ObservedGeneration int64                  `json:"observedGeneration"`
+		Repositories       []api.RepositoryStatus `json:"repositories"`
+	}{status, status.ObservedGeneration, status.Repositories}
+}

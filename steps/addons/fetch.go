@@ -1,0 +1,285 @@
+package addons
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"addon-operator/internal/api"
+	"addon-operator/internal/catalog"
+	"addon-operator/internal/catalog/source"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/addons"
+	"addon-operator/workflow/graph"
+)
+
+// mostRepositories is how many repositories of one configuration are fetched at the same time, and
+// mostAddons how many addons of one repository. The fetcher bounds requests for each host.
+const (
+	mostRepositories = 4
+	mostAddons       = 4
+)
+
+// fetchStep fetches the repositories of a configuration.
+type fetchStep struct{ *Runtime }
+
+// Do fetches all repositories and stores what it finds. An error of a repository or an addon is a
+// result. Results are stored as they are found; an attempt that is repeated replaces them.
+func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+	id := identityOf(t)
+	live, exists, err := s.Configurations.Get(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	known, _, _, err := s.record(id)
+	if err != nil {
+		return out, err
+	}
+	if !exists || isOutdated(known, live) {
+		return workflow.Outcome{Facts: []graph.Fact{addons.Newer}, Detail: "it was changed meanwhile"}, nil
+	}
+	r := round{Runtime: s.Runtime, id: id, round: known.Round, earlier: map[string]store.RepositoryResult{}}
+	if err := r.readEarlier(known.Registered); err != nil {
+		return out, err
+	}
+	if err := inParallel(len(live.Spec.Repositories), mostRepositories, func(i int) error {
+		return r.fetch(ctx, i, live.Spec.Repositories[i])
+	}); err != nil {
+		return out, err
+	}
+	out.Detail = fmt.Sprintf("repositories: %d, addons: %d", len(live.Spec.Repositories), r.addons)
+	return out, registry.Sweep(ctx, s.DB)
+}
+
+// isOutdated reports whether a round of the configuration as it is known is of no use anymore.
+func isOutdated(known store.Configuration, live *api.Configuration) bool {
+	return live.DeletionTimestamp != nil || string(live.UID) != known.UID || live.Generation != known.Generation
+}
+
+// inParallel calls do with 0 to n-1, at most width at a time, and returns their errors.
+func inParallel(n, width int, do func(int) error) error {
+	errs := make([]error, n)
+	places := make(chan struct{}, width)
+	var running sync.WaitGroup
+	for i := range n {
+		places <- struct{}{}
+		running.Go(func() {
+			defer func() { <-places }()
+			errs[i] = do(i)
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// A round fetches the repositories of one configuration.
+type round struct {
+	*Runtime
+	id    api.Identity
+	round store.ID
+	// earlier holds, by URL, what the registered round has found.
+	earlier map[string]store.RepositoryResult
+
+	mu     sync.Mutex
+	addons int // found so far; guarded by mu
+}
+
+// readEarlier reads what the registered round has found, so that what is unchanged is not fetched again.
+func (r *round) readEarlier(registered store.ID) error {
+	return r.DB.View(func(tx *store.Tx) error {
+		results, err := registry.Results(tx, registered)
+		for _, result := range results {
+			r.earlier[result.URL] = result
+		}
+		return err
+	})
+}
+
+// fetch fetches the i-th repository and stores the result. The error is that of the store, or says
+// that ctx has ended.
+func (r *round) fetch(ctx context.Context, i int, of api.Repository) error {
+	result, err := r.read(ctx, of)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.addons += len(result.Addons)
+	r.mu.Unlock()
+	return r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+		return registry.SaveResult(tx, scopeOf(r.id), r.id.Name, r.round, i, result)
+	})
+}
+
+// read returns what a repository contains, or why that is not known.
+func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryResult, error) {
+	result := store.RepositoryResult{URL: of.URL}
+	fail := func(reason api.Reason, err error) (store.RepositoryResult, error) {
+		result.Reason, result.Message = string(reason), reason.Message(err)
+		return result, nil
+	}
+	if of.URL == "" {
+		return fail(api.EmptyURLError, errors.New(api.EmptyURLMessage))
+	}
+	address, err := r.address(ctx, of)
+	if err != nil {
+		return fail(api.TemplatingURLError, err)
+	}
+	repository, err := r.Fetcher.Open(address)
+	if err != nil {
+		return fail(reasonOf(err, api.FetchingIndexError), err)
+	}
+	defer repository.Close() //nolint:errcheck // nothing of it is needed any more
+	earlier := r.earlier[of.URL]
+	document, err := repository.Index(ctx, validators(earlier.Index))
+	if err != nil {
+		return fail(reasonOf(err, api.FetchingIndexError), err)
+	}
+	entries := entriesOf(earlier)
+	if !document.NotModified {
+		if entries, err = catalog.ParseIndex(document.Data); err != nil {
+			return fail(api.FetchingIndexError, fmt.Errorf("while reading repository index: %w", err))
+		}
+	}
+	if result.Index, err = json.Marshal(document.Validators); err != nil {
+		return result, err
+	}
+	before := map[[2]string]store.AddonResult{}
+	for _, addon := range earlier.Addons {
+		before[[2]string{addon.Entry, addon.EntryVersion}] = addon
+	}
+	result.Addons = make([]store.AddonResult, len(entries))
+	err = inParallel(len(entries), mostAddons, func(i int) (err error) {
+		result.Addons[i], err = r.readAddon(ctx, repository, entries[i], before[[2]string{entries[i].Name, entries[i].Version}])
+		return err
+	})
+	return result, err
+}
+
+// address returns the URL of a repository with the values of its Secret. A Secret is read only if the
+// URL has placeholders.
+func (r *round) address(ctx context.Context, of api.Repository) (source.Address, error) {
+	if len(source.Placeholders(of.URL)) == 0 || of.SecretRef == nil {
+		return source.Render(of.URL, nil)
+	}
+	namespace := of.SecretRef.Namespace
+	switch {
+	case r.id.Namespace == "" && namespace == "":
+		return source.Address{}, errors.New("secretRef.namespace is empty; a ClusterAddonsConfiguration must name the namespace of the Secret")
+	case r.id.Namespace != "" && namespace != "" && namespace != r.id.Namespace:
+		return source.Address{}, fmt.Errorf("secretRef.namespace is %q; an AddonsConfiguration can only use Secrets of its own namespace %q",
+			namespace, r.id.Namespace)
+	case namespace == "":
+		namespace = r.id.Namespace
+	}
+	secret, err := r.Configurations.Secret(ctx, namespace, of.SecretRef.Name)
+	if err != nil {
+		return source.Address{}, err
+	}
+	return source.Render(of.URL, secret)
+}
+
+// readAddon returns what an entry of an index leads to.
+func (r *round) readAddon(ctx context.Context, from *source.Repository, entry catalog.Entry, before store.AddonResult) (store.AddonResult, error) {
+	result := store.AddonResult{Entry: entry.Name, EntryVersion: entry.Version}
+	if entry.Err != nil {
+		result.Reason, result.Message = string(api.LoadingError), api.LoadingError.Message(entry.Err)
+		return result, nil
+	}
+	known := validators(before.Source)
+	if before.Content != "" {
+		held, err := r.hold(ctx, before.Content)
+		if err != nil {
+			return result, err
+		}
+		if !held {
+			known = source.Validators{}
+		}
+	}
+	content, err := from.Addon(ctx, entry.Name, entry.Version, known)
+	if err != nil {
+		reason := reasonOf(err, api.FetchingError)
+		result.Reason, result.Message = string(reason), reason.Message(err)
+		return result, ctx.Err()
+	}
+	defer content.Close() //nolint:errcheck // nothing of it is needed any more
+	if result.Source, err = json.Marshal(content.Validators); err != nil {
+		return result, err
+	}
+	if content.NotModified {
+		result.Content = before.Content
+		return result, nil
+	}
+	result.Content = registry.ContentName(content.Validators.Digest)
+	return result, r.keep(ctx, content, result)
+}
+
+// keep makes the round hold a content. One that is not stored is parsed, in its turn: a content of many
+// configurations is parsed once.
+func (r *round) keep(ctx context.Context, content *source.Content, addon store.AddonResult) error {
+	if held, err := r.hold(ctx, addon.Content); err != nil || held {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case r.parsing <- struct{}{}:
+	}
+	defer func() { <-r.parsing }()
+	if held, err := r.hold(ctx, addon.Content); err != nil || held {
+		return err
+	}
+	parsed := registry.Parsed{Name: addon.Content}
+	files, err := content.FS(ctx)
+	if err == nil {
+		parsed.Loaded, err = catalog.Load(files)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil { // without the addon's name, as another one may have the same content
+		parsed.Err = errors.New(strings.TrimPrefix(err.Error(), loading(addon.Entry, addon.EntryVersion)))
+	}
+	return registry.Put(ctx, r.DB, store.RoundHolder(r.round), parsed)
+}
+
+// hold keeps a content for the round, and reports whether it is stored.
+func (r *round) hold(ctx context.Context, content string) (held bool, err error) {
+	err = r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+		held, err = registry.Hold(tx, store.RoundHolder(r.round), content)
+		return err
+	})
+	return held, err
+}
+
+// validators returns those that were stored with a result.
+func validators(stored json.RawMessage) (v source.Validators) {
+	if json.Unmarshal(stored, &v) != nil {
+		return source.Validators{} // it is fetched again
+	}
+	return v
+}
+
+// entriesOf returns the entries of the index that a result was made of.
+func entriesOf(result store.RepositoryResult) []catalog.Entry {
+	entries := make([]catalog.Entry, len(result.Addons))
+	for i, addon := range result.Addons {
+		entries[i] = catalog.Entry{Name: addon.Entry, Version: addon.EntryVersion}
+	}
+	return entries
+}
+
+// reasonOf returns the reason of an error of the fetcher.
+func reasonOf(err error, otherwise api.Reason) api.Reason {
+	if failure, ok := errors.AsType[*source.Error](err); ok && failure.Reason != "" {
+		return failure.Reason
+	}
+	return otherwise
+}

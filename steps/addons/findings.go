@@ -1,0 +1,171 @@
+package addons
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"addon-operator/internal/api"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// find changes what the latest round of t's configuration has found, and stores it. The outcome says
+// how many addons failed for one of reasons.
+func (r *Runtime) find(ctx context.Context, t workflow.Task, change func([]store.RepositoryResult) error, reasons ...api.Reason) (out workflow.Outcome, err error) {
+	id := identityOf(t)
+	known, results, err := r.results(id)
+	if err != nil {
+		return out, err
+	}
+	before := copyOf(results)
+	if err := change(results); err != nil {
+		return out, err
+	}
+	for next := 0; next < len(results); {
+		if err := r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+			next, err = saveChanged(tx, id, known.Round, before, results, next)
+			return err
+		}); err != nil {
+			return out, err
+		}
+	}
+	n := 0
+	for _, result := range results {
+		for _, addon := range result.Addons {
+			if slices.Contains(reasons, api.Reason(addon.Reason)) {
+				n++
+			}
+		}
+	}
+	out.Detail = fmt.Sprintf("addons that failed: %d", n)
+	return out, nil
+}
+
+func copyOf(results []store.RepositoryResult) []store.RepositoryResult {
+	all := slices.Clone(results)
+	for i := range all {
+		all[i].Addons = slices.Clone(all[i].Addons)
+	}
+	return all
+}
+
+// saveChanged stores the results from next on that differ from before, until the budget of tx is
+// spent, and returns the first that is not stored.
+func saveChanged(tx *store.Tx, id api.Identity, round store.ID, before, results []store.RepositoryResult, next int) (int, error) {
+	for ; next < len(results) && !tx.Spent(); next++ {
+		if reflect.DeepEqual(before[next], results[next]) {
+			continue
+		}
+		if err := registry.SaveResult(tx, scopeOf(id), id.Name, round, next, results[next]); err != nil {
+			return next, err
+		}
+	}
+	return next, nil
+}
+
+// fail sets the reason of an addon.
+func fail(addon *store.AddonResult, reason api.Reason, message string) {
+	addon.Reason, addon.Message = string(reason), message
+}
+
+// loadAddons fills in what is known of the fetched addons by their contents.
+func loadAddons(tx *store.Tx, results []store.RepositoryResult) error {
+	for i := range results {
+		for j := range results[i].Addons {
+			addon := &results[i].Addons[j]
+			if addon.Content == "" {
+				continue
+			}
+			content, ok, err := registry.LoadContent(tx, addon.Content)
+			switch {
+			case err != nil:
+				return err
+			case !ok:
+				return fmt.Errorf("content %s of addon %s is not in the store", addon.Content, addon.Entry)
+			case content.Addon == nil:
+				addon.ID, addon.Name, addon.Version = "", "", ""
+				fail(addon, api.LoadingError, api.LoadingError.Message(errors.New(loading(addon.Entry, addon.EntryVersion)+content.Error)))
+			default:
+				addon.ID, addon.Name, addon.Version = content.Addon.ID, content.Addon.Name, content.Addon.Version
+				addon.Reason, addon.Message = "", ""
+			}
+		}
+	}
+	return nil
+}
+
+// loading begins the errors of an addon that could not be loaded. Clients rely on it.
+func loading(entry, version string) string {
+	return fmt.Sprintf("while loading addon %s: while loading addon and charts for addon [%s] and version [%s]: ", entry, entry, version)
+}
+
+// markDuplicates marks each addon whose ID an earlier one of the configuration has.
+func markDuplicates(results []store.RepositoryResult) {
+	type place struct{ repository, addon int }
+	first := map[string]place{}
+	for i := range results {
+		for j := range results[i].Addons {
+			addon := &results[i].Addons[j]
+			if addon.ID == "" {
+				continue
+			}
+			addon.Reason, addon.Message = "", ""
+			holder, held := first[addon.ID]
+			if !held {
+				first[addon.ID] = place{i, j}
+				continue
+			}
+			repository := results[holder.repository]
+			earlier := repository.Addons[holder.addon]
+			fail(addon, api.ConflictInSpecifiedRepositories, api.DuplicateMessage(repository.URL, earlier.Name, earlier.Version))
+		}
+	}
+}
+
+// markConflicts marks the addons that conflict with those of other configurations.
+func markConflicts(results []store.RepositoryResult, conflicts []registry.Conflict) {
+	for _, c := range conflicts {
+		fail(&results[c.At.Repository].Addons[c.At.Addon], api.ConflictWithAlreadyRegisteredAddon,
+			api.ConflictMessage(c.With.Configuration, c.With.URL, c.With.Name, c.With.Version))
+	}
+}
+
+// hasProblems reports whether a repository or an addon failed.
+func hasProblems(results []store.RepositoryResult) bool {
+	return slices.ContainsFunc(results, isFailed)
+}
+
+func isFailed(r store.RepositoryResult) bool {
+	return r.Reason != "" || slices.ContainsFunc(r.Addons, func(a store.AddonResult) bool { return a.Reason != "" })
+}
+
+// statusOf returns the status of a configuration whose latest round has these results.
+func statusOf(c store.Configuration, results []store.RepositoryResult) api.Status {
+	status := api.Status{Phase: api.Phase(c.Phase), ObservedGeneration: c.Generation}
+	for _, result := range results {
+		repository := api.RepositoryStatus{
+			URL: result.URL, Status: condition(isFailed(result)),
+			Reason: api.Reason(result.Reason), Message: result.Message, Addons: []api.AddonStatus{},
+		}
+		for _, addon := range result.Addons {
+			repository.Addons = append(repository.Addons, api.AddonStatus{
+				Name: cmp.Or(addon.Name, addon.Entry), Version: cmp.Or(addon.Version, addon.EntryVersion),
+				Status: condition(addon.Reason != ""), Reason: api.Reason(addon.Reason), Message: addon.Message,
+			})
+		}
+		status.Repositories = append(status.Repositories, repository)
+	}
+	return status
+}
+
+func condition(failed bool) api.Condition {
+	if failed {
+		return api.ConditionFailed
+	}
+	return api.ConditionReady
+}

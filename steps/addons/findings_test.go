@@ -1,0 +1,102 @@
+package addons
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/internal/api"
+	"addon-operator/store"
+)
+
+func TestFirstAddonWithAnIDStays(t *testing.T) {
+	t.Parallel()
+	results := []store.RepositoryResult{
+		{URL: "one", Addons: []store.AddonResult{
+			{Entry: "alpha", ID: "X", Name: "alpha", Version: "1.0.0"},
+			{Entry: "broken", Reason: string(api.LoadingError)},
+			{Entry: "zeta", ID: "X", Name: "zeta", Version: "2.0.0"},
+		}},
+		{URL: "two", Addons: []store.AddonResult{{Entry: "alpha", ID: "X", Name: "alpha", Version: "1.0.0"}}},
+	}
+	for range 2 { // a step that was interrupted does it again
+		markDuplicates(results)
+	}
+	var got []string
+	for _, r := range results {
+		for _, a := range r.Addons {
+			got = append(got, a.Entry+" "+a.Reason)
+		}
+	}
+	want := []string{
+		"alpha ", "broken LoadingError", "zeta ConflictInSpecifiedRepositories", "alpha ConflictInSpecifiedRepositories",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if want := api.DuplicateMessage("one", "alpha", "1.0.0"); results[1].Addons[0].Message != want {
+		t.Errorf("got %q, want %q", results[1].Addons[0].Message, want)
+	}
+}
+
+func TestConfigurationsAreProcessedWhenTheyNeedIt(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	ready := store.Configuration{UID: "u", Generation: 2, Phase: store.PhaseReady}
+	failed := store.Configuration{UID: "u", Generation: 2, Phase: store.PhaseFailed}
+	planned, due := failed, failed
+	planned.Retry, due.Retry = now.Add(time.Second), now
+	live := func(uid string, generation, observed int64, phase api.Phase, finalizers ...string) *api.Configuration {
+		c := &api.Configuration{ObjectMeta: metav1.ObjectMeta{UID: "u", Generation: generation, Finalizers: finalizers}}
+		c.UID, c.Status.Phase, c.Status.ObservedGeneration = metav1.ObjectMeta{UID: "u"}.UID, phase, observed
+		if uid != "u" {
+			c.UID = "other"
+		}
+		return c
+	}
+	for name, c := range map[string]struct {
+		known store.Configuration
+		live  *api.Configuration
+		wants bool
+	}{
+		"new":                          {store.Configuration{}, live("u", 1, 0, ""), true},
+		"Ready":                        {ready, live("u", 2, 2, api.Ready, api.Finalizer), false},
+		"Ready and changed":            {ready, live("u", 3, 2, api.Ready, api.Finalizer), true},
+		"Ready and created again":      {ready, live("other", 2, 2, api.Ready, api.Finalizer), true},
+		"Ready without finalizer":      {ready, live("u", 2, 2, api.Ready, "other"), true},
+		"Ready and forged":             {ready, live("u", 2, 2, api.Failed, api.Finalizer), true},
+		"Ready and cleared":            {ready, live("u", 2, 0, "", api.Finalizer), true},
+		"forged Ready":                 {failed, live("u", 2, 2, api.Ready, api.Finalizer), true},
+		"forged Ready, never seen":     {store.Configuration{}, live("u", 2, 2, api.Ready, api.Finalizer), true},
+		"Failed for good":              {failed, live("u", 2, 2, api.Failed, api.Finalizer), false},
+		"Failed, to be tried again":    {planned, live("u", 2, 2, api.Failed, api.Finalizer), false},
+		"Failed, to be tried now":      {due, live("u", 2, 2, api.Failed, api.Finalizer), true},
+		"Pending when it was stopped":  {store.Configuration{UID: "u", Generation: 2, Phase: store.PhasePending}, live("u", 2, 2, api.Pending, api.Finalizer), true},
+		"Failed, its status is behind": {failed, live("u", 2, 1, api.Failed, api.Finalizer), true},
+	} {
+		if got := needsNothing(c.known, c.live, now) == ""; got != c.wants {
+			t.Errorf("%s: processed: %v", name, got)
+		}
+	}
+}
+
+func TestStatusThatIsTooLargeKeepsItsFailures(t *testing.T) {
+	t.Parallel()
+	repository := api.RepositoryStatus{URL: "u", Status: api.ConditionFailed}
+	for range 20_000 {
+		repository.Addons = append(repository.Addons, api.AddonStatus{
+			Name: strings.Repeat("n", 50), Version: "1.0.0", Status: api.ConditionReady, Message: strings.Repeat("ä", 200),
+		})
+	}
+	repository.Addons = append(repository.Addons, api.AddonStatus{Name: "failed", Status: api.ConditionFailed})
+	got := fit(api.Status{Phase: api.Failed, Repositories: []api.RepositoryStatus{repository}})
+	if n := sizeOf(got); n > largestStatus+1024 {
+		t.Errorf("the status has %d bytes", n)
+	}
+	if got.Repositories[0].Addons[0].Name != "failed" || !strings.Contains(got.Repositories[0].Message, "addons are not listed") {
+		t.Errorf("got %+v", got.Repositories[0].Addons[0])
+	}
+}

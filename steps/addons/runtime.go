@@ -1,0 +1,83 @@
+package addons
+
+import (
+	"time"
+
+	"addon-operator/internal/api"
+	"addon-operator/internal/catalog/source"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/addons"
+	"addon-operator/workflow/graph"
+)
+
+// A Runtime is what the steps work with.
+type Runtime struct {
+	DB             *store.DB
+	Configurations *Configurations
+	Fetcher        *source.Fetcher
+	Retry          Retry
+	// Settled is called when a round of a configuration has ended. Due is when the next one begins
+	// without a change; zero if it does not. It must not block. Nil is silence.
+	Settled func(id api.Identity, due time.Time)
+
+	// parsing bounds how many addons are unpacked and parsed at the same time.
+	parsing chan struct{}
+}
+
+// mostParsed is how many addons are unpacked and parsed at the same time. It bounds the memory for
+// them.
+const mostParsed = 4
+
+// Graph returns the addons graph joined with the steps of its nodes.
+func (r *Runtime) Graph() workflow.Binding {
+	r.parsing = make(chan struct{}, mostParsed)
+	return workflow.Binding{Graph: addons.Graph, Steps: map[graph.NodeID]workflow.Step{
+		addons.ConfigurationChanged: &changedStep{r},
+		addons.FetchRepositories:    &fetchStep{r},
+		addons.LintAddons:           &lintStep{r},
+		addons.FindDuplicates:       &duplicatesStep{r},
+		addons.FindConflicts:        &conflictsStep{r},
+		addons.RegisterAddons:       &registerStep{r},
+		addons.ConfigurationStatus:  &statusStep{r},
+		addons.UnregisterAddons:     &unregisterStep{r},
+		addons.ReprocessFailed:      &reprocessStep{r},
+		addons.RemoveFinalizer:      &finalizerStep{r},
+	}}
+}
+
+// identityOf returns the configuration that t is about.
+func identityOf(t workflow.Task) api.Identity { return api.ParseIdentity(t.Subject.Configuration) }
+
+// scopeOf returns the scope in which a configuration registers addons.
+func scopeOf(id api.Identity) registry.Scope { return registry.Scope(id.Namespace) }
+
+// settled reports the end of a round when tx is committed.
+func (r *Runtime) settled(tx *store.Tx, id api.Identity, due time.Time) {
+	if r.Settled != nil {
+		tx.OnCommit(func() { r.Settled(id, due) })
+	}
+}
+
+// record returns what the store knows of a configuration, and whether it knows anything.
+func (r *Runtime) record(id api.Identity) (c store.Configuration, ok bool, now time.Time, err error) {
+	err = r.DB.View(func(tx *store.Tx) (err error) {
+		now = tx.Now()
+		c, ok, err = registry.Lookup(tx, scopeOf(id), id.Name)
+		return err
+	})
+	return c, ok, now, err
+}
+
+// results returns the latest round of a configuration and what it has found so far.
+func (r *Runtime) results(id api.Identity) (c store.Configuration, all []store.RepositoryResult, err error) {
+	err = r.DB.View(func(tx *store.Tx) (err error) {
+		if c, _, err = registry.Lookup(tx, scopeOf(id), id.Name); err != nil {
+			return err
+		}
+		all, err = registry.Results(tx, c.Round)
+		return err
+	})
+	return c, all, err
+}

@@ -1,0 +1,462 @@
+package triggers
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"addon-operator/internal/api"
+	"addon-operator/internal/jq"
+	"addon-operator/internal/kube"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/addons"
+	"addon-operator/workflow/graph"
+)
+
+// configurationFilter is what an Addons reads of a configuration.
+const configurationFilter = `{generation: .metadata.generation, deleted: .metadata.deletionTimestamp, created: .metadata.creationTimestamp,
+	finalizers: .metadata.finalizers, phase: .status.phase, observed: .status.observedGeneration}`
+
+const (
+	// healPause is the shortest time between two repairs of the status or finalizer of a configuration.
+	healPause = 5 * time.Second
+	// restoreWithin is how long configurations wait after the loss of the store for those that were Ready before.
+	restoreWithin = time.Minute
+)
+
+// An Addons raises events for addons configurations: when one is new, changed or deleted, when its status
+// is not the one that was written, and when it is due for another attempt. Its watches begin when the
+// kinds are served, and end when they are not.
+type Addons struct {
+	db    *store.DB
+	raise Raise
+	hub   *kube.Hub
+	retry time.Duration // the longest time between two attempts
+	wake  chan struct{}
+
+	mu     sync.Mutex
+	raised map[api.Identity]sighting  // what the last event of each configuration was about; guarded by mu
+	healed map[api.Identity]time.Time // when a status or a finalizer was repaired last; guarded by mu
+	due    map[api.Identity]time.Time // guarded by mu
+	// After the loss of the store, restoring holds the configurations that were Ready and have not been
+	// processed yet, and later those that wait for them.
+	restoring map[api.Identity]bool // guarded by mu
+	later     []configuration       // guarded by mu
+	until     time.Time             // guarded by mu
+}
+
+// A sighting is what an event is about.
+type sighting struct {
+	uid        string
+	generation int64
+	deleted    bool
+}
+
+// A configuration is one as the API server has it.
+type configuration struct {
+	id api.Identity
+	sighting
+	created         time.Time
+	phase           store.Phase
+	observed        int64
+	lacksFinalizers bool
+}
+
+// isReady reports whether its status says that the current generation is Ready.
+func (c *configuration) isReady() bool {
+	return c.phase == store.PhaseReady && c.observed == c.generation && !c.deleted
+}
+
+// NewAddons returns an Addons. Retry is the longest time between two attempts.
+func NewAddons(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, retry time.Duration, observer kube.Observer) *Addons {
+	a := &Addons{
+		db: db, raise: raise, retry: retry, wake: make(chan struct{}, 1),
+		raised: map[api.Identity]sighting{}, healed: map[api.Identity]time.Time{}, due: map[api.Identity]time.Time{},
+		restoring: map[api.Identity]bool{},
+	}
+	a.hub = kube.NewHub(client, kinds, a, observer)
+	return a
+}
+
+// Settled tells that a round of a configuration has ended, and when the next attempt is due; zero is
+// never. It does not block.
+func (a *Addons) Settled(id api.Identity, due time.Time) {
+	a.mu.Lock()
+	if delete(a.due, id); !due.IsZero() {
+		a.due[id] = due
+	}
+	delete(a.restoring, id)
+	a.mu.Unlock()
+	a.signal()
+}
+
+func (a *Addons) signal() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run watches until ctx is done.
+func (a *Addons) Run(ctx context.Context) error {
+	filter, err := jq.CompileOwn(configurationFilter)
+	if err != nil {
+		return fmt.Errorf("watch addons configurations: %w", err)
+	}
+	if err := a.readDue(); err != nil {
+		return fmt.Errorf("read addons configurations: %w", err)
+	}
+	for _, kind := range []string{api.ClusterKind, api.NamespacedKind} {
+		monitor, err := a.hub.Open(kube.Spec{
+			Owner: "addons", Filter: filter,
+			Selection: kube.Selection{APIVersion: api.Group + "/" + api.Version, Kind: kind},
+		})
+		if err != nil {
+			return fmt.Errorf("watch %ss: %w", kind, err)
+		}
+		defer monitor.Close()
+	}
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { a.hub.Run(ctx) })
+	return a.tick(ctx)
+}
+
+// readDue reads when configurations are due, as an earlier process has planned it.
+func (a *Addons) readDue() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.At(store.Configurations)) {
+			namespace, name, err := store.ParseConfigurationKey(k)
+			if err != nil {
+				return err
+			}
+			c, _, err := store.Load[store.Configuration](tx, k)
+			if err != nil {
+				return err
+			}
+			if !c.Retry.IsZero() {
+				a.due[api.Identity{Namespace: namespace, Name: name}] = c.Retry
+			}
+		}
+		return nil
+	})
+}
+
+// tick raises what is due until ctx is done.
+func (a *Addons) tick(ctx context.Context) error {
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
+	for {
+		if err := a.raiseDue(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("raise events of addons configurations: %w", err)
+		}
+		alarm.Stop()
+		if next, ok := a.next(); ok {
+			alarm.Reset(min(next.Sub(a.db.Now()), longestSleep))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.wake:
+		case <-alarm.C:
+		}
+	}
+}
+
+// next returns when something is due, if anything is.
+func (a *Addons) next() (next time.Time, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, due := range a.due {
+		if !ok || due.Before(next) {
+			next, ok = due, true
+		}
+	}
+	if len(a.later) > 0 && (!ok || a.until.Before(next)) {
+		next, ok = a.until, true
+	}
+	return next, ok
+}
+
+// raiseDue raises the events that are due, and those of configurations that waited for others.
+func (a *Addons) raiseDue(ctx context.Context) error {
+	now := a.db.Now()
+	a.mu.Lock()
+	var due []api.Identity
+	for id, at := range a.due {
+		// A time further off than the longest delay is of a clock that was wrong.
+		if !now.Before(at) || at.Sub(now) > a.retry {
+			due = append(due, id)
+			delete(a.due, id)
+		}
+	}
+	var waited []configuration
+	if len(a.restoring) == 0 || !now.Before(a.until) {
+		waited, a.later = a.later, nil
+	}
+	a.mu.Unlock()
+	slices.SortFunc(due, func(x, y api.Identity) int { return strings.Compare(x.String(), y.String()) })
+	for _, id := range due {
+		if err := a.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+			return a.raise(tx, eventOf(id, addons.OnDue, "another attempt is due"))
+		}); err != nil {
+			return err
+		}
+	}
+	return a.see(ctx, waited)
+}
+
+func eventOf(id api.Identity, on graph.Trigger, why string) workflow.Event {
+	return workflow.Event{
+		On: on, Subject: store.Subject{Configuration: id.String()},
+		Cause: store.Cause{Object: id.Kind() + " " + id.String(), Detail: why},
+	}
+}
+
+// Stored says that the configurations are listed when a watch begins.
+func (a *Addons) Stored(context.Context, kube.View) (string, error) { return "", nil }
+
+// Left is not called, as all namespaces are watched.
+func (a *Addons) Left(context.Context, kube.View, []string) error { return nil }
+
+// Listed compares all configurations of a kind with the store.
+func (a *Addons) Listed(ctx context.Context, list kube.List) error {
+	all := make([]configuration, 0, len(list.Objects))
+	exists := map[api.Identity]bool{}
+	for _, object := range list.Objects {
+		c, err := readConfiguration(object)
+		if err != nil {
+			return err
+		}
+		all = append(all, c)
+		exists[c.id] = true
+	}
+	slices.SortFunc(all, func(x, y configuration) int {
+		return cmp.Or(x.created.Compare(y.created), strings.Compare(x.id.String(), y.id.String()))
+	})
+	gone, err := a.gone(list.View.Kind, exists)
+	if err != nil {
+		return err
+	}
+	for _, id := range gone {
+		if err := a.vanished(ctx, id); err != nil {
+			return err
+		}
+	}
+	if all, err = a.restore(all); err != nil {
+		return err
+	}
+	return a.see(ctx, all)
+}
+
+// gone returns the configurations of a kind that the store knows and that do not exist.
+func (a *Addons) gone(kind string, exists map[api.Identity]bool) (gone []api.Identity, err error) {
+	err = a.db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.At(store.Configurations)) {
+			namespace, name, err := store.ParseConfigurationKey(k)
+			if err != nil {
+				return err
+			}
+			if id := (api.Identity{Namespace: namespace, Name: name}); id.Kind() == kind && !exists[id] {
+				gone = append(gone, id)
+			}
+		}
+		return nil
+	})
+	return gone, err
+}
+
+// restore returns those of all that are processed now. After the loss of the store, those that were
+// Ready are processed before others, so that addons keep their owners.
+func (a *Addons) restore(all []configuration) ([]configuration, error) {
+	var ready, others, known []configuration
+	if err := a.db.View(func(tx *store.Tx) error {
+		ready, others, known = nil, nil, nil
+		for _, c := range all {
+			record, ok, err := recordOf(tx, c.id)
+			switch {
+			case err != nil:
+				return err
+			case c.isReady() && record.Registered.IsZero() && (!ok || record.Phase == store.PhasePending):
+				ready = append(ready, c)
+			case !ok && !c.deleted:
+				others = append(others, c)
+			default:
+				known = append(known, c)
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if len(ready) == 0 || len(others) == 0 {
+		return all, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range ready {
+		a.restoring[c.id] = true
+	}
+	a.later, a.until = append(a.later, others...), a.db.Now().Add(restoreWithin)
+	return append(ready, known...), nil
+}
+
+// Changed raises events for what has changed.
+func (a *Addons) Changed(ctx context.Context, batch kube.Batch) error {
+	var all []configuration
+	for _, change := range batch.Changes {
+		c, err := readConfiguration(change.Object)
+		if err != nil {
+			return err
+		}
+		if change.Type == kube.Deleted {
+			if err := a.vanished(ctx, c.id); err != nil {
+				return err
+			}
+			continue
+		}
+		all = append(all, c)
+	}
+	return a.see(ctx, all)
+}
+
+// readConfiguration returns what the filter has read of a configuration.
+func readConfiguration(object *kube.Object) (configuration, error) {
+	var read struct {
+		Generation int64       `json:"generation"`
+		Deleted    *time.Time  `json:"deleted"`
+		Created    time.Time   `json:"created"`
+		Finalizers []string    `json:"finalizers"`
+		Phase      store.Phase `json:"phase"`
+		Observed   int64       `json:"observed"`
+	}
+	c := configuration{id: api.Identity{Namespace: object.Namespace, Name: object.Name}}
+	if object.FilterResult != nil {
+		if err := json.Unmarshal(object.FilterResult, &read); err != nil {
+			return c, fmt.Errorf("read %s %s: %w", c.id.Kind(), c.id, err)
+		}
+	}
+	c.sighting = sighting{uid: object.UID, generation: read.Generation, deleted: read.Deleted != nil}
+	c.created, c.phase, c.observed = read.Created, read.Phase, read.Observed
+	c.lacksFinalizers = !slices.Contains(read.Finalizers, api.Finalizer)
+	return c, nil
+}
+
+// vanished raises an event for a configuration that does not exist, if the store knows it.
+func (a *Addons) vanished(ctx context.Context, id api.Identity) error {
+	a.mu.Lock()
+	delete(a.raised, id)
+	delete(a.healed, id)
+	delete(a.restoring, id)
+	a.later = slices.DeleteFunc(a.later, func(c configuration) bool { return c.id == id })
+	a.mu.Unlock()
+	return a.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+		if _, ok, err := recordOf(tx, id); err != nil || !ok {
+			return err
+		}
+		return a.raise(tx, eventOf(id, addons.OnConfiguration, "it does not exist any more"))
+	})
+}
+
+// see raises events for those of all that need one, in transactions of bounded size.
+func (a *Addons) see(ctx context.Context, all []configuration) error {
+	for len(all) > 0 {
+		n := 0
+		raised := map[api.Identity]sighting{}
+		if err := a.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+			n = 0
+			clear(raised)
+			for n < len(all) && !tx.Spent() {
+				c := all[n]
+				n++
+				why, err := a.judge(tx, c)
+				if err != nil {
+					return err
+				}
+				if why == "" {
+					continue
+				}
+				raised[c.id] = c.sighting
+				if err := a.raise(tx, eventOf(c.id, addons.OnConfiguration, why)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		a.mu.Lock()
+		maps.Copy(a.raised, raised)
+		a.mu.Unlock()
+		all = all[n:]
+	}
+	return nil
+}
+
+func recordOf(tx *store.Tx, id api.Identity) (store.Configuration, bool, error) {
+	return store.Load[store.Configuration](tx, store.ConfigurationKey(id.Namespace, id.Name))
+}
+
+// judge says why c must be processed; empty if it need not be. The operator's own writes of the status
+// change no generation and differ from nothing in the store.
+func (a *Addons) judge(tx *store.Tx, c configuration) (why string, err error) {
+	record, known, err := recordOf(tx, c.id)
+	if err != nil {
+		return "", err
+	}
+	a.mu.Lock()
+	last := a.raised[c.id]
+	a.mu.Unlock()
+	if last != c.sighting {
+		switch {
+		case c.deleted:
+			return "it is being deleted", nil
+		case !known || record.UID != c.uid:
+			return "it is new", nil
+		case record.Generation != c.generation:
+			return fmt.Sprintf("generation %d", c.generation), nil
+		case record.Phase == store.PhasePending:
+			return "its last round has not ended", nil
+		}
+	}
+	if c.deleted || !known || record.Phase == store.PhasePending {
+		return "", nil
+	}
+	differs := c.phase != record.Phase || c.observed != record.Generation
+	if !differs && !c.lacksFinalizers || record.Generation != c.generation {
+		return "", nil
+	}
+	if _, busy, err := store.Head(tx, graph.Subject{Configuration: c.id.String()}.Queue()); err != nil || busy {
+		return "", err // the status is about to be written, or was just now
+	}
+	return a.heal(tx, c.id), nil
+}
+
+// heal says that the status or the finalizer must be repaired, or plans it if that was done just now.
+func (a *Addons) heal(tx *store.Tx, id api.Identity) (why string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := tx.Now()
+	if next := a.healed[id].Add(healPause); now.Before(next) {
+		if due, ok := a.due[id]; !ok || next.Before(due) {
+			a.due[id] = next
+			tx.OnCommit(a.signal)
+		}
+		return ""
+	}
+	tx.OnCommit(func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.healed[id] = now
+	})
+	return "its status or its finalizer is not what the operator has written"
+}
