@@ -97,7 +97,7 @@ func (o *operator) addonsObserver() kube.Observer {
 	observer.KindAwaited = nil
 	if o.settings.Addons.Mode == addonsOn {
 		observer.KindAwaited = func(_ string, missing *kube.NotServedError) {
-			o.log.Warn().Err(missing).Msg("the CRDs of addons configurations are not installed; apply deploy/addons-crds.yaml, or set --addons=off")
+			o.log.Warn().Err(missing).Msg("the CRDs of addons configurations are not installed; apply deploy/crds.yaml, or set --addons=off")
 		}
 	}
 	return observer

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,8 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	_ "embed"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )

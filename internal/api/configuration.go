@@ -30,10 +30,10 @@ var (
 // (ClusterAddonsConfiguration) or for its namespace (AddonsConfiguration).
 type Configuration struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	Spec   Spec   `json:"spec,omitempty"`
-	Status Status `json:"status,omitempty"`
+	Spec   Spec   `json:"spec,omitzero"`
+	Status Status `json:"status,omitzero"`
 }
 
 // A Spec is what a user asks for.
@@ -92,7 +92,7 @@ const (
 type RepositoryStatus struct {
 	// URL is that of the spec, with its placeholders.
 	URL     string        `json:"url"`
-	Status  Condition     `json:"status,omitempty"`
+	Status  Condition     `json:"status,omitzero"`
 	Reason  Reason        `json:"reason,omitempty"`
 	Message string        `json:"message,omitempty"`
 	Addons  []AddonStatus `json:"addons"`
@@ -103,7 +103,7 @@ type RepositoryStatus struct {
 type AddonStatus struct {
 	Name    string    `json:"name"`
 	Version string    `json:"version"`
-	Status  Condition `json:"status,omitempty"`
+	Status  Condition `json:"status,omitzero"`
 	Reason  Reason    `json:"reason,omitempty"`
 	Message string    `json:"message,omitempty"`
 }

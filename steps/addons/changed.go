@@ -49,11 +49,11 @@ func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Out
 		}
 		return out, nil
 	}
-	known, isKnown, now, err := s.record(id)
+	known, isKnown, err := s.record(id)
 	if err != nil {
 		return out, err
 	}
-	if out.Detail = needsNothing(known, live, now); out.Detail != "" {
+	if out.Detail = needsNothing(known, live, s.DB.Now()); out.Detail != "" {
 		return out, nil
 	}
 	read := readConfiguration{UID: live.UID, Generation: live.Generation, Created: live.CreationTimestamp.Time}
@@ -103,10 +103,7 @@ func (s *changedStep) Effect(ctx context.Context, t workflow.Task, e workflow.Ef
 	if e.Kind == addFinalizer {
 		return s.Configurations.AddFinalizer(ctx, id, read.UID)
 	}
-	now := metav1.NewTime(time.Time{})
-	if err := s.DB.View(func(tx *store.Tx) error { now.Time = tx.Now(); return nil }); err != nil {
-		return err
-	}
+	now := metav1.NewTime(s.DB.Now())
 	// A configuration that is gone is found by the next step.
 	_, err := s.Configurations.WriteStatus(ctx, id, read.UID, api.Status{
 		Phase: api.Pending, LastProcessedTime: &now, ObservedGeneration: read.Generation,

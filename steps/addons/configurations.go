@@ -108,8 +108,8 @@ func (c *Configurations) patch(ctx context.Context, id api.Identity, p patch, su
 
 // change patches the configuration as p says of its current state, again if it was changed
 // meanwhile. If it does not exist, has another UID, or p returns nothing, it does nothing.
-func (c *Configurations) change(ctx context.Context, id api.Identity, uid types.UID, p func(*api.Configuration) *patch) (done bool, err error) {
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+func (c *Configurations) change(ctx context.Context, id api.Identity, uid types.UID, p func(*api.Configuration) *patch) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live, ok, err := c.Get(ctx, id)
 		if err != nil || !ok || live.UID != uid {
 			return err
@@ -123,49 +123,45 @@ func (c *Configurations) change(ctx context.Context, id api.Identity, uid types.
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		done = err == nil
 		return err
 	})
 	if err != nil {
-		err = fmt.Errorf("patch %s %s: %w", id.Kind(), id, err)
+		return fmt.Errorf("patch %s %s: %w", id.Kind(), id, err)
 	}
-	return done, err
+	return nil
 }
 
 // AddFinalizer adds the operator's finalizer unless the configuration has it or is being deleted.
 func (c *Configurations) AddFinalizer(ctx context.Context, id api.Identity, uid types.UID) error {
-	_, err := c.change(ctx, id, uid, func(live *api.Configuration) *patch {
+	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp != nil || slices.Contains(live.Finalizers, api.Finalizer) {
 			return nil
 		}
 		finalizers := append(slices.Clone(live.Finalizers), api.Finalizer)
 		return &patch{Metadata: metadataPatch{Finalizers: &finalizers}}
 	})
-	return err
 }
 
 // RemoveFinalizer removes the operator's finalizer from a configuration that is being deleted.
 func (c *Configurations) RemoveFinalizer(ctx context.Context, id api.Identity, uid types.UID) error {
-	_, err := c.change(ctx, id, uid, func(live *api.Configuration) *patch {
+	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp == nil || !slices.Contains(live.Finalizers, api.Finalizer) {
 			return nil
 		}
 		finalizers := slices.DeleteFunc(slices.Clone(live.Finalizers), func(f string) bool { return f == api.Finalizer })
 		return &patch{Metadata: metadataPatch{Finalizers: &finalizers}}
 	})
-	return err
 }
 
 // Reprocess increments reprocessRequest unless it is not before anymore, or the configuration is
 // being deleted.
 func (c *Configurations) Reprocess(ctx context.Context, id api.Identity, uid types.UID, before int64) error {
-	_, err := c.change(ctx, id, uid, func(live *api.Configuration) *patch {
+	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp != nil || live.Spec.ReprocessRequest != before {
 			return nil
 		}
 		return &patch{Spec: &specPatch{ReprocessRequest: before + 1}}
 	})
-	return err
 }
 
 // WriteStatus replaces the status of the configuration with that UID. It reports whether there is

@@ -36,7 +36,7 @@ func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outco
 	if err != nil {
 		return out, err
 	}
-	known, _, _, err := s.record(id)
+	known, _, err := s.record(id)
 	if err != nil {
 		return out, err
 	}
@@ -126,7 +126,8 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 		return result, nil
 	}
 	if of.URL == "" {
-		return fail(api.EmptyURLError, errors.New(api.EmptyURLMessage))
+		result.Reason, result.Message = string(api.EmptyURLError), api.EmptyURLMessage
+		return result, nil
 	}
 	address, err := r.address(ctx, of)
 	if err != nil {
@@ -136,7 +137,7 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 	if err != nil {
 		return fail(reasonOf(err, api.FetchingIndexError), err)
 	}
-	defer repository.Close() //nolint:errcheck // nothing of it is needed any more
+	defer repository.Close()
 	earlier := r.earlier[of.URL]
 	document, err := repository.Index(ctx, validators(earlier.Index))
 	if err != nil {
@@ -209,7 +210,7 @@ func (r *round) readAddon(ctx context.Context, from *source.Repository, entry ca
 		result.Reason, result.Message = string(reason), reason.Message(err)
 		return result, ctx.Err()
 	}
-	defer content.Close() //nolint:errcheck // nothing of it is needed any more
+	defer content.Close()
 	if result.Source, err = json.Marshal(content.Validators); err != nil {
 		return result, err
 	}

@@ -61,13 +61,12 @@ func (r *Runtime) settled(tx *store.Tx, id api.Identity, due time.Time) {
 }
 
 // record returns what the store knows of a configuration, and whether it knows anything.
-func (r *Runtime) record(id api.Identity) (c store.Configuration, ok bool, now time.Time, err error) {
+func (r *Runtime) record(id api.Identity) (c store.Configuration, ok bool, err error) {
 	err = r.DB.View(func(tx *store.Tx) (err error) {
-		now = tx.Now()
 		c, ok, err = registry.Lookup(tx, scopeOf(id), id.Name)
 		return err
 	})
-	return c, ok, now, err
+	return c, ok, err
 }
 
 // results returns the latest round of a configuration and what it has found so far.

@@ -28,7 +28,7 @@ func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outc
 	if err != nil {
 		return out, err
 	}
-	known, _, _, err := s.record(id)
+	known, _, err := s.record(id)
 	if err != nil {
 		return out, err
 	}
@@ -93,7 +93,11 @@ func fit(status api.Status) api.Status {
 	return status
 }
 
-func sizeOf(v any) int {
-	text, _ := json.Marshal(v)
+// sizeOf returns how many bytes v is as JSON.
+func sizeOf[T api.Status | api.RepositoryStatus](v T) int {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return 0 // the write of the status fails with the same error
+	}
 	return len(text)
 }

@@ -1,0 +1,263 @@
+package crash_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/e2e/operator"
+	"addon-operator/internal/api"
+	"addon-operator/store"
+	"addon-operator/workflow/addons"
+	"addon-operator/workflow/graph"
+)
+
+var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// redisFiles are an addon.
+var redisFiles = map[string]string{
+	"meta.yaml":               "{id: X, name: redis, version: 0.0.1, description: d, displayName: Redis}",
+	"chart/redis/Chart.yaml":  "{apiVersion: v2, name: redis, version: 1.0.0}",
+	"plans/default/meta.yaml": "{id: X-p, name: default, description: d, displayName: Default}",
+}
+
+// serveAddons serves a repository with one addon.
+func serveAddons(t *testing.T) (index string) {
+	t.Helper()
+	var archive bytes.Buffer
+	zipped := gzip.NewWriter(&archive)
+	out := tar.NewWriter(zipped)
+	for name, text := range redisFiles {
+		err1 := out.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text))})
+		_, err2 := out.Write([]byte(text))
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(out.Close(), zipped.Close()); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+		if strings.HasSuffix(request.URL.Path, ".tgz") {
+			_, _ = answer.Write(archive.Bytes())
+			return
+		}
+		_, _ = answer.Write([]byte("{apiVersion: v1, entries: {redis: [{name: redis, version: 0.0.1}]}}"))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/index.yaml"
+}
+
+// addonsKillings are the places of the addons graph at which the operator is killed in a life of a
+// configuration that owns an addon, and of one that gets it when the first is deleted.
+func addonsKillings() (all []string) {
+	for _, n := range addons.Graph.Nodes {
+		for _, at := range []string{"claimed", "done"} {
+			all = append(all, string(n.ID)+":"+at+":1")
+		}
+	}
+	effects := map[graph.NodeID]int{
+		addons.ConfigurationChanged: 2, addons.ConfigurationStatus: 2, addons.ReprocessFailed: 1, addons.RemoveFinalizer: 1,
+	}
+	for _, n := range addons.Graph.Nodes {
+		for i := range effects[n.ID] {
+			all = append(all, fmt.Sprintf("%s:effect:%d", n.ID, i+1))
+		}
+	}
+	return all
+}
+
+// TestKilledAddonsConfigurationsEndAsUndisturbed kills the operator at each node of the addons graph. In the
+// end, the contender owns what the deleted configuration owned, and nothing is left over.
+func TestKilledAddonsConfigurationsEndAsUndisturbed(t *testing.T) {
+	c := cluster.Launch(t, t.TempDir())
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	installAddonsCRDs(t, client)
+	index := serveAddons(t)
+	for _, at := range addonsKillings() {
+		t.Run(at, func(t *testing.T) {
+			w := addonsWorld(t, c)
+			l := w.keepAlive(t, "ADDON_OPERATOR_FAILPOINT="+at)
+			configurations := client.Resource(api.NamespacedResource).Namespace(w.site.Namespace)
+			createConfiguration(t, configurations, "owner", index)
+			awaitConfiguration(t, configurations, "owner", func(o *api.Configuration) bool { return isSettled(o, api.Ready) })
+			createConfiguration(t, configurations, "contender", index)
+			awaitConfiguration(t, configurations, "contender", func(o *api.Configuration) bool { return isSettled(o, api.Failed) })
+			deleteConfiguration(t, configurations, "owner")
+			awaitConfiguration(t, configurations, "owner", func(o *api.Configuration) bool { return o == nil })
+			awaitConfiguration(t, configurations, "contender", func(o *api.Configuration) bool {
+				return isSettled(o, api.Ready) && o.Spec.ReprocessRequest >= 1
+			})
+			deleteConfiguration(t, configurations, "contender")
+			awaitConfiguration(t, configurations, "contender", func(o *api.Configuration) bool { return o == nil })
+			if killed := l.stop(t); !killed {
+				t.Errorf("the operator was not killed")
+			}
+			w.inStore(t, func(tx *store.Tx) error {
+				for _, table := range []store.Table{store.Configurations, store.Addons, store.Contents, store.Charts} {
+					for k := range tx.Range(store.At(table)) {
+						t.Errorf("%s is left", k)
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func isSettled(o *api.Configuration, phase api.Phase) bool {
+	return o != nil && o.Status.Phase == phase && o.Status.ObservedGeneration == o.Generation
+}
+
+func installAddonsCRDs(t *testing.T, client dynamic.Interface) {
+	t.Helper()
+	text, err := os.Open(filepath.Join("..", "story", "addons-crds.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer text.Close()
+	documents := utilyaml.NewYAMLOrJSONDecoder(text, 4096)
+	definitions := client.Resource(definitionResource)
+	for range 2 {
+		o := &unstructured.Unstructured{}
+		if err := documents.Decode(&o.Object); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := definitions.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// addonsWorld returns a world for an operator without modules.
+func addonsWorld(t *testing.T, c *cluster.Cluster) *world {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "crash-") //nolint:usetesting // a test's own has too long a path for the socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{record: filepath.Join(dir, "record")}
+	if w.client, err = kubernetes.NewForConfig(c.Config()); err != nil {
+		t.Fatal(err)
+	}
+	w.site = operator.Site{
+		Program: build(t), Dir: dir, Kubeconfig: c.Kubeconfig(), Namespace: c.Namespace(t),
+		ModulesDir: filepath.Join(dir, "modules"), GlobalHooksDir: filepath.Join(dir, "global-hooks"),
+	}
+	if err := errors.Join(os.Mkdir(w.site.ModulesDir, 0o700), os.Mkdir(w.site.GlobalHooksDir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the operator's log:\n%s", w.site.Log())
+		}
+		_ = os.RemoveAll(dir) // a temporary directory
+	})
+	return w
+}
+
+// A living operator is started again when it is killed.
+type living struct {
+	stopped chan struct{}
+	killed  chan bool // whether it was killed, once it has ended
+}
+
+func (w *world) keepAlive(t *testing.T, env string) *living {
+	t.Helper()
+	l := &living{stopped: make(chan struct{}), killed: make(chan bool, 1)}
+	settings := []string{"ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s"}
+	p := w.start(t, append(settings, env)...)
+	go func() {
+		killed := false
+		for {
+			select {
+			case <-p.Ended():
+				killed = p.Killed() || killed
+				next, err := w.site.Start(settings...)
+				if err != nil {
+					l.killed <- false
+					return
+				}
+				p = next
+			case <-l.stopped:
+				_ = p.Stop() // the check of the store finds what is wrong
+				l.killed <- killed
+				return
+			}
+		}
+	}()
+	return l
+}
+
+// stop ends the operator and reports whether it was killed before.
+func (l *living) stop(t *testing.T) bool {
+	t.Helper()
+	close(l.stopped)
+	return <-l.killed
+}
+
+func createConfiguration(t *testing.T, at dynamic.ResourceInterface, name, url string) {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": api.Group + "/" + api.Version, "kind": api.NamespacedKind, "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"repositories": []any{map[string]any{"url": url}}},
+	}}
+	if _, err := at.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deleteConfiguration(t *testing.T, at dynamic.ResourceInterface, name string) {
+	t.Helper()
+	if err := at.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitConfiguration waits until a configuration, nil if there is none, is as wanted.
+func awaitConfiguration(t *testing.T, at dynamic.ResourceInterface, name string, wanted func(*api.Configuration) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		var c *api.Configuration
+		all, err := at.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		if err == nil && len(all.Items) == 1 {
+			c = new(api.Configuration)
+			text, err := all.Items[0].MarshalJSON()
+			if err := errors.Join(err, json.Unmarshal(text, c)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err == nil && wanted(c) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("configuration %s is not as wanted: %+v, %v", name, c, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package addons
+
+import (
+	"testing"
+
+	"addon-operator/internal/api"
+	"addon-operator/internal/catalog"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// taskOf returns a task about a configuration.
+func taskOf(name string) workflow.Task {
+	return workflow.Task{Task: store.Task{Subject: store.Subject{Configuration: name}}}
+}
+
+// offer begins a round of a configuration that has fetched and loaded one addon with ID X.
+func offer(t *testing.T, db *store.DB, name string) {
+	t.Helper()
+	var round store.ID
+	if err := db.Update(func(tx *store.Tx) (err error) {
+		round, _, err = registry.Begin(tx, registry.Owner{Name: name, UID: name, Generation: 1})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	content := registry.Parsed{Name: registry.ContentName(name), Loaded: &catalog.Loaded{
+		Addon:   catalog.Addon{ID: "X", Name: name, Version: "1.0.0", Chart: catalog.Chart{Name: "c", Version: "1.0.0", Digest: name}},
+		Archive: []byte(name),
+	}}
+	if err := registry.Put(t.Context(), db, store.RoundHolder(round), content); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *store.Tx) error {
+		return registry.SaveResult(tx, registry.Cluster, name, round, 0, store.RepositoryResult{
+			URL: "https://h/" + name, Addons: []store.AddonResult{{Entry: name, EntryVersion: "1.0.0", Content: content.Name}},
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check runs the steps before registration.
+func check(t *testing.T, r *Runtime, name string) {
+	t.Helper()
+	for _, step := range []workflow.Step{&lintStep{r}, &duplicatesStep{r}, &conflictsStep{r}} {
+		if _, err := step.Do(t.Context(), taskOf(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// register registers what a configuration offers, and returns the facts and the result.
+func register(t *testing.T, r *Runtime, name string) (facts []graph.Fact, phase store.Phase, reason string) {
+	t.Helper()
+	if err := r.DB.Update(func(tx *store.Tx) (err error) {
+		facts, err = (&registerStep{r}).Apply(tx, taskOf(name), workflow.Outcome{})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c, results, err := r.results(api.Identity{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return facts, c.Phase, results[0].Addons[0].Reason
+}
+
+func TestConflictThatIsGoneWhenAddonsAreRegisteredIsNone(t *testing.T) {
+	t.Parallel()
+	r := &Runtime{DB: storetest.Memory(t)}
+	offer(t, r.DB, "first")
+	offer(t, r.DB, "second")
+	check(t, r, "first")
+	if _, phase, _ := register(t, r, "first"); phase != store.PhaseReady {
+		t.Fatalf("first is %s", phase)
+	}
+	check(t, r, "second")
+	if err := r.DB.Update(func(tx *store.Tx) error {
+		facts, err := (&unregisterStep{r}).Apply(tx, taskOf("first"), workflow.Outcome{})
+		if len(facts) != 1 {
+			t.Errorf("unregistering returned %v", facts)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, phase, reason := register(t, r, "second"); phase != store.PhaseReady || reason != "" {
+		t.Errorf("second is %s, its addon has reason %q", phase, reason)
+	}
+}
+
+func TestConflictThatComesBeforeAddonsAreRegisteredIsFound(t *testing.T) {
+	t.Parallel()
+	r := &Runtime{DB: storetest.Memory(t)}
+	offer(t, r.DB, "first")
+	offer(t, r.DB, "second")
+	check(t, r, "first")
+	check(t, r, "second")
+	register(t, r, "first")
+	facts, phase, reason := register(t, r, "second")
+	if phase != store.PhaseFailed || api.Reason(reason) != api.ConflictWithAlreadyRegisteredAddon || len(facts) != 0 {
+		t.Errorf("second is %s with reason %q and facts %v", phase, reason, facts)
+	}
+}

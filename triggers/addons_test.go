@@ -1,0 +1,202 @@
+package triggers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/api"
+	"addon-operator/internal/kube"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+	"addon-operator/workflow"
+)
+
+// An addonsWorld is an Addons over a store in memory that notes what it raises.
+type addonsWorld struct {
+	*Addons
+	t      *testing.T
+	raised []string
+}
+
+func newAddonsWorld(t *testing.T) *addonsWorld {
+	t.Helper()
+	w := &addonsWorld{t: t}
+	w.Addons = NewAddons(storetest.Memory(t), func(_ *store.Tx, events ...workflow.Event) error {
+		for _, ev := range events {
+			w.raised = append(w.raised, ev.Subject.Configuration+": "+ev.Cause.Detail)
+		}
+		return nil
+	}, nil, nil, time.Hour, kube.Observer{})
+	return w
+}
+
+// expect compares what was raised since the last time.
+func (w *addonsWorld) expect(want ...string) {
+	w.t.Helper()
+	got := w.raisedSince()
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Errorf("raised (-want +got):\n%s", diff)
+	}
+}
+
+func (w *addonsWorld) raisedSince() []string {
+	got := w.raised
+	w.raised = nil
+	return got
+}
+
+// object returns a configuration as the watch tells of it: "name generation phase observed created".
+func object(text string) *kube.Object {
+	var name, phase string
+	var generation, observed, created int
+	if _, err := fmt.Sscan(text, &name, &generation, &phase, &observed, &created); err != nil {
+		panic(err) // of a literal in these tests
+	}
+	result := fmt.Sprintf(`{"generation":%d,"phase":%q,"observed":%d,"finalizers":[%q],"created":%q}`,
+		generation, strings.Trim(phase, "-"), observed, api.Finalizer, time.Unix(int64(created), 0).UTC().Format(time.RFC3339))
+	return &kube.Object{Name: name, UID: "uid-" + name, FilterResult: []byte(result)}
+}
+
+func (w *addonsWorld) list(texts ...string) {
+	w.t.Helper()
+	list := kube.List{View: kube.View{Source: kube.Source{Kind: api.ClusterKind}}}
+	for _, text := range texts {
+		list.Objects = append(list.Objects, object(text))
+	}
+	if err := w.Listed(w.t.Context(), list); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *addonsWorld) change(text string) {
+	w.t.Helper()
+	batch := kube.Batch{Changes: []kube.Change{{Type: kube.Modified, Object: object(text)}}}
+	if err := w.Changed(w.t.Context(), batch); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// know puts a configuration into the store.
+func (w *addonsWorld) know(name string, generation int64, phase store.Phase) {
+	w.t.Helper()
+	if err := w.db.Update(func(tx *store.Tx) error {
+		return store.Save(tx, store.ConfigurationKey("", name), store.Configuration{UID: "uid-" + name, Generation: generation, Phase: phase})
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// forget removes what the store knows, which is no whole record.
+func (w *addonsWorld) forget() {
+	w.t.Helper()
+	if err := w.db.Update(func(tx *store.Tx) error {
+		for k := range tx.Range(store.At(store.Configurations)) {
+			tx.Delete(k)
+		}
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestOwnWritesOfTheStatusRaiseNothing(t *testing.T) {
+	w := newAddonsWorld(t)
+	defer w.forget()
+	w.change("c 1 - 0 1")
+	w.expect("c: it is new")
+	w.change("c 1 Pending 1 1")
+	w.expect()
+	w.know("c", 1, store.PhaseReady)
+	w.change("c 1 Ready 1 1")
+	w.expect()
+	w.change("c 2 Ready 1 1")
+	w.expect("c: generation 2")
+	w.change("c 2 Pending 2 1")
+	w.expect()
+}
+
+func TestForgedStatusIsRepairedAtMostEveryFewSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newAddonsWorld(t)
+		defer w.forget()
+		w.know("c", 1, store.PhaseFailed)
+		w.list("c 1 Failed 1 1")
+		w.expect()
+		w.change("c 1 Ready 1 1")
+		w.expect("c: its status or its finalizer is not what the operator has written")
+		w.change("c 1 Ready 1 1")
+		w.expect()
+		if next, ok := w.next(); !ok || next.Sub(w.db.Now()) > healPause {
+			t.Errorf("the next repair is due at %v", next)
+		}
+	})
+}
+
+func TestConfigurationsThatVanishedAreUnregistered(t *testing.T) {
+	w := newAddonsWorld(t)
+	defer w.forget()
+	w.know("gone", 1, store.PhaseReady)
+	w.know("kept", 1, store.PhaseReady)
+	w.list("kept 1 Ready 1 1")
+	w.expect("gone: it does not exist any more")
+}
+
+func TestConfigurationsThatWereReadyComeFirstAfterTheLossOfTheStore(t *testing.T) {
+	w := newAddonsWorld(t)
+	w.list("failed 1 Failed 1 1", "ready 3 Ready 3 2", "new 1 - 0 3", "older 1 Failed 1 0", "changed 2 Ready 1 4")
+	w.expect("ready: it is new")
+	if err := w.raiseDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.expect()
+	w.Settled(api.Identity{Name: "ready"}, time.Time{})
+	if err := w.raiseDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.expect("older: it is new", "failed: it is new", "new: it is new", "changed: it is new")
+}
+
+func TestConfigurationsDoNotWaitForeverForThoseThatWereReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newAddonsWorld(t)
+		w.list("hangs 1 Ready 1 1", "new 1 - 0 2")
+		w.raisedSince()
+		time.Sleep(restoreWithin)
+		if err := w.raiseDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("new: it is new")
+	})
+}
+
+func TestRetriesSurviveARestart(t *testing.T) {
+	w := newAddonsWorld(t)
+	defer w.forget()
+	if err := w.db.Update(func(tx *store.Tx) error {
+		for i, due := range []time.Duration{-time.Minute, time.Minute, 100 * time.Hour} { // the last is of a wrong clock
+			name := fmt.Sprint("c", i)
+			if err := store.Save(tx, store.ConfigurationKey("", name), store.Configuration{
+				UID: name, Generation: 1, Phase: store.PhaseFailed, Retry: tx.Now().Add(due),
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.readDue(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.raiseDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(w.raised)
+	w.expect("c0: another attempt is due", "c2: another attempt is due")
+}
