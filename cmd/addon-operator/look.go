@@ -80,6 +80,7 @@ func (l *look) routes() http.Handler {
 	mux.HandleFunc("POST /module/{module}/run", l.moduleRunRoute)
 	mux.HandleFunc("POST /reload", l.reloadRoute)
 	mux.HandleFunc("POST /webhooks/withdraw", l.withdrawRoute)
+	mux.HandleFunc("GET /addons/{what}", answer(l.addonsRoute))
 	mux.HandleFunc("GET /hook/{what...}", answer(l.hookRoute))
 	mux.HandleFunc("GET /config/{what}", answer(l.configRoute))
 	mux.HandleFunc("POST /config/set", l.configSetRoute)

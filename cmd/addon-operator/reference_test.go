@@ -65,6 +65,7 @@ var routesOf = map[string]string{
 	"module patches": "/module/MODULE/patches", "module snapshots": "/module/MODULE/snapshots",
 	"module render": "/module/MODULE/render", "module resource-monitor": "/module/resource-monitor",
 	"module run": "POST /module/MODULE/run", "reload": "POST /reload",
+	"addons list": "/addons/list", "addons get": "/addons/get?name=ID", "addons why": "/addons/why?name=CONFIGURATION",
 	"hook list": "/hook/list", "hook snapshot": "/hook/HOOK/snapshots",
 	"config list": "/config/list", "config set": "POST /config/set",
 	"task retry": "POST /task/TASK/retry", "task skip": "POST /task/TASK/skip", "task release": "POST /task/TASK/release", "task cancel": "POST /task/TASK/cancel",
@@ -196,11 +197,14 @@ what is asked wrongly, 404 for what there is not, 409 for what cannot be as thin
 
 // routesOfNone are those of the debug socket that no command is named after.
 var routesOfNone = map[string]string{
-	"/":               "none: tells that the operator is there",
-	"/graph":          "none: modules in their order, and which are enabled, in DOT",
-	"/workflow/watch": "`workflow inspect --watch`",
-	"/queue":          "none: `queue list --show-empty`, in the format that `?output=` names",
-	"/debug/pprof/":   "none: profiles of the process, for `go tool pprof`",
+	"/":                        "none: tells that the operator is there",
+	"/graph":                   "none: modules in their order, and which are enabled, in DOT",
+	"/workflow/watch":          "`workflow inspect --watch`",
+	"/queue":                   "none: `queue list --show-empty`, in the format that `?output=` names",
+	"/debug/pprof/":            "none: profiles of the process, for `go tool pprof`",
+	"/addons":                  "none: `addons list` as JSON",
+	"/cluster/v2/catalog":      "none: the registered addons of the cluster in the shape of the Open Service Broker API",
+	"/ns/NAMESPACE/v2/catalog": "none: those of a namespace",
 }
 
 const socketOutro = `
@@ -220,12 +224,14 @@ var servedAt = map[string]string{
 
 // servedForDebugging says of each path of the debug port what is there.
 var servedForDebugging = map[string]string{
-	"/":             "a page with these paths",
-	"/discovery":    "these paths, one a line",
-	"/queue":        "all queues; `?output=json` or `yaml`",
-	"/queue/list":   "the same without empty queues, unless `?showEmpty=true` is added; the path ends in the format, as `/queue/list.json`",
-	"/queue/main":   "the main queue, likewise",
-	"/debug/pprof/": "profiles of the process, for `go tool pprof`",
+	"/":                   "a page with these paths",
+	"/discovery":          "these paths, one a line",
+	"/queue":              "all queues; `?output=json` or `yaml`",
+	"/queue/list":         "the same without empty queues, unless `?showEmpty=true` is added; the path ends in the format, as `/queue/list.json`",
+	"/queue/main":         "the main queue, likewise",
+	"/addons":             "the addons configurations and the registered addons, as JSON",
+	"/cluster/v2/catalog": "the registered addons of the cluster in the shape of the Open Service Broker API; those of a namespace at `/ns/NAMESPACE/v2/catalog`",
+	"/debug/pprof/":       "profiles of the process, for `go tool pprof`",
 }
 
 func httpPage() string {

@@ -9,7 +9,7 @@ import (
 )
 
 // debugPaths are the paths of the debug port.
-var debugPaths = []string{"/", "/discovery", "/queue", "/queue/list", "/queue/main", "/debug/pprof/"}
+var debugPaths = []string{"/", "/discovery", "/queue", "/queue/list", "/queue/main", "/addons", "/cluster/v2/catalog", "/debug/pprof/"}
 
 // debugRoutes serves debugPaths. The debug port has no authentication: every
 // process that shares the pod's network can read it, so these pages hold no
@@ -49,6 +49,16 @@ func (l *look) debugPages(mux *http.ServeMux, redacted bool) {
 			fail(w, err)
 		}
 	})
+	mux.HandleFunc("GET /addons", func(w http.ResponseWriter, r *http.Request) {
+		p, err := l.addonsRoute(r, "list")
+		if err == nil {
+			err = p.write(w, "json")
+		}
+		if err != nil {
+			fail(w, err)
+		}
+	})
+	l.catalogRoutes(mux)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

@@ -23,6 +23,9 @@ func TestThePageOfConfigurationsListsEveryReason(t *testing.T) {
 		if strings.Count(table, "\n| `"+string(reason)+"` |") != 1 {
 			t.Errorf("the page does not say what to do for %s", reason)
 		}
+		if reason.Remedy() == "" {
+			t.Errorf("nothing says what to do about %s", reason)
+		}
 	}
 	if !strings.Contains(string(page), "The finalizer `"+api.Finalizer+"`") {
 		t.Error("the page does not name the finalizer")

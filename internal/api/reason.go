@@ -63,3 +63,18 @@ func ConflictMessage(configuration, url, name, version string) string {
 	return fmt.Sprintf("An addon with the same ID is already registered: [ConfigurationName: %s, url: %s, addons: %s:%s]",
 		configuration, url, name, version)
 }
+
+// remedies say what to do about each reason.
+var remedies = map[Reason]string{
+	LoadingError:                       "correct the addon as the message says",
+	FetchingError:                      "publish the archive <name>-<version>.tgz beside the index",
+	ConflictInSpecifiedRepositories:    "remove one of the two repositories, or change the ID in meta.yaml",
+	ConflictWithAlreadyRegisteredAddon: "remove the addon from one of the two configurations",
+	RegisteringError:                   "divide the repositories among several configurations, or shorten the texts that the message names",
+	FetchingIndexError:                 "check the URL, the server and the index",
+	TemplatingURLError:                 "create the Secret with a key for each placeholder",
+	EmptyURLError:                      "set spec.repositories[].url",
+}
+
+// Remedy says what to do about r.
+func (r Reason) Remedy() string { return remedies[r] }

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+// newAddonsGet returns the verb that shows one registered addon.
+func newAddonsGet(from *sourceFlags) *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "get ID", Short: "Show a registered addon with its plans",
+		Long: "Show a registered addon with its plans. One of a namespace is written as NAMESPACE/ID.",
+		Args: args(cobra.ExactArgs(1)),
+	}
+	o.declare(cmd, "yaml", "json")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		return show(cmd, from, &o, "/addons/get", url.Values{"name": {given[0]}})
+	}
+	return cmd
+}

@@ -1,0 +1,14 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// newAddonsList returns the verb that shows configurations and registered addons.
+func newAddonsList(from *sourceFlags) *cobra.Command {
+	t := table[addonsPage]{from: from, text: addonsText}
+	cmd := &cobra.Command{Use: "list", Short: "Show the addons configurations and the registered addons", Args: args(cobra.NoArgs)}
+	t.declare(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.show(cmd, "/addons/list", nil) }
+	return cmd
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"addon-operator/internal/api"
+	"addon-operator/internal/catalog"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
+	"addon-operator/workflow/inspect"
+)
+
+// addonsPage is the answer of addons list.
+type addonsPage struct {
+	Configurations []configurationLine `json:"configurations"`
+	Addons         []addonLine         `json:"addons"`
+}
+
+// A configurationLine is one configuration.
+type configurationLine struct {
+	// Namespace is empty for a ClusterAddonsConfiguration.
+	Namespace  string    `json:"namespace,omitempty"`
+	Name       string    `json:"name"`
+	Phase      string    `json:"phase"`
+	Generation int64     `json:"generation"`
+	Processed  time.Time `json:"processed,omitzero"`
+	Retry      time.Time `json:"retry,omitzero"`
+}
+
+// An addonLine is one registered addon.
+type addonLine struct {
+	Namespace     string `json:"namespace,omitempty"`
+	ID            string `json:"id"`
+	Name          string `json:"name"`
+	Version       string `json:"version"`
+	Configuration string `json:"configuration"`
+	URL           string `json:"url"`
+}
+
+// addonPage is the answer of addons get.
+type addonPage struct {
+	addonLine
+
+	Addon  *catalog.Addon `json:"addon"`
+	Advice []string       `json:"advice,omitempty"`
+}
+
+// whyPage is the answer of addons why.
+type whyPage struct {
+	configurationLine
+
+	// Registered reports whether its addons are registered.
+	Registered   bool            `json:"registered"`
+	Attempts     int             `json:"attempts,omitempty"`
+	Repositories []whyRepository `json:"repositories"`
+}
+
+type whyRepository struct {
+	URL     string       `json:"url"`
+	Problem *whyProblem  `json:"problem,omitempty"`
+	Addons  []whyProblem `json:"addons,omitempty"`
+	// Good counts the addons without a problem.
+	Good int `json:"good"`
+}
+
+type whyProblem struct {
+	Addon   string     `json:"addon,omitempty"`
+	Version string     `json:"version,omitempty"`
+	Reason  api.Reason `json:"reason"`
+	Message string     `json:"message"`
+	// Remedy says what to do.
+	Remedy string `json:"remedy"`
+}
+
+// addonsRoute answers addons list, get and why.
+func (l *look) addonsRoute(r *http.Request, what string) (page, error) {
+	var p page
+	err := l.db.View(func(tx *store.Tx) (err error) {
+		switch name := r.URL.Query().Get("name"); what {
+		case "list":
+			data, err := listAddons(tx)
+			p = page{data, func(look inspect.Look) string { return addonsText(&data, look) }}
+			return err
+		case "get":
+			data, err := getAddon(tx, name)
+			p = page{data: data}
+			return err
+		case "why":
+			data, err := whyConfiguration(tx, name)
+			p = page{data, func(look inspect.Look) string { return whyText(&data, look) }}
+			return err
+		}
+		return notFound("there is no /addons/%s: ask for /addons/list, /addons/get or /addons/why", what)
+	})
+	return p, err
+}
+
+func listAddons(tx *store.Tx) (p addonsPage, err error) {
+	p = addonsPage{Configurations: []configurationLine{}, Addons: []addonLine{}}
+	for c, err := range registry.Configurations(tx) {
+		if err != nil {
+			return p, err
+		}
+		p.Configurations = append(p.Configurations, configurationLineOf(c))
+	}
+	for a, err := range registry.All(tx) {
+		if err != nil {
+			return p, err
+		}
+		p.Addons = append(p.Addons, addonLineOf(a))
+	}
+	return p, nil
+}
+
+func configurationLineOf(c registry.Configuration) configurationLine {
+	return configurationLine{
+		Namespace: string(c.Scope), Name: c.Name, Phase: string(c.Phase), Generation: c.Generation,
+		Processed: c.Processed, Retry: c.Retry,
+	}
+}
+
+func addonLineOf(a registry.Addon) addonLine {
+	return addonLine{Namespace: string(a.Scope), ID: a.ID, Name: a.Name, Version: a.Version, Configuration: a.Configuration, URL: a.URL}
+}
+
+// getAddon returns the registered addon with that ID, in a namespace written as NAMESPACE/ID.
+func getAddon(tx *store.Tx, name string) (p addonPage, err error) {
+	for a, err := range registry.All(tx) {
+		if err != nil {
+			return p, err
+		}
+		if withNamespace(string(a.Scope), a.ID) != name {
+			continue
+		}
+		content, _, err := registry.LoadContent(tx, a.Content)
+		return addonPage{addonLine: addonLineOf(a), Addon: content.Addon, Advice: content.Advice}, err
+	}
+	return p, notFound("no registered addon has the ID %q; see addons list, and write NAMESPACE/ID for one of a namespace", name)
+}
+
+func withNamespace(namespace, name string) string { return strings.TrimPrefix(namespace+"/"+name, "/") }
+
+// whyConfiguration returns what the latest round of a configuration found.
+func whyConfiguration(tx *store.Tx, name string) (p whyPage, err error) {
+	namespace, name := splitName(name)
+	scope := registry.Scope(namespace)
+	c, ok, err := registry.Lookup(tx, scope, name)
+	if err != nil {
+		return p, err
+	}
+	if !ok {
+		return p, notFound("configuration %q is not known; see addons list, and write NAMESPACE/NAME for an AddonsConfiguration",
+			withNamespace(namespace, name))
+	}
+	p = whyPage{
+		configurationLine: configurationLineOf(registry.Configuration{Scope: scope, Name: name, Configuration: c}),
+		Registered:        !c.Registered.IsZero(), Attempts: c.Attempts, Repositories: []whyRepository{},
+	}
+	results, err := registry.Results(tx, c.Round)
+	if err != nil {
+		return p, err
+	}
+	for _, r := range results {
+		one := whyRepository{URL: r.URL}
+		if r.Reason != "" {
+			one.Problem = problemOf("", "", r.Reason, r.Message)
+		}
+		for _, a := range r.Addons {
+			if a.Reason == "" {
+				one.Good++
+				continue
+			}
+			name, version := a.Name, a.Version
+			if name == "" {
+				name, version = a.Entry, a.EntryVersion
+			}
+			one.Addons = append(one.Addons, *problemOf(name, version, a.Reason, a.Message))
+		}
+		p.Repositories = append(p.Repositories, one)
+	}
+	return p, nil
+}
+
+func splitName(name string) (namespace, rest string) {
+	namespace, rest, found := strings.Cut(name, "/")
+	if !found {
+		return "", name
+	}
+	return namespace, rest
+}
+
+func problemOf(addon, version, reason, message string) *whyProblem {
+	return &whyProblem{Addon: addon, Version: version, Reason: api.Reason(reason), Message: message, Remedy: api.Reason(reason).Remedy()}
+}
+
+// orCluster returns the namespace of a configuration as tables show it.
+func orCluster(namespace string) string {
+	if namespace == "" {
+		return "(cluster)"
+	}
+	return namespace
+}
+
+func addonsText(p *addonsPage, look inspect.Look) string {
+	configurations := [][]string{{"NAMESPACE", "CONFIGURATION", "PHASE", "GENERATION"}}
+	for _, c := range p.Configurations {
+		configurations = append(configurations, []string{orCluster(c.Namespace), c.Name, c.Phase, fmt.Sprint(c.Generation)})
+	}
+	addons := [][]string{{"NAMESPACE", "ADDON", "VERSION", "CONFIGURATION", "ID"}}
+	for _, a := range p.Addons {
+		addons = append(addons, []string{orCluster(a.Namespace), a.Name, a.Version, a.Configuration, a.ID})
+	}
+	return look.Table(configurations) + "\n" + look.Table(addons)
+}
+
+func whyText(p *whyPage, look inspect.Look) string {
+	var out strings.Builder
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&out, format+"\n", args...) }
+	line("%s is %s (generation %d).", withNamespace(p.Namespace, p.Name), p.Phase, p.Generation)
+	switch {
+	case p.Phase == string(api.Pending) && p.Registered:
+		line("It is being processed. Its old addons are registered until that ends.")
+	case p.Phase == string(api.Pending):
+		line("It is being processed.")
+	case p.Registered:
+		line("All its addons are registered.")
+	default:
+		line("None of its addons is registered: all of them must be ready.")
+	}
+	if !p.Retry.IsZero() {
+		line("The next retry is due at %s (attempt %d).", look.Stamp(p.Retry), p.Attempts+1)
+	}
+	for _, r := range p.Repositories {
+		line("\nRepository %q: %d addons are ready, %d failed.", r.URL, r.Good, len(r.Addons))
+		if r.Problem != nil {
+			line("  %s: %s\n  To do: %s.", r.Problem.Reason, r.Problem.Message, r.Problem.Remedy)
+		}
+		for _, a := range r.Addons {
+			line("  %s %s: %s: %s\n    To do: %s.", a.Addon, a.Version, a.Reason, a.Message, a.Remedy)
+		}
+	}
+	return out.String()
+}

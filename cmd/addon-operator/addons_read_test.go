@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/api"
+	"addon-operator/internal/catalog"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+)
+
+// addonsStore returns a store with the configuration c1, whose addon redis is registered, and c2,
+// which failed.
+func addonsStore(t *testing.T) *store.DB {
+	t.Helper()
+	db := storetest.Memory(t)
+	a := catalog.Addon{
+		ID: "X", Name: "redis", Version: "0.0.1", Description: "d", DisplayName: "Redis", ProvisionOnlyOnce: true,
+		Labels: map[string]string{"local": "forged"},
+		Plans: []catalog.Plan{{
+			ID: "p", Name: "micro", DisplayName: "Micro", Values: json.RawMessage(`{"password":"secret value"}`), CreateSchema: json.RawMessage(`{"type":"object"}`),
+		}},
+		Chart: catalog.Chart{Name: "redis", Version: "1.0.0", Digest: "abc"},
+	}
+	for name, result := range map[string]store.RepositoryResult{
+		"c1": {URL: "https://h/{token}/index.yaml", Addons: []store.AddonResult{{Content: "1-x", ID: "X", Name: "redis", Version: "0.0.1"}}},
+		"c2": {URL: "https://h/index.yaml", Addons: []store.AddonResult{
+			{Entry: "acc", EntryVersion: "1.0.0", Reason: string(api.FetchingError), Message: "bad response code: 404"},
+		}},
+	} {
+		var round store.ID
+		if err := db.Update(func(tx *store.Tx) (err error) {
+			round, _, err = registry.Begin(tx, registry.Owner{Name: name, UID: name, Generation: 3})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		parsed := registry.Parsed{Name: "1-x", Loaded: &catalog.Loaded{Addon: a, Archive: []byte("archive")}}
+		if err := registry.Put(context.Background(), db, store.RoundHolder(round), parsed); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Update(func(tx *store.Tx) error {
+			if err := registry.SaveResult(tx, registry.Cluster, name, round, 0, result); err != nil {
+				return err
+			}
+			if name == "c1" {
+				_, _, err := registry.Register(tx, registry.Cluster, name, round)
+				return err
+			}
+			if _, err := registry.Reject(tx, registry.Cluster, name, round); err != nil {
+				return err
+			}
+			return registry.PlanRetry(tx, registry.Cluster, name, round, 2, time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return db
+}
+
+// ask returns what a handler answers to a GET of path.
+func ask(h http.Handler, path string) (status int, body string) {
+	request := httptest.NewRequest(http.MethodGet, path, http.NoBody)
+	request.Host = "localhost"
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, request)
+	return w.Code, w.Body.String()
+}
+
+func TestAddonsAreListedAndExplained(t *testing.T) {
+	t.Parallel()
+	l := &look{db: addonsStore(t), now: time.Now}
+	socket := l.routes()
+	status, body := ask(socket, "/addons/list.json")
+	var list addonsPage
+	if err := json.Unmarshal([]byte(body), &list); err != nil || status != http.StatusOK {
+		t.Fatalf("%d %s: %v", status, body, err)
+	}
+	if diff := cmp.Diff([]addonLine{{ID: "X", Name: "redis", Version: "0.0.1", Configuration: "c1", URL: "https://h/{token}/index.yaml"}}, list.Addons); diff != "" {
+		t.Errorf("addons (-want +got):\n%s", diff)
+	}
+	if len(list.Configurations) != 2 || list.Configurations[0].Phase != "Ready" || list.Configurations[1].Phase != "Failed" {
+		t.Errorf("configurations: %+v", list.Configurations)
+	}
+	for path, wants := range map[string][]string{
+		"/addons/list.text":        {"(cluster)  c2", "Failed", "redis", "0.0.1"},
+		"/addons/get.yaml?name=X":  {"displayName: Redis", "name: micro", "configuration: c1"},
+		"/addons/why.text?name=c1": {"c1 is Ready (generation 3).\nAll its addons are registered.", "1 addons are ready, 0 failed"},
+		"/addons/why.text?name=c2": {
+			"c2 is Failed (generation 3).\nNone of its addons is registered", "due at 2030-01-02T03:04:05Z (attempt 3)",
+			"acc 1.0.0: FetchingError: bad response code: 404", "To do: " + api.FetchingError.Remedy(),
+		},
+	} {
+		status, body := ask(socket, path)
+		for _, want := range wants {
+			if status != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("%s: status %d, no %q in:\n%s", path, status, want, body)
+			}
+		}
+	}
+	for _, path := range []string{"/addons/why.json?name=c3", "/addons/why.json?name=ns/c1", "/addons/get.json?name=redis", "/addons/other.json"} {
+		if status, body := ask(socket, path); status != http.StatusNotFound {
+			t.Errorf("%s: status %d: %s", path, status, body)
+		}
+	}
+}
+
+func TestCatalogsHaveTheShapeOfABroker(t *testing.T) {
+	t.Parallel()
+	l := &look{db: addonsStore(t), now: time.Now}
+	for name, handler := range map[string]http.Handler{"socket": l.routes(), "debug port": l.debugRoutes()} {
+		status, body := ask(handler, "/cluster/v2/catalog")
+		if status != http.StatusOK || strings.Contains(body, "secret value") {
+			t.Errorf("%s: status %d: %s", name, status, body)
+		}
+		var got any
+		if err := json.Unmarshal([]byte(body), &got); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{"services": []any{map[string]any{
+			"id": "X", "name": "redis", "description": "d", "bindable": false, "bindings_retrievable": true,
+			"metadata": map[string]any{"displayName": "Redis", "labels": map[string]any{"local": "true", "provisionOnlyOnce": "true"}},
+			"plans": []any{map[string]any{
+				"id": "p", "name": "micro", "description": "", "metadata": map[string]any{"displayName": "Micro"},
+				"schemas": map[string]any{"service_instance": map[string]any{"create": map[string]any{"parameters": map[string]any{"type": "object"}}}},
+			}},
+		}}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if status, body := ask(handler, "/ns/stage/v2/catalog"); status != http.StatusOK || strings.TrimSpace(body) != "{\n  \"services\": []\n}" {
+			t.Errorf("%s: namespace: status %d: %s", name, status, body)
+		}
+		if status, body := ask(handler, "/addons"); status != http.StatusOK || !strings.Contains(body, `"configuration": "c1"`) {
+			t.Errorf("%s: /addons: status %d: %s", name, status, body)
+		}
+	}
+}

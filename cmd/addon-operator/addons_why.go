@@ -1,0 +1,22 @@
+package main
+
+import (
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+// newAddonsWhy returns the verb that explains the phase of a configuration.
+func newAddonsWhy(from *sourceFlags) *cobra.Command {
+	t := table[whyPage]{from: from, text: whyText}
+	cmd := &cobra.Command{
+		Use: "why CONFIGURATION", Short: "Explain why an addons configuration is not ready, and what to do",
+		Long: "Explain why an addons configuration is not ready, and what to do. An AddonsConfiguration is written as NAMESPACE/NAME.",
+		Args: args(cobra.ExactArgs(1)),
+	}
+	t.declare(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		return t.show(cmd, "/addons/why", url.Values{"name": {given[0]}})
+	}
+	return cmd
+}
