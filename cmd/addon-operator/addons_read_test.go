@@ -13,6 +13,7 @@ import (
 
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
+	"addon-operator/internal/metrics"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
@@ -143,5 +144,18 @@ func TestCatalogsHaveTheShapeOfABroker(t *testing.T) {
 		if status, body := ask(handler, "/addons"); status != http.StatusOK || !strings.Contains(body, `"configuration": "c1"`) {
 			t.Errorf("%s: /addons: status %d: %s", name, status, body)
 		}
+	}
+}
+
+func TestMetricsCountAddonsAndShowPhases(t *testing.T) {
+	t.Parallel()
+	l := &look{db: addonsStore(t), now: time.Now}
+	s, err := l.state()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []metrics.Configuration{{Scope: "cluster", Name: "c1", Phase: "Ready"}, {Scope: "cluster", Name: "c2", Phase: "Failed"}}
+	if diff := cmp.Diff(want, s.Configurations) + cmp.Diff(map[string]int{"cluster": 1}, s.Addons); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

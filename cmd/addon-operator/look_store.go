@@ -142,6 +142,9 @@ func (l *look) state() (metrics.State, error) {
 			}
 			s.Bindings = append(s.Bindings, seen)
 		}
+		if err := addonsState(tx, &s); err != nil {
+			return err
+		}
 		maintained, err := maintenance(tx)
 		if err != nil {
 			return err

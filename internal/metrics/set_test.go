@@ -120,7 +120,9 @@ func TestStateIsReadAtEachScrape(t *testing.T) {
 			Bindings: []Seen{
 				{Binding: Binding{"m", "h", "pods", "q"}, Kubernetes: true, Objects: 5}, {Binding: Binding{"m", "h", "tick", "q"}},
 			},
-			Modules: []Module{{Name: "m", Enabled: true, Maintenance: "NoResourceReconciliation"}, {Name: "n"}},
+			Modules:        []Module{{Name: "m", Enabled: true, Maintenance: "NoResourceReconciliation"}, {Name: "n"}},
+			Addons:         map[string]int{"cluster": 2, "ns/stage": 1},
+			Configurations: []Configuration{{"cluster", "c1", "Ready"}},
 		}, nil
 	})
 	scraped(t, s, "p_")
@@ -139,6 +141,8 @@ func TestStateIsReadAtEachScrape(t *testing.T) {
 		`p_binding_count{hook="h",module="m"} 2`, `p_kube_snapshot_objects{binding="pods",hook="h",module="m",queue="q"} 5`,
 		`p_mm_module_info{critical="true",enabled="true",module="m"} 1`, `p_mm_module_enabled{module="n",version=""} 0`,
 		`p_mm_module_maintenance{module="m",state="NoResourceReconciliation"} 1`, "p_store_readable 1", "p_store_full 1",
+		`p_addons_registered{scope="cluster"} 2`, `p_addons_registered{scope="ns/stage"} 1`,
+		`p_addons_config_phase{name="c1",phase="Ready",scope="cluster"} 1`,
 	} {
 		if !strings.Contains(got, line) {
 			t.Errorf("there is no %s", line)

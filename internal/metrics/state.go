@@ -14,7 +14,13 @@ type State struct {
 	Queues    []Queue
 	Bindings  []Seen
 	Modules   []Module
+	// Addons counts the registered addons by scope: cluster, or ns/ and a namespace.
+	Addons         map[string]int
+	Configurations []Configuration
 }
+
+// A Configuration is one addons configuration.
+type Configuration struct{ Scope, Name, Phase string }
 
 // A Queue is one queue that holds tasks.
 type Queue struct {
@@ -50,6 +56,7 @@ type scrape struct {
 	bindings, objects                     *prometheus.Desc
 	moduleInfo, moduleEnabled             *prometheus.Desc
 	moduleMaintenance                     *prometheus.Desc
+	addons, configurations                *prometheus.Desc
 }
 
 func newScrape(m maker, state func() (State, error)) *scrape {
@@ -69,6 +76,8 @@ func newScrape(m maker, state func() (State, error)) *scrape {
 		moduleInfo:        desc("mm_module_info", "Modules on disk.", "module", "enabled", "critical"),
 		moduleEnabled:     desc("mm_module_enabled", "Whether the module is enabled.", "module", "version"),
 		moduleMaintenance: desc("mm_module_maintenance", "Modules in maintenance.", "module", "state"),
+		addons:            desc("addons_registered", "Registered addons by scope: cluster, or ns/ and a namespace.", "scope"),
+		configurations:    desc("addons_config_phase", "Addons configurations and their phases.", "scope", "name", "phase"),
 		up:                desc("store_readable", "Whether this scrape could read the store."),
 	}
 }
@@ -76,7 +85,8 @@ func newScrape(m maker, state func() (State, error)) *scrape {
 // Describe makes scrape a prometheus.Collector.
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.ticks, s.store, s.full, s.length, s.head, s.tasks, s.bindings, s.objects, s.moduleInfo, s.moduleEnabled, s.moduleMaintenance, s.up,
+		s.ticks, s.store, s.full, s.length, s.head, s.tasks, s.bindings, s.objects, s.moduleInfo, s.moduleEnabled, s.moduleMaintenance,
+		s.addons, s.configurations, s.up,
 	} {
 		to <- d
 	}
@@ -112,6 +122,12 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 			behind--
 		}
 		gauge(s.tasks, float64(behind), q.Name, waiting)
+	}
+	for scope, n := range now.Addons {
+		gauge(s.addons, float64(n), scope)
+	}
+	for _, c := range now.Configurations {
+		gauge(s.configurations, 1, c.Scope, c.Name, c.Phase)
 	}
 	s.collectModules(now, gauge)
 }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"addon-operator/internal/metrics"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
+)
+
+// addonsState reads what metrics show of addons.
+func addonsState(tx *store.Tx, s *metrics.State) error {
+	s.Addons = map[string]int{}
+	for c, err := range registry.Configurations(tx) {
+		if err != nil {
+			return err
+		}
+		scope := scopeLabel(c.Scope)
+		s.Addons[scope] += 0 // a scope whose addons are all gone is shown with 0
+		s.Configurations = append(s.Configurations, metrics.Configuration{Scope: scope, Name: c.Name, Phase: string(c.Phase)})
+	}
+	for a, err := range registry.All(tx) {
+		if err != nil {
+			return err
+		}
+		s.Addons[scopeLabel(a.Scope)]++
+	}
+	return nil
+}
+
+// scopeLabel returns the scope as the paths of the catalogs have it.
+func scopeLabel(scope registry.Scope) string {
+	if scope == registry.Cluster {
+		return "cluster"
+	}
+	return "ns/" + string(scope)
+}
