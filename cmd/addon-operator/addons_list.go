@@ -6,7 +6,7 @@ import (
 
 // newAddonsList returns the verb that shows configurations and registered addons.
 func newAddonsList(from *sourceFlags) *cobra.Command {
-	t := table[addonsPage]{from: from, text: addonsText}
+	t := table[addonsList]{from: from, text: addonsText}
 	cmd := &cobra.Command{Use: "list", Short: "Show the addons configurations and the registered addons", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.show(cmd, "/addons/list", nil) }

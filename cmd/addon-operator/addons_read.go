@@ -13,8 +13,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// addonsPage is the answer of addons list.
-type addonsPage struct {
+// addonsList is the answer of addons list.
+type addonsList struct {
 	Configurations []configurationLine `json:"configurations"`
 	Addons         []addonLine         `json:"addons"`
 }
@@ -98,8 +98,8 @@ func (l *look) addonsRoute(r *http.Request, what string) (page, error) {
 	return p, err
 }
 
-func listAddons(tx *store.Tx) (p addonsPage, err error) {
-	p = addonsPage{Configurations: []configurationLine{}, Addons: []addonLine{}}
+func listAddons(tx *store.Tx) (p addonsList, err error) {
+	p = addonsList{Configurations: []configurationLine{}, Addons: []addonLine{}}
 	for c, err := range registry.Configurations(tx) {
 		if err != nil {
 			return p, err
@@ -204,7 +204,7 @@ func orCluster(namespace string) string {
 	return namespace
 }
 
-func addonsText(p *addonsPage, look inspect.Look) string {
+func addonsText(p *addonsList, look inspect.Look) string {
 	configurations := [][]string{{"NAMESPACE", "CONFIGURATION", "PHASE", "GENERATION"}}
 	for _, c := range p.Configurations {
 		configurations = append(configurations, []string{orCluster(c.Namespace), c.Name, c.Phase, fmt.Sprint(c.Generation)})

@@ -82,7 +82,7 @@ func TestAddonsAreListedAndExplained(t *testing.T) {
 	l := &look{db: addonsStore(t), now: time.Now}
 	socket := l.routes()
 	status, body := ask(socket, "/addons/list.json")
-	var list addonsPage
+	var list addonsList
 	if err := json.Unmarshal([]byte(body), &list); err != nil || status != http.StatusOK {
 		t.Fatalf("%d %s: %v", status, body, err)
 	}
