@@ -133,7 +133,7 @@ func isSettled(o *api.Configuration, phase api.Phase) bool {
 
 func installAddonsCRDs(t *testing.T, client dynamic.Interface) {
 	t.Helper()
-	text, err := os.Open(filepath.Join("..", "story", "addons-crds.yaml"))
+	text, err := os.Open(filepath.Join("..", "..", "deploy", "crds.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

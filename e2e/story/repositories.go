@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,10 +19,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// addonsCRDs define the kinds of addons configurations.
-//
-//go:embed addons-crds.yaml
-var addonsCRDs string
+// addonsCRDs is the file that defines the kinds of addons configurations, from the directory of the stories' test.
+const addonsCRDs = "../deploy/crds.yaml"
 
 var repositoryCommands = map[string]command{
 	"addons-crds":  applyAddonsCRDs,
@@ -41,7 +38,11 @@ func applyAddonsCRDs(w *world, _ *testscript.TestScript, args []string) error {
 	if w.own == nil {
 		return errors.New("the story needs a cluster of its own: add a file own-cluster")
 	}
-	return w.applyText(addonsCRDs)
+	text, err := os.ReadFile(addonsCRDs)
+	if err != nil {
+		return err
+	}
+	return w.applyText(string(text))
 }
 
 // A repositoryServer serves a directory of addon repositories by HTTP. In place of NAME.tgz it
