@@ -10,11 +10,12 @@
 //	git::ssh://git@host/repository.git//path/index.yaml?sshkey={key}
 //	git::git@host:owner/repository.git//path/index.yaml?sshkey={key}
 //	github.com/owner/repository//path/index.yaml (also gitlab.com, bitbucket.org)
+//	hg::https://host/repository//path/index.yaml?rev=v1
 //	s3::https://host/bucket/prefix//path/index.yaml?aws_access_key_id={id}&aws_access_key_secret={key}
 //
 // Files of an HTTP repository are archives beside the index; those of the other kinds are directories
-// beside it, which this package turns into archives. In develop mode, http and file are allowed as well, alone and behind git::, and http
-// behind s3::.
+// beside it, which this package turns into archives. In develop mode, http and file are allowed as
+// well, alone and behind git:: and hg::, and http behind s3::.
 //
 // # Protection
 //
@@ -33,6 +34,6 @@
 // of this package and of golang.org/x/crypto/ssh. The program git, go-getter and the whole of go-git
 // write a working tree, take configuration from their environment and bound neither bytes nor
 // memory; the program and its ssh client would add 20 MB to the image besides. Requests to S3 are
-// few and simple, so only their signatures come from a library, minio-go. Addresses of hg:: are
-// parsed, and refused as not supported.
+// few and simple, so only their signatures come from a library, minio-go. Fetching from hg needs
+// the program hg; without it, such a repository fails.
 package source

@@ -146,12 +146,10 @@ func expandShorthand(host, rest string) (string, error) {
 func (l *location) allow(scheme string, develop bool) error {
 	var schemes []string
 	switch l.kind {
-	case kindHTTP:
+	case kindHTTP, kindHg, kindS3:
 		schemes = []string{"https"}
-	case kindGit, kindHg:
+	case kindGit:
 		schemes = []string{"https", "ssh"}
-	case kindS3:
-		schemes = []string{"https"}
 	case kindFile:
 	default:
 		return unsupported(string(l.kind))

@@ -112,7 +112,7 @@ func (f *Fetcher) backend(l location) (backend, error) {
 	case kindFile:
 		return &fileRepository{fetcher: f, path: l.root.Path}, nil
 	case kindHg:
-		return nil, unsupported(string(l.kind))
+		return &hgRepository{fetcher: f, location: l}, nil
 	default:
 		return nil, unsupported(string(l.kind))
 	}

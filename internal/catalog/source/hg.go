@@ -1,0 +1,242 @@
+package source
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// An hgRepository clones a Mercurial repository with the program hg, which must be installed, into a
+// temporary directory.
+//
+// Of HTTP, hg sees a relay on the loopback address only. The relay makes the requests with the client
+// of this package, so credentials, limits, certificates and redirects are those of all repositories,
+// and hg never learns a secret. Mercurial has no shallow clones.
+type hgRepository struct {
+	fetcher  *Fetcher
+	location location
+
+	mu    sync.Mutex
+	dir   string // temporary; empty until the repository is cloned
+	files *directory
+}
+
+func (h *hgRepository) index(ctx context.Context, _ Validators) (*spool, Validators, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.fetch(ctx); err != nil {
+		return nil, Validators{}, wrap("while cloning the hg repository", err)
+	}
+	content, err := h.files.readIndex()
+	return content, Validators{}, wrap("while getting index file", err)
+}
+
+func (h *hgRepository) addon(ctx context.Context, name, version string, _ Validators) (*spool, Validators, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.fetch(ctx); err != nil {
+		return nil, Validators{}, wrap("while cloning the hg repository", err)
+	}
+	content, err := h.files.readAddon(ctx, name+"-"+version)
+	return content, Validators{}, err
+}
+
+func (h *hgRepository) close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.files == nil {
+		return nil
+	}
+	err := errors.Join(h.files.root.Close(), h.free(h.dir))
+	h.files, h.dir = nil, ""
+	return err
+}
+
+// free removes the directory of a clone.
+func (h *hgRepository) free(dir string) error {
+	h.fetcher.disk.left.Add(h.fetcher.limits.Repository)
+	return os.RemoveAll(dir)
+}
+
+func (h *hgRepository) fetch(ctx context.Context) error {
+	if h.files != nil {
+		return nil
+	}
+	program, err := exec.LookPath("hg")
+	if err != nil {
+		return failed("hg repositories need the program hg, which is not installed")
+	}
+	release, err := h.fetcher.commands.acquire(ctx, h.location.root.Host)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, h.fetcher.limits.Command)
+	defer cancel()
+	if h.fetcher.disk.left.Add(-h.fetcher.limits.Repository) < 0 {
+		h.fetcher.disk.left.Add(h.fetcher.limits.Repository)
+		return errNoSpace
+	}
+	dir, err := os.MkdirTemp(h.fetcher.disk.dir, "hg-")
+	if err == nil {
+		err = h.clone(ctx, program, dir)
+	}
+	var files *directory
+	if err == nil {
+		files, err = h.fetcher.openDirectory(filepath.Join(dir, "files"), h.location.index)
+	}
+	if err != nil {
+		return errors.Join(err, h.free(dir))
+	}
+	h.dir, h.files = dir, files
+	return nil
+}
+
+// clone puts the files of the revision into dir/files.
+func (h *hgRepository) clone(ctx context.Context, program, dir string) error {
+	address := h.location.root.Path
+	failure := func() error { return nil }
+	if h.location.root.Scheme != "file" {
+		relay, err := h.fetcher.startRelay(ctx, h.location.root)
+		if err != nil {
+			return err
+		}
+		defer relay.close()
+		address = relay.address
+		failure = relay.failed
+	}
+	revision := h.location.ref
+	if revision == "" {
+		revision = "default"
+	}
+	clone := filepath.Join(dir, "clone")
+	if err := h.run(ctx, program, dir, "clone", "--noupdate", "--", address, clone); err != nil {
+		return cmp.Or(failure(), err) // what the server did says more than what hg makes of it
+	}
+	return h.run(ctx, program, dir, "--cwd", clone, "archive", "--type", "files", "--rev", revision, "--", filepath.Join(dir, "files"))
+}
+
+// run runs hg without any configuration of its environment.
+func (h *hgRepository) run(ctx context.Context, program, dir string, args ...string) error {
+	// A file that a repository expands to is bounded by the shell.
+	const inBlocks = 512
+	script := fmt.Sprintf(`ulimit -f %d && exec "$0" "$@"`, h.fetcher.limits.Repository/inBlocks)
+	args = append([]string{"-c", script, program, "--noninteractive", "--config", "subrepos.allowed=false"}, args...)
+	command := exec.CommandContext(ctx, "sh", args...)
+	command.Dir = dir
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "PYTHONPATH=" + os.Getenv("PYTHONPATH"), "HOME=" + dir, "HGRCPATH=", "HGPLAIN=1", "LC_ALL=C.UTF-8", "no_proxy=*"}
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	if err := command.Run(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+		return failed("hg fails: %s", strings.ReplaceAll(strings.ReplaceAll(lines[len(lines)-1], dir, ""), "abort: ", ""))
+	}
+	return nil
+}
+
+// A relay answers requests of hg with the answers of a server.
+type relay struct {
+	client  *client
+	target  *url.URL
+	limits  Limits
+	prefix  string // of paths, so that only hg can use the relay
+	left    atomic.Int64
+	failure atomic.Pointer[error]
+	server  *http.Server
+	address string
+}
+
+func (f *Fetcher) startRelay(ctx context.Context, target *url.URL) (*relay, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &relay{client: f.client, target: target, limits: f.limits, prefix: "/" + rand.Text()}
+	r.left.Store(f.limits.Repository)
+	r.address = "http://" + listener.Addr().String() + r.prefix
+	r.server = &http.Server{Handler: r, ReadHeaderTimeout: f.limits.Request, BaseContext: func(net.Listener) context.Context { return ctx }}
+	go func() { _ = r.server.Serve(listener) }()
+	return r, nil
+}
+
+func (r *relay) close() { r.server.Close() }
+
+// ServeHTTP asks the server, with the arguments that hg sends in the query and in headers.
+func (r *relay) ServeHTTP(w http.ResponseWriter, from *http.Request) {
+	rest, ours := strings.CutPrefix(from.URL.Path, r.prefix)
+	if !ours || from.Method != http.MethodGet {
+		http.NotFound(w, from)
+		return
+	}
+	u := *r.target
+	u.Path, u.RawPath = path.Join(u.Path, rest), ""
+	query := u.Query()
+	maps.Copy(query, from.URL.Query())
+	u.RawQuery = query.Encode()
+	header := http.Header{"Accept": from.Header["Accept"]}
+	for name, values := range from.Header {
+		if strings.HasPrefix(name, "X-Hg") {
+			header[name] = values
+		}
+	}
+	got, err := r.client.do(from.Context(), request{method: http.MethodGet, url: &u, header: header, time: r.limits.Command})
+	if err != nil {
+		r.fail(w, err)
+		return
+	}
+	defer got.close()
+	if got.StatusCode != http.StatusOK {
+		r.fail(w, failed("bad response code: %d", got.StatusCode))
+		return
+	}
+	w.Header().Set("Content-Type", got.Header.Get("Content-Type"))
+	if _, err := io.Copy(w, &budget{reader: got.Body, left: &r.left}); err != nil {
+		r.failure.CompareAndSwap(nil, &err)
+		panic(http.ErrAbortHandler) // the connection ends, so hg cannot take the answer for whole
+	}
+}
+
+// failed returns the first failure of a request.
+func (r *relay) failed() error {
+	if err := r.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (r *relay) fail(w http.ResponseWriter, err error) {
+	r.failure.CompareAndSwap(nil, &err)
+	w.WriteHeader(http.StatusBadGateway)
+}
+
+// budget bounds the bytes of several readers.
+type budget struct {
+	reader io.Reader
+	left   *atomic.Int64
+}
+
+func (b *budget) Read(p []byte) (int, error) {
+	n, err := b.reader.Read(p)
+	if b.left.Add(-int64(n)) < 0 {
+		return 0, invalid("the repository is larger than its limit")
+	}
+	return n, err
+}
