@@ -22,7 +22,8 @@ import (
 
 // configurationFilter is what an Addons reads of a configuration.
 const configurationFilter = `{generation: .metadata.generation, deleted: .metadata.deletionTimestamp, created: .metadata.creationTimestamp,
-	finalizers: .metadata.finalizers, phase: .status.phase, observed: .status.observedGeneration}`
+	finalizers: .metadata.finalizers, phase: .status.phase, observed: .status.observedGeneration,
+	modules: ((.metadata.annotations // {})["` + api.ModulesAnnotation + `"] == "true" and .metadata.namespace == null)}`
 
 const (
 	// healPause is the shortest time between two repairs of the status or finalizer of a configuration.
@@ -57,6 +58,7 @@ type sighting struct {
 	uid        string
 	generation int64
 	deleted    bool
+	modules    bool
 }
 
 // A configuration is one as the API server has it.
@@ -338,6 +340,7 @@ func readConfiguration(object *kube.Object) (configuration, error) {
 		Finalizers []string    `json:"finalizers"`
 		Phase      store.Phase `json:"phase"`
 		Observed   int64       `json:"observed"`
+		Modules    bool        `json:"modules"`
 	}
 	c := configuration{id: api.Identity{Namespace: object.Namespace, Name: object.Name}}
 	if object.FilterResult != nil {
@@ -345,7 +348,7 @@ func readConfiguration(object *kube.Object) (configuration, error) {
 			return c, fmt.Errorf("read %s %s: %w", c.id.Kind(), c.id, err)
 		}
 	}
-	c.sighting = sighting{uid: object.UID, generation: read.Generation, deleted: read.Deleted != nil}
+	c.sighting = sighting{uid: object.UID, generation: read.Generation, deleted: read.Deleted != nil, modules: read.Modules}
 	c.created, c.phase, c.observed = read.Created, read.Phase, read.Observed
 	c.lacksFinalizers = !slices.Contains(read.Finalizers, api.Finalizer)
 	return c, nil
@@ -426,6 +429,8 @@ func (a *Addons) judge(tx *store.Tx, c configuration) (why string, err error) {
 			return fmt.Sprintf("generation %d", c.generation), nil
 		case record.Phase == store.PhasePending:
 			return "its last round has not ended", nil
+		case record.Modules != c.modules:
+			return "annotation " + api.ModulesAnnotation, nil
 		}
 	}
 	if c.deleted || !known || record.Phase == store.PhasePending {

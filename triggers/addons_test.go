@@ -200,3 +200,24 @@ func TestRetriesSurviveARestart(t *testing.T) {
 	slices.Sort(w.raised)
 	w.expect("c0: another attempt is due", "c2: another attempt is due")
 }
+
+func TestTheAnnotationForModulesIsAnEvent(t *testing.T) {
+	t.Parallel()
+	w := newAddonsWorld(t)
+	if err := w.db.Update(func(tx *store.Tx) error {
+		return store.Save(tx, store.ConfigurationKey("", "c"), store.Configuration{UID: "uid-c", Generation: 1, Phase: store.PhaseReady})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.list("c 1 Ready 1 1")
+	w.expect()
+	annotated := object("c 1 Ready 1 1")
+	annotated.FilterResult = []byte(strings.Replace(string(annotated.FilterResult), "{", `{"modules":true,`, 1))
+	batch := kube.Batch{Changes: []kube.Change{{Type: kube.Modified, Object: annotated}}}
+	for range 2 { // the second time, nothing has changed
+		if err := w.Changed(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.expect("c: annotation addons.kyma-project.io/modules")
+}

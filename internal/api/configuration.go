@@ -14,6 +14,10 @@ const (
 // Finalizer keeps a configuration until its addons are unregistered.
 const Finalizer = "addons.kyma-project.io"
 
+// ModulesAnnotation, with the value "true", makes the addons of a ClusterAddonsConfiguration usable as
+// modules.
+const ModulesAnnotation = "addons.kyma-project.io/modules"
+
 // The kinds of configurations.
 const (
 	ClusterKind    = "ClusterAddonsConfiguration"
@@ -34,6 +38,11 @@ type Configuration struct {
 
 	Spec   Spec   `json:"spec,omitzero"`
 	Status Status `json:"status,omitzero"`
+}
+
+// ProvidesModules reports whether the addons of the configuration can be used as modules.
+func (c *Configuration) ProvidesModules() bool {
+	return c.Namespace == "" && c.Annotations[ModulesAnnotation] == "true"
 }
 
 // A Spec is what a user asks for.

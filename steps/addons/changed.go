@@ -26,6 +26,7 @@ type readConfiguration struct {
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation"`
 	Created    time.Time `json:"created"`
+	Modules    bool      `json:"modules,omitempty"`
 }
 
 // The effects of changedStep.
@@ -53,12 +54,12 @@ func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Out
 	if err != nil {
 		return out, err
 	}
-	if out.Detail = needsNothing(known, live, s.DB.Now()); out.Detail != "" {
-		return out, nil
-	}
-	read := readConfiguration{UID: live.UID, Generation: live.Generation, Created: live.CreationTimestamp.Time}
+	read := readConfiguration{UID: live.UID, Generation: live.Generation, Created: live.CreationTimestamp.Time, Modules: live.ProvidesModules()}
 	if out.Data, err = json.Marshal(read); err != nil {
 		return out, err
+	}
+	if out.Detail = needsNothing(known, live, s.DB.Now()); out.Detail != "" {
+		return out, nil
 	}
 	out.Facts, out.Detail = []graph.Fact{addons.Wanted}, fmt.Sprintf("generation %d", live.Generation)
 	if !slices.Contains(live.Finalizers, api.Finalizer) {
@@ -111,9 +112,10 @@ func (s *changedStep) Effect(ctx context.Context, t workflow.Task, e workflow.Ef
 	return err
 }
 
-// Apply begins a round. It unregisters the addons of a deleted configuration of the same name.
+// Apply begins a round if the configuration is processed. It unregisters the addons of a deleted
+// configuration of the same name.
 func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
-	if !slices.Contains(out.Facts, addons.Wanted) {
+	if len(out.Data) == 0 {
 		return nil, nil
 	}
 	var read readConfiguration
@@ -121,8 +123,11 @@ func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome)
 		return nil, err
 	}
 	id := identityOf(t)
+	if !slices.Contains(out.Facts, addons.Wanted) {
+		return nil, registry.ProvideModules(tx, scopeOf(id), id.Name, read.Modules)
+	}
 	_, freed, err := registry.Begin(tx, registry.Owner{
-		Scope: scopeOf(id), Name: id.Name, UID: string(read.UID), Generation: read.Generation, Created: read.Created,
+		Scope: scopeOf(id), Name: id.Name, UID: string(read.UID), Generation: read.Generation, Created: read.Created, Modules: read.Modules,
 	})
 	if err != nil || !freed {
 		return nil, err

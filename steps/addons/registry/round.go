@@ -23,6 +23,8 @@ type Owner struct {
 	UID        string
 	Generation int64
 	Created    time.Time
+	// Modules is set if the addons can be used as modules.
+	Modules bool
 }
 
 // ErrReplaced means that a newer round of the configuration began, or that the configuration was
@@ -51,7 +53,7 @@ func Begin(tx *store.Tx, o Owner) (round store.ID, freed bool, err error) {
 	round = store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
 	c := store.Configuration{
 		UID: o.UID, Generation: o.Generation, Created: o.Created,
-		Round: round, Registered: old.Registered, Phase: store.PhasePending,
+		Round: round, Registered: old.Registered, Phase: store.PhasePending, Modules: o.Modules,
 	}
 	if old.Generation == o.Generation {
 		c.Attempts = old.Attempts
@@ -140,6 +142,16 @@ func Results(tx *store.Tx, round store.ID) ([]store.RepositoryResult, error) {
 		results = append(results, r)
 	}
 	return results, nil
+}
+
+// ProvideModules notes whether the addons of a configuration can be used as modules.
+func ProvideModules(tx *store.Tx, scope Scope, name string, modules bool) error {
+	c, ok, err := Lookup(tx, scope, name)
+	if err != nil || !ok || c.Modules == modules {
+		return err
+	}
+	c.Modules = modules
+	return save(tx, scope, name, c)
 }
 
 // PlanRetry notes when a failed configuration is processed again, and how many rounds in a row have
