@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,6 +29,7 @@ type operator struct {
 
 var operatorCommands = map[string]command{
 	"operator":       runOperator,
+	"await-output":   awaitOutput,
 	"wait-converged": waitConverged,
 	"log":            lookAtLog,
 	"no-log":         lookAtNoLog,
@@ -74,6 +76,28 @@ func runOperator(w *world, ts *testscript.TestScript, args []string) error {
 		}
 	}
 	return ts.Exec(w.program, append(args, "--debug-unix-socket", w.path("socket"))...)
+}
+
+// awaitOutput runs a verb of the operator until its output matches: await-output REGEXP VERB [ARG...].
+func awaitOutput(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) < 2 {
+		return usage("await-output REGEXP VERB [ARG...]")
+	}
+	pattern, err := regexp.Compile(args[0])
+	if err != nil {
+		return err
+	}
+	return wait(func() error {
+		verb := exec.Command(w.program, append(slices.Clone(args[1:]), "--debug-unix-socket", w.path("socket"))...)
+		output, err := verb.CombinedOutput()
+		if err == nil && !pattern.Match(output) {
+			err = errors.New("its output does not match")
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w:\n%s", strings.Join(args[1:], " "), err, output)
+		}
+		return err
+	})
 }
 
 func (w *world) start(flags []string) error {
