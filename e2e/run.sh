@@ -125,6 +125,8 @@ metadata:
   labels: {addons.example.com/made-by: make-run}
 END
   bin/objects apply $run/namespace.yaml
+  # A cluster that is somebody's gets no definitions from here: they would stay.
+  [[ $cluster != local ]] || bin/objects apply deploy/crds.yaml
   # Only what is not there: people edit these.
   local soon # when the certificate of the sample expires
   TZ=UTC printf -v soon '%(%Y-%m-%d)T' $((EPOCHSECONDS + 5 * 86400))

@@ -48,6 +48,7 @@ func newCheckout(t *testing.T, env ...string) checkout {
 	for name, target := range map[string]string{
 		"e2e": filepath.Join(absolute, "e2e"), "modules": filepath.Join(absolute, "modules"),
 		"global-hooks":       filepath.Join(absolute, "global-hooks"),
+		"deploy":             filepath.Join(absolute, "deploy"),
 		"bin/controlplane":   filepath.Join(absolute, "bin/controlplane"),
 		"bin/addon-operator": path,
 		"bin/objects":        filepath.Join(filepath.Dir(path), "objects"),
@@ -300,6 +301,11 @@ func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 			}
 			return nil
 		})
+		for _, kind := range []string{"clusteraddonsconfigurations", "addonsconfigurations"} {
+			if text, err := c.objects("get", "customresourcedefinitions", kind+".addons.kyma-project.io"); err != nil {
+				t.Errorf("make run does not define %s: %v: %s", kind, err, text)
+			}
+		}
 		if text, err := c.objects("set", "addon-operator", "importEnabled=true"); err != nil {
 			t.Errorf("%v: %s", err, text)
 		}
