@@ -47,7 +47,7 @@ func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outco
 	if err := r.readEarlier(known.Registered); err != nil {
 		return out, err
 	}
-	if err := inParallel(len(live.Spec.Repositories), mostRepositories, func(i int) error {
+	if err := s.inParallel(len(live.Spec.Repositories), mostRepositories, func(i int) error {
 		return r.fetch(ctx, i, live.Spec.Repositories[i])
 	}); err != nil {
 		return out, err
@@ -61,17 +61,26 @@ func isOutdated(known store.Configuration, live *api.Configuration) bool {
 	return live.DeletionTimestamp != nil || string(live.UID) != known.UID || live.Generation != known.Generation
 }
 
-// inParallel calls do with 0 to n-1, at most width at a time, and returns their errors.
-func inParallel(n, width int, do func(int) error) error {
+// inParallel calls do with 0 to n-1, at most width at a time, and returns their errors. Goroutines
+// are shared by all configurations: if none is left, do is called in that of the caller. So many
+// configurations take little memory, and one that hangs stops no other.
+func (r *Runtime) inParallel(n, width int, do func(int) error) error {
 	errs := make([]error, n)
-	places := make(chan struct{}, width)
+	own := make(chan struct{}, width)
 	var running sync.WaitGroup
 	for i := range n {
-		places <- struct{}{}
-		running.Go(func() {
-			defer func() { <-places }()
+		own <- struct{}{}
+		select {
+		case r.fetching <- struct{}{}:
+			running.Go(func() {
+				errs[i] = do(i)
+				<-r.fetching
+				<-own
+			})
+		default:
 			errs[i] = do(i)
-		})
+			<-own
+		}
 	}
 	running.Wait()
 	return errors.Join(errs...)
@@ -157,7 +166,7 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 		before[[2]string{addon.Entry, addon.EntryVersion}] = addon
 	}
 	result.Addons = make([]store.AddonResult, len(entries))
-	err = inParallel(len(entries), mostAddons, func(i int) (err error) {
+	err = r.inParallel(len(entries), mostAddons, func(i int) (err error) {
 		result.Addons[i], err = r.readAddon(ctx, repository, entries[i], before[[2]string{entries[i].Name, entries[i].Version}])
 		return err
 	})

@@ -22,6 +22,8 @@ type Runtime struct {
 	// without a change; zero if it does not. It must not block. Nil is silence.
 	Settled func(id api.Identity, due time.Time)
 
+	// fetching bounds the goroutines that fetch, beside one for each configuration.
+	fetching chan struct{}
 	// parsing bounds how many addons are unpacked and parsed at the same time.
 	parsing chan struct{}
 }
@@ -30,9 +32,13 @@ type Runtime struct {
 // them.
 const mostParsed = 4
 
+// mostFetching is how many goroutines fetch, beside one for each configuration. It is the number of
+// requests that run at the same time.
+const mostFetching = 256
+
 // Graph returns the addons graph joined with the steps of its nodes.
 func (r *Runtime) Graph() workflow.Binding {
-	r.parsing = make(chan struct{}, mostParsed)
+	r.fetching, r.parsing = make(chan struct{}, mostFetching), make(chan struct{}, mostParsed)
 	return workflow.Binding{Graph: addons.Graph, Steps: map[graph.NodeID]workflow.Step{
 		addons.ConfigurationChanged: &changedStep{r},
 		addons.FetchRepositories:    &fetchStep{r},
