@@ -166,8 +166,10 @@ func awaitReady(ctx context.Context, objects dynamic.Interface, wanted func(*uns
 	}
 	resource := objects.Resource(api.NamespacedResource)
 	lister := &cache.ListWatch{
-		ListFunc:  func(o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) },
-		WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) { return resource.Watch(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return resource.Watch(ctx, o)
+		},
 	}
 	_, err := watchtools.UntilWithSync(ctx, lister, &unstructured.Unstructured{}, nil, func(event watch.Event) (bool, error) {
 		return look(event.Object)
@@ -206,7 +208,8 @@ type served struct {
 func serveAddons() (*httptest.Server, *served, error) {
 	files := map[string][]byte{}
 	for r := range repositories {
-		index := "apiVersion: v1\nentries:\n"
+		var index strings.Builder
+		index.WriteString("apiVersion: v1\nentries:\n")
 		for a := range addonsInEach {
 			name := fmt.Sprintf("addon-%d-%d", r, a)
 			archive, err := addonArchive(name)
@@ -214,9 +217,9 @@ func serveAddons() (*httptest.Server, *served, error) {
 				return nil, nil, err
 			}
 			files[fmt.Sprintf("/%d/%s-1.0.0.tgz", r, name)] = archive
-			index += fmt.Sprintf("  %s:\n  - {name: %s, version: 1.0.0, description: for the bench}\n", name, name)
+			fmt.Fprintf(&index, "  %s:\n  - {name: %s, version: 1.0.0, description: for the bench}\n", name, name)
 		}
-		files[fmt.Sprintf("/%d/index.yaml", r)] = []byte(index)
+		files[fmt.Sprintf("/%d/index.yaml", r)] = []byte(index.String())
 	}
 	s := &served{}
 	modified := time.Now()

@@ -14,8 +14,8 @@ const (
 // Finalizer keeps a configuration until its addons are unregistered.
 const Finalizer = "addons.kyma-project.io"
 
-// ModulesAnnotation, with the value "true", makes the addons of a ClusterAddonsConfiguration usable as
-// modules.
+// ModulesAnnotation makes the addons of a ClusterAddonsConfiguration usable as modules, if its value is
+// "true".
 const ModulesAnnotation = "addons.kyma-project.io/modules"
 
 // The kinds of configurations.

@@ -54,7 +54,7 @@ type AddonPlan struct {
 }
 
 // ChartDir returns the directory of the module's chart.
-func (m Module) ChartDir() string {
+func (m *Module) ChartDir() string {
 	if m.Addon != nil {
 		return filepath.Join(m.Path, addonChartDir)
 	}

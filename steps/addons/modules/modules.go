@@ -144,9 +144,7 @@ func selectIn(tx *store.Tx, all bool, sections values.Values) (Selection, error)
 		return Selection{}, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.choices)) {
-		if err := s.choose(name, s.choices[name]); err != nil {
-			return Selection{}, err
-		}
+		s.choose(name, s.choices[name])
 	}
 	return s.made, nil
 }
@@ -218,7 +216,7 @@ func (s *selecting) choice(name string) *choice {
 }
 
 // choose adds the module of that name to the selection.
-func (s *selecting) choose(name string, c *choice) error {
+func (s *selecting) choose(name string, c *choice) {
 	key := values.Camel(name)
 	wanted := ""
 	if section, ok := s.sections[key].(map[string]any); ok && section[module.AddonVersionKey] != nil {
@@ -232,7 +230,7 @@ func (s *selecting) choose(name string, c *choice) error {
 		content = c.used
 	case content == "":
 		s.problem(store.UnusableAddon, name, "", fmt.Sprintf("addon %s has no registered version %s", c.addon, wanted), available)
-		return nil
+		return
 	}
 	addon, err := s.load(content)
 	if err != nil {
@@ -241,7 +239,7 @@ func (s *selecting) choose(name string, c *choice) error {
 		if c.used != "" { // its chart cannot be read, so the directory stays as it is
 			s.made.Modules = append(s.made.Modules, module.AddonModule{Name: name, Addon: module.Addon{Content: c.used}})
 		}
-		return nil
+		return
 	}
 	if orphaned {
 		fix := available
@@ -251,7 +249,6 @@ func (s *selecting) choose(name string, c *choice) error {
 		s.problem(store.OrphanedModule, name, "", fmt.Sprintf("module %s still uses addon %s %s, which is not registered any more", name, addon.Name, addon.Version), fix)
 	}
 	s.made.Modules = append(s.made.Modules, module.AddonModule{Name: name, Addon: addon})
-	return nil
 }
 
 // best returns the content of the wanted version, or of the highest one if none is wanted; "" if no
