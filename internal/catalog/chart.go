@@ -159,13 +159,16 @@ type budget struct {
 	depth  int
 }
 
-// checkChart refuses charts that would take Helm unbounded memory to load.
+// checkChart refuses charts that would take Helm unbounded memory to load, or make it read other
+// documents when it installs them.
 func checkChart(files []file, b *budget) error {
 	for _, f := range files {
 		var err error
 		switch {
 		case parsedFile.MatchString(f.name):
 			err = checkYAML(f.data)
+		case valuesSchema.MatchString(f.name):
+			err = checkSchema(f.data)
 		case packedSubchart.MatchString(f.name):
 			err = checkSubchart(f.data, b)
 		}

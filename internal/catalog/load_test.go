@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"io/fs"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -403,5 +406,54 @@ func BenchmarkLoad(b *testing.B) {
 		if _, err := catalog.Load(fsys); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Helm reads what the schema of a chart refers to when it installs the chart: files of the operator,
+// and URLs in its network.
+func TestChartWhoseSchemaRefersToOtherDocumentsIsRefused(t *testing.T) {
+	t.Parallel()
+	var reads atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reads.Add(1)
+		_, _ = w.Write([]byte("true"))
+	}))
+	defer server.Close()
+	secret := filepath.Join(t.TempDir(), "secret.json")
+	if err := os.WriteFile(secret, []byte(`{"enum": ["hunter2"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	subchart := archive(t,
+		tar.Header{Name: "sub/Chart.yaml", Linkname: "{apiVersion: v2, name: sub, version: 1.0.0}"},
+		tar.Header{Name: "sub/values.schema.json", Linkname: `{"$ref": "` + server.URL + `/packed"}`})
+	const sub = "chart/store/charts/sub/"
+	for what, c := range map[string]struct {
+		files map[string]string
+		want  string // "" for none
+	}{
+		"a file":       {map[string]string{"chart/store/values.schema.json": `{"$ref": "file://` + secret + `"}`}, "values.schema.json: reference to file://" + secret},
+		"a path":       {map[string]string{"chart/store/values.schema.json": `{"properties": {"a": {"$ref": "etc/passwd"}}}`}, "reference to file:///etc/passwd"},
+		"a URL":        {map[string]string{"chart/store/values.schema.json": `{"allOf": [{"$ref": "` + server.URL + `/x"}]}`}, "reference to " + server.URL + "/x"},
+		"an $id":       {map[string]string{"chart/store/values.schema.json": `{"$id": "` + server.URL + `/x/", "$ref": "y"}`}, "reference to " + server.URL + "/x/y"},
+		"a $schema":    {map[string]string{"chart/store/values.schema.json": `{"$schema": "` + server.URL + `/meta"}`}, "reference to " + server.URL + "/meta"},
+		"a subchart":   {map[string]string{sub + "Chart.yaml": "{apiVersion: v2, name: sub, version: 1.0.0}", sub + "values.schema.json": `{"$ref": "` + server.URL + `"}`}, "charts/sub/values.schema.json: reference to"},
+		"an archive":   {map[string]string{"chart/store/charts/sub.tgz": string(subchart)}, "charts/sub.tgz: values.schema.json: reference to"},
+		"no JSON":      {map[string]string{"chart/store/values.schema.json": `{"type":`}, "values.schema.json: the schema is not JSON"},
+		"no schema":    {map[string]string{"chart/store/values.schema.json": `{"type": 1}`}, "values.schema.json: the schema cannot be used"},
+		"itself":       {map[string]string{"chart/store/values.schema.json": `{"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}}`}, ""},
+		"a draft":      {map[string]string{"chart/store/values.schema.json": `{"$schema": "http://json-schema.org/schema#", "type": "object"}`}, ""},
+		"a URN":        {map[string]string{"chart/store/values.schema.json": `{"properties": {"a": {"$ref": "urn:a:b"}}}`}, ""},
+		"another file": {map[string]string{"chart/store/files/values.schema.json": `{"$ref": "` + server.URL + `"}`}, ""},
+	} {
+		_, err := catalog.Load(files(addon(c.files)))
+		if c.want == "" && err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: the error is %v, want one with %q", what, err, c.want)
+		}
+	}
+	if n := reads.Load(); n > 0 {
+		t.Errorf("%d documents were read from the server", n)
 	}
 }
