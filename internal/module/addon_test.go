@@ -189,3 +189,24 @@ func FuzzAddonSchema(f *testing.F) {
 		_, _ = addon.HelmValues(map[string]any{"text": section}) // must end, without a panic
 	})
 }
+
+func TestAddonsWhoseNameCannotBeThatOfAModuleAreRefused(t *testing.T) {
+	t.Parallel()
+	for addon, want := range map[string]string{
+		"010-redis":              `would be read as that of module "redis"`, // it would take the place of redis
+		strings.Repeat("a", 54):  "the limit for Helm releases is 53",
+		"global":                 "cannot be named",
+		"../../etc":              "kebab-case",
+		"":                       "kebab-case",
+		strings.Repeat("../", 9): "kebab-case",
+	} {
+		if name, err := module.AddonModuleName(addon); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is module %q, error %v, want one with %q", addon, name, err, want)
+		}
+	}
+	for addon, want := range map[string]string{"Redis Cache": "redis-cache", "redis": "redis", "3scale": "3scale", strings.Repeat("a", 53): strings.Repeat("a", 53)} {
+		if name, err := module.AddonModuleName(addon); err != nil || name != want {
+			t.Errorf("%q is module %q, error %v, want %q", addon, name, err, want)
+		}
+	}
+}

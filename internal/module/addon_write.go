@@ -110,9 +110,22 @@ func (a *Addon) configSchema() ([]byte, error) {
 	}, "", "  ")
 }
 
+// maxAddonModule is the greatest length of the name of a module that is made from an addon. The name
+// is that of its Helm release.
+const maxAddonModule = 53
+
 // AddonModuleName returns the name of the module that is made from the addon of that name, or an
 // error if no module can have it.
 func AddonModuleName(addon string) (string, error) {
 	name := strings.ToLower(values.Kebab(addon))
-	return name, values.CheckName(name)
+	if err := values.CheckName(name); err != nil {
+		return name, err
+	}
+	if _, read := parseDirName(name, 0); read != name {
+		return name, fmt.Errorf("its directory %q would be read as that of module %q with an order", name, read)
+	}
+	if len(name) > maxAddonModule {
+		return name, fmt.Errorf("module name %q has %d characters, the limit for Helm releases is %d", name, len(name), maxAddonModule)
+	}
+	return name, nil
 }
