@@ -30,6 +30,8 @@ type addonsSettings struct {
 	Resync  time.Duration
 	// Retry is one delay or the first and the longest, as FIRST..LONGEST.
 	Retry string
+	// KnownHosts is a file of ssh host keys; "" is none.
+	KnownHosts string
 }
 
 // declare declares the flags of s.
@@ -41,6 +43,7 @@ func (s *addonsSettings) declare(
 	flag(&s.Develop, "addons-develop-mode", "allow addon repositories over http and in local files", "ADDON_OPERATOR_ADDONS_DEVELOP_MODE", "APP_DEVELOP_MODE")
 	dur(&s.Resync, "addons-resync", 10*time.Minute, "time after which a failed addons configuration is processed again; 0 is never", "ADDON_OPERATOR_ADDONS_RESYNC")
 	str(&s.Retry, "addons-retry", "5s..5m", "delays after which a repository or an addon that could not be fetched is tried again, the first and the longest; 0 is never", "ADDON_OPERATOR_ADDONS_RETRY")
+	str(&s.KnownHosts, "addons-known-hosts", "", "file of ssh host keys, as ssh-keyscan prints them, of the git servers of addon repositories; those of github.com, gitlab.com and bitbucket.org are built in", "ADDON_OPERATOR_ADDONS_KNOWN_HOSTS")
 }
 
 // check returns what is wrong with s.
@@ -53,6 +56,9 @@ func (s *addonsSettings) check() error {
 	}
 	if _, err := s.retry(); err != nil {
 		return &codedError{exitUsage, fmt.Errorf("--addons-retry: %w", err)}
+	}
+	if err := repository.CheckKnownHosts(s.KnownHosts); err != nil {
+		return &codedError{exitUsage, fmt.Errorf("--addons-known-hosts: %w", err)}
 	}
 	return nil
 }
@@ -69,7 +75,7 @@ func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
 	if err != nil {
 		return binding, err
 	}
-	fetcher, err := repository.New(repository.Options{Develop: s.Develop, TempDir: o.settings.TempDir})
+	fetcher, err := repository.New(repository.Options{Develop: s.Develop, TempDir: o.settings.TempDir, KnownHosts: s.KnownHosts})
 	if err != nil {
 		return binding, err
 	}

@@ -161,6 +161,17 @@ type hostKeySet struct {
 	algorithms []string
 }
 
+// CheckKnownHosts returns an error if a file of ssh host keys cannot be used. "" stands for no file.
+func CheckKnownHosts(file string) error {
+	if file == "" {
+		return nil
+	}
+	if _, err := knownhosts.New(file); err != nil {
+		return fmt.Errorf("%s is not a file of ssh host keys: %w; write it with ssh-keyscan HOST", file, err)
+	}
+	return nil
+}
+
 // hostKeys returns what is known of a server. There is no way to accept an unknown one.
 func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 	name, _, err := net.SplitHostPort(host)
@@ -184,7 +195,7 @@ func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 	}
 	line, ok := builtinHosts[strings.ToLower(name)]
 	if !ok {
-		return nil, failed("the ssh host key of %s is not known; add it to the file of known hosts of the operator (ssh-keyscan prints it)", name)
+		return nil, failed("the ssh host key of %s is not known; add it to the file of --addons-known-hosts (ssh-keyscan prints it)", name)
 	}
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil {
