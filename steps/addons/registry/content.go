@@ -12,7 +12,7 @@ import (
 
 // contentFormat is part of the names of contents. It changes when [catalog.Load] reads the same
 // files differently.
-const contentFormat = "1"
+const contentFormat = "2"
 
 // ContentName returns the name of what the archive or directory with that digest contains.
 func ContentName(digest string) string { return contentFormat + "-" + digest }
