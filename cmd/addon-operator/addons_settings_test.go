@@ -16,7 +16,7 @@ func TestKnownHostsOfAddonRepositoriesAreCheckedAtTheStart(t *testing.T) {
 	}
 	for text, good := range map[string]bool{
 		"git.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n": true,
-		"": true,
+		"":                                   true,
 		"git.example.com ssh-ed25519 AAAA\n": false,
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
