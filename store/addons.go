@@ -16,6 +16,9 @@ type Configuration struct {
 	// Registered names the round whose addons are registered; zero if the configuration owns none.
 	// It differs from Round while a later round is being processed.
 	Registered ID `json:"registered,omitzero"`
+	// Earlier names the last round that ended, if it is neither registered nor Round: its contents are
+	// kept until Round ends.
+	Earlier ID `json:"earlier,omitzero"`
 	// Phase is the result of Round: [PhasePending] while it is being processed.
 	Phase Phase `json:"phase"`
 	// Processed is when Round ended.
@@ -65,6 +68,8 @@ type RepositoryResult struct {
 	// Reason and Message say why the repository failed. They are empty if only addons of it failed.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Permanent reports that it fails in the same way until its URL or the operator changes.
+	Permanent bool `json:"permanent,omitempty"`
 	// Index identifies the index that was read, as the code that fetches it writes it.
 	Index  json.RawMessage `json:"index,omitempty"`
 	Addons []AddonResult   `json:"addons,omitempty"`
@@ -75,6 +80,8 @@ type AddonResult struct {
 	// Entry and EntryVersion are those of the index.
 	Entry        string `json:"entry"`
 	EntryVersion string `json:"entryVersion"`
+	// EntryError says what is wrong with the entry; nothing was fetched then.
+	EntryError string `json:"entryError,omitempty"`
 	// Source identifies the archive or directory that was read, as the code that fetches it writes it.
 	Source json.RawMessage `json:"source,omitempty"`
 	// Content names what the archive or directory contains. The round holds it. It is empty if
@@ -87,6 +94,8 @@ type AddonResult struct {
 	// Reason and Message say why the addon failed.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Permanent reports that it fails in the same way until the URL, the index or the operator changes.
+	Permanent bool `json:"permanent,omitempty"`
 }
 
 // ResultKey returns the key of a round's result for the repository with that index.

@@ -47,12 +47,15 @@ func (c *addonsCheck) configurations() {
 			c.bad("%v", err)
 			continue
 		}
-		for _, round := range []ID{conf.Round, conf.Registered} {
+		for _, round := range []ID{conf.Round, conf.Registered, conf.Earlier} {
 			if !round.IsZero() && c.tx.Get(HolderKey(RoundHolder(round), false)) == nil {
 				c.bad("round %s of configuration %s is dropped", round, k)
 			}
 		}
-		c.rounds[conf.Round] = true
+		c.rounds[conf.Round], c.rounds[conf.Earlier] = true, true
+		if !conf.Earlier.IsZero() && conf.Phase != PhasePending {
+			c.bad("configuration %s is %s and keeps the earlier round %s", k, conf.Phase, conf.Earlier)
+		}
 		if conf.Registered.IsZero() {
 			continue
 		}

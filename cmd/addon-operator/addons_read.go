@@ -71,6 +71,8 @@ type whyProblem struct {
 	Version string     `json:"version,omitempty"`
 	Reason  api.Reason `json:"reason"`
 	Message string     `json:"message"`
+	// Permanent reports that another attempt fails in the same way.
+	Permanent bool `json:"permanent,omitempty"`
 	// Remedy says what to do.
 	Remedy string `json:"remedy"`
 }
@@ -166,7 +168,7 @@ func whyConfiguration(tx *store.Tx, name string) (p whyPage, err error) {
 	for _, r := range results {
 		one := whyRepository{URL: r.URL}
 		if r.Reason != "" {
-			one.Problem = problemOf("", "", r.Reason, r.Message)
+			one.Problem = problemOf("", "", r.Reason, r.Message, r.Permanent)
 		}
 		for _, a := range r.Addons {
 			if a.Reason == "" {
@@ -177,7 +179,7 @@ func whyConfiguration(tx *store.Tx, name string) (p whyPage, err error) {
 			if name == "" {
 				name, version = a.Entry, a.EntryVersion
 			}
-			one.Addons = append(one.Addons, *problemOf(name, version, a.Reason, a.Message))
+			one.Addons = append(one.Addons, *problemOf(name, version, a.Reason, a.Message, a.Permanent))
 		}
 		p.Repositories = append(p.Repositories, one)
 	}
@@ -192,8 +194,15 @@ func splitName(name string) (namespace, rest string) {
 	return namespace, rest
 }
 
-func problemOf(addon, version, reason, message string) *whyProblem {
-	return &whyProblem{Addon: addon, Version: version, Reason: api.Reason(reason), Message: message, Remedy: api.Reason(reason).Remedy()}
+func problemOf(addon, version, reason, message string, permanent bool) *whyProblem {
+	problem := &whyProblem{
+		Addon: addon, Version: version, Reason: api.Reason(reason), Message: message, Permanent: permanent,
+		Remedy: api.Reason(reason).Remedy(),
+	}
+	if permanent {
+		problem.Remedy = "correct the URL; fetching it again fails in the same way, so it is not retried before the next resync"
+	}
+	return problem
 }
 
 // orCluster returns the namespace of a configuration as tables show it.

@@ -19,8 +19,8 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// addonsStore returns a store with the configuration c1, whose addon redis is registered, and c2,
-// which failed.
+// addonsStore returns a store with the configuration c1, whose addon redis is registered, and c2
+// and c3, which failed.
 func addonsStore(t *testing.T) *store.DB {
 	t.Helper()
 	db := storetest.Memory(t)
@@ -37,6 +37,7 @@ func addonsStore(t *testing.T) *store.DB {
 		"c2": {URL: "https://h/index.yaml", Addons: []store.AddonResult{
 			{Entry: "acc", EntryVersion: "1.0.0", Reason: string(api.FetchingError), Message: "bad response code: 404"},
 		}},
+		"c3": {URL: "foo://h/index.yaml", Reason: string(api.FetchingIndexError), Permanent: true, Message: "unsupported scheme"},
 	} {
 		var round store.ID
 		if err := db.Update(func(tx *store.Tx) (err error) {
@@ -89,7 +90,7 @@ func TestAddonsAreListedAndExplained(t *testing.T) {
 	if diff := cmp.Diff([]addonLine{{ID: "X", Name: "redis", Version: "0.0.1", Configuration: "c1", URL: "https://h/{token}/index.yaml"}}, list.Addons); diff != "" {
 		t.Errorf("addons (-want +got):\n%s", diff)
 	}
-	if len(list.Configurations) != 2 || list.Configurations[0].Phase != "Ready" || list.Configurations[1].Phase != "Failed" {
+	if len(list.Configurations) != 3 || list.Configurations[0].Phase != "Ready" || list.Configurations[1].Phase != "Failed" {
 		t.Errorf("configurations: %+v", list.Configurations)
 	}
 	for path, wants := range map[string][]string{
@@ -100,6 +101,7 @@ func TestAddonsAreListedAndExplained(t *testing.T) {
 			"c2 is Failed (generation 3).\nNone of its addons is registered", "due at 2030-01-02T03:04:05Z (attempt 3)",
 			"acc 1.0.0: FetchingError: bad response code: 404", "To do: " + api.FetchingError.Remedy(),
 		},
+		"/addons/why.text?name=c3": {"FetchingIndexError: unsupported scheme", "To do: correct the URL; fetching it again fails in the same way, so it is not retried before the next resync."},
 	} {
 		status, body := ask(socket, path)
 		for _, want := range wants {
@@ -108,7 +110,7 @@ func TestAddonsAreListedAndExplained(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/addons/why.json?name=c3", "/addons/why.json?name=ns/c1", "/addons/get.json?name=redis", "/addons/other.json"} {
+	for _, path := range []string{"/addons/why.json?name=c4", "/addons/why.json?name=ns/c1", "/addons/get.json?name=redis", "/addons/other.json"} {
 		if status, body := ask(socket, path); status != http.StatusNotFound {
 			t.Errorf("%s: status %d: %s", path, status, body)
 		}
@@ -154,7 +156,7 @@ func TestMetricsCountAddonsAndShowPhases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []metrics.Configuration{{Scope: "cluster", Name: "c1", Phase: "Ready"}, {Scope: "cluster", Name: "c2", Phase: "Failed"}}
+	want := []metrics.Configuration{{Scope: "cluster", Name: "c1", Phase: "Ready"}, {Scope: "cluster", Name: "c2", Phase: "Failed"}, {Scope: "cluster", Name: "c3", Phase: "Failed"}}
 	if diff := cmp.Diff(want, s.Configurations) + cmp.Diff(map[string]int{"cluster": 1}, s.Addons); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

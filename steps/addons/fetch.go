@@ -1,6 +1,7 @@
 package addons
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,8 +44,8 @@ func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outco
 	if !exists || isOutdated(known, live) {
 		return workflow.Outcome{Facts: []graph.Fact{addons.Newer}, Detail: "it was changed meanwhile"}, nil
 	}
-	r := round{Runtime: s.Runtime, id: id, round: known.Round, earlier: map[string]store.RepositoryResult{}}
-	if err := r.readEarlier(known.Registered); err != nil {
+	r := newRound(s.Runtime, id, known)
+	if err := r.readEarlier(known); err != nil {
 		return out, err
 	}
 	if err := s.inParallel(len(live.Spec.Repositories), mostRepositories, func(i int) error {
@@ -91,17 +92,22 @@ type round struct {
 	*Runtime
 	id    api.Identity
 	round store.ID
-	// earlier holds, by URL, what the registered round has found.
+	// earlier holds, by URL, what the last round that ended has found.
 	earlier map[string]store.RepositoryResult
 
 	mu     sync.Mutex
 	addons int // found so far; guarded by mu
 }
 
-// readEarlier reads what the registered round has found, so that what is unchanged is not fetched again.
-func (r *round) readEarlier(registered store.ID) error {
+func newRound(r *Runtime, id api.Identity, known store.Configuration) *round {
+	return &round{Runtime: r, id: id, round: known.Round, earlier: map[string]store.RepositoryResult{}}
+}
+
+// readEarlier reads what the last round that ended has found, so that what is unchanged is not fetched
+// again.
+func (r *round) readEarlier(known store.Configuration) error {
 	return r.DB.View(func(tx *store.Tx) error {
-		results, err := registry.Results(tx, registered)
+		results, err := registry.Results(tx, cmp.Or(known.Registered, known.Earlier))
 		for _, result := range results {
 			r.earlier[result.URL] = result
 		}
@@ -131,7 +137,7 @@ func (r *round) fetch(ctx context.Context, i int, of api.Repository) error {
 func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryResult, error) {
 	result := store.RepositoryResult{URL: of.URL}
 	fail := func(reason api.Reason, err error) (store.RepositoryResult, error) {
-		result.Reason, result.Message = string(reason), reason.Message(err)
+		result.Reason, result.Message, result.Permanent = string(reason), reason.Message(err), isPermanent(err)
 		return result, nil
 	}
 	if of.URL == "" {
@@ -200,7 +206,7 @@ func (r *round) address(ctx context.Context, of api.Repository) (source.Address,
 func (r *round) readAddon(ctx context.Context, from *source.Repository, entry catalog.Entry, before store.AddonResult) (store.AddonResult, error) {
 	result := store.AddonResult{Entry: entry.Name, EntryVersion: entry.Version}
 	if entry.Err != nil {
-		result.Reason, result.Message = string(api.LoadingError), api.LoadingError.Message(entry.Err)
+		result.Reason, result.Message, result.EntryError = string(api.LoadingError), api.LoadingError.Message(entry.Err), entry.Err.Error()
 		return result, nil
 	}
 	known := validators(before.Source)
@@ -216,7 +222,7 @@ func (r *round) readAddon(ctx context.Context, from *source.Repository, entry ca
 	content, err := from.Addon(ctx, entry.Name, entry.Version, known)
 	if err != nil {
 		reason := reasonOf(err, api.FetchingError)
-		result.Reason, result.Message = string(reason), reason.Message(err)
+		result.Reason, result.Message, result.Permanent = string(reason), reason.Message(err), isPermanent(err)
 		return result, ctx.Err()
 	}
 	defer content.Close()
@@ -282,6 +288,9 @@ func entriesOf(result store.RepositoryResult) []catalog.Entry {
 	entries := make([]catalog.Entry, len(result.Addons))
 	for i, addon := range result.Addons {
 		entries[i] = catalog.Entry{Name: addon.Entry, Version: addon.EntryVersion}
+		if addon.EntryError != "" {
+			entries[i].Err = errors.New(addon.EntryError)
+		}
 	}
 	return entries
 }
@@ -292,4 +301,10 @@ func reasonOf(err error, otherwise api.Reason) api.Reason {
 		return failure.Reason
 	}
 	return otherwise
+}
+
+// isPermanent reports whether the same URL fails in the same way when it is fetched again.
+func isPermanent(err error) bool {
+	failure, ok := errors.AsType[*source.Error](err)
+	return ok && failure.Permanent
 }

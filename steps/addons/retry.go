@@ -61,14 +61,14 @@ func (r Retry) backoff(n int) time.Duration {
 	return min(delay, r.Longest)
 }
 
-// mayPass reports whether something could not be fetched.
+// mayPass reports whether something could not be fetched that another attempt may fetch.
 func mayPass(results []store.RepositoryResult) bool {
 	for _, repository := range results {
-		if api.Reason(repository.Reason) == api.FetchingIndexError {
+		if api.Reason(repository.Reason) == api.FetchingIndexError && !repository.Permanent {
 			return true
 		}
 		for _, addon := range repository.Addons {
-			if api.Reason(addon.Reason) == api.FetchingError {
+			if api.Reason(addon.Reason) == api.FetchingError && !addon.Permanent {
 				return true
 			}
 		}

@@ -31,6 +31,7 @@ func TestFetchErrorsAreRetriedSoonerEachTimeLater(t *testing.T) {
 	unreachable := []store.RepositoryResult{{Reason: string(api.FetchingIndexError)}}
 	missing := []store.RepositoryResult{{Addons: []store.AddonResult{{}, {Reason: string(api.FetchingError)}}}}
 	broken := []store.RepositoryResult{{Addons: []store.AddonResult{{Reason: string(api.LoadingError)}}}}
+	misspelt := []store.RepositoryResult{{Reason: string(api.FetchingIndexError), Permanent: true}}
 	retry := Retry{Resync: 10 * time.Minute, First: 5 * time.Second, Longest: 5 * time.Minute}
 	for _, c := range []struct {
 		retry    Retry
@@ -43,6 +44,8 @@ func TestFetchErrorsAreRetriedSoonerEachTimeLater(t *testing.T) {
 		{retry, missing, 1, 10 * time.Second, 2},
 		{retry, missing, 100, 5 * time.Minute, 101},
 		{retry, broken, 7, 10 * time.Minute, 0},
+		{retry, misspelt, 7, 10 * time.Minute, 0},
+		{retry, append(misspelt, unreachable...), 0, 5 * time.Second, 1},
 		{Retry{Resync: time.Minute}, unreachable, 3, time.Minute, 4},
 		{Retry{Resync: time.Second, First: time.Minute, Longest: time.Minute}, unreachable, 0, time.Second, 1},
 		{Retry{First: time.Minute, Longest: time.Minute}, broken, 0, 0, 0},

@@ -152,10 +152,8 @@ func Register(tx *store.Tx, scope Scope, name string, round store.ID) (freed boo
 	if freed, err = swap(tx, scope, before, next); err != nil {
 		return false, nil, err
 	}
-	if c.Registered != round {
-		if err := drop(tx, c.Registered); err != nil {
-			return false, nil, err
-		}
+	if err := dropBefore(tx, &c); err != nil {
+		return false, nil, err
 	}
 	c.Registered, c.Phase, c.Processed = round, store.PhaseReady, tx.Now()
 	c.Attempts, c.Retry = 0, time.Time{}
@@ -257,10 +255,8 @@ func Reject(tx *store.Tx, scope Scope, name string, round store.ID) (freed bool,
 	if freed, err = unregister(tx, scope, name, c.Registered); err != nil {
 		return false, err
 	}
-	if c.Registered != round {
-		if err := drop(tx, c.Registered); err != nil {
-			return false, err
-		}
+	if err := dropBefore(tx, &c); err != nil {
+		return false, err
 	}
 	c.Registered, c.Phase, c.Processed = store.ID{}, store.PhaseFailed, tx.Now()
 	return freed, errors.Join(save(tx, scope, name, c), collect(tx))
@@ -276,16 +272,21 @@ func Withdraw(tx *store.Tx, scope Scope, name string) (freed bool, err error) {
 	if freed, err = unregister(tx, scope, name, c.Registered); err != nil {
 		return false, err
 	}
-	if err := drop(tx, c.Registered); err != nil {
+	if err := errors.Join(dropBefore(tx, &c), drop(tx, c.Round)); err != nil {
 		return false, err
-	}
-	if c.Round != c.Registered {
-		if err := drop(tx, c.Round); err != nil {
-			return false, err
-		}
 	}
 	tx.Delete(store.ConfigurationKey(string(scope), name))
 	return freed, collect(tx)
+}
+
+// dropBefore drops the rounds that were kept while the latest one was processed.
+func dropBefore(tx *store.Tx, c *store.Configuration) error {
+	earlier := c.Earlier
+	c.Earlier = store.ID{}
+	if c.Registered == c.Round {
+		return drop(tx, earlier)
+	}
+	return errors.Join(drop(tx, earlier), drop(tx, c.Registered))
 }
 
 // unregister deletes the addons of a registered round.

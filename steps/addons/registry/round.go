@@ -31,9 +31,9 @@ type Owner struct {
 // withdrawn. The results of the round have no meaning any more.
 var ErrReplaced = errors.New("the round was replaced by a newer one")
 
-// Begin starts a round. The results of an earlier round that are not registered are dropped. Addons
-// that a deleted configuration of the same name still owns are unregistered; freed reports whether
-// there were any.
+// Begin starts a round. The results and contents of the last round that ended are kept until this one
+// ends; those of a round that did not end are dropped. Addons that a deleted configuration of the same
+// name still owns are unregistered; freed reports whether there were any.
 func Begin(tx *store.Tx, o Owner) (round store.ID, freed bool, err error) {
 	old, ok, err := Lookup(tx, o.Scope, o.Name)
 	if err != nil {
@@ -45,7 +45,11 @@ func Begin(tx *store.Tx, o Owner) (round store.ID, freed bool, err error) {
 		}
 		old = store.Configuration{}
 	}
-	if old.Round != old.Registered {
+	earlier := old.Earlier
+	switch {
+	case old.Phase == store.PhaseFailed:
+		earlier = old.Round
+	case old.Round != old.Registered:
 		if err := drop(tx, old.Round); err != nil {
 			return round, false, err
 		}
@@ -53,7 +57,7 @@ func Begin(tx *store.Tx, o Owner) (round store.ID, freed bool, err error) {
 	round = store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
 	c := store.Configuration{
 		UID: o.UID, Generation: o.Generation, Created: o.Created,
-		Round: round, Registered: old.Registered, Phase: store.PhasePending, Modules: o.Modules,
+		Round: round, Registered: old.Registered, Earlier: earlier, Phase: store.PhasePending, Modules: o.Modules,
 	}
 	if old.Generation == o.Generation {
 		c.Attempts = old.Attempts

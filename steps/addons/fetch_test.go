@@ -1,0 +1,188 @@
+package addons
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/api"
+	"addon-operator/internal/catalog"
+	"addon-operator/internal/catalog/source"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+	"addon-operator/workflow"
+)
+
+// A repository serves files with ETags and notes how it responds.
+type repository struct {
+	*httptest.Server
+	files map[string][]byte
+
+	mu        sync.Mutex
+	responses []string // guarded by mu
+}
+
+func serve(t *testing.T, files map[string][]byte) *repository {
+	t.Helper()
+	r := &repository{files: files}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		recorder := httptest.NewRecorder()
+		name := path.Base(req.URL.Path)
+		if file, ok := r.files[name]; ok {
+			recorder.Header().Set("ETag", fmt.Sprintf("%q", fmt.Sprintf("%x", sha256.Sum256(file))))
+			http.ServeContent(recorder, req, name, time.Time{}, bytes.NewReader(file))
+		} else {
+			http.NotFound(recorder, req)
+		}
+		r.mu.Lock()
+		r.responses = append(r.responses, fmt.Sprintf("%s %d", name, recorder.Code))
+		r.mu.Unlock()
+		maps.Copy(w.Header(), recorder.Header())
+		w.WriteHeader(recorder.Code)
+		_, _ = w.Write(recorder.Body.Bytes())
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// responded returns the responses since the last call, sorted.
+func (r *repository) responded() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.responses
+	r.responses = nil
+	slices.Sort(all)
+	return all
+}
+
+// archive returns an addon as a repository serves it.
+func archive(t *testing.T, id, name string) []byte {
+	t.Helper()
+	files := fstest.MapFS{
+		"meta.yaml":                     {Data: fmt.Appendf(nil, "{id: %q, name: %s, version: 1.0.0, description: d, displayName: D}", id, name)},
+		"chart/" + name + "/Chart.yaml": {Data: []byte("{apiVersion: v2, name: " + name + ", version: 1.0.0}")},
+		"plans/default/meta.yaml":       {Data: []byte("{id: " + id + "-p, name: default, description: d, displayName: D}")},
+	}
+	packed, err := catalog.Pack(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packed
+}
+
+func newRuntime(t *testing.T) *Runtime {
+	t.Helper()
+	fetcher, err := source.New(source.Options{Develop: true, TempDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fetcher.Close)
+	r := &Runtime{DB: storetest.Memory(t), Fetcher: fetcher, Retry: Retry{Resync: time.Hour, First: time.Second, Longest: time.Minute}}
+	r.Graph()
+	return r
+}
+
+// process does a whole round of a cluster-wide configuration without its status, and returns what it has
+// found.
+func process(t *testing.T, r *Runtime, name string, urls ...string) (store.Configuration, []store.RepositoryResult) {
+	t.Helper()
+	id := api.Identity{Name: name}
+	if err := r.DB.Update(func(tx *store.Tx) error {
+		_, _, err := registry.Begin(tx, registry.Owner{Name: name, UID: name, Generation: 1})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	known, _, err := r.record(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetching := newRound(r, id, known)
+	if err := fetching.readEarlier(known); err != nil {
+		t.Fatal(err)
+	}
+	for i, url := range urls {
+		if err := fetching.fetch(t.Context(), i, api.Repository{URL: url}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(t, r, name)
+	if err := r.DB.Update(func(tx *store.Tx) error {
+		_, err := (&registerStep{r}).Apply(tx, taskOf(name), workflow.Outcome{})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := registry.Sweep(t.Context(), r.DB); err != nil {
+		t.Fatal(err)
+	}
+	known, results, err := r.results(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known, results
+}
+
+func TestUnchangedAddonsOfAFailedConfigurationAreNeitherDownloadedNorParsedAgain(t *testing.T) {
+	t.Parallel()
+	r := newRuntime(t)
+	index := "apiVersion: v1\nentries:\n  a: [{version: 1.0.0}, {version: nonsense}]\n  b: [{version: 1.0.0}]\n  c: [{version: 1.0.0}]\n"
+	repository := serve(t, map[string][]byte{
+		"index.yaml": []byte(index), "a-1.0.0.tgz": archive(t, "A", "a"), "b-1.0.0.tgz": archive(t, "", "b"), "c-1.0.0.tgz": []byte("no archive"),
+	})
+	known, first := process(t, r, "c", repository.URL+"/index.yaml")
+	if known.Phase != store.PhaseFailed {
+		t.Fatalf("the configuration is %s", known.Phase)
+	}
+	if diff := cmp.Diff([]string{"a-1.0.0.tgz 200", "b-1.0.0.tgz 200", "c-1.0.0.tgz 200", "index.yaml 200"}, repository.responded()); diff != "" {
+		t.Fatalf("the first round (-want +got):\n%s", diff)
+	}
+	for range 2 {
+		_, again := process(t, r, "c", repository.URL+"/index.yaml")
+		if diff := cmp.Diff(first, again); diff != "" {
+			t.Errorf("the next round has other results (-first +next):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"a-1.0.0.tgz 304", "b-1.0.0.tgz 304", "c-1.0.0.tgz 304", "index.yaml 304"}, repository.responded()); diff != "" {
+			t.Errorf("the next round (-want +got):\n%s", diff)
+		}
+	}
+	rounds := 0
+	if err := r.DB.View(func(tx *store.Tx) error {
+		for range tx.Range(store.At(store.Rounds)) {
+			rounds++
+		}
+		return nil
+	}); err != nil || rounds != 1 {
+		t.Errorf("results of %d rounds are stored: %v", rounds, err)
+	}
+}
+
+func TestPermanentlyWrongURLIsNotRetriedBeforeTheResync(t *testing.T) {
+	t.Parallel()
+	r := newRuntime(t)
+	for url, permanent := range map[string]bool{
+		"foo://h/index.yaml": true, "git::https://h/repository.git?ref=main": true, "http://127.0.0.1:1/index.yaml": false,
+	} {
+		known, results := process(t, r, "c", url)
+		delay := known.Retry.Sub(known.Processed)
+		if results[0].Permanent != permanent || (known.Attempts == 0) != permanent || (delay >= r.Retry.Resync) != permanent {
+			t.Errorf("%s: permanent %t, attempts %d, retry after %s: %s", url, results[0].Permanent, known.Attempts, delay, results[0].Message)
+		}
+		if !strings.Contains(results[0].Message, ":") {
+			t.Errorf("%s: message %q", url, results[0].Message)
+		}
+	}
+}
