@@ -5,6 +5,8 @@
 // nodes. The same graph and states always give the same bytes.
 package draw
 
+//go:generate go test . -run Drawings -update
+
 import (
 	"maps"
 	"slices"
