@@ -292,6 +292,9 @@ func (o *operator) assemble() (err error) {
 	return nil
 }
 
+// addonModulesDir returns the directory of the modules that are made from addons.
+func addonModulesDir(store string) string { return filepath.Join(filepath.Dir(store), "addon-modules") }
+
 // newSite returns where the steps work, without what tells the triggers.
 func (o *operator) newSite(objects *operation.Executor) *steps.Site {
 	s := o.settings
@@ -299,7 +302,7 @@ func (o *operator) newSite(objects *operation.Executor) *steps.Site {
 		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client, Objects: objects,
 		CRDs: crd.NewInstaller(o.client, o.helm.Labels()), Config: o.client.ConfigMap(s.Namespace, s.ConfigMap),
 
-		ModulesDirs: strings.Split(s.ModulesDirs, ":"), AddonModulesDir: filepath.Join(filepath.Dir(s.Store), "addon-modules"),
+		ModulesDirs: strings.Split(s.ModulesDirs, ":"), AddonModulesDir: addonModulesDir(s.Store),
 		AllAddonsAsModules: s.AddonsModules, GlobalHooksDir: s.GlobalHooksDir, Namespace: s.Namespace, Pod: s.ownPod(),
 		UnnumberedOrder: s.UnnumberedOrder, ParallelModules: s.ParallelModules, StrictValues: s.StrictValues, CRDFilters: s.crdFilters(),
 		IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,

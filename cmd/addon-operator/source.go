@@ -143,7 +143,7 @@ func (f *sourceFlags) site() (*steps.Site, error) {
 		return nil, badRequest("the store holds no values files: name the directories of the modules with --modules-dir")
 	}
 	site := &steps.Site{
-		ModulesDirs: strings.Split(dirs, ":"), UnnumberedOrder: 1,
+		ModulesDirs: strings.Split(dirs, ":"), AddonModulesDir: addonModulesDir(f.store), UnnumberedOrder: 1,
 		GlobalHooksDir: cmp.Or(f.global, os.Getenv("ADDON_OPERATOR_GLOBAL_HOOKS_DIR"), os.Getenv("GLOBAL_HOOKS_DIR")),
 	}
 	_, err := site.Scan()
