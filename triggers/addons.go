@@ -36,11 +36,11 @@ const (
 // is not the one that was written, and when it is due for another attempt. Its watches begin when the
 // kinds are served, and end when they are not.
 type Addons struct {
-	db    *store.DB
-	raise Raise
-	hub   *kube.Hub
-	retry time.Duration // the longest time between two attempts
-	wake  chan struct{}
+	db     *store.DB
+	raise  Raise
+	hub    *kube.Hub
+	delays RetryDelays
+	wake   chan struct{}
 
 	mu     sync.Mutex
 	raised map[api.Identity]sighting  // what the last event of each configuration was about; guarded by mu
@@ -76,10 +76,46 @@ func (c *configuration) isReady() bool {
 	return c.phase == store.PhaseReady && c.observed == c.generation && !c.deleted
 }
 
-// NewAddons returns an Addons. Retry is the longest time between two attempts.
-func NewAddons(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, retry time.Duration, observer kube.Observer) *Addons {
+// RetryDelays are the times between two attempts to process a configuration; 0 is never.
+type RetryDelays struct {
+	// Resync is the delay after any failure.
+	Resync time.Duration
+	// Longest is the longest delay after a failure that may pass.
+	Longest time.Duration
+}
+
+// longest returns the longest time between two attempts.
+func (d RetryDelays) longest() time.Duration { return max(d.Resync, d.Longest) }
+
+// plan returns when a failed configuration is due, by its record. An attempt that was not planned, as the
+// delays were 0, and one further off than the longest delay are planned anew. So the delays of this
+// process count, and a clock that was wrong does no harm.
+func (d RetryDelays) plan(c store.Configuration, now time.Time) time.Time {
+	switch {
+	case c.Phase != store.PhaseFailed:
+		return time.Time{}
+	case !c.Retry.IsZero() && c.Retry.Sub(now) <= d.longest():
+		return c.Retry
+	case !c.Retry.IsZero():
+		return now.Add(d.longest())
+	}
+	delay := d.Resync
+	if c.Attempts > 0 && d.Longest > 0 && (delay == 0 || d.Longest < delay) {
+		delay = d.Longest
+	}
+	if delay == 0 {
+		return time.Time{}
+	}
+	if due := c.Processed.Add(delay); due.Sub(now) <= delay {
+		return due
+	}
+	return now.Add(delay)
+}
+
+// NewAddons returns an Addons.
+func NewAddons(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, delays RetryDelays, observer kube.Observer) *Addons {
 	a := &Addons{
-		db: db, raise: raise, retry: retry, wake: make(chan struct{}, 1),
+		db: db, raise: raise, delays: delays, wake: make(chan struct{}, 1),
 		raised: map[api.Identity]sighting{}, healed: map[api.Identity]time.Time{}, due: map[api.Identity]time.Time{},
 		restoring: map[api.Identity]bool{},
 	}
@@ -112,7 +148,7 @@ func (a *Addons) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch addons configurations: %w", err)
 	}
-	if err := a.readDue(); err != nil {
+	if err := a.planAll(ctx); err != nil {
 		return fmt.Errorf("read addons configurations: %w", err)
 	}
 	for _, kind := range []string{api.ClusterKind, api.NamespacedKind} {
@@ -131,26 +167,71 @@ func (a *Addons) Run(ctx context.Context) error {
 	return a.tick(ctx)
 }
 
-// readDue reads when configurations are due, as an earlier process has planned it.
-func (a *Addons) readDue() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.db.View(func(tx *store.Tx) error {
+// planAll plans the attempts of all failed configurations, in transactions of bounded size.
+func (a *Addons) planAll(ctx context.Context) error {
+	var all []api.Identity
+	if err := a.db.View(func(tx *store.Tx) error {
+		all = nil
 		for k := range tx.Range(store.At(store.Configurations)) {
 			namespace, name, err := store.ParseConfigurationKey(k)
 			if err != nil {
 				return err
 			}
-			c, _, err := store.Load[store.Configuration](tx, k)
-			if err != nil {
-				return err
-			}
-			if !c.Retry.IsZero() {
-				a.due[api.Identity{Namespace: namespace, Name: name}] = c.Retry
-			}
+			all = append(all, api.Identity{Namespace: namespace, Name: name})
 		}
 		return nil
-	})
+	}); err != nil {
+		return err
+	}
+	for len(all) > 0 {
+		n := 0
+		planned := map[api.Identity]time.Time{}
+		if err := a.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+			n = 0
+			clear(planned)
+			for n < len(all) && !tx.Spent() {
+				due, err := a.planOne(tx, all[n])
+				if err != nil {
+					return err
+				}
+				if !due.IsZero() {
+					planned[all[n]] = due
+				}
+				n++
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		a.mu.Lock()
+		maps.Copy(a.due, planned)
+		a.mu.Unlock()
+		all = all[n:]
+	}
+	return nil
+}
+
+// planAt notes when a configuration is due, unless it is due earlier.
+func (a *Addons) planAt(id api.Identity, due time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if at, ok := a.due[id]; !ok || due.Before(at) {
+		a.due[id] = due
+	}
+}
+
+// planOne plans the next attempt of a configuration and returns its time; zero is never.
+func (a *Addons) planOne(tx *store.Tx, id api.Identity) (due time.Time, err error) {
+	c, ok, err := recordOf(tx, id)
+	if err != nil || !ok {
+		return time.Time{}, err
+	}
+	due = a.delays.plan(c, tx.Now())
+	if due.Equal(c.Retry) || due.IsZero() {
+		return due, nil
+	}
+	c.Retry = due
+	return due, store.Save(tx, store.ConfigurationKey(id.Namespace, id.Name), c)
 }
 
 // tick raises what is due until ctx is done.
@@ -194,9 +275,10 @@ func (a *Addons) raiseDue(ctx context.Context) error {
 	now := a.db.Now()
 	a.mu.Lock()
 	var due []api.Identity
+	reached := map[api.Identity]bool{}
 	for id, at := range a.due {
 		// A time further off than the longest delay is of a clock that was wrong.
-		if !now.Before(at) || at.Sub(now) > a.retry {
+		if reached[id] = !now.Before(at); reached[id] || at.Sub(now) > max(a.delays.longest(), healPause) {
 			due = append(due, id)
 			delete(a.due, id)
 		}
@@ -209,6 +291,16 @@ func (a *Addons) raiseDue(ctx context.Context) error {
 	slices.SortFunc(due, func(x, y api.Identity) int { return strings.Compare(x.String(), y.String()) })
 	for _, id := range due {
 		if err := a.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+			next, err := a.planOne(tx, id)
+			if err != nil {
+				return err
+			}
+			if next.After(now) { // it was due for a repair of its status, or the clock was wrong
+				tx.OnCommit(func() { a.planAt(id, next) })
+			}
+			if !reached[id] {
+				return nil
+			}
 			return a.raise(tx, eventOf(id, addons.OnDue, "another attempt is due"))
 		}); err != nil {
 			return err

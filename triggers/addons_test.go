@@ -2,7 +2,6 @@ package triggers
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,7 +31,7 @@ func newAddonsWorld(t *testing.T) *addonsWorld {
 			w.raised = append(w.raised, ev.Subject.Configuration+": "+ev.Cause.Detail)
 		}
 		return nil
-	}, nil, nil, time.Hour, kube.Observer{})
+	}, nil, nil, RetryDelays{Resync: time.Hour, Longest: 5 * time.Minute}, kube.Observer{})
 	return w
 }
 
@@ -86,7 +85,9 @@ func (w *addonsWorld) change(text string) {
 func (w *addonsWorld) know(name string, generation int64, phase store.Phase) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
-		return store.Save(tx, store.ConfigurationKey("", name), store.Configuration{UID: "uid-" + name, Generation: generation, Phase: phase})
+		return store.Save(tx, store.ConfigurationKey("", name), store.Configuration{
+			UID: "uid-" + name, Generation: generation, Phase: phase, Processed: tx.Now(),
+		})
 	}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -191,14 +192,91 @@ func TestRetriesSurviveARestart(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.readDue(); err != nil {
+	if err := w.planAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.raiseDue(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(w.raised)
-	w.expect("c0: another attempt is due", "c2: another attempt is due")
+	w.expect("c0: another attempt is due")
+	w.expectRetryIn("c2", time.Hour)
+}
+
+// expectRetryIn compares the time until the planned attempt of a configuration, in the store and in memory.
+func (w *addonsWorld) expectRetryIn(name string, want time.Duration) {
+	w.t.Helper()
+	var record store.Configuration
+	if err := w.db.View(func(tx *store.Tx) (err error) {
+		record, _, err = recordOf(tx, api.Identity{Name: name})
+		return err
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	due := w.due[api.Identity{Name: name}]
+	if in := due.Sub(w.db.Now()).Round(time.Minute); in != want || !due.Equal(record.Retry) {
+		w.t.Errorf("%s is due in %s, at %s; the store says %s", name, in, due, record.Retry)
+	}
+}
+
+func TestFailedConfigurationsArePlannedWhenTheDelaysAreNoLongerZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newAddonsWorld(t)
+		defer w.forget()
+		if err := w.db.Update(func(tx *store.Tx) error {
+			now := tx.Now()
+			for name, c := range map[string]store.Configuration{
+				"unplanned": {Phase: store.PhaseFailed, Processed: now.Add(-10 * time.Minute)},
+				"may-pass":  {Phase: store.PhaseFailed, Processed: now.Add(-time.Minute), Attempts: 2},
+				"overdue":   {Phase: store.PhaseFailed, Processed: now.Add(-10 * time.Hour)},
+				"planned":   {Phase: store.PhaseFailed, Processed: now.Add(-time.Minute), Retry: now.Add(2 * time.Minute)},
+				"ready":     {Phase: store.PhaseReady, Processed: now.Add(-time.Hour)},
+			} {
+				c.UID, c.Generation = name, 1
+				if err := store.Save(tx, store.ConfigurationKey("", name), c); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.planAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.expectRetryIn("unplanned", 50*time.Minute)
+		w.expectRetryIn("may-pass", 4*time.Minute)
+		w.expectRetryIn("planned", 2*time.Minute)
+		w.expectRetryIn("overdue", -9*time.Hour)
+		if due, ok := w.due[api.Identity{Name: "ready"}]; ok {
+			t.Errorf("a configuration that is Ready is due at %s", due)
+		}
+		if err := w.raiseDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("overdue: another attempt is due")
+	})
+}
+
+func TestRepairOfTheStatusForgetsNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newAddonsWorld(t)
+		defer w.forget()
+		w.know("c", 1, store.PhaseFailed)
+		if err := w.planAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.list("c 1 Failed 1 1")
+		for range 2 { // the second repair waits
+			w.change("c 1 Ready 1 1")
+		}
+		w.raisedSince()
+		time.Sleep(healPause)
+		if err := w.raiseDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("c: another attempt is due")
+		w.expectRetryIn("c", time.Hour)
+	})
 }
 
 func TestTheAnnotationForModulesIsAnEvent(t *testing.T) {

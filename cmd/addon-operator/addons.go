@@ -91,7 +91,7 @@ func (o *operator) watchAddons() *triggers.Addons {
 		return nil
 	}
 	retry := o.addonsRuntime.Retry
-	a := triggers.NewAddons(o.db, o.engine.Raise, o.client, o.kinds, max(retry.Resync, retry.Longest), o.addonsObserver())
+	a := triggers.NewAddons(o.db, o.engine.Raise, o.client, o.kinds, triggers.RetryDelays{Resync: retry.Resync, Longest: retry.Longest}, o.addonsObserver())
 	o.addonsRuntime.Settled = a.Settled
 	return a
 }
