@@ -7,3 +7,20 @@ package store
 func InterruptionKey(graph, node string, s Subject) Key {
 	return At(Interruptions).Str(s.Module).Str(s.Hook).Str(s.Binding).Str(graph).Str(node).Opt(s.Configuration)
 }
+
+// InterruptionsOf returns the prefix of the interruptions of items of a module, or of items without a module.
+func InterruptionsOf(module string) Key { return At(Interruptions).Str(module) }
+
+// ParseInterruptionKey returns what [InterruptionKey] was called with.
+func ParseInterruptionKey(k Key) (graph, node string, s Subject, err error) {
+	p, err := k.Parts()
+	if err != nil {
+		return "", "", s, err
+	}
+	s.Module, s.Hook, s.Binding = p.Str(), p.Str(), p.Str()
+	graph, node = p.Str(), p.Str()
+	if p.More() {
+		s.Configuration = p.Str()
+	}
+	return graph, node, s, p.Err()
+}

@@ -19,6 +19,35 @@ func (m *move) noteInterruption(t *store.Task) error {
 	return store.Save(m.tx, store.InterruptionKey(t.Graph, t.Node, item), t.Claim)
 }
 
+// forgetInterruptions deletes the claims that noteInterruption has kept of what t does, as t is skipped:
+// of its item or, if t is a fan-out whose items are not known yet, of all its items.
+func (m *move) forgetInterruptions(n *graph.Node, t *store.Task) error {
+	if n == nil || n.Each == "" || t.List != nil {
+		item, err := m.itemOf(t)
+		if err != nil {
+			return err
+		}
+		m.tx.Delete(store.InterruptionKey(t.Graph, t.Node, item))
+		return nil
+	}
+	for k := range m.tx.Range(store.InterruptionsOf(t.Subject.Module)) {
+		graph, node, item, err := store.ParseInterruptionKey(k)
+		if err != nil {
+			return err
+		}
+		if graph == t.Graph && node == t.Node && isWithin(item, t.Subject) {
+			m.tx.Delete(k)
+		}
+	}
+	return nil
+}
+
+// isWithin reports whether item has all that s names.
+func isWithin(item, s store.Subject) bool {
+	return item.Module == s.Module && (s.Hook == "" || item.Hook == s.Hook) && (s.Binding == "" || item.Binding == s.Binding) &&
+		(s.Configuration == "" || item.Configuration == s.Configuration)
+}
+
 // takeInterruption gives t, or its item, the claim that noteInterruption has kept of it.
 func (m *move) takeInterruption(n *graph.Node, t *store.Task, member graph.Member) error {
 	if t.Claim != nil || t.Journal || n.Ranges {

@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -267,6 +268,51 @@ func TestAStartTakesTheRunsOfManyFailingModulesOutOfTheirLanesBeforeItBegins(t *
 					t.Errorf("%d modules ran, want %d", len(runs), failing)
 				}
 				w.expectAllEnded()
+			})
+		})
+	}
+}
+
+func TestSkippedFanOutForgetsThatItsItemsWereInterrupted(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		t.Run(fmt.Sprintf("begun %t", begun), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.itemsOf(lifecycle.GlobalOnStartup, "a", "b")
+				w.gate("global-onstartup a")
+				w.start(newStart())
+				w.expect("global-onstartup a")
+				w.restart()
+				// The start after the restart supersedes the interrupted fan-out.
+				w.gate("configmap-changed")
+				if begun {
+					w.set("global-onstartup a", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+						return workflow.Outcome{}, errors.New("as told")
+					})
+					w.start(newStart())
+				} else {
+					w.start(workflow.Event{On: lifecycle.OnConfigMap})
+					w.raise(newStart())
+				}
+				interrupted := func() (n int) {
+					w.view(func(tx *store.Tx) error {
+						for range tx.Range(store.At(store.Interruptions)) {
+							n++
+						}
+						return nil
+					})
+					return n
+				}
+				if n := interrupted(); !begun && n != 1 {
+					t.Fatalf("%d interruptions are stored", n)
+				}
+				i := slices.IndexFunc(w.pending("main"), func(t *store.Task) bool { return t.Node == string(lifecycle.GlobalOnStartup) })
+				if err := w.e.Skip(w.pending("main")[i].ID, "me", "no need"); err != nil {
+					t.Fatal(err)
+				}
+				if n := interrupted(); n != 0 {
+					t.Errorf("%d interruptions are left", n)
+				}
 			})
 		})
 	}

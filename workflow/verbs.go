@@ -44,7 +44,7 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 	err := e.change(id, func(m *move, t *store.Task) error {
 		return firstError(m.record(skipped(t)), m.endAlone(t), m.skip(t))
 	}, func(m *move, t *store.Task) error {
-		return firstError(m.record(skipped(t)), m.leave(t, nil))
+		return firstError(m.record(skipped(t)), m.forgetInterruptions(nil, t), m.leave(t, nil))
 	})
 	if errors.Is(err, ErrNoTask) {
 		return e.skipQuarantined(id, by, reason)
@@ -67,7 +67,7 @@ func (m *move) skip(t *store.Task) error {
 	m.changes(t.Subject)
 	waits := t.List != nil && (t.List.Next == t.List.Len || waitsBeside(t))
 	if !waits {
-		if err := m.skipped(b, n, t); err != nil {
+		if err := firstError(m.forgetInterruptions(n, t), m.skipped(b, n, t)); err != nil {
 			return err
 		}
 	}
