@@ -102,6 +102,7 @@ func TestThePageServesWhatIsListed(t *testing.T) {
 	s.Converged("", 1)
 	s.HelmDid("m", "", "upgrade", 1)
 	s.ModuleHelmDid("m", "", 1)
+	s.AddonsFetched("cluster", "", 1)
 	s.ObjectsAbsent("m", []string{"o"})
 	s.Looped("n", "m")
 	s.SetAside("queues")

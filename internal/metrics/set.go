@@ -30,6 +30,7 @@ type Set struct {
 	converges       *prometheus.CounterVec
 	moduleHelm      *prometheus.HistogramVec
 	helmOperation   *prometheus.HistogramVec
+	addonsFetch     *prometheus.HistogramVec
 	redeployed      *prometheus.CounterVec
 	absent          *prometheus.CounterVec
 	withheld        prometheus.Gauge
@@ -66,6 +67,7 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.converges = m.counters("convergence_total", "Converges that came to their end.", "activation")
 	s.moduleHelm = m.long("module_helm_seconds", "Time of the Helm part of module runs.", "module", "activation")
 	s.helmOperation = m.long("helm_operation_seconds", "Time of operations of Helm.", "module", "activation", "operation")
+	s.addonsFetch = m.long("addons_fetch_seconds", "Time of fetching one repository of an addons configuration, by scope and the reason why that failed.", "scope", "reason")
 	s.redeployed = m.counters("modules_helm_release_redeployed_total", "Runs of modules begun because objects of their release were absent.", "module")
 	s.absent = m.counters("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	s.withheld = m.gauge("releases_withheld", "Releases that the last discovery would have deleted and left alone because of a doubt.")
@@ -121,6 +123,11 @@ func (s *Set) ConfigRefused() { s.configErrors.Inc() }
 func (s *Set) Converged(activation string, took time.Duration) {
 	s.convergeTime.WithLabelValues(activation).Add(max(0, took.Seconds()))
 	s.converges.WithLabelValues(activation).Inc()
+}
+
+// AddonsFetched observes that a repository was fetched with its addons; with a reason, that it was not.
+func (s *Set) AddonsFetched(scope, reason string, took time.Duration) {
+	s.addonsFetch.WithLabelValues(scope, reason).Observe(took.Seconds())
 }
 
 // HelmDid observes one operation of Helm.

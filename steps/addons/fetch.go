@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
@@ -118,12 +119,16 @@ func (r *round) readEarlier(known store.Configuration) error {
 // fetch fetches the i-th repository and stores the result. The error is that of the store, or says
 // that ctx has ended.
 func (r *round) fetch(ctx context.Context, i int, of api.Repository) error {
+	began := time.Now()
 	result, err := r.read(ctx, of)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
 		return err
+	}
+	if r.Fetched != nil {
+		r.Fetched(scopeOf(r.id), api.Reason(result.Reason), time.Since(began))
 	}
 	r.mu.Lock()
 	r.addons += len(result.Addons)
