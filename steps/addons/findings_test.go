@@ -1,6 +1,7 @@
 package addons
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -92,11 +93,37 @@ func TestStatusThatIsTooLargeKeepsItsFailures(t *testing.T) {
 		})
 	}
 	repository.Addons = append(repository.Addons, api.AddonStatus{Name: "failed", Status: api.ConditionFailed})
-	got := fit(api.Status{Phase: api.Failed, Repositories: []api.RepositoryStatus{repository}})
+	got := fit(api.Status{Phase: api.Failed, Repositories: []api.RepositoryStatus{repository}}, largestStatus)
 	if n := sizeOf(got); n > largestStatus+1024 {
 		t.Errorf("the status has %d bytes", n)
 	}
 	if got.Repositories[0].Addons[0].Name != "failed" || !strings.Contains(got.Repositories[0].Message, "addons are not listed") {
 		t.Errorf("got %+v", got.Repositories[0].Addons[0])
+	}
+}
+
+func TestAStatusFitsInAnyRoom(t *testing.T) {
+	t.Parallel()
+	var status api.Status
+	for i := range 1000 {
+		status.Repositories = append(status.Repositories, api.RepositoryStatus{
+			URL: fmt.Sprintf("https://h/%d/%s", i, strings.Repeat("u", 900)), Reason: api.FetchingIndexError,
+			Message: strings.Repeat("m", 900), Addons: []api.AddonStatus{},
+		})
+	}
+	status.Repositories[0].URL = strings.Repeat("u", 800<<10)
+	for room := largestStatus; room >= smallestStatus; room /= 2 {
+		got := fit(status, room)
+		const note = 200
+		if size := sizeOf(got); size > room+note {
+			t.Errorf("the status has %d bytes, the room is %d", size, room)
+		}
+		last := got.Repositories[len(got.Repositories)-1]
+		if left := fmt.Sprintf("(%d more repositories are not listed", 1000-len(got.Repositories)); len(got.Repositories) < 1000 && !strings.Contains(last.Message, left) {
+			t.Errorf("the last message is %q, want it to contain %q", last.Message, left)
+		}
+	}
+	if len(status.Repositories) != 1000 || len(status.Repositories[0].URL) != 800<<10 {
+		t.Error("the status itself was changed")
 	}
 }

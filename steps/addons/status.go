@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -50,47 +51,84 @@ func (s *statusStep) Effect(ctx context.Context, t workflow.Task, _ workflow.Eff
 	status := statusOf(known, results)
 	now := metav1.NewTime(known.Processed)
 	status.LastProcessedTime = &now
-	_, err = s.Configurations.WriteStatus(ctx, id, types.UID(known.UID), fit(status))
-	return err
+	for room := largestStatus; ; room /= 2 {
+		_, err = s.Configurations.WriteStatus(ctx, id, types.UID(known.UID), fit(status, room))
+		if !isTooLarge(err) || room <= smallestStatus {
+			return err
+		}
+	}
+}
+
+// isTooLarge reports whether the API server could not store an object with its spec and its status.
+func isTooLarge(err error) bool {
+	return err != nil && (apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large"))
 }
 
 // The limits of a status. The API server stores objects of up to 1.5 MiB.
 const (
-	largestStatus = 1 << 20
-	shortMessage  = 200
+	largestStatus  = 1 << 20
+	smallestStatus = 16 << 10
+	shortText      = 200
 )
 
-// fit shortens a status that the API server could not store: first its messages, then its lists of addons, of
-// which those that failed are kept longest.
-func fit(status api.Status) api.Status {
-	if sizeOf(status) <= largestStatus {
+// fit shortens a status to room bytes, unless room is very small: first the messages of addons, then the lists
+// of addons, of which those that failed are kept longest, then the texts and the list of repositories.
+func fit(status api.Status, room int) api.Status {
+	if sizeOf(status) <= room {
 		return status
 	}
-	for i := range status.Repositories {
-		for j := range status.Repositories[i].Addons {
-			addon := &status.Repositories[i].Addons[j]
-			if len(addon.Message) > shortMessage {
-				addon.Message = strings.ToValidUTF8(addon.Message[:shortMessage], "") + "…"
-			}
-		}
-	}
-	if sizeOf(status) <= largestStatus {
-		return status
-	}
-	room := largestStatus / max(1, len(status.Repositories))
+	status.Repositories = slices.Clone(status.Repositories)
 	for i := range status.Repositories {
 		repository := &status.Repositories[i]
-		all := len(repository.Addons)
-		slices.SortStableFunc(repository.Addons, func(a, b api.AddonStatus) int { return strings.Compare(string(a.Status), string(b.Status)) })
-		for sizeOf(*repository) > room && len(repository.Addons) > 0 {
-			repository.Addons = repository.Addons[:len(repository.Addons)*3/4]
-		}
-		if left := all - len(repository.Addons); left > 0 {
-			repository.Message = strings.TrimSpace(fmt.Sprintf("%s (%d of %d addons are not listed, as the status would be too large)",
-				repository.Message, left, all))
+		repository.Addons = slices.Clone(repository.Addons)
+		for j := range repository.Addons {
+			repository.Addons[j].Message = shorten(repository.Addons[j].Message)
 		}
 	}
+	if sizeOf(status) <= room {
+		return status
+	}
+	each := room / max(1, len(status.Repositories))
+	for i := range status.Repositories {
+		fitAddons(&status.Repositories[i], each)
+	}
+	if sizeOf(status) <= room {
+		return status
+	}
+	for i := range status.Repositories {
+		repository := &status.Repositories[i]
+		repository.URL, repository.Message = shorten(repository.URL), shorten(repository.Message)
+	}
+	all := len(status.Repositories)
+	for sizeOf(status) > room && len(status.Repositories) > 1 {
+		status.Repositories = status.Repositories[:max(1, len(status.Repositories)*3/4)]
+	}
+	if left := all - len(status.Repositories); left > 0 {
+		last := &status.Repositories[len(status.Repositories)-1]
+		last.Message = strings.TrimSpace(fmt.Sprintf("%s (%d more repositories are not listed, as the status would be too large)", last.Message, left))
+	}
 	return status
+}
+
+// fitAddons shortens the list of addons of a repository.
+func fitAddons(repository *api.RepositoryStatus, room int) {
+	all := len(repository.Addons)
+	slices.SortStableFunc(repository.Addons, func(a, b api.AddonStatus) int { return strings.Compare(string(a.Status), string(b.Status)) })
+	for sizeOf(*repository) > room && len(repository.Addons) > 0 {
+		repository.Addons = repository.Addons[:len(repository.Addons)*3/4]
+	}
+	if left := all - len(repository.Addons); left > 0 {
+		repository.Message = strings.TrimSpace(fmt.Sprintf("%s (%d of %d addons are not listed, as the status would be too large)",
+			repository.Message, left, all))
+	}
+}
+
+// shorten cuts a long text.
+func shorten(text string) string {
+	if len(text) <= shortText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:shortText], "") + "…"
 }
 
 // sizeOf returns how many bytes v is as JSON.
