@@ -197,9 +197,22 @@ func (h *httpRepository) get(ctx context.Context, u *url.URL, known Validators, 
 	}
 	// A header of absurd length is not worth storing.
 	const enough = 1 << 10
-	v := Validators{ETag: got.Header.Get("ETag"), LastModified: got.Header.Get("Last-Modified")}
+	v := Validators{ETag: got.Header.Get("ETag"), LastModified: lastModified(got.Header)}
 	if len(v.ETag) > enough || len(v.LastModified) > enough {
 		v = Validators{}
 	}
 	return to, v, nil
+}
+
+// lastModified returns the time of the last modification of a response, "" if the content can change
+// without a change of it: the time has no fractions of a second, so a file can change once more
+// within the second in which it was fetched.
+func lastModified(header http.Header) string {
+	text := header.Get("Last-Modified")
+	modified, err := http.ParseTime(text)
+	sent, errSent := http.ParseTime(header.Get("Date"))
+	if err != nil || errSent != nil || sent.Sub(modified) < 2*time.Second {
+		return ""
+	}
+	return text
 }

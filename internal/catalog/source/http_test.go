@@ -241,6 +241,30 @@ func TestUnchangedContentIsNotDownloadedAgain(t *testing.T) {
 	}
 }
 
+func TestAFileThatChangesInTheSecondOfItsFetchIsFetchedAgain(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	for name, age := range map[string]time.Duration{"of this second": 0, "old": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			text := "entries: {}"
+			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
+				http.ServeContent(w, r, "index.yaml", now.Add(-age), strings.NewReader(text))
+			}))
+			defer server.Close()
+			r := open(t, newFetcher(t, Options{}, server), server.URL+"/index.yaml", nil)
+			first, err := r.Index(t.Context(), Validators{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = "entries: {a: []}" // with the same time of modification
+			second, err := r.Index(t.Context(), first.Validators)
+			if err != nil || second.NotModified != (age > 0) {
+				t.Errorf("not modified: %v, %v", second.NotModified, err)
+			}
+		})
+	}
+}
+
 func reasonOf(err error) api.Reason {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason
