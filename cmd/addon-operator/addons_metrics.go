@@ -23,7 +23,13 @@ func addonsState(tx *store.Tx, s *metrics.State) error {
 		}
 		s.Addons[scopeLabel(a.Scope)]++
 	}
-	return nil
+	problems, err := store.AllProblems(tx)
+	for _, p := range problems {
+		if p.Kind == store.OrphanedModule {
+			s.OrphanedModules = append(s.OrphanedModules, p.Subject.Module)
+		}
+	}
+	return err
 }
 
 // scopeLabel returns the scope as the paths of the catalogs have it.

@@ -161,3 +161,25 @@ func TestMetricsCountAddonsAndShowPhases(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestMetricsNameOrphanedModules(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	if err := db.Update(func(tx *store.Tx) error {
+		for _, p := range []store.Problem{
+			{Kind: store.OrphanedModule, Subject: store.Subject{Module: "redis"}, Error: "its addon is not registered any more"},
+			{Kind: store.UnusableAddon, Subject: store.Subject{Module: "mysql"}, Error: "its files are not in the store"},
+		} {
+			if _, err := store.SaveProblem(tx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := (&look{db: db, now: time.Now}).state()
+	if diff := cmp.Diff([]string{"redis"}, s.OrphanedModules); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}

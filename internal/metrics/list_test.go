@@ -86,7 +86,7 @@ func TestThePageServesWhatIsListed(t *testing.T) {
 		return State{
 			Queues:   []Queue{{Name: "main", Length: 1, State: waiting}},
 			Bindings: []Seen{{Binding: b, Kubernetes: true}}, Modules: []Module{{Name: "m", Maintenance: "on"}},
-			Addons: map[string]int{"cluster": 1}, Configurations: []Configuration{{Scope: "cluster", Name: "c", Phase: "Ready"}},
+			Addons: map[string]int{"cluster": 1}, Configurations: []Configuration{{Scope: "cluster", Name: "c", Phase: "Ready"}}, OrphanedModules: []string{"m"},
 		}, nil
 	})
 	for _, run := range []HookRun{{}, {Failed: true}, {Failed: true, Allowed: true}} {

@@ -17,6 +17,8 @@ type State struct {
 	// Addons counts the registered addons by scope: cluster, or ns/ and a namespace.
 	Addons         map[string]int
 	Configurations []Configuration
+	// OrphanedModules are the enabled modules whose addon is not registered any more.
+	OrphanedModules []string
 }
 
 // A Configuration is one addons configuration.
@@ -56,7 +58,7 @@ type scrape struct {
 	bindings, objects                     *prometheus.Desc
 	moduleInfo, moduleEnabled             *prometheus.Desc
 	moduleMaintenance                     *prometheus.Desc
-	addons, configurations                *prometheus.Desc
+	addons, configurations, orphaned      *prometheus.Desc
 }
 
 func newScrape(m maker, state func() (State, error)) *scrape {
@@ -78,6 +80,7 @@ func newScrape(m maker, state func() (State, error)) *scrape {
 		moduleMaintenance: desc("mm_module_maintenance", "Modules in maintenance.", "module", "state"),
 		addons:            desc("addons_registered", "Registered addons by scope: cluster, or ns/ and a namespace.", "scope"),
 		configurations:    desc("addons_config_phase", "Addons configurations and their phases.", "scope", "name", "phase"),
+		orphaned:          desc("addon_module_orphaned", "Enabled modules whose addon, or its version, is not registered any more.", "module"),
 		up:                desc("store_readable", "Whether this scrape could read the store."),
 	}
 }
@@ -86,7 +89,7 @@ func newScrape(m maker, state func() (State, error)) *scrape {
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.ticks, s.store, s.full, s.length, s.head, s.tasks, s.bindings, s.objects, s.moduleInfo, s.moduleEnabled, s.moduleMaintenance,
-		s.addons, s.configurations, s.up,
+		s.addons, s.configurations, s.orphaned, s.up,
 	} {
 		to <- d
 	}
@@ -128,6 +131,9 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	}
 	for _, c := range now.Configurations {
 		gauge(s.configurations, 1, c.Scope, c.Name, c.Phase)
+	}
+	for _, name := range now.OrphanedModules {
+		gauge(s.orphaned, 1, name)
 	}
 	s.collectModules(now, gauge)
 }
