@@ -11,7 +11,7 @@ namespace=${NAMESPACE:-addon-operator}
 port=${PORT:-9650}
 run=.run
 log=$run/operator.log
-operator='' controlplane='' follower='' ticker='' running=''
+operator='' controlplane='' follower='' ticker='' running='' repository='' addons=''
 
 # say LINE...: prints lines. Whoever reads them may be gone: tee ends at Ctrl-C, too.
 say() { printf '%s\n' "$@" 2>/dev/null || true; }
@@ -54,6 +54,8 @@ finish() {
     kill -- "-$follower" 2>/dev/null
     wait "$follower" 2>/dev/null
   fi
+  [[ -z $addons ]] || kill "$addons" 2>/dev/null
+  end "$repository" 5
   end "$controlplane" 15
   [[ -z $operator ]] || say "Stopped. The store and the cluster's data are in $run/; 'make run' goes on from there."
   exit "$status"
@@ -81,7 +83,35 @@ build() {
   local first=''
   [[ -x bin/addon-operator ]] || first=', which takes a minute or two the first time'
   during "Building the operator$first …" make --no-print-directory -s build
-  during 'Building a small client …' go build -buildvcs=false -ldflags '-s -w' -o bin/objects ./e2e/objects
+  during 'Building a small client …' go build -buildvcs=false -ldflags '-s -w' -o bin/ ./e2e/objects ./e2e/repository
+}
+
+# start_repository packs the sample addons with the author tools and serves $run/repository over HTTP.
+start_repository() {
+  local sample=$run/repository/sample
+  rm -rf "$sample" $run/repository.url
+  mkdir -p "$sample"
+  bin/addon-operator addons package e2e/sample/addons --destination "$sample" >/dev/null
+  bin/addon-operator addons index e2e/sample/addons --destination "$sample" >/dev/null
+  cp e2e/sample/broken-index.yaml "$sample"
+  apart bin/repository -listen "127.0.0.1:${REPOSITORY_PORT:-9651}" -url-file $run/repository.url $run/repository 2>$run/repository.err
+  repository=$!
+}
+
+# create_addons defines the addons configurations of the sample, in the background: the start waits for none of it.
+# The API server serves a new kind only a moment after its definition.
+create_addons() {
+  local i
+  while [[ ! -e $run/repository.url ]]; do
+    alive "$repository" || { say "The addons of the sample are not served: $(<$run/repository.err) Set REPOSITORY_PORT."; return; }
+    sleep 0.1
+  done
+  sed "s|REPOSITORY|$(<$run/repository.url)|" e2e/sample/configurations.yaml >$run/configurations.yaml
+  for ((i = 0; i < 20; i++)); do
+    ! bin/objects create $run/configurations.yaml >$run/addons.log 2>&1 || return 0
+    sleep 0.5
+  done
+  say "The addons configurations of the sample were not created: $(<$run/addons.log)"
 }
 
 start_cluster() {
@@ -141,11 +171,12 @@ start_operator() {
     say '' 'This is the first run: the store is made, and everything is installed.'
   fi
   : >$log
-  local listen=127.0.0.1
-  [[ $cluster == local ]] || listen=0.0.0.0
+  local listen=127.0.0.1 addons_flag=--addons-develop-mode
+  # The addons configurations of somebody's cluster are somebody else's to process.
+  [[ $cluster == local ]] || listen=0.0.0.0 addons_flag=--addons=off
   apart bin/addon-operator start --kube-config "$KUBECONFIG" --namespace "$namespace" \
     --modules-dir "${MODULES_DIR:-modules:e2e/sample/modules}" --global-hooks-dir "${GLOBAL_HOOKS_DIR:-global-hooks}" --store "$store" --tmp-dir $run/tmp \
-    --debug-unix-socket $run/debug.socket \
+    --debug-unix-socket $run/debug.socket "$addons_flag" \
     --webhook-url "$webhooks" --validating-webhook-listen-address "$listen" --conversion-webhook-listen-address "$listen" \
     --validating-webhook-listen-port 0 --conversion-webhook-listen-port 0 \
     --prometheus-listen-address 127.0.0.1 --prometheus-listen-port "$port" --log-type json >>$log 2>&1
@@ -198,6 +229,11 @@ show_resumed() {
 show_next() {
   local on=''
   [[ $namespace == addon-operator ]] || on=" -n $namespace"
+  local addons_shown=''
+  [[ $cluster != local ]] || addons_shown="\
+  bin/objects$on set addon-operator 'banner={plan: plain}'           another plan of an addon
+  bin/addon-operator addons why broken                            why this configuration is Failed
+"
   cat <<END
 
 Converged. The operator runs on; Ctrl-C stops it. In another terminal:
@@ -213,7 +249,7 @@ Change something, and look again (with kubectl, or where there is none, with bin
   bin/objects$on delete service web                                  heals
   bin/objects$on set addon-operator 'web=replicas: many'             fails, until you set a number
   bin/objects delete namespace team-red                           no team, no quotas
-  bin/objects$on set addon-operator importEnabled=true               the next start takes half a minute:
+${addons_shown}  bin/objects$on set addon-operator importEnabled=true               the next start takes half a minute:
                                                                   press Ctrl-C in the middle of that
 
 END
@@ -224,9 +260,19 @@ mkdir -p $run
 trap finish EXIT
 trap 'exit 0' INT TERM HUP PIPE
 [[ -n ${BUILT:-} ]] || build # set by who has built bin/ already
-if [[ $cluster == local ]]; then start_cluster; else use_current_cluster; fi
+# A cluster that is somebody's gets no addons: their kinds would have to be defined there.
+if [[ $cluster == local ]]; then
+  start_repository
+  start_cluster
+else
+  use_current_cluster
+fi
 put_objects
 start_operator
+if [[ $cluster == local ]]; then
+  create_addons &
+  addons=$!
+fi
 
 shown=''
 while alive "$operator"; do

@@ -72,58 +72,144 @@ func blocks(t *testing.T) []block {
 // TestCommandsInDocumentsRun runs what is marked "sh test", in order, beside an operator that runs as make run runs it.
 func TestCommandsInDocumentsRun(t *testing.T) {
 	home, site := newHome(t)
-	p := start(t, site)
+	repositories := home.serveRepository()
+	p := start(t, site, "ADDON_OPERATOR_ADDONS_DEVELOP_MODE=true")
 	metricsServed(t, p)
-	ran := 0
-	for _, b := range blocks(t) {
+	ran, compared := 0, 0
+	all := blocks(t)
+	for i, b := range all {
 		if b.info != "sh test" {
 			continue
 		}
 		ran++
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		shell := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.text)
-		shell.Dir = home
-		shell.Env = append(os.Environ(), "KUBECONFIG=", "DEBUG_UNIX_SOCKET=")
-		output, err := shell.CombinedOutput()
-		cancel()
-		if err != nil {
-			t.Errorf("%s:%d: %v\n%s%s", b.file, b.line, err, b.text, output)
+		if i+1 == len(all) || all[i+1].info != "output" || all[i+1].file != b.file {
+			if output, err := home.run(b); err != nil {
+				t.Errorf("%s:%d: %v\n%s%s", b.file, b.line, err, b.text, output)
+			}
+			continue
 		}
+		compared++
+		eventually(t, fmt.Sprintf("%s:%d prints what the page shows", b.file, b.line), func() error {
+			output, err := home.run(b)
+			if err == nil {
+				err = all[i+1].shownIn(strings.ReplaceAll(output, repositories, "http://127.0.0.1:9651"))
+			}
+			return err
+		})
 	}
-	if ran < 10 {
-		t.Errorf("only %d blocks are marked to be run", ran)
+	if ran < 10 || compared < 5 {
+		t.Errorf("only %d blocks are marked to be run, %d of them with their output", ran, compared)
 	}
 }
 
-// newHome makes a directory that looks like the repository's while make run runs, and returns the site of its operator.
-func newHome(t *testing.T) (home string, site operator.Site) {
+// shownIn returns an error unless output has all lines of the block, in this order. "…" is any text, and spaces are any
+// number of them; what a line begins and ends with may be left out.
+func (b block) shownIn(output string) error {
+	rest := output
+	for line := range strings.Lines(b.text) {
+		words := strings.Fields(line)
+		for i, word := range words {
+			words[i] = strings.ReplaceAll(regexp.QuoteMeta(word), "…", ".*")
+		}
+		at := regexp.MustCompile(strings.Join(words, " +")).FindStringIndex(rest)
+		if at == nil {
+			return fmt.Errorf("%s:%d: no line %q, or not in this order, in\n%s", b.file, b.line, strings.TrimSpace(line), output)
+		}
+		rest = rest[at[1]:]
+	}
+	return nil
+}
+
+// A home is a directory that looks like the repository's while make run runs.
+type home struct {
+	t   *testing.T
+	dir string
+}
+
+// run runs a block and returns its output.
+func (h home) run(b block) (string, error) {
+	ctx, cancel := context.WithTimeout(h.t.Context(), 30*time.Second)
+	defer cancel()
+	shell := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.text)
+	shell.Dir = h.dir
+	shell.Env = append(os.Environ(), "KUBECONFIG=", "DEBUG_UNIX_SOCKET=")
+	output, err := shell.CombinedOutput()
+	return string(output), err
+}
+
+// serveRepository serves .run/repository with the sample addons, as make run does, and creates the addons configurations of
+// the sample. It returns the URL.
+func (h home) serveRepository() string {
+	h.t.Helper()
+	sample := filepath.Join(h.dir, ".run", "repository", "sample")
+	urlFile := filepath.Join(h.dir, ".run", "repository.url")
+	absolute, err := filepath.Abs(root)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	prepare := block{text: fmt.Sprintf(`mkdir -p %[2]s
+bin/addon-operator addons package %[1]s/e2e/sample/addons --destination %[2]s
+bin/addon-operator addons index %[1]s/e2e/sample/addons --destination %[2]s
+cp %[1]s/e2e/sample/broken-index.yaml %[2]s
+bin/objects apply %[1]s/deploy/crds.yaml
+`, absolute, sample)}
+	if output, err := h.run(prepare); err != nil {
+		h.t.Fatalf("%v\n%s", err, output)
+	}
+	server := exec.CommandContext(h.t.Context(), "bin/repository", "-listen", "127.0.0.1:0", "-url-file", urlFile, filepath.Dir(sample))
+	server.Dir = h.dir
+	if err := server.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = server.Wait() }) // it is killed when the test's context ends
+	var url string
+	eventually(h.t, "the sample repository is served", func() error {
+		text, err := os.ReadFile(urlFile)
+		url = strings.TrimSpace(string(text))
+		return err
+	})
+	create := block{text: fmt.Sprintf(`sed "s|REPOSITORY|%s|" %s/e2e/sample/configurations.yaml >.run/configurations.yaml
+bin/objects create .run/configurations.yaml
+`, url, absolute)}
+	eventually(h.t, "the API server serves addons configurations", func() error {
+		output, err := h.run(create)
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, output)
+		}
+		return err
+	})
+	return url
+}
+
+// newHome makes a home and returns the site of its operator.
+func newHome(t *testing.T) (home, operator.Site) {
 	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	home = shortDir(t)
-	run := filepath.Join(home, ".run")
+	dir := shortDir(t)
+	run := filepath.Join(dir, ".run")
 	c := cluster.Launch(t, filepath.Join(run, "cluster"))
 	absolute, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(filepath.Dir(path), filepath.Join(home, "bin")); err != nil {
+	if err := os.Symlink(filepath.Dir(path), filepath.Join(dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	namespace := filepath.Join(home, "namespace.yaml")
+	namespace := filepath.Join(dir, "namespace.yaml")
 	text := "apiVersion: v1\nkind: Namespace\nmetadata: {name: addon-operator}\n"
 	if err := os.WriteFile(namespace, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	create := exec.Command("bin/objects", "--kubeconfig", c.Kubeconfig(), "create", namespace,
 		filepath.Join(absolute, "e2e/sample/config.yaml"), filepath.Join(absolute, "e2e/sample/objects.yaml"))
-	create.Dir = home
+	create.Dir = dir
 	if output, err := create.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	return home, operator.Site{
+	return home{t, dir}, operator.Site{
 		Program: path, Dir: run, Kubeconfig: c.Kubeconfig(), Namespace: "addon-operator",
 		ModulesDir: filepath.Join(absolute, "modules"), GlobalHooksDir: filepath.Join(absolute, "global-hooks"),
 	}
@@ -268,7 +354,7 @@ func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
 	tests := testsOfTheRepository(t)
 	for _, b := range blocks(t) {
 		quotes := strings.HasPrefix(b.text, "# modules/") || strings.HasPrefix(b.text, "# global-hooks/")
-		if b.info == "" || b.info == "sh test" || quotes { // without a language it is output
+		if b.info == "" || b.info == "output" || b.info == "sh test" || quotes { // without a language it is output
 			continue
 		}
 		name := ""

@@ -31,10 +31,10 @@ var program = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "objects"), "./e2e/objects")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", dir+"/", "./e2e/objects", "./e2e/repository")
 	build.Dir = root
 	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build objects: %w\n%s", err, output)
+		return "", fmt.Errorf("build objects and repository: %w\n%s", err, output)
 	}
 	if err := buildHook(filepath.Join(dir, "collect")); err != nil {
 		return "", err
@@ -110,9 +110,9 @@ func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Site {
 }
 
 // start starts the operator of site and stops it when t ends, if it still runs.
-func start(t *testing.T, site operator.Site) *operator.Process {
+func start(t *testing.T, site operator.Site, env ...string) *operator.Process {
 	t.Helper()
-	p, err := site.Start()
+	p, err := site.Start(env...)
 	if err != nil {
 		t.Fatal(err)
 	}

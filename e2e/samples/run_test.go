@@ -52,6 +52,7 @@ func newCheckout(t *testing.T, env ...string) checkout {
 		"bin/controlplane":   filepath.Join(absolute, "bin/controlplane"),
 		"bin/addon-operator": path,
 		"bin/objects":        filepath.Join(filepath.Dir(path), "objects"),
+		"bin/repository":     filepath.Join(filepath.Dir(path), "repository"),
 		"bin/hooktools":      filepath.Join(filepath.Dir(path), "hooktools"),
 	} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
@@ -69,7 +70,7 @@ func newCheckout(t *testing.T, env ...string) checkout {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return checkout{t: t, dir: dir, env: append(env, "BUILT=yes", "PORT="+port)}
+	return checkout{t: t, dir: dir, env: append(env, "BUILT=yes", "PORT="+port, "REPOSITORY_PORT=0")}
 }
 
 // run runs e2e/run.sh, presses Ctrl-C when a line matches until, and returns what it has said and its exit code.
@@ -254,6 +255,27 @@ func (c checkout) objects(args ...string) (string, error) {
 	return string(text), err
 }
 
+// addonsOfTheSample waits until one configuration is Ready, the other one is Failed for each of its reasons, and the addon
+// that the ConfigMap enables is installed with the values of its plan.
+func (c checkout) addonsOfTheSample() {
+	c.t.Helper()
+	for object, texts := range map[string][]string{
+		"clusteraddonsconfigurations sample": {"phase: Ready"},
+		"clusteraddonsconfigurations broken": {"phase: Failed", "reason: LoadingError", "reason: TemplatingURLError"},
+		"configmap banner":                   {"colour: red", "text: Welcome"},
+	} {
+		eventually(c.t, object+" has "+strings.Join(texts, ", "), func() error {
+			printed, err := c.objects(append([]string{"get"}, strings.Fields(object)...)...)
+			for _, text := range texts {
+				if err == nil && !strings.Contains(printed, text) {
+					err = fmt.Errorf("no %s in\n%s", text, printed)
+				}
+			}
+			return err
+		})
+	}
+}
+
 const guard = `#!/usr/bin/env bash
 if [[ ${1:-} == --config ]]; then
   cat <<'END'
@@ -306,6 +328,7 @@ func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 				t.Errorf("make run does not define %s: %v: %s", kind, err, text)
 			}
 		}
+		c.addonsOfTheSample()
 		if text, err := c.objects("set", "addon-operator", "importEnabled=true"); err != nil {
 			t.Errorf("%v: %s", err, text)
 		}
