@@ -203,3 +203,23 @@ func TestPermanentlyWrongURLIsNotRetriedBeforeTheResync(t *testing.T) {
 		}
 	}
 }
+
+func TestTheSameOneOfTwoAddonsWithOneIDIsMarkedInEachRound(t *testing.T) {
+	t.Parallel()
+	r := newRuntime(t)
+	repository := serve(t, map[string][]byte{
+		"index.yaml":     []byte("entries:\n  zeta: [{version: 1.0.0}]\n  alpha: [{version: 1.0.0}]\n"),
+		"zeta-1.0.0.tgz": archive(t, "X", "zeta"), "alpha-1.0.0.tgz": archive(t, "X", "alpha"),
+	})
+	for i := range 10 {
+		known, results := process(t, r, "c", repository.URL+"/index.yaml")
+		got := map[string]string{}
+		for _, addon := range results[0].Addons {
+			got[addon.Name] = addon.Reason
+		}
+		want := map[string]string{"alpha": "", "zeta": string(api.ConflictInSpecifiedRepositories)}
+		if diff := cmp.Diff(want, got); diff != "" || known.Phase != store.PhaseFailed || !known.Registered.IsZero() {
+			t.Fatalf("round %d: %s, registered %s, reasons (-want +got):\n%s", i, known.Phase, known.Registered, diff)
+		}
+	}
+}
