@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +90,7 @@ const secretValue = `s3cr+t/V&lue "of" a Secret`
 
 // forms returns how the value of the Secret can occur in a text.
 func forms() []string {
-	quoted, _ := json.Marshal(secretValue)
+	quoted := strconv.Quote(secretValue)
 	basic := base64.StdEncoding.EncodeToString([]byte("user:" + secretValue))
 	return []string{
 		secretValue, strings.Trim(string(quoted), `"`), url.QueryEscape(secretValue), url.PathEscape(secretValue),
@@ -312,8 +313,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 			}
 		}
 		if !found {
-			text, _ := json.Marshal(o.Status.Repositories)
-			t.Errorf("%.20s: no reason %s in %.2000s", name, c.reason, text)
+			t.Errorf("%.20s: no reason %s in %.2000s", name, c.reason, fmt.Sprint(o.Status.Repositories))
 		}
 	}
 	if o := settled(t, configurations, "good"); o.Status.Phase != api.Ready {
@@ -342,14 +342,14 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _ = json.Marshal(events)
-	shown["events"] = string(text)
+	shown["events"] = fmt.Sprint(events.Items)
 	for _, path := range []string{"/addons", "/metrics", "/ns/" + namespace + "/v2/catalog"} {
 		shown[path] = get(t, p.URL()+path)
 	}
 	for _, args := range [][]string{
 		{"addons", "list"},
-		{"addons", "why", namespace + "/echo"}, {"addons", "why", namespace + "/leak"},
+		{"addons", "why", namespace + "/echo"},
+		{"addons", "why", namespace + "/leak"},
 		{"workflow", "list"}, {"workflow", "inspect"}, {"store", "dump"},
 	} {
 		output, err := exec.Command(site.Program, append(args, "--debug-unix-socket", site.Socket())...).CombinedOutput()
