@@ -93,7 +93,7 @@ func forms() []string {
 	quoted := strconv.Quote(secretValue)
 	basic := base64.StdEncoding.EncodeToString([]byte("user:" + secretValue))
 	return []string{
-		secretValue, strings.Trim(string(quoted), `"`), url.QueryEscape(secretValue), url.PathEscape(secretValue),
+		secretValue, strings.Trim(quoted, `"`), url.QueryEscape(secretValue), url.PathEscape(secretValue),
 		base64.StdEncoding.EncodeToString([]byte(secretValue)), base64.RawURLEncoding.EncodeToString([]byte(secretValue)), basic, basic[:20],
 	}
 }
@@ -350,7 +350,9 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 		{"addons", "list"},
 		{"addons", "why", namespace + "/echo"},
 		{"addons", "why", namespace + "/leak"},
-		{"workflow", "list"}, {"workflow", "inspect"}, {"store", "dump"},
+		{"workflow", "list"},
+		{"workflow", "inspect"},
+		{"store", "dump"},
 	} {
 		output, err := exec.Command(site.Program, append(args, "--debug-unix-socket", site.Socket())...).CombinedOutput()
 		if err != nil {

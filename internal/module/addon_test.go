@@ -210,3 +210,30 @@ func TestAddonsWhoseNameCannotBeThatOfAModuleAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestADirectoryThatLacksAPartIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	modules := []module.AddonModule{{Name: "redis", Addon: redis(), Chart: chart("1.0.0")}}
+	for _, part := range []string{"chart", "chart/Chart.yaml", "values.yaml", "openapi", ".addon.json"} {
+		if err := module.WriteAddonModules(root, modules); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(root, "redis", part)); err != nil {
+			t.Fatal(err)
+		}
+		if err := module.WriteAddonModules(root, modules); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(root, "redis", part)); err != nil {
+			t.Error(err)
+		}
+		set, err := module.Scan([]string{tree(t, map[string]string{"010-web/values.yaml": ""})}, root, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, found := set.Find("redis"); !found || m.Broken != nil || m.Addon == nil {
+			t.Errorf("without %s: found %v: %+v", part, found, m)
+		}
+	}
+}

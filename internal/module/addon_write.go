@@ -25,9 +25,9 @@ type AddonModule struct {
 }
 
 // WriteAddonModules makes root hold the directories of these modules, which must have different
-// names, and no others. A directory that describes the same addon is left alone. Each directory is
-// replaced as a whole, so a crash leaves either the old or the new one, or none. Root is made if it
-// does not exist.
+// names, and no others. A directory that describes the same addon is left alone, unless a part of it
+// is missing. Each directory is replaced as a whole, so a crash leaves either the old or the new one,
+// or none. Root is made if it does not exist.
 //
 // A module that cannot be written keeps the directory it had; the others are written. The error
 // names each such module.
@@ -60,7 +60,7 @@ func (m AddonModule) write(root string) error {
 		return err
 	}
 	dir := filepath.Join(root, m.Name)
-	if there, err := os.ReadFile(filepath.Join(dir, addonFile)); err == nil && bytes.Equal(there, about) {
+	if isComplete(dir, about) {
 		return nil
 	}
 	files, err := m.Chart()
@@ -86,6 +86,22 @@ func (m AddonModule) write(root string) error {
 		return errors.Join(err, os.RemoveAll(next))
 	}
 	return errors.Join(os.RemoveAll(dir), os.Rename(next, dir))
+}
+
+// isComplete reports whether dir describes the addon about and has the files of such a directory, so
+// that one of which somebody has removed a part is written again.
+func isComplete(dir string, about []byte) bool {
+	there, err := os.ReadFile(filepath.Join(dir, addonFile))
+	if err != nil || !bytes.Equal(there, about) {
+		return false
+	}
+	for _, name := range []string{valuesFile, filepath.Join(schemaDir, configSchemaFile)} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.Mode().IsRegular() {
+			return false
+		}
+	}
+	m := Module{Path: dir}
+	return m.findAddon() == nil
 }
 
 const (
