@@ -11,16 +11,16 @@ func InterruptionKey(graph, node string, s Subject) Key {
 // InterruptionsOf returns the prefix of the interruptions of items of a module, or of items without a module.
 func InterruptionsOf(module string) Key { return At(Interruptions).Str(module) }
 
-// ParseInterruptionKey returns what [InterruptionKey] was called with.
-func ParseInterruptionKey(k Key) (graph, node string, s Subject, err error) {
+// InterruptedItem returns the item of an interruption, and whether it is done at node of graph.
+func InterruptedItem(k Key, graph, node string) (item Subject, ok bool, err error) {
 	p, err := k.Parts()
 	if err != nil {
-		return "", "", s, err
+		return item, false, err
 	}
-	s.Module, s.Hook, s.Binding = p.Str(), p.Str(), p.Str()
-	graph, node = p.Str(), p.Str()
+	item.Module, item.Hook, item.Binding = p.Str(), p.Str(), p.Str()
+	ofGraph, atNode := p.Str(), p.Str()
 	if p.More() {
-		s.Configuration = p.Str()
+		item.Configuration = p.Str()
 	}
-	return graph, node, s, p.Err()
+	return item, ofGraph == graph && atNode == node, p.Err()
 }

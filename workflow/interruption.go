@@ -31,11 +31,11 @@ func (m *move) forgetInterruptions(n *graph.Node, t *store.Task) error {
 		return nil
 	}
 	for k := range m.tx.Range(store.InterruptionsOf(t.Subject.Module)) {
-		graph, node, item, err := store.ParseInterruptionKey(k)
+		item, ok, err := store.InterruptedItem(k, t.Graph, t.Node)
 		if err != nil {
 			return err
 		}
-		if graph == t.Graph && node == t.Node && isWithin(item, t.Subject) {
+		if ok && isWithin(item, t.Subject) {
 			m.tx.Delete(k)
 		}
 	}

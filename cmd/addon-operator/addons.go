@@ -6,11 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"addon-operator/internal/api"
 	repository "addon-operator/internal/catalog/source"
 	"addon-operator/internal/kube"
 	"addon-operator/steps/addons"
-	"addon-operator/steps/addons/registry"
 	"addon-operator/triggers"
 	"addon-operator/workflow"
 )
@@ -83,9 +81,7 @@ func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
 	}
 	o.addonsRuntime = &addons.Runtime{
 		DB: o.db, Configurations: addons.NewConfigurations(o.client.Dynamic()), Fetcher: fetcher, Retry: retry,
-		Fetched: func(scope registry.Scope, reason api.Reason, took time.Duration) {
-			o.metrics.AddonsFetched(scopeLabel(scope), string(reason), took)
-		},
+		Fetches: o.addonsFetches,
 	}
 	return o.addonsRuntime.Graph(), nil
 }

@@ -4,8 +4,10 @@ import (
 	"sync"
 	"time"
 
+	"addon-operator/internal/api"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
+	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/triggers"
 	"addon-operator/workflow"
@@ -35,6 +37,12 @@ func (o *operator) timeActions(observer workflow.Observer) workflow.Observer {
 func (o *operator) helmBegins(module, operation string) (ends func()) {
 	began := time.Now()
 	return func() { o.metrics.HelmDid(module, o.activation(), operation, time.Since(began)) }
+}
+
+// addonsFetches times the fetch of a repository of addons.
+func (o *operator) addonsFetches(scope registry.Scope) (ends func(api.Reason)) {
+	began := time.Now()
+	return func(reason api.Reason) { o.metrics.AddonsFetched(scopeLabel(scope), string(reason), time.Since(began)) }
 }
 
 // filtered observes what a jqFilter took for each binding that has asked for it.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
@@ -119,7 +118,10 @@ func (r *round) readEarlier(known store.Configuration) error {
 // fetch fetches the i-th repository and stores the result. The error is that of the store, or says
 // that ctx has ended.
 func (r *round) fetch(ctx context.Context, i int, of api.Repository) error {
-	began := time.Now()
+	ends := func(api.Reason) {}
+	if r.Fetches != nil {
+		ends = r.Fetches(scopeOf(r.id))
+	}
 	result, err := r.read(ctx, of)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -127,9 +129,7 @@ func (r *round) fetch(ctx context.Context, i int, of api.Repository) error {
 	if err != nil {
 		return err
 	}
-	if r.Fetched != nil {
-		r.Fetched(scopeOf(r.id), api.Reason(result.Reason), time.Since(began))
-	}
+	ends(api.Reason(result.Reason))
 	r.mu.Lock()
 	r.addons += len(result.Addons)
 	r.mu.Unlock()

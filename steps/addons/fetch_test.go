@@ -170,19 +170,19 @@ func TestUnchangedAddonsOfAFailedConfigurationAreNeitherDownloadedNorParsedAgain
 	}
 }
 
-func TestTheTimeOfEachFetchIsObservedWithItsReason(t *testing.T) {
+func TestTheEndOfEachFetchIsObservedWithItsReason(t *testing.T) {
 	t.Parallel()
 	r := newRuntime(t)
 	var observed []string
-	r.Fetched = func(scope registry.Scope, reason api.Reason, took time.Duration) {
-		if took <= 0 || took > time.Minute {
-			t.Errorf("the fetch took %s", took)
-		}
-		observed = append(observed, fmt.Sprintf("%q %q", scope, reason))
+	r.Fetches = func(scope registry.Scope) func(api.Reason) {
+		observed = append(observed, fmt.Sprintf("fetch %q", scope))
+		return func(reason api.Reason) { observed = append(observed, fmt.Sprintf("end %q", reason)) }
 	}
 	repository := serve(t, map[string][]byte{"index.yaml": []byte("entries: {absent: [{version: 1.0.0}]}")})
 	process(t, r, "c", repository.URL+"/index.yaml", repository.URL+"/absent.yaml", "")
-	if diff := cmp.Diff([]string{`"" ""`, `"" "FetchingIndexError"`, `"" "EmptyURLError"`}, observed); diff != "" {
+	if diff := cmp.Diff([]string{
+		`fetch ""`, `end ""`, `fetch ""`, `end "FetchingIndexError"`, `fetch ""`, `end "EmptyURLError"`,
+	}, observed); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

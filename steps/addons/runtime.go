@@ -18,8 +18,9 @@ type Runtime struct {
 	Configurations *Configurations
 	Fetcher        *source.Fetcher
 	Retry          Retry
-	// Fetched is called when a repository with its addons was fetched, or was not, for a reason. Nil is silence.
-	Fetched func(scope registry.Scope, reason api.Reason, took time.Duration)
+	// Fetches is called before a repository with its addons is fetched, and ends with the reason why it
+	// could not be; empty if it was. Nil is silence.
+	Fetches func(scope registry.Scope) (ends func(reason api.Reason))
 	// Settled is called when a round of a configuration has ended. Due is when the next one begins
 	// without a change; zero if it does not. It must not block. Nil is silence.
 	Settled func(id api.Identity, due time.Time)
