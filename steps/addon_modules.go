@@ -61,15 +61,16 @@ func saveAddonModules(tx *store.Tx, found discovered, before map[string]store.Mo
 	return modules.Save(tx, contents, func(name string) bool { return used[name] })
 }
 
-// AddonsOutdated reports whether the registry provides other modules, or other versions of them, than
-// the last discovery found. An addon with the name of another module changes nothing.
-func (s *Site) AddonsOutdated(tx *store.Tx) (bool, error) {
+// AddonsOutdated returns which modules the registry provides, as one text, if the last discovery found
+// others, or other versions of them; empty if it did not. An addon with the name of another module
+// changes nothing.
+func (s *Site) AddonsOutdated(tx *store.Tx) (string, error) {
 	if s.AddonModulesDir == "" {
-		return false, nil
+		return "", nil
 	}
 	config, err := s.inForce(tx)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	disk := s.Disk()
 	return modules.Outdated(tx, s.AllAddonsAsModules, config.Sections, func(name string) bool {

@@ -89,19 +89,23 @@ func (o *operator) runMended(ctx context.Context) {
 // runAddonsChanged requests a converge when the registered addons provide other modules than before,
 // until ctx ends.
 func (o *operator) runAddonsChanged(ctx context.Context) {
+	requested := "" // the modules that the last converge was requested for
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-o.addonsChanged:
 		}
-		if err := o.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
-			outdated, err := o.site.AddonsOutdated(tx)
-			if err != nil || !outdated {
+		outdated := ""
+		if err := o.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+			outdated, err = o.site.AddonsOutdated(tx)
+			if err != nil || outdated == "" || outdated == requested {
 				return err
 			}
 			return o.engine.Raise(tx, workflow.Event{On: lifecycle.OnAddonsChanged})
-		}); err != nil && ctx.Err() == nil {
+		}); err == nil {
+			requested = outdated
+		} else if ctx.Err() == nil {
 			o.log.Error().Err(err).Msg("modules made from addons not compared with the registered addons; retrying after the next change of an addon")
 		}
 		o.recheck.raise()

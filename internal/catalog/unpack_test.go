@@ -127,10 +127,11 @@ func zeros(t *testing.T, size int64) io.Reader {
 	go func() {
 		zipped := gzip.NewWriter(w)
 		entries := tar.NewWriter(zipped)
+		chunk := make([]byte, 1<<20)
 		for i := range 1 << 20 {
 			err := entries.WriteHeader(&tar.Header{Name: "x" + strconv.Itoa(i), Size: size, Mode: 0o644})
 			for left := size; err == nil && left > 0; left -= 1 << 20 {
-				_, err = entries.Write(make([]byte, min(left, 1<<20)))
+				_, err = entries.Write(chunk[:min(left, 1<<20)])
 			}
 			if err != nil {
 				break

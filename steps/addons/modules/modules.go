@@ -57,24 +57,29 @@ func Select(db *store.DB, all bool, sections values.Values) (Selection, error) {
 	return selected, err
 }
 
-// Outdated reports whether Select would return other modules or contents than [Save] has saved.
-// Hidden modules do not count: another module has their name.
-func Outdated(tx *store.Tx, all bool, sections values.Values, hidden func(module string) bool) (bool, error) {
+// Outdated returns the modules and contents that Select would return, as one text, if they are not
+// those that [Save] has saved; empty if they are. Hidden modules do not count: another module has
+// their name.
+func Outdated(tx *store.Tx, all bool, sections values.Values, hidden func(module string) bool) (string, error) {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	selected, err := selectIn(tx, all, sections)
 	if err != nil {
-		return false, err
+		return "", err
 	}
+	outdated := false
+	text := "modules made from addons:"
 	for _, m := range selected.Modules {
-		if !hidden(m.Name) && saved[m.Name].Content != m.Addon.Content {
-			return true, nil
-		}
+		outdated = outdated || !hidden(m.Name) && saved[m.Name].Content != m.Addon.Content
 		delete(saved, m.Name)
+		text += " " + m.Name + "=" + m.Addon.Content
 	}
-	return len(saved) > 0, nil
+	if !outdated && len(saved) == 0 {
+		return "", nil
+	}
+	return text, nil
 }
 
 // Save saves which modules are made from addons, and of what. A module that is used keeps its
