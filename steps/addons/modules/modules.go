@@ -70,16 +70,16 @@ func Outdated(tx *store.Tx, all bool, sections values.Values, hidden func(module
 		return "", err
 	}
 	outdated := false
-	text := "modules made from addons:"
+	var text []string
 	for _, m := range selected.Modules {
 		outdated = outdated || !hidden(m.Name) && saved[m.Name].Content != m.Addon.Content
 		delete(saved, m.Name)
-		text += " " + m.Name + "=" + m.Addon.Content
+		text = append(text, m.Name+"="+m.Addon.Content)
 	}
 	if !outdated && len(saved) == 0 {
 		return "", nil
 	}
-	return text, nil
+	return "modules made from addons: " + strings.Join(text, " "), nil
 }
 
 // Save saves which modules are made from addons, and of what. A module that is used keeps its
