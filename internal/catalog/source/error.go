@@ -32,9 +32,8 @@ func (e *Error) Error() string { return e.text }
 // A plainError is an error whose text was made by this package: without text of a server or of the
 // address, except for hosts and paths.
 type plainError struct {
-	text      string
-	loading   bool // the content is wrong, not the way to it
-	permanent bool
+	text    string
+	loading bool // the content is wrong, not the way to it
 }
 
 func (e *plainError) Error() string { return e.text }
@@ -52,7 +51,7 @@ func wrap(during string, err error) error {
 	}
 	out := plainError{text: during + ": " + describe(err)}
 	if plain, ok := errors.AsType[*plainError](err); ok {
-		out.loading, out.permanent = plain.loading, plain.permanent
+		out.loading = plain.loading
 	}
 	return &out
 }
@@ -67,11 +66,8 @@ func (r *redactor) fail(ctx context.Context, reason api.Reason, during string, e
 		return context.Cause(ctx)
 	}
 	out := &Error{Reason: reason, text: r.clean(during + ": " + describe(err))}
-	if plain, ok := errors.AsType[*plainError](err); ok {
-		out.Permanent = plain.permanent
-		if plain.loading && reason == api.FetchingError {
-			out.Reason = api.LoadingError
-		}
+	if plain, ok := errors.AsType[*plainError](err); ok && plain.loading && reason == api.FetchingError {
+		out.Reason = api.LoadingError
 	}
 	return out
 }
