@@ -28,10 +28,10 @@ type logBuffer struct {
 	mu      sync.Mutex
 	pending []byte        // guarded by mu
 	lost    int           // lines dropped since dropped was last called; guarded by mu
-	stuck   bool          // a line has waited in vain since w last accepted bytes; guarded by mu
+	stuck   bool          // a line has waited in vain since lines were last taken; guarded by mu
 	closing bool          // the last lines are written; guarded by mu
 	ended   bool          // nothing is written in the background any more; guarded by mu
-	room    chan struct{} // closed when w has accepted bytes; guarded by mu
+	room    chan struct{} // closed when lines are taken, as w has accepted those before; guarded by mu
 	wake    chan struct{}
 	done    chan struct{} // closed at the end of run
 }
@@ -44,42 +44,38 @@ func newLogBuffer(w io.Writer, dropped func(lines int)) *logBuffer {
 
 // Write takes the line p. It never fails.
 func (b *logBuffer) Write(p []byte) (int, error) {
-	for waited := false; ; waited = true {
+	var patience *time.Timer // of a line that finds no room
+	late := false
+	for {
 		b.mu.Lock()
-		if b.ended {
+		switch {
+		case b.ended:
 			b.mu.Unlock()
 			return b.w.Write(p)
-		}
-		if len(b.pending) == 0 || len(b.pending)+len(p) <= mostBuffered {
+		case len(b.pending) == 0 || len(b.pending)+len(p) <= mostBuffered:
 			b.pending = append(b.pending, p...)
 			b.mu.Unlock()
 			b.raise()
 			return len(p), nil
-		}
-		if waited || b.stuck {
+		case b.stuck || late:
 			b.lost++
 			b.mu.Unlock()
 			return len(p), nil
 		}
 		room := b.room
 		b.mu.Unlock()
-		if !b.await(room) {
+		if patience == nil {
+			patience = time.NewTimer(longestLogWait)
+			defer patience.Stop()
+		}
+		select {
+		case <-room:
+		case <-patience.C:
+			late = true
 			b.mu.Lock()
 			b.stuck = b.stuck || room == b.room
 			b.mu.Unlock()
 		}
-	}
-}
-
-// await returns when room is closed, or after a moment. It reports which.
-func (b *logBuffer) await(room chan struct{}) bool {
-	t := time.NewTimer(longestLogWait)
-	defer t.Stop()
-	select {
-	case <-room:
-		return true
-	case <-t.C:
-		return false
 	}
 }
 
@@ -103,7 +99,6 @@ func (b *logBuffer) run() {
 			continue
 		}
 		_, _ = b.w.Write(lines) // there is no other place to say so
-		b.accepted()
 		if lost > 0 {
 			b.dropped(lost)
 		}
@@ -111,23 +106,16 @@ func (b *logBuffer) run() {
 }
 
 // take returns the lines to write now, how many were dropped behind them, and whether the
-// buffer has ended.
+// buffer has ended. Then there is room for lines.
 func (b *logBuffer) take() (lines []byte, lost int, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	lines, lost = b.pending, b.lost
-	b.pending, b.lost = nil, 0
+	b.pending, b.lost, b.stuck = nil, 0, false
 	b.ended = b.closing && len(lines) == 0 && lost == 0
-	return lines, lost, b.ended
-}
-
-// accepted notes that w has accepted bytes.
-func (b *logBuffer) accepted() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.stuck = false
 	close(b.room)
 	b.room = make(chan struct{})
+	return lines, lost, b.ended
 }
 
 // close writes the pending lines, unless w accepts nothing. Later lines are written at once.
