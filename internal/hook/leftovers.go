@@ -8,12 +8,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // storeVariable marks the processes started for a store; what they start in turn inherits it.
 const storeVariable = "ADDON_OPERATOR_STORE_ID"
+
+// longestExec bounds the wait for processes that are starting a program. One that hangs there longer, as on a network disk
+// that does not answer, is most likely not the operator's.
+const longestExec = 5 * time.Second
 
 // KillLeftovers kills every process that carries the store's id in its environment, except this one, and what those
 // start meanwhile, until there is none. It returns the process ids it killed when all of them are gone. The caller runs
@@ -25,12 +31,17 @@ func KillLeftovers(storeID string) (killed []int, err error) {
 		return nil, errors.New("kill leftover hooks: no store id was given")
 	}
 	mark := []byte(storeVariable + "=" + storeID)
-	for {
-		found, err := marked(mark)
-		if err != nil {
+	for waited := time.Duration(0); ; {
+		found, starting, err := marked(mark)
+		switch {
+		case err != nil:
 			return killed, fmt.Errorf("kill leftover hooks: %w", err)
-		}
-		if len(found) == 0 {
+		case len(found) == 0 && starting && waited < longestExec:
+			const pause = time.Millisecond // nothing tells the end of another's execve
+			time.Sleep(pause)
+			waited += pause
+			continue
+		case len(found) == 0:
 			return killed, nil
 		}
 		for _, pid := range found {
@@ -45,31 +56,58 @@ func KillLeftovers(storeID string) (killed []int, err error) {
 	}
 }
 
-// marked lists the processes whose environment holds mark.
-func marked(mark []byte) ([]int, error) {
+// marked lists the processes whose environment holds mark. It reports whether some other process is just starting a
+// program, so that its environment cannot be read yet.
+func marked(mark []byte) (found []int, starting bool, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var found []int
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
-		if err == nil && pid != os.Getpid() && carries(pid, mark) {
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		environ, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
+		switch {
+		case err != nil:
+		case holds(environ, mark):
 			found = append(found, pid)
+		default:
+			starting = starting || startsProgram(pid, len(environ))
 		}
 	}
-	return found, nil
+	return found, starting, nil
 }
 
-// carries tells whether a live process has mark in its environment; one that has ended has none.
-func carries(pid int, mark []byte) bool {
-	environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-	if err != nil {
-		return false
-	}
+// holds tells whether mark is a variable of environ. A process that has ended has none.
+func holds(environ, mark []byte) bool {
 	return slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(variable []byte) bool {
 		return bytes.Equal(variable, mark)
 	})
+}
+
+// startsProgram tells whether a process is, or just was, within execve, so that less of its environment was read than there
+// is: its memory is the new program's, but nothing is in it yet, or it was the old one's, which is gone. That takes long
+// where the disk is slow. Format: proc_pid_stat(5).
+func startsProgram(pid, read int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	name := bytes.LastIndexByte(stat, ')') // field 2 may hold spaces and parentheses of its own
+	if err != nil || name < 0 {
+		return false
+	}
+	const state, flags, codeStart, environStart, environEnd = 0, 6, 23, 47, 48 // the fields 3, 9, 26, 50 and 51
+	fields := strings.Fields(string(stat[name+1:]))
+	if len(fields) <= environEnd || strings.ContainsAny(fields[state], "ZXx") {
+		return false
+	}
+	number := func(field int) uint64 {
+		n, _ := strconv.ParseUint(fields[field], 10, 64) // the kernel writes numbers only
+		return n
+	}
+	const kernelThread = 0x00200000
+	return number(flags)&kernelThread == 0 &&
+		(number(codeStart) == 0 || number(environEnd)-number(environStart) != uint64(read))
 }
 
 // kill ends a process that carries mark and waits until it is gone. The number alone could mean another process by now,
@@ -83,7 +121,8 @@ func kill(pid int, mark []byte) (bool, error) {
 		return false, fmt.Errorf("pidfd_open: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }() // it holds nothing
-	if !carries(pid, mark) {
+	environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+	if err != nil || !holds(environ, mark) {
 		return false, nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -297,6 +298,30 @@ func TestLeftoversOfAKilledOperatorAreKilled(t *testing.T) {
 	}
 	if killed, err := hook.KillLeftovers(store); err != nil || len(killed) != 0 {
 		t.Errorf("a second time: killed %v, %v", killed, err)
+	}
+}
+
+func TestALeftoverIsKilledWhileItStartsAProgram(t *testing.T) {
+	t.Parallel()
+	store := "exec-" + strconv.Itoa(os.Getpid())
+	for range 30 {
+		again := `exec /bin/sh -c "$0" "$0"`
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", again, again)
+		cmd.Env = append(os.Environ(), "ADDON_OPERATOR_STORE_ID="+store)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = cmd.Wait() // it is killed
+		}()
+		killed, err := hook.KillLeftovers(store)
+		if err != nil || !slices.Equal(killed, []int{cmd.Process.Pid}) {
+			_ = cmd.Process.Kill()
+			t.Fatalf("killed %v, %v; want process %d", killed, err, cmd.Process.Pid)
+		}
+		<-ended
 	}
 }
 
