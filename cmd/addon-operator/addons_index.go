@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -11,37 +13,38 @@ import (
 
 // newAddonsIndex returns the verb that writes the index of a directory of addons.
 func newAddonsIndex(*sourceFlags) *cobra.Command {
+	return newAuthorVerb("index", "Write the index.yaml of the addons of a directory; stops at an invalid addon",
+		"The index lists the addons by name, and the versions of a name from the newest to the oldest.",
+		func(repository *author.Repository, to string, out io.Writer) error {
+			entries, err := repository.WriteIndex(to)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(out, "%s: %d entries\n", filepath.Join(to, "index.yaml"), entries)
+			return err
+		})
+}
+
+// newAuthorVerb returns a verb that reads the addons of a directory, and writes files to it or to
+// another directory.
+func newAuthorVerb(name, short, more string, write func(from *author.Repository, to string, out io.Writer) error) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
-		Use:   "index DIR",
-		Short: "Write the index.yaml of the addons of a directory; stops at an invalid addon",
-		Long: "Write the index.yaml of the addons of a directory; stops at an invalid addon.\n\n" +
-			"The index lists the addons by name, and the versions of a name from the newest to the oldest.",
+		Use:               name + " DIR",
+		Short:             short,
+		Long:              short + ".\n\n" + more,
 		Args:              args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeDir,
 	}
-	declareDestination(cmd, &to)
+	cmd.Flags().StringVarP(&to, "destination", "d", "", "directory to write to; DIR if empty")
+	_ = cmd.MarkFlagDirname("destination") // it is declared
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		if to == "" {
-			to = given[0]
-		}
 		repository, err := author.Open(cmd.Context(), given[0])
 		if err != nil {
 			return err
 		}
 		defer repository.Close()
-		entries, err := repository.WriteIndex(to)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d entries\n", filepath.Join(to, "index.yaml"), entries)
-		return err
+		return write(repository, cmp.Or(to, given[0]), cmd.OutOrStdout())
 	}
 	return cmd
-}
-
-// declareDestination declares the flag for the directory to write to.
-func declareDestination(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVarP(to, "destination", "d", "", "directory to write to; DIR if empty")
-	_ = cmd.MarkFlagDirname("destination") // it is declared
 }
