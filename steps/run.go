@@ -79,9 +79,19 @@ type moduleCheck struct {
 
 // scanAfter reads the directories again if t, or the run it starts, has failed: the files may be
 // mended, and nothing else reads them before t ends. It reads them also if the module is made from
-// an addon, whose version the ConfigMap may have changed.
+// an addon and the ConfigMap or the registry asks for another version.
 func (s *Site) scanAfter(t workflow.Task) error {
-	if t.Failed == nil && !s.madeFromAddon(t.Subject.Module) {
+	stale := t.Failed != nil
+	if !stale && s.madeFromAddon(t.Subject.Module) {
+		if err := s.DB.View(func(tx *store.Tx) error {
+			outdated, err := s.AddonsOutdated(tx)
+			stale = outdated != ""
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	if !stale {
 		return nil
 	}
 	_, err := s.Scan()

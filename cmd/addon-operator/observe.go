@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"addon-operator/internal/api"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/jq"
 	"addon-operator/internal/kube"
@@ -46,7 +47,7 @@ func (o *operator) observer() workflow.Observer {
 			if r.State != store.Done && r.State != store.Joined {
 				o.configMap.Left()
 			}
-			if r.Subject.Configuration != "" {
+			if c := r.Subject.Configuration; c != "" && api.ParseIdentity(c).Namespace == "" { // only those of the cluster provide modules
 				o.addonsChanged.raise()
 			}
 		},

@@ -97,13 +97,16 @@ func (o *operator) runAddonsChanged(ctx context.Context) {
 		case <-o.addonsChanged:
 		}
 		outdated := ""
-		if err := o.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+		err := o.db.View(func(tx *store.Tx) (err error) {
 			outdated, err = o.site.AddonsOutdated(tx)
-			if err != nil || outdated == "" || outdated == requested {
-				return err
-			}
-			return o.engine.Raise(tx, workflow.Event{On: lifecycle.OnAddonsChanged})
-		}); err == nil {
+			return err
+		})
+		if err == nil && outdated != "" && outdated != requested {
+			err = o.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+				return o.engine.Raise(tx, workflow.Event{On: lifecycle.OnAddonsChanged})
+			})
+		}
+		if err == nil {
 			requested = outdated
 		} else if ctx.Err() == nil {
 			o.log.Error().Err(err).Msg("modules made from addons not compared with the registered addons; retrying after the next change of an addon")
