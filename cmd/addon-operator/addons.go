@@ -22,7 +22,7 @@ const (
 
 var addonsModes = []string{addonsAuto, addonsOn, addonsOff}
 
-// An addonsSettings is what a start is told about addons configurations.
+// addonsSettings are the settings for addons configurations.
 type addonsSettings struct {
 	// Mode is auto, on or off.
 	Mode    string
@@ -46,7 +46,7 @@ func (s *addonsSettings) declare(
 	str(&s.KnownHosts, "addons-known-hosts", "", "file of ssh host keys, as ssh-keyscan prints them, of the git servers of addon repositories; those of github.com, gitlab.com and bitbucket.org are built in", "ADDON_OPERATOR_ADDONS_KNOWN_HOSTS")
 }
 
-// check returns what is wrong with s.
+// check returns an error for the first invalid setting.
 func (s *addonsSettings) check() error {
 	if !slices.Contains(addonsModes, s.Mode) {
 		return &codedError{exitUsage, fmt.Errorf("--addons must be one of %s (got %q)", strings.Join(addonsModes, ", "), s.Mode)}
@@ -68,7 +68,7 @@ func (s *addonsSettings) retry() (addons.Retry, error) {
 	return addons.Retry{Resync: s.Resync, First: first, Longest: longest}, err
 }
 
-// addonsGraph returns the steps of addons configurations. With --addons=off, they finish what is pending.
+// addonsGraph returns the steps of addons configurations. With --addons=off, they finish pending tasks.
 func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
 	s := o.settings.Addons
 	retry, err := s.retry()

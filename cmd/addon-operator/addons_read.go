@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -134,7 +135,7 @@ func getAddon(tx *store.Tx, name string) (p addonPage, err error) {
 		if err != nil {
 			return p, err
 		}
-		if withNamespace(string(a.Scope), a.ID) != name {
+		if (api.Identity{Namespace: string(a.Scope), Name: a.ID}).String() != name {
 			continue
 		}
 		content, _, err := registry.LoadContent(tx, a.Content)
@@ -143,22 +144,19 @@ func getAddon(tx *store.Tx, name string) (p addonPage, err error) {
 	return p, notFound("no registered addon has the ID %q; see addons list, and write NAMESPACE/ID for one of a namespace", name)
 }
 
-func withNamespace(namespace, name string) string { return strings.TrimPrefix(namespace+"/"+name, "/") }
-
 // whyConfiguration returns what the latest round of a configuration found.
 func whyConfiguration(tx *store.Tx, name string) (p whyPage, err error) {
-	namespace, name := splitName(name)
-	scope := registry.Scope(namespace)
-	c, ok, err := registry.Lookup(tx, scope, name)
+	id := api.ParseIdentity(name)
+	scope := registry.Scope(id.Namespace)
+	c, ok, err := registry.Lookup(tx, scope, id.Name)
 	if err != nil {
 		return p, err
 	}
 	if !ok {
-		return p, notFound("configuration %q is not known; see addons list, and write NAMESPACE/NAME for an AddonsConfiguration",
-			withNamespace(namespace, name))
+		return p, notFound("configuration %q is not known; see addons list, and write NAMESPACE/NAME for an AddonsConfiguration", id)
 	}
 	p = whyPage{
-		configurationLine: configurationLineOf(registry.Configuration{Scope: scope, Name: name, Configuration: c}),
+		configurationLine: configurationLineOf(registry.Configuration{Scope: scope, Name: id.Name, Configuration: c}),
 		Registered:        !c.Registered.IsZero(), Attempts: c.Attempts, Repositories: []whyRepository{},
 	}
 	results, err := registry.Results(tx, c.Round)
@@ -175,23 +173,11 @@ func whyConfiguration(tx *store.Tx, name string) (p whyPage, err error) {
 				one.Good++
 				continue
 			}
-			name, version := a.Name, a.Version
-			if name == "" {
-				name, version = a.Entry, a.EntryVersion
-			}
-			one.Addons = append(one.Addons, *problemOf(name, version, a.Reason, a.Message, a.Permanent))
+			one.Addons = append(one.Addons, *problemOf(cmp.Or(a.Name, a.Entry), cmp.Or(a.Version, a.EntryVersion), a.Reason, a.Message, a.Permanent))
 		}
 		p.Repositories = append(p.Repositories, one)
 	}
 	return p, nil
-}
-
-func splitName(name string) (namespace, rest string) {
-	namespace, rest, found := strings.Cut(name, "/")
-	if !found {
-		return "", name
-	}
-	return namespace, rest
 }
 
 func problemOf(addon, version, reason, message string, permanent bool) *whyProblem {
@@ -228,7 +214,7 @@ func addonsText(p *addonsList, look inspect.Look) string {
 func whyText(p *whyPage, look inspect.Look) string {
 	var out strings.Builder
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&out, format+"\n", args...) }
-	line("%s is %s (generation %d).", withNamespace(p.Namespace, p.Name), p.Phase, p.Generation)
+	line("%s is %s (generation %d).", api.Identity{Namespace: p.Namespace, Name: p.Name}, p.Phase, p.Generation)
 	switch {
 	case p.Phase == string(api.Pending) && p.Registered:
 		line("It is being processed. Its old addons are registered until that ends.")

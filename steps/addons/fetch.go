@@ -33,15 +33,11 @@ type fetchStep struct{ *Runtime }
 // result. Results are stored as they are found; an attempt that is repeated replaces them.
 func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
-	live, exists, err := s.Configurations.Get(ctx, id)
+	known, live, err := s.unchanged(ctx, id)
 	if err != nil {
 		return out, err
 	}
-	known, _, err := s.record(id)
-	if err != nil {
-		return out, err
-	}
-	if !exists || isOutdated(known, live) {
+	if live == nil {
 		return workflow.Outcome{Facts: []graph.Fact{addons.Newer}, Detail: "it was changed meanwhile"}, nil
 	}
 	r := newRound(s.Runtime, id, known)
@@ -57,9 +53,18 @@ func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outco
 	return out, registry.Sweep(ctx, s.DB)
 }
 
-// isOutdated reports whether a round of the configuration as it is known is of no use anymore.
-func isOutdated(known store.Configuration, live *api.Configuration) bool {
-	return live.DeletionTimestamp != nil || string(live.UID) != known.UID || live.Generation != known.Generation
+// unchanged returns a configuration as the store and as the API server have it. Live is nil if it was
+// changed or deleted since its latest round began, so that the round is of no use anymore.
+func (r *Runtime) unchanged(ctx context.Context, id api.Identity) (known store.Configuration, live *api.Configuration, err error) {
+	live, exists, err := r.Configurations.Get(ctx, id)
+	if err != nil {
+		return known, nil, err
+	}
+	if known, _, err = r.record(id); err != nil || !exists || live.DeletionTimestamp != nil ||
+		string(live.UID) != known.UID || live.Generation != known.Generation {
+		return known, nil, err
+	}
+	return known, live, nil
 }
 
 // inParallel calls do with 0 to n-1, at most width at a time, and returns their errors. Goroutines

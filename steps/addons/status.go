@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"addon-operator/internal/api"
+	"addon-operator/steps/addons/registry"
 	"addon-operator/workflow"
 	"addon-operator/workflow/addons"
 	"addon-operator/workflow/graph"
@@ -24,16 +25,11 @@ const writeStatus = "write status"
 
 // Do has the status written, unless the configuration was changed or deleted meanwhile.
 func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
-	id := identityOf(t)
-	live, exists, err := s.Configurations.Get(ctx, id)
+	known, live, err := s.unchanged(ctx, identityOf(t))
 	if err != nil {
 		return out, err
 	}
-	known, _, err := s.record(id)
-	if err != nil {
-		return out, err
-	}
-	if !exists || isOutdated(known, live) {
+	if live == nil {
 		return workflow.Outcome{Facts: []graph.Fact{addons.Newer}, Detail: "not written, as it was changed meanwhile"}, nil
 	}
 	out.Detail = string(known.Phase)
@@ -123,13 +119,7 @@ func fitAddons(repository *api.RepositoryStatus, room int) {
 	}
 }
 
-// shorten cuts a long text.
-func shorten(text string) string {
-	if len(text) <= shortText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:shortText], "") + "…"
-}
+func shorten(text string) string { return registry.Cut(text, shortText) }
 
 // sizeOf returns how many bytes v is as JSON.
 func sizeOf[T api.Status | api.RepositoryStatus](v T) int {

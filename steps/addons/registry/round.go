@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"addon-operator/internal/api"
 	"addon-operator/internal/tree"
 	"addon-operator/store"
 )
@@ -81,18 +82,9 @@ func save(tx *store.Tx, scope Scope, name string, c store.Configuration) error {
 func current(tx *store.Tx, scope Scope, name string, round store.ID) (store.Configuration, error) {
 	c, ok, err := Lookup(tx, scope, name)
 	if err == nil && (!ok || c.Round != round) {
-		err = fmt.Errorf("process configuration %s: %w", Owner{Scope: scope, Name: name}, ErrReplaced)
+		err = fmt.Errorf("process configuration %s: %w", api.Identity{Namespace: string(scope), Name: name}, ErrReplaced)
 	}
 	return c, err
-}
-
-// String returns the owner as people write it: its name, in a namespace behind that of the
-// namespace.
-func (o Owner) String() string {
-	if o.Scope == Cluster {
-		return o.Name
-	}
-	return string(o.Scope) + "/" + o.Name
 }
 
 // The limits of a stored result.
@@ -107,13 +99,13 @@ func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r
 	if _, err := current(tx, scope, name, round); err != nil {
 		return err
 	}
-	r.Message = cut(r.Message)
+	r.Message = Cut(r.Message, longestMessage)
 	addons := make([]store.AddonResult, 0, len(r.Addons))
 	for _, a := range r.Addons {
 		if a.Content != "" && tx.Get(store.HoldKey(store.RoundHolder(round), a.Content)) == nil {
 			return fmt.Errorf("store the result of repository %q: the round does not hold content %s", tree.Excerpt(r.URL), a.Content)
 		}
-		a.Message = cut(a.Message)
+		a.Message = Cut(a.Message, longestMessage)
 		addons = append(addons, a)
 	}
 	r.Addons = addons
@@ -128,11 +120,12 @@ func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r
 	return nil
 }
 
-func cut(message string) string {
-	if len(message) <= longestMessage {
-		return message
+// Cut returns a text that is longer than most bytes without its end.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return strings.ToValidUTF8(message[:longestMessage], "") + "…"
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // Results returns what a round found, in the order of the repositories.
