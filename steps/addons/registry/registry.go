@@ -89,26 +89,36 @@ func conflicts(tx *store.Tx, scope Scope, name string, all []offered) (found []C
 		if limit := o.limit(); limit != nil {
 			continue // it can never be registered, and is too long for a key
 		}
-		id := o.id
-		holder, held, err := store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id))
+		c, err := conflictOf(tx, scope, name, o)
 		if err != nil {
 			return nil, err
 		}
-		if !held {
-			if id, held, err = store.Load[string](tx, store.AddonNameKey(string(scope), o.Name, o.Normal)); err != nil {
-				return nil, err
-			}
-			if held {
-				if holder, held, err = store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id)); err != nil {
-					return nil, err
-				}
-			}
-		}
-		if held && holder.Configuration != name {
-			found = append(found, Conflict{At: o.at, ID: id, With: holder})
+		if c != nil {
+			found = append(found, *c)
 		}
 	}
 	return found, nil
+}
+
+// conflictOf returns the conflict of o with a registered addon of a configuration other than name
+// that has the same ID, or else the same name and version; nil if there is none. An addon that keeps
+// its ID may still take another's name and version.
+func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, error) {
+	at := func(id string) (*Conflict, error) {
+		holder, held, err := store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id))
+		if err != nil || !held || holder.Configuration == name {
+			return nil, err
+		}
+		return &Conflict{At: o.at, ID: id, With: holder}, nil
+	}
+	if c, err := at(o.id); c != nil || err != nil {
+		return c, err
+	}
+	id, named, err := store.Load[string](tx, store.AddonNameKey(string(scope), o.Name, o.Normal))
+	if err != nil || !named {
+		return nil, err
+	}
+	return at(id)
 }
 
 // limit returns an error if the addon has a text that is too long for the registry.

@@ -162,6 +162,19 @@ func TestAConflictNamesTheHolder(t *testing.T) {
 	}
 }
 
+func TestAnAddonThatKeepsItsIDDoesNotTakeAnothersName(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	process(t, db, "first", redis)
+	process(t, db, "second", acc)
+	renamed := redis
+	renamed.id = acc.id
+	if ready, _ := process(t, db, "second", renamed); ready {
+		t.Error("the second configuration took the name and version of the first's addon")
+	}
+	wantRegistered(t, db, "X redis 0.0.1 first")
+}
+
 func TestScopesDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
