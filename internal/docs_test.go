@@ -23,10 +23,10 @@ var (
 	linkText = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
 )
 
-// documents are the README and all pages of docs, by path from the root.
+// documents are the pages in the root and all pages of docs, by path from the root.
 func documents(t *testing.T) map[string]document {
 	t.Helper()
-	names := []string{"README.md"}
+	names := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md"}
 	err := filepath.WalkDir(filepath.Join("..", "docs"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && filepath.Ext(path) == ".md" {
 			names = append(names, strings.TrimPrefix(filepath.ToSlash(path), "../"))

@@ -8,12 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"addon-operator/workflow/lifecycle"
 )
 
-// pages returns the README, all of docs and what is in deploy, by path from the
-// root.
+// pages returns the pages in the root, all of docs and what is in deploy, by path
+// from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -26,7 +29,7 @@ func pages(t *testing.T) map[string]string {
 		texts[strings.TrimPrefix(filepath.ToSlash(path), "../../")] = string(text)
 		return err
 	}
-	for _, name := range []string{"README.md", "docs", "deploy"} {
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "deploy"} {
 		if err := filepath.WalkDir(filepath.Join(root, name), read); err != nil {
 			t.Fatal(err)
 		}
@@ -136,5 +139,33 @@ func TestVariablesInDocumentsAreRead(t *testing.T) {
 	}
 	if len(shown) < 100 {
 		t.Errorf("only %d variables were found", len(shown))
+	}
+}
+
+var (
+	readmePicture = regexp.MustCompile("(?s)\n## How it works\n+```\n(.*?)\n```")
+	pictureStep   = regexp.MustCompile(`(?:^|[ \n])([1-9][0-9]?[a-f]?) {1,2}([a-z]+(?:-[a-z]+)+)`)
+)
+
+// The picture leaves out the two junctions that mark changed values, and words say
+// where they lead.
+func TestPictureInTheReadmeShowsEveryStepOfTheLifecycle(t *testing.T) {
+	t.Parallel()
+	picture := readmePicture.FindStringSubmatch(pages(t)["README.md"])
+	if picture == nil {
+		t.Fatal("README.md has no picture below How it works")
+	}
+	shown := map[string]string{}
+	for _, step := range pictureStep.FindAllStringSubmatch(picture[1], -1) {
+		shown[step[1]] = step[2]
+	}
+	want := map[string]string{}
+	for _, n := range lifecycle.Graph.Nodes {
+		if n.ID != lifecycle.GlobalValuesChanged && n.ID != lifecycle.ModuleValuesChanged {
+			want[n.Number] = string(n.ID)
+		}
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("the picture does not show the lifecycle graph (-graph +picture):\n%s", diff)
 	}
 }
