@@ -99,15 +99,15 @@ start_repository() {
 }
 
 # create_addons defines the addons configurations of the sample, in the background: the start waits for none of it.
-# The API server serves a new kind only a moment after its definition.
+# The API server serves a new kind only a moment after its definition, and on a busy machine that takes long.
 create_addons() {
-  local i
+  local began=$SECONDS
   while [[ ! -e $run/repository.url ]]; do
     alive "$repository" || { say "The addons of the sample are not served: $(<$run/repository.err) Set REPOSITORY_PORT."; return; }
     sleep 0.1
   done
   sed "s|REPOSITORY|$(<$run/repository.url)|" e2e/sample/configurations.yaml >$run/configurations.yaml
-  for ((i = 0; i < 20; i++)); do
+  while ((SECONDS - began < 90)) && alive "$controlplane"; do
     ! bin/objects create $run/configurations.yaml >$run/addons.log 2>&1 || return 0
     sleep 0.5
   done

@@ -64,20 +64,29 @@ func (w *world) applyText(text string) error {
 	}
 }
 
-// apply puts an object in force, of a kind that may just have been made.
+// apply applies an object. Its kind may have been defined, or defined again, a moment ago: apply waits
+// until the API server serves the kind.
 func (w *world) apply(o *unstructured.Unstructured) error {
 	kind := o.GroupVersionKind()
-	var mapping *meta.RESTMapping
-	if err := wait(func() (err error) {
-		if mapping, err = w.mapper.RESTMapping(kind.GroupKind(), kind.Version); err != nil {
-			w.mapper.Reset()
+	return wait(func() error {
+		mapping, err := w.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if err == nil {
+			_, err = w.at(mapping, o.GetNamespace()).Apply(ctx(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "story", Force: true})
 		}
+		if !isKindNotServed(err) {
+			return finally(err)
+		}
+		w.mapper.Reset()
 		return err
-	}); err != nil {
-		return err
-	}
-	_, err := w.at(mapping, o.GetNamespace()).Apply(ctx(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "story", Force: true})
-	return err
+	})
+}
+
+// isKindNotServed reports whether err says that the API server does not serve the kind yet. It announces
+// a kind before it serves it, and after a deletion of the definition it may still announce the old one:
+// then its path is unknown, or refuses new objects.
+func isKindNotServed(err error) bool {
+	return meta.IsNoMatchError(err) || apierrors.IsMethodNotSupported(err) ||
+		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 func (w *world) at(mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {

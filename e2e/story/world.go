@@ -3,6 +3,7 @@ package story
 import (
 	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -203,15 +204,29 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return out
 }
 
-// wait looks until look returns nil, and returns the last error when patience
-// has come to its end.
+// wait calls look until it returns nil or a [final] error, and returns its last error. It gives up when
+// patience has passed.
 func wait(look func() error) error {
 	for began := time.Now(); ; time.Sleep(glance) {
 		err := look()
+		if last := (final{}); errors.As(err, &last) {
+			return last.error
+		}
 		if err == nil || time.Since(began) > patience {
 			return err
 		}
 	}
+}
+
+// A final error ends a wait at once.
+type final struct{ error }
+
+// finally makes an error final, unless it is nil.
+func finally(err error) error {
+	if err == nil {
+		return nil
+	}
+	return final{err}
 }
 
 // say prints text on the script's standard output.
