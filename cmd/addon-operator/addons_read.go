@@ -186,7 +186,7 @@ func problemOf(addon, version, reason, message string, permanent bool) *whyProbl
 		Remedy: api.Reason(reason).Remedy(),
 	}
 	if permanent {
-		problem.Remedy = "correct the URL; fetching it again fails in the same way, so it is not retried before the next resync"
+		problem.Remedy = "correct the URL or its Secret; fetching it again fails in the same way, so it is not retried before the next resync"
 	}
 	return problem
 }

@@ -101,7 +101,7 @@ func TestAddonsAreListedAndExplained(t *testing.T) {
 			"c2 is Failed (generation 3).\nNone of its addons is registered", "due at 2030-01-02T03:04:05Z (attempt 3)",
 			"acc 1.0.0: FetchingError: bad response code: 404", "To do: " + api.FetchingError.Remedy(),
 		},
-		"/addons/why.text?name=c3": {"FetchingIndexError: unsupported scheme", "To do: correct the URL; fetching it again fails in the same way, so it is not retried before the next resync."},
+		"/addons/why.text?name=c3": {"FetchingIndexError: unsupported scheme", "To do: correct the URL or its Secret; fetching it again fails in the same way, so it is not retried before the next resync."},
 	} {
 		status, body := ask(socket, path)
 		for _, want := range wants {

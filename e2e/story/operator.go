@@ -130,6 +130,9 @@ func (w *world) start(flags []string) error {
 	}, flags...)...)
 	o.cmd.Dir = w.dir
 	o.cmd.Env = append(os.Environ(), "LIBRARY="+w.path("library.sh"), "RUNS="+w.path("runs"), "NAMESPACE="+w.namespace)
+	if w.certificates != "" {
+		o.cmd.Env = append(o.cmd.Env, "SSL_CERT_FILE="+w.certificates)
+	}
 	o.cmd.Stdout, o.cmd.Stderr = log, log
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := o.cmd.Start(); err != nil {

@@ -39,6 +39,7 @@ var library []byte
 
 // A world is what a story has to itself.
 type world struct {
+	t          *testing.T
 	dir        string
 	program    string
 	namespace  string
@@ -54,6 +55,7 @@ type world struct {
 	starts   int
 
 	repositories *repositoryServer // nil until the story serves some
+	certificates string            // file of the certificates that the operator trusts; those of the system if empty
 }
 
 // Run runs the scripts in dir, side by side. A script that has a file called
@@ -96,7 +98,7 @@ func (t inline) Verbose() bool { return testing.Verbose() }
 
 func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string) error {
 	t.Helper()
-	w := &world{dir: env.WorkDir, program: program}
+	w := &world{t: t, dir: env.WorkDir, program: program}
 	if _, err := os.Stat(w.path("own-cluster")); err == nil {
 		w.own = &ownCluster{t: t, dir: t.TempDir()}
 		c = w.own.start()
@@ -190,6 +192,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	maps.Copy(all, reviewCommands)
 	maps.Copy(all, pageCommands)
 	maps.Copy(all, repositoryCommands)
+	maps.Copy(all, sourceCommands)
 	out := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, run := range all {
 		out[name] = func(ts *testscript.TestScript, neg bool, args []string) {

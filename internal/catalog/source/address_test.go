@@ -193,6 +193,25 @@ func TestRedactedTextsContainNoFormOfASecret(t *testing.T) {
 	}
 }
 
+// Users such as git occur in texts as ordinary words.
+func TestAUserWithAPasswordIsRedactedOnlyIfItComesFromASecret(t *testing.T) {
+	const text = "while cloning the git repository"
+	for rawURL, want := range map[string]string{
+		"git::ssh://git:{p}@host/r//i.yaml":   text,
+		"git::https://git:{p}@host/r//i.yaml": text,
+		"git::https://git@host/r//i.yaml":     "while cloning the (redacted) repository", // a token can be given as the user
+		"git::https://{u}:{p}@host/r//i.yaml": "while cloning the (redacted) repository",
+	} {
+		address, err := Render(rawURL, secretOf("p", "secret", "u", "git"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := newRedactor(address.hidden()).clean(text); got != want {
+			t.Errorf("%s: got %q, want %q", rawURL, got, want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"https://u:p@host/a/index.yaml?t=1", "git::git@host:o/r.git//a/i.yaml?ref=x", "github.com/o/r//i.yaml",

@@ -74,7 +74,9 @@ func secretsOf(u *url.URL) []string {
 		if ok {
 			secrets = append(secrets, password, u.User.Username()+":"+password)
 		}
-		if ok || u.Scheme != "ssh" { // the user of ssh is no secret, mostly it is "git"
+		// A token can be given as a user without a password. Otherwise the user is mostly a word such as "git",
+		// which occurs in other texts; one from a Secret is redacted as a value of it.
+		if !ok && u.Scheme != "ssh" {
 			secrets = append(secrets, u.User.Username())
 		}
 	}
