@@ -1,6 +1,8 @@
 package steps
 
 import (
+	"strings"
+
 	"github.com/rs/zerolog"
 
 	"addon-operator/internal/module"
@@ -32,13 +34,47 @@ func (s *Site) writeAddonModules() error {
 // selectAddonModules returns the modules that the registry of addons provides now.
 func (s *Site) selectAddonModules() (modules.Selection, error) {
 	var config values.Config
+	var image map[string]string
 	if err := s.DB.View(func(tx *store.Tx) (err error) {
-		config, err = s.inForce(tx)
+		if config, err = s.inForce(tx); err != nil {
+			return err
+		}
+		image, err = s.imageModules(tx)
 		return err
 	}); err != nil {
 		return modules.Selection{}, err
 	}
-	return modules.Select(s.DB, s.AllAddonsAsModules, config.Sections)
+	return modules.Select(s.DB, s.AllAddonsAsModules, config.Sections, image)
+}
+
+// ImageModules returns the path of each module that is not made from an addon, by name. No addon can be
+// a module of the same name. If a directory holds no module, as one that is not mounted does, the
+// modules of the last discovery are among them.
+func (s *Site) ImageModules() (paths map[string]string, err error) {
+	err = s.DB.View(func(tx *store.Tx) (err error) {
+		paths, err = s.imageModules(tx)
+		return err
+	})
+	return paths, err
+}
+
+func (s *Site) imageModules(tx *store.Tx) (map[string]string, error) {
+	paths, empty, err := module.Names(s.ModulesDirs)
+	if err != nil || len(empty) == 0 {
+		return paths, err
+	}
+	known, err := modulesKnown(tx)
+	if err != nil {
+		return nil, err
+	}
+	fromAddons, err := store.LoadAddonModules(tx)
+	for name := range known {
+		_, listed := paths[name]
+		if _, isAddon := fromAddons[name]; !listed && !isAddon {
+			paths[name] = strings.Join(empty, ":")
+		}
+	}
+	return paths, err
 }
 
 // madeFromAddon reports whether the module, as scanned last, was made from an addon.
@@ -62,8 +98,7 @@ func saveAddonModules(tx *store.Tx, found discovered, before map[string]store.Mo
 }
 
 // AddonsOutdated returns which modules the registry provides, as one text, if the last discovery found
-// others, or other versions of them; empty if it did not. An addon with the name of another module
-// changes nothing.
+// others, or other versions of them; empty if it did not.
 func (s *Site) AddonsOutdated(tx *store.Tx) (string, error) {
 	if s.AddonModulesDir == "" {
 		return "", nil
@@ -72,9 +107,9 @@ func (s *Site) AddonsOutdated(tx *store.Tx) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	disk := s.Disk()
-	return modules.Outdated(tx, s.AllAddonsAsModules, config.Sections, func(name string) bool {
-		m, found := disk.Find(name)
-		return found && m.Addon == nil
-	})
+	image, err := s.imageModules(tx)
+	if err != nil {
+		return "", err
+	}
+	return modules.Outdated(tx, s.AllAddonsAsModules, config.Sections, image)
 }

@@ -161,3 +161,32 @@ func TestUnreadableModuleDirectoryIsAProblemAndChangesNoOther(t *testing.T) {
 		t.Errorf("problems %q", got)
 	}
 }
+
+func TestModulesOfADirectoryThatIsNotMountedKeepTheirNames(t *testing.T) {
+	s, mounted, unmounted := site(t)
+	writeFile(t, mounted, "values.yaml", "", 0o644)
+	writeFile(t, mounted, "README.md", "", 0o644)
+	writeFile(t, mounted, ".hidden/values.yaml", "", 0o644)
+	commit(t, s, func(tx *store.Tx) error {
+		for _, name := range []string{"web", "other", "addon"} {
+			if err := store.Save(tx, store.ModuleKey(name), store.Module{State: store.On}); err != nil {
+				return err
+			}
+		}
+		return store.Save(tx, store.AddonModuleKey("addon"), store.AddonModule{Content: "c"})
+	})
+	web := filepath.Join(mounted, "010-web")
+	for _, c := range []struct {
+		dirs []string
+		want map[string]string
+	}{
+		{[]string{mounted}, map[string]string{"web": web}},
+		{[]string{mounted, unmounted}, map[string]string{"web": web, "other": unmounted}},
+	} {
+		s.ModulesDirs = c.dirs
+		got, err := s.ImageModules()
+		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+			t.Errorf("%v: %v (-want +got):\n%s", c.dirs, err, diff)
+		}
+	}
+}

@@ -27,6 +27,9 @@ type Configuration struct {
 	Created time.Time `json:"created,omitzero"`
 	// Modules is set if its addons can be used as modules.
 	Modules bool `json:"modules,omitempty"`
+	// Image identifies the names of the modules of the image that the addons were last compared with.
+	// It is empty if the image has no modules, or the addons cannot be used as modules.
+	Image string `json:"image,omitempty"`
 	// Attempts counts the rounds in a row that failed for a reason which may pass. Retry is when the
 	// next one is due; zero if none is planned.
 	Attempts int       `json:"attempts,omitempty"`
@@ -91,6 +94,8 @@ type AddonResult struct {
 	ID      string `json:"id,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
+	// ImageModule names the module of the image that conflicts with the addon; empty if none does.
+	ImageModule string `json:"imageModule,omitempty"`
 	// Reason and Message say why the addon failed.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`

@@ -36,6 +36,11 @@ const (
 // is not the one that was written, and when it is due for another attempt. Its watches begin when the
 // kinds are served, and end when they are not.
 type Addons struct {
+	// Image returns what identifies the modules of the image that addons of a configuration must not
+	// have the names of; empty if there are none. Marked says that the configuration is marked to provide
+	// modules. It is set before Run; nil means that the image has no modules.
+	Image func(id api.Identity, marked bool) (string, error)
+
 	db     *store.DB
 	raise  Raise
 	hub    *kube.Hub
@@ -51,6 +56,10 @@ type Addons struct {
 	restoring map[api.Identity]bool // guarded by mu
 	later     []configuration       // guarded by mu
 	until     time.Time             // guarded by mu
+
+	// compared are the modules of the image that all configurations were compared with, by whether a
+	// configuration is marked; nil at the start. Only the goroutine of Run uses it.
+	compared map[bool]string
 }
 
 // A sighting is what an event is about.
@@ -134,6 +143,9 @@ func (a *Addons) Settled(id api.Identity, due time.Time) {
 	a.mu.Unlock()
 	a.signal()
 }
+
+// ModulesChanged tells that the directories of modules may have changed. It does not block.
+func (a *Addons) ModulesChanged() { a.signal() }
 
 func (a *Addons) signal() {
 	select {
@@ -241,6 +253,9 @@ func (a *Addons) tick(ctx context.Context) error {
 	for {
 		if err := a.raiseDue(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("raise events of addons configurations: %w", err)
+		}
+		if err := a.compareModules(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("compare addons with the modules of the image: %w", err)
 		}
 		alarm.Stop()
 		if next, ok := a.next(); ok {

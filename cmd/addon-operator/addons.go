@@ -81,7 +81,7 @@ func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
 	}
 	o.addonsRuntime = &addons.Runtime{
 		DB: o.db, Configurations: addons.NewConfigurations(o.client.Dynamic()), Fetcher: fetcher, Retry: retry,
-		Fetches: o.addonsFetches,
+		AllAsModules: o.settings.AddonsModules, ImageModules: o.site.ImageModules, Fetches: o.addonsFetches,
 	}
 	return o.addonsRuntime.Graph(), nil
 }
@@ -92,7 +92,9 @@ func (o *operator) watchAddons() *triggers.Addons {
 		return nil
 	}
 	retry := o.addonsRuntime.Retry
-	a := triggers.NewAddons(o.db, o.engine.Raise, o.client, o.kinds, triggers.RetryDelays{Resync: retry.Resync, Longest: retry.Longest}, o.addonsObserver())
+	delays := triggers.RetryDelays{Resync: retry.Resync, Longest: retry.Longest}
+	a := triggers.NewAddons(o.db, o.engine.Raise, o.client, o.kinds, delays, o.addonsObserver())
+	a.Image = o.addonsRuntime.Image
 	o.addonsRuntime.Settled = a.Settled
 	return a
 }

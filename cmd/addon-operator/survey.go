@@ -55,6 +55,9 @@ func (o *operator) survey(ctx context.Context) {
 			failed = err.Error()
 			o.log.Error().Err(err).Msg("problems of module directories are not up to date")
 		}
+		if o.addons != nil {
+			o.addons.ModulesChanged()
+		}
 		if changed {
 			o.news.tell(0)
 		}

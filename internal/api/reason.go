@@ -64,12 +64,22 @@ func ConflictMessage(configuration, url, name, version string) string {
 		configuration, url, name, version)
 }
 
+// ImageConflictMessage returns the message of ConflictWithAlreadyRegisteredAddon for an addon that has
+// the name of a module of the image. Path is the directory of that module.
+func ImageConflictMessage(module, path string) string {
+	return fmt.Sprintf("An addon with the same ID is already registered: [ConfigurationName: %s, url: %s, addons: %s]",
+		ImageConfiguration, path, module)
+}
+
+// ImageConfiguration is the ConfigurationName of the modules of the image in messages.
+const ImageConfiguration = "modules-dir"
+
 // remedies say what to do about each reason.
 var remedies = map[Reason]string{
 	LoadingError:                       "correct the addon as the message says",
 	FetchingError:                      "publish the archive <name>-<version>.tgz beside the index",
 	ConflictInSpecifiedRepositories:    "remove one of the two repositories, or change the ID in meta.yaml",
-	ConflictWithAlreadyRegisteredAddon: "remove the addon from one of the two configurations",
+	ConflictWithAlreadyRegisteredAddon: "remove the addon from one of the two configurations; against a module of the image (" + ImageConfiguration + "), rename the addon, or do not offer it as a module",
 	RegisteringError:                   "divide the repositories among several configurations, or shorten the texts that the message names",
 	FetchingIndexError:                 "check the URL, the server and the index",
 	TemplatingURLError:                 "create the Secret with a key for each placeholder",

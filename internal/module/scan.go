@@ -78,6 +78,37 @@ func Scan(dirs []string, addons string, unnumberedOrder int) (Set, error) {
 	return s.set, nil
 }
 
+// Names returns the path of each module in directories, by name, and the directories that hold none. It
+// reads no file: a broken module has its name, too.
+func Names(dirs []string) (paths map[string]string, empty []string, err error) {
+	paths = map[string]string{}
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, nil, fmt.Errorf("modules directory cannot be read: %w: create it, or name another one", err)
+		}
+		holds := false
+		for _, entry := range entries {
+			path := filepath.Join(dir, entry.Name())
+			if info, err := os.Stat(path); isNoModule(entry.Name()) || err == nil && !info.IsDir() {
+				continue
+			}
+			holds = true
+			_, name := parseDirName(entry.Name(), 0)
+			if _, taken := paths[name]; !taken {
+				paths[name] = path
+			}
+		}
+		if !holds {
+			empty = append(empty, dir)
+		}
+	}
+	return paths, empty, nil
+}
+
+// isNoModule reports whether an entry of a directory of modules is never a module.
+func isNoModule(entry string) bool { return strings.HasPrefix(entry, ".") || entry == valuesFile }
+
 // scan is a Set in the making.
 type scan struct {
 	set        Set
@@ -107,7 +138,7 @@ func (s *scan) readDir(dir string, addons bool) error {
 	s.files = append(s.files, file)
 	empty := !addons
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".") || entry.Name() == valuesFile {
+		if isNoModule(entry.Name()) {
 			continue
 		}
 		if s.readEntry(filepath.Join(dir, entry.Name())) {

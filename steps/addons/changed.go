@@ -27,6 +27,7 @@ type readConfiguration struct {
 	Generation int64     `json:"generation"`
 	Created    time.Time `json:"created"`
 	Modules    bool      `json:"modules,omitempty"`
+	Image      string    `json:"image,omitempty"`
 }
 
 // The effects of changedStep.
@@ -36,7 +37,8 @@ const (
 )
 
 // Do reads the configuration. One that is Ready in this generation, by the store and by its status,
-// needs nothing. Neither does one that failed, before it is due.
+// needs nothing. Neither does one that failed, before it is due. Both are processed if the modules of
+// the image conflict with other addons than before.
 func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	live, exists, err := s.Configurations.Get(ctx, id)
@@ -50,15 +52,23 @@ func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Out
 		}
 		return out, nil
 	}
-	known, isKnown, err := s.record(id)
+	known, results, err := s.results(id)
 	if err != nil {
 		return out, err
 	}
-	read := readConfiguration{UID: live.UID, Generation: live.Generation, Created: live.CreationTimestamp.Time, Modules: live.ProvidesModules()}
+	isKnown := known.UID != ""
+	image, err := s.imageModules(id, live.ProvidesModules())
+	if err != nil {
+		return out, err
+	}
+	read := readConfiguration{
+		UID: live.UID, Generation: live.Generation, Created: live.CreationTimestamp.Time,
+		Modules: live.ProvidesModules(), Image: image.digest(),
+	}
 	if out.Data, err = json.Marshal(read); err != nil {
 		return out, err
 	}
-	if out.Detail = needsNothing(known, live, s.DB.Now()); out.Detail != "" {
+	if out.Detail = needsNothing(known, live, s.DB.Now()); out.Detail != "" && !image.changes(results) {
 		return out, nil
 	}
 	out.Facts, out.Detail = []graph.Fact{addons.Wanted}, fmt.Sprintf("generation %d", live.Generation)
@@ -124,10 +134,11 @@ func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome)
 	}
 	id := identityOf(t)
 	if !slices.Contains(out.Facts, addons.Wanted) {
-		return nil, registry.ProvideModules(tx, scopeOf(id), id.Name, read.Modules)
+		return nil, registry.ProvideModules(tx, scopeOf(id), id.Name, read.Modules, read.Image)
 	}
 	_, freed, err := registry.Begin(tx, registry.Owner{
-		Scope: scopeOf(id), Name: id.Name, UID: string(read.UID), Generation: read.Generation, Created: read.Created, Modules: read.Modules,
+		Scope: scopeOf(id), Name: id.Name, UID: string(read.UID), Generation: read.Generation, Created: read.Created,
+		Modules: read.Modules, Image: read.Image,
 	})
 	if err != nil || !freed {
 		return nil, err

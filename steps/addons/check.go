@@ -33,18 +33,23 @@ func (s *duplicatesStep) Do(ctx context.Context, t workflow.Task) (workflow.Outc
 // conflictsStep finds conflicts with other configurations.
 type conflictsStep struct{ *Runtime }
 
-// Do marks the addons that another configuration holds. It may be another when the addons are
-// registered: that step looks again.
+// Do marks the addons that another configuration holds, and those with the name of a module of the
+// image. Both may change before the addons are registered: that step compares again.
 func (s *conflictsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	id := identityOf(t)
+	known, err := s.record(id)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	image, err := s.imageModules(id, known.Modules)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
 	return s.find(ctx, t, func(results []store.RepositoryResult) error {
 		return s.DB.View(func(tx *store.Tx) error {
-			known, _, err := registry.Lookup(tx, scopeOf(id), id.Name)
-			if err != nil {
-				return err
-			}
 			conflicts, err := registry.Conflicts(tx, scopeOf(id), id.Name, known.Round)
 			markConflicts(results, conflicts)
+			image.mark(results)
 			return err
 		})
 	}, api.ConflictWithAlreadyRegisteredAddon)

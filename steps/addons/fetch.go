@@ -60,7 +60,7 @@ func (r *Runtime) unchanged(ctx context.Context, id api.Identity) (known store.C
 	if err != nil {
 		return known, nil, err
 	}
-	if known, _, err = r.record(id); err != nil || !exists || live.DeletionTimestamp != nil ||
+	if known, err = r.record(id); err != nil || !exists || live.DeletionTimestamp != nil ||
 		string(live.UID) != known.UID || live.Generation != known.Generation {
 		return known, nil, err
 	}

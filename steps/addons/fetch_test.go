@@ -23,7 +23,6 @@ import (
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
-	"addon-operator/workflow"
 )
 
 // A repository serves files with ETags and notes how it responds.
@@ -106,7 +105,7 @@ func process(t *testing.T, r *Runtime, name string, urls ...string) (store.Confi
 	}); err != nil {
 		t.Fatal(err)
 	}
-	known, _, err := r.record(id)
+	known, err := r.record(id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,12 +119,7 @@ func process(t *testing.T, r *Runtime, name string, urls ...string) (store.Confi
 		}
 	}
 	check(t, r, name)
-	if err := r.DB.Update(func(tx *store.Tx) error {
-		_, err := (&registerStep{r}).Apply(tx, taskOf(name), workflow.Outcome{})
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	register(t, r, name)
 	if err := registry.Sweep(t.Context(), r.DB); err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func (s arenaFetch) Do(ctx context.Context, t workflow.Task) (out workflow.Outco
 	s.mu.Lock()
 	ids := slices.Clone(s.offers[id.Name])
 	s.mu.Unlock()
-	known, _, err := s.r.record(id)
+	known, err := s.r.record(id)
 	if err != nil {
 		return out, err
 	}

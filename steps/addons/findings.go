@@ -114,7 +114,7 @@ func markDuplicates(results []store.RepositoryResult) {
 			if addon.ID == "" {
 				continue
 			}
-			addon.Reason, addon.Message = "", ""
+			addon.Reason, addon.Message, addon.ImageModule = "", "", ""
 			holder, held := first[addon.ID]
 			if !held {
 				first[addon.ID] = place{i, j}

@@ -2,6 +2,7 @@ package addons
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -17,24 +18,36 @@ import (
 // registerStep registers the addons of a configuration, all or none.
 type registerStep struct{ *Runtime }
 
-// Do says what there is to register.
-func (s *registerStep) Do(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
-	_, results, err := s.results(identityOf(t))
+// Do reads the names of the modules of the image.
+func (s *registerStep) Do(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+	known, results, err := s.results(identityOf(t))
+	if err != nil {
+		return out, err
+	}
+	image, err := s.imageModules(identityOf(t), known.Modules)
+	if err != nil {
+		return out, err
+	}
 	n := 0
 	for _, result := range results {
 		n += len(result.Addons)
 	}
-	out := workflow.Outcome{Detail: fmt.Sprintf("addons: %d", n)}
+	out.Detail = fmt.Sprintf("addons: %d", n)
 	if hasProblems(results) {
 		out.Detail = "none, as there are problems"
 	}
+	out.Data, err = json.Marshal(image.conflicting(results))
 	return out, err
 }
 
 // Apply looks for conflicts again and replaces the registered addons of the configuration, in one
 // transaction: what another configuration has registered or unregistered since the last step counts.
-func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
 	id := identityOf(t)
+	var image imageModules
+	if err := json.Unmarshal(out.Data, &image); err != nil {
+		return nil, err
+	}
 	scope := scopeOf(id)
 	known, _, err := registry.Lookup(tx, scope, id.Name)
 	if err != nil {
@@ -51,6 +64,7 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) 
 	}
 	markDuplicates(results)
 	markConflicts(results, conflicts)
+	image.mark(results)
 	if err := saveAllChanged(tx, id, known.Round, before, results); err != nil {
 		return nil, err
 	}

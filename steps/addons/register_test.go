@@ -56,8 +56,13 @@ func check(t *testing.T, r *Runtime, name string) {
 // register registers what a configuration offers, and returns the facts and the result.
 func register(t *testing.T, r *Runtime, name string) (facts []graph.Fact, phase store.Phase, reason string) {
 	t.Helper()
+	step := &registerStep{r}
+	out, err := step.Do(t.Context(), taskOf(name))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := r.DB.Update(func(tx *store.Tx) (err error) {
-		facts, err = (&registerStep{r}).Apply(tx, taskOf(name), workflow.Outcome{})
+		facts, err = step.Apply(tx, taskOf(name), out)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -65,6 +70,9 @@ func register(t *testing.T, r *Runtime, name string) (facts []graph.Fact, phase 
 	c, results, err := r.results(api.Identity{Name: name})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(results) == 0 || len(results[0].Addons) == 0 {
+		return facts, c.Phase, ""
 	}
 	return facts, c.Phase, results[0].Addons[0].Reason
 }

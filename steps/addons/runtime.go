@@ -18,6 +18,12 @@ type Runtime struct {
 	Configurations *Configurations
 	Fetcher        *source.Fetcher
 	Retry          Retry
+	// AllAsModules makes the addons of every ClusterAddonsConfiguration usable as modules, not only of
+	// those marked so.
+	AllAsModules bool
+	// ImageModules returns the path of each module that is not made from an addon, by name. Nil means
+	// that there are none.
+	ImageModules func() (map[string]string, error)
 	// Fetches is called before a repository with its addons is fetched, and ends with the reason why it
 	// could not be; empty if it was. Nil is silence.
 	Fetches func(scope registry.Scope) (ends func(reason api.Reason))
@@ -69,13 +75,13 @@ func (r *Runtime) settled(tx *store.Tx, id api.Identity, due time.Time) {
 	}
 }
 
-// record returns what the store knows of a configuration, and whether it knows anything.
-func (r *Runtime) record(id api.Identity) (c store.Configuration, ok bool, err error) {
+// record returns what the store knows of a configuration: the zero value if it knows nothing.
+func (r *Runtime) record(id api.Identity) (c store.Configuration, err error) {
 	err = r.DB.View(func(tx *store.Tx) (err error) {
-		c, ok, err = registry.Lookup(tx, scopeOf(id), id.Name)
+		c, _, err = registry.Lookup(tx, scopeOf(id), id.Name)
 		return err
 	})
-	return c, ok, err
+	return c, err
 }
 
 // results returns the latest round of a configuration and what it has found so far.

@@ -43,11 +43,12 @@ func (s Selection) Contents() map[string]string {
 // Select returns the modules that can be made from addons of the cluster: of each addon the version
 // that its section names, or the highest one. A module in use whose addon is not registered any more
 // keeps its content. With all, the addons of every ClusterAddonsConfiguration can be used as modules;
-// otherwise only those of configurations marked so. Sections are those of the ConfigMap, by key.
-func Select(db *store.DB, all bool, sections values.Values) (Selection, error) {
+// otherwise only those of configurations marked so. Sections are those of the ConfigMap, by key. Image
+// has the path of each module of the image, by name: no addon becomes a module of that name.
+func Select(db *store.DB, all bool, sections values.Values, image map[string]string) (Selection, error) {
 	var selected Selection
 	err := db.View(func(tx *store.Tx) (err error) {
-		selected, err = selectIn(tx, all, sections)
+		selected, err = selectIn(tx, all, sections, image)
 		return err
 	})
 	for i := range selected.Modules {
@@ -58,21 +59,20 @@ func Select(db *store.DB, all bool, sections values.Values) (Selection, error) {
 }
 
 // Outdated returns the modules and contents that Select would return, as one text, if they are not
-// those that [Save] has saved; empty if they are. Hidden modules do not count: another module has
-// their name.
-func Outdated(tx *store.Tx, all bool, sections values.Values, hidden func(module string) bool) (string, error) {
+// those that [Save] has saved; empty if they are.
+func Outdated(tx *store.Tx, all bool, sections values.Values, image map[string]string) (string, error) {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {
 		return "", err
 	}
-	selected, err := selectIn(tx, all, sections)
+	selected, err := selectIn(tx, all, sections, image)
 	if err != nil {
 		return "", err
 	}
 	outdated := false
 	var text []string
 	for _, m := range selected.Modules {
-		outdated = outdated || !hidden(m.Name) && saved[m.Name].Content != m.Addon.Content
+		outdated = outdated || saved[m.Name].Content != m.Addon.Content
 		delete(saved, m.Name)
 		text = append(text, m.Name+"="+m.Addon.Content)
 	}
@@ -139,12 +139,13 @@ type choice struct {
 type selecting struct {
 	tx       *store.Tx
 	sections values.Values
+	image    map[string]string  // paths of the modules of the image, by name
 	choices  map[string]*choice // by module
 	made     Selection
 }
 
-func selectIn(tx *store.Tx, all bool, sections values.Values) (Selection, error) {
-	s := selecting{tx: tx, sections: sections, choices: map[string]*choice{}}
+func selectIn(tx *store.Tx, all bool, sections values.Values, image map[string]string) (Selection, error) {
+	s := selecting{tx: tx, sections: sections, image: image, choices: map[string]*choice{}}
 	if err := errors.Join(s.collectRegistered(all), s.collectUsed()); err != nil {
 		return Selection{}, err
 	}
@@ -187,6 +188,12 @@ func (s *selecting) collect(a registry.Addon) {
 		s.problem(store.UnusableAddon, "", a.Name, fmt.Sprintf("addon %s cannot be used as a module: %v", a.Name, err), "rename the addon")
 		return
 	}
+	if path, taken := s.image[name]; taken {
+		s.problem(store.UnusableAddon, "", a.Name,
+			fmt.Sprintf("addon %s %s cannot be used as a module: module %s of the image, %s, has the name", a.Name, a.Version, name, path),
+			"rename the addon, or remove the module from the image")
+		return
+	}
 	c := s.choice(name)
 	switch c.addon {
 	case "":
@@ -204,7 +211,7 @@ func (s *selecting) collect(a registry.Addon) {
 func (s *selecting) collectUsed() error {
 	saved, err := store.LoadAddonModules(s.tx)
 	for name, m := range saved {
-		if m.Used {
+		if _, taken := s.image[name]; m.Used && !taken {
 			s.choice(name).used = m.Content
 		}
 	}

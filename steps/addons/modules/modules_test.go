@@ -91,7 +91,7 @@ func update(t *testing.T, db *store.DB, change func(*store.Tx) error) {
 // selected returns the modules as "module version", and the errors of the problems.
 func selected(t *testing.T, db *store.DB, all bool, sections values.Values) (found, problems []string) {
 	t.Helper()
-	s, err := modules.Select(db, all, sections)
+	s, err := modules.Select(db, all, sections, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func selected(t *testing.T, db *store.DB, all bool, sections values.Values) (fou
 // use saves what is selected, with these modules in use.
 func use(t *testing.T, db *store.DB, names ...string) {
 	t.Helper()
-	s, err := modules.Select(db, false, nil)
+	s, err := modules.Select(db, false, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,13 +212,35 @@ func TestAddonsThatCannotBeModulesAreProblems(t *testing.T) {
 	}
 }
 
+func TestAddonWithTheNameOfAModuleOfTheImageIsNoModule(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	register(t, db, "c", true, "redis 1.0.0", "acc 1.0.0")
+	use(t, db, "redis")
+	s, err := modules.Select(db, false, nil, map[string]string{"redis": "/modules/010-redis"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Modules) != 1 || s.Modules[0].Name != "acc" {
+		t.Errorf("modules %+v, want acc alone", s.Modules)
+	}
+	want := "addon redis 1.0.0 cannot be used as a module: module redis of the image, /modules/010-redis, has the name"
+	if len(s.Problems) != 1 || s.Problems[0].Kind != store.UnusableAddon || s.Problems[0].Error != want {
+		t.Errorf("problems %+v", s.Problems)
+	}
+}
+
 func TestOutdatedTellsChangesOfModulesOnly(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
-	outdated := func(want bool, what string, hidden ...string) {
+	outdated := func(want bool, what string, image ...string) {
 		t.Helper()
+		paths := map[string]string{}
+		for _, name := range image {
+			paths[name] = "/modules/" + name
+		}
 		if err := db.View(func(tx *store.Tx) error {
-			got, err := modules.Outdated(tx, false, nil, func(name string) bool { return len(hidden) > 0 && hidden[0] == name })
+			got, err := modules.Outdated(tx, false, nil, paths)
 			if err == nil && (got != "") != want {
 				err = fmt.Errorf("%s: outdated is %q", what, got)
 			}
@@ -233,6 +255,7 @@ func TestOutdatedTellsChangesOfModulesOnly(t *testing.T) {
 	outdated(false, "a module of that name is in the image", "redis")
 	use(t, db)
 	outdated(false, "the addon is known")
+	outdated(true, "the image has the module now", "redis")
 	register(t, db, "plain", false, "acc 1.0.0")
 	outdated(false, "an addon is registered that is no module")
 	register(t, db, "c", true, "redis 1.0.1")

@@ -26,6 +26,8 @@ type Owner struct {
 	Created    time.Time
 	// Modules is set if the addons can be used as modules.
 	Modules bool
+	// Image identifies the names of the modules of the image; see [store.Configuration].
+	Image string
 }
 
 // ErrReplaced means that a newer round of the configuration began, or that the configuration was
@@ -58,7 +60,8 @@ func Begin(tx *store.Tx, o Owner) (round store.ID, freed bool, err error) {
 	round = store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
 	c := store.Configuration{
 		UID: o.UID, Generation: o.Generation, Created: o.Created,
-		Round: round, Registered: old.Registered, Earlier: earlier, Phase: store.PhasePending, Modules: o.Modules,
+		Round: round, Registered: old.Registered, Earlier: earlier, Phase: store.PhasePending,
+		Modules: o.Modules, Image: o.Image,
 	}
 	if old.Generation == o.Generation {
 		c.Attempts = old.Attempts
@@ -141,13 +144,14 @@ func Results(tx *store.Tx, round store.ID) ([]store.RepositoryResult, error) {
 	return results, nil
 }
 
-// ProvideModules notes whether the addons of a configuration can be used as modules.
-func ProvideModules(tx *store.Tx, scope Scope, name string, modules bool) error {
+// ProvideModules stores whether the addons of a configuration can be used as modules, and the names of
+// the modules of the image that they were compared with.
+func ProvideModules(tx *store.Tx, scope Scope, name string, modules bool, image string) error {
 	c, ok, err := Lookup(tx, scope, name)
-	if err != nil || !ok || c.Modules == modules {
+	if err != nil || !ok || c.Modules == modules && c.Image == image {
 		return err
 	}
-	c.Modules = modules
+	c.Modules, c.Image = modules, image
 	return save(tx, scope, name, c)
 }
 

@@ -1,0 +1,72 @@
+package triggers
+
+import (
+	"context"
+	"maps"
+
+	"addon-operator/internal/api"
+	"addon-operator/store"
+	"addon-operator/workflow/addons"
+)
+
+// compareModules raises an event for each configuration that was last compared with other modules of
+// the image than there are now, if these have changed since the last call. Directories that cannot be
+// read are compared after their next change: the discovery of modules reports the error.
+func (a *Addons) compareModules(ctx context.Context) error {
+	if a.Image == nil {
+		return nil
+	}
+	images := map[bool]string{} // by whether a configuration is marked
+	for _, marked := range []bool{false, true} {
+		var err error
+		if images[marked], err = a.Image(api.Identity{}, marked); err != nil {
+			return nil //nolint:nilerr // see above
+		}
+	}
+	if maps.Equal(images, a.compared) {
+		return nil
+	}
+	outdated, err := a.comparedWithOthers(images)
+	if err != nil {
+		return err
+	}
+	for len(outdated) > 0 {
+		n := 0
+		if err := a.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+			for n = 0; n < len(outdated) && !tx.Spent(); n++ {
+				if err := a.raise(tx, eventOf(outdated[n], addons.OnConfiguration, "the modules of the image changed")); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		outdated = outdated[n:]
+	}
+	a.compared = images
+	return nil
+}
+
+// comparedWithOthers returns the cluster-wide configurations whose addons were last compared with other
+// modules of the image.
+func (a *Addons) comparedWithOthers(images map[bool]string) (outdated []api.Identity, err error) {
+	err = a.db.View(func(tx *store.Tx) error {
+		outdated = nil
+		for k := range tx.Range(store.ConfigurationsOf("")) {
+			_, name, err := store.ParseConfigurationKey(k)
+			if err != nil {
+				return err
+			}
+			c, _, err := store.Load[store.Configuration](tx, k)
+			if err != nil {
+				return err
+			}
+			if c.Image != images[c.Modules] {
+				outdated = append(outdated, api.Identity{Name: name})
+			}
+		}
+		return nil
+	})
+	return outdated, err
+}
