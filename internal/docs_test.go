@@ -42,7 +42,9 @@ func documents(t *testing.T) map[string]document {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[name] = readDocument(string(text))
+		if out[name] = readDocument(string(text)); len(out[name].anchors) == 0 {
+			t.Errorf("%s has no heading", name)
+		}
 	}
 	if len(out) < 20 {
 		t.Fatalf("found %d pages only", len(out))

@@ -62,7 +62,7 @@ func knownFlags() map[string]bool {
 var (
 	flagShown = regexp.MustCompile("(?:^|[ `(])--([a-z][a-z0-9-]+)")
 	// ofOthers matches lines that show other programs, or functions of the shell framework.
-	ofOthers = regexp.MustCompile(`kubectl|kustomize|docker|curl|helm (upgrade|delete)|jq |apk |COPY |::|OPTION`)
+	ofOthers = regexp.MustCompile(`kubectl|kustomize|docker|go run |curl|helm (upgrade|delete)|jq |apk |COPY |::|OPTION`)
 )
 
 func TestFlagsInDocumentsExist(t *testing.T) {

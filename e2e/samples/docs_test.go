@@ -354,6 +354,12 @@ var carriedOut = map[string]map[string]string{
 // TestEveryInstructionInDocumentsIsCarriedOutByATest finds blocks of code that no test carries out.
 func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
 	tests := testsOfTheRepository(t)
+	unseen := map[string]string{} // the page of each block that is named and was not found
+	for page, named := range carriedOut {
+		for begins := range named {
+			unseen[page+": "+begins] = page
+		}
+	}
 	for _, b := range blocks(t) {
 		quotes := strings.HasPrefix(b.text, "# modules/") || strings.HasPrefix(b.text, "# global-hooks/")
 		if b.info == "" || b.info == "output" || b.info == "sh test" || quotes { // without a language it is output
@@ -363,6 +369,7 @@ func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
 		for begins, test := range carriedOut[b.file] {
 			if strings.HasPrefix(b.text, begins) {
 				name = test
+				delete(unseen, b.file+": "+begins)
 			}
 		}
 		story, isStory := strings.CutPrefix(name, "TestStories/")
@@ -376,6 +383,9 @@ func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
 		case !strings.Contains(tests, "\nfunc "+name+"("):
 			t.Errorf("%s:%d: there is no %s", b.file, b.line, name)
 		}
+	}
+	for block, page := range unseen {
+		t.Errorf("%s has no block %q", page, block)
 	}
 }
 
