@@ -48,8 +48,9 @@ fuzz: ## Fuzz every parser of what hooks and users write, 30 minutes each; FUZZT
 bench: build controlplane ## Measure the operator and the engine
 	go run ./e2e/bench
 
-shape: ## Check imports, package docs and generated files
+shape: ## Check imports and package docs, and measure how easy the source is to hold in mind
 	go test -count=1 ./internal
+	go run ./e2e/shape
 
 lint: ## Run the linters and check the format (2 minutes more the first time, to build them)
 	$(TOOL) golangci-lint run --allow-serial-runners ./...

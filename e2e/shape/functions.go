@@ -1,0 +1,110 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"maps"
+	"math"
+	"slices"
+)
+
+// shown is how many places the details of a row name.
+const shown = 10
+
+// methods measures the type with the most methods.
+func (t *tree) methods() row {
+	of := map[string]int{}
+	for _, f := range t.functions() {
+		if recv := receiver(f.decl); recv != "" {
+			of[f.pkg+"."+recv]++
+		}
+	}
+	return row{Name: "methods on the largest type", AtMost: 25}.most(of)
+}
+
+// most returns r with the greatest count for its value, and the places of the
+// greatest counts for its details.
+func (r row) most(counts map[string]int) row {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names[:min(shown, len(names))] {
+		if i == 0 {
+			r.Value, r.Where = float64(counts[name]), name
+		}
+		r.Details = append(r.Details, fmt.Sprintf("%4d  %s", counts[name], name))
+	}
+	return r
+}
+
+// simple is the highest cyclomatic complexity of a function that is not complex.
+const simple = 15
+
+// complexity measures the share of functions that are complex.
+func (t *tree) complexity() row {
+	all, over := 0, map[string]int{}
+	for _, f := range t.functions() {
+		all++
+		if c := cyclomatic(f.decl); c > simple {
+			over[f.name()] = c
+		}
+	}
+	r := row{Name: fmt.Sprintf("functions with a cyclomatic complexity above %d", simple), Unit: " %", AtMost: 0.5}.most(over)
+	r.Value = percent(len(over), all)
+	r.Where = fmt.Sprintf("%d of %d", len(over), all)
+	return r
+}
+
+// percent returns how many percent part is of all, to two digits.
+func percent(part, all int) float64 {
+	if all == 0 {
+		return 0
+	}
+	return math.Round(10000*float64(part)/float64(all)) / 100
+}
+
+// cyclomatic returns the number of independent paths through a function and the
+// functions written inside it: one, and one for each branch and each && and ||.
+func cyclomatic(decl *ast.FuncDecl) int {
+	paths := 1
+	ast.Inspect(decl, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+			paths++
+		case *ast.CaseClause:
+			if n.List != nil { // the default is the path that is there anyway
+				paths++
+			}
+		case *ast.CommClause:
+			if n.Comm != nil {
+				paths++
+			}
+		case *ast.BinaryExpr:
+			if n.Op == token.LAND || n.Op == token.LOR {
+				paths++
+			}
+		}
+		return true
+	})
+	return paths
+}
+
+// fanOut measures the package that imports the most packages of this module. It
+// leaves out cmd and e2e, which wire and test all of them.
+func (t *tree) fanOut() row {
+	of := map[string]int{}
+	for _, p := range t.packages {
+		name := t.short(p.PkgPath)
+		if below(name, "cmd", "e2e") {
+			continue
+		}
+		for path := range p.Imports {
+			if below(path, t.module) {
+				of[name]++
+			}
+		}
+	}
+	return row{Name: "imports of the package with the most, below cmd", AtMost: 10}.most(of)
+}

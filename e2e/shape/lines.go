@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A count holds lines of Go files, with comments and blank lines.
+type count struct{ code, test, codeOutsideE2E int }
+
+// lines counts the lines of the module, and of modules inside it.
+func (t *tree) lines() (c count, err error) {
+	err = filepath.WalkDir(t.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := d.Name(); d.IsDir() && path != t.dir && (name == "testdata" || name == "vendor" || strings.HasPrefix(name, ".")) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(path) != ".go" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		inside, err := filepath.Rel(t.dir, path)
+		if err != nil {
+			return err
+		}
+		n := bytes.Count(text, []byte("\n"))
+		switch {
+		case strings.HasSuffix(path, "_test.go"):
+			c.test += n
+		case below(filepath.ToSlash(inside), "e2e"):
+			c.code += n
+		default:
+			c.code += n
+			c.codeOutsideE2E += n
+		}
+		return nil
+	})
+	return c, err
+}
+
+// testRatio measures the number of lines of tests for a line of code.
+func testRatio(c count) row {
+	r := row{Name: "lines of tests for a line of code", AtLeast: 1, Where: fmt.Sprintf("%d to %d", c.test, c.code)}
+	if c.code > 0 {
+		r.Value = math.Round(100*float64(c.test)/float64(c.code)) / 100
+	}
+	return r
+}
+
+// codeLines measures the code outside e2e. It has no goal: fewer lines are better
+// only if the behaviour stays.
+func codeLines(c count) row {
+	return row{Name: "lines of code outside e2e", Value: float64(c.codeOutsideE2E)}
+}

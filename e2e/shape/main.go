@@ -1,0 +1,165 @@
+// Command shape measures how easy the source is to hold in mind, and prints one
+// row for each measure: its value, its goal, and the place that sets it.
+//
+//	go run ./e2e/shape [--json] [--details] [DIR]
+//
+// It reads the packages of the module in DIR, by default of the working directory.
+// Of tests, only the lines are counted. Its terms are:
+//
+//   - An arrow leads from a file to another file of the same package, if the first
+//     one uses a function, method, type, variable or constant of the second one.
+//   - An arrow runs backwards if it points upwards in the order of files, where
+//     each file should use only files below it. A package is measured in the order
+//     with the fewest backward arrows that a deterministic search finds. So the
+//     number is zero exactly if no files use each other in a circle.
+//   - The path from one function to another is every function that the first one
+//     reaches, and that reaches the other one, in the call graph of the program. The
+//     graph is the one that the source allows, so it has calls that no run makes.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// A row is one measure.
+type row struct {
+	Name  string  `json:"name"`
+	Unit  string  `json:"unit,omitempty"`
+	Value float64 `json:"value"`
+	// AtMost and AtLeast are the goal. If both are zero, there is none.
+	AtMost  float64 `json:"atMost,omitempty"`
+	AtLeast float64 `json:"atLeast,omitempty"`
+	// Where is the place that sets the value, or the numbers it is made of.
+	Where string `json:"where,omitempty"`
+	// Details are the places to look at first, worst first.
+	Details []string `json:"details,omitempty"`
+}
+
+// goal returns the goal in words.
+func (r row) goal() string {
+	switch {
+	case r.AtMost > 0:
+		return "≤ " + number(r.AtMost) + r.Unit
+	case r.AtLeast > 0:
+		return "≥ " + number(r.AtLeast) + r.Unit
+	default:
+		return ""
+	}
+}
+
+// reached returns "yes" or "no", or nothing if the row has no goal.
+func (r row) reached() string {
+	switch {
+	case r.goal() == "":
+		return ""
+	case r.AtMost > 0 && r.Value > r.AtMost, r.AtLeast > 0 && r.Value < r.AtLeast:
+		return "no"
+	default:
+		return "yes"
+	}
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// The path that the last row measures. Whoever renames one of these functions
+// renames it here.
+const (
+	clusterEvent = "(*internal/kube.feed).take"
+	helmUpgrade  = "(*internal/helm.Client).Upgrade"
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("shape: ")
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("shape", flag.ContinueOnError)
+	asJSON := flags.Bool("json", false, "print JSON")
+	details := flags.Bool("details", false, "print the places to look at first below each row")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	dir := "."
+	switch flags.NArg() {
+	case 0:
+	case 1:
+		dir = flags.Arg(0)
+	default:
+		return errors.New("more than one directory given; name one")
+	}
+	t, err := load(dir)
+	if err != nil {
+		return err
+	}
+	rows, err := measure(t)
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(rows)
+	}
+	return write(out, rows, *details)
+}
+
+// measure returns all rows.
+func measure(t *tree) ([]row, error) {
+	path, err := t.path(clusterEvent, helmUpgrade)
+	if err != nil {
+		return nil, err
+	}
+	c, err := t.lines()
+	if err != nil {
+		return nil, err
+	}
+	return []row{
+		t.methods(),
+		t.fanOut(),
+		t.backwardArrows("workflow", "steps", "store"),
+		t.complexity(),
+		testRatio(c),
+		codeLines(c),
+		path,
+	}, nil
+}
+
+// write prints rows as a table.
+func write(out io.Writer, rows []row, details bool) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	lines := []string{"MEASURE\tVALUE\tGOAL\tREACHED\tWHERE\n"}
+	for _, r := range rows {
+		lines = append(lines, strings.Join([]string{r.Name, number(r.Value) + r.Unit, r.goal(), r.reached(), r.Where}, "\t")+"\n")
+	}
+	if _, err := io.WriteString(w, strings.Join(lines, "")); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if !details {
+		return nil
+	}
+	for _, r := range rows {
+		if len(r.Details) == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "\n%s\n  %s\n", r.Name, strings.Join(r.Details, "\n  ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}

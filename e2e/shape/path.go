@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/callgraph/cha"
+	"golang.org/x/tools/go/callgraph/vta"
+	"golang.org/x/tools/go/ssa"
+	"golang.org/x/tools/go/ssa/ssautil"
+)
+
+// path measures how many files a reader opens who follows the path from one function
+// to another: those that declare a function on the path, or one that a function on
+// the path calls. A function is on the path if the first one reaches it, and it
+// reaches the last one. Names are as Go writes them, below the module, such as
+// (*internal/kube.feed).take.
+func (t *tree) path(from, to string) (row, error) {
+	g := t.calls()
+	for _, name := range []string{from, to} {
+		if g.named[name] == nil {
+			return row{}, fmt.Errorf("measure the path from %s to %s: no function %s; name its successor in main.go", from, to, name)
+		}
+	}
+	leading := reach(g.named[to], g.callers)
+	if !leading[g.named[from]] {
+		return row{}, fmt.Errorf("measure the path from %s to %s: the call graph has no such path", from, to)
+	}
+	files, functions := map[string]bool{}, 0
+	for f := range reach(g.named[from], g.callees) {
+		if !leading[f] {
+			continue
+		}
+		functions++
+		opened := []*ssa.Function{f}
+		if f != g.named[to] {
+			opened = append(opened, g.callees[f]...)
+		}
+		for _, o := range opened {
+			if file, ours := strings.CutPrefix(t.fset.Position(o.Pos()).Filename, t.dir+string(filepath.Separator)); ours {
+				files[filepath.ToSlash(file)] = true
+			}
+		}
+	}
+	return row{
+		Name: "files from a cluster event to the Helm upgrade", AtMost: 60,
+		Value:   float64(len(files)),
+		Where:   fmt.Sprintf("%d functions on the path", functions),
+		Details: slices.Sorted(maps.Keys(files)),
+	}, nil
+}
+
+// A callGraph says which functions of the module call each other.
+type callGraph struct {
+	named            map[string]*ssa.Function
+	callees, callers map[*ssa.Function][]*ssa.Function
+}
+
+// calls returns the call graph, as a reader follows it. A function literal is part
+// of the function that it is written in, whoever calls it. Other calls of function
+// values and of interfaces lead to all functions that can be meant there. Other
+// modules have no bodies here, so a function that is passed to one of them counts as
+// called where it is passed.
+func (t *tree) calls() *callGraph {
+	program, _ := ssautil.Packages(t.packages, ssa.InstantiateGenerics)
+	program.Build()
+	all := ssautil.AllFunctions(program)
+	g := &callGraph{map[string]*ssa.Function{}, map[*ssa.Function][]*ssa.Function{}, map[*ssa.Function][]*ssa.Function{}}
+	add := func(caller, callee *ssa.Function) {
+		caller = written(caller)
+		g.callees[caller] = append(g.callees[caller], callee)
+		g.callers[callee] = append(g.callers[callee], caller)
+	}
+	for f := range all {
+		g.named[strings.ReplaceAll(f.RelString(nil), t.module+"/", "")] = f
+		for _, b := range f.Blocks {
+			for _, i := range b.Instrs {
+				for _, given := range givenAway(i) {
+					add(f, given)
+				}
+			}
+		}
+	}
+	for f, node := range vta.CallGraph(all, cha.CallGraph(program)).Nodes {
+		for _, edge := range node.Out {
+			if edge.Callee.Func.Parent() == nil {
+				add(f, edge.Callee.Func)
+			}
+		}
+	}
+	return g
+}
+
+// givenAway returns the functions that i gives to a function without a body.
+func givenAway(i ssa.Instruction) (functions []*ssa.Function) {
+	call, ok := i.(ssa.CallInstruction)
+	if !ok {
+		return nil
+	}
+	callee := call.Common().StaticCallee()
+	if callee == nil && !call.Common().IsInvoke() || callee != nil && callee.Blocks != nil {
+		return nil
+	}
+	for _, arg := range call.Common().Args {
+		switch arg := arg.(type) {
+		case *ssa.Function:
+			if arg.Parent() == nil {
+				functions = append(functions, arg)
+			}
+		case *ssa.MakeClosure:
+			if f, ok := arg.Fn.(*ssa.Function); ok && f.Parent() == nil { // a method of a value
+				functions = append(functions, f)
+			}
+		}
+	}
+	return functions
+}
+
+// written returns the declared function that f is written in, which may be f.
+func written(f *ssa.Function) *ssa.Function {
+	for f.Parent() != nil {
+		f = f.Parent()
+	}
+	return f
+}
+
+// reach returns from and all functions that next leads to.
+func reach(from *ssa.Function, next map[*ssa.Function][]*ssa.Function) map[*ssa.Function]bool {
+	reached := map[*ssa.Function]bool{from: true}
+	for ahead := []*ssa.Function{from}; len(ahead) > 0; {
+		f := ahead[len(ahead)-1]
+		ahead = ahead[:len(ahead)-1]
+		for _, n := range next[f] {
+			if !reached[n] {
+				reached[n] = true
+				ahead = append(ahead, n)
+			}
+		}
+	}
+	return reached
+}

@@ -1,0 +1,13 @@
+// Command house imports all packages, which no limit forbids it.
+package main
+
+import (
+	"os"
+
+	"example.org/house/store"
+	"example.org/house/workflow"
+)
+
+func main() {
+	workflow.New(store.Door{}, os.Stdout.Sync).Ring()
+}

@@ -1,0 +1,5 @@
+package workflow
+
+import "testing"
+
+func TestNothing(*testing.T) {}

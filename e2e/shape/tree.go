@@ -1,0 +1,122 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// A tree is the source of one module.
+type tree struct {
+	dir      string // the root of the module
+	module   string // its path
+	fset     *token.FileSet
+	packages []*packages.Package // without tests, by path
+}
+
+// load reads the module in dir. Packages of other modules are read as compiled,
+// which costs a fraction of the time.
+func load(dir string) (*tree, error) {
+	t := &tree{fset: token.NewFileSet()}
+	config := &packages.Config{
+		Dir:  dir,
+		Fset: t.fset,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedModule |
+			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo,
+	}
+	var err error
+	if t.packages, err = packages.Load(config, "./..."); err != nil {
+		return nil, fmt.Errorf("load the packages of %s: %w", dir, err)
+	}
+	for _, p := range t.packages {
+		if len(p.Errors) > 0 {
+			return nil, fmt.Errorf("load package %s: %w; see go build ./... for all errors", p.PkgPath, p.Errors[0])
+		}
+		if p.Module != nil {
+			t.dir, t.module = p.Module.Dir, p.Module.Path
+		}
+	}
+	if t.module == "" {
+		return nil, fmt.Errorf("load the packages of %s: %w", dir, errors.New("no Go module is there"))
+	}
+	slices.SortFunc(t.packages, func(a, b *packages.Package) int { return cmp.Compare(a.PkgPath, b.PkgPath) })
+	return t, nil
+}
+
+// short returns the path of a package below the module.
+func (t *tree) short(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, t.module), "/")
+}
+
+// file returns the path from the root of the file that holds pos.
+func (t *tree) file(pos token.Pos) string {
+	name := t.fset.Position(pos).Filename
+	if below, err := filepath.Rel(t.dir, name); err == nil {
+		name = below
+	}
+	return filepath.ToSlash(name)
+}
+
+// below reports whether path is one of the directories, or in one of them.
+func below(path string, dirs ...string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
+}
+
+// A function is one declared function or method.
+type function struct {
+	pkg  string // the path below the module
+	decl *ast.FuncDecl
+}
+
+// name returns the function as Go's own tools write it, with its package.
+func (f function) name() string {
+	if recv := receiver(f.decl); recv != "" {
+		return f.pkg + "." + recv + "." + f.decl.Name.Name
+	}
+	return f.pkg + "." + f.decl.Name.Name
+}
+
+// receiver returns the name of the type that decl is a method of, or nothing.
+func receiver(decl *ast.FuncDecl) string {
+	if decl.Recv == nil || len(decl.Recv.List) == 0 {
+		return ""
+	}
+	for of := decl.Recv.List[0].Type; ; {
+		switch x := of.(type) {
+		case *ast.StarExpr:
+			of = x.X
+		case *ast.ParenExpr:
+			of = x.X
+		case *ast.IndexExpr:
+			of = x.X
+		case *ast.IndexListExpr:
+			of = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// functions returns all functions, in the order of packages, files and lines.
+func (t *tree) functions() []function {
+	var all []function
+	for _, p := range t.packages {
+		for _, file := range p.Syntax {
+			for _, d := range file.Decls {
+				if decl, ok := d.(*ast.FuncDecl); ok {
+					all = append(all, function{t.short(p.PkgPath), decl})
+				}
+			}
+		}
+	}
+	return all
+}
