@@ -12,7 +12,8 @@ import (
 )
 
 // writeAddonModules makes the directory of modules made from addons hold those that the registry
-// provides now. A module that cannot be written keeps the directory it had.
+// provides now. A module that cannot be written keeps the directory it had. The directories of the
+// modules as scanned last stay: steps may be reading them.
 func (s *Site) writeAddonModules() error {
 	if s.AddonModulesDir == "" || s.DB == nil {
 		return nil
@@ -23,7 +24,13 @@ func (s *Site) writeAddonModules() error {
 	if err != nil {
 		return err
 	}
-	if err := module.WriteAddonModules(s.AddonModulesDir, selected.Modules); err != nil {
+	var inUse []string
+	for _, m := range s.Disk().Modules {
+		if m.Addon != nil {
+			inUse = append(inUse, m.Path)
+		}
+	}
+	if err := module.WriteAddonModules(s.AddonModulesDir, selected.Modules, inUse...); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.sayOnce(zerolog.ErrorLevel, "modules made from addons stay as they were: "+err.Error())

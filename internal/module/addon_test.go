@@ -46,7 +46,10 @@ func TestAModuleMadeFromAnAddonIsFoundSwitchedOff(t *testing.T) {
 	if !found || m.Broken != nil || m.Addon == nil {
 		t.Fatalf("found %v: %+v", found, m)
 	}
-	if m.Chart != module.FullChart || m.ChartDir() != filepath.Join(root, "redis", "chart") || m.CRDs != filepath.Join(m.ChartDir(), "crds") {
+	if version, err := os.Readlink(filepath.Join(root, "redis")); err != nil || m.Path != filepath.Join(root, version) {
+		t.Errorf("path %s, link to %q: %v", m.Path, version, err)
+	}
+	if m.Chart != module.FullChart || m.ChartDir() != filepath.Join(m.Path, "chart") || m.CRDs != filepath.Join(m.ChartDir(), "crds") {
 		t.Errorf("chart %q in %s with CRDs %s", m.Chart, m.ChartDir(), m.CRDs)
 	}
 	if len(m.Flags) != 1 || m.Flags[0].Enabled {
@@ -165,7 +168,7 @@ func TestSchemasOfAddonsReferToNoFileAndNoServer(t *testing.T) {
 	}
 }
 
-// directories returns the names of what is in root.
+// directories returns the names of the modules in root.
 func directories(t *testing.T, root string) string {
 	t.Helper()
 	entries, err := os.ReadDir(root)
@@ -174,7 +177,9 @@ func directories(t *testing.T, root string) string {
 	}
 	var names []string
 	for _, entry := range entries {
-		names = append(names, entry.Name())
+		if entry.Type() == fs.ModeSymlink {
+			names = append(names, entry.Name())
+		}
 	}
 	return strings.Join(names, " ")
 }

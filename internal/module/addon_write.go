@@ -2,10 +2,13 @@ package module
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,68 +27,242 @@ type AddonModule struct {
 	Chart func() (fs.FS, error)
 }
 
-// WriteAddonModules makes root hold the directories of these modules, which must have different
-// names, and no others. A directory that describes the same addon is left alone, unless a part of it
-// is missing. Each directory is replaced as a whole, so a crash leaves either the old or the new one,
-// or none. Root is made if it does not exist.
+// WriteAddonModules makes root provide these modules, which must have different names, and no others.
+// Each module is a symbolic link to the directory of its version. A version that is complete is not
+// written again. Root is made if it does not exist.
 //
-// A module that cannot be written keeps the directory it had; the others are written. The error
-// names each such module.
-func WriteAddonModules(root string, modules []AddonModule) error {
-	if err := os.MkdirAll(root, 0o700); err != nil {
+// A version is on disk before the link leads to it, and the link is replaced in one step. So a crash,
+// also of the machine, leaves either the old module or the new one. A module that cannot be written
+// stays as it was; the others are written. The error names each such module.
+//
+// InUse are the paths of modules that may be read at the moment. Their directories are kept, so that a
+// reader finds all files of one version.
+func WriteAddonModules(root string, modules []AddonModule, inUse ...string) error {
+	return (&addonWriter{root: root}).run(modules, inUse)
+}
+
+// An addonWriter is one call of [WriteAddonModules].
+type addonWriter struct {
+	root string
+	// step is called before each change of a file or directory. The change is not made if it returns an
+	// error. Nil means no call.
+	step func(change, path string) error
+}
+
+// The prefixes of entries of root that are neither modules nor versions. Versions begin with a dot and
+// the name of the module, in which there is none.
+const (
+	writingPrefix  = ".writing-"
+	linkingPrefix  = ".linking-"
+	removingPrefix = ".removing-"
+)
+
+func (w *addonWriter) run(modules []AddonModule, inUse []string) error {
+	if err := w.change("make", w.root, func() error { return os.MkdirAll(w.root, 0o700) }); err != nil {
 		return fmt.Errorf("directory of modules made from addons: %w", err)
 	}
-	entries, err := os.ReadDir(root)
+	errs := []error{w.removeOthers(modules, inUse)} // before others are written: the disk may be full
+	for _, m := range modules {
+		if err := w.write(m); err != nil {
+			errs = append(errs, fmt.Errorf("module %s from addon %s %s: %w", m.Name, m.Addon.Name, m.Addon.Version, err))
+		}
+	}
+	return errors.Join(append(errs, w.removeOthers(modules, inUse))...)
+}
+
+// change makes a change of a file or directory.
+func (w *addonWriter) change(what, path string, do func() error) error {
+	if w.step != nil {
+		if err := w.step(what, path); err != nil {
+			return err
+		}
+	}
+	return do()
+}
+
+// removeOthers removes what belongs to none of modules and is not in use.
+func (w *addonWriter) removeOthers(modules []AddonModule, inUse []string) error {
+	kept := map[string]bool{}
+	for _, path := range inUse {
+		kept[filepath.Base(path)] = true
+	}
+	for _, m := range modules {
+		kept[m.Name] = true
+		if version, err := os.Readlink(filepath.Join(w.root, m.Name)); err == nil {
+			kept[version] = true
+		}
+	}
+	entries, err := os.ReadDir(w.root)
 	if err != nil {
 		return fmt.Errorf("directory of modules made from addons: %w", err)
 	}
 	var errs []error
-	for _, entry := range entries {
-		if !slices.ContainsFunc(modules, func(m AddonModule) bool { return m.Name == entry.Name() }) {
-			errs = append(errs, os.RemoveAll(filepath.Join(root, entry.Name())))
-		}
-	}
-	for _, m := range modules {
-		if err := m.write(root); err != nil {
-			errs = append(errs, fmt.Errorf("module %s from addon %s %s: %w", m.Name, m.Addon.Name, m.Addon.Version, err))
+	for _, entry := range slices.Backward(entries) { // links before the versions, whose names begin with a dot
+		if !kept[entry.Name()] {
+			errs = append(errs, w.remove(entry.Name()))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// write makes root hold the directory of m.
-func (m AddonModule) write(root string) error {
+// remove removes an entry of root. A directory is renamed first, so that a reader of it gets an error,
+// never a part of the files, and a crash leaves no part of a version.
+func (w *addonWriter) remove(name string) error {
+	path := filepath.Join(w.root, name)
+	if info, err := os.Lstat(path); err == nil && info.IsDir() && !strings.HasPrefix(name, removingPrefix) {
+		next := filepath.Join(w.root, removingPrefix+name)
+		if err := w.removeAll(next); err != nil {
+			return err
+		}
+		if err := w.change("rename", path, func() error { return os.Rename(path, next) }); err != nil {
+			return err
+		}
+		path = next
+	}
+	return w.removeAll(path)
+}
+
+func (w *addonWriter) removeAll(path string) error {
+	return w.change("remove", path, func() error { return os.RemoveAll(path) })
+}
+
+// write makes the link of m lead to its version.
+func (w *addonWriter) write(m AddonModule) error {
 	about, err := json.MarshalIndent(m.Addon, "", "  ")
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(root, m.Name)
-	if isComplete(dir, about) {
-		return nil
-	}
-	files, err := m.Chart()
-	if err != nil {
-		return err
-	}
-	// The name begins with a dot, so it is no module, and is removed by the next call.
-	next := filepath.Join(root, ".next-"+m.Name)
-	if err := errors.Join(os.RemoveAll(next), os.MkdirAll(filepath.Join(next, schemaDir), 0o700)); err != nil {
-		return err
-	}
-	key := values.Camel(m.Name)
 	schema, err := m.Addon.configSchema()
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(
-		os.CopyFS(filepath.Join(next, addonChartDir), files),
-		os.WriteFile(filepath.Join(next, schemaDir, configSchemaFile), schema, 0o600),
-		os.WriteFile(filepath.Join(next, valuesFile), []byte(values.Flag(key)+": false\n"), 0o600),
-		os.WriteFile(filepath.Join(next, addonFile), about, 0o600), // last: it says that the rest is complete
-	); err != nil {
-		return errors.Join(err, os.RemoveAll(next))
+	digest := sha256.Sum256(append(slices.Clone(about), schema...))
+	version := "." + m.Name + "." + hex.EncodeToString(digest[:8])
+	if !isComplete(filepath.Join(w.root, version), about) {
+		if err := w.writeVersion(m, version, map[string][]byte{
+			filepath.Join(schemaDir, configSchemaFile): schema,
+			valuesFile: []byte(values.Flag(values.Camel(m.Name)) + ": false\n"),
+			addonFile:  about,
+		}); err != nil {
+			return err
+		}
 	}
-	return errors.Join(os.RemoveAll(dir), os.Rename(next, dir))
+	if before, err := os.Readlink(filepath.Join(w.root, m.Name)); err == nil && before == version {
+		return nil
+	}
+	return w.link(m.Name, version)
+}
+
+// writeVersion writes the directory of a version, in place of an incomplete one.
+func (w *addonWriter) writeVersion(m AddonModule, version string, own map[string][]byte) (err error) {
+	chart, err := m.Chart()
+	if err != nil {
+		return err
+	}
+	next := filepath.Join(w.root, writingPrefix+m.Name)
+	if err := w.removeAll(next); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.removeAll(next)) // the disk may be full
+		}
+	}()
+	if err := w.copyDir(chart, filepath.Join(next, addonChartDir)); err != nil {
+		return err
+	}
+	if err := w.makeDir(filepath.Join(next, schemaDir)); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if err := w.writeFile(filepath.Join(next, name), own[name]); err != nil {
+			return err
+		}
+	}
+	if err := w.syncDirs(next); err != nil {
+		return err
+	}
+	path := filepath.Join(w.root, version)
+	if _, err := os.Lstat(path); err == nil {
+		if err := w.remove(version); err != nil {
+			return err
+		}
+	}
+	if err := w.change("rename", next, func() error { return os.Rename(next, path) }); err != nil {
+		return err
+	}
+	return w.sync(w.root)
+}
+
+// link makes the link of a module lead to a version.
+func (w *addonWriter) link(name, version string) error {
+	path, next := filepath.Join(w.root, name), filepath.Join(w.root, linkingPrefix+name)
+	if info, err := os.Lstat(path); err == nil && info.IsDir() { // an older operator wrote no links
+		if err := w.remove(name); err != nil {
+			return err
+		}
+	}
+	if err := w.removeAll(next); err != nil {
+		return err
+	}
+	if err := w.change("link", next, func() error { return os.Symlink(version, next) }); err != nil {
+		return err
+	}
+	if err := w.change("rename", next, func() error { return os.Rename(next, path) }); err != nil {
+		return err
+	}
+	return w.sync(w.root)
+}
+
+// copyDir writes files to the directory to.
+func (w *addonWriter) copyDir(files fs.FS, to string) error {
+	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(to, filepath.FromSlash(name))
+		if entry.IsDir() {
+			return w.makeDir(path)
+		}
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		return w.writeFile(path, text)
+	})
+}
+
+func (w *addonWriter) makeDir(path string) error {
+	return w.change("make", path, func() error { return os.MkdirAll(path, 0o700) })
+}
+
+// writeFile writes a file to disk.
+func (w *addonWriter) writeFile(path string, text []byte) error {
+	if err := w.change("write", path, func() error { return os.WriteFile(path, text, 0o600) }); err != nil {
+		return err
+	}
+	return w.sync(path)
+}
+
+// syncDirs writes the directories at and below root to disk.
+func (w *addonWriter) syncDirs(root string) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return w.sync(path)
+	})
+}
+
+// sync writes a file or directory to disk.
+func (w *addonWriter) sync(path string) error {
+	return w.change("sync", path, func() error {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
 }
 
 // isComplete reports whether dir describes the addon about and has the files of such a directory, so

@@ -141,7 +141,7 @@ func (s *scan) readDir(dir string, addons bool) error {
 		if isNoModule(entry.Name()) {
 			continue
 		}
-		if s.readEntry(filepath.Join(dir, entry.Name())) {
+		if s.readEntry(filepath.Join(dir, entry.Name()), addons) {
 			empty = false
 		}
 	}
@@ -153,10 +153,15 @@ func (s *scan) readDir(dir string, addons bool) error {
 
 // readEntry takes in what stands at a path in a directory of modules, and tells
 // whether it is a module. What cannot be looked at may be one, a symlink to
-// something that is not mounted for example: it is a broken module.
-func (s *scan) readEntry(path string) bool {
-	m := Module{Path: path}
+// something that is not mounted for example: it is a broken module. The path of an addon's module is
+// that of its version: the files there do not change when the addon is upgraded.
+func (s *scan) readEntry(path string, addons bool) bool {
+	m := Module{}
 	m.Order, m.Name = parseDirName(filepath.Base(path), s.unnumbered)
+	if version, err := os.Readlink(path); addons && err == nil {
+		path = filepath.Join(filepath.Dir(path), version)
+	}
+	m.Path = path
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
 		s.warn("%s is not a directory: no module", path)
