@@ -167,7 +167,7 @@ func getObject(w *world, ts *testscript.TestScript, args []string) error {
 	if err := wait(func() (err error) { text, err = w.read(args[0]); return err }); err != nil {
 		return err
 	}
-	return printJSON(ts, text, append(args[1:], ".")[0])
+	return printJSON(ts, text, strings.ReplaceAll(append(args[1:], ".")[0], "$REPO", ts.Getenv("REPO")))
 }
 
 // read returns an object as JSON.
