@@ -126,7 +126,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 			}
 		}
 	}
-	done, err := s.site.Helm.Upgrade(ctx, *release, manifest.Checksum)
+	done, err := s.site.Helm.Upgrade(ctx, *release, manifest)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}

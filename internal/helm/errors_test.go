@@ -68,7 +68,7 @@ func TestChartThatDoesNotRenderIsReported(t *testing.T) {
 			r := module(t, "broken", c.files)
 			_, err := b.Render(t.Context(), r)
 			wantError(t, err, append(c.want, `render release "broken"`)...)
-			_, err = b.Upgrade(t.Context(), r, "any")
+			_, err = b.Upgrade(t.Context(), r, helm.Manifest{Checksum: "any"})
 			wantError(t, err, append(c.want, `upgrade release "broken"`)...)
 		})
 	}
@@ -94,7 +94,7 @@ func TestClusterThatIsAwayIsReported(t *testing.T) {
 	wantError(t, err, `render release "web"`, "connection refused")
 	_, err = c.Find(t.Context(), "web")
 	wantError(t, err, `look for release "web"`, "connection refused")
-	_, err = c.Upgrade(t.Context(), r, "any")
+	_, err = c.Upgrade(t.Context(), r, helm.Manifest{Checksum: "any"})
 	wantError(t, err, `upgrade release "web"`, "connection refused")
 	_, err = c.Uninstall(t.Context(), "web")
 	wantError(t, err, `look for release "web"`, "connection refused")
@@ -116,7 +116,7 @@ func TestReleaseRecordLargerThanASecretIsReported(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	r := module(t, "large", files{"Chart.yaml": chartYAML, "templates/a.yaml": configMap("a"), "docs/noise": noise(2 << 20)})
-	_, err := b.Upgrade(t.Context(), r, "any")
+	_, err := b.Upgrade(t.Context(), r, helm.Manifest{Checksum: "any"})
 	wantError(t, err, `upgrade release "large"`, "1 MiB", ".helmignore")
 }
 

@@ -159,7 +159,7 @@ func (b bench) render(t testing.TB, r helm.Release) helm.Manifest {
 func (b bench) apply(t testing.TB, r helm.Release) (helm.Manifest, int) {
 	t.Helper()
 	m := b.render(t, r)
-	done, err := b.Upgrade(t.Context(), r, m.Checksum)
+	done, err := b.Upgrade(t.Context(), r, m)
 	if err != nil {
 		t.Fatal(err)
 	}

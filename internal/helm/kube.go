@@ -61,6 +61,7 @@ func (o *objectClient) Build(manifest io.Reader, _ bool) (kube.ResourceList, err
 		o.failures = append(o.failures, err)
 	}
 	if err == nil && o.reads != nil {
+		o.reads.ahead.Wait()
 		prefetch(list)
 	}
 	return list, err

@@ -98,7 +98,7 @@ func TestUpgradeThatDropsAnObjectKeepsItForTheReleaseItBelongsTo(t *testing.T) {
 	uid := b.uid(t, "shared")
 	b.apply(t, sharing(t, "new"))
 	dropping := with(old, "shared", false)
-	done, err := b.Upgrade(t.Context(), dropping, b.render(t, dropping).Checksum)
+	done, err := b.Upgrade(t.Context(), dropping, b.render(t, dropping))
 	if err != nil {
 		t.Fatal(err)
 	}

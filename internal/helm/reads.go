@@ -2,6 +2,8 @@ package helm
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -10,7 +12,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"helm.sh/helm/v3/pkg/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
 
@@ -21,6 +25,8 @@ const readFresh = time.Second
 // reads remembers the objects that one action has read, so that each object costs one request and not three.
 // A write to an object, and the end of a wait, forget what was read. It is safe for concurrent use.
 type reads struct {
+	ahead sync.WaitGroup // reads that were begun before Helm needs their answers
+
 	mu    sync.Mutex
 	known map[string]answer // by path
 }
@@ -106,6 +112,31 @@ func (a answer) response(request *http.Request) *http.Response {
 		Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: a.header.Clone(), Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)), Request: request,
 	}
+}
+
+// readAhead begins to read objects of a manifest, while Helm renders the chart. The caller waits for known.ahead. Errors
+// show in Helm's own reads.
+func (c *Client) readAhead(ctx context.Context, config *rest.Config, known *reads, objects []Object) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client for objects: %w", err)
+	}
+	group := errgroup.Group{}
+	group.SetLimit(lookups)
+	known.ahead.Go(func() {
+		for _, o := range objects {
+			mapping, err := c.cluster.mapping(ctx, o.APIVersion, o.Kind)
+			if err != nil {
+				continue
+			}
+			group.Go(func() error {
+				_, _ = client.Resource(mapping.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+				return nil
+			})
+		}
+		_ = group.Wait() // the functions return nil
+	})
+	return nil
 }
 
 // prefetch reads objects side by side; Helm reads them one after another. An error shows in Helm's own read.

@@ -53,7 +53,7 @@ func TestAnActionReadsEachObjectAndTheHistoryOnce(t *testing.T) {
 	} {
 		m := k.render(t, step.release)
 		c.take()
-		if _, err := k.Upgrade(t.Context(), step.release, m.Checksum); err != nil {
+		if _, err := k.Upgrade(t.Context(), step.release, m); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		gets := c.take()
@@ -65,6 +65,25 @@ func TestAnActionReadsEachObjectAndTheHistoryOnce(t *testing.T) {
 		if len(gets) < len(m.Objects) {
 			t.Errorf("%s: %d reads for %d objects: the test counts nothing", step.name, len(gets), len(m.Objects))
 		}
+	}
+}
+
+func TestAnUpgradeReadsObjectsWhileItReadsTheHistory(t *testing.T) {
+	t.Parallel()
+	together := newMeeting(2)
+	armed := false
+	k := start(t, each(func(r *http.Request) {
+		if armed && r.Method == http.MethodGet && (strings.HasSuffix(r.URL.Path, "/secrets") || strings.HasSuffix(r.URL.Path, "/configmaps/web")) {
+			if !together.join() {
+				t.Errorf("%s is requested alone", r.URL.Path)
+			}
+		}
+	}))
+	r := module(t, "web", files{"Chart.yaml": chartYAML, "templates/settings.yaml": configMap("web")})
+	m := k.render(t, r)
+	armed = true
+	if _, err := k.Upgrade(t.Context(), r, m); err != nil {
+		t.Error(err)
 	}
 }
 

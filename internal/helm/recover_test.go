@@ -224,7 +224,7 @@ func TestRecordThatCannotBeDecodedIsReported(t *testing.T) {
 	if _, err := b.kube.CoreV1().Secrets(b.namespace).Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := b.Upgrade(t.Context(), with(r, "size", "2"), "another")
+	_, err := b.Upgrade(t.Context(), with(r, "size", "2"), helm.Manifest{Checksum: "another"})
 	wantError(t, err, `upgrade release "torn"`, "none of its revisions can be decoded", "Secrets sh.helm.release.v1.torn.v*")
 	_, err = b.Uninstall(t.Context(), "torn")
 	wantError(t, err, `uninstall release "torn"`, "none of its revisions can be decoded", "Secrets sh.helm.release.v1.torn.v*")
@@ -293,7 +293,7 @@ func TestUninstallAfterFailedUpgradeLeavesNothing(t *testing.T) {
 		"templates/bad.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: bad}\nspec: {ports: [{port: -1}]}\n",
 	})
 	m := b.render(t, refused)
-	_, err := b.Upgrade(t.Context(), refused, m.Checksum)
+	_, err := b.Upgrade(t.Context(), refused, m)
 	wantError(t, err, `upgrade release "half"`, "spec.ports[0].port")
 	b.state(t, "half", helm.State{Status: helm.Failed, Revision: 2})
 	if _, ok := b.configMap(t, "dropped"); !ok {

@@ -216,7 +216,7 @@ func TestReleasesAreUpgradedSideBySide(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = b.Upgrade(t.Context(), r, m.Checksum)
+			_, err = b.Upgrade(t.Context(), r, m)
 			return err
 		})
 	}

@@ -51,7 +51,7 @@ func stopped(t *testing.T, b bench, r helm.Release, method string, n int32) {
 	}
 
 	running := goleak.IgnoreCurrent()
-	_, err := c.Upgrade(ctx, r, m.Checksum)
+	_, err := c.Upgrade(ctx, r, m)
 	if took := time.Since(at); took > soon {
 		t.Errorf("the upgrade returned %s after its context ended", took)
 	} else {
@@ -134,7 +134,7 @@ func TestUpgradeAfterTheEndChangesNothing(t *testing.T) {
 	r := small(t, "late")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.Upgrade(ctx, r, "any"); !errors.Is(err, context.Canceled) {
+	if _, err := b.Upgrade(ctx, r, helm.Manifest{Checksum: "any"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want that of the context", err)
 	}
 	b.state(t, "late", helm.State{Status: helm.Absent})
@@ -189,7 +189,7 @@ func TestHelmHookThatTakesTooLongFails(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(o *helm.Options) { o.Timeout = 300 * time.Millisecond })
 	r := hooked(t, "slow", "post-install", suspended)
-	_, err := b.Upgrade(t.Context(), r, "any")
+	_, err := b.Upgrade(t.Context(), r, helm.Manifest{Checksum: "any"})
 	wantError(t, err, `upgrade release "slow"`, "slow-hook", "not done within 300ms")
 	b.state(t, "slow", helm.State{Status: helm.Failed, Revision: 1})
 }
@@ -204,7 +204,7 @@ func TestWaitForHelmHookEndsWithUpgrade(t *testing.T) {
 	}
 	running := goleak.IgnoreCurrent()
 	begin := time.Now()
-	if _, err := c.Upgrade(ctx, r, "any"); !errors.Is(err, errShutdown) {
+	if _, err := c.Upgrade(ctx, r, helm.Manifest{Checksum: "any"}); !errors.Is(err, errShutdown) {
 		t.Errorf("error is %v, want the cause", err)
 	}
 	if took := time.Since(begin); took > soon {

@@ -26,20 +26,21 @@ type Upgraded struct {
 // absent, takes over objects that exist, also those of other releases, goes on from what failed, removes the revision of an action that was killed
 // and uses its number again, and first ends an uninstall that was begun. It does not wait for objects to become ready.
 //
-// The checksum is the manifest's, from Render; it is kept with the revision.
+// The manifest is that of [Client.Render]. Its checksum is kept with the revision, and its objects are read while Helm
+// renders the chart again.
 //
 // When ctx ends, the upgrade stops within milliseconds and the release is Failed; the next upgrade goes on from it.
 // Nothing of it runs on after the return. When the process is killed instead, the release is Pending.
-func (c *Client) Upgrade(ctx context.Context, r Release, checksum string) (done Upgraded, err error) {
-	if checksum == "" {
-		return Upgraded{}, fmt.Errorf("upgrade release %q: no checksum was given: pass that of its manifest", r.Name)
+func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgraded, err error) {
+	if m.Checksum == "" {
+		return Upgraded{}, fmt.Errorf("upgrade release %q: the manifest has no checksum: pass one that Render returned", r.Name)
 	}
-	done, err = c.upgrade(ctx, r, checksum)
+	done, err = c.upgrade(ctx, r, m)
 	if meta.IsNoMatchError(err) && ctx.Err() == nil {
 		// The kinds changed under way, or the revision in force has objects of a kind that is served no longer.
 		c.log("release %q: %s: read the kinds of the cluster again", r.Name, err)
 		if err = c.forgetGone(ctx, r.Name); err == nil {
-			done, err = c.upgrade(ctx, r, checksum)
+			done, err = c.upgrade(ctx, r, m)
 		}
 	}
 	if err == nil {
@@ -52,7 +53,13 @@ func (c *Client) Upgrade(ctx context.Context, r Release, checksum string) (done 
 }
 
 // upgrade finds out, chooses and acts, once.
-func (c *Client) upgrade(ctx context.Context, r Release, checksum string) (Upgraded, error) {
+func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, error) {
+	known := &reads{}
+	config := known.remembering(bound(ctx, c.config))
+	defer known.ahead.Wait()
+	if err := c.readAhead(ctx, config, known, m.Objects); err != nil {
+		return Upgraded{}, err
+	}
 	history, err := c.records.of(ctx, r.Name)
 	if err != nil {
 		return Upgraded{}, err
@@ -77,13 +84,13 @@ func (c *Client) upgrade(ctx context.Context, r Release, checksum string) (Upgra
 		if _, err := c.uninstall(ctx, r.Name); err != nil {
 			return Upgraded{}, err
 		}
+		known.ahead.Wait()
+		known.clear() // the uninstall has deleted objects
 	}
 	if err := ctx.Err(); err != nil {
 		return Upgraded{}, err // nothing was begun
 	}
 
-	known := &reads{}
-	config := known.remembering(bound(ctx, c.config))
 	objects := c.objects(ctx, config, r.Name)
 	objects.reads = known
 	configuration := c.configuration(config, objects, caps)
@@ -92,7 +99,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, checksum string) (Upgra
 		configuration: configuration,
 		chart:         ch, values: values,
 		labels: map[string]string{
-			checksumLabel: checksum, maintenanceLabel: strconv.FormatBool(r.Maintained), addonLabel: strconv.FormatBool(r.Addon),
+			checksumLabel: m.Checksum, maintenanceLabel: strconv.FormatBool(r.Maintained), addonLabel: strconv.FormatBool(r.Addon),
 		},
 		post: c.labeller(r),
 	}
