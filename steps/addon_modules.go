@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -82,6 +83,19 @@ func (s *Site) imageModules(tx *store.Tx) (map[string]string, error) {
 		}
 	}
 	return paths, err
+}
+
+// warnOfDefaultPlan logs once that nobody has chosen one of the plans of a module's addon.
+func (s *Site) warnOfDefaultPlan(m module.Module, section any) {
+	chosen, _ := section.(map[string]any)
+	plan, byDefault := m.Addon.Plan(chosen)
+	if !byDefault {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sayOnce(zerolog.WarnLevel, fmt.Sprintf("module %s uses the first plan of addon %s %s, %s; set %s in section %s to one of %s",
+		m.Name, m.Addon.Name, m.Addon.Version, plan, module.PlanKey, m.Key, strings.Join(m.Addon.PlanNames(), ", ")))
 }
 
 // madeFromAddon reports whether the module, as scanned last, was made from an addon.

@@ -232,6 +232,7 @@ func (s *Site) release(module string) (*helm.Release, error) {
 		}
 		r.Values, _ = layers.HelmValues(key, nil)
 		if m.Addon != nil {
+			s.warnOfDefaultPlan(m, r.Values[key])
 			return addonValues(r, m.Addon, key)
 		}
 		r.EnabledModules = append([]string{}, l.Enabled...)

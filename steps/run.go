@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"addon-operator/internal/hook"
@@ -140,11 +141,13 @@ func (s *Site) askModule(ctx context.Context, name string) (workflow.Outcome, er
 		return workflow.Outcome{}, err
 	}
 	check := moduleCheck{foundHooks: found}
+	out := workflow.Outcome{}
 	if m.Addon != nil {
 		check.Addon = m.Addon.Content
+		out.Detail = fmt.Sprintf("addon %s %s", m.Addon.Name, m.Addon.Version)
 	}
-	data, err := json.Marshal(check)
-	return workflow.Outcome{Data: data}, err
+	out.Data, err = json.Marshal(check)
+	return out, err
 }
 
 // An unaskedError says that hooks of a module did not answer --config. It holds the others.

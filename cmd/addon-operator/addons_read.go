@@ -39,6 +39,8 @@ type addonLine struct {
 	Version       string `json:"version"`
 	Configuration string `json:"configuration"`
 	URL           string `json:"url"`
+	// Module is the module that is made from the addon; empty if none is.
+	Module string `json:"module,omitempty"`
 }
 
 // addonPage is the answer of addons get.
@@ -109,11 +111,23 @@ func listAddons(tx *store.Tx) (p addonsList, err error) {
 		}
 		p.Configurations = append(p.Configurations, configurationLineOf(c))
 	}
+	made, err := store.LoadAddonModules(tx)
+	if err != nil {
+		return p, err
+	}
+	modules := map[string]string{} // by content
+	for name, m := range made {
+		modules[m.Content] = name
+	}
 	for a, err := range registry.All(tx) {
 		if err != nil {
 			return p, err
 		}
-		p.Addons = append(p.Addons, addonLineOf(a))
+		line := addonLineOf(a)
+		if a.Scope == registry.Cluster {
+			line.Module = modules[a.Content]
+		}
+		p.Addons = append(p.Addons, line)
 	}
 	return p, nil
 }
@@ -204,9 +218,9 @@ func addonsText(p *addonsList, look inspect.Look) string {
 	for _, c := range p.Configurations {
 		configurations = append(configurations, []string{orCluster(c.Namespace), c.Name, c.Phase, fmt.Sprint(c.Generation)})
 	}
-	addons := [][]string{{"NAMESPACE", "ADDON", "VERSION", "CONFIGURATION", "ID"}}
+	addons := [][]string{{"NAMESPACE", "ADDON", "VERSION", "CONFIGURATION", "ID", "MODULE"}}
 	for _, a := range p.Addons {
-		addons = append(addons, []string{orCluster(a.Namespace), a.Name, a.Version, a.Configuration, a.ID})
+		addons = append(addons, []string{orCluster(a.Namespace), a.Name, a.Version, a.Configuration, a.ID, cmp.Or(a.Module, "-")})
 	}
 	return look.Table(configurations) + "\n" + look.Table(addons)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -181,5 +182,56 @@ func TestMetricsNameOrphanedModules(t *testing.T) {
 	s, err := (&look{db: db, now: time.Now}).state()
 	if diff := cmp.Diff([]string{"redis"}, s.OrphanedModules); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestListsShowWhatAModuleIsMadeFromAndThePlanThatNobodyChose(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	a := catalog.Addon{
+		ID: "X", Name: "redis", Version: "1.0.0", Chart: catalog.Chart{Name: "redis", Version: "1.0.0", Digest: "abc"},
+		Plans: []catalog.Plan{{ID: "s", Name: "small"}, {ID: "m", Name: "micro"}},
+	}
+	var round store.ID
+	commit := func(do func(tx *store.Tx) error) {
+		t.Helper()
+		if err := db.Update(do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit(func(tx *store.Tx) (err error) {
+		round, _, err = registry.Begin(tx, registry.Owner{Name: "c1", UID: "u", Generation: 1, Modules: true})
+		return err
+	})
+	content := registry.Parsed{Name: "1-x", Loaded: &catalog.Loaded{Addon: a, Archive: []byte("archive")}}
+	if err := registry.Put(t.Context(), db, store.RoundHolder(round), content); err != nil {
+		t.Fatal(err)
+	}
+	commit(func(tx *store.Tx) error {
+		if err := registry.SaveResult(tx, registry.Cluster, "c1", round, 0, store.RepositoryResult{
+			Addons: []store.AddonResult{{Content: "1-x", ID: "X", Name: "redis", Version: "1.0.0"}},
+		}); err != nil {
+			return err
+		}
+		_, _, err := registry.Register(tx, registry.Cluster, "c1", round)
+		return errors.Join(err,
+			store.Save(tx, store.AddonModuleKey("redis"), store.AddonModule{Content: "1-x"}),
+			store.Save(tx, store.ModuleKey("redis"), store.Module{Enabled: true, State: store.On, Why: "enabled by ConfigMap key redisEnabled"}),
+		)
+	})
+	l := &look{db: db, now: time.Now}
+	routes := l.routes()
+	for _, c := range []struct{ section, addons, modules string }{
+		{`{}`, "c1             X   redis", "enabled by ConfigMap key redisEnabled; addon redis 1.0.0 of c1, plan micro by default"},
+		{`{"redis":{"plan":"small"}}`, "c1             X   redis", "addon redis 1.0.0 of c1, plan small\n"},
+	} {
+		commit(func(tx *store.Tx) error {
+			return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{Config: []byte(`{"sections":` + c.section + `}`)})
+		})
+		for path, want := range map[string]string{"/addons/list.text": c.addons, "/module/list.text": c.modules} {
+			if status, body := ask(routes, path); status != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("%s with %s: status %d, no %q in:\n%s", path, c.section, status, want, body)
+			}
+		}
 	}
 }

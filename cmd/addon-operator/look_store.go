@@ -160,13 +160,9 @@ func (l *look) state() (metrics.State, error) {
 // maintenance returns the state of maintenance that modules are in, by the key of
 // their section.
 func maintenance(tx *store.Tx) (map[string]string, error) {
-	applied, ok, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
-	if err != nil || !ok {
+	c, err := appliedConfig(tx)
+	if err != nil {
 		return nil, err
-	}
-	var c values.Config
-	if err := json.Unmarshal(applied.Config, &c); err != nil {
-		return nil, fmt.Errorf("the applied ConfigMap content in the store: %w", err)
 	}
 	states := map[string]string{}
 	for key := range c.Maintained {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"addon-operator/internal/values"
+	"addon-operator/steps/addons/modules"
 	"addon-operator/store"
 	"addon-operator/workflow/inspect"
 )
@@ -36,7 +38,9 @@ type moduleLine struct {
 	Since    time.Time `json:"since,omitzero"`
 	Revision int       `json:"revision,omitempty"`
 	Why      string    `json:"why,omitempty"`
-	Broken   string    `json:"broken,omitempty"`
+	// Addon is what the module was made from; nil for a module of the image.
+	Addon  *modules.Made `json:"addon,omitempty"`
+	Broken string        `json:"broken,omitempty"`
 }
 
 // moduleListRoute answers list, and resource-monitor.
@@ -61,16 +65,28 @@ func (l *look) moduleList() (moduleList, error) {
 			return err
 		}
 		list.Problems = status.Problems
+		config, err := appliedConfig(tx)
+		if err != nil {
+			return err
+		}
+		made, err := modules.List(tx, config.Sections)
+		if err != nil {
+			return err
+		}
 		return eachModule(tx, func(name string, m store.Module) error {
 			release, _, err := store.Load[store.Release](tx, store.ReleaseKey(name))
 			if m.Enabled {
 				list.EnabledModules = append(list.EnabledModules, name)
 			}
 			is := status.Modules[name]
-			list.Modules = append(list.Modules, moduleLine{
+			line := moduleLine{
 				Name: name, Order: m.Order, Enabled: m.Enabled, State: string(is.State), Reason: is.Reason, Since: is.Since,
 				Revision: release.Revision, Why: m.Why, Broken: cmp.Or(m.Broken, m.Undefined),
-			})
+			}
+			if addon, ok := made[name]; ok {
+				line.Addon = &addon
+			}
+			list.Modules = append(list.Modules, line)
 			return err
 		})
 	})
@@ -110,6 +126,9 @@ func (m moduleList) text(look inspect.Look) string {
 		if !line.Since.IsZero() {
 			reason += " since " + look.Clock(line.Since)
 		}
+		if line.Addon != nil {
+			reason += madeFrom(line.Addon)
+		}
 		rows = append(rows, []string{line.Name, strconv.FormatBool(line.Enabled), line.State, revision, reason})
 	}
 	text := look.Table(rows)
@@ -117,6 +136,31 @@ func (m moduleList) text(look inspect.Look) string {
 		text += "\n" + inspect.ProblemsText(m.Problems, look)
 	}
 	return text
+}
+
+// madeFrom tells which addon a module is made from.
+func madeFrom(addon *modules.Made) string {
+	text := fmt.Sprintf("; addon %s %s", addon.Addon, addon.Version)
+	if addon.Configuration != "" {
+		text += " of " + addon.Configuration
+	}
+	text += ", plan " + addon.Plan
+	if addon.PlanByDefault {
+		text += " by default"
+	}
+	return text
+}
+
+// appliedConfig returns the content of the ConfigMap in force.
+func appliedConfig(tx *store.Tx) (config values.Config, err error) {
+	applied, ok, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
+	if err != nil || !ok {
+		return config, err
+	}
+	if err := json.Unmarshal(applied.Config, &config); err != nil {
+		return values.Config{}, fmt.Errorf("the applied ConfigMap content in the store: %w", err)
+	}
+	return config, nil
 }
 
 // globalRoute answers what is asked of the global section and global hooks.

@@ -108,6 +108,16 @@ func (a *Addon) HelmValues(section map[string]any) (map[string]any, error) {
 	return values.Merge(plan.Values, own), nil
 }
 
+// Plan returns the name of the plan that section chooses, or of the first one. ByDefault reports that
+// section chooses none of several plans.
+func (a *Addon) Plan(section map[string]any) (name string, byDefault bool) {
+	plan, err := a.plan(section[PlanKey])
+	if err != nil {
+		return fmt.Sprint(section[PlanKey]), false
+	}
+	return plan.Name, section[PlanKey] == nil && len(a.Plans) > 1
+}
+
 func (a *Addon) plan(name any) (*AddonPlan, error) {
 	if len(a.Plans) == 0 {
 		return nil, fmt.Errorf("addon %s %s has no plans", a.Name, a.Version)
@@ -117,13 +127,18 @@ func (a *Addon) plan(name any) (*AddonPlan, error) {
 	}
 	i := slices.IndexFunc(a.Plans, func(p AddonPlan) bool { return p.Name == name })
 	if i < 0 {
-		names := make([]string, len(a.Plans))
-		for i, p := range a.Plans {
-			names[i] = p.Name
-		}
-		return nil, fmt.Errorf("addon %s %s has no plan %q: set %s to one of %s", a.Name, a.Version, fmt.Sprint(name), PlanKey, strings.Join(names, ", "))
+		return nil, fmt.Errorf("addon %s %s has no plan %q: set %s to one of %s", a.Name, a.Version, fmt.Sprint(name), PlanKey, strings.Join(a.PlanNames(), ", "))
 	}
 	return &a.Plans[i], nil
+}
+
+// PlanNames returns the names of the plans.
+func (a *Addon) PlanNames() []string {
+	names := make([]string, len(a.Plans))
+	for i, p := range a.Plans {
+		names[i] = p.Name
+	}
+	return names
 }
 
 // check returns an error if the schema of the plan does not accept section.

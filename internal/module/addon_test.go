@@ -156,6 +156,27 @@ func TestValuesOfAnAddonArePlanThenSection(t *testing.T) {
 	}
 }
 
+func TestPlanIsChosenByDefaultOnlyIfThereAreSeveral(t *testing.T) {
+	t.Parallel()
+	several, one := redis(), redis()
+	one.Plans = one.Plans[1:]
+	for _, c := range []struct {
+		addon     module.Addon
+		section   map[string]any
+		want      string
+		byDefault bool
+	}{
+		{several, nil, "enterprise", true},
+		{several, map[string]any{"plan": "micro"}, "micro", false},
+		{several, map[string]any{"plan": "tiny"}, "tiny", false}, // HelmValues is the error
+		{one, nil, "micro", false},
+	} {
+		if plan, byDefault := c.addon.Plan(c.section); plan != c.want || byDefault != c.byDefault {
+			t.Errorf("%d plans, section %v: plan %s, by default %t", len(c.addon.Plans), c.section, plan, byDefault)
+		}
+	}
+}
+
 func TestSchemasOfAddonsReferToNoFileAndNoServer(t *testing.T) {
 	t.Parallel()
 	for _, ref := range []string{"file:///etc/passwd", "http://127.0.0.1:1/schema.json", "other.json"} {

@@ -289,15 +289,11 @@ const (
 // configSchema returns the schema of the module's section in the ConfigMap. The schema of the plan
 // is not part of it, because the section itself says which plan that is: see [Addon.HelmValues].
 func (a *Addon) configSchema() ([]byte, error) {
-	names := make([]string, len(a.Plans))
-	for i, p := range a.Plans {
-		names[i] = p.Name
-	}
 	return json.MarshalIndent(map[string]any{
 		"type":                 "object",
 		"additionalProperties": true,
 		"properties": map[string]any{
-			PlanKey:         map[string]any{"type": "string", "enum": names, "description": "plan of addon " + a.Name},
+			PlanKey:         map[string]any{"type": "string", "enum": a.PlanNames(), "description": "plan of addon " + a.Name},
 			AddonVersionKey: map[string]any{"type": "string", "minLength": 1, "description": "version of addon " + a.Name + "; the highest one without it"},
 		},
 	}, "", "  ")

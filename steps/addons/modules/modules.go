@@ -82,6 +82,46 @@ func Outdated(tx *store.Tx, all bool, sections values.Values, image map[string]s
 	return "modules made from addons: " + strings.Join(text, " "), nil
 }
 
+// A Made module is one that was made from an addon.
+type Made struct {
+	Addon   string `json:"addon"`
+	Version string `json:"version"`
+	// Configuration is the ClusterAddonsConfiguration that offers the version; empty if none does.
+	Configuration string `json:"configuration,omitempty"`
+	Plan          string `json:"plan"`
+	// PlanByDefault reports that the section of the module chooses none of several plans.
+	PlanByDefault bool `json:"planByDefault,omitempty"`
+}
+
+// List returns the modules that the last discovery found to be made from addons, by name. Sections are
+// those of the ConfigMap, by key.
+func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
+	saved, err := store.LoadAddonModules(tx)
+	if err != nil || len(saved) == 0 {
+		return nil, err
+	}
+	offered := map[string]string{} // configurations, by content
+	for a, err := range registry.In(tx, registry.Cluster) {
+		if err != nil {
+			return nil, err
+		}
+		offered[a.Content] = a.Configuration
+	}
+	all := map[string]Made{}
+	s := selecting{tx: tx}
+	for name, m := range saved {
+		addon, err := s.load(m.Content)
+		if err != nil {
+			continue // Select reports it as a problem
+		}
+		section, _ := sections[values.Camel(name)].(map[string]any)
+		made := Made{Addon: addon.Name, Version: addon.Version, Configuration: offered[m.Content]}
+		made.Plan, made.PlanByDefault = addon.Plan(section)
+		all[name] = made
+	}
+	return all, nil
+}
+
 // Save saves which modules are made from addons, and of what. A module that is used keeps its
 // content in the store.
 func Save(tx *store.Tx, contents map[string]string, used func(module string) bool) error {
@@ -146,7 +186,10 @@ type selecting struct {
 
 func selectIn(tx *store.Tx, all bool, sections values.Values, image map[string]string) (Selection, error) {
 	s := selecting{tx: tx, sections: sections, image: image, choices: map[string]*choice{}}
-	if err := errors.Join(s.collectRegistered(all), s.collectUsed()); err != nil {
+	if err := s.collectUsed(); err != nil { // first: a module in use is not made from another addon
+		return Selection{}, err
+	}
+	if err := s.collectRegistered(all); err != nil {
 		return Selection{}, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.choices)) {
@@ -212,7 +255,11 @@ func (s *selecting) collectUsed() error {
 	saved, err := store.LoadAddonModules(s.tx)
 	for name, m := range saved {
 		if _, taken := s.image[name]; m.Used && !taken {
-			s.choice(name).used = m.Content
+			c := s.choice(name)
+			c.used = m.Content
+			if addon, err := s.load(m.Content); err == nil {
+				c.addon = addon.Name
+			}
 		}
 	}
 	return err

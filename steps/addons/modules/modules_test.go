@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -196,6 +197,62 @@ func TestANewVersionReplacesTheOneInUse(t *testing.T) {
 	got, problems := selected(t, db, false, values.Values{"redis": map[string]any{"addonVersion": "1.0.0"}})
 	if len(got) != 1 || got[0] != "redis 1.0.0" || len(problems) != 1 {
 		t.Errorf("%v, %v; want redis 1.0.0 and one problem", got, problems)
+	}
+}
+
+// made returns the modules as "module version configuration".
+func made(t *testing.T, db *store.DB) (all []string) {
+	t.Helper()
+	if err := db.View(func(tx *store.Tx) error {
+		found, err := modules.List(tx, nil)
+		for name, m := range found {
+			all = append(all, name+" "+m.Version+" "+m.Configuration)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestTheHighestVersionOfAllConfigurationsIsTheModule(t *testing.T) {
+	t.Parallel()
+	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
+		db := storetest.Memory(t)
+		versions := map[string]string{"a": "redis 1.2.0", "b": "redis 1.10.0"}
+		for _, configuration := range order {
+			register(t, db, configuration, true, versions[configuration])
+			use(t, db, "redis")
+		}
+		if diff := cmp.Diff([]string{"redis 1.10.0 b"}, made(t, db)); diff != "" {
+			t.Errorf("registered in the order %v (-want +got):\n%s", order, diff)
+		}
+		register(t, db, "b", false, versions["b"])
+		if got, _ := selected(t, db, false, nil); len(got) != 1 || got[0] != "redis 1.2.0" {
+			t.Errorf("without the modules of b: %v, want redis 1.2.0", got)
+		}
+	}
+}
+
+func TestModuleInUseIsNotMadeFromAnotherAddonThatLeadsToItsName(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	register(t, db, "first", true, "redis_cache 1.0.0")
+	use(t, db, "redis-cache")
+	register(t, db, "second", true, "redis-cache 2.0.0") // its ID is lower
+	for range 2 {
+		s, err := modules.Select(db, false, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Modules) != 1 || s.Modules[0].Addon.Name != "redis_cache" {
+			t.Errorf("modules %+v, want redis-cache made from redis_cache", s.Modules)
+		}
+		if len(s.Problems) != 1 || !strings.Contains(s.Problems[0].Error, "module redis-cache is made from addon redis_cache") {
+			t.Errorf("problems %+v", s.Problems)
+		}
+		use(t, db, "redis-cache")
 	}
 }
 
