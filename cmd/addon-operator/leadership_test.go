@@ -107,7 +107,7 @@ func TestOperatorThatLosesItsLeaseEndsAndChangesNothingMore(t *testing.T) {
 		if !errors.Is(err, store.ErrFenced) || !strings.Contains(err.Error(), "is held by thief") {
 			t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(15 * time.Second):
+	case <-time.After(90 * time.Second):
 		t.Fatalf("it goes on; the log:\n%s", s.log.String())
 	}
 	if _, err := client(t, c).CoreV1().ConfigMaps(namespace).Get(t.Context(), "mod", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -248,7 +248,7 @@ func TestOperatorWithoutRightsToLeasesStartsOnlyWhenAskedTo(t *testing.T) {
 	if err := clientcmd.WriteToFile(*config, s.path("kubeconfig")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	err = Run(ctx, settings(t, s.flags(s.path("kubeconfig"), namespace)...), &s.log)
 	if !errors.Is(err, lease.ErrForbidden) || !strings.Contains(err.Error(), "--lease=off") {

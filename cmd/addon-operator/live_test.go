@@ -310,7 +310,7 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("it ended as if nothing had been cut off")
 	}
-	if took := time.Since(began); took > 10*time.Second { // a hook has 15 s to end
+	if took := time.Since(began); took > 12*time.Second { // a hook has 15 s to end
 		t.Errorf("it took %s", took)
 	}
 	s.until("its hook is gone", func() bool {

@@ -74,7 +74,7 @@ func watchStream(t *testing.T, l *look, query string) *json.Decoder {
 	l.workflowRoutes(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	t.Cleanup(cancel)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/workflow/watch"+query, nil)
 	if err != nil {

@@ -422,7 +422,7 @@ func siteOf(t *testing.T, c *cluster.Cluster) operator.Site {
 func settled(t *testing.T, at dynamic.ResourceInterface, name string) *api.Configuration {
 	t.Helper()
 	var last *api.Configuration
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 90*time.Second, true, func(ctx context.Context) (bool, error) {
 		o, err := at.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, err

@@ -18,7 +18,7 @@ func refused(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	output, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
 	if err == nil || ctx.Err() != nil {

@@ -134,7 +134,7 @@ func start(t *testing.T, site operator.Site, env ...string) *operator.Process {
 // again.
 func eventually(t *testing.T, what string, holds func() error) {
 	t.Helper()
-	const within, every = 40 * time.Second, 20 * time.Millisecond
+	const within, every = 90 * time.Second, 20 * time.Millisecond
 	var err error
 	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(every) {
 		if err = holds(); err == nil {

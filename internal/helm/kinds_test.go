@@ -69,7 +69,7 @@ func (b bench) untilServed(t *testing.T, want bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		groups, err := client.ServerGroups()
 		if err != nil {
 			t.Fatal(err)

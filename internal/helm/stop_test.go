@@ -16,8 +16,9 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// soon is when a stopped upgrade must have returned. It takes about 10 ms, but machines are busy.
-const soon = 3 * time.Second
+// soon is when a stopped upgrade must have returned. It takes about 10 ms, but machines are busy. One that is not stopped
+// waits for its hook for minutes.
+const soon = time.Minute
 
 // wantError fails the test unless err says all of this.
 func wantError(t testing.TB, err error, parts ...string) {

@@ -110,7 +110,7 @@ func TestGrandchildHoldingThePipesIsNotWaitedFor(t *testing.T) {
 
 func TestOutputPipedThroughAnotherProcessStillArrives(t *testing.T) {
 	t.Parallel()
-	r := newRunner(t, hook.Options{})
+	r := newRunner(t, hook.Options{Drain: time.Minute})
 	run := scriptRun(t, `exec 2> >(sleep 0.1; sed s/^/said:/ >&2); echo "no route" >&2; exit 1`)
 	_, err := r.Run(t.Context(), run)
 	if err == nil || err.Error() != "exit status 1: said:no route" {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -124,8 +125,10 @@ func TestAHelperNeverHasMoreMemoryThanItsLimit(t *testing.T) {
 // TestAFilterThatDoesNotEndHoldsUpNobody applies more filters without an end than there are helpers, and one that is plain.
 func TestAFilterThatDoesNotEndHoldsUpNobody(t *testing.T) {
 	var all sync.WaitGroup
+	var ended atomic.Int32
 	for range 2 {
 		all.Go(func() {
+			defer ended.Add(1)
 			// The comparison of two nested values cannot be interrupted.
 			_, err := compile(t, `reduce range(200) as $_ (1; [., .]) | [., .] | .[0] == (.[1] | map(.))`).Apply(t.Context(), input(`null`))
 			if err == nil || !strings.Contains(err.Error(), "does not end within 5s") {
@@ -134,12 +137,11 @@ func TestAFilterThatDoesNotEndHoldsUpNobody(t *testing.T) {
 		})
 	}
 	time.Sleep(200 * time.Millisecond)
-	began := time.Now()
 	if got, err := compile(t, `.spec.replicas`).Apply(t.Context(), input(`{"spec":{"replicas":3}}`)); string(got) != `3` || err != nil {
 		t.Errorf("a plain filter beside them: %s, %v", got, err)
 	}
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("a plain filter beside them took %s", took)
+	if ended.Load() > 0 {
+		t.Error("a plain filter waited for them")
 	}
 	if got, err := compile(t, `.spec.replicas + 1`).Apply(t.Context(), input(`{"spec":{"replicas":3}}`)); string(got) != `4` || err != nil {
 		t.Errorf("a filter that waits for a helper: %s, %v", got, err)

@@ -189,7 +189,7 @@ func (k *keeper) wake() {
 // until waits for something to be true of what was kept.
 func (k *keeper) until(t *testing.T, what string, holds func(k *keeper) bool) {
 	t.Helper()
-	limit := time.NewTimer(20 * time.Second)
+	limit := time.NewTimer(90 * time.Second)
 	defer limit.Stop()
 	for {
 		k.mu.Lock()

@@ -25,7 +25,7 @@ func TestLookoutTellsOfWhatItsFiltersShowAndNothingElse(t *testing.T) {
 	}
 	happens := func(what string, want bool) {
 		t.Helper()
-		patience := 20 * time.Second
+		patience := 90 * time.Second
 		if !want {
 			patience = 300 * time.Millisecond
 		}

@@ -111,7 +111,7 @@ func (l *life) open(t testing.TB, spec kube.Spec) *kube.Monitor {
 
 func wait(t testing.TB, m *kube.Monitor) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	if err := m.Wait(ctx); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func shown(m *kube.Monitor) []string {
 // eventually waits for something that no receiver is told of.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(90 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("waited in vain for %s", what)
 		}

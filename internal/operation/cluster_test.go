@@ -103,7 +103,7 @@ func (s *site) again(mark *operation.Mark) operation.Attempt {
 
 func (s *site) try(text string, a operation.Attempt) error {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // cleanups use it too
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // cleanups use it too
 	defer cancel()
 	return s.executor.Do(ctx, s.parse(text), a)
 }
@@ -180,7 +180,7 @@ func (s *site) shows(name, want string) {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(90 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("waited in vain for %s", what)
 		}

@@ -184,7 +184,7 @@ func TestAServerThatDoesNotAnswerIsNoRefusal(t *testing.T) {
 	if err == nil || operation.IsRefused(err) || !strings.Contains(err.Error(), "did not answer in time") {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("that took %s", took)
 	}
 }

@@ -340,7 +340,7 @@ func TestAGitRepositoryBeyondALimitIsRefused(t *testing.T) {
 
 func TestAShorthandIsFetchedFromItsHost(t *testing.T) {
 	t.Parallel()
-	f := newFetcher(t, Options{Limits: Limits{Command: 2 * time.Second}})
+	f := newFetcher(t, Options{Limits: Limits{Command: time.Minute}})
 	f.client.transport.Proxy = func(r *http.Request) (*url.URL, error) { return nil, failed("asked %s for %s", r.URL.Host, r.URL.Path) }
 	_, err := open(t, f, "github.com/o/r//a/index.yaml?ref=v1", nil).Index(t.Context(), Validators{})
 	checkFailure(t, err, api.FetchingIndexError, "asked github.com for /o/r.git/info/refs")

@@ -346,8 +346,9 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 	refused := httptest.NewServer(nil)
 	refused.Close()
 
-	limits := Limits{Request: 400 * time.Millisecond, Index: 1 << 20, Archive: 2 << 20}
+	limits := Limits{Index: 1 << 20, Archive: 2 << 20}
 	f := newFetcher(t, Options{Limits: limits}, server)
+	impatient := newFetcher(t, Options{Limits: Limits{Request: 400 * time.Millisecond}}, server)
 	// The certificates of the servers of net/http are all the same.
 	untrusting := newFetcher(t, Options{Limits: limits, RootCAs: x509.NewCertPool()})
 	at := func(server *httptest.Server) string { return server.Listener.Addr().String() }
@@ -361,14 +362,14 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 		{name: "missing", host: at(server), want: "bad response code: 404"},
 		{name: "large", host: at(server), want: "larger than the limit", loading: true},
 		{name: "endless", host: at(server), want: "larger than the limit", loading: true},
-		{name: "slow", host: at(server), want: "did not respond in time"},
+		{name: "slow", host: at(server), want: "did not respond in time", fetcher: impatient},
 		{name: "ftp", host: at(server), want: "redirect to the scheme 'ftp' is refused"},
 		{name: "http", host: at(server), want: "redirect to the scheme 'http' is refused"},
 		{name: "loop", host: at(server), want: "more than 5 redirects"},
 		{name: "nowhere", host: at(server), want: "without a valid location"},
 		{name: "close", host: at(server), want: "closed the connection too early"},
 		{name: "junk", host: at(server), want: "malformed HTTP"},
-		{name: "hang", host: at(hang(t)), want: "did not respond in time"},
+		{name: "hang", host: at(hang(t)), want: "did not respond in time", fetcher: impatient},
 		{name: "refused", host: at(refused), want: "connection refused (" + at(refused) + ")"},
 		{name: "untrusted", host: at(stranger), want: "certificate of the server is not valid", fetcher: untrusting},
 		{name: "no host", host: "does-not-exist.invalid", want: "host does-not-exist.invalid"},
