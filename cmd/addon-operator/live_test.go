@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -60,7 +59,7 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := sample(t)
-	debug := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	debug := net.JoinHostPort(freeAddress(t))
 	s.start(c.Kubeconfig(), namespace, "--debug-http-addr", debug)
 	s.until("the second module fails", func() bool { return strings.Contains(s.ask("/queue"), "cannot reach the thing") })
 	s.until("the Secret is seen", func() bool {
@@ -209,7 +208,7 @@ func TestAnOperatorStartsWithoutTheAPIServerAndGoesOnWhenItAnswers(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
+	port, listen := reservePort(t)
 	text, err := os.ReadFile(c.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
@@ -220,18 +219,44 @@ func TestAnOperatorStartsWithoutTheAPIServerAndGoesOnWhenItAnswers(t *testing.T)
 	s.until("it says what it waits for", func() bool {
 		return strings.Contains(s.get("/readyz"), "connection refused") && strings.Contains(s.log.String(), "goes on when it answers")
 	})
-	forward(t, port, server.Host)
+	forward(t, listen(), server.Host)
 	s.converged()
 	s.until("the store belongs to the cluster", func() bool { return strings.Contains(s.log.String(), "the API server answers") })
 }
 
-// forward passes connections to port on to a server.
-func forward(t *testing.T, port int, to string) {
+// reservePort returns a port of 127.0.0.1 that refuses connections until listen is called. No other process gets it.
+func reservePort(t *testing.T) (port int, listen func() net.Listener) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	file := os.NewFile(uintptr(fd), "reserved port")
+	t.Cleanup(func() { _ = file.Close() })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Getsockname(fd)
+	address, ok := bound.(*syscall.SockaddrInet4)
+	if err != nil || !ok {
+		t.Fatalf("the address is %v (%v)", bound, err)
+	}
+	return address.Port, func() net.Listener {
+		t.Helper()
+		if err := syscall.Listen(fd, syscall.SOMAXCONN); err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.FileListener(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+}
+
+// forward passes the connections of l on to a server.
+func forward(t *testing.T, l net.Listener, to string) {
+	t.Helper()
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {

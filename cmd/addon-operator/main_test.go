@@ -3,14 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"addon-operator/e2e/cluster"
+	programs "addon-operator/e2e/operator"
 )
 
 func TestMain(m *testing.M) {
@@ -55,7 +54,8 @@ func settings(t *testing.T, flags ...string) Settings {
 type site struct {
 	t    *testing.T
 	dir  string
-	port int
+	host string // of the public port
+	port string
 	log  syncedBuffer
 	end  func() error
 }
@@ -88,13 +88,13 @@ func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
 
 // flags are those of an operator at the site.
 func (s *site) flags(kubeconfig, namespace string) []string {
-	if s.port == 0 {
-		s.port = freePort(s.t)
+	if s.port == "" {
+		s.host, s.port = freeAddress(s.t)
 	}
 	return []string{
 		"--modules-dir", s.path("modules"), "--global-hooks-dir", s.path("global-hooks"), "--tmp-dir", s.path("tmp"),
 		"--store", s.path("store.db"), "--debug-unix-socket", s.path("socket"), "--kube-config", kubeconfig,
-		"--namespace", namespace, "--prometheus-listen-address", "127.0.0.1", "--prometheus-listen-port", strconv.Itoa(s.port),
+		"--namespace", namespace, "--prometheus-listen-address", s.host, "--prometheus-listen-port", s.port,
 	}
 }
 
@@ -117,9 +117,12 @@ func (s *site) start(kubeconfig, namespace string, more ...string) {
 	s.until("the operator serves", func() bool { return strings.HasPrefix(s.get("/healthz"), "ok") })
 }
 
+// url returns the URL of a path on the operator's public port.
+func (s *site) url(path string) string { return "http://" + net.JoinHostPort(s.host, s.port) + path }
+
 // get returns what the operator serves at path, empty while it serves nothing.
 func (s *site) get(path string) string {
-	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", s.port, path))
+	r, err := http.Get(s.url(path))
 	if err != nil {
 		return ""
 	}
@@ -143,18 +146,13 @@ func (s *site) converged() {
 	s.until("the operator has converged", func() bool { return strings.Contains(s.get("/status/converge"), "CONVERGE_WAIT_TASK") })
 }
 
-func freePort(t *testing.T) int {
+func freeAddress(t *testing.T) (host, port string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host, port, err := programs.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	address, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		t.Fatalf("no TCP address: %s", l.Addr())
-	}
-	return address.Port
+	return host, port
 }
 
 // syncedBuffer is a buffer that is read while it is written.

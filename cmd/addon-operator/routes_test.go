@@ -95,7 +95,7 @@ func (s *site) ask(path string) string {
 func (s *site) publicPort(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"/", "/queue", "/queue/list.json", "/discovery", "/debug/pprof/", "/debug/pprof/heap", "/module/list.json"} {
-		answerOf(t, http.Get, fmt.Sprintf("http://127.0.0.1:%d%s", s.port, path), http.StatusNotFound)
+		answerOf(t, http.Get, s.url(path), http.StatusNotFound)
 	}
 	for _, path := range []string{"/readyz", "/status/converge", "/metrics", "/metrics/hooks"} {
 		if got := s.get(path); strings.Contains(got, "cannot reach the thing") {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -137,7 +138,7 @@ func (d *directory) redirect() (restore func(), err error) {
 	return func() { _ = unix.Dup3(before, stderr, 0) }, nil
 }
 
-// listen opens the API server's port on the loopback interface: the one the last life had if it is free, else any. To
+// listen opens the API server's port on the loopback interface: the one the last life had if it is free, else another one. To
 // hold it from here on leaves no moment in which another process could take it.
 func (d *directory) listen() (net.Listener, error) {
 	data, err := os.ReadFile(d.file("port"))
@@ -145,9 +146,12 @@ func (d *directory) listen() (net.Listener, error) {
 		return nil, err
 	}
 	last, _ := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 16) // anything else is as good as none: 0
-	listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", last))
-	if err != nil && last != 0 {
-		listener, err = net.Listen("tcp4", "127.0.0.1:0")
+	var listener net.Listener
+	if last != 0 {
+		listener, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", last))
+	}
+	if last == 0 || err != nil {
+		listener, err = listenAnywhere()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open a port for the API server: %w", err)
@@ -160,4 +164,26 @@ func (d *directory) listen() (net.Listener, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return listener, nil
+}
+
+// listenAnywhere opens a port that is free, and that is likely to be free in the next life: the kernel gives it to no
+// connection. A client that tries to connect while nobody listens could otherwise get the port itself, and even connect to
+// itself.
+func listenAnywhere() (net.Listener, error) {
+	const least = 10_000
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	first := 0
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &first)
+	}
+	for range 100 {
+		if err != nil || first <= least {
+			break
+		}
+		port := least + rand.IntN(first-least) //nolint:gosec // no secret
+		if listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return listener, nil
+		}
+	}
+	return net.Listen("tcp4", "127.0.0.1:0")
 }

@@ -68,7 +68,7 @@ type Process struct {
 // Start starts the operator with more environment variables, each NAME=VALUE.
 // It is in a process group of its own, and killed when this process ends.
 func (s Site) Start(env ...string) (*Process, error) {
-	address, port, err := freeAddress()
+	address, port, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +96,10 @@ func (s Site) Start(env ...string) (*Process, error) {
 	return p, nil
 }
 
-// freeAddress returns an address of the loopback and a port of it that nobody
-// listens at. The address is one of many, so that nobody takes the port before
-// the operator does.
-func freeAddress() (address, port string, err error) {
+// FreeAddress returns an address of the loopback interface, and a port on which
+// nobody listens there. The address is one of many, so that nobody takes the port
+// before the caller does.
+func FreeAddress() (address, port string, err error) {
 	address = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
 	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
@@ -138,7 +138,7 @@ func (p *Process) Kill() {
 // Stop asks the process to end, and fails when it does not end well within the
 // time an operator may take.
 func (p *Process) Stop() error {
-	const within = 30 * time.Second
+	const within = time.Minute
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
 	select {
 	case <-p.done:

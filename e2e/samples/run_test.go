@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -59,18 +60,23 @@ func newCheckout(t *testing.T, env ...string) checkout {
 			t.Fatal(err)
 		}
 	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	return checkout{t: t, dir: dir, env: append(env, "BUILT=yes", fmt.Sprint("PORT=", unusedPort(t)), "REPOSITORY_PORT=0")}
+}
+
+// unusedPort returns a port of 127.0.0.1 on which nobody listens. It is one that the kernel gives to no connection.
+func unusedPort(t *testing.T) int {
+	t.Helper()
+	for {
+		port := 10_000 + rand.IntN(20_000)
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprint("127.0.0.1:", port))
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return checkout{t: t, dir: dir, env: append(env, "BUILT=yes", "PORT="+port, "REPOSITORY_PORT=0")}
 }
 
 // run runs e2e/run.sh, presses Ctrl-C when a line matches until, and returns what it has said and its exit code.

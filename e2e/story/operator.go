@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	program "addon-operator/e2e/operator"
 )
 
 // stopWithin is how long the operator may take to stop.
-const stopWithin = 30 * time.Second
+const stopWithin = time.Minute
 
 // An operator is the running program.
 type operator struct {
@@ -104,14 +106,13 @@ func (w *world) start(flags []string) error {
 	if w.operator != nil {
 		return errors.New("an operator runs already")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, port, err := program.FreeAddress()
 	if err != nil {
 		return err
 	}
-	o := &operator{addr: l.Addr().String(), done: make(chan struct{})}
-	_, port, _ := net.SplitHostPort(o.addr)
+	o := &operator{addr: net.JoinHostPort(address, port), done: make(chan struct{})}
 	log, err := os.OpenFile(w.path("operator.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err = errors.Join(err, l.Close()); err != nil {
+	if err != nil {
 		return err
 	}
 	defer log.Close()
@@ -122,7 +123,7 @@ func (w *world) start(flags []string) error {
 	o.cmd = exec.Command(w.program, append([]string{
 		"start", "--namespace", w.namespace, "--kube-config", w.kubeconfig,
 		"--store", w.path("store.db"), "--debug-unix-socket", w.path("socket"), "--tmp-dir", w.path("tmp"),
-		"--prometheus-listen-address", "127.0.0.1", "--prometheus-listen-port", port,
+		"--prometheus-listen-address", address, "--prometheus-listen-port", port,
 		"--modules-dir", w.path("modules"), "--global-hooks-dir", w.path("global-hooks"),
 		"--webhook-url", "https://127.0.0.1", "--validating-webhook-configuration-name", w.namespace,
 		"--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0",
