@@ -47,7 +47,7 @@ func define(t *testing.T, client dynamic.Interface) {
 		t.Cleanup(func() {
 			_ = client.Resource(definitions).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{})
 		})
-		if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 90*time.Second, true, func(ctx context.Context) (bool, error) {
 			got, err := client.Resource(definitions).Get(ctx, o.GetName(), metav1.GetOptions{})
 			if err != nil {
 				return false, err

@@ -239,7 +239,7 @@ func deleteConfiguration(t *testing.T, at dynamic.ResourceInterface, name string
 // awaitConfiguration waits until a configuration, nil if there is none, is as wanted.
 func awaitConfiguration(t *testing.T, at dynamic.ResourceInterface, name string, wanted func(*api.Configuration) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for {
 		var c *api.Configuration

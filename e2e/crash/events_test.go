@@ -91,7 +91,7 @@ func (w *world) events(t *testing.T) []string {
 // until waits until the record of w is as wanted.
 func (w *world) until(t *testing.T, p *operator.Process, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	if err := p.Until(ctx, what, holds); err != nil {
 		t.Fatalf("%v\ntold so far: %v", err, w.events(t))

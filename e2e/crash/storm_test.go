@@ -211,7 +211,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 // fillDisk leaves no room on the disk for a while, and longer if no operator has noticed it by
 // then.
 func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
-	const most = 30 * time.Second
+	const most = 90 * time.Second
 	full := func() int { return strings.Count(s.site.Log(), "disk full: no task starts") }
 	before := full()
 	filling, stop := context.WithCancel(ctx)
@@ -243,7 +243,7 @@ func (s *storm) kill(ctx context.Context) error {
 	if s.keeper.killUnless(2) {
 		return nil
 	}
-	if err := s.wait(ctx, time.Minute, func() error {
+	if err := s.wait(ctx, 2*time.Minute, func() error {
 		if _, err := s.quarantined(ctx); err != nil {
 			return err
 		}
@@ -340,7 +340,7 @@ func (s *storm) ready(ctx context.Context) error {
 // operator once more, and waits until all work is done.
 func (s *storm) rest(t *testing.T, p plan) {
 	t.Helper()
-	const patience = 90 * time.Second
+	const patience = 3 * time.Minute
 	var id store.ID
 	if err := s.wait(t.Context(), patience, func() (err error) {
 		if id, err = s.quarantined(t.Context()); err != nil {

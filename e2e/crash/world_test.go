@@ -150,7 +150,7 @@ func watch(label, queue string) map[string]any {
 // or with 0, nothing for two seconds, and stops it.
 func (w *world) quiet(t *testing.T, p *operator.Process, want int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	if err := p.Ready(ctx); err != nil {
 		t.Fatalf("%v\nrecord: %v", err, told(w.runs(t)))

@@ -151,8 +151,8 @@ func TestArchiveThatExpandsWithoutEndCostsNoMoreThanTheLimits(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "more than the limit of") {
 			t.Errorf("%s: %v", name, err)
 		}
-		// A buffer that grows is copied, so that a file costs about three times its size.
-		if spent := (after.TotalAlloc - before.TotalAlloc) >> 20; spent > 80 {
+		// A buffer that grows is copied, so that a file costs a few times its size. The race detector adds to that.
+		if spent := (after.TotalAlloc - before.TotalAlloc) >> 20; spent > 256 {
 			t.Errorf("%s: %d MiB were allocated", name, spent)
 		}
 	}
