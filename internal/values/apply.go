@@ -17,6 +17,13 @@ import (
 // a negative index counts from the end, as in addon-operator. At the end each
 // section an operation addressed must be a map, or for a module a list.
 //
+// It does not use evanphx/json-patch, because that library patches JSON text as a
+// whole. Replay skips each saved operation that no longer fits, so every operation
+// would be a patch of its own, which decodes and encodes the section again. With 30
+// operations on a section of 60 KiB that takes 100 times as long (BenchmarkReplay).
+// The library also fails the test of a null that an earlier operation of the same
+// patch added. A test compares both where they agree.
+//
 // The two patches of one run are both applied to documents composed before it: the
 // values patch of a hook does not see what its config patch did.
 func Apply(document Values, ops []Op) (Values, error) {
