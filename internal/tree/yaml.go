@@ -195,15 +195,19 @@ func text(of string) string {
 	return string([]rune(of)) // each byte that is none becomes U+FFFD, as in encoding/json
 }
 
-// A Part is what stands between two separators of a YAML text.
+// A Part is one document of a YAML text.
 type Part struct {
 	Text []byte
 	// Number counts the parts from 1, Line is where the part begins, from 1.
 	Number, Line int
 }
 
-// Split parts a YAML text at the lines that are separators. What stands before the first one is no part if there is nothing
-// in it.
+// Split splits a YAML text into documents at the lines that are separators. The text before the first separator is no
+// document if it is blank.
+//
+// It does not use apimachinery's YAMLReader, which neither numbers documents nor knows their lines, so that an error could not
+// say where the author has to look. It also refuses a separator with content, such as "--- {a: 1}", which YAML allows, and with
+// it the rest of the file.
 func Split(text []byte) []Part {
 	var parts []Part
 	part := Part{Number: 1, Line: 1}
