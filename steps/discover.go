@@ -258,7 +258,10 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	if err := json.Unmarshal(o.Data, &found); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(drop(tx, found.Dropped), s.site.withdraw(tx, found.Outlived)); err != nil {
+	if err := drop(tx, found.Dropped); err != nil {
+		return nil, err
+	}
+	if err := s.site.withdraw(tx, found.Outlived); err != nil {
 		return nil, err
 	}
 	if err := keepWithheld(tx, found); err != nil {

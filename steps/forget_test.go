@@ -2,6 +2,7 @@ package steps
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"addon-operator/internal/values"
@@ -14,7 +15,7 @@ func keepAll(tx *store.Tx, s *Site, module, name string) error {
 	subject := store.Subject{Module: module, Hook: name, Binding: "b"}
 	by := nameOf(module, name)
 	ops, err := s.metricsOf(module, name)([]byte(`{"name":"x_` + sectionOf(module) + `","add":1}{"group":"` + module + `","name":"y_` + sectionOf(module) + `","set":1}`))
-	return firstError(
+	return errors.Join(
 		err,
 		store.Save(tx, store.HookKey(module, name), store.Hook{Digest: "1"}),
 		store.Save(tx, store.BindingKey(module, name, "b"), store.Binding{Kind: store.Schedule}),
@@ -30,17 +31,8 @@ func keepAll(tx *store.Tx, s *Site, module, name string) error {
 // keepGlobal keeps an operation on global values that the hook by wrote.
 func keepGlobal(tx *store.Tx, by string) error {
 	saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(values.Global))
-	return firstError(err, store.Save(tx, store.SavedKey(values.Global),
+	return errors.Join(err, store.Save(tx, store.SavedKey(values.Global),
 		append(saved, values.Saved{Op: values.Op{Op: "remove", Path: "/global/" + by}, Hook: by})))
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // named returns the keys and values in which text stands.
@@ -65,7 +57,7 @@ func TestNothingIsLeftOfAModuleThatIsForgotten(t *testing.T) {
 	t.Parallel()
 	s := &Site{DB: storetest.Memory(t)}
 	update(t, s.DB, func(tx *store.Tx) error {
-		return firstError(keepAll(tx, s, "stays", "hook.sh"), keepAll(tx, s, "goes", "hook.sh"))
+		return errors.Join(keepAll(tx, s, "stays", "hook.sh"), keepAll(tx, s, "goes", "hook.sh"))
 	})
 	before := len(named(t, s.DB, "stays"))
 	update(t, s.DB, func(tx *store.Tx) error { return s.forget(tx, "goes") })
@@ -82,7 +74,7 @@ func TestNothingIsLeftOfAHookThatIsGone(t *testing.T) {
 	s := &Site{DB: storetest.Memory(t)}
 	update(t, s.DB, func(tx *store.Tx) error {
 		opinions := map[string]values.Opinion{"someEnabled": {Hook: nameOf("", "gone.sh")}}
-		return firstError(keepAll(tx, s, "", "gone.sh"), store.Save(tx, store.OpinionsKey(), opinions))
+		return errors.Join(keepAll(tx, s, "", "gone.sh"), store.Save(tx, store.OpinionsKey(), opinions))
 	})
 	update(t, s.DB, func(tx *store.Tx) error {
 		if _, err := (foundHooks{}).keep(tx, ""); err != nil {

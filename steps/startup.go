@@ -86,7 +86,10 @@ func (s *startupStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 	if err := json.Unmarshal(o.Data, &found); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(drop(tx, found.Dropped), keepChecked(tx, found.Modules)); err != nil {
+	if err := drop(tx, found.Dropped); err != nil {
+		return nil, err
+	}
+	if err := keepChecked(tx, found.Modules); err != nil {
 		return nil, err
 	}
 	_, err := found.keep(tx, "")

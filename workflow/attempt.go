@@ -143,7 +143,10 @@ func (m *move) pass(c *claim, why *canceledError) (*claim, error) {
 		return nil, err
 	}
 	m.settle(c, t)
-	if err := firstError(m.endAlone(t), m.endRange(c, t)); err != nil {
+	if err := m.endAlone(t); err != nil {
+		return nil, err
+	}
+	if err := m.endRange(c, t); err != nil {
 		return nil, err
 	}
 	t.Failed, t.Due = nil, m.now

@@ -110,7 +110,10 @@ func (m *move) due(t *store.Task) time.Time {
 func (m *move) dropUnknown(t *store.Task, why error) error {
 	r := recordOf(t, store.Dropped)
 	r.Error = why.Error()
-	return firstError(m.record(r), m.leave(t, nil))
+	if err := m.record(r); err != nil {
+		return err
+	}
+	return m.leave(t, nil)
 }
 
 // reach brings the task t at the head of its queue to where something is to be
@@ -244,7 +247,10 @@ func (m *move) describe(c *claim, t *store.Task) error {
 	if t.Journal {
 		out, ok, err := store.Load[Outcome](m.tx, store.JournalKey(t.ID))
 		if err != nil || !ok {
-			return firstError(err, &store.RecordError{Key: store.JournalKey(t.ID), Err: errors.New("it is missing")})
+			if err != nil {
+				return err
+			}
+			return &store.RecordError{Key: store.JournalKey(t.ID), Err: errors.New("it is missing")}
 		}
 		c.outcome, c.task.Resumed = &out, true
 	}

@@ -69,7 +69,10 @@ func (m *move) clearWaiting(t *store.Task) error {
 // clearOn goes on with what clear has left over.
 func (m *move) clearOn(t *store.Task) error {
 	m.lookLater(t.Queue)
-	return firstError(m.clear(t), m.save(t))
+	if err := m.clear(t); err != nil {
+		return err
+	}
+	return m.save(t)
 }
 
 // clears reports whether other is among what t clears.

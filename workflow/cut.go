@@ -178,7 +178,10 @@ func (m *move) lift(t *store.Task) error {
 	m.tx.Delete(t.Pos.Key())
 	t.Height++
 	t.Of = nil
-	return firstError(m.repoint(t), m.save(t))
+	if err := m.repoint(t); err != nil {
+		return err
+	}
+	return m.save(t)
 }
 
 // dropMembers takes away the members of list that wait in other queues, and
@@ -209,7 +212,10 @@ func (m *move) dropMembers(list *store.Task) (dropped int, err error) {
 			return errEnough
 		}
 		dropped++
-		return firstError(m.noteInterruption(t), m.drop(t, store.Superseded, nil))
+		if err := m.noteInterruption(t); err != nil {
+			return err
+		}
+		return m.drop(t, store.Superseded, nil)
 	})
 	if errors.Is(err, errEnough) {
 		err = nil

@@ -89,13 +89,19 @@ func (m *move) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.R
 		t.Journal = false
 		return m.save(t)
 	case !piece.IsItem:
-		return firstError(m.record(r), m.leave(t, nil))
+		if err := m.record(r); err != nil {
+			return err
+		}
+		return m.leave(t, nil)
 	case t.List == nil || piece.Item < t.List.Next:
 		return nil
 	}
 	r.Detail = fmt.Sprintf("item %d of %d is lost", piece.Item+1, t.List.Len)
 	t.List.Next = store.DropItem(m.tx, t.ID, t.List.Next, piece.Item)
-	return firstError(m.record(r), m.save(t))
+	if err := m.record(r); err != nil {
+		return err
+	}
+	return m.save(t)
 }
 
 // eachTask calls fn for the headers of all tasks. Those that cannot be read are
@@ -179,7 +185,19 @@ func (m *move) recount() error {
 			}
 		}
 	}
-	return firstError(m.recountRuns(c), m.recountLanes(c), m.recountMarks(c), m.recountBacklogs(c), store.ReindexEvents(m.tx))
+	if err := m.recountRuns(c); err != nil {
+		return err
+	}
+	if err := m.recountLanes(c); err != nil {
+		return err
+	}
+	if err := m.recountMarks(c); err != nil {
+		return err
+	}
+	if err := m.recountBacklogs(c); err != nil {
+		return err
+	}
+	return store.ReindexEvents(m.tx)
 }
 
 // A census is what there is of all tasks.

@@ -141,7 +141,13 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 			}
 			m.touch(queue)
 		}
-		return firstError(m.resumeHeld(), m.bringInExpedited(), m.armLater())
+		if err := m.resumeHeld(); err != nil {
+			return err
+		}
+		if err := m.bringInExpedited(); err != nil {
+			return err
+		}
+		return m.armLater()
 	})
 }
 

@@ -130,7 +130,10 @@ func (m *move) replace(old, t *store.Task) error {
 	r.Into = old.ID.String()
 	m.count(t.Walk, 0)
 	m.join(t.Walk, old.Walk)
-	return firstError(m.record(r), m.save(old))
+	if err := m.record(r); err != nil {
+		return err
+	}
+	return m.save(old)
 }
 
 // uncrowd counts t, which is taken away, no longer.

@@ -41,7 +41,10 @@ func (m *move) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 			return err
 		}
 		if old != nil {
-			return firstError(m.joinHeld(old, t), m.leave(t, nil))
+			if err := m.joinHeld(old, t); err != nil {
+				return err
+			}
+			return m.leave(t, nil)
 		}
 		t.Past = ""
 	}
@@ -52,7 +55,13 @@ func (m *move) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 	t.Of = nil
 	m.tx.Delete(t.Key())
 	m.touch(t.Queue)
-	return firstError(m.endAlone(t), m.putInLane(k, t, reason), m.countDown(of, nil))
+	if err := m.endAlone(t); err != nil {
+		return err
+	}
+	if err := m.putInLane(k, t, reason); err != nil {
+		return err
+	}
+	return m.countDown(of, nil)
 }
 
 // countBatch makes the interrupted claim on t say how many tasks it covers: t
@@ -93,7 +102,13 @@ func (m *move) putInLane(k store.LaneKey, t *store.Task, reason *store.Reason) e
 	if t.Waits {
 		m.tx.Put(onceKey(t), t.Key())
 	}
-	if err := firstError(m.follows(t), m.save(t), store.SaveLane(m.tx, lane)); err != nil {
+	if err := m.follows(t); err != nil {
+		return err
+	}
+	if err := m.save(t); err != nil {
+		return err
+	}
+	if err := store.SaveLane(m.tx, lane); err != nil {
 		return err
 	}
 	if lane.Tasks%mostEvents == 0 {
@@ -113,7 +128,10 @@ func (m *move) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 		return err
 	}
 	if !q.Holds(next.Graph, next.Node, next.Subject) {
-		return firstError(m.owe(&q, first.ID, t, t.Subject), m.leave(t, nil))
+		if err := m.owe(&q, first.ID, t, t.Subject); err != nil {
+			return err
+		}
+		return m.leave(t, nil)
 	}
 	next.ID, next.Queue, next.Failed = t.ID, queueOf(next.Subject), t.Failed
 	if err := m.noteInterruption(t); err != nil {
@@ -125,9 +143,15 @@ func (m *move) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 		return err
 	}
 	if old != nil {
-		return firstError(m.joinHeld(old, next), m.leave(t, nil))
+		if err := m.joinHeld(old, next); err != nil {
+			return err
+		}
+		return m.leave(t, nil)
 	}
-	return firstError(m.leave(t, nil), m.holdNew(k, next, &reason))
+	if err := m.leave(t, nil); err != nil {
+		return err
+	}
+	return m.holdNew(k, next, &reason)
 }
 
 // firstHeld returns the oldest task of lane k; nil if there is none.
@@ -145,7 +169,10 @@ func (m *move) owe(q *store.Killer, node graph.NodeID, t *store.Task, s store.Su
 	r.Subject, r.Into = s, q.ID.String()
 	r.Detail = q.Reason().Detail + "; once it is released, a run from " + string(node) + " on follows"
 	q.Rerun = string(node)
-	return firstError(m.record(r), store.Save(m.tx, store.KillerKey(q.ID), *q))
+	if err := m.record(r); err != nil {
+		return err
+	}
+	return store.Save(m.tx, store.KillerKey(q.ID), *q)
 }
 
 // holdNew puts t, which is new, into lane k.
@@ -256,7 +283,10 @@ func (m *move) reopenChanged() error {
 // resumeHeld opens the lanes whose tasks nothing keeps from starting, and goes on
 // with those that were opened before this process.
 func (m *move) resumeHeld() error {
-	return firstError(m.touchOpenLanes(), m.reopen(store.ShutLanes))
+	if err := m.touchOpenLanes(); err != nil {
+		return err
+	}
+	return m.reopen(store.ShutLanes)
 }
 
 // touchOpenLanes has the queues looked at that held tasks go back to.
@@ -333,7 +363,13 @@ func (m *move) drain(queue string) error {
 			m.tx.Put(onceKey(t), t.Key())
 		}
 		oldest.moved++
-		if err := firstError(m.follows(t), m.save(t), oldest.pull()); err != nil {
+		if err := m.follows(t); err != nil {
+			return err
+		}
+		if err := m.save(t); err != nil {
+			return err
+		}
+		if err := oldest.pull(); err != nil {
 			return err
 		}
 	}

@@ -154,7 +154,10 @@ func (m *move) relocate(t *store.Task, pos store.Pos, home string) error {
 	if t.Waits {
 		m.tx.Put(onceKey(t), t.Key())
 	}
-	return firstError(m.repoint(t), m.save(t))
+	if err := m.repoint(t); err != nil {
+		return err
+	}
+	return m.save(t)
 }
 
 // unwaitAt deletes the mark of t as waiting, which is under its home queue.

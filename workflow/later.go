@@ -23,7 +23,10 @@ func (m *move) putLater(t *store.Task, due time.Time) error {
 	if f := m.e.observer.Looped; f != nil && t.Loop != nil {
 		m.tx.OnCommit(func() { f(*t) })
 	}
-	return firstError(m.save(t), m.armLater())
+	if err := m.save(t); err != nil {
+		return err
+	}
+	return m.armLater()
 }
 
 // eachLater calls fn for the tasks that are due later, the next first, until it

@@ -89,10 +89,16 @@ func (m *move) goOn(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool
 		if beside {
 			child.Home = home(t)
 		}
-		return nil, false, firstError(m.startElsewhere(n, t, child, member.Wait), m.save(t))
+		if err := m.startElsewhere(n, t, child, member.Wait); err != nil {
+			return nil, false, err
+		}
+		return nil, false, m.save(t)
 	}
 	child.Pos, child.Home = store.Pos{Queue: t.Queue, Place: t.Place, Height: t.Height + 1}, t.Home
-	return nil, false, firstError(m.save(t), m.put(child))
+	if err := m.save(t); err != nil {
+		return nil, false, err
+	}
+	return nil, false, m.put(child)
 }
 
 // doneHere reports whether a member for queue is done where the list t stands. In

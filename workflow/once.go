@@ -58,7 +58,10 @@ func (m *move) coalesce(t *store.Task) (dropped bool, err error) {
 		return false, m.drop(old, store.Joined, t)
 	}
 	if old.IsHeld() { // no fan-out waits for it
-		return true, firstError(m.joinHeld(old, t), m.countDown(t.Of, nil))
+		if err := m.joinHeld(old, t); err != nil {
+			return true, err
+		}
+		return true, m.countDown(t.Of, nil)
 	}
 	of, err := m.oneOf(old.Of, t.Of)
 	if err != nil {
@@ -158,13 +161,22 @@ func (m *move) remove(t *store.Task) error {
 	store.DropTask(m.tx, t)
 	m.count(t.Walk, -1)
 	m.touch(t.Queue)
-	return firstError(m.uncrowd(t), m.leaveLane(t), m.endAlone(t))
+	if err := m.uncrowd(t); err != nil {
+		return err
+	}
+	if err := m.leaveLane(t); err != nil {
+		return err
+	}
+	return m.endAlone(t)
 }
 
 // leave takes t away with nothing to follow it, and tells the list that waits
 // for it.
 func (m *move) leave(t *store.Task, facts []graph.Fact) error {
-	return firstError(m.remove(t), m.countDown(t.Of, facts))
+	if err := m.remove(t); err != nil {
+		return err
+	}
+	return m.countDown(t.Of, facts)
 }
 
 func onceKey(t *store.Task) store.Key {

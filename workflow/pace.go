@@ -135,7 +135,10 @@ func (m *move) putOff(b *bound, n *graph.Node, t *store.Task) (off bool, err err
 		bucket.PutOff = map[string]store.PutOff{}
 	}
 	bucket.PutOff[t.Queue] = put
-	return true, firstError(store.Save(m.tx, key, bucket), m.armLater())
+	if err := store.Save(m.tx, key, bucket); err != nil {
+		return true, err
+	}
+	return true, m.armLater()
 }
 
 // putOffRange takes t, and those behind it that one run would do with it, out of
@@ -223,7 +226,10 @@ func (m *move) setOff(t *store.Task, put *store.PutOff) error {
 	if t.Waits {
 		m.tx.Put(onceKey(t), t.Key())
 	}
-	if err := firstError(m.follows(t), m.save(t)); err != nil {
+	if err := m.follows(t); err != nil {
+		return err
+	}
+	if err := m.save(t); err != nil {
 		return err
 	}
 	if put.Tasks++; put.Tasks%mostEvents == 0 {
@@ -258,7 +264,10 @@ func (m *move) hasten(t *store.Task) error {
 		bucket.PutOff = map[string]store.PutOff{}
 	}
 	bucket.PutOff[t.Queue] = put
-	return firstError(store.Save(m.tx, key, bucket), m.bringInExpedited())
+	if err := store.Save(m.tx, key, bucket); err != nil {
+		return err
+	}
+	return m.bringInExpedited()
 }
 
 // sameLimit reports whether other was deferred from t's queue by the rate limit of t's hook.

@@ -20,7 +20,13 @@ func (m *move) quarantine(b *bound, t *store.Task, item graph.Member, crashes in
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = q.Subject, q.ID.String()
 	r.Detail = fmt.Sprintf("the process died %d times while it ran, the last time while nothing else did", crashes)
-	if err := firstError(m.record(r), m.endAlone(t), m.saveTop()); err != nil {
+	if err := m.record(r); err != nil {
+		return err
+	}
+	if err := m.endAlone(t); err != nil {
+		return err
+	}
+	if err := m.saveTop(); err != nil {
 		return err
 	}
 	if err := m.takeItem(b, t, &q); err != nil {
@@ -90,7 +96,10 @@ func (e *Engine) Release(id store.ID) error {
 		if err != nil {
 			return err
 		}
-		return firstError(m.startOver(q), m.freeHeld(q))
+		if err := m.startOver(q); err != nil {
+			return err
+		}
+		return m.freeHeld(q)
 	})
 }
 
@@ -142,7 +151,10 @@ func (m *move) startOver(q *store.Killer) error {
 	}
 	// The item ran last in a process before the one that put it into quarantine.
 	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}
-	return firstError(store.Save(m.tx, store.InterruptionKey(q.Graph, q.Node, q.Subject), interrupted), m.tailOfOwn(t))
+	if err := store.Save(m.tx, store.InterruptionKey(q.Graph, q.Node, q.Subject), interrupted); err != nil {
+		return err
+	}
+	return m.tailOfOwn(t)
 }
 
 // tailOfOwn puts t, the first task of a run, at the tail of the queue of such runs.
@@ -215,7 +227,13 @@ func (e *Engine) skipQuarantined(id store.ID, by, reason string) error {
 		r := store.Record{
 			Walk: q.Walk, Task: q.ID, Node: q.Node, Subject: q.Subject, Queue: q.Queue, State: store.Skipped, Detail: skippedBy(by, reason),
 		}
-		return firstError(m.record(r), m.skipItem(q), m.freeHeld(q))
+		if err := m.record(r); err != nil {
+			return err
+		}
+		if err := m.skipItem(q); err != nil {
+			return err
+		}
+		return m.freeHeld(q)
 	})
 }
 

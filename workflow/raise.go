@@ -135,7 +135,10 @@ func (m *move) tail(t *store.Task, queue string) (err error) {
 	if held {
 		return m.holdNew(lane, t, nil)
 	}
-	return firstError(m.put(t), m.joinDeferred(t))
+	if err := m.put(t); err != nil {
+		return err
+	}
+	return m.joinDeferred(t)
 }
 
 // front puts t at the front of queue, unless an equal task waits there.

@@ -107,7 +107,10 @@ func (m *move) keepStrict(c *claim, t *store.Task, f failure) (*store.Task, erro
 		}
 		r := recordOf(other, store.Allowed)
 		r.Error = f.text()
-		if err := firstError(m.record(r), m.leave(other, nil)); err != nil {
+		if err := m.record(r); err != nil {
+			return nil, err
+		}
+		if err := m.leave(other, nil); err != nil {
 			return nil, err
 		}
 	}

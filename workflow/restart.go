@@ -125,11 +125,23 @@ func (m *move) restartRun(b *bound, node graph.NodeID, t *store.Task) error {
 	next := m.backTo(b, node, t)
 	if t.Journal {
 		next.ID, t.Orphan = m.newID(), true
-		return firstError(m.lift(t), m.put(next))
+		if err := m.lift(t); err != nil {
+			return err
+		}
+		return m.put(next)
 	}
 	r := recordOf(t, store.Superseded)
 	r.Detail = "interrupted; its run starts over at " + string(node)
-	return firstError(m.noteInterruption(t), m.record(r), m.remove(t), m.put(next))
+	if err := m.noteInterruption(t); err != nil {
+		return err
+	}
+	if err := m.record(r); err != nil {
+		return err
+	}
+	if err := m.remove(t); err != nil {
+		return err
+	}
+	return m.put(next)
 }
 
 // leaveLanes moves the runs of failing modules from their lanes to the tail of the main queue: a

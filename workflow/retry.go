@@ -100,10 +100,19 @@ func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) err
 		t.Claim = nil
 	}
 	if n.Back == "" || f.resume || t.Solo {
-		return firstError(m.save(t), m.lagBehind(b, t))
+		if err := m.save(t); err != nil {
+			return err
+		}
+		return m.lagBehind(b, t)
 	}
 	back := m.backTo(b, n.Back, t)
-	return firstError(m.remove(t), m.put(back), m.lagBehind(b, back))
+	if err := m.remove(t); err != nil {
+		return err
+	}
+	if err := m.put(back); err != nil {
+		return err
+	}
+	return m.lagBehind(b, back)
 }
 
 // backTo returns the task at node with which the run of t starts over in t's stead, not yet put.

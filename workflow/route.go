@@ -136,7 +136,10 @@ func (m *move) abandon(t *store.Task) error {
 	if state == store.Dropped {
 		r.Detail = abandonedDetail
 	}
-	return firstError(m.record(r), m.leave(t, nil))
+	if err := m.record(r); err != nil {
+		return err
+	}
+	return m.leave(t, nil)
 }
 
 // abandonedDetail says in history why an abandoned task is dropped.
@@ -160,13 +163,4 @@ func (m *move) revive() error {
 		return nil
 	}
 	return err
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

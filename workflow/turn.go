@@ -133,7 +133,10 @@ func (e *Engine) outcome(ctx context.Context, c *claim) (out Outcome, err error)
 			return nil, nil
 		}
 		t.Journal = true
-		return nil, firstError(store.Save(m.tx, store.JournalKey(t.ID), out), m.save(t))
+		if err := store.Save(m.tx, store.JournalKey(t.ID), out); err != nil {
+			return nil, err
+		}
+		return nil, m.save(t)
 	})
 	return out, err
 }
@@ -196,13 +199,17 @@ func (m *move) finish(c *claim, out Outcome) (*claim, error) {
 	case t.List != nil && !t.Orphan:
 		m.memberDone(t, facts)
 	default:
-		err = m.complete(c.bound, c.node, t, facts, out.Lists)
+		if err := m.complete(c.bound, c.node, t, facts, out.Lists); err != nil {
+			return nil, err
+		}
 	}
-	if err == nil && c.node.Revives && len(facts) > 0 {
-		err = firstError(m.saveTop(), m.revive())
-	}
-	if err != nil {
-		return nil, err
+	if c.node.Revives && len(facts) > 0 {
+		if err := m.saveTop(); err != nil {
+			return nil, err
+		}
+		if err := m.revive(); err != nil {
+			return nil, err
+		}
 	}
 	return m.advance(t.Queue)
 }

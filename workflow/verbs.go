@@ -42,9 +42,21 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 		return r
 	}
 	err := e.change(id, func(m *move, t *store.Task) error {
-		return firstError(m.record(skipped(t)), m.endAlone(t), m.skip(t))
+		if err := m.record(skipped(t)); err != nil {
+			return err
+		}
+		if err := m.endAlone(t); err != nil {
+			return err
+		}
+		return m.skip(t)
 	}, func(m *move, t *store.Task) error {
-		return firstError(m.record(skipped(t)), m.forgetInterruptions(nil, t), m.leave(t, nil))
+		if err := m.record(skipped(t)); err != nil {
+			return err
+		}
+		if err := m.forgetInterruptions(nil, t); err != nil {
+			return err
+		}
+		return m.leave(t, nil)
 	})
 	if errors.Is(err, ErrNoTask) {
 		return e.skipQuarantined(id, by, reason)
@@ -67,7 +79,10 @@ func (m *move) skip(t *store.Task) error {
 	m.changes(t.Subject)
 	waits := t.List != nil && (t.List.Next == t.List.Len || waitsBeside(t))
 	if !waits {
-		if err := firstError(m.forgetInterruptions(n, t), m.skipped(b, n, t)); err != nil {
+		if err := m.forgetInterruptions(n, t); err != nil {
+			return err
+		}
+		if err := m.skipped(b, n, t); err != nil {
 			return err
 		}
 	}
@@ -110,14 +125,20 @@ func (e *Engine) change(id store.ID, fn, later func(*move, *store.Task) error) e
 			if holder != nil && (holder.ID != id || m.claimed(t)) {
 				return fmt.Errorf("task %s at node %s: %w", id, t.Node, ErrRuns)
 			}
-			return firstError(fn(m, t), errFound)
+			if err := fn(m, t); err != nil {
+				return err
+			}
+			return errFound
 		})
 		if err == nil {
 			err = m.eachOut(store.AllHeldTasks(m.tx), func(t *store.Task) error {
 				if t.ID != id {
 					return nil
 				}
-				return firstError(later(m, t), errFound)
+				if err := later(m, t); err != nil {
+					return err
+				}
+				return errFound
 			})
 		}
 		switch {

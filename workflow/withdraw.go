@@ -14,7 +14,10 @@ import (
 // delivered.
 func (e *Engine) Withdraw(tx *store.Tx, queue string, s store.Subject, why string, match func(*store.Task) bool) error {
 	m := newMove(e, tx)
-	return firstError(m.withdraw(queue, s, why, match), m.end())
+	if err := m.withdraw(queue, s, why, match); err != nil {
+		return err
+	}
+	return m.end()
 }
 
 func (m *move) withdraw(queue string, s store.Subject, why string, match func(*store.Task) bool) error {
@@ -36,7 +39,10 @@ func (m *move) withdraw(queue string, s store.Subject, why string, match func(*s
 		}
 		r := recordOf(t, store.Dropped)
 		r.Detail = why
-		if err := firstError(m.record(r), m.remove(t)); err != nil {
+		if err := m.record(r); err != nil {
+			return err
+		}
+		if err := m.remove(t); err != nil {
 			return err
 		}
 	}
