@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -263,5 +264,23 @@ func TestADamagedIndexOfEventsIsMadeAnew(t *testing.T) {
 			t.Errorf("set aside: %+v", d)
 		}
 		w.expectAllEnded()
+	})
+}
+
+func TestReleaseOfAnUnreadableQuarantineRecordSetsItAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.gate("event m/h b")
+		w.start(event("h", "b", "1", false))
+		w.killThrice()
+		id := w.expectKillers("event m/h b")[0]
+		w.damage(store.KillerKey(id))
+		if err := w.e.Release(id); !errors.Is(err, workflow.ErrNoTask) {
+			t.Errorf("released with %v, want %v", err, workflow.ErrNoTask)
+		}
+		d := w.damaged()
+		if len(d) != 1 || !bytes.Equal(d[0].Key, store.KillerKey(id)) {
+			t.Errorf("set aside: %+v", d)
+		}
 	})
 }
