@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
@@ -74,23 +75,27 @@ const (
 	retryLast  = 10 * time.Second
 )
 
-// retry is how long to wait before the API server is asked again. The zero value is ready to use.
-type retry struct{ delay time.Duration }
+// A retry says how long to wait before the API server is asked again. The zero value is ready to use.
+type retry struct {
+	delays *backoff.ExponentialBackOff // nil until an attempt has ended
+}
 
-// reset says that the server answered: the next wait is the shortest.
-func (r *retry) reset() { r.delay = 0 }
+// reset notes that the API server answered: the next delay is the shortest.
+func (r *retry) reset() { r.delays = nil }
 
-// next returns how long to wait now: from 50 ms doubling to 10 s, with jitter, and longer if err says that the server asks
-// for it. After a reset an end without an error waits for nothing.
+// next returns the delay after an attempt that ended with err: from 50 ms doubling to 10 s, with jitter, and longer if the
+// API server asks for it. There is none after the first attempt if that ended without an error, as a watch does.
 func (r *retry) next(err error) time.Duration {
-	delay := r.delay
-	r.delay = min(max(retryFirst, 2*delay), retryLast)
-	if delay == 0 {
+	if r.delays == nil {
+		r.delays = backoff.NewExponentialBackOff(
+			backoff.WithInitialInterval(retryFirst), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
+			backoff.WithMaxInterval(retryLast), backoff.WithMaxElapsedTime(0),
+		)
 		if err == nil {
 			return 0
 		}
-		delay = retryFirst
 	}
+	delay := r.delays.NextBackOff()
 	if seconds, asked := apierrors.SuggestsClientDelay(err); asked {
 		delay = max(delay, time.Duration(seconds)*time.Second)
 	}
