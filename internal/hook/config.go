@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apifield "k8s.io/apimachinery/pkg/util/validation/field"
 
 	"addon-operator/internal/tree"
 )
@@ -230,7 +231,7 @@ func checkSnapshots(c *Config, root object) {
 	}
 	check := func(key string, item int, names []string) {
 		for i, name := range names {
-			f := field{path: fmt.Sprintf("%s[%d].includeSnapshotsFrom[%d]", key, item, i), wrong: root.wrong}
+			f := field{path: apifield.NewPath(key).Index(item).Child("includeSnapshotsFrom").Index(i), wrong: root.wrong}
 			switch n := count[name]; {
 			case name == "" || n == 1: // an empty name has been reported as such
 			case n == 0:

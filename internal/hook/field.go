@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	apifield "k8s.io/apimachinery/pkg/util/validation/field"
+
 	"addon-operator/internal/schema"
 	"addon-operator/internal/tree"
 )
@@ -18,10 +20,10 @@ import (
 // problems collects what is wrong in one config, so that its author sees all of it at once.
 type problems []error
 
-// field is one value of a config under its path. Reading it as a type it is not, or out of its range, adds to wrong and
+// field is one value of a config under its path, nil for the whole config. Reading it as a type it is not, or out of its range, adds to wrong and
 // gives the fallback, so that reading goes on behind every mistake.
 type field struct {
-	path  string
+	path  *apifield.Path
 	value any
 	given bool
 	// loose makes keys that are not known count as absent, here and below, and null as well.
@@ -37,8 +39,8 @@ type object struct {
 
 func (f field) fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if f.path != "" {
-		text = f.path + ": " + text
+	if f.path != nil {
+		text = f.path.String() + ": " + text
 	}
 	*f.wrong = append(*f.wrong, errors.New(text))
 }
@@ -46,7 +48,7 @@ func (f field) fail(format string, args ...any) {
 // child is the field under key, given or not.
 func (o object) child(key string) field {
 	value, given := o.entries[key]
-	return field{path: join(o.path, key), value: value, given: given && (!o.loose || value != nil), loose: o.loose, wrong: o.wrong}
+	return field{path: below(o.path, key), value: value, given: given && (!o.loose || value != nil), loose: o.loose, wrong: o.wrong}
 }
 
 // need is child, and wrong when the key is missing from what is a map.
@@ -100,7 +102,7 @@ func (f field) list(least int) []field {
 	}
 	items := make([]field, len(values))
 	for i, value := range values {
-		items[i] = field{path: f.path + "[" + strconv.Itoa(i) + "]", value: value, given: true, loose: f.loose, wrong: f.wrong}
+		items[i] = field{path: f.path.Index(i), value: value, given: true, loose: f.loose, wrong: f.wrong}
 	}
 	return items
 }
@@ -224,16 +226,12 @@ func (f field) duration() time.Duration {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// join appends a key to a path; one that is not a plain word is quoted, so that its dots are not read as steps.
-func join(path, key string) string {
-	switch {
-	case !plainKey.MatchString(key):
-		return path + "[" + strconv.Quote(tree.Excerpt(key)) + "]"
-	case path == "":
-		return key
-	default:
-		return path + "." + key
+// below returns the path of a key. A key that is no plain word is quoted, so that its dots are not read as steps.
+func below(path *apifield.Path, key string) *apifield.Path {
+	if plainKey.MatchString(key) {
+		return path.Child(key)
 	}
+	return path.Key(strconv.Quote(tree.Excerpt(key)))
 }
 
 // nearest hints at the key that was meant, else lists what is known.
