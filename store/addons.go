@@ -76,6 +76,10 @@ type RepositoryResult struct {
 	// Index identifies the index that was read, as the code that fetches it writes it.
 	Index  json.RawMessage `json:"index,omitempty"`
 	Addons []AddonResult   `json:"addons,omitempty"`
+	// Known are the addons of the last index that could be read, if the index could not be read now. Index
+	// identifies that index, and the round holds the contents: the next round need not fetch again what is
+	// unchanged.
+	Known []AddonResult `json:"known,omitempty"`
 }
 
 // An AddonResult is what a round found in one entry of an index.

@@ -56,7 +56,7 @@ func addonsStore(t *testing.T) *store.DB {
 				return err
 			}
 			if name == "c1" {
-				_, _, err := registry.Register(tx, registry.Cluster, name, round)
+				_, _, err := registerRound(tx, registry.Cluster, name, round)
 				return err
 			}
 			if _, err := registry.Reject(tx, registry.Cluster, name, round); err != nil {
@@ -213,7 +213,7 @@ func TestListsShowWhatAModuleIsMadeFromAndThePlanThatNobodyChose(t *testing.T) {
 		}); err != nil {
 			return err
 		}
-		_, _, err := registry.Register(tx, registry.Cluster, "c1", round)
+		_, _, err := registerRound(tx, registry.Cluster, "c1", round)
 		return errors.Join(err,
 			store.Save(tx, store.AddonModuleKey("redis"), store.AddonModule{Content: "1-x"}),
 			store.Save(tx, store.ModuleKey("redis"), store.Module{Enabled: true, State: store.On, Why: "enabled by ConfigMap key redisEnabled"}),
@@ -234,4 +234,13 @@ func TestListsShowWhatAModuleIsMadeFromAndThePlanThatNobodyChose(t *testing.T) {
 			}
 		}
 	}
+}
+
+// registerRound registers the addons of a round.
+func registerRound(tx *store.Tx, scope registry.Scope, name string, round store.ID) (freed bool, found []registry.Conflict, err error) {
+	r, err := registry.Open(tx, scope, name, round)
+	if err != nil {
+		return false, nil, err
+	}
+	return r.Register()
 }

@@ -47,7 +47,11 @@ func (s *conflictsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	}
 	return s.find(ctx, t, func(results []store.RepositoryResult) error {
 		return s.DB.View(func(tx *store.Tx) error {
-			conflicts, err := registry.Conflicts(tx, scopeOf(id), id.Name, known.Round)
+			round, err := registry.Open(tx, scopeOf(id), id.Name, known.Round)
+			if err != nil {
+				return err
+			}
+			conflicts, err := round.Conflicts()
 			markConflicts(results, conflicts)
 			image.mark(results)
 			return err

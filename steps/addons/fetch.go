@@ -135,6 +135,11 @@ func (r *round) fetch(ctx context.Context, i int, of api.Repository) error {
 		return err
 	}
 	ends(api.Reason(result.Reason))
+	if result.Reason != "" {
+		if err := r.keepKnown(ctx, &result); err != nil {
+			return err
+		}
+	}
 	r.mu.Lock()
 	r.addons += len(result.Addons)
 	r.mu.Unlock()
@@ -178,7 +183,7 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 		return result, err
 	}
 	before := map[[2]string]store.AddonResult{}
-	for _, addon := range earlier.Addons {
+	for _, addon := range latest(earlier) {
 		before[[2]string{addon.Entry, addon.EntryVersion}] = addon
 	}
 	result.Addons = make([]store.AddonResult, len(entries))
@@ -293,10 +298,52 @@ func validators(stored json.RawMessage) (v source.Validators) {
 	return v
 }
 
+// latest returns the addons of the last index of a repository that could be read.
+func latest(result store.RepositoryResult) []store.AddonResult {
+	if result.Reason != "" {
+		return result.Known
+	}
+	return result.Addons
+}
+
+// keepKnown keeps what is known of a repository whose index could not be read.
+func (r *round) keepKnown(ctx context.Context, result *store.RepositoryResult) error {
+	earlier := r.earlier[result.URL]
+	for _, addon := range latest(earlier) {
+		result.Known = append(result.Known, store.AddonResult{
+			Entry: addon.Entry, EntryVersion: addon.EntryVersion, EntryError: addon.EntryError, Source: addon.Source, Content: addon.Content,
+		})
+	}
+	result.Index = earlier.Index
+	for next := 0; next < len(result.Known); {
+		first := next
+		if err := r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+			for next = first; next < len(result.Known) && !tx.Spent(); next++ {
+				addon := &result.Known[next]
+				if addon.Content == "" {
+					continue
+				}
+				held, err := registry.Hold(tx, store.RoundHolder(r.round), addon.Content)
+				if err != nil {
+					return err
+				}
+				if !held { // it is fetched again
+					addon.Source, addon.Content = nil, ""
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // entriesOf returns the entries of the index that a result was made of.
 func entriesOf(result store.RepositoryResult) []catalog.Entry {
-	entries := make([]catalog.Entry, len(result.Addons))
-	for i, addon := range result.Addons {
+	addons := latest(result)
+	entries := make([]catalog.Entry, len(addons))
+	for i, addon := range addons {
 		entries[i] = catalog.Entry{Name: addon.Entry, Version: addon.EntryVersion}
 		if addon.EntryError != "" {
 			entries[i].Err = errors.New(addon.EntryError)

@@ -164,6 +164,33 @@ func TestUnchangedAddonsOfAFailedConfigurationAreNeitherDownloadedNorParsedAgain
 	}
 }
 
+func TestRepositoryWhoseIndexCouldNotBeFetchedIsNotDownloadedAgain(t *testing.T) {
+	t.Parallel()
+	r := newRuntime(t)
+	index := []byte("entries:\n  a: [{version: 1.0.0}, {version: nonsense}]\n  b: [{version: 1.0.0}]\n")
+	repository := serve(t, map[string][]byte{"index.yaml": index, "a-1.0.0.tgz": archive(t, "A", "a"), "b-1.0.0.tgz": archive(t, "B", "b")})
+	_, first := process(t, r, "c", repository.URL+"/index.yaml")
+	repository.responded()
+	for _, bad := range [][]byte{nil, []byte("entries: []"), nil} { // twice in a row it is not there
+		if repository.files["index.yaml"] = bad; bad == nil {
+			delete(repository.files, "index.yaml")
+		}
+		known, results := process(t, r, "c", repository.URL+"/index.yaml")
+		if known.Phase != store.PhaseFailed || api.Reason(results[0].Reason) != api.FetchingIndexError || len(results[0].Addons) != 0 {
+			t.Fatalf("it is %s: %+v", known.Phase, results)
+		}
+	}
+	repository.responded()
+	repository.files["index.yaml"] = index
+	_, again := process(t, r, "c", repository.URL+"/index.yaml")
+	if diff := cmp.Diff(first, again); diff != "" {
+		t.Errorf("other results than before (-first +next):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"a-1.0.0.tgz 304", "b-1.0.0.tgz 304", "index.yaml 304"}, repository.responded()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestTheEndOfEachFetchIsObservedWithItsReason(t *testing.T) {
 	t.Parallel()
 	r := newRuntime(t)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"addon-operator/internal/api"
+	"addon-operator/internal/catalog"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -104,10 +105,11 @@ func loading(entry, version string) string {
 	return fmt.Sprintf("while loading addon %s: while loading addon and charts for addon [%s] and version [%s]: ", entry, entry, version)
 }
 
-// markDuplicates marks each addon whose ID an earlier one of the configuration has.
+// markDuplicates marks each addon whose ID, or whose name and version, an earlier one of the
+// configuration has.
 func markDuplicates(results []store.RepositoryResult) {
 	type place struct{ repository, addon int }
-	first := map[string]place{}
+	ids, names := map[string]place{}, map[[2]string]place{}
 	for i := range results {
 		for j := range results[i].Addons {
 			addon := &results[i].Addons[j]
@@ -115,9 +117,13 @@ func markDuplicates(results []store.RepositoryResult) {
 				continue
 			}
 			addon.Reason, addon.Message, addon.ImageModule = "", "", ""
-			holder, held := first[addon.ID]
+			name := [2]string{addon.Name, catalog.NormalizeVersion(addon.Version)}
+			holder, held := ids[addon.ID]
 			if !held {
-				first[addon.ID] = place{i, j}
+				holder, held = names[name]
+			}
+			if !held {
+				ids[addon.ID], names[name] = place{i, j}, place{i, j}
 				continue
 			}
 			repository := results[holder.repository]
@@ -132,6 +138,15 @@ func markConflicts(results []store.RepositoryResult, conflicts []registry.Confli
 	for _, c := range conflicts {
 		fail(&results[c.At.Repository].Addons[c.At.Addon], api.ConflictWithAlreadyRegisteredAddon,
 			api.ConflictMessage(c.With.Configuration, c.With.URL, c.With.Name, c.With.Version))
+	}
+}
+
+// markLimits marks the addons that exceed a limit of the registry and have no other problem.
+func markLimits(results []store.RepositoryResult, limits []*registry.LimitError) {
+	for _, limit := range limits {
+		if addon := &results[limit.At.Repository].Addons[limit.At.Addon]; addon.Reason == "" {
+			fail(addon, api.RegisteringError, api.RegisteringError.Message(limit.Err))
+		}
 	}
 }
 

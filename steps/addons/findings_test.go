@@ -10,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/internal/api"
+	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
+	"addon-operator/store/storetest"
 )
 
 func TestFirstAddonWithAnIDStays(t *testing.T) {
@@ -125,5 +127,62 @@ func TestAStatusFitsInAnyRoom(t *testing.T) {
 	}
 	if len(status.Repositories) != 1000 || len(status.Repositories[0].URL) != 800<<10 {
 		t.Error("the status itself was changed")
+	}
+}
+
+func TestLimitsOfTheRegistryAreReportedBesideOtherProblems(t *testing.T) {
+	t.Parallel()
+	r := &Runtime{DB: storetest.Memory(t)}
+	offer(t, r.DB, "c")
+	known, err := r.record(api.Identity{Name: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := registry.ContentName("c")
+	addon := func(id, name string) store.AddonResult {
+		return store.AddonResult{Entry: name, EntryVersion: "1.0.0", Content: content, ID: id, Name: name, Version: "1.0.0"}
+	}
+	results := []store.RepositoryResult{
+		{URL: "https://h/absent", Reason: string(api.FetchingIndexError), Message: "bad response code: 404"},
+		{URL: "https://h/long", Addons: []store.AddonResult{addon(strings.Repeat("x", 2000), "long"), addon("A", "a"), addon("B", "a")}},
+	}
+	many := store.RepositoryResult{URL: "https://h/many"}
+	for i := range registry.MaxAddons {
+		many.Addons = append(many.Addons, addon(fmt.Sprint("many", i), fmt.Sprint("many", i)))
+	}
+	if err := r.DB.Update(func(tx *store.Tx) error {
+		for i, result := range append(results, many) {
+			if err := registry.SaveResult(tx, registry.Cluster, "c", known.Round, i, result); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, phase, _ := register(t, r, "c"); phase != store.PhaseFailed {
+		t.Errorf("it is %s", phase)
+	}
+	_, found, err := r.results(api.Identity{Name: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problems []string
+	for _, result := range found {
+		if result.Reason != "" {
+			problems = append(problems, result.Reason)
+		}
+		for _, addon := range result.Addons {
+			if addon.Reason != "" {
+				problems = append(problems, addon.Name+": "+addon.Reason)
+			}
+		}
+	}
+	last := registry.MaxAddons - 3 // after the three of the other repository
+	if diff := cmp.Diff([]string{
+		string(api.FetchingIndexError), "long: " + string(api.RegisteringError), "a: " + string(api.ConflictInSpecifiedRepositories),
+		fmt.Sprintf("many%d: %s", last, api.RegisteringError),
+	}, problems); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }

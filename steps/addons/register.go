@@ -3,11 +3,9 @@ package addons
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
-	"addon-operator/internal/api"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -53,31 +51,25 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 	if err != nil {
 		return nil, err
 	}
-	results, err := registry.Results(tx, known.Round)
+	round, err := registry.Open(tx, scope, id.Name, known.Round)
 	if err != nil {
 		return nil, err
 	}
-	before := copyOf(results)
-	conflicts, err := registry.Conflicts(tx, scope, id.Name, known.Round)
+	conflicts, err := round.Conflicts()
 	if err != nil {
 		return nil, err
 	}
-	markDuplicates(results)
-	markConflicts(results, conflicts)
-	image.mark(results)
-	if err := saveAllChanged(tx, id, known.Round, before, results); err != nil {
+	markDuplicates(round.Results)
+	markConflicts(round.Results, conflicts)
+	image.mark(round.Results)
+	markLimits(round.Results, round.Limits())
+	if err := round.Save(); err != nil {
 		return nil, err
 	}
-	freed, ready := false, !hasProblems(results)
+	freed, ready := false, !hasProblems(round.Results)
 	if ready {
-		freed, conflicts, err = registry.Register(tx, scope, id.Name, known.Round)
-		limit := (*registry.LimitError)(nil)
-		switch {
-		case errors.As(err, &limit):
-			before = copyOf(results)
-			fail(&results[limit.At.Repository].Addons[limit.At.Addon], api.RegisteringError, api.RegisteringError.Message(limit.Err))
-			ready, err = false, saveAllChanged(tx, id, known.Round, before, results)
-		case err == nil && len(conflicts) > 0:
+		freed, conflicts, err = round.Register()
+		if err == nil && len(conflicts) > 0 {
 			err = fmt.Errorf("register the addons of configuration %s: %d conflicts that were not found before", id, len(conflicts))
 		}
 		if err != nil {
@@ -90,7 +82,7 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 			return nil, err
 		}
 		var attempts int
-		due, attempts = s.Retry.next(tx.Now(), results, known.Attempts)
+		due, attempts = s.Retry.next(tx.Now(), round.Results, known.Attempts)
 		if err := registry.PlanRetry(tx, scope, id.Name, known.Round, attempts, due); err != nil {
 			return nil, err
 		}
@@ -100,13 +92,4 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 		return []graph.Fact{addons.IDsFreed}, nil
 	}
 	return nil, nil
-}
-
-// saveAllChanged stores the results that differ from before.
-func saveAllChanged(tx *store.Tx, id api.Identity, round store.ID, before, results []store.RepositoryResult) error {
-	next, err := saveChanged(tx, id, round, before, results, 0)
-	if err == nil && next < len(results) {
-		err = fmt.Errorf("store the problems of configuration %s: %w", id, store.ErrTooLarge)
-	}
-	return err
 }

@@ -48,7 +48,7 @@ func register(t *testing.T, db *store.DB, configuration string, asModules bool, 
 		if err := registry.SaveResult(tx, owner.Scope, owner.Name, round, 0, result); err != nil {
 			return err
 		}
-		if _, conflicts, err := registry.Register(tx, owner.Scope, owner.Name, round); err != nil || len(conflicts) > 0 {
+		if _, conflicts, err := registerRound(tx, owner.Scope, owner.Name, round); err != nil || len(conflicts) > 0 {
 			return fmt.Errorf("conflicts %v: %w", conflicts, err)
 		}
 		k := store.ConfigurationKey("", configuration)
@@ -324,4 +324,13 @@ func TestOutdatedTellsChangesOfModulesOnly(t *testing.T) {
 	outdated(true, "the module is not used any more and its directory is still there")
 	use(t, db)
 	outdated(false, "the directory is gone")
+}
+
+// registerRound registers the addons of a round.
+func registerRound(tx *store.Tx, scope registry.Scope, name string, round store.ID) (freed bool, found []registry.Conflict, err error) {
+	r, err := registry.Open(tx, scope, name, round)
+	if err != nil {
+		return false, nil, err
+	}
+	return r.Register()
 }

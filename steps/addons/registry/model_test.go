@@ -72,7 +72,7 @@ func begin(db *store.DB, o registry.Owner) (round store.ID, freed bool, err erro
 // finish registers a round, or rejects it if it conflicts.
 func finish(db *store.DB, o registry.Owner, round store.ID) (freed bool, found []registry.Conflict, err error) {
 	err = db.Update(func(tx *store.Tx) error {
-		freed, found, err = registry.Register(tx, o.Scope, o.Name, round)
+		freed, found, err = registerRound(tx, o.Scope, o.Name, round)
 		if err == nil && len(found) > 0 {
 			freed, err = registry.Reject(tx, o.Scope, o.Name, round)
 		}
@@ -254,9 +254,18 @@ func processRound(r *rapid.T, db *store.DB, m model, o registry.Owner) {
 		}
 	}
 	if err := db.Update(func(tx *store.Tx) error {
-		_, _, err := registry.Register(tx, o.Scope, o.Name, store.ID{Epoch: 99, N: 1})
+		_, _, err := registerRound(tx, o.Scope, o.Name, store.ID{Epoch: 99, N: 1})
 		return err
 	}); !errors.Is(err, registry.ErrReplaced) {
 		r.Fatalf("a round that is not the latest is registered: %v", err)
 	}
+}
+
+// registerRound registers the addons of a round.
+func registerRound(tx *store.Tx, scope registry.Scope, name string, round store.ID) (freed bool, found []registry.Conflict, err error) {
+	r, err := registry.Open(tx, scope, name, round)
+	if err != nil {
+		return false, nil, err
+	}
+	return r.Register()
 }

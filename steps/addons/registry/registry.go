@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
+	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
 	"addon-operator/store"
 )
@@ -53,13 +56,14 @@ type offered struct {
 	store.RegisteredAddon
 }
 
-// offers returns the addons of a round that have an ID, in order.
-func offers(tx *store.Tx, name string, round store.ID) ([]offered, error) {
+// offersOf returns the addons of a stored round that have an ID, in order.
+func offersOf(tx *store.Tx, name string, round store.ID) ([]offered, error) {
 	results, err := Results(tx, round)
-	if err != nil {
-		return nil, err
-	}
-	var all []offered
+	return offers(name, results), err
+}
+
+// offers returns the addons in results that have an ID, in order.
+func offers(name string, results []store.RepositoryResult) (all []offered) {
 	for i, r := range results {
 		for j, a := range r.Addons {
 			if a.ID == "" {
@@ -71,17 +75,7 @@ func offers(tx *store.Tx, name string, round store.ID) ([]offered, error) {
 			}})
 		}
 	}
-	return all, nil
-}
-
-// Conflicts returns the addons of a round that conflict with those of other configurations of the
-// scope, in the order of the round.
-func Conflicts(tx *store.Tx, scope Scope, name string, round store.ID) ([]Conflict, error) {
-	all, err := offers(tx, name, round)
-	if err != nil {
-		return nil, err
-	}
-	return conflicts(tx, scope, name, all)
+	return all
 }
 
 func conflicts(tx *store.Tx, scope Scope, name string, all []offered) (found []Conflict, err error) {
@@ -123,31 +117,91 @@ func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, e
 
 // limit returns an error if the addon has a text that is too long for the registry.
 func (o offered) limit() error {
-	for what, text := range map[string]string{"ID": o.id, "name": o.Name, "version": o.Version} {
-		if len(text) > maxText {
-			return fmt.Errorf("the %s of the addon has %d bytes, the limit is %d; shorten it in meta.yaml", what, len(text), maxText)
+	for _, field := range []struct{ name, text string }{{"ID", o.id}, {"name", o.Name}, {"version", o.Version}} {
+		if len(field.text) > maxText {
+			return fmt.Errorf("the %s of the addon has %d bytes, the limit is %d; shorten it in meta.yaml", field.name, len(field.text), maxText)
 		}
 	}
 	return nil
 }
 
-// Register makes the addons of round those that the configuration owns, in place of those of an
+// A Round is the latest round of a configuration in a transaction. Its results are read once.
+type Round struct {
+	tx    *store.Tx
+	scope Scope
+	name  string
+	// Configuration is the record of the configuration.
+	Configuration store.Configuration
+	// Results are what the round found. Reasons and messages may be changed; see [Round.Save].
+	Results []store.RepositoryResult
+	stored  []store.RepositoryResult // the results as the store has them
+	offered []offered
+	// conflicts are those of offered, once compared: nothing else changes the registry in a transaction.
+	conflicts []Conflict
+	compared  bool
+}
+
+// Open reads a round. The error is ErrReplaced if it is not the latest of the configuration.
+func Open(tx *store.Tx, scope Scope, name string, round store.ID) (*Round, error) {
+	c, err := current(tx, scope, name, round)
+	if err != nil {
+		return nil, err
+	}
+	r := &Round{tx: tx, scope: scope, name: name, Configuration: c}
+	if r.Results, err = Results(tx, round); err != nil {
+		return nil, err
+	}
+	r.offered = offers(name, r.Results)
+	r.stored = slices.Clone(r.Results)
+	for i := range r.stored {
+		r.stored[i].Addons = slices.Clone(r.stored[i].Addons)
+	}
+	return r, nil
+}
+
+// Conflicts returns the addons of the round that conflict with those of other configurations of the
+// scope, in the order of the round.
+func (r *Round) Conflicts() (found []Conflict, err error) {
+	if !r.compared {
+		r.conflicts, err = conflicts(r.tx, r.scope, r.name, r.offered)
+		r.compared = err == nil
+	}
+	return r.conflicts, err
+}
+
+// Limits returns the addons of the round that exceed a limit of the registry, in the order of the round.
+// The first addon that exceeds a limit of all addons together stands for those after it.
+func (r *Round) Limits() []*LimitError { return limits(r.scope, r.offered) }
+
+// Save stores the results that were changed since the round was opened.
+func (r *Round) Save() error {
+	for i := range r.Results {
+		if reflect.DeepEqual(r.stored[i], r.Results[i]) {
+			continue
+		}
+		if r.tx.Spent() {
+			return fmt.Errorf("store the results of configuration %s: %w", api.Identity{Namespace: string(r.scope), Name: r.name}, store.ErrTooLarge)
+		}
+		if err := SaveResult(r.tx, r.scope, r.name, r.Configuration.Round, i, r.Results[i]); err != nil {
+			return err
+		}
+		r.stored[i] = r.Results[i]
+		r.stored[i].Addons = slices.Clone(r.Results[i].Addons)
+	}
+	return nil
+}
+
+// Register makes the addons of the round those that the configuration owns, in place of those of an
 // earlier round. If another configuration holds an ID or a name with a version, it changes nothing
 // and returns the conflicts. Freed reports whether an ID, or a name with a version, became free.
 // The error is a LimitError if the addons exceed a limit.
-func Register(tx *store.Tx, scope Scope, name string, round store.ID) (freed bool, found []Conflict, err error) {
-	c, err := current(tx, scope, name, round)
-	if err != nil {
+func (r *Round) Register() (freed bool, found []Conflict, err error) {
+	tx, scope, name, c, round := r.tx, r.scope, r.name, r.Configuration, r.Configuration.Round
+	if err := r.ready(); err != nil {
 		return false, nil, err
 	}
-	if err := ready(tx, round); err != nil {
-		return false, nil, err
-	}
-	next, err := offers(tx, name, round)
-	if err != nil {
-		return false, nil, err
-	}
-	if found, err = conflicts(tx, scope, name, next); err != nil || len(found) > 0 {
+	next := r.offered
+	if found, err = r.Conflicts(); err != nil || len(found) > 0 {
 		return false, found, err
 	}
 	if err := admissible(scope, next); err != nil {
@@ -155,7 +209,7 @@ func Register(tx *store.Tx, scope Scope, name string, round store.ID) (freed boo
 	}
 	var before []offered
 	if !c.Registered.IsZero() && c.Registered != round {
-		if before, err = offers(tx, name, c.Registered); err != nil {
+		if before, err = offersOf(tx, name, c.Registered); err != nil {
 			return false, nil, err
 		}
 	}
@@ -172,18 +226,13 @@ func Register(tx *store.Tx, scope Scope, name string, round store.ID) (freed boo
 
 // admissible returns an error if all cannot be registered together.
 func admissible(scope Scope, all []offered) error {
-	ids, names, size := map[string]bool{}, map[[2]string]bool{}, 0
-	for i, o := range all {
-		err := o.limit()
-		size += 2*len(scope) + 2*len(o.id) + 2*len(o.Name) + 2*len(o.Normal) + len(o.Version) + len(o.Configuration) + len(o.URL) + recordSize
+	if found := limits(scope, all); len(found) > 0 {
+		return found[0]
+	}
+	ids, names := map[string]bool{}, map[[2]string]bool{}
+	for _, o := range all {
+		var err error
 		switch {
-		case err != nil:
-		case i >= MaxAddons:
-			err = fmt.Errorf("the configuration has %d addons, the limit is %d; divide its repositories among several configurations",
-				len(all), MaxAddons)
-		case size > maxRegistered:
-			err = fmt.Errorf("the addons of the configuration need more than %d MiB in the registry; divide its repositories among several configurations",
-				maxRegistered>>20)
 		case ids[o.id]:
 			err = fmt.Errorf("ID %q occurs twice in the configuration", o.id)
 		case names[[2]string{o.Name, o.Normal}]:
@@ -197,17 +246,38 @@ func admissible(scope Scope, all []offered) error {
 	return nil
 }
 
-// ready returns an error if the round has a repository or an addon that failed.
-func ready(tx *store.Tx, round store.ID) error {
-	results, err := Results(tx, round)
-	if err != nil {
-		return err
-	}
-	for _, r := range results {
-		if r.Reason != "" {
-			return fmt.Errorf("register round %s: repository %q failed: %s", round, r.URL, r.Reason)
+// limits returns the addons that exceed a limit.
+func limits(scope Scope, all []offered) (found []*LimitError) {
+	size, full := 0, false
+	for i, o := range all {
+		err := o.limit()
+		size += 2*len(scope) + 2*len(o.id) + 2*len(o.Name) + 2*len(o.Normal) + len(o.Version) + len(o.Configuration) + len(o.URL) + recordSize
+		switch {
+		case err != nil || full:
+		case i >= MaxAddons:
+			full = true
+			err = fmt.Errorf("the configuration has %d addons, the limit is %d; divide its repositories among several configurations",
+				len(all), MaxAddons)
+		case size > maxRegistered:
+			full = true
+			err = fmt.Errorf("the addons of the configuration need more than %d MiB in the registry; divide its repositories among several configurations",
+				maxRegistered>>20)
 		}
-		for _, a := range r.Addons {
+		if err != nil {
+			found = append(found, &LimitError{At: o.at, Err: err})
+		}
+	}
+	return found
+}
+
+// ready returns an error if the round has a repository or an addon that failed.
+func (r *Round) ready() error {
+	round := r.Configuration.Round
+	for _, result := range r.Results {
+		if result.Reason != "" {
+			return fmt.Errorf("register round %s: repository %q failed: %s", round, result.URL, result.Reason)
+		}
+		for _, a := range result.Addons {
 			if a.Reason != "" || a.ID == "" || a.Content == "" {
 				return fmt.Errorf("register round %s: addon %s of version %s failed or was not loaded: %s", round, a.Entry, a.EntryVersion, a.Reason)
 			}
@@ -304,7 +374,7 @@ func unregister(tx *store.Tx, scope Scope, name string, registered store.ID) (fr
 	if registered.IsZero() {
 		return false, nil
 	}
-	before, err := offers(tx, name, registered)
+	before, err := offersOf(tx, name, registered)
 	if err != nil {
 		return false, err
 	}

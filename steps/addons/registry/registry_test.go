@@ -382,7 +382,7 @@ func TestARoundWithFailuresCannotBeRegistered(t *testing.T) {
 			if err := registry.SaveResult(tx, o.Scope, o.Name, round, 0, r); err != nil {
 				t.Fatal(err)
 			}
-			_, _, err := registry.Register(tx, o.Scope, o.Name, round)
+			_, _, err := registerRound(tx, o.Scope, o.Name, round)
 			return err
 		})
 		if err == nil {

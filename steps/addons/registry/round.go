@@ -112,6 +112,11 @@ func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r
 		addons = append(addons, a)
 	}
 	r.Addons = addons
+	for _, a := range r.Known {
+		if a.Content != "" && tx.Get(store.HoldKey(store.RoundHolder(round), a.Content)) == nil {
+			return fmt.Errorf("store the result of repository %q: the round does not hold content %s", tree.Excerpt(r.URL), a.Content)
+		}
+	}
 	key := store.ResultKey(round, i)
 	if err := store.Save(tx, key, r); err != nil {
 		return err
