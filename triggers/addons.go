@@ -40,6 +40,9 @@ type Addons struct {
 	// have the names of; empty if there are none. Marked says that the configuration is marked to provide
 	// modules. It is set before Run; nil means that the image has no modules.
 	Image func(id api.Identity, marked bool) (string, error)
+	// Interrupt is called with the state of a configuration before its event is raised, so that a fetch of
+	// an older state ends. It must not block. It is set before Run; nil is silence.
+	Interrupt func(id api.Identity, uid string, generation int64, deleted bool)
 
 	db     *store.DB
 	raise  Raise
@@ -463,6 +466,9 @@ func readConfiguration(object *kube.Object) (configuration, error) {
 
 // vanished raises an event for a configuration that does not exist, if the store knows it.
 func (a *Addons) vanished(ctx context.Context, id api.Identity) error {
+	if a.Interrupt != nil {
+		a.Interrupt(id, "", 0, true)
+	}
 	a.mu.Lock()
 	delete(a.raised, id)
 	delete(a.healed, id)
@@ -479,6 +485,11 @@ func (a *Addons) vanished(ctx context.Context, id api.Identity) error {
 
 // see raises events for those of all that need one, in transactions of bounded size.
 func (a *Addons) see(ctx context.Context, all []configuration) error {
+	if a.Interrupt != nil {
+		for _, c := range all {
+			a.Interrupt(c.id, c.uid, c.generation, c.deleted)
+		}
+	}
 	for len(all) > 0 {
 		n := 0
 		raised := map[api.Identity]sighting{}

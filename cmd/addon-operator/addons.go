@@ -95,7 +95,7 @@ func (o *operator) watchAddons() *triggers.Addons {
 	delays := triggers.RetryDelays{Resync: retry.Resync, Longest: retry.Longest}
 	a := triggers.NewAddons(o.db, o.engine.Raise, o.client, o.kinds, delays, o.addonsObserver())
 	a.Image = o.addonsRuntime.Image
-	o.addonsRuntime.Settled = a.Settled
+	o.addonsRuntime.Settled, a.Interrupt = a.Settled, o.addonsRuntime.Interrupt
 	return a
 }
 

@@ -331,8 +331,11 @@ var carriedOut = map[string]map[string]string{
 		"git clone":                "TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC",
 		"make run CLUSTER=current": "TestRunLeavesReleasesOfOthersAlone",
 	},
-	"docs/addons-configurations.md": {"ssh-keyscan": "TestAnSSHServerWithAnUnknownKeyIsRefused"},
-	"docs/moving-over.md":           {"kubectl -n addon-operator scale": "TestStories/moved-over"},
+	"docs/addons-configurations.md": {
+		"kubectl create secret generic repository": "TestStories/addons-credentials",
+		"ssh-keyscan": "TestAnSSHServerWithAnUnknownKeyIsRefused",
+	},
+	"docs/moving-over.md": {"kubectl -n addon-operator scale": "TestStories/moved-over"},
 	"docs/operations.md": {
 		"kubectl -n addon-operator exec":   "TestEveryVerbShowsWhatTheOperatorDoes",
 		"bin/addon-operator task retry":    "TestStories/retry-and-skip-by-hand",

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
@@ -30,41 +31,50 @@ const (
 type fetchStep struct{ *Runtime }
 
 // Do fetches all repositories and stores what it finds. An error of a repository or an addon is a
-// result. Results are stored as they are found; an attempt that is repeated replaces them.
+// result. Results are stored as they are found; an attempt that is repeated replaces them. If the
+// configuration is changed meanwhile, Do ends early.
 func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
-	known, live, err := s.unchanged(ctx, id)
+	known, err := s.record(id)
 	if err != nil {
 		return out, err
 	}
-	if live == nil {
+	fetching, end := s.fetches.begin(ctx, id, known)
+	defer end()
+	live, err := s.unchanged(fetching, id, known)
+	if err == nil && live != nil {
+		out, err = s.fetchAll(fetching, id, known, live.Spec.Repositories)
+	}
+	if changed := errors.Is(context.Cause(fetching), errChanged); changed && ctx.Err() == nil || err == nil && live == nil {
 		return workflow.Outcome{Facts: []graph.Fact{addons.Newer}, Detail: "it was changed meanwhile"}, nil
 	}
+	return out, err
+}
+
+// fetchAll fetches all repositories of a configuration.
+func (s *fetchStep) fetchAll(ctx context.Context, id api.Identity, known store.Configuration, repositories []api.Repository) (out workflow.Outcome, err error) {
 	r := newRound(s.Runtime, id, known)
 	if err := r.readEarlier(known); err != nil {
 		return out, err
 	}
-	if err := s.inParallel(len(live.Spec.Repositories), mostRepositories, func(i int) error {
-		return r.fetch(ctx, i, live.Spec.Repositories[i])
+	if err := s.inParallel(len(repositories), mostRepositories, func(i int) error {
+		return r.fetch(ctx, i, repositories[i])
 	}); err != nil {
 		return out, err
 	}
-	out.Detail = fmt.Sprintf("repositories: %d, addons: %d", len(live.Spec.Repositories), r.addons)
+	out.Detail = fmt.Sprintf("repositories: %d, addons: %d", len(repositories), r.addons)
 	return out, registry.Sweep(ctx, s.DB)
 }
 
-// unchanged returns a configuration as the store and as the API server have it. Live is nil if it was
-// changed or deleted since its latest round began, so that the round is of no use anymore.
-func (r *Runtime) unchanged(ctx context.Context, id api.Identity) (known store.Configuration, live *api.Configuration, err error) {
+// unchanged returns a configuration as the API server has it, by its record in the store. It is nil if it
+// was changed or deleted since its latest round began, so that the round is of no use anymore.
+func (r *Runtime) unchanged(ctx context.Context, id api.Identity, known store.Configuration) (*api.Configuration, error) {
 	live, exists, err := r.Configurations.Get(ctx, id)
-	if err != nil {
-		return known, nil, err
-	}
-	if known, err = r.record(id); err != nil || !exists || live.DeletionTimestamp != nil ||
+	if err != nil || !exists || live.DeletionTimestamp != nil ||
 		string(live.UID) != known.UID || live.Generation != known.Generation {
-		return known, nil, err
+		return nil, err
 	}
-	return known, live, nil
+	return live, nil
 }
 
 // inParallel calls do with 0 to n-1, at most width at a time, and returns their errors. Goroutines
@@ -99,13 +109,25 @@ type round struct {
 	round store.ID
 	// earlier holds, by URL, what the last round that ended has found.
 	earlier map[string]store.RepositoryResult
+	// deadline is when requests of the round end.
+	deadline time.Time
+	tooLong  error // says so
 
 	mu     sync.Mutex
 	addons int // found so far; guarded by mu
 }
 
 func newRound(r *Runtime, id api.Identity, known store.Configuration) *round {
-	return &round{Runtime: r, id: id, round: known.Round, earlier: map[string]store.RepositoryResult{}}
+	within := cmp.Or(r.FetchWithin, DefaultFetchWithin)
+	return &round{
+		Runtime: r, id: id, round: known.Round, earlier: map[string]store.RepositoryResult{},
+		deadline: r.DB.Now().Add(within), tooLong: fmt.Errorf("fetching all repositories of the configuration takes longer than the limit of %s", within),
+	}
+}
+
+// limit returns a context for a request, which ends with the time of the round.
+func (r *round) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, r.deadline.Sub(r.DB.Now()), r.tooLong)
 }
 
 // readEarlier reads what the last round that ended has found, so that what is unchanged is not fetched
@@ -169,7 +191,9 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 	}
 	defer repository.Close()
 	earlier := r.earlier[of.URL]
-	document, err := repository.Index(ctx, validators(earlier.Index))
+	limited, cancel := r.limit(ctx)
+	defer cancel()
+	document, err := repository.Index(limited, validators(earlier.Index))
 	if err != nil {
 		return fail(reasonOf(err, api.FetchingIndexError), err)
 	}
@@ -234,7 +258,9 @@ func (r *round) readAddon(ctx context.Context, from *source.Repository, entry ca
 			known = source.Validators{}
 		}
 	}
-	content, err := from.Addon(ctx, entry.Name, entry.Version, known)
+	limited, cancel := r.limit(ctx)
+	defer cancel()
+	content, err := from.Addon(limited, entry.Name, entry.Version, known)
 	if err != nil {
 		reason := reasonOf(err, api.FetchingError)
 		result.Reason, result.Message, result.Permanent = string(reason), reason.Message(err), isPermanent(err)

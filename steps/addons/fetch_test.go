@@ -130,6 +130,35 @@ func process(t *testing.T, r *Runtime, name string, urls ...string) (store.Confi
 	return known, results
 }
 
+func TestAHangingServerCostsAConfigurationNoMoreThanItsLimit(t *testing.T) {
+	t.Parallel()
+	hangs := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if strings.HasSuffix(req.URL.Path, "/many/index.yaml") {
+			_, _ = w.Write([]byte("entries: {a: [{version: 1.0.0}], b: [{version: 1.0.0}], c: [{version: 1.0.0}], d: [{version: 1.0.0}], e: [{version: 1.0.0}]}"))
+			return
+		}
+		<-hangs
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(hangs) })
+	r := newRuntime(t)
+	r.FetchWithin = 200 * time.Millisecond // of 30 s, which is that of each request
+	_, results := process(t, r, "c", server.URL+"/many/index.yaml", server.URL+"/index.yaml")
+	const want = "fetching all repositories of the configuration takes longer than the limit of 200ms"
+	if len(results[0].Addons) != 5 {
+		t.Fatalf("got %+v", results[0])
+	}
+	for _, addon := range results[0].Addons {
+		if addon.Reason != string(api.FetchingError) || !strings.Contains(addon.Message, want) {
+			t.Errorf("addon %s: %s, %s", addon.Entry, addon.Reason, addon.Message)
+		}
+	}
+	if got := results[1]; got.Reason != string(api.FetchingIndexError) || !strings.Contains(got.Message, want) {
+		t.Errorf("got %s, %s", got.Reason, got.Message)
+	}
+}
+
 func TestUnchangedAddonsOfAFailedConfigurationAreNeitherDownloadedNorParsedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRuntime(t)

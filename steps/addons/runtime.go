@@ -30,12 +30,21 @@ type Runtime struct {
 	// Settled is called when a round of a configuration has ended. Due is when the next one begins
 	// without a change; zero if it does not. It must not block. Nil is silence.
 	Settled func(id api.Identity, due time.Time)
+	// FetchWithin bounds the time in which all repositories of a configuration are fetched; 0 is
+	// [DefaultFetchWithin].
+	FetchWithin time.Duration
 
+	// fetches are the running ones.
+	fetches fetches
 	// fetching bounds the goroutines that fetch, beside one for each configuration.
 	fetching chan struct{}
 	// parsing bounds how many addons are unpacked and parsed at the same time.
 	parsing chan struct{}
 }
+
+// DefaultFetchWithin is the time in which all repositories of a configuration are fetched. Each request
+// has its own limit, but a configuration can name many addons of a server that hangs.
+const DefaultFetchWithin = 10 * time.Minute
 
 // mostParsed is how many addons are unpacked and parsed at the same time. It bounds the memory for
 // them.

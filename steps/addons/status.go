@@ -25,7 +25,12 @@ const writeStatus = "write status"
 
 // Do has the status written, unless the configuration was changed or deleted meanwhile.
 func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
-	known, live, err := s.unchanged(ctx, identityOf(t))
+	id := identityOf(t)
+	known, err := s.record(id)
+	if err != nil {
+		return out, err
+	}
+	live, err := s.unchanged(ctx, id, known)
 	if err != nil {
 		return out, err
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -120,13 +119,16 @@ func New(o Options) (*Fetcher, error) {
 	return f, nil
 }
 
+// connectWithin bounds a connection, and its handshake.
+const connectWithin = 10 * time.Second
+
 func newTransport(limits Limits, roots *x509.CertPool) *http.Transport {
 	const maxHeader = 64 << 10
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: min(10*time.Second, limits.Request)}).DialContext,
+		DialContext:            newDialer(limits).DialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:    min(10*time.Second, limits.Request),
+		TLSHandshakeTimeout:    min(connectWithin, limits.Request),
 		DisableCompression:     true, // an archive must arrive as it is stored
 		MaxIdleConns:           limits.Requests,
 		MaxIdleConnsPerHost:    limits.RequestsPerHost,

@@ -101,6 +101,7 @@ func (c *client) once(ctx context.Context, r request, target *url.URL, header ht
 	if r.sign != nil {
 		request = r.sign(request)
 	}
+	request = request.WithContext(c.trusting(ctx, request, r.url, target))
 	got, err := c.transport.RoundTrip(request) //nolint:bodyclose // the caller closes the response
 	if err != nil {
 		end()

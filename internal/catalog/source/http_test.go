@@ -466,6 +466,69 @@ func TestRedirectsCarryCredentialsToTheSameHostOnly(t *testing.T) {
 	}
 }
 
+func TestAddressesOfTheMachineAndItsCloudAreRefused(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://"+strings.TrimPrefix(r.URL.Path, "/to/")+"/latest/meta-data", http.StatusFound)
+	}))
+	defer server.Close()
+	f := newFetcher(t, Options{Develop: true}, server)
+	const refused = " are refused, as it is an address of the machine or of its cloud provider"
+	for rawURL, want := range map[string]string{
+		"https://169.254.169.254/index.yaml":                     "connections to 169.254.169.254" + refused,
+		"http://[::ffff:169.254.169.254]/index.yaml":             "connections to 169.254.169.254" + refused,
+		"http://[fd00:ec2::254]/index.yaml":                      "connections to fd00:ec2::254" + refused,
+		"git::https://100.100.100.200/r.git//index.yaml":         "connections to 100.100.100.200" + refused,
+		"git::ssh://git:pass@169.254.169.254/r//index.yaml":      "connections to 169.254.169.254" + refused,
+		"s3::https://169.254.169.254/bucket//index.yaml":         "connections to 169.254.169.254" + refused,
+		server.URL + "/to/169.254.169.254":                       "connections to 169.254.169.254" + refused,
+		"git::" + server.URL + "/to/169.254.169.254//index.yaml": "connections to 169.254.169.254" + refused,
+	} {
+		_, err := open(t, f, rawURL, nil).Index(t.Context(), Validators{})
+		checkFailure(t, err, api.FetchingIndexError, want)
+	}
+	if err := checkAddress(context.WithValue(t.Context(), trustKey{}, proxied), "tcp4", "169.254.1.1:80", nil); err != nil {
+		t.Errorf("the proxy of the environment is refused: %v", err)
+	}
+}
+
+func TestARedirectLeadsToThisMachineOnlyFromThisMachine(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		develop              bool
+		first, next          string
+		address              string
+		isRefused, isProxied bool
+	}{
+		{first: "https://h/", next: "https://x/", address: "127.0.0.1:443", isRefused: true},
+		{first: "https://h/", next: "https://x/", address: "[::1]:443", isRefused: true},
+		{first: "https://h/", next: "https://x/", address: "0.0.0.0:443", isRefused: true},
+		{first: "https://h/", next: "https://x/", address: "10.0.0.1:443"},
+		{first: "https://h/", next: "https://h/", address: "127.0.0.1:443"},
+		{first: "https://127.0.0.1:1/", next: "https://127.0.0.1:2/", address: "127.0.0.1:2"},
+		{first: "https://localhost/", next: "https://x/", address: "127.0.0.1:443"},
+		{first: "https://h/", next: "https://x/", address: "127.0.0.1:443", isProxied: true},
+		{first: "https://h/", next: "https://x/", address: "127.0.0.1:443", develop: true},
+	} {
+		f := newFetcher(t, Options{Develop: test.develop})
+		f.client.transport.Proxy = func(*http.Request) (*url.URL, error) {
+			if test.isProxied {
+				return &url.URL{Scheme: "http", Host: "127.0.0.1:3128"}, nil
+			}
+			return nil, nil //nolint:nilnil // there is none
+		}
+		first, err1 := url.Parse(test.first)
+		next, err2 := url.Parse(test.next)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		err := checkAddress(f.client.trusting(t.Context(), &http.Request{URL: next}, first, next), "tcp", test.address, nil)
+		if (err != nil) != test.isRefused {
+			t.Errorf("%+v: got %v", test, err)
+		}
+	}
+}
+
 func TestHTTPIsAllowedInDevelopModeOnly(t *testing.T) {
 	t.Parallel()
 	served := &files{content: map[string][]byte{"/index.yaml": []byte("entries: {}")}}

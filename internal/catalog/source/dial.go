@@ -1,0 +1,72 @@
+package source
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// metadataServices are addresses of cloud providers that give credentials of the machine to whoever asks
+// from it, beside those that are link-local.
+var metadataServices = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
+}
+
+// A trust says which addresses a connection may have. The zero value is that of a URL of a spec.
+type trust int
+
+const (
+	// redirected is that of a host that another server chose.
+	redirected trust = iota + 1
+	// proxied is that of the proxy of the environment.
+	proxied
+)
+
+type trustKey struct{}
+
+// checkAddress refuses a connection to an address where no repository is. It sees the address after the
+// lookup of the host, so no name leads around it.
+func checkAddress(ctx context.Context, _, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil //nolint:nilerr // it is no address of the network
+	}
+	ip, of := at.Addr().Unmap().WithZone(""), ctx.Value(trustKey{})
+	switch {
+	case of == proxied:
+		return nil
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), slices.Contains(metadataServices, ip):
+		return failed("connections to %s are refused, as it is an address of the machine or of its cloud provider", ip)
+	case of == redirected && (ip.IsLoopback() || ip.IsUnspecified()):
+		return failed("redirect to %s is refused, as it is an address of the machine", ip)
+	}
+	return nil
+}
+
+// trusting returns the context of a request to target, which was made for the URL first.
+func (c *client) trusting(ctx context.Context, request *http.Request, first, target *url.URL) context.Context {
+	if c.transport.Proxy != nil {
+		if proxy, err := c.transport.Proxy(request); err == nil && proxy != nil {
+			return context.WithValue(ctx, trustKey{}, proxied)
+		}
+	}
+	if !c.develop && target.Host != first.Host && !isLocal(first.Hostname()) {
+		return context.WithValue(ctx, trustKey{}, redirected)
+	}
+	return ctx
+}
+
+// isLocal reports whether a URL of a spec names this machine.
+func isLocal(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+func newDialer(limits Limits) *net.Dialer {
+	return &net.Dialer{Timeout: min(connectWithin, limits.Request), ControlContext: checkAddress}
+}

@@ -1,0 +1,55 @@
+package addons
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"addon-operator/internal/api"
+	"addon-operator/store"
+)
+
+// errChanged is the cause of a fetch that ends because its configuration was changed or deleted.
+var errChanged = errors.New("the configuration was changed or deleted while its repositories were fetched")
+
+// fetches are the running fetches of configurations.
+type fetches struct {
+	mu      sync.Mutex
+	running map[api.Identity]*runningFetch // guarded by mu
+}
+
+type runningFetch struct {
+	uid        string
+	generation int64
+	end        context.CancelCauseFunc
+}
+
+// begin returns a context for the fetch of a configuration, which ends early if the configuration is
+// changed. The caller must call end.
+func (f *fetches) begin(ctx context.Context, id api.Identity, known store.Configuration) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.running == nil {
+		f.running = map[api.Identity]*runningFetch{}
+	}
+	f.running[id] = &runningFetch{uid: known.UID, generation: known.Generation, end: cancel}
+	return ctx, func() {
+		cancel(nil)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.running, id)
+	}
+}
+
+// Interrupt ends the running fetch of a configuration if it is of another generation than the current
+// one, or if the configuration is being deleted. A server that hangs thus delays neither a corrected
+// spec nor a deletion. It does not block.
+func (r *Runtime) Interrupt(id api.Identity, uid string, generation int64, deleted bool) {
+	r.fetches.mu.Lock()
+	defer r.fetches.mu.Unlock()
+	running := r.fetches.running[id]
+	if running != nil && (deleted || running.uid != uid || running.generation < generation) {
+		running.end(errChanged)
+	}
+}
