@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
@@ -225,9 +226,20 @@ func addonsText(p *addonsList, look inspect.Look) string {
 	return look.Table(configurations) + "\n" + look.Table(addons)
 }
 
+// printable returns a blank for a character that a terminal obeys, but for the end of a line.
+func printable(r rune) rune {
+	if r != '\n' && !unicode.IsPrint(r) {
+		return ' '
+	}
+	return r
+}
+
 func whyText(p *whyPage, look inspect.Look) string {
 	var out strings.Builder
-	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&out, format+"\n", args...) }
+	// Names and messages are those of strangers, and must not control the terminal.
+	line := func(format string, args ...any) {
+		_, _ = fmt.Fprintln(&out, strings.Map(printable, fmt.Sprintf(format, args...)))
+	}
 	line("%s is %s (generation %d).", api.Identity{Namespace: p.Namespace, Name: p.Name}, p.Phase, p.Generation)
 	switch {
 	case p.Phase == string(api.Pending) && p.Registered:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,6 +19,7 @@ import (
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
+	"addon-operator/workflow/inspect"
 )
 
 // addonsStore returns a store with the configuration c1, whose addon redis is registered, and c2
@@ -114,6 +116,22 @@ func TestAddonsAreListedAndExplained(t *testing.T) {
 	for _, path := range []string{"/addons/why.json?name=c4", "/addons/why.json?name=ns/c1", "/addons/get.json?name=redis", "/addons/other.json"} {
 		if status, body := ask(socket, path); status != http.StatusNotFound {
 			t.Errorf("%s: status %d: %s", path, status, body)
+		}
+	}
+}
+
+func TestTextsOfAddonsDoNotControlTheTerminal(t *testing.T) {
+	t.Parallel()
+	const hostile = "re\x1b[2Jd\u202eis\r\x07"
+	look := inspect.Look{}
+	for name, text := range map[string]string{
+		"list": addonsText(&addonsList{Addons: []addonLine{{ID: hostile, Name: hostile, Version: hostile, Configuration: "c"}}}, look),
+		"why": whyText(&whyPage{Repositories: []whyRepository{{
+			URL: hostile, Problem: &whyProblem{Message: hostile}, Addons: []whyProblem{{Addon: hostile, Version: hostile, Message: hostile}},
+		}}}, look),
+	} {
+		if at := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 {
+			t.Errorf("%s contains %q", name, text[max(0, at-20):])
 		}
 	}
 }
