@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -161,26 +163,53 @@ func (w *world) bareSite(ctx context.Context, namespace string) (operator.Site, 
 	return site, err
 }
 
+// readyEvery is the time between two requests for readiness. They are few, because each takes time from the hooks that
+// run meanwhile; the log of the operator says when the converge ended.
+const readyEvery = 50 * time.Millisecond
+
 // converge starts the operator and returns how long it took until its first
-// converge came to its end.
+// converge ended.
 func converge(ctx context.Context, site operator.Site, record string) (*operator.Process, time.Duration, error) {
 	p, err := site.Start("RECORD=" + record)
 	if err != nil {
 		return nil, 0, err
 	}
+	p.Every = readyEvery
 	ctx, cancel := context.WithTimeout(ctx, convergeWithin)
 	defer cancel()
 	if err := p.Ready(ctx); err != nil {
 		p.Kill()
 		return nil, 0, fmt.Errorf("%w\n%s", err, tail(site.Log()))
 	}
-	took := time.Since(p.Started)
+	var ended time.Time
+	if err := p.Until(ctx, "the converge to end in the log", func() bool {
+		ended = convergedAfter(p.Started, site.Log())
+		return !ended.IsZero()
+	}); err != nil {
+		p.Kill()
+		return nil, 0, err
+	}
+	took := ended.Sub(p.Started)
 	// Each start tells each module's hook what there is; one that did not was none.
 	if err := synchronized(record, p.Started); err != nil {
 		p.Kill()
 		return nil, 0, fmt.Errorf("%w\n%s", err, tail(site.Log()))
 	}
 	return p, took, nil
+}
+
+// convergedAfter returns when a converge that began after start ended, by the log of the operator; zero if none has.
+func convergedAfter(start time.Time, log string) time.Time {
+	for line := range strings.Lines(log) {
+		var event struct {
+			Msg  string    `json:"msg"`
+			Time time.Time `json:"time"`
+		}
+		if json.Unmarshal([]byte(line), &event) == nil && event.Msg == "converged" && event.Time.After(start) {
+			return event.Time
+		}
+	}
+	return time.Time{}
 }
 
 // tail returns the end of a log.

@@ -59,6 +59,8 @@ func (s Site) Log() string {
 type Process struct {
 	// Started is when it was started.
 	Started time.Time
+	// Every is the time between two requests of [Process.Ready] and two checks of [Process.Until]; 0 is 5 ms.
+	Every time.Duration
 
 	cmd     *exec.Cmd
 	address string        // that it serves HTTP at
@@ -174,7 +176,7 @@ func (p *Process) Ready(ctx context.Context) error {
 // Until returns when holds does, which is asked again and again. It fails when
 // the process ends or ctx is done before; what says what was waited for.
 func (p *Process) Until(ctx context.Context, what string, holds func() bool) error {
-	const every = 5 * time.Millisecond
+	every := cmp.Or(p.Every, 5*time.Millisecond)
 	for !holds() {
 		select {
 		case <-p.done:
