@@ -14,6 +14,7 @@ import (
 	"addon-operator/internal/api"
 	"addon-operator/internal/jq"
 	"addon-operator/internal/kube"
+	"addon-operator/internal/retry"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/addons"
@@ -47,7 +48,7 @@ type Addons struct {
 	db     *store.DB
 	raise  Raise
 	hub    *kube.Hub
-	delays RetryDelays
+	delays retry.Delays
 	wake   chan struct{}
 
 	mu     sync.Mutex
@@ -88,44 +89,17 @@ func (c *configuration) isReady() bool {
 	return c.phase == store.PhaseReady && c.observed == c.generation && !c.deleted
 }
 
-// RetryDelays are the times between two attempts to process a configuration; 0 is never.
-type RetryDelays struct {
-	// Resync is the delay after any failure.
-	Resync time.Duration
-	// Longest is the longest delay after a failure that may pass.
-	Longest time.Duration
-}
-
-// longest returns the longest time between two attempts.
-func (d RetryDelays) longest() time.Duration { return max(d.Resync, d.Longest) }
-
-// plan returns when a failed configuration is due, by its record. An attempt that was not planned, as the
-// delays were 0, and one further off than the longest delay are planned anew. So the delays of this
+// planOf returns when a failed configuration is due, by its record; zero is never. So the delays of this
 // process count, and a clock that was wrong does no harm.
-func (d RetryDelays) plan(c store.Configuration, now time.Time) time.Time {
-	switch {
-	case c.Phase != store.PhaseFailed:
-		return time.Time{}
-	case !c.Retry.IsZero() && c.Retry.Sub(now) <= d.longest():
-		return c.Retry
-	case !c.Retry.IsZero():
-		return now.Add(d.longest())
-	}
-	delay := d.Resync
-	if c.Attempts > 0 && d.Longest > 0 && (delay == 0 || d.Longest < delay) {
-		delay = d.Longest
-	}
-	if delay == 0 {
+func (a *Addons) planOf(c store.Configuration, now time.Time) time.Time {
+	if c.Phase != store.PhaseFailed {
 		return time.Time{}
 	}
-	if due := c.Processed.Add(delay); due.Sub(now) <= delay {
-		return due
-	}
-	return now.Add(delay)
+	return a.delays.Replan(now, c.Processed, c.Retry, c.Attempts)
 }
 
 // NewAddons returns an Addons.
-func NewAddons(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, delays RetryDelays, observer kube.Observer) *Addons {
+func NewAddons(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, delays retry.Delays, observer kube.Observer) *Addons {
 	a := &Addons{
 		db: db, raise: raise, delays: delays, wake: make(chan struct{}, 1),
 		raised: map[api.Identity]sighting{}, healed: map[api.Identity]time.Time{}, due: map[api.Identity]time.Time{},
@@ -241,7 +215,7 @@ func (a *Addons) planOne(tx *store.Tx, id api.Identity) (due time.Time, err erro
 	if err != nil || !ok {
 		return time.Time{}, err
 	}
-	due = a.delays.plan(c, tx.Now())
+	due = a.planOf(c, tx.Now())
 	if due.Equal(c.Retry) || due.IsZero() {
 		return due, nil
 	}
@@ -296,7 +270,7 @@ func (a *Addons) raiseDue(ctx context.Context) error {
 	reached := map[api.Identity]bool{}
 	for id, at := range a.due {
 		// A time further off than the longest delay is of a clock that was wrong.
-		if reached[id] = !now.Before(at); reached[id] || at.Sub(now) > max(a.delays.longest(), healPause) {
+		if reached[id] = !now.Before(at); reached[id] || at.Sub(now) > max(a.delays.Upper(), healPause) {
 			due = append(due, id)
 			delete(a.due, id)
 		}

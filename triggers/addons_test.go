@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/internal/api"
 	"addon-operator/internal/kube"
+	"addon-operator/internal/retry"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
@@ -31,7 +32,7 @@ func newAddonsWorld(t *testing.T) *addonsWorld {
 			w.raised = append(w.raised, ev.Subject.Configuration+": "+ev.Cause.Detail)
 		}
 		return nil
-	}, nil, nil, RetryDelays{Resync: time.Hour, Longest: 5 * time.Minute}, kube.Observer{})
+	}, nil, nil, retry.Delays{Resync: time.Hour, Longest: 5 * time.Minute}, kube.Observer{})
 	return w
 }
 

@@ -8,6 +8,7 @@ import (
 
 	repository "addon-operator/internal/catalog/source"
 	"addon-operator/internal/kube"
+	"addon-operator/internal/retry"
 	"addon-operator/steps/addons"
 	"addon-operator/triggers"
 	"addon-operator/workflow"
@@ -63,15 +64,15 @@ func (s *addonsSettings) check() error {
 	return nil
 }
 
-func (s *addonsSettings) retry() (addons.Retry, error) {
-	first, longest, err := addons.ParseRetry(s.Retry)
-	return addons.Retry{Resync: s.Resync, First: first, Longest: longest}, err
+func (s *addonsSettings) retry() (retry.Delays, error) {
+	first, longest, err := retry.Parse(s.Retry)
+	return retry.Delays{Resync: s.Resync, First: first, Longest: longest}, err
 }
 
 // addonsGraph returns the steps of addons configurations. With --addons=off, they finish pending tasks.
 func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
 	s := o.settings.Addons
-	retry, err := s.retry()
+	delays, err := s.retry()
 	if err != nil {
 		return binding, err
 	}
@@ -80,7 +81,7 @@ func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
 		return binding, err
 	}
 	o.addonsRuntime = &addons.Runtime{
-		DB: o.db, Configurations: addons.NewConfigurations(o.client.Dynamic()), Fetcher: fetcher, Retry: retry,
+		DB: o.db, Configurations: addons.NewConfigurations(o.client.Dynamic()), Fetcher: fetcher, Retry: delays,
 		AllAsModules: o.settings.AddonsModules, ImageModules: o.site.ImageModules, Fetches: o.addonsFetches,
 	}
 	return o.addonsRuntime.Graph(), nil
@@ -91,9 +92,7 @@ func (o *operator) watchAddons() *triggers.Addons {
 	if o.settings.Addons.Mode == addonsOff {
 		return nil
 	}
-	retry := o.addonsRuntime.Retry
-	delays := triggers.RetryDelays{Resync: retry.Resync, Longest: retry.Longest}
-	a := triggers.NewAddons(o.db, o.engine.Raise, o.client, o.kinds, delays, o.addonsObserver())
+	a := triggers.NewAddons(o.db, o.engine.Raise, o.client, o.kinds, o.addonsRuntime.Retry, o.addonsObserver())
 	a.Image = o.addonsRuntime.Image
 	o.addonsRuntime.Settled, a.Interrupt = a.Settled, o.addonsRuntime.Interrupt
 	return a

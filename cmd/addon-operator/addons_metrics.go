@@ -17,11 +17,12 @@ func addonsState(tx *store.Tx, s *metrics.State) error {
 		s.Addons[scope] += 0 // a scope whose addons are all gone is shown with 0
 		s.Configurations = append(s.Configurations, metrics.Configuration{Scope: scope, Name: c.Name, Phase: string(c.Phase)})
 	}
-	for a, err := range registry.All(tx) {
-		if err != nil {
-			return err
-		}
-		s.Addons[scopeLabel(a.Scope)]++
+	counts, err := registry.Count(tx)
+	if err != nil {
+		return err
+	}
+	for scope, n := range counts {
+		s.Addons[scopeLabel(scope)] += n
 	}
 	problems, err := store.AllProblems(tx)
 	for _, p := range problems {

@@ -20,6 +20,7 @@ import (
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
 	"addon-operator/internal/catalog/source"
+	"addon-operator/internal/retry"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
@@ -89,7 +90,7 @@ func newRuntime(t *testing.T) *Runtime {
 		t.Fatal(err)
 	}
 	t.Cleanup(fetcher.Close)
-	r := &Runtime{DB: storetest.Memory(t), Fetcher: fetcher, Retry: Retry{Resync: time.Hour, First: time.Second, Longest: time.Minute}}
+	r := &Runtime{DB: storetest.Memory(t), Fetcher: fetcher, Retry: retry.Delays{Resync: time.Hour, First: time.Second, Longest: time.Minute}}
 	r.Graph()
 	return r
 }

@@ -81,8 +81,8 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 		if freed, err = registry.Reject(tx, scope, id.Name, known.Round); err != nil {
 			return nil, err
 		}
-		var attempts int
-		due, attempts = s.Retry.next(tx.Now(), round.Results, known.Attempts)
+		attempts := nextAttempts(round.Results, known.Attempts)
+		due = s.Retry.Next(tx.Now(), attempts)
 		if err := registry.PlanRetry(tx, scope, id.Name, known.Round, attempts, due); err != nil {
 			return nil, err
 		}

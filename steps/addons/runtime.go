@@ -5,6 +5,7 @@ import (
 
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog/source"
+	"addon-operator/internal/retry"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -17,7 +18,7 @@ type Runtime struct {
 	DB             *store.DB
 	Configurations *Configurations
 	Fetcher        *source.Fetcher
-	Retry          Retry
+	Retry          retry.Delays // between two rounds of a configuration that is not Ready
 	// AllAsModules makes the addons of every ClusterAddonsConfiguration usable as modules, not only of
 	// those marked so.
 	AllAsModules bool

@@ -36,6 +36,19 @@ func addons(tx *store.Tx, prefix store.Key) iter.Seq2[Addon, error] {
 	}
 }
 
+// Count returns how many addons are registered in each scope. It reads only their keys.
+func Count(tx *store.Tx) (map[Scope]int, error) {
+	counts := map[Scope]int{}
+	for k := range tx.Range(store.At(store.Addons)) {
+		namespace, _, err := store.ParseAddonKey(k)
+		if err != nil {
+			return nil, err
+		}
+		counts[Scope(namespace)]++
+	}
+	return counts, nil
+}
+
 // Find returns a registered addon by its ID.
 func Find(tx *store.Tx, scope Scope, id string) (Addon, bool, error) {
 	a, ok, err := store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id))
