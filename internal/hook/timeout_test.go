@@ -30,6 +30,7 @@ func hanging(t *testing.T, deaf bool) (file hook.File, pids string) {
 }
 
 func TestRunThatTakesLongerThanItsTimeoutIsEndedWithItsProcessGroup(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name       string
 		ofRun      time.Duration
