@@ -266,12 +266,12 @@ func TestLeftoversOfAKilledOperatorAreKilled(t *testing.T) {
 	t.Parallel()
 	store := "store-" + strconv.Itoa(os.Getpid())
 	// The child is in a session of its own: neither the hook's end nor its group's reaches it. It starts others.
-	cmd, out := operator(t, store, `setsid bash -c 'echo $$; for _ in {1..3000}; do (sleep 0.01); done' & wait`)
+	cmd, out := operator(t, store, `setsid bash -c 'echo $$; for _ in {1..12000}; do (sleep 0.01); done' & wait`)
 	if !out.Scan() {
 		t.Fatal("the hook printed nothing")
 	}
 	left := out.Text()
-	_, foreign := operator(t, store+"0", `setsid bash -c 'echo $$; exec sleep 30' & wait`)
+	_, foreign := operator(t, store+"0", `setsid bash -c 'echo $$; exec sleep 120' & wait`)
 	if !foreign.Scan() {
 		t.Fatal("the other store's hook printed nothing")
 	}
