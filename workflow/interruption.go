@@ -1,6 +1,8 @@
 package workflow
 
 import (
+	"strings"
+
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -42,10 +44,21 @@ func (m *move) forgetInterruptions(n *graph.Node, t *store.Task) error {
 	return nil
 }
 
-// isWithin reports whether item has all that s names.
+// isWithin reports whether item can be one of a fan-out about s: it has all that s names. The items of
+// a fan-out about a configuration are configurations of the same scope.
 func isWithin(item, s store.Subject) bool {
 	return item.Module == s.Module && (s.Hook == "" || item.Hook == s.Hook) && (s.Binding == "" || item.Binding == s.Binding) &&
-		(s.Configuration == "" || item.Configuration == s.Configuration)
+		(s.Configuration == "" || item.Configuration != "" && scopeOf(item.Configuration) == scopeOf(s.Configuration))
+}
+
+// scopeOf returns the namespace of a configuration, which precedes its name and a slash; empty for one of
+// the cluster.
+func scopeOf(configuration string) string {
+	namespace, _, namespaced := strings.Cut(configuration, "/")
+	if !namespaced {
+		return ""
+	}
+	return namespace
 }
 
 // takeInterruption gives t, or its item, the claim that noteInterruption has kept of it.
