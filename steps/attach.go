@@ -15,14 +15,14 @@ import (
 
 // attach makes the bindings in the store those of hooks, which are all that
 // module has, and returns those whose Synchronization has to run in the current
-// start walk, as members by hook name and in the order written. Of the bindings
+// start run, as members by hook name and in the order written. Of the bindings
 // of one group and queue one stands for all.
-func (s *Site) attach(tx *store.Tx, module string, hooks []hookRecord) ([]graph.Member, error) {
-	l, err := life(tx)
+func (s *Site) attach(tx *store.Tx, module string, hooks []hookRecord) ([]graph.Item, error) {
+	l, err := startup(tx)
 	if err != nil {
 		return nil, err
 	}
-	a := attacher{tx: tx, start: l.StartWalk, kept: map[string]bool{}}
+	a := attacher{tx: tx, start: l.StartRun, kept: map[string]bool{}}
 	for _, h := range hooks {
 		if err := a.hook(module, h); err != nil {
 			return nil, err
@@ -61,7 +61,7 @@ type attacher struct {
 	tx      *store.Tx
 	start   uint64
 	kept    map[string]bool // keys of bindings that stay
-	members []graph.Member
+	members []graph.Item
 }
 
 func (a *attacher) hook(module string, h hookRecord) error {
@@ -80,8 +80,8 @@ func (a *attacher) hook(module string, h hookRecord) error {
 			continue
 		}
 		groups[group] = groups[group] || b.ExecuteOnSynchronization
-		a.members = append(a.members, graph.Member{
-			Subject: graph.Subject(subject), Queue: b.Queue, Wait: b.WaitForSynchronization, Lenient: b.AllowFailure,
+		a.members = append(a.members, graph.Item{
+			Subject: graph.Subject(subject), Queue: b.Queue, Wait: b.WaitForSynchronization, AllowFailure: b.AllowFailure,
 		})
 	}
 	for i, b := range h.config.Schedule {
@@ -149,8 +149,8 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 // earlier process delivered, stays: many hooks do nothing on Synchronization. A
 // Deleted stays, with the events of the object behind it, and so does the Added of
 // an object that was not shown.
-func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]given) error {
-	l, err := life(tx)
+func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]observed) error {
+	l, err := startup(tx)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[
 		if string(k) != string(key) && (group == "" || its != group || b.Queue != own.Queue) {
 			continue
 		}
-		b.SyncedIn = l.StartWalk
+		b.SyncedIn = l.StartRun
 		if err := store.Save(tx, k, b); err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func synchronize(b *testing.B, s *Site, module string) {
 	}); err != nil {
 		b.Fatal(err)
 	}
-	shown := map[string]map[string]given{"pods": {"/pod": {"1", "1"}}}
+	shown := map[string]map[string]observed{"pods": {"/pod": {"1", "1"}}}
 	task := workflow.Task{Task: store.Task{Subject: store.Subject{Module: module, Hook: "hooks/h", Binding: "pods"}}}
 	if err := s.DB.Update(func(tx *store.Tx) error { return s.synchronized(tx, task, shown) }); err != nil {
 		b.Fatal(err)

@@ -27,7 +27,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 		{Event: hook.Modified, Name: "anew", UID: "3", ResourceVersion: "5"},
 		{Event: hook.Modified, Name: "old", UID: "1", ResourceVersion: "6"},
 	}
-	told := map[string]given{"/old": {"1", "6"}, "/anew": {"3", "5"}}
+	told := map[string]observed{"/old": {"1", "6"}, "/anew": {"3", "5"}}
 	// The first three are put off, so they stand in no queue.
 	for _, off := range []int{0, 3} {
 		t.Run(strconv.Itoa(off), func(t *testing.T) {
@@ -40,21 +40,21 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 			}
 			var left []string
 			if err := s.DB.Update(func(tx *store.Tx) error {
-				if err := store.Save(tx, store.WalkKey(1), store.Walk{ID: 1, Open: len(waiting)}); err != nil {
+				if err := store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: len(waiting)}); err != nil {
 					return err
 				}
 				for i, o := range waiting {
-					task := &store.Task{ID: store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, Walk: 1, Subject: subject, Object: &o}
+					task := &store.Task{ID: store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, Run: 1, Subject: subject, Object: &o}
 					task.Queue = "q"
 					save := store.SaveLater
 					if task.Due = tx.Now(); i >= off {
-						task.Place, save = store.FirstPlace+uint64(i), store.SaveTask //nolint:gosec // a few
+						task.Slot, save = store.FirstSlot+uint64(i), store.SaveTask //nolint:gosec // a few
 					}
 					if err := save(tx, task); err != nil {
 						return err
 					}
 				}
-				return s.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]given{"pods": told})
+				return s.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]observed{"pods": told})
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 						store.DropTask(tx, task)
 					}
 				}
-				tx.Delete(store.WalkKey(1))
+				tx.Delete(store.RunKey(1))
 				return nil
 			}); err != nil {
 				t.Fatal(err)
@@ -97,22 +97,22 @@ func TestSynchronizationCancelsOnlyEventsAfterItsBaseline(t *testing.T) {
 		if err := store.Save(tx, store.BindingKey("m", "hooks/h", "pods"), binding); err != nil {
 			return err
 		}
-		if err := store.Save(tx, store.WalkKey(1), store.Walk{ID: 1, Open: 3}); err != nil {
+		if err := store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: 3}); err != nil {
 			return err
 		}
-		shown := map[string]given{}
+		shown := map[string]observed{}
 		for i, id := range []store.ID{pending, compared, after} {
 			name := []string{"pending before the restart", "before the baseline", "after the baseline"}[i]
 			task := &store.Task{
-				ID: id, Walk: 1, Subject: subject, Pos: store.Pos{Queue: "q", Place: store.FirstPlace + uint64(i)}, //nolint:gosec // a few
+				ID: id, Run: 1, Subject: subject, Pos: store.Pos{Queue: "q", Slot: store.FirstSlot + uint64(i)}, //nolint:gosec // a few
 				Object: &store.ObjectRef{Event: hook.Added, Name: name, UID: name, ResourceVersion: "1"},
 			}
-			shown["/"+name] = given{name, "1"}
+			shown["/"+name] = observed{name, "1"}
 			if err := store.SaveTask(tx, task); err != nil {
 				return err
 			}
 		}
-		return s.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]given{"pods": shown})
+		return s.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]observed{"pods": shown})
 	}); err != nil {
 		t.Fatal(err)
 	}

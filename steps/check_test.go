@@ -132,7 +132,7 @@ func TestAModuleThatCannotBeLoadedIsNotAmongThoseToRunAndStaysAsItWas(t *testing
 		if diff := cmp.Diff(enabled, found.Enabled); diff != "" {
 			t.Errorf("enabled, where they were before: %t (-want +got):\n%s", was, diff)
 		}
-		if diff := cmp.Diff([]graph.Member{{Subject: graph.Subject{Module: "web"}}}, step.enabled(&found, k)); diff != "" {
+		if diff := cmp.Diff([]graph.Item{{Subject: graph.Subject{Module: "web"}}}, step.enabled(&found, k)); diff != "" {
 			t.Errorf("to run, where they were enabled before: %t (-want +got):\n%s", was, diff)
 		}
 		update(t, s.DB, func(tx *store.Tx) error { return keepChecked(tx, found.Modules) })

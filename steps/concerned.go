@@ -15,20 +15,20 @@ import (
 
 // A configChange is a change of the ConfigMap and what the store holds beside it.
 type configChange struct {
-	before, now values.Config
-	record      store.AppliedConfig // of before
-	exists      bool                // now is of a ConfigMap that exists
-	life        store.Life
-	modules     map[string]store.Module
-	released    map[string]bool // modules whose release is known
-	opinions    map[string]values.Opinion
-	failing     bool // a task of the main queue has failed and waits to be retried
+	before, now      values.Config
+	record           store.AppliedConfig // of before
+	exists           bool                // now is of a ConfigMap that exists
+	startup          store.Startup
+	modules          map[string]store.Module
+	released         map[string]bool // modules whose release is known
+	enabledOverrides map[string]values.EnabledOverride
+	failing          bool // a task of the main queue has failed and waits to be retried
 }
 
 // readChange returns the change from the content in force to read. Of invalid content it holds
 // the content in force only.
 func (s *Site) readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
-	if c.life, err = life(tx); err != nil {
+	if c.startup, err = startup(tx); err != nil {
 		return c, err
 	}
 	if c.before, c.record, err = applied(tx); err != nil || read.Error != "" {
@@ -43,7 +43,7 @@ func (s *Site) readChange(tx *store.Tx, read readConfig) (c configChange, err er
 	if c.modules, err = modulesKnown(tx); err != nil {
 		return c, err
 	}
-	if c.opinions, err = opinions(tx); err != nil {
+	if c.enabledOverrides, err = enabledOverrides(tx); err != nil {
 		return c, err
 	}
 	c.released = map[string]bool{}
@@ -64,7 +64,7 @@ func mainFails(tx *store.Tx) (bool, error) {
 		if t.Failed != nil && t.Node != string(lifecycle.ConfigMapChanged) {
 			return true, nil
 		}
-		if t.Place >= store.FirstPlace {
+		if t.Slot >= store.FirstSlot {
 			return false, nil
 		}
 	}
@@ -73,24 +73,24 @@ func mainFails(tx *store.Tx) (bool, error) {
 
 // concerned lists the modules that a change of the ConfigMap concerns: those to run at once, those
 // to run after what waits already, and those to delete at once.
-func (s *Site) concerned(c configChange) (map[graph.List][]graph.Member, error) {
+func (s *Site) concerned(c configChange) (map[graph.FanOut][]graph.Item, error) {
 	d, err := c.before.Diff(c.now)
 	if err != nil {
 		return nil, err
 	}
-	lists := map[graph.List][]graph.Member{lifecycle.SwitchedOff: members(s.switchedOff(c, d))}
+	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: items(s.switchedOff(c, d))}
 	if len(d.Flags) > 0 && !c.failing {
 		return lists, nil // a reload follows and runs every module, and nothing holds it up
 	}
-	for _, name := range c.life.Enabled {
+	for _, name := range c.startup.Enabled {
 		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(s.Disk(), name) {
 			continue
 		}
 		list := lifecycle.ChangedUnstarted
-		if started(c.modules[name], c.life) {
+		if started(c.modules[name], c.startup) {
 			list = lifecycle.Changed
 		}
-		lists[list] = append(lists[list], graph.Member{Subject: graph.Subject{Module: name}})
+		lists[list] = append(lists[list], graph.Item{Subject: graph.Subject{Module: name}})
 	}
 	return lists, nil
 }
@@ -146,7 +146,7 @@ func (s *Site) SwitchedOff(content kube.Content) (names []string, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	if c.record.At.IsZero() || s.usable("") != nil || s.refusal(c.before, read.Config, c.life.Enabled) != nil {
+	if c.record.At.IsZero() || s.usable("") != nil || s.refusal(c.before, read.Config, c.startup.Enabled) != nil {
 		return nil, nil
 	}
 	disk := s.Disk()
@@ -160,5 +160,5 @@ func (s *Site) SwitchedOff(content kube.Content) (names []string, err error) {
 
 // decide returns what the flags say of m under config.
 func (c configChange) decide(m module.Module, config values.Config) bool {
-	return module.Decide(m, c.opinions, config).Enabled
+	return module.Decide(m, c.enabledOverrides, config).Enabled
 }

@@ -44,7 +44,7 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	}); err != nil {
 		return workflow.Outcome{}, err
 	}
-	if err := s.check(&read, c.before, c.life.Enabled); err != nil {
+	if err := s.check(&read, c.before, c.startup.Enabled); err != nil {
 		return workflow.Outcome{}, err
 	}
 	if read.Error != "" && c.record.At.IsZero() {
@@ -56,7 +56,7 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	}
 	if read.Error != "" {
 		out.Detail = "refused: " + read.Error
-	} else if out.Lists, err = s.site.concerned(c); err != nil {
+	} else if out.Items, err = s.site.concerned(c); err != nil {
 		return out, err
 	}
 	out.Data, err = json.Marshal(read)
@@ -90,7 +90,7 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	}
 	if read.Error != "" {
 		return nil, store.Save(tx, store.RefusedConfigKey(), store.RefusedConfig{
-			ResourceVersion: read.ResourceVersion, Error: read.Error, At: tx.Now(), Walk: t.Walk,
+			ResourceVersion: read.ResourceVersion, Error: read.Error, At: tx.Now(), Run: t.Run,
 		})
 	}
 	tx.Delete(store.RefusedConfigKey())

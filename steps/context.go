@@ -17,8 +17,8 @@ import (
 // elements returns the binding context of t: an element for each task of its
 // range. Objects and snapshots are those of now, at each attempt, and the same
 // in all elements.
-func (s *hookStep) elements(t workflow.Task, config hook.Config, out *said) ([]hook.Element, error) {
-	look := looker{site: s.site, module: t.Subject.Module, hook: t.Subject.Hook, config: config, ids: bindingIDs(config)}
+func (s *hookStep) elements(t workflow.Task, config hook.Config, out *hookOutput) ([]hook.Element, error) {
+	look := snapshotReader{site: s.site, module: t.Subject.Module, hook: t.Subject.Hook, config: config, ids: bindingIDs(config)}
 	if s.binding != "" {
 		e := hook.Element{Binding: s.binding, Legacy: config.Legacy()}
 		if s.node.Has(lifecycle.SnapshotsAll) && !e.Legacy {
@@ -33,8 +33,8 @@ func (s *hookStep) elements(t workflow.Task, config hook.Config, out *said) ([]h
 		e, err := look.synchronization(t.Subject.Binding, out)
 		return []hook.Element{e}, err
 	}
-	elements := make([]hook.Element, 0, len(t.Range))
-	for _, task := range t.Range {
+	elements := make([]hook.Element, 0, len(t.Batch))
+	for _, task := range t.Batch {
 		e, err := look.event(task)
 		if err != nil && !errors.Is(err, errGone) {
 			return nil, err
@@ -49,17 +49,17 @@ func (s *hookStep) elements(t workflow.Task, config hook.Config, out *said) ([]h
 	return elements, nil
 }
 
-// A looker looks at what a hook's bindings see, at each once.
-type looker struct {
+// A snapshotReader looks at what a hook's bindings see, at each once.
+type snapshotReader struct {
 	site         *Site
 	module, hook string
 	config       hook.Config
 	ids          ids
-	seen         map[int]sight // by the number of the binding
+	seen         map[int]snapshot // by the number of the binding
 }
 
-// A sight is what one binding sees.
-type sight struct {
+// A snapshot is what one binding sees.
+type snapshot struct {
 	objects []*kube.Object
 	items   []hook.Item
 }
@@ -98,16 +98,16 @@ func bindingIDs(c hook.Config) ids {
 	return out
 }
 
-// look returns what the i-th kubernetes binding sees.
-func (l *looker) look(i int) sight {
+// read returns what the i-th kubernetes binding sees.
+func (l *snapshotReader) read(i int) snapshot {
 	if seen, ok := l.seen[i]; ok {
 		return seen
 	}
 	if l.seen == nil {
-		l.seen = map[int]sight{}
+		l.seen = map[int]snapshot{}
 	}
 	b := l.config.Kubernetes[i]
-	seen := sight{objects: l.site.Sights.Sight(store.Subject{Module: l.module, Hook: l.hook, Binding: l.ids.kubernetes[i]})}
+	seen := snapshot{objects: l.site.Snapshots.Snapshot(store.Subject{Module: l.module, Hook: l.hook, Binding: l.ids.kubernetes[i]})}
 	seen.items = make([]hook.Item, 0, len(seen.objects))
 	for _, o := range seen.objects {
 		item := hook.Item{FilterResult: o.FilterResult}
@@ -121,14 +121,14 @@ func (l *looker) look(i int) sight {
 }
 
 // snapshots returns what the bindings with these names see, nil for no names.
-func (l *looker) snapshots(names []string) map[string][]hook.Item {
+func (l *snapshotReader) snapshots(names []string) map[string][]hook.Item {
 	if len(names) == 0 {
 		return nil
 	}
 	out := map[string][]hook.Item{}
 	for _, name := range names {
 		if i, ok := l.config.KubernetesNamed(name); ok {
-			out[name] = l.look(i).items
+			out[name] = l.read(i).items
 		}
 	}
 	return out
@@ -136,7 +136,7 @@ func (l *looker) snapshots(names []string) map[string][]hook.Item {
 
 // synchronization returns the element that shows the binding id all objects,
 // and notes in out which they are.
-func (l *looker) synchronization(id string, out *said) (hook.Element, error) {
+func (l *snapshotReader) synchronization(id string, out *hookOutput) (hook.Element, error) {
 	i := slices.Index(l.ids.kubernetes, id)
 	if i < 0 {
 		return hook.Element{}, l.gone(id)
@@ -144,12 +144,12 @@ func (l *looker) synchronization(id string, out *said) (hook.Element, error) {
 	b := l.config.Kubernetes[i]
 	e := hook.Element{
 		Binding: b.Name, Type: hook.TypeSynchronization, Group: b.Group,
-		Objects: l.look(i).items, Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
+		Objects: l.read(i).items, Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
 	}
-	out.Given = map[string]map[string]given{}
+	out.Observed = map[string]map[string]observed{}
 	for j := range l.config.Kubernetes {
 		if b.Group == "" && j == i || l.stands(b, j) {
-			out.Given[l.ids.kubernetes[j]] = versions(l.look(j).objects)
+			out.Observed[l.ids.kubernetes[j]] = versions(l.read(j).objects)
 		}
 	}
 	return e, nil
@@ -158,23 +158,23 @@ func (l *looker) synchronization(id string, out *said) (hook.Element, error) {
 // stands reports whether the run for b shows what the j-th binding sees and
 // stands for its run: both are of one group and queue, and the j-th is the one
 // that is meant by its name.
-func (l *looker) stands(b hook.KubernetesBinding, j int) bool {
+func (l *snapshotReader) stands(b hook.KubernetesBinding, j int) bool {
 	other := l.config.Kubernetes[j]
 	first, _ := l.config.KubernetesNamed(other.Name)
 	return b.Group != "" && other.Group == b.Group && other.Queue == b.Queue && first == j
 }
 
 // versions returns which objects these are, by namespace and name.
-func versions(objects []*kube.Object) map[string]given {
-	out := make(map[string]given, len(objects))
+func versions(objects []*kube.Object) map[string]observed {
+	out := make(map[string]observed, len(objects))
 	for _, o := range objects {
-		out[o.Namespace+"/"+o.Name] = given{UID: o.UID, ResourceVersion: o.ResourceVersion}
+		out[o.Namespace+"/"+o.Name] = observed{UID: o.UID, ResourceVersion: o.ResourceVersion}
 	}
 	return out
 }
 
 // event returns the element for one event of the cluster, or one tick.
-func (l *looker) event(t *store.Task) (hook.Element, error) {
+func (l *snapshotReader) event(t *store.Task) (hook.Element, error) {
 	id := t.Subject.Binding
 	for i, b := range l.config.Schedule {
 		if l.ids.schedule[i] == id {
@@ -201,6 +201,6 @@ func (l *looker) event(t *store.Task) (hook.Element, error) {
 	return hook.Element{}, l.gone(id)
 }
 
-func (l *looker) gone(id string) error {
+func (l *snapshotReader) gone(id string) error {
 	return fmt.Errorf("binding %q of hook %s %w", id, graph.Subject{Module: l.module, Hook: l.hook}, errGone)
 }

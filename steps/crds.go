@@ -72,19 +72,19 @@ func (s *ensureCRDsStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome
 	if err != nil || !known {
 		return nil, err
 	}
-	l, err := life(tx)
+	l, err := startup(tx)
 	if err != nil {
 		return nil, err
 	}
-	record.Defined, record.DefinedIn, record.Undefined = data.Digest, l.StartWalk, data.Undefined
+	record.Defined, record.DefinedIn, record.Undefined = data.Digest, l.StartRun, data.Undefined
 	return nil, store.Save(tx, key, record)
 }
 
 // defining lists those of the enabled modules whose definitions are to be
 // installed: after each start, when their files are others, and while they could
 // not be.
-func (s *discoverStep) defining(found *discovered, set module.Set, k known) ([]graph.Member, error) {
-	var members []graph.Member
+func (s *discoverStep) defining(found *discovered, set module.Set, k known) ([]graph.Item, error) {
+	var items []graph.Item
 	for i := range found.Modules {
 		d := &found.Modules[i]
 		m, _ := set.Find(d.Name)
@@ -97,9 +97,9 @@ func (s *discoverStep) defining(found *discovered, set module.Set, k known) ([]g
 			return nil, fmt.Errorf("module %s: %w", d.Name, err)
 		}
 		was := k.modules[d.Name]
-		if was.Defined != digest || was.DefinedIn != k.life.StartWalk || was.Undefined != "" {
-			members = append(members, graph.Member{Subject: graph.Subject{Module: d.Name}})
+		if was.Defined != digest || was.DefinedIn != k.startup.StartRun || was.Undefined != "" {
+			items = append(items, graph.Item{Subject: graph.Subject{Module: d.Name}})
 		}
 	}
-	return members, nil
+	return items, nil
 }

@@ -31,7 +31,7 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 	if m.Addon != nil {
 		d.Addon = m.Addon.Content
 	}
-	flags := module.Decide(m, k.opinions, k.layers.Config)
+	flags := module.Decide(m, k.enabledOverrides, k.layers.Config)
 	// The ConfigMap can switch off a module whose hooks do not answer --config.
 	off := m.Broken == nil && !flags.Enabled && flags.Source == module.SourceConfig
 	if broken := brokenBy(m, k.hooks); broken != nil && !off {
@@ -43,7 +43,7 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 	if !d.Enabled {
 		return d, nil
 	}
-	if was := k.modules[m.Name]; !started(was, k.life) {
+	if was := k.modules[m.Name]; !started(was, k.startup) {
 		if err := k.layers.CheckFiles(m.Key); err != nil {
 			d.Broken = err.Error()
 			d.Enabled, d.Why = was.Enabled, "broken: as it was before"

@@ -108,12 +108,12 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 
 // leaveEnabled removes name from the enabled modules, where discovery has not done so yet.
 func leaveEnabled(tx *store.Tx, name string) error {
-	l, err := life(tx)
+	l, err := startup(tx)
 	if err != nil || !slices.Contains(l.Enabled, name) {
 		return err
 	}
 	l.Enabled = slices.DeleteFunc(l.Enabled, func(enabled string) bool { return enabled == name })
-	return store.Save(tx, store.LifeKey(), l)
+	return store.Save(tx, store.StartupKey(), l)
 }
 
 // noteRelease makes the record of module's release say whether there is one.
@@ -133,12 +133,12 @@ func (s *Site) noteRelease(tx *store.Tx, module string, released bool) error {
 // deleted: where there is none, none runs.
 type beforeDeleteStep struct{ hookStep }
 
-// Members lists the hooks, if the module has a release.
-func (s *beforeDeleteStep) Members(tx *store.Tx, t workflow.Task) ([]graph.Member, json.RawMessage, error) {
+// Items lists the hooks, if the module has a release.
+func (s *beforeDeleteStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	if tx.Get(store.ReleaseKey(t.Subject.Module)) == nil {
 		return nil, nil, nil
 	}
-	return s.hookStep.Members(tx, t)
+	return s.hookStep.Items(tx, t)
 }
 
 // releaseDeleteStep deletes a module's release.
@@ -188,12 +188,12 @@ func (s *afterDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Out
 	return s.hookStep.Do(ctx, t)
 }
 
-// Members lists the hooks, unless the delete has ended.
-func (s *afterDeleteStep) Members(tx *store.Tx, t workflow.Task) ([]graph.Member, json.RawMessage, error) {
+// Items lists the hooks, unless the delete has ended.
+func (s *afterDeleteStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	if ended, err := s.ended(tx, t.Subject.Module); ended || err != nil {
 		return nil, nil, err
 	}
-	return s.hookStep.Members(tx, t)
+	return s.hookStep.Items(tx, t)
 }
 
 // End forgets the module.

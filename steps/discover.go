@@ -31,10 +31,10 @@ type discovered struct {
 	// Dropped holds, by section, the saved operations that schemas do not take any
 	// more.
 	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
-	// Outlived are bindings that their hooks have no more.
-	Outlived []outlived `json:"outlived,omitempty"`
-	// Withheld are the problems of releases that are not deleted because of a doubt.
-	Withheld []store.Problem `json:"withheld,omitempty"`
+	// Stale are bindings that their hooks have no more.
+	Stale []staleBinding `json:"outlived,omitempty"`
+	// Blocked are the problems of releases that are not deleted because of a doubt.
+	Blocked []store.Problem `json:"withheld,omitempty"`
 	// Allowed is when a person allowed the deletions of this discovery; zero if nobody did.
 	Allowed time.Time `json:"allowed,omitzero"`
 	// Whole is set where the directories hold all modules there are, so that
@@ -53,13 +53,13 @@ func (d *discovered) broken() (n int) {
 
 // known is what the store has for a discovery.
 type known struct {
-	layers   values.Layers
-	opinions map[string]values.Opinion
-	life     store.Life
-	modules  map[string]store.Module
-	config   store.AppliedConfig
-	hooks    map[string]error // by module, why its hooks cannot be used
-	allowed  store.AllowedPurge
+	layers           values.Layers
+	enabledOverrides map[string]values.EnabledOverride
+	startup          store.Startup
+	modules          map[string]store.Module
+	config           store.AppliedConfig
+	hooks            map[string]error // by module, why its hooks cannot be used
+	allowed          store.AllowedPurge
 }
 
 // Do scans the directories, merges the enabled flags, runs the enabled scripts,
@@ -77,7 +77,7 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 		return workflow.Outcome{}, err
 	}
 	found := discovered{Whole: len(set.Empty) == 0, Dropped: s.site.unfit(k.layers), Allowed: k.allowed.At}
-	if found.Outlived, err = s.site.outlived(ctx); err != nil {
+	if found.Stale, err = s.site.staleBindings(ctx); err != nil {
 		return workflow.Outcome{}, err
 	}
 	var errs []error
@@ -103,17 +103,17 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	out := workflow.Outcome{Lists: s.lists(unknown, &found, k, releases)}
-	if out.Lists[lifecycle.Defining], err = s.defining(&found, set, k); err != nil {
+	out := workflow.Outcome{Items: s.lists(unknown, &found, k, releases)}
+	if out.Items[lifecycle.Defining], err = s.defining(&found, set, k); err != nil {
 		return workflow.Outcome{}, err
 	}
 	out.Detail = fmt.Sprintf("%d enabled, %d to delete, %d to purge",
-		len(found.Enabled), len(out.Lists[lifecycle.Disabled]), len(out.Lists[lifecycle.Unknown]))
+		len(found.Enabled), len(out.Items[lifecycle.Disabled]), len(out.Items[lifecycle.Unknown]))
 	if n := found.broken(); n > 0 {
 		out.Detail += fmt.Sprintf(", %d broken", n)
 	}
 	if !found.Whole {
-		found.Enabled = withUnseen(k.life.Enabled, found.Enabled, set)
+		found.Enabled = withUnseen(k.startup.Enabled, found.Enabled, set)
 		out.Detail += ", some cannot be seen: " + strings.Join(set.Empty, ", ") + " holds no module"
 	}
 	out.Detail += dropped(found.Dropped)
@@ -135,10 +135,10 @@ func (s *discoverStep) known(set module.Set) (k known, err error) {
 		if k.layers, err = s.site.layers(tx, keys...); err != nil {
 			return err
 		}
-		if k.opinions, err = opinions(tx); err != nil {
+		if k.enabledOverrides, err = enabledOverrides(tx); err != nil {
 			return err
 		}
-		if k.life, err = life(tx); err != nil {
+		if k.startup, err = startup(tx); err != nil {
 			return err
 		}
 		if _, k.config, err = applied(tx); err != nil {
@@ -172,7 +172,7 @@ func modulesKnown(tx *store.Tx) (map[string]store.Module, error) {
 
 // lists returns the modules to enable in order, those to delete in reverse
 // order, and of the unknown releases those to purge.
-func (s *discoverStep) lists(unknown []string, found *discovered, k known, releases []helm.Summary) map[graph.List][]graph.Member {
+func (s *discoverStep) lists(unknown []string, found *discovered, k known, releases []helm.Summary) map[graph.FanOut][]graph.Item {
 	released := map[string]bool{}
 	for _, r := range releases {
 		released[r.Name] = true
@@ -192,22 +192,22 @@ func (s *discoverStep) lists(unknown []string, found *discovered, k known, relea
 			deletes++
 		}
 	}
-	if k.life.Converged == 0 && len(disabled)+len(unknown) > 0 {
+	if k.startup.Converged == 0 && len(disabled)+len(unknown) > 0 {
 		found.Left = append(disabled, unknown...)
 		disabled, unknown = nil, nil
 	}
-	unknown = s.doubt(unknown, len(unknown), len(releases), "purged", found, k.allowed.Releases)
+	unknown = s.checkSafety(unknown, len(unknown), len(releases), "purged", found, k.allowed.Releases)
 	if k.config.ResourceVersion == "" {
-		disabled = s.doubt(disabled, deletes, len(releases), "deleted because there is no "+s.site.Config.String(), found, k.allowed.Releases)
+		disabled = s.checkSafety(disabled, deletes, len(releases), "deleted because there is no "+s.site.Config.String(), found, k.allowed.Releases)
 	}
-	return map[graph.List][]graph.Member{
-		lifecycle.Enabled: s.enabled(found, k), lifecycle.Disabled: members(disabled), lifecycle.Unknown: members(unknown),
+	return map[graph.FanOut][]graph.Item{
+		lifecycle.Enabled: s.enabled(found, k), lifecycle.Disabled: items(disabled), lifecycle.Unknown: items(unknown),
 	}
 }
 
 // enabled returns the modules to run: the enabled ones that can be loaded. Those of equal
 // number go side by side, where that is wanted.
-func (s *discoverStep) enabled(found *discovered, k known) []graph.Member {
+func (s *discoverStep) enabled(found *discovered, k known) []graph.Item {
 	order := map[string]int{}
 	for name, m := range k.modules {
 		order[name] = m.Order
@@ -215,7 +215,7 @@ func (s *discoverStep) enabled(found *discovered, k known) []graph.Member {
 	for _, d := range found.Modules {
 		order[d.Name] = d.Order
 	}
-	list := members(slices.DeleteFunc(slices.Clone(found.Enabled), func(name string) bool {
+	list := items(slices.DeleteFunc(slices.Clone(found.Enabled), func(name string) bool {
 		return slices.ContainsFunc(found.Modules, func(d decided) bool { return d.Name == name && d.Broken != "" })
 	}))
 	if s.site.ParallelModules < 2 {
@@ -227,8 +227,8 @@ func (s *discoverStep) enabled(found *discovered, k known) []graph.Member {
 	return list
 }
 
-func members(names []string) []graph.Member {
-	out := make([]graph.Member, len(names))
+func items(names []string) []graph.Item {
+	out := make([]graph.Item, len(names))
 	for i, name := range names {
 		out[i].Subject.Module = name
 	}
@@ -261,10 +261,10 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	if err := drop(tx, found.Dropped); err != nil {
 		return nil, err
 	}
-	if err := s.site.withdraw(tx, found.Outlived); err != nil {
+	if err := s.site.withdraw(tx, found.Stale); err != nil {
 		return nil, err
 	}
-	if err := keepWithheld(tx, found); err != nil {
+	if err := keepBlocked(tx, found); err != nil {
 		return nil, err
 	}
 	tx.OnCommit(func() { s.site.discovered.Store(true) })
@@ -302,18 +302,18 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 			}
 		}
 	}
-	l, err := life(tx)
+	l, err := startup(tx)
 	if err != nil || slices.Equal(l.Enabled, found.Enabled) {
 		return nil, err
 	}
 	l.Enabled = found.Enabled
-	return nil, store.Save(tx, store.LifeKey(), l)
+	return nil, store.Save(tx, store.StartupKey(), l)
 }
 
-// keepWithheld makes the problems of the safety check those of this discovery. What a person allowed
+// keepBlocked makes the problems of the safety check those of this discovery. What a person allowed
 // holds for one discovery.
-func keepWithheld(tx *store.Tx, found discovered) error {
-	if _, err := store.ReplaceProblems(tx, store.BlockedDeletion, found.Withheld); err != nil {
+func keepBlocked(tx *store.Tx, found discovered) error {
+	if _, err := store.ReplaceProblems(tx, store.BlockedDeletion, found.Blocked); err != nil {
 		return err
 	}
 	allowed, ok, err := store.Load[store.AllowedPurge](tx, store.AllowedPurgeKey())

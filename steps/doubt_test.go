@@ -75,7 +75,7 @@ func TestEnabledModulesThatCannotBeSeenStayEnabled(t *testing.T) {
 func TestEmptyHooksDirectoryForgetsNoHooks(t *testing.T) {
 	s, _, _ := site(t)
 	none := foundHooks{Hooks: map[string]store.Hook{}}
-	if err := s.doubtNoHooks(none); err != nil {
+	if err := s.checkNoHooks(none); err != nil {
 		t.Errorf("where there never was a hook: %v", err)
 	}
 	if err := s.DB.Update(func(tx *store.Tx) error {
@@ -83,7 +83,7 @@ func TestEmptyHooksDirectoryForgetsNoHooks(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.doubtNoHooks(none); err == nil || !strings.Contains(err.Error(), "is it mounted?") {
+	if err := s.checkNoHooks(none); err == nil || !strings.Contains(err.Error(), "is it mounted?") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -181,13 +181,13 @@ func TestKeptReleasesAreAProblemUntilTheyAreAllowed(t *testing.T) {
 	s, _, _ := site(t)
 	step := &discoverStep{s}
 	releases := []helm.Summary{{Name: "web"}, {Name: "one"}, {Name: "two"}}
-	discover := func() (purge []graph.Member, problems []store.Problem) {
+	discover := func() (purge []graph.Item, problems []store.Problem) {
 		t.Helper()
 		k, err := step.known(module.Set{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.life.Converged = 1
+		k.startup.Converged = 1
 		found := discovered{Whole: true, Allowed: k.allowed.At}
 		purge = step.lists([]string{"one", "two"}, &found, k, releases)[lifecycle.Unknown]
 		data, err := json.Marshal(found)
@@ -243,7 +243,7 @@ func TestReleasesOfAddonsThatNobodyKnowsAreKeptAndShown(t *testing.T) {
 	if diff := cmp.Diff([]string{"old"}, unknown); diff != "" {
 		t.Errorf("releases to purge: %s", diff)
 	}
-	if len(found.Withheld) != 1 || !strings.HasSuffix(found.Withheld[0].Error, ": redis") {
-		t.Errorf("problems %+v, want one that names redis", found.Withheld)
+	if len(found.Blocked) != 1 || !strings.HasSuffix(found.Blocked[0].Error, ": redis") {
+		t.Errorf("problems %+v, want one that names redis", found.Blocked)
 	}
 }

@@ -21,7 +21,7 @@ func (s *hookStep) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) 
 			return fmt.Sprintf("module %s cannot be loaded: %s", name, why), err
 		}
 	}
-	l, err := life(tx)
+	l, err := startup(tx)
 	if err != nil {
 		return "", err
 	}
@@ -33,12 +33,12 @@ func (s *hookStep) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) 
 		}
 		switch {
 		case b.Detached:
-		case b.StartedIn != 0 && b.StartedIn != l.StartWalk:
+		case b.StartedIn != 0 && b.StartedIn != l.StartRun:
 			if t.Subject.Module == "" {
 				return "the onStartup hooks have yet to run in this start", nil
 			}
 			return fmt.Sprintf("module %s has yet to run its onStartup hooks in this start", t.Subject.Module), nil
-		case b.Kind == store.Kubernetes && b.SyncedIn != l.StartWalk && unsynced == "":
+		case b.Kind == store.Kubernetes && b.SyncedIn != l.StartRun && unsynced == "":
 			subject, err := store.ParseBindingKey(k)
 			if err != nil {
 				return "", err

@@ -20,8 +20,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// sightTimeout bounds the wait of one attempt for what its hook is to be shown.
-const sightTimeout = 10 * time.Second
+// snapshotTimeout bounds the wait of one attempt for what its hook is to be shown.
+const snapshotTimeout = 10 * time.Second
 
 // A hookStep runs one hook: with what its node is given, for what its node may
 // hand back.
@@ -50,7 +50,7 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	if s.node.Has(lifecycle.Objects) && in.hook.silent(t.Subject.Binding) {
 		return workflow.Outcome{Detail: "what exists is known; executeHookOnSynchronization is false"}, nil
 	}
-	out := said{Section: sectionOf(t.Subject.Module)}
+	out := hookOutput{Section: sectionOf(t.Subject.Module)}
 	run, err := s.run(t, in, &out)
 	if errors.Is(err, errGone) {
 		return workflow.Outcome{Dropped: "not run: " + err.Error()}, nil
@@ -80,13 +80,13 @@ func (s *hookStep) shows() bool {
 
 // precedesHelm reports whether t is the last before the release check of a module run.
 func (s *hookStep) precedesHelm(t workflow.Task) bool {
-	return s.node.ID == lifecycle.ModuleBeforeHelm && t.List != nil && t.List.Next == t.List.Len-1
+	return s.node.ID == lifecycle.ModuleBeforeHelm && t.FanOut != nil && t.FanOut.Next == t.FanOut.Len-1
 }
 
 func (s *hookStep) await(ctx context.Context, t workflow.Task) error {
-	ctx, cancel := context.WithTimeout(ctx, sightTimeout)
+	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
-	return s.site.Sights.Ready(ctx, t.Subject.Module, t.Subject.Hook)
+	return s.site.Snapshots.Ready(ctx, t.Subject.Module, t.Subject.Hook)
 }
 
 // errGone tells that what a task is about is gone since the task was made.
@@ -151,7 +151,7 @@ func (h hookRecord) timeout(t workflow.Task) time.Duration {
 		return general
 	}
 	longest := of(t.Subject.Binding)
-	for _, other := range t.Range {
+	for _, other := range t.Batch {
 		if other.ID != t.ID {
 			longest = max(longest, of(other.Subject.Binding))
 		}
@@ -186,7 +186,7 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 			return err
 		}
 		if s.node.Has(lifecycle.EnabledAll) {
-			l, err := life(tx)
+			l, err := startup(tx)
 			if err != nil {
 				return err
 			}
@@ -221,7 +221,7 @@ func sectionOf(module string) string {
 }
 
 // run puts together what the hook is told.
-func (s *hookStep) run(t workflow.Task, in hookInput, out *said) (run hook.Run, err error) {
+func (s *hookStep) run(t workflow.Task, in hookInput, out *hookOutput) (run hook.Run, err error) {
 	elements, err := s.elements(t, in.hook.config, out)
 	if err != nil {
 		return run, err
@@ -246,15 +246,15 @@ func (s *hookStep) run(t workflow.Task, in hookInput, out *said) (run hook.Run, 
 	return run, err
 }
 
-// Members lists the node's hooks, or their kubernetes bindings.
-func (s *hookStep) Members(tx *store.Tx, t workflow.Task) ([]graph.Member, json.RawMessage, error) {
+// Items lists the node's hooks, or their kubernetes bindings.
+func (s *hookStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	hooks, err := hooksOf(tx, t.Subject.Module)
 	if err != nil {
 		return nil, nil, err
 	}
 	if s.node.Has(lifecycle.Objects) {
-		members, err := s.site.attach(tx, t.Subject.Module, hooks)
-		return members, nil, err
+		items, err := s.site.attach(tx, t.Subject.Module, hooks)
+		return items, nil, err
 	}
 	hooks = slices.DeleteFunc(hooks, func(h hookRecord) bool { _, has := h.config.Order(s.binding); return !has })
 	slices.SortStableFunc(hooks, func(a, b hookRecord) int {
@@ -262,13 +262,13 @@ func (s *hookStep) Members(tx *store.Tx, t workflow.Task) ([]graph.Member, json.
 		second, _ := b.config.Order(s.binding)
 		return first - second
 	})
-	members := make([]graph.Member, len(hooks))
+	items := make([]graph.Item, len(hooks))
 	for i, h := range hooks {
-		members[i].Subject = graph.Subject{Module: t.Subject.Module, Hook: h.file.Name}
+		items[i].Subject = graph.Subject{Module: t.Subject.Module, Hook: h.file.Name}
 	}
 	if s.node.ID != lifecycle.ModuleAfterHelm && s.node.ID != lifecycle.GlobalAfterAll {
-		return members, nil, nil
+		return items, nil, nil
 	}
 	before, err := s.site.fingerprint(tx, sectionOf(t.Subject.Module))
-	return members, json.RawMessage(strconv.Quote(before)), err
+	return items, json.RawMessage(strconv.Quote(before)), err
 }

@@ -15,7 +15,7 @@ import (
 
 // keep writes the output of the hook by to the store. It returns which values, configs or
 // flags it changed: those of the module, the global ones, or both.
-func (s *Site) keep(tx *store.Tx, out said, by string) ([]graph.Fact, error) {
+func (s *Site) keep(tx *store.Tx, out hookOutput, by string) ([]graph.Fact, error) {
 	own, err := s.keepOwn(tx, out, by)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (s *Site) keep(tx *store.Tx, out said, by string) ([]graph.Fact, error) {
 
 // keepOwn writes what concerns the hook's own section, and reports whether the section's
 // values or config, or for the global section any flag, are others now.
-func (s *Site) keepOwn(tx *store.Tx, out said, by string) (changed bool, err error) {
+func (s *Site) keepOwn(tx *store.Tx, out hookOutput, by string) (changed bool, err error) {
 	if len(out.Values) > 0 {
 		if changed, err = s.keepValues(tx, out.Section, out.valuesPatch, by); err != nil {
 			return false, err
@@ -82,7 +82,7 @@ func (s *Site) keepValues(tx *store.Tx, section string, patch valuesPatch, by st
 			return false, err
 		}
 		folded := values.Dated(values.Fold(saved, patch.Values, by), saved, tx.Now().Truncate(time.Second))
-		return patch.Changed, store.Save(tx, key, values.Without(folded, patch.Vain))
+		return patch.Changed, store.Save(tx, key, values.Without(folded, patch.NoOp))
 	}
 	layers, err := s.layers(tx, section)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Site) keepValues(tx *store.Tx, section string, patch valuesPatch, by st
 // keepFlags takes in what a hook said of flags, and reports whether any is another
 // now.
 func (s *Site) keepFlags(tx *store.Tx, said map[string]*bool, by string) (changed bool, err error) {
-	held, err := opinions(tx)
+	held, err := enabledOverrides(tx)
 	if err != nil {
 		return false, err
 	}
@@ -110,12 +110,12 @@ func (s *Site) keepFlags(tx *store.Tx, said map[string]*bool, by string) (change
 	if err != nil {
 		return false, err
 	}
-	folded := values.FoldOpinions(held, said, by, tx.Now().Truncate(time.Second))
-	return !maps.Equal(flags(held, config), flags(folded, config)), store.Save(tx, store.OpinionsKey(), folded)
+	folded := values.MergeEnabledOverrides(held, said, by, tx.Now().Truncate(time.Second))
+	return !maps.Equal(flags(held, config), flags(folded, config)), store.Save(tx, store.EnabledOverridesKey(), folded)
 }
 
 // flags returns what opinions and the ConfigMap say of flags.
-func flags(held map[string]values.Opinion, config values.Config) map[string]bool {
+func flags(held map[string]values.EnabledOverride, config values.Config) map[string]bool {
 	all := make(map[string]bool, len(held)+len(config.Flags))
 	for flag, o := range held {
 		all[flag] = o.Value
@@ -151,7 +151,7 @@ func (s *Site) fingerprint(tx *store.Tx, section string) (string, error) {
 	config, _ := l.Config.Section(section)
 	parts := []any{merged, config}
 	if section == values.Global {
-		held, err := opinions(tx)
+		held, err := enabledOverrides(tx)
 		if err != nil {
 			return "", err
 		}

@@ -20,17 +20,17 @@ import (
 
 // sayValues returns what a run of a hook leads to that read the values as they are
 // now and writes this patch.
-func sayValues(t *testing.T, s *Site, patch string) said {
+func sayValues(t *testing.T, s *Site, patch string) hookOutput {
 	t.Helper()
 	in := hookInput{metrics: s.metricsOf("web", "hook.sh")}
 	if err := s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, s, "web") }); err != nil {
 		t.Fatal(err)
 	}
-	o, err := said{Section: "web"}.outcome(in, hook.Result{ValuesPatch: []byte(patch)})
+	o, err := hookOutput{Section: "web"}.outcome(in, hook.Result{ValuesPatch: []byte(patch)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out said
+	var out hookOutput
 	if err := json.Unmarshal(o.Data, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestWhatARunLeadsToIsBounded(t *testing.T) {
 	in := hookInput{metrics: (&Site{}).metricsOf("", "hook.sh")}
 	operation := `{"operation":"Delete","kind":"Pod","namespace":"default","name":"a"}`
 	run := func(n int) error {
-		_, err := said{Section: values.Global}.outcome(in, hook.Result{Operations: []byte(strings.Repeat(operation, n))})
+		_, err := hookOutput{Section: values.Global}.outcome(in, hook.Result{Operations: []byte(strings.Repeat(operation, n))})
 		return err
 	}
 	if err := run(1000); err != nil {
@@ -144,7 +144,7 @@ func TestWhatARunLeadsToIsBounded(t *testing.T) {
 func TestTheMostThatARunLeadsToFitsTheStore(t *testing.T) {
 	t.Parallel()
 	small := workflow.Effect{Kind: objectEffect, Data: json.RawMessage(`{}`)}
-	most := slices.Repeat([]workflow.Effect{small}, mostSaid/(len(small.Data)+perEffect))
+	most := slices.Repeat([]workflow.Effect{small}, mostOutput/(len(small.Data)+perEffect))
 	if err := bounded(workflow.Outcome{Effects: most}); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestAGlobalPatchOfAModuleHookIsHeldToTheGlobalSchema(t *testing.T) {
 	if err := s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, s, "web") }); err != nil {
 		t.Fatal(err)
 	}
-	_, err := said{Section: "web"}.outcome(in, hook.Result{ValuesPatch: []byte(`{"op":"add","path":"/global/a","value":"text"}`)})
+	_, err := hookOutput{Section: "web"}.outcome(in, hook.Result{ValuesPatch: []byte(`{"op":"add","path":"/global/a","value":"text"}`)})
 	if err == nil || !strings.Contains(err.Error(), "openapi/values.yaml") || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH") {
 		t.Errorf("got %v, want what the schema says", err)
 	}
@@ -319,12 +319,12 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 	if err := s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, s, values.Global) }); err != nil {
 		t.Fatal(err)
 	}
-	o, err := said{Section: values.Global}.outcome(in, hook.Result{ConfigPatch: []byte(
+	o, err := hookOutput{Section: values.Global}.outcome(in, hook.Result{ConfigPatch: []byte(
 		`{"op":"add","path":"/newEnabled","value":false}{"op":"remove","path":"/oldEnabled"}{"op":"add","path":"/sameEnabled","value":true}`)})
 	if err != nil || len(o.Effects) != 1 {
 		t.Fatalf("%d effects, %v", len(o.Effects), err)
 	}
-	var out said
+	var out hookOutput
 	if err := json.Unmarshal(o.Data, &out); err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,13 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Pace returns how often t's hook may run, by the settings of its config. A hook
+// RateLimit returns how often t's hook may run, by the settings of its config. A hook
 // of the legacy format is told of one thing a run. A Synchronization that is not
 // told to the hook is no run.
-func (s *hookStep) Pace(tx *store.Tx, t *store.Task) workflow.Pace {
+func (s *hookStep) RateLimit(tx *store.Tx, t *store.Task) workflow.RateLimit {
 	r, ok, err := store.Load[store.Hook](tx, store.HookKey(t.Subject.Module, t.Subject.Hook))
 	if err != nil || !ok {
-		return workflow.Pace{} // the run says what is wrong
+		return workflow.RateLimit{} // the run says what is wrong
 	}
 	// Of most configs nothing else is needed, and this is asked for at each claim.
 	var config struct {
@@ -23,9 +23,9 @@ func (s *hookStep) Pace(tx *store.Tx, t *store.Task) workflow.Pace {
 		Settings *hook.Settings `json:"settings"`
 	}
 	if err := json.Unmarshal(r.Config, &config); err != nil {
-		return workflow.Pace{}
+		return workflow.RateLimit{}
 	}
-	pace := workflow.Pace{Single: config.Version == hook.V0}
+	pace := workflow.RateLimit{NoBatch: config.Version == hook.V0}
 	if config.Settings == nil || config.Settings.ExecutionMinInterval.Duration <= 0 {
 		return pace
 	}

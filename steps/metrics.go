@@ -41,7 +41,7 @@ func (s *Site) count(tx *store.Tx, module, hook string, ops []series.Op) error {
 	if len(ops) == 0 || tx.Get(store.HookKey(module, hook)) == nil {
 		return nil
 	}
-	t := tally{owner: series.Owner{Module: module, Hook: hook}, held: map[string]*holding{}, families: newFamilies(tx)}
+	t := tally{owner: series.Owner{Module: module, Hook: hook}, held: map[string]*metricGroup{}, metricFamilies: newMetricFamilies(tx)}
 	for _, op := range ops {
 		if err := t.begin(op.Group); err != nil {
 			return err
@@ -80,9 +80,9 @@ func (s *Site) sayDropped(all []Dropped) {
 
 // A tally is what one run of a hook changes of metrics.
 type tally struct {
-	*families
+	*metricFamilies
 	owner   series.Owner
-	held    map[string]*holding // by group
+	held    map[string]*metricGroup // by group
 	dropped []Dropped
 }
 
@@ -92,7 +92,7 @@ func (t *tally) begin(group string) error {
 	if t.held[group] != nil {
 		return nil
 	}
-	h, err := newHolding(t.tx, t.owner, group)
+	h, err := newMetricGroup(t.tx, t.owner, group)
 	if err != nil {
 		return err
 	}
@@ -100,10 +100,10 @@ func (t *tally) begin(group string) error {
 	if group == "" {
 		return nil
 	}
-	if err := h.expire(t.families); err != nil {
+	if err := h.expire(t.metricFamilies); err != nil {
 		return err
 	}
-	for k := range t.tx.Range(store.SheetsOf(group)) {
+	for k := range t.tx.Range(store.ShardsOf(group)) {
 		if h.owns(k) {
 			continue
 		}
@@ -118,7 +118,7 @@ func (t *tally) begin(group string) error {
 func (t *tally) do(op series.Op) error {
 	own := t.held[op.Group]
 	if op.Action == series.Expire {
-		return own.expire(t.families)
+		return own.expire(t.metricFamilies)
 	}
 	f, err := t.family(op.Name)
 	if err != nil {
@@ -139,11 +139,11 @@ func (t *tally) do(op series.Op) error {
 		t.drop(op, "buckets", fmt.Sprintf("it has the buckets %v, and counts in these", f.Buckets), 0)
 	}
 	entry := t.owner.Entry(op)
-	sheet, err := own.sheet(entry.Place())
+	shard, err := own.shard(entry.Place())
 	if err != nil {
 		return err
 	}
-	if !sheet.Has(entry) {
+	if !shard.Has(entry) {
 		switch cost := entry.Cost(); {
 		case f.Series >= maxSeries:
 			t.drop(op, "series", fmt.Sprintf("there are %d series of it, which is the most: look for a label whose values have no end", maxSeries), 1)
@@ -156,7 +156,7 @@ func (t *tally) do(op series.Op) error {
 		}
 		t.add(f, 1)
 	}
-	sheet.Apply(entry, f.Family)
+	shard.Apply(entry, f.Family)
 	return nil
 }
 
@@ -180,5 +180,5 @@ func (t *tally) save() error {
 			return err
 		}
 	}
-	return t.families.save()
+	return t.metricFamilies.save()
 }

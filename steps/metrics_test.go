@@ -59,9 +59,9 @@ func (c *counting) run(hook, text string) {
 func (c *counting) page() []string {
 	c.t.Helper()
 	w := httptest.NewRecorder()
-	series.Page(func() (book series.Book, err error) {
-		err = c.db.View(func(tx *store.Tx) error { book, err = HookMetrics(tx); return err })
-		return book, err
+	series.Page(func() (snapshot series.Snapshot, err error) {
+		err = c.db.View(func(tx *store.Tx) error { snapshot, err = HookMetrics(tx); return err })
+		return snapshot, err
 	}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if w.Code != http.StatusOK {
 		c.t.Fatalf("%d: %s", w.Code, w.Body)
@@ -88,8 +88,8 @@ func (c *counting) sound() {
 	c.t.Helper()
 	if err := c.db.View(func(tx *store.Tx) error {
 		count := map[string]int{}
-		for k := range tx.Range(store.Sheets()) {
-			s, err := loadSheet(tx, k)
+		for k := range tx.Range(store.Shards()) {
+			s, err := loadShard(tx, k)
 			if err != nil {
 				return err
 			}
@@ -338,7 +338,7 @@ func (c *counting) records() map[string]string {
 	c.t.Helper()
 	records := map[string]string{}
 	if err := c.db.View(func(tx *store.Tx) error {
-		for k, text := range tx.Range(store.Sheets()) {
+		for k, text := range tx.Range(store.Shards()) {
 			records[string(k)] = string(text)
 		}
 		return nil

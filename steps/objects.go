@@ -190,7 +190,7 @@ func (r *objectRun) settle(ctx context.Context, w objectWork) error {
 	switch {
 	case err != nil && operation.IsRefused(err):
 		settled.refuse(w, err)
-		if spared, ok := operation.Spared(err); ok && r.module != "" {
+		if spared, ok := operation.NotDeleted(err); ok && r.module != "" {
 			return r.keep(settled, func(tx *store.Tx) error { return r.site.noteSpared(tx, r.module, store.Object(spared)) })
 		}
 	case err != nil:

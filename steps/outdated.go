@@ -112,7 +112,7 @@ func outdatePatches(tx *store.Tx, section string, awaits map[string][]string, le
 // outdateOverrides marks the enabled overrides that hooks in awaits have written, and adds these
 // hooks to left.
 func outdateOverrides(tx *store.Tx, awaits map[string][]string, left map[string]bool) error {
-	held, err := opinions(tx)
+	held, err := enabledOverrides(tx)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func outdateOverrides(tx *store.Tx, awaits map[string][]string, left map[string]
 	if !marked {
 		return nil
 	}
-	return store.Save(tx, store.OpinionsKey(), held)
+	return store.Save(tx, store.EnabledOverridesKey(), held)
 }
 
 // resynchronize makes the next run of the module run Synchronization of the hook again, also where the
@@ -208,7 +208,7 @@ func (s *hookStep) ranBindings(t workflow.Task, c hook.Config) (names []string) 
 		return nil
 	}
 	names = []string{awaitedSchedule + t.Subject.Binding}
-	for _, other := range t.Range {
+	for _, other := range t.Batch {
 		names = append(names, awaitedSchedule+other.Subject.Binding)
 	}
 	return names
@@ -277,12 +277,12 @@ func (s *Site) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact, 
 // dropOverrides drops the outdated enabled overrides of the hook by, returns their flags, and reports
 // whether any flag is another now.
 func (s *Site) dropOverrides(tx *store.Tx, by string) (dropped []string, changed bool, err error) {
-	held, err := opinions(tx)
+	held, err := enabledOverrides(tx)
 	if err != nil {
 		return nil, false, err
 	}
 	left := maps.Clone(held)
-	maps.DeleteFunc(left, func(flag string, o values.Opinion) bool {
+	maps.DeleteFunc(left, func(flag string, o values.EnabledOverride) bool {
 		if o.Hook != by || !o.Outdated {
 			return false
 		}
@@ -297,7 +297,7 @@ func (s *Site) dropOverrides(tx *store.Tx, by string) (dropped []string, changed
 	if err != nil {
 		return nil, false, err
 	}
-	return dropped, !maps.Equal(flags(held, config), flags(left, config)), store.Save(tx, store.OpinionsKey(), left)
+	return dropped, !maps.Equal(flags(held, config), flags(left, config)), store.Save(tx, store.EnabledOverridesKey(), left)
 }
 
 // changedFact returns the fact that the values of a section changed.

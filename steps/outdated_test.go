@@ -67,7 +67,7 @@ func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...str
 	if err := b.s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, b.s, section) }); err != nil {
 		b.t.Fatal(err)
 	}
-	o, err := said{Section: section}.outcome(in, hook.Result{ValuesPatch: []byte(patch)})
+	o, err := hookOutput{Section: section}.outcome(in, hook.Result{ValuesPatch: []byte(patch)})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...str
 	subject := store.Subject{Module: b.module, Hook: "hook.sh", Binding: binding}
 	update(b.t, b.s.DB, func(tx *store.Tx) error {
 		task := workflow.Task{Task: store.Task{Subject: subject, Prepared: true}}
-		task.Range = []*store.Task{&task.Task}
+		task.Batch = []*store.Task{&task.Task}
 		var err error
 		facts, err = step.Apply(tx, task, o)
 		return err
@@ -105,7 +105,7 @@ func (b codeBench) expect(when string, want ...string) {
 				got = append(got, s.Path)
 			}
 		}
-		held, err := opinions(tx)
+		held, err := enabledOverrides(tx)
 		for flag := range held {
 			got = append(got, "/"+flag)
 		}
@@ -165,15 +165,15 @@ func TestHookWithPatchesRunsSynchronizationAgainWhenItsCodeChangesAfterTheStart(
 			if err != nil {
 				return err
 			}
-			members, err := b.s.attach(tx, "web", hooks)
-			for _, m := range members {
+			items, err := b.s.attach(tx, "web", hooks)
+			for _, m := range items {
 				bindings = append(bindings, m.Subject.Binding)
 			}
 			return err
 		})
 		return bindings
 	}
-	update(t, b.s.DB, func(tx *store.Tx) error { return store.Save(tx, store.LifeKey(), store.Life{StartWalk: 1}) })
+	update(t, b.s.DB, func(tx *store.Tx) error { return store.Save(tx, store.StartupKey(), store.Startup{StartRun: 1}) })
 	b.puts("1", wholeStart)
 	attached()
 	b.runs(lifecycle.ModuleSynchronization, "a", `{"op":"add","path":"/web/left","value":1}`)

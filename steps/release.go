@@ -221,7 +221,7 @@ func (s *Site) release(module string) (*helm.Release, error) {
 		if err != nil {
 			return err
 		}
-		l, err := life(tx)
+		l, err := startup(tx)
 		if err != nil {
 			return err
 		}

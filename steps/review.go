@@ -18,9 +18,9 @@ import (
 // writes is read and checked as ever. Its operations on objects are done before
 // the answer is given, its values and metrics are kept in one transaction; of a
 // dry run neither operations nor values count. The ConfigMap is not written.
-func (s *Site) Answer(ctx context.Context, q webhook.Question) (a webhook.Answer, err error) {
+func (s *Site) Answer(ctx context.Context, q webhook.ReviewRequest) (a webhook.Answer, err error) {
 	subject := store.Subject{Module: q.Module, Hook: q.Hook, Binding: q.Binding}
-	r := review{site: s, Question: q, subject: subject}
+	r := review{site: s, ReviewRequest: q, subject: subject}
 	in, err := r.read()
 	if err != nil {
 		return a, withdrawn(err)
@@ -54,7 +54,7 @@ func bindingType(t hook.Type) string {
 // A review is one question being answered.
 type review struct {
 	site *Site
-	webhook.Question
+	webhook.ReviewRequest
 	subject store.Subject
 }
 
@@ -75,7 +75,7 @@ func (r *review) read() (in hookInput, err error) {
 			return err
 		}
 		if r.Module != "" {
-			l, err := life(tx)
+			l, err := startup(tx)
 			if err != nil {
 				return err
 			}
@@ -106,13 +106,13 @@ func (r *review) attached(tx *store.Tx) error {
 
 // run puts together what the hook is told, which waits until it is known.
 func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error) {
-	look := looker{site: r.site, module: r.Module, hook: r.Hook, config: in.hook.config, ids: bindingIDs(in.hook.config)}
-	e, include, err := look.review(r.Question)
+	look := snapshotReader{site: r.site, module: r.Module, hook: r.Hook, config: in.hook.config, ids: bindingIDs(in.hook.config)}
+	e, include, err := look.review(r.ReviewRequest)
 	if err != nil {
 		return run, err
 	}
 	if len(include) > 0 {
-		if err := r.site.Sights.Ready(ctx, r.Module, r.Hook); err != nil {
+		if err := r.site.Snapshots.Ready(ctx, r.Module, r.Hook); err != nil {
 			return run, err
 		}
 		e.Snapshots = look.snapshots(include)
@@ -134,7 +134,7 @@ func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error
 }
 
 // review returns the element that asks q, and whose snapshots go with it.
-func (l *looker) review(q webhook.Question) (e hook.Element, include []string, err error) {
+func (l *snapshotReader) review(q webhook.ReviewRequest) (e hook.Element, include []string, err error) {
 	e = hook.Element{Type: q.Type, Review: q.Review, FromVersion: q.FromVersion, ToVersion: q.ToVersion}
 	admissions := func(ids []string, bindings []hook.AdmissionBinding) bool {
 		for i, b := range bindings {
@@ -167,7 +167,7 @@ func (l *looker) review(q webhook.Question) (e hook.Element, include []string, e
 // heed reads all that the hook has written, and lets it count if all of it is
 // good.
 func (r *review) heed(ctx context.Context, in hookInput, result hook.Result, a *webhook.Answer) error {
-	out := said{Section: sectionOf(r.Module)}
+	out := hookOutput{Section: sectionOf(r.Module)}
 	o, err := out.outcome(in, result)
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 
 // apply does what the hook wants done, and keeps what it wants kept.
 func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
-	var out said
+	var out hookOutput
 	if err := json.Unmarshal(o.Data, &out); err != nil {
 		return err
 	}

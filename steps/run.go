@@ -102,7 +102,7 @@ func (s *Site) scanAfter(t workflow.Task) error {
 // runnable returns why a module cannot be started because of its values; nil if it can, or
 // has started.
 func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
-	l, err := life(tx)
+	l, err := startup(tx)
 	if err != nil || started(record, l) || s.site.usable(name) != nil {
 		return nil, err
 	}
@@ -115,8 +115,8 @@ func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module)
 
 // started reports whether a run of the module has come to its end since the
 // current start.
-func started(record store.Module, l store.Life) bool {
-	return record.State == store.On && record.StartedIn == l.StartWalk
+func started(record store.Module, l store.Startup) bool {
+	return record.State == store.On && record.StartedIn == l.StartRun
 }
 
 // askModule returns an outcome that holds the hooks of module, or no data where
@@ -184,7 +184,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if record.State == store.Uninstalled {
 		return []graph.Fact{lifecycle.HalfDeleted}, nil
 	}
-	l, err := life(tx)
+	l, err := startup(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (s *Site) decide(tx *store.Tx, name string) (module.Decision, error) {
 	if err != nil {
 		return module.Decision{}, err
 	}
-	held, err := opinions(tx)
+	held, err := enabledOverrides(tx)
 	return module.Decide(m, held, config), err
 }
 
@@ -243,12 +243,12 @@ func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gr
 	if err != nil {
 		return nil, err
 	}
-	l, err := life(tx)
+	l, err := startup(tx)
 	if err != nil {
 		return nil, err
 	}
-	if record.StartedIn != l.StartWalk {
-		record.StartedIn = l.StartWalk
+	if record.StartedIn != l.StartRun {
+		record.StartedIn = l.StartRun
 		if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
 			return nil, err
 		}
@@ -268,7 +268,7 @@ func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gr
 // changed reports whether the section of t's hooks is another than when its
 // list was made.
 func (s *hookStep) changed(tx *store.Tx, t workflow.Task) (bool, error) {
-	before, err := strconv.Unquote(string(t.List.Note))
+	before, err := strconv.Unquote(string(t.FanOut.Note))
 	if err != nil {
 		return false, errors.Join(errors.New("the list's note is none"), err)
 	}
@@ -282,12 +282,12 @@ type afterAllStep struct{ hookStep }
 // End notes that the converge has come to its end, and whether its hooks changed
 // what it was made of.
 func (s *afterAllStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
-	l, err := life(tx)
+	l, err := startup(tx)
 	if err != nil {
 		return nil, err
 	}
-	l.Converged, l.ConvergedAt, l.ConvergedIn = t.Walk, tx.Now(), tx.Epoch()
-	if err := store.Save(tx, store.LifeKey(), l); err != nil {
+	l.Converged, l.ConvergedAt, l.ConvergedIn = t.Run, tx.Now(), tx.Epoch()
+	if err := store.Save(tx, store.StartupKey(), l); err != nil {
 		return nil, err
 	}
 	s.site.notify(tx, s.site.Converged)

@@ -25,11 +25,11 @@ func TestFirstLinesOfBadJSONAreInTheErrorWithoutSecrets(t *testing.T) {
 		"$METRICS_PATH":                  func(text []byte) hook.Result { return hook.Result{Metrics: text} },
 		"$KUBERNETES_PATCH_PATH":         func(text []byte) hook.Result { return hook.Result{Operations: append([]byte("{"), text...)} },
 	} {
-		_, err := said{Section: values.Global}.outcome(in, result([]byte(printed)))
+		_, err := hookOutput{Section: values.Global}.outcome(in, result([]byte(printed)))
 		if err == nil || !strings.HasPrefix(err.Error(), variable+": ") || !strings.Contains(err.Error(), "jq: error: invalid⏎ second line”") {
 			t.Errorf("%s: %v", variable, err)
 		}
-		_, err = said{Section: values.Global}.outcome(in, result([]byte(secret)))
+		_, err = hookOutput{Section: values.Global}.outcome(in, result([]byte(secret)))
 		if err == nil || !strings.Contains(err.Error(), "/global/token (redacted)”") || strings.Contains(err.Error(), "tok-123") {
 			t.Errorf("%s, of a secret: %v", variable, err)
 		}

@@ -95,7 +95,7 @@ func (s *Site) loaded() map[string]*schema.Set {
 type fit struct {
 	before, after any // the section's merged values
 	saved         []values.Saved
-	vain          []string // paths of what is not saved any more
+	noOp          []string // paths of what is not saved any more
 }
 
 // mostSaved is how many operations of a section are saved before those that remove
@@ -113,8 +113,8 @@ func fitting(l values.Layers, section string, ops []values.Op, by string) (f fit
 	f.saved = values.Fold(l.Saved[section], ops, by)
 	l.Saved = map[string][]values.Saved{section: f.saved}
 	if len(f.saved) > mostSaved {
-		f.vain = l.Vain(section)
-		f.saved = values.Without(f.saved, f.vain)
+		f.noOp = l.NoOp(section)
+		f.saved = values.Without(f.saved, f.noOp)
 		l.Saved[section] = f.saved
 	}
 	f.after, _ = l.Section(section)

@@ -27,14 +27,14 @@ import (
 // A Site is where the steps work: the directories, the cluster, the crafts.
 // Its exported fields are set before the first step runs and do not change.
 type Site struct {
-	DB     *store.DB
-	Log    zerolog.Logger
-	Hooks  *hook.Runner
-	Helm   *helm.Client
-	CRDs   *crd.Installer
-	Kube   *kube.Client
-	Config *kube.ConfigMap
-	Sights Sights
+	DB        *store.DB
+	Log       zerolog.Logger
+	Hooks     *hook.Runner
+	Helm      *helm.Client
+	CRDs      *crd.Installer
+	Kube      *kube.Client
+	Config    *kube.ConfigMap
+	Snapshots Snapshots
 	// Objects does what hooks want done with objects.
 	Objects *operation.Executor
 
@@ -91,8 +91,8 @@ type Site struct {
 	// ModuleRan is called after each commit with which a run of module came to
 	// its end.
 	ModuleRan func(module string)
-	// Withheld is told of releases that were not deleted because of a doubt.
-	Withheld func(releases []string, why string)
+	// BlockedDeletion is told of releases that were not deleted because of a doubt.
+	BlockedDeletion func(releases []string, why string)
 	// Refused is told of content of the ConfigMap that is invalid, at each attempt
 	// to apply it.
 	Refused func(resourceVersion, why string)
@@ -111,28 +111,28 @@ type Site struct {
 
 	writing sync.Mutex // held while the directory of modules made from addons is written
 
-	mu        sync.RWMutex
-	disk      module.Set               // guarded by mu
-	scans     int                      // how often it was scanned; guarded by mu
-	schemas   map[string]*schema.Set   // those of disk, by the key of the section; guarded by mu
-	noGlobal  error                    // why the global schemas cannot be used; guarded by mu
-	config    values.Config            // the ConfigMap content decoded last; guarded by mu
-	configRaw []byte                   // the record it was decoded from; guarded by mu
-	said      map[string]bool          // warnings that were logged; guarded by mu
-	ranWith   map[string]string        // by module, the digest of its directory when its last run ended; guarded by mu
-	told      map[[2]string]store.Hook // what hooks said to --config in this life, by module and name; guarded by mu
+	mu         sync.RWMutex
+	disk       module.Set               // guarded by mu
+	scans      int                      // how often it was scanned; guarded by mu
+	schemas    map[string]*schema.Set   // those of disk, by the key of the section; guarded by mu
+	noGlobal   error                    // why the global schemas cannot be used; guarded by mu
+	config     values.Config            // the ConfigMap content decoded last; guarded by mu
+	configRaw  []byte                   // the record it was decoded from; guarded by mu
+	hookOutput map[string]bool          // warnings that were logged; guarded by mu
+	ranWith    map[string]string        // by module, the digest of its directory when its last run ended; guarded by mu
+	told       map[[2]string]store.Hook // what hooks said to --config in this life, by module and name; guarded by mu
 }
 
-// Sights are what hooks' kubernetes bindings see. A binding is known by its
+// Snapshots are what hooks' kubernetes bindings see. A binding is known by its
 // subject.
-type Sights interface {
+type Snapshots interface {
 	// Ready returns when every attached kubernetes binding of the hook sees all
 	// objects that exist, or with an error that says which list is missing and
 	// why.
 	Ready(ctx context.Context, module, hook string) error
-	// Sight returns the objects the binding sees now, by namespace and name; none
+	// Snapshot returns the objects the binding sees now, by namespace and name; none
 	// for a binding that is not attached. They are not to be changed.
-	Sight(s store.Subject) []*kube.Object
+	Snapshot(s store.Subject) []*kube.Object
 }
 
 // Disk returns the modules as scanned last. They are not to be changed.
@@ -195,19 +195,19 @@ func (s *Site) readModules() (module.Set, error) {
 
 // sayOnce logs what was not logged before. The caller holds the lock.
 func (s *Site) sayOnce(level zerolog.Level, what string) {
-	if s.said[what] {
+	if s.hookOutput[what] {
 		return
 	}
-	if s.said == nil {
-		s.said = map[string]bool{}
+	if s.hookOutput == nil {
+		s.hookOutput = map[string]bool{}
 	}
-	s.said[what] = true
+	s.hookOutput[what] = true
 	s.Log.WithLevel(level).Msg(what)
 }
 
-// life returns the record of starts and converges.
-func life(tx *store.Tx) (store.Life, error) {
-	l, _, err := store.Load[store.Life](tx, store.LifeKey())
+// startup returns the record of starts and converges.
+func startup(tx *store.Tx) (store.Startup, error) {
+	l, _, err := store.Load[store.Startup](tx, store.StartupKey())
 	return l, err
 }
 
@@ -255,9 +255,9 @@ func (s *Site) saveApplied(tx *store.Tx, c values.Config, resourceVersion string
 	return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: resourceVersion, Config: b, At: tx.Now()})
 }
 
-// opinions returns what hooks hold of enabled flags.
-func opinions(tx *store.Tx) (map[string]values.Opinion, error) {
-	o, _, err := store.Load[map[string]values.Opinion](tx, store.OpinionsKey())
+// enabledOverrides returns what hooks hold of enabled flags.
+func enabledOverrides(tx *store.Tx) (map[string]values.EnabledOverride, error) {
+	o, _, err := store.Load[map[string]values.EnabledOverride](tx, store.EnabledOverridesKey())
 	return o, err
 }
 

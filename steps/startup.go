@@ -49,7 +49,7 @@ func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Ou
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	if err := s.site.doubtNoHooks(found); err != nil {
+	if err := s.site.checkNoHooks(found); err != nil {
 		return workflow.Outcome{}, err
 	}
 	p := prepared{foundHooks: found}
@@ -104,9 +104,9 @@ type foundHooks struct {
 	unasked []string
 }
 
-// doubtNoHooks fails where there were global hooks and none is found: what they
+// checkNoHooks fails where there were global hooks and none is found: what they
 // hold of modules would go with them, and the modules with that.
-func (s *Site) doubtNoHooks(found foundHooks) error {
+func (s *Site) checkNoHooks(found foundHooks) error {
 	if len(found.Hooks) > 0 {
 		return nil
 	}
@@ -254,14 +254,14 @@ func forgetHook(tx *store.Tx, module, name string) error {
 			return err
 		}
 	}
-	held, err := opinions(tx)
+	held, err := enabledOverrides(tx)
 	if err != nil {
 		return err
 	}
 	before := len(held)
-	maps.DeleteFunc(held, func(_ string, o values.Opinion) bool { return o.Hook == by })
+	maps.DeleteFunc(held, func(_ string, o values.EnabledOverride) bool { return o.Hook == by })
 	if len(held) < before {
-		return store.Save(tx, store.OpinionsKey(), held)
+		return store.Save(tx, store.EnabledOverridesKey(), held)
 	}
 	return nil
 }

@@ -86,11 +86,11 @@ func (v *survey) compare(set module.Set) error {
 		if known, err = modulesKnown(tx); err != nil {
 			return err
 		}
-		l, err := life(tx)
+		l, err := startup(tx)
 		if err != nil {
 			return err
 		}
-		v.converged = l.Converged >= l.StartWalk && l.Converged > 0
+		v.converged = l.Converged >= l.StartRun && l.Converged > 0
 		config, err = v.site.inForce(tx)
 		return err
 	}); err != nil {

@@ -27,7 +27,7 @@ type Attempts struct {
 // ExcessAttempts finds the attempts that need not be kept.
 func ExcessAttempts(tx *Tx) (*Attempts, error) {
 	a := &Attempts{excess: map[uint64]map[step]int{}}
-	for w, err := range WalksBackwards(tx) {
+	for w, err := range RunsBackwards(tx) {
 		if damaged := (*RecordError)(nil); errors.As(err, &damaged) || err == nil && w.Open == 0 {
 			continue
 		} else if err != nil {

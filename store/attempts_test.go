@@ -13,7 +13,7 @@ func TestARunThatStaysOpenKeepsItsFirstAndLastAttempts(t *testing.T) {
 	fails, other := Subject{Module: "fails"}, Subject{Module: "other"}
 	add := func(tx *Tx, run uint64, s Subject, try int) error {
 		return AddRecord(tx, Record{
-			Walk: run, Node: "module-run", Subject: s, Queue: "main", State: Failed, Try: try, Error: strings.Repeat("e", 200),
+			Run: run, Node: "module-run", Subject: s, Queue: "main", State: Failed, Try: try, Error: strings.Repeat("e", 200),
 		})
 	}
 	for try := 1; try <= failures; {
@@ -23,7 +23,7 @@ func TestARunThatStaysOpenKeepsItsFirstAndLastAttempts(t *testing.T) {
 					return err
 				}
 			}
-			return Save(tx, WalkKey(1), Walk{ID: 1, Open: 1})
+			return Save(tx, RunKey(1), Run{ID: 1, Open: 1})
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestARunThatStaysOpenKeepsItsFirstAndLastAttempts(t *testing.T) {
 				return err
 			}
 		}
-		return Save(tx, WalkKey(2), Walk{ID: 2, Ended: time.Now()})
+		return Save(tx, RunKey(2), Run{ID: 2, Ended: time.Now()})
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func moveKeys(writer, n uint64) [6]Key {
 		At(Values).Str("section"),
 		At(Modules).Uint(writer),
 		At(Releases).Uint(writer).Uint(n),
-		At(Opinions).Uint(writer),
+		At(EnabledOverrides).Uint(writer),
 	}
 }
 
@@ -50,7 +50,7 @@ func benched(b *testing.B) *DB {
 	return db
 }
 
-// BenchmarkUpdate is what a move costs through the store, by how many move at once.
+// BenchmarkUpdate is what a transition costs through the store, by how many move at once.
 func BenchmarkUpdate(b *testing.B) {
 	for _, writers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {

@@ -7,13 +7,13 @@ import "time"
 type Bucket struct {
 	// Full is when as many may follow each other as the hook's burst says.
 	Full time.Time `json:"full"`
-	// PutOff says of each queue when what of the hook was put off is due.
-	PutOff map[string]PutOff `json:"putOff,omitempty"`
+	// Deferral says of each queue when what of the hook was put off is due.
+	Deferrals map[string]Deferral `json:"putOff,omitempty"`
 }
 
-// A PutOff says when what was put off is due, and in what time one run is
+// A Deferral says when what was put off is due, and in what time one run is
 // allowed.
-type PutOff struct {
+type Deferral struct {
 	Due   time.Time     `json:"due"`
 	Every time.Duration `json:"every"`
 	// Tasks is how many were put off so far.
@@ -24,7 +24,7 @@ type PutOff struct {
 }
 
 // Expedites reports whether the rate limit does not apply to the task id.
-func (p PutOff) Expedites(id ID) bool { return !p.Expedited.IsZero() && !p.Expedited.Before(id) }
+func (p Deferral) Expedites(id ID) bool { return !p.Expedited.IsZero() && !p.Expedited.Before(id) }
 
 // BucketKey returns the key of the bucket of s's hook.
 func BucketKey(s Subject) Key { return At(Buckets).Str(s.Module).Str(s.Hook) }

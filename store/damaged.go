@@ -20,7 +20,7 @@ type Damaged struct {
 // String says which record d is of.
 func (d Damaged) String() string {
 	if p, err := ParsePos(d.Key); err == nil {
-		return fmt.Sprintf("the task at slot %d, depth %d of queue %s", p.Place, p.Height, p.Queue)
+		return fmt.Sprintf("the task at slot %d, depth %d of queue %s", p.Slot, p.Depth, p.Queue)
 	}
 	return "record " + Key(d.Key).String()
 }
@@ -104,10 +104,10 @@ func ParsePiece(k Key) (p PieceOf, ok bool) {
 // items from next on move up by one. It returns the new next item.
 func DropItem(tx *Tx, id ID, next, i int) int {
 	for ; i > next; i-- {
-		if raw := tx.Get(memberKey(id, i-1)); raw != nil && json.Valid(raw) {
-			tx.Put(memberKey(id, i), raw)
+		if raw := tx.Get(itemKey(id, i-1)); raw != nil && json.Valid(raw) {
+			tx.Put(itemKey(id, i), raw)
 		}
 	}
-	tx.Delete(memberKey(id, next))
+	tx.Delete(itemKey(id, next))
 	return next + 1
 }

@@ -64,7 +64,7 @@ func newRow(k Key, v []byte, asked bool) row {
 	switch {
 	case k.Table().secret() && !asked:
 		r.Redacted, r.Bytes = true, len(v)
-	case k.Table() == Once:
+	case k.Table() == Unique:
 		r.Value = Key(v).String()
 	case json.Valid(v):
 		r.Value = json.RawMessage(v)

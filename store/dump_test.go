@@ -19,7 +19,7 @@ func TestADumpIsReadableAndKeepsSecrets(t *testing.T) {
 		tx.Put(At(Values).Str("nginx"), []byte(`{"password":"secret"}`))
 		tx.Put(At(Modules).Str("nginx"), []byte(`{"state":"on","note":"a<b"}`))
 		tx.Put(At(Queues).Str("main").Uint(7).Uint32(1), []byte(`{"id":"1-1"}`))
-		tx.Put(At(Once).Str("main").Str("run").Str("nginx"), At(Queues).Str("main").Uint(7).Uint32(1))
+		tx.Put(At(Unique).Str("main").Str("run").Str("nginx"), At(Queues).Str("main").Uint(7).Uint32(1))
 		tx.Put(At(Payloads).Uint(1).Uint(2).Uint(0), []byte(`{"cut":"of`))
 		tx.Put(append(At(Modules), 9, 9), []byte(`1`))
 		tx.Put(Key{200, 1}, []byte(`"of a later version"`))

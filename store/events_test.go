@@ -11,8 +11,8 @@ import (
 // anEvent returns an event of a binding of the hook m/h in queue q.
 func anEvent(n uint64, binding string) *Task {
 	return &Task{
-		ID: ID{Epoch: 1, N: n}, Graph: "g", Node: "event", Subject: Subject{Module: "m", Hook: "h", Binding: binding}, Walk: 1,
-		Pos: Pos{Queue: "q", Place: FirstPlace + n}, Object: &ObjectRef{Event: "Added", Name: fmt.Sprint("o", n)},
+		ID: ID{Epoch: 1, N: n}, Graph: "g", Node: "event", Subject: Subject{Module: "m", Hook: "h", Binding: binding}, Run: 1,
+		Pos: Pos{Queue: "q", Slot: FirstSlot + n}, Object: &ObjectRef{Event: "Added", Name: fmt.Sprint("o", n)},
 	}
 }
 
@@ -59,14 +59,14 @@ func TestEventsOfAHookAreFoundWhereverTheyWait(t *testing.T) {
 				return err
 			}
 		}
-		return Save(tx, WalkKey(1), Walk{ID: 1, Open: 4})
+		return Save(tx, RunKey(1), Run{ID: 1, Open: 4})
 	})
 	if diff := cmp.Diff([]uint64{2, 1}, events(t, db)); diff != "" {
 		t.Error(diff)
 	}
 	update(func(tx *Tx) error {
 		tx.Delete(first.Key())
-		first.Place, first.Due = 0, tx.Now()
+		first.Slot, first.Due = 0, tx.Now()
 		return SaveLater(tx, first)
 	})
 	if diff := cmp.Diff([]uint64{2, 1}, events(t, db)); diff != "" {
@@ -77,7 +77,7 @@ func TestEventsOfAHookAreFoundWhereverTheyWait(t *testing.T) {
 			t.Errorf("the binding has %d events", n)
 		}
 		DropTask(tx, second)
-		return Save(tx, WalkKey(1), Walk{ID: 1, Open: 3})
+		return Save(tx, RunKey(1), Run{ID: 1, Open: 3})
 	})
 	if diff := cmp.Diff([]uint64{1}, events(t, db)); diff != "" {
 		t.Errorf("after the other was dropped: %s", diff)
@@ -101,7 +101,7 @@ func TestAStoreOfAnOlderVersionGetsTheIndexOfEvents(t *testing.T) {
 					return err
 				}
 			}
-			return Save(tx, WalkKey(1), Walk{ID: 1, Open: len(want)})
+			return Save(tx, RunKey(1), Run{ID: 1, Open: len(want)})
 		}); err != nil {
 			t.Fatal(err)
 		}

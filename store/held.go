@@ -197,8 +197,8 @@ func (c *taskCheck) lanes() {
 		c.byKey[string(t.Key())] = t
 		c.task(t)
 		count[t.LaneKey()]++
-		if t.Of != nil {
-			c.bad("the held task %s names the list %s, which would wait for it", t.ID, t.Of.ID)
+		if t.Parent != nil {
+			c.bad("the held task %s names the list %s, which would wait for it", t.ID, t.Parent.ID)
 		}
 	}
 	for l, err := range AllLanes(c.tx) {

@@ -11,7 +11,7 @@ func TestNotesStandAndGoWithTheirJournal(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
 	id := store.ID{Epoch: 1, N: 1}
-	task := &store.Task{ID: id, Pos: store.Pos{Queue: "q", Place: store.FirstPlace}, Walk: 1}
+	task := &store.Task{ID: id, Pos: store.Pos{Queue: "q", Slot: store.FirstSlot}, Run: 1}
 	update(t, db, func(tx *store.Tx) error {
 		if err := store.SaveNote(tx, id, "early"); err == nil {
 			t.Error("a note was kept of a task without a journal")
@@ -20,7 +20,7 @@ func TestNotesStandAndGoWithTheirJournal(t *testing.T) {
 	})
 	update(t, db, func(tx *store.Tx) error {
 		task.Journal = true
-		if err := store.Save(tx, store.WalkKey(1), store.Walk{ID: 1, Open: 1}); err != nil {
+		if err := store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: 1}); err != nil {
 			return err
 		}
 		if err := store.Save(tx, store.JournalKey(id), "effects"); err != nil {
@@ -42,7 +42,7 @@ func TestNotesStandAndGoWithTheirJournal(t *testing.T) {
 		if _, ok, _ := store.LoadNote[string](tx, id); ok {
 			t.Error("the note is left")
 		}
-		return store.Save(tx, store.WalkKey(1), store.Walk{ID: 1})
+		return store.Save(tx, store.RunKey(1), store.Run{ID: 1})
 	})
 }
 

@@ -21,13 +21,13 @@ const (
 	Queues
 	// Payloads holds what is too large for a task's header. Key: task id (epoch, number), chunk.
 	Payloads
-	// Once holds the key of the task that waits where only one may. Key: queue, graph, node, module, hook, binding,
+	// Unique holds the key of the task that waits where only one may. Key: queue, graph, node, module, hook, binding,
 	// and configuration if it is about one.
-	Once
+	Unique
 	// Values holds the values patches of each section. Key: section.
 	Values
-	// Opinions holds the enabled flags set by hooks. Key: name.
-	Opinions
+	// EnabledOverrides holds the enabled flags set by hooks. Key: name.
+	EnabledOverrides
 	// Hooks holds parsed hook configurations. Key: module or empty for global, hook.
 	Hooks
 	// Bindings holds what is attached. Key: module or empty for global, hook, binding.
@@ -54,15 +54,15 @@ const (
 	Quarantine
 	// Addons holds the registered addons. Key: namespace or empty for the cluster, id.
 	Addons
-	// Walks holds a record of every walk kept. Key: walk.
-	Walks
-	// History holds what became of tasks. Key: walk, task id (epoch, number).
+	// Runs holds a record of every run kept. Key: run.
+	Runs
+	// History holds what became of tasks. Key: run, task id (epoch, number).
 	History
 	// Buckets holds how many runs a limited hook has left. Key: module or empty for global, hook.
 	Buckets
-	// Crowds holds, of bindings for which many events wait, how many do and which is the newest of each object.
+	// Backlogs holds, of bindings for which many events wait, how many do and which is the newest of each object.
 	// Key: queue, graph, node, module, hook, binding, object or empty for how many.
-	Crowds
+	Backlogs
 	// Notes holds how far tasks have come with the effects in their journals. Key: task id (epoch, number).
 	Notes
 	// Problems holds what is wrong now and no failing task reports. Key: kind, module, hook, binding, object, and
@@ -107,45 +107,45 @@ var tables = [...]struct {
 	raw    bool   // records are not JSON: pieces of some, or keys
 	work   bool   // records are pending work, of no use once another operator has worked
 }{
-	Meta:           {name: "meta", layout: "s"},
-	Queues:         {name: "queues", layout: "sui", secret: true, work: true},
-	Payloads:       {name: "payloads", layout: "uuu", secret: true, raw: true, work: true},
-	Once:           {name: "once", layout: "sssssss", raw: true, work: true},
-	Values:         {name: "values", layout: "s", secret: true},
-	Opinions:       {name: "opinions", layout: "s"},
-	Hooks:          {name: "hooks", layout: "ss"},
-	Bindings:       {name: "bindings", layout: "sss"},
-	Cursors:        {name: "cursors", layout: "sss", secret: true},
-	Versions:       {name: "versions", layout: "s"},
-	Ticks:          {name: "ticks", layout: "sss"},
-	ConfigMap:      {name: "configmap", layout: "s", secret: true},
-	Modules:        {name: "modules", layout: "s"},
-	Releases:       {name: "releases", layout: "s"},
-	Metrics:        {name: "metrics", layout: "ssssu"},
-	Journal:        {name: "journal", layout: "uu", secret: true, work: true},
-	Later:          {name: "later", layout: "uuu", secret: true, work: true},
-	Quarantine:     {name: "quarantine", layout: "uu", secret: true, work: true},
-	Addons:         {name: "addons", layout: "ss", secret: true, work: true},
-	Walks:          {name: "walks", layout: "u"},
-	History:        {name: "history", layout: "uuu", secret: true},
-	Buckets:        {name: "buckets", layout: "ss"},
-	Crowds:         {name: "crowds", layout: "sssssss", work: true},
-	Notes:          {name: "notes", layout: "uu", secret: true, work: true},
-	Problems:       {name: "problems", layout: "ssssss", secret: true},
-	DamagedRecords: {name: "damaged", layout: "uu", secret: true},
-	Held:           {name: "held", layout: "ssssuu", secret: true, work: true},
-	Lanes:          {name: "lanes", layout: "sssss", work: true},
-	Events:         {name: "events", layout: "ssssssuu", raw: true, work: true},
-	Interruptions:  {name: "interruptions", layout: "ssssss", work: true},
-	AddonNames:     {name: "addon-names", layout: "sss", work: true},
-	Configurations: {name: "configurations", layout: "ss", secret: true, work: true},
-	Rounds:         {name: "rounds", layout: "uuu", secret: true, work: true},
-	Holds:          {name: "holds", layout: "ss", work: true},
-	Holders:        {name: "holders", layout: "ss", work: true},
-	Contents:       {name: "contents", layout: "s", work: true},
-	Charts:         {name: "charts", layout: "s", work: true},
-	Chunks:         {name: "chunks", layout: "ssu", secret: true, raw: true, work: true},
-	AddonModules:   {name: "addon-modules", layout: "s", work: true},
+	Meta:             {name: "meta", layout: "s"},
+	Queues:           {name: "queues", layout: "sui", secret: true, work: true},
+	Payloads:         {name: "payloads", layout: "uuu", secret: true, raw: true, work: true},
+	Unique:           {name: "once", layout: "sssssss", raw: true, work: true},
+	Values:           {name: "values", layout: "s", secret: true},
+	EnabledOverrides: {name: "opinions", layout: "s"},
+	Hooks:            {name: "hooks", layout: "ss"},
+	Bindings:         {name: "bindings", layout: "sss"},
+	Cursors:          {name: "cursors", layout: "sss", secret: true},
+	Versions:         {name: "versions", layout: "s"},
+	Ticks:            {name: "ticks", layout: "sss"},
+	ConfigMap:        {name: "configmap", layout: "s", secret: true},
+	Modules:          {name: "modules", layout: "s"},
+	Releases:         {name: "releases", layout: "s"},
+	Metrics:          {name: "metrics", layout: "ssssu"},
+	Journal:          {name: "journal", layout: "uu", secret: true, work: true},
+	Later:            {name: "later", layout: "uuu", secret: true, work: true},
+	Quarantine:       {name: "quarantine", layout: "uu", secret: true, work: true},
+	Addons:           {name: "addons", layout: "ss", secret: true, work: true},
+	Runs:             {name: "walks", layout: "u"},
+	History:          {name: "history", layout: "uuu", secret: true},
+	Buckets:          {name: "buckets", layout: "ss"},
+	Backlogs:         {name: "crowds", layout: "sssssss", work: true},
+	Notes:            {name: "notes", layout: "uu", secret: true, work: true},
+	Problems:         {name: "problems", layout: "ssssss", secret: true},
+	DamagedRecords:   {name: "damaged", layout: "uu", secret: true},
+	Held:             {name: "held", layout: "ssssuu", secret: true, work: true},
+	Lanes:            {name: "lanes", layout: "sssss", work: true},
+	Events:           {name: "events", layout: "ssssssuu", raw: true, work: true},
+	Interruptions:    {name: "interruptions", layout: "ssssss", work: true},
+	AddonNames:       {name: "addon-names", layout: "sss", work: true},
+	Configurations:   {name: "configurations", layout: "ss", secret: true, work: true},
+	Rounds:           {name: "rounds", layout: "uuu", secret: true, work: true},
+	Holds:            {name: "holds", layout: "ss", work: true},
+	Holders:          {name: "holders", layout: "ss", work: true},
+	Contents:         {name: "contents", layout: "s", work: true},
+	Charts:           {name: "charts", layout: "s", work: true},
+	Chunks:           {name: "chunks", layout: "ssu", secret: true, raw: true, work: true},
+	AddonModules:     {name: "addon-modules", layout: "s", work: true},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }

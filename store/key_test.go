@@ -88,7 +88,7 @@ func TestAKeyShowsItsParts(t *testing.T) {
 		"table(200)/0x01":           {200, 1},
 		"table(0)/0x":               nil,
 		"history/1/2/3":             At(History).Uint(1).Uint(2).Uint(3),
-		"once/main/run/module/hook": At(Once).Str("main").Str("run").Str("module").Str("hook"),
+		"once/main/run/module/hook": At(Unique).Str("main").Str("run").Str("module").Str("hook"),
 	} {
 		if got := k.String(); got != want {
 			t.Errorf("%x shows as %q, want %q", []byte(k), got, want)

@@ -17,7 +17,7 @@ type laterTask struct {
 }
 
 // Later reports whether t is in no queue: before it is due, or while it is held.
-func (t *Task) Later() bool { return t.Place == 0 }
+func (t *Task) Later() bool { return t.Slot == 0 }
 
 // Key returns the key of t's header: in its queue, in its lane, or by its due time.
 func (t *Task) Key() Key {

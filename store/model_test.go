@@ -31,7 +31,7 @@ func (m model) list(prefix, from string, down bool) []string {
 // keys are few, in two tables, with prefixes of each other among them.
 func keys() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
-		table := rapid.SampledFrom([]store.Table{store.Payloads, store.Once}).Draw(t, "table")
+		table := rapid.SampledFrom([]store.Table{store.Payloads, store.Unique}).Draw(t, "table")
 		parts := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 'a', 0xff}), 0, 2).Draw(t, "parts")
 		return string(append(store.At(table), parts...))
 	})

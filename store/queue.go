@@ -74,25 +74,25 @@ func AllQueues(tx *Tx) iter.Seq2[string, error] {
 			if !yield(next, nil) {
 				return
 			}
-			from = Pos{Queue: next, Place: ^uint64(0)}.Key()
+			from = Pos{Queue: next, Slot: ^uint64(0)}.Key()
 		}
 	}
 }
 
-// TailPlace returns the place behind queue's last.
-func TailPlace(tx *Tx, queue string) (uint64, error) {
+// TailSlot returns the place behind queue's last.
+func TailSlot(tx *Tx, queue string) (uint64, error) {
 	for k := range tx.Backwards(At(Queues).Str(queue)) {
 		p, err := ParsePos(k)
-		return p.Place + 1, err
+		return p.Slot + 1, err
 	}
-	return FirstPlace, nil
+	return FirstSlot, nil
 }
 
-// FrontPlace returns the place before queue's first.
-func FrontPlace(tx *Tx, queue string) (uint64, error) {
+// FrontSlot returns the place before queue's first.
+func FrontSlot(tx *Tx, queue string) (uint64, error) {
 	for k := range tx.Range(At(Queues).Str(queue)) {
 		p, err := ParsePos(k)
-		return min(p.Place, FirstPlace) - 1, err
+		return min(p.Slot, FirstSlot) - 1, err
 	}
-	return FirstPlace - 1, nil
+	return FirstSlot - 1, nil
 }

@@ -62,15 +62,15 @@ type Binding struct {
 	// StartedIn is the start run in which it was attached last, behind the onStartup
 	// hooks; 0 where an older version attached it.
 	StartedIn uint64 `json:"startedIn,omitempty"`
-	// SyncedIn is the start walk in which its Synchronization succeeded, or was
+	// SyncedIn is the start run in which its Synchronization succeeded, or was
 	// not asked for.
 	SyncedIn uint64 `json:"syncedIn,omitempty"`
 }
 
 // After reports whether the task id was made after b's baseline, in the same life:
 // one of an earlier life was pending before the restart.
-func (b *Binding) After(id ID, life uint64) bool {
-	return id.Epoch == life && b.AttachedIn == life && b.Baseline != 0 && id.N > b.Baseline
+func (b *Binding) After(id ID, epoch uint64) bool {
+	return id.Epoch == epoch && b.AttachedIn == epoch && b.Baseline != 0 && id.N > b.Baseline
 }
 
 // BindingKey returns the key of an attached binding. The id is unique among the
@@ -123,7 +123,7 @@ type Module struct {
 	State ModuleState `json:"state"`
 	// Order is the number of its directory.
 	Order int `json:"order,omitempty"`
-	// StartedIn is the start walk in which a run of it has ended last.
+	// StartedIn is the start run in which a run of it has ended last.
 	StartedIn uint64 `json:"startedIn,omitempty"`
 	// Enabled is what the last discovery came to, Why what decided it.
 	Enabled bool   `json:"enabled"`
@@ -131,7 +131,7 @@ type Module struct {
 	// Broken is why it cannot be loaded.
 	Broken string `json:"broken,omitempty"`
 	// Defined is the digest of the CRDs that were installed for it last, DefinedIn
-	// the start walk in which that was. Undefined is why they could not be; it is
+	// the start run in which that was. Undefined is why they could not be; it is
 	// not run then.
 	Defined   string `json:"defined,omitempty"`
 	DefinedIn uint64 `json:"definedIn,omitempty"`
@@ -202,7 +202,7 @@ type RefusedConfig struct {
 	ResourceVersion string    `json:"resourceVersion"`
 	Error           string    `json:"error"`
 	At              time.Time `json:"at"`
-	Walk            uint64    `json:"walk"`
+	Run             uint64    `json:"walk"`
 }
 
 // AppliedConfigKey returns the key of the ConfigMap content in force.
@@ -214,8 +214,8 @@ func RefusedConfigKey() Key { return At(ConfigMap).Str("refused") }
 // SavedKey returns the key of the values operations kept of a section.
 func SavedKey(section string) Key { return At(Values).Str(section) }
 
-// OpinionsKey returns the key of what hooks hold of enabled flags.
-func OpinionsKey() Key { return At(Opinions).Str("all") }
+// EnabledOverridesKey returns the key of what hooks hold of enabled flags.
+func EnabledOverridesKey() Key { return At(EnabledOverrides).Str("all") }
 
 // FamilyKey returns the key of what all series of a metric that hooks make have
 // in common, as package series writes it.
@@ -224,26 +224,26 @@ func FamilyKey(name string) Key { return Families().Str(name) }
 // Families returns the prefix of the keys that FamilyKey returns.
 func Families() Key { return At(Metrics).Str("family") }
 
-// SheetKey returns the key of the series that a hook holds in a group, as package
+// ShardKey returns the key of the series that a hook holds in a group, as package
 // series writes them: those whose place is not below from, up to where the hook's
 // next sheet begins. The group is empty for those that do not expire. The key with
 // from zero is also the prefix of the hook's others.
-func SheetKey(group, module, hook string, from uint64) Key {
-	k := SheetsOf(group).Str(module).Str(hook)
+func ShardKey(group, module, hook string, from uint64) Key {
+	k := ShardsOf(group).Str(module).Str(hook)
 	if from == 0 {
 		return k
 	}
 	return k.Uint(from)
 }
 
-// Sheets returns the prefix of the keys that SheetKey returns.
-func Sheets() Key { return At(Metrics).Str("sheet") }
+// Shards returns the prefix of the keys that ShardKey returns.
+func Shards() Key { return At(Metrics).Str("sheet") }
 
-// SheetsOf returns the prefix of the sheets of a group.
-func SheetsOf(group string) Key { return Sheets().Str(group) }
+// ShardsOf returns the prefix of the sheets of a group.
+func ShardsOf(group string) Key { return Shards().Str(group) }
 
-// ParseSheetKey takes a key apart that SheetKey has returned.
-func ParseSheetKey(k Key) (s Subject, from uint64, err error) {
+// ParseShardKey takes a key apart that ShardKey has returned.
+func ParseShardKey(k Key) (s Subject, from uint64, err error) {
 	p, err := k.Parts()
 	if err != nil {
 		return s, 0, err
@@ -256,14 +256,14 @@ func ParseSheetKey(k Key) (s Subject, from uint64, err error) {
 	return s, from, p.Err()
 }
 
-// A Life is what the store knows of the operator's starts and converges.
-type Life struct {
-	// StartWalk is the walk of the current start, Epoch the life that began it.
-	StartWalk uint64 `json:"startWalk"`
-	Epoch     uint64 `json:"epoch"`
-	// Digest is that of the code the current start walk runs.
+// A Startup is what the store knows of the operator's starts and converges.
+type Startup struct {
+	// StartRun is the run of the current start, Epoch the life that began it.
+	StartRun uint64 `json:"startWalk"`
+	Epoch    uint64 `json:"epoch"`
+	// Digest is that of the code the current start run runs.
 	Digest string `json:"digest,omitempty"`
-	// Converged is the walk of the last converge that came to its end, and when.
+	// Converged is the run of the last converge that came to its end, and when.
 	Converged   uint64    `json:"converged,omitempty"`
 	ConvergedAt time.Time `json:"convergedAt,omitzero"`
 	// ConvergedIn is the life in which that was.
@@ -274,8 +274,8 @@ type Life struct {
 	Cluster string `json:"cluster,omitempty"`
 }
 
-// LifeKey returns the key of the record of starts and converges.
-func LifeKey() Key { return At(Meta).Str("life") }
+// StartupKey returns the key of the record of starts and converges.
+func StartupKey() Key { return At(Meta).Str("life") }
 
 // An AllowedPurge is what a person allowed the next discovery to delete without the safety check.
 type AllowedPurge struct {

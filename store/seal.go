@@ -45,7 +45,7 @@ func unseal(k Key, stored []byte) (v []byte, ok bool) {
 // whose mark was damaged does not.
 func unsealed(t Table, first byte) bool {
 	switch {
-	case t == Once || t == Events:
+	case t == Unique || t == Events:
 		return first == byte(Queues) || first == byte(Later) || first == byte(Held)
 	case t.known() && tables[t].raw:
 		return first >= ' '

@@ -15,7 +15,7 @@ import (
 // withTask makes a store that holds a task, and returns its path and the task's place.
 func withTask(t *testing.T) (path string, at Pos) {
 	t.Helper()
-	path, at = made(t, 40), Pos{Queue: "main", Place: FirstPlace}
+	path, at = made(t, 40), Pos{Queue: "main", Slot: FirstSlot}
 	db, err := Open(path, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 )
 
 // sorted is a set of writes in the order of their keys, each key once. It is
-// made for the few writes of a move, which lie in one leaf, and stays quick
+// made for the few writes of a transition, which lie in one leaf, and stays quick
 // for a Memory of a hundred thousand. The zero value is empty.
 type sorted struct {
 	leaves []*leaf // none is empty, their keys ascend

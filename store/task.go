@@ -50,23 +50,23 @@ func (id *ID) UnmarshalText(b []byte) (err error) {
 // A Pos is where a task stands: a queue is a row of places, each of which
 // holds a stack of tasks. The task at the greatest height is done first.
 type Pos struct {
-	Queue  string `json:"queue"`
-	Place  uint64 `json:"place"`
-	Height uint32 `json:"height"`
+	Queue string `json:"queue"`
+	Slot  uint64 `json:"place"`
+	Depth uint32 `json:"height"`
 }
 
-// FirstPlace is the place of the first task of an empty queue. Places count up
+// FirstSlot is the place of the first task of an empty queue. Places count up
 // from it at the tail and down from it at the front.
-const FirstPlace uint64 = 1 << 63
+const FirstSlot uint64 = 1 << 63
 
 // Key returns the key of the header of the task at p. Keys of one queue sort
 // in the order in which its tasks are done.
 func (p Pos) Key() Key {
-	k := make(Key, 0, 1+2+len(p.Queue)+8+4) // it is made several times a move, at once
+	k := make(Key, 0, 1+2+len(p.Queue)+8+4) // it is made several times a transition, at once
 	k = append(k, byte(Queues))
 	k = binary.BigEndian.AppendUint16(k, uint16(min(len(p.Queue), 1<<16-1))) //nolint:gosec // as Key.Str does
 	k = append(k, p.Queue...)
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(k, p.Place), ^p.Height)
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(k, p.Slot), ^p.Depth)
 }
 
 // ParsePos takes the key of a task's header apart.
@@ -75,7 +75,7 @@ func ParsePos(k Key) (Pos, error) {
 	if err != nil || k.Table() != Queues {
 		return Pos{}, errors.Join(fmt.Errorf("key %x is no place in a queue", []byte(k)), err)
 	}
-	p := Pos{Queue: parts.Str(), Place: parts.Uint(), Height: ^parts.Uint32()}
+	p := Pos{Queue: parts.Str(), Slot: parts.Uint(), Depth: ^parts.Uint32()}
 	return p, parts.Err()
 }
 
@@ -89,7 +89,7 @@ type Subject struct {
 }
 
 // A Task is one pending piece of work, all of it data: what is to be done,
-// about whom, and how far it has come. What a header holds is all that a move
+// about whom, and how far it has come. What a header holds is all that a transition
 // reads and writes of it; a large payload and the members of a list stand
 // apart, under [Payloads].
 type Task struct {
@@ -99,7 +99,7 @@ type Task struct {
 	Graph   string    `json:"graph"`
 	Node    string    `json:"node"`
 	Subject Subject   `json:"subject,omitzero"`
-	Walk    uint64    `json:"walk"`
+	Run     uint64    `json:"walk"`
 	Queued  time.Time `json:"queued,omitzero"`
 
 	// Payload is inline up to [InlinePayload] bytes, else in Chunks pieces of
@@ -109,22 +109,22 @@ type Task struct {
 
 	// Object is what a cluster event was about.
 	Object *ObjectRef `json:"object,omitempty"`
-	// Lenient is set where the binding allows its hook to fail.
-	Lenient bool `json:"lenient,omitempty"`
-	// Alone is set where an attempt does this task and none behind it.
-	Alone bool `json:"alone,omitempty"`
-	// Solo marks a member of a node's list that was sent to a queue of its own
+	// AllowFailure is set where the binding allows its hook to fail.
+	AllowFailure bool `json:"lenient,omitempty"`
+	// NoBatch is set where an attempt does this task and none behind it.
+	NoBatch bool `json:"alone,omitempty"`
+	// Detached marks a member of a node's list that was sent to a queue of its own
 	// to be done there by itself.
-	Solo bool `json:"solo,omitempty"`
+	Detached bool `json:"solo,omitempty"`
 	// Waits is set while equal tasks are dropped in favour of this one.
 	Waits bool `json:"waits,omitempty"`
-	// Of names the list that waits for this task, or for what follows it.
-	Of *Ref `json:"of,omitempty"`
-	// List is set where the task stands for the members of a list.
-	List *List `json:"list,omitempty"`
-	// Home is the queue for which the task's own stands in: it is a run beside
+	// Parent names the list that waits for this task, or for what follows it.
+	Parent *Ref `json:"of,omitempty"`
+	// FanOut is set where the task stands for the members of a list.
+	FanOut *FanOut `json:"list,omitempty"`
+	// HomeQueue is the queue for which the task's own stands in: it is a run beside
 	// others of a list in that queue.
-	Home string `json:"home,omitempty"`
+	HomeQueue string `json:"home,omitempty"`
 	// Past is the node a cut leads back to, once the run has begun it.
 	Past string `json:"past,omitempty"`
 	// Rewinds counts how often in a row the run was rewound to the node Past.
@@ -146,13 +146,13 @@ type Task struct {
 	Lane string `json:"lane,omitempty"`
 	// Claim says who works on it. One of an older life was interrupted.
 	Claim *Claim `json:"claim,omitempty"`
-	// Clears is set while waiting tasks of the module are still to be taken out
+	// CancelsPending is set while waiting tasks of the module are still to be taken out
 	// of the queues before the task is begun.
-	Clears bool `json:"clears,omitempty"`
+	CancelsPending bool `json:"clears,omitempty"`
 	// Prepared is set once the node's preparation is done.
 	Prepared bool `json:"prepared,omitempty"`
-	// Orphan tasks no longer count: what they come to is only recorded.
-	Orphan bool `json:"orphan,omitempty"`
+	// Abandoned tasks no longer count: what they come to is only recorded.
+	Abandoned bool `json:"orphan,omitempty"`
 	// Journal is set while an outcome with effects waits under [Journal].
 	Journal bool `json:"journal,omitempty"`
 }
@@ -178,17 +178,17 @@ type Ref struct {
 	Lags bool `json:"lags,omitempty"`
 }
 
-// A List is the state of a task that stands for many.
-type List struct {
+// A FanOut is the state of a task that stands for many.
+type FanOut struct {
 	Len  int `json:"len"`
 	Next int `json:"next"` // the first member neither done nor started
 	Open int `json:"open"` // members sent elsewhere that have not ended
 	// Edge lists start a task for each member; others do their members' work
 	// themselves.
 	Edge bool `json:"edge,omitempty"`
-	// Side names those of its members that run side by side elsewhere now; one of
+	// Group names those of its members that run side by side elsewhere now; one of
 	// another name is not started before they have ended.
-	Side string `json:"side,omitempty"`
+	Group string `json:"side,omitempty"`
 	// Note is what the step wrote down when the list was made.
 	Note json.RawMessage `json:"note,omitempty"`
 	// Facts are those reported by members so far.
@@ -221,9 +221,9 @@ type Claim struct {
 	// Again is set where the work was begun in an older life and not ended.
 	Again bool `json:"again,omitempty"`
 	// Crashes is how many lives before this one have died while it was done,
-	// Alone that nothing else is done meanwhile.
-	Crashes int  `json:"crashes,omitempty"`
-	Alone   bool `json:"alone,omitempty"`
+	// Exclusive that nothing else is done meanwhile.
+	Crashes   int  `json:"crashes,omitempty"`
+	Exclusive bool `json:"alone,omitempty"`
 	// Excused is set where the end of that life is not counted as a crash any more.
 	Excused bool `json:"excused,omitempty"`
 	// Tasks is how many tasks the claim covers, where they are not in their queue.
@@ -296,7 +296,7 @@ func decodeTask(p Pos, b []byte) (*Task, error) {
 		err = recordError(p.Key(), json.Unmarshal(b, t))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the task at place %d of queue %s: %w", p.Place, p.Queue, err)
+		return nil, fmt.Errorf("the task at place %d of queue %s: %w", p.Slot, p.Queue, err)
 	}
 	t.Pos = p
 	return t, nil
@@ -331,9 +331,9 @@ func DropTask(tx *Tx, t *Task) {
 	for i := range t.Chunks {
 		tx.Delete(payloadKey(t.ID, i))
 	}
-	if t.List != nil {
-		for i := t.List.Next; i < t.List.Len; i++ {
-			DropMember(tx, t.ID, i)
+	if t.FanOut != nil {
+		for i := t.FanOut.Next; i < t.FanOut.Len; i++ {
+			DeleteItem(tx, t.ID, i)
 		}
 	}
 	if t.Journal {
@@ -341,26 +341,26 @@ func DropTask(tx *Tx, t *Task) {
 	}
 }
 
-// SaveMember writes the i-th member of the list that task id stands for.
-func SaveMember[T any](tx *Tx, id ID, i int, member T) error {
-	return Save(tx, memberKey(id, i), member)
+// SaveItem writes the i-th member of the list that task id stands for.
+func SaveItem[T any](tx *Tx, id ID, i int, item T) error {
+	return Save(tx, itemKey(id, i), item)
 }
 
-// LoadMember reads the i-th member of the list that task id stands for.
-func LoadMember[T any](tx *Tx, id ID, i int) (T, error) {
-	m, ok, err := Load[T](tx, memberKey(id, i))
+// LoadItem reads the i-th member of the list that task id stands for.
+func LoadItem[T any](tx *Tx, id ID, i int) (T, error) {
+	m, ok, err := Load[T](tx, itemKey(id, i))
 	if err == nil && !ok {
-		err = recordError(memberKey(id, i), fmt.Errorf("item %d of task %s is missing", i, id))
+		err = recordError(itemKey(id, i), fmt.Errorf("item %d of task %s is missing", i, id))
 	}
 	return m, err
 }
 
-// DropMember deletes the i-th member of the list that task id stands for.
-func DropMember(tx *Tx, id ID, i int) { tx.Delete(memberKey(id, i)) }
+// DeleteItem deletes the i-th member of the list that task id stands for.
+func DeleteItem(tx *Tx, id ID, i int) { tx.Delete(itemKey(id, i)) }
 
 func payloadKey(id ID, i int) Key { return At(Payloads).Uint(id.Epoch).Uint(id.N).Uint(uint64(i)) }
 
 // firstItem keeps items apart from the pieces of a payload the same task may have.
 const firstItem = 1 << 32
 
-func memberKey(id ID, i int) Key { return payloadKey(id, i+firstItem) }
+func itemKey(id ID, i int) Key { return payloadKey(id, i+firstItem) }

@@ -9,7 +9,7 @@ import (
 // checkQueues reports what is wrong with the tasks in tx, joined: headers that
 // cannot be read, payloads, members and journals that are missing or belong to
 // no task, lists that count members which do not exist, queues in which two
-// tasks are being done, walks that miscount their tasks, waiting tasks and
+// tasks are being done, runs that miscount their tasks, waiting tasks and
 // their marks that do not agree, and events that the index does not have.
 func checkQueues(tx *Tx) error {
 	c := taskCheck{
@@ -30,15 +30,15 @@ func checkQueues(tx *Tx) error {
 	c.lists()
 	c.apart()
 	c.marks()
-	c.crowds()
+	c.backlogs()
 	c.events()
-	c.walks()
+	c.checkRuns()
 	return errors.Join(c.errs...)
 }
 
 type taskCheck struct {
 	tx      *Tx
-	open    map[uint64]int   // tasks of each walk
+	open    map[uint64]int   // tasks of each run
 	members map[ID]int       // tasks that name each list
 	lagging map[ID]int       // tasks that lag behind each task
 	owned   map[string]bool  // keys that belong to a task
@@ -57,20 +57,20 @@ func (c *taskCheck) task(t *Task) {
 		c.bad("two tasks have the id %s", t.ID)
 	}
 	c.byID[t.ID] = t
-	c.open[t.Walk]++
+	c.open[t.Run]++
 	switch {
-	case t.Of == nil:
-	case t.Of.Lags:
-		c.lagging[t.Of.ID]++
+	case t.Parent == nil:
+	case t.Parent.Lags:
+		c.lagging[t.Parent.ID]++
 	default:
-		c.members[t.Of.ID]++
+		c.members[t.Parent.ID]++
 	}
 	for i := range t.Chunks {
 		c.owned[string(payloadKey(t.ID, i))] = true
 	}
-	if l := t.List; l != nil {
+	if l := t.FanOut; l != nil {
 		for i := l.Next; i < l.Len; i++ {
-			c.owned[string(memberKey(t.ID, i))] = true
+			c.owned[string(itemKey(t.ID, i))] = true
 		}
 		if l.Next > l.Len || l.Open < 0 {
 			c.bad("list %s at node %s stands at member %d of %d with %d open", t.ID, t.Node, l.Next, l.Len, l.Open)
@@ -97,17 +97,17 @@ func (c *taskCheck) claims(t *Task) {
 // lists compares what lists count with the tasks that name them.
 func (c *taskCheck) lists() {
 	for _, t := range c.byID {
-		if t.List != nil && t.List.Open != c.members[t.ID] {
-			c.bad("list %s at node %s waits for %d members, %d exist", t.ID, t.Node, t.List.Open, c.members[t.ID])
+		if t.FanOut != nil && t.FanOut.Open != c.members[t.ID] {
+			c.bad("list %s at node %s waits for %d members, %d exist", t.ID, t.Node, t.FanOut.Open, c.members[t.ID])
 		}
 		if t.Lagging != c.lagging[t.ID] {
 			c.bad("task %s at node %s waits for %d tasks that lag, %d exist", t.ID, t.Node, t.Lagging, c.lagging[t.ID])
 		}
-		if t.Of == nil {
+		if t.Parent == nil {
 			continue
 		}
-		if list := c.byID[t.Of.ID]; list != nil && list.Pos != t.Of.Pos {
-			c.bad("task %s takes its list %s to be at %v, it is at %v", t.ID, list.ID, t.Of.Pos, list.Pos)
+		if list := c.byID[t.Parent.ID]; list != nil && list.Pos != t.Parent.Pos {
+			c.bad("task %s takes its list %s to be at %v, it is at %v", t.ID, list.ID, t.Parent.Pos, list.Pos)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func (c *taskCheck) apart() {
 // names the task that a module's others give way to.
 func (c *taskCheck) marks() {
 	marked := map[ID]bool{}
-	for k, v := range c.tx.Range(At(Once)) {
+	for k, v := range c.tx.Range(At(Unique)) {
 		parts, err := k.Parts()
 		if err == nil && parts.Str() == "" {
 			if !json.Valid(v) {
@@ -196,8 +196,8 @@ func (c *taskCheck) events() {
 	}
 }
 
-func (c *taskCheck) walks() {
-	for w, err := range WalksBackwards(c.tx) {
+func (c *taskCheck) checkRuns() {
+	for w, err := range RunsBackwards(c.tx) {
 		if err != nil {
 			c.bad("a walk cannot be read: %v", err)
 			continue

@@ -11,46 +11,46 @@ import (
 func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 	t.Parallel()
 	task := func(n uint64) *store.Task {
-		return &store.Task{ID: store.ID{Epoch: 1, N: n}, Pos: store.Pos{Queue: "q", Place: store.FirstPlace + n}, Node: "n", Walk: 1}
+		return &store.Task{ID: store.ID{Epoch: 1, N: n}, Pos: store.Pos{Queue: "q", Slot: store.FirstSlot + n}, Node: "n", Run: 1}
 	}
 	for want, damage := range map[string]func(*store.Tx) error{
 		"": func(tx *store.Tx) error { return nil },
 		"cannot be read": func(tx *store.Tx) error {
-			tx.Put(store.Pos{Queue: "q", Place: 1}.Key(), []byte(`{"id":7}`))
+			tx.Put(store.Pos{Queue: "q", Slot: 1}.Key(), []byte(`{"id":7}`))
 			return nil
 		},
 		"walk 1 counts 2 tasks, has 3": func(tx *store.Tx) error { return store.SaveTask(tx, task(3)) },
 		"walk 7, which does not exist": func(tx *store.Tx) error {
 			lost := task(3)
-			lost.Walk = 7
+			lost.Run = 7
 			return store.SaveTask(tx, lost)
 		},
 		"two tasks have the id 1-1": func(tx *store.Tx) error {
 			twice := task(1)
-			twice.Place++
+			twice.Slot++
 			return store.SaveTask(tx, twice)
 		},
 		"waits for 1 members, 0 exist": func(tx *store.Tx) error {
 			list := task(1)
-			list.List = &store.List{Open: 1}
+			list.FanOut = &store.FanOut{Open: 1}
 			return store.SaveTask(tx, list)
 		},
 		"takes its list 1-1 to be at": func(tx *store.Tx) error {
-			list, member := task(1), task(2)
-			list.List, member.Of = &store.List{Open: 1}, &store.Ref{ID: list.ID}
-			return errors.Join(store.SaveTask(tx, list), store.SaveTask(tx, member))
+			list, item := task(1), task(2)
+			list.FanOut, item.Parent = &store.FanOut{Open: 1}, &store.Ref{ID: list.ID}
+			return errors.Join(store.SaveTask(tx, list), store.SaveTask(tx, item))
 		},
 		"stands at member 2 of 1": func(tx *store.Tx) error {
 			list := task(1)
-			list.List = &store.List{Next: 2, Len: 1}
+			list.FanOut = &store.FanOut{Next: 2, Len: 1}
 			return store.SaveTask(tx, list)
 		},
 		"1 pieces of payloads, lists or journals are missing": func(tx *store.Tx) error {
 			list := task(1)
-			list.List = &store.List{Len: 1}
+			list.FanOut = &store.FanOut{Len: 1}
 			return store.SaveTask(tx, list)
 		},
-		"belongs to no task": func(tx *store.Tx) error { return store.SaveMember(tx, task(1).ID, 0, "member") },
+		"belongs to no task": func(tx *store.Tx) error { return store.SaveItem(tx, task(1).ID, 0, "member") },
 		"tasks 1-1 and 1-2 of queue q are claimed at once": func(tx *store.Tx) error {
 			one, two := task(1), task(2)
 			one.Claim, two.Claim = &store.Claim{Epoch: 1}, &store.Claim{Epoch: 1}
@@ -62,11 +62,11 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			return store.SaveTask(tx, waits)
 		},
 		"of a waiting task leads to none": func(tx *store.Tx) error {
-			tx.Put(store.At(store.Once).Str("q").Str("n"), task(1).Key())
+			tx.Put(store.At(store.Unique).Str("q").Str("n"), task(1).Key())
 			return nil
 		},
 		"of a module that is cleared is not JSON": func(tx *store.Tx) error {
-			tx.Put(store.At(store.Once).Str("").Str("m"), []byte("?"))
+			tx.Put(store.At(store.Unique).Str("").Str("m"), []byte("?"))
 			return nil
 		},
 		"in no queue: record later/1 cannot be read": func(tx *store.Tx) error {
@@ -79,7 +79,7 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		update(t, db, func(tx *store.Tx) error {
-			return errors.Join(store.Save(tx, store.WalkKey(1), store.Walk{ID: 1, Open: 2}),
+			return errors.Join(store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: 2}),
 				store.SaveTask(tx, task(1)), store.SaveTask(tx, task(2)), damage(tx))
 		})
 		err = db.Check()

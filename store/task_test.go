@@ -22,7 +22,7 @@ func TestTasksComeInTheOrderOfTheirPlacesTheTopOfAStackFirst(t *testing.T) {
 		pos := rapid.Custom(func(t *rapid.T) store.Pos {
 			return store.Pos{
 				Queue: rapid.SampledFrom([]string{"a", "b", "aa", "main"}).Draw(t, "queue"),
-				Place: rapid.Uint64().Draw(t, "place"), Height: rapid.Uint32().Draw(t, "height"),
+				Slot:  rapid.Uint64().Draw(t, "place"), Depth: rapid.Uint32().Draw(t, "height"),
 			}
 		})
 		a, b := pos.Draw(t, "a"), pos.Draw(t, "b")
@@ -32,7 +32,7 @@ func TestTasksComeInTheOrderOfTheirPlacesTheTopOfAStackFirst(t *testing.T) {
 		if a.Queue != b.Queue {
 			return
 		}
-		before := a.Place < b.Place || a.Place == b.Place && a.Height > b.Height
+		before := a.Slot < b.Slot || a.Slot == b.Slot && a.Depth > b.Depth
 		if got := bytes.Compare(a.Key(), b.Key()) < 0; got != before {
 			t.Fatalf("%v before %v: %t", a, b, got)
 		}
@@ -55,18 +55,18 @@ func TestQueueOfPlacesIsASliceOfStacks(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"tail": func(rt *rapid.T) {
 				update(rt, db, func(tx *store.Tx) error {
-					at, err := store.TailPlace(tx, "q")
+					at, err := store.TailSlot(tx, "q")
 					n := tx.NextID()
 					model = append(model, place{at, []uint64{n}})
-					return errors.Join(err, store.SaveTask(tx, &store.Task{ID: store.ID{N: n}, Pos: store.Pos{Queue: "q", Place: at}}))
+					return errors.Join(err, store.SaveTask(tx, &store.Task{ID: store.ID{N: n}, Pos: store.Pos{Queue: "q", Slot: at}}))
 				})
 			},
 			"front": func(rt *rapid.T) {
 				update(rt, db, func(tx *store.Tx) error {
-					at, err := store.FrontPlace(tx, "q")
+					at, err := store.FrontSlot(tx, "q")
 					n := tx.NextID()
 					model = slices.Insert(model, 0, place{at, []uint64{n}})
-					return errors.Join(err, store.SaveTask(tx, &store.Task{ID: store.ID{N: n}, Pos: store.Pos{Queue: "q", Place: at}}))
+					return errors.Join(err, store.SaveTask(tx, &store.Task{ID: store.ID{N: n}, Pos: store.Pos{Queue: "q", Slot: at}}))
 				})
 			},
 			"finish": func(rt *rapid.T) {
@@ -83,7 +83,7 @@ func TestQueueOfPlacesIsASliceOfStacks(t *testing.T) {
 						n := tx.NextID()
 						*top = append(*top, n)
 						err = errors.Join(err, store.SaveTask(tx, &store.Task{
-							ID: store.ID{N: n}, Pos: store.Pos{Queue: "q", Place: t.Place, Height: t.Height + uint32(i)},
+							ID: store.ID{N: n}, Pos: store.Pos{Queue: "q", Slot: t.Slot, Depth: t.Depth + uint32(i)},
 						}))
 					}
 					if len(*top) == 0 {
@@ -137,7 +137,7 @@ func TestQueuesAreNamedWithoutReadingThem(t *testing.T) {
 	update(t, db, func(tx *store.Tx) error {
 		for _, q := range []string{"main", "a", "ab", "a b", "ü"} {
 			for i := range uint64(3) {
-				tx.Put(store.Pos{Queue: q, Place: store.FirstPlace + i}.Key(), []byte(`"no task"`))
+				tx.Put(store.Pos{Queue: q, Slot: store.FirstSlot + i}.Key(), []byte(`"no task"`))
 			}
 		}
 		var got []string
@@ -178,13 +178,13 @@ func TestLargePayloadsAndMembersStandApartAndGoWithTheTask(t *testing.T) {
 	db := storetest.Memory(t)
 	large := json.RawMessage(`"` + strings.Repeat("x", 2*store.PayloadChunk) + `"`)
 	task := &store.Task{
-		ID: store.ID{Epoch: 1, N: 1}, Pos: store.Pos{Queue: "q", Place: store.FirstPlace}, Walk: 1,
-		Payload: large, List: &store.List{Len: 3}, Journal: true,
+		ID: store.ID{Epoch: 1, N: 1}, Pos: store.Pos{Queue: "q", Slot: store.FirstSlot}, Run: 1,
+		Payload: large, FanOut: &store.FanOut{Len: 3}, Journal: true,
 	}
 	update(t, db, func(tx *store.Tx) error {
-		err := errors.Join(store.SaveTask(tx, task), store.Save(tx, store.JournalKey(task.ID), "effects"), store.Save(tx, store.WalkKey(1), store.Walk{ID: 1, Open: 1}))
+		err := errors.Join(store.SaveTask(tx, task), store.Save(tx, store.JournalKey(task.ID), "effects"), store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: 1}))
 		for i, m := range []string{"one", "two", "three"} {
-			err = errors.Join(err, store.SaveMember(tx, task.ID, i, m))
+			err = errors.Join(err, store.SaveItem(tx, task.ID, i, m))
 		}
 		return err
 	})
@@ -205,10 +205,10 @@ func TestLargePayloadsAndMembersStandApartAndGoWithTheTask(t *testing.T) {
 		if err := store.SaveTask(tx, got); err != nil {
 			t.Error(err)
 		}
-		if m, err := store.LoadMember[string](tx, task.ID, 1); err != nil || m != "two" {
+		if m, err := store.LoadItem[string](tx, task.ID, 1); err != nil || m != "two" {
 			t.Errorf("member 1 came back as %q, %v", m, err)
 		}
-		if _, err := store.LoadMember[string](tx, task.ID, 3); err == nil {
+		if _, err := store.LoadItem[string](tx, task.ID, 3); err == nil {
 			t.Error("there is a member 3")
 		}
 		store.DropTask(tx, got)
@@ -217,7 +217,7 @@ func TestLargePayloadsAndMembersStandApartAndGoWithTheTask(t *testing.T) {
 				t.Errorf("%s is left", k)
 			}
 		}
-		return store.Save(tx, store.WalkKey(1), store.Walk{ID: 1})
+		return store.Save(tx, store.RunKey(1), store.Run{ID: 1})
 	})
 }
 
@@ -226,7 +226,7 @@ func TestSmallPayloadStandsInTheHeader(t *testing.T) {
 	db := storetest.Memory(t)
 	update(t, db, func(tx *store.Tx) error {
 		payload := json.RawMessage(`"` + strings.Repeat("x", store.InlinePayload-2) + `"`)
-		task := &store.Task{ID: store.ID{Epoch: 1, N: 1}, Pos: store.Pos{Queue: "q", Place: 1}, Payload: payload}
+		task := &store.Task{ID: store.ID{Epoch: 1, N: 1}, Pos: store.Pos{Queue: "q", Slot: 1}, Payload: payload}
 		if err := store.SaveTask(tx, task); err != nil {
 			return err
 		}
@@ -243,19 +243,19 @@ func TestHistoryIsTrimmedOldestFirstInPiecesAndNeverOfWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
 	day := func(n int) time.Time { return time.Date(2030, 1, n, 0, 0, 0, 0, time.UTC) }
-	walks := []store.Walk{{ID: 1, Ended: day(1)}, {ID: 2, Open: 1}, {ID: 3, Ended: day(3)}, {ID: 4, Ended: day(4)}, {ID: 5, Ended: day(1)}}
+	runs := []store.Run{{ID: 1, Ended: day(1)}, {ID: 2, Open: 1}, {ID: 3, Ended: day(3)}, {ID: 4, Ended: day(4)}, {ID: 5, Ended: day(1)}}
 	update(t, db, func(tx *store.Tx) (err error) {
-		for _, w := range walks {
-			err = errors.Join(err, store.Save(tx, store.WalkKey(w.ID), w))
+		for _, w := range runs {
+			err = errors.Join(err, store.Save(tx, store.RunKey(w.ID), w))
 			for range 3 {
-				err = errors.Join(err, store.AddRecord(tx, store.Record{Walk: w.ID, Node: "n"}))
+				err = errors.Join(err, store.AddRecord(tx, store.Record{Run: w.ID, Node: "n"}))
 			}
 		}
-		return errors.Join(err, store.SaveTask(tx, &store.Task{ID: store.ID{Epoch: 1, N: 99}, Pos: store.Pos{Queue: "q", Place: 1}, Walk: 2}))
+		return errors.Join(err, store.SaveTask(tx, &store.Task{ID: store.ID{Epoch: 1, N: 99}, Pos: store.Pos{Queue: "q", Slot: 1}, Run: 2}))
 	})
 	left := func() (ids []uint64, records int) {
 		if err := db.View(func(tx *store.Tx) error {
-			for w, err := range store.WalksBackwards(tx) {
+			for w, err := range store.RunsBackwards(tx) {
 				if err != nil {
 					return err
 				}

@@ -54,7 +54,7 @@ func MarkCopy(path string, o Options) error {
 // what is known of the cluster, of modules and of hooks, and history. Its runs end. It stops when the budget of tx is
 // spent, and reports whether there is more.
 func DropWork(tx *Tx) (more bool, err error) {
-	tx.Delete(AloneKey())
+	tx.Delete(ExclusiveKey())
 	tx.Delete(PreparationKey())
 	for t := range tables {
 		if !tables[t].work {
@@ -64,7 +64,7 @@ func DropWork(tx *Tx) (more bool, err error) {
 			return true, nil
 		}
 	}
-	for w, err := range WalksBackwards(tx) {
+	for w, err := range RunsBackwards(tx) {
 		if err != nil || w.Open == 0 {
 			continue // a record that cannot be read is named elsewhere
 		}
@@ -72,7 +72,7 @@ func DropWork(tx *Tx) (more bool, err error) {
 			return true, nil
 		}
 		w.Open, w.Ended = 0, tx.Now()
-		if err := Save(tx, WalkKey(w.ID), w); err != nil {
+		if err := Save(tx, RunKey(w.ID), w); err != nil {
 			return false, err
 		}
 	}

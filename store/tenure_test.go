@@ -13,8 +13,8 @@ func TestDroppingWorkKeepsWhatIsKnownAndEndsRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := []Table{Queues, Payloads, Once, Journal, Later, Quarantine, Crowds, Notes}
-	known := []Table{Values, Opinions, Hooks, Bindings, Cursors, Versions, Ticks, ConfigMap, Modules, Releases, Metrics, Buckets, History}
+	work := []Table{Queues, Payloads, Unique, Journal, Later, Quarantine, Backlogs, Notes}
+	known := []Table{Values, EnabledOverrides, Hooks, Bindings, Cursors, Versions, Ticks, ConfigMap, Modules, Releases, Metrics, Buckets, History}
 	const each = 3000
 	for _, table := range append(work, known...) {
 		if err := db.Update(func(tx *Tx) error {
@@ -27,7 +27,7 @@ func TestDroppingWorkKeepsWhatIsKnownAndEndsRuns(t *testing.T) {
 		}
 	}
 	if err := db.Update(func(tx *Tx) error {
-		return errors.Join(Save(tx, WalkKey(1), Walk{ID: 1, Open: 2}), Save(tx, WalkKey(2), Walk{ID: 2, Ended: time.Unix(1, 0).UTC()}))
+		return errors.Join(Save(tx, RunKey(1), Run{ID: 1, Open: 2}), Save(tx, RunKey(2), Run{ID: 2, Ended: time.Unix(1, 0).UTC()}))
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestDroppingWorkKeepsWhatIsKnownAndEndsRuns(t *testing.T) {
 			}
 		}
 		for id := range 2 {
-			w, _, err := Load[Walk](tx, WalkKey(uint64(id+1))) //nolint:gosec // it is small
+			w, _, err := Load[Run](tx, RunKey(uint64(id+1))) //nolint:gosec // it is small
 			if err != nil || w.Open != 0 || w.Ended.IsZero() {
 				t.Errorf("run %+v, %v", w, err)
 			}

@@ -28,9 +28,9 @@ const (
 // the cluster. The first time is at once; of an object that keeps vanishing the
 // events come further and further apart.
 type Absent struct {
-	// Told is told of each absence for which an event is raised, after that was
+	// Delivered is told of each absence for which an event is raised, after that was
 	// committed. It is set before Run; nil is silence.
-	Told func(release string, absent []kube.Ref)
+	Delivered func(release string, absent []kube.Ref)
 
 	db       *store.DB
 	raise    Raise
@@ -173,8 +173,8 @@ func (a *Absent) tell(ctx context.Context, release string, absent []kube.Ref) er
 		}
 		tx.OnCommit(func() {
 			a.answered(release, absent, now)
-			if a.Told != nil {
-				a.Told(release, absent)
+			if a.Delivered != nil {
+				a.Delivered(release, absent)
 			}
 		})
 		return a.raise(tx, absentEvent(release, absent))
@@ -194,10 +194,10 @@ func workedAt(tx *store.Tx, release string) (bool, error) {
 				return false, err
 			}
 			n, ok := lifecycle.Graph.Node(graph.NodeID(t.Node))
-			if ok && !n.Ranges && t.Subject.Module == release && !t.Waits {
+			if ok && !n.Batch && t.Subject.Module == release && !t.Waits {
 				return true, nil
 			}
-			if t.Place >= store.FirstPlace {
+			if t.Slot >= store.FirstSlot {
 				break
 			}
 		}

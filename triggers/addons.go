@@ -45,11 +45,11 @@ type Addons struct {
 	// an older state ends. It must not block. It is set before Run; nil is silence.
 	Interrupt func(id api.Identity, uid string, generation int64, deleted bool)
 
-	db     *store.DB
-	raise  Raise
-	hub    *kube.Hub
-	delays retry.Delays
-	wake   chan struct{}
+	db      *store.DB
+	raise   Raise
+	watches *kube.Watches
+	delays  retry.Delays
+	wake    chan struct{}
 
 	mu     sync.Mutex
 	raised map[api.Identity]sighting  // what the last event of each configuration was about; guarded by mu
@@ -105,7 +105,7 @@ func NewAddons(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds
 		raised: map[api.Identity]sighting{}, healed: map[api.Identity]time.Time{}, due: map[api.Identity]time.Time{},
 		restoring: map[api.Identity]bool{},
 	}
-	a.hub = kube.NewHub(client, kinds, a, observer)
+	a.watches = kube.NewWatches(client, kinds, a, observer)
 	return a
 }
 
@@ -141,7 +141,7 @@ func (a *Addons) Run(ctx context.Context) error {
 		return fmt.Errorf("read addons configurations: %w", err)
 	}
 	for _, kind := range []string{api.ClusterKind, api.NamespacedKind} {
-		monitor, err := a.hub.Open(kube.Spec{
+		monitor, err := a.watches.Open(kube.Spec{
 			Owner: "addons", Filter: filter,
 			Selection: kube.Selection{APIVersion: api.Group + "/" + api.Version, Kind: kind},
 		})
@@ -152,7 +152,7 @@ func (a *Addons) Run(ctx context.Context) error {
 	}
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	watching.Go(func() { a.hub.Run(ctx) })
+	watching.Go(func() { a.watches.Run(ctx) })
 	return a.tick(ctx)
 }
 

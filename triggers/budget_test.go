@@ -23,7 +23,7 @@ func (noStep) Do(context.Context, workflow.Task) (workflow.Outcome, error) {
 	return workflow.Outcome{}, nil
 }
 
-func (noStep) Members(*store.Tx, workflow.Task) ([]graph.Member, json.RawMessage, error) {
+func (noStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	return nil, nil, nil
 }
 
@@ -39,7 +39,7 @@ func newQueued(t *testing.T, bindings int) *queued {
 	t.Helper()
 	steps := map[graph.NodeID]workflow.Step{}
 	for _, n := range lifecycle.Graph.Nodes {
-		if !n.Signal && !n.Adopts {
+		if !n.Junction && !n.JoinsRunning {
 			steps[n.ID] = noStep{}
 		}
 	}
@@ -218,9 +218,9 @@ func TestAnInterruptedDeliveryGoesOnWithTheBindingsThatAreBehind(t *testing.T) {
 				t.Fatal("all was delivered in two pieces")
 			}
 			q.raise = raise
-			told := q.delivered()
-			if len(told) == 0 || len(told) == 10 {
-				t.Fatalf("%d of 10 hooks were told before the interruption", len(told))
+			delivered := q.delivered()
+			if len(delivered) == 0 || len(delivered) == 10 {
+				t.Fatalf("%d of 10 hooks were told before the interruption", len(delivered))
 			}
 			again := c.change
 			if c.then.Object != nil {
@@ -240,7 +240,7 @@ func TestAnInterruptedDeliveryGoesOnWithTheBindingsThatAreBehind(t *testing.T) {
 			for i := range 10 {
 				hook := fmt.Sprintf("hooks/h%02d", i)
 				want := c.rest
-				for event := range told {
+				for event := range delivered {
 					if strings.HasPrefix(event, hook+" ") {
 						want = c.first
 					}
@@ -251,7 +251,7 @@ func TestAnInterruptedDeliveryGoesOnWithTheBindingsThatAreBehind(t *testing.T) {
 				}
 			}
 			if err := q.db.View(func(tx *store.Tx) error {
-				record, _, err := store.Load[told0](tx, objectKey(cursorKey(label), again.Object))
+				record, _, err := store.Load[delivered0](tx, objectKey(cursorKey(label), again.Object))
 				if len(record.Behind) > 0 {
 					t.Errorf("the cursor still says %s", record.Behind)
 				}
@@ -263,7 +263,7 @@ func TestAnInterruptedDeliveryGoesOnWithTheBindingsThatAreBehind(t *testing.T) {
 	}
 }
 
-type told0 struct {
+type delivered0 struct {
 	Behind []json.RawMessage `json:"behind"`
 }
 

@@ -65,8 +65,8 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 // the text of their filter.
 type versions map[string]string
 
-// told is what was delivered of one object.
-type told struct {
+// delivered is what was delivered of one object.
+type delivered struct {
 	UID      string          `json:"uid"`
 	Checksum string          `json:"checksum"`
 	Result   json.RawMessage `json:"result,omitempty"`
@@ -81,16 +81,16 @@ type told struct {
 // behind names owners of a cursor to which the current state of an object is not yet delivered.
 type behind struct {
 	// State is what was delivered to them; nil if they do not know of the object.
-	State *told `json:"state,omitempty"`
+	State *delivered `json:"state,omitempty"`
 	// Owners are the bindings, each with the epoch in which it was attached.
 	Owners map[string]uint64 `json:"owners"`
 }
 
 // exists reports whether t is the state of an object that exists.
-func (t *told) exists() bool { return t != nil && !t.Gone }
+func (t *delivered) exists() bool { return t != nil && !t.Gone }
 
 // deliveredTo returns what was delivered to the binding of that name, attached in that epoch.
-func (t *told) deliveredTo(name string, attachedIn uint64) *told {
+func (t *delivered) deliveredTo(name string, attachedIn uint64) *delivered {
 	if t == nil {
 		return nil
 	}
@@ -103,9 +103,9 @@ func (t *told) deliveredTo(name string, attachedIn uint64) *told {
 }
 
 // leave notes that t's successor is not yet delivered to the binding, which knows state.
-func (t *told) leave(state *told, name string, attachedIn uint64) {
+func (t *delivered) leave(state *delivered, name string, attachedIn uint64) {
 	if state.exists() {
-		state = &told{UID: state.UID, Checksum: state.Checksum, Result: state.Result}
+		state = &delivered{UID: state.UID, Checksum: state.Checksum, Result: state.Result}
 	} else {
 		state = nil
 	}
@@ -201,8 +201,8 @@ func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error
 	return nil
 }
 
-func tell(o *kube.Object) told {
-	t := told{UID: o.UID, Checksum: o.Checksum}
+func tell(o *kube.Object) delivered {
+	t := delivered{UID: o.UID, Checksum: o.Checksum}
 	if len(o.FilterResult) <= keptResult {
 		t.Result = o.FilterResult
 	}
@@ -211,7 +211,7 @@ func tell(o *kube.Object) told {
 
 // remembered returns what can be said of an object of which only the cursor is
 // left.
-func remembered(k store.Key, t told, source kube.Source) (*kube.Object, error) {
+func remembered(k store.Key, t delivered, source kube.Source) (*kube.Object, error) {
 	p, err := k.Parts()
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
 // Package triggers raises events: it watches for the causes from outside that
-// begin walks, and puts each into the store together with what it has seen, so
+// begin runs, and puts each into the store together with what it has seen, so
 // that none is lost and none told twice.
 //
 // Its nouns are the triggers themselves: the start of the operator, schedules,

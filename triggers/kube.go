@@ -24,11 +24,11 @@ import (
 // watch, and shows steps what the bindings see. What each binding has been told
 // of is kept in the store: its cursor, which moves with the events.
 type Kube struct {
-	db    *store.DB
-	raise Raise
-	log   zerolog.Logger
-	hub   *kube.Hub
-	told  *receiver
+	db        *store.DB
+	raise     Raise
+	log       zerolog.Logger
+	watches   *kube.Watches
+	delivered *receiver
 
 	changed chan struct{}
 	asked   atomic.Int64 // how often the bindings have changed
@@ -49,8 +49,8 @@ type followed struct {
 // called.
 func NewKube(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
 	k := &Kube{db: db, raise: raise, log: log, changed: make(chan struct{}, 1), follows: map[store.Subject]*followed{}}
-	k.told = &receiver{db: db, raise: raise, seen: k.sees, reduced: k.reduced}
-	k.hub = kube.NewHub(client, kinds, k.told, observer)
+	k.delivered = &receiver{db: db, raise: raise, seen: k.sees, reduced: k.reduced}
+	k.watches = kube.NewWatches(client, kinds, k.delivered, observer)
 	return k
 }
 
@@ -72,7 +72,7 @@ func (k *Kube) Changed() {
 // Run follows the attached bindings until ctx is done.
 func (k *Kube) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	running.Go(func() { k.hub.Run(ctx) })
+	running.Go(func() { k.watches.Run(ctx) })
 	defer running.Wait()
 	for first := true; ; first = false {
 		if err := k.follow(ctx); err != nil && ctx.Err() == nil {
@@ -109,7 +109,7 @@ func (k *Kube) sweep(ctx context.Context) {
 // sees none, as one of a kind that is not served yet, it is not known which
 // those are.
 func (k *Kube) sweepUnseen(ctx context.Context) error {
-	return k.told.sweep(ctx, func() (seen []kube.View, known bool) {
+	return k.delivered.sweep(ctx, func() (seen []kube.View, known bool) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		for _, f := range k.follows {
@@ -134,7 +134,7 @@ func (k *Kube) follow(ctx context.Context) error {
 		return err
 	}
 	for _, v := range closed {
-		if err := k.told.forget(ctx, v, k.sees); err != nil {
+		if err := k.delivered.forget(ctx, v, k.sees); err != nil {
 			return err
 		}
 	}
@@ -192,11 +192,11 @@ func (k *Kube) open(subject store.Subject, b store.Binding) *followed {
 	}
 	spec := kube.Spec{
 		Owner: owner(subject), Selection: selection(c), KeepFull: c.KeepFullObjects, Period: c.ResynchronizationPeriod.Duration,
-		Resume: b.SyncedIn != 0 && b.AttachedIn != k.db.Epoch(),
-		Told:   func(v kube.View) bool { return k.told.knows(v, subject, b.AttachedIn) },
+		Resume:    b.SyncedIn != 0 && b.AttachedIn != k.db.Epoch(),
+		Delivered: func(v kube.View) bool { return k.delivered.knows(v, subject, b.AttachedIn) },
 	}
 	if spec.Filter, f.err = jq.Compile(c.JqFilter); f.err == nil {
-		f.monitor, f.err = k.hub.Open(spec)
+		f.monitor, f.err = k.watches.Open(spec)
 	}
 	if f.err != nil {
 		k.log.Error().Err(f.err).Str("hook", graph.Subject(subject).String()).Msg("binding is not followed")
@@ -254,8 +254,8 @@ func (k *Kube) Ready(ctx context.Context, module, hookName string) error {
 	return errors.Join(errs...)
 }
 
-// Sight returns the objects the binding sees now, by namespace and name.
-func (k *Kube) Sight(s store.Subject) []*kube.Object {
+// Snapshot returns the objects the binding sees now, by namespace and name.
+func (k *Kube) Snapshot(s store.Subject) []*kube.Object {
 	k.mu.Lock()
 	f := k.follows[s]
 	k.mu.Unlock()

@@ -206,7 +206,7 @@ func (r *receiver) gone(list kube.List) (gone []kube.Change, err error) {
 	}
 	err = r.db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(cursor) {
-			t, _, err := store.Load[told](tx, k)
+			t, _, err := store.Load[delivered](tx, k)
 			if err != nil {
 				return err
 			}

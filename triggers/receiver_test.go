@@ -99,9 +99,9 @@ func (d *desk) stored(v kube.View) string {
 	return version
 }
 
-func (d *desk) want(told ...string) {
+func (d *desk) want(delivered ...string) {
 	d.t.Helper()
-	if diff := cmp.Diff(told, d.told); diff != "" {
+	if diff := cmp.Diff(delivered, d.told); diff != "" {
 		d.t.Error(diff)
 	}
 	d.told = nil
@@ -265,7 +265,7 @@ func TestEventsOfLegacyBindingsAreDoneAlone(t *testing.T) {
 		return store.Save(tx, store.BindingKey("m", "hooks/h", "pods"), store.Binding{Kind: store.Kubernetes, Config: config, Queue: "q"})
 	})
 	d.changed("12", kube.Change{Type: kube.Added, Object: pod("b", 12, "x")})
-	if len(d.events) != 2 || d.events[0].Alone || !d.events[1].Alone {
+	if len(d.events) != 2 || d.events[0].NoBatch || !d.events[1].NoBatch {
 		t.Errorf("events are %+v", d.events)
 	}
 }

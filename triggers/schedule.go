@@ -240,7 +240,7 @@ func tickEvent(subject store.Subject, b store.Binding, due time.Time, crontab st
 	var c hook.ScheduleBinding
 	err := json.Unmarshal(b.Config, &c)
 	ev := workflow.Event{
-		On: lifecycle.OnModuleSchedule, Subject: subject, Queue: b.Queue, Lenient: c.AllowFailure, Alone: c.Legacy,
+		On: lifecycle.OnModuleSchedule, Subject: subject, Queue: b.Queue, AllowFailure: c.AllowFailure, NoBatch: c.Legacy,
 		Cause: store.Cause{Detail: fmt.Sprintf("%s at %s", crontab, due.UTC().Format(time.RFC3339))},
 	}
 	if subject.Module == "" {

@@ -25,7 +25,7 @@ func attachSchedule(t *testing.T, db *store.DB, crontab string, detached bool) {
 		t.Fatal(err)
 	}
 	if err := db.Update(func(tx *store.Tx) error {
-		if err := store.Save(tx, store.LifeKey(), store.Life{Converged: 1}); err != nil {
+		if err := store.Save(tx, store.StartupKey(), store.Startup{Converged: 1}); err != nil {
 			return err
 		}
 		return store.Save(tx, store.BindingKey("m", "hooks/h", "tick"),
@@ -97,7 +97,7 @@ func TestTicksBeforeTheFirstConvergeAreRaised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := storetest.Memory(t)
 		attachSchedule(t, db, "@every 10s", false)
-		if err := db.Update(func(tx *store.Tx) error { return store.Save(tx, store.LifeKey(), store.Life{}) }); err != nil {
+		if err := db.Update(func(tx *store.Tx) error { return store.Save(tx, store.StartupKey(), store.Startup{}) }); err != nil {
 			t.Fatal(err)
 		}
 		got := ticks(t, db, Once, 30*time.Second, nil)
@@ -256,7 +256,7 @@ func TestTickCarriesItsBindingAndItsCause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ev.On != "schedule of a global hook" || ev.Queue != "q" || !ev.Lenient || ev.Cause.Detail != "@hourly at 2026-01-02T03:00:00Z" {
+	if ev.On != "schedule of a global hook" || ev.Queue != "q" || !ev.AllowFailure || ev.Cause.Detail != "@hourly at 2026-01-02T03:00:00Z" {
 		t.Errorf("got %+v", ev)
 	}
 }

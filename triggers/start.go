@@ -28,7 +28,7 @@ const (
 // Forget deletes what a clean start forgets. It is called before Begin. A process that
 // ends in between has forgotten a part, and the next clean start forgets the rest.
 func Forget(ctx context.Context, db *store.DB) error {
-	err := db.Erase(ctx, store.OpinionsKey(), store.At(store.Values), store.At(store.Metrics), store.HooksOf(""))
+	err := db.Erase(ctx, store.EnabledOverridesKey(), store.At(store.Values), store.At(store.Metrics), store.HooksOf(""))
 	if err != nil {
 		return fmt.Errorf("forget what hooks have set (--startup=%s): %w", Clean, err)
 	}
@@ -51,41 +51,41 @@ type Circumstances struct {
 // unless pending work resumes, a start run right behind it, in the place of an
 // unfinished start or reload.
 func Begin(tx *store.Tx, how Startup, now Circumstances) ([]workflow.Event, error) {
-	life, _, err := store.Load[store.Life](tx, store.LifeKey())
+	startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 	if err != nil {
 		return nil, err
 	}
 	content := workflow.Event{On: lifecycle.OnConfigMap, Cause: store.Cause{Detail: "operator start"}}
-	why, err := startsOver(tx, life, how, now)
+	why, err := startsOver(tx, startup, how, now)
 	if err != nil || why == "" {
 		return []workflow.Event{content}, err
 	}
-	if life.StartWalk, err = store.NextWalk(tx); err != nil {
+	if startup.StartRun, err = store.NextRun(tx); err != nil {
 		return nil, err
 	}
-	life.Epoch, life.Digest = tx.Epoch(), now.Code
+	startup.Epoch, startup.Digest = tx.Epoch(), now.Code
 	start := workflow.Event{On: lifecycle.OnStart, Supersedes: lifecycle.GlobalBeforeAll, Cause: store.Cause{Detail: why}}
-	return []workflow.Event{start, content}, store.Save(tx, store.LifeKey(), life)
+	return []workflow.Event{start, content}, store.Save(tx, store.StartupKey(), startup)
 }
 
 // startsOver returns why a start run begins; empty if pending work resumes instead.
-func startsOver(tx *store.Tx, life store.Life, how Startup, now Circumstances) (why string, err error) {
+func startsOver(tx *store.Tx, startup store.Startup, how Startup, now Circumstances) (why string, err error) {
 	why = string(how)
 	switch {
 	case now.Dropped != "":
 		return why + "; pending work was dropped: " + now.Dropped, nil
-	case how == Again || how == Clean || life.StartWalk == 0 || life.Digest != now.Code:
+	case how == Again || how == Clean || startup.StartRun == 0 || startup.Digest != now.Code:
 		return why, nil
 	}
-	run, ok, err := store.Load[store.Walk](tx, store.WalkKey(life.StartWalk))
+	run, ok, err := store.Load[store.Run](tx, store.RunKey(startup.StartRun))
 	if err != nil {
 		return "", err
 	}
-	converged := life.Converged >= life.StartWalk
+	converged := startup.Converged >= startup.StartRun
 	unfinished := ok && run.Open > 0 && !converged
 	switch {
 	case unfinished && now.NewContainer:
-		return fmt.Sprintf("%s; in a new container, run %d was unfinished", why, life.StartWalk), nil
+		return fmt.Sprintf("%s; in a new container, run %d was unfinished", why, startup.StartRun), nil
 	case unfinished || converged && how == IfChanged:
 		return "", nil
 	}

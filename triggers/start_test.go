@@ -17,7 +17,7 @@ func TestACleanStartForgetsMoreThanOneTransactionDeletes(t *testing.T) {
 	for from := uint64(0); from < series; from += 5000 {
 		if err := db.Update(func(tx *store.Tx) error {
 			for i := from; i < from+5000; i++ {
-				tx.Put(store.SheetKey("", "m", "h", i+1), []byte(`{}`))
+				tx.Put(store.ShardKey("", "m", "h", i+1), []byte(`{}`))
 			}
 			tx.Put(store.SavedKey("m"), []byte(`[]`))
 			tx.Put(store.BindingKey("m", "h", "b"), []byte(`{}`))

@@ -159,7 +159,7 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 		return true, nil
 	}
 	key := objectKey(cursorKey(kube.View{Source: p.source, Filter: c.Filter}), o)
-	record, known, err := store.Load[told](p.tx, key)
+	record, known, err := store.Load[delivered](p.tx, key)
 	if err != nil {
 		return false, err
 	}
@@ -206,13 +206,13 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 }
 
 // save writes the cursor's record of an object.
-func (p *piece) save(key store.Key, t told) error {
+func (p *piece) save(key store.Key, t delivered) error {
 	p.begun = true
 	return store.Save(p.tx, key, t)
 }
 
 // keepBehind keeps a note of attached bindings that are behind and not among owners.
-func (p *piece) keepBehind(now, before *told, owners []string) error {
+func (p *piece) keepBehind(now, before *delivered, owners []string) error {
 	if before == nil {
 		return nil
 	}
@@ -232,7 +232,7 @@ func (p *piece) keepBehind(now, before *told, owners []string) error {
 
 // changesFor returns the events that lead a binding from state to the object of c: an object that it
 // knows is modified, or not changed at all; another one of that name is a deletion and an addition.
-func (p *piece) changesFor(t *target, key store.Key, state *told, c kube.Change) ([]workflow.Event, error) {
+func (p *piece) changesFor(t *target, key store.Key, state *delivered, c kube.Change) ([]workflow.Event, error) {
 	o := c.Object
 	switch {
 	case c.Type == kube.Deleted && !state.exists():
@@ -283,7 +283,7 @@ func (p *piece) event(events []workflow.Event, t *target, change kube.ChangeType
 	}
 	ev := workflow.Event{
 		On: lifecycle.OnModuleKubeEvent, Subject: t.subject, Queue: t.binding.Queue, Payload: payload,
-		Lenient: t.config.AllowFailure, Alone: t.config.Legacy,
+		AllowFailure: t.config.AllowFailure, NoBatch: t.config.Legacy,
 		Object: &store.ObjectRef{
 			Event: string(change), Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 		},

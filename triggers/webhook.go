@@ -59,11 +59,11 @@ func (w *Webhook) Run(ctx context.Context) error {
 // converge has come to its end.
 func (w *Webhook) attached() (t webhook.Table, err error) {
 	err = w.db.View(func(tx *store.Tx) error {
-		life, _, err := store.Load[store.Life](tx, store.LifeKey())
+		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 		if err != nil {
 			return err
 		}
-		t.Complete = life.Converged != 0
+		t.Complete = startup.Converged != 0
 		for b, err := range w.bound.all(tx) {
 			if err != nil {
 				return err

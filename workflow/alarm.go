@@ -11,7 +11,7 @@ import (
 // that passes; the clock can be set, or jump while a machine sleeps.
 const longestSleep = time.Minute
 
-// An alarm is a move that is done at a time.
+// An alarm is a transition that is done at a time.
 type alarm struct {
 	timer *time.Timer
 	due   time.Time
@@ -21,9 +21,9 @@ type alarm struct {
 // sleep returns how long to wait before the clock is read again.
 func (a *alarm) sleep() time.Duration { return min(a.left, longestSleep) }
 
-// arm has fn done as a move when due has come, in place of what the alarm of
+// arm has fn done as a transition when due has come, in place of what the alarm of
 // that name was set for: who sets it anew has looked at what there is.
-func (e *Engine) arm(name string, now, due time.Time, fn func(*move) error) {
+func (e *Engine) arm(name string, now, due time.Time, fn func(*transition) error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.open {
@@ -56,24 +56,24 @@ func (e *Engine) rings(name string, a *alarm) bool {
 	return false
 }
 
-// look has queue looked at by a move of its own.
+// look has queue looked at by a transition of its own.
 func (e *Engine) look(queue string) {
 	e.run(func() { e.attempt(queue, looking(queue)) })
 }
 
-// looking is the move that sees whether the first task of queue can be done now.
-func looking(queue string) func(*move) error {
-	return func(m *move) error {
+// looking is the transition that sees whether the first task of queue can be done now.
+func looking(queue string) func(*transition) error {
+	return func(m *transition) error {
 		m.touch(queue)
 		return nil
 	}
 }
 
-// attempt does fn as a move that nobody waits for. While the disk is full it is
+// attempt does fn as a transition that nobody waits for. While the disk is full it is
 // tried again under the alarm of that name.
-func (e *Engine) attempt(name string, fn func(*move) error) {
+func (e *Engine) attempt(name string, fn func(*transition) error) {
 	var now time.Time
-	err := e.update(func(m *move) error {
+	err := e.update(func(m *transition) error {
 		now = m.now
 		return fn(m)
 	})

@@ -35,7 +35,7 @@ func (c *canceledError) Error() string {
 
 // covers reports whether the attempt of c does the task id, alone or in a batch.
 func (c *claim) covers(id store.ID) bool {
-	return slices.ContainsFunc(c.task.Range, func(t *store.Task) bool { return t.ID == id })
+	return slices.ContainsFunc(c.task.Batch, func(t *store.Task) bool { return t.ID == id })
 }
 
 // beginAttempt gives the attempt of c, whose claim has just been committed, a context that
@@ -66,7 +66,7 @@ func (e *Engine) load(n int) int {
 
 // load counts the payloads of a batch that the transition claims. A transition of the
 // engine's own counts them at once, as others are committed together with it.
-func (m *move) load(n int) {
+func (m *transition) load(n int) {
 	if m.own {
 		m.loaded += n
 		m.e.load(n)
@@ -129,29 +129,29 @@ func canceled(ctx context.Context) *canceledError {
 
 // pass ends c's task, whose attempt was canceled, as if it had succeeded and found nothing. Of a
 // fan-out task it ends the item.
-func (m *move) pass(c *claim, why *canceledError) (*claim, error) {
+func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {
 		return nil, err
 	}
 	r := recordOf(t, store.Skipped)
 	r.Subject, r.Try, r.Detail = c.task.Subject, c.task.Try, skippedBy(why.By, why.Reason)
-	if len(c.task.Range) > 1 {
-		r.Merged = len(c.task.Range)
+	if len(c.task.Batch) > 1 {
+		r.Merged = len(c.task.Batch)
 	}
 	if err := m.record(r); err != nil {
 		return nil, err
 	}
 	m.settle(c, t)
-	if err := m.endAlone(t); err != nil {
+	if err := m.endExclusive(t); err != nil {
 		return nil, err
 	}
-	if err := m.endRange(c, t); err != nil {
+	if err := m.endBatch(c, t); err != nil {
 		return nil, err
 	}
 	t.Failed, t.Due = nil, m.now
-	if t.List != nil && !t.Orphan {
-		m.memberDone(t, nil)
+	if t.FanOut != nil && !t.Abandoned {
+		m.itemDone(t, nil)
 	} else if err := m.complete(c.bound, c.node, t, nil, nil); err != nil {
 		return nil, err
 	}

@@ -22,14 +22,14 @@ import (
 //
 //	go test -run '^$' -bench . -benchtime 11x ./workflow
 
-// The length of a walk in the benchmarks, about that of a start with a handful
+// The length of a run in the benchmarks, about that of a start with a handful
 // of modules.
 const benchNodes = 60
 
 // benchGraph is a chain of nodes, whose first can be repeated over a list.
-func benchGraph(each graph.List) *graph.Graph {
-	nodes := []graph.Node{{ID: "n0", Each: each}}
-	edges := []graph.Edge{{On: "go", To: "n0", Put: graph.Bound}}
+func benchGraph(each graph.FanOut) *graph.Graph {
+	nodes := []graph.Node{{ID: "n0", ForEach: each}}
+	edges := []graph.Edge{{On: "go", To: "n0", Place: graph.BindingQueue}}
 	for i := 1; i < benchNodes; i++ {
 		nodes = append(nodes, graph.Node{ID: nodeID(i)})
 		edges = append(edges, graph.Edge{From: nodeID(i - 1), To: nodeID(i)})
@@ -37,7 +37,7 @@ func benchGraph(each graph.List) *graph.Graph {
 	return newGraph(nodes, edges...)
 }
 
-// A track is the writes of an engine's moves: those before it was started, at
+// A track is the writes of an engine's transitions: those before it was started, at
 // its start, and then those of each queue.
 type track struct {
 	before, start []write
@@ -48,7 +48,7 @@ type write struct {
 	key, value []byte // no value takes the key away
 }
 
-// record runs one walk in each of some queues, move by move, and returns what
+// record runs one run in each of some queues, move by move, and returns what
 // was written.
 func record(b *testing.B, queues int) (tr track) {
 	b.Helper()
@@ -62,7 +62,7 @@ func record(b *testing.B, queues int) (tr track) {
 	known := map[string]string{}
 	tr.before = diff(b, db, known)
 	tr.queues = make([][][]write, queues)
-	// One step at a time, so that each commit is the move of one queue.
+	// One step at a time, so that each commit is the transition of one queue.
 	turn := make(chan int, 1)
 	const none = -1
 	ran := none // the queue whose step has run since the last commit
@@ -160,7 +160,7 @@ func benchEngine(b *testing.B, db *store.DB, g *graph.Graph, ran func(workflow.T
 	}
 	e, err := workflow.New(db, workflow.Observer{
 		Broken: func(queue string, err error) { b.Errorf("queue %s: %v", queue, err) },
-		Ended: func(store.Walk) {
+		Ended: func(store.Run) {
 			if ended != nil {
 				ended()
 			}
@@ -268,9 +268,9 @@ func BenchmarkEngineAgainstItsWrites(b *testing.B) {
 	}
 }
 
-// BenchmarkMuchPending measures how much a move is slowed down by what else is
+// BenchmarkMuchPending measures how much a transition is slowed down by what else is
 // in the store: by 100,000 tasks that wait behind it, by a list of 1,000
-// members. Slower is the part of a move's time that is added.
+// members. Slower is the part of a transition's time that is added.
 func BenchmarkMuchPending(b *testing.B) {
 	for _, c := range []struct {
 		what             string
@@ -298,7 +298,7 @@ func past(b *testing.B) []write {
 	defer db.Close()
 	if err := db.Update(func(tx *store.Tx) error {
 		for i := range 5000 {
-			r := store.Record{Walk: uint64(i / 10), Node: string(nodeID(i % 10)), Queue: "main", State: store.Done, Began: tx.Now(), Ended: tx.Now()}
+			r := store.Record{Run: uint64(i / 10), Node: string(nodeID(i % 10)), Queue: "main", State: store.Done, Began: tx.Now(), Ended: tx.Now()}
 			if err := store.AddRecord(tx, r); err != nil {
 				return err
 			}
@@ -318,16 +318,16 @@ type load struct {
 	members int
 }
 
-func newLoad(b *testing.B, waiting, members int) *load {
+func newLoad(b *testing.B, waiting, items int) *load {
 	b.Helper()
-	l := &load{b: b, db: openFile(b, past(b)), members: members}
+	l := &load{b: b, db: openFile(b, past(b)), members: items}
 	l.graph = benchGraph("")
-	if members > 0 {
+	if items > 0 {
 		l.graph = benchGraph("members")
 	}
-	l.graph.Nodes = append(l.graph.Nodes, graph.Node{ID: "wait", Number: "w", Doc: "wait", Of: graph.OfModule})
+	l.graph.Nodes = append(l.graph.Nodes, graph.Node{ID: "wait", Number: "w", Doc: "wait", Scope: graph.ScopeModule})
 	l.graph.Triggers["front"], l.graph.Triggers["wait"] = "a trigger", "a trigger"
-	l.graph.Edges = append(l.graph.Edges, graph.Edge{On: "front", To: "n0", Put: graph.Front}, graph.Edge{On: "wait", To: "wait", Put: graph.Tail})
+	l.graph.Edges = append(l.graph.Edges, graph.Edge{On: "front", To: "n0", Place: graph.Front}, graph.Edge{On: "wait", To: "wait", Place: graph.Tail})
 	e := l.engine(nil)
 	for n := 0; n < waiting; n += 5000 {
 		if err := l.db.Update(func(tx *store.Tx) error {
@@ -357,8 +357,8 @@ func (l *load) engine(ran func(context.Context, workflow.Task)) *workflow.Engine
 	return e
 }
 
-// run puts a walk before what waits and returns how long its first moves took.
-// What is left of the walk waits from then on as well.
+// run puts a run before what waits and returns how long its first transitions took.
+// What is left of the run waits from then on as well.
 func (l *load) run() (took time.Duration) {
 	l.b.Helper()
 	var begin time.Time
@@ -393,6 +393,6 @@ func (s loadStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, er
 	return workflow.Outcome{}, nil // also when it was stopped: nothing is to be left claimed
 }
 
-func (s loadStep) Members(*store.Tx, workflow.Task) ([]graph.Member, json.RawMessage, error) {
+func (s loadStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	return hooks(strings.Split(strings.Repeat("hook,", s.members-1)+"hook", ",")...), nil, nil
 }

@@ -88,7 +88,7 @@ func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
 // exclusiveTask returns the task that runs exclusively, or is next in its queue to do so; nil if
 // there is none.
 func exclusiveTask(tx *store.Tx) (*store.Task, error) {
-	ref, ok, err := store.Load[store.Ref](tx, store.AloneKey())
+	ref, ok, err := store.Load[store.Ref](tx, store.ExclusiveKey())
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func retryReason(tx *store.Tx, t *store.Task) *store.Reason {
 // quarantineReason returns the reason for which t is held: an item of its module or global hook is
 // in quarantine. A task with a journal has run and only ends; an abandoned one does not run.
 func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
-	if t.Journal || t.Orphan {
+	if t.Journal || t.Abandoned {
 		return nil, nil
 	}
 	q, err := store.QuarantineOf(tx, t.Graph, t.Node, t.Subject)
@@ -149,7 +149,7 @@ func modulesReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 			if err != nil {
 				return nil, err
 			}
-			if other.Of != nil && other.Of.Lags && other.Of.ID == t.ID && !slices.Contains(modules, module) {
+			if other.Parent != nil && other.Parent.Lags && other.Parent.ID == t.ID && !slices.Contains(modules, module) {
 				modules = append(modules, module)
 			}
 		}
@@ -160,8 +160,8 @@ func modulesReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 // itemsReason returns the reason for which the fan-out task t takes no further item: all of its
 // items have started, or as many as may run in parallel, and some have yet to end.
 func itemsReason(t *store.Task) *store.Reason {
-	l := t.List
-	if l == nil || l.Open == 0 || l.Next < l.Len && l.Side == "" {
+	l := t.FanOut
+	if l == nil || l.Open == 0 || l.Next < l.Len && l.Group == "" {
 		return nil
 	}
 	text := fmt.Sprintf("waits for %d tasks in other queues", l.Open)

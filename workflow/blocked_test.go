@@ -110,7 +110,7 @@ func TestEveryReasonThatBlocksATaskIsReadFromTheStoreAlone(t *testing.T) {
 		},
 		"a rate limit": func(t *testing.T) {
 			t.Helper()
-			w, _ := newPaced(t, workflow.Pace{Every: 10 * time.Second})
+			w, _ := newPaced(t, workflow.RateLimit{Every: 10 * time.Second})
 			w.start(hookEvent("h", "1"))
 			w.raise(hookEvent("h", "2"))
 			w.expectBlocked("event m/h b: [rate limit] deferred: its hook may run once in 10s, until 10")
@@ -156,7 +156,7 @@ func TestEveryReasonThatBlocksATaskIsReadFromTheStoreAlone(t *testing.T) {
 			w := newContinuing(t)
 			w.says("module-run b", lifecycle.JustEnabled)
 			w.discovers(modules("b", "c"), nil, nil)
-			w.lists(lifecycle.ModuleSynchronization, graph.Member{Subject: graph.Subject{Module: "b", Hook: "h"}, Queue: "q", Wait: true})
+			w.lists(lifecycle.ModuleSynchronization, graph.Item{Subject: graph.Subject{Module: "b", Hook: "h"}, Queue: "q", Wait: true})
 			end := w.gate("module-kubernetes-synchronization b/h")
 			w.start(on(lifecycle.OnStart))
 			w.expectBlocked("module-kubernetes-synchronization b: [items] waits for 1 task in another queue",

@@ -22,9 +22,9 @@ func costOf(t *store.Task) cost {
 	if t.Object != nil {
 		c.keys += 3
 	}
-	if t.List != nil {
-		c.keys += t.List.Len - t.List.Next
-		c.bytes += len(t.List.Note)
+	if t.FanOut != nil {
+		c.keys += t.FanOut.Len - t.FanOut.Next
+		c.bytes += len(t.FanOut.Note)
 	}
 	if t.Failed != nil {
 		c.bytes += 2 * len(t.Failed.Error)
@@ -37,10 +37,10 @@ func costOf(t *store.Task) cost {
 // could do as well, such as claims of other queues or the removal of cancelled
 // tasks, which continues in a transition of its own. The first such work fits whenever any budget is
 // left, so that a transition with nothing else to do always makes progress.
-func (m *move) fits(c cost) bool {
+func (m *transition) fits(c cost) bool {
 	budget, spent := m.tx.Budget(), m.tx.Written()
-	spent.Ops += len(m.walks) // their records are written at the end
-	spent.Bytes += len(m.walks) * runBytes
+	spent.Ops += len(m.runs) // their records are written at the end
+	spent.Bytes += len(m.runs) * runBytes
 	if spent.Ops > budget.Ops || spent.Bytes > budget.Bytes {
 		return false
 	}
@@ -54,6 +54,6 @@ func (m *move) fits(c cost) bool {
 // continueWith runs fn as a transition of its own once this one is committed.
 // The name is that of the queue or table fn works on. A crash in between loses
 // it, so the start of the engine must do the same work.
-func (m *move) continueWith(name string, fn func(*move) error) {
+func (m *transition) continueWith(name string, fn func(*transition) error) {
 	m.tx.OnCommit(func() { m.e.run(func() { m.e.attempt(name, fn) }) })
 }

@@ -24,7 +24,7 @@ func (w *world) unchecked() { w.mem.After = nil }
 func (w *world) upgrade(g *graph.Graph) {
 	w.steps = []workflow.Binding{{Graph: g, Steps: map[graph.NodeID]workflow.Step{}}}
 	for _, n := range g.Nodes {
-		if !n.Signal {
+		if !n.Junction {
 			w.bind(g, n.ID, step{w, n.ID})
 		}
 	}
@@ -116,7 +116,7 @@ func TestAnUpgradeThatRemovesANodeDropsItsTasksOfManyQueuesAtTheStart(t *testing
 		w.took()
 		w.restart()
 		w.unchecked()
-		g := newGraph([]graph.Node{{ID: "tick", Of: graph.OfBinding}}, graph.Edge{On: "tick", To: "tick", Put: graph.Bound})
+		g := newGraph([]graph.Node{{ID: "tick", Scope: graph.ScopeBinding}}, graph.Edge{On: "tick", To: "tick", Place: graph.BindingQueue})
 		w.upgrade(g)
 		w.start(on("tick", "m", "h", "b"))
 		w.sleep(time.Second)
@@ -167,8 +167,8 @@ func TestATaskAtANodeThatBecameAJunctionIsDropped(t *testing.T) {
 		w.start(event("h", "b", "1", false))
 		w.restart()
 		w.took()
-		g := newGraph([]graph.Node{{ID: "event", Of: graph.OfBinding, Signal: true}, {ID: "next", Of: graph.OfBinding}},
-			graph.Edge{On: "event", To: "event"}, graph.Edge{From: "event", To: "next", Put: graph.Bound})
+		g := newGraph([]graph.Node{{ID: "event", Scope: graph.ScopeBinding, Junction: true}, {ID: "next", Scope: graph.ScopeBinding}},
+			graph.Edge{On: "event", To: "event"}, graph.Edge{From: "event", To: "next", Place: graph.BindingQueue})
 		w.upgrade(g)
 		w.start(event("other", "b", "2", false))
 		w.expect("next m/other b")
@@ -221,7 +221,7 @@ func TestQuarantineOfAModuleWithManyLongQueuesLosesNoEvent(t *testing.T) {
 		w.sleep(time.Minute)
 		next := map[string]int{}
 		for _, n := range w.took() {
-			for _, task := range n.task.Range {
+			for _, task := range n.task.Batch {
 				hook := task.Subject.Hook
 				if want := fmt.Sprint(next[hook]); string(task.Payload) != want {
 					t.Fatalf("hook %s was told of event %s, the next is %s", hook, task.Payload, want)
@@ -254,7 +254,7 @@ func TestBatchesOfManyQueuesShareABoundedMemory(t *testing.T) {
 		var loaded, most int
 		w.set("event", func(_ context.Context, task workflow.Task) (workflow.Outcome, error) {
 			bytes := 0
-			for _, t := range task.Range {
+			for _, t := range task.Batch {
 				bytes += len(t.Payload)
 			}
 			w.locked(func() {
@@ -289,20 +289,20 @@ func TestTheLargestBatchEndsInOneTransaction(t *testing.T) {
 	for how, end := range ends {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, _ := newPaced(t, workflow.Pace{})
+				w, _ := newPaced(t, workflow.RateLimit{})
 				w.unchecked()
 				open := w.gate("event m/h b")
 				for i := range 4 {
 					var some []workflow.Event
 					for j := range 250 {
 						ev := about(in("q", on("event", "m", "h", "b")), fmt.Sprint("o", i*250+j))
-						ev.Payload, ev.Lenient = json.RawMessage(`"`+strings.Repeat("x", store.InlinePayload-100)+`"`), true
+						ev.Payload, ev.AllowFailure = json.RawMessage(`"`+strings.Repeat("x", store.InlinePayload-100)+`"`), true
 						some = append(some, ev)
 					}
 					w.raise(some...)
 				}
 				w.start()
-				if ran := w.took(); len(ran) != 1 || len(ran[0].task.Range) != 1000 {
+				if ran := w.took(); len(ran) != 1 || len(ran[0].task.Batch) != 1000 {
 					t.Fatalf("%d attempts are under way", len(ran))
 				}
 				end(w, open)

@@ -21,14 +21,14 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A deed is one thing that happens to an engine: what it is, and to which of
+// A chaosAction is one thing that happens to an engine: what it is, and to which of
 // those it can happen to.
-type deed struct {
+type chaosAction struct {
 	What  string
 	Which int
 }
 
-var deeds = []string{
+var chaosActions = []string{
 	"event", "event", "tick", "absent", "config", "flags", "global", "start",
 	"succeed", "succeed", "succeed", "succeed", "succeed", "fail", "effects", "unavailable", "refused",
 	"skip", "retry", "withdraw", "wait", "wait", "kill", "crash", "crash", "release", "pace",
@@ -38,9 +38,9 @@ var deeds = []string{
 // it.
 type chaos struct {
 	*world
-	running map[string]chan ending   // by queue
-	calm    bool                     // steps end by themselves
-	paces   map[string]workflow.Pace // by hook
+	running map[string]chan ending        // by queue
+	calm    bool                          // steps end by themselves
+	paces   map[string]workflow.RateLimit // by hook
 }
 
 type ending struct {
@@ -50,19 +50,19 @@ type ending struct {
 
 func newChaos(t testing.TB) *chaos {
 	t.Helper()
-	c := &chaos{world: newWorld(t, lifecycle.Graph), running: map[string]chan ending{}, paces: map[string]workflow.Pace{"h1": everyThree}}
+	c := &chaos{world: newWorld(t, lifecycle.Graph), running: map[string]chan ending{}, paces: map[string]workflow.RateLimit{"h1": everyThree}}
 	for _, n := range lifecycle.Graph.Nodes {
-		if n.Ranges {
+		if n.Batch {
 			c.bind(lifecycle.Graph, n.ID, paced{step{c.world, n.ID}, c.paces})
 		}
 		c.do[string(n.ID)] = c.step
-		hook := func(name string, queue string, wait bool) graph.Member {
-			return graph.Member{Subject: graph.Subject{Hook: name}, Queue: queue, Wait: wait, Lenient: name == "b"}
+		hook := func(name string, queue string, wait bool) graph.Item {
+			return graph.Item{Subject: graph.Subject{Hook: name}, Queue: queue, Wait: wait, AllowFailure: name == "b"}
 		}
-		c.members[n.ID] = func(_ *store.Tx, t workflow.Task) ([]graph.Member, error) {
-			list := []graph.Member{hook("a", "", false), hook("b", "", false)}
-			if n.Each == lifecycle.Bindings {
-				list = []graph.Member{hook("a", "q0", true), hook("b", "", true), hook("c", "q1", false), hook("d", "q1", true), hook("e", "parallel-1", true), hook("f", "parallel-0", true)}
+		c.members[n.ID] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
+			list := []graph.Item{hook("a", "", false), hook("b", "", false)}
+			if n.ForEach == lifecycle.Bindings {
+				list = []graph.Item{hook("a", "q0", true), hook("b", "", true), hook("c", "q1", false), hook("d", "q1", true), hook("e", "parallel-1", true), hook("f", "parallel-0", true)}
 			}
 			for i := range list {
 				list[i].Subject.Module = t.Subject.Module
@@ -101,7 +101,7 @@ func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, er
 	case end := <-ends:
 		if end.err == nil {
 			said := c.says(t, len(end.out.Detail))
-			end.out.Facts, end.out.Lists = said.Facts, said.Lists
+			end.out.Facts, end.out.Items = said.Facts, said.Items
 		}
 		return end.out, end.err
 	case <-ctx.Done():
@@ -115,7 +115,7 @@ func (c *chaos) says(t workflow.Task, which int) (out workflow.Outcome) {
 	switch graph.NodeID(t.Node) {
 	case lifecycle.DiscoverModules:
 		all := []string{"m0", "m1", "m2"}
-		out.Lists = map[graph.List][]graph.Member{
+		out.Items = map[graph.FanOut][]graph.Item{
 			lifecycle.Enabled: group("10", which/4%4, all[:which%4]...), lifecycle.Disabled: modules(all[which%4:]...), lifecycle.Unknown: modules("gone"),
 		}
 	case lifecycle.ModuleRun:
@@ -135,13 +135,13 @@ func (c *chaos) says(t workflow.Task, which int) (out workflow.Outcome) {
 }
 
 // happen does d, unless there is nothing to do it to.
-func (c *chaos) happen(d deed) {
+func (c *chaos) happen(d chaosAction) {
 	module, queue := fmt.Sprint("m", d.Which%3), []string{"q0", "q1", "q2", "main", "parallel-0"}[d.Which%5]
 	switch d.What {
 	case "event":
 		ev := in(queue, on(lifecycle.OnModuleKubeEvent, module, fmt.Sprint("h", d.Which%2), "b"))
 		ev.Payload = json.RawMessage(strconv.Quote(strings.Repeat("x", d.Which*100)))
-		ev.Lenient = d.Which%5 == 0
+		ev.AllowFailure = d.Which%5 == 0
 		c.raise(ev)
 	case "tick":
 		c.raise(in(queue, on(lifecycle.OnModuleSchedule, module, fmt.Sprint("h", d.Which%2), "b")))
@@ -166,8 +166,8 @@ func (c *chaos) happen(d deed) {
 	case "release":
 		c.release()
 	case "pace":
-		c.paces["h1"] = workflow.Pace{Every: time.Duration(d.Which%4) * 3 * time.Second, Burst: 1 + d.Which%3}
-		c.e.Repace()
+		c.paces["h1"] = workflow.RateLimit{Every: time.Duration(d.Which%4) * 3 * time.Second, Burst: 1 + d.Which%3}
+		c.e.RateLimitsChanged()
 		synctest.Wait()
 	case "kill", "crash":
 		for range 1 + d.Which%3 {
@@ -196,7 +196,7 @@ func (c *chaos) release() {
 }
 
 // change skips or retries one of all tasks.
-func (c *chaos) change(d deed) {
+func (c *chaos) change(d chaosAction) {
 	var all []*store.Task
 	c.view(func(tx *store.Tx) error {
 		for t, err := range store.LaterTasks(tx) {
@@ -225,7 +225,7 @@ func (c *chaos) change(d deed) {
 }
 
 // end ends one of the steps that run.
-func (c *chaos) end(d deed) {
+func (c *chaos) end(d chaosAction) {
 	c.mu.Lock()
 	queues := slices.Sorted(maps.Keys(c.running))
 	if len(queues) == 0 {
@@ -248,11 +248,11 @@ func (c *chaos) end(d deed) {
 }
 
 func TestWhateverHappensTheStoreIsTrueAndEverythingEnds(t *testing.T) {
-	law(t, func(rt *rapid.T) []deed {
-		return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) deed {
-			return deed{rapid.SampledFrom(deeds).Draw(rt, "what"), rapid.IntRange(0, 30).Draw(rt, "which")}
+	law(t, func(rt *rapid.T) []chaosAction {
+		return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) chaosAction {
+			return chaosAction{rapid.SampledFrom(chaosActions).Draw(rt, "what"), rapid.IntRange(0, 30).Draw(rt, "which")}
 		}), 1, 100).Draw(rt, "deeds")
-	}, func(o *oracle, happens []deed) {
+	}, func(o *oracle, happens []chaosAction) {
 		c := newChaos(o)
 		c.start(on(lifecycle.OnStart))
 		for _, d := range happens {
@@ -261,16 +261,16 @@ func TestWhateverHappensTheStoreIsTrueAndEverythingEnds(t *testing.T) {
 		// From now on everything succeeds, and nothing may be left.
 		c.locked(func() { c.calm = true })
 		for len(c.running) > 0 {
-			c.end(deed{"succeed", 0})
+			c.end(chaosAction{"succeed", 0})
 		}
 		c.release()
 		c.sleep(time.Hour)
 		if q := c.queues(); len(q) > 0 {
 			o.Errorf("tasks are left in %q, the first %+v", q, *c.pending(q[0])[0])
 		}
-		for _, walk := range c.walks() {
-			if walk.Open != 0 || walk.Ended.IsZero() {
-				o.Errorf("walk %d has not ended: %+v", walk.ID, walk)
+		for _, run := range c.walks() {
+			if run.Open != 0 || run.Ended.IsZero() {
+				o.Errorf("walk %d has not ended: %+v", run.ID, run)
 			}
 		}
 		for k := range c.contents() {

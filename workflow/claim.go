@@ -45,7 +45,7 @@ func (c *claimError) Unwrap() error { return c.err }
 // empty, only start members, or have ended, are seen to on the way. In a queue
 // where that failed when the transition was tried before, nothing is claimed, and
 // it is tried again after a delay.
-func (m *move) advance(queue string) (*claim, error) {
+func (m *transition) advance(queue string) (*claim, error) {
 	if err := m.stuck[queue]; err != nil {
 		m.seen(queue)
 		m.tx.OnCommit(func() {
@@ -61,7 +61,7 @@ func (m *move) advance(queue string) (*claim, error) {
 	return c, err
 }
 
-func (m *move) claimNext(queue string) (*claim, error) {
+func (m *transition) claimNext(queue string) (*claim, error) {
 	defer m.seen(queue)
 	if !m.e.claims() || m.prepares(queue) {
 		return nil, nil
@@ -93,21 +93,21 @@ func (m *move) claimNext(queue string) (*claim, error) {
 	return nil, nil
 }
 
-// lookLater leaves what queue has left to a move of its own.
-func (m *move) lookLater(queue string) {
+// lookLater leaves what queue has left to a transition of its own.
+func (m *transition) lookLater(queue string) {
 	m.tx.OnCommit(func() { m.e.look(queue) })
 }
 
 // due returns when t is due. What was deferred by a rate limit that is another since is due now.
-func (m *move) due(t *store.Task) time.Time {
-	if t.Every > 0 && m.paceOf(t) != t.Every {
+func (m *transition) due(t *store.Task) time.Time {
+	if t.Every > 0 && m.intervalOf(t) != t.Every {
 		return m.now
 	}
 	return dueAt(t, m.now)
 }
 
 // dropUnknown takes away a task that this version of the graph cannot do.
-func (m *move) dropUnknown(t *store.Task, why error) error {
+func (m *transition) dropUnknown(t *store.Task, why error) error {
 	r := recordOf(t, store.Dropped)
 	r.Error = why.Error()
 	if err := m.record(r); err != nil {
@@ -119,16 +119,16 @@ func (m *move) dropUnknown(t *store.Task, why error) error {
 // reach brings the task t at the head of its queue to where something is to be
 // done: it returns the claim on it, reports that t must wait, or has changed
 // what stands at the head.
-func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
+func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
 	b, n, err := m.e.boundTo(t)
 	if err != nil {
 		return nil, false, m.dropUnknown(t, err)
 	}
-	if err := m.orphan(t); err != nil {
+	if err := m.markAbandoned(t); err != nil {
 		return nil, false, err
 	}
-	if t.Orphan && !t.Journal {
-		if waitsBeside(t) {
+	if t.Abandoned && !t.Journal {
+		if waitsForGroup(t) {
 			return nil, true, nil
 		}
 		return nil, false, m.abandon(t)
@@ -142,21 +142,21 @@ func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
 	if t.Lagging > 0 {
 		return nil, true, nil
 	}
-	if b.cuts[n.ID] {
+	if b.rewinds[n.ID] {
 		t.Past = t.Node
 		if err := m.replaceParked(b, t); err != nil {
 			return nil, false, err
 		}
 	}
-	l := t.List
+	l := t.FanOut
 	switch {
-	case t.Clears:
-		return nil, true, m.clearOn(t)
-	case l == nil && (n.Each == "" || t.Solo || t.Journal):
-		if off, err := m.putOff(b, n, t); off || err != nil {
+	case t.CancelsPending:
+		return nil, true, m.continueCancel(t)
+	case l == nil && (n.ForEach == "" || t.Detached || t.Journal):
+		if off, err := m.deferTask(b, n, t); off || err != nil {
 			return nil, false, err
 		}
-		return m.begin(b, n, t, graph.Member{})
+		return m.begin(b, n, t, graph.Item{})
 	case t.Journal:
 		return m.goOn(b, n, t)
 	case l != nil && l.Next == l.Len && itemsReason(t) != nil:
@@ -164,12 +164,12 @@ func (m *move) reach(t *store.Task) (c *claim, wait bool, err error) {
 	case !m.own:
 		m.lookLater(t.Queue)
 		return nil, true, nil
-	case m.failing[placeOf(t)] != nil:
-		return nil, false, m.retryLater(b, n, t, failure{err: m.failing[placeOf(t)], subject: t.Subject})
+	case m.failing[refOf(t)] != nil:
+		return nil, false, m.retryLater(b, n, t, failure{err: m.failing[refOf(t)], subject: t.Subject})
 	case l == nil && !t.Prepared && b.prepares(n):
-		return m.begin(b, n, t, graph.Member{})
+		return m.begin(b, n, t, graph.Item{})
 	case l == nil:
-		if err := m.makeList(b, n, t); err != nil {
+		if err := m.makeFanOut(b, n, t); err != nil {
 			return nil, false, err
 		}
 	}
@@ -185,30 +185,30 @@ func (b *bound) prepares(n *graph.Node) bool {
 // claim gives t to a worker: the header says so, and how far it reaches. Where t
 // stands for a list, member is the one to be done.
 // crashes is how many lives have died while it was done before.
-func (m *move) claim(b *bound, n *graph.Node, t *store.Task, member graph.Member, crashes int) (*claim, error) {
-	c := &claim{bound: b, node: n, prepare: n.Each != "" && t.List == nil && !t.Solo}
+func (m *transition) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item, crashes int) (*claim, error) {
+	c := &claim{bound: b, node: n, prepare: n.ForEach != "" && t.FanOut == nil && !t.Detached}
 	if err := store.LoadPayload(m.tx, t); err != nil {
 		return nil, err
 	}
 	m.unwait(t)
 	old := t.Claim
 	t.Claim = &store.Claim{
-		Epoch: m.epoch, Since: m.now, Again: old != nil && old.Epoch != 0, Crashes: crashes, Alone: crashes >= aloneAfter,
+		Epoch: m.epoch, Since: m.now, Again: old != nil && old.Epoch != 0, Crashes: crashes, Exclusive: crashes >= exclusiveAfter,
 	}
 	t.Due = time.Time{}
-	c.task.Range = []*store.Task{t}
+	c.task.Batch = []*store.Task{t}
 	subject := t.Subject
-	if t.List != nil {
-		subject = store.Subject(member.Subject)
+	if t.FanOut != nil {
+		subject = store.Subject(item.Subject)
 	}
-	pace := m.pace(b, n, t, subject)
+	pace := m.rateLimit(b, n, t, subject)
 	if again := t.Claim.Again || t.Journal; !again && !c.prepare {
-		if err := m.takeRun(pace, subject); err != nil {
+		if err := m.spendRun(pace, subject); err != nil {
 			return nil, err
 		}
 	}
-	if n.Ranges && !pace.Single {
-		if err := m.extend(b, c, old); err != nil {
+	if n.Batch && !pace.NoBatch {
+		if err := m.extendBatch(b, c, old); err != nil {
 			return nil, err
 		}
 	}
@@ -217,8 +217,8 @@ func (m *move) claim(b *bound, n *graph.Node, t *store.Task, member graph.Member
 	}
 	c.header, c.saved = *t, bytes.Clone(m.tx.Get(t.Pos.Key()))
 	c.task.Task = *c.again()
-	if t.List != nil {
-		c.task.Subject, c.task.Lenient = store.Subject(member.Subject), member.Lenient
+	if t.FanOut != nil {
+		c.task.Subject, c.task.AllowFailure = store.Subject(item.Subject), item.AllowFailure
 	}
 	m.tx.OnCommit(func() { m.e.beginAttempt(c) })
 	return c, m.describe(c, t)
@@ -227,16 +227,16 @@ func (m *move) claim(b *bound, n *graph.Node, t *store.Task, member graph.Member
 // again returns the header of c's task as the claim has left it, to be changed.
 func (c *claim) again() *store.Task {
 	t := c.header
-	if t.List != nil {
-		l := *t.List
+	if t.FanOut != nil {
+		l := *t.FanOut
 		l.Facts = slices.Clip(l.Facts)
-		t.List = &l
+		t.FanOut = &l
 	}
 	return &t
 }
 
 // describe fills in what the step is told of this attempt.
-func (m *move) describe(c *claim, t *store.Task) error {
+func (m *transition) describe(c *claim, t *store.Task) error {
 	c.task.Try, c.task.Previous = 1, None
 	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {
 		c.task.Try, c.task.Previous = f.Count+1, WasFailed

@@ -16,15 +16,15 @@ func canMend(k store.Key) bool {
 
 // engineTables are the tables whose records the engine alone writes.
 var engineTables = []store.Table{
-	store.Queues, store.Later, store.Held, store.Payloads, store.Journal, store.Notes, store.Once, store.Crowds, store.Events,
-	store.Buckets, store.Lanes, store.Quarantine, store.Walks, store.Interruptions,
+	store.Queues, store.Later, store.Held, store.Payloads, store.Journal, store.Notes, store.Unique, store.Backlogs, store.Events,
+	store.Buckets, store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
 }
 
 // mend sets an unreadable record aside, in a transaction of its own, and corrects
 // what counted it. A scan that finds more of them sets these aside as well.
 func (e *Engine) mend(damaged *store.RecordError) error {
 	return e.db.Update(func(tx *store.Tx) error {
-		m := newMove(e, tx)
+		m := newTransition(e, tx)
 		found, err := m.setAside(damaged)
 		if err != nil {
 			return err
@@ -43,14 +43,14 @@ func (e *Engine) mend(damaged *store.RecordError) error {
 		for _, queue := range m.touched {
 			m.lookLater(queue)
 		}
-		return m.saveWalks()
+		return m.saveRuns()
 	})
 }
 
 // setAside moves an unreadable record to the table of damaged records. A piece
 // that is missing is not there to be moved: then the task it is of is changed so
 // that it does not need the piece. It reports whether anything was changed.
-func (m *move) setAside(damaged *store.RecordError) (found bool, err error) {
+func (m *transition) setAside(damaged *store.RecordError) (found bool, err error) {
 	d, ok, err := store.SetAside(m.tx, m.newID(), damaged.Key, damaged.Err)
 	if err != nil {
 		return false, err
@@ -77,7 +77,7 @@ func (m *move) setAside(damaged *store.RecordError) (found bool, err error) {
 // withoutPiece changes t so that it does not need the piece: the effects of a lost
 // journal are worked out anew, a lost item is passed over, and a task without its
 // payload is dropped.
-func (m *move) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.RecordError) error {
+func (m *transition) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.RecordError) error {
 	r := recordOf(t, store.Dropped)
 	r.Error = damaged.Error()
 	m.touch(t.Queue)
@@ -93,11 +93,11 @@ func (m *move) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.R
 			return err
 		}
 		return m.leave(t, nil)
-	case t.List == nil || piece.Item < t.List.Next:
+	case t.FanOut == nil || piece.Item < t.FanOut.Next:
 		return nil
 	}
-	r.Detail = fmt.Sprintf("item %d of %d is lost", piece.Item+1, t.List.Len)
-	t.List.Next = store.DropItem(m.tx, t.ID, t.List.Next, piece.Item)
+	r.Detail = fmt.Sprintf("item %d of %d is lost", piece.Item+1, t.FanOut.Len)
+	t.FanOut.Next = store.DropItem(m.tx, t.ID, t.FanOut.Next, piece.Item)
 	if err := m.record(r); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (m *move) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.R
 
 // eachTask calls fn for the headers of all tasks. Those that cannot be read are
 // set aside.
-func (m *move) eachTask(fn func(*store.Task) error) error {
+func (m *transition) eachTask(fn func(*store.Task) error) error {
 	for _, tasks := range []func(*store.Tx) taskSeq{allQueued, allLater, allHeld} {
 		for t, err := range tasks(m.tx) {
 			if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
@@ -134,7 +134,7 @@ func allLater(tx *store.Tx) taskSeq  { return taskSeq(store.LaterTasks(tx)) }
 func allHeld(tx *store.Tx) taskSeq   { return taskSeq(store.AllHeldTasks(tx)) }
 
 // byID returns the task id; nil if there is none.
-func (m *move) byID(id store.ID) (found *store.Task, err error) {
+func (m *transition) byID(id store.ID) (found *store.Task, err error) {
 	err = m.eachTask(func(t *store.Task) error {
 		if t.ID == id {
 			found = t
@@ -151,25 +151,25 @@ func (m *move) byID(id store.ID) (found *store.Task, err error) {
 // recount makes the numbers that depend on all tasks agree with the tasks there
 // are: of runs, of fan-out tasks, of lanes and of backlogs. Marks of tasks that
 // are gone are deleted.
-func (m *move) recount() error {
+func (m *transition) recount() error {
 	c := census{
 		runs: map[uint64]int{}, items: map[store.ID]int{}, lanes: map[store.LaneKey]int{}, backlogs: map[string]int{},
 		keys: map[string]store.ID{},
 	}
 	var fans []*store.Task
 	if err := m.eachTask(func(t *store.Task) error {
-		c.runs[t.Walk]++
+		c.runs[t.Run]++
 		c.keys[string(t.Key())] = t.ID
-		if t.Of != nil {
-			c.items[t.Of.ID]++
+		if t.Parent != nil {
+			c.items[t.Parent.ID]++
 		}
 		if t.IsHeld() {
 			c.lanes[t.LaneKey()]++
 		}
 		if m.isEvent(t) {
-			c.backlogs[string(store.CrowdKey(t, nil))]++
+			c.backlogs[string(store.BacklogKey(t, nil))]++
 		}
-		if t.List != nil {
+		if t.FanOut != nil {
 			fans = append(fans, t)
 		}
 		return nil
@@ -177,8 +177,8 @@ func (m *move) recount() error {
 		return err
 	}
 	for _, t := range fans {
-		if n := c.items[t.ID]; t.List.Open != n {
-			t.List.Open = n
+		if n := c.items[t.ID]; t.FanOut.Open != n {
+			t.FanOut.Open = n
 			m.touch(t.Queue)
 			if err := m.save(t); err != nil {
 				return err
@@ -209,10 +209,10 @@ type census struct {
 	keys     map[string]store.ID   // of the headers
 }
 
-func (m *move) recountRuns(c census) error {
-	m.walks = nil // the tasks that this transition removed are not in the census
-	for k := range m.tx.Range(store.At(store.Walks)) {
-		w, _, err := store.Load[store.Walk](m.tx, k)
+func (m *transition) recountRuns(c census) error {
+	m.runs = nil // the tasks that this transition removed are not in the census
+	for k := range m.tx.Range(store.At(store.Runs)) {
+		w, _, err := store.Load[store.Run](m.tx, k)
 		if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
 			if _, err := m.setAside(damaged); err != nil {
 				return err
@@ -233,7 +233,7 @@ func (m *move) recountRuns(c census) error {
 	return nil
 }
 
-func (m *move) recountLanes(c census) error {
+func (m *transition) recountLanes(c census) error {
 	for k := range m.tx.Range(store.At(store.Lanes)) {
 		if _, _, err := store.Load[store.Lane](m.tx, k); err != nil {
 			m.tx.Delete(k)
@@ -261,8 +261,8 @@ func (m *move) recountLanes(c census) error {
 }
 
 // recountMarks deletes the marks of waiting tasks that are gone.
-func (m *move) recountMarks(c census) error {
-	for k, v := range m.tx.Range(store.At(store.Once)) {
+func (m *transition) recountMarks(c census) error {
+	for k, v := range m.tx.Range(store.At(store.Unique)) {
 		parts, err := k.Parts()
 		if err != nil {
 			return err
@@ -276,15 +276,15 @@ func (m *move) recountMarks(c census) error {
 
 // recountBacklogs corrects how many events wait for a binding, and deletes what
 // leads to an event that is gone.
-func (m *move) recountBacklogs(c census) error {
-	for k := range m.tx.Range(store.At(store.Crowds)) {
+func (m *transition) recountBacklogs(c census) error {
+	for k := range m.tx.Range(store.At(store.Backlogs)) {
 		if n, ok := c.backlogs[string(k)]; ok {
 			if err := store.Save(m.tx, k, n); err != nil {
 				return err
 			}
 			continue
 		}
-		at, _, err := store.Load[store.InCrowd](m.tx, k)
+		at, _, err := store.Load[store.NewestEvent](m.tx, k)
 		if id, ok := c.keys[string(at.Key)]; err != nil || !ok || id != at.ID {
 			m.tx.Delete(k)
 		}

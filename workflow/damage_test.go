@@ -170,8 +170,8 @@ func TestAHookWhoseJournalIsLostRunsAgain(t *testing.T) {
 
 func TestFanOutTasksAndRunsAreCountedAnewWithoutTheUnreadableTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{Of: graph.OfBinding}))
-		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
+		w := newWorld(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
+		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.gate("each far")
 		w.start(on("go")) // the fan-out task waits for an item in queue q
 		w.damage(w.pending("q")[0].Key())
@@ -274,12 +274,12 @@ func TestReleaseOfAnUnreadableQuarantineRecordSetsItAside(t *testing.T) {
 		w.start(event("h", "b", "1", false))
 		w.killThrice()
 		id := w.expectKillers("event m/h b")[0]
-		w.damage(store.KillerKey(id))
+		w.damage(store.QuarantineKey(id))
 		if err := w.e.Release(id); !errors.Is(err, workflow.ErrNoTask) {
 			t.Errorf("released with %v, want %v", err, workflow.ErrNoTask)
 		}
 		d := w.damaged()
-		if len(d) != 1 || !bytes.Equal(d[0].Key, store.KillerKey(id)) {
+		if len(d) != 1 || !bytes.Equal(d[0].Key, store.QuarantineKey(id)) {
 			t.Errorf("set aside: %+v", d)
 		}
 	})

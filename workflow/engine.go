@@ -1,8 +1,8 @@
-// Package workflow is the engine: it walks graphs through durable queues.
+// Package workflow is the engine: it runs graphs through durable queues.
 //
 // A trigger raises events, each of which puts a task in a queue. A worker takes
 // the first task of its queue, does the task's step, and ends the task in one
-// transaction, the move: it writes the result, takes the task away, puts those
+// transaction, the transition: it writes the result, takes the task away, puts those
 // that the graph's edges lead to, and claims what then stands first. So at any
 // instant the store says exactly what is done and what is pending, and a new
 // process goes on from there.
@@ -20,7 +20,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An Engine walks the graphs it was bound to through the queues of one store.
+// An Engine runs the graphs it was bound to through the queues of one store.
 type Engine struct {
 	db       *store.DB
 	observer Observer
@@ -54,11 +54,11 @@ type Engine struct {
 // bound is a graph with its steps, indexed.
 type bound struct {
 	Binding
-	nodes map[graph.NodeID]*graph.Node
-	cuts  map[graph.NodeID]bool // nodes that cuts lead back to
+	nodes   map[graph.NodeID]*graph.Node
+	rewinds map[graph.NodeID]bool // nodes that cuts lead back to
 }
 
-// New returns an engine that walks bindings' graphs through the queues of db.
+// New returns an engine that runs bindings' graphs through the queues of db.
 // It fails when a graph is not whole, a node has no step, or two graphs share a
 // name or a trigger.
 func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) {
@@ -76,13 +76,13 @@ func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) 
 		if e.graphs[name] != nil {
 			return nil, fmt.Errorf("two graphs are named %s", name)
 		}
-		b := &bound{Binding: binding, nodes: map[graph.NodeID]*graph.Node{}, cuts: map[graph.NodeID]bool{}}
+		b := &bound{Binding: binding, nodes: map[graph.NodeID]*graph.Node{}, rewinds: map[graph.NodeID]bool{}}
 		for i := range b.Graph.Nodes {
 			b.nodes[b.Graph.Nodes[i].ID] = &b.Graph.Nodes[i]
 		}
 		for _, edge := range b.Graph.Edges {
-			if edge.Put == graph.Cut {
-				b.cuts[edge.To] = true
+			if edge.Place == graph.Rewind {
+				b.rewinds[edge.To] = true
 			}
 		}
 		for on := range b.Graph.Triggers {
@@ -116,8 +116,8 @@ func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
 
 // start gives the workers their first tasks.
 func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
-	return e.update(func(m *move) error {
-		if err := m.beginLife(); err != nil {
+	return e.update(func(m *transition) error {
+		if err := m.beginEpoch(); err != nil {
 			return err
 		}
 		if err := m.continuePreparation(); err != nil {
@@ -156,7 +156,7 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 // meant to, whatever becomes of the process.
 func (e *Engine) Drain() {
 	if e.close() {
-		e.endLife()
+		e.endEpoch()
 	}
 }
 
@@ -230,7 +230,7 @@ func (e *Engine) claims() bool {
 // done now.
 func (e *Engine) work(c *claim) {
 	for c != nil {
-		next, err := e.turn(e.ctx, c)
+		next, err := e.process(e.ctx, c)
 		if err != nil {
 			e.broken(c.task.Queue, err)
 			if e.db.Err() == nil {
@@ -260,7 +260,7 @@ func (e *Engine) boundTo(t *store.Task) (*bound, *graph.Node, error) {
 	if n == nil {
 		return nil, nil, fmt.Errorf("task %s is at node %q of graph %s, which this version does not have", t.ID, t.Node, t.Graph)
 	}
-	if n.Signal {
+	if n.Junction {
 		return nil, nil, fmt.Errorf("task %s is at node %q of graph %s, which takes no tasks in this version", t.ID, t.Node, t.Graph)
 	}
 	return b, n, nil

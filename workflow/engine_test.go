@@ -23,8 +23,8 @@ func newLifecycle(t *testing.T) *world {
 }
 
 // discovers has step 4 find these modules.
-func (w *world) discovers(enabled, disabled, unknown []graph.Member) {
-	w.set(string(lifecycle.DiscoverModules), returns(workflow.Outcome{Lists: map[graph.List][]graph.Member{
+func (w *world) discovers(enabled, disabled, unknown []graph.Item) {
+	w.set(string(lifecycle.DiscoverModules), returns(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{
 		lifecycle.Enabled: enabled, lifecycle.Disabled: disabled, lifecycle.Unknown: unknown,
 	}}))
 }
@@ -66,10 +66,10 @@ func TestFailedModuleRunStartsOverWithGrowingDelay(t *testing.T) {
 
 func TestTwoGraphsShareQueuesAndNoTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := newGraph([]graph.Node{{ID: "n", Of: graph.OfModule, Once: true}, {ID: "m", Of: graph.OfModule}},
-			graph.Edge{On: "first", To: "n", Put: graph.Tail}, graph.Edge{From: "n", To: "m"})
-		two := newGraph([]graph.Node{{ID: "n", Of: graph.OfModule, Once: true}, {ID: "m", Of: graph.OfModule}},
-			graph.Edge{On: "second", To: "n", Put: graph.Tail}, graph.Edge{From: "n", To: "m"})
+		one := newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule, Unique: true}, {ID: "m", Scope: graph.ScopeModule}},
+			graph.Edge{On: "first", To: "n", Place: graph.Tail}, graph.Edge{From: "n", To: "m"})
+		two := newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule, Unique: true}, {ID: "m", Scope: graph.ScopeModule}},
+			graph.Edge{On: "second", To: "n", Place: graph.Tail}, graph.Edge{From: "n", To: "m"})
 		two.Name = "other"
 		w := newWorld(t, one, two)
 		block := w.gate("n x")
@@ -77,14 +77,14 @@ func TestTwoGraphsShareQueuesAndNoTasks(t *testing.T) {
 		w.expectPending("main", "n x", "n a", "n a")
 		block(workflow.Outcome{}, nil)
 		w.expect("n x", "m x", "n a", "m a", "n a", "m a")
-		if walks := w.walks(); walks[1].Graph != "test" || walks[2].Graph != "other" || walks[2].Joined != 0 {
-			t.Errorf("walks of one graph joined the other's: %+v", walks)
+		if runs := w.walks(); runs[1].Graph != "test" || runs[2].Graph != "other" || runs[2].Joined != 0 {
+			t.Errorf("walks of one graph joined the other's: %+v", runs)
 		}
 	})
 }
 
 func TestGraphsThatCannotBeToldApartAreRefused(t *testing.T) {
-	g := newGraph([]graph.Node{{ID: "n"}}, graph.Edge{On: "go", To: "n", Put: graph.Tail})
+	g := newGraph([]graph.Node{{ID: "n"}}, graph.Edge{On: "go", To: "n", Place: graph.Tail})
 	same := *g
 	other := *g
 	other.Name = "other"
@@ -98,8 +98,8 @@ func TestGraphsThatCannotBeToldApartAreRefused(t *testing.T) {
 }
 
 func TestBindingNeedsAStepForEachNodeAndANodeForEachStep(t *testing.T) {
-	g := newGraph([]graph.Node{{ID: "n"}, {ID: "l", Each: "some"}},
-		graph.Edge{On: "go", To: "n", Put: graph.Tail}, graph.Edge{From: "n", To: "l"})
+	g := newGraph([]graph.Node{{ID: "n"}, {ID: "l", ForEach: "some"}},
+		graph.Edge{On: "go", To: "n", Place: graph.Tail}, graph.Edge{From: "n", To: "l"})
 	whole := map[graph.NodeID]workflow.Step{"n": step{}, "l": step{}}
 	for what, steps := range map[string]map[graph.NodeID]workflow.Step{
 		"a node without a step":        {"l": step{}},
@@ -125,13 +125,13 @@ func (bare) Do(context.Context, workflow.Task) (workflow.Outcome, error) {
 func TestTaskOfANodeThatIsGoneIsDroppedWithALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "old"}, {ID: "new"}},
-			graph.Edge{On: "go", To: "old", Put: graph.Tail}, graph.Edge{On: "go on", To: "new", Put: graph.Tail})
+			graph.Edge{On: "go", To: "old", Place: graph.Tail}, graph.Edge{On: "go on", To: "new", Place: graph.Tail})
 		w := newWorld(t, g)
 		w.gate("old")
 		w.start(on("go"), on("go on"))
 		w.close()
 		w.steps = nil
-		newer := newGraph([]graph.Node{{ID: "new"}}, graph.Edge{On: "go on", To: "new", Put: graph.Tail})
+		newer := newGraph([]graph.Node{{ID: "new"}}, graph.Edge{On: "go on", To: "new", Place: graph.Tail})
 		w.steps = []workflow.Binding{{Graph: newer, Steps: map[graph.NodeID]workflow.Step{"new": step{w, "new"}}}}
 		w.open()
 		w.start()

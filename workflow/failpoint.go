@@ -16,7 +16,7 @@ import (
 // failpointVariable says where the process kills itself: "node:claimed", when
 // the claim is durable and the step has not begun, "node:effect", when an effect
 // is to be done next, or "node:done", when the step and its effects are done and
-// the move is not made. With ":2" behind it, it does so at the second time it
+// the transition is not made. With ":2" behind it, it does so at the second time it
 // comes there.
 const failpointVariable = "ADDON_OPERATOR_FAILPOINT"
 

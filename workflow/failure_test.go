@@ -19,7 +19,7 @@ import (
 
 // chain is a graph of nodes one after the other, begun by "go".
 func chain(nodes ...graph.Node) *graph.Graph {
-	edges := []graph.Edge{{On: "go", To: nodes[0].ID, Put: graph.Tail}}
+	edges := []graph.Edge{{On: "go", To: nodes[0].ID, Place: graph.Tail}}
 	for i := range nodes[1:] {
 		edges = append(edges, graph.Edge{From: nodes[i].ID, To: nodes[i+1].ID})
 	}
@@ -33,7 +33,7 @@ func TestFailuresAreWaitedOut(t *testing.T) {
 		want []string
 	}{
 		{"5 10 20 30 30", graph.Node{ID: "n"}, []string{"0 n", "5 n", "15 n", "35 n", "65 n", "95 n", "125 n", "125 after"}},
-		{"steadily", graph.Node{ID: "n", Steady: true}, []string{"0 n", "5 n", "10 n", "15 n", "20 n", "25 n", "30 n", "30 after"}},
+		{"steadily", graph.Node{ID: "n", FixedDelay: true}, []string{"0 n", "5 n", "10 n", "15 n", "20 n", "25 n", "30 n", "30 after"}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestInterruptedHookRunsAgainOnceAndIsNoFailure(t *testing.T) {
 
 // backGraph is a run that starts over when it fails.
 func backGraph() *graph.Graph {
-	return chain(graph.Node{ID: "first", Once: true}, graph.Node{ID: "second", Back: "first"},
-		graph.Node{ID: "third", Back: "first", Each: "some"}, graph.Node{ID: "last", Back: "first"})
+	return chain(graph.Node{ID: "first", Unique: true}, graph.Node{ID: "second", RetryFrom: "first"},
+		graph.Node{ID: "third", RetryFrom: "first", ForEach: "some"}, graph.Node{ID: "last", RetryFrom: "first"})
 }
 
 func TestBackCarriesTheCountUntilTheFailedNodeSucceeds(t *testing.T) {
@@ -150,7 +150,7 @@ func TestRunThatWaitsAtItsFirstNodeTakesInAnEqualOne(t *testing.T) {
 func TestFailedMemberInAnotherQueueDoesNotStartTheRunOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, backGraph())
-		w.lists("third", graph.Member{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
+		w.lists("third", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.fails("third far", 1)
 		w.start(on("go"))
 		w.sleep(time.Minute)
@@ -161,7 +161,7 @@ func TestFailedMemberInAnotherQueueDoesNotStartTheRunOver(t *testing.T) {
 func TestLongErrorIsCutBetweenCharacters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, listGraph(graph.Node{}))
-		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "a"}, Lenient: true})
+		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "a"}, AllowFailure: true})
 		w.set("each a", func(context.Context, workflow.Task) (workflow.Outcome, error) {
 			return workflow.Outcome{}, errors.New("begin " + strings.Repeat("世", 5000) + " end")
 		})
@@ -177,7 +177,7 @@ func TestLongErrorIsCutBetweenCharacters(t *testing.T) {
 func TestAllowedFailureEndsAsSuccessAndIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, listGraph(graph.Node{}))
-		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "a"}, Lenient: true})
+		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "a"}, AllowFailure: true})
 		w.fails("each a", 1)
 		var allowed []string
 		w.apply = func(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
@@ -200,7 +200,7 @@ func TestAllowedFailureEndsAsSuccessAndIsApplied(t *testing.T) {
 func TestApplyThatRefusesAnAllowedFailureMakesItAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, listGraph(graph.Node{}))
-		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "a"}, Lenient: true})
+		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "a"}, AllowFailure: true})
 		w.fails("each a", 1)
 		w.apply = func(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
 			if out.Allowed != "" {

@@ -27,7 +27,7 @@ func (e *Engine) Find(name string) (store.ID, error) {
 	}
 	f := finder{name: name}
 	err := e.db.View(func(tx *store.Tx) error {
-		f.m = newMove(e, tx)
+		f.m = newTransition(e, tx)
 		return f.search()
 	})
 	if err != nil {
@@ -50,7 +50,7 @@ const (
 
 // finder searches for the tasks that a name can mean.
 type finder struct {
-	m     *move
+	m     *transition
 	name  string
 	found [ranks][]string // for people
 	first [ranks]store.ID
@@ -62,7 +62,7 @@ func (f *finder) search() error {
 	if err := f.m.eachHead(f.begun); err != nil {
 		return err
 	}
-	for q, err := range store.AllKillers(f.m.tx) {
+	for q, err := range store.QuarantinedItems(f.m.tx) {
 		if err != nil {
 			return err
 		}

@@ -16,8 +16,8 @@ import (
 func TestATaskIDStaysTheSameThroughRetriesAndAllStepsOfAModuleRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
-		w.lists(lifecycle.ModuleBeforeHelm, graph.Member{Subject: graph.Subject{Module: "m", Hook: "h"}})
-		w.lists(lifecycle.ModuleAfterHelm, graph.Member{Subject: graph.Subject{Module: "m", Hook: "z"}})
+		w.lists(lifecycle.ModuleBeforeHelm, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}})
+		w.lists(lifecycle.ModuleAfterHelm, graph.Item{Subject: graph.Subject{Module: "m", Hook: "z"}})
 		w.fails("module-beforehelm m/h", 2)
 		w.says("release-check m", lifecycle.Outdated)
 		w.start(on(lifecycle.OnResourcesAbsent, "m"))
@@ -70,7 +70,7 @@ func (w *world) find(name, queue string, index int) {
 func TestATaskIsFoundByItsModuleOrHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
-		w.lists(lifecycle.ModuleBeforeHelm, graph.Member{Subject: graph.Subject{Module: "m", Hook: "sub/h.sh"}})
+		w.lists(lifecycle.ModuleBeforeHelm, graph.Item{Subject: graph.Subject{Module: "m", Hook: "sub/h.sh"}})
 		w.fails("module-beforehelm m/sub/h.sh", 100)
 		w.gate("module-kubernetes-event m/runs b")
 		w.gate("global-kubernetes-event g b")

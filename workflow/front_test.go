@@ -12,9 +12,9 @@ import (
 )
 
 // appliesConfig makes step 16 report facts and lists, and raises a change of the ConfigMap.
-func (w *world) appliesConfig(lists map[graph.List][]graph.Member, facts ...graph.Fact) {
+func (w *world) appliesConfig(lists map[graph.FanOut][]graph.Item, facts ...graph.Fact) {
 	w.t.Helper()
-	w.set(string(lifecycle.ConfigMapChanged), returns(workflow.Outcome{Facts: facts, Lists: lists}))
+	w.set(string(lifecycle.ConfigMapChanged), returns(workflow.Outcome{Facts: facts, Items: lists}))
 	w.raise(on(lifecycle.OnConfigMap))
 }
 
@@ -27,7 +27,7 @@ func TestChangedSectionOfAHealthyModuleIsAppliedBeforeAFailingModule(t *testing.
 		w.sleep(2 * time.Second)
 		w.ran()
 		w.raise(on(lifecycle.OnResourcesAbsent, "a")) // waits behind b, and is one with the run at the front
-		w.appliesConfig(map[graph.List][]graph.Member{lifecycle.Changed: modules("a", "x")}, lifecycle.ModuleChanged)
+		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.Changed: modules("a", "x")}, lifecycle.ModuleChanged)
 		w.expect("configmap-changed",
 			"module-run a", "release-check a", "module-run x", "release-check x",
 			"module-run b", "release-check b")
@@ -46,7 +46,7 @@ func TestModulesSwitchedOffAreDeletedBeforeAFailingModuleAndTheReloadDoesNotWait
 		w.start(on(lifecycle.OnStart))
 		w.ran()
 		w.discovers(modules("a", "b"), nil, nil)
-		w.appliesConfig(map[graph.List][]graph.Member{
+		w.appliesConfig(map[graph.FanOut][]graph.Item{
 			lifecycle.SwitchedOff: modules("d", "c"), lifecycle.Changed: modules("a"),
 		}, lifecycle.FlagsChanged)
 		w.expect("configmap-changed",
@@ -61,8 +61,8 @@ func TestNewerChangeOvertakesTheRunsOfAnOlderOneThatFail(t *testing.T) {
 		w := newLifecycle(t)
 		w.fails("release-check a", 2)
 		w.start()
-		changed := func(names ...string) map[graph.List][]graph.Member {
-			return map[graph.List][]graph.Member{lifecycle.Changed: modules(names...)}
+		changed := func(names ...string) map[graph.FanOut][]graph.Item {
+			return map[graph.FanOut][]graph.Item{lifecycle.Changed: modules(names...)}
 		}
 		w.appliesConfig(changed("a", "x"), lifecycle.ModuleChanged)
 		w.expect("configmap-changed", "module-run a", "release-check a")
@@ -81,7 +81,7 @@ func TestRunOfAChangedModuleGoesBehindItsRunInALane(t *testing.T) {
 		a, b := w.gate("release-check a"), w.gate("release-check b")
 		w.start(on(lifecycle.OnStart))
 		w.expectAny("discover-modules", "module-run a", "release-check a", "module-run b", "release-check b")
-		w.appliesConfig(map[graph.List][]graph.Member{lifecycle.Changed: modules("a")}, lifecycle.ModuleChanged)
+		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.Changed: modules("a")}, lifecycle.ModuleChanged)
 		w.expect("configmap-changed")
 		a(workflow.Outcome{}, nil)
 		w.expect("module-run a", "release-check a")
@@ -108,7 +108,7 @@ func TestARequestedReloadRewindsAConvergeWhoseFirstStepsRun(t *testing.T) {
 		w.raise(on(lifecycle.OnReloadRequest))
 		discover(workflow.Outcome{}, errors.New("no"))
 		w.expect("discover-modules")
-		discover(workflow.Outcome{Lists: map[graph.List][]graph.Member{lifecycle.Enabled: modules("a")}}, nil)
+		discover(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{lifecycle.Enabled: modules("a")}}, nil)
 		w.expect("module-run a", "release-check a")
 		w.expectAllEnded()
 	})

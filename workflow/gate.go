@@ -22,12 +22,12 @@ type Gater interface {
 // blockedBy returns the reason for which t, at the head of its queue or held, is to be
 // held: an item of its module or global hook in quarantine, or what its hook has yet to
 // run in this start. It reads the store and writes nothing.
-func (m *move) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
-	if reason, err := quarantineReason(m.tx, t); reason != nil || err != nil || t.Journal || t.Orphan {
+func (m *transition) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
+	if reason, err := quarantineReason(m.tx, t); reason != nil || err != nil || t.Journal || t.Abandoned {
 		return reason, err
 	}
 	gater, ok := b.Steps[n.ID].(Gater)
-	if !ok || !n.Ranges {
+	if !ok || !n.Batch {
 		return nil, nil
 	}
 	awaits := ""
@@ -43,13 +43,13 @@ func (m *move) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason,
 
 // gate holds the task t at the head of its queue if something keeps it from
 // starting, or if older tasks that must start before it are held.
-func (m *move) gate(b *bound, n *graph.Node, t *store.Task) (held bool, err error) {
+func (m *transition) gate(b *bound, n *graph.Node, t *store.Task) (held bool, err error) {
 	reason, err := m.blockedBy(b, n, t)
-	if err != nil || reason == nil && (!n.Ranges || t.Journal) {
+	if err != nil || reason == nil && (!n.Batch || t.Journal) {
 		return false, err
 	}
 	lane, ok, err := store.LoadLane(m.tx, laneOf(n, t))
-	if err != nil || reason == nil && (!ok || lane.Open && t.Place > lane.After) {
+	if err != nil || reason == nil && (!ok || lane.Open && t.Slot > lane.After) {
 		return false, err
 	}
 	return true, m.hold(b, n, t, reason)

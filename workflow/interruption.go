@@ -10,7 +10,7 @@ import (
 // noteInterruption keeps the claim on t that ended with an earlier process, for the task that does
 // the same item next. The caller takes t away, and the run that t is part of starts over: its hook is
 // told of the interruption, and one that has killed the process is counted on.
-func (m *move) noteInterruption(t *store.Task) error {
+func (m *transition) noteInterruption(t *store.Task) error {
 	if t.Claim == nil || t.Claim.Epoch == 0 || m.claimed(t) {
 		return nil
 	}
@@ -23,8 +23,8 @@ func (m *move) noteInterruption(t *store.Task) error {
 
 // forgetInterruptions deletes the claims that noteInterruption has kept of what t does, as t is skipped:
 // of its item or, if t is a fan-out whose items are not known yet, of all its items.
-func (m *move) forgetInterruptions(n *graph.Node, t *store.Task) error {
-	if n == nil || n.Each == "" || t.List != nil {
+func (m *transition) forgetInterruptions(n *graph.Node, t *store.Task) error {
+	if n == nil || n.ForEach == "" || t.FanOut != nil {
 		item, err := m.itemOf(t)
 		if err != nil {
 			return err
@@ -62,15 +62,15 @@ func scopeOf(configuration string) string {
 }
 
 // takeInterruption gives t, or its item, the claim that noteInterruption has kept of it.
-func (m *move) takeInterruption(n *graph.Node, t *store.Task, member graph.Member) error {
-	if t.Claim != nil || t.Journal || n.Ranges {
+func (m *transition) takeInterruption(n *graph.Node, t *store.Task, item graph.Item) error {
+	if t.Claim != nil || t.Journal || n.Batch {
 		return nil
 	}
-	item := t.Subject
-	if t.List != nil {
-		item = store.Subject(member.Subject)
+	s := t.Subject
+	if t.FanOut != nil {
+		s = store.Subject(item.Subject)
 	}
-	key := store.InterruptionKey(t.Graph, t.Node, item)
+	key := store.InterruptionKey(t.Graph, t.Node, s)
 	claim, ok, err := store.Load[store.Claim](m.tx, key)
 	if err != nil || !ok {
 		return err

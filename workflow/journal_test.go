@@ -153,11 +153,11 @@ func TestNotesOfAnAttemptThatWasRefusedAreForgotten(t *testing.T) {
 
 func TestEffectThatFailsIsTriedAgainFromTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "first", Once: true}, graph.Node{ID: "n", Back: "first", Of: graph.OfBinding}, graph.Node{ID: "after"}))
+		w := newWorld(t, chain(graph.Node{ID: "first", Unique: true}, graph.Node{ID: "n", RetryFrom: "first", Scope: graph.ScopeBinding}, graph.Node{ID: "after"}))
 		w.set("n", returns(effects("one", "two")))
 		errs := map[string]error{"two": errors.New("503")}
 		done := w.doEffects(errs)
-		w.start(workflow.Event{On: "go", Lenient: true})
+		w.start(workflow.Event{On: "go", AllowFailure: true})
 		task := w.pending("main")[0]
 		if !task.Journal || task.Failed == nil || task.Failed.Count != 1 || task.Node != "n" {
 			t.Errorf("the task is %+v", task)
@@ -197,7 +197,7 @@ func TestRefusedEffectDropsTheJournalAndTheHookRunsAgain(t *testing.T) {
 func TestRefusedEffectOfALenientHookIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, listGraph(graph.Node{}))
-		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "a"}, Lenient: true})
+		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "a"}, AllowFailure: true})
 		w.set("each a", returns(effects("one")))
 		w.doEffects(map[string]error{"one": workflow.Refused(errors.New("403"))})
 		w.start(on("go"))

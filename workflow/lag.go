@@ -12,7 +12,7 @@ import (
 const Parked = "after failing modules"
 
 // laneOfModule begins the names of the lanes in which the failing runs of modules are retried.
-const laneOfModule = besidePrefix + "module-"
+const laneOfModule = parallelPrefix + "module-"
 
 // moduleLane returns the lane in which the failing run of a module is retried.
 func moduleLane(module string) string { return laneOfModule + module }
@@ -33,25 +33,25 @@ func LaggingModules(tx *store.Tx) (modules []string, err error) {
 // lagBehind lets the run of a module, whose task t has just failed, go on in a lane of its own, if
 // the engine is to continue. The tasks behind it go on; the last task of its slot, if that is
 // another step, waits for it.
-func (m *move) lagBehind(b *bound, t *store.Task) error {
-	if !m.e.ContinueOnFailure || t.Orphan {
+func (m *transition) lagBehind(b *bound, t *store.Task) error {
+	if !m.e.ContinueOnFailure || t.Abandoned {
 		return nil
 	}
-	if t.Solo { // an item that the run waits for
-		list, ok, err := m.list(t.Of)
+	if t.Detached { // an item that the run waits for
+		list, ok, err := m.fanOut(t.Parent)
 		if err != nil || !ok {
 			return err
 		}
 		t = list
 	}
 	n := b.nodes[graph.NodeID(t.Node)]
-	if n == nil || n.Of != graph.OfModule || t.Subject.Module == "" {
+	if n == nil || n.Scope != graph.ScopeModule || t.Subject.Module == "" {
 		return nil
 	}
 	if first := b.nodes[b.first(n)]; first == nil || !first.Lane {
 		return nil
 	}
-	if home(t) != Main || t.Queue == moduleLane(t.Subject.Module) && (t.Of == nil || t.Of.Lags) {
+	if homeQueue(t) != Main || t.Queue == moduleLane(t.Subject.Module) && (t.Parent == nil || t.Parent.Lags) {
 		return nil // it is where it belongs
 	}
 	if err := m.saveTop(); err != nil {
@@ -68,8 +68,8 @@ func (m *move) lagBehind(b *bound, t *store.Task) error {
 }
 
 // runOf returns the tasks of the slot of t that are of the run of its module, and those below.
-func (m *move) runOf(t *store.Task) (run, rest stack, err error) {
-	for other, err := range store.Slot(m.tx, t.Queue, t.Place) {
+func (m *transition) runOf(t *store.Task) (run, rest stack, err error) {
+	for other, err := range store.Slot(m.tx, t.Queue, t.Slot) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -83,42 +83,42 @@ func (m *move) runOf(t *store.Task) (run, rest stack, err error) {
 }
 
 // lag makes the last task of the run that waits for run wait for it, and its list no longer.
-func (m *move) lag(run, rest stack) error {
+func (m *transition) lag(run, rest stack) error {
 	bottom := run.bottom()
 	var last *store.Task
 	if len(rest) > 0 {
 		last = rest.bottom()
-		if last.ID == rest[0].ID && last.List != nil && last.List.Edge {
+		if last.ID == rest[0].ID && last.FanOut != nil && last.FanOut.Edge {
 			last = nil // there is no step after the list
 		}
-	} else if list, ok, err := m.list(bottom.Of); err != nil {
+	} else if list, ok, err := m.fanOut(bottom.Parent); err != nil {
 		return err
 	} else if ok {
 		if last, err = m.lastBelow(list); err != nil {
 			return err
 		}
-		if err := m.countDown(bottom.Of, nil); err != nil {
+		if err := m.countDown(bottom.Parent, nil); err != nil {
 			return err
 		}
-	} else if bottom.Of != nil && bottom.Of.Lags {
+	} else if bottom.Parent != nil && bottom.Parent.Lags {
 		return nil
 	}
-	bottom.Of = nil
+	bottom.Parent = nil
 	if last == nil {
 		return nil
 	}
 	last.Lagging++
-	bottom.Of = &store.Ref{ID: last.ID, Pos: last.Pos, Lags: true}
+	bottom.Parent = &store.Ref{ID: last.ID, Pos: last.Pos, Lags: true}
 	return m.save(last)
 }
 
 // lastBelow returns the last task of the slot of list, nil if that is list itself.
-func (m *move) lastBelow(list *store.Task) (last *store.Task, err error) {
-	for t, err := range store.Slot(m.tx, list.Queue, list.Place) {
+func (m *transition) lastBelow(list *store.Task) (last *store.Task, err error) {
+	for t, err := range store.Slot(m.tx, list.Queue, list.Slot) {
 		if err != nil {
 			return nil, err
 		}
-		if t.Height < list.Height {
+		if t.Depth < list.Depth {
 			last = t
 		}
 	}
@@ -127,18 +127,18 @@ func (m *move) lastBelow(list *store.Task) (last *store.Task, err error) {
 
 // moveTo moves run, all tasks of a slot that are above others, to the tail of queue, which stands in
 // for the main queue.
-func (m *move) moveTo(run stack, queue string) error {
+func (m *transition) moveTo(run stack, queue string) error {
 	if run[0].Queue == queue {
 		return m.save(run.bottom())
 	}
-	place, err := store.TailPlace(m.tx, queue)
+	place, err := store.TailSlot(m.tx, queue)
 	if err != nil {
 		return err
 	}
 	m.touch(run[0].Queue)
 	for i, t := range run {
 		height := uint32(len(run) - 1 - i) //nolint:gosec // it is small
-		if err := m.relocate(t, store.Pos{Queue: queue, Place: place, Height: height}, Main); err != nil {
+		if err := m.relocate(t, store.Pos{Queue: queue, Slot: place, Depth: height}, Main); err != nil {
 			return err
 		}
 	}
@@ -147,12 +147,12 @@ func (m *move) moveTo(run stack, queue string) error {
 }
 
 // relocate moves t to pos, of a queue that stands in for home, or of home itself if that is empty.
-func (m *move) relocate(t *store.Task, pos store.Pos, home string) error {
+func (m *transition) relocate(t *store.Task, pos store.Pos, home string) error {
 	m.unwaitAt(t)
 	m.tx.Delete(t.Pos.Key())
-	t.Pos, t.Home = pos, home
+	t.Pos, t.HomeQueue = pos, home
 	if t.Waits {
-		m.tx.Put(onceKey(t), t.Key())
+		m.tx.Put(uniqueKey(t), t.Key())
 	}
 	if err := m.repoint(t); err != nil {
 		return err
@@ -161,29 +161,29 @@ func (m *move) relocate(t *store.Task, pos store.Pos, home string) error {
 }
 
 // unwaitAt deletes the mark of t as waiting, which is under its home queue.
-func (m *move) unwaitAt(t *store.Task) {
+func (m *transition) unwaitAt(t *store.Task) {
 	if t.Waits {
-		m.tx.Delete(onceKey(t))
+		m.tx.Delete(uniqueKey(t))
 	}
 }
 
 // repoint makes the tasks that name t as the one that waits for them point to its slot.
-func (m *move) repoint(t *store.Task) error {
-	if t.Lagging == 0 && (t.List == nil || t.List.Open == 0) {
+func (m *transition) repoint(t *store.Task) error {
+	if t.Lagging == 0 && (t.FanOut == nil || t.FanOut.Open == 0) {
 		return nil
 	}
 	return m.each(func(other, _ *store.Task) error {
-		if other.Of == nil || other.Of.ID != t.ID {
+		if other.Parent == nil || other.Parent.ID != t.ID {
 			return nil
 		}
-		other.Of.Pos = t.Pos
+		other.Parent.Pos = t.Pos
 		return m.save(other)
 	})
 }
 
 // catchUp notes that a lagging task has ended. When it was the last of them, the step that waited
 // goes to the tail of the main queue.
-func (m *move) catchUp(ref *store.Ref) error {
+func (m *transition) catchUp(ref *store.Ref) error {
 	if m.top != nil && m.top.ID == ref.ID {
 		if err := m.saveTop(); err != nil {
 			return err
@@ -198,31 +198,31 @@ func (m *move) catchUp(ref *store.Ref) error {
 		m.touch(t.Queue)
 		return m.save(t)
 	}
-	place, err := store.TailPlace(m.tx, Main)
+	place, err := store.TailSlot(m.tx, Main)
 	if err != nil {
 		return err
 	}
 	m.touch(Main)
-	return m.relocate(t, store.Pos{Queue: Main, Place: place}, "")
+	return m.relocate(t, store.Pos{Queue: Main, Slot: place}, "")
 }
 
 // stepAside moves the task t at the head of the main queue out of the way, and reports whether it
 // did: a step that waits for lagging ones is parked, and the run of a module whose last run has yet
 // to end in a lane goes behind that.
-func (m *move) stepAside(n *graph.Node, t *store.Task) (moved bool, err error) {
+func (m *transition) stepAside(n *graph.Node, t *store.Task) (moved bool, err error) {
 	switch {
-	case t.Queue != Main || t.Orphan || t.Claim != nil && t.Claim.Epoch != 0:
+	case t.Queue != Main || t.Abandoned || t.Claim != nil && t.Claim.Epoch != 0:
 		return false, nil
 	case t.Lagging > 0:
-		place, err := store.TailPlace(m.tx, Parked)
+		place, err := store.TailSlot(m.tx, Parked)
 		if err != nil {
 			return false, err
 		}
 		if err := m.saveTop(); err != nil {
 			return false, err
 		}
-		return true, m.relocate(t, store.Pos{Queue: Parked, Place: place}, "")
-	case !n.Lane || !m.e.ContinueOnFailure || t.List != nil:
+		return true, m.relocate(t, store.Pos{Queue: Parked, Slot: place}, "")
+	case !n.Lane || !m.e.ContinueOnFailure || t.FanOut != nil:
 		return false, nil
 	}
 	lane := moduleLane(t.Subject.Module)
@@ -246,13 +246,13 @@ func (m *move) stepAside(n *graph.Node, t *store.Task) (moved bool, err error) {
 	if err := m.remove(run[0]); err != nil {
 		return false, err
 	}
-	next.Home = Main
+	next.HomeQueue = Main
 	return true, m.tail(&next, lane)
 }
 
 // replaceParked takes away the parked steps of b's graph, in favour of t's run, which comes to them
 // itself.
-func (m *move) replaceParked(b *bound, t *store.Task) error {
+func (m *transition) replaceParked(b *bound, t *store.Task) error {
 	var parked []*store.Task
 	for other, err := range store.Tasks(m.tx, Parked) {
 		if err != nil {

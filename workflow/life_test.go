@@ -51,8 +51,8 @@ func TestStartResumesEveryQueueAndWhatIsDueLater(t *testing.T) {
 
 func TestStartEventsComeInTheirOrderBeforeWhatIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGraph([]graph.Node{{ID: "n", Of: graph.OfModule}},
-			graph.Edge{On: "front", To: "n", Put: graph.Front}, graph.Edge{On: "tail", To: "n", Put: graph.Tail})
+		g := newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule}},
+			graph.Edge{On: "front", To: "n", Place: graph.Front}, graph.Edge{On: "tail", To: "n", Place: graph.Tail})
 		w := newWorld(t, g)
 		w.raise(on("tail", "pending"))
 		w.start(on("front", "second"), on("front", "first"), on("tail", "last"))
@@ -99,8 +99,8 @@ func TestDrainLetsWhatRunsComeToItsMoveAndBeginsNothing(t *testing.T) {
 		w.raise(on("go"))
 		w.sleep(time.Hour)
 		w.expect("each a")
-		if task := w.pending("main")[0]; task.List.Next != 1 || task.Claim != nil {
-			t.Errorf("the list stands at member %d, claim %+v", task.List.Next, task.Claim)
+		if task := w.pending("main")[0]; task.FanOut.Next != 1 || task.Claim != nil {
+			t.Errorf("the list stands at member %d, claim %+v", task.FanOut.Next, task.Claim)
 		}
 	})
 }
@@ -134,7 +134,7 @@ func TestStepThatSucceedsWhileItIsStoppedIsMoved(t *testing.T) {
 
 func TestNoTaskIsStrandedBehindAnEarlierAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGraph([]graph.Node{{ID: "n", Of: graph.OfModule}}, graph.Edge{On: "go", To: "n", Put: graph.Tail}, graph.Edge{On: "now", To: "n", Put: graph.Front})
+		g := newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule}}, graph.Edge{On: "go", To: "n", Place: graph.Tail}, graph.Edge{On: "now", To: "n", Place: graph.Front})
 		w := newWorld(t, g)
 		w.fails("n a", 1)
 		w.fails("n b", 2)
@@ -158,7 +158,7 @@ func TestNoTaskIsStrandedBehindAnEarlierAlarm(t *testing.T) {
 
 func TestHeadThatIsDueEarlierThanWhatStoodFirstIsNotLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGraph([]graph.Node{{ID: "n", Of: graph.OfModule}}, graph.Edge{On: "go", To: "n", Put: graph.Tail}, graph.Edge{On: "now", To: "n", Put: graph.Front})
+		g := newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule}}, graph.Edge{On: "go", To: "n", Place: graph.Tail}, graph.Edge{On: "now", To: "n", Place: graph.Front})
 		w := newWorld(t, g)
 		w.fails("n a", 4)
 		w.fails("n b", 1)
@@ -174,12 +174,12 @@ func TestHeadThatIsDueEarlierThanWhatStoodFirstIsNotLate(t *testing.T) {
 func TestQueueThatAMoveHasLookedAtIsLookedAtAgainWhenItFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The last member in q ends the first list, and the second list, in the
-		// same move, puts its member into q.
-		g := newGraph([]graph.Node{{ID: "one", Each: "first", Of: graph.OfBinding}, {ID: "two", Each: "second", Of: graph.OfBinding}, {ID: "last"}},
-			graph.Edge{On: "go", To: "one", Put: graph.Tail}, graph.Edge{From: "one", To: "two"}, graph.Edge{From: "two", To: "last"})
+		// same transition, puts its member into q.
+		g := newGraph([]graph.Node{{ID: "one", ForEach: "first", Scope: graph.ScopeBinding}, {ID: "two", ForEach: "second", Scope: graph.ScopeBinding}, {ID: "last"}},
+			graph.Edge{On: "go", To: "one", Place: graph.Tail}, graph.Edge{From: "one", To: "two"}, graph.Edge{From: "two", To: "last"})
 		w := newWorld(t, g)
-		w.lists("one", graph.Member{Subject: graph.Subject{Hook: "a"}, Queue: "q", Wait: true})
-		w.lists("two", graph.Member{Subject: graph.Subject{Hook: "b"}, Queue: "q", Wait: true})
+		w.lists("one", graph.Item{Subject: graph.Subject{Hook: "a"}, Queue: "q", Wait: true})
+		w.lists("two", graph.Item{Subject: graph.Subject{Hook: "b"}, Queue: "q", Wait: true})
 		w.start(on("go"))
 		w.expect("one a", "two b", "last")
 	})
@@ -187,7 +187,7 @@ func TestQueueThatAMoveHasLookedAtIsLookedAtAgainWhenItFills(t *testing.T) {
 
 func TestManyTasksThatNeedNoWorkerDoNotHoldUpACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Each run is an empty list: a move passes through some and leaves the
+		// ForEach run is an empty list: a transition passes through some and leaves the
 		// rest to the next.
 		w := newWorld(t, listGraph(graph.Node{}))
 		w.mem.After = nil
@@ -202,7 +202,7 @@ func TestManyTasksThatNeedNoWorkerDoNotHoldUpACommit(t *testing.T) {
 		if n := len(w.ran()); n != 1000 {
 			t.Errorf("%d steps ran, want 1000", n)
 		}
-		g := newGraph([]graph.Node{{ID: "empty", Each: "none"}}, graph.Edge{On: "go", To: "empty", Put: graph.Tail})
+		g := newGraph([]graph.Node{{ID: "empty", ForEach: "none"}}, graph.Edge{On: "go", To: "empty", Place: graph.Tail})
 		w = newWorld(t, g)
 		w.mem.After = nil
 		w.raise(events...)
@@ -278,8 +278,8 @@ func TestObserverIsToldOfWhatWasCommitted(t *testing.T) {
 		e, err := workflow.New(w.db, workflow.Observer{
 			Began:    func(t workflow.Task) { tell("began %s", t.Node) },
 			Recorded: func(r store.Record) { tell("%s %s", r.State, r.Node) },
-			Raised:   func(walk store.Walk) { tell("raised %d, %d open", walk.ID, walk.Open) },
-			Ended:    func(walk store.Walk) { tell("ended %d, %d open", walk.ID, walk.Open) },
+			Raised:   func(run store.Run) { tell("raised %d, %d open", run.ID, run.Open) },
+			Ended:    func(run store.Run) { tell("ended %d, %d open", run.ID, run.Open) },
 		}, w.steps...)
 		if err != nil {
 			t.Fatal(err)

@@ -31,8 +31,8 @@ func TestRunThatChangesItselfIsDelayedFromTheThirdTimeInARow(t *testing.T) {
 			"0 module-run m", "0 release-check m", "0 module-afterhelm h",
 			"0 module-run m", "0 release-check m", "0 module-afterhelm h")
 		w.expectPending("main")
-		if walk := w.walks()[0]; walk.Open != 1 {
-			t.Errorf("a walk with a task that is due later counts %d", walk.Open)
+		if run := w.walks()[0]; run.Open != 1 {
+			t.Errorf("a walk with a task that is due later counts %d", run.Open)
 		}
 		w.sleep(time.Minute)
 		w.expectAt("5 module-run m", "5 release-check m", "5 module-afterhelm h",
@@ -52,7 +52,7 @@ func TestWhatIsDueLaterByAClockThatWasWrongIsNow(t *testing.T) {
 		var ahead atomic.Int64
 		ahead.Store(int64(time.Hour))
 		g := newGraph([]graph.Node{{ID: "n"}, {ID: "again"}},
-			graph.Edge{On: "go", To: "n", Put: graph.Tail}, graph.Edge{From: "n", To: "again"}, graph.Edge{From: "again", To: "n", Loop: true})
+			graph.Edge{On: "go", To: "n", Place: graph.Tail}, graph.Edge{From: "n", To: "again"}, graph.Edge{From: "again", To: "n", Loop: true})
 		w := newWorld(t, g)
 		w.close()
 		w.mem.After = nil
@@ -80,8 +80,8 @@ func TestWhatIsDueLaterByAClockThatWasWrongIsNow(t *testing.T) {
 func TestCirclesAreCountedEachForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "outer"}, {ID: "inner"}, {ID: "end"}},
-			graph.Edge{On: "go", To: "outer", Put: graph.Tail}, graph.Edge{From: "outer", To: "inner"},
-			graph.Edge{From: "inner", To: "inner", When: "again", Loop: true}, graph.Edge{From: "inner", To: "end", But: "again"},
+			graph.Edge{On: "go", To: "outer", Place: graph.Tail}, graph.Edge{From: "outer", To: "inner"},
+			graph.Edge{From: "inner", To: "inner", When: "again", Loop: true}, graph.Edge{From: "inner", To: "end", Unless: "again"},
 			graph.Edge{From: "end", To: "outer", When: "anew", Loop: true})
 		w := newWorld(t, g)
 		inner, outer := 0, 0

@@ -59,15 +59,15 @@ type shape struct {
 }
 
 type shapeNode struct {
-	Members int // of its list; -1 for none
-	Once    bool
-	Fails   int // how often it fails before it succeeds
+	Items int // of its list; -1 for none
+	Once  bool
+	Fails int // how often it fails before it succeeds
 }
 
 type shapeEdge struct {
 	From, To int
-	Members  int // of its list; -1 for none
-	Put      graph.Put
+	Items    int // of its list; -1 for none
+	Put      graph.Place
 }
 
 func drawShape(rt *rapid.T) shape {
@@ -75,15 +75,15 @@ func drawShape(rt *rapid.T) shape {
 	var s shape
 	for range n {
 		s.Nodes = append(s.Nodes, shapeNode{
-			Members: rapid.IntRange(-1, 3).Draw(rt, "members"), Once: rapid.Bool().Draw(rt, "once"), Fails: rapid.IntRange(0, 1).Draw(rt, "fails"),
+			Items: rapid.IntRange(-1, 3).Draw(rt, "members"), Once: rapid.Bool().Draw(rt, "once"), Fails: rapid.IntRange(0, 1).Draw(rt, "fails"),
 		})
 	}
 	for range rapid.IntRange(0, 8).Draw(rt, "edges") {
 		from := rapid.IntRange(0, n-2).Draw(rt, "from")
 		to := rapid.IntRange(from+1, n-1).Draw(rt, "to")
-		e := shapeEdge{From: from, To: to, Members: -1, Put: rapid.SampledFrom([]graph.Put{graph.Here, graph.Here, graph.Tail, graph.Front}).Draw(rt, "put")}
-		if s.Nodes[from].Members < 0 {
-			e.Members = rapid.IntRange(-1, 2).Draw(rt, "each")
+		e := shapeEdge{From: from, To: to, Items: -1, Put: rapid.SampledFrom([]graph.Place{graph.Stack, graph.Stack, graph.Tail, graph.Front}).Draw(rt, "put")}
+		if s.Nodes[from].Items < 0 {
+			e.Items = rapid.IntRange(-1, 2).Draw(rt, "each")
 		}
 		s.Edges = append(s.Edges, e)
 	}
@@ -95,22 +95,22 @@ func drawShape(rt *rapid.T) shape {
 
 func nodeID(i int) graph.NodeID { return graph.NodeID(fmt.Sprint("n", i)) }
 
-// graph returns the graph of s. Each node can be begun, at the tail.
+// graph returns the graph of s. ForEach node can be begun, at the tail.
 func (s shape) graph() *graph.Graph {
 	var nodes []graph.Node
 	var edges []graph.Edge
 	for i, n := range s.Nodes {
-		node := graph.Node{ID: nodeID(i), Of: graph.OfModule, Once: n.Once}
-		if n.Members >= 0 {
-			node.Each = graph.List(fmt.Sprint("list ", i))
+		node := graph.Node{ID: nodeID(i), Scope: graph.ScopeModule, Unique: n.Once}
+		if n.Items >= 0 {
+			node.ForEach = graph.FanOut(fmt.Sprint("list ", i))
 		}
 		nodes = append(nodes, node)
-		edges = append(edges, graph.Edge{On: graph.Trigger(fmt.Sprint("go ", i)), To: node.ID, Put: graph.Tail})
+		edges = append(edges, graph.Edge{On: graph.Trigger(fmt.Sprint("go ", i)), To: node.ID, Place: graph.Tail})
 	}
 	for i, e := range s.Edges {
-		edge := graph.Edge{From: nodeID(e.From), To: nodeID(e.To), Put: e.Put}
-		if e.Members >= 0 {
-			edge.Each = graph.List(fmt.Sprint("edge ", i))
+		edge := graph.Edge{From: nodeID(e.From), To: nodeID(e.To), Place: e.Put}
+		if e.Items >= 0 {
+			edge.ForEach = graph.FanOut(fmt.Sprint("edge ", i))
 		}
 		edges = append(edges, edge)
 	}
@@ -182,8 +182,8 @@ func (q *plainQueue) do() bool {
 	t := tasks[len(tasks)-1]
 	t.begun = true
 	n := q.s.Nodes[t.node]
-	if n.Members >= 0 && !t.edge && !t.list {
-		t.list, t.members = true, members(n.Members)
+	if n.Items >= 0 && !t.edge && !t.list {
+		t.list, t.members = true, members(n.Items)
 	}
 	switch {
 	case t.edge && len(t.members) > 0:
@@ -220,20 +220,20 @@ func (q *plainQueue) follow(t *plainTask) {
 		}
 		next := []*plainTask{{node: e.To, subject: t.subject}}
 		switch {
-		case e.Members >= 0 && e.Put == graph.Here:
-			next[0].list, next[0].edge, next[0].members = true, true, members(e.Members)
-			if e.Members == 0 {
+		case e.Items >= 0 && e.Put == graph.Stack:
+			next[0].list, next[0].edge, next[0].members = true, true, members(e.Items)
+			if e.Items == 0 {
 				next = nil
 			}
-		case e.Members >= 0:
+		case e.Items >= 0:
 			next = nil
-			for _, m := range members(e.Members) {
+			for _, m := range members(e.Items) {
 				next = append(next, &plainTask{node: e.To, subject: m})
 			}
 		}
 		for _, task := range next {
 			switch e.Put {
-			case graph.Here:
+			case graph.Stack:
 				here = append(here, task)
 			case graph.Front:
 				q.put(task, q.front())
@@ -267,16 +267,16 @@ func TestQueueDoesWhatASliceOfStacksDoes(t *testing.T) {
 			events = append(events, on(graph.Trigger(fmt.Sprint("go ", n))))
 		}
 		for i, n := range s.Nodes {
-			w.lists(nodeID(i), modules(members(max(n.Members, 0))...)...)
+			w.lists(nodeID(i), modules(members(max(n.Items, 0))...)...)
 			w.set(string(nodeID(i)), func(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 				what := name(t.Node, t.Subject)
 				if tries[what]++; tries[what] <= n.Fails {
 					return out, errors.New("as told")
 				}
-				out.Lists = map[graph.List][]graph.Member{}
+				out.Items = map[graph.FanOut][]graph.Item{}
 				for i, e := range s.Edges {
-					if e.Members >= 0 {
-						out.Lists[graph.List(fmt.Sprint("edge ", i))] = modules(members(e.Members)...)
+					if e.Items >= 0 {
+						out.Items[graph.FanOut(fmt.Sprint("edge ", i))] = modules(members(e.Items)...)
 					}
 				}
 				return out, nil
@@ -288,9 +288,9 @@ func TestQueueDoesWhatASliceOfStacksDoes(t *testing.T) {
 		w.sleep(24 * time.Hour)
 		w.expect(model.ran...)
 		w.expectPending("main")
-		for _, walk := range w.walks() {
-			if walk.Open != 0 || walk.Ended.IsZero() {
-				o.Errorf("walk %d has not ended", walk.ID)
+		for _, run := range w.walks() {
+			if run.Open != 0 || run.Ended.IsZero() {
+				o.Errorf("walk %d has not ended", run.ID)
 			}
 		}
 	})

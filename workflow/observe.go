@@ -13,15 +13,15 @@ type Observer struct {
 	Began func(t Task)
 	// Recorded is called for each line of history.
 	Recorded func(r store.Record)
-	// Raised is called for each walk a trigger begins.
-	Raised func(w store.Walk)
-	// Ended is called for each walk that has ended.
-	Ended func(w store.Walk)
+	// Raised is called for each run a trigger begins.
+	Raised func(w store.Run)
+	// Ended is called for each run that has ended.
+	Ended func(w store.Run)
 	// Looped is called when a circle of the graph was closed for the third time
 	// in a row or more, and waits before it goes on.
 	Looped func(t store.Task)
 	// Quarantined is called when work that kills the process is set aside.
-	Quarantined func(q store.Killer)
+	Quarantined func(q store.QuarantinedItem)
 	// SetAside is called when a record that cannot be read was set aside.
 	SetAside func(d store.Damaged)
 	// Broken is called when the engine itself cannot go on with a queue; with "", with what is due
@@ -38,10 +38,10 @@ type Action string
 
 // The actions.
 const (
-	// Put puts tasks into a queue, within the transaction of what was seen.
-	Put Action = "put"
-	// Move takes an attempt at a queue's head to its end, in a commit of its own.
-	Move Action = "move"
+	// PutTime puts tasks into a queue, within the transaction of what was seen.
+	PutTime Action = "put"
+	// TransitionTime takes an attempt at a queue's head to its end, in a commit of its own.
+	TransitionTime Action = "move"
 )
 
 // time begins to time an action; the returned function ends it for a queue.

@@ -91,7 +91,7 @@ func (p *plant) run(left int, behind bool) (done bool) {
 	p.mem.After = func(int) error { return p.kill(true) }
 	steps := map[graph.NodeID]workflow.Step{}
 	for _, n := range lifecycle.Graph.Nodes {
-		if !n.Signal && !n.Adopts {
+		if !n.Junction && !n.JoinsRunning {
 			steps[n.ID] = plantStep{p, n.ID}
 		}
 	}
@@ -195,7 +195,7 @@ func (p *plant) look(done bool) {
 	}
 }
 
-// begin puts step 16 first, and a start walk where there was none.
+// begin puts step 16 first, and a start run where there was none.
 func (p *plant) begin(tx *store.Tx) ([]workflow.Event, error) {
 	events := []workflow.Event{on(lifecycle.OnConfigMap)}
 	if p.get(tx, "begun") == 0 {
@@ -400,15 +400,15 @@ func (s plantStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcom
 
 // discover lists the modules: the last is off from the second config on.
 func (p *plant) discover() (workflow.Outcome, error) {
-	lists := map[graph.List][]graph.Member{}
+	lists := map[graph.FanOut][]graph.Item{}
 	for _, m := range p.follow {
 		list := lifecycle.Enabled
 		if !p.wanted(m) {
 			list = lifecycle.Disabled
 		}
-		lists[list] = append(lists[list], graph.Member{Subject: graph.Subject{Module: m}, Group: "all", Width: p.width})
+		lists[list] = append(lists[list], graph.Item{Subject: graph.Subject{Module: m}, Group: "all", Width: p.width})
 	}
-	return workflow.Outcome{Lists: lists}, nil
+	return workflow.Outcome{Items: lists}, nil
 }
 
 func (p *plant) wanted(module string) bool {
@@ -445,26 +445,26 @@ func (a *assign) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
-func (s plantStep) Members(tx *store.Tx, t workflow.Task) (members []graph.Member, note json.RawMessage, err error) {
+func (s plantStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	subject := func(hook string) graph.Subject { return graph.Subject{Module: t.Subject.Module, Hook: hook} }
 	switch s.node {
 	case lifecycle.ModuleSynchronization:
-		return []graph.Member{
+		return []graph.Item{
 			{Subject: subject("here")},
 			{Subject: subject("there"), Queue: "q-" + t.Subject.Module, Wait: true},
 			{Subject: subject("free"), Queue: "q-free"},
 		}, nil, nil
 	case lifecycle.ModuleBeforeHelm:
-		return []graph.Member{{Subject: subject("a")}, {Subject: subject("flaky")}}, nil, nil
+		return []graph.Item{{Subject: subject("a")}, {Subject: subject("flaky")}}, nil, nil
 	case lifecycle.GlobalSynchronization:
-		return []graph.Member{{Subject: subject("there"), Queue: "q-global", Wait: true}}, nil, nil
+		return []graph.Item{{Subject: subject("there"), Queue: "q-global", Wait: true}}, nil, nil
 	case lifecycle.GlobalAfterAll:
 		if s.p.fails > 0 {
-			return []graph.Member{{Subject: subject("a")}}, nil, nil
+			return []graph.Item{{Subject: subject("a")}}, nil, nil
 		}
 		return nil, nil, nil
 	}
-	return []graph.Member{{Subject: subject("a")}, {Subject: subject("b"), Lenient: true}}, nil, nil
+	return []graph.Item{{Subject: subject("a")}, {Subject: subject("b"), AllowFailure: true}}, nil, nil
 }
 
 func (s plantStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
@@ -498,7 +498,7 @@ func (s plantStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([
 		return []graph.Fact{lifecycle.GlobalChanged}, nil
 	case lifecycle.ModuleKubernetesEvent, lifecycle.ModuleScheduleEvent:
 		var facts []graph.Fact
-		for _, task := range t.Range {
+		for _, task := range t.Batch {
 			p.add(tx, "seen "+string(task.Payload))
 			if string(task.Payload) == `"change"` {
 				facts = append(facts, lifecycle.ModuleChanged)

@@ -35,18 +35,18 @@ func TestPutOffTasksOutliveTheProcess(t *testing.T) {
 func TestPutOffTasksDoNotWaitForAPaceThatIsAnother(t *testing.T) {
 	for _, c := range []struct {
 		what string
-		pace workflow.Pace
+		pace workflow.RateLimit
 		want string
 	}{
-		{"none", workflow.Pace{}, "1"},
+		{"none", workflow.RateLimit{}, "1"},
 		{"shorter", everyThree, "1"},
-		{"longer", workflow.Pace{Every: 48 * time.Hour, Burst: 1}, "86400"},
+		{"longer", workflow.RateLimit{Every: 48 * time.Hour, Burst: 1}, "86400"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, paces := newPaced(t, workflow.Pace{Every: 24 * time.Hour, Burst: 1})
+				w, paces := newPaced(t, workflow.RateLimit{Every: 24 * time.Hour, Burst: 1})
 				w.mem.After = nil // checks take long where so many wait
-				paces["other"] = workflow.Pace{Every: time.Hour, Burst: 1}
+				paces["other"] = workflow.RateLimit{Every: time.Hour, Burst: 1}
 				w.start()
 				var events []workflow.Event
 				all := ""
@@ -60,7 +60,7 @@ func TestPutOffTasksDoNotWaitForAPaceThatIsAnother(t *testing.T) {
 				w.sleep(time.Second)
 				w.expectTold("0 h x", "0 other y")
 				paces["h"] = c.pace
-				w.e.Repace()
+				w.e.RateLimitsChanged()
 				synctest.Wait()
 				w.raise(hookEvent("h", "1500"))
 				w.sleep(100 * time.Hour)
@@ -181,7 +181,7 @@ func TestPutOffTaskIsSkippedByAPerson(t *testing.T) {
 
 func TestPutOffTaskIsDoneAtOnceWhenAPersonSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, workflow.Pace{Every: 24 * time.Hour, Burst: 1})
+		w, _ := newPaced(t, workflow.RateLimit{Every: 24 * time.Hour, Burst: 1})
 		w.start()
 		for i := range 4 {
 			w.raise(hookEvent("h", fmt.Sprint(i)))
@@ -212,7 +212,7 @@ func TestPutOffTaskIsDoneAtOnceWhenAPersonSaysSo(t *testing.T) {
 // limit is then that of burst.
 func deferMany(t *testing.T, n, burst int) *world {
 	t.Helper()
-	pace := workflow.Pace{Every: 24 * time.Hour, Burst: 1}
+	pace := workflow.RateLimit{Every: 24 * time.Hour, Burst: 1}
 	w, paces := newPaced(t, pace)
 	w.unchecked()
 	w.start()

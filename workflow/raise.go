@@ -19,21 +19,21 @@ type Event struct {
 	Payload json.RawMessage
 	Object  *store.ObjectRef
 	Cause   store.Cause
-	// Lenient is the allowFailure of the subject's binding.
-	Lenient bool
-	// Alone keeps the task from being done together with others of its hook.
-	Alone bool
+	// AllowFailure is the allowFailure of the subject's binding.
+	AllowFailure bool
+	// NoBatch keeps the task from being done together with others of its hook.
+	NoBatch bool
 	// Supersedes names the node whose runs in the main queue, waiting or under
-	// way, this walk takes the place of.
+	// way, this run takes the place of.
 	Supersedes graph.NodeID
 }
 
-// Raise begins a walk for each of events, in order, as part of tx: their tasks
+// Raise begins a run for each of events, in order, as part of tx: their tasks
 // are in their queues when tx is committed, and a queue that was idle has a
 // worker then. A list is made by a transaction of its own, right behind, as its
 // step may fail.
 func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
-	m := newMove(e, tx)
+	m := newTransition(e, tx)
 	err := m.raise(events)
 	if err == nil {
 		err = m.end()
@@ -49,31 +49,31 @@ func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 	return err
 }
 
-func (m *move) raise(events []Event) error {
+func (m *transition) raise(events []Event) error {
 	for _, ev := range events {
 		b := m.e.triggers[ev.On]
 		if b == nil {
 			return fmt.Errorf("no graph has a trigger named %q", ev.On)
 		}
-		walk, err := m.beginWalk(store.Walk{
+		run, err := m.beginRun(store.Run{
 			Graph: b.Graph.Name, Trigger: string(ev.On), Cause: ev.Cause, Subject: ev.Subject,
 		})
 		if err != nil {
 			return err
 		}
 		if ev.Supersedes != "" {
-			if err := m.supersede(b, ev.Supersedes, walk); err != nil {
+			if err := m.supersede(b, ev.Supersedes, run); err != nil {
 				return err
 			}
 		}
 		for _, edge := range b.Graph.Begin(ev.On) {
-			t := m.follow(b, edge, walk, ev.Subject)
-			t.Payload, t.Object, t.Lenient, t.Alone = ev.Payload, ev.Object, ev.Lenient, ev.Alone
+			t := m.follow(b, edge, run, ev.Subject)
+			t.Payload, t.Object, t.AllowFailure, t.NoBatch = ev.Payload, ev.Object, ev.AllowFailure, ev.NoBatch
 			queue := queueOf(t.Subject)
-			if edge.Put == graph.Bound && ev.Queue != "" {
+			if edge.Place == graph.BindingQueue && ev.Queue != "" {
 				queue = ev.Queue
 			}
-			acted := m.e.observer.time(Put)
+			acted := m.e.observer.time(PutTime)
 			if err := m.send(b, edge, t, queue); err != nil {
 				return err
 			}
@@ -91,23 +91,23 @@ func (m *move) raise(events []Event) error {
 }
 
 // follow returns a task for edge, not yet put anywhere.
-func (m *move) follow(b *bound, edge graph.Edge, walk uint64, subject store.Subject) *store.Task {
+func (m *transition) follow(b *bound, edge graph.Edge, run uint64, subject store.Subject) *store.Task {
 	return &store.Task{
-		ID: m.newID(), Graph: b.Graph.Name, Node: string(edge.To), Walk: walk, Queued: m.now,
-		Subject: store.Subject(graph.Subject(subject).Trim(b.nodes[edge.To].Of)),
+		ID: m.newID(), Graph: b.Graph.Name, Node: string(edge.To), Run: run, Queued: m.now,
+		Subject: store.Subject(graph.Subject(subject).Trim(b.nodes[edge.To].Scope)),
 	}
 }
 
 // queueOf returns the queue of work about s that no binding names another for.
 func queueOf(s store.Subject) string { return cmp.Or(graph.Subject(s).Queue(), Main) }
 
-func (m *move) newID() store.ID { return store.ID{Epoch: m.epoch, N: m.tx.NextID()} }
+func (m *transition) newID() store.ID { return store.ID{Epoch: m.epoch, N: m.tx.NextID()} }
 
 // send puts t, which is of a place of its own, where edge says.
-func (m *move) send(b *bound, edge graph.Edge, t *store.Task, queue string) error {
-	switch edge.Put {
-	case graph.Cut:
-		return m.cut(b, t)
+func (m *transition) send(b *bound, edge graph.Edge, t *store.Task, queue string) error {
+	switch edge.Place {
+	case graph.Rewind:
+		return m.rewind(b, t)
 	case graph.Front:
 		return m.front(t, queue)
 	default:
@@ -118,34 +118,34 @@ func (m *move) send(b *bound, edge graph.Edge, t *store.Task, queue string) erro
 // tail puts t, which is new, at the tail of queue, unless an equal task waits
 // there or t is an event that one of too many can say as well. Behind older tasks
 // that are held it is held, too.
-func (m *move) tail(t *store.Task, queue string) (err error) {
-	t.Queue, t.Height = queue, 0
+func (m *transition) tail(t *store.Task, queue string) (err error) {
+	t.Queue, t.Depth = queue, 0
 	lane, held, err := m.laneFor(t)
 	if err != nil {
 		return err
 	}
 	if held {
 		t.Lane = lane.Kind
-	} else if t.Place, err = store.TailPlace(m.tx, queue); err != nil {
+	} else if t.Slot, err = store.TailSlot(m.tx, queue); err != nil {
 		return err
 	}
-	if folded, err := m.fold(t); folded || err != nil {
+	if folded, err := m.coalesceEvent(t); folded || err != nil {
 		return err
 	}
 	if held {
 		return m.holdNew(lane, t, nil)
 	}
-	if err := m.put(t); err != nil {
+	if err := m.enqueue(t); err != nil {
 		return err
 	}
 	return m.joinDeferred(t)
 }
 
 // front puts t at the front of queue, unless an equal task waits there.
-func (m *move) front(t *store.Task, queue string) (err error) {
-	t.Queue, t.Height = queue, 0
-	if t.Place, err = store.FrontPlace(m.tx, queue); err != nil {
+func (m *transition) front(t *store.Task, queue string) (err error) {
+	t.Queue, t.Depth = queue, 0
+	if t.Slot, err = store.FrontSlot(m.tx, queue); err != nil {
 		return err
 	}
-	return m.put(t)
+	return m.enqueue(t)
 }

@@ -25,9 +25,9 @@ func newStart() workflow.Event {
 
 // itemsOf gives node the hooks as items of each module.
 func (w *world) itemsOf(node graph.NodeID, hooks ...string) {
-	w.members[node] = func(_ *store.Tx, t workflow.Task) (items []graph.Member, err error) {
+	w.members[node] = func(_ *store.Tx, t workflow.Task) (items []graph.Item, err error) {
 		for _, h := range hooks {
-			items = append(items, graph.Member{Subject: graph.Subject{Module: t.Subject.Module, Hook: h}})
+			items = append(items, graph.Item{Subject: graph.Subject{Module: t.Subject.Module, Hook: h}})
 		}
 		return items, nil
 	}
@@ -162,7 +162,7 @@ func TestAKillerIsQuarantinedThoughEachProcessStartsOver(t *testing.T) {
 				w := newEnabling(t)
 				w.discovers(modules("m", "n"), nil, nil)
 				w.lists(lifecycle.GlobalOnStartup, hooks("f", "g")...)
-				w.lists(lifecycle.GlobalSynchronization, graph.Member{Subject: graph.Subject{Hook: "s"}, Queue: "q", Wait: true})
+				w.lists(lifecycle.GlobalSynchronization, graph.Item{Subject: graph.Subject{Hook: "s"}, Queue: "q", Wait: true})
 				w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
 				w.gate(c.killer)
 				w.start(newStart())

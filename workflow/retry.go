@@ -44,19 +44,19 @@ func (f failure) text() string {
 
 // fail ends an attempt that did not succeed. Where the binding allows that, it
 // ends as if it had, with nothing to follow.
-func (m *move) fail(c *claim, f failure) (*claim, error) {
+func (m *transition) fail(c *claim, f failure) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {
 		return nil, err
 	}
-	if !f.resume && (t.Orphan || c.lenient() && !f.strict) {
+	if !f.resume && (t.Abandoned || c.allowsFailure() && !f.strict) {
 		return m.finish(c, Outcome{Allowed: f.text()})
 	}
 	if !f.resume && t.Journal {
 		store.DropJournal(m.tx, t.ID)
 		t.Journal = false
 	}
-	if !f.resume && len(c.task.Range) > 1 && !f.strict {
+	if !f.resume && len(c.task.Batch) > 1 && !f.strict {
 		if t, err = m.keepStrict(c, t, f); err != nil {
 			return nil, err
 		}
@@ -68,19 +68,19 @@ func (m *move) fail(c *claim, f failure) (*claim, error) {
 	return m.advance(t.Queue)
 }
 
-// lenient reports whether all that c covers may fail.
-func (c *claim) lenient() bool {
-	for _, t := range c.task.Range[1:] {
-		if !t.Lenient {
+// allowsFailure reports whether all that c covers may fail.
+func (c *claim) allowsFailure() bool {
+	for _, t := range c.task.Batch[1:] {
+		if !t.AllowFailure {
 			return false
 		}
 	}
-	return c.task.Lenient
+	return c.task.AllowFailure
 }
 
 // retryLater has t, or the run it belongs to, tried again after a delay.
-func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) error {
-	if err := m.endAlone(t); err != nil {
+func (m *transition) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) error {
+	if err := m.endExclusive(t); err != nil {
 		return err
 	}
 	count := 1
@@ -99,36 +99,36 @@ func (m *move) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) err
 	} else {
 		t.Claim = nil
 	}
-	if n.Back == "" || f.resume || t.Solo {
+	if n.RetryFrom == "" || f.resume || t.Detached {
 		if err := m.save(t); err != nil {
 			return err
 		}
 		return m.lagBehind(b, t)
 	}
-	back := m.backTo(b, n.Back, t)
+	back := m.backTo(b, n.RetryFrom, t)
 	if err := m.remove(t); err != nil {
 		return err
 	}
-	if err := m.put(back); err != nil {
+	if err := m.enqueue(back); err != nil {
 		return err
 	}
 	return m.lagBehind(b, back)
 }
 
 // backTo returns the task at node with which the run of t starts over in t's stead, not yet put.
-func (m *move) backTo(b *bound, node graph.NodeID, t *store.Task) *store.Task {
-	back := m.follow(b, graph.Edge{To: node}, t.Walk, t.Subject)
-	if t.List == nil || t.List.Open == 0 {
+func (m *transition) backTo(b *bound, node graph.NodeID, t *store.Task) *store.Task {
+	back := m.follow(b, graph.Edge{To: node}, t.Run, t.Subject)
+	if t.FanOut == nil || t.FanOut.Open == 0 {
 		back.ID = t.ID // else the items that still run would name it as their parent
 	}
-	back.Pos, back.Home, back.Of, back.Past, back.Loop = t.Pos, t.Home, t.Of, t.Past, t.Loop
+	back.Pos, back.HomeQueue, back.Parent, back.Past, back.Loop = t.Pos, t.HomeQueue, t.Parent, t.Past, t.Loop
 	back.Rewinds, back.Failed, back.Due = t.Rewinds, t.Failed, t.Due
 	return back
 }
 
 // retryDelay returns the delay after the n-th failure in a row at node.
 func retryDelay(node *graph.Node, n int) time.Duration {
-	if node.Steady {
+	if node.FixedDelay {
 		return firstDelay
 	}
 	return delay(n)

@@ -12,8 +12,8 @@ import (
 // whose facts hold: those that stay here on t's place, the first on top. The
 // last of these goes on with t's work under t's id, and what waits for t waits
 // for it.
-func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.List][]graph.Member) error {
-	if t.Orphan || t.Solo {
+func (m *transition) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.FanOut][]graph.Item) error {
+	if t.Abandoned || t.Detached {
 		return m.leave(t, facts)
 	}
 	var here []*store.Task
@@ -23,7 +23,7 @@ func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fa
 		return err
 	}
 	for _, edge := range b.Graph.Next(n.ID, facts) {
-		next, err := m.take(b, edge, t, lists[edge.Each])
+		next, err := m.take(b, edge, t, lists[edge.ForEach])
 		if err != nil {
 			return err
 		}
@@ -35,16 +35,16 @@ func (m *move) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fa
 		return err
 	}
 	if len(here) == 0 {
-		return m.countDown(t.Of, nil)
+		return m.countDown(t.Parent, nil)
 	}
 	last := here[len(here)-1]
-	last.Of = t.Of
-	if last.List == nil && !startsOver(t, last) {
+	last.Parent = t.Parent
+	if last.FanOut == nil && !startsOver(t, last) {
 		last.ID = t.ID // it goes on with the same piece of work
 	}
-	height := t.Height
+	height := t.Depth
 	for i, next := range slices.Backward(here) {
-		next.Pos = store.Pos{Queue: t.Queue, Place: t.Place, Height: height}
+		next.Pos = store.Pos{Queue: t.Queue, Slot: t.Slot, Depth: height}
 		height++
 		if err := m.stack(next, i == 0); err != nil {
 			return err
@@ -61,9 +61,9 @@ func startsOver(t, next *store.Task) bool {
 
 // stack puts t, which is on a place that is taken, there; top says that it is
 // what stands there first.
-func (m *move) stack(t *store.Task, top bool) error {
-	if t.Clears {
-		if err := m.clear(t); err != nil {
+func (m *transition) stack(t *store.Task, top bool) error {
+	if t.CancelsPending {
+		if err := m.cancelPending(t); err != nil {
 			return err
 		}
 	}
@@ -80,41 +80,41 @@ func (m *move) stack(t *store.Task, top bool) error {
 
 // take follows edge from the finished task t. It returns the task that is to
 // stand on t's place, if there is one; others it puts where they belong.
-func (m *move) take(b *bound, edge graph.Edge, t *store.Task, members []graph.Member) (*store.Task, error) {
-	if edge.Each != "" && edge.Put != graph.Here {
-		for _, member := range members {
-			next := m.follow(b, edge, t.Walk, store.Subject(member.Subject))
+func (m *transition) take(b *bound, edge graph.Edge, t *store.Task, items []graph.Item) (*store.Task, error) {
+	if edge.ForEach != "" && edge.Place != graph.Stack {
+		for _, item := range items {
+			next := m.follow(b, edge, t.Run, store.Subject(item.Subject))
 			if err := m.send(b, edge, next, queueOf(next.Subject)); err != nil {
 				return nil, err
 			}
 		}
 		return nil, nil
 	}
-	if edge.Each != "" && len(members) == 0 {
+	if edge.ForEach != "" && len(items) == 0 {
 		return nil, nil
 	}
-	next := m.follow(b, edge, t.Walk, t.Subject)
+	next := m.follow(b, edge, t.Run, t.Subject)
 	next.Loop = t.Loop
 	if edge.Loop {
 		next.Loop = loop(t)
 		if next.Loop.N >= freeLoops {
 			next.Queue = queueOf(next.Subject)
-			if edge.Put == graph.Here {
-				next.Queue = home(t)
+			if edge.Place == graph.Stack {
+				next.Queue = homeQueue(t)
 			}
-			return nil, m.putLater(next, m.now.Add(delay(next.Loop.N-freeLoops+1)))
+			return nil, m.enqueueLater(next, m.now.Add(delay(next.Loop.N-freeLoops+1)))
 		}
 	}
-	if edge.Put != graph.Here {
+	if edge.Place != graph.Stack {
 		return nil, m.send(b, edge, next, queueOf(next.Subject))
 	}
-	next.Past, next.Rewinds, next.Clears, next.Home = t.Past, t.Rewinds, edge.Clears, t.Home
-	if edge.Each == "" {
+	next.Past, next.Rewinds, next.CancelsPending, next.HomeQueue = t.Past, t.Rewinds, edge.CancelsPending, t.HomeQueue
+	if edge.ForEach == "" {
 		next.Failed = t.Failed
 		return next, nil
 	}
-	next.List = &store.List{Len: len(members), Edge: true}
-	return next, m.saveMembers(next, members)
+	next.FanOut = &store.FanOut{Len: len(items), Edge: true}
+	return next, m.saveItems(next, items)
 }
 
 // loop counts one closing more of the circle that t's node closes.
@@ -127,9 +127,9 @@ func loop(t *store.Task) *store.Loop {
 }
 
 // abandon takes the orphan t away.
-func (m *move) abandon(t *store.Task) error {
+func (m *transition) abandon(t *store.Task) error {
 	state := store.Dropped
-	if t.List != nil && t.List.Edge {
+	if t.FanOut != nil && t.FanOut.Edge {
 		state = store.Superseded // only a cut makes an orphan of such a list
 	}
 	r := recordOf(t, state)
@@ -145,14 +145,14 @@ func (m *move) abandon(t *store.Task) error {
 // abandonedDetail says in history why an abandoned task is dropped.
 const abandonedDetail = "its module is being deleted, or another run took the place of its run"
 
-// revive has failing tasks tried again at once.
-func (m *move) revive() error {
+// wakeFailed has failing tasks tried again at once.
+func (m *transition) wakeFailed() error {
 	err := m.eachHead(func(t *store.Task) error {
 		if t.Failed == nil || !m.now.Before(t.Due) {
 			return nil
 		}
 		if !m.fits(costOf(t)) {
-			m.continueWith(Main, (*move).revive)
+			m.continueWith(Main, (*transition).wakeFailed)
 			return errEnough
 		}
 		t.Due = m.now

@@ -85,17 +85,17 @@ func newHeldLoad(b *testing.B, hooks int) *heldLoad {
 	}
 	g := benchGraph("")
 	for i := range g.Nodes {
-		g.Nodes[i].Of = graph.OfModule
+		g.Nodes[i].Scope = graph.ScopeModule
 	}
-	g.Nodes = append(g.Nodes, graph.Node{ID: "event", Number: "e", Doc: "an event", Of: graph.OfBinding, Ranges: true})
-	g.Edges = append(g.Edges, graph.Edge{On: "event", To: "event", Put: graph.Bound})
+	g.Nodes = append(g.Nodes, graph.Node{ID: "event", Number: "e", Doc: "an event", Scope: graph.ScopeBinding, Batch: true})
+	g.Edges = append(g.Edges, graph.Edge{On: "event", To: "event", Place: graph.BindingQueue})
 	g.Triggers["event"] = "an event"
 	l := &heldLoad{b: b, db: db, done: make(chan struct{}, 1)}
 	l.e = benchEngine(b, db, g, nil, func() { l.done <- struct{}{} })
 	b.Cleanup(func() { l.e.Stop(); _ = db.Close() })
 	if err := l.e.Start(func(tx *store.Tx) ([]workflow.Event, error) {
-		q := store.Killer{ID: store.ID{Epoch: 1, N: 1}, Graph: g.Name, Node: "event", Subject: store.Subject{Module: "held"}, Queue: "q", At: tx.Now()}
-		return nil, store.Save(tx, store.KillerKey(q.ID), q)
+		q := store.QuarantinedItem{ID: store.ID{Epoch: 1, N: 1}, Graph: g.Name, Node: "event", Subject: store.Subject{Module: "held"}, Queue: "q", At: tx.Now()}
+		return nil, store.Save(tx, store.QuarantineKey(q.ID), q)
 	}); err != nil {
 		b.Fatal(err)
 	}

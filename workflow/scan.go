@@ -8,10 +8,10 @@ import (
 
 // heads yields the tasks of queue that may have been begun: those on its front
 // places, and the first of those behind.
-func (m *move) heads(queue string) iter.Seq2[*store.Task, error] {
+func (m *transition) heads(queue string) iter.Seq2[*store.Task, error] {
 	return func(yield func(*store.Task, error) bool) {
 		for t, err := range store.Tasks(m.tx, queue) {
-			if !yield(t, err) || err != nil || t.Place >= store.FirstPlace {
+			if !yield(t, err) || err != nil || t.Slot >= store.FirstSlot {
 				return
 			}
 		}
@@ -20,7 +20,7 @@ func (m *move) heads(queue string) iter.Seq2[*store.Task, error] {
 
 // eachHead calls fn for the tasks of all queues that may have been begun, until
 // it fails.
-func (m *move) eachHead(fn func(*store.Task) error) error {
+func (m *transition) eachHead(fn func(*store.Task) error) error {
 	for queue, err := range store.AllQueues(m.tx) {
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (m *move) eachHead(fn func(*store.Task) error) error {
 // each calls fn for the tasks of all queues, in order, until it fails. The holder is the task whose attempt that runs, or
 // whose journal that goes on, covers t; it may be t itself. It is nil for a
 // task that can be taken away.
-func (m *move) each(fn func(t, holder *store.Task) error) error {
+func (m *transition) each(fn func(t, holder *store.Task) error) error {
 	var holder *store.Task
 	for t, err := range store.AllTasks(m.tx) {
 		if err != nil {
@@ -61,9 +61,9 @@ func (m *move) each(fn func(t, holder *store.Task) error) error {
 
 // covers reports whether t stands on the places that the claim on holder covers.
 func covers(holder, t *store.Task) bool {
-	last := holder.Place
+	last := holder.Slot
 	if holder.Claim != nil {
 		last = max(last, holder.Claim.End)
 	}
-	return t.Queue == holder.Queue && holder.Place <= t.Place && t.Place <= last
+	return t.Queue == holder.Queue && holder.Slot <= t.Slot && t.Slot <= last
 }

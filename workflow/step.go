@@ -18,8 +18,8 @@ const Main = "main"
 // over a list, the subject is the member's.
 type Task struct {
 	store.Task
-	// Range holds the tasks this attempt does at once, in order, itself first.
-	Range []*store.Task
+	// Batch holds the tasks this attempt does at once, in order, itself first.
+	Batch []*store.Task
 	// Try counts attempts of this work from 1; interrupted ones do not count.
 	Try int
 	// Previous tells how the attempt before this one ended.
@@ -52,7 +52,7 @@ const (
 // and carried out by another process. It says nothing of what comes next.
 type Outcome struct {
 	Facts   []graph.Fact                  `json:"facts,omitempty"`
-	Lists   map[graph.List][]graph.Member `json:"lists,omitempty"`
+	Items   map[graph.FanOut][]graph.Item `json:"lists,omitempty"`
 	Effects []Effect                      `json:"effects,omitempty"`
 	// Data is for the step's own Apply.
 	Data json.RawMessage `json:"data,omitempty"`
@@ -75,7 +75,7 @@ type Effect struct {
 // called again for the same task after a failure or an interruption. What it
 // wants done outside of the store it returns as effects.
 //
-// A step that needs more implements [Effecter], [Applier], [Lister], [Ender],
+// A step that needs more implements [Effecter], [Applier], [FanOuter], [Ender],
 // [Preparer], [Pacer], [Gater] or [Skipper] as well. A panic in any of them is an error. What is called in a
 // transaction may be called again in another when that could not be committed,
 // so it must change nothing but the store.
@@ -100,11 +100,11 @@ type Applier interface {
 	Apply(tx *store.Tx, t Task, out Outcome) ([]graph.Fact, error)
 }
 
-// A Lister makes the list its node is repeated over, in the transaction that
+// A FanOuter makes the list its node is repeated over, in the transaction that
 // reaches the node. The note is kept with the list. An error takes back what was
 // written and is a failed attempt.
-type Lister interface {
-	Members(tx *store.Tx, t Task) (members []graph.Member, note json.RawMessage, err error)
+type FanOuter interface {
+	Items(tx *store.Tx, t Task) (items []graph.Item, note json.RawMessage, err error)
 }
 
 // An Ender is told, in the transaction in which its node's list ends, the facts
@@ -149,14 +149,14 @@ func (b Binding) check() error {
 	for _, n := range b.Graph.Nodes {
 		step, bound := b.Steps[n.ID]
 		switch {
-		case n.Signal || n.Adopts:
+		case n.Junction || n.JoinsRunning:
 			if bound {
 				errs = append(errs, fmt.Errorf("graph %s: node %s takes no step and has one", b.Graph.Name, n.ID))
 			}
 		case !bound:
 			errs = append(errs, fmt.Errorf("graph %s: node %s has no step", b.Graph.Name, n.ID))
-		case n.Each != "":
-			if _, ok := step.(Lister); !ok {
+		case n.ForEach != "":
+			if _, ok := step.(FanOuter); !ok {
 				errs = append(errs, fmt.Errorf("graph %s: the step of node %s makes no list", b.Graph.Name, n.ID))
 			}
 		}

@@ -43,45 +43,45 @@ func (w *world) expectPending(queue string, want ...string) {
 	}
 }
 
-// walks returns the walks, oldest first.
-func (w *world) walks() (walks []store.Walk) {
+// runs returns the runs, oldest first.
+func (w *world) walks() (runs []store.Run) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
-		for walk, err := range store.WalksBackwards(tx) {
+		for run, err := range store.RunsBackwards(tx) {
 			if err != nil {
 				return err
 			}
-			walks = append(walks, walk)
+			runs = append(runs, run)
 		}
 		return nil
 	})
-	slices.Reverse(walks)
-	return walks
+	slices.Reverse(runs)
+	return runs
 }
 
-// expectAllEnded fails unless all walks have ended.
+// expectAllEnded fails unless all runs have ended.
 func (w *world) expectAllEnded() {
 	w.t.Helper()
-	for _, walk := range w.walks() {
-		if walk.Open != 0 || walk.Ended.IsZero() {
-			w.t.Errorf("walk %d of %q has not ended: %+v", walk.ID, walk.Trigger, walk)
+	for _, run := range w.walks() {
+		if run.Open != 0 || run.Ended.IsZero() {
+			w.t.Errorf("walk %d of %q has not ended: %+v", run.ID, run.Trigger, run)
 		}
 	}
 }
 
-// history returns the history of walk, as "state node subject".
-func (w *world) history(walk uint64) (lines []string) {
+// history returns the history of run, as "state node subject".
+func (w *world) history(run uint64) (lines []string) {
 	w.t.Helper()
-	for _, r := range w.records(walk) {
+	for _, r := range w.records(run) {
 		lines = append(lines, string(r.State)+" "+name(r.Node, r.Subject))
 	}
 	return lines
 }
 
-func (w *world) records(walk uint64) (records []store.Record) {
+func (w *world) records(run uint64) (records []store.Record) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
-		for r, err := range store.RecordsOf(tx, walk) {
+		for r, err := range store.RecordsOf(tx, run) {
 			if err != nil {
 				return err
 			}

@@ -8,16 +8,16 @@ import (
 )
 
 // What was running when the process died is suspected to have killed it: at
-// aloneAfter such ends it runs alone, at killsAfter, the last of them while it
+// exclusiveAfter such ends it runs alone, at quarantineAfter, the last of them while it
 // ran alone, it is set aside.
 const (
-	aloneAfter = 2
-	killsAfter = 3
+	exclusiveAfter  = 2
+	quarantineAfter = 3
 )
 
 // ends returns how earlier processes ended. Where that cannot be read, nothing is
 // held against any task.
-func (m *move) ends() (store.Ends, error) {
+func (m *transition) ends() (store.Ends, error) {
 	ends, _, err := store.Load[store.Ends](m.tx, store.EndsKey())
 	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
 		return store.Ends{}, nil
@@ -25,8 +25,8 @@ func (m *move) ends() (store.Ends, error) {
 	return ends, err
 }
 
-// beginLife notes that this life begins to do tasks.
-func (m *move) beginLife() error {
+// beginEpoch notes that this life begins to do tasks.
+func (m *transition) beginEpoch() error {
 	ends, err := m.ends()
 	if err != nil {
 		return err
@@ -35,11 +35,11 @@ func (m *move) beginLife() error {
 	return store.Save(m.tx, store.EndsKey(), ends)
 }
 
-// endLife notes that this process ends as it is meant to: in the store, or beside it where the store
+// endEpoch notes that this process ends as it is meant to: in the store, or beside it where the store
 // takes nothing more.
-func (e *Engine) endLife() {
+func (e *Engine) endEpoch() {
 	err := e.db.Update(func(tx *store.Tx) error {
-		ends, err := newMove(e, tx).ends()
+		ends, err := newTransition(e, tx).ends()
 		if err != nil || ends.Begun != tx.Epoch() {
 			return err
 		}
@@ -55,7 +55,7 @@ func (e *Engine) endLife() {
 }
 
 // crashes returns how many lives have died while what c is the claim on ran.
-func (m *move) crashes(c *store.Claim) (int, error) {
+func (m *transition) crashes(c *store.Claim) (int, error) {
 	if c == nil || c.Epoch == 0 || c.Epoch == m.epoch || c.Excused {
 		return 0, nil
 	}
@@ -69,30 +69,30 @@ func (m *move) crashes(c *store.Claim) (int, error) {
 // begin claims t, or where it is suspected of having killed the process, waits
 // until it can run alone, or sets it aside. Where t stands for a list, member is
 // the one to be done.
-func (m *move) begin(b *bound, n *graph.Node, t *store.Task, member graph.Member) (c *claim, wait bool, err error) {
-	if err := m.takeInterruption(n, t, member); err != nil {
+func (m *transition) begin(b *bound, n *graph.Node, t *store.Task, item graph.Item) (c *claim, wait bool, err error) {
+	if err := m.takeInterruption(n, t, item); err != nil {
 		return nil, false, err
 	}
 	crashes, err := m.crashes(t.Claim)
 	if err != nil {
 		return nil, false, err
 	}
-	if crashes >= killsAfter && t.Claim.Alone {
-		return nil, false, m.quarantine(b, t, member, crashes)
+	if crashes >= quarantineAfter && t.Claim.Exclusive {
+		return nil, false, m.quarantine(b, t, item, crashes)
 	}
-	if crashes >= aloneAfter {
-		if free, err := m.takeAlone(t); err != nil || !free {
+	if crashes >= exclusiveAfter {
+		if free, err := m.claimExclusive(t); err != nil || !free {
 			return nil, true, err
 		}
 	}
-	c, err = m.claim(b, n, t, member, crashes)
+	c, err = m.claim(b, n, t, item, crashes)
 	return c, false, err
 }
 
-// takeAlone has nothing else be begun before t has ended, and reports whether
+// claimExclusive has nothing else be begun before t has ended, and reports whether
 // nothing else runs.
-func (m *move) takeAlone(t *store.Task) (free bool, err error) {
-	if err := store.Save(m.tx, store.AloneKey(), store.Ref{ID: t.ID, Pos: t.Pos}); err != nil {
+func (m *transition) claimExclusive(t *store.Task) (free bool, err error) {
+	if err := store.Save(m.tx, store.ExclusiveKey(), store.Ref{ID: t.ID, Pos: t.Pos}); err != nil {
 		return false, err
 	}
 	free = true
@@ -105,8 +105,8 @@ func (m *move) takeAlone(t *store.Task) (free bool, err error) {
 
 // waitsForExclusive reports whether no task of queue starts because one of another queue runs
 // exclusively, or is about to: then that queue is looked at.
-func (m *move) waitsForExclusive(queue string) (bool, error) {
-	ref, ok, err := store.Load[store.Ref](m.tx, store.AloneKey())
+func (m *transition) waitsForExclusive(queue string) (bool, error) {
+	ref, ok, err := store.Load[store.Ref](m.tx, store.ExclusiveKey())
 	if err != nil || !ok || ref.Pos.Queue == queue {
 		return false, err
 	}
@@ -123,17 +123,17 @@ func (m *move) waitsForExclusive(queue string) (bool, error) {
 	return true, nil
 }
 
-// endAlone lets others be begun again, if t was the one that ran alone, or was
+// endExclusive lets others be begun again, if t was the one that ran alone, or was
 // to.
-func (m *move) endAlone(t *store.Task) error {
-	if t.Claim == nil || !t.Claim.Alone && t.Claim.Crashes+1 < aloneAfter {
+func (m *transition) endExclusive(t *store.Task) error {
+	if t.Claim == nil || !t.Claim.Exclusive && t.Claim.Crashes+1 < exclusiveAfter {
 		return nil
 	}
-	ref, ok, err := store.Load[store.Ref](m.tx, store.AloneKey())
+	ref, ok, err := store.Load[store.Ref](m.tx, store.ExclusiveKey())
 	if err != nil || !ok || ref.ID != t.ID {
 		return err
 	}
-	m.tx.Delete(store.AloneKey())
+	m.tx.Delete(store.ExclusiveKey())
 	if err := m.touchOpenLanes(); err != nil { // of queues that hold nothing else
 		return err
 	}

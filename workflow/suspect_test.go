@@ -36,7 +36,7 @@ func (w *world) crash() {
 func (w *world) killers() (out []string, ids []store.ID) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
-		for q, err := range store.AllKillers(tx) {
+		for q, err := range store.QuarantinedItems(tx) {
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func TestKillerRunsAloneAndIsThenSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
 		told := 0
-		w.quarantined = func(q store.Killer) { told++ }
+		w.quarantined = func(q store.QuarantinedItem) { told++ }
 		kills, innocent := event("kills", "b", "1", false), in("q2", on("event", "n", "innocent", "b"))
 		w.gate("event m/kills b")
 		w.gate("event n/innocent b")
@@ -176,11 +176,11 @@ func TestKillerOfAModuleRunLetsTheListGoOn(t *testing.T) {
 				w := newLifecycle(t)
 				w.discovers(group("10", width, "bad", "good"), nil, nil)
 				w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
-				w.members[lifecycle.ModuleBeforeHelm] = func(_ *store.Tx, t workflow.Task) ([]graph.Member, error) {
+				w.members[lifecycle.ModuleBeforeHelm] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
 					if t.Subject.Module != "bad" {
 						return nil, nil
 					}
-					return []graph.Member{{Subject: graph.Subject{Module: "bad", Hook: "h"}}, {Subject: graph.Subject{Module: "bad", Hook: "i"}}}, nil
+					return []graph.Item{{Subject: graph.Subject{Module: "bad", Hook: "h"}}, {Subject: graph.Subject{Module: "bad", Hook: "i"}}}, nil
 				}
 				w.gate("module-beforehelm bad/h")
 				w.start(on(lifecycle.OnStart), on(lifecycle.OnResourcesAbsent, "other"))
@@ -280,7 +280,7 @@ func TestWhatIsPutBeforeASuspectMayNeedOtherQueues(t *testing.T) {
 		w.start()
 		w.crash()
 		// It is to run alone; a start comes before it, and waits for another queue.
-		w.lists(lifecycle.GlobalSynchronization, graph.Member{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
+		w.lists(lifecycle.GlobalSynchronization, graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.start(on(lifecycle.OnStart))
 		w.expect("global-kubernetes-synchronization far", "discover-modules", "module-kubernetes-event m/h b")
 	})
@@ -317,7 +317,7 @@ func TestReleaseBringsBackWhatIsDoneByItself(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, eventGraph())
 				legacy := event("h", "b", "1", false)
-				legacy.Alone = !journal
+				legacy.NoBatch = !journal
 				legacy.Object = &store.ObjectRef{Event: "Deleted", Name: "x"}
 				w.gate("event m/h b")
 				if journal {

@@ -24,7 +24,7 @@ func BenchmarkSyncsOfAChain(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
-		opened := commitsIn(b, path, func(*store.DB) {}) // which is no part of the walk
+		opened := commitsIn(b, path, func(*store.DB) {}) // which is no part of the run
 		walked := commitsIn(b, path, func(db *store.DB) { runWalks(b, db, 1, nil) })
 		commits = (walked - opened) - (opened - made)
 	}

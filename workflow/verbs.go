@@ -22,11 +22,11 @@ var ErrHeld = errors.New("the task is held")
 // is done whatever the pace, with what was put off with it. The errors are ErrNoTask, ErrRuns, ErrHeld and the
 // store's.
 func (e *Engine) Retry(id store.ID) error {
-	return e.change(id, func(m *move, t *store.Task) error {
+	return e.change(id, func(m *transition, t *store.Task) error {
 		t.Due = m.now
 		m.touch(t.Queue)
 		return m.save(t)
-	}, (*move).hasten)
+	}, (*transition).expedite)
 }
 
 // Skip ends the pending task id as if it had succeeded and found nothing. Of a
@@ -41,15 +41,15 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 		}
 		return r
 	}
-	err := e.change(id, func(m *move, t *store.Task) error {
+	err := e.change(id, func(m *transition, t *store.Task) error {
 		if err := m.record(skipped(t)); err != nil {
 			return err
 		}
-		if err := m.endAlone(t); err != nil {
+		if err := m.endExclusive(t); err != nil {
 			return err
 		}
 		return m.skip(t)
-	}, func(m *move, t *store.Task) error {
+	}, func(m *transition, t *store.Task) error {
 		if err := m.record(skipped(t)); err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 }
 
 // skip ends t without facts; of a list it ends the member in front.
-func (m *move) skip(t *store.Task) error {
+func (m *transition) skip(t *store.Task) error {
 	b, n, err := m.e.boundTo(t)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (m *move) skip(t *store.Task) error {
 	t.Failed, t.Claim, t.Due = nil, nil, m.now
 	m.touch(t.Queue)
 	m.changes(t.Subject)
-	waits := t.List != nil && (t.List.Next == t.List.Len || waitsBeside(t))
+	waits := t.FanOut != nil && (t.FanOut.Next == t.FanOut.Len || waitsForGroup(t))
 	if !waits {
 		if err := m.forgetInterruptions(n, t); err != nil {
 			return err
@@ -86,8 +86,8 @@ func (m *move) skip(t *store.Task) error {
 			return err
 		}
 	}
-	if t.List != nil && !waits {
-		m.memberDone(t, nil)
+	if t.FanOut != nil && !waits {
+		m.itemDone(t, nil)
 		return nil
 	}
 	if waits {
@@ -97,9 +97,9 @@ func (m *move) skip(t *store.Task) error {
 }
 
 // skipped lets t's step know that t, or the item in front of it, is skipped.
-func (m *move) skipped(b *bound, n *graph.Node, t *store.Task) error {
+func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
 	skipper, ok := b.Steps[n.ID].(Skipper)
-	if !ok || t.List != nil && t.List.Edge {
+	if !ok || t.FanOut != nil && t.FanOut.Edge {
 		return nil
 	}
 	s, err := m.itemOf(t)
@@ -116,8 +116,8 @@ var errFound = errors.New("found")
 
 // change runs fn on the pending task id, unless it runs, or later on one that
 // is due later.
-func (e *Engine) change(id store.ID, fn, later func(*move, *store.Task) error) error {
-	return e.update(func(m *move) error {
+func (e *Engine) change(id store.ID, fn, later func(*transition, *store.Task) error) error {
+	return e.update(func(m *transition) error {
 		err := m.each(func(t, holder *store.Task) error {
 			if t.ID != id {
 				return nil

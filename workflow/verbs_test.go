@@ -16,9 +16,9 @@ import (
 
 func TestTasksDueLaterAreRetriedAndSkippedByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGraph([]graph.Node{{ID: "n", Of: graph.OfModule}, {ID: "again", Of: graph.OfModule}},
-			graph.Edge{On: "go", To: "n", Put: graph.Tail}, graph.Edge{From: "n", To: "again"},
-			graph.Edge{From: "again", To: "n", Loop: true, Put: graph.Tail})
+		g := newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule}, {ID: "again", Scope: graph.ScopeModule}},
+			graph.Edge{On: "go", To: "n", Place: graph.Tail}, graph.Edge{From: "n", To: "again"},
+			graph.Edge{From: "again", To: "n", Loop: true, Place: graph.Tail})
 		w := newWorld(t, g)
 		var ids []store.ID
 		w.looped = func(t store.Task) { ids = append(ids, t.ID) }
@@ -35,8 +35,8 @@ func TestTasksDueLaterAreRetriedAndSkippedByHand(t *testing.T) {
 		}
 		w.sleep(time.Hour)
 		w.expect()
-		if walk := w.walks()[0]; walk.Open != 0 || walk.Ended.IsZero() {
-			t.Errorf("the walk is %+v", walk)
+		if run := w.walks()[0]; run.Open != 0 || run.Ended.IsZero() {
+			t.Errorf("the walk is %+v", run)
 		}
 		if err := w.e.Retry(ids[1]); !errors.Is(err, workflow.ErrNoTask) {
 			t.Errorf("retry of a skipped task: %v", err)
@@ -104,7 +104,7 @@ func TestSkipOfAListPassesOverTheMemberInFront(t *testing.T) {
 func TestSkipOfAListThatCannotBeMadeGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, listGraph(graph.Node{}))
-		w.members["each"] = func(*store.Tx, workflow.Task) ([]graph.Member, error) { return nil, errors.New("no") }
+		w.members["each"] = func(*store.Tx, workflow.Task) ([]graph.Item, error) { return nil, errors.New("no") }
 		w.start(on("go"))
 		if err := w.e.Skip(w.pending("main")[0].ID, "ann", "known"); err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestWhatRunsCanNeitherBeRetriedNorSkipped(t *testing.T) {
 func TestSkipOfAListThatOnlyWaitsIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, listGraph(graph.Node{}))
-		w.lists("each", graph.Member{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
+		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.set("each far", func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 			<-ctx.Done()
 			return workflow.Outcome{}, ctx.Err()

@@ -13,14 +13,14 @@ import (
 // well and must not use tx. After a crash in between, the events that are left are
 // delivered.
 func (e *Engine) Withdraw(tx *store.Tx, queue string, s store.Subject, why string, match func(*store.Task) bool) error {
-	m := newMove(e, tx)
+	m := newTransition(e, tx)
 	if err := m.withdraw(queue, s, why, match); err != nil {
 		return err
 	}
 	return m.end()
 }
 
-func (m *move) withdraw(queue string, s store.Subject, why string, match func(*store.Task) bool) error {
+func (m *transition) withdraw(queue string, s store.Subject, why string, match func(*store.Task) bool) error {
 	holders, err := m.holders(queue)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (m *move) withdraw(queue string, s store.Subject, why string, match func(*s
 			continue
 		}
 		if !m.fits(costOf(t)) {
-			m.continueWith(queue, func(m *move) error { return m.withdraw(queue, s, why, match) })
+			m.continueWith(queue, func(m *transition) error { return m.withdraw(queue, s, why, match) })
 			return nil
 		}
 		r := recordOf(t, store.Dropped)
@@ -50,7 +50,7 @@ func (m *move) withdraw(queue string, s store.Subject, why string, match func(*s
 }
 
 // holders returns the tasks of queue whose attempt runs or whose journal goes on.
-func (m *move) holders(queue string) (holders []*store.Task, err error) {
+func (m *transition) holders(queue string) (holders []*store.Task, err error) {
 	for t, err := range m.heads(queue) {
 		if err != nil {
 			return nil, err

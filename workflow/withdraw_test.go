@@ -16,7 +16,7 @@ func TestWithdrawReportsEachEventItDrops(t *testing.T) {
 		var dropped []store.Record
 		w.recorded = func(r store.Record) { dropped = append(dropped, r) }
 		var ended []uint64
-		w.ended = func(run store.Walk) { ended = append(ended, run.ID) }
+		w.ended = func(run store.Run) { ended = append(ended, run.ID) }
 		w.withdraw("q", "m", "h", nil)
 		if len(dropped) != 1 || dropped[0].State != store.Dropped || dropped[0].Detail != "it is delivered" {
 			t.Errorf("recorded: %+v", dropped)

@@ -32,15 +32,15 @@ type world struct {
 	mu          sync.Mutex
 	notes       []note
 	do          map[string]func(context.Context, workflow.Task) (workflow.Outcome, error)
-	members     map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Member, error)
+	members     map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Item, error)
 	apply       func(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error)
 	effect      func(context.Context, workflow.Task, workflow.Effect) error
 	end         func(*store.Tx, workflow.Task, []graph.Fact) ([]graph.Fact, error)
 	prepare     func(context.Context, workflow.Task) (workflow.Outcome, error)
 	looped      func(store.Task)
-	quarantined func(store.Killer)
+	quarantined func(store.QuarantinedItem)
 	recorded    func(store.Record)
-	ended       func(store.Walk)
+	ended       func(store.Run)
 	broken      []error
 	fragile     bool // the engine may report that it is broken
 }
@@ -78,12 +78,12 @@ func (w *world) called(node graph.NodeID, t workflow.Task) func(context.Context,
 	return w.do[string(node)]
 }
 
-func (s step) Members(tx *store.Tx, t workflow.Task) ([]graph.Member, json.RawMessage, error) {
+func (s step) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	if s.w.members[s.node] == nil {
 		return nil, nil, nil
 	}
-	members, err := s.w.members[s.node](tx, t)
-	return members, nil, err
+	items, err := s.w.members[s.node](tx, t)
+	return items, nil, err
 }
 
 func (s step) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
@@ -126,12 +126,12 @@ func newWorld(t testing.TB, graphs ...*graph.Graph) *world {
 	w := &world{
 		t: t, mem: new(store.Memory), begun: time.Now(),
 		do:      map[string]func(context.Context, workflow.Task) (workflow.Outcome, error){},
-		members: map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Member, error){},
+		members: map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Item, error){},
 	}
 	for _, g := range graphs {
 		w.steps = append(w.steps, workflow.Binding{Graph: g, Steps: map[graph.NodeID]workflow.Step{}})
 		for _, n := range g.Nodes {
-			if !n.Signal && !n.Adopts {
+			if !n.Junction && !n.JoinsRunning {
 				w.bind(g, n.ID, step{w, n.ID})
 			}
 		}
@@ -185,12 +185,12 @@ func (w *world) engine() *workflow.Engine {
 				w.recorded(r)
 			}
 		},
-		Ended: func(run store.Walk) {
+		Ended: func(run store.Run) {
 			if w.ended != nil {
 				w.ended(run)
 			}
 		},
-		Quarantined: func(q store.Killer) {
+		Quarantined: func(q store.QuarantinedItem) {
 			if w.quarantined != nil {
 				w.quarantined(q)
 			}
@@ -376,22 +376,22 @@ func (w *world) fails(what string, n int, facts ...graph.Fact) {
 }
 
 // lists gives node its members.
-func (w *world) lists(node graph.NodeID, members ...graph.Member) {
-	w.members[node] = func(*store.Tx, workflow.Task) ([]graph.Member, error) { return members, nil }
+func (w *world) lists(node graph.NodeID, items ...graph.Item) {
+	w.members[node] = func(*store.Tx, workflow.Task) ([]graph.Item, error) { return items, nil }
 }
 
 // hooks returns a member for each hook.
-func hooks(names ...string) (out []graph.Member) {
+func hooks(names ...string) (out []graph.Item) {
 	for _, n := range names {
-		out = append(out, graph.Member{Subject: graph.Subject{Hook: n}})
+		out = append(out, graph.Item{Subject: graph.Subject{Hook: n}})
 	}
 	return out
 }
 
 // modules returns a member for each module.
-func modules(names ...string) (out []graph.Member) {
+func modules(names ...string) (out []graph.Item) {
 	for _, n := range names {
-		out = append(out, graph.Member{Subject: graph.Subject{Module: n}})
+		out = append(out, graph.Item{Subject: graph.Subject{Module: n}})
 	}
 	return out
 }
@@ -400,23 +400,23 @@ func modules(names ...string) (out []graph.Member) {
 func newGraph(nodes []graph.Node, edges ...graph.Edge) *graph.Graph {
 	g := &graph.Graph{
 		Name: "test", Doc: "a graph of a test", Nodes: nodes, Edges: edges,
-		Triggers: map[graph.Trigger]string{}, Facts: map[graph.Fact]string{}, Lists: map[graph.List]string{},
+		Triggers: map[graph.Trigger]string{}, Facts: map[graph.Fact]string{}, FanOuts: map[graph.FanOut]string{},
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		n.Number, n.Doc = fmt.Sprint(i+1), "do "+string(n.ID)
-		if n.Each != "" {
-			g.Lists[n.Each] = "a list"
+		if n.ForEach != "" {
+			g.FanOuts[n.ForEach] = "a list"
 		}
 	}
 	for _, e := range edges {
-		for _, f := range []graph.Fact{e.When, e.But} {
+		for _, f := range []graph.Fact{e.When, e.Unless} {
 			if f != "" {
 				g.Facts[f] = "a fact"
 			}
 		}
-		if e.Each != "" {
-			g.Lists[e.Each] = "a list"
+		if e.ForEach != "" {
+			g.FanOuts[e.ForEach] = "a list"
 		}
 		if e.On != "" {
 			g.Triggers[e.On] = "a trigger"

@@ -59,7 +59,7 @@ type brokerParameters struct {
 }
 
 // catalogRoutes adds the catalogs. They show no values.
-func (l *look) catalogRoutes(mux *http.ServeMux) {
+func (l *debugAPI) catalogRoutes(mux *http.ServeMux) {
 	serve := func(w http.ResponseWriter, scope registry.Scope) {
 		c, err := l.brokerCatalog(scope)
 		if err == nil {
@@ -76,7 +76,7 @@ func (l *look) catalogRoutes(mux *http.ServeMux) {
 }
 
 // brokerCatalog returns the catalog of a scope, by the IDs of the addons.
-func (l *look) brokerCatalog(scope registry.Scope) (brokerCatalog, error) {
+func (l *debugAPI) brokerCatalog(scope registry.Scope) (brokerCatalog, error) {
 	c := brokerCatalog{Services: []brokerService{}}
 	err := l.db.View(func(tx *store.Tx) error {
 		for a, err := range registry.In(tx, scope) {

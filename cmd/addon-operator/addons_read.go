@@ -82,7 +82,7 @@ type whyProblem struct {
 }
 
 // addonsRoute answers addons list, get and why.
-func (l *look) addonsRoute(r *http.Request, what string) (page, error) {
+func (l *debugAPI) addonsRoute(r *http.Request, what string) (page, error) {
 	var p page
 	err := l.db.View(func(tx *store.Tx) (err error) {
 		switch name := r.URL.Query().Get("name"); what {

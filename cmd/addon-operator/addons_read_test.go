@@ -83,7 +83,7 @@ func ask(h http.Handler, path string) (status int, body string) {
 
 func TestAddonsAreListedAndExplained(t *testing.T) {
 	t.Parallel()
-	l := &look{db: addonsStore(t), now: time.Now}
+	l := &debugAPI{db: addonsStore(t), now: time.Now}
 	socket := l.routes()
 	status, body := ask(socket, "/addons/list.json")
 	var list addonsList
@@ -138,7 +138,7 @@ func TestTextsOfAddonsDoNotControlTheTerminal(t *testing.T) {
 
 func TestCatalogsHaveTheShapeOfABroker(t *testing.T) {
 	t.Parallel()
-	l := &look{db: addonsStore(t), now: time.Now}
+	l := &debugAPI{db: addonsStore(t), now: time.Now}
 	for name, handler := range map[string]http.Handler{"socket": l.routes(), "debug port": l.debugRoutes()} {
 		status, body := ask(handler, "/cluster/v2/catalog")
 		if status != http.StatusOK || strings.Contains(body, "secret value") {
@@ -170,7 +170,7 @@ func TestCatalogsHaveTheShapeOfABroker(t *testing.T) {
 
 func TestMetricsCountAddonsAndShowPhases(t *testing.T) {
 	t.Parallel()
-	l := &look{db: addonsStore(t), now: time.Now}
+	l := &debugAPI{db: addonsStore(t), now: time.Now}
 	s, err := l.state()
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestMetricsNameOrphanedModules(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := (&look{db: db, now: time.Now}).state()
+	s, err := (&debugAPI{db: db, now: time.Now}).state()
 	if diff := cmp.Diff([]string{"redis"}, s.OrphanedModules); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -237,7 +237,7 @@ func TestListsShowWhatAModuleIsMadeFromAndThePlanThatNobodyChose(t *testing.T) {
 			store.Save(tx, store.ModuleKey("redis"), store.Module{Enabled: true, State: store.On, Why: "enabled by ConfigMap key redisEnabled"}),
 		)
 	})
-	l := &look{db: db, now: time.Now}
+	l := &debugAPI{db: db, now: time.Now}
 	routes := l.routes()
 	for _, c := range []struct{ section, addons, modules string }{
 		{`{}`, "c1             X   redis", "enabled by ConfigMap key redisEnabled; addon redis 1.0.0 of c1, plan micro by default"},

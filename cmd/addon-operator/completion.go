@@ -141,9 +141,9 @@ func listTasks(fit func(*taskLine) bool) lister {
 
 // listQuarantined lists the tasks in quarantine.
 func listQuarantined(ctx context.Context, s *source) (names []cobra.Completion, err error) {
-	run, err := read[inspect.Walk](ctx, s, "/workflow/inspect", nil)
+	run, err := read[inspect.Run](ctx, s, "/workflow/inspect", nil)
 	for _, p := range run.Problems {
-		if p.Kind == inspect.KindKiller {
+		if p.Kind == inspect.KindQuarantined {
 			names = append(names, described(p.Task.String(), p.Node+" "+p.Subject.String()))
 		}
 	}

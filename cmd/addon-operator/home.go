@@ -52,18 +52,18 @@ func (o *operator) settle(ctx context.Context) error {
 // another, whose id it returns.
 func (o *operator) belong(ctx context.Context, id string) (other string, err error) {
 	err = o.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
-		life, _, err := store.Load[store.Life](tx, store.LifeKey())
+		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 		switch {
 		case err != nil:
 			return err
-		case life.Cluster == id:
+		case startup.Cluster == id:
 			return nil
-		case life.Cluster != "":
-			other = life.Cluster
+		case startup.Cluster != "":
+			other = startup.Cluster
 			return nil
 		}
-		life.Cluster = id
-		return store.Save(tx, store.LifeKey(), life)
+		startup.Cluster = id
+		return store.Save(tx, store.StartupKey(), startup)
 	})
 	if err == nil && other == "" {
 		o.cluster = id

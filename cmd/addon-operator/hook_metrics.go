@@ -13,7 +13,7 @@ const (
 )
 
 // hookMetrics reads what hooks have counted.
-func (o *operator) hookMetrics() (book series.Book, err error) {
+func (o *operator) hookMetrics() (book series.Snapshot, err error) {
 	err = o.db.View(func(tx *store.Tx) (err error) {
 		book, err = steps.HookMetrics(tx)
 		return err

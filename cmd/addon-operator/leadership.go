@@ -200,12 +200,12 @@ func (o *operator) takeOver(ctx context.Context, previous lease.Previous) (why s
 	return why, o.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		tx.Delete(store.CopyKey())
 		if why != "" {
-			life, _, err := store.Load[store.Life](tx, store.LifeKey())
+			startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 			if err != nil {
 				return err
 			}
-			life.Digest = "" // no start is like the one before
-			if err := store.Save(tx, store.LifeKey(), life); err != nil {
+			startup.Digest = "" // no start is like the one before
+			if err := store.Save(tx, store.StartupKey(), startup); err != nil {
 				return err
 			}
 		}

@@ -164,7 +164,7 @@ func TestAStoreOfAnotherClusterIsSetAside(t *testing.T) {
 	db := makeStore(t, s.path("store.db"))
 	id := db.ID()
 	if err := db.Update(func(tx *store.Tx) error {
-		return store.Save(tx, store.LifeKey(), store.Life{Cluster: "11111111-2222", Converged: 7, StartWalk: 7})
+		return store.Save(tx, store.StartupKey(), store.Startup{Cluster: "11111111-2222", Converged: 7, StartRun: 7})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -361,14 +361,14 @@ func TestOldHistoryIsForgottenInPiecesAndThreeSnapshotsStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for walk := range uint64(3) {
+	for run := range uint64(3) {
 		if err := db.Update(func(tx *store.Tx) error {
 			for range 2*trimPiece/3 + 1 {
-				if err := store.AddRecord(tx, store.Record{Walk: walk + 1, Node: "n", State: store.Done}); err != nil {
+				if err := store.AddRecord(tx, store.Record{Run: run + 1, Node: "n", State: store.Done}); err != nil {
 					return err
 				}
 			}
-			return store.Save(tx, store.WalkKey(walk+1), store.Walk{ID: walk + 1, Ended: now.Add(time.Duration(walk) * 24 * time.Hour)})
+			return store.Save(tx, store.RunKey(run+1), store.Run{ID: run + 1, Ended: now.Add(time.Duration(run) * 24 * time.Hour)})
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +380,7 @@ func TestOldHistoryIsForgottenInPiecesAndThreeSnapshotsStay(t *testing.T) {
 	}
 	if err := db.View(func(tx *store.Tx) error {
 		var left []uint64
-		for w, err := range store.WalksBackwards(tx) {
+		for w, err := range store.RunsBackwards(tx) {
 			if err != nil {
 				return err
 			}

@@ -33,7 +33,7 @@ func TestWhatIsSaidTwiceIsOneEventCountedUp(t *testing.T) {
 	loop := store.Task{Node: "module-afterhelm", Subject: store.Subject{Module: "web"}, Loop: &store.Loop{N: 3}}
 	o.looped(loop)
 	o.looped(loop)
-	o.withheld([]string{"a", "b"}, "2 of 2 releases would be purged: a, b; run reload --allow-purge=2")
+	o.blockedDeletions([]string{"a", "b"}, "2 of 2 releases would be purged: a, b; run reload --allow-purge=2")
 	k := client(t, c)
 	want := map[string]struct {
 		count int32

@@ -28,17 +28,17 @@ import (
 // observed is what metrics need of what happened before. It is of this life: of
 // what was begun in an earlier one no time is told.
 type observed struct {
-	mu       sync.Mutex
-	runs     map[string]time.Time     // when the run of a module began
-	helm     map[string]time.Duration // what the look at a module's release took
-	walks    map[uint64]time.Time     // when a converge began
-	withheld int                      // releases the discovery under way left alone
-	refused  string                   // the content of the ConfigMap refused last
+	mu         sync.Mutex
+	moduleRuns map[string]time.Time     // when the run of a module began
+	helm       map[string]time.Duration // what the look at a module's release took
+	runs       map[uint64]time.Time     // when a converge began
+	withheld   int                      // releases the discovery under way left alone
+	refused    string                   // the content of the ConfigMap refused last
 }
 
 // observer logs and counts what the engine does.
 func (o *operator) observer() workflow.Observer {
-	o.seen.runs, o.seen.helm, o.seen.walks = map[string]time.Time{}, map[string]time.Duration{}, map[uint64]time.Time{}
+	o.seen.moduleRuns, o.seen.helm, o.seen.runs = map[string]time.Time{}, map[string]time.Duration{}, map[uint64]time.Time{}
 	return o.timeActions(workflow.Observer{
 		Began: o.taskBegan,
 		Recorded: func(r store.Record) {
@@ -51,10 +51,10 @@ func (o *operator) observer() workflow.Observer {
 				o.addonsChanged.raise()
 			}
 		},
-		Ended: func(w store.Walk) {
+		Ended: func(w store.Run) {
 			o.seen.mu.Lock()
 			defer o.seen.mu.Unlock()
-			delete(o.seen.walks, w.ID)
+			delete(o.seen.runs, w.ID)
 		},
 		Looped: o.looped, Quarantined: o.quarantined, SetAside: o.recordSetAside,
 		Broken: func(queue string, err error) {
@@ -83,11 +83,11 @@ func (o *operator) activation() string {
 
 // taskBegan counts how long a task waited and notes where a converge begins.
 func (o *operator) taskBegan(t workflow.Task) {
-	first := t.Try == 1 && t.Previous == workflow.None && (t.List == nil || t.List.Next == 0 && !t.Prepared)
+	first := t.Try == 1 && t.Previous == workflow.None && (t.FanOut == nil || t.FanOut.Next == 0 && !t.Prepared)
 	if first && t.Claim != nil {
 		waited := []*store.Task{&t.Task}
-		if len(t.Range) > 0 {
-			waited = t.Range
+		if len(t.Batch) > 0 {
+			waited = t.Batch
 		}
 		for _, task := range waited {
 			o.metrics.TaskWaited(waitedAs(task.Subject, t.Node, t.Queue), t.Claim.Since.Sub(task.Queued))
@@ -97,8 +97,8 @@ func (o *operator) taskBegan(t workflow.Task) {
 	case lifecycle.GlobalOnStartup, lifecycle.GlobalSynchronization, lifecycle.GlobalBeforeAll, lifecycle.DiscoverModules:
 		o.seen.mu.Lock()
 		defer o.seen.mu.Unlock()
-		if _, known := o.seen.walks[t.Walk]; !known && t.Claim != nil {
-			o.seen.walks[t.Walk] = t.Claim.Since
+		if _, known := o.seen.runs[t.Run]; !known && t.Claim != nil {
+			o.seen.runs[t.Run] = t.Claim.Since
 		}
 		if t.Node == string(lifecycle.DiscoverModules) {
 			o.seen.withheld = 0
@@ -135,7 +135,7 @@ func (o *operator) recorded(r store.Record) {
 	case lifecycle.DiscoverModules:
 		o.metrics.Withheld(o.seen.withheld)
 	case lifecycle.ModuleRun:
-		o.seen.runs[module] = r.Began
+		o.seen.moduleRuns[module] = r.Began
 	case lifecycle.ReleaseCheck:
 		o.metrics.HelmDid(module, o.activation(), "check-upgrade", took)
 		if slices.Contains(r.Facts, string(lifecycle.Outdated)) {
@@ -153,26 +153,26 @@ func (o *operator) recorded(r store.Record) {
 func (o *operator) moduleRan(module string) {
 	o.seen.mu.Lock()
 	defer o.seen.mu.Unlock()
-	if began, ok := o.seen.runs[module]; ok {
+	if began, ok := o.seen.moduleRuns[module]; ok {
 		o.metrics.ModuleRan(module, o.activation(), time.Since(began))
-		delete(o.seen.runs, module)
+		delete(o.seen.moduleRuns, module)
 	}
 }
 
 // convergeEnded counts a converge that has come to its end.
 func (o *operator) convergeEnded() {
 	o.mended.raise() // a file may have been corrected while the converge ran
-	var life store.Life
+	var startup store.Startup
 	if err := o.db.View(func(tx *store.Tx) (err error) {
-		life, _, err = store.Load[store.Life](tx, store.LifeKey())
+		startup, _, err = store.Load[store.Startup](tx, store.StartupKey())
 		return err
 	}); err != nil {
 		return // a store that ended says so elsewhere
 	}
 	o.seen.mu.Lock()
-	began, known := o.seen.walks[life.Converged]
+	began, known := o.seen.runs[startup.Converged]
 	withheld := o.seen.withheld
-	delete(o.seen.walks, life.Converged) // the same walk may go on to another converge
+	delete(o.seen.runs, startup.Converged) // the same run may go on to another converge
 	o.seen.mu.Unlock()
 	took := time.Since(began)
 	if !known {
@@ -185,7 +185,7 @@ func (o *operator) convergeEnded() {
 	if withheld > 0 {
 		level, text = zerolog.WarnLevel, "converged, but the safety check kept releases: see workflow inspect"
 	}
-	o.log.WithLevel(level).Uint64("walk", life.Converged).Str("took", short(took)).Int("modules", len(life.Enabled)).Int("withheld", withheld).Msg(text)
+	o.log.WithLevel(level).Uint64("walk", startup.Converged).Str("took", short(took)).Int("modules", len(startup.Enabled)).Int("withheld", withheld).Msg(text)
 }
 
 // hookRan observes one run of a hook.
@@ -193,7 +193,7 @@ func (o *operator) hookRan(r steps.Report) {
 	run := metrics.HookRun{
 		Binding: bindingOf(r.Task.Subject, string(r.Node), r.Task.Queue), Type: r.Binding, Activation: o.activation(),
 		User: r.Usage.User, System: r.Usage.System, MaxRSS: r.Usage.MaxRSS,
-		Failed: r.Err != nil, Allowed: r.Task.Lenient,
+		Failed: r.Err != nil, Allowed: r.Task.AllowFailure,
 	}
 	if r.Task.Claim != nil {
 		run.Took = time.Since(r.Task.Claim.Since)
@@ -253,7 +253,7 @@ func (o *operator) objectsAbsent(release string, absent []kube.Ref) {
 }
 
 // quarantined says that work which kills the operator is set aside.
-func (o *operator) quarantined(q store.Killer) {
+func (o *operator) quarantined(q store.QuarantinedItem) {
 	subject := strings.TrimSpace(q.Node + " " + graph.Subject(q.Subject).String())
 	o.log.Error().Str("node", q.Node).Str("subject", graph.Subject(q.Subject).String()).Str("task.id", q.ID.String()).Int("crashes", q.Crashes).
 		Msg("it is set aside, as the operator died each time it ran; task release or task skip ends that")
@@ -282,8 +282,8 @@ func (o *operator) looped(t store.Task) {
 	o.tell(notice{reason: "ValuesLoop", message: what + ", so the next one is delayed: look at what its hooks write"})
 }
 
-// withheld says that releases were not deleted because of a doubt.
-func (o *operator) withheld(releases []string, why string) {
+// blockedDeletions says that releases were not deleted because of a doubt.
+func (o *operator) blockedDeletions(releases []string, why string) {
 	o.seen.mu.Lock()
 	o.seen.withheld += len(releases)
 	o.seen.mu.Unlock()
@@ -319,7 +319,7 @@ func (o *operator) kubeObserver() kube.Observer {
 		ReceiverFailed: func(s kube.Source, err error) {
 			o.log.Error().Err(err).Str("source", s.String()).Msg("changes could not be put into the store and are tried again")
 		},
-		Clock: time.Now, Filtered: o.filtered, Told: o.told,
+		Clock: time.Now, Filtered: o.filtered, Delivered: o.told,
 		KindAwaited: func(owner string, missing *kube.NotServedError) {
 			s := triggers.SubjectOf(owner)
 			o.log.Warn().Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).Err(missing).
@@ -349,7 +349,7 @@ func (o *operator) filterFailed(v kube.View, owners []string, object *kube.Objec
 // ownObserver is kubeObserver for what the operator itself watches: that is in no metric of hooks.
 func (o *operator) ownObserver() kube.Observer {
 	observer := o.kubeObserver()
-	observer.Clock, observer.Filtered, observer.Told = nil, nil, nil
+	observer.Clock, observer.Filtered, observer.Delivered = nil, nil, nil
 	observer.FilterFailed, observer.FailuresChanged = nil, nil
 	return observer
 }

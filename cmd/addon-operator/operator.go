@@ -61,7 +61,7 @@ type operator struct {
 	metrics  *metrics.Set
 	seen     observed
 	labels   bindingLabels
-	news     news
+	changes  changeFeed
 	slow     slowRuns
 	notices  chan notice
 	recheck  wakeup // for survey
@@ -95,7 +95,7 @@ type operator struct {
 	schedule  *triggers.Schedule
 	absent    *triggers.Absent
 	configMap *triggers.ConfigMap
-	asks      *webhook.Gate
+	asks      *webhook.Endpoint
 	webhook   *triggers.Webhook
 
 	addonsRuntime *addons.Runtime
@@ -141,7 +141,7 @@ func Run(ctx context.Context, s Settings, w io.Writer) error {
 		return err
 	}
 	defer o.close()
-	o.metrics = metrics.New(s.MetricsPrefix, o.look().state)
+	o.metrics = metrics.New(s.MetricsPrefix, o.debugAPI().state)
 	o.metrics.WatchClients() // before the Lease is requested in the background
 	acquiring, stop := context.WithCancel(ctx)
 	defer stop()
@@ -261,7 +261,7 @@ func (o *operator) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	if o.engine, err = workflow.New(o.db, o.news.observe(o.observer()), o.site.Lifecycle(), addonsGraph); err != nil {
+	if o.engine, err = workflow.New(o.db, o.changes.observe(o.observer()), o.site.Lifecycle(), addonsGraph); err != nil {
 		return err
 	}
 	o.addons = o.watchAddons()
@@ -270,22 +270,22 @@ func (o *operator) assemble() (err error) {
 	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, o.kubeObserver(), o.log)
 	o.schedule = triggers.NewSchedule(o.db, o.engine.Raise, triggers.Missed(s.ScheduleMissed), o.log)
 	o.absent = triggers.NewAbsent(o.db, o.engine.Raise, o.kinds, selector(o.helm.Labels()), observer)
-	o.absent.Told = o.objectsAbsent
+	o.absent.Delivered = o.objectsAbsent
 	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.site.Config, o.engine.Retry)
 	o.configMap.Seen = o.configSeen
 	o.configMap.Raised = o.cancelSwitchedOff
 	o.site.Retired = o.cancelRunning
 	o.site.Applied = o.configMap.Changed
 	o.site.Recheck = o.recheck.raise
-	o.site.Sights = o.kube
-	o.asks = o.gate()
+	o.site.Snapshots = o.kube
+	o.asks = o.webhooks()
 	o.webhook = triggers.NewWebhook(o.db, o.asks.Serve)
 	o.site.Attached = func() {
 		o.labels.forget()
 		o.kube.Changed()
 		o.schedule.Changed()
 		o.webhook.Changed()
-		o.engine.Repace()
+		o.engine.RateLimitsChanged()
 		o.refilter.raise()
 	}
 	o.site.Installed = o.absent.Changed
@@ -309,8 +309,8 @@ func (o *operator) newSite(objects *operation.Executor) *steps.Site {
 		MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == expireMetrics,
 
 		Ran: o.hookRan, ModuleRan: o.moduleRan, HelmBegins: o.helmBegins, Converged: o.convergeEnded,
-		Slow:     o.hookSlow,
-		Withheld: o.withheld, Refused: o.refused, MetricsDropped: o.metricsDropped,
+		Slow:            o.hookSlow,
+		BlockedDeletion: o.blockedDeletions, Refused: o.refused, MetricsDropped: o.metricsDropped,
 	}
 }
 
@@ -440,7 +440,7 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { return o.schedule.Run(ctx) })
 	group.Go(func() error { return o.absent.Run(ctx) })
 	group.Go(func() error {
-		if err := o.site.WithdrawOutlived(ctx); err != nil {
+		if err := o.site.WithdrawStale(ctx); err != nil {
 			return err
 		}
 		return o.webhook.Run(ctx)

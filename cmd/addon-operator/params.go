@@ -163,7 +163,7 @@ func (p *params) list() []paramLine {
 var errNoParams = &routeError{http.StatusConflict, errors.New("what can be set is in the memory of a running operator: ask a running one, leave --store out")}
 
 // configRoute answers list.
-func (l *look) configRoute(_ *http.Request, what string) (page, error) {
+func (l *debugAPI) configRoute(_ *http.Request, what string) (page, error) {
 	if what != "list" {
 		return page{}, notFound("there is no /config/%s: ask for /config/list, or send a form to /config/set", what)
 	}
@@ -187,7 +187,7 @@ func paramsText(lines []paramLine, look inspect.Look) string {
 }
 
 // configSetRoute sets what the form says: name, value and perhaps duration.
-func (l *look) configSetRoute(w http.ResponseWriter, r *http.Request) {
+func (l *debugAPI) configSetRoute(w http.ResponseWriter, r *http.Request) {
 	if l.params == nil {
 		fail(w, errNoParams)
 		return

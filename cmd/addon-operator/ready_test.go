@@ -30,7 +30,7 @@ func TestTheOperatorIsNotReadyWhileAModuleIsPending(t *testing.T) {
 			return store.SaveLater(tx, t)
 		}, http.StatusOK, "Startup converge done.\n"},
 		{"a failing run is retried in its lane", false, func(tx *store.Tx, t *store.Task) error {
-			t.Node, t.Pos = string(lifecycle.ModuleRun), store.Pos{Queue: "parallel-module-m", Place: store.FirstPlace}
+			t.Node, t.Pos = string(lifecycle.ModuleRun), store.Pos{Queue: "parallel-module-m", Slot: store.FirstSlot}
 			return store.SaveTask(tx, t)
 		}, http.StatusInternalServerError, "Startup converge in progress, pending modules: m\n"},
 	} {

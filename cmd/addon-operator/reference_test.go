@@ -271,7 +271,7 @@ var registered = regexp.MustCompile(`mux\.HandleFunc\("([^"]+)"`)
 // for each of the page, and each pattern they have for one of the page.
 func TestRoutesOfThePageAreServedAndThereAreNoOthers(t *testing.T) {
 	t.Parallel()
-	mux, isMux := (&look{}).routes().(*http.ServeMux)
+	mux, isMux := (&debugAPI{}).routes().(*http.ServeMux)
 	if !isMux {
 		t.Fatal("the routes are no ServeMux")
 	}
@@ -286,7 +286,7 @@ func TestRoutesOfThePageAreServedAndThereAreNoOthers(t *testing.T) {
 			t.Errorf("%s is not served", route)
 		}
 	}
-	for _, file := range []string{"look.go", "routes_workflow.go"} {
+	for _, file := range []string{"debug_api.go", "routes_workflow.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

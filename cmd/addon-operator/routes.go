@@ -28,11 +28,11 @@ func (o *operator) publicRoutes() http.Handler {
 	return mux
 }
 
-// life reads the record of starts and converges, and the converge's tasks.
-func (o *operator) life() (life store.Life, tasks int, err error) {
+// startup reads the record of starts and converges, and the converge's tasks.
+func (o *operator) startup() (startup store.Startup, tasks int, err error) {
 	begun := o.begun.Load() // asked before the store is read, which may say more by then
 	err = o.db.View(func(tx *store.Tx) (err error) {
-		if life, _, err = store.Load[store.Life](tx, store.LifeKey()); err != nil {
+		if startup, _, err = store.Load[store.Startup](tx, store.StartupKey()); err != nil {
 			return err
 		}
 		tasks, err = convergeTasks(tx)
@@ -41,7 +41,7 @@ func (o *operator) life() (life store.Life, tasks int, err error) {
 	if !begun {
 		tasks++ // the start's own, which is yet to be put
 	}
-	return life, tasks, err
+	return startup, tasks, err
 }
 
 // readyz reports whether a converge has ended in this epoch, or in an earlier one if nothing has changed
@@ -73,11 +73,11 @@ func (o *operator) readyz(w http.ResponseWriter, _ *http.Request) {
 func (o *operator) readiness() (started bool, pending []string, err error) {
 	begun := o.begun.Load() // asked before the store is read, which may say more by then
 	err = o.db.View(func(tx *store.Tx) error {
-		life, _, err := store.Load[store.Life](tx, store.LifeKey())
+		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 		if err != nil {
 			return err
 		}
-		if started = o.converged.Load() || life.ConvergedIn == o.db.Epoch(); !started && begun && upToDate(life) {
+		if started = o.converged.Load() || startup.ConvergedIn == o.db.Epoch(); !started && begun && upToDate(startup) {
 			tasks, err := convergeTasks(tx)
 			if err != nil {
 				return err
@@ -91,7 +91,9 @@ func (o *operator) readiness() (started bool, pending []string, err error) {
 }
 
 // upToDate reports whether no converge has begun since the last one ended.
-func upToDate(life store.Life) bool { return life.Converged > 0 && life.Converged >= life.StartWalk }
+func upToDate(startup store.Startup) bool {
+	return startup.Converged > 0 && startup.Converged >= startup.StartRun
+}
 
 // pendingModules returns the modules whose next run is deferred, because their hooks change values at each
 // run, and those whose failing run is retried in a lane of its own.
@@ -115,14 +117,14 @@ func pendingModules(tx *store.Tx) (names []string, err error) {
 
 // started reports whether the converge of the start is done. A start that had
 // nothing to do has no task of one.
-func (o *operator) started(life store.Life, tasks int) bool {
-	return life.ConvergedIn == o.db.Epoch() || o.converged.Load() ||
-		tasks == 0 && upToDate(life)
+func (o *operator) started(startup store.Startup, tasks int) bool {
+	return startup.ConvergedIn == o.db.Epoch() || o.converged.Load() ||
+		tasks == 0 && upToDate(startup)
 }
 
 // convergeStatus tells where the converge stands, in the lines of addon-operator.
 func (o *operator) convergeStatus(w http.ResponseWriter, r *http.Request) {
-	life, tasks, err := o.life()
+	startup, tasks, err := o.startup()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -133,7 +135,7 @@ func (o *operator) convergeStatus(w http.ResponseWriter, r *http.Request) {
 	}
 	var lines []line
 	switch {
-	case o.started(life, tasks):
+	case o.started(startup, tasks):
 		lines = append(lines, line{"STARTUP_CONVERGE_DONE", 0})
 		if tasks > 0 {
 			lines = append(lines, line{"CONVERGE_IN_PROGRESS", tasks})

@@ -14,7 +14,7 @@ var debugPaths = []string{"/", "/discovery", "/queue", "/queue/list", "/queue/ma
 // debugRoutes serves debugPaths. The debug port has no authentication: every
 // process that shares the pod's network can read it, so these pages hold no
 // values and no output of hooks, and change nothing.
-func (l *look) debugRoutes() http.Handler {
+func (l *debugAPI) debugRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -36,7 +36,7 @@ func (l *look) debugRoutes() http.Handler {
 
 // debugPages adds the pages that the debug port and the debug socket share. Where
 // redacted, they leave out what hooks printed.
-func (l *look) debugPages(mux *http.ServeMux, redacted bool) {
+func (l *debugAPI) debugPages(mux *http.ServeMux, redacted bool) {
 	mux.HandleFunc("GET /queue", func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		query.Set("showEmpty", "true")

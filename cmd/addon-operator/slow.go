@@ -57,7 +57,7 @@ func (o *operator) hookSlow(r steps.SlowRun) (ended func()) {
 		"%s runs for %s already; %s. See what it waits for, or run addon-operator task cancel %s", what, r.After, why, r.Task.ID)})
 	counted := o.metrics.HookSlow(subject.Module, subject.Hook)
 	removed := o.slow.add(inspect.Problem{
-		Kind: inspect.KindSlow, Walk: r.Task.Walk, Task: r.Task.ID, Queue: r.Task.Queue, Node: string(r.Node),
+		Kind: inspect.KindSlow, Run: r.Task.Run, Task: r.Task.ID, Queue: r.Task.Queue, Node: string(r.Node),
 		Subject: subject, At: r.Since, Error: why,
 	})
 	return func() {

@@ -124,7 +124,7 @@ func (f *sourceFlags) openStore() (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &look{db: db, now: time.Now, path: f.store, site: f.site, news: new(news)}
+	l := &debugAPI{db: db, now: time.Now, path: f.store, site: f.site, changes: new(changeFeed)}
 	pipe := newPipe()
 	server := &http.Server{Handler: l.routes(), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(pipe) }() // it ends when the source is closed

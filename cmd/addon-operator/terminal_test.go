@@ -77,7 +77,7 @@ func failedStore(t *testing.T) string {
 	gate <- errors.New(why.String())
 	code := map[graph.NodeID]workflow.Step{}
 	for _, n := range lifecycle.Graph.Nodes {
-		if !n.Signal && !n.Adopts {
+		if !n.Junction && !n.JoinsRunning {
 			code[n.ID] = gate
 		}
 	}
@@ -199,14 +199,14 @@ func TestWatchedJSONIsOneValidLineEachTime(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	}
-	// A walk is watched until it ends or its operator does; of a stopped one there is one snapshot.
+	// A run is watched until it ends or its operator does; of a stopped one there is one snapshot.
 	out, err := asked(t, path, "workflow inspect -w -o json").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(out)) {
-		walk := new(inspect.Walk)
-		if err := json.Unmarshal([]byte(line), walk); err != nil || walk.ID != 1 {
+		run := new(inspect.Run)
+		if err := json.Unmarshal([]byte(line), run); err != nil || run.ID != 1 {
 			t.Errorf("a line is no snapshot: %v: %s", err, line)
 		}
 	}

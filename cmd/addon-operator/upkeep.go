@@ -109,7 +109,7 @@ func (o *operator) excess() (int64, error) {
 	}
 	size := int64(0)
 	err = o.db.View(func(tx *store.Tx) error {
-		for _, table := range []store.Table{store.Walks, store.History} {
+		for _, table := range []store.Table{store.Runs, store.History} {
 			for k, v := range tx.Range(store.At(table)) {
 				size += int64(len(k) + len(v))
 			}

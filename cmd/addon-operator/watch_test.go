@@ -29,12 +29,12 @@ func (g gated) Do(ctx context.Context, _ workflow.Task) (workflow.Outcome, error
 	}
 }
 
-func (gated) Members(*store.Tx, workflow.Task) ([]graph.Member, json.RawMessage, error) {
+func (gated) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	return nil, nil, nil
 }
 
 // watched returns a look at a running engine whose steps wait for gate.
-func watched(t *testing.T, gate gated) *look {
+func watched(t *testing.T, gate gated) *debugAPI {
 	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})
 	if err != nil {
@@ -42,13 +42,13 @@ func watched(t *testing.T, gate gated) *look {
 	}
 	code := map[graph.NodeID]workflow.Step{}
 	for _, n := range lifecycle.Graph.Nodes {
-		if !n.Signal && !n.Adopts {
+		if !n.Junction && !n.JoinsRunning {
 			code[n.ID] = gate
 		}
 	}
-	l := &look{db: db, now: time.Now, news: new(news)}
-	observer := l.news.observe(workflow.Observer{
-		Began: func(workflow.Task) {}, Recorded: func(store.Record) {}, Ended: func(store.Walk) {}, Broken: func(string, error) {},
+	l := &debugAPI{db: db, now: time.Now, changes: new(changeFeed)}
+	observer := l.changes.observe(workflow.Observer{
+		Began: func(workflow.Task) {}, Recorded: func(store.Record) {}, Ended: func(store.Run) {}, Broken: func(string, error) {},
 	})
 	if l.engine, err = workflow.New(db, observer, workflow.Binding{Graph: lifecycle.Graph, Steps: code}); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func watched(t *testing.T, gate gated) *look {
 }
 
 // watchStream returns a reader of what l streams for query.
-func watchStream(t *testing.T, l *look, query string) *json.Decoder {
+func watchStream(t *testing.T, l *debugAPI, query string) *json.Decoder {
 	t.Helper()
 	mux := http.NewServeMux()
 	l.workflowRoutes(mux)
@@ -89,15 +89,15 @@ func watchStream(t *testing.T, l *look, query string) *json.Decoder {
 }
 
 // until reads snapshots until one is in that state.
-func until(t *testing.T, stream *json.Decoder, state inspect.State) *inspect.Walk {
+func until(t *testing.T, stream *json.Decoder, state inspect.State) *inspect.Run {
 	t.Helper()
 	for {
-		walk := new(inspect.Walk)
-		if err := stream.Decode(walk); err != nil {
+		run := new(inspect.Run)
+		if err := stream.Decode(run); err != nil {
 			t.Fatalf("no snapshot says %s: %v", state, err)
 		}
-		if walk.State == state {
-			return walk
+		if run.State == state {
+			return run
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestWatchSendsASnapshotAfterEachCommitAndEndsWithTheWalk(t *testing.T) {
 	}
 	close(gate)
 	until(t, stream, inspect.Done)
-	if err := stream.Decode(new(inspect.Walk)); !errors.Is(err, io.EOF) {
+	if err := stream.Decode(new(inspect.Run)); !errors.Is(err, io.EOF) {
 		t.Errorf("after the end of the walk the stream goes on: %v", err)
 	}
 }
@@ -126,8 +126,8 @@ func TestWatchOfNoWalkFollowsTheOneThatMatters(t *testing.T) {
 	gate := make(gated)
 	l := watched(t, gate)
 	stream := watchStream(t, l, "")
-	if walk := until(t, stream, inspect.Running); walk.ID != 1 {
-		t.Errorf("walk %d is shown", walk.ID)
+	if run := until(t, stream, inspect.Running); run.ID != 1 {
+		t.Errorf("walk %d is shown", run.ID)
 	}
 	gate <- nil
 	until(t, stream, inspect.Done)
@@ -137,24 +137,24 @@ func TestWatchOfNoWalkFollowsTheOneThatMatters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if walk := until(t, stream, inspect.Running); walk.ID != 2 {
-		t.Errorf("walk %d is shown while walk 2 runs", walk.ID)
+	if run := until(t, stream, inspect.Running); run.ID != 2 {
+		t.Errorf("walk %d is shown while walk 2 runs", run.ID)
 	}
 }
 
 func TestQueueThatStandsStillIsAProblemUntilItGoesOn(t *testing.T) {
 	l := watched(t, make(gated))
-	l.news.standsStill("other", errors.New("the disk is full"))
-	walk, err := l.inspect(inspect.Request{Walk: 1})
+	l.changes.standsStill("other", errors.New("the disk is full"))
+	run, err := l.inspect(inspect.Request{Run: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !walk.Attention() || walk.Problems[0].Kind != inspect.KindStalled {
-		t.Errorf("the problems are %+v", walk.Problems)
+	if !run.Attention() || run.Problems[0].Kind != inspect.KindStalled {
+		t.Errorf("the problems are %+v", run.Problems)
 	}
-	l.news.goesOn("other")
-	if walk, err = l.inspect(inspect.Request{Walk: 1}); err != nil || walk.Attention() {
-		t.Errorf("of a queue that goes on the problems are %+v, %v", walk.Problems, err)
+	l.changes.goesOn("other")
+	if run, err = l.inspect(inspect.Request{Run: 1}); err != nil || run.Attention() {
+		t.Errorf("of a queue that goes on the problems are %+v, %v", run.Problems, err)
 	}
 }
 

@@ -11,15 +11,15 @@ import (
 	"addon-operator/internal/webhook"
 )
 
-// gate returns where the API server asks hooks.
-func (o *operator) gate() *webhook.Gate {
+// webhooks returns where the API server asks hooks.
+func (o *operator) webhooks() *webhook.Endpoint {
 	s := o.settings.Webhooks
 	log := o.log.With().Str("source", "webhooks").Logger()
 	failed := func(err error) {
 		o.metrics.WebhookFailed()
 		log.Error().Err(err).Msg("webhooks are not as they should be; it is tried again")
 	}
-	return webhook.NewGate(webhook.GateOptions{
+	return webhook.NewEndpoint(webhook.EndpointOptions{
 		Server: webhook.Options{
 			Ask: o.site.Answer, AtOnce: s.HooksAtOnce, Clock: time.Now, Observe: o.reviewed, Log: stdlog.New(lines{log}, "", 0),
 		},

@@ -104,7 +104,7 @@ func writeWithdrawn(w io.Writer, deleted []string, namespace string) {
 }
 
 // withdrawRoute deletes the configurations of the running operator until its next start.
-func (l *look) withdrawRoute(w http.ResponseWriter, r *http.Request) {
+func (l *debugAPI) withdrawRoute(w http.ResponseWriter, r *http.Request) {
 	if l.withdraw == nil {
 		fail(w, errNotRunning)
 		return

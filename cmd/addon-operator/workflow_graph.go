@@ -60,12 +60,12 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 		if cmd.Flags().Changed("graph") {
 			return &codedError{exitUsage, errors.New("--graph cannot be used with a walk: a walk is drawn in its own graph")}
 		}
-		query, err := walkQuery(given)
+		query, err := runQuery(given)
 		if err != nil {
 			return err
 		}
 		return from.with(cmd, func(ctx context.Context, s *source) error {
-			walk, err := getWalk(ctx, s, query)
+			run, err := getRun(ctx, s, query)
 			if err != nil {
 				return err
 			}
@@ -73,11 +73,11 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 			if o.isText() && !isTerminal(cmd.OutOrStdout()) {
 				most = inspect.Unlimited
 			}
-			g, err := graphNamed(walk.Graph)
+			g, err := graphNamed(run.Graph)
 			if err != nil {
 				return err
 			}
-			return o.draw(cmd.OutOrStdout(), g, inspect.States(walk, most))
+			return o.draw(cmd.OutOrStdout(), g, inspect.States(run, most))
 		})
 	}
 	return cmd

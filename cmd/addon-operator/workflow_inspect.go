@@ -23,7 +23,7 @@ import (
 // not known how they call it.
 const program = "addon-operator"
 
-// newWorkflowInspect returns the verb that shows a walk.
+// newWorkflowInspect returns the verb that shows a run.
 func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	v := &inspectVerb{from: from}
 	cmd := &cobra.Command{
@@ -45,7 +45,7 @@ func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 		if err := v.output.check(); err != nil {
 			return err
 		}
-		query, err := walkQuery(given)
+		query, err := runQuery(given)
 		if err != nil {
 			return err
 		}
@@ -66,8 +66,8 @@ type inspectVerb struct {
 	code       bool
 }
 
-// walkQuery returns the query for the walk that was given, if one was.
-func walkQuery(given []string) (url.Values, error) {
+// runQuery returns the query for the run that was given, if one was.
+func runQuery(given []string) (url.Values, error) {
 	query := url.Values{}
 	if len(given) == 0 {
 		return query, nil
@@ -79,39 +79,39 @@ func walkQuery(given []string) (url.Values, error) {
 	return query, nil
 }
 
-// once shows the walk as it is now.
+// once shows the run as it is now.
 func (v *inspectVerb) once(cmd *cobra.Command, query url.Values) error {
 	return v.from.with(cmd, func(ctx context.Context, s *source) error {
-		walk, err := getWalk(ctx, s, query)
+		run, err := getRun(ctx, s, query)
 		if err != nil {
 			return err
 		}
-		if err := v.print(cmd, walk, v.look(cmd, walk.At)); err != nil {
+		if err := v.print(cmd, run, v.look(cmd, run.At)); err != nil {
 			return err
 		}
-		return v.exit(walk)
+		return v.exit(run)
 	})
 }
 
-// getWalk asks s for a snapshot.
-func getWalk(ctx context.Context, s *source, query url.Values) (*inspect.Walk, error) {
+// getRun asks s for a snapshot.
+func getRun(ctx context.Context, s *source, query url.Values) (*inspect.Run, error) {
 	var body bytes.Buffer
 	if err := s.get(ctx, "/workflow/inspect.json", query, &body); err != nil {
 		return nil, err
 	}
-	walk := new(inspect.Walk)
-	if err := json.Unmarshal(body.Bytes(), walk); err != nil {
+	run := new(inspect.Run)
+	if err := json.Unmarshal(body.Bytes(), run); err != nil {
 		return nil, fmt.Errorf("%s: the answer cannot be read: %w", s.about, err)
 	}
-	return walk, nil
+	return run, nil
 }
 
 // exit returns the error that says with the exit code that a person is needed.
-func (v *inspectVerb) exit(walk *inspect.Walk) error {
-	if !v.code || !walk.Attention() {
+func (v *inspectVerb) exit(run *inspect.Run) error {
+	if !v.code || !run.Attention() {
 		return nil
 	}
-	return &codedError{exitAttention, fmt.Errorf("attention: %d problem(s), see above", len(walk.Problems))}
+	return &codedError{exitAttention, fmt.Errorf("attention: %d problem(s), see above", len(run.Problems))}
 }
 
 func (v *inspectVerb) look(cmd *cobra.Command, now time.Time) inspect.Look {
@@ -121,24 +121,24 @@ func (v *inspectVerb) look(cmd *cobra.Command, now time.Time) inspect.Look {
 	return l
 }
 
-// print writes walk in the format asked for.
-func (v *inspectVerb) print(cmd *cobra.Command, walk *inspect.Walk, l inspect.Look) error {
+// print writes run in the format asked for.
+func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Look) error {
 	var body []byte
 	var err error
 	switch v.output.format {
 	case "json":
 		if v.watch {
-			body, err = json.Marshal(walk)
+			body, err = json.Marshal(run)
 		} else {
-			body, err = json.MarshalIndent(walk, "", "  ")
+			body, err = json.MarshalIndent(run, "", "  ")
 		}
 		body = append(body, '\n')
 	case "yaml":
-		if body, err = yaml.Marshal(walk); v.watch {
+		if body, err = yaml.Marshal(run); v.watch {
 			body = append([]byte("---\n"), body...)
 		}
 	default:
-		body = []byte(inspect.Text(walk, l))
+		body = []byte(inspect.Text(run, l))
 	}
 	if err == nil {
 		_, err = cmd.OutOrStdout().Write(body)
@@ -146,7 +146,7 @@ func (v *inspectVerb) print(cmd *cobra.Command, walk *inspect.Walk, l inspect.Lo
 	return err
 }
 
-// follow shows the walk anew after each change of it. On a terminal it is drawn
+// follow shows the run anew after each change of it. On a terminal it is drawn
 // in place, and the time goes on; elsewhere it is appended.
 func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	return v.from.with(cmd, func(ctx context.Context, s *source) error {
@@ -156,37 +156,37 @@ func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 		screen := v.screen(cmd)
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
-		var walk *inspect.Walk
+		var run *inspect.Run
 		for {
 			select {
 			case next, ok := <-snapshots:
 				if !ok {
-					return v.end(cmd, s, walk, <-ended)
+					return v.end(cmd, s, run, <-ended)
 				}
-				walk = next
+				run = next
 			case <-tick.C:
-				if screen == nil || walk == nil || walk.Open == 0 {
+				if screen == nil || run == nil || run.Open == 0 {
 					continue
 				}
 			}
-			if err := v.draw(cmd, walk, screen); err != nil {
+			if err := v.draw(cmd, run, screen); err != nil {
 				return err
 			}
 		}
 	})
 }
 
-// end says how the watching of walk ended: by Ctrl-C, with the walk, or with the
+// end says how the watching of run ended: by Ctrl-C, with the run, or with the
 // operator.
-func (v *inspectVerb) end(cmd *cobra.Command, s *source, walk *inspect.Walk, err error) error {
+func (v *inspectVerb) end(cmd *cobra.Command, s *source, run *inspect.Run, err error) error {
 	if cmd.Context().Err() != nil {
 		return nil //nolint:nilerr // who asked has left
 	}
 	switch {
 	case err != nil:
 		return err
-	case walk != nil && (walk.Open == 0 || !s.live):
-		return v.exit(walk)
+	case run != nil && (run.Open == 0 || !s.live):
+		return v.exit(run)
 	default:
 		return fmt.Errorf("%s has ended; its store can be read with --store FILE", s.about)
 	}
@@ -200,36 +200,36 @@ func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
 	return nil
 }
 
-// draw shows walk in place on a screen, or appends it.
-func (v *inspectVerb) draw(cmd *cobra.Command, walk *inspect.Walk, screen *os.File) error {
+// draw shows run in place on a screen, or appends it.
+func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File) error {
 	l := v.look(cmd, time.Now())
-	if l.Now.Before(walk.At) {
-		l.Now = walk.At // two clocks
+	if l.Now.Before(run.At) {
+		l.Now = run.At // two clocks
 	}
 	if screen == nil {
 		if v.output.isText() {
-			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "--- %s\n", l.Stamp(walk.At))
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "--- %s\n", l.Stamp(run.At))
 		}
-		return v.print(cmd, walk, l)
+		return v.print(cmd, run, l)
 	}
 	if _, height, err := term.GetSize(int(screen.Fd())); err == nil {
 		l.Height = height - 1
 	}
-	_, err := screen.WriteString(inPlace(inspect.Text(walk, l)))
+	_, err := screen.WriteString(inPlace(inspect.Text(run, l)))
 	return err
 }
 
-// watch returns the snapshots of a walk as they come. The error is there once
+// watch returns the snapshots of a run as they come. The error is there once
 // there are no more.
-func (s *source) watch(ctx context.Context, query url.Values) (<-chan *inspect.Walk, <-chan error) {
-	snapshots, ended := make(chan *inspect.Walk), make(chan error, 1)
+func (s *source) watch(ctx context.Context, query url.Values) (<-chan *inspect.Run, <-chan error) {
+	snapshots, ended := make(chan *inspect.Run), make(chan error, 1)
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(s.get(ctx, "/workflow/watch", query, w)) }()
 	go func() {
 		defer close(snapshots)
 		for in := json.NewDecoder(r); ; {
-			walk := new(inspect.Walk)
-			if err := in.Decode(walk); err != nil {
+			run := new(inspect.Run)
+			if err := in.Decode(run); err != nil {
 				if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 					err = nil
 				}
@@ -237,7 +237,7 @@ func (s *source) watch(ctx context.Context, query url.Values) (<-chan *inspect.W
 				return
 			}
 			select {
-			case snapshots <- walk:
+			case snapshots <- run:
 			case <-ctx.Done():
 				ended <- nil
 				return

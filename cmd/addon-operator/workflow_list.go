@@ -9,15 +9,15 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newWorkflowList returns the verb that shows the newest walks.
+// newWorkflowList returns the verb that shows the newest runs.
 func newWorkflowList(from *sourceFlags) *cobra.Command {
-	t := table[[]inspect.Summary]{from: from, text: func(walks *[]inspect.Summary, look inspect.Look) string {
-		return inspect.ListText(*walks, look)
+	t := table[[]inspect.Summary]{from: from, text: func(runs *[]inspect.Summary, look inspect.Look) string {
+		return inspect.ListText(*runs, look)
 	}}
 	var limit uint
 	cmd := &cobra.Command{Use: "list", Short: "Show the newest walks", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
-	cmd.Flags().UintVarP(&limit, "limit", "n", shownWalks, "how many walks to show")
+	cmd.Flags().UintVarP(&limit, "limit", "n", shownRuns, "how many walks to show")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return t.show(cmd, "/workflow/list", url.Values{"limit": {strconv.FormatUint(uint64(limit), 10)}})
 	}

@@ -222,15 +222,15 @@ func (w *world) killAt(t *testing.T, failpoint string) {
 }
 
 // killAfter kills a life of the operator that is so old. It reports false when
-// its start walk had ended: the next life begins another.
+// its start run had ended: the next life begins another.
 func (w *world) killAfter(t *testing.T, age time.Duration) (within bool) {
 	t.Helper()
 	p := w.start(t)
 	time.Sleep(age)
 	p.Kill()
 	w.inStore(t, func(tx *store.Tx) error {
-		life, _, err := store.Load[store.Life](tx, store.LifeKey())
-		within = life.Epoch < 2 || life.Converged < life.StartWalk
+		life, _, err := store.Load[store.Startup](tx, store.StartupKey())
+		within = life.Epoch < 2 || life.Converged < life.StartRun
 		return err
 	})
 	return within
@@ -274,7 +274,7 @@ func (w *world) end(t *testing.T) end {
 			if err != nil {
 				return err
 			}
-			// Numbers of walks, of which a restart may begin one more.
+			// Numbers of runs, of which a restart may begin one more.
 			m.StartedIn, m.DefinedIn = min(m.StartedIn, 1), min(m.DefinedIn, 1)
 			m.Why = strings.ReplaceAll(m.Why, w.site.Dir, "")
 			e.Modules[key.String()] = m
@@ -341,14 +341,14 @@ func (w *world) turns(t *testing.T) map[graph.NodeID]int {
 	})
 	for _, n := range lifecycle.Graph.Nodes {
 		number, _ := strconv.Atoi(strings.TrimRight(n.Number, "abcdef"))
-		if number <= 8 && !n.Adopts && turns[n.ID] == 0 {
+		if number <= 8 && !n.JoinsRunning && turns[n.ID] == 0 {
 			t.Errorf("the converge does not come to node %s", n.ID)
 		}
 	}
 	return turns
 }
 
-// span returns how long p took from its start to the end of the start walk.
+// span returns how long p took from its start to the end of the start run.
 func (w *world) span(t *testing.T, p *operator.Process) time.Duration {
 	t.Helper()
 	var ended time.Time
@@ -356,15 +356,15 @@ func (w *world) span(t *testing.T, p *operator.Process) time.Duration {
 	return ended.Sub(p.Started)
 }
 
-// lastWalk calls fn for the history of the last start walk.
+// lastWalk calls fn for the history of the last start run.
 func (w *world) lastWalk(t *testing.T, fn func(store.Record)) {
 	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {
-		life, _, err := store.Load[store.Life](tx, store.LifeKey())
+		life, _, err := store.Load[store.Startup](tx, store.StartupKey())
 		if err != nil {
 			return err
 		}
-		for r, err := range store.RecordsOf(tx, life.StartWalk) {
+		for r, err := range store.RecordsOf(tx, life.StartRun) {
 			if err != nil {
 				return err
 			}

@@ -11,13 +11,13 @@ import (
 
 // A history is what the store of an operator that was stopped says of a storm.
 type history struct {
-	runs    map[uint64]store.Walk
+	runs    map[uint64]store.Run
 	records map[uint64][]store.Record
 }
 
 // readHistory reads all runs, and reports what is pending, held, quarantined or damaged.
 func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, err error) {
-	h = history{runs: map[uint64]store.Walk{}, records: map[uint64][]store.Record{}}
+	h = history{runs: map[uint64]store.Run{}, records: map[uint64][]store.Record{}}
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	// A tick of the last moments finds nobody to run it.
 	young := func(t *store.Task) bool {
@@ -32,13 +32,13 @@ func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, er
 				return h, wrong, err
 			}
 			if young(t) {
-				ticks[t.Walk] = true
+				ticks[t.Run] = true
 				continue
 			}
-			note("task %s at node %s (%v, %v) of run %d is still %s", t.ID, t.Node, t.Subject, t.Object, t.Walk, what)
+			note("task %s at node %s (%v, %v) of run %d is still %s", t.ID, t.Node, t.Subject, t.Object, t.Run, what)
 		}
 	}
-	for q, err := range store.AllKillers(tx) {
+	for q, err := range store.QuarantinedItems(tx) {
 		if err != nil {
 			return h, wrong, err
 		}
@@ -50,7 +50,7 @@ func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, er
 		}
 		note("%s was damaged: %s", d, d.Error)
 	}
-	for run, err := range store.WalksBackwards(tx) {
+	for run, err := range store.RunsBackwards(tx) {
 		if err != nil {
 			return h, wrong, err
 		}
@@ -76,7 +76,7 @@ func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, er
 
 // attempt returns the last record of an attempt to deliver the event of run: in its own history, or
 // in that of the first run that went on for it and has one.
-func (h history) attempt(run store.Walk) (last store.Record, err error) {
+func (h history) attempt(run store.Run) (last store.Record, err error) {
 	for range len(h.runs) + 1 {
 		for _, r := range h.records[run.ID] {
 			if isEvent(r) && r.State != store.Joined {
@@ -149,10 +149,10 @@ func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 			deleted[hook+" "+name]++
 		case last.State == store.Done:
 			if !known || !record.got(c.by, c.change) {
-				wrong = append(wrong, fmt.Sprintf("%s is done by task %s of run %d, but no run of the hook that was done had %q", event, last.Task, last.Walk, c.key()))
+				wrong = append(wrong, fmt.Sprintf("%s is done by task %s of run %d, but no run of the hook that was done had %q", event, last.Task, last.Run, c.key()))
 			}
 		case run.Subject.Module != toggled:
-			wrong = append(wrong, fmt.Sprintf("%s ended as %q in run %d: %s%s", event, last.State, last.Walk, last.Detail, last.Error))
+			wrong = append(wrong, fmt.Sprintf("%s ended as %q in run %d: %s%s", event, last.State, last.Run, last.Detail, last.Error))
 		}
 	}
 	for what, n := range deleted {

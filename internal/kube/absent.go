@@ -64,7 +64,7 @@ func NewAbsences(kinds *Kinds, labels string, tell TellAbsent, observer Observer
 // Run watches until ctx ends. It returns when no call to tell is under way and none will follow. Call it once.
 func (a *Absences) Run(ctx context.Context) {
 	var watching sync.WaitGroup
-	watching.Go(func() { a.reads.crew.run(ctx) })
+	watching.Go(func() { a.reads.workers.run(ctx) })
 	defer watching.Wait()
 	var again retry
 	for {
@@ -207,7 +207,7 @@ func (a *Absences) await(kind Ref) {
 	a.mu.Lock()
 	a.awaited[kind] = true
 	a.mu.Unlock()
-	a.reads.crew.start(func(ctx context.Context) {
+	a.reads.workers.start(func(ctx context.Context) {
 		served, stop := a.kinds.Served(kind.APIVersion, kind.Kind)
 		defer stop()
 		select {

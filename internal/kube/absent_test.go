@@ -18,9 +18,9 @@ import (
 // absences is an Absences that runs, and what it told.
 type absences struct {
 	*kube.Absences
-	told   chan string
-	refuse chan error // an element makes one call fail
-	logs   *logs
+	delivered chan string
+	refuse    chan error // an element makes one call fail
+	logs      *logs
 }
 
 // failed reports whether an observer was told of a failure that says text.
@@ -32,7 +32,7 @@ func (a *absences) failed(text string) bool {
 
 func (s *site) absences(t testing.TB) *absences {
 	t.Helper()
-	a := &absences{told: make(chan string, 100), refuse: make(chan error, 10), logs: &logs{}}
+	a := &absences{delivered: make(chan string, 100), refuse: make(chan error, 10), logs: &logs{}}
 	kinds := kube.NewKinds(s.client, kube.Observer{})
 	a.Absences = kube.NewAbsences(kinds, "made=yes", func(_ context.Context, release string, absent []kube.Ref) error {
 		select {
@@ -44,7 +44,7 @@ func (s *site) absences(t testing.TB) *absences {
 		for _, ref := range absent {
 			names = append(names, ref.Name)
 		}
-		a.told <- release + ": " + strings.Join(names, " ")
+		a.delivered <- release + ": " + strings.Join(names, " ")
 		return nil
 	}, a.logs.observer())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -58,8 +58,8 @@ func (s *site) absences(t testing.TB) *absences {
 func (a *absences) next(t testing.TB) string {
 	t.Helper()
 	select {
-	case told := <-a.told:
-		return told
+	case delivered := <-a.delivered:
+		return delivered
 	case <-time.After(90 * time.Second):
 		t.Fatal("nothing was told to be absent")
 		return ""
@@ -72,9 +72,9 @@ func (a *absences) quiet(t testing.TB, again ...string) {
 	end := time.After(200 * time.Millisecond)
 	for {
 		select {
-		case told := <-a.told:
-			if !slices.Contains(again, told) {
-				t.Fatalf("told %q", told)
+		case delivered := <-a.delivered:
+			if !slices.Contains(again, delivered) {
+				t.Fatalf("told %q", delivered)
 			}
 		case <-end:
 			return

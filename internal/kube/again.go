@@ -35,7 +35,7 @@ func (a *again) rearm() {
 }
 
 // shortestPeriod returns the shortest period of all owners, zero if they have none.
-func (f *feed) shortestPeriod() time.Duration {
+func (f *watch) shortestPeriod() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var shortest time.Duration
@@ -57,7 +57,7 @@ type missing struct{ uid, version string }
 //
 // The list may be ahead of the watch. What has changed since the version the watch has come to is left to the watch, which
 // will tell of each change: so the views stay at that version.
-func (f *feed) relist(ctx context.Context) error {
+func (f *watch) relist(ctx context.Context) error {
 	gathering, version, err := f.collect(ctx, func(v *view) bool { return v.asked && !After(v.listed, f.version) }, newestVersion)
 	if err != nil {
 		return err
@@ -66,8 +66,8 @@ func (f *feed) relist(ctx context.Context) error {
 		f.mu.Lock()
 		f.takeOver(g, version)
 		judged := f.judgeAll([]gathered{g})
-		g.view.listed, g.view.told = f.version, later(g.view.told, f.version)
-		admitted := pick(g.view.owners, func(o *owner) bool { return o.admitted })
+		g.view.listed, g.view.delivered = f.version, later(g.view.delivered, f.version)
+		admitted := pick(g.view.owners, func(o *owner) bool { return o.registered })
 		f.mu.Unlock()
 		f.announce()
 		f.tellFailures(judged)
@@ -81,7 +81,7 @@ func (f *feed) relist(ctx context.Context) error {
 // takeOver makes a view show what a list of that version does, as far as the watch has come. What is missing from the list
 // may have been deleted after that: it is gone when it is missing again and the watch has passed the list it was missing
 // from. The caller holds the lock.
-func (f *feed) takeOver(g gathered, version string) {
+func (f *watch) takeOver(g gathered, version string) {
 	v := g.view
 	for key, o := range g.objects {
 		before := v.objects[key]

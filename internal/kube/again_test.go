@@ -12,14 +12,14 @@ import (
 
 func TestASourceIsListedByTheShortestPeriodOfItsOwners(t *testing.T) {
 	t.Parallel()
-	f := &feed{views: map[string]*view{
+	f := &watch{views: map[string]*view{
 		"":   {owners: []*owner{{}, {period: time.Hour}}},
 		".a": {owners: []*owner{{period: time.Minute}, {}}},
 	}}
 	if got := f.shortestPeriod(); got != time.Minute {
 		t.Errorf("period is %s", got)
 	}
-	if got := (&feed{}).shortestPeriod(); got != 0 {
+	if got := (&watch{}).shortestPeriod(); got != 0 {
 		t.Errorf("period of nobody is %s", got)
 	}
 }
@@ -54,7 +54,7 @@ func TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome(t *testing.T) {
 		return out
 	}
 	v := &view{objects: all(object("same", "1", "x"), object("stale", "2", "x"), object("moves", "3", "x"), object("goes", "4", "x"))}
-	f := &feed{version: "10"}
+	f := &watch{version: "10"}
 	shows := func() string {
 		var found []string
 		for _, key := range slices.SortedFunc(maps.Keys(v.objects), func(a, b objectKey) int { return strings.Compare(a.name, b.name) }) {
@@ -85,7 +85,7 @@ func TestWhatIsMissingOnceMayComeAgain(t *testing.T) {
 	t.Parallel()
 	goes := &Object{Name: "goes", UID: "1", ResourceVersion: "4"}
 	v := &view{objects: map[objectKey]*Object{goes.key(): goes}}
-	f := &feed{version: "10"}
+	f := &watch{version: "10"}
 	none := gathered{view: v, objects: map[objectKey]*Object{}}
 	f.takeOver(none, "10")
 	f.takeOver(gathered{view: v, objects: map[objectKey]*Object{goes.key(): goes}}, "10")

@@ -78,15 +78,15 @@ func (s *site) extend(t *testing.T, group string) {
 func TestAKindOfAnExtensionServerIsFollowedWhenThatAppears(t *testing.T) {
 	t.Parallel()
 	s, k := newSite(t), newKeeper()
-	hub := s.begin(t, k)
-	m := hub.open(t, kube.Spec{Owner: "early", Selection: kube.Selection{Kind: "mo"}, KeepFull: true})
+	watches := s.begin(t, k)
+	m := watches.open(t, kube.Spec{Owner: "early", Selection: kube.Selection{Kind: "mo"}, KeepFull: true})
 	s.extend(t, s.namespace+".example.org")
-	k.untilTold(t, "early", "Added io")
+	k.untilDelivered(t, "early", "Added io")
 	want := fmt.Sprintf(`{"kind":"Moon","apiVersion":"%s.example.org/v1","metadata":{"name":"io","uid":"1","resourceVersion":"6"}}`, s.namespace)
 	if got := string(m.Snapshot()[0].Raw); got != want {
 		t.Errorf("it is %s, want %s", got, want)
 	}
-	late := hub.open(t, kube.Spec{Owner: "late", Selection: kube.Selection{APIVersion: s.namespace + ".example.org/v1", Kind: "Moon"}})
+	late := watches.open(t, kube.Spec{Owner: "late", Selection: kube.Selection{APIVersion: s.namespace + ".example.org/v1", Kind: "Moon"}})
 	if got := fmt.Sprint(shown(late)); got != "[io]" {
 		t.Errorf("the snapshot shows %s", got)
 	}

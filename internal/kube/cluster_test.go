@@ -88,7 +88,7 @@ func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 	first := s.begin(t, k)
 	first.open(t, spec)
 	s.create(t, "later", "a", "1")
-	k.untilTold(t, "hook", "Added later")
+	k.untilDelivered(t, "hook", "Added later")
 	first.stop()
 
 	s.update(t, "changes", "a", "2")
@@ -105,7 +105,7 @@ func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 	if got := shown(m); !slices.Equal(got, []string{"changes", "comes", "later", "stays"}) {
 		t.Errorf("the snapshot shows %q", got)
 	}
-	k.untilTold(t, "hook", "Added later",
+	k.untilDelivered(t, "hook", "Added later",
 		"Modified changes", "Deleted goes", "Added comes", "Added flits", "Deleted flits", "Deleted later", "Added later")
 	if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First}) {
 		t.Errorf("lists were told because of %q", got)
@@ -129,21 +129,21 @@ func TestAViewThatIsFollowedLaterThanOthersMissesNothing(t *testing.T) {
 		specs[i].Resume = true
 	}
 	s.create(t, "one", "a", "1")
-	k.untilTold(t, "b", "Added one")
+	k.untilDelivered(t, "b", "Added one")
 	first.stop()
 	s.create(t, "flits", "a", "1")
 	s.delete(t, "flits")
 
 	second := s.begin(t, k)
 	a := second.open(t, specs[0])
-	k.untilTold(t, "a", "Added one", "Added flits", "Deleted flits")
+	k.untilDelivered(t, "a", "Added one", "Added flits", "Deleted flits")
 	s.update(t, "one", "a", "2")
-	k.untilTold(t, "a", "Added one", "Added flits", "Deleted flits", "Modified one")
+	k.untilDelivered(t, "a", "Added one", "Added flits", "Deleted flits", "Modified one")
 	b := second.open(t, specs[1])
-	k.untilTold(t, "b", "Added one", "Added flits", "Deleted flits", "Modified one")
+	k.untilDelivered(t, "b", "Added one", "Added flits", "Deleted flits", "Modified one")
 	s.update(t, "one", "a", "3")
-	k.untilTold(t, "b", "Added one", "Added flits", "Deleted flits", "Modified one", "Modified one")
-	k.untilTold(t, "a", "Added one", "Added flits", "Deleted flits", "Modified one", "Modified one")
+	k.untilDelivered(t, "b", "Added one", "Added flits", "Deleted flits", "Modified one", "Modified one")
+	k.untilDelivered(t, "a", "Added one", "Added flits", "Deleted flits", "Modified one", "Modified one")
 	for _, m := range []*kube.Monitor{a, b} {
 		if got := shown(m); !slices.Equal(got, []string{"one", "stays"}) {
 			t.Errorf("the snapshot shows %q", got)
@@ -181,7 +181,7 @@ func TestARefusedVersionIsToldAsAGap(t *testing.T) {
 			m := second.open(t, spec)
 			k.until(t, "the gap", func(k *keeper) bool { return len(k.events) == 5 })
 			want := []string{"Modified changes", "Added comes", "Deleted returns", "Added returns", "Deleted goes"}
-			if got := k.toldTo("hook"); !slices.Equal(got, want) {
+			if got := k.deliveredTo("hook"); !slices.Equal(got, want) {
 				t.Errorf("told %q, want %q", got, want)
 			}
 			if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First, kube.Gap}) {
@@ -191,7 +191,7 @@ func TestARefusedVersionIsToldAsAGap(t *testing.T) {
 				t.Errorf("refused versions: %q", got)
 			}
 			s.create(t, "after", "a", "1")
-			k.untilTold(t, "hook", append(want, "Added after")...)
+			k.untilDelivered(t, "hook", append(want, "Added after")...)
 			eventually(t, "the snapshot to go on", func() bool {
 				return slices.Equal(shown(m), []string{"after", "changes", "comes", "returns", "stays"})
 			})
@@ -205,10 +205,10 @@ func TestOneWatchServesAllOwnersOfASource(t *testing.T) {
 	counted := countRequests(s.config)
 	s = siteOf(t, counted.config, s.namespace)
 	s.create(t, "one", "a", "1")
-	hub := s.begin(t, k)
-	a := hub.open(t, kube.Spec{Owner: "a", Selection: s.configMaps(), Filter: filter(t, ".data.a")})
-	b := hub.open(t, kube.Spec{Owner: "b", Selection: s.configMaps(), Filter: filter(t, ".data.a"), KeepFull: true})
-	c := hub.open(t, kube.Spec{Owner: "c", Selection: s.configMaps()})
+	watches := s.begin(t, k)
+	a := watches.open(t, kube.Spec{Owner: "a", Selection: s.configMaps(), Filter: filter(t, ".data.a")})
+	b := watches.open(t, kube.Spec{Owner: "b", Selection: s.configMaps(), Filter: filter(t, ".data.a"), KeepFull: true})
+	c := watches.open(t, kube.Spec{Owner: "c", Selection: s.configMaps()})
 	eventually(t, "a watch", func() bool { return counted.open() == 1 })
 	if o := a.Snapshot()[0]; o.Raw != nil || string(o.FilterResult) != `"1"` {
 		t.Errorf("a sees %+v", o)
@@ -224,9 +224,9 @@ func TestOneWatchServesAllOwnersOfASource(t *testing.T) {
 	}
 	s.update(t, "one", "a", "1", "b", "1") // not seen through the filter
 	s.create(t, "two", "a", "1")
-	k.untilTold(t, "a", "Added two")
-	k.untilTold(t, "b", "Added two")
-	k.untilTold(t, "c", "Modified one", "Added two")
+	k.untilDelivered(t, "a", "Added two")
+	k.untilDelivered(t, "b", "Added two")
+	k.untilDelivered(t, "c", "Modified one", "Added two")
 	if n := counted.open(); n != 1 {
 		t.Errorf("%d watches are open", n)
 	}
@@ -237,7 +237,7 @@ func TestOneWatchServesAllOwnersOfASource(t *testing.T) {
 	}
 	c.Close()
 	eventually(t, "the watch to end", func() bool { return counted.open() == 0 })
-	d := hub.open(t, kube.Spec{Owner: "d", Selection: s.configMaps()})
+	d := watches.open(t, kube.Spec{Owner: "d", Selection: s.configMaps()})
 	if got := shown(d); !slices.Equal(got, []string{"one", "two"}) {
 		t.Errorf("d sees %q", got)
 	}
@@ -298,7 +298,7 @@ func TestTheFirstListComesFromTheServersCacheAndIsNotBehindTheWatch(t *testing.T
 	l := second.begin(t, k)
 	l.open(t, kube.Spec{Owner: "a", Selection: s.configMaps(), Filter: filter(t, ".data")})
 	version := s.create(t, "two", "a", "1").ResourceVersion
-	k.untilTold(t, "a", "Added two")
+	k.untilDelivered(t, "a", "Added two")
 	b := l.open(t, kube.Spec{Owner: "b", Selection: s.configMaps(), Filter: filter(t, ".data.a")})
 	if got := shown(b); !slices.Equal(got, []string{"one", "two"}) {
 		t.Errorf("the snapshot shows %q", got)
@@ -312,10 +312,10 @@ func TestTheFirstListComesFromTheServersCacheAndIsNotBehindTheWatch(t *testing.T
 func TestVersionsAreToldWhenNothingElseIs(t *testing.T) {
 	t.Parallel()
 	s, k := newSite(t), newKeeper()
-	hub := s.begin(t, k)
-	hub.TellVersionsEvery(20 * time.Millisecond)
+	watches := s.begin(t, k)
+	watches.TellVersionsEvery(20 * time.Millisecond)
 	s.create(t, "one", "a", "1")
-	view := hub.open(t, kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, ".data")}).Views()[0]
+	view := watches.open(t, kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, ".data")}).Views()[0]
 	object := configMap("one", "a", "1")
 	object.Labels = nil // not seen through the filter
 	object, err := s.api.CoreV1().ConfigMaps(s.namespace).Update(t.Context(), object, metav1.UpdateOptions{})
@@ -334,25 +334,25 @@ func TestFiltersThatFailLeaveObjectsAsTheyWere(t *testing.T) {
 	spec := kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, `.data.items | fromjson`)}
 	s.create(t, "bad", "items", "[")
 	s.create(t, "good", "items", "[1]")
-	hub := s.begin(t, k)
-	m := hub.open(t, spec)
+	watches := s.begin(t, k)
+	m := watches.open(t, spec)
 	if got := shown(m); !slices.Equal(got, []string{"good"}) {
 		t.Errorf("the snapshot shows %q", got)
 	}
 	s.update(t, "good", "items", "{")
 	s.update(t, "bad", "items", "[2]")
-	k.untilTold(t, "hook", "Added bad")
+	k.untilDelivered(t, "hook", "Added bad")
 	if got := string(m.Snapshot()[1].FilterResult); got != "[1]" {
 		t.Errorf("good became %s", got)
 	}
 	s.delete(t, "good")
-	k.untilTold(t, "hook", "Added bad", "Deleted good")
+	k.untilDelivered(t, "hook", "Added bad", "Deleted good")
 	if got := k.events[1].result; got != "[1]" {
 		t.Errorf("good was deleted as %s", got)
 	}
-	hub.stop()
-	if got := len(hub.logs.filter); got != 3 {
-		t.Errorf("the observer was told of %d failures: %q", got, hub.logs.filter)
+	watches.stop()
+	if got := len(watches.logs.filter); got != 3 {
+		t.Errorf("the observer was told of %d failures: %q", got, watches.logs.filter)
 	}
 
 	// After a gap, an object the filter fails on is neither deleted nor changed.
@@ -365,7 +365,7 @@ func TestFiltersThatFailLeaveObjectsAsTheyWere(t *testing.T) {
 	spec.Resume = true
 	s.begin(t, k).open(t, spec)
 	k.until(t, "the gap", func(k *keeper) bool { return len(k.lists) == 2 })
-	k.untilTold(t, "hook", "Added bad", "Deleted good")
+	k.untilDelivered(t, "hook", "Added bad", "Deleted good")
 }
 
 func TestWhatAReceiverDoesNotTakeIsToldAgain(t *testing.T) {
@@ -379,7 +379,7 @@ func TestWhatAReceiverDoesNotTakeIsToldAgain(t *testing.T) {
 	k.mu.Unlock()
 	s.create(t, "two")
 	s.create(t, "three")
-	k.untilTold(t, "hook", "Added two", "Added three")
+	k.untilDelivered(t, "hook", "Added two", "Added three")
 }
 
 func TestNamedObjectsAreWatchedByName(t *testing.T) {
@@ -401,7 +401,7 @@ func TestNamedObjectsAreWatchedByName(t *testing.T) {
 			s.create(t, "wanted")
 			s.update(t, "unwanted", "a", "1")
 			s.update(t, "wanted", "a", "1")
-			k.untilTold(t, "hook", "Added wanted", "Modified wanted")
+			k.untilDelivered(t, "hook", "Added wanted", "Modified wanted")
 			if got := shown(m); !slices.Equal(got, []string{"wanted"}) {
 				t.Errorf("the snapshot shows %q", got)
 			}
@@ -431,7 +431,7 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	eventually(t, "in-b to be shown", func() bool { return slices.Equal(shown(m), []string{"in-a", "in-b"}) })
 	wait(t, m)
 	s.createIn(t, b, "more-b")
-	k.untilTold(t, "hook", "Added more-b")
+	k.untilDelivered(t, "hook", "Added more-b")
 
 	s.label(t, a, nil)
 	k.until(t, "namespace a to leave", func(k *keeper) bool { return len(k.left) == 1 && k.left[0].Namespace == a })
@@ -441,14 +441,14 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	s.createIn(t, a, "unseen")
 	s.label(t, a, label)
 	eventually(t, "namespace a to be back", func() bool { return len(shown(m)) == 4 })
-	k.untilTold(t, "hook", "Added more-b")
+	k.untilDelivered(t, "hook", "Added more-b")
 
 	// A namespace that is deleted takes its objects along, and that is told.
 	if err := s.api.CoreV1().Namespaces().Delete(t.Context(), b, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	k.until(t, "namespace b to leave", func(k *keeper) bool { return len(k.left) == 2 })
-	got := k.toldTo("hook")
+	got := k.deliveredTo("hook")
 	slices.Sort(got)
 	if want := []string{"Added more-b", "Deleted in-b", "Deleted more-b"}; !slices.Equal(got, want) {
 		t.Errorf("told %q, want %q", got, want)

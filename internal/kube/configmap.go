@@ -149,7 +149,7 @@ func (m *ConfigMap) Watch(ctx context.Context, observer Observer, tell func(cont
 	}
 	watching := newReads(m.client, &contents{tell}, observer)
 	watching.join(m.source, data, &owner{name: m.String()})
-	watching.crew.run(ctx)
+	watching.workers.run(ctx)
 	return ctx.Err()
 }
 

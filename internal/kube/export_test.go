@@ -27,4 +27,4 @@ func (c *Client) ListNames(ctx context.Context, source Source, notBefore string)
 }
 
 // TellVersionsEvery makes the hub tell versions more often than once a minute.
-func (h *Hub) TellVersionsEvery(d time.Duration) { h.objects.versionEvery = d }
+func (h *Watches) TellVersionsEvery(d time.Duration) { h.objects.versionEvery = d }

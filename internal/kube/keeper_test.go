@@ -17,7 +17,7 @@ import (
 type keeper struct {
 	mu       sync.Mutex
 	moved    chan struct{}
-	cursors  map[kube.View]map[string]told
+	cursors  map[kube.View]map[string]delivered
 	versions map[kube.View]string
 	events   []event
 	lists    []kube.List
@@ -26,8 +26,8 @@ type keeper struct {
 	refuse   int // this many calls fail
 }
 
-// told is what a cursor keeps of an object.
-type told struct{ uid, checksum string }
+// delivered is what a cursor keeps of an object.
+type delivered struct{ uid, checksum string }
 
 // event is what an owner is told in the end.
 type event struct {
@@ -42,7 +42,7 @@ type event struct {
 
 func newKeeper() *keeper {
 	return &keeper{
-		moved: make(chan struct{}), cursors: map[kube.View]map[string]told{},
+		moved: make(chan struct{}), cursors: map[kube.View]map[string]delivered{},
 		versions: map[kube.View]string{},
 	}
 }
@@ -85,10 +85,10 @@ func (k *keeper) Listed(_ context.Context, list kube.List) error {
 }
 
 func (k *keeper) write(list kube.List) {
-	cursor := map[string]told{}
+	cursor := map[string]delivered{}
 	for _, o := range list.Objects {
 		if !o.Unfiltered {
-			cursor[key(o)] = told{o.UID, o.Checksum}
+			cursor[key(o)] = delivered{o.UID, o.Checksum}
 		}
 	}
 	k.cursors[list.View], k.versions[list.View] = cursor, list.Version
@@ -113,9 +113,9 @@ func (k *keeper) compare(list kube.List) {
 }
 
 // move tells what o is to a cursor, and moves it.
-func (k *keeper) move(cursor map[string]told, owners []string, filter string, o *kube.Object) {
+func (k *keeper) move(cursor map[string]delivered, owners []string, filter string, o *kube.Object) {
 	was, known := cursor[key(o)]
-	if known && was == (told{o.UID, o.Checksum}) {
+	if known && was == (delivered{o.UID, o.Checksum}) {
 		return
 	}
 	change := kube.Modified
@@ -126,7 +126,7 @@ func (k *keeper) move(cursor map[string]told, owners []string, filter string, o 
 	if !known {
 		change = kube.Added
 	}
-	cursor[key(o)] = told{o.UID, o.Checksum}
+	cursor[key(o)] = delivered{o.UID, o.Checksum}
 	k.tell(owners, change, filter, o)
 }
 
@@ -209,13 +209,13 @@ func (k *keeper) until(t *testing.T, what string, holds func(k *keeper) bool) {
 }
 
 // told returns what an owner was told, as "Added name".
-func (k *keeper) toldTo(owner string) []string {
+func (k *keeper) deliveredTo(owner string) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.toldToLocked(owner)
+	return k.deliveredToLocked(owner)
 }
 
-func (k *keeper) toldToLocked(owner string) []string {
+func (k *keeper) deliveredToLocked(owner string) []string {
 	var found []string
 	for _, e := range k.events {
 		if e.owner == owner {
@@ -225,10 +225,10 @@ func (k *keeper) toldToLocked(owner string) []string {
 	return found
 }
 
-func (k *keeper) untilTold(t *testing.T, owner string, want ...string) {
+func (k *keeper) untilDelivered(t *testing.T, owner string, want ...string) {
 	t.Helper()
 	k.until(t, fmt.Sprintf("%s to be told %q", owner, want), func(k *keeper) bool {
-		return slices.Equal(k.toldToLocked(owner), want)
+		return slices.Equal(k.deliveredToLocked(owner), want)
 	})
 }
 

@@ -80,7 +80,7 @@ func NewKinds(client *Client, observer Observer) *Kinds {
 }
 
 // Run watches until ctx ends. It returns when all goroutines have ended. Call it once.
-func (k *Kinds) Run(ctx context.Context) { k.reads.crew.run(ctx) }
+func (k *Kinds) Run(ctx context.Context) { k.reads.workers.run(ctx) }
 
 var (
 	definitionSource = Source{
@@ -104,7 +104,7 @@ func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()
 	k.mu.Unlock()
 	k.begin()
 	for _, g := range groups {
-		k.reads.crew.start(func(ctx context.Context) { k.reach(ctx, g) })
+		k.reads.workers.start(func(ctx context.Context) { k.reach(ctx, g) })
 	}
 	return w.served, func() {
 		k.mu.Lock()
@@ -314,7 +314,7 @@ func (a *appearances) Changed(_ context.Context, batch Batch) error {
 		if batch.Source == definitionSource {
 			a.define(change.Object, change.Type == Deleted)
 		} else if g, reachable := a.announce(change.Object, change.Type == Deleted); reachable {
-			a.reads.crew.start(func(ctx context.Context) { a.reach(ctx, g) })
+			a.reads.workers.start(func(ctx context.Context) { a.reach(ctx, g) })
 		}
 	}
 	return nil

@@ -112,16 +112,16 @@ func TestKindsAreFoundByAnyOfTheirNames(t *testing.T) {
 func TestAKindThatAppearsIsFollowedFromThenOn(t *testing.T) {
 	t.Parallel()
 	s, k := newSite(t), newKeeper()
-	hub := s.begin(t, k)
+	watches := s.begin(t, k)
 	selection := kube.Selection{Kind: "wid", Namespaces: []string{s.namespace}}
-	early := hub.open(t, kube.Spec{Owner: "early", Selection: selection, Filter: filter(t, ".spec.big")})
+	early := watches.open(t, kube.Spec{Owner: "early", Selection: selection, Filter: filter(t, ".spec.big")})
 	if got := early.Snapshot(); len(got) != 0 {
 		t.Fatalf("the snapshot shows %v", got)
 	}
 	defined := time.Now()
 	resource := s.define(t, "Widget")
 	s.put(t, resource, "Widget", "one")
-	k.untilTold(t, "early", "Added one")
+	k.untilDelivered(t, "early", "Added one")
 	t.Logf("told %v after the definition", time.Since(defined))
 	if got := string(early.Snapshot()[0].FilterResult); got != "9007199254740993" {
 		t.Errorf("a big number became %s", got)
@@ -134,12 +134,12 @@ func TestAKindThatAppearsIsFollowedFromThenOn(t *testing.T) {
 	if err := s.undefine("Widget"); err != nil {
 		t.Fatal(err)
 	}
-	k.untilTold(t, "early", "Added one", "Deleted one")
+	k.untilDelivered(t, "early", "Added one", "Deleted one")
 	eventually(t, "the kind to be gone", func() bool { return len(early.Views()) == 0 })
 	wait(t, early)
 	s.define(t, "Widget")
 	s.put(t, resource, "Widget", "two")
-	k.untilTold(t, "early", "Added one", "Deleted one", "Added two")
+	k.untilDelivered(t, "early", "Added one", "Deleted one", "Added two")
 }
 
 func TestOfAKindThatAppearedWhileAwayAllIsAdded(t *testing.T) {
@@ -153,7 +153,7 @@ func TestOfAKindThatAppearedWhileAwayAllIsAdded(t *testing.T) {
 	s.put(t, resource, "Gadget", "one")
 	spec.Resume = true
 	s.begin(t, k).open(t, spec)
-	k.untilTold(t, "hook", "Added one")
+	k.untilDelivered(t, "hook", "Added one")
 }
 
 func TestWhoWasNotToldOfAKindThatAppearedIsToldInTheNextLife(t *testing.T) {
@@ -164,18 +164,18 @@ func TestWhoWasNotToldOfAKindThatAppearedIsToldInTheNextLife(t *testing.T) {
 	first.open(t, spec)
 	resource := s.define(t, "Gizmo")
 	s.put(t, resource, "Gizmo", "one")
-	k.untilTold(t, "told", "Added one")
+	k.untilDelivered(t, "told", "Added one")
 	first.stop() // before the others are told
 
 	spec.Resume = true
 	second := s.begin(t, k)
 	second.open(t, spec)
-	spec.Owner, spec.Told = "late", func(v kube.View) bool { return v.Kind != "Gizmo" }
+	spec.Owner, spec.Delivered = "late", func(v kube.View) bool { return v.Kind != "Gizmo" }
 	second.open(t, spec)
-	k.untilTold(t, "late", "Added one")
+	k.untilDelivered(t, "late", "Added one")
 	s.put(t, resource, "Gizmo", "two")
-	k.untilTold(t, "late", "Added one", "Added two")
-	k.untilTold(t, "told", "Added one", "Added two")
+	k.untilDelivered(t, "late", "Added one", "Added two")
+	k.untilDelivered(t, "told", "Added one", "Added two")
 }
 
 func TestAForgottenVersionIsToldAsAGap(t *testing.T) {
@@ -205,12 +205,12 @@ func TestAForgottenVersionIsToldAsAGap(t *testing.T) {
 	spec.Resume = true
 	second := s.begin(t, k)
 	m := second.open(t, spec)
-	k.untilTold(t, "hook", "Added comes", "Deleted goes")
+	k.untilDelivered(t, "hook", "Added comes", "Deleted goes")
 	if got := second.logs.refused; !slices.Equal(got, []string{"1"}) {
 		t.Errorf("refused versions: %q", got)
 	}
 	s.put(t, resource, "Trinket", "later")
-	k.untilTold(t, "hook", "Added comes", "Deleted goes", "Added later")
+	k.untilDelivered(t, "hook", "Added comes", "Deleted goes", "Added later")
 	if got := fmt.Sprint(shown(m)); got != "[comes later]" {
 		t.Errorf("the snapshot shows %s", got)
 	}

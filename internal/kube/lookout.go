@@ -23,7 +23,7 @@ func NewLookout(client *Client, observer Observer, changed func()) *Lookout {
 }
 
 // Run watches until ctx ends. It returns when all goroutines have ended. Call it once.
-func (l *Lookout) Run(ctx context.Context) { l.reads.crew.run(ctx) }
+func (l *Lookout) Run(ctx context.Context) { l.reads.workers.run(ctx) }
 
 // Follow makes views all that is followed. A change is one of what a view's filter shows. Where a filter is no jq program,
 // nothing changes and the error says so.

@@ -11,8 +11,8 @@ import (
 func TestLookoutTellsOfWhatItsFiltersShowAndNothingElse(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	told := make(chan struct{}, 100)
-	l := kube.NewLookout(s.client, kube.Observer{}, func() { told <- struct{}{} })
+	delivered := make(chan struct{}, 100)
+	l := kube.NewLookout(s.client, kube.Observer{}, func() { delivered <- struct{}{} })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { l.Run(ctx); close(ended) }()
@@ -30,7 +30,7 @@ func TestLookoutTellsOfWhatItsFiltersShowAndNothingElse(t *testing.T) {
 			patience = 300 * time.Millisecond
 		}
 		select {
-		case <-told:
+		case <-delivered:
 			if !want {
 				t.Errorf("it tells of %s", what)
 			}

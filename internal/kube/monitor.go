@@ -20,11 +20,11 @@ const namespaceKind = "Namespace"
 
 // Monitor follows one selection through one filter for one owner. It may be used from many goroutines at once.
 type Monitor struct {
-	hub  *Hub
-	spec Spec
-	plan plan
-	stop func()
-	wake chan struct{} // has an element when the set of namespaces has changed, or a source is not served
+	watches *Watches
+	spec    Spec
+	plan    plan
+	stop    func()
+	wake    chan struct{} // has an element when the set of namespaces has changed, or a source is not served
 
 	mu      sync.Mutex
 	moved   chan struct{} // closed and replaced whenever what follows has changed
@@ -96,11 +96,11 @@ func (m *Monitor) Failures() []Failure {
 	m.mu.Unlock()
 	var all []Failure
 	for _, p := range places {
-		p.feed.mu.Lock()
+		p.watch.mu.Lock()
 		for key, text := range p.view.failing {
 			all = append(all, Failure{key.namespace, key.name, text})
 		}
-		p.feed.mu.Unlock()
+		p.watch.mu.Unlock()
 	}
 	slices.SortFunc(all, func(a, b Failure) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -144,7 +144,7 @@ func (m *Monitor) unsettled(ctx context.Context) error {
 	m.mu.Lock()
 	problem, among := m.problem, m.among
 	m.mu.Unlock()
-	if problem == nil && among.feed != nil {
+	if problem == nil && among.watch != nil {
 		return among.unknown(ctx)
 	}
 	return fmt.Errorf("objects of kind %q are not known yet: %w", m.spec.Selection.Kind, orEnd(ctx, problem))
@@ -201,19 +201,19 @@ func (m *Monitor) run(ctx context.Context) {
 func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	var again retry
 	for {
-		kind, err := m.hub.kinds.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
+		kind, err := m.watches.kinds.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
 		if err == nil || ctx.Err() != nil {
 			return kind, waited
 		}
 		if !errors.Is(err, ErrNotServed) {
-			m.hub.observer.kindFailed(m.plan.apiVersion, m.plan.kind, err)
+			m.watches.observer.kindFailed(m.plan.apiVersion, m.plan.kind, err)
 			m.update(func() { m.problem = err })
 			again.pause(ctx, err, nil)
 			continue
 		}
 		m.update(func() { m.settled, m.problem = true, nil })
 		if !waited {
-			m.hub.observer.kindAwaited(m.spec.Owner, err)
+			m.watches.observer.kindAwaited(m.spec.Owner, err)
 		}
 		waited = true
 		if kind, served := m.awaitServed(ctx, err); served {
@@ -225,11 +225,11 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 // awaitServed returns the kind when it appears. It gives up when ctx ends, and when it is time to look into groups that
 // missing says could not be looked into.
 func (m *Monitor) awaitServed(ctx context.Context, missing error) (Kind, bool) {
-	served, stop := m.hub.kinds.Served(m.plan.apiVersion, m.plan.kind)
+	served, stop := m.watches.kinds.Served(m.plan.apiVersion, m.plan.kind)
 	defer stop()
 	var look <-chan time.Time
 	if unsure := (*NotServedError)(nil); errors.As(missing, &unsure) && unsure.Undiscovered != nil {
-		m.hub.observer.kindFailed(m.plan.apiVersion, m.plan.kind, missing)
+		m.watches.observer.kindFailed(m.plan.apiVersion, m.plan.kind, missing)
 		timer := time.NewTimer(undiscoveredEvery)
 		defer timer.Stop()
 		look = timer.C
@@ -248,7 +248,7 @@ func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
 	var namespaces place
 	if m.plan.followsNamespace && kind.Namespaced {
 		source := Source{Version: "v1", Resource: "namespaces", Kind: namespaceKind, Labels: m.plan.namespaceLabels}
-		namespaces = m.hub.namespaces.join(source, nil, &owner{name: m.spec.Owner, changed: func() { signal(m.wake) }})
+		namespaces = m.watches.namespaces.join(source, nil, &owner{name: m.spec.Owner, changed: func() { signal(m.wake) }})
 		defer namespaces.leave(false)
 		m.update(func() { m.among = namespaces })
 		select {
@@ -281,8 +281,8 @@ func (m *Monitor) lost(ctx context.Context, kind Kind) bool {
 	if !gone {
 		return false
 	}
-	m.hub.client.mapper.ResetWithContext(ctx)
-	now, err := m.hub.kinds.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
+	m.watches.client.mapper.ResetWithContext(ctx)
+	now, err := m.watches.kinds.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
 	if err != nil {
 		return errors.Is(err, ErrNotServed)
 	}
@@ -291,7 +291,7 @@ func (m *Monitor) lost(ctx context.Context, kind Kind) bool {
 
 // wants returns the sources the monitor consists of now.
 func (m *Monitor) wants(kind Kind, namespaces place) []Source {
-	if namespaces.feed == nil {
+	if namespaces.watch == nil {
 		return m.plan.sources(kind, m.plan.namespaces)
 	}
 	matching, _ := namespaces.snapshot()
@@ -307,9 +307,9 @@ func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 
 // arrange joins the sources that are wanted and not followed yet, and lets those go that are no longer wanted.
 func (m *Monitor) arrange(wanted []Source, appeared bool) {
-	told := map[Source]bool{}
+	delivered := map[Source]bool{}
 	for _, source := range wanted {
-		told[source] = m.spec.Resume && (m.spec.Told == nil || m.spec.Told(View{source, m.spec.Filter.String()}))
+		delivered[source] = m.spec.Resume && (m.spec.Delivered == nil || m.spec.Delivered(View{source, m.spec.Filter.String()}))
 	}
 	m.update(func() {
 		if m.closed {
@@ -325,8 +325,8 @@ func (m *Monitor) arrange(wanted []Source, appeared bool) {
 		}
 		for _, source := range wanted {
 			if _, followed := m.places[source]; !followed {
-				m.places[source] = m.hub.objects.join(source, m.spec.Filter, &owner{
-					name: m.spec.Owner, keep: m.spec.KeepFull, resume: told[source] || m.known[source],
+				m.places[source] = m.watches.objects.join(source, m.spec.Filter, &owner{
+					name: m.spec.Owner, keep: m.spec.KeepFull, resume: delivered[source] || m.known[source],
 					appeared: appeared, period: m.spec.Period, notServed: m.notServed,
 				})
 			}

@@ -22,17 +22,17 @@ func TestAFilterThatDependsOnTimeIsAskedAgainEachPeriod(t *testing.T) {
 			Filter: filter(t, fmt.Sprintf(`.metadata.name == "one" and now > %f`, float64(late.UnixMilli())/1000)),
 		}
 		k = newKeeper()
-		hub := s.begin(t, k)
-		m = hub.open(t, spec)
+		watches := s.begin(t, k)
+		m = watches.open(t, spec)
 		spec.Owner, spec.Period = "other", 0
-		hub.open(t, spec)
+		watches.open(t, spec)
 		if time.Now().Before(late) {
 			break
 		}
-		hub.stop() // on a slow machine, the filter may have been true from the start
+		watches.stop() // on a slow machine, the filter may have been true from the start
 	}
-	k.untilTold(t, "hook", "Modified one")
-	k.untilTold(t, "other", "Modified one")
+	k.untilDelivered(t, "hook", "Modified one")
+	k.untilDelivered(t, "other", "Modified one")
 	if got := string(m.Snapshot()[0].FilterResult); got != "true" {
 		t.Errorf("the snapshot shows %s", got)
 	}
@@ -43,7 +43,7 @@ func TestAFilterThatDependsOnTimeIsAskedAgainEachPeriod(t *testing.T) {
 		}
 		return len(k.lists) > lists+5
 	})
-	k.untilTold(t, "hook", "Modified one") // nothing else differs
+	k.untilDelivered(t, "hook", "Modified one") // nothing else differs
 	if cause := k.lists[len(k.lists)-1].Cause; cause != kube.Again {
 		t.Errorf("the last list was told because of %q", cause)
 	}

@@ -20,24 +20,24 @@ type reads struct {
 	observer     Observer
 	metadata     bool // only metadata is read, and only identities are kept
 	versionEvery time.Duration
-	crew         crew
+	workers      workers
 
-	mu     sync.Mutex
-	feeds  map[Source]*feed
-	ending map[Source]<-chan struct{} // of the last feed of a source, closed when it has ended
+	mu      sync.Mutex
+	watches map[Source]*watch
+	ending  map[Source]<-chan struct{} // of the last feed of a source, closed when it has ended
 }
 
 func newReads(client *Client, receiver Receiver, observer Observer) *reads {
 	return &reads{
 		client: client, receiver: receiver, observer: observer, versionEvery: versionEvery,
-		feeds: map[Source]*feed{}, ending: map[Source]<-chan struct{}{},
+		watches: map[Source]*watch{}, ending: map[Source]<-chan struct{}{},
 	}
 }
 
 // place is an owner's place in a view.
 type place struct {
 	reads *reads
-	feed  *feed
+	watch *watch
 	view  *view
 	owner *owner
 }
@@ -46,13 +46,13 @@ type place struct {
 func (r *reads) join(source Source, filter *jq.Filter, o *owner) place {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := r.feeds[source]
+	f := r.watches[source]
 	if f == nil {
-		f = &feed{
+		f = &watch{
 			source: source, reads: r, picks: source.picker(), previous: r.ending[source],
 			done: make(chan struct{}), wake: make(chan struct{}, 1), views: map[string]*view{},
 		}
-		r.feeds[source] = f
+		r.watches[source] = f
 		delete(r.ending, source)
 	}
 	f.mu.Lock()
@@ -66,13 +66,13 @@ func (r *reads) join(source Source, filter *jq.Filter, o *owner) place {
 	f.mu.Unlock()
 	signal(f.wake)
 	if f.stop == nil {
-		f.stop = r.crew.start(f.run)
+		f.stop = r.workers.start(f.run)
 	}
 	return place{r, f, v, o}
 }
 
 // remove takes o out of v, and ends what nobody owns any more.
-func (r *reads) remove(f *feed, v *view, o *owner) {
+func (r *reads) remove(f *watch, v *view, o *owner) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f.mu.Lock()
@@ -85,15 +85,15 @@ func (r *reads) remove(f *feed, v *view, o *owner) {
 	}
 	empty := len(f.views) == 0
 	f.mu.Unlock()
-	if empty && r.feeds[f.source] == f {
-		delete(r.feeds, f.source)
+	if empty && r.watches[f.source] == f {
+		delete(r.watches, f.source)
 		r.ending[f.source] = f.done
 		f.stop()
 	}
 }
 
 // ended says that f has ended.
-func (r *reads) ended(f *feed) {
+func (r *reads) ended(f *watch) {
 	close(f.done)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,30 +122,30 @@ func (r *reads) tell(ctx context.Context, source Source, call func(Receiver) err
 // owner has left.
 func (p place) leave(farewell bool) {
 	if !farewell {
-		p.reads.remove(p.feed, p.view, p.owner)
+		p.reads.remove(p.watch, p.view, p.owner)
 		return
 	}
-	p.feed.mu.Lock()
+	p.watch.mu.Lock()
 	p.owner.leaving = true
-	p.feed.mu.Unlock()
-	signal(p.feed.wake)
+	p.watch.mu.Unlock()
+	signal(p.watch.wake)
 }
 
 // snapshot returns what the view shows, sorted, and whether that has whole objects.
 func (p place) snapshot() (objects []*Object, full bool) {
-	p.feed.mu.Lock()
-	defer p.feed.mu.Unlock()
+	p.watch.mu.Lock()
+	defer p.watch.mu.Unlock()
 	return p.view.snapshot(), p.view.full
 }
 
 // problem returns why the source cannot be read now, nil if it can.
 func (p place) problem() error {
-	p.feed.mu.Lock()
-	defer p.feed.mu.Unlock()
-	return p.feed.err
+	p.watch.mu.Lock()
+	defer p.watch.mu.Unlock()
+	return p.watch.err
 }
 
 // unknown returns the error for those who waited for the source until ctx ended.
 func (p place) unknown(ctx context.Context) error {
-	return fmt.Errorf("the list of %s is not known yet: %w", p.feed.source, orEnd(ctx, p.problem()))
+	return fmt.Errorf("the list of %s is not known yet: %w", p.watch.source, orEnd(ctx, p.problem()))
 }

@@ -121,13 +121,13 @@ type Observer struct {
 	FailuresChanged func(View)
 	// ReceiverFailed is told why a receiver did not take what it was told of a source.
 	ReceiverFailed func(Source, error)
-	// Clock tells the time for Filtered and Told; all three are there or none.
+	// Clock tells the time for Filtered and Delivered; all three are there or none.
 	Clock func() time.Time
 	// Filtered is told how long the filter of a view of these owners took on an object.
 	Filtered func(view View, owners []string, took time.Duration)
-	// Told is told how long it took from when a change of the source had arrived to when the receiver had taken it, and
+	// Delivered is told how long it took from when a change of the source had arrived to when the receiver had taken it, and
 	// whom it concerned.
-	Told func(source Source, owners []string, took time.Duration)
+	Delivered func(source Source, owners []string, took time.Duration)
 	// KindFailed is told why it is not known whether a kind is served. The name is as it was asked for.
 	KindFailed func(apiVersion, kind string, err error)
 	// KindAwaited is told that an owner follows a kind that is not served, which is waited for. It is told again when the
@@ -169,11 +169,11 @@ func (o Observer) time() func() time.Duration {
 }
 
 func (o Observer) told(s Source, changes []Change, took time.Duration) {
-	if o.Told == nil {
+	if o.Delivered == nil {
 		return
 	}
 	for _, c := range changes {
-		o.Told(s, c.Owners, took)
+		o.Delivered(s, c.Owners, took)
 	}
 }
 

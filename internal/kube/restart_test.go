@@ -18,15 +18,15 @@ func TestAnAPIServerThatGoesAndComesIsSurvived(t *testing.T) {
 	dir := t.TempDir()
 	c := cluster.Launch(t, dir)
 	s, k := siteOf(t, c.Config(), c.Namespace(t)), newKeeper()
-	hub := s.begin(t, k)
+	watches := s.begin(t, k)
 	s.create(t, "one")
-	m := hub.open(t, kube.Spec{Owner: "hook", Selection: s.configMaps()})
+	m := watches.open(t, kube.Spec{Owner: "hook", Selection: s.configMaps()})
 	s.create(t, "two")
-	k.untilTold(t, "hook", "Added two")
+	k.untilDelivered(t, "hook", "Added two")
 	host := c.Config().Host
 	c.Kill()
 
-	late, err := hub.Open(kube.Spec{Owner: "late", Selection: s.configMaps()})
+	late, err := watches.Open(kube.Spec{Owner: "late", Selection: s.configMaps()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestAnAPIServerThatGoesAndComesIsSurvived(t *testing.T) {
 	}
 	s.delete(t, "one")
 	s.create(t, "three")
-	k.untilTold(t, "hook", "Added two", "Deleted one", "Added three")
+	k.untilDelivered(t, "hook", "Added two", "Deleted one", "Added three")
 	if got := shown(m); !slices.Equal(got, []string{"three", "two"}) {
 		t.Errorf("the snapshot shows %q", got)
 	}
@@ -44,8 +44,8 @@ func TestAnAPIServerThatGoesAndComesIsSurvived(t *testing.T) {
 	if got := shown(late); !slices.Equal(got, []string{"three", "two"}) {
 		t.Errorf("who joined while the server was away sees %q", got)
 	}
-	hub.stop()
-	if len(hub.logs.failed) == 0 {
+	watches.stop()
+	if len(watches.logs.failed) == 0 {
 		t.Error("the observer was not told that the server was away")
 	}
 }
@@ -86,9 +86,9 @@ func BenchmarkMemoryOf10000Objects(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				before := heap()
-				hub := s.begin(b, newKeeper())
+				watches := s.begin(b, newKeeper())
 				began := time.Now()
-				m, err := hub.Open(spec)
+				m, err := watches.Open(spec)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -100,7 +100,7 @@ func BenchmarkMemoryOf10000Objects(b *testing.B) {
 					b.Fatalf("%d objects are shown", len(m.Snapshot()))
 				}
 				b.ReportMetric(float64(heap()-before)/objects, "B/object")
-				hub.stop()
+				watches.stop()
 				runtime.KeepAlive(m)
 			}
 		})

@@ -20,7 +20,7 @@ type seen struct {
 
 // apply applies what happened to an object to all views, and returns what that is to each. It applies nothing and returns an
 // error if a filter was not run to its end.
-func (f *feed) apply(ctx context.Context, frameType string, doc *document) ([]Change, error) {
+func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]Change, error) {
 	version := doc.id.Metadata.ResourceVersion
 	f.mu.Lock()
 	var news []seen
@@ -28,7 +28,7 @@ func (f *feed) apply(ctx context.Context, frameType string, doc *document) ([]Ch
 		if v.listed == "" {
 			continue // its first list will show the object
 		}
-		n := seen{view: v, owners: v.named(), full: v.full, shows: After(version, v.listed), tells: After(version, v.told)}
+		n := seen{view: v, owners: v.named(), full: v.full, shows: After(version, v.listed), tells: After(version, v.delivered)}
 		if n.shows || n.tells {
 			news = append(news, n)
 		}
@@ -105,16 +105,16 @@ func (n seen) applyTo(frameType string) *Change {
 }
 
 // see returns what v, a view of owners, shows of doc, with the whole of it if full is true.
-func (f *feed) see(ctx context.Context, v *view, owners []string, doc *document, full bool) (*Object, error) {
+func (f *watch) see(ctx context.Context, v *view, owners []string, doc *document, full bool) (*Object, error) {
 	if f.reads.metadata {
 		return doc.object(), nil
 	}
-	told := f.reads.observer.Filtered
-	if v.filter == nil || told == nil {
+	delivered := f.reads.observer.Filtered
+	if v.filter == nil || delivered == nil {
 		return doc.through(ctx, v.filter, full)
 	}
 	passed := f.reads.observer.time()
 	object, err := doc.through(ctx, v.filter, full)
-	told(v.name, owners, passed())
+	delivered(v.name, owners, passed())
 	return object, err
 }

@@ -50,7 +50,7 @@ func siteOf(t testing.TB, config *rest.Config, namespace string) *site {
 
 // life is a hub that runs, as in one life of the process.
 type life struct {
-	*kube.Hub
+	*kube.Watches
 	stop func()
 	logs *logs
 }
@@ -88,14 +88,14 @@ func (s *site) begin(t testing.TB, k kube.Receiver) *life {
 	t.Helper()
 	l := &logs{}
 	kinds := kube.NewKinds(s.client, l.observer())
-	hub := kube.NewHub(s.client, kinds, k, l.observer())
+	watches := kube.NewWatches(s.client, kinds, k, l.observer())
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { kinds.Run(ctx) })
-	running.Go(func() { hub.Run(ctx) })
+	running.Go(func() { watches.Run(ctx) })
 	stop := sync.OnceFunc(func() { cancel(); running.Wait() })
 	t.Cleanup(stop)
-	return &life{hub, stop, l}
+	return &life{watches, stop, l}
 }
 
 // open opens a monitor and waits for its snapshot.

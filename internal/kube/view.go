@@ -21,9 +21,9 @@ type owner struct {
 	ready     chan struct{} // closed when there is a snapshot and the receiver knows of it
 
 	// The feed's lock guards these.
-	admitted bool
-	leaving  bool   // leaves with a farewell, by the feed's goroutine
-	since    string // changes up to this version do not concern it
+	registered bool
+	leaving    bool   // leaves with a farewell, by the feed's goroutine
+	since      string // changes up to this version do not concern it
 }
 
 // view is the state of a view while its source is watched. The lock of its feed guards it; listed, told and asked are
@@ -36,12 +36,12 @@ type view struct {
 	objects map[objectKey]*Object
 	sorted  []*Object // of objects, without those unfiltered; nil until asked for
 
-	listed string // objects hold all changes up to here; empty before the first list
-	newest bool   // the last list was of the server's newest version
-	told   string // the receiver knows all changes up to here
-	full   bool   // objects have their Raw, and new ones get it
-	asked  bool   // the receiver was asked what it knows
-	dirty  bool   // objects have changed since the owners were told
+	listed    string // objects hold all changes up to here; empty before the first list
+	newest    bool   // the last list was of the server's newest version
+	delivered string // the receiver knows all changes up to here
+	full      bool   // objects have their Raw, and new ones get it
+	asked     bool   // the receiver was asked what it knows
+	dirty     bool   // objects have changed since the owners were told
 
 	failing map[objectKey]string // the objects on which the filter fails now, with why; of very many, the first
 
@@ -55,7 +55,7 @@ func (v *view) keeps() bool {
 
 // newcomers returns the owners that were not admitted yet.
 func (v *view) newcomers() []*owner {
-	return pick(v.owners, func(o *owner) bool { return !o.admitted })
+	return pick(v.owners, func(o *owner) bool { return !o.registered })
 }
 
 // lacking reports whether an owner waits for more than the view has.
@@ -99,7 +99,7 @@ func (v *view) snapshot() []*Object {
 func (v *view) concerned(version string) []string {
 	names := make([]string, 0, len(v.owners))
 	for _, o := range v.owners {
-		if o.admitted && !o.leaving && (o.since == "" || After(version, o.since)) {
+		if o.registered && !o.leaving && (o.since == "" || After(version, o.since)) {
 			names = append(names, o.name)
 		}
 	}

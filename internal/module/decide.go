@@ -53,14 +53,14 @@ func (d Decision) String() string {
 // word: the values files of directories of modules, that of the module, opinions
 // of hooks, the ConfigMap. The script of a module that is enabled so far may then
 // only disable it.
-func Decide(m Module, opinions map[string]values.Opinion, config values.Config) Decision {
+func Decide(m Module, overrides map[string]values.EnabledOverride, config values.Config) Decision {
 	var decision Decision
 	for _, said := range m.Flags {
 		decision = said
 	}
 	flag := values.Flag(m.Key)
-	if opinion, held := opinions[flag]; held {
-		decision = Decision{Enabled: opinion.Value, Source: SourceHook, By: opinion.Hook}
+	if override, held := overrides[flag]; held {
+		decision = Decision{Enabled: override.Value, Source: SourceHook, By: override.Hook}
 	}
 	if enabled, said := config.Flags[flag]; said {
 		decision = Decision{Enabled: enabled, Source: SourceConfig, By: flag}

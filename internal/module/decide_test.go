@@ -72,27 +72,27 @@ func TestConfigMapOverrulesFilesAndLeavesTheScriptToVeto(t *testing.T) {
 
 func TestTheLastSourceWithAnOpinionDecides(t *testing.T) {
 	t.Parallel()
-	opinion := func(value bool) map[string]values.Opinion {
-		return map[string]values.Opinion{"fooEnabled": {Value: value, Hook: "hooks/x.sh"}, "barEnabled": {Value: !value, Hook: "hooks/y.sh"}}
+	override := func(value bool) map[string]values.EnabledOverride {
+		return map[string]values.EnabledOverride{"fooEnabled": {Value: value, Hook: "hooks/x.sh"}, "barEnabled": {Value: !value, Hook: "hooks/y.sh"}}
 	}
 	for _, c := range []struct {
 		name          string
 		common, own   string
-		opinions      map[string]values.Opinion
+		opinions      map[string]values.EnabledOverride
 		configMap     map[string]string
 		want          string
 		wantedEnabled bool
 	}{
 		{"nobody", "", "", nil, nil, "disabled as nobody enables it", false},
-		{"others are of no interest", "barEnabled: true\n", "barEnabled: true\n", map[string]values.Opinion{"barEnabled": {Value: true}}, map[string]string{"barEnabled": "true"}, "disabled as nobody enables it", false},
+		{"others are of no interest", "barEnabled: true\n", "barEnabled: true\n", map[string]values.EnabledOverride{"barEnabled": {Value: true}}, map[string]string{"barEnabled": "true"}, "disabled as nobody enables it", false},
 		{"common file", "fooEnabled: true\n", "", nil, nil, "enabled by COMMON", true},
 		{"a string counts", "fooEnabled: \"true\"\n", "", nil, nil, "enabled by COMMON", true},
 		{"own file", "", "fooEnabled: true\n", nil, nil, "enabled by OWN", true},
 		{"own file over common", "fooEnabled: false\n", "fooEnabled: true\n", nil, nil, "enabled by OWN", true},
-		{"hook over files", "fooEnabled: true\n", "fooEnabled: true\n", opinion(false), nil, "disabled by hook hooks/x.sh", false},
-		{"hook alone", "", "", opinion(true), nil, "enabled by hook hooks/x.sh", true},
-		{"ConfigMap over hook", "", "", opinion(true), map[string]string{"fooEnabled": "false"}, "disabled by ConfigMap key fooEnabled", false},
-		{"ConfigMap over all", "fooEnabled: false\n", "fooEnabled: false\n", opinion(false), map[string]string{"fooEnabled": "true"}, "enabled by ConfigMap key fooEnabled", true},
+		{"hook over files", "fooEnabled: true\n", "fooEnabled: true\n", override(false), nil, "disabled by hook hooks/x.sh", false},
+		{"hook alone", "", "", override(true), nil, "enabled by hook hooks/x.sh", true},
+		{"ConfigMap over hook", "", "", override(true), map[string]string{"fooEnabled": "false"}, "disabled by ConfigMap key fooEnabled", false},
+		{"ConfigMap over all", "fooEnabled: false\n", "fooEnabled: false\n", override(false), map[string]string{"fooEnabled": "true"}, "enabled by ConfigMap key fooEnabled", true},
 		{"values in the ConfigMap enable nothing", "", "", nil, map[string]string{"foo": "a: 1"}, "disabled as nobody enables it", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -37,9 +37,9 @@ type sparing struct {
 
 func (s sparing) Unwrap() error { return s.error }
 
-// Spared returns the object that an error of [Executor.Do] has left as it was, of which a mark was noted before, and
+// NotDeleted returns the object that an error of [Executor.Do] has left as it was, of which a mark was noted before, and
 // whether there is one: its deletion was refused before it began.
-func Spared(err error) (object kube.Ref, ok bool) {
+func NotDeleted(err error) (object kube.Ref, ok bool) {
 	var left sparing
 	if !IsRefused(err) || !errors.As(err, &left) {
 		return object, false

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// sheetSize is the size in bytes beyond which a sheet is divided. A run that
+// shardSize is the size in bytes beyond which a sheet is divided. A run that
 // changes one of ten thousand series rewrites one sheet and not all of them.
-const sheetSize = 16 << 10
+const shardSize = 16 << 10
 
 func placeOf(name, key string) uint64 {
 	sum := fnv.New64a()
@@ -21,14 +21,14 @@ func placeOf(name, key string) uint64 {
 // A Part is a sheet that begins at a place: no series in it has one below.
 type Part struct {
 	From  uint64
-	Sheet *Sheet
+	Shard *Shard
 }
 
 // Divide returns the sheet, which begins at from, as parts in the order of their
 // places. One that is not too large is its only part. Equal sheets have equal
 // parts.
-func (s *Sheet) Divide(from uint64) []Part {
-	if s.size <= sheetSize {
+func (s *Shard) Divide(from uint64) []Part {
+	if s.size <= shardSize {
 		return []Part{{from, s}}
 	}
 	type placed struct {
@@ -44,12 +44,12 @@ func (s *Sheet) Divide(from uint64) []Part {
 	slices.SortFunc(all, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.name, b.name), cmp.Compare(a.key, b.key))
 	})
-	parts := []Part{{from, NewSheet(s.owner)}}
+	parts := []Part{{from, NewShard(s.owner)}}
 	for i, p := range all {
-		last := parts[len(parts)-1].Sheet
+		last := parts[len(parts)-1].Shard
 		// Half full, so that what is added does not divide it again at once.
-		if i > 0 && last.size >= sheetSize/2 && p.place > all[i-1].place {
-			last = NewSheet(s.owner)
+		if i > 0 && last.size >= shardSize/2 && p.place > all[i-1].place {
+			last = NewShard(s.owner)
 			parts = append(parts, Part{p.place, last})
 		}
 		last.put(p.name, p.key, s.names[p.name][p.key])

@@ -15,26 +15,26 @@ func TestPartsOfASheetAreAllOfItByPlace(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		owner := series.Owner{Module: "m", Hook: "h"}
-		sheet := series.NewSheet(owner)
+		shard := series.NewShard(owner)
 		var entries []series.Entry
 		for i := range rapid.IntRange(0, 600).Draw(t, "series") {
 			entries = append(entries, owner.Entry(series.Op{
 				Action: series.Set, Name: fmt.Sprintf("n%d", i%3), Value: float64(i), Labels: map[string]string{"l": fmt.Sprint(i)},
 			}))
-			sheet.Apply(entries[i], series.Family{Type: series.Gauge})
+			shard.Apply(entries[i], series.Family{Type: series.Gauge})
 		}
-		parts := sheet.Divide(0)
+		parts := shard.Divide(0)
 		found := 0
 		for i, part := range parts {
-			for _, n := range part.Sheet.Count() {
+			for _, n := range part.Shard.Count() {
 				found += n
 			}
-			if again := part.Sheet.Divide(part.From); len(again) != 1 {
+			if again := part.Shard.Divide(part.From); len(again) != 1 {
 				t.Errorf("part %d of %d is divided again", i, len(parts))
 			}
 			for _, e := range entries {
 				in := part.From <= e.Place() && (i+1 == len(parts) || e.Place() < parts[i+1].From)
-				if in != part.Sheet.Has(e) {
+				if in != part.Shard.Has(e) {
 					t.Errorf("a series of place %d: in the part from %d: %t", e.Place(), part.From, !in)
 				}
 			}

@@ -10,21 +10,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A Book is all that hooks have counted.
-type Book struct {
+// A Snapshot is all that hooks have counted.
+type Snapshot struct {
 	Families map[string]Family
-	Sheets   []*Sheet
+	Shards   []*Shard
 }
 
 // Page serves the book that read returns at each scrape, as Prometheus reads it.
-func Page(read func() (Book, error)) http.Handler {
+func Page(read func() (Snapshot, error)) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{read})
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 }
 
 // collector makes metrics of a book.
-type collector struct{ read func() (Book, error) }
+type collector struct{ read func() (Snapshot, error) }
 
 // Describe says nothing: what there will be is not known before.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
@@ -32,17 +32,17 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends the series of the book. Those of one name all have the labels
 // that any of them has.
 func (c collector) Collect(to chan<- prometheus.Metric) {
-	book, err := c.read()
+	snapshot, err := c.read()
 	if err != nil {
 		to <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(book.Families)) {
-		f := book.Families[name]
-		labels := book.labels(name)
+	for _, name := range slices.Sorted(maps.Keys(snapshot.Families)) {
+		f := snapshot.Families[name]
+		labels := snapshot.labels(name)
 		desc := prometheus.NewDesc(name, name, labels, nil)
 		sent := map[string]bool{}
-		for _, s := range book.Sheets {
+		for _, s := range snapshot.Shards {
 			if len(s.names[name]) == 0 {
 				continue
 			}
@@ -66,9 +66,9 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 }
 
 // labels returns the labels that any series of name has, sorted.
-func (b Book) labels(name string) []string {
+func (b Snapshot) labels(name string) []string {
 	labels := map[string]bool{}
-	for _, s := range b.Sheets {
+	for _, s := range b.Shards {
 		if len(s.names[name]) == 0 {
 			continue
 		}

@@ -14,40 +14,40 @@ import (
 	"addon-operator/internal/series"
 )
 
-func scrape(t testing.TB, book series.Book) string {
+func scrape(t testing.TB, snapshot series.Snapshot) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	series.Page(func() (series.Book, error) { return book, nil }).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	series.Page(func() (series.Snapshot, error) { return snapshot, nil }).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if w.Code != http.StatusOK {
 		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
 	return w.Body.String()
 }
 
-// a bookOf is a book with the operations of each sheet counted.
-func bookOf(t testing.TB, sheets map[series.Owner]string) series.Book {
+// a snapshotOf is a book with the operations of each sheet counted.
+func snapshotOf(t testing.TB, shards map[series.Owner]string) series.Snapshot {
 	t.Helper()
-	book := series.Book{Families: map[string]series.Family{}}
-	for owner, text := range sheets {
+	snapshot := series.Snapshot{Families: map[string]series.Family{}}
+	for owner, text := range shards {
 		ops, err := series.Parse([]byte(text), "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := series.NewSheet(owner)
+		s := series.NewShard(owner)
 		for _, op := range ops {
-			if _, known := book.Families[op.Name]; !known {
-				book.Families[op.Name] = series.FamilyOf(op)
+			if _, known := snapshot.Families[op.Name]; !known {
+				snapshot.Families[op.Name] = series.FamilyOf(op)
 			}
-			s.Apply(owner.Entry(op), book.Families[op.Name])
+			s.Apply(owner.Entry(op), snapshot.Families[op.Name])
 		}
-		book.Sheets = append(book.Sheets, s)
+		snapshot.Shards = append(snapshot.Shards, s)
 	}
-	return book
+	return snapshot
 }
 
 func TestThePageIsWhatHooksCounted(t *testing.T) {
 	t.Parallel()
-	book := bookOf(t, map[series.Owner]string{
+	snapshot := snapshotOf(t, map[series.Owner]string{
 		{Module: "mod", Hook: "hooks/a.sh"}: `
 			{"name":"runs_total","add":1,"labels":{"kind":"pod"}}
 			{"name":"runs_total","add":1.5,"labels":{"kind":"pod"}}
@@ -75,16 +75,16 @@ took_bucket{hook="hooks/a.sh",module="mod",le="+Inf"} 3
 took_sum{hook="hooks/a.sh",module="mod"} 4
 took_count{hook="hooks/a.sh",module="mod"} 3
 `
-	if d := cmp.Diff(want, scrape(t, book)); d != "" {
+	if d := cmp.Diff(want, scrape(t, snapshot)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 
 func TestSeriesWithTheSameLabelsAreShownOnce(t *testing.T) {
 	t.Parallel()
-	book := bookOf(t, map[series.Owner]string{{Hook: "h"}: `{"name":"x","set":1}`})
-	book.Sheets = append(book.Sheets, bookOf(t, map[series.Owner]string{{Hook: "h"}: `{"name":"x","set":2}`}).Sheets...)
-	if got := scrape(t, book); !strings.Contains(got, `x{hook="h"} 1`) || strings.Contains(got, `x{hook="h"} 2`) {
+	snapshot := snapshotOf(t, map[series.Owner]string{{Hook: "h"}: `{"name":"x","set":1}`})
+	snapshot.Shards = append(snapshot.Shards, snapshotOf(t, map[series.Owner]string{{Hook: "h"}: `{"name":"x","set":2}`}).Shards...)
+	if got := scrape(t, snapshot); !strings.Contains(got, `x{hook="h"} 1`) || strings.Contains(got, `x{hook="h"} 2`) {
 		t.Error(got)
 	}
 }
@@ -92,7 +92,7 @@ func TestSeriesWithTheSameLabelsAreShownOnce(t *testing.T) {
 func TestABookThatCannotBeReadIsAnErrorOfThePage(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
-	series.Page(func() (series.Book, error) { return series.Book{}, errors.New("closed") }).
+	series.Page(func() (series.Snapshot, error) { return series.Snapshot{}, errors.New("closed") }).
 		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "closed") {
 		t.Errorf("%d: %s", w.Code, w.Body)
@@ -104,7 +104,7 @@ func TestASheetIsTheSameAfterItWasKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		owner := series.Owner{Module: "m", Hook: "h"}
 		families := map[string]series.Family{}
-		kept, once := series.NewSheet(owner), series.NewSheet(owner)
+		kept, once := series.NewShard(owner), series.NewShard(owner)
 		for range rapid.IntRange(0, 20).Draw(t, "operations") {
 			op := series.Op{
 				Action: rapid.SampledFrom([]series.Action{series.Add, series.Set, series.Observe}).Draw(t, "action"),
@@ -122,7 +122,7 @@ func TestASheetIsTheSameAfterItWasKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if kept, err = series.ReadSheet(owner, text); err != nil {
+			if kept, err = series.ReadShard(owner, text); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -139,15 +139,15 @@ func BenchmarkScrapeTenThousandSeries(b *testing.B) {
 	for i := range 10_000 {
 		fmt.Fprintf(&text, `{"name":"pods","set":%d,"labels":{"pod":"a-pod-with-some-name-%d","namespace":"default"}}`, i, i)
 	}
-	book := bookOf(b, map[series.Owner]string{{Hook: "h"}: text.String()})
-	stored, err := book.Sheets[0].Encode()
+	snapshot := snapshotOf(b, map[series.Owner]string{{Hook: "h"}: text.String()})
+	stored, err := snapshot.Shards[0].Encode()
 	if err != nil {
 		b.Fatal(err)
 	}
-	page := series.Page(func() (series.Book, error) {
-		s, err := series.ReadSheet(series.Owner{Hook: "h"}, stored)
-		book.Sheets[0] = s
-		return book, err
+	page := series.Page(func() (series.Snapshot, error) {
+		s, err := series.ReadShard(series.Owner{Hook: "h"}, stored)
+		snapshot.Shards[0] = s
+		return snapshot, err
 	})
 	b.ReportAllocs()
 	b.SetBytes(int64(len(stored)))

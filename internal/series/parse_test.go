@@ -156,9 +156,9 @@ func FuzzParse(f *testing.F) {
 		if err := json.Unmarshal(kept, &again); err != nil {
 			t.Fatal(err)
 		}
-		book := series.Book{Families: map[string]series.Family{}}
+		snapshot := series.Snapshot{Families: map[string]series.Family{}}
 		owner := series.Owner{Module: "m", Hook: "h"}
-		sheet := series.NewSheet(owner)
+		shard := series.NewShard(owner)
 		for i, op := range ops {
 			if op.Action == series.Expire {
 				continue
@@ -166,15 +166,15 @@ func FuzzParse(f *testing.F) {
 			if math.IsNaN(op.Value) || math.IsInf(op.Value, 0) {
 				t.Errorf("value %v", op.Value)
 			}
-			if _, known := book.Families[op.Name]; !known {
-				book.Families[op.Name] = series.FamilyOf(op)
+			if _, known := snapshot.Families[op.Name]; !known {
+				snapshot.Families[op.Name] = series.FamilyOf(op)
 			}
-			if f := book.Families[op.Name]; f.Type == op.Type() {
-				sheet.Apply(owner.Entry(again[i]), f)
+			if f := snapshot.Families[op.Name]; f.Type == op.Type() {
+				shard.Apply(owner.Entry(again[i]), f)
 			}
 		}
-		book.Sheets = []*series.Sheet{sheet}
-		if page := scrape(t, book); strings.Contains(page, "error") && !strings.Contains(string(text), "error") {
+		snapshot.Shards = []*series.Shard{shard}
+		if page := scrape(t, snapshot); strings.Contains(page, "error") && !strings.Contains(string(text), "error") {
 			t.Error(page)
 		}
 	})

@@ -24,9 +24,9 @@ func (l Layers) Section(key string) (section any, skipped []Skipped) {
 	return orEmpty(merged[key]), skipped
 }
 
-// Vain returns the paths of the saved operations that remove what no layer below
+// NoOp returns the paths of the saved operations that remove what no layer below
 // has, and no operation before.
-func (l Layers) Vain(key string) []string { return Vain(l.unpatched(key), l.Saved[key]) }
+func (l Layers) NoOp(key string) []string { return NoOp(l.unpatched(key), l.Saved[key]) }
 
 // unpatched returns a document of the section without what hooks patched.
 func (l Layers) unpatched(key string) Values {

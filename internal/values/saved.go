@@ -102,9 +102,9 @@ func Replay(base Values, saved []Saved) (Values, []Skipped) {
 	return replayed, skipped
 }
 
-// Vain returns the paths of saved operations that remove what is not there, done
+// NoOp returns the paths of saved operations that remove what is not there, done
 // again on the base.
-func Vain(base Values, saved []Saved) (paths []string) {
+func NoOp(base Values, saved []Saved) (paths []string) {
 	replayed := Merge(base)
 	for _, s := range saved {
 		if err := applyOp(replayed, s.Op); err != nil && s.Op.Op == opRemove {
@@ -123,26 +123,26 @@ func Without(saved []Saved, paths []string) []Saved {
 	})
 }
 
-// Opinion is what hooks said last of a flag.
-type Opinion struct {
+// EnabledOverride is what hooks said last of a flag.
+type EnabledOverride struct {
 	Value bool `json:"value"`
 	// Hook is the hook that said it, in the caller's own notation.
 	Hook string `json:"hook"`
 	Origin
 }
 
-// FoldOpinions returns the opinions by flag with what a hook said of flags, in the
+// MergeEnabledOverrides returns the opinions by flag with what a hook said of flags, in the
 // form Split gives it, taken in at a time. The last to speak wins, and may take back what
 // another said.
-func FoldOpinions(held map[string]Opinion, said map[string]*bool, hook string, at time.Time) map[string]Opinion {
-	folded := make(map[string]Opinion, len(held)+len(said))
+func MergeEnabledOverrides(held map[string]EnabledOverride, said map[string]*bool, hook string, at time.Time) map[string]EnabledOverride {
+	folded := make(map[string]EnabledOverride, len(held)+len(said))
 	maps.Copy(folded, held)
 	for flag, value := range said {
 		if value == nil {
 			delete(folded, flag)
 			continue
 		}
-		now := Opinion{Value: *value, Hook: hook, Origin: Origin{At: at}}
+		now := EnabledOverride{Value: *value, Hook: hook, Origin: Origin{At: at}}
 		if old, ok := held[flag]; ok && old.Value == now.Value && old.Hook == hook {
 			now.At = old.At
 		}

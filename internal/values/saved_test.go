@@ -198,13 +198,13 @@ func TestStoredListIsReadBackTheSame(t *testing.T) {
 func TestLastHookToSpeakHoldsTheOpinion(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
-	first := values.FoldOpinions(nil, map[string]*bool{"fooEnabled": &yes, "barEnabled": &yes}, "one", time.Time{})
-	before := map[string]values.Opinion{"fooEnabled": {Value: true, Hook: "one"}, "barEnabled": {Value: true, Hook: "one"}}
+	first := values.MergeEnabledOverrides(nil, map[string]*bool{"fooEnabled": &yes, "barEnabled": &yes}, "one", time.Time{})
+	before := map[string]values.EnabledOverride{"fooEnabled": {Value: true, Hook: "one"}, "barEnabled": {Value: true, Hook: "one"}}
 	if diff := cmp.Diff(before, first); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
-	second := values.FoldOpinions(first, map[string]*bool{"fooEnabled": &no, "barEnabled": nil, "bazEnabled": nil}, "two", time.Time{})
-	if diff := cmp.Diff(map[string]values.Opinion{"fooEnabled": {Value: false, Hook: "two"}}, second); diff != "" {
+	second := values.MergeEnabledOverrides(first, map[string]*bool{"fooEnabled": &no, "barEnabled": nil, "bazEnabled": nil}, "two", time.Time{})
+	if diff := cmp.Diff(map[string]values.EnabledOverride{"fooEnabled": {Value: false, Hook: "two"}}, second); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, first); diff != "" {
@@ -224,7 +224,7 @@ func TestVainOperationsCanBeLeftOut(t *testing.T) {
 			base = values.Values{"m": map[string]any(objectsOnly(2).Draw(t, "other base"))}
 		}
 		want, _ := values.Replay(base, saved)
-		paths := values.Vain(base, saved)
+		paths := values.NoOp(base, saved)
 		left := values.Without(saved, paths)
 		got, _ := values.Replay(base, left)
 		if canonical(t, got) != canonical(t, want) {
@@ -233,7 +233,7 @@ func TestVainOperationsCanBeLeftOut(t *testing.T) {
 		if len(left) != len(saved)-len(paths) {
 			t.Fatalf("%d of %d operations are left without %d", len(left), len(saved), len(paths))
 		}
-		if again := values.Vain(base, left); again != nil {
+		if again := values.NoOp(base, left); again != nil {
 			t.Fatalf("%v are vain now", again)
 		}
 	})

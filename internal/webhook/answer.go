@@ -64,7 +64,7 @@ func within(r *http.Request, most time.Duration) (context.Context, context.Cance
 }
 
 // ask waits for a place and puts q to its hook.
-func (s *Server) ask(ctx context.Context, q Question) (Answer, error) {
+func (s *Server) ask(ctx context.Context, q ReviewRequest) (Answer, error) {
 	if err := s.places.Acquire(ctx, 1); err != nil {
 		return Answer{}, fmt.Errorf("hook %s was not asked: %d others ran all the time (--webhook-hooks-at-once)", q.name(), s.options.AtOnce)
 	}
@@ -126,7 +126,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 	}
 	ctx, cancel := within(r, time.Duration(a.Config.TimeoutSeconds)*time.Second)
 	defer cancel()
-	q := Question{Asked: a.Asked, Type: hook.TypeValidating, Review: text, UID: review.Request.UID, DryRun: review.Request.DryRun}
+	q := ReviewRequest{Asked: a.Asked, Type: hook.TypeValidating, Review: text, UID: review.Request.UID, DryRun: review.Request.DryRun}
 	if a.Mutating {
 		q.Type = hook.TypeMutating
 	}
@@ -242,7 +242,7 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 			return hook.Converted{}, err
 		}
 		c.report.Asked = l.Asked
-		answer, err := c.server.ask(ctx, Question{
+		answer, err := c.server.ask(ctx, ReviewRequest{
 			Asked: l.Asked, Type: hook.TypeConversion, Review: review, UID: c.review.Request.UID,
 			FromVersion: l.FromVersion, ToVersion: l.ToVersion, Objects: objects, Version: l.to,
 		})

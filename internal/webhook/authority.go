@@ -152,21 +152,21 @@ const (
 	secretNextCA, secretNextKey = "next-ca.crt", "next-ca.key"
 )
 
-// NewKeyring returns a keyring for the issuer's pairs.
-func (i *Issuer) NewKeyring(changed func()) *Keyring {
+// NewRotator returns a keyring for the issuer's pairs.
+func (i *Issuer) NewRotator(changed func()) *Rotator {
 	i.used = make(chan struct{}, 1)
 	// A CA waits for a short while only before it is used, and for long until the one before expires.
 	settle := min(i.Lifetime/10, 30*time.Second)
-	return NewKeyring(settle, i.Clock, changed, func(Pair) { signal(i.used) })
+	return NewRotator(settle, i.Clock, changed, func(Pair) { signal(i.used) })
 }
 
 // Run offers pairs to keyring, which it has made, until ctx ends.
-func (i *Issuer) Run(ctx context.Context, keyring *Keyring) {
+func (i *Issuer) Run(ctx context.Context, rotator *Rotator) {
 	var ca, next *authority
 	if i.repeat(ctx, func() (err error) { ca, next, err = i.begin(ctx); return err }) != nil {
 		return
 	}
-	if !i.offer(keyring, ca) || next != nil && !i.offer(keyring, next) {
+	if !i.offer(rotator, ca) || next != nil && !i.offer(rotator, next) {
 		return
 	}
 	for {
@@ -174,7 +174,7 @@ func (i *Issuer) Run(ctx context.Context, keyring *Keyring) {
 			if !pause(ctx, ca.due(i.Clock(), i.Lifetime).Sub(i.Clock())) {
 				return
 			}
-			if i.repeat(ctx, func() (err error) { next, err = i.renew(ctx, ca); return err }) != nil || !i.offer(keyring, next) {
+			if i.repeat(ctx, func() (err error) { next, err = i.renew(ctx, ca); return err }) != nil || !i.offer(rotator, next) {
 				return
 			}
 		}
@@ -190,13 +190,13 @@ func (i *Issuer) Run(ctx context.Context, keyring *Keyring) {
 	}
 }
 
-func (i *Issuer) offer(keyring *Keyring, ca *authority) bool {
+func (i *Issuer) offer(rotator *Rotator, ca *authority) bool {
 	pair, err := ca.pair(i.Hosts)
 	if err != nil {
 		i.Failed(err)
 		return false
 	}
-	keyring.Offer(pair)
+	rotator.Offer(pair)
 	return true
 }
 

@@ -50,8 +50,8 @@ func newGateway(t *testing.T, ca *authority) (gateway, *Clients) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keyring := NewKeyring(0, time.Now, nil, nil)
-	keyring.Offer(pair)
+	rotator := NewRotator(0, time.Now, nil, nil)
+	rotator.Offer(pair)
 	g := gateway{roots: x509.NewCertPool(), file: filepath.Join(t.TempDir(), "clients.crt")}
 	g.roots.AppendCertsFromPEM(ca.text)
 	g.trust(t, ca)
@@ -59,7 +59,7 @@ func newGateway(t *testing.T, ca *authority) (gateway, *Clients) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := serve(t, Table{}, nil, 1, nil).Listen(t.Context(), "127.0.0.1:0", keyring, clients)
+	port, err := serve(t, Table{}, nil, 1, nil).Listen(t.Context(), "127.0.0.1:0", rotator, clients)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestSideWhoseFilesCannotBeReadOpensWhenTheyCan(t *testing.T) {
 	ca := newTestAuthority(t)
 	for range 8 { // the sides are opened in any order
 		there, missing := writePair(t, t.TempDir(), ca), t.TempDir()
-		g := NewGate(GateOptions{
+		g := NewEndpoint(EndpointOptions{
 			Registrar: RegistrarOptions{Clock: time.Now}, Failed: func(err error) { t.Error(err) },
 			Admission: Side{Address: "127.0.0.1", Files: there}, Conversion: Side{Address: "127.0.0.1", Files: Files{
 				filepath.Join(missing, "tls.crt"), filepath.Join(missing, "tls.key"), filepath.Join(missing, "ca.crt"),
@@ -171,7 +171,7 @@ func TestSideWhoseFilesCannotBeReadOpensWhenTheyCan(t *testing.T) {
 		if err := g.tryOpen(ctx, &running); err != nil {
 			t.Fatal(err)
 		}
-		if g.admission.keyring.Bundle() == nil || g.conversion.keyring == nil || g.conversion.keyring.Bundle() == nil {
+		if g.admission.rotator.Bundle() == nil || g.conversion.rotator == nil || g.conversion.rotator.Bundle() == nil {
 			t.Fatal("a side has no certificate")
 		}
 		cancel()

@@ -37,7 +37,7 @@ const quiet = 100 * time.Millisecond
 
 // Watch offers the pair to keyring whenever it is another than before, until ctx ends. What cannot be used is told to
 // failed; what was read before stays in use.
-func (f Files) Watch(ctx context.Context, keyring *Keyring, before Pair, failed func(error)) error {
+func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed func(error)) error {
 	return follow(ctx, []string{f.Certificate, f.Key, f.CA}, failed, func() {
 		pair, err := f.Load()
 		if err != nil {
@@ -45,7 +45,7 @@ func (f Files) Watch(ctx context.Context, keyring *Keyring, before Pair, failed 
 			return
 		}
 		if !pair.equal(before) {
-			keyring.Offer(pair)
+			rotator.Offer(pair)
 			before = pair
 		}
 	})

@@ -90,12 +90,12 @@ func (s *Server) Serve(t Table) {
 }
 
 // Listen serves at an address, with the pairs of keyring, and returns the port. With clients, only those are served.
-func (s *Server) Listen(ctx context.Context, address string, keyring *Keyring, clients *Clients) (port int, err error) {
+func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, clients *Clients) (port int, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return 0, fmt.Errorf("listen for the API server: %w", err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keyring.Certificate}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: rotator.Certificate}
 	if clients != nil {
 		clients.require(config)
 	}

@@ -43,11 +43,11 @@ func serve(t *testing.T, table Table, ask Ask, atOnce int, observe func(Report))
 	if err != nil {
 		t.Fatal(err)
 	}
-	keyring := NewKeyring(0, time.Now, nil, nil)
-	keyring.Offer(pair)
+	rotator := NewRotator(0, time.Now, nil, nil)
+	rotator.Offer(pair)
 	s := NewServer(Options{Ask: ask, AtOnce: atOnce, Clock: time.Now, Observe: observe, Log: stdlog.New(io.Discard, "", 0)})
 	s.Serve(table)
-	port, err := s.Listen(t.Context(), "127.0.0.1:0", keyring, nil)
+	port, err := s.Listen(t.Context(), "127.0.0.1:0", rotator, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,10 +95,10 @@ func TestVerdictsAreAnswersTheAPIServerTakes(t *testing.T) {
 		"broken":  {Answer{}, errors.New("the store is gone"), "the store is gone", Broken},
 		"leaving": {Answer{}, ErrWithdrawn, `{"uid":"u-1","allowed":true}`, Withdrawn},
 	} {
-		var got Question
+		var got ReviewRequest
 		var report Report
 		a := admission("a.b.c", true)
-		s := serve(t, Table{Admissions: []Admission{a}}, func(_ context.Context, q Question) (Answer, error) {
+		s := serve(t, Table{Admissions: []Admission{a}}, func(_ context.Context, q ReviewRequest) (Answer, error) {
 			got = q
 			return c.answer, c.err
 		}, 1, func(r Report) { report = r })
@@ -129,7 +129,7 @@ func TestWhatIsNoReviewIsRefused(t *testing.T) {
 	t.Parallel()
 	a := admission("a.b.c", false)
 	table := Table{Admissions: []Admission{a}, Conversions: conversionsOf([2]string{"v1", "v2"})}
-	s := serve(t, table, func(context.Context, Question) (Answer, error) { return Answer{}, errors.New("asked") }, 1, nil)
+	s := serve(t, table, func(context.Context, ReviewRequest) (Answer, error) { return Answer{}, errors.New("asked") }, 1, nil)
 	for _, c := range []struct {
 		path, text string
 		code       int
@@ -165,9 +165,9 @@ func TestObjectsOfSeveralVersionsAreEachConvertedByTheirChain(t *testing.T) {
 		text := "[" + strings.Join(path, ",") + "]"
 		return `{"apiVersion":"x.io/` + version + `","kind":"T","metadata":{"name":"` + name + `"},"path":` + text + `}`
 	}
-	var questions []string
-	ask := func(_ context.Context, q Question) (Answer, error) {
-		questions = append(questions, fmt.Sprintf("%s %s %d", q.FromVersion, q.ToVersion, len(q.Objects)))
+	var requests []string
+	ask := func(_ context.Context, q ReviewRequest) (Answer, error) {
+		requests = append(requests, fmt.Sprintf("%s %s %d", q.FromVersion, q.ToVersion, len(q.Objects)))
 		var a Answer
 		for _, o := range q.Objects {
 			var fields map[string]any
@@ -213,8 +213,8 @@ func TestObjectsOfSeveralVersionsAreEachConvertedByTheirChain(t *testing.T) {
 	if want := "[x.io/v3 a [v2 v3] x.io/v3 b [] x.io/v3 c [v3] x.io/v3 d [v2 v3]]"; fmt.Sprint(said) != want {
 		t.Errorf("got %v\nwant %s", said, want)
 	}
-	if want := "[v1 v2 2 v2 v3 2 v2 v3 1]"; fmt.Sprint(questions) != want {
-		t.Errorf("asked %v, want %s", questions, want)
+	if want := "[v1 v2 2 v2 v3 2 v2 v3 1]"; fmt.Sprint(requests) != want {
+		t.Errorf("asked %v, want %s", requests, want)
 	}
 	_, answer = s.post(t, "/things.x.io", strings.Replace(review, `"desiredAPIVersion":"x.io/v3"`, `"desiredAPIVersion":"x.io/v9"`, 1))
 	if !strings.Contains(answer, `"status":"Failure","message":"no hooks convert things.x.io from x.io/v1 to x.io/v9"`) {
@@ -225,7 +225,7 @@ func TestObjectsOfSeveralVersionsAreEachConvertedByTheirChain(t *testing.T) {
 func TestWithdrawnWebhooksAnswerAsIfThereWereNone(t *testing.T) {
 	t.Parallel()
 	a := admission("a.b.c", false)
-	ask := func(context.Context, Question) (Answer, error) { return Answer{}, errors.New("it was asked") }
+	ask := func(context.Context, ReviewRequest) (Answer, error) { return Answer{}, errors.New("it was asked") }
 	s := serve(t, Table{Admissions: []Admission{a}, Conversions: conversionsOf([2]string{"v1", "v2"})}, ask, 1, nil)
 	s.Serve(Table{})
 	if _, answer := s.post(t, a.path(), asked); !strings.Contains(answer, `"allowed":true`) {
@@ -249,7 +249,7 @@ func TestConversionsGoOnWithoutAWithdrawnOne(t *testing.T) {
 		all[i].Binding = binding
 	}
 	withdrawn := map[string]bool{"short": true}
-	s := serve(t, Table{Conversions: all}, func(_ context.Context, q Question) (Answer, error) {
+	s := serve(t, Table{Conversions: all}, func(_ context.Context, q ReviewRequest) (Answer, error) {
 		if withdrawn[q.Binding] {
 			return Answer{}, fmt.Errorf("%w: its module is being deleted", ErrWithdrawn)
 		}
@@ -276,7 +276,7 @@ func TestQuestionsWaitForAPlaceAsLongAsTheAPIServerDoes(t *testing.T) {
 	a := admission("a.b.c", false)
 	var running, most atomic.Int32
 	entered, release := make(chan struct{}, 10), make(chan struct{})
-	s := serve(t, Table{Admissions: []Admission{a}}, func(ctx context.Context, _ Question) (Answer, error) {
+	s := serve(t, Table{Admissions: []Admission{a}}, func(ctx context.Context, _ ReviewRequest) (Answer, error) {
 		if n := running.Add(1); n > most.Load() {
 			most.Store(n)
 		}
@@ -315,7 +315,7 @@ func TestHookIsNotWaitedForWhenWhoAskedHasGone(t *testing.T) {
 	t.Parallel()
 	a := admission("a.b.c", false)
 	entered, ended, reports := make(chan struct{}), make(chan struct{}), make(chan Report, 1)
-	s := serve(t, Table{Admissions: []Admission{a}}, func(ctx context.Context, _ Question) (Answer, error) {
+	s := serve(t, Table{Admissions: []Admission{a}}, func(ctx context.Context, _ ReviewRequest) (Answer, error) {
 		close(entered)
 		<-ctx.Done()
 		close(ended)
@@ -343,7 +343,7 @@ func TestStopLetsReviewsUnderWayBeAnswered(t *testing.T) {
 	t.Parallel()
 	a := admission("a.b.c", false)
 	entered, release := make(chan struct{}), make(chan struct{})
-	s := serve(t, Table{Admissions: []Admission{a}}, func(context.Context, Question) (Answer, error) {
+	s := serve(t, Table{Admissions: []Admission{a}}, func(context.Context, ReviewRequest) (Answer, error) {
 		close(entered)
 		<-release
 		return Answer{Verdict: hook.Verdict{Allowed: true}}, nil
@@ -378,7 +378,7 @@ func FuzzReview(f *testing.F) {
 	f.Add([]byte(asked), true)
 	f.Add([]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"x.io/v2","objects":[{"apiVersion":"x.io/v1"},{"apiVersion":"x.io/v2"}]}}`), false)
 	a := admission("a.b.c", true)
-	s := NewServer(Options{AtOnce: 1, Clock: time.Now, Ask: func(_ context.Context, q Question) (Answer, error) {
+	s := NewServer(Options{AtOnce: 1, Clock: time.Now, Ask: func(_ context.Context, q ReviewRequest) (Answer, error) {
 		return Answer{Verdict: hook.Verdict{Allowed: true}, Converted: hook.Converted{Objects: q.Objects}}, nil
 	}})
 	s.Serve(Table{Admissions: []Admission{a}, Conversions: conversionsOf([2]string{"v1", "v2"})})

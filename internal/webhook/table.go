@@ -64,8 +64,8 @@ func (t Table) crds() map[string][]Conversion {
 	return all
 }
 
-// Question is one thing that a hook is asked.
-type Question struct {
+// ReviewRequest is one thing that a hook is asked.
+type ReviewRequest struct {
 	Asked
 	// Type is TypeValidating, TypeMutating or TypeConversion.
 	Type hook.Type
@@ -96,7 +96,7 @@ type Answer struct {
 // The error is, or wraps, [ErrHookFailed] where the hook ran and did not end well or wrote what cannot be taken, and
 // [hook.ErrNoResponse] where it ended well and wrote nothing. It is [ErrWithdrawn] where the binding is not
 // attached. Any other is not the hook's either.
-type Ask func(ctx context.Context, q Question) (Answer, error)
+type Ask func(ctx context.Context, q ReviewRequest) (Answer, error)
 
 // ErrWithdrawn is what the error is for a binding that is not attached any more: the table is about to change.
 var ErrWithdrawn = errors.New("the binding was withdrawn")

@@ -226,7 +226,7 @@ func (t *Test) takeValues(ops []Op) (keep func(), err error) {
 	return func() {
 		t.layers.Saved[t.section] = values.Fold(t.layers.Saved[t.section], patch.Own, "hook")
 		t.layers.Saved[values.Global] = values.Fold(t.layers.Saved[values.Global], patch.Global, "hook")
-		t.flags = values.FoldOpinions(t.flags, patch.Flags, "hook", time.Time{})
+		t.flags = values.MergeEnabledOverrides(t.flags, patch.Flags, "hook", time.Time{})
 	}, nil
 }
 

@@ -21,7 +21,7 @@ type Test struct {
 	section string // the key of the values it may change
 	config  hook.Config
 	layers  values.Layers
-	flags   map[string]values.Opinion
+	flags   map[string]values.EnabledOverride
 	objects *objects
 	sights  []*sight // one for each kubernetes binding
 	pending []event

@@ -48,9 +48,9 @@ type incremented struct {
 	Before int64 `json:"before"`
 }
 
-// Members returns the failed configurations of the scope. Those that are being processed look for conflicts
+// Items returns the failed configurations of the scope. Those that are being processed look for conflicts
 // after this transaction.
-func (s *reprocessStep) Members(tx *store.Tx, t workflow.Task) (members []graph.Member, note json.RawMessage, err error) {
+func (s *reprocessStep) Items(tx *store.Tx, t workflow.Task) (members []graph.Item, note json.RawMessage, err error) {
 	id := identityOf(t)
 	for c, err := range registry.ConfigurationsIn(tx, scopeOf(id)) {
 		if err != nil {
@@ -58,7 +58,7 @@ func (s *reprocessStep) Members(tx *store.Tx, t workflow.Task) (members []graph.
 		}
 		if c.Phase == store.PhaseFailed && c.Name != id.Name {
 			other := api.Identity{Namespace: id.Namespace, Name: c.Name}
-			members = append(members, graph.Member{Subject: graph.Subject{Configuration: other.String()}})
+			members = append(members, graph.Item{Subject: graph.Subject{Configuration: other.String()}})
 		}
 	}
 	return members, nil, nil

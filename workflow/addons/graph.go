@@ -34,7 +34,7 @@ const (
 )
 
 // Contenders are the configurations that may get what another one had.
-const Contenders graph.List = "failed configurations of the scope"
+const Contenders graph.FanOut = "failed configurations of the scope"
 
 // What steps are given.
 const (
@@ -69,59 +69,59 @@ var Graph = &graph.Graph{
 	Doc:  "What happens to an addons configuration when it is added, changed, deleted or tried again.",
 	Nodes: []graph.Node{
 		{
-			Number: "U1", ID: ConfigurationChanged, Group: update, Of: graph.OfConfiguration, Once: true,
-			Gets: []graph.Input{LiveConfiguration, Registry}, May: []graph.Output{Finalizer, Status},
+			Number: "U1", ID: ConfigurationChanged, Group: update, Scope: graph.ScopeConfiguration, Unique: true,
+			Inputs: []graph.Input{LiveConfiguration, Registry}, Outputs: []graph.Output{Finalizer, Status},
 			Doc: "read the configuration, decide whether to process it, add the finalizer and clear the status",
 		},
 		{
-			Number: "A1", ID: FetchRepositories, Group: add, Of: graph.OfConfiguration,
-			Gets: []graph.Input{LiveConfiguration, SecretValues}, May: []graph.Output{Fetched, Problems},
+			Number: "A1", ID: FetchRepositories, Group: add, Scope: graph.ScopeConfiguration,
+			Inputs: []graph.Input{LiveConfiguration, SecretValues}, Outputs: []graph.Output{Fetched, Problems},
 			Doc: "fetch the index of each repository and all addons in it",
 		},
 		{
-			Number: "A2", ID: LintAddons, Group: add, Of: graph.OfConfiguration,
-			Gets: []graph.Input{FetchedAddons}, May: []graph.Output{Problems},
+			Number: "A2", ID: LintAddons, Group: add, Scope: graph.ScopeConfiguration,
+			Inputs: []graph.Input{FetchedAddons}, Outputs: []graph.Output{Problems},
 			Doc: "check the fetched addons",
 		},
 		{
-			Number: "A3", ID: FindDuplicates, Group: add, Of: graph.OfConfiguration,
-			Gets: []graph.Input{FetchedAddons}, May: []graph.Output{Problems},
+			Number: "A3", ID: FindDuplicates, Group: add, Scope: graph.ScopeConfiguration,
+			Inputs: []graph.Input{FetchedAddons}, Outputs: []graph.Output{Problems},
 			Doc: "find addons of the configuration with the same ID",
 		},
 		{
-			Number: "A4", ID: FindConflicts, Group: add, Of: graph.OfConfiguration,
-			Gets: []graph.Input{FetchedAddons, Registry}, May: []graph.Output{Problems},
+			Number: "A4", ID: FindConflicts, Group: add, Scope: graph.ScopeConfiguration,
+			Inputs: []graph.Input{FetchedAddons, Registry}, Outputs: []graph.Output{Problems},
 			Doc: "find conflicts with addons that other configurations have registered",
 		},
 		{
-			Number: "A5", ID: RegisterAddons, Group: add, Of: graph.OfConfiguration,
-			Gets: []graph.Input{FetchedAddons, Registry}, May: []graph.Output{Registration, Problems},
+			Number: "A5", ID: RegisterAddons, Group: add, Scope: graph.ScopeConfiguration,
+			Inputs: []graph.Input{FetchedAddons, Registry}, Outputs: []graph.Output{Registration, Problems},
 			Doc: "replace the registered addons of the configuration by the new ones, or by none if there is a problem",
 		},
 		{
-			Number: "A6", ID: ConfigurationStatus, Group: add, Of: graph.OfConfiguration,
-			Gets: []graph.Input{LiveConfiguration, Verdict}, May: []graph.Output{Status},
+			Number: "A6", ID: ConfigurationStatus, Group: add, Scope: graph.ScopeConfiguration,
+			Inputs: []graph.Input{LiveConfiguration, Verdict}, Outputs: []graph.Output{Status},
 			Doc: "write the status of the processed generation",
 		},
 		{
-			Number: "D1", ID: UnregisterAddons, Group: deletion, Of: graph.OfConfiguration,
-			Gets: []graph.Input{Registry}, May: []graph.Output{Registration},
+			Number: "D1", ID: UnregisterAddons, Group: deletion, Scope: graph.ScopeConfiguration,
+			Inputs: []graph.Input{Registry}, Outputs: []graph.Output{Registration},
 			Doc: "unregister the addons of the configuration",
 		},
 		{
-			Number: "D2", ID: ReprocessFailed, Group: deletion, Of: graph.OfConfiguration, Each: Contenders,
-			Gets: []graph.Input{LiveConfiguration}, May: []graph.Output{ReprocessRequest},
+			Number: "D2", ID: ReprocessFailed, Group: deletion, Scope: graph.ScopeConfiguration, ForEach: Contenders,
+			Inputs: []graph.Input{LiveConfiguration}, Outputs: []graph.Output{ReprocessRequest},
 			Doc: "increment reprocessRequest of a failed configuration, as what it conflicts with may be gone",
 		},
 		{
-			Number: "D3", ID: RemoveFinalizer, Group: deletion, Of: graph.OfConfiguration,
-			Gets: []graph.Input{LiveConfiguration}, May: []graph.Output{Finalizer},
+			Number: "D3", ID: RemoveFinalizer, Group: deletion, Scope: graph.ScopeConfiguration,
+			Inputs: []graph.Input{LiveConfiguration}, Outputs: []graph.Output{Finalizer},
 			Doc: "remove the finalizer, so that the API server deletes the configuration",
 		},
 	},
 	Edges: []graph.Edge{
-		{On: OnConfiguration, To: ConfigurationChanged, Put: graph.Tail},
-		{On: OnDue, To: ConfigurationChanged, Put: graph.Tail},
+		{On: OnConfiguration, To: ConfigurationChanged, Place: graph.Tail},
+		{On: OnDue, To: ConfigurationChanged, Place: graph.Tail},
 
 		// A configuration that was deleted and created again has another UID: what the old one had
 		// registered is unregistered first.
@@ -130,7 +130,7 @@ var Graph = &graph.Graph{
 		{From: ConfigurationChanged, To: UnregisterAddons, When: Deleted},
 
 		{From: FetchRepositories, To: ConfigurationChanged, When: Newer},
-		{From: FetchRepositories, To: LintAddons, But: Newer},
+		{From: FetchRepositories, To: LintAddons, Unless: Newer},
 		{From: LintAddons, To: FindDuplicates},
 		{From: FindDuplicates, To: FindConflicts},
 		{From: FindConflicts, To: RegisterAddons},
@@ -151,7 +151,7 @@ var Graph = &graph.Graph{
 		IDsFreed: "an addon that was registered is not any more",
 		Newer:    "the configuration was changed or deleted while it was processed",
 	},
-	Lists: map[graph.List]string{
+	FanOuts: map[graph.FanOut]string{
 		Contenders: "the configurations of the same scope that failed: all ClusterAddonsConfigurations, or the AddonsConfigurations of the namespace",
 	},
 	Inputs: map[graph.Input]string{

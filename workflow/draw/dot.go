@@ -45,9 +45,9 @@ func DOT(g *graph.Graph, states States) string {
 		fmt.Fprintf(&b, "  %s -> %s%s\n", from, dotString(string(e.To)), dotEdge(e))
 	}
 	for _, n := range g.Nodes {
-		if n.Back != "" {
+		if n.RetryFrom != "" {
 			fmt.Fprintf(&b, "  %s -> %s [xlabel=\"on error\", color=gray60, fontcolor=gray40, constraint=false]\n",
-				dotString(string(n.ID)), dotString(string(n.Back)))
+				dotString(string(n.ID)), dotString(string(n.RetryFrom)))
 		}
 	}
 	b.WriteString("}\n")
@@ -57,14 +57,14 @@ func DOT(g *graph.Graph, states States) string {
 // dotNode returns the attributes of n.
 func dotNode(g *graph.Graph, n *graph.Node, s State) string {
 	say := []string{title(g, n.ID)}
-	if n.Each != "" {
-		say = append(say, "each of "+string(n.Each))
+	if n.ForEach != "" {
+		say = append(say, "each of "+string(n.ForEach))
 	}
 	if told := s.line(); told != "" {
 		say = append(say, fold(told, dotWidth)...)
 	}
 	attrs := []string{"label=" + dotString(say...)}
-	if n.Signal {
+	if n.Junction {
 		attrs = append(attrs, "shape=ellipse")
 	}
 	for _, c := range colours {
@@ -81,7 +81,7 @@ func dotEdge(e graph.Edge) string {
 	if say := terms(e); len(say) > 0 {
 		attrs = append(attrs, "label="+dotString(say...))
 	}
-	if e.Put != graph.Here {
+	if e.Place != graph.Stack {
 		attrs = append(attrs, "style=dashed")
 	}
 	if len(attrs) == 0 {

@@ -1,7 +1,7 @@
 // Package draw draws graphs: as mermaid for pages, as DOT for Graphviz, as an
 // outline for a terminal, and as the reference page of the docs. It knows the
 // vocabulary of graphs and none of the graphs. Every drawing is made of one
-// [graph.Graph] and, where it shows a walk under way, of the [States] of its
+// [graph.Graph] and, where it shows a run under way, of the [States] of its
 // nodes. The same graph and states always give the same bytes.
 package draw
 
@@ -28,7 +28,7 @@ const (
 	Failed  Tone = "failed"
 )
 
-// A State is what is to be shown of a node in a walk under way. Icon and Word
+// A State is what is to be shown of a node in a run under way. Icon and Word
 // say the same, so that the state is told without colour and without icons.
 type State struct {
 	Tone   Tone
@@ -82,11 +82,11 @@ func terms(e graph.Edge) []string {
 	if e.When != "" {
 		out = append(out, "if "+string(e.When))
 	}
-	if e.But != "" {
-		out = append(out, "unless "+string(e.But))
+	if e.Unless != "" {
+		out = append(out, "unless "+string(e.Unless))
 	}
-	if e.Each != "" {
-		out = append(out, "each of "+string(e.Each))
+	if e.ForEach != "" {
+		out = append(out, "each of "+string(e.ForEach))
 	}
 	for _, w := range legend {
 		if w.on(e) {
@@ -103,23 +103,23 @@ var legend = []struct {
 }{
 	{
 		"front", "the task gets a new place at the front of the main queue, or of the configuration's own",
-		func(e graph.Edge) bool { return e.Put == graph.Front },
+		func(e graph.Edge) bool { return e.Place == graph.Front },
 	},
 	{
 		"tail", "the task gets a new place at the tail of the main queue, or of the configuration's own",
-		func(e graph.Edge) bool { return e.Put == graph.Tail },
+		func(e graph.Edge) bool { return e.Place == graph.Tail },
 	},
 	{
 		"bound", "the task gets a new place at the tail of the queue that the hook's binding names",
-		func(e graph.Edge) bool { return e.Put == graph.Bound },
+		func(e graph.Edge) bool { return e.Place == graph.BindingQueue },
 	},
 	{
 		"cut", "a walk under way that is past the node is taken back to it; where there is none, as tail",
-		func(e graph.Edge) bool { return e.Put == graph.Cut },
+		func(e graph.Edge) bool { return e.Place == graph.Rewind },
 	},
 	{
 		"clears", "the module's waiting tasks leave every queue first, and those that run end without effect",
-		func(e graph.Edge) bool { return e.Clears },
+		func(e graph.Edge) bool { return e.CancelsPending },
 	},
 	{
 		"loop", "the edge closes a circle; from the third time in a row on it is taken after a delay that grows",

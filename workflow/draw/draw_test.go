@@ -28,31 +28,31 @@ func garden() *graph.Graph {
 		Name: "garden",
 		Doc:  "A year in a <small> garden.",
 		Nodes: []graph.Node{
-			{ID: "dig", Number: "1", Group: "spring", Doc: "dig over every bed", Each: "beds", Gets: []graph.Input{"spade"}, Once: true, Steady: true},
-			{ID: "end", Number: "2", Group: "spring", Of: graph.OfModule, Doc: "sow", Back: "dig", May: []graph.Output{"seed_list"}, Finishes: true},
-			{ID: "dry-out", Number: "3", Group: `"hot" summer`, Signal: true, Doc: "it's dry"},
-			{ID: "dry out", Number: "4", Group: `"hot" summer`, Of: graph.OfBinding, Ranges: true, Doc: "water can --full"},
-			{ID: "sleep", Number: "5", Doc: "wait for the gardeners", Of: graph.OfModule, Each: "gardeners", Adopts: true, Revives: true},
+			{ID: "dig", Number: "1", Group: "spring", Doc: "dig over every bed", ForEach: "beds", Inputs: []graph.Input{"spade"}, Unique: true, FixedDelay: true},
+			{ID: "end", Number: "2", Group: "spring", Scope: graph.ScopeModule, Doc: "sow", RetryFrom: "dig", Outputs: []graph.Output{"seed_list"}, Uninterruptible: true},
+			{ID: "dry-out", Number: "3", Group: `"hot" summer`, Junction: true, Doc: "it's dry"},
+			{ID: "dry out", Number: "4", Group: `"hot" summer`, Scope: graph.ScopeBinding, Batch: true, Doc: "water can --full"},
+			{ID: "sleep", Number: "5", Doc: "wait for the gardeners", Scope: graph.ScopeModule, ForEach: "gardeners", JoinsRunning: true, WakesFailed: true},
 		},
 		Edges: []graph.Edge{
-			{On: "frost's over", To: "dig", Put: graph.Front},
+			{On: "frost's over", To: "dig", Place: graph.Front},
 			{On: "no rain", To: "dry-out"},
-			{From: "dig", To: "end", Each: "beds"},
-			{From: "end", To: "dry out", When: "seeds | bulbs in", But: "wet", Put: graph.Bound},
-			{From: "dry-out", To: "dry out", Put: graph.Tail},
-			{From: "dry out", To: "dig", When: "wet", Put: graph.Cut},
-			{From: "dry out", To: "dry out", But: "wet", Loop: true},
-			{From: "dry out", To: "sleep", Clears: true},
+			{From: "dig", To: "end", ForEach: "beds"},
+			{From: "end", To: "dry out", When: "seeds | bulbs in", Unless: "wet", Place: graph.BindingQueue},
+			{From: "dry-out", To: "dry out", Place: graph.Tail},
+			{From: "dry out", To: "dig", When: "wet", Place: graph.Rewind},
+			{From: "dry out", To: "dry out", Unless: "wet", Loop: true},
+			{From: "dry out", To: "sleep", CancelsPending: true},
 		},
 		Triggers: map[graph.Trigger]string{"frost's over": "no *frost for $DAYS", "no rain": "the sky is blue"},
 		Facts:    map[graph.Fact]string{"wet": "the soil is wet", "seeds | bulbs in": "something was sown"},
-		Lists:    map[graph.List]string{"beds": "the beds, by sun.hours", "gardeners": "who still works"},
+		FanOuts:  map[graph.FanOut]string{"beds": "the beds, by sun.hours", "gardeners": "who still works"},
 		Inputs:   map[graph.Input]string{"spade": "a tool"},
 		Outputs:  map[graph.Output]string{"seed_list": "what was sown [and where]"},
 	}
 }
 
-// july is how the garden stands in a walk under way.
+// july is how the garden stands in a run under way.
 func july() draw.States {
 	return draw.States{
 		"dig":     {Tone: draw.Done, Icon: "✔", Word: "done", Detail: "3 of 3"},
@@ -115,7 +115,7 @@ func TestEveryEdgeIsAnArrow(t *testing.T) {
 	for _, g := range []*graph.Graph{garden(), lifecycle.Graph} {
 		back := 0
 		for _, n := range g.Nodes {
-			if n.Back != "" {
+			if n.RetryFrom != "" {
 				back++
 			}
 		}
@@ -185,7 +185,7 @@ func TestPageTellsTheMeaningOfEveryName(t *testing.T) {
 	for name, meaning := range g.Facts {
 		tell("fact", string(name), meaning)
 	}
-	for name, meaning := range g.Lists {
+	for name, meaning := range g.FanOuts {
 		tell("list", string(name), meaning)
 	}
 	for name, meaning := range g.Inputs {

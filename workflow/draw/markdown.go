@@ -83,13 +83,13 @@ func (p *page) node(n *graph.Node) {
 			items = append(items, "- **"+name+"**\n  - "+strings.Join(entries, "\n  - "))
 		}
 	}
-	add("about", subjects[n.Of])
+	add("about", subjects[n.Scope])
 	list("follows", p.before(n.ID))
-	if n.Each != "" {
-		add("repeated over", named(n.Each, p.g.Lists))
+	if n.ForEach != "" {
+		add("repeated over", named(n.ForEach, p.g.FanOuts))
 	}
-	list("given", meanings(n.Gets, p.g.Inputs))
-	list("may hand back", meanings(n.May, p.g.Outputs))
+	list("given", meanings(n.Inputs, p.g.Inputs))
+	list("may hand back", meanings(n.Outputs, p.g.Outputs))
 	list("leads to", p.after(n.ID))
 	add("on error", p.failure(n))
 	list("besides", traits(n))
@@ -126,14 +126,14 @@ func (p *page) after(id graph.NodeID) []string {
 // failure says where the run goes when the node fails.
 func (p *page) failure(n *graph.Node) string {
 	wait := ", after a delay that grows"
-	if n.Steady {
+	if n.FixedDelay {
 		wait = ", after the same delay each time"
 	}
 	switch {
-	case n.Signal || n.Adopts:
+	case n.Junction || n.JoinsRunning:
 		return ""
-	case n.Back != "":
-		return "the run starts over at " + p.link(n.Back) + wait
+	case n.RetryFrom != "":
+		return "the run starts over at " + p.link(n.RetryFrom) + wait
 	default:
 		return "it is tried again itself" + wait
 	}
@@ -161,10 +161,10 @@ func anchor(g *graph.Graph, id graph.NodeID) string {
 
 // subjects says what the tasks of a node of each scope are about.
 var subjects = map[graph.Scope]string{
-	graph.OfModule:  "one module or release",
-	graph.OfBinding: "one binding of one hook",
+	graph.ScopeModule:  "one module or release",
+	graph.ScopeBinding: "one binding of one hook",
 
-	graph.OfConfiguration: "one addons configuration",
+	graph.ScopeConfiguration: "one addons configuration",
 }
 
 // traits says what is special about n.
@@ -174,12 +174,12 @@ func traits(n *graph.Node) []string {
 		has bool
 		say string
 	}{
-		{n.Signal, "a signal: it has no step and makes no task"},
-		{n.Once, "once: of equal tasks that wait, the one nearer the head stays"},
-		{n.Ranges, "ranges: one run takes all adjacent tasks of the same hook"},
-		{n.Adopts, "adopts: it starts no member of its list, it waits for their end"},
-		{n.Finishes, "finishes: a cut lets a run that has come so far go to its end"},
-		{n.Revives, "revives: when it is done, what failed elsewhere is tried again at once"},
+		{n.Junction, "a signal: it has no step and makes no task"},
+		{n.Unique, "once: of equal tasks that wait, the one nearer the head stays"},
+		{n.Batch, "ranges: one run takes all adjacent tasks of the same hook"},
+		{n.JoinsRunning, "adopts: it starts no member of its list, it waits for their end"},
+		{n.Uninterruptible, "finishes: a cut lets a run that has come so far go to its end"},
+		{n.WakesFailed, "revives: when it is done, what failed elsewhere is tried again at once"},
 	} {
 		if t.has {
 			out = append(out, t.say)

@@ -53,7 +53,7 @@ func Mermaid(g *graph.Graph, states States) string {
 			from = e.On
 		}
 		arrow := "-->"
-		if e.Put != graph.Here {
+		if e.Place != graph.Stack {
 			arrow = "-.->"
 		}
 		if say := terms(e); len(say) > 0 {
@@ -68,16 +68,16 @@ func Mermaid(g *graph.Graph, states States) string {
 // mermaidBox returns the shape of n with what stands in it.
 func mermaidBox(g *graph.Graph, n *graph.Node, s State) string {
 	say := []string{title(g, n.ID)}
-	if n.Each != "" {
-		say = append(say, "each of "+string(n.Each))
+	if n.ForEach != "" {
+		say = append(say, "each of "+string(n.ForEach))
 	}
-	if n.Back != "" {
-		say = append(say, "on error back to "+short(g, n.Back))
+	if n.RetryFrom != "" {
+		say = append(say, "on error back to "+short(g, n.RetryFrom))
 	}
 	if told := s.line(); told != "" {
 		say = append(say, told)
 	}
-	if n.Signal {
+	if n.Junction {
 		return "([" + mermaidLabel(say...) + "])"
 	}
 	return "[" + mermaidLabel(say...) + "]"

@@ -12,33 +12,33 @@ func (p *page) names() {
 	var (
 		begun    uses[graph.Trigger]
 		asked    uses[graph.Fact]
-		walked   uses[graph.List]
+		walked   uses[graph.FanOut]
 		given    uses[graph.Input]
 		returned uses[graph.Output]
 	)
 	for _, e := range p.g.Edges {
 		begun.add(e.On, p.number(e.To))
 		asked.add(e.When, p.number(e.From))
-		asked.add(e.But, p.number(e.From))
+		asked.add(e.Unless, p.number(e.From))
 	}
 	for _, n := range p.g.Nodes {
 		here := p.number(n.ID)
-		walked.add(n.Each, here)
+		walked.add(n.ForEach, here)
 		for _, e := range p.g.Edges {
 			if e.From == n.ID {
-				walked.add(e.Each, here)
+				walked.add(e.ForEach, here)
 			}
 		}
-		for _, in := range n.Gets {
+		for _, in := range n.Inputs {
 			given.add(in, here)
 		}
-		for _, out := range n.May {
+		for _, out := range n.Outputs {
 			returned.add(out, here)
 		}
 	}
 	declared(p, "Triggers", "begins at", begun, p.g.Triggers)
 	declared(p, "Facts", "asked for by", asked, p.g.Facts)
-	declared(p, "Lists", "walked by", walked, p.g.Lists)
+	declared(p, "Lists", "walked by", walked, p.g.FanOuts)
 	declared(p, "Inputs", "given to", given, p.g.Inputs)
 	declared(p, "Outputs", "handed back by", returned, p.g.Outputs)
 }

@@ -73,13 +73,13 @@ func (o *outline) node(n *graph.Node, s State) {
 	}
 	o.line(fmt.Sprintf("%s %*s  ", icon, o.column, n.Number), name+" "+s.Detail)
 	does := n.Doc
-	if n.Each != "" {
-		does += " (each of " + string(n.Each) + ")"
+	if n.ForEach != "" {
+		does += " (each of " + string(n.ForEach) + ")"
 	}
 	o.line(o.indent(), does)
 	o.edges(func(e graph.Edge) bool { return e.From == n.ID })
-	if n.Back != "" {
-		o.line(o.indent()+"<- ", title(o.g, n.Back)+", on error")
+	if n.RetryFrom != "" {
+		o.line(o.indent()+"<- ", title(o.g, n.RetryFrom)+", on error")
 	}
 }
 

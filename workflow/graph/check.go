@@ -52,25 +52,25 @@ func (c *checker) nodes() {
 		if n.Doc == "" || n.Number == "" {
 			c.bad("node %s needs a number and a doc", n.ID)
 		}
-		if n.Back != "" {
-			if _, ok := c.g.Node(n.Back); !ok {
-				c.bad("node %s goes back to unknown node %s", n.ID, n.Back)
+		if n.RetryFrom != "" {
+			if _, ok := c.g.Node(n.RetryFrom); !ok {
+				c.bad("node %s goes back to unknown node %s", n.ID, n.RetryFrom)
 			}
 		}
-		if n.Signal && (n.Each != "" || n.Back != "" || n.Once || n.Ranges || n.Adopts || len(n.Gets)+len(n.May) > 0) {
+		if n.Junction && (n.ForEach != "" || n.RetryFrom != "" || n.Unique || n.Batch || n.JoinsRunning || len(n.Inputs)+len(n.Outputs) > 0) {
 			c.bad("signal %s declares what only a step can have", n.ID)
 		}
-		if n.Ranges && n.Each != "" {
+		if n.Batch && n.ForEach != "" {
 			c.bad("node %s cannot both be repeated and cover ranges", n.ID)
 		}
-		if n.Adopts && (n.Each == "" || n.Of == OfNothing) {
+		if n.JoinsRunning && (n.ForEach == "" || n.Scope == ScopeAll) {
 			c.bad("node %s adopts running tasks and needs a list and a module", n.ID)
 		}
-		c.used.add("list", string(n.Each))
-		for _, in := range n.Gets {
+		c.used.add("list", string(n.ForEach))
+		for _, in := range n.Inputs {
 			c.used.add("input", string(in))
 		}
-		for _, out := range n.May {
+		for _, out := range n.Outputs {
 			c.used.add("output", string(out))
 		}
 	}
@@ -88,21 +88,21 @@ func (c *checker) edges() {
 		}
 		if n, ok := c.g.Node(e.To); !ok {
 			c.bad("edge to unknown node %s", e.To)
-		} else if n.Signal && (e.Put != Here || e.Each != "") {
+		} else if n.Junction && (e.Place != Stack || e.ForEach != "") {
 			c.bad("the edge to signal %s says where to put a task; the edges that leave the signal do", e.To)
 		}
-		if from, ok := c.g.Node(e.From); ok && from.Signal && (e.When != "" || e.But != "") {
+		if from, ok := c.g.Node(e.From); ok && from.Junction && (e.When != "" || e.Unless != "") {
 			c.bad("the edge from signal %s asks for a fact; a signal has none", e.From)
 		}
-		if e.Clears && (e.From == "" || e.Put != Here || e.Each != "") {
+		if e.CancelsPending && (e.From == "" || e.Place != Stack || e.ForEach != "") {
 			c.bad("the edge to %s clears and must lead from a node to the same place", e.To)
 		}
-		if e.On != "" && (e.When != "" || e.But != "" || e.Each != "") {
+		if e.On != "" && (e.When != "" || e.Unless != "" || e.ForEach != "") {
 			c.bad("the edge on %q asks for facts or lists; a trigger has none", e.On)
 		}
-		c.used.add("list", string(e.Each))
+		c.used.add("list", string(e.ForEach))
 		c.used.add("fact", string(e.When))
-		c.used.add("fact", string(e.But))
+		c.used.add("fact", string(e.Unless))
 		c.used.add("trigger", string(e.On))
 	}
 }
@@ -121,7 +121,7 @@ func (c *checker) reach() {
 		if !reached[n.ID] {
 			c.bad("node %s is reached from no trigger", n.ID)
 		}
-		if n.Signal && c.circles(n.ID) {
+		if n.Junction && c.circles(n.ID) {
 			c.bad("signal %s leads back to itself", n.ID)
 		}
 	}
@@ -134,7 +134,7 @@ func (c *checker) circles(id NodeID) bool {
 		var next []NodeID
 		for _, e := range c.g.Edges {
 			n, ok := c.g.Node(e.To)
-			if !ok || !n.Signal || !slices.Contains(at, e.From) {
+			if !ok || !n.Junction || !slices.Contains(at, e.From) {
 				continue
 			}
 			if e.To == id {
@@ -153,7 +153,7 @@ func (c *checker) circles(id NodeID) bool {
 func (c *checker) declare() {
 	describe(c, "trigger", c.g.Triggers)
 	describe(c, "fact", c.g.Facts)
-	describe(c, "list", c.g.Lists)
+	describe(c, "list", c.g.FanOuts)
 	describe(c, "input", c.g.Inputs)
 	describe(c, "output", c.g.Outputs)
 }

@@ -13,21 +13,21 @@ func errand() *graph.Graph {
 	return &graph.Graph{
 		Name: "errand",
 		Nodes: []graph.Node{
-			{ID: "look", Number: "1", Doc: "look into every room", Each: "rooms", Gets: []graph.Input{"key"}},
-			{ID: "clean", Number: "2", Doc: "clean one room", Of: graph.OfModule, Back: "look", May: []graph.Output{"report"}},
+			{ID: "look", Number: "1", Doc: "look into every room", ForEach: "rooms", Inputs: []graph.Input{"key"}},
+			{ID: "clean", Number: "2", Doc: "clean one room", Scope: graph.ScopeModule, RetryFrom: "look", Outputs: []graph.Output{"report"}},
 			{ID: "rest", Number: "3", Doc: "rest"},
-			{ID: "again", Number: "4", Doc: "there is more to do", Signal: true},
+			{ID: "again", Number: "4", Doc: "there is more to do", Junction: true},
 		},
 		Edges: []graph.Edge{
-			{On: "bell", To: "look", Put: graph.Front},
+			{On: "bell", To: "look", Place: graph.Front},
 			{From: "look", To: "clean", When: "dirty"},
-			{From: "look", To: "rest", But: "dirty"},
+			{From: "look", To: "rest", Unless: "dirty"},
 			{From: "clean", To: "again"},
-			{From: "again", To: "look", Put: graph.Tail, Loop: true},
+			{From: "again", To: "look", Place: graph.Tail, Loop: true},
 		},
 		Triggers: map[graph.Trigger]string{"bell": "somebody rang"},
 		Facts:    map[graph.Fact]string{"dirty": "a room is not clean"},
-		Lists:    map[graph.List]string{"rooms": "the rooms, by number"},
+		FanOuts:  map[graph.FanOut]string{"rooms": "the rooms, by number"},
 		Inputs:   map[graph.Input]string{"key": "opens every room"},
 		Outputs:  map[graph.Output]string{"report": "what was found"},
 	}
@@ -66,58 +66,58 @@ func TestCheckFindsEachDefect(t *testing.T) {
 		},
 		{
 			"back to nowhere",
-			func(g *graph.Graph) { g.Nodes[clean].Back = "bed" },
+			func(g *graph.Graph) { g.Nodes[clean].RetryFrom = "bed" },
 			`graph errand: node clean goes back to unknown node bed`,
 		},
 		{
 			"signal with a list",
-			func(g *graph.Graph) { g.Nodes[again].Each = "rooms" },
+			func(g *graph.Graph) { g.Nodes[again].ForEach = "rooms" },
 			`graph errand: signal again declares what only a step can have`,
 		},
 		{
 			"signal that goes back",
-			func(g *graph.Graph) { g.Nodes[again].Back = "look" },
+			func(g *graph.Graph) { g.Nodes[again].RetryFrom = "look" },
 			`graph errand: signal again declares what only a step can have`,
 		},
 		{
 			"signal that is one while it waits",
-			func(g *graph.Graph) { g.Nodes[again].Once = true },
+			func(g *graph.Graph) { g.Nodes[again].Unique = true },
 			`graph errand: signal again declares what only a step can have`,
 		},
 		{
 			"signal with ranges",
-			func(g *graph.Graph) { g.Nodes[again].Ranges = true },
+			func(g *graph.Graph) { g.Nodes[again].Batch = true },
 			`graph errand: signal again declares what only a step can have`,
 		},
 		{
 			"signal with an input",
-			func(g *graph.Graph) { g.Nodes[again].Gets = []graph.Input{"key"} },
+			func(g *graph.Graph) { g.Nodes[again].Inputs = []graph.Input{"key"} },
 			`graph errand: signal again declares what only a step can have`,
 		},
 		{
 			"signal with an output",
-			func(g *graph.Graph) { g.Nodes[again].May = []graph.Output{"report"} },
+			func(g *graph.Graph) { g.Nodes[again].Outputs = []graph.Output{"report"} },
 			`graph errand: signal again declares what only a step can have`,
 		},
 		{
 			"signal that adopts",
-			func(g *graph.Graph) { g.Nodes[again].Adopts = true },
+			func(g *graph.Graph) { g.Nodes[again].JoinsRunning = true },
 			"graph errand: signal again declares what only a step can have\n" +
 				"graph errand: node again adopts running tasks and needs a list and a module",
 		},
 		{
 			"list and ranges",
-			func(g *graph.Graph) { g.Nodes[look].Ranges = true },
+			func(g *graph.Graph) { g.Nodes[look].Batch = true },
 			`graph errand: node look cannot both be repeated and cover ranges`,
 		},
 		{
 			"adopts without a list",
-			func(g *graph.Graph) { g.Nodes[clean].Adopts = true },
+			func(g *graph.Graph) { g.Nodes[clean].JoinsRunning = true },
 			`graph errand: node clean adopts running tasks and needs a list and a module`,
 		},
 		{
 			"adopts without a module",
-			func(g *graph.Graph) { g.Nodes[look].Adopts = true },
+			func(g *graph.Graph) { g.Nodes[look].JoinsRunning = true },
 			`graph errand: node look adopts running tasks and needs a list and a module`,
 		},
 		{
@@ -142,12 +142,12 @@ func TestCheckFindsEachDefect(t *testing.T) {
 		},
 		{
 			"place at a signal",
-			func(g *graph.Graph) { g.Edges[done].Put = graph.Tail },
+			func(g *graph.Graph) { g.Edges[done].Place = graph.Tail },
 			`graph errand: the edge to signal again says where to put a task; the edges that leave the signal do`,
 		},
 		{
 			"list at a signal",
-			func(g *graph.Graph) { g.Edges[done].Each = "rooms" },
+			func(g *graph.Graph) { g.Edges[done].ForEach = "rooms" },
 			`graph errand: the edge to signal again says where to put a task; the edges that leave the signal do`,
 		},
 		{
@@ -158,20 +158,20 @@ func TestCheckFindsEachDefect(t *testing.T) {
 		{
 			"clears on the way to another place",
 			func(g *graph.Graph) {
-				g.Edges = append(g.Edges, graph.Edge{From: "clean", To: "rest", Clears: true, Put: graph.Tail})
+				g.Edges = append(g.Edges, graph.Edge{From: "clean", To: "rest", CancelsPending: true, Place: graph.Tail})
 			},
 			`graph errand: the edge to rest clears and must lead from a node to the same place`,
 		},
 		{
 			"clears for a list",
 			func(g *graph.Graph) {
-				g.Edges = append(g.Edges, graph.Edge{From: "clean", To: "rest", Clears: true, Each: "rooms"})
+				g.Edges = append(g.Edges, graph.Edge{From: "clean", To: "rest", CancelsPending: true, ForEach: "rooms"})
 			},
 			`graph errand: the edge to rest clears and must lead from a node to the same place`,
 		},
 		{
 			"trigger that clears",
-			func(g *graph.Graph) { g.Edges[bell].Put, g.Edges[bell].Clears = graph.Here, true },
+			func(g *graph.Graph) { g.Edges[bell].Place, g.Edges[bell].CancelsPending = graph.Stack, true },
 			`graph errand: the edge to look clears and must lead from a node to the same place`,
 		},
 		{
@@ -181,7 +181,7 @@ func TestCheckFindsEachDefect(t *testing.T) {
 		},
 		{
 			"trigger with a list",
-			func(g *graph.Graph) { g.Edges[bell].Each = "rooms" },
+			func(g *graph.Graph) { g.Edges[bell].ForEach = "rooms" },
 			`graph errand: the edge on "bell" asks for facts or lists; a trigger has none`,
 		},
 		{
@@ -206,7 +206,7 @@ func TestCheckFindsEachDefect(t *testing.T) {
 		{
 			"signals in a circle",
 			func(g *graph.Graph) {
-				g.Nodes = append(g.Nodes, graph.Node{ID: "once more", Number: "5", Doc: "more still", Signal: true})
+				g.Nodes = append(g.Nodes, graph.Node{ID: "once more", Number: "5", Doc: "more still", Junction: true})
 				g.Edges = append(g.Edges, graph.Edge{From: "again", To: "once more"}, graph.Edge{From: "once more", To: "again"})
 			},
 			"graph errand: signal again leads back to itself\n" +
@@ -224,12 +224,12 @@ func TestCheckFindsEachDefect(t *testing.T) {
 		},
 		{
 			"fact that only an exception names",
-			func(g *graph.Graph) { g.Edges[tidy].But = "noisy" },
+			func(g *graph.Graph) { g.Edges[tidy].Unless = "noisy" },
 			`graph errand: fact "noisy" is used but not described`,
 		},
 		{
 			"list without a meaning",
-			func(g *graph.Graph) { delete(g.Lists, "rooms") },
+			func(g *graph.Graph) { delete(g.FanOuts, "rooms") },
 			`graph errand: list "rooms" is used but not described`,
 		},
 		{
@@ -255,7 +255,7 @@ func TestCheckFindsEachDefect(t *testing.T) {
 		},
 		{
 			"list that nothing is repeated over",
-			func(g *graph.Graph) { g.Lists["doors"] = "the doors" },
+			func(g *graph.Graph) { g.FanOuts["doors"] = "the doors" },
 			`graph errand: list "doors" is described but not used`,
 		},
 		{
@@ -293,8 +293,8 @@ func TestCheckFindsEachDefect(t *testing.T) {
 func TestCheckReportsAllDefectsAtOnce(t *testing.T) {
 	t.Parallel()
 	g := errand()
-	g.Nodes[1].Back = "bed"
-	g.Edges[0].Each = "rooms"
+	g.Nodes[1].RetryFrom = "bed"
+	g.Edges[0].ForEach = "rooms"
 	g.Outputs["song"] = "is heard"
 	want := "graph errand: node clean goes back to unknown node bed\n" +
 		"graph errand: the edge on \"bell\" asks for facts or lists; a trigger has none\n" +

@@ -1,6 +1,6 @@
 // Package graph is the vocabulary in which workflows are declared: nodes, the
 // edges between them, the facts on which edges are taken, and the triggers
-// that begin a walk. A graph is data. It imports nothing of ours, so that the
+// that begin a run. A graph is data. It imports nothing of ours, so that the
 // docs, the inspect command and tests read a workflow without the machinery
 // that runs it.
 package graph
@@ -17,8 +17,8 @@ type Trigger string
 // code.
 type Fact string
 
-// A List names the members a node or an edge is repeated over.
-type List string
+// A FanOut names the members a node or an edge is repeated over.
+type FanOut string
 
 // An Input names something a step is given to work on.
 type Input string
@@ -32,25 +32,25 @@ type Scope string
 
 // The scopes, from widest to narrowest.
 const (
-	OfNothing Scope = ""        // the whole cluster's worth of modules
-	OfModule  Scope = "module"  // one module or release
-	OfBinding Scope = "binding" // one binding of one hook
+	ScopeAll     Scope = ""        // the whole cluster's worth of modules
+	ScopeModule  Scope = "module"  // one module or release
+	ScopeBinding Scope = "binding" // one binding of one hook
 
-	// OfConfiguration is apart from these: one addons configuration. Its tasks have a queue of their
+	// ScopeConfiguration is apart from these: one addons configuration. Its tasks have a queue of their
 	// own, so that a configuration whose repository hangs delays no other.
-	OfConfiguration Scope = "configuration"
+	ScopeConfiguration Scope = "configuration"
 )
 
-// A Put says where an edge puts the task it leads to.
-type Put string
+// A Place says where an edge puts the task it leads to.
+type Place string
 
 // The places an edge can put a task.
 const (
-	Here  Put = ""      // on the finished task's own place, before all that waits behind it
-	Tail  Put = "tail"  // a new place at the tail of the main queue, or of the configuration's own
-	Front Put = "front" // a new place at the front of the main queue, or of the configuration's own
-	Bound Put = "bound" // a new place at the tail of the queue the hook's binding names
-	Cut   Put = "cut"   // in place of what a walk under way has put past the node, else at the main queue's tail
+	Stack        Place = ""      // on the finished task's own place, before all that waits behind it
+	Tail         Place = "tail"  // a new place at the tail of the main queue, or of the configuration's own
+	Front        Place = "front" // a new place at the front of the main queue, or of the configuration's own
+	BindingQueue Place = "bound" // a new place at the tail of the queue the hook's binding names
+	Rewind       Place = "cut"   // in place of what a walk under way has put past the node, else at the main queue's tail
 )
 
 // A Subject is what a task is about: a module, a hook, a binding, an addons
@@ -78,11 +78,11 @@ func (s Subject) Queue() string {
 // Trim returns s without what is narrower than scope.
 func (s Subject) Trim(scope Scope) Subject {
 	switch scope {
-	case OfBinding:
+	case ScopeBinding:
 		return s
-	case OfModule:
+	case ScopeModule:
 		return Subject{Module: s.Module}
-	case OfConfiguration:
+	case ScopeConfiguration:
 		return Subject{Configuration: s.Configuration}
 	default:
 		return Subject{}
@@ -111,15 +111,15 @@ func (s Subject) String() string {
 	return out
 }
 
-// A Member is one entry of a list: whom it is about, the queue it belongs to
+// An Item is one entry of a list: whom it is about, the queue it belongs to
 // (empty: the list's own) and, when it is sent to another queue, whether the
 // list waits for its end.
-type Member struct {
+type Item struct {
 	Subject Subject `json:"subject"`
 	Queue   string  `json:"queue,omitempty"`
 	Wait    bool    `json:"wait,omitempty"`
-	// Lenient is the allowFailure of the member's binding.
-	Lenient bool `json:"lenient,omitempty"`
+	// AllowFailure is the allowFailure of the member's binding.
+	AllowFailure bool `json:"lenient,omitempty"`
 	// Group and Width let members of an edge's list that stand next to each other
 	// and name the same group run side by side, Width of them at a time, each in
 	// a queue of its own. The list waits for all of them before what comes next.
@@ -133,56 +133,56 @@ type Node struct {
 	ID     NodeID
 	Number string // its number in the lifecycle steps document, such as "5" or "5c"
 	Group  string // the heading it is drawn under
-	Of     Scope  // what its tasks are about
+	Scope  Scope  // what its tasks are about
 	Doc    string // one line, imperative
 
-	// Each names the list the node is repeated over, one member at a time, in
+	// ForEach names the list the node is repeated over, one member at a time, in
 	// the list's order.
-	Each List
-	// Gets and May are what the document lists as the step's input and output.
-	Gets []Input
-	May  []Output
-	// Back is where the run starts over when the step failed, after a delay;
+	ForEach FanOut
+	// Inputs and Outputs are what the document lists as the step's input and output.
+	Inputs  []Input
+	Outputs []Output
+	// RetryFrom is where the run starts over when the step failed, after a delay;
 	// at the node itself when empty.
-	Back NodeID
-	// Steady nodes are tried again after the same delay each time.
-	Steady bool
-	// Once makes of equal tasks that wait in a queue the one nearer the head.
-	Once bool
-	// Ranges lets one claim cover the adjacent tasks of the same hook.
-	Ranges bool
-	// Finishes is set where a cut lets a run that has come so far go to its end.
-	Finishes bool
-	// Adopts makes the node's list of the tasks of its subject's module that run
+	RetryFrom NodeID
+	// FixedDelay nodes are tried again after the same delay each time.
+	FixedDelay bool
+	// Unique makes of equal tasks that wait in a queue the one nearer the head.
+	Unique bool
+	// Batch lets one claim cover the adjacent tasks of the same hook.
+	Batch bool
+	// Uninterruptible is set where a cut lets a run that has come so far go to its end.
+	Uninterruptible bool
+	// JoinsRunning makes the node's list of the tasks of its subject's module that run
 	// in other queues: it starts none, it waits for their end.
-	Adopts bool
-	// Revives lets failing tasks be tried again at once when the node is done and
+	JoinsRunning bool
+	// WakesFailed lets failing tasks be tried again at once when the node is done and
 	// has reported a fact: something is as it was not before.
-	Revives bool
+	WakesFailed bool
 	// Lane lets a run that begins at the node and fails go on in a lane of its own, where the engine
 	// is told to continue after failures.
 	Lane bool
-	// Signal marks a named place where edges meet: it has no step and makes no
+	// Junction marks a named place where edges meet: it has no step and makes no
 	// task.
-	Signal bool
+	Junction bool
 }
 
 // An Edge leads from a trigger or a finished node to what follows it. All
 // edges whose guard holds are taken, in the order written.
 type Edge struct {
-	On   Trigger // set instead of From where the cause lies outside the graph
-	From NodeID
-	To   NodeID
-	When Fact // taken only if the step reported it
-	But  Fact // not taken if the step reported it
-	Each List // taken once per member
-	Put  Put
-	// Loop marks the edges that close a circle. A walk that takes one for the
+	On      Trigger // set instead of From where the cause lies outside the graph
+	From    NodeID
+	To      NodeID
+	When    Fact   // taken only if the step reported it
+	Unless  Fact   // not taken if the step reported it
+	ForEach FanOut // taken once per member
+	Place   Place
+	// Loop marks the edges that close a circle. A run that takes one for the
 	// third time in a row waits before it goes on, longer each time.
 	Loop bool
-	// Clears takes the module's waiting tasks out of every queue before the
+	// CancelsPending takes the module's waiting tasks out of every queue before the
 	// edge is taken, and lets those that run end without effect.
-	Clears bool
+	CancelsPending bool
 }
 
 // A Graph is a named set of nodes and the edges between them.
@@ -193,7 +193,7 @@ type Graph struct {
 	Edges    []Edge
 	Triggers map[Trigger]string // each with its meaning, as all that follow
 	Facts    map[Fact]string
-	Lists    map[List]string
+	FanOuts  map[FanOut]string
 	Inputs   map[Input]string
 	Outputs  map[Output]string
 }
@@ -209,7 +209,7 @@ func (g *Graph) Node(id NodeID) (*Node, bool) {
 }
 
 // Has reports whether the node is given in.
-func (n *Node) Has(in Input) bool { return slices.Contains(n.Gets, in) }
+func (n *Node) Has(in Input) bool { return slices.Contains(n.Inputs, in) }
 
 // Next returns the edges to take when the node from has finished with facts,
 // led through signals to the nodes behind them.
@@ -217,7 +217,7 @@ func (g *Graph) Next(from NodeID, facts []Fact) []Edge {
 	return g.taken(func(e Edge) bool { return e.From == from && e.holds(facts) }, 0)
 }
 
-// Begin returns the edges that trigger on begins a walk with, led through
+// Begin returns the edges that trigger on begins a run with, led through
 // signals to the nodes behind them.
 func (g *Graph) Begin(on Trigger) []Edge {
 	return g.taken(func(e Edge) bool { return e.On == on && on != "" }, 0)
@@ -233,7 +233,7 @@ func (g *Graph) taken(holds func(Edge) bool, depth int) []Edge {
 			continue
 		}
 		n, ok := g.Node(e.To)
-		if !ok || !n.Signal || depth > len(g.Nodes) {
+		if !ok || !n.Junction || depth > len(g.Nodes) {
 			out = append(out, e)
 			continue
 		}
@@ -245,11 +245,11 @@ func (g *Graph) taken(holds func(Edge) bool, depth int) []Edge {
 func (e Edge) holds(facts []Fact) bool {
 	return e.From != "" &&
 		(e.When == "" || slices.Contains(facts, e.When)) &&
-		(e.But == "" || !slices.Contains(facts, e.But))
+		(e.Unless == "" || !slices.Contains(facts, e.Unless))
 }
 
 // Leads reports whether a task at from comes to node to without leaving its
-// place, as one that stands before to in the same walk does.
+// place, as one that stands before to in the same run does.
 func (g *Graph) Leads(from, to NodeID) bool {
 	seen := map[NodeID]bool{}
 	var walk func(NodeID) bool
@@ -262,7 +262,7 @@ func (g *Graph) Leads(from, to NodeID) bool {
 		}
 		seen[id] = true
 		for _, e := range g.Edges {
-			if e.From == id && e.Put == Here && !e.Loop && walk(e.To) {
+			if e.From == id && e.Place == Stack && !e.Loop && walk(e.To) {
 				return true
 			}
 		}

@@ -13,8 +13,8 @@ func to(edges []graph.Edge) []string {
 	var out []string
 	for _, e := range edges {
 		name := string(e.To)
-		if e.Put != graph.Here {
-			name += " " + string(e.Put)
+		if e.Place != graph.Stack {
+			name += " " + string(e.Place)
 		}
 		out = append(out, name)
 	}
@@ -27,8 +27,8 @@ func TestEdgesAreTakenAsFactsHold(t *testing.T) {
 		Nodes: []graph.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}},
 		Edges: []graph.Edge{
 			{From: "a", To: "b", When: "x"},
-			{From: "a", To: "c", But: "x"},
-			{From: "a", To: "d", When: "y", But: "x"},
+			{From: "a", To: "c", Unless: "x"},
+			{From: "a", To: "d", When: "y", Unless: "x"},
 			{From: "b", To: "a"},
 			{From: "a", To: "e"},
 		},
@@ -62,18 +62,18 @@ func TestSignalsLeadThrough(t *testing.T) {
 			{ID: "a"},
 			{ID: "b"},
 			{ID: "c"},
-			{ID: "near", Signal: true},
-			{ID: "far", Signal: true},
+			{ID: "near", Junction: true},
+			{ID: "far", Junction: true},
 		},
 		Edges: []graph.Edge{
 			{On: "bell", To: "near"},
-			{On: "bell", To: "c", Put: graph.Front},
-			{On: "horn", To: "a", Put: graph.Bound},
+			{On: "bell", To: "c", Place: graph.Front},
+			{On: "horn", To: "a", Place: graph.BindingQueue},
 			{From: "a", To: "near", When: "x"},
 			{From: "a", To: "b"},
-			{From: "near", To: "b", Put: graph.Tail},
+			{From: "near", To: "b", Place: graph.Tail},
 			{From: "near", To: "far"},
-			{From: "far", To: "c", Put: graph.Cut},
+			{From: "far", To: "c", Place: graph.Rewind},
 		},
 	}
 	for _, tt := range []struct {
@@ -99,7 +99,7 @@ func TestSignalsLeadThrough(t *testing.T) {
 func TestSignalsInACircleEnd(t *testing.T) {
 	t.Parallel()
 	g := &graph.Graph{
-		Nodes: []graph.Node{{ID: "a", Signal: true}, {ID: "b", Signal: true}},
+		Nodes: []graph.Node{{ID: "a", Junction: true}, {ID: "b", Junction: true}},
 		Edges: []graph.Edge{{On: "bell", To: "a"}, {From: "a", To: "b"}, {From: "b", To: "a"}},
 	}
 	if got := g.Begin("bell"); len(got) != 1 {
@@ -110,7 +110,7 @@ func TestSignalsInACircleEnd(t *testing.T) {
 func TestTakenEdgesKeepWhatTheySay(t *testing.T) {
 	t.Parallel()
 	g := errand()
-	want := []graph.Edge{{From: "again", To: "look", Put: graph.Tail, Loop: true}}
+	want := []graph.Edge{{From: "again", To: "look", Place: graph.Tail, Loop: true}}
 	if diff := cmp.Diff(want, g.Next("clean", nil)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -123,9 +123,9 @@ func TestLeadsKeepsToItsPlace(t *testing.T) {
 		Edges: []graph.Edge{
 			{On: "bell", To: "a"},
 			{From: "a", To: "b", When: "x"},
-			{From: "b", To: "c", Each: "rooms"},
+			{From: "b", To: "c", ForEach: "rooms"},
 			{From: "c", To: "b"},
-			{From: "c", To: "d", Put: graph.Tail},
+			{From: "c", To: "d", Place: graph.Tail},
 			{From: "c", To: "e", Loop: true},
 			{From: "d", To: "f"},
 		},
@@ -165,7 +165,7 @@ func TestNodeIsFoundByItsName(t *testing.T) {
 
 func TestNodeKnowsWhatItIsGiven(t *testing.T) {
 	t.Parallel()
-	n := graph.Node{Gets: []graph.Input{"key"}}
+	n := graph.Node{Inputs: []graph.Input{"key"}}
 	if !n.Has("key") || n.Has("report") {
 		t.Errorf("Has: key %v, report %v", n.Has("key"), n.Has("report"))
 	}
@@ -180,11 +180,11 @@ func TestSubjectIsTrimmedToTheScope(t *testing.T) {
 		scope   graph.Scope
 		want    graph.Subject
 	}{
-		{full, graph.OfBinding, full},
-		{full, graph.OfModule, graph.Subject{Module: "nginx"}},
-		{full, graph.OfNothing, graph.Subject{}},
-		{global, graph.OfBinding, global},
-		{global, graph.OfModule, graph.Subject{}},
+		{full, graph.ScopeBinding, full},
+		{full, graph.ScopeModule, graph.Subject{Module: "nginx"}},
+		{full, graph.ScopeAll, graph.Subject{}},
+		{global, graph.ScopeBinding, global},
+		{global, graph.ScopeModule, graph.Subject{}},
 	} {
 		if got := tt.subject.Trim(tt.scope); got != tt.want {
 			t.Errorf("%v trimmed to %q = %v, want %v", tt.subject, tt.scope, got, tt.want)

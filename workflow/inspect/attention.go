@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// problems says what a person should look at: of this walk in full, of others
+// problems says what a person should look at: of this run in full, of others
 // in one line each.
 func (p *page) problems() {
-	if len(p.walk.Problems) == 0 {
+	if len(p.run.Problems) == 0 {
 		return
 	}
 	p.line("")
 	others := 0
-	for i := range p.walk.Problems {
-		problem := &p.walk.Problems[i]
-		if problem.Walk != p.walk.ID || problem.Kind == KindBroken || problem.Kind == KindNoCRDs {
+	for i := range p.run.Problems {
+		problem := &p.run.Problems[i]
+		if problem.Run != p.run.ID || problem.Kind == KindBroken || problem.Kind == KindNoCRDs {
 			if others++; others > 3 && !p.look.All && !p.look.whole() {
 				continue
 			}
@@ -29,7 +29,7 @@ func (p *page) problems() {
 	}
 }
 
-// problem writes one of this walk.
+// problem writes one of this run.
 func (p *page) problem(r *Problem) {
 	l := p.look
 	lead := l.paint(red, l.ascii("✖", "x")) + " "
@@ -43,7 +43,7 @@ func (p *page) problem(r *Problem) {
 	switch {
 	case r.Kind == KindRefused:
 		p.below("what was in force before stays; a corrected ConfigMap is read by itself")
-	case r.Kind == KindFailing && !p.walk.Live:
+	case r.Kind == KindFailing && !p.run.Live:
 		p.line("  last try " + l.Clock(r.At) + ", the next when an operator starts")
 	case r.Kind == KindFailing && !r.Due.IsZero():
 		p.line("  last try " + l.Clock(r.At) + ", next try " + l.due(r.Due))
@@ -81,7 +81,7 @@ func (p *page) title(r *Problem) string {
 		return "module " + subject + " cannot be loaded"
 	case KindNoCRDs:
 		return "module " + subject + " is not run, its CRDs cannot be installed"
-	case KindKiller:
+	case KindQuarantined:
 		return strings.TrimSpace(r.Node+" "+subject) + " is set aside since " + p.look.Clock(r.At) + ", as " + r.Task.String()
 	case KindFull:
 		return "the disk is full since " + p.look.Clock(r.At) + ": no task starts until there is room"
@@ -98,7 +98,7 @@ func (p *page) title(r *Problem) string {
 	}
 }
 
-// other writes a problem that is not of this walk.
+// other writes a problem that is not of this run.
 func (p *page) other(r *Problem) {
 	l := p.look
 	text := p.title(r)
@@ -106,8 +106,8 @@ func (p *page) other(r *Problem) {
 		p.stored(r)
 		return
 	}
-	if r.Walk != 0 {
-		text = "walk " + id(r.Walk) + ": " + text
+	if r.Run != 0 {
+		text = "walk " + id(r.Run) + ": " + text
 	}
 	if r.Error != "" && (r.Kind != KindFailing || l.whole()) {
 		text += ": " + r.Error
@@ -160,8 +160,8 @@ func (p *page) behind(b *Behind) string {
 		return ""
 	}
 	var parts []string
-	if b.Walk > 0 {
-		parts = append(parts, plural(b.Walk, "more step", "more steps")+" of this walk")
+	if b.Run > 0 {
+		parts = append(parts, plural(b.Run, "more step", "more steps")+" of this walk")
 	}
 	if b.Tasks > 0 {
 		more := ""

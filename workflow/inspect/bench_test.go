@@ -13,9 +13,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// generate fills a store in a file with records lines of history, of one walk or
+// generate fills a store in a file with records lines of history, of one run or
 // of many, and pending tasks, and returns it open.
-func generate(tb testing.TB, walks, records, pending int) *store.DB {
+func generate(tb testing.TB, runs, records, pending int) *store.DB {
 	tb.Helper()
 	db, err := store.Open(filepath.Join(tb.TempDir(), "store.db"), store.Options{})
 	if err != nil {
@@ -43,27 +43,27 @@ func generate(tb testing.TB, walks, records, pending int) *store.DB {
 			}
 		}
 	}
-	do(walks, func(tx *store.Tx, i int) error {
+	do(runs, func(tx *store.Tx, i int) error {
 		open := 0
-		if i == walks-1 {
+		if i == runs-1 {
 			open = 1
 		}
-		return store.Save(tx, store.WalkKey(uint64(i+1)), store.Walk{ID: uint64(i + 1), Graph: "lifecycle", Trigger: string(lifecycle.OnStart), Began: began, Open: open})
+		return store.Save(tx, store.RunKey(uint64(i+1)), store.Run{ID: uint64(i + 1), Graph: "lifecycle", Trigger: string(lifecycle.OnStart), Began: began, Open: open})
 	})
 	do(records, func(tx *store.Tx, i int) error {
 		return store.AddRecord(tx, store.Record{
-			Walk: uint64(i%walks + 1), Task: store.ID{Epoch: 1, N: tx.NextID()}, Node: string(lifecycle.ModuleBeforeHelm), Queue: "main",
+			Run: uint64(i%runs + 1), Task: store.ID{Epoch: 1, N: tx.NextID()}, Node: string(lifecycle.ModuleBeforeHelm), Queue: "main",
 			Subject: store.Subject{Module: fmt.Sprintf("module-%03d", i%300), Hook: fmt.Sprintf("hooks/%02d-hook.sh", i%7)},
 			State:   store.Done, Queued: began, Began: began.Add(time.Duration(i) * time.Second), Ended: began.Add(time.Duration(i+1) * time.Second), Try: 1,
 		})
 	})
 	do(pending, func(tx *store.Tx, i int) error {
 		t := &store.Task{
-			ID: store.ID{Epoch: 1, N: tx.NextID()}, Graph: "lifecycle", Node: string(lifecycle.ModuleKubernetesEvent), Walk: uint64(walks + i),
+			ID: store.ID{Epoch: 1, N: tx.NextID()}, Graph: "lifecycle", Node: string(lifecycle.ModuleKubernetesEvent), Run: uint64(runs + i),
 			Subject: store.Subject{Module: "m", Hook: "h", Binding: "b"}, Queued: began,
 			Payload: fmt.Appendf(nil, `{"padding":%q}`, strings.Repeat("x", 100)),
 		}
-		t.Pos = store.Pos{Queue: "main", Place: store.FirstPlace + uint64(i)}
+		t.Pos = store.Pos{Queue: "main", Slot: store.FirstSlot + uint64(i)}
 		if i == 0 {
 			t.Failed, t.Due = &store.Failure{Node: t.Node, Subject: t.Subject, Count: 3, Error: "no", At: began}, began.Add(time.Hour)
 		}
@@ -72,7 +72,7 @@ func generate(tb testing.TB, walks, records, pending int) *store.DB {
 	return db
 }
 
-// sizes are of the stores that a walk is to be found in at once.
+// sizes are of the stores that a run is to be found in at once.
 var sizes = map[string]struct{ walks, records, pending int }{
 	"100000-of-one-walk":    {walks: 1, records: 100_000, pending: 1},
 	"100000-of-many-walks":  {walks: 50_000, records: 100_000, pending: 1},
@@ -91,18 +91,18 @@ func BenchmarkWalk(b *testing.B) {
 	}
 }
 
-func show(tb testing.TB, db *store.DB) (string, *inspect.Walk) {
+func show(tb testing.TB, db *store.DB) (string, *inspect.Run) {
 	tb.Helper()
-	walk := read(tb, db, 0)
-	return inspect.Text(walk, look), walk
+	run := read(tb, db, 0)
+	return inspect.Text(run, look), run
 }
 
 func TestLongHistoryIsReadUpToABoundAndSaysSo(t *testing.T) {
 	t.Parallel()
 	db := generate(t, 1, 10_000, 1)
-	text, walk := show(t, db)
-	if walk.Unread == 0 || len(text) > 10_000 {
-		t.Errorf("of 10,000 lines %d were left unread, and the text is %d bytes long", walk.Unread, len(text))
+	text, run := show(t, db)
+	if run.Unread == 0 || len(text) > 10_000 {
+		t.Errorf("of 10,000 lines %d were left unread, and the text is %d bytes long", run.Unread, len(text))
 	}
 	if want := "8000 older lines of history left out"; !strings.Contains(text, want) {
 		t.Errorf("the text does not say %q:\n%s", want, text)
@@ -113,7 +113,7 @@ func TestWalkFarBackInALongQueueSaysThatNobodyLookedThere(t *testing.T) {
 	t.Parallel()
 	db := generate(t, 1, 10, 50_010)
 	if err := db.Update(func(tx *store.Tx) error {
-		return store.Save(tx, store.WalkKey(50_009), store.Walk{ID: 50_009, Graph: "lifecycle", Open: 1})
+		return store.Save(tx, store.RunKey(50_009), store.Run{ID: 50_009, Graph: "lifecycle", Open: 1})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -123,15 +123,15 @@ func TestWalkFarBackInALongQueueSaysThatNobodyLookedThere(t *testing.T) {
 	}
 }
 
-func read(tb testing.TB, db *store.DB, id uint64) (walk *inspect.Walk) {
+func read(tb testing.TB, db *store.DB, id uint64) (run *inspect.Run) {
 	tb.Helper()
 	r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}
 	err := db.View(func(tx *store.Tx) (err error) {
-		walk, err = r.Walk(tx, inspect.Request{Walk: id})
+		run, err = r.Run(tx, inspect.Request{Run: id})
 		return err
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return walk
+	return run
 }

@@ -7,23 +7,23 @@ import (
 	"addon-operator/workflow"
 )
 
-// choose returns the walk that is shown when none is asked for.
+// choose returns the run that is shown when none is asked for.
 func choose(s *scan, problems []Problem) (uint64, error) {
 	var id uint64
 	for _, p := range problems {
-		id = max(id, p.Walk)
+		id = max(id, p.Run)
 	}
 	if id != 0 {
 		return id, nil
 	}
 	if main := s.queues[workflow.Main]; main != nil {
 		if main.busy != nil {
-			return main.busy.Walk, nil
+			return main.busy.Run, nil
 		}
-		return main.head.Walk, nil
+		return main.head.Run, nil
 	}
 	for _, q := range s.queues {
-		id = max(id, q.head.Walk)
+		id = max(id, q.head.Run)
 	}
 	if id = max(id, s.newest); id != 0 {
 		return id, nil
@@ -31,19 +31,19 @@ func choose(s *scan, problems []Problem) (uint64, error) {
 	return chooseEnded(s)
 }
 
-// mostPassed is how many walks are passed over in search of one that did more
+// mostPassed is how many runs are passed over in search of one that did more
 // than a step or two.
 const mostPassed = 300
 
-// chooseEnded returns the newest walk that did more than a step or two, the
+// chooseEnded returns the newest run that did more than a step or two, the
 // last converge at the latest; else the newest that did any.
 func chooseEnded(s *scan) (id uint64, err error) {
-	life, _, err := store.Load[store.Life](s.tx, store.LifeKey())
+	epoch, _, err := store.Load[store.Startup](s.tx, store.StartupKey())
 	if err != nil {
 		return 0, err
 	}
 	passed := 0
-	for w, err := range store.WalksBackwards(s.tx) {
+	for w, err := range store.RunsBackwards(s.tx) {
 		if err != nil {
 			return 0, err
 		}
@@ -53,7 +53,7 @@ func chooseEnded(s *scan) (id uint64, err error) {
 				return w.ID, nil
 			}
 		}
-		if w.ID == life.Converged && steps > 0 {
+		if w.ID == epoch.Converged && steps > 0 {
 			return w.ID, nil
 		}
 		if id == 0 || steps > 0 && passed == 0 {
@@ -67,7 +67,7 @@ func chooseEnded(s *scan) (id uint64, err error) {
 		}
 	}
 	if id == 0 {
-		return 0, fmt.Errorf("%w: nothing has begun yet", ErrNoWalk)
+		return 0, fmt.Errorf("%w: nothing has begun yet", ErrNoRun)
 	}
 	return id, nil
 }

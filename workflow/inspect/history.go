@@ -9,7 +9,7 @@ import (
 	"addon-operator/store"
 )
 
-// Bounds of what is read of a walk's history, so that the first line is there
+// Bounds of what is read of a run's history, so that the first line is there
 // at once however long it is: the newest lines are read, older ones counted.
 const (
 	mostRead    = 2_000
@@ -19,13 +19,13 @@ const (
 // A line is a record of history and the life that wrote it.
 type line struct {
 	store.Record
-	life uint64
+	epoch uint64
 }
 
-// history returns the newest lines of walk's history, oldest first, and how
+// history returns the newest lines of run's history, oldest first, and how
 // many there are before them, up to mostSkimmed.
-func history(tx *store.Tx, walk uint64) (lines []line, unread int, err error) {
-	for k, v := range tx.Backwards(store.At(store.History).Uint(walk)) {
+func history(tx *store.Tx, run uint64) (lines []line, unread int, err error) {
+	for k, v := range tx.Backwards(store.At(store.History).Uint(run)) {
 		if len(lines) == mostRead {
 			if unread++; unread == mostSkimmed {
 				break
@@ -50,29 +50,29 @@ func readLine(k store.Key, v []byte) (l line, err error) {
 	if err != nil {
 		return l, err
 	}
-	parts.Uint() // the walk
-	l.life = parts.Uint()
+	parts.Uint() // the run
+	l.epoch = parts.Uint()
 	if err := errors.Join(parts.Err(), json.Unmarshal(v, &l.Record)); err != nil { //nolint:musttag // ids write themselves as text
 		return l, fmt.Errorf("line %s of history cannot be read: %w", k, err)
 	}
 	return l, nil
 }
 
-// restarts returns the lives that the walk has gone through; nil if it was one.
-func restarts(w *store.Walk, lines []line, s *scan) *Restarts {
+// restarts returns the lives that the run has gone through; nil if it was one.
+func restarts(w *store.Run, lines []line, s *scan) *Restarts {
 	r := Restarts{}
-	see := func(life uint64) {
-		if life == 0 {
+	see := func(epoch uint64) {
+		if epoch == 0 {
 			return
 		}
-		if r.First == 0 || life < r.First {
-			r.First = life
+		if r.First == 0 || epoch < r.First {
+			r.First = epoch
 		}
-		r.Last = max(r.Last, life)
+		r.Last = max(r.Last, epoch)
 	}
 	for _, l := range lines {
 		see(l.Task.Epoch)
-		see(l.life)
+		see(l.epoch)
 		if l.Again {
 			r.Again++
 		}
@@ -91,7 +91,7 @@ func restarts(w *store.Walk, lines []line, s *scan) *Restarts {
 	}
 	r.Count = int(r.Last - r.First) //nolint:gosec // lives are counted from 1
 	for _, l := range lines {
-		if l.life == r.Last && !l.Began.IsZero() && (l.Again || l.Task.Epoch == r.Last || r.Resumed.IsZero()) {
+		if l.epoch == r.Last && !l.Began.IsZero() && (l.Again || l.Task.Epoch == r.Last || r.Resumed.IsZero()) {
 			r.Resumed = l.Began
 			break
 		}

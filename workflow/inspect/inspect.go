@@ -1,9 +1,9 @@
-// Package inspect tells what became of a walk, what it does now, what is in its
-// way and what comes next: one [Walk] is a snapshot of all that, made in one
+// Package inspect tells what became of a run, what it does now, what is in its
+// way and what comes next: one [Run] is a snapshot of all that, made in one
 // read of the store. It is data, so that a terminal, a script and a drawing show
 // the same.
 //
-// A walk is shown as a tree of steps: a node of the graph, its members, and for
+// A run is shown as a tree of steps: a node of the graph, its members, and for
 // a module the nodes of its run with their hooks. Each has a state, which comes
 // from history where the work has ended and from the queues where it is
 // pending. A problem is something a person should look at.
@@ -19,14 +19,14 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Schema is the version of the data a [Walk] and a [Summary] are. Fields are
+// Schema is the version of the data a [Run] and a [Summary] are. Fields are
 // added without a new version; it changes when one means something else.
 const Schema = 1
 
-// ErrNoWalk is returned for a walk that the store does not hold.
-var ErrNoWalk = errors.New("there is no such walk")
+// ErrNoRun is returned for a run that the store does not hold.
+var ErrNoRun = errors.New("there is no such walk")
 
-// A State is how far a step, or a walk, has come.
+// A State is how far a step, or a run, has come.
 type State string
 
 // The states. Those from Done to Quarantined are of work that has ended.
@@ -48,17 +48,17 @@ const (
 	Failing     State = "failing"     // of a walk: a step of it failed last
 )
 
-// A Request says which walk to show. Zero is the newest that needs a person,
+// A Request says which run to show. Zero is the newest that needs a person,
 // else the newest under way, else the newest that did more than a step or two.
 type Request struct {
-	Walk uint64 `json:"walk,omitempty"`
+	Run uint64 `json:"walk,omitempty"`
 }
 
-// A Walk is a snapshot of everything that follows from one trigger.
-type Walk struct {
+// A Run is a snapshot of everything that follows from one trigger.
+type Run struct {
 	Schema int       `json:"schema"`
 	At     time.Time `json:"at"`   // of the snapshot
-	Life   uint64    `json:"life"` // in which the store was written last
+	Epoch  uint64    `json:"life"` // in which the store was written last
 	// Live is set where the operator runs; a stopped store goes on from here
 	// when one is started.
 	Live bool `json:"live"`
@@ -74,16 +74,16 @@ type Walk struct {
 	Began   time.Time   `json:"began"`
 	Ended   time.Time   `json:"ended,omitzero"`
 	Open    int         `json:"open"` // pending tasks
-	// Joined is the walk that goes on in this one's stead.
+	// Joined is the run that goes on in this one's stead.
 	Joined uint64 `json:"joined,omitempty"`
 
 	Progress *Progress     `json:"progress,omitempty"`
 	Counts   map[State]int `json:"counts,omitempty"` // of steps, by state
 	Restarts *Restarts     `json:"restarts,omitempty"`
-	// Passes counts from 1 how often the walk went through its nodes. The steps
+	// Passes counts from 1 how often the run went through its nodes. The steps
 	// shown are those of the last pass, and what earlier passes did only once.
 	Passes int `json:"passes"`
-	// Cut is when the walk was last taken back because what it goes by changed.
+	// Cut is when the run was last taken back because what it goes by changed.
 	Cut   time.Time `json:"cut,omitzero"`
 	Steps []Step    `json:"steps,omitempty"`
 	// Ahead is what the graph may still lead to beyond the pending tasks.
@@ -95,21 +95,21 @@ type Walk struct {
 	// nobody looked there.
 	Unfound int `json:"unfound,omitempty"`
 
-	// Problems of this walk first, then those of others, newest first.
+	// Problems of this run first, then those of others, newest first.
 	Problems []Problem `json:"problems,omitempty"`
 	Advice   []Advice  `json:"advice,omitempty"`
 }
 
 // Attention reports whether a person should look at something.
-func (w *Walk) Attention() bool { return len(w.Problems) > 0 }
+func (w *Run) Attention() bool { return len(w.Problems) > 0 }
 
-// Progress counts the members of the walk's list of modules.
+// Progress counts the members of the run's list of modules.
 type Progress struct {
 	Done int `json:"done"`
 	Of   int `json:"of"`
 }
 
-// Restarts tells of the lives that a walk has gone through.
+// Restarts tells of the lives that a run has gone through.
 type Restarts struct {
 	Count int    `json:"count"`
 	First uint64 `json:"first"` // the life in which the walk began
@@ -160,18 +160,18 @@ type Reason string
 
 // The reasons.
 const (
-	ForRetry   Reason = "retry"   // the time of its next try
-	ForTime    Reason = "time"    // its run changes values each time, so it is put off
-	ForHold    Reason = "hold"    // what it must not start before, or without; Held says what
-	ForLimit   Reason = "limit"   // its hook has run too lately
-	ForStep    Reason = "step"    // the step before it in its own walk
-	ForQueue   Reason = "queue"   // those before it in its queue
-	ForRunning Reason = "running" // the task that runs in its queue; it is next
-	ForMembers Reason = "members" // members of its list, in other queues
-	ForTurn    Reason = "turn"    // nothing; it is about to begin
-	ForStart   Reason = "start"   // an operator: none runs
-	ForAlone   Reason = "alone"   // the end of a task that runs exclusively
-	ForModules Reason = "modules" // the success of failing modules, which are retried in lanes of their own
+	ForRetry     Reason = "retry"   // the time of its next try
+	ForTime      Reason = "time"    // its run changes values each time, so it is put off
+	ForHold      Reason = "hold"    // what it must not start before, or without; Held says what
+	ForLimit     Reason = "limit"   // its hook has run too lately
+	ForStep      Reason = "step"    // the step before it in its own walk
+	ForQueue     Reason = "queue"   // those before it in its queue
+	ForRunning   Reason = "running" // the task that runs in its queue; it is next
+	ForItems     Reason = "members" // members of its list, in other queues
+	ForWorker    Reason = "turn"    // nothing; it is about to begin
+	ForStart     Reason = "start"   // an operator: none runs
+	ForExclusive Reason = "alone"   // the end of a task that runs exclusively
+	ForModules   Reason = "modules" // the success of failing modules, which are retried in lanes of their own
 )
 
 // A Wait says why a pending task is not being done.
@@ -190,7 +190,7 @@ type Wait struct {
 // A Ref points to a pending task.
 type Ref struct {
 	Task    store.ID  `json:"task"`
-	Walk    uint64    `json:"walk"`
+	Run     uint64    `json:"walk"`
 	Node    string    `json:"node"`
 	Subject Subject   `json:"subject,omitzero"`
 	Queue   string    `json:"queue"`
@@ -201,7 +201,7 @@ type Ref struct {
 // Behind is what waits behind a task.
 type Behind struct {
 	Queue string `json:"queue"`
-	Walk  int    `json:"walk,omitempty"`  // steps of its own walk, on its own place
+	Run   int    `json:"walk,omitempty"`  // steps of its own walk, on its own place
 	Tasks int    `json:"tasks,omitempty"` // on later places of the queue
 	More  bool   `json:"more,omitempty"`  // there are still more tasks than were counted
 	Next  []Ref  `json:"next,omitempty"`  // the first of Tasks
@@ -221,20 +221,20 @@ type Kind string
 
 // The kinds of problems.
 const (
-	KindFailing Kind = "failing"   // a task fails and is tried again
-	KindRefused Kind = "refused"   // the ConfigMap's content is not in force
-	KindBroken  Kind = "broken"    // a module cannot be loaded
-	KindNoCRDs  Kind = "no crds"   // a module is not run, as its CRDs could not be installed
-	KindStalled Kind = "stalled"   // the engine cannot go on with a queue
-	KindSlow    Kind = "slow"      // a hook runs far longer than it ever did
-	KindFull    Kind = "disk full" // the disk has no room for the store
-	KindKiller  Kind = "killer"    // work is set aside, as the operator died each time it ran
+	KindFailing     Kind = "failing"   // a task fails and is tried again
+	KindRefused     Kind = "refused"   // the ConfigMap's content is not in force
+	KindBroken      Kind = "broken"    // a module cannot be loaded
+	KindNoCRDs      Kind = "no crds"   // a module is not run, as its CRDs could not be installed
+	KindStalled     Kind = "stalled"   // the engine cannot go on with a queue
+	KindSlow        Kind = "slow"      // a hook runs far longer than it ever did
+	KindFull        Kind = "disk full" // the disk has no room for the store
+	KindQuarantined Kind = "killer"    // work is set aside, as the operator died each time it ran
 )
 
 // A Problem is something a person should look at.
 type Problem struct {
 	Kind    Kind      `json:"kind"`
-	Walk    uint64    `json:"walk,omitempty"`
+	Run     uint64    `json:"walk,omitempty"`
 	Task    store.ID  `json:"task,omitzero"`
 	Queue   string    `json:"queue,omitempty"`
 	Node    string    `json:"node,omitempty"`
@@ -261,7 +261,7 @@ type Advice struct {
 	Why  string   `json:"why"`
 }
 
-// A Summary is one line about a walk.
+// A Summary is one line about a run.
 type Summary struct {
 	ID      uint64      `json:"id"`
 	Graph   string      `json:"graph"`
@@ -277,7 +277,7 @@ type Summary struct {
 
 // A Reader makes snapshots.
 type Reader struct {
-	// Graphs are those whose walks are shown.
+	// Graphs are those whose runs are shown.
 	Graphs []*graph.Graph
 	// Live is set where the operator that writes the store runs.
 	Live bool

@@ -27,8 +27,8 @@ func TestDataKeepsItsNames(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				walk := w.snapshot(scenes()[scene](w))
-				text, err := json.MarshalIndent(walk, "", "  ")
+				run := w.snapshot(scenes()[scene](w))
+				text, err := json.MarshalIndent(run, "", "  ")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -45,16 +45,16 @@ func TestSnapshotReadsTheSameAfterItWasSent(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				walk := w.snapshot(scene(w))
-				text, err := json.Marshal(walk)
+				run := w.snapshot(scene(w))
+				text, err := json.Marshal(run)
 				if err != nil {
 					t.Fatal(err)
 				}
-				received := new(inspect.Walk)
+				received := new(inspect.Run)
 				if err := json.Unmarshal(text, received); err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(inspect.Text(walk, look), inspect.Text(received, look)); diff != "" {
+				if diff := cmp.Diff(inspect.Text(run, look), inspect.Text(received, look)); diff != "" {
 					t.Errorf("text (-made here +received):\n%s", diff)
 				}
 			})
@@ -112,9 +112,9 @@ func TestListTellsHowEachWalkStands(t *testing.T) {
 		w := newWorld(t)
 		scenes()["failing-head"](w)
 		r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}
-		var walks []inspect.Summary
+		var runs []inspect.Summary
 		err := w.db.View(func(tx *store.Tx) (err error) {
-			walks, err = r.Walks(tx, 30)
+			runs, err = r.Runs(tx, 30)
 			return err
 		})
 		if err != nil {
@@ -122,6 +122,6 @@ func TestListTellsHowEachWalkStands(t *testing.T) {
 		}
 		l := look
 		l.Now = w.snapshot(0).At
-		compare(t, "list.txt", inspect.ListText(walks, l))
+		compare(t, "list.txt", inspect.ListText(runs, l))
 	})
 }

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// ListText returns walks as a table, none wider than look says. Look.Now must be set.
-func ListText(walks []Summary, look Look) string {
-	if len(walks) == 0 {
+// ListText returns runs as a table, none wider than look says. Look.Now must be set.
+func ListText(runs []Summary, look Look) string {
+	if len(runs) == 0 {
 		return "no walks: nothing has begun yet\n"
 	}
 	ids := len("ID")
-	for i := range walks {
-		ids = max(ids, len(id(walks[i].ID)))
+	for i := range runs {
+		ids = max(ids, len(id(runs[i].ID)))
 	}
 	const ages, spans, opens = 6, 6, 4
-	room := min(look.width()-ids-stateColumn-ages-spans-opens-6, widestCause(walks))
+	room := min(look.width()-ids-stateColumn-ages-spans-opens-6, widestCause(runs))
 	var b strings.Builder
-	row := func(walk, state, colour, what, age, took, open string) {
-		lead := left(walk, ids) + "  "
+	row := func(run, state, colour, what, age, took, open string) {
+		lead := left(run, ids) + "  "
 		for i, part := range look.lines(what, room, 1) {
 			line := lead + look.paint(colour, fill(state, stateColumn)) + " " + fill(part, room) + " " +
 				left(age, ages) + " " + left(took, spans) + " " + left(open, opens)
@@ -29,8 +29,8 @@ func ListText(walks []Summary, look Look) string {
 		}
 	}
 	row("ID", "STATE", grey, "TRIGGER: CAUSE", "AGE", "TOOK", "OPEN")
-	for i := range walks {
-		w := &walks[i]
+	for i := range runs {
+		w := &runs[i]
 		took, open := span(look.Now.Sub(w.Began)), ""
 		if !w.Ended.IsZero() {
 			took = span(w.Ended.Sub(w.Began))
@@ -44,7 +44,7 @@ func ListText(walks []Summary, look Look) string {
 	return b.String()
 }
 
-// what returns what started the walk.
+// what returns what started the run.
 func (w *Summary) what() string {
 	what := w.Trigger
 	if w.Subject != "" {
@@ -60,11 +60,11 @@ func (w *Summary) what() string {
 }
 
 // widestCause returns the width of the column of the causes: that of the longest, or the least on 80 columns.
-func widestCause(walks []Summary) int {
+func widestCause(runs []Summary) int {
 	const least = 40
 	widest := least
-	for i := range walks {
-		widest = max(widest, columns(walks[i].what()))
+	for i := range runs {
+		widest = max(widest, columns(runs[i].what()))
 	}
 	return widest
 }

@@ -112,7 +112,7 @@ func (p *Problem) status() ModuleStatus {
 		return ModuleStatus{State: ModuleBroken, Reason: p.Error}
 	case KindNoCRDs:
 		return ModuleStatus{State: ModuleBlocked, Reason: "its CRDs cannot be installed: " + p.Error}
-	case KindKiller:
+	case KindQuarantined:
 		return ModuleStatus{State: ModuleQuarantined, Reason: what + " is quarantined as " + p.Task.String() + ": " + p.Error}
 	case KindFailing:
 		return ModuleStatus{State: ModuleFailing, Reason: what + " failed " + plural(p.Try, "time", "times") + ": " + flat(p.Error)}

@@ -108,10 +108,10 @@ func TestStoredProblemIsShownInFullWithItsFix(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		walk := w.snapshot(0)
-		if !walk.Attention() {
+		run := w.snapshot(0)
+		if !run.Attention() {
 			t.Error("it needs nobody's attention")
 		}
-		compare(t, "stored-problems.txt", inspect.Text(walk, look))
+		compare(t, "stored-problems.txt", inspect.Text(run, look))
 	})
 }

@@ -34,7 +34,7 @@ func (p *page) attemptNotes(s *Step) (out []string) {
 	if s.State == Interrupted && leaf {
 		out = append(out, "cut short when the operator ended; goes on "+p.turn())
 	}
-	if leaf && s.State == Backoff && !s.Due.IsZero() && p.walk.Live && !p.reported(s) {
+	if leaf && s.State == Backoff && !s.Due.IsZero() && p.run.Live && !p.reported(s) {
 		out = append(out, "next try "+p.look.due(s.Due))
 	}
 	if s.Merged > 1 {
@@ -90,8 +90,8 @@ func (p *page) placeNotes(s *Step) (out []string) {
 
 // reported reports whether the error of s is among the problems above the tree.
 func (p *page) reported(s *Step) bool {
-	for i := range p.walk.Problems {
-		if r := &p.walk.Problems[i]; r.Walk == p.walk.ID && r.Node == s.Node && r.Subject == s.Subject {
+	for i := range p.run.Problems {
+		if r := &p.run.Problems[i]; r.Run == p.run.ID && r.Node == s.Node && r.Subject == s.Subject {
 			return true
 		}
 	}
@@ -100,7 +100,7 @@ func (p *page) reported(s *Step) bool {
 
 // turn says when an interrupted step continues.
 func (p *page) turn() string {
-	if p.walk.Live {
+	if p.run.Live {
 		return "at its turn"
 	}
 	return "when an operator starts"
@@ -113,7 +113,7 @@ func (p *page) wait(s *Step) string {
 		return ""
 	}
 	switch w.For {
-	case ForHold, ForTime, ForLimit, ForAlone, ForModules:
+	case ForHold, ForTime, ForLimit, ForExclusive, ForModules:
 		return l.blocked(w.Held)
 	case ForQueue:
 		parts := []string{"behind " + plural(w.Ahead, "task", "tasks") + " in queue " + s.Queue}
@@ -127,17 +127,17 @@ func (p *page) wait(s *Step) string {
 			parts = append(parts, "after "+l.ref(r))
 		}
 		return strings.Join(parts, ", ")
-	case ForMembers:
+	case ForItems:
 		parts := []string{l.blocked(w.Held)}
 		for _, r := range w.On {
-			if r.Walk != p.walk.ID {
+			if r.Run != p.run.ID {
 				parts = append(parts, l.ref(r)+" in queue "+r.Queue)
 			}
 		}
 		return strings.Join(parts, "; ")
 	case ForStart:
 		return "goes on when an operator starts"
-	case ForTurn:
+	case ForWorker:
 		return "about to begin"
 	default:
 		return ""
@@ -158,7 +158,7 @@ func (l Look) blocked(r *store.Reason) string {
 
 // ref says which task r points to and how it stands.
 func (l Look) ref(r Ref) string {
-	text := r.name() + " (walk " + id(r.Walk) + ", " + looks[r.State].word
+	text := r.name() + " (walk " + id(r.Run) + ", " + looks[r.State].word
 	if r.State == Backoff && !r.Due.IsZero() {
 		text += ", next try " + l.due(r.Due)
 	}

@@ -8,7 +8,7 @@ import (
 	"addon-operator/store"
 )
 
-// problems returns what a person should look at, newest walk first.
+// problems returns what a person should look at, newest run first.
 func (r *Reader) problems(s *scan) ([]Problem, error) {
 	var out []Problem
 	for _, at := range s.failed {
@@ -18,7 +18,7 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 			return nil, err
 		}
 		p := Problem{
-			Kind: KindFailing, Walk: at.Walk, Task: at.ID, Queue: at.Queue, Node: f.Node, Subject: Subject(f.Subject),
+			Kind: KindFailing, Run: at.Run, Task: at.ID, Queue: at.Queue, Node: f.Node, Subject: Subject(f.Subject),
 			Try: f.Count, At: f.At, Error: f.Error, Behind: behind,
 		}
 		if s.state(at.Task) == Backoff {
@@ -32,17 +32,17 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 	for _, queue := range slices.Sorted(maps.Keys(r.Stalled)) {
 		p := Problem{Kind: KindStalled, Queue: queue, Error: r.Stalled[queue]}
 		if q := s.queues[queue]; q != nil {
-			p.Walk, p.Task, p.Node, p.Subject = q.head.Walk, q.head.ID, q.head.Node, Subject(q.head.Subject)
+			p.Run, p.Task, p.Node, p.Subject = q.head.Run, q.head.ID, q.head.Node, Subject(q.head.Subject)
 		}
 		out = append(out, p)
 	}
 	out = append(out, r.Slow...)
-	for q, err := range store.AllKillers(s.tx) {
+	for q, err := range store.QuarantinedItems(s.tx) {
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, Problem{
-			Kind: KindKiller, Walk: q.Walk, Task: q.ID, Queue: q.Queue, Node: q.Node, Subject: Subject(q.Subject), At: q.At, Try: q.Crashes,
+			Kind: KindQuarantined, Run: q.Run, Task: q.ID, Queue: q.Queue, Node: q.Node, Subject: Subject(q.Subject), At: q.At, Try: q.Crashes,
 			Error: "the operator died each time it ran, the last time while nothing else did", Held: s.kept[q.ID],
 		})
 	}
@@ -51,7 +51,7 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		return nil, err
 	}
 	if ok {
-		out = append(out, Problem{Kind: KindRefused, Walk: refused.Walk, At: refused.At, Error: refused.Error})
+		out = append(out, Problem{Kind: KindRefused, Run: refused.Run, At: refused.At, Error: refused.Error})
 	}
 	for k := range s.tx.Range(store.At(store.Modules)) {
 		m, _, err := store.Load[store.Module](s.tx, k)
@@ -81,7 +81,7 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		}
 		out = append(out, storedProblem(p))
 	}
-	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(b.Walk, a.Walk) })
+	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(b.Run, a.Run) })
 	return out, nil
 }
 
@@ -95,14 +95,14 @@ func storedProblem(p store.Problem) Problem {
 // stored reports whether p comes from a record of its own, not from a task, a module or a queue.
 func (p *Problem) stored() bool { return p.Object != "" || p.Fix != "" || len(p.Command) > 0 }
 
-// mineFirst returns problems with those of walk in front.
-func mineFirst(problems []Problem, walk uint64) []Problem {
+// mineFirst returns problems with those of run in front.
+func mineFirst(problems []Problem, run uint64) []Problem {
 	out := slices.Clone(problems)
 	slices.SortStableFunc(out, func(a, b Problem) int {
 		switch {
-		case a.Walk == walk && b.Walk != walk:
+		case a.Run == run && b.Run != run:
 			return -1
-		case b.Walk == walk && a.Walk != walk:
+		case b.Run == run && a.Run != run:
 			return 1
 		}
 		return 0
@@ -111,37 +111,37 @@ func mineFirst(problems []Problem, walk uint64) []Problem {
 }
 
 // advise returns the commands that help with what w shows.
-func (w *Walk) advise() []Advice {
+func (w *Run) advise() []Advice {
 	var out []Advice
 	add := func(why string, args ...string) { out = append(out, Advice{Args: args, Why: why}) }
 	others := map[uint64]bool{w.ID: true, 0: true}
 	queues, broken := false, false
 	for _, p := range w.Problems {
 		switch {
-		case p.Kind == KindFailing && p.Walk == w.ID && w.Live:
+		case p.Kind == KindFailing && p.Run == w.ID && w.Live:
 			if !p.Due.IsZero() {
 				add("try it now", "task", "retry", p.Task.String())
 				add("go on as if it had succeeded", "task", "skip", p.Task.String(), "--reason", "TEXT")
 			}
 			queues = queues || p.Behind != nil && p.Behind.Tasks > 0
-		case p.Kind == KindSlow && p.Walk == w.ID && w.Live:
+		case p.Kind == KindSlow && p.Run == w.ID && w.Live:
 			add("end it, as a failure", "task", "cancel", p.Task.String(), "--reason", "TEXT")
-		case p.Kind == KindKiller && p.Walk == w.ID && w.Live:
+		case p.Kind == KindQuarantined && p.Run == w.ID && w.Live:
 			add("run it again", "task", "release", p.Task.String())
 			add("forget it", "task", "skip", p.Task.String(), "--reason", "TEXT")
 		case p.Kind == KindBroken || p.Kind == KindNoCRDs:
 			broken = true
 		case p.Kind == KindStalled:
 			queues = true
-		case !others[p.Walk] && len(others) < 5:
-			others[p.Walk] = true
-			add("it needs attention, too", "workflow", "inspect", id(p.Walk))
+		case !others[p.Run] && len(others) < 5:
+			others[p.Run] = true
+			add("it needs attention, too", "workflow", "inspect", id(p.Run))
 		}
 	}
 	for _, r := range w.holders() {
-		if !others[r.Walk] {
-			others[r.Walk] = true
-			add("this walk waits behind it", "workflow", "inspect", id(r.Walk))
+		if !others[r.Run] {
+			others[r.Run] = true
+			add("this walk waits behind it", "workflow", "inspect", id(r.Run))
 			queues = true
 		}
 	}
@@ -157,18 +157,18 @@ func (w *Walk) advise() []Advice {
 	return out
 }
 
-// holders returns the heads of the queues in which the walk waits behind others.
-func (w *Walk) holders() []Ref {
+// holders returns the heads of the queues in which the run waits behind others.
+func (w *Run) holders() []Ref {
 	var out []Ref
 	var visit func([]Step)
 	visit = func(steps []Step) {
 		for i := range steps {
-			if wait := steps[i].Wait; wait != nil && (wait.For == ForQueue || wait.For == ForRunning || wait.For == ForMembers) {
+			if wait := steps[i].Wait; wait != nil && (wait.For == ForQueue || wait.For == ForRunning || wait.For == ForItems) {
 				out = append(out, wait.On...)
 			}
 			visit(steps[i].Steps)
 		}
 	}
 	visit(w.Steps)
-	return slices.DeleteFunc(out, func(r Ref) bool { return r.Walk == w.ID })
+	return slices.DeleteFunc(out, func(r Ref) bool { return r.Run == w.ID })
 }

@@ -26,7 +26,7 @@ const mostAlike = 3
 // tree writes the steps as rows, in columns as wide as their texts.
 func (p *page) tree() {
 	if p.widest = leastStep; p.look.width() > 80 {
-		measured := &page{look: p.look, walk: p.walk, widest: Unlimited}
+		measured := &page{look: p.look, run: p.run, widest: Unlimited}
 		measured.rows()
 		p.widest = max(p.widest, measured.found)
 	}
@@ -35,7 +35,7 @@ func (p *page) tree() {
 
 // rows writes the steps as rows.
 func (p *page) rows() {
-	w, l := p.walk, p.look
+	w, l := p.run, p.look
 	if len(w.Steps) == 0 && len(w.Ahead) == 0 && w.Unfound == 0 {
 		return
 	}

@@ -26,9 +26,9 @@ type scan struct {
 	live   bool
 	queues map[string]*queue
 	names  []string         // of the queues, as they sort
-	mine   []*spot          // tasks of the walk asked for
+	mine   []*spot          // tasks of the run asked for
 	failed []*spot          // tasks whose last attempt failed
-	newest uint64           // walk that has a task in no queue until it is due
+	newest uint64           // run that has a task in no queue until it is due
 	kept   map[store.ID]int // tasks that each item in quarantine holds
 }
 
@@ -48,35 +48,35 @@ type spot struct {
 	*store.Task
 	before int         // tasks on the places before its own
 	above  int         // tasks that are done before it on its own place
-	height int         // tasks on its place
+	depth  int         // tasks on its place
 	top    *store.Task // of its place
 	later  bool        // it stands in no queue until it is due
 }
 
-// look reads the queues for the tasks of walk and those that matter to all.
-func look(tx *store.Tx, live bool, walk uint64) (*scan, error) {
+// look reads the queues for the tasks of run and those that matter to all.
+func look(tx *store.Tx, live bool, run uint64) (*scan, error) {
 	s := &scan{tx: tx, now: tx.Now(), epoch: tx.Epoch(), live: live, queues: map[string]*queue{}}
 	for name, err := range store.AllQueues(tx) {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.queue(name, walk); err != nil {
+		if err := s.queue(name, run); err != nil {
 			return nil, err
 		}
 		if err := s.findBusy(s.queues[name]); err != nil {
 			return nil, err
 		}
 	}
-	return s, s.later(walk)
+	return s, s.later(run)
 }
 
 // queue looks at the tasks of one queue.
-func (s *scan) queue(name string, walk uint64) error {
+func (s *scan) queue(name string, run uint64) error {
 	q := &queue{}
 	s.queues[name] = q
 	s.names = append(s.names, name)
-	mine := fmt.Appendf(nil, `"walk":%d,`, walk)
-	mineLast := fmt.Appendf(nil, `"walk":%d}`, walk)
+	mine := fmt.Appendf(nil, `"walk":%d,`, run)
+	mineLast := fmt.Appendf(nil, `"walk":%d}`, run)
 	var top *store.Task
 	prefix := store.At(store.Queues).Str(name)
 	for k, v := range s.tx.Range(prefix) {
@@ -89,7 +89,7 @@ func (s *scan) queue(name string, walk uint64) error {
 		}
 		q.tasks++
 		for _, other := range q.here {
-			other.height++
+			other.depth++
 		}
 		failed := bytes.Contains(v, []byte(`"failed":{`))
 		if q.head != nil && !failed && !bytes.Contains(v, mine) && !bytes.Contains(v, mineLast) {
@@ -111,9 +111,9 @@ func (s *scan) queue(name string, walk uint64) error {
 				return err
 			}
 		}
-		at := &spot{Task: t, before: q.before, above: q.tasks - 1 - q.before, height: q.tasks - q.before, top: top}
+		at := &spot{Task: t, before: q.before, above: q.tasks - 1 - q.before, depth: q.tasks - q.before, top: top}
 		q.here = append(q.here, at)
-		if t.Walk == walk {
+		if t.Run == run {
 			s.mine = append(s.mine, at)
 		}
 		if t.Failed != nil {
@@ -126,7 +126,7 @@ func (s *scan) queue(name string, walk uint64) error {
 // findBusy looks for the task of q that runs although it does not stand first.
 // Behind what was put at the front it can only be the first.
 func (s *scan) findBusy(q *queue) error {
-	if q.head.Place >= store.FirstPlace || s.claimed(q.head) {
+	if q.head.Slot >= store.FirstSlot || s.claimed(q.head) {
 		return nil
 	}
 	for t, err := range store.Tasks(s.tx, q.head.Queue) {
@@ -137,7 +137,7 @@ func (s *scan) findBusy(q *queue) error {
 			q.busy = t
 			return nil
 		}
-		if t.Place >= store.FirstPlace {
+		if t.Slot >= store.FirstSlot {
 			return nil
 		}
 	}
@@ -149,14 +149,14 @@ func (s *scan) topOf(pos store.Pos, t *store.Task, q *queue) (*store.Task, error
 	if q.tasks-1 == q.before {
 		return t, nil
 	}
-	for top, err := range store.Slot(s.tx, pos.Queue, pos.Place) {
+	for top, err := range store.Slot(s.tx, pos.Queue, pos.Slot) {
 		return top, err
 	}
 	return t, nil
 }
 
 // later looks at the tasks that stand in no queue yet.
-func (s *scan) later(walk uint64) error {
+func (s *scan) later(run uint64) error {
 	if err := s.lanes(); err != nil {
 		return err
 	}
@@ -169,8 +169,8 @@ func (s *scan) later(walk uint64) error {
 			if looked++; looked > mostCounted {
 				break
 			}
-			s.newest = max(s.newest, t.Walk)
-			if t.Walk == walk {
+			s.newest = max(s.newest, t.Run)
+			if t.Run == run {
 				s.mine = append(s.mine, &spot{Task: t, top: t, later: true})
 			}
 		}
@@ -217,7 +217,7 @@ func (s *scan) covered(t *store.Task) bool {
 	if runs == nil {
 		runs = q.head
 	}
-	return s.claimed(runs) && runs.Place < t.Place && t.Place <= runs.Claim.End
+	return s.claimed(runs) && runs.Slot < t.Slot && t.Slot <= runs.Claim.End
 }
 
 // state returns the state of a pending task.
@@ -239,7 +239,7 @@ func (s *scan) state(t *store.Task) State {
 // ref returns a pointer to t.
 func (s *scan) ref(t *store.Task) Ref {
 	r := Ref{
-		Task: t.ID, Walk: t.Walk, Node: t.Node, Subject: Subject(t.Subject), Queue: t.Queue, State: s.state(t),
+		Task: t.ID, Run: t.Run, Node: t.Node, Subject: Subject(t.Subject), Queue: t.Queue, State: s.state(t),
 	}
 	if f := t.Failed; f != nil {
 		r.Node, r.Subject, r.Due = f.Node, Subject(f.Subject), t.Due
@@ -271,13 +271,13 @@ func (s *scan) wait(at *spot) (*Wait, error) {
 	case !s.live:
 		return &Wait{For: ForStart}, nil
 	}
-	return &Wait{For: ForTurn}, nil
+	return &Wait{For: ForWorker}, nil
 }
 
 // waitsFor says what a task waits for that a reason keeps from starting.
 var waitsFor = map[store.ReasonKind]Reason{
 	store.AwaitsStart: ForHold, store.AwaitsRelease: ForHold, store.AwaitsLimit: ForLimit, store.AwaitsDelay: ForTime,
-	store.AwaitsRetry: ForRetry, store.AwaitsExclusive: ForAlone, store.AwaitsItems: ForMembers, store.AwaitsModules: ForModules,
+	store.AwaitsRetry: ForRetry, store.AwaitsExclusive: ForExclusive, store.AwaitsItems: ForItems, store.AwaitsModules: ForModules,
 }
 
 // blocked returns the wait of t, which reason keeps from starting.
@@ -286,19 +286,19 @@ func (s *scan) blocked(t *store.Task, reason *store.Reason) (w *Wait, err error)
 	if w.For == ForLimit {
 		w.Every = t.Every.String()
 	}
-	if w.For == ForMembers {
-		w.Ahead = t.List.Open
-		w.On, err = s.members(t)
+	if w.For == ForItems {
+		w.Ahead = t.FanOut.Open
+		w.On, err = s.items(t)
 	}
 	return w, err
 }
 
-// members returns the members that the list t waits for, the first of them.
-func (s *scan) members(t *store.Task) ([]Ref, error) {
+// items returns the members that the list t waits for, the first of them.
+func (s *scan) items(t *store.Task) ([]Ref, error) {
 	var on []Ref
 	needle := fmt.Appendf(nil, `"of":{"id":"%s"`, t.ID)
 	for k, v := range s.tx.Range(store.At(store.Queues)) {
-		if len(on) == min(t.List.Open, mostNamed) {
+		if len(on) == min(t.FanOut.Open, mostNamed) {
 			break
 		}
 		if !bytes.Contains(v, needle) {
@@ -308,12 +308,12 @@ func (s *scan) members(t *store.Task) ([]Ref, error) {
 		if err != nil {
 			return nil, err
 		}
-		member, ok, err := store.LoadTask(s.tx, pos)
+		item, ok, err := store.LoadTask(s.tx, pos)
 		if err != nil {
 			return nil, err
 		}
-		if ok && member.Of != nil && member.Of.ID == t.ID {
-			on = append(on, s.ref(member))
+		if ok && item.Parent != nil && item.Parent.ID == t.ID {
+			on = append(on, s.ref(item))
 		}
 	}
 	return on, nil
@@ -331,14 +331,14 @@ func (s *scan) behind(at *spot) (*Behind, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Behind{Queue: at.Queue, Walk: below, Tasks: q.tasks - at.height, More: q.more}
-	if c := at.Claim; c != nil && c.End > at.Place {
-		b.Tasks -= int(c.End - at.Place) //nolint:gosec // a range is bounded
+	b := &Behind{Queue: at.Queue, Run: below, Tasks: q.tasks - at.depth, More: q.more}
+	if c := at.Claim; c != nil && c.End > at.Slot {
+		b.Tasks -= int(c.End - at.Slot) //nolint:gosec // a range is bounded
 	}
-	if b.Walk+b.Tasks == 0 {
+	if b.Run+b.Tasks == 0 {
 		return nil, nil
 	}
-	last := at.Place
+	last := at.Slot
 	if at.Claim != nil {
 		last = max(last, at.Claim.End)
 	}
@@ -357,15 +357,15 @@ func (s *scan) behind(at *spot) (*Behind, error) {
 // below counts the steps that wait on the place of at: tasks, and the members
 // that lists have not begun.
 func (s *scan) below(at *spot) (n int, err error) {
-	for t, err := range store.Slot(s.tx, at.Queue, at.Place) {
+	for t, err := range store.Slot(s.tx, at.Queue, at.Slot) {
 		if err != nil {
 			return 0, err
 		}
 		switch {
-		case t.List != nil && t.ID == at.ID:
-			n += max(t.List.Len-t.List.Next-1, 0)
-		case t.List != nil:
-			n += t.List.Len - t.List.Next
+		case t.FanOut != nil && t.ID == at.ID:
+			n += max(t.FanOut.Len-t.FanOut.Next-1, 0)
+		case t.FanOut != nil:
+			n += t.FanOut.Len - t.FanOut.Next
 		case t.ID != at.ID:
 			n++
 		}
@@ -373,7 +373,7 @@ func (s *scan) below(at *spot) (n int, err error) {
 	return n, nil
 }
 
-// order puts the tasks of the walk in the order in which they come: those of
+// order puts the tasks of the run in the order in which they come: those of
 // the main queue first, whose lists send members to others.
 func (s *scan) order() []*spot {
 	var first, others []*spot

@@ -10,10 +10,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Walk returns a snapshot of the walk that req asks for. The error is ErrNoWalk
+// Run returns a snapshot of the run that req asks for. The error is ErrNoRun
 // when the store does not hold it, or holds none.
-func (r *Reader) Walk(tx *store.Tx, req Request) (*Walk, error) {
-	s, err := look(tx, r.Live, req.Walk)
+func (r *Reader) Run(tx *store.Tx, req Request) (*Run, error) {
+	s, err := look(tx, r.Live, req.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -21,7 +21,7 @@ func (r *Reader) Walk(tx *store.Tx, req Request) (*Walk, error) {
 	if err != nil {
 		return nil, err
 	}
-	if req.Walk == 0 {
+	if req.Run == 0 {
 		id, err := choose(s, problems)
 		if err != nil {
 			return nil, err
@@ -29,22 +29,22 @@ func (r *Reader) Walk(tx *store.Tx, req Request) (*Walk, error) {
 		if s, err = look(tx, r.Live, id); err != nil {
 			return nil, err
 		}
-		req.Walk = id
+		req.Run = id
 	}
-	record, ok, err := store.Load[store.Walk](tx, store.WalkKey(req.Walk))
+	record, ok, err := store.Load[store.Run](tx, store.RunKey(req.Run))
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		return nil, fmt.Errorf("walk %d: %w: it never was, or history has forgotten it", req.Walk, ErrNoWalk)
+		return nil, fmt.Errorf("walk %d: %w: it never was, or history has forgotten it", req.Run, ErrNoRun)
 	}
 	return r.snapshot(s, &record, problems)
 }
 
-// snapshot puts together what is known of the walk.
-func (r *Reader) snapshot(s *scan, record *store.Walk, problems []Problem) (*Walk, error) {
-	w := &Walk{
-		Schema: Schema, At: s.now, Life: s.epoch, Live: r.Live,
+// snapshot puts together what is known of the run.
+func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run, error) {
+	w := &Run{
+		Schema: Schema, At: s.now, Epoch: s.epoch, Live: r.Live,
 		ID: record.ID, Graph: record.Graph, Trigger: record.Trigger, Subject: Subject(record.Subject).String(),
 		Cause: record.Cause, Began: record.Began, Ended: record.Ended, Open: record.Open, Joined: record.Joined,
 	}
@@ -68,24 +68,24 @@ func (r *Reader) snapshot(s *scan, record *store.Walk, problems []Problem) (*Wal
 	w.Passes, w.Cut, w.Counts = t.passes, t.cut, map[State]int{}
 	w.Ahead = t.to()
 	for _, p := range problems {
-		if p.Kind == KindRefused && p.Walk == w.ID {
+		if p.Kind == KindRefused && p.Run == w.ID {
 			t.refuse(p)
 		}
 	}
 	for _, top := range t.rows.list {
 		w.Steps = append(w.Steps, top.finish(w.Counts))
-		if n := t.node(top.Node); n.Of == graph.OfModule {
+		if n := t.node(top.Node); n.Scope == graph.ScopeModule {
 			w.count(top)
 		}
 	}
 	w.Problems = mineFirst(problems, w.ID)
-	w.State = walkState(record, w.Steps, w.Problems)
+	w.State = runState(record, w.Steps, w.Problems)
 	w.Advice = w.advise()
 	return w, nil
 }
 
-// count adds the members of a list of modules to the walk's progress.
-func (w *Walk) count(list *row) {
+// count adds the members of a list of modules to the run's progress.
+func (w *Run) count(list *row) {
 	if len(list.rows.list) == 0 {
 		return
 	}
@@ -110,16 +110,16 @@ func (s State) ended() bool {
 	}
 }
 
-// to returns what the walk's tasks about nothing in particular may lead to,
+// to returns what the run's tasks about nothing in particular may lead to,
 // besides what is in a row already.
 func (t *tree) to() []Ahead {
 	var out []Ahead
 	for _, at := range t.scan.order() {
 		n := t.node(at.Node)
-		if n.Of != graph.OfNothing || at.above > 0 || at.later {
+		if n.Scope != graph.ScopeAll || at.above > 0 || at.later {
 			continue
 		}
-		for _, a := range t.ahead(n.ID, n.Of) {
+		for _, a := range t.ahead(n.ID, n.Scope) {
 			known := func(r *row) bool { return r.Node == a.Node }
 			if !slices.ContainsFunc(t.rows.list, known) && !slices.Contains(out, a) {
 				out = append(out, a)
@@ -132,7 +132,7 @@ func (t *tree) to() []Ahead {
 // refuse marks the step whose content p says is not in force.
 func (t *tree) refuse(p Problem) {
 	for _, r := range t.rows.list {
-		if n := t.node(r.Node); n.Revives && r.State == Done {
+		if n := t.node(r.Node); n.WakesFailed && r.State == Done {
 			r.State, r.last, r.Error, r.Detail = Refused, Refused, p.Error, ""
 		}
 	}
@@ -201,10 +201,10 @@ func whole(s State) State {
 	}
 }
 
-// walkState returns the state of the walk as a whole.
-func walkState(record *store.Walk, steps []Step, problems []Problem) State {
+// runState returns the state of the run as a whole.
+func runState(record *store.Run, steps []Step, problems []Problem) State {
 	mine := func(k Kind) bool {
-		return slices.ContainsFunc(problems, func(p Problem) bool { return p.Kind == k && p.Walk == record.ID })
+		return slices.ContainsFunc(problems, func(p Problem) bool { return p.Kind == k && p.Run == record.ID })
 	}
 	state := State("")
 	for i := range steps {
@@ -232,8 +232,8 @@ func walkState(record *store.Walk, steps []Step, problems []Problem) State {
 	}
 }
 
-// Walks returns the newest limit walks, newest first.
-func (r *Reader) Walks(tx *store.Tx, limit int) ([]Summary, error) {
+// Runs returns the newest limit runs, newest first.
+func (r *Reader) Runs(tx *store.Tx, limit int) ([]Summary, error) {
 	s, err := look(tx, r.Live, 0)
 	if err != nil {
 		return nil, err
@@ -244,27 +244,27 @@ func (r *Reader) Walks(tx *store.Tx, limit int) ([]Summary, error) {
 	}
 	under := map[uint64]State{}
 	for _, q := range s.queues {
-		under[q.head.Walk] = graver(under[q.head.Walk], s.state(q.head))
+		under[q.head.Run] = graver(under[q.head.Run], s.state(q.head))
 		if q.busy != nil {
-			under[q.busy.Walk] = graver(under[q.busy.Walk], Running)
+			under[q.busy.Run] = graver(under[q.busy.Run], Running)
 		}
 	}
-	walks := []Summary{}
-	for w, err := range store.WalksBackwards(tx) {
+	runs := []Summary{}
+	for w, err := range store.RunsBackwards(tx) {
 		if err != nil {
 			return nil, err
 		}
-		if len(walks) == limit {
+		if len(runs) == limit {
 			break
 		}
 		var steps []Step
 		if state := under[w.ID]; state != "" {
 			steps = []Step{{State: state}}
 		}
-		walks = append(walks, Summary{
+		runs = append(runs, Summary{
 			ID: w.ID, Graph: w.Graph, Trigger: w.Trigger, Subject: Subject(w.Subject).String(), Cause: w.Cause,
-			State: walkState(&w, steps, problems), Began: w.Began, Ended: w.Ended, Open: w.Open, Joined: w.Joined,
+			State: runState(&w, steps, problems), Began: w.Began, Ended: w.Ended, Open: w.Open, Joined: w.Joined,
 		})
 	}
-	return walks, nil
+	return runs, nil
 }

@@ -8,11 +8,11 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-func id(walk uint64) string { return strconv.FormatUint(walk, 10) }
+func id(run uint64) string { return strconv.FormatUint(run, 10) }
 
 // States returns the state of each node that w has reached, for a drawing of its graph. Errors are cut off at most
 // columns.
-func States(w *Walk, most int) draw.States {
+func States(w *Run, most int) draw.States {
 	out := draw.States{}
 	var visit func([]Step)
 	visit = func(steps []Step) {

@@ -42,12 +42,12 @@ func TestDoneStepKeepsHowOftenItFailedAndItsLastError(t *testing.T) {
 		})
 		w.start(onStart)
 		sleep(5 * time.Minute)
-		walk := w.snapshot(1)
-		step := find(walk.Steps, func(s *inspect.Step) bool { return s.Node == "release-upgrade" })
+		run := w.snapshot(1)
+		step := find(run.Steps, func(s *inspect.Step) bool { return s.Node == "release-upgrade" })
 		if step == nil || step.State != inspect.Done || step.Failures != 3 || step.LastError != "timed out, try 3" {
 			t.Fatalf("the step is %+v", step)
 		}
-		if text := inspect.Text(walk, look); !strings.Contains(text, "failed 3 times before, last error: timed out, try 3") {
+		if text := inspect.Text(run, look); !strings.Contains(text, "failed 3 times before, last error: timed out, try 3") {
 			t.Error(text)
 		}
 	})
@@ -58,7 +58,7 @@ func TestPurgeIsDrawnUnderItsOwnNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
-			return workflow.Outcome{Lists: map[graph.List][]graph.Member{
+			return workflow.Outcome{Items: map[graph.FanOut][]graph.Item{
 				lifecycle.Defining: modules("defining"), lifecycle.Enabled: modules("on"), lifecycle.Unknown: modules("old"),
 			}}, nil
 		})
@@ -83,7 +83,7 @@ func TestDroppedEventSaysWhy(t *testing.T) {
 		w.takes(string(lifecycle.ModuleKubernetesEvent), time.Hour)
 		w.says(string(lifecycle.ModuleDelete), lifecycle.Unwanted)
 		w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
-			return workflow.Outcome{Lists: map[graph.List][]graph.Member{lifecycle.Disabled: modules("web")}}, nil
+			return workflow.Outcome{Items: map[graph.FanOut][]graph.Item{lifecycle.Disabled: modules("web")}}, nil
 		})
 		w.start()
 		for _, hook := range []string{"a.sh", "b.sh"} {
@@ -92,12 +92,12 @@ func TestDroppedEventSaysWhy(t *testing.T) {
 			w.raise(ev)
 		}
 		w.raise(onStart)
-		walk := w.snapshot(2)
-		step := find(walk.Steps, func(s *inspect.Step) bool { return s.State == inspect.Dropped })
+		run := w.snapshot(2)
+		step := find(run.Steps, func(s *inspect.Step) bool { return s.State == inspect.Dropped })
 		if step == nil || step.Detail == "" {
-			t.Fatalf("steps %+v", walk.Steps)
+			t.Fatalf("steps %+v", run.Steps)
 		}
-		if text := inspect.Text(walk, look); !strings.Contains(text, "its module is being deleted") {
+		if text := inspect.Text(run, look); !strings.Contains(text, "its module is being deleted") {
 			t.Error(text)
 		}
 	})
@@ -117,13 +117,13 @@ func TestTaskThatWaitsForAnExclusiveRunSaysSo(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return store.Save(tx, store.AloneKey(), store.Ref{ID: head.ID, Pos: head.Pos})
+			return store.Save(tx, store.ExclusiveKey(), store.Ref{ID: head.ID, Pos: head.Pos})
 		}); err != nil {
 			t.Fatal(err)
 		}
 		w.raise(on(lifecycle.OnResourcesAbsent, "other"))
-		walk := w.snapshot(2)
-		text := inspect.Text(walk, look)
+		run := w.snapshot(2)
+		text := inspect.Text(run, look)
 		if strings.Contains(text, "about to begin") || !strings.Contains(text, "waits for task 1-1 (module-kubernetes-event web/bad.sh pods)") {
 			t.Error(text)
 		}
@@ -136,7 +136,7 @@ func TestAfterAllThatWaitsForFailingModulesNamesThem(t *testing.T) {
 		w := newWorld(t)
 		w.e.ContinueOnFailure = true
 		w.discovers("a", "b")
-		w.members[lifecycle.GlobalAfterAll] = []graph.Member{{Subject: graph.Subject{Hook: "z"}}}
+		w.members[lifecycle.GlobalAfterAll] = []graph.Item{{Subject: graph.Subject{Hook: "z"}}}
 		w.fails(string(lifecycle.ReleaseCheck)+" b", "no such chart")
 		w.start(onStart)
 		text := inspect.Text(w.snapshot(1), look)

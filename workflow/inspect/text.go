@@ -10,11 +10,11 @@ import (
 // Text returns w as lines for a terminal, none wider than look says: what it is
 // and how it stands, what needs a person, the tree, and what to type next. What
 // has ended well is folded to one line; the way to a failure never is.
-func Text(w *Walk, look Look) string {
+func Text(w *Run, look Look) string {
 	if look.Now.IsZero() {
 		look.Now = w.At
 	}
-	p := &page{look: look, walk: w}
+	p := &page{look: look, run: w}
 	p.head()
 	p.problems()
 	top := len(p.lines)
@@ -28,7 +28,7 @@ func Text(w *Walk, look Look) string {
 // A page is text under way.
 type page struct {
 	look  Look
-	walk  *Walk
+	run   *Run
 	lines []string
 	// Lines of the tree that tell of work that has ended, and that waits.
 	ended, waiting []int
@@ -49,9 +49,9 @@ func (p *page) field(name, text string) {
 	}
 }
 
-// head says what walk it is and how it stands.
+// head says what run it is and how it stands.
 func (p *page) head() {
-	w, l := p.walk, p.look
+	w, l := p.run, p.look
 	if w.Standby != "" {
 		for _, part := range wrap("standby: "+w.Standby, l.width()) {
 			p.line(l.paint(bold+yellow, part))
@@ -119,7 +119,7 @@ func causeText(event, object, version, by, detail string) string {
 }
 
 // progress returns the counts in words.
-func (l Look) progress(w *Walk) string {
+func (l Look) progress(w *Run) string {
 	var parts []string
 	if w.Progress != nil && w.Progress.Of > 1 {
 		parts = append(parts, strconv.Itoa(w.Progress.Done)+" of "+plural(w.Progress.Of, "module", "modules"))
@@ -153,18 +153,18 @@ func (l Look) progress(w *Walk) string {
 
 // advice says what to type next.
 func (p *page) advice() {
-	if len(p.walk.Advice) == 0 {
+	if len(p.run.Advice) == 0 {
 		return
 	}
 	p.line("")
 	l := p.look
-	commands := make([]string, len(p.walk.Advice))
+	commands := make([]string, len(p.run.Advice))
 	longest := 0
-	for i, a := range p.walk.Advice {
+	for i, a := range p.run.Advice {
 		commands[i] = strings.TrimSpace(l.Program + " " + strings.Join(a.Args, " ") + l.More)
 		longest = max(longest, columns(commands[i]))
 	}
-	for i, a := range p.walk.Advice {
+	for i, a := range p.run.Advice {
 		switch {
 		case longest+4+20 <= l.width():
 			p.line("  " + fill(commands[i], longest) + l.paint(grey, l.clip("  "+"# "+a.Why, l.width()-longest-2)))

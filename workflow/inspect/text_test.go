@@ -19,9 +19,9 @@ const helmError = `helm upgrade of release ingress-nginx: timed out waiting for 
 Deployment addons/controller: 0 of 2 replicas are ready
 Pod controller-7d9c: ImagePullBackOff: registry.example.com/ingress/controller:1.14.2: not found`
 
-// scenes returns states of a store, each with the walk that is shown of it.
-func scenes() map[string]func(*world) (walk uint64) {
-	return map[string]func(*world) (walk uint64){
+// scenes returns states of a store, each with the run that is shown of it.
+func scenes() map[string]func(*world) (run uint64) {
+	return map[string]func(*world) (run uint64){
 		"nothing-pending": func(w *world) uint64 {
 			w.members[lifecycle.GlobalOnStartup] = hooks("", "10-labels.sh", "20-secrets.sh")
 			w.members[lifecycle.ModuleBeforeHelm] = hooks("cert-manager", "10-issuer.sh")
@@ -88,7 +88,7 @@ func scenes() map[string]func(*world) (walk uint64) {
 		"awaiting-synchronization": func(w *world) uint64 {
 			w.discovers("cert-manager", "ingress-nginx")
 			w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
-			w.members[lifecycle.ModuleSynchronization] = []graph.Member{
+			w.members[lifecycle.ModuleSynchronization] = []graph.Item{
 				{Subject: graph.Subject{Module: "cert-manager", Hook: "20-secrets.sh", Binding: "secrets"}, Queue: "secrets", Wait: true},
 				{Subject: graph.Subject{Module: "cert-manager", Hook: "30-pods.sh", Binding: "pods"}},
 			}
@@ -152,7 +152,7 @@ func scenes() map[string]func(*world) (walk uint64) {
 			w.start(onStart)
 			w.apply[lifecycle.ConfigMapChanged] = func(tx *store.Tx, t workflow.Task) error {
 				return store.Save(tx, store.RefusedConfigKey(), store.RefusedConfig{
-					ResourceVersion: "4713", Walk: t.Walk, At: tx.Now(),
+					ResourceVersion: "4713", Run: t.Run, At: tx.Now(),
 					Error: "section certManager: error converting YAML to JSON: yaml: line 3: mapping values are not allowed in this context",
 				})
 			}
@@ -212,7 +212,7 @@ func scenes() map[string]func(*world) (walk uint64) {
 		"allowed": func(w *world) uint64 {
 			w.fails(string(lifecycle.GlobalScheduleEvent), "hook 50-cleanup.sh exited with 3: no space left on device")
 			ev := on(lifecycle.OnGlobalSchedule, "", "50-cleanup.sh", "nightly")
-			ev.Lenient = true
+			ev.AllowFailure = true
 			w.start(ev)
 			return 0
 		},
@@ -231,7 +231,7 @@ func scenes() map[string]func(*world) (walk uint64) {
 		"delete": func(w *world) uint64 {
 			w.says(string(lifecycle.ModuleDelete), lifecycle.Unwanted)
 			w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
-				return workflow.Outcome{Lists: map[graph.List][]graph.Member{
+				return workflow.Outcome{Items: map[graph.FanOut][]graph.Item{
 					lifecycle.Enabled: modules("cert-manager"), lifecycle.Disabled: modules("velero"), lifecycle.Unknown: modules("old"),
 				}}, nil
 			})
@@ -278,8 +278,8 @@ func TestBrokenModulesAndQueuesThatStandStillNeedAttention(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		walk := w.read(inspect.Reader{Live: true, Stalled: map[string]string{"main": "the disk is full"}}, 0)
-		compare(t, "broken.txt", inspect.Text(walk, look))
+		run := w.read(inspect.Reader{Live: true, Stalled: map[string]string{"main": "the disk is full"}}, 0)
+		compare(t, "broken.txt", inspect.Text(run, look))
 	})
 }
 
@@ -289,9 +289,9 @@ func TestAFullDiskIsAProblem(t *testing.T) {
 		w := newWorld(t)
 		w.start(onStart)
 		full := &store.Shortage{Since: time.Now(), Err: errors.New("no space left for the store")}
-		walk := w.read(inspect.Reader{Live: true, Full: full}, 0)
-		text := inspect.Text(walk, look)
-		if !walk.Attention() || !strings.Contains(text, "the disk is full since ") || !strings.Contains(strings.Join(strings.Fields(text), " "), "no space left for the store") {
+		run := w.read(inspect.Reader{Live: true, Full: full}, 0)
+		text := inspect.Text(run, look)
+		if !run.Attention() || !strings.Contains(text, "the disk is full since ") || !strings.Contains(strings.Join(strings.Fields(text), " "), "no space left for the store") {
 			t.Errorf("inspect says\n%s", text)
 		}
 	})
@@ -340,10 +340,10 @@ func TestUnknownWalkIsAnError(t *testing.T) {
 		w.start(on(lifecycle.OnGlobalSchedule, "", "h", "b"))
 		r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}}
 		err := w.db.View(func(tx *store.Tx) error {
-			_, err := r.Walk(tx, inspect.Request{Walk: 99})
+			_, err := r.Run(tx, inspect.Request{Run: 99})
 			return err
 		})
-		if !errors.Is(err, inspect.ErrNoWalk) {
+		if !errors.Is(err, inspect.ErrNoRun) {
 			t.Errorf("the error for a walk that never was is %v", err)
 		}
 	})

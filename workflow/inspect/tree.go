@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A tree is the steps of a walk while they are put together: first what history
+// A tree is the steps of a run while they are put together: first what history
 // tells, oldest first, then what is pending.
 type tree struct {
 	scan   *scan
@@ -79,17 +79,17 @@ func (t *tree) path(n *graph.Node, s Subject) []*row {
 		path = append(path, level.row(n, s))
 		level = &path[len(path)-1].rows
 	}
-	switch n.Of {
-	case graph.OfBinding:
+	switch n.Scope {
+	case graph.ScopeBinding:
 		down(n, s)
-	case graph.OfConfiguration:
-		if n.Each != "" {
+	case graph.ScopeConfiguration:
+		if n.ForEach != "" {
 			down(n, Subject{})
 		}
-		if n.Each == "" || s != (Subject{}) {
+		if n.ForEach == "" || s != (Subject{}) {
 			down(n, s)
 		}
-	case graph.OfModule:
+	case graph.ScopeModule:
 		entry := t.entry(n)
 		down(entry, Subject{})
 		if s.Module != "" {
@@ -120,7 +120,7 @@ func (t *tree) order(n *graph.Node) int {
 // a module under the same heading that leads to n.
 func (t *tree) entry(n *graph.Node) *graph.Node {
 	for i := range t.graph.Nodes {
-		if first := &t.graph.Nodes[i]; first.Group == n.Group && first.Of == n.Of && t.graph.Leads(first.ID, n.ID) {
+		if first := &t.graph.Nodes[i]; first.Group == n.Group && first.Scope == n.Scope && t.graph.Leads(first.ID, n.ID) {
 			return first
 		}
 	}
@@ -133,7 +133,7 @@ func (t *tree) node(id string) *graph.Node {
 	if n, ok := t.graph.Node(graph.NodeID(id)); ok {
 		return n
 	}
-	return &graph.Node{ID: graph.NodeID(id), Of: graph.OfBinding}
+	return &graph.Node{ID: graph.NodeID(id), Scope: graph.ScopeBinding}
 }
 
 // record adds what a line of history tells.
@@ -142,7 +142,7 @@ func (t *tree) record(l line) {
 	t.pass(n)
 	path := t.path(n, Subject(l.Subject))
 	r := path[len(path)-1]
-	run := n.Of == graph.OfModule && n.ID == t.entry(n).ID && l.Subject.Hook == "" && l.Subject.Module != ""
+	run := n.Scope == graph.ScopeModule && n.ID == t.entry(n).ID && l.Subject.Hook == "" && l.Subject.Module != ""
 	if run {
 		r.restart()
 	}
@@ -176,10 +176,10 @@ func (r *row) restart() {
 	})
 }
 
-// pass begins a new pass where a step comes before one that the walk was at
+// pass begins a new pass where a step comes before one that the run was at
 // already: what lies behind it will be done again.
 func (t *tree) pass(n *graph.Node) {
-	if n.Of != graph.OfNothing {
+	if n.Scope != graph.ScopeAll {
 		return
 	}
 	again := func(r *row) bool {
@@ -203,9 +203,9 @@ func (t *tree) task(at *spot) error {
 	path := t.path(n, Subject(at.Subject))
 	r := path[len(path)-1]
 	switch {
-	case at.List == nil || at.Solo:
+	case at.FanOut == nil || at.Detached:
 		t.one(r, at, wait)
-	case at.List.Next == at.List.Len:
+	case at.FanOut.Next == at.FanOut.Len:
 		r.pend(at, t.scan.state(at.Task), wait)
 	default:
 		if err := t.list(n, path, at, wait); err != nil {
@@ -215,8 +215,8 @@ func (t *tree) task(at *spot) error {
 	if r.Behind, err = t.scan.behind(at); err != nil {
 		return err
 	}
-	if n.Of == graph.OfModule && n.ID != t.entry(n).ID && len(path) > 1 {
-		path[1].Ahead = t.ahead(n.ID, graph.OfModule)
+	if n.Scope == graph.ScopeModule && n.ID != t.entry(n).ID && len(path) > 1 {
+		path[1].Ahead = t.ahead(n.ID, graph.ScopeModule)
 	}
 	t.failure(at)
 	return nil
@@ -257,25 +257,25 @@ func (r *row) begin(at *spot) {
 func (t *tree) list(n *graph.Node, path []*row, at *spot, wait *Wait) error {
 	r := path[len(path)-1]
 	state := t.scan.state(at.Task)
-	for i := at.List.Next; i < at.List.Len; i++ {
-		member, err := store.LoadMember[graph.Member](t.scan.tx, at.ID, i)
+	for i := at.FanOut.Next; i < at.FanOut.Len; i++ {
+		item, err := store.LoadItem[graph.Item](t.scan.tx, at.ID, i)
 		if err != nil {
 			return err
 		}
-		path := t.path(n, member.Subject)
+		path := t.path(n, item.Subject)
 		m := path[len(path)-1]
 		m.pend(at, Waiting, nil)
-		if i == at.List.Next {
+		if i == at.FanOut.Next {
 			m.State, m.Wait = state, wait
 			m.begin(at)
 			continue
 		}
-		if at.List.Edge || m == r {
+		if at.FanOut.Edge || m == r {
 			m.rows = rows{}
 		}
-		m.Due, m.Wait = time.Time{}, &Wait{For: ForStep, Ahead: i - at.List.Next}
-		if m.Began = (time.Time{}); member.Queue != "" {
-			m.Queue = member.Queue
+		m.Due, m.Wait = time.Time{}, &Wait{For: ForStep, Ahead: i - at.FanOut.Next}
+		if m.Began = (time.Time{}); item.Queue != "" {
+			m.Queue = item.Queue
 		}
 	}
 	return nil
@@ -324,7 +324,7 @@ func (t *tree) ahead(from graph.NodeID, of graph.Scope) []Ahead {
 		next = next[1:]
 		for _, e := range t.graph.Edges {
 			n := t.node(string(e.To))
-			if e.From != id || e.Loop || e.Put != graph.Here || n.Signal || of == graph.OfModule && n.Of != of {
+			if e.From != id || e.Loop || e.Place != graph.Stack || n.Junction || of == graph.ScopeModule && n.Scope != of {
 				continue
 			}
 			if seen[e.To] { // more than one way leads there
@@ -333,9 +333,9 @@ func (t *tree) ahead(from graph.NodeID, of graph.Scope) []Ahead {
 			}
 			seen[e.To] = true
 			out = append(out, Ahead{
-				Node: string(e.To), Number: n.Number, If: string(e.When), Unless: string(e.But), Each: string(e.Each),
+				Node: string(e.To), Number: n.Number, If: string(e.When), Unless: string(e.Unless), Each: string(e.ForEach),
 			})
-			if n.Of == of {
+			if n.Scope == of {
 				next = append(next, e.To)
 			}
 		}

@@ -30,14 +30,14 @@ func TestReasonsAreNeverCutOffInWideTextAndInPipes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		failing(w)
-		walk := w.snapshot(1)
+		run := w.snapshot(1)
 		for name, l := range map[string]inspect.Look{
 			"wide, 80 columns":  {Wide: true},
 			"wide, 200 columns": {Wide: true, Width: 200},
 			"pipe":              {Whole: true, Width: inspect.Unlimited},
 			"pipe, COLUMNS=80":  {Whole: true, Width: 80},
 		} {
-			text := inspect.Text(walk, l)
+			text := inspect.Text(run, l)
 			for _, want := range append(names("behind", 12), oneLine(longError)) {
 				if !strings.Contains(oneLine(text), want) {
 					t.Errorf("%s: %q is cut off:\n%s", name, want, text)
@@ -47,7 +47,7 @@ func TestReasonsAreNeverCutOffInWideTextAndInPipes(t *testing.T) {
 				t.Errorf("%s: lines are left out:\n%s", name, text)
 			}
 		}
-		if text := inspect.Text(walk, inspect.Look{Whole: true, Width: inspect.Unlimited}); strings.Count(text, "controller:1.14.2: not found\n") != 30 {
+		if text := inspect.Text(run, inspect.Look{Whole: true, Width: inspect.Unlimited}); strings.Count(text, "controller:1.14.2: not found\n") != 30 {
 			t.Errorf("a pipe gets broken lines:\n%s", text)
 		}
 	})
@@ -58,10 +58,10 @@ func TestTextIsReadableIn80AndIn200Columns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		failing(w)
-		walk := w.snapshot(1)
-		compare(t, "columns-80.txt", inspect.Text(walk, inspect.Look{Program: "addon-operator"}))
-		compareAny(t, "columns-200.txt", inspect.Text(walk, inspect.Look{Program: "addon-operator", Width: 200}))
-		compare(t, "columns-80-wide.txt", inspect.Text(walk, inspect.Look{Program: "addon-operator", Wide: true}))
+		run := w.snapshot(1)
+		compare(t, "columns-80.txt", inspect.Text(run, inspect.Look{Program: "addon-operator"}))
+		compareAny(t, "columns-200.txt", inspect.Text(run, inspect.Look{Program: "addon-operator", Width: 200}))
+		compare(t, "columns-80-wide.txt", inspect.Text(run, inspect.Look{Program: "addon-operator", Wide: true}))
 	})
 }
 
@@ -70,12 +70,12 @@ func TestTimesAreInTheZoneOfTheReaderOrUTC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		failing(w)
-		walk := w.snapshot(1)
-		utc := inspect.Text(walk, inspect.Look{})
+		run := w.snapshot(1)
+		utc := inspect.Text(run, inspect.Look{})
 		if !strings.Contains(utc, "began     00:00:00Z, ") || !strings.Contains(utc, "last try 00:02:35Z") {
 			t.Errorf("in UTC:\n%s", utc)
 		}
-		local := inspect.Text(walk, inspect.Look{Zone: time.FixedZone("IST", 19800)})
+		local := inspect.Text(run, inspect.Look{Zone: time.FixedZone("IST", 19800)})
 		for _, want := range []string{"began     05:30:00 IST, ", "last try 05:32:35, next try 05:33:05 (in 5s)", " 05:32:35   0.0s   8"} {
 			if !strings.Contains(local, want) {
 				t.Errorf("in India %q is missing:\n%s", want, local)

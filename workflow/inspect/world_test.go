@@ -35,7 +35,7 @@ type world struct {
 
 	mu      sync.Mutex
 	do      map[string]doing // by "node subject", else by node
-	members map[graph.NodeID][]graph.Member
+	members map[graph.NodeID][]graph.Item
 	apply   map[graph.NodeID]func(*store.Tx, workflow.Task) error
 }
 
@@ -60,13 +60,13 @@ func (s step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error)
 	return do(ctx, t)
 }
 
-func (s step) Members(_ *store.Tx, t workflow.Task) (members []graph.Member, _ json.RawMessage, _ error) {
+func (s step) Items(_ *store.Tx, t workflow.Task) (items []graph.Item, _ json.RawMessage, _ error) {
 	for _, m := range s.w.members[s.node] {
 		if m.Subject.Module == t.Subject.Module {
-			members = append(members, m)
+			items = append(items, m)
 		}
 	}
-	return members, nil, nil
+	return items, nil, nil
 }
 
 func (s step) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
@@ -79,7 +79,7 @@ func (s step) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{
-		t: t, mem: new(store.Memory), do: map[string]doing{}, members: map[graph.NodeID][]graph.Member{},
+		t: t, mem: new(store.Memory), do: map[string]doing{}, members: map[graph.NodeID][]graph.Item{},
 		apply: map[graph.NodeID]func(*store.Tx, workflow.Task) error{},
 	}
 	w.says(string(lifecycle.ModuleRun), lifecycle.AlreadyStarted)
@@ -98,7 +98,7 @@ func (w *world) open() {
 	}
 	steps := map[graph.NodeID]workflow.Step{}
 	for _, n := range lifecycle.Graph.Nodes {
-		if !n.Signal && !n.Adopts {
+		if !n.Junction && !n.JoinsRunning {
 			steps[n.ID] = step{w, n.ID}
 		}
 	}
@@ -165,20 +165,20 @@ func (w *world) fails(what, how string) {
 
 func (w *world) discovers(names ...string) {
 	w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
-		return workflow.Outcome{Lists: map[graph.List][]graph.Member{lifecycle.Enabled: modules(names...)}}, nil
+		return workflow.Outcome{Items: map[graph.FanOut][]graph.Item{lifecycle.Enabled: modules(names...)}}, nil
 	})
 }
 
-func modules(names ...string) (out []graph.Member) {
+func modules(names ...string) (out []graph.Item) {
 	for _, n := range names {
-		out = append(out, graph.Member{Subject: graph.Subject{Module: n}})
+		out = append(out, graph.Item{Subject: graph.Subject{Module: n}})
 	}
 	return out
 }
 
-func hooks(module string, names ...string) (out []graph.Member) {
+func hooks(module string, names ...string) (out []graph.Item) {
 	for _, n := range names {
-		out = append(out, graph.Member{Subject: graph.Subject{Module: module, Hook: n}})
+		out = append(out, graph.Item{Subject: graph.Subject{Module: module, Hook: n}})
 	}
 	return out
 }
@@ -207,26 +207,26 @@ func onConfigMap(version string) workflow.Event {
 	}}
 }
 
-// snapshot reads the walk that is shown for id, from a running operator's store.
-func (w *world) snapshot(id uint64) *inspect.Walk {
+// snapshot reads the run that is shown for id, from a running operator's store.
+func (w *world) snapshot(id uint64) *inspect.Run {
 	w.t.Helper()
 	return w.read(inspect.Reader{Live: true}, id)
 }
 
-func (w *world) read(r inspect.Reader, id uint64) (walk *inspect.Walk) {
+func (w *world) read(r inspect.Reader, id uint64) (run *inspect.Run) {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}
 	err := w.db.View(func(tx *store.Tx) (err error) {
-		walk, err = r.Walk(tx, inspect.Request{Walk: id})
+		run, err = r.Run(tx, inspect.Request{Run: id})
 		return err
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return walk
+	return run
 }
 
-// shows compares how the walk that is shown for id looks with a golden file.
+// shows compares how the run that is shown for id looks with a golden file.
 func (w *world) shows(golden string, id uint64) {
 	w.t.Helper()
 	compare(w.t, golden, inspect.Text(w.snapshot(id), look))

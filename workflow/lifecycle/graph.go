@@ -67,17 +67,17 @@ const (
 
 // The lists nodes and edges are repeated over.
 const (
-	ByOrder  graph.List = "hooks by ORDER"
-	Bindings graph.List = "kubernetes bindings by hook name"
-	Defining graph.List = "modules with CRDs to install"
-	Enabled  graph.List = "modules to enable"
-	Disabled graph.List = "modules to delete"
-	Unknown  graph.List = "modules to purge"
-	Running  graph.List = "running tasks of the module"
-	Changed  graph.List = "modules whose section changed"
+	ByOrder  graph.FanOut = "hooks by ORDER"
+	Bindings graph.FanOut = "kubernetes bindings by hook name"
+	Defining graph.FanOut = "modules with CRDs to install"
+	Enabled  graph.FanOut = "modules to enable"
+	Disabled graph.FanOut = "modules to delete"
+	Unknown  graph.FanOut = "modules to purge"
+	Running  graph.FanOut = "running tasks of the module"
+	Changed  graph.FanOut = "modules whose section changed"
 
-	ChangedUnstarted graph.List = "modules not started whose section changed"
-	SwitchedOff      graph.List = "modules switched off"
+	ChangedUnstarted graph.FanOut = "modules not started whose section changed"
+	SwitchedOff      graph.FanOut = "modules switched off"
 )
 
 // What steps are given.
@@ -102,16 +102,16 @@ const (
 
 // What steps may hand back.
 const (
-	ConfigPatch   graph.Output = "config patch"
-	ValuesPatch   graph.Output = "values patch"
-	Opinions      graph.Output = "opinions"
-	HookMetrics   graph.Output = "hook metrics"
-	ObjectChanges graph.Output = "object operations"
-	ModuleStatus  graph.Output = "module status"
-	ModuleLists   graph.Output = "module lists"
-	HelmRelease   graph.Output = "helm release"
-	Definitions   graph.Output = "CRDs"
-	AppliedConfig graph.Output = "applied config"
+	ConfigPatch      graph.Output = "config patch"
+	ValuesPatch      graph.Output = "values patch"
+	EnabledOverrides graph.Output = "opinions"
+	HookMetrics      graph.Output = "hook metrics"
+	ObjectChanges    graph.Output = "object operations"
+	ModuleStatus     graph.Output = "module status"
+	ModuleLists      graph.Output = "module lists"
+	HelmRelease      graph.Output = "helm release"
+	Definitions      graph.Output = "CRDs"
+	AppliedConfig    graph.Output = "applied config"
 )
 
 // The headings nodes are drawn under.
@@ -126,7 +126,7 @@ const (
 var (
 	globalHook = []graph.Input{ConfigGlobal, ValuesGlobal}
 	moduleHook = []graph.Input{ConfigGlobal, ConfigModule, ValuesGlobal, ValuesModule, EnabledAll}
-	globalSays = []graph.Output{ConfigPatch, ValuesPatch, Opinions, HookMetrics, ObjectChanges}
+	globalSays = []graph.Output{ConfigPatch, ValuesPatch, EnabledOverrides, HookMetrics, ObjectChanges}
 	moduleSays = []graph.Output{ConfigPatch, ValuesPatch, HookMetrics, ObjectChanges}
 )
 
@@ -140,140 +140,140 @@ var Graph = &graph.Graph{
 	Doc:  "The addon operator's life, steps 1 to 16.",
 	Nodes: []graph.Node{
 		{
-			Number: "1", ID: GlobalOnStartup, Group: startup, Each: ByOrder,
-			Gets: globalHook, May: globalSays,
+			Number: "1", ID: GlobalOnStartup, Group: startup, ForEach: ByOrder,
+			Inputs: globalHook, Outputs: globalSays,
 			Doc: "run global hooks with an onStartup binding",
 		},
 		{
-			Number: "2", ID: GlobalSynchronization, Group: startup, Each: Bindings,
-			Gets: with(globalHook, Objects, SnapshotsIncluded), May: globalSays,
+			Number: "2", ID: GlobalSynchronization, Group: startup, ForEach: Bindings,
+			Inputs: with(globalHook, Objects, SnapshotsIncluded), Outputs: globalSays,
 			Doc: "run global hooks with kubernetes bindings on the objects that exist",
 		},
 		{
-			Number: "3", ID: GlobalBeforeAll, Group: reload, Each: ByOrder, Once: true,
-			Gets: with(globalHook, SnapshotsAll), May: globalSays,
+			Number: "3", ID: GlobalBeforeAll, Group: reload, ForEach: ByOrder, Unique: true,
+			Inputs: with(globalHook, SnapshotsAll), Outputs: globalSays,
 			Doc: "run global hooks with a beforeAll binding",
 		},
 		{
-			Number: "4", ID: DiscoverModules, Group: reload, Steady: true,
-			Gets: []graph.Input{ModuleDirectories, MergedEnabledStates, HelmReleases, ConfigGlobal, ConfigModule, ValuesGlobal, ValuesModule, EnabledBefore},
-			May:  []graph.Output{ModuleStatus, ModuleLists},
-			Doc:  "merge the enabled flags, run enabled scripts, make the three lists of modules",
+			Number: "4", ID: DiscoverModules, Group: reload, FixedDelay: true,
+			Inputs:  []graph.Input{ModuleDirectories, MergedEnabledStates, HelmReleases, ConfigGlobal, ConfigModule, ValuesGlobal, ValuesModule, EnabledBefore},
+			Outputs: []graph.Output{ModuleStatus, ModuleLists},
+			Doc:     "merge the enabled flags, run enabled scripts, make the three lists of modules",
 		},
 		{
-			Number: "4a", ID: EnsureCRDs, Group: reload, Of: graph.OfModule,
-			Gets: []graph.Input{CRDFiles}, May: []graph.Output{Definitions},
+			Number: "4a", ID: EnsureCRDs, Group: reload, Scope: graph.ScopeModule,
+			Inputs: []graph.Input{CRDFiles}, Outputs: []graph.Output{Definitions},
 			Doc: "create or update the CRDs a module brings, and wait until they are served",
 		},
 		{
-			Number: "5", ID: ModuleRun, Group: run, Of: graph.OfModule, Once: true, Lane: true,
+			Number: "5", ID: ModuleRun, Group: run, Scope: graph.ScopeModule, Unique: true, Lane: true,
 			Doc: "see whether the module is just enabled, already started, or no longer wanted",
 		},
 		{
-			Number: "5a", ID: ModuleOnStartup, Group: run, Of: graph.OfModule, Each: ByOrder, Back: ModuleRun,
-			Gets: moduleHook, May: moduleSays,
+			Number: "5a", ID: ModuleOnStartup, Group: run, Scope: graph.ScopeModule, ForEach: ByOrder, RetryFrom: ModuleRun,
+			Inputs: moduleHook, Outputs: moduleSays,
 			Doc: "run module hooks with an onStartup binding",
 		},
 		{
-			Number: "5b", ID: ModuleSynchronization, Group: run, Of: graph.OfModule, Each: Bindings,
-			Gets: with(moduleHook, Objects, SnapshotsIncluded), May: moduleSays,
+			Number: "5b", ID: ModuleSynchronization, Group: run, Scope: graph.ScopeModule, ForEach: Bindings,
+			Inputs: with(moduleHook, Objects, SnapshotsIncluded), Outputs: moduleSays,
 			Doc: "run module hooks with kubernetes bindings on the objects that exist",
 		},
 		{
-			Number: "5c", ID: ModuleBeforeHelm, Group: run, Of: graph.OfModule, Each: ByOrder, Back: ModuleRun,
-			Gets: with(moduleHook, SnapshotsAll), May: moduleSays,
+			Number: "5c", ID: ModuleBeforeHelm, Group: run, Scope: graph.ScopeModule, ForEach: ByOrder, RetryFrom: ModuleRun,
+			Inputs: with(moduleHook, SnapshotsAll), Outputs: moduleSays,
 			Doc: "run module hooks with a beforeHelm binding",
 		},
 		{
-			Number: "5d", ID: ReleaseCheck, Group: run, Of: graph.OfModule, Back: ModuleRun,
-			Gets: []graph.Input{ValuesGlobal, ValuesModule, EnabledAll, HelmReleases},
-			Doc:  "compare the rendered checksum and the resources with the last release",
+			Number: "5d", ID: ReleaseCheck, Group: run, Scope: graph.ScopeModule, RetryFrom: ModuleRun,
+			Inputs: []graph.Input{ValuesGlobal, ValuesModule, EnabledAll, HelmReleases},
+			Doc:    "compare the rendered checksum and the resources with the last release",
 		},
 		{
-			Number: "5e", ID: ReleaseUpgrade, Group: run, Of: graph.OfModule, Back: ModuleRun,
-			Gets: []graph.Input{ValuesGlobal, ValuesModule, EnabledAll, RenderedManifest}, May: []graph.Output{HelmRelease},
+			Number: "5e", ID: ReleaseUpgrade, Group: run, Scope: graph.ScopeModule, RetryFrom: ModuleRun,
+			Inputs: []graph.Input{ValuesGlobal, ValuesModule, EnabledAll, RenderedManifest}, Outputs: []graph.Output{HelmRelease},
 			Doc: "helm upgrade --install",
 		},
 		{
-			Number: "5f", ID: ModuleAfterHelm, Group: run, Of: graph.OfModule, Each: ByOrder, Back: ModuleRun,
-			Gets: with(moduleHook, SnapshotsAll), May: moduleSays,
+			Number: "5f", ID: ModuleAfterHelm, Group: run, Scope: graph.ScopeModule, ForEach: ByOrder, RetryFrom: ModuleRun,
+			Inputs: with(moduleHook, SnapshotsAll), Outputs: moduleSays,
 			Doc: "run module hooks with an afterHelm binding",
 		},
 		{
-			Number: "6", ID: ModuleDelete, Group: deletion, Of: graph.OfModule,
+			Number: "6", ID: ModuleDelete, Group: deletion, Scope: graph.ScopeModule,
 			Doc: "see whether the module is still to be deleted, and take its waiting tasks away",
 		},
 		{
-			Number: "6a", ID: ModuleRetire, Group: deletion, Of: graph.OfModule, Each: Running, Adopts: true,
+			Number: "6a", ID: ModuleRetire, Group: deletion, Scope: graph.ScopeModule, ForEach: Running, JoinsRunning: true,
 			Doc: "wait for the module's hooks that still run",
 		},
 		{
-			Number: "6b", ID: ModuleBeforeDelete, Group: deletion, Of: graph.OfModule, Each: ByOrder, Back: ModuleDelete,
-			Gets: with(moduleHook, SnapshotsAll), May: moduleSays,
+			Number: "6b", ID: ModuleBeforeDelete, Group: deletion, Scope: graph.ScopeModule, ForEach: ByOrder, RetryFrom: ModuleDelete,
+			Inputs: with(moduleHook, SnapshotsAll), Outputs: moduleSays,
 			Doc: "run module hooks with a beforeDeleteHelm binding",
 		},
 		{
-			Number: "6c", ID: ReleaseDelete, Group: deletion, Of: graph.OfModule, Back: ModuleDelete,
-			May: []graph.Output{HelmRelease},
-			Doc: "helm delete --purge",
+			Number: "6c", ID: ReleaseDelete, Group: deletion, Scope: graph.ScopeModule, RetryFrom: ModuleDelete,
+			Outputs: []graph.Output{HelmRelease},
+			Doc:     "helm delete --purge",
 		},
 		{
-			Number: "6d", ID: ModuleAfterDelete, Group: deletion, Of: graph.OfModule, Each: ByOrder, Finishes: true,
-			Gets: with(moduleHook, SnapshotsAll), May: moduleSays,
+			Number: "6d", ID: ModuleAfterDelete, Group: deletion, Scope: graph.ScopeModule, ForEach: ByOrder, Uninterruptible: true,
+			Inputs: with(moduleHook, SnapshotsAll), Outputs: moduleSays,
 			Doc: "run module hooks with an afterDeleteHelm binding",
 		},
 		{
-			Number: "7", ID: ModulePurge, Group: reload, Of: graph.OfModule,
-			May: []graph.Output{HelmRelease},
-			Doc: "helm delete --purge of a release that has no module directory",
+			Number: "7", ID: ModulePurge, Group: reload, Scope: graph.ScopeModule,
+			Outputs: []graph.Output{HelmRelease},
+			Doc:     "helm delete --purge of a release that has no module directory",
 		},
 		{
-			Number: "8", ID: GlobalAfterAll, Group: reload, Each: ByOrder,
-			Gets: with(globalHook, SnapshotsAll), May: globalSays,
+			Number: "8", ID: GlobalAfterAll, Group: reload, ForEach: ByOrder,
+			Inputs: with(globalHook, SnapshotsAll), Outputs: globalSays,
 			Doc: "run global hooks with an afterAll binding",
 		},
 		{
-			Number: "9", ID: GlobalKubernetesEvent, Group: reactions, Of: graph.OfBinding, Ranges: true,
-			Gets: with(globalHook, EventObject, SnapshotsIncluded), May: globalSays,
+			Number: "9", ID: GlobalKubernetesEvent, Group: reactions, Scope: graph.ScopeBinding, Batch: true,
+			Inputs: with(globalHook, EventObject, SnapshotsIncluded), Outputs: globalSays,
 			Doc: "run a global hook on kubernetes events",
 		},
 		{
-			Number: "10", ID: ModuleKubernetesEvent, Group: reactions, Of: graph.OfBinding, Ranges: true,
-			Gets: with(moduleHook, EventObject, SnapshotsIncluded), May: moduleSays,
+			Number: "10", ID: ModuleKubernetesEvent, Group: reactions, Scope: graph.ScopeBinding, Batch: true,
+			Inputs: with(moduleHook, EventObject, SnapshotsIncluded), Outputs: moduleSays,
 			Doc: "run a module hook on kubernetes events",
 		},
 		{
-			Number: "11", ID: GlobalScheduleEvent, Group: reactions, Of: graph.OfBinding, Ranges: true, Once: true,
-			Gets: with(globalHook, SnapshotsIncluded), May: globalSays,
+			Number: "11", ID: GlobalScheduleEvent, Group: reactions, Scope: graph.ScopeBinding, Batch: true, Unique: true,
+			Inputs: with(globalHook, SnapshotsIncluded), Outputs: globalSays,
 			Doc: "run a global hook on schedule",
 		},
 		{
-			Number: "12", ID: ModuleScheduleEvent, Group: reactions, Of: graph.OfBinding, Ranges: true, Once: true,
-			Gets: with(moduleHook, SnapshotsIncluded), May: moduleSays,
+			Number: "12", ID: ModuleScheduleEvent, Group: reactions, Scope: graph.ScopeBinding, Batch: true, Unique: true,
+			Inputs: with(moduleHook, SnapshotsIncluded), Outputs: moduleSays,
 			Doc: "run a module hook on schedule",
 		},
-		{Number: "13", ID: GlobalValuesChanged, Group: reactions, Signal: true, Doc: "global values changed"},
-		{Number: "14", ID: ModuleValuesChanged, Group: reactions, Of: graph.OfModule, Signal: true, Doc: "module values changed"},
-		{Number: "15", ID: HelmResourcesAbsent, Group: reactions, Of: graph.OfModule, Signal: true, Doc: "a release lost resources"},
+		{Number: "13", ID: GlobalValuesChanged, Group: reactions, Junction: true, Doc: "global values changed"},
+		{Number: "14", ID: ModuleValuesChanged, Group: reactions, Scope: graph.ScopeModule, Junction: true, Doc: "module values changed"},
+		{Number: "15", ID: HelmResourcesAbsent, Group: reactions, Scope: graph.ScopeModule, Junction: true, Doc: "a release lost resources"},
 		{
-			Number: "16", ID: ConfigMapChanged, Group: reactions, Once: true, Revives: true,
-			Gets: []graph.Input{ConfigMapContent}, May: []graph.Output{AppliedConfig},
+			Number: "16", ID: ConfigMapChanged, Group: reactions, Unique: true, WakesFailed: true,
+			Inputs: []graph.Input{ConfigMapContent}, Outputs: []graph.Output{AppliedConfig},
 			Doc: "apply the ConfigMap's sections and list those that changed",
 		},
 	},
 	Edges: []graph.Edge{
-		{On: OnStart, To: GlobalOnStartup, Put: graph.Front},
+		{On: OnStart, To: GlobalOnStartup, Place: graph.Front},
 		{From: GlobalOnStartup, To: GlobalSynchronization},
 		{From: GlobalSynchronization, To: GlobalBeforeAll},
 
 		{From: GlobalBeforeAll, To: DiscoverModules},
-		{From: DiscoverModules, To: EnsureCRDs, Each: Defining},
-		{From: DiscoverModules, To: ModuleRun, Each: Enabled},
-		{From: DiscoverModules, To: ModuleDelete, Each: Disabled},
-		{From: DiscoverModules, To: ModulePurge, Each: Unknown},
+		{From: DiscoverModules, To: EnsureCRDs, ForEach: Defining},
+		{From: DiscoverModules, To: ModuleRun, ForEach: Enabled},
+		{From: DiscoverModules, To: ModuleDelete, ForEach: Disabled},
+		{From: DiscoverModules, To: ModulePurge, ForEach: Unknown},
 		{From: DiscoverModules, To: GlobalAfterAll},
-		{From: DiscoverModules, To: GlobalBeforeAll, When: LeftOver, Put: graph.Tail},
-		{From: GlobalAfterAll, To: GlobalBeforeAll, When: GlobalChanged, Put: graph.Tail, Loop: true},
+		{From: DiscoverModules, To: GlobalBeforeAll, When: LeftOver, Place: graph.Tail},
+		{From: GlobalAfterAll, To: GlobalBeforeAll, When: GlobalChanged, Place: graph.Tail, Loop: true},
 
 		{From: ModuleRun, To: ModuleAfterDelete, When: HalfDeleted},
 		{From: ModuleRun, To: ModuleRun, When: HalfDeleted},
@@ -283,25 +283,25 @@ var Graph = &graph.Graph{
 		{From: ModuleSynchronization, To: ModuleBeforeHelm},
 		{From: ModuleBeforeHelm, To: ReleaseCheck},
 		{From: ReleaseCheck, To: ReleaseUpgrade, When: Outdated},
-		{From: ReleaseCheck, To: ModuleAfterHelm, But: Outdated},
+		{From: ReleaseCheck, To: ModuleAfterHelm, Unless: Outdated},
 		{From: ReleaseUpgrade, To: ModuleAfterHelm},
 		{From: ModuleAfterHelm, To: ModuleRun, When: ModuleChanged, Loop: true},
 
-		{From: ModuleDelete, To: ModuleRetire, When: Unwanted, Clears: true},
+		{From: ModuleDelete, To: ModuleRetire, When: Unwanted, CancelsPending: true},
 		{From: ModuleRetire, To: ModuleBeforeDelete},
 		{From: ModuleBeforeDelete, To: ReleaseDelete},
 		{From: ReleaseDelete, To: ModuleAfterDelete},
 
-		{On: OnGlobalKubeEvent, To: GlobalKubernetesEvent, Put: graph.Bound},
-		{On: OnModuleKubeEvent, To: ModuleKubernetesEvent, Put: graph.Bound},
-		{On: OnGlobalSchedule, To: GlobalScheduleEvent, Put: graph.Bound},
-		{On: OnModuleSchedule, To: ModuleScheduleEvent, Put: graph.Bound},
+		{On: OnGlobalKubeEvent, To: GlobalKubernetesEvent, Place: graph.BindingQueue},
+		{On: OnModuleKubeEvent, To: ModuleKubernetesEvent, Place: graph.BindingQueue},
+		{On: OnGlobalSchedule, To: GlobalScheduleEvent, Place: graph.BindingQueue},
+		{On: OnModuleSchedule, To: ModuleScheduleEvent, Place: graph.BindingQueue},
 		{On: OnResourcesAbsent, To: HelmResourcesAbsent},
-		{On: OnConfigMap, To: ConfigMapChanged, Put: graph.Front},
-		{On: OnModuleMended, To: GlobalBeforeAll, Put: graph.Tail},
-		{On: OnAddonsChanged, To: GlobalBeforeAll, Put: graph.Tail},
-		{On: OnReloadRequest, To: GlobalBeforeAll, Put: graph.Cut},
-		{On: OnRunRequest, To: ModuleRun, Put: graph.Front},
+		{On: OnConfigMap, To: ConfigMapChanged, Place: graph.Front},
+		{On: OnModuleMended, To: GlobalBeforeAll, Place: graph.Tail},
+		{On: OnAddonsChanged, To: GlobalBeforeAll, Place: graph.Tail},
+		{On: OnReloadRequest, To: GlobalBeforeAll, Place: graph.Rewind},
+		{On: OnRunRequest, To: ModuleRun, Place: graph.Front},
 
 		{From: GlobalKubernetesEvent, To: GlobalValuesChanged, When: GlobalChanged},
 		{From: ModuleKubernetesEvent, To: GlobalValuesChanged, When: GlobalChanged},
@@ -310,16 +310,16 @@ var Graph = &graph.Graph{
 		{From: ModuleScheduleEvent, To: GlobalValuesChanged, When: GlobalChanged},
 		{From: ModuleScheduleEvent, To: ModuleValuesChanged, When: ModuleChanged},
 
-		{From: GlobalValuesChanged, To: GlobalBeforeAll, Put: graph.Tail},
-		{From: ModuleValuesChanged, To: ModuleRun, Put: graph.Tail},
-		{From: HelmResourcesAbsent, To: ModuleRun, Put: graph.Tail},
+		{From: GlobalValuesChanged, To: GlobalBeforeAll, Place: graph.Tail},
+		{From: ModuleValuesChanged, To: ModuleRun, Place: graph.Tail},
+		{From: HelmResourcesAbsent, To: ModuleRun, Place: graph.Tail},
 		// The slot of step 16 is at the front of the queue: what a person has changed does not
 		// wait behind a failing module.
-		{From: ConfigMapChanged, To: GlobalBeforeAll, When: GlobalChanged, Put: graph.Cut},
-		{From: ConfigMapChanged, To: GlobalBeforeAll, When: FlagsChanged, Put: graph.Cut},
-		{From: ConfigMapChanged, To: ModuleDelete, Each: SwitchedOff},
-		{From: ConfigMapChanged, To: ModuleRun, But: GlobalChanged, Each: Changed},
-		{From: ConfigMapChanged, To: ModuleRun, But: GlobalChanged, Each: ChangedUnstarted, Put: graph.Tail},
+		{From: ConfigMapChanged, To: GlobalBeforeAll, When: GlobalChanged, Place: graph.Rewind},
+		{From: ConfigMapChanged, To: GlobalBeforeAll, When: FlagsChanged, Place: graph.Rewind},
+		{From: ConfigMapChanged, To: ModuleDelete, ForEach: SwitchedOff},
+		{From: ConfigMapChanged, To: ModuleRun, Unless: GlobalChanged, ForEach: Changed},
+		{From: ConfigMapChanged, To: ModuleRun, Unless: GlobalChanged, ForEach: ChangedUnstarted, Place: graph.Tail},
 	},
 	Triggers: map[graph.Trigger]string{
 		OnStart:           "the operator process has started and does not resume an unfinished start of the same container",
@@ -345,7 +345,7 @@ var Graph = &graph.Graph{
 		FlagsChanged:   "an *Enabled flag of the ConfigMap changed and its global section did not",
 		ModuleChanged:  "the module's values or config are not what they were before",
 	},
-	Lists: map[graph.List]string{
+	FanOuts: map[graph.FanOut]string{
 		ByOrder:  "the hooks with the step's binding, by ORDER, then by name",
 		Bindings: "the hooks' kubernetes bindings, by hook name, then as written",
 		Defining: "the enabled modules whose CRDs were not installed since the current start, or are others now",
@@ -377,15 +377,15 @@ var Graph = &graph.Graph{
 		CRDFiles:            "the definitions in the module's directory crds",
 	},
 	Outputs: map[graph.Output]string{
-		ConfigPatch:   "$CONFIG_VALUES_JSON_PATCH_PATH: applied to the ConfigMap just after the hook",
-		ValuesPatch:   "$VALUES_JSON_PATCH_PATH: kept in the store and applied to values from then on",
-		HookMetrics:   "$METRICS_PATH: counted in the store and shown at /metrics/hooks from then on",
-		ObjectChanges: "$KUBERNETES_PATCH_PATH: objects of the cluster made, changed and deleted just after the hook, in order",
-		Opinions:      "*Enabled operations of a global hook's values patch: the hook's say in what is enabled",
-		ModuleStatus:  "$MODULE_ENABLED_RESULT and $MODULE_ENABLED_REASON of the enabled script",
-		ModuleLists:   "the modules to enable, to delete and to purge",
-		HelmRelease:   "a release installed, upgraded or deleted",
-		Definitions:   "CustomResourceDefinitions created or updated, never deleted",
-		AppliedConfig: "the sections and flags in force from then on",
+		ConfigPatch:      "$CONFIG_VALUES_JSON_PATCH_PATH: applied to the ConfigMap just after the hook",
+		ValuesPatch:      "$VALUES_JSON_PATCH_PATH: kept in the store and applied to values from then on",
+		HookMetrics:      "$METRICS_PATH: counted in the store and shown at /metrics/hooks from then on",
+		ObjectChanges:    "$KUBERNETES_PATCH_PATH: objects of the cluster made, changed and deleted just after the hook, in order",
+		EnabledOverrides: "*Enabled operations of a global hook's values patch: the hook's say in what is enabled",
+		ModuleStatus:     "$MODULE_ENABLED_RESULT and $MODULE_ENABLED_REASON of the enabled script",
+		ModuleLists:      "the modules to enable, to delete and to purge",
+		HelmRelease:      "a release installed, upgraded or deleted",
+		Definitions:      "CustomResourceDefinitions created or updated, never deleted",
+		AppliedConfig:    "the sections and flags in force from then on",
 	},
 }

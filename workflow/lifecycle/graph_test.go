@@ -45,7 +45,7 @@ func TestEventsAndSchedulesOfGlobalAndModuleHooksLeadToGlobalValuesChanged(t *te
 
 func TestModuleHooksMayNotHoldOpinions(t *testing.T) {
 	for _, n := range lifecycle.Graph.Nodes {
-		if n.Of != graph.OfNothing && n.Has(lifecycle.ConfigModule) && slices.Contains(n.May, lifecycle.Opinions) {
+		if n.Scope != graph.ScopeAll && n.Has(lifecycle.ConfigModule) && slices.Contains(n.Outputs, lifecycle.EnabledOverrides) {
 			t.Errorf("%s may hold opinions", n.ID)
 		}
 	}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"addon-operator/store"
+	"addon-operator/workflow/inspect"
+)
+
+// hookLine is one hook that was found and asked for its config.
+type hookLine struct {
+	// Module is empty for a global hook.
+	Module string          `json:"module,omitempty"`
+	Name   string          `json:"name"`
+	Config json.RawMessage `json:"config"`
+}
+
+// fullName returns the name of the hook as inspect shows it.
+func (h *hookLine) fullName() string {
+	if h.Module == "" {
+		return h.Name
+	}
+	return h.Module + "/" + h.Name
+}
+
+// hookRoute answers what is asked of all hooks, or of those of one name, which
+// has slashes: NAME/snapshots.
+func (l *debugAPI) hookRoute(r *http.Request, what string) (page, error) {
+	if name, ok := strings.CutSuffix(what, "/snapshots"); ok {
+		return l.hookSnapshots(r, name)
+	}
+	if what != "list" {
+		return page{}, notFound("there is no /hook/%s: ask for /hook/list, or /hook/NAME/snapshots", what)
+	}
+	hooks, err := l.hooks(store.At(store.Hooks))
+	return page{hooks, func(look inspect.Look) string { return hooksText(hooks, look) }}, err
+}
+
+// hooks returns the hooks whose keys begin with below, the global ones first, by
+// module and name.
+func (l *debugAPI) hooks(below store.Key) ([]hookLine, error) {
+	hooks := []hookLine{}
+	err := l.db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(below) {
+			h, _, err := store.Load[store.Hook](tx, k)
+			if err != nil {
+				return err
+			}
+			p, err := k.Parts()
+			if err != nil {
+				return err
+			}
+			hooks = append(hooks, hookLine{Module: p.Str(), Name: p.Str(), Config: h.Config})
+		}
+		return nil
+	})
+	slices.SortFunc(hooks, func(a, b hookLine) int {
+		return cmp.Or(strings.Compare(a.Module, b.Module), strings.Compare(a.Name, b.Name))
+	})
+	return hooks, err
+}
+
+func hooksText(hooks []hookLine, look inspect.Look) string {
+	rows := [][]string{{"MODULE", "HOOK", "BINDINGS"}}
+	for _, h := range hooks {
+		rows = append(rows, []string{orGlobal(h.Module), h.Name, strings.Join(bindingsOf(h.Config), " ")})
+	}
+	return look.Table(rows)
+}
+
+func orGlobal(module string) string {
+	if module == "" {
+		return "(global)"
+	}
+	return module
+}
+
+// bindingsOf names what a hook is bound to: its ordered bindings, and how many
+// it has of each other kind.
+func bindingsOf(config json.RawMessage) []string {
+	var c struct {
+		Ordered map[string]int `json:"ordered"`
+	}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(config, &c) != nil || json.Unmarshal(config, &all) != nil {
+		return nil
+	}
+	var out []string
+	for name := range c.Ordered {
+		out = append(out, name)
+	}
+	for kind, raw := range all {
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+			out = append(out, fmt.Sprintf("%s×%d", kind, len(list)))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// hookSnapshots returns the snapshots of the bindings of hook name, which is MODULE/HOOK or a name that hooks of several
+// modules may share. With a binding in r, it returns only that one's.
+func (l *debugAPI) hookSnapshots(r *http.Request, name string) (page, error) {
+	hooks, err := l.hooks(store.At(store.Hooks))
+	if err != nil {
+		return page{}, err
+	}
+	seen := map[string][]snapshotOf{}
+	known := false
+	for _, h := range hooks {
+		if name != h.Name && name != h.fullName() {
+			continue
+		}
+		known = true
+		all, err := l.snapshots(h.Module)
+		if err != nil {
+			return page{}, err
+		}
+		seen[orGlobal(h.Module)] = append([]snapshotOf{}, all[h.Name]...)
+	}
+	if !known {
+		return page{}, notFound("no hook is called %q; see hook list", name)
+	}
+	if binding := r.URL.Query().Get("binding"); binding != "" {
+		if !onlyBinding(seen, binding) {
+			return page{}, notFound("hook %s has no kubernetes binding %q; see hook list", name, binding)
+		}
+	}
+	return l.shown(r, seen)
+}
+
+// onlyBinding removes all snapshots but those of the binding and reports whether any is left.
+func onlyBinding(seen map[string][]snapshotOf, binding string) bool {
+	left := 0
+	for module, of := range seen {
+		seen[module] = slices.DeleteFunc(of, func(s snapshotOf) bool { return s.Binding != binding })
+		left += len(seen[module])
+	}
+	return left > 0
+}
+
+// shown returns the page of data, without secrets unless r asks for them.
+func (l *debugAPI) shown(r *http.Request, data any) (page, error) {
+	if showSecrets(r) {
+		return page{data: data}, nil
+	}
+	data, err := withoutSecrets(data)
+	return page{data: data}, err
+}

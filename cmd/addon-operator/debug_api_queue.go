@@ -1,0 +1,422 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+)
+
+// shownTasks is how many tasks of a queue are listed; the rest are counted.
+const shownTasks = 200
+
+// queueList is what queues hold, in the form of shell-operator's dump.
+type queueList struct {
+	Active  []queueDump  `json:"active"`
+	Empty   []queueDump  `json:"empty,omitempty"`
+	Later   []taskLine   `json:"later,omitempty"`
+	Summary queueSummary `json:"summary"`
+}
+
+type queueSummary struct {
+	MainQueueTasks int         `json:"mainQueueTasks"`
+	OtherQueues    otherQueues `json:"otherQueues"`
+	TotalTasks     int         `json:"totalTasks"`
+}
+
+type otherQueues struct {
+	Active int `json:"active"`
+	Empty  int `json:"empty"`
+	Tasks  int `json:"tasks"`
+}
+
+// queueDump is one queue.
+type queueDump struct {
+	Name       string `json:"name"`
+	TasksCount int    `json:"tasksCount"`
+	Status     string `json:"status"`
+	// Tasks are the first ones; More says how many are not listed.
+	Tasks []taskLine `json:"tasks,omitempty"`
+	More  int        `json:"more,omitempty"`
+}
+
+// taskLine is one task.
+type taskLine struct {
+	Index       int    `json:"index"`
+	ID          string `json:"id"`
+	Description string `json:"description"`
+	State       string `json:"state"`
+	// Reason is what keeps the task from starting where no task is before it in its queue.
+	Reason *store.Reason `json:"reason,omitempty"`
+
+	plain string // the description without the error
+}
+
+// queueRoute answers list, main and show.
+func (l *debugAPI) queueRoute(r *http.Request, what string) (page, error) {
+	return l.queuePage(r, what, false)
+}
+
+// queuePage returns all queues, main or the one that r names, without the errors of tasks where redacted.
+func (l *debugAPI) queuePage(r *http.Request, what string, redacted bool) (page, error) {
+	list, err := l.queues()
+	if err != nil {
+		return page{}, err
+	}
+	switch what {
+	case "list":
+		if r.URL.Query().Get("showEmpty") != "true" {
+			list.Empty = nil
+		}
+	case "main", "show":
+		name := workflow.Main
+		if what == "show" {
+			name = r.URL.Query().Get("queue")
+		}
+		one, found := list.named(name)
+		if !found {
+			return page{}, notFound("no queue is called %q; see queue list --show-empty", name)
+		}
+		if redacted {
+			one.hideErrors()
+		}
+		return page{one, func(l inspect.Look) string { return one.text(l) }}, nil
+	default:
+		return page{}, notFound("there is no /queue/%s: ask for /queue/list, /queue/main or /queue/show?queue=NAME", what)
+	}
+	if redacted {
+		list.hideErrors()
+	}
+	return page{list, func(l inspect.Look) string { return list.text(l) }}, nil
+}
+
+// hideErrors removes the errors of failed tasks, which quote the output of hooks.
+func (q *queueList) hideErrors() {
+	for i := range q.Active {
+		q.Active[i].hideErrors()
+	}
+	hideErrors(q.Later)
+}
+
+func (d *queueDump) hideErrors() { hideErrors(d.Tasks) }
+
+func hideErrors(tasks []taskLine) {
+	for i := range tasks {
+		tasks[i].Description = tasks[i].plain
+	}
+}
+
+// named returns the queue with this name. Scripts that wait until a queue is empty read its length, so an empty one is
+// found, too.
+func (q *queueList) named(name string) (queueDump, bool) {
+	for _, d := range append(q.Active, q.Empty...) {
+		if d.Name == name {
+			return d, true
+		}
+	}
+	return queueDump{Name: name, Status: noTasks}, name == workflow.Main
+}
+
+// queues returns all queues: those that hold tasks, and those that attached
+// bindings use.
+func (l *debugAPI) queues() (list *queueList, err error) {
+	list = &queueList{Active: []queueDump{}}
+	err = l.db.View(func(tx *store.Tx) error {
+		holds := map[string]bool{}
+		for name, err := range store.AllQueues(tx) {
+			if err != nil {
+				return err
+			}
+			holds[name] = true
+			q, err := l.queue(tx, name)
+			if err != nil {
+				return err
+			}
+			list.Active = append(list.Active, q)
+		}
+		empty, err := boundQueues(tx)
+		if err != nil {
+			return err
+		}
+		for _, name := range empty {
+			if !holds[name] {
+				list.Empty = append(list.Empty, queueDump{Name: name, Status: noTasks})
+			}
+		}
+		list.Later, err = l.later(tx)
+		return err
+	})
+	list.sum()
+	return list, err
+}
+
+// boundQueues returns main and the queues that attached bindings name, sorted.
+func boundQueues(tx *store.Tx) ([]string, error) {
+	names := []string{workflow.Main}
+	for k := range tx.Range(store.At(store.Bindings)) {
+		b, _, err := store.Load[store.Binding](tx, k)
+		if err != nil {
+			return nil, err
+		}
+		if !b.Detached && b.Queue != "" && !slices.Contains(names, b.Queue) {
+			names = append(names, b.Queue)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (q *queueList) sum() {
+	for _, d := range q.Active {
+		q.Summary.TotalTasks += d.TasksCount
+		if d.Name == workflow.Main {
+			q.Summary.MainQueueTasks = d.TasksCount
+			continue
+		}
+		q.Summary.OtherQueues.Active++
+		q.Summary.OtherQueues.Tasks += d.TasksCount
+	}
+	for _, d := range q.Empty {
+		if d.Name != workflow.Main {
+			q.Summary.OtherQueues.Empty++
+		}
+	}
+	q.Summary.TotalTasks += len(q.Later)
+	// The main queue comes first.
+	slices.SortStableFunc(q.Active, func(a, b queueDump) int {
+		switch {
+		case a.Name == b.Name:
+			return 0
+		case a.Name == workflow.Main:
+			return -1
+		case b.Name == workflow.Main:
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+// queue reads the first tasks of a queue and counts the rest.
+func (l *debugAPI) queue(tx *store.Tx, name string) (queueDump, error) {
+	q := queueDump{Name: name}
+	for t, err := range store.Tasks(tx, name) {
+		if err != nil {
+			return q, err
+		}
+		state, reason, err := l.stateOf(tx, t, len(q.Tasks) == 0)
+		if err != nil {
+			return q, err
+		}
+		line := lineOf(t, len(q.Tasks)+1, state)
+		line.Reason = reason
+		q.Tasks = append(q.Tasks, line)
+		// A task that was put before the running one can be the first.
+		if q.Status == "" || strings.HasPrefix(state, running) && !strings.HasPrefix(q.Status, running) {
+			q.Status = state
+		}
+		if len(q.Tasks) == shownTasks {
+			break
+		}
+	}
+	q.TasksCount = countTasks(tx, name)
+	q.More = q.TasksCount - len(q.Tasks)
+	return q, nil
+}
+
+// countTasks counts the tasks of a queue without reading them.
+func countTasks(tx *store.Tx, queue string) (n int) {
+	for range tx.Range(store.At(store.Queues).Str(queue)) {
+		n++
+	}
+	return n
+}
+
+const (
+	running  = "runs"
+	retrying = "sleep after fail"
+	idle     = "waits"
+	noTasks  = "waits for tasks"
+)
+
+// stateOf says in words how t stands, and what keeps it from starting if it is the first of its
+// queue.
+func (l *debugAPI) stateOf(tx *store.Tx, t *store.Task, first bool) (state string, reason *store.Reason, err error) {
+	switch {
+	case t.Claim != nil && t.Claim.Epoch > 0 && (l.engine == nil || t.Claim.Epoch != l.db.Epoch()):
+		return "interrupted by a stop, goes on at the next start", nil, nil
+	case t.Claim != nil && t.Claim.Epoch > 0:
+		return fmt.Sprintf("%s for %s", running, short(tx.Now().Sub(t.Claim.Since))), nil, nil
+	case first:
+		reason, err = workflow.BlockedBy(tx, t)
+	}
+	left := short(t.Due.Sub(tx.Now()))
+	switch {
+	case err != nil:
+		return "", nil, err
+	case t.Failed != nil && t.Due.After(tx.Now()):
+		state = fmt.Sprintf("%s for %s (%s left)", retrying, short(t.Due.Sub(t.Failed.At)), left)
+	case reason != nil:
+		state = reason.String()
+	case t.Failed != nil:
+		state = "failed, is tried again"
+	default:
+		state = idle
+	}
+	return state, reason, nil
+}
+
+// short writes d for people.
+func short(d time.Duration) string {
+	if d < 0 {
+		return "0s"
+	}
+	unit := time.Second
+	switch {
+	case d < 10*time.Millisecond:
+		unit = 100 * time.Microsecond
+	case d < time.Second:
+		unit = time.Millisecond
+	case d < 10*time.Second:
+		unit = 100 * time.Millisecond
+	}
+	return d.Round(unit).String()
+}
+
+// lineOf returns the line of t at this position.
+func lineOf(t *store.Task, index int, state string) taskLine {
+	plain := describe(t)
+	line := taskLine{Index: index, ID: t.ID.String(), Description: plain, State: state, plain: plain}
+	if t.Failed != nil {
+		message := strings.Join(strings.Fields(t.Failed.Error), " ")
+		if where := graph.Subject(t.Failed.Subject).String(); where != "" && t.Failed.Subject != t.Subject {
+			message = where + ": " + message
+		}
+		line.Description += ":" + message
+	}
+	return line
+}
+
+// describe writes t as Type:queue:meta, and how often it failed.
+func describe(t *store.Task) string {
+	parts := []string{t.Node, t.Queue}
+	if subject := graph.Subject(t.Subject).String(); subject != "" {
+		parts = append(parts, subject)
+	}
+	if t.Object != nil {
+		parts = append(parts, strings.TrimSpace(t.Object.Event+" "+t.Object.Kind+" "+strings.TrimPrefix(t.Object.Namespace+"/"+t.Object.Name, "/")))
+	}
+	if t.FanOut != nil {
+		parts = append(parts, fmt.Sprintf("%d of %d", min(t.FanOut.Next+1, t.FanOut.Len), t.FanOut.Len))
+	}
+	if t.Failed != nil {
+		parts = append(parts, fmt.Sprintf("failures %d", t.Failed.Count))
+	}
+	return strings.Join(parts, ":")
+}
+
+// later returns the tasks that stand in no queue before their time.
+func (l *debugAPI) later(tx *store.Tx) (lines []taskLine, err error) {
+	for t, err := range store.LaterTasks(tx) {
+		if err != nil {
+			return nil, err
+		}
+		reason, err := workflow.BlockedBy(tx, t)
+		if err != nil {
+			return nil, err
+		}
+		state := "due now"
+		if reason != nil {
+			state = reason.String() + ", due in " + short(reason.Until.Sub(tx.Now()))
+		}
+		line := lineOf(t, len(lines)+1, state)
+		line.Reason = reason
+		lines = append(lines, line)
+		if len(lines) == shownTasks {
+			break
+		}
+	}
+	held, err := l.held(tx)
+	return append(lines, held...), err
+}
+
+// held returns the tasks that something keeps from starting, and what.
+func (l *debugAPI) held(tx *store.Tx) (lines []taskLine, err error) {
+	for lane, err := range store.AllLanes(tx) {
+		if err != nil {
+			return nil, err
+		}
+		state, reason := "goes back to its queue", (*store.Reason)(nil)
+		if !lane.Open {
+			state, reason = lane.Reason.String(), &lane.Reason
+		}
+		for t, err := range store.HeldTasks(tx, lane.LaneKey) {
+			if err != nil {
+				return nil, err
+			}
+			if len(lines) == shownTasks {
+				return lines, nil
+			}
+			lines = append(lines, taskLine{Index: len(lines) + 1, ID: t.ID.String(), Description: describe(t), State: state, Reason: reason})
+		}
+	}
+	return lines, nil
+}
+
+// text returns one queue for people and for scripts that search it.
+func (d *queueDump) text(look inspect.Look) string {
+	var b strings.Builder
+	_, _ = fmt.Fprintf(&b, "Queue '%s': length %d, status: '%s'\n", d.Name, d.TasksCount, d.Status)
+	for _, t := range d.Tasks {
+		b.WriteString(look.Item(fmt.Sprintf("%3d. ", t.Index), t.Description, "  ["+t.ID+"]"))
+	}
+	if d.More > 0 {
+		_, _ = fmt.Fprintf(&b, "     and %d more\n", d.More)
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// text returns the queues for people.
+func (q *queueList) text(look inspect.Look) string {
+	var b strings.Builder
+	for i := range q.Active {
+		b.WriteString(q.Active[i].text(look))
+	}
+	if len(q.Later) > 0 {
+		b.WriteString("Later, in no queue yet:\n")
+		for _, t := range q.Later {
+			b.WriteString(look.Item(fmt.Sprintf("%3d. ", t.Index), t.Description+"  ["+t.ID+"], "+t.State, ""))
+		}
+		b.WriteString("\n")
+	}
+	if len(q.Empty) > 0 {
+		var names []string
+		for _, d := range q.Empty {
+			names = append(names, "'"+d.Name+"'")
+		}
+		b.WriteString(look.Item("", "Empty queues: "+strings.Join(names, ", "), "") + "\n")
+	}
+	main := "empty"
+	if q.Summary.MainQueueTasks > 0 {
+		main = count(q.Summary.MainQueueTasks, "task")
+	}
+	others := "empty"
+	if q.Summary.OtherQueues.Active > 0 {
+		others = fmt.Sprintf("%s in %s", count(q.Summary.OtherQueues.Tasks, "task"), count(q.Summary.OtherQueues.Active, "queue"))
+	}
+	_, _ = fmt.Fprintf(&b, "Summary:\n- 'main' queue: %s.\n- other queues: %s.\n- in all: %s.\n", main, others, count(q.Summary.TotalTasks, "task"))
+	return b.String()
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

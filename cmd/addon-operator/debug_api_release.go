@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"addon-operator/internal/tree"
+	"addon-operator/store"
+)
+
+// noMonitor stands for the objects of a module that has no release.
+const noMonitor = "No monitor"
+
+// monitored is what the operator looks after, by module: the objects of its
+// release as namespace/Kind/name, or noMonitor.
+type monitored map[string]any
+
+// monitors returns what is looked after of each enabled module.
+func (l *debugAPI) monitors() (monitored, error) {
+	out := monitored{}
+	err := l.db.View(func(tx *store.Tx) error {
+		return eachModule(tx, func(name string, m store.Module) error {
+			if !m.Enabled {
+				return nil
+			}
+			release, has, err := store.Load[store.Release](tx, store.ReleaseKey(name))
+			if !has || err != nil {
+				out[name] = noMonitor
+				return err
+			}
+			objects := []string{}
+			for _, o := range release.Objects {
+				objects = append(objects, strings.TrimPrefix(o.Namespace+"/", "/")+o.Kind+"/"+o.Name)
+			}
+			out[name] = objects
+			return nil
+		})
+	})
+	return out, err
+}
+
+// renderRoute answers what the chart of a module renders to with its values as
+// they are. With diff=true it answers how that differs from what is released,
+// with debug=true what the templates made where that is no valid manifest.
+func (l *debugAPI) renderRoute(w http.ResponseWriter, r *http.Request) {
+	text, err := l.rendered(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	_, _ = io.WriteString(w, text)
+}
+
+func (l *debugAPI) rendered(r *http.Request) (string, error) {
+	name := r.PathValue("module")
+	if l.render == nil {
+		return "", &routeError{http.StatusConflict, errors.New("a chart is rendered for the cluster the operator runs in: ask a running one, leave --store out")}
+	}
+	if _, err := l.moduleNamed(name); err != nil {
+		return "", err
+	}
+	query := r.URL.Query()
+	now, released, err := l.render(r.Context(), name, query.Get("debug") == "true", query.Get("diff") == "true")
+	if err != nil {
+		return "", fmt.Errorf("module %s: %w", name, err)
+	}
+	if !showSecrets(r) {
+		now, released = redactManifest(now), redactManifest(released)
+	}
+	if query.Get("diff") != "true" {
+		return now, nil
+	}
+	changes := diff.Diff(name+" as released", []byte(released), name+" as rendered now", []byte(now))
+	return cmp.Or(string(changes), "no difference\n"), nil
+}
+
+// rendered is what look.render does.
+func (o *operator) rendered(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error) {
+	if now, err = o.site.Rendered(ctx, module, loose); err != nil || !withReleased {
+		return now, "", err
+	}
+	released, err = o.helm.Released(ctx, module)
+	return now, released, err
+}
+
+// redactManifest returns the manifest with each document that holds a secret
+// written anew without it. A document that cannot be read is left out.
+func redactManifest(manifest string) string {
+	var out strings.Builder
+	for _, part := range tree.Split([]byte(manifest)) {
+		text := bytes.TrimSpace(part.Text)
+		if len(text) == 0 {
+			continue
+		}
+		out.WriteString("---\n")
+		out.WriteString(redactDocument(text))
+		out.WriteString("\n")
+	}
+	return out.String()
+}
+
+func redactDocument(text []byte) string {
+	var document any
+	if err := sigsyaml.Unmarshal(text, &document); err != nil {
+		return "# left out, as it cannot be read and may hold secrets: --show-secrets shows it"
+	}
+	before, err := sigsyaml.Marshal(document)
+	if err != nil {
+		return "# left out: " + err.Error()
+	}
+	hidden, err := withoutSecrets(document)
+	if err != nil {
+		return "# left out: " + err.Error()
+	}
+	after, err := sigsyaml.Marshal(hidden)
+	if err != nil {
+		return "# left out: " + err.Error()
+	}
+	if bytes.Equal(before, after) {
+		return string(text)
+	}
+	return strings.TrimSuffix(string(after), "\n")
+}

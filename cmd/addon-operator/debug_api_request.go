@@ -1,0 +1,91 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
+)
+
+// errNotRunning is the answer to a request that only a running operator can carry out.
+var errNotRunning = &routeError{http.StatusConflict, errors.New("no operator runs: start it, and leave --store out")}
+
+// reloadRoute requests a converge. With allow-purge=N in the form, its discovery may delete up to N
+// releases without the safety check.
+func (l *debugAPI) reloadRoute(w http.ResponseWriter, r *http.Request) {
+	allowed := 0
+	if text := r.FormValue("allow-purge"); text != "" {
+		var err error
+		if allowed, err = strconv.Atoi(text); err != nil || allowed < 1 {
+			fail(w, badRequest("allow-purge must be a number of releases above 0 (got %q)", text))
+			return
+		}
+	}
+	by := requester(r)
+	event := workflow.Event{On: lifecycle.OnReloadRequest}
+	if allowed > 0 {
+		event.Cause.Detail = "up to " + count(allowed, "release") + " may be deleted"
+	}
+	l.request(w, r, "reload", event, func(tx *store.Tx) error {
+		if allowed == 0 {
+			return nil
+		}
+		return store.Save(tx, store.AllowedPurgeKey(), store.AllowedPurge{Releases: allowed, By: by, At: tx.Now()})
+	})
+}
+
+func requester(r *http.Request) string { return cmp.Or(r.FormValue("by"), "somebody") }
+
+// moduleRunRoute requests a run of one module.
+func (l *debugAPI) moduleRunRoute(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("module")
+	event := workflow.Event{On: lifecycle.OnRunRequest, Subject: store.Subject{Module: name}}
+	l.request(w, r, "module run of "+name, event, func(tx *store.Tx) error { return canRun(tx, name) })
+}
+
+// canRun returns an error if a requested run of the module would do nothing.
+func canRun(tx *store.Tx, name string) error {
+	m, known, err := store.Load[store.Module](tx, store.ModuleKey(name))
+	switch {
+	case err != nil:
+		return err
+	case !known:
+		return notFound("no module is called %q; see module list, and run reload if its directory is new", name)
+	case !m.Enabled:
+		return &routeError{http.StatusConflict, fmt.Errorf("module %s is not enabled (%s), so it is not run", name, m.Why)}
+	}
+	return nil
+}
+
+// request calls prepare and raises event, in one transaction, for the user named in the form. It answers
+// with the number of the run. The event is durable when the answer is sent.
+func (l *debugAPI) request(w http.ResponseWriter, r *http.Request, what string, event workflow.Event, prepare func(*store.Tx) error) {
+	if l.engine == nil {
+		fail(w, errNotRunning)
+		return
+	}
+	event.Cause.By = requester(r)
+	var run uint64
+	ctx, cancel := context.WithTimeout(r.Context(), commandRoom)
+	defer cancel()
+	err := l.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+		if err = prepare(tx); err != nil {
+			return err
+		}
+		if run, err = store.NextRun(tx); err != nil {
+			return err
+		}
+		return l.engine.Raise(tx, event)
+	})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	_, _ = fmt.Fprintf(w, "%s requested as run %d; see workflow inspect %d\n", what, run, run)
+}

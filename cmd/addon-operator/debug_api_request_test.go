@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// An engineWorld is a real engine on the lifecycle graph over a store in memory. Its steps record
+// that they ran and fail where fails says so.
+type engineWorld struct {
+	t   *testing.T
+	mem *store.Memory
+	db  *store.DB
+	e   *workflow.Engine
+
+	mu    sync.Mutex
+	ran   []string // "node subject"
+	fails map[string]bool
+}
+
+type worldStep struct {
+	w    *engineWorld
+	node graph.NodeID
+}
+
+func (s worldStep) Do(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	what := strings.TrimSpace(string(s.node) + " " + graph.Subject(t.Subject).String())
+	s.w.ran = append(s.w.ran, what)
+	if s.w.fails[what] {
+		return workflow.Outcome{}, errors.New("no")
+	}
+	switch s.node {
+	case lifecycle.DiscoverModules:
+		return workflow.Outcome{Items: map[graph.FanOut][]graph.Item{
+			lifecycle.Enabled: {{Subject: graph.Subject{Module: "bad"}}, {Subject: graph.Subject{Module: "good"}}},
+		}}, nil
+	case lifecycle.ModuleRun:
+		return workflow.Outcome{Facts: []graph.Fact{lifecycle.AlreadyStarted}}, nil
+	}
+	return workflow.Outcome{}, nil
+}
+
+func (worldStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {
+	return nil, nil, nil
+}
+
+func newEngineWorld(t *testing.T) *engineWorld {
+	t.Helper()
+	w := &engineWorld{t: t, mem: new(store.Memory), fails: map[string]bool{}}
+	w.open()
+	t.Cleanup(w.close)
+	return w
+}
+
+func (w *engineWorld) open() {
+	w.t.Helper()
+	var err error
+	if w.db, err = store.OpenMemory(w.mem, store.Options{}); err != nil {
+		w.t.Fatal(err)
+	}
+	steps := map[graph.NodeID]workflow.Step{}
+	for _, n := range lifecycle.Graph.Nodes {
+		if !n.Junction && !n.JoinsRunning {
+			steps[n.ID] = worldStep{w, n.ID}
+		}
+	}
+	if w.e, err = workflow.New(w.db, workflow.Observer{}, workflow.Binding{Graph: lifecycle.Graph, Steps: steps}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *engineWorld) close() {
+	w.e.Stop()
+	if err := w.db.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *engineWorld) start(events ...workflow.Event) {
+	w.t.Helper()
+	if err := w.e.Start(func(*store.Tx) ([]workflow.Event, error) { return events, nil }); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// fail makes a step fail from now on, or succeed.
+func (w *engineWorld) fail(what string, fails bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fails[what] = fails
+}
+
+// since returns what ran since it was called last.
+func (w *engineWorld) since() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ran := w.ran
+	w.ran = nil
+	return ran
+}
+
+// post sends an empty form, signed by alice, to a route of the debug socket.
+func (w *engineWorld) post(path string) (status int, text string) {
+	return postTo(&debugAPI{db: w.db, now: time.Now, engine: w.e}, path)
+}
+
+func postTo(l *debugAPI, path string) (status int, text string) {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(url.Values{"by": {"alice"}}.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	out := httptest.NewRecorder()
+	l.routes().ServeHTTP(out, r)
+	return out.Code, out.Body.String()
+}
+
+func (w *engineWorld) modules(enabled map[string]bool) {
+	w.t.Helper()
+	if err := w.db.Update(func(tx *store.Tx) error {
+		for name, on := range enabled {
+			if err := store.Save(tx, store.ModuleKey(name), store.Module{State: store.On, Enabled: on, Why: "disabled by values.yaml"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+var startEvent = workflow.Event{On: lifecycle.OnStart}
+
+func TestRequestedModuleRunPassesAFailingModule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEngineWorld(t)
+		w.modules(map[string]bool{"good": true, "bad": true, "off": false})
+		w.fail("module-beforehelm bad", true)
+		w.fail("module-run bad", true)
+		w.start(startEvent)
+		w.since()
+		status, text := w.post("/module/good/run")
+		if status != 200 || text != "module run of good requested as run 2; see workflow inspect 2\n" {
+			t.Errorf("answer %d %q", status, text)
+		}
+		synctest.Wait()
+		if ran := w.since(); len(ran) == 0 || ran[0] != "module-run good" || slices.Contains(ran, "module-run bad") {
+			t.Errorf("ran %q, want the run of good before the failing one", ran)
+		}
+		if err := w.db.View(func(tx *store.Tx) error {
+			run, _, err := store.Load[store.Run](tx, store.RunKey(2))
+			if run.Cause.By != "alice" || run.Subject.Module != "good" || run.Ended.IsZero() {
+				t.Errorf("run %+v", run)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]string{
+			"/module/off/run": "409 module off is not enabled (disabled by values.yaml), so it is not run\n",
+			"/module/new/run": "404 no module is called \"new\"; see module list, and run reload if its directory is new\n",
+		} {
+			code, answer, _ := strings.Cut(want, " ")
+			if status, text := w.post(path); status != map[string]int{"409": 409, "404": 404}[code] || text != answer {
+				t.Errorf("%s: %d %q", path, status, text)
+			}
+		}
+	})
+}
+
+func TestRequestedReloadIsUniqueAndRestartsAConvergeThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEngineWorld(t)
+		w.fail("module-run bad", true)
+		w.start(startEvent)
+		w.since()
+		if status, text := w.post("/reload"); status != 200 {
+			t.Fatalf("answer %d %q", status, text)
+		}
+		synctest.Wait()
+		if ran := w.since(); !slices.Contains(ran, "discover-modules") || ran[0] != "global-beforeall" && ran[0] != "discover-modules" {
+			t.Errorf("ran %q, want the converge from beforeAll", ran)
+		}
+		w.fail("module-run bad", false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.since()
+		w.fail("discover-modules", true)
+		for range 5 {
+			w.post("/reload")
+		}
+		synctest.Wait()
+		w.fail("discover-modules", false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		runs := 0
+		for _, what := range w.since() {
+			if what == "module-run good" {
+				runs++
+			}
+		}
+		if runs < 1 || runs > 2 { // after three restarts in a row, a converge ends before the next begins
+			t.Errorf("5 reloads requested while the first failed made %d converges, want 1 or 2", runs)
+		}
+	})
+}
+
+func TestRequestIsDoneAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEngineWorld(t)
+		w.modules(map[string]bool{"good": true})
+		w.start()
+		w.e.Drain() // nothing is claimed any more
+		if status, text := w.post("/module/good/run"); status != 200 {
+			t.Fatalf("answer %d %q", status, text)
+		}
+		w.close()
+		w.open()
+		w.start()
+		if ran := w.since(); !slices.Contains(ran, "module-run good") {
+			t.Errorf("after the restart ran %q", ran)
+		}
+	})
+}
+
+func TestRequestNeedsARunningOperator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEngineWorld(t)
+		status, text := postTo(&debugAPI{db: w.db, now: time.Now}, "/reload")
+		if status != 409 || !strings.Contains(text, "leave --store out") {
+			t.Errorf("answer %d %q", status, text)
+		}
+	})
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"addon-operator/internal/metrics"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// checkRoute reads the whole store and says what is wrong with it.
+func (l *debugAPI) checkRoute(w http.ResponseWriter, _ *http.Request) {
+	if err := l.db.Check(); err != nil {
+		fail(w, err)
+		return
+	}
+	_, _ = fmt.Fprintf(w, "store %s is sound (life %d)\n", l.path, l.db.Epoch())
+}
+
+// dumpRoute writes the records of the tables asked for, one to a line.
+func (l *debugAPI) dumpRoute(w http.ResponseWriter, r *http.Request) {
+	var tables []store.Table
+	for _, name := range r.URL.Query()["table"] {
+		t, err := store.ParseTable(name)
+		if err != nil {
+			fail(w, badRequest("%w; the tables are: %s", err, tableNames()))
+			return
+		}
+		tables = append(tables, t)
+	}
+	w.Header().Set("Content-Type", "application/jsonl")
+	to, named := io.Writer(w), tables
+	switch {
+	case showSecrets(r) && len(tables) == 0:
+		named = allTables()
+	case !showSecrets(r):
+		// The store leaves secrets out where no table is named.
+		to, named = &ofTables{to: w, tables: tables}, nil
+	}
+	if err := l.db.Dump(to, named...); err != nil {
+		fail(w, err)
+	}
+}
+
+// ofTables passes on the lines of a dump that are of some tables, or of any if
+// there are none.
+type ofTables struct {
+	to     io.Writer
+	tables []store.Table
+	rest   []byte
+}
+
+// Write passes on the whole lines in what was written so far.
+func (o *ofTables) Write(p []byte) (int, error) {
+	if len(o.tables) == 0 {
+		return o.to.Write(p)
+	}
+	o.rest = append(o.rest, p...)
+	for {
+		i := bytes.IndexByte(o.rest, '\n')
+		if i < 0 {
+			return len(p), nil
+		}
+		line := o.rest[:i+1]
+		o.rest = o.rest[i+1:]
+		var row struct {
+			Table string `json:"table"`
+		}
+		if err := json.Unmarshal(line, &row); err != nil {
+			return 0, err
+		}
+		if slices.ContainsFunc(o.tables, func(t store.Table) bool { return t.String() == row.Table }) {
+			if _, err := o.to.Write(line); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+// tableList returns the names of all tables.
+func tableList() (names []string) {
+	for _, t := range allTables() {
+		names = append(names, t.String())
+	}
+	return names
+}
+
+func tableNames() string { return strings.Join(tableList(), ", ") }
+
+// snapshotRoute writes a copy of the store.
+func (l *debugAPI) snapshotRoute(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if err := l.db.Snapshot(w); err != nil {
+		// The status may have been sent: the reader verifies what it got.
+		fail(w, err)
+	}
+}
+
+// allTables returns every table there is.
+func allTables() (all []store.Table) {
+	for t := store.Meta; ; t++ {
+		if _, err := store.ParseTable(t.String()); err != nil {
+			return all
+		}
+		all = append(all, t)
+	}
+}
+
+// state reads what metrics show at a scrape.
+func (l *debugAPI) state() (metrics.State, error) {
+	s := metrics.State{Ticks: float64(int(l.now().Sub(l.began).Seconds()) / 10)}
+	if info, err := os.Stat(l.path); err == nil {
+		s.StoreBytes = info.Size()
+	}
+	s.StoreFull = l.db.Shortage() != nil
+	err := l.db.View(func(tx *store.Tx) error {
+		if err := l.queueState(tx, &s); err != nil {
+			return err
+		}
+		for k := range tx.Range(store.At(store.Bindings)) {
+			b, _, err := store.Load[store.Binding](tx, k)
+			if err != nil {
+				return err
+			}
+			subject, err := store.ParseBindingKey(k)
+			if err != nil {
+				return err
+			}
+			seen := metrics.Seen{Binding: bindingOf(subject, "", b.Queue), Kubernetes: b.Kind == store.Kubernetes}
+			if seen.Kubernetes && l.snapshot != nil {
+				seen.Objects = len(l.snapshot(subject))
+			}
+			s.Bindings = append(s.Bindings, seen)
+		}
+		if err := addonsState(tx, &s); err != nil {
+			return err
+		}
+		maintained, err := maintenance(tx)
+		if err != nil {
+			return err
+		}
+		return eachModule(tx, func(name string, m store.Module) error {
+			s.Modules = append(s.Modules, metrics.Module{Name: name, Enabled: m.Enabled, Maintenance: maintained[values.Camel(name)]})
+			return nil
+		})
+	})
+	return s, err
+}
+
+// maintenance returns the state of maintenance that modules are in, by the key of
+// their section.
+func maintenance(tx *store.Tx) (map[string]string, error) {
+	c, err := appliedConfig(tx)
+	if err != nil {
+		return nil, err
+	}
+	states := map[string]string{}
+	for key := range c.Maintained {
+		states[key] = values.NoReconciliation
+	}
+	return states, nil
+}
+
+// queueState reads the length and the head of each queue.
+func (l *debugAPI) queueState(tx *store.Tx, s *metrics.State) error {
+	names, err := boundQueues(tx)
+	if err != nil {
+		return err
+	}
+	for name, err := range store.AllQueues(tx) {
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		q := metrics.Queue{Name: name, Length: countTasks(tx, name)}
+		head, ok, err := store.Head(tx, name)
+		if err != nil {
+			return err
+		}
+		if ok {
+			q.Node, q.Module, q.Hook = taskType(head.Node), head.Subject.Module, head.Subject.Hook
+			switch {
+			case head.Claim != nil && head.Claim.Epoch == l.db.Epoch():
+				q.State = "running"
+			case head.Failed != nil:
+				q.State = "retrying"
+			default:
+				q.State = "waiting"
+			}
+		}
+		s.Queues = append(s.Queues, q)
+	}
+	return nil
+}
+
+// convergeTasks counts the tasks of the main queue, and those parked for it, that are part of a
+// converge.
+func convergeTasks(tx *store.Tx) (n int, err error) {
+	for _, err := range store.Tasks(tx, workflow.Parked) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	for t, err := range store.Tasks(tx, workflow.Main) {
+		if err != nil {
+			return 0, err
+		}
+		if node, ok := lifecycle.Graph.Node(graph.NodeID(t.Node)); ok && node.Number != "" && !node.Batch && node.ID != lifecycle.ConfigMapChanged {
+			n++
+		}
+	}
+	return n, nil
+}

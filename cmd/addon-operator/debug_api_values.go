@@ -1,0 +1,336 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"addon-operator/internal/values"
+	"addon-operator/steps/addons/modules"
+	"addon-operator/store"
+	"addon-operator/workflow/inspect"
+)
+
+// moduleList is what is known of modules.
+type moduleList struct {
+	// EnabledModules are sorted, as addon-operator lists them.
+	EnabledModules []string     `json:"enabledModules"`
+	Modules        []moduleLine `json:"modules"`
+	// Problems are those of directories, hooks and the ConfigMap that no failing task reports.
+	Problems []inspect.Problem `json:"problems,omitempty"`
+}
+
+// moduleLine is one module.
+type moduleLine struct {
+	Name    string `json:"name"`
+	Order   int    `json:"order"`
+	Enabled bool   `json:"enabled"`
+	// State is what the module does or suffers now, and Reason why. Why says what enables or disables it.
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+	// Since is when the step that runs began.
+	Since    time.Time `json:"since,omitzero"`
+	Revision int       `json:"revision,omitempty"`
+	Why      string    `json:"why,omitempty"`
+	// Addon is what the module was made from; nil for a module of the image.
+	Addon  *modules.Made `json:"addon,omitempty"`
+	Broken string        `json:"broken,omitempty"`
+}
+
+// moduleListRoute answers list, and resource-monitor.
+func (l *debugAPI) moduleListRoute(_ *http.Request, what string) (page, error) {
+	if what == "resource-monitor" {
+		seen, err := l.monitors()
+		return page{data: seen}, err
+	}
+	if what != "list" {
+		return page{}, notFound("there is no /module/%s: ask for /module/list, or /module/NAME/values and the like", what)
+	}
+	list, err := l.moduleList()
+	return page{list, func(look inspect.Look) string { return list.text(look) }}, err
+}
+
+// moduleList returns the modules in their order.
+func (l *debugAPI) moduleList() (moduleList, error) {
+	list := moduleList{EnabledModules: []string{}, Modules: []moduleLine{}}
+	err := l.db.View(func(tx *store.Tx) error {
+		status, err := l.reader().Modules(tx)
+		if err != nil {
+			return err
+		}
+		list.Problems = status.Problems
+		config, err := appliedConfig(tx)
+		if err != nil {
+			return err
+		}
+		made, err := modules.List(tx, config.Sections)
+		if err != nil {
+			return err
+		}
+		return eachModule(tx, func(name string, m store.Module) error {
+			release, _, err := store.Load[store.Release](tx, store.ReleaseKey(name))
+			if m.Enabled {
+				list.EnabledModules = append(list.EnabledModules, name)
+			}
+			is := status.Modules[name]
+			line := moduleLine{
+				Name: name, Order: m.Order, Enabled: m.Enabled, State: string(is.State), Reason: is.Reason, Since: is.Since,
+				Revision: release.Revision, Why: m.Why, Broken: cmp.Or(m.Broken, m.Undefined),
+			}
+			if addon, ok := made[name]; ok {
+				line.Addon = &addon
+			}
+			list.Modules = append(list.Modules, line)
+			return err
+		})
+	})
+	slices.Sort(list.EnabledModules)
+	slices.SortFunc(list.Modules, func(a, b moduleLine) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
+	})
+	return list, err
+}
+
+func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error {
+	for k := range tx.Range(store.At(store.Modules)) {
+		m, _, err := store.Load[store.Module](tx, k)
+		if err != nil {
+			return err
+		}
+		p, err := k.Parts()
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(do(p.Str(), m), p.Err()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text returns the modules as a table, and the problems below it.
+func (m moduleList) text(look inspect.Look) string {
+	rows := [][]string{{"MODULE", "ENABLED", "STATE", "REVISION", "REASON"}}
+	for _, line := range m.Modules {
+		revision := "-"
+		if line.Revision > 0 {
+			revision = strconv.Itoa(line.Revision)
+		}
+		reason := cmp.Or(line.Reason, line.Why)
+		if !line.Since.IsZero() {
+			reason += " since " + look.Clock(line.Since)
+		}
+		if line.Addon != nil {
+			reason += madeFrom(line.Addon)
+		}
+		rows = append(rows, []string{line.Name, strconv.FormatBool(line.Enabled), line.State, revision, reason})
+	}
+	text := look.Table(rows)
+	if len(m.Problems) > 0 {
+		text += "\n" + inspect.ProblemsText(m.Problems, look)
+	}
+	return text
+}
+
+// madeFrom tells which addon a module is made from.
+func madeFrom(addon *modules.Made) string {
+	text := fmt.Sprintf("; addon %s %s", addon.Addon, addon.Version)
+	if addon.Configuration != "" {
+		text += " of " + addon.Configuration
+	}
+	text += ", plan " + addon.Plan
+	if addon.PlanByDefault {
+		text += " by default"
+	}
+	return text
+}
+
+// appliedConfig returns the content of the ConfigMap in force.
+func appliedConfig(tx *store.Tx) (config values.Config, err error) {
+	applied, ok, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
+	if err != nil || !ok {
+		return config, err
+	}
+	if err := json.Unmarshal(applied.Config, &config); err != nil {
+		return values.Config{}, fmt.Errorf("the applied ConfigMap content in the store: %w", err)
+	}
+	return config, nil
+}
+
+// globalRoute answers what is asked of the global section and global hooks.
+func (l *debugAPI) globalRoute(r *http.Request, what string) (page, error) {
+	if what == "list" {
+		return l.globalHooks()
+	}
+	return l.section(r, what, "", values.Global)
+}
+
+// moduleRoute answers what is asked of one module.
+func (l *debugAPI) moduleRoute(r *http.Request, what string) (page, error) {
+	name, err := l.moduleNamed(r.PathValue("module"))
+	if err != nil {
+		return page{}, err
+	}
+	return l.section(r, what, name, values.Camel(name))
+}
+
+// moduleNamed returns name if there is such a module, and an error else.
+func (l *debugAPI) moduleNamed(name string) (string, error) {
+	known := false
+	if err := l.db.View(func(tx *store.Tx) error {
+		known = tx.Get(store.ModuleKey(name)) != nil
+		return nil
+	}); err != nil {
+		return "", err
+	}
+	if !known {
+		return "", notFound("no module is called %q; see module list", name)
+	}
+	return name, nil
+}
+
+// section answers what is asked of one section.
+func (l *debugAPI) section(r *http.Request, what, module, key string) (page, error) {
+	withGlobal := r.URL.Query().Get("global") == "true" || module == ""
+	var data any
+	var err error
+	switch what {
+	case "snapshots":
+		data, err = l.snapshots(module)
+	case "values", "config", "patches":
+		data, err = l.layered(what, key, withGlobal)
+	default:
+		return page{}, notFound("%q is not known here: ask for values, config, patches or snapshots", what)
+	}
+	if err != nil {
+		return page{}, err
+	}
+	return l.shown(r, data)
+}
+
+// layered returns values, config or patches of the section with this key.
+func (l *debugAPI) layered(what, key string, withGlobal bool) (data any, err error) {
+	site, err := l.site()
+	if err != nil {
+		return nil, err
+	}
+	err = l.db.View(func(tx *store.Tx) error {
+		layers, err := site.Layers(tx, key)
+		if err != nil {
+			return err
+		}
+		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
+		if err != nil {
+			return err
+		}
+		switch what {
+		case "patches":
+			saved := layers.Saved[key]
+			if saved == nil {
+				saved = []values.Saved{}
+			}
+			data = saved
+			return nil
+		case "config":
+			data = only(layers.HookConfigValues(key), key, withGlobal)
+		case "values":
+			enabled := append([]string{}, startup.Enabled...)
+			document, _ := layers.HookValues(key, enabled)
+			data = only(document, key, withGlobal)
+		}
+		return nil
+	})
+	return data, err
+}
+
+// only returns what is in the section with this key, or with the global one a document of both.
+func only(document values.Values, key string, withGlobal bool) any {
+	if withGlobal && key != values.Global {
+		return document
+	}
+	if document[key] == nil {
+		return map[string]any{}
+	}
+	return document[key]
+}
+
+// globalHooks lists the global hooks with what they ask for.
+func (l *debugAPI) globalHooks() (page, error) {
+	hooks, err := l.hooks(store.HooksOf(""))
+	text := func(inspect.Look) (names string) {
+		for _, h := range hooks {
+			names += h.Name + "\n"
+		}
+		return names
+	}
+	return page{map[string]any{"globalHooks": hooks}, text}, err
+}
+
+// snapshotOf is what one binding sees.
+type snapshotOf struct {
+	Binding string `json:"binding"`
+	Queue   string `json:"queue"`
+	Kind    string `json:"kind"`
+	Count   int    `json:"count"`
+	Objects []any  `json:"objects"`
+}
+
+// snapshots returns what the kubernetes bindings of module's hooks see, by hook.
+func (l *debugAPI) snapshots(module string) (map[string][]snapshotOf, error) {
+	if l.snapshot == nil {
+		return nil, &routeError{http.StatusConflict, errors.New("snapshots are in the memory of a running operator and not in its store: ask a running one, leave --store out")}
+	}
+	out := map[string][]snapshotOf{}
+	err := l.db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.BindingsOf(module)) {
+			b, _, err := store.Load[store.Binding](tx, k)
+			if err != nil {
+				return err
+			}
+			subject, err := store.ParseBindingKey(k)
+			if err != nil {
+				return err
+			}
+			if b.Kind != store.Kubernetes {
+				continue
+			}
+			var c struct {
+				Kind string `json:"kind"`
+			}
+			if err := json.Unmarshal(b.Config, &c); err != nil {
+				return err
+			}
+			s := snapshotOf{Binding: subject.Binding, Queue: b.Queue, Kind: c.Kind, Objects: []any{}}
+			for _, o := range l.snapshot(subject) {
+				item := map[string]any{"name": o.Name, "kind": c.Kind}
+				if o.Namespace != "" {
+					item["namespace"] = o.Namespace
+				}
+				if len(o.FilterResult) > 0 {
+					item["filterResult"] = o.FilterResult
+				}
+				if len(o.Raw) > 0 {
+					item["object"] = o.Raw
+				}
+				s.Objects = append(s.Objects, item)
+			}
+			s.Count = len(s.Objects)
+			out[subject.Hook] = append(out[subject.Hook], s)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// isSecretKind reports whether objects of a kind, as a hook writes it, are
+// Secrets.
+func isSecretKind(kind string) bool {
+	kind = strings.ToLower(kind)
+	return kind == "secret" || kind == "secrets"
+}

@@ -1,0 +1,92 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+)
+
+const (
+	// bufferFrames and bufferBytes bound what a watch reads ahead while its receiver is busy. When they are reached the
+	// connection backs up to the server. They bound a batch as well, but for one large object.
+	bufferFrames = 256
+	bufferBytes  = 2 << 20
+)
+
+// buffer holds what has arrived by a watch and was not yet looked at.
+type buffer struct {
+	arrived chan struct{} // has an element while there is something to take
+	freed   chan struct{} // has an element after something was taken
+
+	mu     sync.Mutex
+	frames []frame
+	bytes  int
+	ended  bool
+	err    error
+}
+
+func newBuffer() *buffer {
+	return &buffer{arrived: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+}
+
+// fill reads frames from body until it ends or ctx does.
+func (in *buffer) fill(ctx context.Context, body io.Reader) {
+	decoder := json.NewDecoder(body)
+	for {
+		var f frame
+		if err := decoder.Decode(&f); err != nil {
+			in.end(err)
+			return
+		}
+		for full := in.put(f); full; full = in.full() {
+			select {
+			case <-ctx.Done():
+				in.end(ctx.Err())
+				return
+			case <-in.freed:
+			}
+		}
+	}
+}
+
+// put adds f and reports whether the inbox is now full.
+func (in *buffer) put(f frame) bool {
+	in.mu.Lock()
+	in.frames = append(in.frames, f)
+	in.bytes += len(f.Object)
+	in.mu.Unlock()
+	signal(in.arrived)
+	return in.full()
+}
+
+func (in *buffer) full() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return len(in.frames) >= bufferFrames || in.bytes >= bufferBytes
+}
+
+// end says that nothing more will arrive, and why.
+func (in *buffer) end(err error) {
+	in.mu.Lock()
+	in.ended, in.err = true, err
+	in.mu.Unlock()
+	signal(in.arrived)
+}
+
+// take returns what has arrived, and whether and why that was the last.
+func (in *buffer) take() (frames []frame, ended bool, err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	frames, in.frames, in.bytes = in.frames, nil, 0
+	signal(in.freed)
+	return frames, in.ended, in.err
+}
+
+// signal puts an element into a channel that has room for one, if it has none.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

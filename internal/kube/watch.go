@@ -1,0 +1,291 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// watch is a source that is watched. One goroutine, run's, reads the server, keeps the views and tells the receiver.
+//
+// A list of version L fills the views. If the receiver was told of the source before, up to version S, the watch is read
+// from S on: changes up to L are told only, later ones change the views as well. If the server cannot read on from S, or
+// later from where a watch has ended, a list is told in place of the changes.
+type watch struct {
+	source   Source
+	reads    *reads
+	picks    func(name string) bool
+	previous <-chan struct{} // closed when the last feed of the same source has ended; may be nil
+
+	stop func()
+	done chan struct{} // closed when run has returned
+	wake chan struct{} // has an element when views or owners have changed
+
+	mu    sync.Mutex
+	views map[string]*view // by the text of the filter
+	err   error            // why the source cannot be read now
+
+	// Only run's goroutine uses what follows.
+	version string // the receiver was told all changes up to here
+	unsaid  bool   // version has moved, but without a change that would have told it
+	opened  bool   // a watch was open before
+	rewound bool   // the next watch begins earlier than the last one has come
+	retry   retry
+	again   again
+}
+
+// run follows the source until ctx ends.
+func (f *watch) run(ctx context.Context) {
+	defer f.reads.ended(f)
+	if f.previous != nil {
+		<-f.previous
+	}
+	f.again = newAgain()
+	defer f.again.alarm.Stop()
+	for ctx.Err() == nil {
+		err := f.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			f.failed(err)
+		}
+		f.retry.pause(ctx, err, f.wake)
+	}
+}
+
+// follow brings the views up to date and reads a watch until it ends. No error means that all is well and the next watch
+// may be opened.
+func (f *watch) follow(ctx context.Context) error {
+	if err := f.register(ctx); err != nil {
+		return err
+	}
+	if f.version == "" {
+		f.version = f.oldestDelivered()
+	}
+	if f.version == "" {
+		return nil // all owners have left
+	}
+	f.rewound = false
+	err := f.stream(ctx)
+	if isVersionRefused(err) {
+		f.reads.observer.versionRefused(f.source, f.version, err)
+		return f.compare(ctx)
+	}
+	return err
+}
+
+// failed remembers and reports why the source cannot be read.
+func (f *watch) failed(err error) {
+	f.mu.Lock()
+	f.err = err
+	var delivered []func()
+	for _, v := range f.views {
+		for _, o := range v.owners {
+			if o.notServed != nil {
+				delivered = append(delivered, o.notServed)
+			}
+		}
+	}
+	f.mu.Unlock()
+	f.reads.observer.sourceFailed(f.source, err)
+	if apierrors.IsNotFound(err) { // collections that are served are found, also when they are empty
+		for _, notServed := range delivered {
+			notServed()
+		}
+	}
+}
+
+// stream opens a watch after version and reads it until it ends.
+func (f *watch) stream(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if f.opened {
+		// A server restored from a backup would take a version it has not reached yet and say nothing until it has.
+		newest, err := f.reads.client.newest(ctx, f.source)
+		if err != nil {
+			return err
+		}
+		if newest != f.version && After(f.version, newest) {
+			return fmt.Errorf("watch from version %s, newest is %s: %w", f.version, newest, errAhead)
+		}
+	}
+	body, err := f.reads.client.watch(ctx, f.source, f.reads.metadata, f.version)
+	if err != nil {
+		return err
+	}
+	f.opened = true
+	f.mu.Lock()
+	f.err = nil
+	f.mu.Unlock()
+
+	in := newBuffer()
+	var filling sync.WaitGroup
+	filling.Go(func() { in.fill(ctx, body) })
+	err = f.read(ctx, in)
+	cancel()
+	closed := body.Close()
+	filling.Wait()
+	return errors.Join(err, closed)
+}
+
+// read takes what arrives by a watch until it ends.
+func (f *watch) read(ctx context.Context, in *buffer) error {
+	timer := time.NewTimer(f.reads.versionEvery)
+	timer.Stop()
+	defer timer.Stop()
+	f.again.set(f.shortestPeriod())
+	for armed := false; ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.wake:
+			if err := f.register(ctx); err != nil || f.rewound {
+				return err
+			}
+			f.again.set(f.shortestPeriod())
+		case <-f.again.alarm.C:
+			f.again.rearm()
+			if err := f.relist(ctx); err != nil {
+				return err
+			}
+		case <-timer.C:
+			armed = false
+			if err := f.sayVersion(ctx); err != nil {
+				return err
+			}
+		case <-in.arrived:
+			frames, ended, ending := in.take()
+			if len(frames) > 0 {
+				f.retry.reset()
+			}
+			if err := f.take(ctx, frames); err != nil {
+				return err
+			}
+			if ended && errors.Is(ending, io.EOF) {
+				return nil
+			}
+			if ended {
+				return fmt.Errorf("the watch broke off: %w", ending)
+			}
+		}
+		if f.unsaid && !armed {
+			timer.Reset(f.reads.versionEvery)
+			armed = true
+		}
+	}
+}
+
+// take applies frames to the views and tells the receiver what they change.
+func (f *watch) take(ctx context.Context, frames []frame) error {
+	var changes []Change
+	var ending error
+	passed := f.reads.observer.time()
+	for _, frame := range frames {
+		if frame.Type == frameError {
+			ending = statusError(frame.Object)
+			break
+		}
+		doc, err := readDocument(frame.Object, f.source)
+		if err != nil {
+			ending = err
+			break
+		}
+		if frame.Type != frameBookmark && f.picks(doc.id.Metadata.Name) {
+			applied, err := f.apply(ctx, frame.Type, doc)
+			if err != nil {
+				ending = err // the next watch shows the object again
+				break
+			}
+			changes = append(changes, applied...)
+		}
+		f.version, f.unsaid = later(f.version, doc.id.Metadata.ResourceVersion), true
+	}
+	f.announce()
+	if len(changes) > 0 {
+		if err := f.say(ctx, changes); err != nil {
+			return err
+		}
+		f.reads.observer.told(f.source, changes, passed())
+	}
+	return ending
+}
+
+// say tells the receiver the current version and the changes up to it.
+func (f *watch) say(ctx context.Context, changes []Change) error {
+	batch := Batch{Source: f.source, Version: f.version, Changes: changes}
+	f.mu.Lock()
+	for _, v := range f.ordered() {
+		if v.asked && (v.delivered == f.version || !After(v.delivered, f.version)) {
+			batch.Filters = append(batch.Filters, v.name.Filter)
+		}
+	}
+	f.mu.Unlock()
+	if len(batch.Filters) == 0 {
+		return nil // all views were told more already
+	}
+	err := f.reads.tell(ctx, f.source, func(r Receiver) error { return r.Changed(ctx, batch) })
+	if err == nil {
+		f.unsaid = false
+	}
+	return err
+}
+
+// sayVersion tells the receiver the current version if it has not been told.
+func (f *watch) sayVersion(ctx context.Context) error {
+	if !f.unsaid {
+		return nil
+	}
+	return f.say(ctx, nil)
+}
+
+// announce tells the owners of views that have changed.
+func (f *watch) announce() {
+	f.mu.Lock()
+	var delivered []func()
+	for _, v := range f.views {
+		if !v.dirty {
+			continue
+		}
+		v.dirty = false
+		for _, o := range v.owners {
+			if o.changed != nil {
+				delivered = append(delivered, o.changed)
+			}
+		}
+	}
+	f.mu.Unlock()
+	for _, changed := range delivered {
+		changed()
+	}
+}
+
+// ordered returns the views in an order that is always the same. The caller holds the lock.
+func (f *watch) ordered() []*view {
+	views := make([]*view, 0, len(f.views))
+	for _, v := range f.views {
+		views = append(views, v)
+	}
+	slices.SortFunc(views, func(a, b *view) int { return cmp.Compare(a.name.Filter, b.name.Filter) })
+	return views
+}
+
+// oldestDelivered returns the version that a watch has to begin after for the view that was told least.
+func (f *watch) oldestDelivered() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	oldest := ""
+	for _, v := range f.views {
+		if v.delivered != "" && (oldest == "" || After(oldest, v.delivered)) {
+			oldest = v.delivered
+		}
+	}
+	return oldest
+}

@@ -1,0 +1,73 @@
+package kube
+
+import (
+	"context"
+	"sync"
+)
+
+// workers runs functions in goroutines of their own while its run runs. Functions started before wait for it. The zero value
+// is ready to use.
+type workers struct {
+	mu      sync.Mutex
+	ctx     func() (context.Context, context.CancelFunc) // derives a context of run's; nil before run and after
+	waiting []*member
+	members sync.WaitGroup
+}
+
+// member is one function of a crew.
+type member struct {
+	work    func(context.Context)
+	cancel  context.CancelFunc // nil until it was begun
+	stopped bool
+}
+
+// start runs work, now or when run runs, with a context that ends with run's or when stop is called. Work runs even if stop
+// was called before, with a context that has ended.
+func (c *workers) start(work func(context.Context)) (stop func()) {
+	m := &member{work: work}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx == nil {
+		c.waiting = append(c.waiting, m)
+	} else {
+		c.begin(m)
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		m.stopped = true
+		if m.cancel != nil {
+			m.cancel()
+		}
+	}
+}
+
+// begin starts m's goroutine. The caller holds the lock.
+func (c *workers) begin(m *member) {
+	ctx, cancel := c.ctx()
+	m.cancel = cancel
+	if m.stopped {
+		cancel()
+	}
+	c.members.Go(func() {
+		defer cancel()
+		m.work(ctx)
+	})
+}
+
+// run runs what was and is started until ctx has ended and everything has returned.
+func (c *workers) run(ctx context.Context) {
+	c.mu.Lock()
+	c.ctx = func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }
+	for _, m := range c.waiting {
+		c.begin(m)
+	}
+	c.waiting = nil
+	c.mu.Unlock()
+
+	<-ctx.Done()
+	c.mu.Lock()
+	c.ctx = nil
+	c.mu.Unlock()
+	c.members.Wait()
+}

@@ -1,0 +1,213 @@
+package series
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A Type is what a metric is to Prometheus.
+type Type string
+
+// The types.
+const (
+	Counter   Type = "counter"
+	Gauge     Type = "gauge"
+	Histogram Type = "histogram"
+)
+
+// A Family is what all series of one name have in common.
+type Family struct {
+	Type Type `json:"type"`
+	// Buckets are a histogram's upper bounds, without the infinite one.
+	Buckets []float64 `json:"buckets,omitempty"`
+	// Series is how many series there are, in all sheets.
+	Series int `json:"series"`
+}
+
+// FamilyOf returns the family that op makes when it is the first of its name.
+func FamilyOf(op Op) Family {
+	f := Family{Type: op.Type()}
+	if f.Type == Histogram {
+		f.Buckets = op.Buckets
+	}
+	return f
+}
+
+// Equal reports whether f and g say the same.
+func (f Family) Equal(g Family) bool {
+	return f.Type == g.Type && f.Series == g.Series && slices.Equal(f.Buckets, g.Buckets)
+}
+
+// Type returns the type of the metric that op is for.
+func (op Op) Type() Type {
+	switch op.Action {
+	case Set:
+		return Gauge
+	case Observe:
+		return Histogram
+	default:
+		return Counter
+	}
+}
+
+// An Owner is a hook. Module is empty for a global one.
+type Owner struct{ Module, Hook string }
+
+// labels returns the labels every series of the owner has.
+func (o Owner) labels() map[string]string {
+	own := map[string]string{"hook": o.Hook}
+	if o.Module != "" {
+		own["module"] = o.Module
+	}
+	return own
+}
+
+// A value is one series. A histogram's Value is its sum, Counts the number of
+// values in each bucket and beyond the last.
+type value struct {
+	Labels map[string]string `json:"l,omitempty"`
+	Value  float64           `json:"v"`
+	Counts []uint64          `json:"c,omitempty"`
+}
+
+// A Shard is series that one owner holds in one group: all of them, or where they
+// are many, those of some places. Make one with [NewShard].
+type Shard struct {
+	owner Owner
+	names map[string]map[string]*value // by name, then by labels
+	size  int
+}
+
+// What a series takes of a sheet beside its labels, in bytes.
+const (
+	seriesSize = 48
+	countSize  = 4
+)
+
+// NewShard returns an empty sheet of owner.
+func NewShard(owner Owner) *Shard {
+	return &Shard{owner: owner, names: map[string]map[string]*value{}}
+}
+
+// ReadShard returns the sheet of owner that [Shard.Encode] has written.
+func ReadShard(owner Owner, text []byte) (*Shard, error) {
+	var rows map[string][]*value
+	if err := json.Unmarshal(text, &rows); err != nil {
+		return nil, fmt.Errorf("metrics of hook %q of module %q: %w", owner.Hook, owner.Module, err)
+	}
+	s := NewShard(owner)
+	for name, all := range rows {
+		s.names[name] = make(map[string]*value, len(all))
+		for _, v := range all {
+			if v != nil {
+				s.put(name, keyOf(v.Labels), v)
+			}
+		}
+	}
+	return s, nil
+}
+
+// CountIn returns the number of series of each name in a text that [Shard.Encode]
+// has written.
+func CountIn(text []byte) (map[string]int, error) {
+	var rows map[string][]struct{}
+	if err := json.Unmarshal(text, &rows); err != nil {
+		return nil, err
+	}
+	count := make(map[string]int, len(rows))
+	for name, all := range rows {
+		count[name] = len(all)
+	}
+	return count, nil
+}
+
+// Encode writes the sheet, or nothing if it holds nothing. Equal sheets are
+// equal texts.
+func (s *Shard) Encode() ([]byte, error) {
+	rows := map[string][]*value{}
+	for name, all := range s.names {
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			rows[name] = append(rows[name], all[key])
+		}
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(rows)
+}
+
+// Count returns the number of series of each name.
+func (s *Shard) Count() map[string]int {
+	count := make(map[string]int, len(s.names))
+	for name, all := range s.names {
+		count[name] = len(all)
+	}
+	return count
+}
+
+// Has reports whether the series e is for is there.
+func (s *Shard) Has(e Entry) bool {
+	_, ok := s.names[e.op.Name][e.key]
+	return ok
+}
+
+// Apply does e, which is of a family's type and no Expire. A histogram counts in
+// the family's buckets, whatever e's are.
+func (s *Shard) Apply(e Entry, f Family) {
+	op := e.op
+	v := s.names[op.Name][e.key]
+	if v == nil {
+		v = &value{Labels: e.labels}
+		if f.Type == Histogram {
+			v.Counts = make([]uint64, len(f.Buckets)+1)
+		}
+		s.put(op.Name, e.key, v)
+	}
+	switch f.Type {
+	case Gauge:
+		v.Value = op.Value
+	case Histogram:
+		i, _ := slices.BinarySearch(f.Buckets, op.Value)
+		if i < len(v.Counts) {
+			v.Counts[i]++
+		}
+		v.Value = finite(v.Value + op.Value)
+	default:
+		v.Value = finite(v.Value + op.Value)
+	}
+}
+
+// put takes a series in.
+func (s *Shard) put(name, key string, v *value) {
+	if s.names[name] == nil {
+		s.names[name] = map[string]*value{}
+	}
+	s.names[name][key] = v
+	s.size += v.size(key)
+}
+
+func (v *value) size(key string) int { return seriesSize + len(key) + countSize*len(v.Counts) }
+
+// finite returns v, or the number nearest to it that JSON can hold.
+func finite(v float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, v)) }
+
+// keyOf returns a text that no other labels have.
+func keyOf(labels map[string]string) string {
+	names := make([]string, 0, len(labels))
+	for name := range labels {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var key strings.Builder
+	for _, name := range names {
+		key.WriteString(name)
+		key.WriteByte(0xff) // which no UTF-8 text holds
+		key.WriteString(labels[name])
+		key.WriteByte(0xff)
+	}
+	return key.String()
+}

@@ -1,0 +1,272 @@
+package webhook
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// handshakes reports whether who trusts bundle would take what keyring serves.
+func handshakes(k *Rotator, bundle []byte, host string, now time.Time) error {
+	certificate, err := k.Certificate(nil)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	_, err = certificate.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now})
+	return err
+}
+
+// shelf is a Secret in memory.
+type shelf struct {
+	mu   sync.Mutex
+	data map[string][]byte // guarded by mu
+	fail int               // this many reads and writes fail; guarded by mu
+}
+
+func (s *shelf) Read(context.Context) (map[string][]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail > 0 {
+		s.fail--
+		return nil, errors.New("away")
+	}
+	return maps.Clone(s.data), nil
+}
+
+func (s *shelf) Write(_ context.Context, data map[string][]byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail > 0 {
+		s.fail--
+		return errors.New("away")
+	}
+	s.data = maps.Clone(data)
+	return nil
+}
+
+// An apiServer trusts what it was told, some time after.
+type apiServer struct {
+	mu     sync.Mutex
+	bundle []byte // guarded by mu
+}
+
+// issue runs an issuer until the test ends or stop is called. The API server learns of each bundle a while after it has
+// changed, as it does of objects that are written.
+func issue(t *testing.T, secret Secret, lifetime, lag time.Duration) (k *Rotator, server *apiServer, stop func()) {
+	t.Helper()
+	i := &Issuer{
+		Secret: secret, Lifetime: lifetime, Hosts: []string{"gate.ns.svc", "127.0.0.1"}, Clock: time.Now,
+		Failed: func(error) {}, Made: func(time.Time) {},
+	}
+	server = &apiServer{}
+	changed := make(chan struct{}, 1)
+	k = i.NewRotator(func() { signal(changed) })
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { k.Run(ctx) })
+	running.Go(func() { i.Run(ctx, k) })
+	running.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+			if bundle := k.Bundle(); bundle != nil && pause(ctx, lag) {
+				server.mu.Lock()
+				server.bundle = bundle
+				server.mu.Unlock()
+				k.InForce(bundle)
+			}
+		}
+	})
+	return k, server, sync.OnceFunc(func() { cancel(); running.Wait() })
+}
+
+func (s *apiServer) connects(k *Rotator) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return handshakes(k, s.bundle, "gate.ns.svc", time.Now())
+}
+
+func TestCertificatesAreReplacedInTimeAndAlwaysTrusted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		secret := &shelf{fail: 3}
+		k, server, stop := issue(t, secret, 24*time.Hour, time.Second)
+		defer func() { stop() }()
+		time.Sleep(time.Minute)
+		served := map[string]bool{}
+		for hour := range 100 {
+			if hour == 30 || hour == 60 { // another process goes on
+				stop()
+				bundle := server.bundle
+				k, server, stop = issue(t, secret, 24*time.Hour, time.Second)
+				server.bundle = bundle
+				synctest.Wait()
+				if err := server.connects(k); err != nil {
+					t.Fatalf("after a restart, before the API server is told anything: %v", err)
+				}
+			}
+			if err := server.connects(k); err != nil {
+				t.Fatalf("in hour %d: %v", hour, err)
+			}
+			certificate, _ := k.Certificate(nil)
+			served[certificate.Leaf.Issuer.CommonName] = true
+			if left := time.Until(certificate.Leaf.NotAfter); left < 11*time.Hour {
+				t.Fatalf("in hour %d what is served is good for %s only", hour, left)
+			}
+			time.Sleep(time.Hour)
+		}
+		if len(served) < 8 || len(served) > 10 {
+			t.Errorf("%d CAs in 100 hours, each good for 24, want one each 12", len(served))
+		}
+	})
+}
+
+func TestNoCertificateIsUsedBeforeItsCAIsInForce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, server, stop := issue(t, &shelf{}, time.Hour, 20*time.Minute) // an API server that is slow to learn
+		defer stop()
+		time.Sleep(21 * time.Minute)
+		for range 200 {
+			if err := server.connects(k); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+func TestSecretThatCannotBeReadAsCAIsReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		secret := &shelf{data: map[string][]byte{secretCA: []byte("no"), secretKey: []byte("no")}}
+		k, server, stop := issue(t, secret, time.Hour, time.Second)
+		defer stop()
+		time.Sleep(time.Minute)
+		if err := server.connects(k); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readAuthority(secret.data[secretCA], secret.data[secretKey]); err != nil {
+			t.Errorf("what is kept now: %v", err)
+		}
+	})
+}
+
+func TestCAOfALongerLifetimeIsReplacedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		secret := &shelf{}
+		_, _, stop := issue(t, secret, 1000*time.Hour, time.Second)
+		time.Sleep(time.Minute)
+		stop()
+		k, _, stop := issue(t, secret, time.Hour, time.Second)
+		defer stop()
+		time.Sleep(time.Minute)
+		certificate, err := k.Certificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := time.Until(certificate.Leaf.NotAfter); left > time.Hour {
+			t.Errorf("what is served is good for %s", left)
+		}
+	})
+}
+
+// writePair writes a pair made by ca into dir.
+func writePair(t *testing.T, dir string, ca *authority) Files {
+	t.Helper()
+	pair, err := ca.pair([]string{"gate.ns.svc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(pair.Certificate.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := Files{filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), filepath.Join(dir, "ca.crt")}
+	for path, text := range map[string][]byte{
+		files.Certificate: pemOf("CERTIFICATE", pair.Certificate.Certificate[0]), files.Key: pemOf("PRIVATE KEY", key), files.CA: ca.text,
+	} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+func TestGivenFilesAreReadAgainWhenTheyChange(t *testing.T) {
+	t.Parallel()
+	first, err := newAuthority(time.Now(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := newAuthority(time.Now(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files := writePair(t, dir, first)
+	pair, err := files.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := make(chan struct{}, 10)
+	k := NewRotator(time.Millisecond, time.Now, func() { changed <- struct{}{} }, func(Pair) { changed <- struct{}{} })
+	k.Offer(pair)
+	<-changed
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { k.Run(ctx) })
+	running.Go(func() {
+		if err := files.Watch(ctx, k, pair, func(error) {}); err != nil {
+			t.Error(err)
+		}
+	})
+	writePair(t, dir, second)
+	await(t, changed) // its CA is to be trusted as well
+	if err := handshakes(k, first.text, "gate.ns.svc", time.Now()); err != nil {
+		t.Errorf("before the new CA is in force: %v", err)
+	}
+	k.InForce(k.Bundle())
+	await(t, changed)
+	if err := handshakes(k, second.text, "gate.ns.svc", time.Now()); err != nil {
+		t.Errorf("after the new CA is in force: %v", err)
+	}
+}
+
+func TestBadFilesAreErrorsThatNameThem(t *testing.T) {
+	t.Parallel()
+	if _, err := (Files{"/none/tls.crt", "/none/tls.key", "/none/ca.crt"}).Load(); err == nil {
+		t.Error("no files are a pair")
+	}
+	if _, err := NewClients([]string{os.Args[0]}); err == nil || !strings.Contains(err.Error(), os.Args[0]) {
+		t.Errorf("a program is a CA: %v", err)
+	}
+	if clients, err := NewClients(nil); clients != nil || err != nil {
+		t.Errorf("no files are %v, %v", clients, err)
+	}
+}
+
+func await(t *testing.T, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(90 * time.Second):
+		t.Fatal("nothing happened for 90 s")
+	}
+}

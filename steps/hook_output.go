@@ -1,0 +1,206 @@
+package steps
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/operation"
+	"addon-operator/internal/redact"
+	"addon-operator/internal/series"
+	"addon-operator/internal/tree"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// hookOutput is what a run of a hook leads to: the data of its outcome.
+type hookOutput struct {
+	// Section is the key of the section that the hook may change.
+	Section string `json:"section"`
+	valuesPatch
+	// Global is what a hook of a module patches of the global values.
+	Global  *valuesPatch     `json:"global,omitempty"`
+	Flags   map[string]*bool `json:"flags,omitempty"`
+	Config  *configWrite     `json:"config,omitempty"`
+	Metrics []series.Op      `json:"metrics,omitempty"`
+	// Observed are the objects a Synchronization was told of, by the id of the binding
+	// that sees them, then by namespace and name.
+	Observed map[string]map[string]observed `json:"given,omitempty"`
+	// Took is how long the run took.
+	Took time.Duration `json:"took,omitempty"`
+}
+
+// A valuesPatch is what the values patch of a hook does to one section.
+type valuesPatch struct {
+	Values []values.Op `json:"values,omitempty"`
+	// Base is a checksum of the values the operations were tried on, Changed is true if
+	// they changed these, and NoOp lists the paths at which nothing is left to remove.
+	Base    string   `json:"base,omitempty"`
+	Changed bool     `json:"changed,omitempty"`
+	NoOp    []string `json:"vain,omitempty"`
+}
+
+// tryPatch tries the operations on the section as in has it.
+func tryPatch(in hookInput, section string, ops []values.Op) (valuesPatch, error) {
+	f, err := fitting(in.layers, section, ops, "")
+	if err != nil {
+		return valuesPatch{}, err
+	}
+	changed, err := values.Changed(f.before, f.after)
+	return valuesPatch{Values: ops, Base: in.bases[section], Changed: changed, NoOp: f.noOp}, err
+}
+
+// observed is the version of an object that a hook was told of.
+type observed struct {
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion"`
+}
+
+// outcome reads what the hook has written.
+func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcome, error) {
+	configPatch, err := readPatch(result.ConfigPatch, out.Section, values.SplitConfig)
+	if err != nil {
+		return workflow.Outcome{}, badFile("$CONFIG_VALUES_JSON_PATCH_PATH", result.ConfigPatch, err)
+	}
+	if out, err = out.withValues(in, result.ValuesPatch); err != nil {
+		return workflow.Outcome{}, badFile("$VALUES_JSON_PATCH_PATH", result.ValuesPatch, err)
+	}
+	if out.Metrics, err = in.metrics(result.Metrics); err != nil {
+		return workflow.Outcome{}, badFile("$METRICS_PATH", result.Metrics, err)
+	}
+	operations, err := operation.Parse(result.Operations)
+	if err != nil {
+		return workflow.Outcome{}, badFile("$KUBERNETES_PATCH_PATH", result.Operations, err)
+	}
+	o := workflow.Outcome{}
+	if out.Config, err = planConfig(in.layers.Config, out.Section, configPatch.Own, configPatch.Flags); err != nil {
+		return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
+	}
+	if o.Effects, err = objectEffects(operations, in.at, out.Config == nil); err != nil {
+		return o, err
+	}
+	if out.Config != nil {
+		if len(out.Config.Ops) > 0 {
+			err = in.layers.CheckConfig(out.Section, out.Config.Now[out.Section])
+		}
+		if err != nil {
+			return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
+		}
+		effect, err := out.Config.effect()
+		if err != nil {
+			return o, err
+		}
+		o.Effects = append(o.Effects, effect)
+	}
+	if o.Data, err = json.Marshal(out); err != nil {
+		return o, err
+	}
+	return o, bounded(o)
+}
+
+// badFile returns the error about an output file of a hook. Of a file that is no JSON, it quotes the first lines.
+func badFile(variable string, text []byte, err error) error {
+	if _, ok := errors.AsType[*tree.NotationError](err); ok {
+		return fmt.Errorf("%s: %w; the file begins with %s", variable, err, redact.Beginning(text))
+	}
+	return fmt.Errorf("%s: %w", variable, err)
+}
+
+// mostOutput is how many bytes a run of a hook can lead to as they are written down.
+// The store takes a little more at once.
+const mostOutput = 15 << 20
+
+// bounded returns an error where what is to be written down comes to too much.
+func bounded(o workflow.Outcome) error {
+	size := len(o.Data)
+	for _, e := range o.Effects {
+		size += len(e.Data) + perEffect
+	}
+	if size <= mostOutput {
+		return nil
+	}
+	return fmt.Errorf("what the hook has written to its output files, %d effects among it, comes to %.1f MiB when it is written down, "+
+		"%d MiB is the most: write less in one run", len(o.Effects), float64(size)/(1<<20), mostOutput>>20)
+}
+
+// perEffect is what an effect takes in a journal beside its data.
+const perEffect = 48
+
+// readPatch parses a patch file of a hook with the section own.
+func readPatch(text []byte, own string, split func([]values.Op, string) (values.Patch, error)) (values.Patch, error) {
+	ops, err := values.ParsePatch(text)
+	if err != nil {
+		return values.Patch{}, err
+	}
+	return split(ops, own)
+}
+
+// withValues returns out with the values patch, tried on the values the hook was given.
+func (out hookOutput) withValues(in hookInput, text []byte) (hookOutput, error) {
+	patch, err := readPatch(text, out.Section, values.Split)
+	if err != nil {
+		return out, err
+	}
+	out.Flags = patch.Flags
+	if len(patch.Own) > 0 {
+		if out.valuesPatch, err = tryPatch(in, out.Section, patch.Own); err != nil {
+			return out, err
+		}
+	}
+	if len(patch.Global) > 0 {
+		global, err := tryPatch(in, values.Global, patch.Global)
+		if err != nil {
+			return out, err
+		}
+		out.Global = &global
+	}
+	return out, nil
+}
+
+// Apply keeps what the hook wants kept and says what that changed.
+func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	var out hookOutput
+	if len(o.Data) > 0 {
+		if err := json.Unmarshal(o.Data, &out); err != nil {
+			return nil, err
+		}
+	}
+	out.Section = sectionOf(t.Subject.Module)
+	if s.node.Has(lifecycle.Objects) {
+		if err := s.site.synchronized(tx, t, out.Observed); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.site.noteDuration(tx, t, out.Took); err != nil {
+		return nil, err
+	}
+	if err := s.site.count(tx, t.Subject.Module, t.Subject.Hook, out.Metrics); err != nil {
+		return nil, err
+	}
+	if o.Allowed != "" {
+		return nil, nil
+	}
+	facts, err := s.site.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook))
+	if err != nil {
+		return nil, err
+	}
+	dropped, err := s.renewed(tx, t)
+	if err != nil || !s.node.Batch {
+		return nil, err
+	}
+	for _, fact := range dropped {
+		if !slices.Contains(facts, fact) {
+			facts = append(facts, fact)
+		}
+	}
+	return facts, nil
+}
+
+// nameOf is how the store calls a hook as the author of what it said.
+func nameOf(module, hook string) string { return graph.Subject{Module: module, Hook: hook}.String() }

@@ -1,0 +1,88 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"addon-operator/internal/helm"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/module"
+	"addon-operator/store"
+)
+
+// unknown returns the releases that have no module directory and are not the
+// operator's own.
+func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []helm.Summary, found *discovered) ([]string, error) {
+	var names, addons []string
+	for _, r := range releases {
+		_, onDisk := set.Find(r.Name)
+		switch {
+		case onDisk || r.Name == s.site.IgnoreRelease:
+		case r.Addon:
+			addons = append(addons, r.Name)
+		default:
+			names = append(names, r.Name)
+		}
+	}
+	if len(addons) > 0 {
+		s.blockDeletion(found, store.Problem{
+			Object: "releases of addons", Error: "releases were made from addons that are not registered any more, so nothing tells whether they are wanted",
+			Fix: "register the addons again, or uninstall the releases with helm uninstall",
+		}, addons)
+	}
+	if len(names) == 0 || s.site.Pod == "" {
+		return names, nil
+	}
+	own, err := s.site.Kube.ReleaseOf(ctx, s.site.Namespace, s.site.Pod)
+	switch {
+	case err == nil:
+		return slices.DeleteFunc(names, func(name string) bool { return name == own }), nil
+	case s.site.IgnoreRelease != "" && kube.IsRefused(err):
+		return names, nil // it has been said which one is the operator's own
+	case kube.IsRefused(err):
+		s.blockDeletion(found, store.Problem{
+			Object: "own release", Error: fmt.Sprintf("releases are kept because it is not known which one is the operator's own: %v", err),
+			Fix: "start the operator with --helm-ignore-release=NAME, \"\" if Helm did not install it",
+		}, names)
+		return nil, nil
+	default:
+		return nil, err
+	}
+}
+
+// checkSafety returns names, or none where too large a part of all releases would go. What is what happens to
+// them.
+func (s *discoverStep) checkSafety(names []string, going, releases int, what string, found *discovered, allowed int) []string {
+	if going == 0 || 2*going <= releases || going <= max(s.site.AllowPurge, allowed) {
+		return names
+	}
+	s.blockDeletion(found, store.Problem{
+		Object: what, Error: fmt.Sprintf("%d of %d releases would be %s, so the safety check keeps them", going, releases, what),
+		Command: []string{"reload", "--allow-purge=" + strconv.Itoa(going)},
+	}, names)
+	return nil
+}
+
+// mostNamed is how many releases a problem names.
+const mostNamed = 20
+
+// blockDeletion adds a problem to found and reports that the releases names are not deleted.
+func (s *discoverStep) blockDeletion(found *discovered, p store.Problem, names []string) {
+	shown := names[:min(len(names), mostNamed)]
+	p.Kind = store.BlockedDeletion
+	p.Error += ": " + strings.Join(shown, ", ")
+	p.More = len(names) - len(shown)
+	found.Blocked = append(found.Blocked, p)
+	fix := p.Fix
+	if len(p.Command) > 0 {
+		fix = "if that is right, run addon-operator " + strings.Join(p.Command, " ") + " in the pod"
+	}
+	why := p.Error + "; " + fix
+	s.site.Log.Error().Strs("releases", names).Msg(why)
+	if s.site.BlockedDeletion != nil {
+		s.site.BlockedDeletion(names, why)
+	}
+}

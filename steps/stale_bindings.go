@@ -1,0 +1,180 @@
+package steps
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"addon-operator/internal/hook"
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// A staleBinding is one that the API server asks and that its hook, as it
+// is now, has no more. The hook's turn comes with its module's run, which
+// the binding must not hold up: it could have requests of modules before it
+// denied for ever.
+type staleBinding struct {
+	Subject store.Subject `json:"subject"`
+	// Owner is the checksum of the hook that had the binding.
+	Owner string `json:"of"`
+}
+
+// askedHook is a hook with bindings that the API server asks.
+type askedHook struct {
+	store.Hook
+	module, name string
+	bindings     map[string]store.BindingKind // by id
+}
+
+// WithdrawStale has the API server ask no binding that its hook has no more.
+// It is called once, before the API server asks; what is in doubt stays.
+func (s *Site) WithdrawStale(ctx context.Context) error {
+	found, err := s.staleBindings(ctx)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return s.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error { return s.withdraw(tx, found) })
+}
+
+// staleBindings returns the outlived bindings. Hooks that have not said in this life
+// what they want are asked, and believed if they answer.
+func (s *Site) staleBindings(ctx context.Context) (found []staleBinding, err error) {
+	hooks, err := s.askedHooks()
+	if err != nil {
+		return nil, err
+	}
+	now := make([]map[string]store.BindingKind, len(hooks))
+	known := make([]bool, len(hooks))
+	var group errgroup.Group
+	group.SetLimit(configsAtOnce)
+	for i, h := range hooks {
+		group.Go(func() error {
+			now[i], known[i] = s.hasNow(ctx, h)
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return nil: every hook is looked at
+	for i, h := range hooks {
+		for id, kind := range h.bindings {
+			if known[i] && now[i][id] != kind {
+				found = append(found, staleBinding{store.Subject{Module: h.module, Hook: h.name, Binding: id}, checksumOf(h.Hook)})
+			}
+		}
+	}
+	return found, nil
+}
+
+// askedHooks returns the hooks with attached bindings that the API server asks.
+func (s *Site) askedHooks() (hooks []*askedHook, err error) {
+	err = s.DB.View(func(tx *store.Tx) error {
+		byName := map[[2]string]*askedHook{}
+		for k := range tx.Range(store.At(store.Bindings)) {
+			b, _, err := store.Load[store.Binding](tx, k)
+			if err != nil {
+				return err
+			}
+			if b.Detached || !slices.Contains([]store.BindingKind{store.Validating, store.Mutating, store.Conversion}, b.Kind) {
+				continue
+			}
+			subject, err := store.ParseBindingKey(k)
+			if err != nil {
+				return err
+			}
+			key := [2]string{subject.Module, subject.Hook}
+			h := byName[key]
+			if h == nil {
+				h = &askedHook{module: subject.Module, name: subject.Hook, bindings: map[string]store.BindingKind{}}
+				if h.Hook, _, err = store.Load[store.Hook](tx, store.HookKey(subject.Module, subject.Hook)); err != nil {
+					return err
+				}
+				byName[key] = h
+				hooks = append(hooks, h)
+			}
+			h.bindings[subject.Binding] = b.Kind
+		}
+		return nil
+	})
+	return hooks, err
+}
+
+// checksumOf returns what is another for a hook of other code or config.
+func checksumOf(h store.Hook) string {
+	sum := sha256.Sum256(append([]byte(h.Digest), h.Config...))
+	return hex.EncodeToString(sum[:])
+}
+
+// hasNow returns the bindings that h has now, and whether that is known.
+func (s *Site) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
+	var file hook.File
+	if err := json.Unmarshal(h.File, &file); err != nil {
+		return nil, false
+	}
+	file, err := s.there(h.module, file)
+	if errors.Is(err, errGone) {
+		return nil, true
+	}
+	if err != nil {
+		return nil, false
+	}
+	digest, err := s.codeOf(h.module)
+	if err != nil {
+		return nil, false
+	}
+	told, err := s.askOnce(ctx, h.module, file, digest)
+	if err != nil { // its module's run says so
+		return nil, false
+	}
+	now, err := decodeHook(told)
+	if err != nil {
+		return nil, false
+	}
+	ids, has := bindingIDs(now.config), map[string]store.BindingKind{}
+	for kind, all := range map[store.BindingKind][]string{
+		store.Validating: ids.validating, store.Mutating: ids.mutating, store.Conversion: ids.conversion,
+	} {
+		for _, id := range all {
+			has[id] = kind
+		}
+	}
+	return has, true
+}
+
+// codeOf returns the digest of the code of module's hooks, as it is on disk.
+func (s *Site) codeOf(module string) (string, error) {
+	if module == "" {
+		return s.digests.GlobalHooks(s.GlobalHooksDir)
+	}
+	m, ok := s.Disk().Find(module)
+	if !ok || m.Broken != nil {
+		return "", errors.New("the module cannot be read")
+	}
+	return s.digests.Module(m)
+}
+
+// withdraw deletes bindings of hooks that did not say anew what they want since.
+func (s *Site) withdraw(tx *store.Tx, found []staleBinding) error {
+	for _, o := range found {
+		h, _, err := store.Load[store.Hook](tx, store.HookKey(o.Subject.Module, o.Subject.Hook))
+		if err != nil {
+			return err
+		}
+		if checksumOf(h) != o.Owner {
+			continue
+		}
+		tx.Delete(store.BindingKey(o.Subject.Module, o.Subject.Hook, o.Subject.Binding))
+		subject := graph.Subject(o.Subject).String()
+		tx.OnCommit(func() {
+			s.Log.Info().Str("subject", subject).Msg("the hook has no such binding any more, so the API server does not ask it")
+		})
+	}
+	if len(found) > 0 {
+		s.notify(tx, s.Attached)
+	}
+	return nil
+}

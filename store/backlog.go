@@ -1,0 +1,71 @@
+package store
+
+import "fmt"
+
+// An NewestEvent says which task is about an object, of a binding for which many
+// events wait: the newest that does.
+type NewestEvent struct {
+	ID  ID     `json:"id"`
+	Key []byte `json:"key"` // of its header
+}
+
+// BacklogKey returns the key of how many events wait for the binding that t is
+// an event of, in t's queue or to go there; with of's, that of the newest about
+// the same object.
+func BacklogKey(t *Task, of *ObjectRef) Key {
+	object := ""
+	if of != nil {
+		object = of.Kind + " " + of.Namespace + "/" + of.Name
+	}
+	return At(Backlogs).Str(t.Queue).Str(t.Graph).Str(t.Node).Str(t.Subject.Module).Str(t.Subject.Hook).Str(t.Subject.Binding).Str(object)
+}
+
+// backlogs compares what is kept of bindings for which many events wait with the
+// tasks there are.
+func (c *taskCheck) backlogs() {
+	count := map[string]int{}
+	for _, t := range c.byKey {
+		if t.Object != nil && !t.Waits {
+			count[string(BacklogKey(t, nil))]++
+		}
+	}
+	for k := range c.tx.Range(At(Backlogs)) {
+		if err := c.backlog(k, count); err != nil {
+			c.bad("%v", err)
+		}
+	}
+}
+
+func (c *taskCheck) backlog(k Key, count map[string]int) error {
+	object, err := backlogObject(k)
+	if err != nil {
+		return err
+	}
+	if object == "" {
+		n, _, err := Load[int](c.tx, k)
+		if err == nil && n != count[string(k)] {
+			err = fmt.Errorf("%s counts %d events, there are %d", k, n, count[string(k)])
+		}
+		return err
+	}
+	at, _, err := Load[NewestEvent](c.tx, k)
+	if err != nil {
+		return err
+	}
+	t := c.byKey[string(at.Key)]
+	if t == nil || t.ID != at.ID || t.Object == nil || string(BacklogKey(t, t.Object)) != string(k) {
+		return fmt.Errorf("%s leads to no event of the object", k)
+	}
+	return nil
+}
+
+func backlogObject(k Key) (object string, err error) {
+	p, err := k.Parts()
+	if err != nil {
+		return "", err
+	}
+	for range 7 {
+		object = p.Str()
+	}
+	return object, p.Err()
+}

@@ -1,0 +1,119 @@
+package store
+
+import (
+	"iter"
+	"slices"
+	"time"
+)
+
+// mostEnds is how many lives are remembered to have ended without saying so.
+const mostEnds = 64
+
+// Ends is what is known of how lives of the store came to their ends.
+type Ends struct {
+	// Begun is the last life that began to do tasks, Ended the last that came to
+	// its end as it was meant to.
+	Begun uint64 `json:"begun,omitempty"`
+	Ended uint64 `json:"ended,omitempty"`
+	// Unclean are the lives that ended otherwise, the last of them.
+	Unclean []uint64 `json:"unclean,omitempty"`
+}
+
+// EndsKey returns the key of the record of how lives ended.
+func EndsKey() Key { return At(Meta).Str("ends") }
+
+// ExclusiveKey returns the key of the Ref to the task that is to run alone.
+func ExclusiveKey() Key { return At(Meta).Str("alone") }
+
+// PreparationKey returns the key of the record of work that must be complete before the engine
+// claims tasks of modules.
+func PreparationKey() Key { return At(Meta).Str("preparation") }
+
+// Begin notes that the process of epoch begins to do tasks. The one before it that has not said that
+// it ends has crashed, unless exitedCleanly says otherwise.
+func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {
+	if e.Begun != 0 && e.Ended != e.Begun && !exitedCleanly(e.Begun) {
+		e.Unclean = append(e.Unclean, e.Begun)
+		e.Unclean = e.Unclean[max(0, len(e.Unclean)-mostEnds):]
+	}
+	e.Begun = epoch
+}
+
+// Crashed reports whether life epoch has ended without saying so.
+func (e *Ends) Crashed(epoch uint64) bool { return slices.Contains(e.Unclean, epoch) }
+
+// A QuarantinedItem is a piece of work that has killed the process again and again,
+// set aside until a person decides.
+type QuarantinedItem struct {
+	ID      ID        `json:"id"`
+	Graph   string    `json:"graph"`
+	Node    string    `json:"node"`
+	Subject Subject   `json:"subject,omitzero"`
+	Queue   string    `json:"queue"`
+	Run     uint64    `json:"walk"`
+	At      time.Time `json:"at"`
+	Crashes int       `json:"crashes"`
+	// First and Last are the oldest and the newest task of an item whose tasks are
+	// held, in one lane, like all others of its module.
+	First ID `json:"first,omitzero"`
+	Last  ID `json:"last,omitzero"`
+	// Rerun is the node at which a run follows the release, because items of such
+	// runs were passed over.
+	Rerun string `json:"rerun,omitempty"`
+	// Tasks and Released are written by older versions only: the item's tasks, and
+	// items that were released while this one held them.
+	Tasks    []Task            `json:"tasks,omitempty"`
+	Released []QuarantinedItem `json:"released,omitempty"`
+}
+
+// QuarantineKey returns the key of what is set aside as id.
+func QuarantineKey(id ID) Key { return At(Quarantine).Uint(id.Epoch).Uint(id.N) }
+
+// QuarantinedItems yields what is set aside, oldest first.
+func QuarantinedItems(tx *Tx) iter.Seq2[QuarantinedItem, error] {
+	return records[QuarantinedItem](tx, At(Quarantine))
+}
+
+// QuarantineOf returns the item in quarantine that keeps work about s at a node of
+// graph from being done; nil if none does.
+func QuarantineOf(tx *Tx, graph, node string, s Subject) (*QuarantinedItem, error) {
+	for q, err := range QuarantinedItems(tx) {
+		if err != nil {
+			return nil, err
+		}
+		if q.Holds(graph, node, s) {
+			return &q, nil
+		}
+	}
+	return nil, nil
+}
+
+// Reason returns why work that q holds is not done.
+func (q *QuarantinedItem) Reason() Reason {
+	what := "module " + q.Subject.Module
+	switch {
+	case q.Subject.Configuration != "":
+		what = "configuration " + q.Subject.Configuration
+	case q.Subject.Module == "" && q.Subject.Hook != "":
+		what = "global hook " + q.Subject.Hook
+	case q.Subject.Module == "":
+		what = "step " + q.Node
+	}
+	return Reason{Kind: AwaitsRelease, By: q.ID, Detail: what + " is in quarantine (task " + q.ID.String() + ")"}
+}
+
+// Holds reports whether q keeps what is about s at a node of graph from being
+// done: all of its module or configuration; of a global hook that hook; else the node.
+func (q *QuarantinedItem) Holds(graph, node string, s Subject) bool {
+	switch {
+	case q.Graph != graph:
+		return false
+	case q.Subject.Configuration != "":
+		return s.Configuration == q.Subject.Configuration
+	case q.Subject.Module != "":
+		return s.Module == q.Subject.Module
+	case q.Subject.Hook != "":
+		return s.Module == "" && s.Hook == q.Subject.Hook
+	}
+	return s == (Subject{}) && node == q.Node
+}

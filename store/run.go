@@ -1,0 +1,153 @@
+package store
+
+import (
+	"errors"
+	"iter"
+	"time"
+)
+
+// A Run is everything that follows from one trigger.
+type Run struct {
+	ID      uint64    `json:"id"`
+	Graph   string    `json:"graph"`
+	Trigger string    `json:"trigger"`
+	Cause   Cause     `json:"cause,omitzero"`
+	Subject Subject   `json:"subject,omitzero"`
+	Began   time.Time `json:"began"`
+	// Open is how many of its tasks are pending. At zero the run has ended.
+	Open  int       `json:"open"`
+	Ended time.Time `json:"ended,omitzero"`
+	// Joined is the run that goes on in this one's stead.
+	Joined uint64 `json:"joined,omitempty"`
+}
+
+// A Cause says what a trigger saw.
+type Cause struct {
+	// Object is what changed, as "Kind namespace/name".
+	Object          string `json:"object,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Event is Added, Modified or Deleted.
+	Event string `json:"event,omitempty"`
+	// By is the person who asked for it.
+	By     string `json:"by,omitempty"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// RunKey returns the key of run id.
+func RunKey(id uint64) Key { return At(Runs).Uint(id) }
+
+// NextRun returns the number of the run that begins next.
+func NextRun(tx *Tx) (uint64, error) {
+	for k := range tx.Backwards(At(Runs)) {
+		parts, err := k.Parts()
+		return parts.Uint() + 1, errors.Join(err, parts.Err())
+	}
+	return 1, nil
+}
+
+// RunsBackwards yields the runs, newest first.
+func RunsBackwards(tx *Tx) iter.Seq2[Run, error] {
+	return func(yield func(Run, error) bool) {
+		for k := range tx.Backwards(At(Runs)) {
+			w, _, err := Load[Run](tx, k)
+			if !yield(w, err) {
+				return
+			}
+		}
+	}
+}
+
+// A State is what a piece of work came to.
+type State string
+
+// The states a record of history can tell of.
+const (
+	Done        State = "done"        // succeeded
+	Failed      State = "failed"      // failed and is tried again
+	Allowed     State = "allowed"     // failed, as its binding allows
+	Skipped     State = "skipped"     // a person passed over it
+	Dropped     State = "dropped"     // what it was about is gone, or it no longer counts
+	Superseded  State = "superseded"  // another run takes its place
+	Joined      State = "joined"      // an equal task that waited already does it
+	Quarantined State = "quarantined" // set aside until a person lets it go
+)
+
+// A Record is one line of history: what became of a piece of work, once.
+type Record struct {
+	Run     uint64    `json:"walk"`
+	Task    ID        `json:"task"`
+	Node    string    `json:"node"`
+	Subject Subject   `json:"subject,omitzero"`
+	Queue   string    `json:"queue"`
+	State   State     `json:"state"`
+	Queued  time.Time `json:"queued,omitzero"`
+	Began   time.Time `json:"began,omitzero"`
+	Ended   time.Time `json:"ended"`
+	Try     int       `json:"try,omitempty"`
+	// Again tells that this try began anew after a restart had interrupted it.
+	Again bool     `json:"again,omitempty"`
+	Facts []string `json:"facts,omitempty"`
+	// Merged is how many tasks this run did at once, when more than one.
+	Merged int    `json:"merged,omitempty"`
+	Error  string `json:"error,omitempty"`
+	// Detail is what the step has to say of it, in one line.
+	Detail string `json:"detail,omitempty"`
+	// Into names what goes on in its stead.
+	Into string `json:"into,omitempty"`
+	// Omitted is how many attempts of the same step of this run came after this one and were
+	// forgotten.
+	Omitted int `json:"omitted,omitempty"`
+}
+
+// AddRecord appends r to the history of its run.
+func AddRecord(tx *Tx, r Record) error {
+	return Save(tx, At(History).Uint(r.Run).Uint(tx.Epoch()).Uint(tx.NextID()), r)
+}
+
+// RecordsOf yields the history of run, oldest first.
+func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for k := range tx.Range(At(History).Uint(run)) {
+			r, _, err := Load[Record](tx, k)
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// TrimHistory forgets the oldest finished runs and their history: those that
+// ended before, and as many more as it takes to bring excess bytes back. It
+// stops after limit records and reports how many bytes it freed and whether
+// there is more to forget. The newest run stays.
+func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64, more bool, err error) {
+	newest, err := NextRun(tx)
+	if err != nil {
+		return 0, false, err
+	}
+	for k, v := range tx.Range(At(Runs)) {
+		w, _, err := Load[Run](tx, k)
+		if damaged := (*RecordError)(nil); errors.As(err, &damaged) {
+			continue
+		}
+		if err != nil {
+			return freed, false, err
+		}
+		if w.Open > 0 || w.ID+1 == newest {
+			continue
+		}
+		if !w.Ended.Before(before) && freed >= excess {
+			return freed, false, nil
+		}
+		for hk, hv := range tx.Range(At(History).Uint(w.ID)) {
+			if limit--; limit < 0 {
+				return freed, true, nil
+			}
+			freed += int64(len(hk) + len(hv))
+			tx.Delete(hk)
+		}
+		freed += int64(len(k) + len(v))
+		tx.Delete(k)
+	}
+	return freed, false, nil
+}

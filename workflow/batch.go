@@ -1,0 +1,121 @@
+package workflow
+
+import (
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// The greatest batch one claim covers. All batches under way share sharedBytes of memory;
+// a batch may take leastBytes in any case.
+const (
+	batchTasks  = 1000
+	batchBytes  = 8 << 20
+	sharedBytes = 32 << 20
+	leastBytes  = 64 << 10
+)
+
+// extendBatch takes the tasks behind c's own that are of the same hook into c. A
+// claim that was interrupted, or whose journal goes on, covers what it covered
+// when it was old.
+func (m *transition) extendBatch(b *bound, c *claim, old *store.Claim) error {
+	t := c.task.Batch[0]
+	limit := store.Deferral{}
+	if _, limited := b.Steps[c.node.ID].(RateLimiter); limited {
+		_, bucket, err := m.bucketOf(t.Subject)
+		if err != nil {
+			return err
+		}
+		limit = bucket.Deferrals[t.Queue]
+	}
+	c.size = len(t.Payload)
+	defer func() { m.load(c.size) }()
+	most := batchBytes
+	if old == nil {
+		most = min(batchBytes, max(leastBytes, sharedBytes-m.e.load(0)))
+	}
+	for other, err := range store.TasksFrom(m.tx, t.Queue, t.Slot+1) {
+		if err != nil {
+			return err
+		}
+		if !b.alike(t, other) || len(c.task.Batch) == batchTasks || old != nil && !covered(old, len(c.task.Batch), other) {
+			return nil
+		}
+		if limit.Expedites(t.ID) && !limit.Expedites(other.ID) {
+			return nil // older tasks that are expedited may still be deferred
+		}
+		if err := store.LoadPayload(m.tx, other); err != nil {
+			return err
+		}
+		if c.size+len(other.Payload) > most {
+			return nil
+		}
+		c.size += len(other.Payload)
+		if other.Waits {
+			m.unwait(other)
+			if err := m.save(other); err != nil {
+				return err
+			}
+		}
+		c.task.Batch = append(c.task.Batch, other)
+		t.Claim.End = other.Slot
+	}
+	return nil
+}
+
+// covered reports whether other, behind n tasks that the interrupted claim c
+// covered, was covered by it too.
+func covered(c *store.Claim, n int, other *store.Task) bool {
+	if c.Tasks > 0 {
+		return n < c.Tasks
+	}
+	return other.Slot <= c.End
+}
+
+// alike reports whether one attempt may do both t and other.
+func (b *bound) alike(t, other *store.Task) bool {
+	n := b.nodes[graph.NodeID(other.Node)]
+	return other.Graph == t.Graph && n != nil && n.Batch &&
+		other.Subject.Module == t.Subject.Module && other.Subject.Hook == t.Subject.Hook &&
+		other.Abandoned == t.Abandoned && !other.Journal && !t.NoBatch && !other.NoBatch
+}
+
+// endBatch ends the tasks that c covers besides its own: they succeeded with
+// it, and their runs go on as t's.
+func (m *transition) endBatch(c *claim, t *store.Task) error {
+	for _, other := range c.task.Batch[1:] {
+		m.join(other.Run, t.Run)
+		if err := m.leave(other, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepStrict ends those of c's tasks that may fail and returns the first that
+// stays, which takes over the count of failures of t, the first of all.
+func (m *transition) keepStrict(c *claim, t *store.Task, f failure) (*store.Task, error) {
+	var first *store.Task
+	for i, other := range c.task.Batch {
+		if i == 0 {
+			other = t
+		}
+		if !other.AllowFailure {
+			if first == nil {
+				first = other
+			}
+			continue
+		}
+		r := recordOf(other, store.Allowed)
+		r.Error = f.text()
+		if err := m.record(r); err != nil {
+			return nil, err
+		}
+		if err := m.leave(other, nil); err != nil {
+			return nil, err
+		}
+	}
+	if first != t {
+		first.Failed, first.Claim = t.Failed, t.Claim
+	}
+	return first, nil
+}

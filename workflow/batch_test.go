@@ -1,0 +1,356 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// eventGraph runs hooks on events, several at once, and leads on when a hook
+// says so. Its ticks are one while they wait.
+func eventGraph() *graph.Graph {
+	return newGraph([]graph.Node{
+		{ID: "event", Scope: graph.ScopeBinding, Batch: true},
+		{ID: "tick", Scope: graph.ScopeBinding, Batch: true, Unique: true},
+		{ID: "changed", Scope: graph.ScopeModule},
+	},
+		graph.Edge{On: "event", To: "event", Place: graph.BindingQueue}, graph.Edge{On: "tick", To: "tick", Place: graph.BindingQueue},
+		graph.Edge{From: "event", To: "changed", When: "fact", Place: graph.Tail},
+		graph.Edge{From: "tick", To: "changed", When: "fact", Place: graph.Tail})
+}
+
+// event returns an event of a hook's binding with a payload.
+func event(hook, binding string, payload string, lenient bool) workflow.Event {
+	ev := in("q", on("event", "m", hook, binding))
+	ev.Payload = json.RawMessage(strconv.Quote(payload))
+	ev.AllowFailure = lenient
+	return ev
+}
+
+// ranges returns the payloads that each attempt of a hook was given.
+func (w *world) ranges() (ranges [][]string) {
+	for _, n := range w.took() {
+		if n.task.Subject.Hook == "" {
+			continue
+		}
+		var payloads []string
+		for _, t := range n.task.Batch {
+			var p string
+			_ = json.Unmarshal(t.Payload, &p)
+			payloads = append(payloads, p)
+		}
+		ranges = append(ranges, payloads)
+	}
+	return ranges
+}
+
+func (w *world) expectRanges(want ...[]string) {
+	w.t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, w.ranges()); diff != "" {
+		w.t.Errorf("what the attempts were given (-want +got):\n%s", diff)
+	}
+}
+
+func TestTaskThatIsAloneIsAnAttemptOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		open := w.gate("event m/block b")
+		alone := func(payload string) workflow.Event {
+			ev := event("a", "x", payload, false)
+			ev.NoBatch = true
+			return ev
+		}
+		w.start(event("block", "b", "0", false), alone("1"), alone("2"), event("a", "x", "3", false), event("a", "x", "4", false), alone("5"))
+		open(workflow.Outcome{}, nil)
+		w.expectRanges([]string{"0"}, []string{"1"}, []string{"2"}, []string{"3", "4"}, []string{"5"})
+	})
+}
+
+func TestAdjacentTasksOfAHookAreOneAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		open := w.gate("event m/block b")
+		w.says("event m/a x", "fact")
+		tick := in("q", on("tick", "m", "a", "z"))
+		w.start(event("block", "b", "0", false), event("a", "x", "1", false), event("a", "y", "2", false), tick, tick, event("a", "x", "3", false),
+			event("b", "x", "4", false), event("a", "x", "5", false))
+		open(workflow.Outcome{}, nil)
+		w.expectRanges([]string{"0"}, []string{"1", "2", "", "3"}, []string{"4"}, []string{"5"})
+		runs := w.walks()
+		for i, joined := range map[int]uint64{2: 2, 3: 2, 4: 4, 5: 2, 6: 0, 7: 0} {
+			if got := runs[i]; got.Open != 0 || got.Joined != joined {
+				t.Errorf("walk %d has %d tasks and joined %d, want none and %d", got.ID, got.Open, got.Joined, joined)
+			}
+		}
+		if diff := cmp.Diff([]string{"done event m/a x", "done changed m"}, w.history(2)); diff != "" {
+			t.Error(diff)
+		}
+		if r := w.records(2)[0]; r.Merged != 4 {
+			t.Errorf("the run counts %d merged tasks, want 4", r.Merged)
+		}
+	})
+}
+
+func TestRangeEndsAtAThousandTasksOrEightMebibytes(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		payload string
+		events  int
+		want    []int
+	}{
+		{"many", "x", 2500, []int{1000, 1000, 500}},
+		{"just too large for a header", strings.Repeat("x", 3<<10), 1200, []int{1000, 200}},
+		{"large", strings.Repeat("x", 1<<20-2), 20, []int{8, 8, 4}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, eventGraph())
+				w.mem.After = nil
+				for range c.events {
+					w.raise(event("a", "x", c.payload, false))
+				}
+				w.start()
+				var got []int
+				for _, n := range w.took() {
+					got = append(got, len(n.task.Batch))
+				}
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+func TestStrictTasksOfAFailedRangeStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		open := w.gate("event m/block b")
+		w.fails("event", 2)
+		w.start(event("block", "b", "0", false), event("a", "x", "1", true), event("a", "y", "2", false), event("a", "x", "3", true), event("a", "z", "4", false))
+		open(workflow.Outcome{}, nil)
+		w.expectRanges([]string{"0"}, []string{"1", "2", "3", "4"})
+		tasks := w.pending("q")
+		if len(tasks) != 2 || tasks[0].Failed == nil || tasks[0].Failed.Count != 1 || tasks[0].Failed.Subject.Binding != "y" || tasks[1].Failed != nil {
+			t.Fatalf("the tasks that stay are %+v", tasks)
+		}
+		if diff := cmp.Diff([]string{"allowed event m/a x"}, w.history(2)); diff != "" {
+			t.Error(diff)
+		}
+		// The range is formed anew.
+		w.raise(event("a", "x", "5", false))
+		w.sleep(5 * time.Second)
+		notes := w.took()
+		if got := notes[0].task; got.Try != 2 || got.Previous != workflow.WasFailed || len(got.Batch) != 3 {
+			t.Errorf("try %d after %s of %d tasks, want 2 after a failure of 3", got.Try, got.Previous, len(got.Batch))
+		}
+		w.sleep(10 * time.Second)
+		w.expectRanges([]string{"2", "4", "5"})
+		w.expectPending("q")
+	})
+}
+
+func TestFailureOfLenientTasksAloneIsAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		open := w.gate("event m/block b")
+		w.fails("event", 1)
+		applied := 0
+		w.apply = func(_ *store.Tx, _ workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
+			if out.Allowed != "" {
+				applied++
+			}
+			return nil, nil
+		}
+		w.start(event("block", "b", "0", false), event("a", "x", "1", true), event("a", "y", "2", true))
+		open(workflow.Outcome{}, nil)
+		w.expectRanges([]string{"0"}, []string{"1", "2"})
+		w.expectPending("q")
+		if applied != 1 {
+			t.Errorf("the allowed failure was applied %d times, want 1", applied)
+		}
+	})
+}
+
+func TestInterruptedRangeIsKeptAndAFailedOneFormedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		block := w.gate("event m/block b")
+		w.start(event("block", "b", "0", false), event("a", "x", "1", false), event("a", "x", "2", false))
+		w.gate("event m/a x")
+		block(workflow.Outcome{}, nil)
+		w.raise(event("a", "x", "3", false))
+		w.expectRanges([]string{"0"}, []string{"1", "2"})
+		w.restart()
+		open := w.gate("event m/a x")
+		w.raise(event("a", "x", "4", false))
+		w.start()
+		w.expectRanges([]string{"1", "2"})
+		open(workflow.Outcome{}, errors.New("no"))
+		w.sleep(5 * time.Second)
+		w.expectRanges([]string{"1", "2", "3", "4"})
+		open(workflow.Outcome{}, nil)
+		w.expectPending("q")
+	})
+}
+
+func TestClaimOfOneTaskIsKeptTooWhenInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.gate("event m/a x")
+		w.start(event("a", "x", "1", false))
+		w.raise(event("a", "x", "2", false))
+		w.restart()
+		w.says("event m/a x")
+		w.start()
+		w.expectRanges([]string{"1"}, []string{"1"}, []string{"2"})
+	})
+}
+
+func TestJournalOfARangeIsCarriedOutForItAlone(t *testing.T) {
+	for _, how := range []string{"tried again", "interrupted"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, eventGraph())
+				block := w.gate("event m/block b")
+				w.set("event m/a x", returns(workflow.Outcome{Effects: []workflow.Effect{{Kind: "k", Data: json.RawMessage(`1`)}}}))
+				var down atomic.Bool
+				down.Store(true)
+				w.effect = func(ctx context.Context, t workflow.Task, _ workflow.Effect) error {
+					switch {
+					case !down.Load():
+						return nil
+					case how == "interrupted":
+						<-ctx.Done()
+					}
+					return errors.New("unavailable")
+				}
+				w.start(event("block", "b", "0", false), event("a", "x", "1", true), event("a", "x", "2", false))
+				block(workflow.Outcome{}, nil)
+				w.raise(event("a", "x", "3", false))
+				w.expectRanges([]string{"0"}, []string{"1", "2"})
+				if how == "interrupted" {
+					w.restart()
+					down.Store(false)
+					w.start()
+				} else {
+					down.Store(false)
+					w.sleep(5 * time.Second)
+				}
+				w.expectRanges([]string{"3"})
+				if diff := cmp.Diff([]string{"done event m/a x"}, w.history(4)); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+func TestCountOfFailuresPassesToTheFirstThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		block := w.gate("event m/block b")
+		w.set("event m/a x", returns(effects("one")))
+		errs := map[string]error{"one": errors.New("503")}
+		w.doEffects(errs)
+		w.start(event("block", "b", "0", false), event("a", "x", "1", true), event("a", "y", "2", false))
+		block(workflow.Outcome{}, nil)
+		w.locked(func() { errs["one"] = workflow.Refused(errors.New("403")) })
+		w.sleep(5 * time.Second)
+		tasks := w.pending("q")
+		if len(tasks) != 1 || tasks[0].Subject.Binding != "y" || tasks[0].Failed == nil || tasks[0].Failed.Count != 2 {
+			t.Errorf("what stays is %+v", tasks)
+		}
+		if began := w.records(3)[0].Began; began.IsZero() {
+			t.Error("the record of the failure does not say when the attempt began")
+		}
+	})
+}
+
+func TestTicksOfABindingAreOneUntilTheyRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		tick := func(binding string) workflow.Event { return in("q", on("tick", "m", "h", binding)) }
+		open := w.gate("tick")
+		w.start(tick("x"), tick("x"), tick("y"), tick("y"))
+		if n := len(w.pending("q")); n != 2 {
+			t.Fatalf("%d ticks are pending, want 2", n)
+		}
+		w.raise(tick("y"), tick("y"), tick("x"), tick("x"))
+		if n := len(w.pending("q")); n != 4 {
+			t.Fatalf("%d ticks are pending while two are run, want 4", n)
+		}
+		open(workflow.Outcome{}, nil)
+		open(workflow.Outcome{}, nil)
+		w.expect("tick m/h x", "tick m/h y")
+	})
+}
+
+func TestWithdrawAndSkipLeaveWhatAJournalCovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		block := w.gate("event m/block b")
+		w.set("event m/a x", returns(effects("one")))
+		errs := map[string]error{"one": errors.New("503")}
+		done := w.doEffects(errs)
+		w.start(event("block", "b", "0", false), about(event("a", "x", "1", false), "o"), about(event("a", "x", "2", false), "o"))
+		block(workflow.Outcome{}, nil)
+		w.withdraw("q", "m", "a", nil)
+		w.expectPending("q", "event m/a x", "event m/a x")
+		if err := w.e.Skip(w.pending("q")[1].ID, "ann", "known"); !errors.Is(err, workflow.ErrRuns) {
+			t.Errorf("skip of what a journal covers: %v", err)
+		}
+		w.locked(func() { delete(errs, "one") })
+		w.sleep(5 * time.Second)
+		w.expectPending("q")
+		if diff := cmp.Diff([]string{"one", "one"}, *done); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestWithdrawLeavesWhatIsDoneOrWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		block := w.gate("event m/block b")
+		w.start(event("block", "b", "0", false), about(event("a", "x", "1", false), "o"), about(event("a", "x", "2", false), "o"))
+		open := w.gate("event m/a x")
+		block(workflow.Outcome{}, nil)
+		w.raise(about(event("a", "x", "3", false), "o"), about(event("a", "y", "4", false), "o"), about(event("a", "x", "5", false), "o"))
+		w.withdraw("q", "m", "a", func(t *store.Task) bool { return t.Subject.Binding == "x" })
+		open(workflow.Outcome{}, nil)
+		w.expectRanges([]string{"0"}, []string{"1", "2"}, []string{"4"})
+		if diff := cmp.Diff([]string{"dropped event m/a x"}, w.history(4)); diff != "" {
+			t.Error(diff)
+		}
+		if run := w.walks()[3]; run.Open != 0 || run.Ended.IsZero() {
+			t.Errorf("the withdrawn task's walk is %+v", run)
+		}
+	})
+}
+
+func TestWithdrawLeavesListsAndTheirMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
+		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
+		w.fails("each far", 1)
+		w.start(on("go"))
+		w.withdraw("q", "", "far", nil)
+		w.withdraw("main", "", "", nil)
+		w.sleep(time.Minute)
+		w.expect("each far", "each far", "next")
+	})
+}

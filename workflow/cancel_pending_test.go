@@ -1,0 +1,315 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// kubeEvent is an event of module's hook in queue q.
+func kubeEvent(module, hook string) workflow.Event {
+	return in("q-"+hook, on(lifecycle.OnModuleKubeEvent, module, hook, "b"))
+}
+
+// retire begins the delete of module m as part of a reload.
+func (w *world) retire() {
+	w.t.Helper()
+	w.discovers(nil, modules("m"), nil)
+	w.says("global-schedule-event h", lifecycle.GlobalChanged)
+	w.raise(in("cron", on(lifecycle.OnGlobalSchedule, "", "h")))
+}
+
+func TestRetireTakesTheModulesWaitingTasksOutOfEveryQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.fails("module-kubernetes-event m/fails b", 9)
+		m, other := w.gate("module-kubernetes-event m/runs b"), w.gate("module-kubernetes-event other/runs b")
+		w.start(kubeEvent("m", "runs"), kubeEvent("other", "runs"), kubeEvent("m", "fails"), kubeEvent("other", "fails"))
+		w.raise(kubeEvent("m", "runs"), kubeEvent("other", "runs"))
+		open := w.gate("module-run x")
+		w.raise(on(lifecycle.OnResourcesAbsent, "x"))
+		w.retire()
+		w.raise(on(lifecycle.OnResourcesAbsent, "m"), on(lifecycle.OnResourcesAbsent, "y"))
+		w.ran()
+		applied := 0
+		w.locked(func() {
+			w.apply = func(_ *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+				if t.Node == string(lifecycle.ModuleKubernetesEvent) && t.Subject.Module == "m" {
+					applied++
+				}
+				return nil, nil
+			}
+		})
+		open(workflow.Outcome{}, nil)
+		// The running task of m holds the delete up; nothing else of m is left.
+		w.expectAny("discover-modules", "module-delete m", "module-kubernetes-event other/fails b")
+		w.expectPending("q-fails")
+		w.expectPending("q-runs", "module-kubernetes-event m/runs b", "module-kubernetes-event other/runs b", "module-kubernetes-event other/runs b")
+		w.expectPending("main", "module-retire m", "module-delete", "global-afterall", "module-run y")
+		m(workflow.Outcome{Facts: []graph.Fact{lifecycle.ModuleChanged}}, nil)
+		w.expectAny("module-kubernetes-event other/runs b", "release-delete m", "module-run y", "release-check y")
+		other(workflow.Outcome{}, nil)
+		if applied != 0 {
+			t.Errorf("Apply was called %d times for the retired module's task", applied)
+		}
+		if diff := cmp.Diff([]string{"dropped module-kubernetes-event m/runs b"}, w.history(1)); diff != "" {
+			t.Error(diff)
+		}
+		w.expectPending("main")
+	})
+}
+
+func TestEffectsOfARetiredModuleThatAreNotBegunAreNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		runs := w.gate("module-kubernetes-event m/runs b")
+		w.set("module-kubernetes-event m/begun b", returns(effects("begun")))
+		w.set("module-kubernetes-event m/failed b", returns(effects("failed")))
+		ends := map[string]chan error{"begun": make(chan error), "failed": make(chan error)}
+		var done []string
+		w.effect = func(ctx context.Context, t workflow.Task, e workflow.Effect) error {
+			w.locked(func() { done = append(done, e.Kind) })
+			select {
+			case err := <-ends[e.Kind]:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		// One hook runs, one does its effects, one waits to do them again.
+		w.start(kubeEvent("m", "runs"), kubeEvent("m", "begun"), kubeEvent("m", "failed"))
+		ends["failed"] <- errors.New("503")
+		synctest.Wait()
+		w.ran()
+		w.retire()
+		w.expectAny("global-schedule-event h", "discover-modules", "module-delete m")
+		runs(effects("not begun"), nil)
+		ends["begun"] <- errors.New("503")
+		synctest.Wait()
+		for _, queue := range []string{"q-begun", "q-failed"} {
+			if task := w.pending(queue)[0]; !task.Journal || !task.Abandoned {
+				t.Errorf("a begun effect is given up: %+v", task)
+			}
+		}
+		w.sleep(5 * time.Second)
+		ends["begun"] <- nil
+		synctest.Wait()
+		w.expect()
+		ends["failed"] <- nil
+		w.expect("release-delete m")
+		slices.Sort(done)
+		if diff := cmp.Diff([]string{"begun", "begun", "failed", "failed"}, done); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestOfSeveralEffectsOfARetiredModuleOnlyTheOneUnderWayIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.set("module-kubernetes-event m/runs b", returns(effects("one", "two", "three")))
+		end := make(chan error)
+		var done []string
+		w.effect = func(_ context.Context, _ workflow.Task, e workflow.Effect) error {
+			w.locked(func() { done = append(done, e.Kind) })
+			if e.Kind == "two" {
+				return <-end
+			}
+			return nil
+		}
+		w.start(kubeEvent("m", "runs"))
+		synctest.Wait()
+		w.retire()
+		w.expectAny("module-kubernetes-event m/runs b", "global-schedule-event h", "discover-modules", "module-delete m")
+		end <- nil
+		w.expect("release-delete m")
+		if diff := cmp.Diff([]string{"one", "two"}, done); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{"dropped module-kubernetes-event m/runs b"}, w.history(1)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestRetireTakesARunningTaskOverFromAListThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// A list of no module, in another queue, waits for a hook of the module.
+		g := newGraph([]graph.Node{
+			{ID: "all", ForEach: "some", Scope: graph.ScopeAll},
+			{ID: "after"},
+			{ID: "delete", Scope: graph.ScopeModule},
+			{ID: "retire", Scope: graph.ScopeModule, ForEach: "running", JoinsRunning: true},
+			{ID: "gone", Scope: graph.ScopeModule},
+		},
+			graph.Edge{On: "all", To: "all", Place: graph.BindingQueue}, graph.Edge{From: "all", To: "after"},
+			graph.Edge{On: "delete", To: "delete", Place: graph.Tail}, graph.Edge{From: "delete", To: "retire", CancelsPending: true}, graph.Edge{From: "retire", To: "gone"})
+		w := newWorld(t, g)
+		w.lists("all", graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}, Queue: "far", Wait: true})
+		open := w.gate("all m/h")
+		w.start(in("q", on("all")))
+		w.raise(on("delete", "m"))
+		w.expect("all m/h", "delete m", "after")
+		open(workflow.Outcome{}, nil)
+		w.expect("gone m")
+	})
+}
+
+func TestClearingSparesTheStackItIsIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGraph([]graph.Node{{ID: "a", Scope: graph.ScopeModule}, {ID: "top", Scope: graph.ScopeModule}, {ID: "below", Scope: graph.ScopeModule}, {ID: "next", Scope: graph.ScopeModule}},
+			graph.Edge{On: "go", To: "a", Place: graph.Tail}, graph.Edge{From: "a", To: "top"}, graph.Edge{From: "a", To: "below"},
+			graph.Edge{From: "top", To: "next", CancelsPending: true})
+		w := newWorld(t, g)
+		w.start(on("go", "m"), on("go", "m"), on("go", "n"))
+		w.expect("a m", "top m", "next m", "below m", "a n", "top n", "next n", "below n")
+	})
+}
+
+func TestRangeOfARetiredModuleEndsWholeEvenIfItFails(t *testing.T) {
+	for _, err := range []error{nil, errors.New("no")} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newLifecycle(t)
+			runs := w.gate("module-kubernetes-event m/runs b")
+			w.start(kubeEvent("m", "runs"), kubeEvent("m", "runs"))
+			w.retire()
+			w.expectAny("module-kubernetes-event m/runs b", "global-schedule-event h", "discover-modules", "module-delete m")
+			w.expectPending("q-runs", "module-kubernetes-event m/runs b", "module-kubernetes-event m/runs b")
+			runs(workflow.Outcome{}, err)
+			w.expectAt("0 release-delete m")
+			w.expectPending("q-runs")
+		})
+	}
+}
+
+func TestRetireTakesAwayWhatIsDueLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.end = func(_ *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
+			if t.Node == string(lifecycle.ModuleAfterHelm) {
+				return []graph.Fact{lifecycle.ModuleChanged}, nil
+			}
+			return nil, nil
+		}
+		w.start(on(lifecycle.OnResourcesAbsent, "m"), on(lifecycle.OnResourcesAbsent, "other"))
+		w.retire()
+		w.ran()
+		w.sleep(5 * time.Second)
+		w.expect("module-run other", "release-check other")
+	})
+}
+
+func TestInterruptedTaskOfARetiredModuleEndsAtItsClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.gate("module-kubernetes-event m/runs b")
+		w.start(kubeEvent("m", "runs"))
+		w.retire()
+		w.restart()
+		w.ran()
+		w.start()
+		w.expect("release-delete m")
+		w.expectPending("q-runs")
+	})
+}
+
+// manyEvents returns n events of module m, no two of which are one attempt.
+func manyEvents(n int, queues ...string) (events []workflow.Event) {
+	for i := range n {
+		round := i / len(queues)
+		events = append(events, in(queues[i%len(queues)], kubeEvent("m", fmt.Sprint("h", round%2))))
+	}
+	return events
+}
+
+func TestRetireInPiecesBeginsNothingOfTheModuleMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		check := w.mem.After
+		w.mem.After = nil
+		w.raise(append(manyEvents(8000, "q1", "q2", "q3", "q4"), in("q1", kubeEvent("other", "a")))...)
+
+		// The hooks that run end as soon as the first tasks are taken away.
+		var release atomic.Bool
+		end := make(chan struct{})
+		w.mem.After = func(n int) error {
+			if release.CompareAndSwap(true, false) {
+				close(end)
+			}
+			return check(n)
+		}
+		w.set(string(lifecycle.ModuleKubernetesEvent), func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
+			select {
+			case <-end:
+			case <-ctx.Done():
+			}
+			return workflow.Outcome{}, ctx.Err()
+		})
+		applied := 0
+		w.apply = func(_ *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+			if t.Node == string(lifecycle.ModuleDelete) {
+				release.Store(true)
+			}
+			if t.Node == string(lifecycle.ModuleKubernetesEvent) && t.Subject.Module == "m" {
+				applied++
+			}
+			return nil, nil
+		}
+		w.start()
+		running := len(w.took())
+		if running != 4 {
+			t.Fatalf("%d hooks run, want one of each queue", running)
+		}
+		w.retire()
+		w.expectAny("global-schedule-event h", "discover-modules", "module-delete m", "release-delete m", "module-kubernetes-event other/a b")
+		if applied != 0 {
+			t.Errorf("Apply was called %d times for hooks of the retired module", applied)
+		}
+		if left := w.queues(); len(left) > 0 {
+			t.Errorf("tasks are left in %q", left)
+		}
+	})
+}
+
+func TestRetireInPiecesGoesOnAfterACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		check := w.mem.After
+		w.mem.After = nil
+		w.raise(append(manyEvents(4000, "q1"), in("q1", kubeEvent("other", "a")))...)
+		w.mem.After = check
+		w.gate("module-kubernetes-event m/h0 b")
+		deletes := w.gate("module-delete m")
+		w.start()
+		w.retire()
+		w.fragile = true
+		w.ran()
+		w.mem.After = func(int) error { return errors.New("the plug is pulled behind the first piece") }
+		deletes(workflow.Outcome{Facts: []graph.Fact{lifecycle.Unwanted}}, nil)
+		w.restart()
+		if n := len(w.pending("q1")); n <= 1 || n > 1000 {
+			t.Fatalf("%d tasks are left after the first piece", n)
+		}
+		w.raise(on(lifecycle.OnResourcesAbsent, "m")) // it is wanted again
+		if head := w.pending("main")[0]; head.Node != "module-retire" || !head.CancelsPending {
+			t.Fatalf("the delete has cleared all in one piece: %+v", head)
+		}
+		w.start()
+		w.expectAny("release-delete m", "module-kubernetes-event other/a b", "module-run m", "release-check m")
+		if left := w.queues(); len(left) > 0 {
+			t.Errorf("tasks are left in %q", left)
+		}
+	})
+}

@@ -1,0 +1,287 @@
+package workflow_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// seen is an event of an object in a version; its payload is the version.
+func seen(kind, object string, version int) workflow.Event {
+	ev := in("q", on("event", "m", "h", "b"))
+	ev.Payload = json.RawMessage(fmt.Sprint(version))
+	ev.Object = &store.ObjectRef{Event: kind, Kind: "ConfigMap", Name: object, UID: "uid-" + object}
+	return ev
+}
+
+// heard returns what runs were told of objects, as "kind object version", but
+// for those of the crowd.
+func (w *world) heard() (out []string) {
+	for _, n := range w.took() {
+		for _, t := range n.task.Batch {
+			if t.Object != nil && !strings.HasPrefix(t.Object.Name, "crowd") {
+				out = append(out, fmt.Sprintf("%s %s %s", t.Object.Event, t.Object.Name, t.Payload))
+			}
+		}
+	}
+	return out
+}
+
+// crowd puts n events of one object each in q, behind one that runs until the
+// function it returns is called.
+func (w *world) crowd(n int) (open func(workflow.Outcome, error)) {
+	w.t.Helper()
+	w.mem.After = nil // checks take long where so many wait; one is made at the end
+	open = w.gate("event m/other b")
+	w.start(hookEvent("other", "x"))
+	w.quietly(func(raise func(...workflow.Event)) {
+		for i := range n {
+			raise(seen("Added", fmt.Sprint("crowd", i), 1))
+		}
+	})
+	return open
+}
+
+// quietly raises events without waiting for what comes of each.
+func (w *world) quietly(fn func(raise func(...workflow.Event))) {
+	w.t.Helper()
+	fn(func(events ...workflow.Event) {
+		if err := w.db.Update(func(tx *store.Tx) error { return w.e.Raise(tx, events...) }); err != nil {
+			w.t.Fatal(err)
+		}
+	})
+	synctest.Wait()
+}
+
+func (w *world) count(table store.Table) (n int) {
+	w.view(func(tx *store.Tx) error {
+		for range tx.Range(store.At(table)) {
+			n++
+		}
+		return nil
+	})
+	return n
+}
+
+func TestModifiedReplacesWhatWaitsOfItsObjectInACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		open := w.crowd(999)
+		w.raise(seen("Added", "early", 1), seen("Modified", "early", 2)) // the 1000th may wait, and one more
+		w.raise(seen("Added", "a", 1), seen("Modified", "a", 2), seen("Modified", "b", 1), seen("Modified", "a", 3), seen("Modified", "b", 2))
+		w.raise(seen("Modified", "early", 3), seen("Deleted", "a", 4), seen("Added", "a", 5), seen("Modified", "a", 6))
+		large := seen("Modified", "b", 3)
+		large.Payload = json.RawMessage(`"` + strings.Repeat("x", 3000) + `"`)
+		w.raise(large)
+		w.raise(seen("Modified", "b", 4), seen("Deleted", "b", 5))
+		if n := len(w.pending("q")); n != 1+999+7 {
+			t.Errorf("%d tasks stand in the queue, want 7 behind the crowd", n)
+		}
+		open(workflow.Outcome{}, nil)
+		want := []string{"Added early 1", "Modified early 3", "Added a 3", "Modified b 4", "Deleted a 4", "Added a 6", "Deleted b 5"}
+		if diff := cmp.Diff(want, w.heard()); diff != "" {
+			t.Error(diff)
+		}
+		if n := w.count(store.Backlogs); n != 0 {
+			t.Errorf("%d records are kept of a crowd that is gone", n)
+		}
+		w.expectAllEnded()
+		w.raise(seen("Modified", "a", 7))
+		if diff := cmp.Diff([]string{"Modified a 7"}, w.heard()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestNothingIsFoldedBelowTheCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		open := w.crowd(900)
+		for i := range 90 {
+			w.raise(seen("Modified", "a", i))
+		}
+		// Another binding's events are not of this crowd.
+		for i := range 200 {
+			ev := seen("Modified", "a", i)
+			ev.Subject.Binding = "another"
+			w.quietly(func(raise func(...workflow.Event)) { raise(ev) })
+		}
+		open(workflow.Outcome{}, nil)
+		if n := len(w.heard()); n != 290 {
+			t.Errorf("%d events were told, want 290", n)
+		}
+	})
+}
+
+func TestWhatRunsIsNotFolded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		open := w.crowd(1200)
+		w.raise(seen("Added", "a", 1))
+		h := w.gate("event m/h b")
+		open(workflow.Outcome{}, nil)
+		w.heard()
+		h(workflow.Outcome{}, nil) // the first thousand; a is among those that run now
+		w.heard()
+		w.quietly(func(raise func(...workflow.Event)) {
+			for i := range 1100 {
+				raise(seen("Added", fmt.Sprint("crowd more", i), 1))
+			}
+			raise(seen("Modified", "a", 2))
+		})
+		h(workflow.Outcome{}, nil)
+		h(workflow.Outcome{}, nil)
+		if diff := cmp.Diff([]string{"Modified a 2"}, w.heard()); diff != "" {
+			t.Error(diff)
+		}
+		h(workflow.Outcome{}, nil)
+	})
+}
+
+func TestFoldingGoesOnAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.crowd(1000)
+		w.raise(seen("Modified", "a", 1))
+		w.restart()
+		w.ran()
+		w.mem.After = nil
+		w.raise(seen("Modified", "a", 2))
+		w.set("event m/other b", returns(workflow.Outcome{}))
+		w.start()
+		if diff := cmp.Diff([]string{"Modified a 2"}, w.heard()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestEventsThatArePutOffAreFolded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, workflow.RateLimit{Every: time.Hour, Burst: 1})
+		w.mem.After = nil
+		w.start(hookEvent("h", "x"))
+		w.quietly(func(raise func(...workflow.Event)) {
+			for i := range 1000 {
+				raise(seen("Added", fmt.Sprint("crowd", i), 1))
+			}
+			for i := range 500 {
+				raise(seen("Modified", "a", i))
+			}
+		})
+		if n := w.count(store.Later); n != 1001 {
+			t.Errorf("%d tasks are put off, want 1001", n)
+		}
+		w.sleep(time.Hour)
+		w.sleep(time.Hour)
+		if diff := cmp.Diff([]string{"Modified a 499"}, w.heard()); diff != "" {
+			t.Error(diff)
+		}
+		if n := w.count(store.Backlogs); n != 0 {
+			t.Errorf("%d records are kept of a crowd that is gone", n)
+		}
+	})
+}
+
+func TestClearAndWithdrawTakeACrowdAway(t *testing.T) {
+	for _, how := range []string{"retire", "withdraw"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := newPaced(t, workflow.RateLimit{})
+				open := w.crowd(1000)
+				w.raise(seen("Modified", "a", 1))
+				if how == "retire" {
+					w.raise(on("retire", "m"))
+				} else {
+					w.withdraw("q", "m", "h", func(t *store.Task) bool { return t.Object.Name == "a" })
+				}
+				w.raise(seen("Modified", "a", 2))
+				open(workflow.Outcome{}, nil)
+				if diff := cmp.Diff([]string{"Modified a 2"}, w.heard()); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+func TestEventOfAnIdleQueueWritesNoMoreThanBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.start()
+		open := w.gate("event m/h b")
+		put := w.changed(func() { w.raise(seen("Modified", "a", 1)) })
+		more := w.changed(func() { w.raise(seen("Modified", "a", 2)) })
+		transition := w.changed(func() { open(workflow.Outcome{}, nil) })
+		if put > 3 || more > 3 || transition > 6 {
+			t.Errorf("%d and %d keys are written to put an event, %d to move on; want 3, 3 and 6 at most", put, more, transition)
+		}
+		open(workflow.Outcome{}, nil)
+	})
+}
+
+func TestFoldingKeepsWhatCountsOfEachObject(t *testing.T) {
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, eventGraph())
+				open := w.crowd(1000)
+				random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it is to be the same each time
+				sent, told := map[string][]string{}, map[string][]string{}
+				lives := map[string]bool{}
+				w.quietly(func(raise func(...workflow.Event)) {
+					for version := range 300 {
+						object, kind := fmt.Sprint("o", random.IntN(20)), "Modified"
+						switch {
+						case !lives[object]:
+							kind = "Added"
+						case random.IntN(4) == 0:
+							kind = "Deleted"
+						}
+						lives[object] = kind != "Deleted"
+						sent[object] = append(sent[object], fmt.Sprintf("%s %d", kind, version))
+						raise(seen(kind, object, version))
+					}
+				})
+				if err := w.db.Check(); err != nil {
+					t.Error(err)
+				}
+				open(workflow.Outcome{}, nil)
+				for _, line := range w.heard() {
+					what := strings.Fields(line)
+					told[what[1]] = append(told[what[1]], what[0]+" "+what[2])
+				}
+				want := map[string][]string{}
+				for object, all := range sent {
+					want[object] = coalesced(all)
+				}
+				if diff := cmp.Diff(want, told); diff != "" {
+					t.Errorf("what was told of each object (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// coalesced returns what is left of what happened to an object: each Modified goes
+// into what was before it.
+func coalesced(all []string) (out []string) {
+	for _, what := range all {
+		kind, version, _ := strings.Cut(what, " ")
+		if kind == "Modified" {
+			before, _, _ := strings.Cut(out[len(out)-1], " ")
+			out[len(out)-1] = before + " " + version
+			continue
+		}
+		out = append(out, what)
+	}
+	return out
+}

@@ -1,0 +1,315 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// group returns a member for each module, width of which may run side by side.
+func group(name string, width int, names ...string) []graph.Item {
+	items := modules(names...)
+	for i := range items {
+		items[i].Group, items[i].Width = name, width
+	}
+	return items
+}
+
+func TestMembersOfAGroupRunSideBySideAndAreAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(slices.Concat(modules("first"), group("10", 2, "a", "b", "c"), group("20", 2, "alone"), group("30", 2, "x", "y")), modules("off"), nil)
+		a, b, c, x, y := w.gate("release-check a"), w.gate("release-check b"), w.gate("release-check c"), w.gate("release-check x"), w.gate("release-check y")
+		w.start(on(lifecycle.OnStart))
+		w.expectAny("discover-modules", "module-run first", "release-check first",
+			"module-run a", "release-check a", "module-run b", "release-check b")
+		w.expectPending("parallel-0", "release-check a")
+		w.expectPending("parallel-1", "release-check b")
+		b(workflow.Outcome{}, nil)
+		w.expect("module-run c", "release-check c")
+		w.expectPending("parallel-1", "release-check c")
+		a(workflow.Outcome{}, nil)
+		w.expect()
+		c(workflow.Outcome{}, nil)
+		w.expectAny("module-run alone", "release-check alone", "module-run x", "release-check x", "module-run y", "release-check y")
+		w.expectPending("main", "module-run", "module-delete", "global-afterall")
+		x(workflow.Outcome{}, nil)
+		w.expect()
+		y(workflow.Outcome{}, nil)
+		w.expect("module-delete off", "release-delete off")
+		for _, queue := range []string{"main", "parallel-0", "parallel-1"} {
+			w.expectPending(queue)
+		}
+	})
+}
+
+func TestGroupOfWidthOneRunsWhereTheListStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(group("10", 1, "a", "b"), nil, nil)
+		a := w.gate("release-check a")
+		w.start(on(lifecycle.OnStart))
+		w.expect("discover-modules", "module-run a", "release-check a")
+		a(workflow.Outcome{}, nil)
+		w.expect("module-run b", "release-check b")
+	})
+}
+
+func TestRunBesideOthersIsTriedAgainAndLoopsInItsQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(append(group("10", 2, "a", "b"), modules("last")...), nil, nil)
+		w.fails("release-check a", 1)
+		w.lists(lifecycle.ModuleAfterHelm, graph.Item{Subject: graph.Subject{Module: "b", Hook: "h"}})
+		changes := 2
+		w.end = func(_ *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
+			if changes--; t.Node == string(lifecycle.ModuleAfterHelm) && t.Subject.Module == "b" && changes >= 0 {
+				return []graph.Fact{lifecycle.ModuleChanged}, nil
+			}
+			return nil, nil
+		}
+		queues := map[string]bool{}
+		w.set(string(lifecycle.ReleaseCheck), func(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
+			w.locked(func() { queues[t.Subject.Module+" "+t.Queue] = true })
+			return workflow.Outcome{}, nil
+		})
+		w.start(on(lifecycle.OnStart))
+		w.sleep(4 * time.Second)
+		for _, what := range w.ran() {
+			if what == "module-run last" {
+				t.Error("last ran before the group has ended")
+			}
+		}
+		w.sleep(2 * time.Second)
+		if ran := w.ran(); !slices.Contains(ran, "module-run a") || !slices.Contains(ran, "release-check last") {
+			t.Errorf("after the delay ran %q", ran)
+		}
+		w.locked(func() {
+			if diff := cmp.Diff(map[string]bool{"b parallel-1": true, "last main": true}, queues); diff != "" {
+				t.Error(diff)
+			}
+		})
+	})
+}
+
+func TestThirdLoopOfARunBesideOthersGoesToTheMainQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(append(group("10", 2, "a", "b"), modules("last")...), nil, nil)
+		changes := 3
+		w.end = func(_ *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
+			if t.Node == string(lifecycle.ModuleAfterHelm) && t.Subject.Module == "b" && changes > 0 {
+				changes--
+				return []graph.Fact{lifecycle.ModuleChanged}, nil
+			}
+			return nil, nil
+		}
+		w.start(on(lifecycle.OnStart))
+		if ran := w.ran(); !slices.Contains(ran, "module-run last") {
+			t.Errorf("the list waited for a run that is due later: %q", ran)
+		}
+		last := w.gate("module-run b")
+		w.sleep(6 * time.Second)
+		w.expectPending("main", "module-run b")
+		last(workflow.Outcome{}, nil)
+	})
+}
+
+func TestCutEndsStepsBesideAndAwaitsThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
+		w.discovers(group("10", 3, "fails", "runs", "awaits", "later"), nil, nil)
+		w.members[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
+			if t.Subject.Module != "awaits" {
+				return nil, nil
+			}
+			return []graph.Item{{Subject: graph.Subject{Module: "awaits", Hook: "far"}, Queue: "q", Wait: true}}, nil
+		}
+		block := w.gate("module-schedule-event x/h")
+		runs := w.gate("release-check runs")
+		w.fails("release-check fails", 1)
+		w.start(on(lifecycle.OnStart), in("q", on(lifecycle.OnModuleSchedule, "x", "h")))
+		w.ran()
+		w.expectPending("q", "module-schedule-event x/h", "module-kubernetes-synchronization awaits/far")
+		w.discovers(group("10", 3, "later", "runs"), nil, nil)
+		w.changeConfig()
+		w.expect("configmap-changed")
+		w.expectPending("q", "module-schedule-event x/h")
+		w.expectPending("parallel-0")
+		w.expectPending("parallel-1", "release-check runs")
+		w.expectPending("parallel-2")
+		w.says("release-check runs")
+		runs(workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}}, nil)
+		w.expectAny("discover-modules", "module-run later", "release-check later", "module-run runs", "release-check runs")
+		if h := w.history(1); !slices.Contains(h, "dropped release-check runs") {
+			t.Errorf("history does not tell of the step that ended alone: %q", h)
+		}
+		w.sleep(time.Minute)
+		w.expect()
+		block(workflow.Outcome{}, nil)
+		w.ran()
+		w.expectAllEnded()
+	})
+}
+
+func TestRunThatWaitsJoinsOneBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(group("10", 2, "a", "b"), nil, nil)
+		open, b := w.gate("discover-modules"), w.gate("release-check b")
+		w.start(on(lifecycle.OnStart), on(lifecycle.OnResourcesAbsent, "a"))
+		w.fails("release-check a", 1)
+		open(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{lifecycle.Enabled: group("10", 2, "a", "b")}}, nil)
+		w.expectAny("discover-modules", "module-run a", "release-check a", "module-run b", "release-check b")
+		w.raise(on(lifecycle.OnResourcesAbsent, "a")) // it waits at its first node, to be tried again
+		w.expectPending("main", "module-run", "global-afterall")
+		b(workflow.Outcome{}, nil)
+		w.ran()
+		w.sleep(6 * time.Second)
+		w.expect("module-run a", "release-check a")
+		runs := w.walks()
+		if runs[1].Joined != 1 || runs[2].Joined != 1 {
+			t.Errorf("the runs that waited joined walks %d and %d, want 1", runs[1].Joined, runs[2].Joined)
+		}
+	})
+}
+
+func TestSynchronizationForTheMainQueueRunsBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
+		w.discovers(group("10", 2, "a", "b"), nil, nil)
+		w.members[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
+			return []graph.Item{{Subject: graph.Subject{Module: t.Subject.Module, Hook: "h"}, Queue: "main", Wait: true}}, nil
+		}
+		queues := map[string]int{}
+		w.set(string(lifecycle.ModuleSynchronization), func(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
+			w.locked(func() { queues[t.Queue]++ })
+			return workflow.Outcome{}, nil
+		})
+		w.start(on(lifecycle.OnStart))
+		w.locked(func() {
+			if diff := cmp.Diff(map[string]int{"parallel-0": 1, "parallel-1": 1}, queues); diff != "" {
+				t.Error(diff)
+			}
+		})
+		w.expectPending("main")
+	})
+}
+
+func TestNewRunComesBehindAJournalOfOneBesideOthers(t *testing.T) {
+	for _, width := range []int{1, 2} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.discovers(group("10", 2, "a", "b"), nil, nil)
+				w.says("release-check b", lifecycle.Outdated)
+				w.set("release-upgrade b", returns(effects("one")))
+				w.effect = func(ctx context.Context, _ workflow.Task, _ workflow.Effect) error {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				w.start(on(lifecycle.OnStart))
+				w.restart()
+				w.ran()
+				var down atomic.Bool
+				down.Store(true)
+				w.effect = func(context.Context, workflow.Task, workflow.Effect) error {
+					if down.Load() {
+						return errors.New("the API server is away")
+					}
+					return nil
+				}
+				w.says("release-check b")
+				w.discovers(group("10", width, "c", "b", "d"), nil, nil)
+				again := on(lifecycle.OnStart)
+				again.Supersedes = lifecycle.GlobalBeforeAll
+				w.start(again)
+				ran := w.ran()
+				if slices.Contains(ran, "module-run b") || !slices.Contains(ran, "module-run c") {
+					t.Errorf("while the journal goes on ran %q", ran)
+				}
+				down.Store(false)
+				w.sleep(6 * time.Second)
+				if ran := w.ran(); !slices.Contains(ran, "release-check b") || !slices.Contains(ran, "release-check d") {
+					t.Errorf("when the journal had ended ran %q", ran)
+				}
+				w.expectPending("main")
+			})
+		})
+	}
+}
+
+func TestListBesideOthersIsNotSkippedAMemberIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(group("10", 2, "a", "b", "c"), nil, nil)
+		w.fails("module-run a", 100)
+		w.fails("module-run b", 100)
+		w.start(on(lifecycle.OnStart))
+		w.ran()
+		list := w.pending("main")[0]
+		if err := w.e.Skip(list.ID, "me", "why not"); !errors.Is(err, workflow.ErrRuns) {
+			t.Errorf("Skip of the list returned %v, want ErrRuns", err)
+		}
+		if err := w.e.Skip(w.pending("parallel-0")[0].ID, "me", "it is broken"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		w.expect("module-run c", "release-check c")
+	})
+}
+
+func TestRestartResumesRunsSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(group("10", 2, "a", "b", "c"), nil, nil)
+		w.gate("release-check a")
+		w.gate("release-check b")
+		w.start(on(lifecycle.OnStart))
+		w.restart()
+		w.ran()
+		a, b := w.gate("release-check a"), w.gate("release-check b")
+		w.start()
+		w.expectAny("release-check a", "release-check b")
+		a(workflow.Outcome{}, nil)
+		w.expect("module-run c", "release-check c")
+		b(workflow.Outcome{}, nil)
+		w.expect()
+		w.expectPending("main")
+	})
+}
+
+func TestRunsBesideOthersDoNotWaitForEachOthersQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
+		w.discovers(group("10", 2, "a", "b"), nil, nil)
+		queue := map[string]string{"a": "parallel-1", "b": "parallel-0"} // by chance what their hooks call them
+		w.members[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
+			m := t.Subject.Module
+			return []graph.Item{{Subject: graph.Subject{Module: m, Hook: "h"}, Queue: queue[m], Wait: true}}, nil
+		}
+		w.start(on(lifecycle.OnStart))
+		ran := w.ran()
+		for _, want := range []string{"release-check a", "release-check b"} {
+			if !slices.Contains(ran, want) {
+				t.Errorf("%s did not run: %q", want, ran)
+			}
+		}
+		w.expectPending("main")
+	})
+}

@@ -1,0 +1,355 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// A paced step keeps the pace of its hook, by its name.
+type paced struct {
+	step
+	paces map[string]workflow.RateLimit
+}
+
+func (s paced) RateLimit(_ *store.Tx, t *store.Task) workflow.RateLimit {
+	return s.paces[t.Subject.Hook]
+}
+
+// pacedGraph has events and ticks of hooks, and a list of them.
+func pacedGraph() *graph.Graph {
+	return newGraph([]graph.Node{
+		{ID: "event", Scope: graph.ScopeBinding, Batch: true}, {ID: "tick", Scope: graph.ScopeBinding, Batch: true, Unique: true}, {ID: "each", ForEach: "some"}, {ID: "retire", Scope: graph.ScopeModule}, {ID: "gone", Scope: graph.ScopeModule},
+	},
+		graph.Edge{On: "event", To: "event", Place: graph.BindingQueue}, graph.Edge{On: "tick", To: "tick", Place: graph.BindingQueue},
+		graph.Edge{On: "go", To: "each", Place: graph.Tail}, graph.Edge{On: "retire", To: "retire", Place: graph.Tail}, graph.Edge{From: "retire", To: "gone", CancelsPending: true})
+}
+
+// newPaced returns a world in which hook h keeps pace.
+func newPaced(t testing.TB, pace workflow.RateLimit) (*world, map[string]workflow.RateLimit) {
+	t.Helper()
+	g, paces := pacedGraph(), map[string]workflow.RateLimit{"h": pace}
+	w := newWorld(t, g)
+	for _, node := range []graph.NodeID{"event", "tick", "each"} {
+		w.bind(g, node, paced{step{w, node}, paces})
+	}
+	w.e = w.engine()
+	return w, paces
+}
+
+// hookEvent is an event of hook in queue q that says what.
+func hookEvent(hook, what string) workflow.Event {
+	ev := in("q", on("event", "m", hook, "b"))
+	ev.Payload = json.RawMessage(fmt.Sprintf("%q", what))
+	return ev
+}
+
+// later returns what is put off: what it says and when it is due.
+func (w *world) later() (out []string) {
+	w.t.Helper()
+	w.view(func(tx *store.Tx) error {
+		for t, err := range store.LaterTasks(tx) {
+			if err != nil {
+				return err
+			}
+			out = append(out, fmt.Sprintf("%v %s", t.Due.Sub(w.begun).Seconds(), t.Payload))
+		}
+		return nil
+	})
+	return out
+}
+
+// told returns what the tasks of each run said, behind the time of the run.
+func (w *world) told() (out []string) {
+	for _, n := range w.took() {
+		line := fmt.Sprintf("%v %s", n.at.Seconds(), n.task.Subject.Hook)
+		for _, t := range n.task.Batch {
+			line += " " + strings.Trim(string(t.Payload), `"`)
+		}
+		out = append(out, strings.TrimSpace(line))
+	}
+	return out
+}
+
+func (w *world) expectTold(want ...string) {
+	w.t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, w.told()); diff != "" {
+		w.t.Errorf("runs (-want +got):\n%s", diff)
+	}
+}
+
+var everyThree = workflow.RateLimit{Every: 3 * time.Second, Burst: 1}
+
+func TestBurstOfALimitedHookIsTwoRunsAndOthersPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, everyThree)
+		w.start()
+		for i := range 5 {
+			w.raise(hookEvent("h", fmt.Sprint(i)))
+			w.raise(hookEvent("other", fmt.Sprint(i)))
+			w.sleep(100 * time.Millisecond)
+		}
+		w.expectTold("0 h 0", "0 other 0", "0.1 other 1", "0.2 other 2", "0.3 other 3", "0.4 other 4")
+		if diff := cmp.Diff([]string{`3 "1"`, `3 "2"`, `3 "3"`, `3 "4"`}, w.later()); diff != "" {
+			t.Error(diff)
+		}
+		w.sleep(time.Minute)
+		w.expectTold("3 h 1 2 3 4")
+		w.raise(hookEvent("h", "5"))
+		w.expectTold("60.5 h 5")
+	})
+}
+
+func TestRunsOfABurstFollowAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, workflow.RateLimit{Every: 10 * time.Second, Burst: 3})
+		w.start()
+		for i := range 5 {
+			w.raise(hookEvent("h", fmt.Sprint(i)))
+		}
+		w.expectTold("0 h 0", "0 h 1", "0 h 2")
+		w.sleep(9 * time.Second)
+		w.expectTold()
+		w.sleep(time.Second)
+		w.expectTold("10 h 3 4")
+		w.sleep(15 * time.Second)
+		w.raise(hookEvent("h", "5"), hookEvent("other", "x"), hookEvent("h", "6"))
+		w.expectTold("25 h 5", "25 other x")
+		w.sleep(5 * time.Second)
+		w.expectTold("30 h 6")
+	})
+}
+
+func TestWhatWaitsBehindALimitedHookIsPutOffWithoutARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, everyThree)
+		w.mem.After = nil // checks take long where so many wait
+		open := w.gate("event m/h b")
+		w.start(hookEvent("h", "0"))
+		for i := range 2500 {
+			if err := w.db.Update(func(tx *store.Tx) error { return w.e.Raise(tx, hookEvent("h", fmt.Sprint(i+1))) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.raise(hookEvent("other", "x"))
+		open(workflow.Outcome{}, nil)
+		w.expectTold("0 h 0", "0 other x")
+		if n := len(w.later()); n != 2500 {
+			t.Errorf("%d tasks are put off, want 2500", n)
+		}
+		w.set("event m/h b", returns(workflow.Outcome{}))
+		w.sleep(time.Minute)
+		notes := w.took()
+		next := 1
+		for i, n := range notes {
+			if want := 3 * float64(i+1); n.at.Seconds() != want {
+				t.Errorf("run %d was at %v, want %v", i, n.at.Seconds(), want)
+			}
+			for _, task := range n.task.Batch {
+				if want := fmt.Sprintf("%q", fmt.Sprint(next)); string(task.Payload) != want {
+					t.Fatalf("event %s came where %s was expected", task.Payload, want)
+				}
+				next++
+			}
+		}
+		if next != 2501 || len(notes) != 3 {
+			t.Errorf("%d runs did %d events, want 3 and 2500", len(notes), next-1)
+		}
+	})
+}
+
+func TestInterruptedRunOfALimitedHookGoesOnAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, everyThree)
+		w.gate("event m/h b")
+		w.start(hookEvent("h", "0"), hookEvent("h", "1"))
+		w.restart()
+		w.set("event m/h b", returns(workflow.Outcome{}))
+		w.took()
+		w.raise(hookEvent("h", "2"))
+		w.start()
+		w.expectTold("0 h 0 1")
+		w.sleep(3 * time.Second)
+		w.expectTold("3 h 2")
+	})
+}
+
+func TestRetryOfALimitedHookWaitsForItsTurnAndKeepsItsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, workflow.RateLimit{Every: 8 * time.Second, Burst: 1})
+		w.fails("event m/h b", 1)
+		w.start(hookEvent("h", "0"), hookEvent("other", "x"))
+		w.expectTold("0 h 0")
+		w.sleep(5 * time.Second)
+		w.expectTold("5 other x")
+		w.raise(hookEvent("h", "1"))
+		w.sleep(3 * time.Second)
+		notes := w.took()
+		if len(notes) != 1 || notes[0].at != 8*time.Second || notes[0].task.Try != 2 || len(notes[0].task.Batch) != 2 {
+			t.Errorf("the retry ran as %+v", notes)
+		}
+	})
+}
+
+func TestTickIsOneWhileItIsPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, everyThree)
+		w.start()
+		for range 4 {
+			w.raise(in("q", on("tick", "m", "h", "b")))
+		}
+		w.raise(hookEvent("h", "e"))
+		if n := len(w.later()); n != 2 {
+			t.Errorf("%d tasks are put off, want a tick and an event", n)
+		}
+		w.sleep(3 * time.Second)
+		w.expectTold("0 h", "3 h  e")
+		runs := w.walks()
+		for _, run := range runs[2:4] {
+			if run.Joined != runs[1].ID {
+				t.Errorf("walk %d joined %d, want %d", run.ID, run.Joined, runs[1].ID)
+			}
+		}
+	})
+}
+
+func TestMemberOfAListIsDoneAtItsTurnAndCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, everyThree)
+		w.lists("each", graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}}, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}})
+		w.start(on("go"))
+		w.expectAt("0 each m/h", "0 each m/h")
+		w.raise(hookEvent("h", "0"))
+		w.expectTold()
+		w.sleep(3 * time.Second)
+		w.expectTold("3 h 0")
+	})
+}
+
+func TestSingleTasksAreNoRange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, workflow.RateLimit{NoBatch: true})
+		open := w.gate("event m/other b")
+		w.start(hookEvent("other", "x"), hookEvent("h", "0"), hookEvent("h", "1"))
+		open(workflow.Outcome{}, nil)
+		w.expectTold("0 other x", "0 h 0", "0 h 1")
+	})
+}
+
+func TestEveryCrashWhileEventsArePutOffLosesNone(t *testing.T) {
+	t.Parallel()
+	story := func(t *testing.T, n int) (crashed bool) {
+		t.Helper()
+		w, _ := newPaced(t, everyThree)
+		w.mem.After = nil
+		w.fragile = true
+		told := map[string]int{}
+		w.set("event", func(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
+			out := workflow.Outcome{}
+			for _, task := range t.Batch {
+				out.Detail += string(task.Payload)
+			}
+			return out, nil
+		})
+		w.apply = func(tx *store.Tx, _ workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
+			return nil, store.Save(tx, store.At(store.Values).Str(out.Detail), 1)
+		}
+		raise := func(what string) {
+			for w.db.Update(func(tx *store.Tx) error { return w.e.Raise(tx, hookEvent("h", what), hookEvent("other", what)) }) != nil {
+				crashed = true
+				w.mem.Before = nil
+				w.e.Stop()
+				_ = w.db.Close()
+				w.open()
+				w.start()
+			}
+			w.sleep(700 * time.Millisecond)
+		}
+		w.start()
+		left := n
+		w.mem.Before = func(int) error {
+			if left--; left <= 0 {
+				return errKilled
+			}
+			return nil
+		}
+		for i := range 6 {
+			raise(fmt.Sprint(i))
+		}
+		w.mem.Before = nil
+		if w.db.Err() != nil {
+			w.e.Stop()
+			_ = w.db.Close()
+			w.open()
+			w.start()
+		}
+		w.sleep(time.Minute)
+		w.view(func(tx *store.Tx) error {
+			for k := range tx.Range(store.At(store.Values)) {
+				for _, what := range []string{"0", "1", "2", "3", "4", "5"} {
+					told[what] += strings.Count(k.String(), `\"`+what+`\"`) + strings.Count(k.String(), `"`+what+`"`)
+				}
+			}
+			return nil
+		})
+		var lost []string
+		for i := range 6 {
+			if told[fmt.Sprint(i)] == 0 {
+				lost = append(lost, fmt.Sprint(i))
+			}
+		}
+		slices.Sort(lost)
+		if len(lost) > 0 || len(w.later()) > 0 || len(w.pending("q")) > 0 {
+			t.Errorf("crash at commit %d: lost %q, later %q, %d in the queue; told %v", n, lost, w.later(), len(w.pending("q")), told)
+		}
+		return crashed
+	}
+	for n := 1; n < 200; n++ {
+		crashed := false
+		synctest.Test(t, func(t *testing.T) { crashed = story(t, n) })
+		if !crashed {
+			if n < 12 {
+				t.Errorf("the story makes only %d commits", n)
+			}
+			return
+		}
+	}
+	t.Error("the story never came to its end without a crash")
+}
+
+func TestWhatIsDueLaterComesByAClockThatHasJumped(t *testing.T) {
+	for jump, within := range map[time.Duration]time.Duration{2 * time.Hour: 11 * time.Minute, -2 * time.Hour: 61 * time.Minute} {
+		t.Run(jump.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := newPaced(t, workflow.RateLimit{Every: time.Hour, Burst: 1})
+				begin := time.Now()
+				w.clock = func() time.Time {
+					if time.Since(begin) > 10*time.Minute {
+						return time.Now().Add(jump)
+					}
+					return time.Now()
+				}
+				w.restart()
+				w.start(event("h", "b", "1", false))
+				w.expect("event m/h b")
+				w.raise(event("h", "b", "2", false))
+				w.sleep(9 * time.Minute)
+				w.expect()
+				w.sleep(within - 9*time.Minute)
+				w.expect("event m/h b")
+			})
+		})
+	}
+}
