@@ -14,12 +14,17 @@ var placeholder = regexp.MustCompile(`\{(.*?)\}`)
 // the URL.
 func Placeholders(rawURL string) []string {
 	var keys []string
-	for _, found := range placeholder.FindAllStringSubmatch(rawURL, -1) {
+	for _, found := range placeholder.FindAllStringSubmatch(clean(rawURL), -1) {
 		if !slices.Contains(keys, found[1]) {
 			keys = append(keys, found[1])
 		}
 	}
 	return keys
+}
+
+// clean returns a URL without line breaks and without white space around it, as a block of YAML may have.
+func clean(rawURL string) string {
+	return strings.TrimSpace(strings.NewReplacer("\n", "", "\r", "").Replace(rawURL))
 }
 
 // An Address is the URL of a repository with the values of its Secret. It formats as the URL of the
@@ -63,11 +68,11 @@ func Render(rawURL string, secret map[string][]byte) (Address, error) {
 		h.values = append(h.values, values[key])
 	}
 
-	url, err := substitute(rawURL, values)
+	url, err := substitute(clean(rawURL), values)
 	if err != nil {
 		return Address{}, err
 	}
-	h.url = strings.TrimSpace(strings.NewReplacer("\n", "", "\r", "").Replace(url))
+	h.url = url
 	return Address{raw: rawURL, hidden: func() hidden { return h }}, nil
 }
 
@@ -135,6 +140,9 @@ func shapeOf(rawURL string) shape {
 	if i := strings.Index(rest, "://"); i >= 0 {
 		s.authority += i + len("://")
 		rest = rest[i+len("://"):]
+	} else if strings.HasPrefix(rest, "//") {
+		s.authority += len("//")
+		rest = rest[len("//"):]
 	} else if scpForm.MatchString(rest) {
 		end = ":"
 	}
