@@ -37,7 +37,7 @@ type world struct {
 }
 
 // openWorld builds the operator and starts a control plane, until end is called.
-func openWorld(progress *log.Logger) (_ *world, end func() error, err error) {
+func openWorld(progress *log.Logger) (_ *world, _ func() error, err error) {
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
 		return nil, nil, err
@@ -46,7 +46,7 @@ func openWorld(progress *log.Logger) (_ *world, end func() error, err error) {
 	if memory, err := os.MkdirTemp(sharedMemory, "bench-"); err == nil {
 		w.memory = memory
 	}
-	end = func() error {
+	end := func() error {
 		var stopped error
 		if w.cluster != nil {
 			stopped = w.cluster.Stop()
