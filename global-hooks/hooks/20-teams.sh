@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # A namespace with the label "team" belongs to a team. This keeps the list of
 # them in global values, and has module team-quotas on while there is any.
+# Its events have a queue of their own: in main they would wait behind a module that
+# fails because it does not know yet that a team has gone.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then
@@ -19,6 +21,7 @@ kubernetes:
     | {namespace: .metadata.name, team: .metadata.labels.team}
   keepFullObjectsInMemory: false
   includeSnapshotsFrom: [teams]
+  queue: teams
 END
   exit 0
 fi
