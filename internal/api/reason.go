@@ -82,7 +82,7 @@ var remedies = map[Reason]string{
 	ConflictWithAlreadyRegisteredAddon: "remove the addon from one of the two configurations; against a module of the image (" + ImageConfiguration + "), rename the addon, or do not offer it as a module",
 	RegisteringError:                   "divide the repositories among several configurations, or shorten the texts that the message names",
 	FetchingIndexError:                 "check the URL, the server and the index",
-	TemplatingURLError:                 "create the Secret with a key for each placeholder",
+	TemplatingURLError:                 "create the Secret with a key for each placeholder, or correct secretRef; then increment spec.reprocessRequest, as Secrets are not watched",
 	EmptyURLError:                      "set spec.repositories[].url",
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
+	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
@@ -303,9 +304,9 @@ func (s *selecting) choose(name string, c *choice) {
 	if orphaned {
 		fix := available
 		if len(c.offered) == 0 {
-			fix = "register the addon again, or set " + values.Flag(key) + ` to "false" to uninstall the module`
+			fix = "register the addon again, in a configuration with the annotation " + api.ModulesAnnotation + `: "true", or set ` + values.Flag(key) + ` to "false" to uninstall the module`
 		}
-		s.problem(store.OrphanedModule, name, "", fmt.Sprintf("module %s still uses addon %s %s, which is not registered any more", name, addon.Name, addon.Version), fix)
+		s.problem(store.OrphanedModule, name, "", fmt.Sprintf("module %s still uses addon %s %s, which is not registered for modules any more", name, addon.Name, addon.Version), fix)
 	}
 	s.made.Modules = append(s.made.Modules, module.AddonModule{Name: name, Addon: addon})
 }

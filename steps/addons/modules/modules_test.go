@@ -164,7 +164,7 @@ func TestAModuleInUseOutlivesTheRegistrationOfItsAddon(t *testing.T) {
 	if diff := cmp.Diff([]string{"redis 1.0.0"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if len(problems) != 1 || !strings.Contains(problems[0], "module redis still uses addon redis 1.0.0, which is not registered any more") {
+	if len(problems) != 1 || !strings.Contains(problems[0], "module redis still uses addon redis 1.0.0, which is not registered for modules any more") {
 		t.Errorf("problems %q", problems)
 	}
 	use(t, db) // switched off
