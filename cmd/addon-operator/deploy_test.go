@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -214,6 +215,12 @@ func TestImageHasWhatHooksAreTold(t *testing.T) {
 	for _, want := range []string{" bash ", " coreutils ", " kubectl ", " 'jq>=1.7' ", " /shell_lib.sh\n", " /frameworks\n", "/modules /global-hooks"} {
 		if !strings.Contains(dockerfile, want) {
 			t.Errorf("the image has no %q", strings.TrimSpace(want))
+		}
+	}
+	for _, image := range []string{"BUILD_IMAGE", "BASE_IMAGE"} {
+		if !regexp.MustCompile(`(?m)^ARG `+image+`=\S+:[^@\s]+@sha256:[0-9a-f]{64}$`).MatchString(dockerfile) ||
+			!strings.Contains(dockerfile, "\nFROM ${"+image+"}") {
+			t.Errorf("the image is not built from a %s with a tag and a digest", image)
 		}
 	}
 	for line := range strings.Lines(dockerfile) {
