@@ -284,9 +284,9 @@ func (s *selecting) choose(name string, c *choice) {
 	}
 	available := "set " + module.AddonVersionKey + " in section " + key + " to one of " + versions(c.offered)
 	content := best(c.offered, wanted)
-	orphaned := content == "" && c.used != ""
+	unchosen := content == "" && c.used != ""
 	switch {
-	case orphaned:
+	case unchosen:
 		content = c.used
 	case content == "":
 		s.problem(store.UnusableAddon, name, "", fmt.Sprintf("addon %s has no registered version %s", c.addon, wanted), available)
@@ -301,7 +301,11 @@ func (s *selecting) choose(name string, c *choice) {
 		}
 		return
 	}
-	if orphaned {
+	switch registered := slices.ContainsFunc(c.offered, func(a registry.Addon) bool { return a.Content == c.used }); {
+	case unchosen && registered:
+		s.problem(store.UnusableAddon, name, "",
+			fmt.Sprintf("addon %s has no registered version %s; module %s still uses %s", addon.Name, wanted, name, addon.Version), available)
+	case unchosen:
 		fix := available
 		if len(c.offered) == 0 {
 			fix = "register the addon again, in a configuration with the annotation " + api.ModulesAnnotation + `: "true", or set ` + values.Flag(key) + ` to "false" to uninstall the module`

@@ -184,6 +184,20 @@ func TestAModuleInUseOutlivesTheRegistrationOfItsAddon(t *testing.T) {
 	}
 }
 
+func TestAModuleKeepsARegisteredVersionIfItsSectionNamesNone(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	register(t, db, "c", true, "redis 1.0.0")
+	use(t, db, "redis")
+	got, problems := selected(t, db, false, values.Values{"redis": map[string]any{"addonVersion": "2.0.0"}})
+	if diff := cmp.Diff([]string{"redis 1.0.0"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(problems) != 1 || !strings.Contains(problems[0], "addon redis has no registered version 2.0.0; module redis still uses 1.0.0") {
+		t.Errorf("problems %q", problems)
+	}
+}
+
 func TestANewVersionReplacesTheOneInUse(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
