@@ -34,6 +34,8 @@ type Configuration struct {
 	// next one is due; zero if none is planned.
 	Attempts int       `json:"attempts,omitempty"`
 	Retry    time.Time `json:"retry,omitzero"`
+	// Reasons identifies why the last round that ended failed; empty if it did not.
+	Reasons string `json:"reasons,omitempty"`
 }
 
 // A Phase is the result of the latest round of a configuration.

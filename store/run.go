@@ -19,6 +19,8 @@ type Run struct {
 	Ended time.Time `json:"ended,omitzero"`
 	// Joined is the run that goes on in this one's stead.
 	Joined uint64 `json:"joined,omitempty"`
+	// Warning is that of the last step that ended with one.
+	Warning string `json:"warning,omitempty"`
 }
 
 // A Cause says what a trigger saw.
@@ -92,6 +94,8 @@ type Record struct {
 	Error  string `json:"error,omitempty"`
 	// Detail is what the step has to say of it, in one line.
 	Detail string `json:"detail,omitempty"`
+	// Warning is one line about a result that needs a person although the step succeeded.
+	Warning string `json:"warning,omitempty"`
 	// Into names what goes on in its stead.
 	Into string `json:"into,omitempty"`
 	// Omitted is how many attempts of the same step of this run came after this one and were

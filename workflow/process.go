@@ -247,6 +247,10 @@ func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outco
 	}
 	r := recordOf(t, state)
 	r.Subject, r.Try, r.Detail, r.Error = c.task.Subject, c.task.Try, out.Detail, out.Allowed
+	if state == store.Done && out.Warning != "" {
+		r.Warning = out.Warning
+		m.warn(r.Run, r.Warning)
+	}
 	if remarks := c.task.remarks; remarks != nil && len(*remarks) > 0 {
 		r.Detail = strings.TrimPrefix(strings.Join(append([]string{out.Detail}, *remarks...), "; "), "; ")
 	}

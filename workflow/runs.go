@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -50,6 +51,15 @@ func (m *transition) join(run, into uint64) {
 	m.joined[run] = into
 }
 
+// warn sets the warning of run.
+func (m *transition) warn(run uint64, warning string) {
+	if m.warnings == nil {
+		m.warnings = map[uint64]string{}
+	}
+	m.warnings[run] = warning
+	m.count(run, 0) // so that the run is saved
+}
+
 // beginRun makes a new run for w's trigger.
 func (m *transition) beginRun(w store.Run) (uint64, error) {
 	id, err := store.NextRun(m.tx)
@@ -68,7 +78,7 @@ func (m *transition) beginRun(w store.Run) (uint64, error) {
 func (m *transition) saveRuns() error {
 	for _, id := range slices.Sorted(maps.Keys(m.runs)) {
 		begun := slices.Contains(m.begun, id)
-		if m.runs[id] == 0 && !begun {
+		if m.runs[id] == 0 && !begun && m.warnings[id] == "" {
 			continue
 		}
 		w, ok, err := store.Load[store.Run](m.tx, store.RunKey(id))
@@ -79,6 +89,7 @@ func (m *transition) saveRuns() error {
 			w.ID = id // its tasks outlived its record, which is no reason to stop
 		}
 		w.Open += m.runs[id]
+		w.Warning = cmp.Or(m.warnings[id], w.Warning)
 		if w.Ended, w.Joined = (time.Time{}), 0; w.Open == 0 {
 			w.Ended, w.Joined = m.now, m.joined[id]
 		}

@@ -58,6 +58,9 @@ type Outcome struct {
 	Data json.RawMessage `json:"data,omitempty"`
 	// Detail is one line for people.
 	Detail string `json:"detail,omitempty"`
+	// Warning is one line about a result that needs a person although the step succeeded. The run keeps
+	// the last one.
+	Warning string `json:"warning,omitempty"`
 	// Dropped says why nothing was done, where what the task is about is gone.
 	Dropped string `json:"dropped,omitempty"`
 	// Allowed is the error of an attempt that failed where that is allowed.

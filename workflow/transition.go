@@ -33,6 +33,7 @@ type transition struct {
 	runs     map[uint64]int    // change in the number of each run's tasks
 	begun    []uint64          // runs that begin with it
 	joined   map[uint64]uint64 // runs that another goes on for
+	warnings map[uint64]string // new warnings of runs
 }
 
 func newTransition(e *Engine, tx *store.Tx) *transition {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"addon-operator/internal/api"
 	repository "addon-operator/internal/catalog/source"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/retry"
@@ -83,6 +84,7 @@ func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
 	o.addonsRuntime = &addons.Runtime{
 		DB: o.db, Configurations: addons.NewConfigurations(o.client.Dynamic()), Fetcher: fetcher, Retry: delays,
 		AllAsModules: o.settings.AddonsModules, ImageModules: o.site.ImageModules, Fetches: o.addonsFetches,
+		Failed: o.configurationFailed,
 	}
 	return o.addonsRuntime.Graph(), nil
 }
@@ -96,6 +98,12 @@ func (o *operator) watchAddons() *triggers.Addons {
 	a.Image = o.addonsRuntime.Image
 	o.addonsRuntime.Settled, a.Interrupt = a.Settled, o.addonsRuntime.Interrupt
 	return a
+}
+
+// configurationFailed logs why a configuration is Failed.
+func (o *operator) configurationFailed(id api.Identity, summary string, problems []string) {
+	o.log.Warn().Str("kind", id.Kind()).Stringer("configuration", id).Strs("problems", problems).
+		Msg("addons configuration failed: " + summary)
 }
 
 // addonsObserver is ownObserver for the watches of addons configurations. That their kinds are not

@@ -64,7 +64,10 @@ func addonsStore(t *testing.T) *store.DB {
 			if _, err := registry.Reject(tx, registry.Cluster, name, round); err != nil {
 				return err
 			}
-			return registry.PlanRetry(tx, registry.Cluster, name, round, 2, time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+			_, err := registry.NoteFailure(tx, registry.Cluster, name, round, registry.Failure{
+				Reasons: "some", Attempts: 2, Due: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
+			})
+			return err
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -165,6 +165,9 @@ func logRecord(log zerolog.Logger, r store.Record) {
 	if r.Detail != "" {
 		e = e.Str("detail", r.Detail)
 	}
+	if r.Warning != "" {
+		e = e.Str("warning", r.Warning)
+	}
 	e.Msg(string(r.State))
 }
 

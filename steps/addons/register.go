@@ -83,8 +83,13 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 		}
 		attempts := nextAttempts(round.Results, known.Attempts)
 		due = s.Retry.Next(tx.Now(), attempts)
-		if err := registry.PlanRetry(tx, scope, id.Name, known.Round, attempts, due); err != nil {
+		f := failureOf(round.Results)
+		news, err := registry.NoteFailure(tx, scope, id.Name, known.Round, registry.Failure{Reasons: f.digest(), Attempts: attempts, Due: due})
+		if err != nil {
 			return nil, err
+		}
+		if news && s.Failed != nil {
+			tx.OnCommit(func() { s.Failed(id, f.summary(id), f.problems) })
 		}
 	}
 	s.settled(tx, id, due)

@@ -3,6 +3,8 @@ package addons
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
 	"addon-operator/steps/addons/registry"
@@ -112,5 +114,62 @@ func TestConflictThatComesBeforeAddonsAreRegisteredIsFound(t *testing.T) {
 	facts, phase, reason := register(t, r, "second")
 	if phase != store.PhaseFailed || api.Reason(reason) != api.ConflictWithAlreadyRegisteredAddon || len(facts) != 0 {
 		t.Errorf("second is %s with reason %q and facts %v", phase, reason, facts)
+	}
+}
+
+// refuse stores results of the latest round of a configuration.
+func refuse(t *testing.T, db *store.DB, name string, results ...store.RepositoryResult) {
+	t.Helper()
+	if err := db.Update(func(tx *store.Tx) error {
+		known, _, err := registry.Lookup(tx, registry.Cluster, name)
+		if err != nil {
+			return err
+		}
+		for i, r := range results {
+			if err := registry.SaveResult(tx, registry.Cluster, name, known.Round, i, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConfigurationThatFailsIsReportedOnceForEachSetOfReasons(t *testing.T) {
+	t.Parallel()
+	var got []string
+	r := &Runtime{DB: storetest.Memory(t), Failed: func(id api.Identity, summary string, problems []string) {
+		got = append(got, id.String()+": "+summary)
+		got = append(got, problems...)
+	}}
+	unread := func(message string) store.RepositoryResult {
+		return store.RepositoryResult{URL: "https://user:secret@h/a/index.yaml?token=secret", Reason: string(api.FetchingIndexError), Message: message}
+	}
+	broken := store.RepositoryResult{URL: "https://h/b", Addons: []store.AddonResult{
+		{Entry: "redis", EntryVersion: "1.0.0", Reason: string(api.LoadingError), Message: "no chart"},
+		{Entry: "nats", EntryVersion: "1.0.0"},
+	}}
+	round := func(results ...store.RepositoryResult) {
+		t.Helper()
+		offer(t, r.DB, "c")
+		check(t, r, "c")
+		if len(results) > 0 {
+			refuse(t, r.DB, "c", results...)
+		}
+		register(t, r, "c")
+	}
+	round(unread("refused"), broken)
+	round(unread("timed out"), broken) // the same reasons with another message
+	round(unread("refused"))
+	round()
+	round(unread("refused"))
+	one := "c: 1 of 1 repository could not be read (FetchingIndexError); see addon-operator addons why c"
+	line := "repository https://h/a/index.yaml: FetchingIndexError: refused"
+	if diff := cmp.Diff([]string{
+		"c: 1 of 2 repositories could not be read, 1 of 2 addons failed (FetchingIndexError, LoadingError); see addon-operator addons why c",
+		line, "addon redis 1.0.0: LoadingError: no chart", one, line, one, line,
+	}, got); diff != "" {
+		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 }

@@ -31,6 +31,9 @@ type Runtime struct {
 	// Settled is called when a round of a configuration has ended. Due is when the next one begins
 	// without a change; zero if it does not. It must not block. Nil is silence.
 	Settled func(id api.Identity, due time.Time)
+	// Failed is called when a configuration has become Failed, or failed for other reasons than before. It
+	// must not block. Nil is silence.
+	Failed func(id api.Identity, summary string, problems []string)
 	// FetchWithin bounds the time in which all repositories of a configuration are fetched; 0 is
 	// [DefaultFetchWithin].
 	FetchWithin time.Duration

@@ -13,6 +13,7 @@ import (
 
 	"addon-operator/internal/api"
 	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/addons"
 	"addon-operator/workflow/graph"
@@ -26,7 +27,7 @@ const writeStatus = "write status"
 // Do has the status written, unless the configuration was changed or deleted meanwhile.
 func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
-	known, err := s.record(id)
+	known, results, err := s.results(id)
 	if err != nil {
 		return out, err
 	}
@@ -37,7 +38,9 @@ func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outc
 	if live == nil {
 		return workflow.Outcome{Facts: []graph.Fact{addons.Newer}, Detail: "not written, as it was changed meanwhile"}, nil
 	}
-	out.Detail = string(known.Phase)
+	if out.Detail = string(known.Phase); known.Phase == store.PhaseFailed {
+		out.Warning = out.Detail + ": " + failureOf(results).summary(id)
+	}
 	out.Effects = []workflow.Effect{{Kind: writeStatus}}
 	return out, nil
 }

@@ -76,6 +76,8 @@ type Run struct {
 	Open    int         `json:"open"` // pending tasks
 	// Joined is the run that goes on in this one's stead.
 	Joined uint64 `json:"joined,omitempty"`
+	// Warning is that of the last step that ended with one.
+	Warning string `json:"warning,omitempty"`
 
 	Progress *Progress     `json:"progress,omitempty"`
 	Counts   map[State]int `json:"counts,omitempty"` // of steps, by state
@@ -139,6 +141,8 @@ type Step struct {
 	LastError string `json:"lastError,omitempty"`
 	Error     string `json:"error,omitempty"`
 	Detail    string `json:"detail,omitempty"`
+	// Warning is about a result that needs a person although the step succeeded.
+	Warning string `json:"warning,omitempty"`
 	// Again is set where a restart interrupted an attempt that was then begun anew.
 	Again  bool   `json:"again,omitempty"`
 	Merged int    `json:"merged,omitempty"` // tasks one attempt did at once
@@ -273,6 +277,7 @@ type Summary struct {
 	Ended   time.Time   `json:"ended,omitzero"`
 	Open    int         `json:"open"`
 	Joined  uint64      `json:"joined,omitempty"`
+	Warning string      `json:"warning,omitempty"`
 }
 
 // A Reader makes snapshots.

@@ -40,6 +40,12 @@ func ListText(runs []Summary, look Look) string {
 		}
 		badge, colour := look.badge(w.State)
 		row(id(w.ID), badge, colour, w.what(), age(look.Now.Sub(w.Began)), took, open)
+		if w.Warning != "" {
+			margin := ids + 2 + stateColumn + 1
+			for _, part := range wrap(w.Warning, max(look.width()-margin, least)) {
+				b.WriteString(fill("", margin) + part + "\n")
+			}
+		}
 	}
 	return b.String()
 }
@@ -59,9 +65,11 @@ func (w *Summary) what() string {
 	return flat(what)
 }
 
+// least is the least width of the column of the causes.
+const least = 40
+
 // widestCause returns the width of the column of the causes: that of the longest, or the least on 80 columns.
 func widestCause(runs []Summary) int {
-	const least = 40
 	widest := least
 	for i := range runs {
 		widest = max(widest, columns(runs[i].what()))

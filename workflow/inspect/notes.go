@@ -51,6 +51,9 @@ func (p *page) attemptNotes(s *Step) (out []string) {
 
 // resultNotes says what became of a step.
 func (p *page) resultNotes(s *Step) (out []string) {
+	if s.Warning != "" {
+		out = append(out, flat(s.Warning))
+	}
 	if s.State == Dropped && s.Detail != "" && !p.look.Wide {
 		out = append(out, flat(s.Detail))
 	}

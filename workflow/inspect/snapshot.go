@@ -47,6 +47,7 @@ func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run,
 		Schema: Schema, At: s.now, Epoch: s.epoch, Live: r.Live,
 		ID: record.ID, Graph: record.Graph, Trigger: record.Trigger, Subject: Subject(record.Subject).String(),
 		Cause: record.Cause, Began: record.Began, Ended: record.Ended, Open: record.Open, Joined: record.Joined,
+		Warning: record.Warning,
 	}
 	lines, unread, err := history(s.tx, record.ID)
 	if err != nil {
@@ -264,6 +265,7 @@ func (r *Reader) Runs(tx *store.Tx, limit int) ([]Summary, error) {
 		runs = append(runs, Summary{
 			ID: w.ID, Graph: w.Graph, Trigger: w.Trigger, Subject: Subject(w.Subject).String(), Cause: w.Cause,
 			State: runState(&w, steps, problems), Began: w.Began, Ended: w.Ended, Open: w.Open, Joined: w.Joined,
+			Warning: w.Warning,
 		})
 	}
 	return runs, nil

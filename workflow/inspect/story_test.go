@@ -53,6 +53,39 @@ func TestDoneStepKeepsHowOftenItFailedAndItsLastError(t *testing.T) {
 	})
 }
 
+func TestWarningOfAStepThatSucceededIsShown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.discovers("web")
+		warn := true
+		w.set(string(lifecycle.GlobalScheduleEvent), func(context.Context, workflow.Task) (out workflow.Outcome, _ error) {
+			if warn {
+				out.Detail, out.Warning = "Failed", "Failed: 2 of 3 addons failed"
+			}
+			return out, nil
+		})
+		w.start(onStart)
+		sleep(time.Minute)
+		w.raise(on(lifecycle.OnGlobalSchedule, "", "hook", "schedule"))
+		run := w.snapshot(2)
+		if run.Warning != "Failed: 2 of 3 addons failed" || run.State != inspect.Done {
+			t.Errorf("run %+v", run)
+		}
+		if text := inspect.Text(run, look); !strings.Contains(text, "Failed: 2 of 3 addons failed") {
+			t.Error(text)
+		}
+		if text := w.list(); strings.Count(text, "Failed: 2 of 3 addons failed") != 1 {
+			t.Error(text)
+		}
+		warn = false
+		w.raise(on(lifecycle.OnGlobalSchedule, "", "hook", "schedule"))
+		if run := w.snapshot(3); run.Warning != "" {
+			t.Errorf("another run has warning %q", run.Warning)
+		}
+	})
+}
+
 func TestPurgeIsDrawnUnderItsOwnNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -160,7 +160,8 @@ func (t *tree) record(l line) {
 	}
 	r.State, r.last = State(l.State), State(l.State)
 	r.Task, r.Queue = l.Task, l.Queue
-	r.Try, r.Error, r.Detail, r.Again, r.Merged, r.Into = l.Try, l.Error, l.Detail, l.Again, l.Merged, l.Into
+	r.Try, r.Error, r.Detail, r.Warning = l.Try, l.Error, l.Detail, l.Warning
+	r.Again, r.Merged, r.Into = l.Again, l.Merged, l.Into
 	if r.Failures = 0; l.State == store.Failed {
 		r.Failures = l.Try
 		r.failed, r.lastError = max(r.failed+1, l.Try), l.Error
@@ -233,7 +234,7 @@ func (t *tree) one(r *row, at *spot, wait *Wait) {
 func (r *row) pend(at *spot, state State, wait *Wait) {
 	r.pending, r.State, r.Wait = true, state, wait
 	r.Task, r.Queue, r.Due, r.Ended = at.ID, at.Queue, at.Due, time.Time{}
-	r.Try, r.Error, r.Detail = 0, "", ""
+	r.Try, r.Error, r.Detail, r.Warning = 0, "", "", ""
 	if state == Waiting && len(r.rows.list) == 0 {
 		r.Began = time.Time{}
 	}

@@ -226,6 +226,21 @@ func (w *world) read(r inspect.Reader, id uint64) (run *inspect.Run) {
 	return run
 }
 
+// list returns the list of runs of a running operator's store.
+func (w *world) list() string {
+	w.t.Helper()
+	var runs []inspect.Summary
+	if err := w.db.View(func(tx *store.Tx) (err error) {
+		runs, err = (&inspect.Reader{Live: true, Graphs: []*graph.Graph{lifecycle.Graph}}).Runs(tx, 30)
+		return err
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	l := look
+	l.Now = w.db.Now()
+	return inspect.ListText(runs, l)
+}
+
 // shows compares how the run that is shown for id looks with a golden file.
 func (w *world) shows(golden string, id uint64) {
 	w.t.Helper()

@@ -127,6 +127,11 @@ func (r *redactor) clean(text string) string {
 	return text
 }
 
+// WithoutCredentials returns a text without the users and queries of its URLs, which can hold secrets.
+func WithoutCredentials(text string) string {
+	return queries.ReplaceAllString(userinfo.ReplaceAllString(text, "$1"), "$1")
+}
+
 // printable replaces characters that a terminal obeys by blanks.
 func printable(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {

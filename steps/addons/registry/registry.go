@@ -220,7 +220,7 @@ func (r *Round) Register() (freed bool, found []Conflict, err error) {
 		return false, nil, err
 	}
 	c.Registered, c.Phase, c.Processed = round, store.PhaseReady, tx.Now()
-	c.Attempts, c.Retry = 0, time.Time{}
+	c.Attempts, c.Retry, c.Reasons = 0, time.Time{}, ""
 	return freed, nil, errors.Join(save(tx, scope, name, c), collect(tx))
 }
 

@@ -61,7 +61,7 @@ func Begin(tx *store.Tx, o Owner) (round store.ID, freed bool, err error) {
 	c := store.Configuration{
 		UID: o.UID, Generation: o.Generation, Created: o.Created,
 		Round: round, Registered: old.Registered, Earlier: earlier, Phase: store.PhasePending,
-		Modules: o.Modules, Image: o.Image,
+		Modules: o.Modules, Image: o.Image, Reasons: old.Reasons,
 	}
 	if old.Generation == o.Generation {
 		c.Attempts = old.Attempts
@@ -160,13 +160,24 @@ func ProvideModules(tx *store.Tx, scope Scope, name string, modules bool, image 
 	return save(tx, scope, name, c)
 }
 
-// PlanRetry notes when a failed configuration is processed again, and how many rounds in a row have
-// failed. A zero time means that none is planned.
-func PlanRetry(tx *store.Tx, scope Scope, name string, round store.ID, attempts int, due time.Time) error {
+// A Failure describes a round that failed.
+type Failure struct {
+	// Reasons identifies why it failed.
+	Reasons string
+	// Attempts is how many rounds in a row have failed for a reason that may pass.
+	Attempts int
+	// Due is when the configuration is processed again; zero if that is not planned.
+	Due time.Time
+}
+
+// NoteFailure stores the failure of a rejected round. It reports whether the round before it was Ready
+// or failed for other reasons.
+func NoteFailure(tx *store.Tx, scope Scope, name string, round store.ID, f Failure) (news bool, err error) {
 	c, err := current(tx, scope, name, round)
 	if err != nil {
-		return err
+		return false, err
 	}
-	c.Attempts, c.Retry = attempts, due
-	return save(tx, scope, name, c)
+	news = c.Reasons != f.Reasons
+	c.Attempts, c.Retry, c.Reasons = f.Attempts, f.Due, f.Reasons
+	return news, save(tx, scope, name, c)
 }

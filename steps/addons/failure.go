@@ -1,0 +1,83 @@
+package addons
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"addon-operator/internal/api"
+	"addon-operator/internal/catalog/source"
+	"addon-operator/internal/text"
+	"addon-operator/store"
+)
+
+// A failure tells why a configuration is Failed.
+type failure struct {
+	repositories, unread int // all repositories, and those that could not be read
+	addons, failed       int // all addons of the others, and those that failed
+	reasons              []api.Reason
+	// problems are the first repositories and addons that failed, one a line.
+	problems []string
+	sum      []byte // of all of them
+}
+
+// mostProblems is how many problems of a configuration are logged.
+const mostProblems = 5
+
+// failureOf returns why a configuration with these results is Failed.
+func failureOf(results []store.RepositoryResult) failure {
+	f := failure{repositories: len(results)}
+	sum := sha256.New()
+	add := func(what, reason, message string) {
+		if !slices.Contains(f.reasons, api.Reason(reason)) {
+			f.reasons = append(f.reasons, api.Reason(reason))
+		}
+		_, _ = fmt.Fprintf(sum, "%q %s\n", what, reason) // a message may differ each time
+		switch {
+		case len(f.problems) < mostProblems:
+			f.problems = append(f.problems, fmt.Sprintf("%s: %s: %s", forLog(what), reason, forLog(message)))
+		case len(f.problems) == mostProblems:
+			f.problems = append(f.problems, "…")
+		}
+	}
+	for _, r := range results {
+		if r.Reason != "" {
+			f.unread++
+			add("repository "+r.URL, r.Reason, r.Message)
+		}
+		f.addons += len(r.Addons)
+		for _, a := range r.Addons {
+			if a.Reason != "" {
+				f.failed++
+				add(fmt.Sprintf("addon %s %s", cmp.Or(a.Name, a.Entry), cmp.Or(a.Version, a.EntryVersion)), a.Reason, a.Message)
+			}
+		}
+	}
+	f.sum = sum.Sum(nil)
+	return f
+}
+
+// forLog returns the beginning of a text without what may be secret.
+func forLog(text string) string { return shorten(source.WithoutCredentials(text)) }
+
+// digest identifies what failed for which reasons.
+func (f failure) digest() string { return hex.EncodeToString(f.sum[:16]) }
+
+// summary says in one line how much failed, and which command tells more.
+func (f failure) summary(id api.Identity) string {
+	var parts []string
+	if f.unread > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s could not be read", f.unread, text.Count(f.repositories, "repository", "repositories")))
+	}
+	if f.failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s failed", f.failed, text.Count(f.addons, "addon", "addons")))
+	}
+	reasons := make([]string, len(f.reasons))
+	for i, r := range f.reasons {
+		reasons[i] = string(r)
+	}
+	return fmt.Sprintf("%s (%s); see addon-operator addons why %s", strings.Join(parts, ", "), strings.Join(reasons, ", "), id)
+}
