@@ -52,7 +52,8 @@ shape: ## Check imports and package docs, and measure how easy the source is to 
 	go test -count=1 ./internal
 	go run ./e2e/shape
 
-lint: ## Run the linters and check the format (2 minutes more the first time, to build them)
+lint: ## Run the linters, check the format, and search for retired terms (the first run takes 2 minutes longer)
+	go test -count=1 -run 'TestRetiredTerms' ./internal
 	$(TOOL) golangci-lint run --allow-serial-runners ./...
 	cd $(CONTROLPLANE) && go tool -modfile=../../tools.mod golangci-lint run --allow-serial-runners ./...
 

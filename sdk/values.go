@@ -91,7 +91,7 @@ func (v *Values) Set(path string, value any) {
 	}
 }
 
-// Remove takes away what is at a path, if anything is. A global hook takes its opinion back by <module>Enabled.
+// Remove deletes the value at a path, if there is one. A global hook deletes its enabled override with the path <module>Enabled.
 func (v *Values) Remove(path string) {
 	keys, err := splitPath(path)
 	if err == nil {

@@ -73,8 +73,8 @@ func TestNothingIsLeftOfAHookThatIsGone(t *testing.T) {
 	t.Parallel()
 	s := &Site{DB: storetest.Memory(t)}
 	update(t, s.DB, func(tx *store.Tx) error {
-		opinions := map[string]values.EnabledOverride{"someEnabled": {Hook: nameOf("", "gone.sh")}}
-		return errors.Join(keepAll(tx, s, "", "gone.sh"), store.Save(tx, store.EnabledOverridesKey(), opinions))
+		overrides := map[string]values.EnabledOverride{"someEnabled": {Hook: nameOf("", "gone.sh")}}
+		return errors.Join(keepAll(tx, s, "", "gone.sh"), store.Save(tx, store.EnabledOverridesKey(), overrides))
 	})
 	update(t, s.DB, func(tx *store.Tx) error {
 		if _, err := (foundHooks{}).keep(tx, ""); err != nil {

@@ -114,7 +114,7 @@ func (s *Site) keepFlags(tx *store.Tx, said map[string]*bool, by string) (change
 	return !maps.Equal(flags(held, config), flags(folded, config)), store.Save(tx, store.EnabledOverridesKey(), folded)
 }
 
-// flags returns what opinions and the ConfigMap say of flags.
+// flags returns the enabled flags that overrides and the ConfigMap set.
 func flags(held map[string]values.EnabledOverride, config values.Config) map[string]bool {
 	all := make(map[string]bool, len(held)+len(config.Flags))
 	for flag, o := range held {

@@ -24,7 +24,7 @@ import (
 	"addon-operator/store"
 )
 
-// A Site is where the steps work: the directories, the cluster, the crafts.
+// A Site is where the steps work: the directories, the cluster, the internal packages.
 // Its exported fields are set before the first step runs and do not change.
 type Site struct {
 	DB        *store.DB

@@ -36,7 +36,7 @@ func TestADumpIsReadableAndKeepsSecrets(t *testing.T) {
 	}
 	want := `{"table":"queues","key":["main",7,1],"redacted":true,"bytes":12}
 {"table":"payloads","key":[1,2,0],"redacted":true,"bytes":10}
-{"table":"once","key":["main","run","nginx"],"value":"queues/main/7/1"}
+{"table":"unique","key":["main","run","nginx"],"value":"queues/main/7/1"}
 {"table":"values","key":["nginx"],"redacted":true,"bytes":21}
 {"table":"modules","key":["nginx"],"value":{"state":"on","note":"a<b"}}
 {"table":"modules","key":["0x0d0909"],"value":1}

@@ -80,15 +80,15 @@ func TestTheEndOfAPrefixIsBehindItsKeysAndNoOthers(t *testing.T) {
 func TestAKeyShowsItsParts(t *testing.T) {
 	t.Parallel()
 	for want, k := range map[string]Key{
-		"queues/main/5/4294967295":  At(Queues).Str("main").Uint(5).Uint32(1<<32 - 1),
-		"queues/main":               At(Queues).Str("main"),
-		"meta":                      At(Meta),
-		"modules/0x0005":            append(At(Modules), 0, 5),
-		"meta/0x00016100":           append(At(Meta).Str("a"), 0),
-		"table(200)/0x01":           {200, 1},
-		"table(0)/0x":               nil,
-		"history/1/2/3":             At(History).Uint(1).Uint(2).Uint(3),
-		"once/main/run/module/hook": At(Unique).Str("main").Str("run").Str("module").Str("hook"),
+		"queues/main/5/4294967295":    At(Queues).Str("main").Uint(5).Uint32(1<<32 - 1),
+		"queues/main":                 At(Queues).Str("main"),
+		"meta":                        At(Meta),
+		"modules/0x0005":              append(At(Modules), 0, 5),
+		"meta/0x00016100":             append(At(Meta).Str("a"), 0),
+		"table(200)/0x01":             {200, 1},
+		"table(0)/0x":                 nil,
+		"history/1/2/3":               At(History).Uint(1).Uint(2).Uint(3),
+		"unique/main/run/module/hook": At(Unique).Str("main").Str("run").Str("module").Str("hook"),
 	} {
 		if got := k.String(); got != want {
 			t.Errorf("%x shows as %q, want %q", []byte(k), got, want)

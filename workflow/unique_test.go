@@ -96,7 +96,7 @@ func TestTaskThatWasBegunDoesNotWait(t *testing.T) {
 
 func TestOneOfTwoListsGoesOnWhenTheirMembersBecomeOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Items of two queues send the same member, not solo, to a third.
+		// Items of two queues send the same member, not detached, to a third.
 		g := newGraph([]graph.Node{{ID: "block"}, {ID: "find"}, {ID: "once", Scope: graph.ScopeModule, Unique: true}, {ID: "last", Scope: graph.ScopeModule}},
 			graph.Edge{On: "hold", To: "block", Place: graph.BindingQueue}, graph.Edge{On: "go", To: "find", Place: graph.BindingQueue},
 			graph.Edge{On: "now", To: "once", Place: graph.Front},

@@ -69,7 +69,7 @@ func TestAFullInboxLetsGoWhenItsContextEnds(t *testing.T) {
 	})
 }
 
-func TestACrewEndsWithItsRun(t *testing.T) {
+func TestWorkersEndWithTheirRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c workers

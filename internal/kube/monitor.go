@@ -342,17 +342,17 @@ func (m *Monitor) notServed() {
 	signal(m.wake)
 }
 
-// leaveAll leaves all sources without a farewell, and reports whether the owner was admitted to any. From then on it is
-// known that there are no objects.
-func (m *Monitor) leaveAll() (admitted bool) {
+// leaveAll unsubscribes from all sources at once, without delivering pending changes. It reports whether the owner was
+// registered with any. Afterwards the monitor has no objects.
+func (m *Monitor) leaveAll() (registered bool) {
 	m.update(func() {
 		for source, p := range m.places {
 			m.known[source] = isClosed(p.owner.ready)
-			admitted = admitted || m.known[source]
+			registered = registered || m.known[source]
 			p.leave(false)
 		}
 		clear(m.places)
 		m.settled = true
 	})
-	return admitted
+	return registered
 }

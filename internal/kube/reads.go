@@ -118,10 +118,10 @@ func (r *reads) tell(ctx context.Context, source Source, call func(Receiver) err
 	}
 }
 
-// leave ends the owner's place at once. With farewell, the receiver is told what is still to tell first, and that the
-// owner has left.
-func (p place) leave(farewell bool) {
-	if !farewell {
+// leave unsubscribes the owner. With deliver, pending changes are delivered first, and the receiver learns that the owner
+// has left. Otherwise the owner leaves at once.
+func (p place) leave(deliver bool) {
+	if !deliver {
 		p.reads.remove(p.watch, p.view, p.owner)
 		return
 	}

@@ -12,8 +12,8 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// register takes in the owners that have joined since the last call, and lets those go that leave with a farewell. When it
-// returns without an error, every view has what its owners need and the receiver knows of all of them.
+// register adds the owners that have subscribed since the last call, and removes those that have unsubscribed. When it
+// returns without an error, every view has what its owners need, and the receiver knows all of them.
 func (f *watch) register(ctx context.Context) error {
 	if err := f.unsubscribe(ctx); err != nil {
 		return err

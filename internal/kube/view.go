@@ -22,7 +22,7 @@ type owner struct {
 
 	// The feed's lock guards these.
 	registered bool
-	leaving    bool   // leaves with a farewell, by the feed's goroutine
+	leaving    bool   // unsubscribes after pending changes are delivered, on the goroutine of the watch
 	since      string // changes up to this version do not concern it
 }
 

@@ -14,7 +14,7 @@ type workers struct {
 	members sync.WaitGroup
 }
 
-// member is one function of a crew.
+// member is one function that a worker runs.
 type member struct {
 	work    func(context.Context)
 	cancel  context.CancelFunc // nil until it was begun

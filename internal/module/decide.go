@@ -10,13 +10,13 @@ import (
 type Source string
 
 const (
-	// SourceNobody says that no source has an opinion: the module is disabled.
+	// SourceNobody means that no source sets the flag. The module is disabled.
 	SourceNobody Source = ""
 	// SourceModulesFile is values.yaml of a directory of modules.
 	SourceModulesFile Source = "modules values file"
 	// SourceModuleFile is values.yaml of the module.
 	SourceModuleFile Source = "module values file"
-	// SourceHook is a global hook's opinion.
+	// SourceHook is an enabled override of a global hook.
 	SourceHook Source = "hook"
 	// SourceConfig is the ConfigMap.
 	SourceConfig Source = "ConfigMap"
@@ -48,11 +48,10 @@ func (d Decision) String() string {
 	}
 }
 
-// Decide tells whether a module is enabled before its enabled script is asked:
-// disabled, unless a source says otherwise; of several the last of these has the
-// word: the values files of directories of modules, that of the module, opinions
-// of hooks, the ConfigMap. The script of a module that is enabled so far may then
-// only disable it.
+// Decide returns whether a module is enabled before its enabled script runs. Without any source
+// the module is disabled. The last source that sets the flag decides: the values files of the
+// directories of modules, the values file of the module, the overrides of hooks, the ConfigMap.
+// The enabled script of an enabled module can then only disable it.
 func Decide(m Module, overrides map[string]values.EnabledOverride, config values.Config) Decision {
 	var decision Decision
 	for _, said := range m.Flags {

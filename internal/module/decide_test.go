@@ -70,7 +70,7 @@ func TestConfigMapOverrulesFilesAndLeavesTheScriptToVeto(t *testing.T) {
 	}
 }
 
-func TestTheLastSourceWithAnOpinionDecides(t *testing.T) {
+func TestTheLastSourceThatSetsTheFlagDecides(t *testing.T) {
 	t.Parallel()
 	override := func(value bool) map[string]values.EnabledOverride {
 		return map[string]values.EnabledOverride{"fooEnabled": {Value: value, Hook: "hooks/x.sh"}, "barEnabled": {Value: !value, Hook: "hooks/y.sh"}}
@@ -78,7 +78,7 @@ func TestTheLastSourceWithAnOpinionDecides(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		common, own   string
-		opinions      map[string]values.EnabledOverride
+		overrides     map[string]values.EnabledOverride
 		configMap     map[string]string
 		want          string
 		wantedEnabled bool
@@ -98,7 +98,7 @@ func TestTheLastSourceWithAnOpinionDecides(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := tree(t, map[string]string{"values.yaml": c.common, "001-foo/values.yaml": c.own})
-			got := module.Decide(find(t, scan(t, dir), "foo"), c.opinions, config(t, c.configMap))
+			got := module.Decide(find(t, scan(t, dir), "foo"), c.overrides, config(t, c.configMap))
 			want := c.want
 			switch want {
 			case "enabled by COMMON":

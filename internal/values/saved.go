@@ -131,9 +131,9 @@ type EnabledOverride struct {
 	Origin
 }
 
-// MergeEnabledOverrides returns the opinions by flag with what a hook said of flags, in the
-// form Split gives it, taken in at a time. The last to speak wins, and may take back what
-// another said.
+// MergeEnabledOverrides returns the overrides by flag after a hook has set or removed some of them.
+// The flags of the hook are in the form that Split returns. The last hook wins: it can also remove
+// the override of another hook.
 func MergeEnabledOverrides(held map[string]EnabledOverride, said map[string]*bool, hook string, at time.Time) map[string]EnabledOverride {
 	folded := make(map[string]EnabledOverride, len(held)+len(said))
 	maps.Copy(folded, held)

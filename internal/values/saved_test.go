@@ -195,7 +195,7 @@ func TestStoredListIsReadBackTheSame(t *testing.T) {
 	}
 }
 
-func TestLastHookToSpeakHoldsTheOpinion(t *testing.T) {
+func TestEnabledOverrideOfTheLastHookCounts(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
 	first := values.MergeEnabledOverrides(nil, map[string]*bool{"fooEnabled": &yes, "barEnabled": &yes}, "one", time.Time{})
@@ -208,7 +208,7 @@ func TestLastHookToSpeakHoldsTheOpinion(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, first); diff != "" {
-		t.Errorf("the opinions given were changed (-want +got):\n%s", diff)
+		t.Errorf("the given overrides were changed (-want +got):\n%s", diff)
 	}
 }
 

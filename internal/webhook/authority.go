@@ -152,7 +152,7 @@ const (
 	secretNextCA, secretNextKey = "next-ca.crt", "next-ca.key"
 )
 
-// NewRotator returns a keyring for the issuer's pairs.
+// NewRotator returns a certificate rotator for the pairs of the issuer.
 func (i *Issuer) NewRotator(changed func()) *Rotator {
 	i.used = make(chan struct{}, 1)
 	// A CA waits for a short while only before it is used, and for long until the one before expires.
@@ -160,7 +160,7 @@ func (i *Issuer) NewRotator(changed func()) *Rotator {
 	return NewRotator(settle, i.Clock, changed, func(Pair) { signal(i.used) })
 }
 
-// Run offers pairs to keyring, which it has made, until ctx ends.
+// Run offers pairs to the rotator, which NewRotator has returned, until ctx ends.
 func (i *Issuer) Run(ctx context.Context, rotator *Rotator) {
 	var ca, next *authority
 	if i.repeat(ctx, func() (err error) { ca, next, err = i.begin(ctx); return err }) != nil {

@@ -1,14 +1,14 @@
-// Package webhook has the API server ask hooks: whether it may take a request, what is to be changed of it first, and what
-// an object is in another version.
+// Package webhook serves admission and conversion webhooks. Hooks answer the reviews of the API server: they accept, reject
+// or change a request, or convert an object to another version.
 //
 // Its nouns:
 //
-//   - An admission and a conversion are bindings of hooks, and a table is all of them that are served now.
-//   - A question is what the API server asks, put to one hook; its answer is what the hook has written.
-//   - A chain is the shortest row of conversions that leads from one version to another.
-//   - A server answers the API server's reviews by asking the hooks of its table.
-//   - A pair is a certificate to serve with and the CA it is trusted by. A keyring holds the pair in use, the one that comes
-//     next, and the bundle of CAs to be trusted meanwhile: no certificate is used before its CA is known to the API server.
-//   - Pairs come out of files, or from an authority that makes them, keeps its CA in a Secret, and replaces it in time.
-//   - A registrar has the cluster's webhook configurations and CustomResourceDefinitions say what the table says.
+//   - An admission and a conversion are bindings of hooks. A table has all bindings that are served.
+//   - A question is a review request for one hook. An answer is the output of that hook.
+//   - A chain is the shortest sequence of conversions from one version to another.
+//   - A server answers review requests. It calls the hooks in its table.
+//   - A pair is a serving certificate and its CA. A rotator has the pair in use, the next pair, and the bundle of trusted
+//     CAs. It uses no certificate before the API server knows its CA.
+//   - Pairs are read from files, or issued by an authority, which stores its CA in a Secret and renews it in time.
+//   - A registrar writes the bindings of the table to webhook configurations and CustomResourceDefinitions of the cluster.
 package webhook

@@ -55,7 +55,7 @@ type Endpoint struct {
 	mu    sync.Mutex
 	table *Table // nil until it is known; guarded by mu
 
-	// Only Run's goroutine uses what follows, but for the keyrings, once they are there.
+	// Only the goroutine of Run uses the following fields, except for the rotators, once they are set.
 	admission, conversion side
 	made                  *Rotator      // nil until a side needs it
 	opened                chan struct{} // closed when it is open
@@ -207,7 +207,7 @@ func (o EndpointOptions) urlOf(port int) string {
 	return "https://" + net.JoinHostPort(at.Hostname(), strconv.Itoa(port))
 }
 
-// issue returns the keyring of certificates that the operator makes, one for both sides.
+// issue returns the rotator of the certificates that the operator creates, one for both sides.
 func (g *Endpoint) issue(ctx context.Context, running *sync.WaitGroup) *Rotator {
 	if g.made == nil {
 		r := g.options.Registrar
@@ -236,7 +236,7 @@ func (g *Endpoint) hosts() []string {
 	return hosts
 }
 
-// rotator returns the keyring of files, or that of made certificates where there are none.
+// rotator returns the rotator of the given certificate files, or of created certificates without files.
 func (g *Endpoint) rotator(ctx context.Context, running *sync.WaitGroup, files Files) (*Rotator, error) {
 	if files == (Files{}) {
 		return g.issue(ctx, running), nil

@@ -35,7 +35,7 @@ func (f Files) Load() (Pair, error) {
 // quiet is how long files must not have changed to be read: a pair is several files.
 const quiet = 100 * time.Millisecond
 
-// Watch offers the pair to keyring whenever it is another than before, until ctx ends. What cannot be used is told to
+// Watch offers the pair to the rotator whenever it is another than before, until ctx ends. What cannot be used is told to
 // failed; what was read before stays in use.
 func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed func(error)) error {
 	return follow(ctx, []string{f.Certificate, f.Key, f.CA}, failed, func() {

@@ -36,7 +36,7 @@ type Rotator struct {
 	used    func(Pair)
 }
 
-// NewRotator returns a keyring without a pair. A pair is used when its CA has been in force for settle. Changed is called
+// NewRotator returns a rotator without a pair. A pair is used when its CA has been in force for settle. Changed is called
 // when the bundle has changed, and used when a pair is served with in place of another; either may be nil.
 func NewRotator(settle time.Duration, clock func() time.Time, changed func(), used func(Pair)) *Rotator {
 	return &Rotator{settle: settle, clock: clock, changed: changed, used: used, wake: make(chan struct{}, 1)}

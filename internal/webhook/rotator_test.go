@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// handshakes reports whether who trusts bundle would take what keyring serves.
+// handshakes reports whether a client that trusts bundle accepts the certificate of the rotator.
 func handshakes(k *Rotator, bundle []byte, host string, now time.Time) error {
 	certificate, err := k.Certificate(nil)
 	if err != nil {
@@ -26,14 +26,14 @@ func handshakes(k *Rotator, bundle []byte, host string, now time.Time) error {
 	return err
 }
 
-// shelf is a Secret in memory.
-type shelf struct {
+// memorySecret is a Secret in memory.
+type memorySecret struct {
 	mu   sync.Mutex
 	data map[string][]byte // guarded by mu
 	fail int               // this many reads and writes fail; guarded by mu
 }
 
-func (s *shelf) Read(context.Context) (map[string][]byte, error) {
+func (s *memorySecret) Read(context.Context) (map[string][]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail > 0 {
@@ -43,7 +43,7 @@ func (s *shelf) Read(context.Context) (map[string][]byte, error) {
 	return maps.Clone(s.data), nil
 }
 
-func (s *shelf) Write(_ context.Context, data map[string][]byte) error {
+func (s *memorySecret) Write(_ context.Context, data map[string][]byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail > 0 {
@@ -102,7 +102,7 @@ func (s *apiServer) connects(k *Rotator) error {
 func TestCertificatesAreReplacedInTimeAndAlwaysTrusted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		secret := &shelf{fail: 3}
+		secret := &memorySecret{fail: 3}
 		k, server, stop := issue(t, secret, 24*time.Hour, time.Second)
 		defer func() { stop() }()
 		time.Sleep(time.Minute)
@@ -137,7 +137,7 @@ func TestCertificatesAreReplacedInTimeAndAlwaysTrusted(t *testing.T) {
 func TestNoCertificateIsUsedBeforeItsCAIsInForce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k, server, stop := issue(t, &shelf{}, time.Hour, 20*time.Minute) // an API server that is slow to learn
+		k, server, stop := issue(t, &memorySecret{}, time.Hour, 20*time.Minute) // an API server that is slow to learn
 		defer stop()
 		time.Sleep(21 * time.Minute)
 		for range 200 {
@@ -152,7 +152,7 @@ func TestNoCertificateIsUsedBeforeItsCAIsInForce(t *testing.T) {
 func TestSecretThatCannotBeReadAsCAIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		secret := &shelf{data: map[string][]byte{secretCA: []byte("no"), secretKey: []byte("no")}}
+		secret := &memorySecret{data: map[string][]byte{secretCA: []byte("no"), secretKey: []byte("no")}}
 		k, server, stop := issue(t, secret, time.Hour, time.Second)
 		defer stop()
 		time.Sleep(time.Minute)
@@ -168,7 +168,7 @@ func TestSecretThatCannotBeReadAsCAIsReplaced(t *testing.T) {
 func TestCAOfALongerLifetimeIsReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		secret := &shelf{}
+		secret := &memorySecret{}
 		_, _, stop := issue(t, secret, 1000*time.Hour, time.Second)
 		time.Sleep(time.Minute)
 		stop()

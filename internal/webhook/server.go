@@ -89,7 +89,7 @@ func (s *Server) Serve(t Table) {
 	s.routes.Store(now)
 }
 
-// Listen serves at an address, with the pairs of keyring, and returns the port. With clients, only those are served.
+// Listen serves on an address, with the pairs of the rotator, and returns the port. With clients, only those are served.
 func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, clients *Clients) (port int, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -248,7 +248,7 @@ func TestConfigPatchesAndFlagsTakeEffect(t *testing.T) {
 	on = false
 	s.Ordered("onStartup").Must()
 	if _, said := s.Enabled("status-page"); said {
-		t.Error("the hook still has an opinion")
+		t.Error("the hook still has an enabled override")
 	}
 }
 

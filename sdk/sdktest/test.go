@@ -144,11 +144,10 @@ func (h *holder) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Enabled returns what the hook said last of the flag of a module, named in kebab-case; said is false where it has no
-// opinion.
-func (t *Test) Enabled(module string) (value, said bool) {
-	opinion, said := t.flags[values.Flag(values.Camel(module))]
-	return opinion.Value, said
+// Enabled returns the hook's enabled override for a module, named in kebab-case. Without an override, ok is false.
+func (t *Test) Enabled(module string) (value, ok bool) {
+	override, ok := t.flags[values.Flag(values.Camel(module))]
+	return override.Value, ok
 }
 
 // bindings lists the names of bindings, for an error.

@@ -104,7 +104,7 @@ const (
 const (
 	ConfigPatch      graph.Output = "config patch"
 	ValuesPatch      graph.Output = "values patch"
-	EnabledOverrides graph.Output = "opinions"
+	EnabledOverrides graph.Output = "enabled overrides"
 	HookMetrics      graph.Output = "hook metrics"
 	ObjectChanges    graph.Output = "object operations"
 	ModuleStatus     graph.Output = "module status"
@@ -381,7 +381,7 @@ var Graph = &graph.Graph{
 		ValuesPatch:      "$VALUES_JSON_PATCH_PATH: kept in the store and applied to values from then on",
 		HookMetrics:      "$METRICS_PATH: counted in the store and shown at /metrics/hooks from then on",
 		ObjectChanges:    "$KUBERNETES_PATCH_PATH: objects of the cluster made, changed and deleted just after the hook, in order",
-		EnabledOverrides: "*Enabled operations of a global hook's values patch: the hook's say in what is enabled",
+		EnabledOverrides: "*Enabled operations of a global hook's values patch, which enable or disable modules",
 		ModuleStatus:     "$MODULE_ENABLED_RESULT and $MODULE_ENABLED_REASON of the enabled script",
 		ModuleLists:      "the modules to enable, to delete and to purge",
 		HelmRelease:      "a release installed, upgraded or deleted",

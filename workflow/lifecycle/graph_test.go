@@ -43,10 +43,10 @@ func TestEventsAndSchedulesOfGlobalAndModuleHooksLeadToGlobalValuesChanged(t *te
 	}
 }
 
-func TestModuleHooksMayNotHoldOpinions(t *testing.T) {
+func TestModuleHooksMayNotSetEnabledOverrides(t *testing.T) {
 	for _, n := range lifecycle.Graph.Nodes {
 		if n.Scope != graph.ScopeAll && n.Has(lifecycle.ConfigModule) && slices.Contains(n.Outputs, lifecycle.EnabledOverrides) {
-			t.Errorf("%s may hold opinions", n.ID)
+			t.Errorf("%s may set enabled overrides", n.ID)
 		}
 	}
 }

@@ -1,0 +1,176 @@
+package internal_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A retiredTerm is a word or phrase that this project once used in a meaning of its own.
+type retiredTerm struct {
+	phrases string // all forms, separated by commas
+	except  string // longer phrases that contain one and are correct, such as names in other projects
+	reason  string // what to write instead
+}
+
+// retiredTerms must not come back: in code, comments, documents, messages, tests and file contents. A
+// word that also has an ordinary meaning in the tree is listed in the phrases that give it the
+// retired one.
+var retiredTerms = []retiredTerm{
+	{phrases: "hasten, hastens, hastened", reason: "a deferred task that starts early is expedited"},
+	{phrases: "excuse, excuses", reason: "an epoch that ends without a crash is a clean exit"},
+	{phrases: "forgiven, forgive", reason: "an epoch that ends without a crash is a clean exit"},
+	{phrases: "crew, crews", reason: "goroutines that share a queue are workers"},
+	{phrases: "upkeep", reason: "periodic work on the store is maintenance"},
+	{phrases: "looker, lookers", reason: "the state of watched objects is a snapshot"},
+	{phrases: "crafts", reason: "packages below internal are internal packages"},
+	{phrases: "opinion, opinions", reason: "a value that a hook sets for <module>Enabled is an enabled override"},
+	{phrases: "a farewell, with farewell", reason: "a reader that leaves a watch unsubscribes"},
+	{phrases: "keyring, keyrings", reason: "the part that renews certificates is the certificate rotator"},
+	{phrases: "shelf, shelves", reason: "name the thing itself: a table, a cache, a directory"},
+}
+
+// words matches the words of a text. An identifier in camel case has several.
+var words = regexp.MustCompile(`\p{Lu}+\p{Ll}*|\p{Ll}+`)
+
+// A position is one word of a file, in lower case, with the line it is in.
+type position struct {
+	word string
+	line int
+}
+
+func TestRetiredTermsAreNotUsed(t *testing.T) {
+	t.Parallel()
+	files := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
+		if d.IsDir() {
+			if base := d.Name(); path != ".." && (strings.HasPrefix(base, ".") && base != ".ci" || base == "bin" || base == "fuzz") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !isReadable(name) || name == "internal/language_test.go" {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files++
+		for _, found := range findRetired(string(content)) {
+			t.Errorf("%s:%d: %q is retired: %s", name, found.line, found.phrase, found.term.reason)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 500 {
+		t.Errorf("only %d files were read", files)
+	}
+}
+
+func TestRetiredTermsAreFoundInEachSpelling(t *testing.T) {
+	t.Parallel()
+	found := []string{"the upkeep of it", "Upkeep", "runUpkeep()", "upkeepTime", "STORE_UPKEEP", "store-upkeep", `json:"upkeep"`, "HTTPUpkeep"}
+	for _, text := range found {
+		if len(findRetired(text)) != 1 {
+			t.Errorf("%q is not found", text)
+		}
+	}
+	if got := findRetired("upkeeping, the crew"); len(got) != 1 || got[0].phrase != "crew" {
+		t.Errorf("parts of words are found: %v", got)
+	}
+	if got := findRetired("one\n// tasks are upkeep\n"); len(got) != 1 || got[0].line != 2 {
+		t.Errorf("the line is wrong: %v", got)
+	}
+}
+
+// isReadable reports whether a file has text that people read.
+func isReadable(name string) bool {
+	kinds := []string{".go", ".md", ".txtar", ".txt", ".sh", ".py", ".yaml", ".json", ".tpl", ".dot", ".mmd"}
+	return slices.Contains(kinds, filepath.Ext(name)) || slices.Contains([]string{"Makefile", "Dockerfile"}, filepath.Base(name))
+}
+
+// A retiredUse is one place where a retired term is used.
+type retiredUse struct {
+	term   retiredTerm
+	phrase string
+	line   int
+}
+
+// findRetired returns the uses of retired terms in text. A phrase can continue on the next line.
+func findRetired(text string) (uses []retiredUse) {
+	var all []position
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		for _, word := range words.FindAllString(line, -1) {
+			for _, part := range splitAcronym(word) {
+				all = append(all, position{strings.ToLower(part), number})
+			}
+		}
+	}
+	for i := range all {
+		for _, use := range retiredByWord[all[i].word] {
+			if hasPhrase(all, i, use.phrase) && !isException(all, i, use.term.except) {
+				uses = append(uses, retiredUse{use.term, use.phrase, all[i].line})
+			}
+		}
+	}
+	return uses
+}
+
+// splitAcronym splits an acronym from the word that follows it, as in HTTPServer.
+func splitAcronym(word string) []string {
+	upper := strings.IndexFunc(word, func(r rune) bool { return strings.ToUpper(string(r)) != string(r) })
+	if upper < 2 {
+		return []string{word}
+	}
+	return []string{word[:upper-1], word[upper-1:]}
+}
+
+// retiredByWord has the phrases of all terms by their first word.
+var retiredByWord = func() map[string][]retiredUse {
+	out := map[string][]retiredUse{}
+	for _, term := range retiredTerms {
+		for phrase := range strings.SplitSeq(term.phrases, ", ") {
+			first := strings.Fields(phrase)[0]
+			out[first] = append(out[first], retiredUse{term: term, phrase: phrase})
+		}
+	}
+	return out
+}()
+
+// hasPhrase reports whether phrase begins at word i.
+func hasPhrase(all []position, i int, phrase string) bool {
+	for n, word := range strings.Fields(phrase) {
+		if i+n >= len(all) || all[i+n].word != word {
+			return false
+		}
+	}
+	return true
+}
+
+// isException reports whether word i is part of one of the exceptions.
+func isException(all []position, i int, exceptions string) bool {
+	for phrase := range strings.SplitSeq(exceptions, ", ") {
+		for n, word := range strings.Fields(phrase) {
+			if word != all[i].word || i < n {
+				continue
+			}
+			if hasPhrase(all, i-n, phrase) {
+				return true
+			}
+		}
+	}
+	return false
+}
