@@ -14,6 +14,7 @@ RACE = $(shell go list ./... | grep -v -e '/e2e' -e '/sdk/shell')
 
 KILLS  ?= 50
 STORMS ?= 30
+FIGHTS ?= 100
 
 .DEFAULT_GOAL := help
 .PHONY: help build controlplane run test race kills fuzz bench shape lint fmt vet generate vuln clean
@@ -39,8 +40,8 @@ test: build controlplane ## Run all tests: unit, end to end on a real API server
 race: controlplane ## Run all tests but the end-to-end ones under the race detector
 	go test -race -timeout 30m $(RACE)
 
-kills: build controlplane ## Kill the operator at every step of a converge, and in storms; KILLS=n, STORMS=n for other than 50 and 30 rounds
-	KILLS=$(KILLS) STORMS=$(STORMS) go test -count=1 -timeout 120m -v -run 'Kill|Storm' ./e2e/...
+kills: build controlplane ## Kill the operator at every step, in storms and in fights for an ID; KILLS=n, STORMS=n, FIGHTS=n for other than 50, 30 and 100 rounds
+	KILLS=$(KILLS) STORMS=$(STORMS) FIGHTS=$(FIGHTS) go test -count=1 -timeout 120m -v -run 'Kill|Storm|Fight' ./e2e/...
 
 fuzz: ## Fuzz every parser of what hooks and users write, 30 minutes each; FUZZTIME=60s for less
 	FUZZTIME=$(or $(FUZZTIME),30m) .ci/fuzz

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -67,8 +68,8 @@ func serveAddons(t *testing.T) (index string) {
 	return server.URL + "/index.yaml"
 }
 
-// addonsKillings are the places of the addons graph at which the operator is killed in a life of a
-// configuration that owns an addon, and of one that gets it when the first is deleted.
+// addonsKillings are the places of the addons graph at which the operator is killed while two configurations
+// hand over an addon twice: each node the first time, and what a hand-over depends on the next time, too.
 func addonsKillings() (all []string) {
 	for _, n := range addons.Graph.Nodes {
 		for _, at := range []string{"claimed", "done"} {
@@ -76,18 +77,24 @@ func addonsKillings() (all []string) {
 		}
 	}
 	effects := map[graph.NodeID]int{
-		addons.ConfigurationChanged: 2, addons.ConfigurationStatus: 2, addons.ReprocessFailed: 1, addons.RemoveFinalizer: 1,
+		addons.ConfigurationChanged: 2, addons.ConfigurationStatus: 3, addons.ReprocessFailed: 2, addons.RemoveFinalizer: 1,
 	}
 	for _, n := range addons.Graph.Nodes {
 		for i := range effects[n.ID] {
 			all = append(all, fmt.Sprintf("%s:effect:%d", n.ID, i+1))
 		}
 	}
-	return all
+	return append(all,
+		string(addons.RegisterAddons)+":done:3",        // the owner gives its addon up
+		string(addons.ConfigurationStatus)+":claimed:3", // it did, and its status still has the addon
+		string(addons.ReprocessFailed)+":claimed:2",
+		string(addons.ReprocessFailed)+":done:2",
+	)
 }
 
-// TestKilledAddonsConfigurationsEndAsUndisturbed kills the operator at each node of the addons graph. In the
-// end, the contender owns what the deleted configuration owned, and nothing is left over.
+// TestKilledAddonsConfigurationsEndAsUndisturbed kills the operator at each node of the addons graph. An addon
+// passes to the contender when the spec of its owner lacks it, and back when the contender is deleted. In the
+// end, nothing is left over.
 func TestKilledAddonsConfigurationsEndAsUndisturbed(t *testing.T) {
 	c := cluster.Launch(t, t.TempDir())
 	client, err := dynamic.NewForConfig(c.Config())
@@ -101,17 +108,27 @@ func TestKilledAddonsConfigurationsEndAsUndisturbed(t *testing.T) {
 			w := addonsWorld(t, c)
 			l := w.keepAlive(t, "ADDON_OPERATOR_FAILPOINT="+at)
 			configurations := client.Resource(api.NamespacedResource).Namespace(w.site.Namespace)
+			is := func(phase api.Phase) func(*api.Configuration) bool {
+				return func(o *api.Configuration) bool { return isSettled(o, phase) }
+			}
+			handedOver := func(o *api.Configuration) bool { return isSettled(o, api.Ready) && o.Spec.ReprocessRequest >= 1 }
+			gone := func(o *api.Configuration) bool { return o == nil }
 			createConfiguration(t, configurations, "owner", index)
-			awaitConfiguration(t, configurations, "owner", func(o *api.Configuration) bool { return isSettled(o, api.Ready) })
+			awaitConfiguration(t, configurations, "owner", is(api.Ready))
 			createConfiguration(t, configurations, "contender", index)
-			awaitConfiguration(t, configurations, "contender", func(o *api.Configuration) bool { return isSettled(o, api.Failed) })
-			deleteConfiguration(t, configurations, "owner")
-			awaitConfiguration(t, configurations, "owner", func(o *api.Configuration) bool { return o == nil })
-			awaitConfiguration(t, configurations, "contender", func(o *api.Configuration) bool {
-				return isSettled(o, api.Ready) && o.Spec.ReprocessRequest >= 1
-			})
+			awaitConfiguration(t, configurations, "contender", is(api.Failed))
+
+			setRepositories(t, configurations, "owner", `[]`)
+			awaitConfiguration(t, configurations, "owner", is(api.Ready))
+			awaitConfiguration(t, configurations, "contender", handedOver)
+			setRepositories(t, configurations, "owner", fmt.Sprintf(`[{"url": %q}]`, index))
+			awaitConfiguration(t, configurations, "owner", is(api.Failed))
+
 			deleteConfiguration(t, configurations, "contender")
-			awaitConfiguration(t, configurations, "contender", func(o *api.Configuration) bool { return o == nil })
+			awaitConfiguration(t, configurations, "contender", gone)
+			awaitConfiguration(t, configurations, "owner", handedOver)
+			deleteConfiguration(t, configurations, "owner")
+			awaitConfiguration(t, configurations, "owner", gone)
 			if killed := l.stop(t); !killed {
 				t.Errorf("the operator was not killed")
 			}
@@ -225,6 +242,15 @@ func createConfiguration(t *testing.T, at dynamic.ResourceInterface, name, url s
 		"spec": map[string]any{"repositories": []any{map[string]any{"url": url}}},
 	}}
 	if _, err := at.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setRepositories replaces the repositories in the spec of a configuration.
+func setRepositories(t *testing.T, at dynamic.ResourceInterface, name, repositories string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"spec": {"repositories": %s}}`, repositories)
+	if _, err := at.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

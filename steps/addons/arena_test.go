@@ -1,0 +1,319 @@
+package addons
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"addon-operator/internal/api"
+	"addon-operator/internal/catalog"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/addons"
+	"addon-operator/workflow/graph"
+)
+
+// An arena runs the steps of the graph that decide who owns an ID, on the engine and a store in memory.
+// What the other steps read from the API server and the repositories is in its fields.
+type arena struct {
+	t      *testing.T
+	memory *store.Memory
+	r      *Runtime
+	engine *workflow.Engine
+
+	// crash is the commit, counted over all operators, at which the operator is killed; 0 is none. Behind
+	// says that the commit is made and the operator does not learn it.
+	crash  int
+	behind bool
+	killed atomic.Bool // the running operator, which can commit nothing anymore
+
+	mu       sync.Mutex
+	offers   map[string][]string   // the IDs of each configuration that exists; guarded by mu
+	changes  map[string]int64      // its generation; guarded by mu
+	statuses map[string]api.Status // its status; guarded by mu
+}
+
+var errKilled = errors.New("the operator is killed")
+
+func newArena(t *testing.T) *arena {
+	t.Helper()
+	a := &arena{t: t, memory: new(store.Memory), offers: map[string][]string{}, changes: map[string]int64{}, statuses: map[string]api.Status{}}
+	a.memory.Before = func(n int) error { return a.commit(n, false) }
+	a.memory.After = func(n int) error { return a.commit(n, true) }
+	return a
+}
+
+// commit fails if the operator was killed before, or is killed at this commit.
+func (a *arena) commit(n int, behind bool) error {
+	if n == a.crash && behind == a.behind {
+		a.killed.Store(true)
+	}
+	if a.killed.Load() {
+		return errKilled
+	}
+	return nil
+}
+
+// start starts an operator and raises the events of a first list. If the operator is killed meanwhile,
+// another one is started.
+func (a *arena) start() {
+	a.t.Helper()
+	for {
+		a.killed.Store(false)
+		err := a.tryStart()
+		if err == nil && !a.killed.Load() {
+			return
+		}
+		if !a.killed.Load() {
+			a.t.Fatal(err)
+		}
+		a.stop()
+	}
+}
+
+func (a *arena) tryStart() error {
+	a.r, a.engine = nil, nil
+	db, err := store.OpenMemory(a.memory, store.Options{})
+	if err != nil {
+		return err
+	}
+	a.r = &Runtime{DB: db}
+	binding := a.r.Graph()
+	binding.Steps[addons.ConfigurationChanged] = &arenaChanged{changedStep{a.r}, a}
+	binding.Steps[addons.FetchRepositories] = arenaFetch{a}
+	binding.Steps[addons.ReprocessFailed] = &arenaReprocess{reprocessStep{a.r}, a}
+	binding.Steps[addons.ConfigurationStatus] = arenaStatus{a}
+	binding.Steps[addons.RemoveFinalizer] = nothing{}
+	observer := workflow.Observer{Broken: func(queue string, err error) {
+		if !a.killed.Load() {
+			a.t.Errorf("queue %q: %v", queue, err)
+		}
+	}}
+	if a.engine, err = workflow.New(db, observer, binding); err != nil {
+		return err
+	}
+	err = a.engine.Start(a.firstList)
+	synctest.Wait()
+	return err
+}
+
+// firstList returns the events that the first list of an operator leads to.
+func (a *arena) firstList(tx *store.Tx) ([]workflow.Event, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known := map[string]store.Configuration{}
+	var names []string
+	for c, err := range registry.Configurations(tx) {
+		if err != nil {
+			return nil, err
+		}
+		known[c.Name] = c.Configuration
+		if _, exists := a.offers[c.Name]; !exists {
+			names = append(names, c.Name)
+		}
+	}
+	for name := range a.offers {
+		c, status := known[name], a.statuses[name]
+		_, busy, err := store.Head(tx, graph.Subject{Configuration: name}.Queue())
+		if err != nil {
+			return nil, err
+		}
+		written := string(status.Phase) == string(c.Phase) && status.ObservedGeneration == c.Generation
+		if c.Generation != a.changes[name] || c.Phase == store.PhasePending || !written && !busy {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return eventsOf(names), nil
+}
+
+// stop ends the operator. What it leaves must be sound.
+func (a *arena) stop() {
+	a.t.Helper()
+	if a.engine != nil {
+		a.engine.Stop()
+	}
+	if a.r != nil && !a.killed.Load() {
+		if err := a.r.DB.Check(); err != nil {
+			a.t.Error(err)
+		}
+	}
+	if a.r != nil {
+		if err := a.r.DB.Close(); err != nil {
+			a.t.Error(err)
+		}
+	}
+}
+
+func eventsOf(names []string) (events []workflow.Event) {
+	for _, name := range names {
+		events = append(events, workflow.Event{On: addons.OnConfiguration, Subject: store.Subject{Configuration: name}})
+	}
+	return events
+}
+
+// apply makes a configuration offer IDs, as a write to the API server does; with nil, it is deleted.
+func (a *arena) apply(name string, ids []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.changes[name]++
+	if a.offers[name] = ids; ids == nil {
+		delete(a.offers, name)
+		delete(a.statuses, name)
+	}
+}
+
+// raise tells the operator that configurations were changed. If it is killed meanwhile, another one is
+// started.
+func (a *arena) raise(names ...string) {
+	a.t.Helper()
+	err := a.r.DB.Update(func(tx *store.Tx) error { return a.engine.Raise(tx, eventsOf(names)...) })
+	synctest.Wait()
+	if a.killed.Load() {
+		a.stop()
+		a.start()
+	} else if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// phases returns the phase of each known configuration, and of each registered ID the owner.
+func (a *arena) phases() (phases map[string]store.Phase, owners map[string]string) {
+	a.t.Helper()
+	phases, owners = map[string]store.Phase{}, map[string]string{}
+	if err := a.r.DB.View(func(tx *store.Tx) error {
+		for c, err := range registry.Configurations(tx) {
+			if err != nil {
+				return err
+			}
+			phases[c.Name] = c.Phase
+		}
+		for addon, err := range registry.All(tx) {
+			if err != nil {
+				return err
+			}
+			owners[addon.ID] = addon.Configuration
+		}
+		return nil
+	}); err != nil {
+		a.t.Fatal(err)
+	}
+	return phases, owners
+}
+
+// arenaChanged reads configurations from the arena.
+type arenaChanged struct {
+	changedStep
+	*arena
+}
+
+func (s *arenaChanged) Do(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+	known, err := s.record(identityOf(t))
+	if err != nil {
+		return out, err
+	}
+	name := t.Subject.Configuration
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, exists := s.offers[name]; !exists {
+		out.Facts = []graph.Fact{addons.Deleted}
+		return out, nil
+	}
+	live := &api.Configuration{Status: s.statuses[name]}
+	live.UID, live.Generation, live.Finalizers = "uid", s.changes[name], []string{api.Finalizer}
+	if out.Data, err = json.Marshal(readConfiguration{UID: live.UID, Generation: live.Generation}); err != nil {
+		return out, err
+	}
+	if out.Detail = needsNothing(known, live, s.r.DB.Now()); out.Detail == "" {
+		out.Facts = []graph.Fact{addons.Wanted}
+	}
+	return out, nil
+}
+
+// arenaFetch stores one addon for each ID that the configuration offers.
+type arenaFetch struct{ *arena }
+
+func (s arenaFetch) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+	id := identityOf(t)
+	s.mu.Lock()
+	ids := slices.Clone(s.offers[id.Name])
+	s.mu.Unlock()
+	known, err := s.r.record(id)
+	if err != nil {
+		return out, err
+	}
+	result := store.RepositoryResult{URL: "https://h/" + id.Name}
+	for _, addon := range ids {
+		content := registry.Parsed{Name: registry.ContentName(addon), Loaded: &catalog.Loaded{
+			Addon:   catalog.Addon{ID: addon, Name: addon, Version: "1.0.0", Chart: catalog.Chart{Name: "c", Version: "1.0.0", Digest: addon}},
+			Archive: []byte(addon),
+		}}
+		if err := registry.Put(ctx, s.r.DB, store.RoundHolder(known.Round), content); err != nil {
+			return out, err
+		}
+		result.Addons = append(result.Addons, store.AddonResult{Entry: addon, EntryVersion: "1.0.0", Content: content.Name})
+	}
+	return out, s.r.DB.Update(func(tx *store.Tx) error {
+		return registry.SaveResult(tx, scopeOf(id), id.Name, known.Round, 0, result)
+	})
+}
+
+// arenaReprocess changes a configuration of the arena, which raises an event.
+type arenaReprocess struct {
+	reprocessStep
+	*arena
+}
+
+func (s *arenaReprocess) Do(context.Context, workflow.Task) (out workflow.Outcome, err error) {
+	out.Effects = []workflow.Effect{{Kind: "increment reprocessRequest"}}
+	return out, nil
+}
+
+func (s *arenaReprocess) Effect(_ context.Context, t workflow.Task, _ workflow.Effect) error {
+	name := t.Subject.Configuration
+	s.mu.Lock()
+	ids, exists := s.offers[name]
+	s.mu.Unlock()
+	if !exists {
+		return nil
+	}
+	s.apply(name, ids)
+	err := s.r.DB.Update(func(tx *store.Tx) error { return s.engine.Raise(tx, eventsOf([]string{name})...) })
+	if s.killed.Load() {
+		return nil // the change is made; no operator has seen it
+	}
+	return err
+}
+
+// arenaStatus writes the status of a configuration of the arena.
+type arenaStatus struct{ *arena }
+
+func (s arenaStatus) Do(context.Context, workflow.Task) (out workflow.Outcome, err error) {
+	out.Effects = []workflow.Effect{{Kind: writeStatus}}
+	return out, nil
+}
+
+func (s arenaStatus) Effect(_ context.Context, t workflow.Task, _ workflow.Effect) error {
+	known, results, err := s.r.results(identityOf(t))
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, exists := s.offers[t.Subject.Configuration]; exists {
+		s.statuses[t.Subject.Configuration] = statusOf(known, results)
+	}
+	return nil
+}
+
+type nothing struct{}
+
+func (nothing) Do(context.Context, workflow.Task) (workflow.Outcome, error) {
+	return workflow.Outcome{}, nil
+}

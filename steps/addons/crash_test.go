@@ -1,0 +1,84 @@
+package addons
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+)
+
+// A turn changes a configuration: it offers these IDs, or is deleted if they are nil.
+type turn struct {
+	name string
+	ids  []string
+}
+
+// handOvers are changes after which IDs pass from one configuration to another: as their owner is
+// updated, is deleted, or is created anew with other IDs.
+var handOvers = []turn{
+	{"one", []string{"X", "Y"}},
+	{"two", []string{"X", "Z"}},
+	{"three", []string{"Y"}},
+	{"one", []string{"W"}},
+	{"one", []string{"X"}},
+	{"two", nil},
+	{"two", []string{"Y", "Z"}},
+	{"three", nil},
+	{"one", nil},
+	{"two", nil},
+}
+
+// play makes the changes and returns what each one led to.
+func (a *arena) play(turns []turn) (states []string) {
+	a.t.Helper()
+	a.start()
+	for i, change := range turns {
+		a.apply(change.name, change.ids)
+		a.raise(change.name)
+		phases, owners := a.phases()
+		written := map[string]store.Phase{}
+		for name, status := range a.statuses {
+			written[name] = store.Phase(status.Phase)
+			if status.ObservedGeneration != a.changes[name] {
+				a.t.Errorf("change %d: the status of %s is of generation %d, not %d", i, name, status.ObservedGeneration, a.changes[name])
+			}
+		}
+		if diff := cmp.Diff(phases, written); diff != "" {
+			a.t.Errorf("change %d: status (-registry +written):\n%s", i, diff)
+		}
+		states = append(states, fmt.Sprint(change.name, " offers ", change.ids, ": ", phases, owners))
+	}
+	a.stop()
+	return states
+}
+
+// TestCrashAtEveryCommitOfAddonsConfigurationsLosesNoHandOver kills the operator at each commit while
+// configurations are added, changed and deleted. After each change, phases, statuses and owners are as
+// without a crash.
+func TestCrashAtEveryCommitOfAddonsConfigurationsLosesNoHandOver(t *testing.T) {
+	t.Parallel()
+	var want []string
+	commits := 0
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena(t)
+		want, commits = a.play(handOvers), a.memory.Commits()
+	})
+	t.Logf("%d commits: %q", commits, want)
+	for n := 1; n <= commits; n++ {
+		for _, behind := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				a := newArena(t)
+				a.crash, a.behind = n, behind
+				if diff := cmp.Diff(want, a.play(handOvers)); diff != "" {
+					t.Errorf("crash at commit %d, behind %t (-undisturbed +crashed):\n%s", n, behind, diff)
+				}
+			})
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
