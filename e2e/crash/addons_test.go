@@ -85,7 +85,7 @@ func addonsKillings() (all []string) {
 		}
 	}
 	return append(all,
-		string(addons.RegisterAddons)+":done:3",        // the owner gives its addon up
+		string(addons.RegisterAddons)+":done:3",         // the owner gives its addon up
 		string(addons.ConfigurationStatus)+":claimed:3", // it did, and its status still has the addon
 		string(addons.ReprocessFailed)+":claimed:2",
 		string(addons.ReprocessFailed)+":done:2",
