@@ -3,6 +3,7 @@ package steps
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/rs/zerolog"
 
@@ -12,62 +13,67 @@ import (
 	"addon-operator/store"
 )
 
-// writeAddonModules makes the directory of modules made from addons hold those that the registry
-// provides now. A module that cannot be written keeps the directory it had. The directories of the
-// modules as scanned last stay: steps may be reading them.
-func (s *Site) writeAddonModules() error {
-	if s.AddonModulesDir == "" || s.DB == nil {
+// AddonModules are the modules made from addons of the registry. Each has the name of no module of
+// the image, and the directory of a module that steps may be reading stays.
+type AddonModules struct {
+	db        *store.DB
+	log       *logger
+	applied   *appliedConfig
+	dir       string   // where they are written; "" for none
+	imageDirs []string // of the modules of the image
+	all       bool     // all addons, not only those of configurations marked so
+
+	writing sync.Mutex // held while dir is written
+}
+
+// write makes the directory of modules made from addons hold those that the registry
+// provides now. A module that cannot be written keeps the directory it had. The directories in use
+// stay: steps may be reading them.
+func (a *AddonModules) write(inUse []string) error {
+	if a.dir == "" || a.db == nil {
 		return nil
 	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	selected, err := s.selectAddonModules()
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	selected, err := a.choose()
 	if err != nil {
 		return err
 	}
-	var inUse []string
-	for _, m := range s.Disk().Modules {
-		if m.Addon != nil {
-			inUse = append(inUse, m.Path)
-		}
-	}
-	if err := module.WriteAddonModules(s.AddonModulesDir, selected.Modules, inUse...); err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.sayOnce(zerolog.ErrorLevel, "modules made from addons stay as they were: "+err.Error())
+	if err := module.WriteAddonModules(a.dir, selected.Modules, inUse...); err != nil {
+		a.log.once(zerolog.ErrorLevel, "modules made from addons stay as they were: "+err.Error())
 	}
 	return nil
 }
 
-// selectAddonModules returns the modules that the registry of addons provides now.
-func (s *Site) selectAddonModules() (modules.Selection, error) {
+// choose returns the modules that the registry of addons provides now.
+func (a *AddonModules) choose() (modules.Selection, error) {
 	var config values.Config
 	var image map[string]string
-	if err := s.DB.View(func(tx *store.Tx) (err error) {
-		if config, err = s.inForce(tx); err != nil {
+	if err := a.db.View(func(tx *store.Tx) (err error) {
+		if config, err = a.applied.inForce(tx); err != nil {
 			return err
 		}
-		image, err = s.imageModules(tx)
+		image, err = a.imageModules(tx)
 		return err
 	}); err != nil {
 		return modules.Selection{}, err
 	}
-	return modules.Select(s.DB, s.AllAddonsAsModules, config.Sections, image)
+	return modules.Select(a.db, a.all, config.Sections, image)
 }
 
 // ImageModules returns the path of each module that is not made from an addon, by name. No addon can be
 // a module of the same name. If a directory holds no module, as one that is not mounted does, the
 // modules of the last discovery are among them.
-func (s *Site) ImageModules() (paths map[string]string, err error) {
-	err = s.DB.View(func(tx *store.Tx) (err error) {
-		paths, err = s.imageModules(tx)
+func (a *AddonModules) ImageModules() (paths map[string]string, err error) {
+	err = a.db.View(func(tx *store.Tx) (err error) {
+		paths, err = a.imageModules(tx)
 		return err
 	})
 	return paths, err
 }
 
-func (s *Site) imageModules(tx *store.Tx) (map[string]string, error) {
-	paths, empty, err := module.Names(s.ModulesDirs)
+func (a *AddonModules) imageModules(tx *store.Tx) (map[string]string, error) {
+	paths, empty, err := module.Names(a.imageDirs)
 	if err != nil || len(empty) == 0 {
 		return paths, err
 	}
@@ -86,21 +92,19 @@ func (s *Site) imageModules(tx *store.Tx) (map[string]string, error) {
 }
 
 // warnOfDefaultPlan logs once that nobody has chosen one of the plans of a module's addon.
-func (s *Site) warnOfDefaultPlan(m module.Module, section any) {
+func (d *Modules) warnOfDefaultPlan(m module.Module, section any) {
 	chosen, _ := section.(map[string]any)
 	plan, byDefault := m.Addon.Plan(chosen)
 	if !byDefault {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sayOnce(zerolog.WarnLevel, fmt.Sprintf("module %s uses the first plan of addon %s %s, %s; set %s in section %s to one of %s",
+	d.log.once(zerolog.WarnLevel, fmt.Sprintf("module %s uses the first plan of addon %s %s, %s; set %s in section %s to one of %s",
 		m.Name, m.Addon.Name, m.Addon.Version, plan, module.PlanKey, m.Key, strings.Join(m.Addon.PlanNames(), ", ")))
 }
 
 // madeFromAddon reports whether the module, as scanned last, was made from an addon.
-func (s *Site) madeFromAddon(name string) bool {
-	m, _ := s.Disk().Find(name)
+func (d *Modules) madeFromAddon(name string) bool {
+	m, _ := d.Disk().Find(name)
 	return m.Addon != nil
 }
 
@@ -118,19 +122,19 @@ func saveAddonModules(tx *store.Tx, found discovered, before map[string]store.Mo
 	return modules.Save(tx, contents, func(name string) bool { return used[name] })
 }
 
-// AddonsOutdated returns which modules the registry provides, as one text, if the last discovery found
+// Outdated returns which modules the registry provides, as one text, if the last discovery found
 // others, or other versions of them; empty if it did not.
-func (s *Site) AddonsOutdated(tx *store.Tx) (string, error) {
-	if s.AddonModulesDir == "" {
+func (a *AddonModules) Outdated(tx *store.Tx) (string, error) {
+	if a.dir == "" {
 		return "", nil
 	}
-	config, err := s.inForce(tx)
+	config, err := a.applied.inForce(tx)
 	if err != nil {
 		return "", err
 	}
-	image, err := s.imageModules(tx)
+	image, err := a.imageModules(tx)
 	if err != nil {
 		return "", err
 	}
-	return modules.Outdated(tx, s.AllAddonsAsModules, config.Sections, image)
+	return modules.Outdated(tx, a.all, config.Sections, image)
 }

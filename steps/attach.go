@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -13,11 +14,36 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// Snapshots are what hooks' kubernetes bindings see. A binding is identified by its subject.
+type Snapshots interface {
+	// Ready returns when every attached kubernetes binding of the hook sees all
+	// objects that exist, or with an error that says which list is missing and
+	// why.
+	Ready(ctx context.Context, module, hook string) error
+	// Snapshot returns the objects that the binding sees now, by namespace and name; none
+	// for a binding that is not attached. They must not be changed.
+	Snapshot(s store.Subject) []*kube.Object
+}
+
+// Queues are the queues of the engine.
+type Queues interface {
+	// Withdraw removes waiting events of a hook for which match is true, as part of a transaction.
+	Withdraw(tx *store.Tx, queue string, s store.Subject, why string, match func(*store.Task) bool) error
+}
+
+// Bindings are the attached bindings of hooks. Their records are those of the hooks that a module
+// has; a binding that goes takes along what only it had.
+type Bindings struct {
+	queues    Queues
+	snapshots Snapshots
+	changes   Changes
+}
+
 // attach makes the bindings in the store those of hooks, which are all that
 // module has, and returns those whose Synchronization has to run in the current
 // start run, as members by hook name and in the order written. Of the bindings
 // of one group and queue one stands for all.
-func (s *Site) attach(tx *store.Tx, module string, hooks []hookRecord) ([]graph.Item, error) {
+func (bs *Bindings) attach(tx *store.Tx, module string, hooks []hookRecord) ([]graph.Item, error) {
 	l, err := startup(tx)
 	if err != nil {
 		return nil, err
@@ -39,22 +65,8 @@ func (s *Site) attach(tx *store.Tx, module string, hooks []hookRecord) ([]graph.
 		tx.Delete(k)
 		tx.Delete(store.TickKey(subject))
 	}
-	s.notify(tx, s.Attached)
+	tx.OnCommit(bs.changes.BindingsChanged)
 	return a.members, nil
-}
-
-// notify has f called when tx is committed.
-func (s *Site) notify(tx *store.Tx, f func()) {
-	if f != nil {
-		tx.OnCommit(f)
-	}
-}
-
-// notifyInstalled has Installed called when tx is committed.
-func (s *Site) notifyInstalled(tx *store.Tx, module string) {
-	if s.Installed != nil {
-		tx.OnCommit(func() { s.Installed(module) })
-	}
 }
 
 type attacher struct {
@@ -149,7 +161,7 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 // earlier process delivered, stays: many hooks do nothing on Synchronization. A
 // Deleted stays, with the events of the object behind it, and so does the Added of
 // an object that was not shown.
-func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]observed) error {
+func (bs *Bindings) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]observed) error {
 	l, err := startup(tx)
 	if err != nil {
 		return err
@@ -194,7 +206,7 @@ func (s *Site) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[
 		return err
 	}
 	epoch := tx.Epoch()
-	return s.Withdraw(tx, own.Queue, t.Subject, "the Synchronization of its binding delivered the object", func(waiting *store.Task) bool {
+	return bs.queues.Withdraw(tx, own.Queue, t.Subject, "the Synchronization of its binding delivered the object", func(waiting *store.Task) bool {
 		o := waiting.Object
 		if o.Event == hook.Deleted {
 			return false
@@ -254,7 +266,7 @@ func groupOf(b store.Binding) (string, error) {
 
 // detach stops what leads to tasks of module. What its bindings see can still
 // be read.
-func (s *Site) detach(tx *store.Tx, module string) error {
+func (bs *Bindings) detach(tx *store.Tx, module string) error {
 	for k := range tx.Range(store.BindingsOf(module)) {
 		b, _, err := store.Load[store.Binding](tx, k)
 		if err != nil {
@@ -265,7 +277,7 @@ func (s *Site) detach(tx *store.Tx, module string) error {
 			return err
 		}
 	}
-	s.notify(tx, s.Attached)
+	tx.OnCommit(bs.changes.BindingsChanged)
 	return nil
 }
 
@@ -279,7 +291,7 @@ func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 
 // forget deletes what is kept of module's hooks: bindings, configs, values,
 // metrics, and when they may run.
-func (s *Site) forget(tx *store.Tx, module string) error {
+func (bs *Bindings) forget(tx *store.Tx, module string) error {
 	for _, prefix := range []store.Key{
 		store.BindingsOf(module), store.HooksOf(module), store.At(store.Ticks).Str(module), store.At(store.Buckets).Str(module),
 	} {
@@ -292,7 +304,7 @@ func (s *Site) forget(tx *store.Tx, module string) error {
 		return err
 	}
 	tx.Delete(store.ReleaseKey(module))
-	s.notify(tx, s.Attached)
-	s.notifyInstalled(tx, module)
+	tx.OnCommit(bs.changes.BindingsChanged)
+	releaseChanged(tx, bs.changes, module)
 	return forgetMetrics(tx, func(s store.Subject) bool { return s.Module == module })
 }

@@ -14,29 +14,29 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// benchSite returns a site over db, and the engine that works in it, which is not
+// benchSteps returns a site over db, and the engine that works in it, which is not
 // started.
-func benchSite(b *testing.B, db *store.DB, err error) (*Site, *workflow.Engine) {
+func benchSteps(b *testing.B, db *store.DB, err error) (*Lifecycle, *workflow.Engine) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = db.Close() })
-	s := &Site{DB: db}
-	e, err := workflow.New(db, workflow.Observer{}, s.Lifecycle())
+	s := New(Options{DB: db})
+	e, err := workflow.New(db, workflow.Observer{}, s.Binding())
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.Withdraw = e.Withdraw
+	s.Connect(e, nil)
 	return s, e
 }
 
 // raiseMany puts n events of modules' hooks into queue main.
-func raiseMany(b *testing.B, s *Site, e *workflow.Engine, n int, module func(i int) string) {
+func raiseMany(b *testing.B, s *Lifecycle, e *workflow.Engine, n int, module func(i int) string) {
 	b.Helper()
 	const at = 1000
 	for from := 0; from < n; from += at {
-		if err := s.DB.Update(func(tx *store.Tx) error {
+		if err := s.db.Update(func(tx *store.Tx) error {
 			events := make([]workflow.Event, at)
 			for i := range events {
 				events[i] = workflow.Event{
@@ -54,21 +54,21 @@ func raiseMany(b *testing.B, s *Site, e *workflow.Engine, n int, module func(i i
 
 // synchronize attaches a module with one hook and marks that its Synchronization has
 // shown one object, a transaction each.
-func synchronize(b *testing.B, s *Site, module string) {
+func synchronize(b *testing.B, s *Lifecycle, module string) {
 	b.Helper()
 	config := hook.Config{Kubernetes: []hook.KubernetesBinding{{
 		Name: "pods", APIVersion: "v1", Kind: "Pod", Queue: workflow.Main, ExecuteOnSynchronization: true, WaitForSynchronization: true,
 	}}}
 	record := hookRecord{file: hook.File{Name: "hooks/h"}, config: config}
-	if err := s.DB.Update(func(tx *store.Tx) error {
-		_, err := s.attach(tx, module, []hookRecord{record})
+	if err := s.db.Update(func(tx *store.Tx) error {
+		_, err := s.bindings.attach(tx, module, []hookRecord{record})
 		return err
 	}); err != nil {
 		b.Fatal(err)
 	}
 	shown := map[string]map[string]observed{"pods": {"/pod": {"1", "1"}}}
 	task := workflow.Task{Task: store.Task{Subject: store.Subject{Module: module, Hook: "hooks/h", Binding: "pods"}}}
-	if err := s.DB.Update(func(tx *store.Tx) error { return s.synchronized(tx, task, shown) }); err != nil {
+	if err := s.db.Update(func(tx *store.Tx) error { return s.bindings.synchronized(tx, task, shown) }); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -78,7 +78,7 @@ func synchronize(b *testing.B, s *Site, module string) {
 // wait in its queue.
 func BenchmarkSynchronizationInALongQueue(b *testing.B) {
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})
-	s, e := benchSite(b, db, err)
+	s, e := benchSteps(b, db, err)
 	raiseMany(b, s, e, 100_000, func(i int) string { return fmt.Sprint("other-", i%500) })
 	var took []float64
 	for n := 0; b.Loop(); n++ {
@@ -97,7 +97,7 @@ func BenchmarkAttachManyModules(b *testing.B) {
 	const modules = 500
 	name := func(i int) string { return fmt.Sprint("module-", i%modules) }
 	db, err := store.Open(filepath.Join(b.TempDir(), "store.db"), store.Options{})
-	s, e := benchSite(b, db, err)
+	s, e := benchSteps(b, db, err)
 	raiseMany(b, s, e, 10_000, name)
 	var took []float64
 	for b.Loop() {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T) {
-	s, _, _ := site(t)
+	s, _, _ := newLifecycle(t)
 	subject := store.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
 	config, err := json.Marshal(hook.KubernetesBinding{Name: "pods", ExecuteOnSynchronization: true})
 	if err != nil {
@@ -31,7 +31,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 	// The first three are put off, so they stand in no queue.
 	for _, off := range []int{0, 3} {
 		t.Run(strconv.Itoa(off), func(t *testing.T) {
-			if err := s.DB.Update(func(tx *store.Tx) error {
+			if err := s.db.Update(func(tx *store.Tx) error {
 				return store.Save(tx, store.BindingKey("m", "hooks/h", "pods"), store.Binding{
 					Kind: store.Kubernetes, Config: config, Queue: "q", AttachedIn: tx.Epoch(), Baseline: tx.NextID(),
 				})
@@ -39,7 +39,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 				t.Fatal(err)
 			}
 			var left []string
-			if err := s.DB.Update(func(tx *store.Tx) error {
+			if err := s.db.Update(func(tx *store.Tx) error {
 				if err := store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: len(waiting)}); err != nil {
 					return err
 				}
@@ -54,11 +54,11 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 						return err
 					}
 				}
-				return s.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]observed{"pods": told})
+				return s.bindings.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]observed{"pods": told})
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.DB.Update(func(tx *store.Tx) error {
+			if err := s.db.Update(func(tx *store.Tx) error {
 				for _, tasks := range []store.Key{store.At(store.Later), store.At(store.Queues)} {
 					for k := range tx.Range(tasks) {
 						task, _, err := store.LoadAt(tx, k)
@@ -82,14 +82,14 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 }
 
 func TestSynchronizationCancelsOnlyEventsAfterItsBaseline(t *testing.T) {
-	s, _, _ := site(t)
+	s, _, _ := newLifecycle(t)
 	subject := store.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
 	config, err := json.Marshal(hook.KubernetesBinding{Name: "pods", ExecuteOnSynchronization: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var left []string
-	if err := s.DB.Update(func(tx *store.Tx) error {
+	if err := s.db.Update(func(tx *store.Tx) error {
 		pending := store.ID{Epoch: tx.Epoch() - 1, N: tx.NextID() + 1000}
 		compared := store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
 		binding := store.Binding{Kind: store.Kubernetes, Config: config, Queue: "q", AttachedIn: tx.Epoch(), Baseline: tx.NextID()}
@@ -112,11 +112,11 @@ func TestSynchronizationCancelsOnlyEventsAfterItsBaseline(t *testing.T) {
 				return err
 			}
 		}
-		return s.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]observed{"pods": shown})
+		return s.bindings.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]observed{"pods": shown})
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DB.View(func(tx *store.Tx) error {
+	if err := s.db.View(func(tx *store.Tx) error {
 		for task, err := range store.Tasks(tx, "q") {
 			if err != nil {
 				return err

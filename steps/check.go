@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -19,6 +20,18 @@ import (
 // configTimeout bounds how long a hook of a module may take to print its config.
 const configTimeout = 30 * time.Second
 
+// Hooks are the hooks of modules and the global ones, as their --config describes them. A hook is
+// asked at most once in an epoch for each digest of its code.
+type Hooks struct {
+	db      *store.DB
+	log     *logger
+	runner  *hook.Runner
+	modules *Modules
+
+	mu   sync.RWMutex
+	told map[[2]string]store.Hook // what hooks printed, by module and name; guarded by mu
+}
+
 // A hookCheck asks one hook of a module for its config.
 type hookCheck struct {
 	module int // index in the set
@@ -30,14 +43,14 @@ type hookCheck struct {
 // checkHooks asks the hooks of all modules of set for their config, and returns by module why
 // its hooks cannot be used. Hooks that have printed it in this epoch, with the same code, are
 // not run again. The error is that of ctx.
-func (s *Site) checkHooks(ctx context.Context, set module.Set) (map[string]error, error) {
+func (hs *Hooks) checkHooks(ctx context.Context, set module.Set) (map[string]error, error) {
 	broken := map[string]error{}
 	var checks []hookCheck
 	for i, m := range set.Modules {
 		if m.Broken != nil {
 			continue
 		}
-		found, err := s.findHooks(m)
+		found, err := hs.findHooks(m)
 		if err != nil {
 			broken[m.Name] = err
 			continue
@@ -52,7 +65,7 @@ func (s *Site) checkHooks(ctx context.Context, set module.Set) (map[string]error
 	for i := range checks {
 		group.Go(func() error {
 			c := &checks[i]
-			_, c.err = s.askModuleHook(ctx, set.Modules[c.module].Name, c.file, c.digest)
+			_, c.err = hs.askModuleHook(ctx, set.Modules[c.module].Name, c.file, c.digest)
 			return nil
 		})
 	}
@@ -66,20 +79,18 @@ func (s *Site) checkHooks(ctx context.Context, set module.Set) (map[string]error
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(broken)) {
-		s.sayOnce(zerolog.ErrorLevel, "module cannot be loaded and stays as it was: module "+name+": "+broken[name].Error())
+		hs.log.once(zerolog.ErrorLevel, "module cannot be loaded and stays as it was: module "+name+": "+broken[name].Error())
 	}
 	return broken, nil
 }
 
 // findHooks returns the hooks of m that must be asked.
-func (s *Site) findHooks(m module.Module) ([]hookCheck, error) {
+func (hs *Hooks) findHooks(m module.Module) ([]hookCheck, error) {
 	if m.Hooks == "" {
 		return nil, nil
 	}
-	digest, err := s.digests.Module(m)
+	digest, err := hs.modules.digests.Module(m)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +98,7 @@ func (s *Site) findHooks(m module.Module) ([]hookCheck, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.saySkipped(m.Name, files, skipped)
+	hs.saySkipped(m.Name, files, skipped)
 	checks := make([]hookCheck, len(files))
 	for i, f := range files {
 		checks[i].file, checks[i].digest = f, digest
@@ -96,10 +107,10 @@ func (s *Site) findHooks(m module.Module) ([]hookCheck, error) {
 }
 
 // askModuleHook asks a hook of a module for its config, for a bounded time.
-func (s *Site) askModuleHook(ctx context.Context, name string, f hook.File, digest string) (store.Hook, error) {
+func (hs *Hooks) askModuleHook(ctx context.Context, name string, f hook.File, digest string) (store.Hook, error) {
 	bounded, cancel := context.WithTimeout(ctx, configTimeout)
 	defer cancel()
-	h, err := s.askOnce(bounded, name, f, digest)
+	h, err := hs.askOnce(bounded, name, f, digest)
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = fmt.Errorf("hook %s --config did not end within %s", f.Name, configTimeout)
 	}
@@ -107,12 +118,12 @@ func (s *Site) askModuleHook(ctx context.Context, name string, f hook.File, dige
 }
 
 // checkModules scans the module directories and returns what is wrong with each module.
-func (s *Site) checkModules(ctx context.Context) ([]decided, error) {
-	set, err := s.Scan()
+func (hs *Hooks) checkModules(ctx context.Context) ([]decided, error) {
+	set, err := hs.modules.Scan()
 	if err != nil {
 		return nil, err
 	}
-	broken, err := s.checkHooks(ctx, set)
+	broken, err := hs.checkHooks(ctx, set)
 	if err != nil {
 		return nil, err
 	}
@@ -161,9 +172,9 @@ func keepChecked(tx *store.Tx, checked []decided) error {
 
 // Mended returns the modules that could not be loaded and can be loaded now, so that a
 // converge would use them. The modules in force stay what they are.
-func (s *Site) Mended(ctx context.Context) (names []string, err error) {
+func (s *Survey) Mended(ctx context.Context) (names []string, err error) {
 	var known map[string]store.Module
-	if err := s.DB.View(func(tx *store.Tx) (err error) {
+	if err := s.db.View(func(tx *store.Tx) (err error) {
 		known, err = modulesKnown(tx)
 		return err
 	}); err != nil {
@@ -172,11 +183,11 @@ func (s *Site) Mended(ctx context.Context) (names []string, err error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(known)), func(m store.Module) bool { return m.Broken != "" }) {
 		return nil, nil
 	}
-	set, err := s.readModules()
+	set, err := s.modules.read()
 	if err != nil {
 		return nil, err
 	}
-	schemas, err := s.loadSchemas(set)
+	schemas, err := s.modules.loadSchemas(set)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +197,7 @@ func (s *Site) Mended(ctx context.Context) (names []string, err error) {
 			suspects.Modules = append(suspects.Modules, m)
 		}
 	}
-	broken, err := s.checkHooks(ctx, suspects)
+	broken, err := s.hooks.checkHooks(ctx, suspects)
 	if err != nil {
 		return nil, err
 	}
@@ -194,8 +205,8 @@ func (s *Site) Mended(ctx context.Context) (names []string, err error) {
 		if broken[m.Name] != nil {
 			continue
 		}
-		if err := s.DB.View(func(tx *store.Tx) error {
-			layers, err := s.layers(tx, m.Key)
+		if err := s.db.View(func(tx *store.Tx) error {
+			layers, err := s.values.layers(tx, m.Key)
 			if err != nil {
 				return err
 			}

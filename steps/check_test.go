@@ -29,17 +29,17 @@ func program(t *testing.T, dir, name, text string) {
 	}
 }
 
-// brokenSite returns a site with a good module, and with modules that are broken each in its
+// brokenModuleSteps returns a site with a good module, and with modules that are broken each in its
 // way. All are enabled.
-func brokenSite(t *testing.T) (s *Site, mounted string) {
+func brokenModuleSteps(t *testing.T) (s *Lifecycle, mounted string) {
 	t.Helper()
-	s, mounted, _ = site(t)
+	s, mounted, _ = newLifecycle(t)
 	runner, err := hook.NewRunner(hook.Options{TempDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(runner.Close)
-	s.Hooks, s.GlobalHooksDir = runner, t.TempDir()
+	s.hooks.runner, s.Modules.globalHooks = runner, t.TempDir()
 	write(t, mounted, "values.yaml", "webEnabled: true\nyamlEnabled: true\nhookEnabled: true\nasleepEnabled: true\n")
 	program(t, mounted, "010-web/hooks/hook.sh", goodHook)
 	write(t, mounted, "020-yaml/values.yaml", "yaml: [")
@@ -47,17 +47,17 @@ func brokenSite(t *testing.T) (s *Site, mounted string) {
 	program(t, mounted, "030-hook/hooks/bad.sh", "#!/bin/sh\necho 'Hello, World!'\n")
 	write(t, mounted, "040-asleep/enabled", "#!/bin/sh\n")
 	program(t, mounted, "050-off/hooks/bad.sh", "#!/bin/sh\nexit 3\n")
-	if _, err := s.Scan(); err != nil {
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	return s, mounted
 }
 
 // brokenModules returns the broken modules and a word of why, as the store has them.
-func brokenModules(t *testing.T, s *Site) map[string]string {
+func brokenModules(t *testing.T, s *Lifecycle) map[string]string {
 	t.Helper()
 	broken := map[string]string{}
-	if err := s.DB.View(func(tx *store.Tx) error {
+	if err := s.db.View(func(tx *store.Tx) error {
 		known, err := modulesKnown(tx)
 		for name, m := range known {
 			for _, word := range []string{"values.yaml", "hooks/bad.sh --config", "cannot be executed"} {
@@ -81,23 +81,22 @@ var wantBroken = map[string]string{
 }
 
 func TestProblemsOfAllModulesAreKnownBeforeTheFirstHookRuns(t *testing.T) {
-	s, _ := brokenSite(t)
-	node, _ := lifecycle.Graph.Node(lifecycle.GlobalOnStartup)
-	step := &startupStep{hookStep{site: s, node: node}}
+	s, _ := brokenModuleSteps(t)
+	step := &startupStep{s.hookStep(lifecycle.GlobalOnStartup, "")}
 	o, err := step.Prepare(t.Context(), workflow.Task{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	update(t, s.DB, func(tx *store.Tx) error { _, err := step.Apply(tx, workflow.Task{}, o); return err })
+	update(t, s.db, func(tx *store.Tx) error { _, err := step.Apply(tx, workflow.Task{}, o); return err })
 	if diff := cmp.Diff(wantBroken, brokenModules(t, s)); diff != "" {
 		t.Errorf("broken modules (-want +got):\n%s", diff)
 	}
 }
 
 func TestAModuleThatCannotBeLoadedIsNotAmongThoseToRunAndStaysAsItWas(t *testing.T) {
-	s, _ := brokenSite(t)
+	s, _ := brokenModuleSteps(t)
 	for _, was := range []bool{true, false} {
-		update(t, s.DB, func(tx *store.Tx) error {
+		update(t, s.db, func(tx *store.Tx) error {
 			for _, name := range []string{"web", "yaml", "hook", "asleep", "off"} {
 				record := store.Module{State: store.On, Enabled: was, Broken: "before"}
 				if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
@@ -106,13 +105,13 @@ func TestAModuleThatCannotBeLoadedIsNotAmongThoseToRunAndStaysAsItWas(t *testing
 			}
 			return nil
 		})
-		step := &discoverStep{s}
-		set := s.Disk()
+		step := s.discoverStep()
+		set := s.Modules.Disk()
 		k, err := step.known(set)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if k.hooks, err = s.checkHooks(t.Context(), set); err != nil {
+		if k.hooks, err = s.hooks.checkHooks(t.Context(), set); err != nil {
 			t.Fatal(err)
 		}
 		found := discovered{Whole: true}
@@ -135,7 +134,7 @@ func TestAModuleThatCannotBeLoadedIsNotAmongThoseToRunAndStaysAsItWas(t *testing
 		if diff := cmp.Diff([]graph.Item{{Subject: graph.Subject{Module: "web"}}}, step.enabled(&found, k)); diff != "" {
 			t.Errorf("to run, where they were enabled before: %t (-want +got):\n%s", was, diff)
 		}
-		update(t, s.DB, func(tx *store.Tx) error { return keepChecked(tx, found.Modules) })
+		update(t, s.db, func(tx *store.Tx) error { return keepChecked(tx, found.Modules) })
 		if diff := cmp.Diff(wantBroken, brokenModules(t, s)); diff != "" {
 			t.Errorf("broken modules (-want +got):\n%s", diff)
 		}
@@ -143,20 +142,20 @@ func TestAModuleThatCannotBeLoadedIsNotAmongThoseToRunAndStaysAsItWas(t *testing
 }
 
 func TestARunOfAModuleThatCannotBeLoadedEndsAndSaysWhy(t *testing.T) {
-	s, _ := brokenSite(t)
+	s, _ := brokenModuleSteps(t)
 	for name, want := range map[string]string{"yaml": "values.yaml", "hook": "hooks/bad.sh --config", "asleep": "cannot be executed"} {
-		update(t, s.DB, func(tx *store.Tx) error {
+		update(t, s.db, func(tx *store.Tx) error {
 			return store.Save(tx, store.ModuleKey(name), store.Module{State: store.On, Enabled: true})
 		})
-		update(t, s.DB, func(tx *store.Tx) error { return s.saveApplied(tx, parsed(t, name+"Enabled", "true"), "1") })
+		update(t, s.db, func(tx *store.Tx) error { return s.ConfigMap.saveApplied(tx, parsed(t, name+"Enabled", "true"), "1") })
 		task := workflow.Task{Task: store.Task{Subject: store.Subject{Module: name}}}
-		step := &moduleRunStep{s}
+		step := s.moduleRunStep()
 		o, err := step.Do(t.Context(), task)
 		if err != nil || !strings.Contains(o.Detail, want) {
 			t.Errorf("module %s: %q, %v; want an end that names %s", name, o.Detail, err, want)
 			continue
 		}
-		update(t, s.DB, func(tx *store.Tx) error {
+		update(t, s.db, func(tx *store.Tx) error {
 			facts, err := step.Apply(tx, task, o)
 			if len(facts) > 0 {
 				t.Errorf("module %s is run: %v", name, facts)
@@ -170,23 +169,23 @@ func TestARunOfAModuleThatCannotBeLoadedEndsAndSaysWhy(t *testing.T) {
 }
 
 func TestARunThatIsInterruptedDoesNotBreakItsModule(t *testing.T) {
-	s, _ := brokenSite(t)
-	update(t, s.DB, func(tx *store.Tx) error {
-		return errors.Join(s.saveApplied(tx, parsed(t, "webEnabled", "true"), "1"),
+	s, _ := brokenModuleSteps(t)
+	update(t, s.db, func(tx *store.Tx) error {
+		return errors.Join(s.ConfigMap.saveApplied(tx, parsed(t, "webEnabled", "true"), "1"),
 			store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true}))
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if o, err := (&moduleRunStep{s}).Do(ctx, workflow.Task{Task: store.Task{Subject: store.Subject{Module: "web"}}}); err == nil {
+	if o, err := s.moduleRunStep().Do(ctx, workflow.Task{Task: store.Task{Subject: store.Subject{Module: "web"}}}); err == nil {
 		t.Errorf("the run ended with %q", o.Detail)
 	}
 }
 
 func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
-	s, mounted := brokenSite(t)
+	s, mounted := brokenModuleSteps(t)
 	mended := func(want ...string) {
 		t.Helper()
-		got, err := s.Mended(t.Context())
+		got, err := s.Survey.Mended(t.Context())
 		if err != nil {
 			t.Error(err)
 		}
@@ -195,11 +194,11 @@ func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 		}
 	}
 	mended() // none is known to be broken
-	checked, err := s.checkModules(t.Context())
+	checked, err := s.hooks.checkModules(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	update(t, s.DB, func(tx *store.Tx) error { return keepChecked(tx, checked) })
+	update(t, s.db, func(tx *store.Tx) error { return keepChecked(tx, checked) })
 	mended()
 	program(t, mounted, "030-hook/hooks/bad.sh", goodHook)
 	mended("hook")
@@ -210,13 +209,13 @@ func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 }
 
 func TestEventsOfAModuleThatCannotBeLoadedWaitAndBlockNobody(t *testing.T) {
-	s, _ := brokenSite(t)
-	step := s.hooks(lifecycle.ModuleKubernetesEvent, "")
-	update(t, s.DB, func(tx *store.Tx) error {
+	s, _ := brokenModuleSteps(t)
+	step := s.hookNode(lifecycle.ModuleKubernetesEvent, "")
+	update(t, s.db, func(tx *store.Tx) error {
 		return store.Save(tx, store.ModuleKey("yaml"), store.Module{State: store.On, Enabled: true, Broken: "values.yaml: bad\nand more"})
 	})
 	for name, want := range map[string]string{"yaml": "module yaml cannot be loaded: values.yaml: bad", "web": ""} {
-		if err := s.DB.View(func(tx *store.Tx) error {
+		if err := s.db.View(func(tx *store.Tx) error {
 			awaits, err := step.Gate(tx, &store.Task{Subject: store.Subject{Module: name, Hook: "hooks/hook.sh", Binding: "b"}})
 			if awaits != want {
 				t.Errorf("module %s: events await %q, want %q", name, awaits, want)

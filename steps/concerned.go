@@ -27,7 +27,7 @@ type configChange struct {
 
 // readChange returns the change from the content in force to read. Of invalid content it holds
 // the content in force only.
-func (s *Site) readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
+func (cm *ConfigMap) readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
 	if c.startup, err = startup(tx); err != nil {
 		return c, err
 	}
@@ -73,17 +73,17 @@ func mainFails(tx *store.Tx) (bool, error) {
 
 // concerned lists the modules that a change of the ConfigMap concerns: those to run at once, those
 // to run after what waits already, and those to delete at once.
-func (s *Site) concerned(c configChange) (map[graph.FanOut][]graph.Item, error) {
+func (cm *ConfigMap) concerned(c configChange) (map[graph.FanOut][]graph.Item, error) {
 	d, err := c.before.Diff(c.now)
 	if err != nil {
 		return nil, err
 	}
-	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: items(s.switchedOff(c, d))}
+	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: items(cm.switchedOff(c, d))}
 	if len(d.Flags) > 0 && !c.failing {
 		return lists, nil // a reload follows and runs every module, and nothing holds it up
 	}
 	for _, name := range c.startup.Enabled {
-		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(s.Disk(), name) {
+		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(cm.modules.Disk(), name) {
 			continue
 		}
 		list := lifecycle.ChangedUnstarted
@@ -102,11 +102,11 @@ func (s *Site) concerned(c configChange) (map[graph.FanOut][]graph.Item, error) 
 // A change that switches other modules on is left to the reload: a new module can take over
 // objects of an old one, which must not be deleted before. So is a ConfigMap that is gone, as the
 // reload checks whether that may delete releases.
-func (s *Site) switchedOff(c configChange, d values.Difference) (names []string) {
+func (cm *ConfigMap) switchedOff(c configChange, d values.Difference) (names []string) {
 	if !c.failing || !c.exists {
 		return nil
 	}
-	disk := s.Disk()
+	disk := cm.modules.Disk()
 	for _, m := range disk.Modules {
 		if slices.Contains(d.Flags, values.Flag(m.Key)) && !c.decide(m, c.before) && c.decide(m, c.now) {
 			return nil
@@ -134,22 +134,22 @@ func (c configChange) switchesOff(disk module.Set, name string) bool {
 
 // SwitchedOff returns the modules that content of the ConfigMap switches off and the content in
 // force does not. Of content that is invalid it returns none.
-func (s *Site) SwitchedOff(content kube.Content) (names []string, err error) {
+func (cm *ConfigMap) SwitchedOff(content kube.Content) (names []string, err error) {
 	read := readConfig{ResourceVersion: content.ResourceVersion}
 	if read.Config, err = values.ParseConfig(content.Data); err != nil || content.ResourceVersion == "" {
 		return nil, nil // step 16 says what is wrong with it
 	}
 	var c configChange
-	if err := s.DB.View(func(tx *store.Tx) error {
-		c, err = s.readChange(tx, read)
+	if err := cm.db.View(func(tx *store.Tx) error {
+		c, err = cm.readChange(tx, read)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	if c.record.At.IsZero() || s.usable("") != nil || s.refusal(c.before, read.Config, c.startup.Enabled) != nil {
+	if c.record.At.IsZero() || cm.modules.usable("") != nil || cm.refusal(c.before, read.Config, c.startup.Enabled) != nil {
 		return nil, nil
 	}
-	disk := s.Disk()
+	disk := cm.modules.Disk()
 	for _, m := range disk.Modules {
 		if c.switchesOff(disk, m.Name) {
 			names = append(names, m.Name)

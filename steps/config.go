@@ -98,10 +98,20 @@ func patched(before any, section string, ops []values.Op) (any, error) {
 	return document[section], nil
 }
 
+// A ConfigMap is the operator's ConfigMap and its content in force. Content comes into force in one
+// transaction with the record of it, and only after the schemas accepted it.
+type ConfigMap struct {
+	db      *store.DB
+	log     *logger
+	object  *kube.ConfigMap
+	modules *Modules
+	changes Changes
+}
+
 // keepConfig puts in force what has been written to the ConfigMap, so that its
 // change is known when the ConfigMap's watch tells of it. It reports whether that is
 // another than was in force.
-func (s *Site) keepConfig(tx *store.Tx, w configWrite) (changed bool, err error) {
+func (cm *ConfigMap) keepConfig(tx *store.Tx, w configWrite) (changed bool, err error) {
 	config, record, err := applied(tx)
 	if err != nil {
 		return false, err
@@ -129,17 +139,17 @@ func (s *Site) keepConfig(tx *store.Tx, w configWrite) (changed bool, err error)
 	if record.ResourceVersion == "" {
 		record.ResourceVersion = writtenByHook
 	}
-	return changed, s.saveApplied(tx, config, record.ResourceVersion)
+	return changed, cm.saveApplied(tx, config, record.ResourceVersion)
 }
 
 // doConfig writes a hook's section and flags to the ConfigMap. A section that is what it
 // is to become is left alone; one that somebody changed meanwhile is patched as it is now.
-func (s *Site) doConfig(ctx context.Context, _ workflow.Task, data json.RawMessage) error {
+func (cm *ConfigMap) doConfig(ctx context.Context, _ workflow.Task, data json.RawMessage) error {
 	var w configWrite
 	if err := json.Unmarshal(data, &w); err != nil {
 		return workflow.Refused(err)
 	}
-	err := s.writeConfig(ctx, w)
+	err := cm.writeConfig(ctx, w)
 	if err != nil && (kube.IsRefused(err) || errors.Is(err, errUnfit)) {
 		return workflow.Refused(err)
 	}
@@ -147,9 +157,9 @@ func (s *Site) doConfig(ctx context.Context, _ workflow.Task, data json.RawMessa
 }
 
 // writeConfig changes the ConfigMap as the hook wants, in one request.
-func (s *Site) writeConfig(ctx context.Context, w configWrite) error {
-	layers := values.Layers{Static: s.Disk().Static, Schemas: s.loaded()}
-	_, err := s.Config.Update(ctx, func(data map[string]string) error {
+func (cm *ConfigMap) writeConfig(ctx context.Context, w configWrite) error {
+	layers := values.Layers{Static: cm.modules.Disk().Static, Schemas: cm.modules.loaded()}
+	_, err := cm.object.Update(ctx, func(data map[string]string) error {
 		text, changed, err := w.section(data, layers)
 		if err != nil {
 			return err
@@ -226,4 +236,15 @@ func (w configWrite) leave(before values.Config, now *values.Config) error {
 		now.Sections[w.Section] = old
 	}
 	return nil
+}
+
+// saveApplied puts c in force.
+func (cm *ConfigMap) saveApplied(tx *store.Tx, c values.Config, resourceVersion string) error {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	tx.OnCommit(cm.changes.ConfigApplied)
+	tx.OnCommit(cm.changes.ProblemsChanged)
+	return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: resourceVersion, Config: b, At: tx.Now()})
 }

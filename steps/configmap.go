@@ -13,7 +13,12 @@ import (
 )
 
 // configMapStep applies the ConfigMap as it is when it runs.
-type configMapStep struct{ site *Site }
+type configMapStep struct {
+	db       *store.DB
+	config   *ConfigMap
+	modules  *Modules
+	observer Observer
+}
 
 // readConfig is the data of its outcome.
 type readConfig struct {
@@ -26,10 +31,10 @@ type readConfig struct {
 // Do reads the ConfigMap. One that does not exist is empty. Invalid content is
 // an outcome, unless none has ever been in force.
 func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	if err := s.site.scanAfter(t); err != nil {
+	if err := s.modules.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
-	content, err := s.site.Config.Read(ctx)
+	content, err := s.config.object.Read(ctx)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -38,8 +43,8 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 		read.Error = err.Error()
 	}
 	var c configChange
-	if err := s.site.DB.View(func(tx *store.Tx) (err error) {
-		c, err = s.site.readChange(tx, read)
+	if err := s.db.View(func(tx *store.Tx) (err error) {
+		c, err = s.config.readChange(tx, read)
 		return err
 	}); err != nil {
 		return workflow.Outcome{}, err
@@ -48,7 +53,7 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 		return workflow.Outcome{}, err
 	}
 	if read.Error != "" && c.record.At.IsZero() {
-		return workflow.Outcome{}, fmt.Errorf("%s is invalid, and nothing starts before it is valid: %s", s.site.Config, read.Error)
+		return workflow.Outcome{}, fmt.Errorf("%s is invalid, and nothing starts before it is valid: %s", s.config.object, read.Error)
 	}
 	out := workflow.Outcome{Detail: "version " + content.ResourceVersion}
 	if content.ResourceVersion == "" {
@@ -56,7 +61,7 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	}
 	if read.Error != "" {
 		out.Detail = "refused: " + read.Error
-	} else if out.Items, err = s.site.concerned(c); err != nil {
+	} else if out.Items, err = s.config.concerned(c); err != nil {
 		return out, err
 	}
 	out.Data, err = json.Marshal(read)
@@ -65,18 +70,18 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 
 // check holds what was read to the schemas, and tells of what is invalid.
 func (s *configMapStep) check(read *readConfig, before values.Config, enabled []string) error {
-	if err := s.site.usable(""); err != nil {
+	if err := s.modules.usable(""); err != nil {
 		return err
 	}
 	if read.Error == "" {
-		if err := s.site.refusal(before, read.Config, enabled); err != nil {
+		if err := s.config.refusal(before, read.Config, enabled); err != nil {
 			read.Config, read.Error = values.Config{}, err.Error()
 		}
 	}
 	if read.Error == "" {
-		s.site.warnUnknown(read.Config)
-	} else if s.site.Refused != nil {
-		s.site.Refused(read.ResourceVersion, read.Error)
+		s.config.warnUnknown(read.Config)
+	} else {
+		s.observer.ConfigRefused(read.ResourceVersion, read.Error)
 	}
 	return nil
 }
@@ -105,7 +110,7 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.site.saveApplied(tx, read.Config, read.ResourceVersion); err != nil {
+	if err := s.config.saveApplied(tx, read.Config, read.ResourceVersion); err != nil {
 		return nil, err
 	}
 	var names []string

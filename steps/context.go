@@ -18,7 +18,7 @@ import (
 // range. Objects and snapshots are those of now, at each attempt, and the same
 // in all elements.
 func (s *hookStep) elements(t workflow.Task, config hook.Config, out *hookOutput) ([]hook.Element, error) {
-	look := snapshotReader{site: s.site, module: t.Subject.Module, hook: t.Subject.Hook, config: config, ids: bindingIDs(config)}
+	look := snapshotReader{snapshotsOf: s.bindings.snapshots, module: t.Subject.Module, hook: t.Subject.Hook, config: config, ids: bindingIDs(config)}
 	if s.binding != "" {
 		e := hook.Element{Binding: s.binding, Legacy: config.Legacy()}
 		if s.node.Has(lifecycle.SnapshotsAll) && !e.Legacy {
@@ -51,7 +51,7 @@ func (s *hookStep) elements(t workflow.Task, config hook.Config, out *hookOutput
 
 // A snapshotReader looks at what a hook's bindings see, at each once.
 type snapshotReader struct {
-	site         *Site
+	snapshotsOf  Snapshots
 	module, hook string
 	config       hook.Config
 	ids          ids
@@ -107,7 +107,7 @@ func (l *snapshotReader) read(i int) snapshot {
 		l.seen = map[int]snapshot{}
 	}
 	b := l.config.Kubernetes[i]
-	seen := snapshot{objects: l.site.Snapshots.Snapshot(store.Subject{Module: l.module, Hook: l.hook, Binding: l.ids.kubernetes[i]})}
+	seen := snapshot{objects: l.snapshotsOf.Snapshot(store.Subject{Module: l.module, Hook: l.hook, Binding: l.ids.kubernetes[i]})}
 	seen.items = make([]hook.Item, 0, len(seen.objects))
 	for _, o := range seen.objects {
 		item := hook.Item{FilterResult: o.FilterResult}

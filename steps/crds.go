@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"addon-operator/internal/crd"
+	"addon-operator/internal/helm"
 	"addon-operator/internal/module"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -14,7 +15,13 @@ import (
 )
 
 // ensureCRDsStep installs the CustomResourceDefinitions that a module brings.
-type ensureCRDsStep struct{ site *Site }
+type ensureCRDsStep struct {
+	log       *logger
+	modules   *Modules
+	helm      *helm.Client
+	installer *crd.Installer
+	filters   []string // prefixes of names of ignored files
+}
 
 // ensured is the data of its outcome.
 type ensured struct {
@@ -27,22 +34,22 @@ type ensured struct {
 // Do makes the cluster have the definitions. Those that are wrong are an outcome:
 // trying them again would hold the other modules up and help nobody.
 func (s *ensureCRDsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	m, found := s.site.Disk().Find(t.Subject.Module)
+	m, found := s.modules.Disk().Find(t.Subject.Module)
 	if !found || m.CRDs == "" {
 		return workflow.Outcome{Detail: "it brings none any more"}, nil
 	}
-	digest, err := s.site.digests.CRDs(m)
+	digest, err := s.modules.digests.CRDs(m)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	definitions, wrong := crd.Read(m.CRDs, s.site.CRDFilters)
-	result, err := s.site.CRDs.Ensure(ctx, definitions)
+	definitions, wrong := crd.Read(m.CRDs, s.filters)
+	result, err := s.installer.Ensure(ctx, definitions)
 	for _, w := range result.Warnings {
-		s.site.Log.Warn().Str("module", m.Name).Msg(w)
+		s.log.Warn().Str("module", m.Name).Msg(w)
 	}
 	if len(result.Written) > 0 {
 		// Charts are to see the new kinds, in .Capabilities too.
-		err = errors.Join(err, s.site.Helm.Refresh(ctx))
+		err = errors.Join(err, s.helm.Refresh(ctx))
 	}
 	if err != nil {
 		return workflow.Outcome{}, err
@@ -52,7 +59,7 @@ func (s *ensureCRDsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outc
 	if wrong = errors.Join(wrong, result.Refused); wrong != nil {
 		data.Undefined = wrong.Error()
 		out.Detail = "refused, so the module is not run: " + data.Undefined
-		s.site.Log.Error().Str("module", m.Name).Err(wrong).Msg("CustomResourceDefinitions of a module cannot be installed: it is not run before they are corrected")
+		s.log.Error().Str("module", m.Name).Err(wrong).Msg("CustomResourceDefinitions of a module cannot be installed: it is not run before they are corrected")
 	}
 	out.Data, err = json.Marshal(data)
 	return out, err
@@ -92,7 +99,7 @@ func (s *discoverStep) defining(found *discovered, set module.Set, k known) ([]g
 			continue
 		}
 		d.Defines = true
-		digest, err := s.site.digests.CRDs(m)
+		digest, err := s.modules.digests.CRDs(m)
 		if err != nil {
 			return nil, fmt.Errorf("module %s: %w", d.Name, err)
 		}

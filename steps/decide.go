@@ -58,16 +58,16 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 		return d, err
 	}
 	merged, skipped := k.layers.HookValues(m.Key, append([]string{}, before...))
-	s.site.warnSkipped(skipped)
+	s.values.warnSkipped(skipped)
 	text, err := json.Marshal(merged)
 	if err != nil {
 		return d, err
 	}
 	node, _ := lifecycle.Graph.Node(lifecycle.DiscoverModules)
 	t.Subject = store.Subject{Module: m.Name, Hook: "enabled"}
-	enabled, reason, err := s.site.Hooks.Enabled(ctx, hook.EnabledRun{
+	enabled, reason, err := s.hooks.runner.Enabled(ctx, hook.EnabledRun{
 		Path: m.Enabled, Module: m.Name, Task: t.ID.String(), Attempt: t.Try, Previous: hook.Previous(t.Previous),
-		ConfigValues: config, Values: text, Output: s.site.output(t, node, "enabled"),
+		ConfigValues: config, Values: text, Output: s.reports.output(t, node, "enabled"),
 	})
 	if err != nil {
 		return d, err

@@ -17,7 +17,15 @@ import (
 )
 
 // moduleDeleteStep begins the delete of a module.
-type moduleDeleteStep struct{ site *Site }
+type moduleDeleteStep struct {
+	log      *logger
+	modules  *Modules
+	values   *Values
+	hooks    *Hooks
+	bindings *Bindings
+	releases *Releases
+	changes  Changes
+}
 
 // toDelete is the data of its outcome.
 type toDelete struct {
@@ -29,21 +37,21 @@ type toDelete struct {
 // there is a release. A hook that does not answer does not keep the module: the deletion goes on
 // without it and says so.
 func (s *moduleDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	if err := s.site.scanAfter(t); err != nil {
+	if err := s.modules.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
-	asked, err := s.site.askModule(ctx, t.Subject.Module)
+	asked, err := s.hooks.askModule(ctx, t.Subject.Module)
 	without := ""
 	if some := (*unaskedError)(nil); errors.As(err, &some) && !errors.Is(err, hook.ErrInterrupted) && ctx.Err() == nil {
 		without = ", without " + strings.Join(some.found.unasked, ", ") + ": " + err.Error()
-		s.site.Log.Warn().Str("module", t.Subject.Module).Strs("hooks", some.found.unasked).Err(err).
+		s.log.Warn().Str("module", t.Subject.Module).Strs("hooks", some.found.unasked).Err(err).
 			Msg("module is deleted without hooks that do not answer --config")
 		asked.Data, err = json.Marshal(some.found)
 	}
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	state, err := s.site.Helm.Find(ctx, t.Subject.Module)
+	state, err := s.releases.helm.Find(ctx, t.Subject.Module)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -64,7 +72,7 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	if err != nil {
 		return nil, err
 	}
-	if wanted, err := s.site.wanted(tx, name, record); err != nil || wanted {
+	if wanted, err := s.values.wanted(tx, name, record); err != nil || wanted {
 		return nil, err
 	}
 	if !data.Released && (record.State == store.Off || record.State == "") {
@@ -73,10 +81,10 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	if err := leaveEnabled(tx, name); err != nil {
 		return nil, err
 	}
-	if by, err := s.site.decide(tx, name); err != nil {
+	if by, err := s.values.decide(tx, name); err != nil {
 		return nil, err
-	} else if retired := s.site.Retired; retired != nil && by.Source == module.SourceConfig && !by.Enabled {
-		tx.OnCommit(func() { retired(name) })
+	} else if by.Source == module.SourceConfig && !by.Enabled {
+		tx.OnCommit(func() { s.changes.ModuleRetired(name) })
 	}
 	if len(data.Hooks) > 0 {
 		var found foundHooks
@@ -87,7 +95,7 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 			return nil, err
 		}
 	}
-	if err := s.site.noteRelease(tx, name, data.Released); err != nil {
+	if err := noteRelease(tx, name, data.Released); err != nil {
 		return nil, err
 	}
 	record.State = store.Retiring
@@ -100,10 +108,10 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.site.attach(tx, name, hooks); err != nil {
+	if _, err := s.bindings.attach(tx, name, hooks); err != nil {
 		return nil, err
 	}
-	return []graph.Fact{lifecycle.Unwanted}, s.site.detach(tx, name)
+	return []graph.Fact{lifecycle.Unwanted}, s.bindings.detach(tx, name)
 }
 
 // leaveEnabled removes name from the enabled modules, where discovery has not done so yet.
@@ -117,7 +125,7 @@ func leaveEnabled(tx *store.Tx, name string) error {
 }
 
 // noteRelease makes the record of module's release say whether there is one.
-func (s *Site) noteRelease(tx *store.Tx, module string, released bool) error {
+func noteRelease(tx *store.Tx, module string, released bool) error {
 	key := store.ReleaseKey(module)
 	if !released {
 		tx.Delete(key)
@@ -142,11 +150,14 @@ func (s *beforeDeleteStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, j
 }
 
 // releaseDeleteStep deletes a module's release.
-type releaseDeleteStep struct{ site *Site }
+type releaseDeleteStep struct {
+	releases *Releases
+	changes  Changes
+}
 
 // Do uninstalls the release. One that is absent is deleted.
 func (s *releaseDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	return s.site.uninstall(ctx, t.Subject.Module)
+	return s.releases.uninstall(ctx, t.Subject.Module)
 }
 
 // Apply notes that the release is gone.
@@ -158,7 +169,7 @@ func (s *releaseDeleteStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outc
 	}
 	record.State = store.Uninstalled
 	tx.Delete(store.ReleaseKey(t.Subject.Module))
-	s.site.notifyInstalled(tx, t.Subject.Module)
+	releaseChanged(tx, s.changes, t.Subject.Module)
 	return nil, store.Save(tx, key, record)
 }
 
@@ -176,7 +187,7 @@ func (s *afterDeleteStep) ended(tx *store.Tx, module string) (bool, error) {
 // Do runs the hook, unless the delete has ended.
 func (s *afterDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	ended := false
-	if err := s.site.DB.View(func(tx *store.Tx) (err error) {
+	if err := s.db.View(func(tx *store.Tx) (err error) {
 		ended, err = s.ended(tx, t.Subject.Module)
 		return err
 	}); err != nil {
@@ -204,22 +215,25 @@ func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]
 		return nil, err
 	}
 	record.State, record.StartedIn, record.Defined = store.Off, 0, ""
-	if err := s.site.forget(tx, t.Subject.Module); err != nil {
+	if err := s.bindings.forget(tx, t.Subject.Module); err != nil {
 		return nil, err
 	}
 	return nil, store.Save(tx, key, record)
 }
 
 // modulePurgeStep deletes a release that has no module.
-type modulePurgeStep struct{ site *Site }
+type modulePurgeStep struct {
+	bindings *Bindings
+	releases *Releases
+}
 
 // Do uninstalls the release.
 func (s *modulePurgeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	return s.site.uninstall(ctx, t.Subject.Module)
+	return s.releases.uninstall(ctx, t.Subject.Module)
 }
 
 // Apply forgets what was kept of it.
 func (s *modulePurgeStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 	tx.Delete(store.ModuleKey(t.Subject.Module))
-	return nil, s.site.forget(tx, t.Subject.Module)
+	return nil, s.bindings.forget(tx, t.Subject.Module)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"addon-operator/internal/helm"
+	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/store"
@@ -20,7 +21,28 @@ import (
 )
 
 // discoverStep makes the three lists of modules: to enable, to delete, to purge.
-type discoverStep struct{ site *Site }
+type discoverStep struct {
+	db       *store.DB
+	log      *logger
+	client   *kube.Client
+	modules  *Modules
+	values   *Values
+	config   *ConfigMap
+	hooks    *Hooks
+	bindings *Bindings
+	releases *Releases
+	webhooks *Webhooks
+	survey   *Survey
+	reports  *runReports
+	observer Observer
+	changes  Changes
+
+	namespace       string
+	pod             string // the operator's own, if it runs in one
+	ignoreRelease   string // never purged: the operator's own
+	allowPurge      int    // releases that may be purged without the safety check
+	parallelModules int
+}
 
 // discovered is the data of its outcome.
 type discovered struct {
@@ -65,7 +87,7 @@ type known struct {
 // Do scans the directories, merges the enabled flags, runs the enabled scripts,
 // and compares the modules with the releases there are.
 func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	set, err := s.site.Scan()
+	set, err := s.modules.Scan()
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -73,11 +95,11 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	if k.hooks, err = s.site.checkHooks(ctx, set); err != nil {
+	if k.hooks, err = s.hooks.checkHooks(ctx, set); err != nil {
 		return workflow.Outcome{}, err
 	}
-	found := discovered{Whole: len(set.Empty) == 0, Dropped: s.site.unfit(k.layers), Allowed: k.allowed.At}
-	if found.Stale, err = s.site.staleBindings(ctx); err != nil {
+	found := discovered{Whole: len(set.Empty) == 0, Dropped: s.values.unfit(k.layers), Allowed: k.allowed.At}
+	if found.Stale, err = s.webhooks.staleBindings(ctx); err != nil {
 		return workflow.Outcome{}, err
 	}
 	var errs []error
@@ -95,7 +117,7 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 	if err := errors.Join(errs...); err != nil {
 		return workflow.Outcome{}, err
 	}
-	releases, err := s.site.Helm.List(ctx)
+	releases, err := s.releases.helm.List(ctx)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -131,8 +153,8 @@ func (s *discoverStep) known(set module.Set) (k known, err error) {
 			keys = append(keys, m.Key)
 		}
 	}
-	err = s.site.DB.View(func(tx *store.Tx) error {
-		if k.layers, err = s.site.layers(tx, keys...); err != nil {
+	err = s.db.View(func(tx *store.Tx) error {
+		if k.layers, err = s.values.layers(tx, keys...); err != nil {
 			return err
 		}
 		if k.enabledOverrides, err = enabledOverrides(tx); err != nil {
@@ -198,7 +220,7 @@ func (s *discoverStep) lists(unknown []string, found *discovered, k known, relea
 	}
 	unknown = s.checkSafety(unknown, len(unknown), len(releases), "purged", found, k.allowed.Releases)
 	if k.config.ResourceVersion == "" {
-		disabled = s.checkSafety(disabled, deletes, len(releases), "deleted because there is no "+s.site.Config.String(), found, k.allowed.Releases)
+		disabled = s.checkSafety(disabled, deletes, len(releases), "deleted because there is no "+s.config.object.String(), found, k.allowed.Releases)
 	}
 	return map[graph.FanOut][]graph.Item{
 		lifecycle.Enabled: s.enabled(found, k), lifecycle.Disabled: items(disabled), lifecycle.Unknown: items(unknown),
@@ -218,11 +240,11 @@ func (s *discoverStep) enabled(found *discovered, k known) []graph.Item {
 	list := items(slices.DeleteFunc(slices.Clone(found.Enabled), func(name string) bool {
 		return slices.ContainsFunc(found.Modules, func(d decided) bool { return d.Name == name && d.Broken != "" })
 	}))
-	if s.site.ParallelModules < 2 {
+	if s.parallelModules < 2 {
 		return list
 	}
 	for i := range list {
-		list[i].Group, list[i].Width = strconv.Itoa(order[list[i].Subject.Module]), s.site.ParallelModules
+		list[i].Group, list[i].Width = strconv.Itoa(order[list[i].Subject.Module]), s.parallelModules
 	}
 	return list
 }
@@ -261,14 +283,14 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	if err := drop(tx, found.Dropped); err != nil {
 		return nil, err
 	}
-	if err := s.site.withdraw(tx, found.Stale); err != nil {
+	if err := s.webhooks.withdrawStale(tx, found.Stale); err != nil {
 		return nil, err
 	}
 	if err := keepBlocked(tx, found); err != nil {
 		return nil, err
 	}
-	tx.OnCommit(func() { s.site.discovered.Store(true) })
-	s.site.notify(tx, s.site.Recheck)
+	tx.OnCommit(func() { s.survey.discovered.Store(true) })
+	tx.OnCommit(s.changes.ProblemsChanged)
 	before, err := modulesKnown(tx)
 	if err == nil {
 		err = saveAddonModules(tx, found, before)
@@ -297,7 +319,7 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	for name := range before {
 		if found.Whole {
 			tx.Delete(store.ModuleKey(name))
-			if err := s.site.forget(tx, name); err != nil {
+			if err := s.bindings.forget(tx, name); err != nil {
 				return nil, err
 			}
 		}

@@ -1,7 +1,8 @@
-// Package steps implements the nodes of the lifecycle graph, one file for each group of nodes. A
-// step uses internal packages and the store. It does not know which step is next.
+// Package steps implements the steps of the lifecycle graph. A step reports what it found and did; it does not know
+// which step follows.
 //
-// Its nouns: the Site is what all steps share, the internal packages and the modules as
-// last scanned; a hookStep runs one hook for a node, as the node's inputs and
-// outputs say; the other steps are named for their nodes.
+// [Lifecycle] joins the nodes of the graph with their steps. The steps share parts, each with one invariant that its
+// comment states: [Modules] on disk, [AddonModules], [Values] and flags, the [ConfigMap], [Hooks], [Bindings],
+// [Releases], [Objects] and [Webhooks]. A step has only the parts that it uses. A hookStep runs one hook for a node, as
+// the inputs and outputs of the node say; the other steps are named for their nodes.
 package steps

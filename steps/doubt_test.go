@@ -22,9 +22,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// site returns a Site over an empty store, with a module named web in the first
+// newLifecycle returns the steps over an empty store, with a module named web in the first
 // of the directories named by mounted and unmounted.
-func site(t *testing.T) (s *Site, mounted, unmounted string) {
+func newLifecycle(t *testing.T) (s *Lifecycle, mounted, unmounted string) {
 	t.Helper()
 	root := t.TempDir()
 	mounted, unmounted = filepath.Join(root, "a"), filepath.Join(root, "b")
@@ -33,32 +33,32 @@ func site(t *testing.T) (s *Site, mounted, unmounted string) {
 			t.Fatal(err)
 		}
 	}
-	s = &Site{
+	s = New(Options{
 		DB: storetest.Memory(t), Log: zerolog.Nop(), ModulesDirs: []string{mounted}, GlobalHooksDir: root, UnnumberedOrder: 1,
-	}
-	e, err := workflow.New(s.DB, workflow.Observer{})
+	})
+	e, err := workflow.New(s.db, workflow.Observer{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Withdraw = e.Withdraw
+	s.Connect(e, nil)
 	return s, mounted, unmounted
 }
 
 func TestModuleIsGoneOnlyWhereDirectoriesHoldModules(t *testing.T) {
-	s, mounted, unmounted := site(t)
-	if _, err := s.Scan(); err != nil {
+	s, mounted, unmounted := newLifecycle(t)
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"web": false, "old": true} {
-		if gone, err := s.gone(name); err != nil || gone != want {
+		if gone, err := s.Modules.gone(name); err != nil || gone != want {
 			t.Errorf("gone(%s) = %t, %v", name, gone, err)
 		}
 	}
-	s.ModulesDirs = []string{mounted, unmounted}
-	if _, err := s.Scan(); err != nil {
+	s.Modules.dirs = []string{mounted, unmounted}
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
-	gone, err := s.gone("old")
+	gone, err := s.Modules.gone("old")
 	if gone || err == nil || !strings.Contains(err.Error(), unmounted) {
 		t.Errorf("gone(old) = %t, %v; want an error that names %s", gone, err, unmounted)
 	}
@@ -73,23 +73,23 @@ func TestEnabledModulesThatCannotBeSeenStayEnabled(t *testing.T) {
 }
 
 func TestEmptyHooksDirectoryForgetsNoHooks(t *testing.T) {
-	s, _, _ := site(t)
+	s, _, _ := newLifecycle(t)
 	none := foundHooks{Hooks: map[string]store.Hook{}}
-	if err := s.checkNoHooks(none); err != nil {
+	if err := s.hooks.checkNoHooks(none); err != nil {
 		t.Errorf("where there never was a hook: %v", err)
 	}
-	if err := s.DB.Update(func(tx *store.Tx) error {
+	if err := s.db.Update(func(tx *store.Tx) error {
 		return store.Save(tx, store.HookKey("", "hooks/x.sh"), store.Hook{Digest: "d"})
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.checkNoHooks(none); err == nil || !strings.Contains(err.Error(), "is it mounted?") {
+	if err := s.hooks.checkNoHooks(none); err == nil || !strings.Contains(err.Error(), "is it mounted?") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestHookOfAMovedModuleIsRunWhereItLiesNow(t *testing.T) {
-	s, _, _ := site(t)
+	s, _, _ := newLifecycle(t)
 	hookAt := func(path string) foundHooks {
 		file, err := json.Marshal(hook.File{Scope: hook.Module, Name: "hooks/h.sh", Path: path})
 		if err != nil {
@@ -101,7 +101,7 @@ func TestHookOfAMovedModuleIsRunWhereItLiesNow(t *testing.T) {
 		path    string
 		changed bool
 	}{{"/modules/020-web/hooks/h.sh", true}, {"/modules/030-web/hooks/h.sh", false}} {
-		if err := s.DB.Update(func(tx *store.Tx) error {
+		if err := s.db.Update(func(tx *store.Tx) error {
 			changed, err := hookAt(c.path).keep(tx, "web")
 			if changed != c.changed {
 				t.Errorf("at %s changed is %t", c.path, changed)
@@ -110,7 +110,7 @@ func TestHookOfAMovedModuleIsRunWhereItLiesNow(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.DB.View(func(tx *store.Tx) error {
+		if err := s.db.View(func(tx *store.Tx) error {
 			h, _, err := hookOf(tx, "web", "hooks/h.sh")
 			if h.file.Path != c.path {
 				t.Errorf("the hook is run at %s, lies at %s", h.file.Path, c.path)
@@ -178,8 +178,8 @@ func TestHookWriteThatMetAnotherChangeIsPatchedOnIt(t *testing.T) {
 }
 
 func TestKeptReleasesAreAProblemUntilTheyAreAllowed(t *testing.T) {
-	s, _, _ := site(t)
-	step := &discoverStep{s}
+	s, _, _ := newLifecycle(t)
+	step := s.discoverStep()
 	releases := []helm.Summary{{Name: "web"}, {Name: "one"}, {Name: "two"}}
 	discover := func() (purge []graph.Item, problems []store.Problem) {
 		t.Helper()
@@ -194,7 +194,7 @@ func TestKeptReleasesAreAProblemUntilTheyAreAllowed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.DB.Update(func(tx *store.Tx) error {
+		if err := s.db.Update(func(tx *store.Tx) error {
 			if _, err := step.Apply(tx, workflow.Task{}, workflow.Outcome{Data: data}); err != nil {
 				return err
 			}
@@ -205,17 +205,17 @@ func TestKeptReleasesAreAProblemUntilTheyAreAllowed(t *testing.T) {
 		}
 		return purge, problems
 	}
-	if _, err := s.Scan(); err != nil {
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
-	s.Config = &kube.ConfigMap{}
+	s.ConfigMap.object = &kube.ConfigMap{}
 	purge, problems := discover()
 	if len(purge) != 0 || len(problems) != 1 || problems[0].Kind != store.BlockedDeletion ||
 		problems[0].Error != "2 of 3 releases would be purged, so the safety check keeps them: one, two" ||
 		strings.Join(problems[0].Command, " ") != "reload --allow-purge=2" {
 		t.Errorf("purge %v, problems %+v", purge, problems)
 	}
-	if err := s.DB.Update(func(tx *store.Tx) error {
+	if err := s.db.Update(func(tx *store.Tx) error {
 		return store.Save(tx, store.AllowedPurgeKey(), store.AllowedPurge{Releases: 2, At: tx.Now()})
 	}); err != nil {
 		t.Fatal(err)
@@ -229,14 +229,14 @@ func TestKeptReleasesAreAProblemUntilTheyAreAllowed(t *testing.T) {
 }
 
 func TestReleasesOfAddonsThatNobodyKnowsAreKeptAndShown(t *testing.T) {
-	s, _, _ := site(t)
-	set, err := s.Scan()
+	s, _, _ := newLifecycle(t)
+	set, err := s.Modules.Scan()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var found discovered
 	releases := []helm.Summary{{Name: "old"}, {Name: "redis", State: helm.State{Addon: true}}, {Name: "web", State: helm.State{Addon: true}}}
-	unknown, err := (&discoverStep{site: s}).unknown(t.Context(), set, releases, &found)
+	unknown, err := s.discoverStep().unknown(t.Context(), set, releases, &found)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 // of the effect.
 func (s *hookStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	do, known := map[string]func(context.Context, workflow.Task, json.RawMessage) error{
-		configEffect: s.site.doConfig,
-		objectEffect: s.site.doObject,
+		configEffect: s.config.doConfig,
+		objectEffect: s.objects.doObject,
 	}[e.Kind]
 	if !known {
 		return workflow.Refused(fmt.Errorf("no effect is called %q", e.Kind))

@@ -11,10 +11,10 @@ import (
 )
 
 // keepAll keeps of a hook all that there can be.
-func keepAll(tx *store.Tx, s *Site, module, name string) error {
+func keepAll(tx *store.Tx, s *Lifecycle, module, name string) error {
 	subject := store.Subject{Module: module, Hook: name, Binding: "b"}
 	by := nameOf(module, name)
-	ops, err := s.metricsOf(module, name)([]byte(`{"name":"x_` + sectionOf(module) + `","add":1}{"group":"` + module + `","name":"y_` + sectionOf(module) + `","set":1}`))
+	ops, err := s.metrics.metricsOf(module, name)([]byte(`{"name":"x_` + sectionOf(module) + `","add":1}{"group":"` + module + `","name":"y_` + sectionOf(module) + `","set":1}`))
 	return errors.Join(
 		err,
 		store.Save(tx, store.HookKey(module, name), store.Hook{Digest: "1"}),
@@ -23,7 +23,7 @@ func keepAll(tx *store.Tx, s *Site, module, name string) error {
 		store.Save(tx, store.BucketKey(subject), store.Bucket{Full: tx.Now()}),
 		store.Save(tx, store.SavedKey(sectionOf(module)), []values.Saved{{Op: values.Op{Op: "remove", Path: "/x"}, Hook: by}}),
 		store.Save(tx, store.ReleaseKey(module), store.Release{}),
-		s.count(tx, module, name, ops),
+		s.metrics.count(tx, module, name, ops),
 		keepGlobal(tx, by),
 	)
 }
@@ -55,35 +55,35 @@ func named(t *testing.T, db *store.DB, text string) (found []string) {
 
 func TestNothingIsLeftOfAModuleThatIsForgotten(t *testing.T) {
 	t.Parallel()
-	s := &Site{DB: storetest.Memory(t)}
-	update(t, s.DB, func(tx *store.Tx) error {
+	s := New(Options{DB: storetest.Memory(t)})
+	update(t, s.db, func(tx *store.Tx) error {
 		return errors.Join(keepAll(tx, s, "stays", "hook.sh"), keepAll(tx, s, "goes", "hook.sh"))
 	})
-	before := len(named(t, s.DB, "stays"))
-	update(t, s.DB, func(tx *store.Tx) error { return s.forget(tx, "goes") })
-	if left := named(t, s.DB, "goes"); len(left) > 0 {
+	before := len(named(t, s.db, "stays"))
+	update(t, s.db, func(tx *store.Tx) error { return s.bindings.forget(tx, "goes") })
+	if left := named(t, s.db, "goes"); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
-	if n := len(named(t, s.DB, "stays")); n != before || n == 0 {
+	if n := len(named(t, s.db, "stays")); n != before || n == 0 {
 		t.Errorf("%d records of another module, %d before", n, before)
 	}
 }
 
 func TestNothingIsLeftOfAHookThatIsGone(t *testing.T) {
 	t.Parallel()
-	s := &Site{DB: storetest.Memory(t)}
-	update(t, s.DB, func(tx *store.Tx) error {
+	s := New(Options{DB: storetest.Memory(t)})
+	update(t, s.db, func(tx *store.Tx) error {
 		overrides := map[string]values.EnabledOverride{"someEnabled": {Hook: nameOf("", "gone.sh")}}
 		return errors.Join(keepAll(tx, s, "", "gone.sh"), store.Save(tx, store.EnabledOverridesKey(), overrides))
 	})
-	update(t, s.DB, func(tx *store.Tx) error {
+	update(t, s.db, func(tx *store.Tx) error {
 		if _, err := (foundHooks{}).keep(tx, ""); err != nil {
 			return err
 		}
-		_, err := s.attach(tx, "", nil)
+		_, err := s.bindings.attach(tx, "", nil)
 		return err
 	})
-	if left := named(t, s.DB, "gone.sh"); len(left) > 0 {
+	if left := named(t, s.db, "gone.sh"); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }

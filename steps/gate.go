@@ -57,5 +57,5 @@ func (s *hookStep) Skipped(tx *store.Tx, t workflow.Task) error {
 	if !s.node.Has(lifecycle.Objects) {
 		return nil
 	}
-	return s.site.synchronized(tx, t, nil)
+	return s.bindings.synchronized(tx, t, nil)
 }

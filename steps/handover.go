@@ -10,16 +10,16 @@ import (
 
 // uninstall deletes the release of module. The outcome names the objects that were kept because they
 // belong to another release.
-func (s *Site) uninstall(ctx context.Context, module string) (workflow.Outcome, error) {
-	kept, err := s.Helm.Uninstall(ctx, module)
-	return workflow.Outcome{Detail: s.reportKept(module, kept)}, err
+func (rs *Releases) uninstall(ctx context.Context, module string) (workflow.Outcome, error) {
+	kept, err := rs.helm.Uninstall(ctx, module)
+	return workflow.Outcome{Detail: rs.reportKept(module, kept)}, err
 }
 
 // reportKept logs the objects of module's release that were not deleted with it, and returns them for
 // the history.
-func (s *Site) reportKept(module string, kept []helm.Kept) string {
+func (rs *Releases) reportKept(module string, kept []helm.Kept) string {
 	for _, k := range kept {
-		s.Log.Info().Str("module", module).Str("object", k.Object.String()).Str("owner", k.Owner).
+		rs.log.Info().Str("module", module).Str("object", k.Object.String()).Str("owner", k.Owner).
 			Msg("object is kept: it belongs to another release")
 	}
 	switch len(kept) {

@@ -26,11 +26,22 @@ const snapshotTimeout = 10 * time.Second
 // A hookStep runs one hook: with what its node is given, for what its node may
 // hand back.
 type hookStep struct {
-	site *Site
 	node *graph.Node
 	// binding is the ordered binding whose hooks the node is repeated over; empty
 	// where the task names the binding.
 	binding string
+
+	db       *store.DB
+	modules  *Modules
+	values   *Values
+	config   *ConfigMap
+	hooks    *Hooks
+	bindings *Bindings
+	outputs  *hookOutputs
+	metrics  *hookMetrics
+	objects  *Objects
+	releases *Releases
+	reports  *runReports
 }
 
 // Do runs the hook that t is about.
@@ -59,17 +70,17 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 		return workflow.Outcome{}, err
 	}
 	if s.precedesHelm(t) {
-		run.Started = func() { s.site.renderAhead(ctx, t.Subject.Module) } // not before: it would slow the start
+		run.Started = func() { s.releases.renderAhead(ctx, t.Subject.Module) } // not before: it would slow the start
 	}
-	ended := s.site.watchSlow(t, s.node, in.hook.longest)
-	result, err := s.site.Hooks.Run(ctx, run)
+	ended := s.reports.watchSlow(t, s.node, in.hook.longest)
+	result, err := s.hooks.runner.Run(ctx, run)
 	ended()
 	out.Took = result.Usage.Took
 	var o workflow.Outcome
 	if err == nil {
 		o, err = out.outcome(in, result)
 	}
-	s.site.ran(t, s.node, s.event(), result.Usage, err)
+	s.reports.ran(t, s.node, s.event(), result.Usage, err)
 	return o, err
 }
 
@@ -86,7 +97,7 @@ func (s *hookStep) precedesHelm(t workflow.Task) bool {
 func (s *hookStep) await(ctx context.Context, t workflow.Task) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
-	return s.site.Snapshots.Ready(ctx, t.Subject.Module, t.Subject.Hook)
+	return s.bindings.snapshots.Ready(ctx, t.Subject.Module, t.Subject.Hook)
 }
 
 // errGone tells that what a task is about is gone since the task was made.
@@ -94,17 +105,17 @@ var errGone = errors.New("is not there any more")
 
 // there returns file as it lies on disk now: its module may have another number
 // than when the hook was found. The error is errGone when it is gone for sure.
-func (s *Site) there(module string, file hook.File) (hook.File, error) {
+func (hs *Hooks) there(module string, file hook.File) (hook.File, error) {
 	if _, err := os.Stat(file.Path); !errors.Is(err, fs.ErrNotExist) {
 		return file, err
 	}
-	scope, dir := hook.Global, s.GlobalHooksDir
+	scope, dir := hook.Global, hs.modules.globalHooks
 	if module != "" {
-		gone, err := s.gone(module)
+		gone, err := hs.modules.gone(module)
 		if err != nil {
 			return file, err
 		}
-		m, _ := s.Disk().Find(module)
+		m, _ := hs.modules.Disk().Find(module)
 		switch {
 		case gone:
 			return file, fmt.Errorf("file %s %w", file.Path, errGone)
@@ -121,7 +132,7 @@ func (s *Site) there(module string, file hook.File) (hook.File, error) {
 		return files[i], nil
 	}
 	if len(files) == 0 && module == "" {
-		return file, fmt.Errorf("file %s is not there, and %s holds no hook at all: is it mounted?", file.Path, s.GlobalHooksDir)
+		return file, fmt.Errorf("file %s is not there, and %s holds no hook at all: is it mounted?", file.Path, hs.modules.globalHooks)
 	}
 	return file, fmt.Errorf("file %s %w", file.Path, errGone)
 }
@@ -170,8 +181,8 @@ type hookInput struct {
 }
 
 func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
-	in.metrics = s.site.metricsOf(t.Subject.Module, t.Subject.Hook)
-	err = s.site.DB.View(func(tx *store.Tx) error {
+	in.metrics = s.metrics.metricsOf(t.Subject.Module, t.Subject.Hook)
+	err = s.db.View(func(tx *store.Tx) error {
 		var known bool
 		if in.hook, known, err = hookOf(tx, t.Subject.Module, t.Subject.Hook); err != nil {
 			return err
@@ -179,10 +190,10 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 		if !known {
 			return fmt.Errorf("hook %s %w", graph.Subject(t.Subject), errGone)
 		}
-		if in.hook.file, err = s.site.there(t.Subject.Module, in.hook.file); err != nil {
+		if in.hook.file, err = s.hooks.there(t.Subject.Module, in.hook.file); err != nil {
 			return err
 		}
-		if err := s.site.usable(t.Subject.Module); err != nil {
+		if err := s.modules.usable(t.Subject.Module); err != nil {
 			return err
 		}
 		if s.node.Has(lifecycle.EnabledAll) {
@@ -193,21 +204,21 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 			in.enabled = append([]string{}, l.Enabled...)
 		}
 		in.at = tx.Now()
-		return in.readLayers(tx, s.site, sectionOf(t.Subject.Module))
+		return in.readLayers(tx, s.values, sectionOf(t.Subject.Module))
 	})
 	return in, err
 }
 
 // readLayers reads the layers of a section and of the global one, which cannot be older
 // than the bases.
-func (in *hookInput) readLayers(tx *store.Tx, s *Site, section string) (err error) {
+func (in *hookInput) readLayers(tx *store.Tx, v *Values, section string) (err error) {
 	in.bases = map[string]string{}
 	for _, key := range []string{section, values.Global} {
-		if in.bases[key], err = s.base(tx, key); err != nil {
+		if in.bases[key], err = v.base(tx, key); err != nil {
 			return err
 		}
 	}
-	in.layers, err = s.layers(tx, section)
+	in.layers, err = v.layers(tx, section)
 	return err
 }
 
@@ -228,7 +239,7 @@ func (s *hookStep) run(t workflow.Task, in hookInput, out *hookOutput) (run hook
 	}
 	run = hook.Run{
 		File: in.hook.file, Module: t.Subject.Module, Task: t.ID.String(), Attempt: t.Try,
-		Previous: hook.Previous(t.Previous), Output: s.site.output(t, s.node, s.event()), Timeout: in.hook.timeout(t),
+		Previous: hook.Previous(t.Previous), Output: s.reports.output(t, s.node, s.event()), Timeout: in.hook.timeout(t),
 	}
 	if run.Context, err = hook.Encode(hook.Compact(elements)); err != nil {
 		return run, err
@@ -241,7 +252,7 @@ func (s *hookStep) run(t workflow.Task, in hookInput, out *hookOutput) (run hook
 		return run, err
 	}
 	merged, skipped := shown.HookValues(out.Section, in.enabled)
-	s.site.warnSkipped(skipped)
+	s.values.warnSkipped(skipped)
 	run.Values, err = json.Marshal(merged)
 	return run, err
 }
@@ -253,7 +264,7 @@ func (s *hookStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawM
 		return nil, nil, err
 	}
 	if s.node.Has(lifecycle.Objects) {
-		items, err := s.site.attach(tx, t.Subject.Module, hooks)
+		items, err := s.bindings.attach(tx, t.Subject.Module, hooks)
 		return items, nil, err
 	}
 	hooks = slices.DeleteFunc(hooks, func(h hookRecord) bool { _, has := h.config.Order(s.binding); return !has })
@@ -269,6 +280,6 @@ func (s *hookStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawM
 	if s.node.ID != lifecycle.ModuleAfterHelm && s.node.ID != lifecycle.GlobalAfterAll {
 		return items, nil, nil
 	}
-	before, err := s.site.fingerprint(tx, sectionOf(t.Subject.Module))
+	before, err := s.values.fingerprint(tx, sectionOf(t.Subject.Module))
 	return items, json.RawMessage(strconv.Quote(before)), err
 }

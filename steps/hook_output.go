@@ -173,20 +173,20 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 	}
 	out.Section = sectionOf(t.Subject.Module)
 	if s.node.Has(lifecycle.Objects) {
-		if err := s.site.synchronized(tx, t, out.Observed); err != nil {
+		if err := s.bindings.synchronized(tx, t, out.Observed); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.site.noteDuration(tx, t, out.Took); err != nil {
+	if err := noteDuration(tx, t, out.Took); err != nil {
 		return nil, err
 	}
-	if err := s.site.count(tx, t.Subject.Module, t.Subject.Hook, out.Metrics); err != nil {
+	if err := s.metrics.count(tx, t.Subject.Module, t.Subject.Hook, out.Metrics); err != nil {
 		return nil, err
 	}
 	if o.Allowed != "" {
 		return nil, nil
 	}
-	facts, err := s.site.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook))
+	facts, err := s.outputs.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook))
 	if err != nil {
 		return nil, err
 	}

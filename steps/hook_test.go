@@ -25,8 +25,8 @@ func TestHookIsFoundWhereItsModuleLiesNow(t *testing.T) {
 	if err := os.Symlink("/nowhere", filepath.Join(modules, "040-broken")); err != nil {
 		t.Fatal(err)
 	}
-	s := &Site{ModulesDirs: []string{modules}, GlobalHooksDir: global}
-	if _, err := s.Scan(); err != nil {
+	s := New(Options{ModulesDirs: []string{modules}, GlobalHooksDir: global})
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -42,7 +42,7 @@ func TestHookIsFoundWhereItsModuleLiesNow(t *testing.T) {
 		{"", "hooks/g.sh", global + "/hooks/g.sh", global + "/hooks/g.sh", false},
 		{"", "hooks/removed.sh", global + "/hooks/removed.sh", "", true},
 	} {
-		file, err := s.there(test.module, hook.File{Name: test.name, Path: test.was})
+		file, err := s.hooks.there(test.module, hook.File{Name: test.name, Path: test.was})
 		if errors.Is(err, errGone) != test.gone || (err == nil) != (test.now != "") || err == nil && file.Path != test.now {
 			t.Errorf("%s/%s: %s, %v; want %q, gone %t", test.module, test.name, file.Path, err, test.now, test.gone)
 		}

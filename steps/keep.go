@@ -13,10 +13,16 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
+// hookOutputs write the output of hooks to the store.
+type hookOutputs struct {
+	values *Values
+	config *ConfigMap
+}
+
 // keep writes the output of the hook by to the store. It returns which values, configs or
 // flags it changed: those of the module, the global ones, or both.
-func (s *Site) keep(tx *store.Tx, out hookOutput, by string) ([]graph.Fact, error) {
-	own, err := s.keepOwn(tx, out, by)
+func (k *hookOutputs) keep(tx *store.Tx, out hookOutput, by string) ([]graph.Fact, error) {
+	own, err := k.keepOwn(tx, out, by)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +37,7 @@ func (s *Site) keep(tx *store.Tx, out hookOutput, by string) ([]graph.Fact, erro
 		facts = append(facts, lifecycle.ModuleChanged)
 	}
 	if out.Global != nil {
-		changed, err := s.keepValues(tx, values.Global, *out.Global, by)
+		changed, err := k.values.keepValues(tx, values.Global, *out.Global, by)
 		if err != nil {
 			return nil, err
 		}
@@ -44,21 +50,21 @@ func (s *Site) keep(tx *store.Tx, out hookOutput, by string) ([]graph.Fact, erro
 
 // keepOwn writes what concerns the hook's own section, and reports whether the section's
 // values or config, or for the global section any flag, are others now.
-func (s *Site) keepOwn(tx *store.Tx, out hookOutput, by string) (changed bool, err error) {
+func (k *hookOutputs) keepOwn(tx *store.Tx, out hookOutput, by string) (changed bool, err error) {
 	if len(out.Values) > 0 {
-		if changed, err = s.keepValues(tx, out.Section, out.valuesPatch, by); err != nil {
+		if changed, err = k.values.keepValues(tx, out.Section, out.valuesPatch, by); err != nil {
 			return false, err
 		}
 	}
 	if len(out.Flags) > 0 {
-		other, err := s.keepFlags(tx, out.Flags, by)
+		other, err := k.values.keepFlags(tx, out.Flags, by)
 		if err != nil {
 			return false, err
 		}
 		changed = changed || other
 	}
 	if out.Config != nil {
-		other, err := s.keepConfig(tx, *out.Config)
+		other, err := k.config.keepConfig(tx, *out.Config)
 		if err != nil {
 			return false, err
 		}
@@ -70,9 +76,9 @@ func (s *Site) keepOwn(tx *store.Tx, out hookOutput, by string) (changed bool, e
 // keepValues saves the patch of a section, and reports whether the section's merged values
 // are others now. A patch that was tried on the same values is not merged and checked once
 // more: nothing else is committed meanwhile.
-func (s *Site) keepValues(tx *store.Tx, section string, patch valuesPatch, by string) (changed bool, err error) {
+func (v *Values) keepValues(tx *store.Tx, section string, patch valuesPatch, by string) (changed bool, err error) {
 	key := store.SavedKey(section)
-	base, err := s.base(tx, section)
+	base, err := v.base(tx, section)
 	if err != nil {
 		return false, err
 	}
@@ -84,7 +90,7 @@ func (s *Site) keepValues(tx *store.Tx, section string, patch valuesPatch, by st
 		folded := values.Dated(values.Fold(saved, patch.Values, by), saved, tx.Now().Truncate(time.Second))
 		return patch.Changed, store.Save(tx, key, values.Without(folded, patch.NoOp))
 	}
-	layers, err := s.layers(tx, section)
+	layers, err := v.layers(tx, section)
 	if err != nil {
 		return false, err
 	}
@@ -101,12 +107,12 @@ func (s *Site) keepValues(tx *store.Tx, section string, patch valuesPatch, by st
 
 // keepFlags takes in what a hook said of flags, and reports whether any is another
 // now.
-func (s *Site) keepFlags(tx *store.Tx, said map[string]*bool, by string) (changed bool, err error) {
+func (v *Values) keepFlags(tx *store.Tx, said map[string]*bool, by string) (changed bool, err error) {
 	held, err := enabledOverrides(tx)
 	if err != nil {
 		return false, err
 	}
-	config, err := s.inForce(tx)
+	config, err := v.applied.inForce(tx)
 	if err != nil {
 		return false, err
 	}
@@ -126,24 +132,21 @@ func flags(held map[string]values.EnabledOverride, config values.Config) map[str
 
 // base returns a text that is another, in this life, when what the values of a
 // section are made of is.
-func (s *Site) base(tx *store.Tx, section string) (string, error) {
-	s.mu.RLock()
-	scans := s.scans
-	s.mu.RUnlock()
+func (v *Values) base(tx *store.Tx, section string) (string, error) {
 	sum := sha256.New()
-	_, _ = fmt.Fprintln(sum, tx.Epoch(), scans, section) // a hash takes what it is given
+	_, _ = fmt.Fprintln(sum, tx.Epoch(), v.modules.scanCount(), section) // a hash takes what it is given
 	for _, k := range []store.Key{store.SavedKey(section), store.AppliedConfigKey()} {
 		text := tx.Get(k)
 		_, _ = fmt.Fprintln(sum, len(text))
 		_, _ = sum.Write(text)
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:16]), s.usable("")
+	return hex.EncodeToString(sum.Sum(nil)[:16]), v.modules.usable("")
 }
 
 // fingerprint returns a text that is another when the section's values or
 // config, or for the global section any flag, are others.
-func (s *Site) fingerprint(tx *store.Tx, section string) (string, error) {
-	l, err := s.layers(tx, section)
+func (v *Values) fingerprint(tx *store.Tx, section string) (string, error) {
+	l, err := v.layers(tx, section)
 	if err != nil {
 		return "", err
 	}

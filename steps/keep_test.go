@@ -20,10 +20,10 @@ import (
 
 // sayValues returns what a run of a hook leads to that read the values as they are
 // now and writes this patch.
-func sayValues(t *testing.T, s *Site, patch string) hookOutput {
+func sayValues(t *testing.T, s *Lifecycle, patch string) hookOutput {
 	t.Helper()
-	in := hookInput{metrics: s.metricsOf("web", "hook.sh")}
-	if err := s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, s, "web") }); err != nil {
+	in := hookInput{metrics: s.metrics.metricsOf("web", "hook.sh")}
+	if err := s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, s.Values, "web") }); err != nil {
 		t.Fatal(err)
 	}
 	o, err := hookOutput{Section: "web"}.outcome(in, hook.Result{ValuesPatch: []byte(patch)})
@@ -38,9 +38,9 @@ func sayValues(t *testing.T, s *Site, patch string) hookOutput {
 }
 
 func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) {
-	s, mounted, _ := site(t)
+	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "010-web/values.yaml", "web: {size: 1, list: [a]}")
-	if _, err := s.Scan(); err != nil {
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -58,12 +58,12 @@ func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) 
 		var texts []string
 		for _, base := range []string{"another", out.Base} { // the first is taken back
 			out.Base = base
-			err := s.DB.Update(func(tx *store.Tx) error {
-				facts, err := s.keep(tx, out, "web/hook.sh")
+			err := s.db.Update(func(tx *store.Tx) error {
+				facts, err := s.outputs.keep(tx, out, "web/hook.sh")
 				if slices.Contains(facts, lifecycle.ModuleChanged) != step.changed || err != nil {
 					t.Errorf("%s: %v, %v", step.patch, facts, err)
 				}
-				layers, err := s.layers(tx, "web")
+				layers, err := s.Values.layers(tx, "web")
 				if err != nil {
 					return err
 				}
@@ -86,37 +86,37 @@ func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) 
 }
 
 func TestValuesThatChangedWhileAHookRanAreCheckedAnew(t *testing.T) {
-	for what, meanwhile := range map[string]func(*Site, string){
-		"another hook": func(s *Site, _ string) {
+	for what, meanwhile := range map[string]func(*Lifecycle, string){
+		"another hook": func(s *Lifecycle, _ string) {
 			out := sayValues(t, s, `{"op":"remove","path":"/web/parent"}`)
-			update(t, s.DB, func(tx *store.Tx) error { _, err := s.keep(tx, out, "web/other.sh"); return err })
+			update(t, s.db, func(tx *store.Tx) error { _, err := s.outputs.keep(tx, out, "web/other.sh"); return err })
 		},
-		"the ConfigMap": func(s *Site, _ string) {
-			update(t, s.DB, func(tx *store.Tx) error {
-				return s.saveApplied(tx, parsed(t, "web", "parent: none"), "2")
+		"the ConfigMap": func(s *Lifecycle, _ string) {
+			update(t, s.db, func(tx *store.Tx) error {
+				return s.ConfigMap.saveApplied(tx, parsed(t, "web", "parent: none"), "2")
 			})
 		},
-		"the files": func(s *Site, mounted string) {
+		"the files": func(s *Lifecycle, mounted string) {
 			write(t, mounted, "010-web/values.yaml", "web: {}")
-			if _, err := s.Scan(); err != nil {
+			if _, err := s.Modules.Scan(); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"the schema": func(s *Site, mounted string) {
+		"the schema": func(s *Lifecycle, mounted string) {
 			write(t, mounted, "010-web/openapi/values.yaml", "properties: {parent: {type: object}}")
-			if _, err := s.Scan(); err != nil {
+			if _, err := s.Modules.Scan(); err != nil {
 				t.Fatal(err)
 			}
 		},
 	} {
-		s, mounted, _ := site(t)
+		s, mounted, _ := newLifecycle(t)
 		write(t, mounted, "010-web/values.yaml", "web: {parent: {}}")
-		if _, err := s.Scan(); err != nil {
+		if _, err := s.Modules.Scan(); err != nil {
 			t.Fatal(err)
 		}
 		out := sayValues(t, s, `{"op":"add","path":"/web/parent/child","value":1}`)
 		meanwhile(s, mounted)
-		err := s.DB.Update(func(tx *store.Tx) error { _, err := s.keep(tx, out, "web/hook.sh"); return err })
+		err := s.db.Update(func(tx *store.Tx) error { _, err := s.outputs.keep(tx, out, "web/hook.sh"); return err })
 		if err == nil || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH, on values changed meanwhile") {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -125,7 +125,7 @@ func TestValuesThatChangedWhileAHookRanAreCheckedAnew(t *testing.T) {
 
 func TestWhatARunLeadsToIsBounded(t *testing.T) {
 	t.Parallel()
-	in := hookInput{metrics: (&Site{}).metricsOf("", "hook.sh")}
+	in := hookInput{metrics: (&hookMetrics{}).metricsOf("", "hook.sh")}
 	operation := `{"operation":"Delete","kind":"Pod","namespace":"default","name":"a"}`
 	run := func(n int) error {
 		_, err := hookOutput{Section: values.Global}.outcome(in, hook.Result{Operations: []byte(strings.Repeat(operation, n))})
@@ -168,9 +168,9 @@ func TestTheMostThatARunLeadsToFitsTheStore(t *testing.T) {
 func TestNamesThatComeAndGoAreNotSavedForEver(t *testing.T) {
 	t.Parallel()
 	for _, base := range []bool{true, false} {
-		s, mounted, _ := site(t)
+		s, mounted, _ := newLifecycle(t)
 		write(t, mounted, "010-web/values.yaml", "web: {names: {}, mine: 1}")
-		if _, err := s.Scan(); err != nil {
+		if _, err := s.Modules.Scan(); err != nil {
 			t.Fatal(err)
 		}
 		run := func(patch string) {
@@ -179,7 +179,7 @@ func TestNamesThatComeAndGoAreNotSavedForEver(t *testing.T) {
 			if !base {
 				out.Base = ""
 			}
-			update(t, s.DB, func(tx *store.Tx) error { _, err := s.keep(tx, out, "web/hook.sh"); return err })
+			update(t, s.db, func(tx *store.Tx) error { _, err := s.outputs.keep(tx, out, "web/hook.sh"); return err })
 		}
 		run(`{"op":"remove","path":"/web/mine"}`)
 		for i := range 12 {
@@ -191,8 +191,8 @@ func TestNamesThatComeAndGoAreNotSavedForEver(t *testing.T) {
 			run(add.String())
 			run(remove.String())
 		}
-		if err := s.DB.View(func(tx *store.Tx) error {
-			layers, err := s.layers(tx, "web")
+		if err := s.db.View(func(tx *store.Tx) error {
+			layers, err := s.Values.layers(tx, "web")
 			if err != nil {
 				return err
 			}
@@ -210,9 +210,9 @@ func TestNamesThatComeAndGoAreNotSavedForEver(t *testing.T) {
 }
 
 // globalPatch returns the saved operations of the global section.
-func globalPatch(t *testing.T, s *Site) (saved []values.Saved) {
+func globalPatch(t *testing.T, s *Lifecycle) (saved []values.Saved) {
 	t.Helper()
-	if err := s.DB.View(func(tx *store.Tx) (err error) {
+	if err := s.db.View(func(tx *store.Tx) (err error) {
 		saved, _, err = store.Load[[]values.Saved](tx, store.SavedKey(values.Global))
 		return err
 	}); err != nil {
@@ -222,10 +222,10 @@ func globalPatch(t *testing.T, s *Site) (saved []values.Saved) {
 }
 
 func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
-	s, mounted, _ := site(t)
+	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "010-web/values.yaml", "web: {size: 1}")
 	write(t, mounted, "values.yaml", "global: {a: 1}")
-	if _, err := s.Scan(); err != nil {
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -241,8 +241,8 @@ func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
 		},
 	} {
 		out := sayValues(t, s, step.patch)
-		update(t, s.DB, func(tx *store.Tx) error {
-			facts, err := s.keep(tx, out, "web/hooks/hook.sh")
+		update(t, s.db, func(tx *store.Tx) error {
+			facts, err := s.outputs.keep(tx, out, "web/hooks/hook.sh")
 			if diff := cmp.Diff(step.want, facts); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", step.patch, diff)
 			}
@@ -253,20 +253,20 @@ func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
 	if diff := cmp.Diff(want, globalPatch(t, s), cmpopts.IgnoreTypes(values.Origin{})); diff != "" {
 		t.Errorf("saved global operations (-want +got):\n%s", diff)
 	}
-	update(t, s.DB, func(tx *store.Tx) error { return s.forget(tx, "web") })
+	update(t, s.db, func(tx *store.Tx) error { return s.bindings.forget(tx, "web") })
 	if left := globalPatch(t, s); len(left) > 0 {
 		t.Errorf("the module is gone, and of its hooks' operations on global values are left: %v", left)
 	}
 }
 
 func TestAGlobalPatchOfAModuleHookIsHeldToTheGlobalSchema(t *testing.T) {
-	s, _, _ := site(t)
-	write(t, s.GlobalHooksDir, "openapi/values.yaml", "properties: {a: {type: integer}}")
-	if _, err := s.Scan(); err != nil {
+	s, _, _ := newLifecycle(t)
+	write(t, s.Modules.globalHooks, "openapi/values.yaml", "properties: {a: {type: integer}}")
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
-	in := hookInput{metrics: s.metricsOf("web", "hook.sh")}
-	if err := s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, s, "web") }); err != nil {
+	in := hookInput{metrics: s.metrics.metricsOf("web", "hook.sh")}
+	if err := s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, s.Values, "web") }); err != nil {
 		t.Fatal(err)
 	}
 	_, err := hookOutput{Section: "web"}.outcome(in, hook.Result{ValuesPatch: []byte(`{"op":"add","path":"/global/a","value":"text"}`)})
@@ -276,8 +276,8 @@ func TestAGlobalPatchOfAModuleHookIsHeldToTheGlobalSchema(t *testing.T) {
 }
 
 func TestOnlyEventsAndSchedulesOfModuleHooksReportChangedGlobalValues(t *testing.T) {
-	s, _, _ := site(t)
-	if _, err := s.Scan(); err != nil {
+	s, _, _ := newLifecycle(t)
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range []struct {
@@ -291,15 +291,14 @@ func TestOnlyEventsAndSchedulesOfModuleHooksReportChangedGlobalValues(t *testing
 		{lifecycle.ModuleKubernetesEvent, []graph.Fact{lifecycle.GlobalChanged}},
 		{lifecycle.ModuleScheduleEvent, []graph.Fact{lifecycle.GlobalChanged}},
 	} {
-		node, _ := lifecycle.Graph.Node(c.node)
 		out := sayValues(t, s, fmt.Sprintf(`{"op":"add","path":"/global/a","value":%d}`, i))
 		data, err := json.Marshal(out)
 		if err != nil {
 			t.Fatal(err)
 		}
-		update(t, s.DB, func(tx *store.Tx) error {
+		update(t, s.db, func(tx *store.Tx) error {
 			task := workflow.Task{Task: store.Task{Subject: store.Subject{Module: "web", Hook: "hook.sh"}}}
-			facts, err := (&hookStep{site: s, node: node}).Apply(tx, task, workflow.Outcome{Data: data})
+			facts, err := s.hookNode(c.node, "").Apply(tx, task, workflow.Outcome{Data: data})
 			if diff := cmp.Diff(c.want, facts); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.node, diff)
 			}
@@ -309,14 +308,14 @@ func TestOnlyEventsAndSchedulesOfModuleHooksReportChangedGlobalValues(t *testing
 }
 
 func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
-	s, _, _ := site(t)
-	if _, err := s.Scan(); err != nil {
+	s, _, _ := newLifecycle(t)
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	before := parsed(t, "global", "{a: 1}", "oldEnabled", "true", "sameEnabled", "true")
-	update(t, s.DB, func(tx *store.Tx) error { return s.saveApplied(tx, before, "1") })
-	in := hookInput{metrics: s.metricsOf("", "hook.sh")}
-	if err := s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, s, values.Global) }); err != nil {
+	update(t, s.db, func(tx *store.Tx) error { return s.ConfigMap.saveApplied(tx, before, "1") })
+	in := hookInput{metrics: s.metrics.metricsOf("", "hook.sh")}
+	if err := s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, s.Values, values.Global) }); err != nil {
 		t.Fatal(err)
 	}
 	o, err := hookOutput{Section: values.Global}.outcome(in, hook.Result{ConfigPatch: []byte(
@@ -333,8 +332,8 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 		t.Errorf("flags to write (-want +got):\n%s", diff)
 	}
 	for _, want := range [][]graph.Fact{{lifecycle.GlobalChanged}, nil} { // the second time nothing is another
-		update(t, s.DB, func(tx *store.Tx) error {
-			facts, err := s.keep(tx, out, "hook.sh")
+		update(t, s.db, func(tx *store.Tx) error {
+			facts, err := s.outputs.keep(tx, out, "hook.sh")
 			if diff := cmp.Diff(want, facts); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -342,8 +341,8 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 		})
 	}
 	after := parsed(t, "global", "{a: 1}", "newEnabled", "false", "sameEnabled", "true")
-	if err := s.DB.View(func(tx *store.Tx) error {
-		config, err := s.inForce(tx)
+	if err := s.db.View(func(tx *store.Tx) error {
+		config, err := s.applied.inForce(tx)
 		if diff := cmp.Diff(after, config); diff != "" {
 			t.Errorf("in force (-want +got):\n%s", diff)
 		}

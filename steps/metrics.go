@@ -18,12 +18,21 @@ type Dropped struct {
 	Operations int
 }
 
+// hookMetrics count the metric operations of hooks.
+type hookMetrics struct {
+	log      *logger
+	observer Observer
+	prefix   string // replaces {PREFIX} in names
+	// ungroupedExpire makes metrics without a group expire at each run of their hook.
+	ungroupedExpire bool
+}
+
 // metricsOf returns what reads the operations that a hook has written. Where
 // metrics without a group are to expire, they are given one: the hook's own.
-func (s *Site) metricsOf(module, hook string) func(text []byte) ([]series.Op, error) {
+func (m *hookMetrics) metricsOf(module, hook string) func(text []byte) ([]series.Op, error) {
 	return func(text []byte) ([]series.Op, error) {
-		ops, err := series.Parse(text, s.MetricsPrefix)
-		if s.UngroupedExpire {
+		ops, err := series.Parse(text, m.prefix)
+		if m.ungroupedExpire {
 			for i := range ops {
 				if ops[i].Group == "" {
 					ops[i].Group = nameOf(module, hook)
@@ -37,7 +46,7 @@ func (s *Site) metricsOf(module, hook string) func(text []byte) ([]series.Op, er
 // count writes what the operations of one run of a hook lead to. First all groups
 // that occur are expired, whoever wrote them; then the operations count in order.
 // Those of a hook that went while it ran do not: nothing would end their series.
-func (s *Site) count(tx *store.Tx, module, hook string, ops []series.Op) error {
+func (m *hookMetrics) count(tx *store.Tx, module, hook string, ops []series.Op) error {
 	if len(ops) == 0 || tx.Get(store.HookKey(module, hook)) == nil {
 		return nil
 	}
@@ -53,7 +62,7 @@ func (s *Site) count(tx *store.Tx, module, hook string, ops []series.Op) error {
 		}
 	}
 	if len(t.dropped) > 0 {
-		tx.OnCommit(func() { s.sayDropped(t.dropped) })
+		tx.OnCommit(func() { m.sayDropped(t.dropped) })
 	}
 	return t.save()
 }
@@ -62,18 +71,18 @@ func (s *Site) count(tx *store.Tx, module, hook string, ops []series.Op) error {
 const mostLines = 10
 
 // sayDropped logs what did not count, and tells of it.
-func (s *Site) sayDropped(all []Dropped) {
+func (m *hookMetrics) sayDropped(all []Dropped) {
 	for i, d := range all {
-		if d.Operations > 0 && s.MetricsDropped != nil {
-			s.MetricsDropped(d)
+		if d.Operations > 0 {
+			m.observer.MetricsDropped(d)
 		}
 		if i == mostLines {
-			s.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Int("metrics", len(all)-i).Msg("more metric operations of the hook did not count")
+			m.log.Warn().Str("module", d.Module).Str("hook", d.Hook).Int("metrics", len(all)-i).Msg("more metric operations of the hook did not count")
 		}
 		if i >= mostLines {
 			continue
 		}
-		s.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Str("metric", d.Name).Int("operations", d.Operations).
+		m.log.Warn().Str("module", d.Module).Str("hook", d.Hook).Str("metric", d.Name).Int("operations", d.Operations).
 			Str("reason", d.Why).Msg("metric operations of a hook did not count as they were written")
 	}
 }

@@ -22,24 +22,32 @@ import (
 type counting struct {
 	t       testing.TB
 	db      *store.DB
-	site    *Site
+	metrics *hookMetrics
 	dropped []string
 }
 
 func newCounting(t testing.TB, db *store.DB) *counting {
 	t.Helper()
 	c := &counting{t: t, db: db}
-	c.site = &Site{DB: db, Log: zerolog.Nop(), MetricsPrefix: "p_", MetricsDropped: func(d Dropped) {
+	c.metrics = &hookMetrics{log: &logger{Logger: zerolog.Nop()}, prefix: "p_", observer: droppedMetrics{report: func(d Dropped) {
 		c.dropped = append(c.dropped, fmt.Sprintf("%s %s ×%d", d.Name, d.Reason, d.Operations))
-	}}
+	}}}
 	return c
 }
+
+// droppedMetrics observes metric operations that were ignored.
+type droppedMetrics struct {
+	silent
+	report func(Dropped)
+}
+
+func (d droppedMetrics) MetricsDropped(dropped Dropped) { d.report(dropped) }
 
 // run counts what a run of a hook, named by module/hook, has written.
 func (c *counting) run(hook, text string) {
 	c.t.Helper()
 	module, name, _ := strings.Cut(hook, "/")
-	ops, err := c.site.metricsOf(module, name)([]byte(text))
+	ops, err := c.metrics.metricsOf(module, name)([]byte(text))
 	if err == nil {
 		err = c.db.Update(func(tx *store.Tx) error {
 			if tx.Get(store.HookKey(module, name)) == nil {
@@ -47,7 +55,7 @@ func (c *counting) run(hook, text string) {
 					return err
 				}
 			}
-			return c.site.count(tx, module, name, ops)
+			return c.metrics.count(tx, module, name, ops)
 		})
 	}
 	if err != nil {
@@ -193,9 +201,9 @@ func TestAHookThatHasGoneCountsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.want("it went with its metrics")
-	ops, err := c.site.metricsOf("a", "h.sh")([]byte(`{"name":"x","set":1}`))
+	ops, err := c.metrics.metricsOf("a", "h.sh")([]byte(`{"name":"x","set":1}`))
 	if err == nil {
-		err = c.db.Update(func(tx *store.Tx) error { return c.site.count(tx, "a", "h.sh", ops) })
+		err = c.db.Update(func(tx *store.Tx) error { return c.metrics.count(tx, "a", "h.sh", ops) })
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -233,7 +241,7 @@ func TestHookWithOtherCodeOrConfigBeginsAnew(t *testing.T) {
 func TestMetricsWithoutAGroupExpireWhereThatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t, storetest.Memory(t))
-	c.site.UngroupedExpire = true
+	c.metrics.ungroupedExpire = true
 	c.run("a/h.sh", `{"name":"x","add":1,"labels":{"of":"a"}}{"name":"y","add":1}`)
 	c.run("b/h.sh", `{"name":"x","add":1}`)
 	c.run("a/h.sh", `{"name":"y","add":1}`)
@@ -427,7 +435,7 @@ func BenchmarkGroupOfMany(b *testing.B) {
 		for i := range maxSeries {
 			fmt.Fprintf(&many, `{"group":"g","name":"x","set":%d,"labels":{"namespace":"default","pod":"a-pod-with-some-name-%d"}}`, n*(1/(i+1)), i)
 		}
-		ops, err := c.site.metricsOf("mod", "h.sh")([]byte(many.String()))
+		ops, err := c.metrics.metricsOf("mod", "h.sh")([]byte(many.String()))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -438,7 +446,7 @@ func BenchmarkGroupOfMany(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		if err := c.db.Update(func(tx *store.Tx) error { return c.site.count(tx, "mod", "h.sh", two[n%2]) }); err != nil {
+		if err := c.db.Update(func(tx *store.Tx) error { return c.metrics.count(tx, "mod", "h.sh", two[n%2]) }); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -98,8 +98,8 @@ func (n *objectNote) err() error {
 
 // An objectRun does operations of one run of a hook, one after another.
 type objectRun struct {
-	site   *Site
-	module string
+	objects *Objects
+	module  string
 	// resumed is set where any of them may have been tried before.
 	resumed bool
 	note    objectNote
@@ -108,18 +108,26 @@ type objectRun struct {
 	save func(note objectNote, more func(*store.Tx) error) error
 }
 
+// Objects carries out the object operations of hooks. An object of a release that a hook of its module
+// deletes is noted as removed before the request is sent.
+type Objects struct {
+	db       *store.DB
+	executor *operation.Executor
+	changes  Changes
+}
+
 // doObject does one operation of a task. One that is refused keeps none behind it
 // from being done; the last one tells of all that were.
-func (s *Site) doObject(ctx context.Context, t workflow.Task, data json.RawMessage) error {
-	r := objectRun{site: s, module: t.Subject.Module, resumed: t.Resumed}
-	if err := s.DB.View(func(tx *store.Tx) (err error) {
+func (ob *Objects) doObject(ctx context.Context, t workflow.Task, data json.RawMessage) error {
+	r := objectRun{objects: ob, module: t.Subject.Module, resumed: t.Resumed}
+	if err := ob.db.View(func(tx *store.Tx) (err error) {
 		r.note, _, err = store.LoadNote[objectNote](tx, t.ID)
 		return err
 	}); err != nil {
 		return err
 	}
 	r.save = func(note objectNote, more func(*store.Tx) error) error {
-		return s.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+		return ob.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			err := store.SaveNote(tx, t.ID, note)
 			if err == nil && more != nil {
 				err = more(tx)
@@ -132,13 +140,13 @@ func (s *Site) doObject(ctx context.Context, t workflow.Task, data json.RawMessa
 
 // doObjectsNow does the operations of a run that is no task: what a crash leaves
 // of them undone is not done later.
-func (s *Site) doObjectsNow(ctx context.Context, module string, effects []workflow.Effect) error {
-	r := objectRun{site: s, module: module}
+func (ob *Objects) doObjectsNow(ctx context.Context, module string, effects []workflow.Effect) error {
+	r := objectRun{objects: ob, module: module}
 	r.save = func(_ objectNote, more func(*store.Tx) error) error {
 		if more == nil {
 			return nil
 		}
-		return s.DB.UpdateWithRoom(ctx, more)
+		return ob.db.UpdateWithRoom(ctx, more)
 	}
 	for _, e := range effects {
 		if err := r.do(ctx, e.Data); err != nil {
@@ -179,19 +187,19 @@ func (r *objectRun) settle(ctx context.Context, w objectWork) error {
 		if vain || !w.Operation.Type.Deletes() || r.module == "" {
 			return r.keep(note, nil)
 		}
-		return r.keep(note, func(tx *store.Tx) error { return r.site.noteRemoved(tx, r.module, store.Object(mark.Object)) })
+		return r.keep(note, func(tx *store.Tx) error { return r.objects.noteRemoved(tx, r.module, store.Object(mark.Object)) })
 	}}
 	if r.note.Settled == w.Nth-1 {
 		attempt.Mark = r.note.Mark
 	}
-	err := r.site.Objects.Do(ctx, w.Operation, attempt)
+	err := r.objects.executor.Do(ctx, w.Operation, attempt)
 	settled := r.note
 	settled.Settled, settled.Mark = w.Nth, nil
 	switch {
 	case err != nil && operation.IsRefused(err):
 		settled.refuse(w, err)
 		if spared, ok := operation.NotDeleted(err); ok && r.module != "" {
-			return r.keep(settled, func(tx *store.Tx) error { return r.site.noteSpared(tx, r.module, store.Object(spared)) })
+			return r.keep(settled, func(tx *store.Tx) error { return r.objects.noteSpared(tx, r.module, store.Object(spared)) })
 		}
 	case err != nil:
 		return err
@@ -208,7 +216,7 @@ func (r *objectRun) keep(note objectNote, more func(*store.Tx) error) error {
 
 // noteRemoved notes that a hook of module is about to delete o, if that is an
 // object of its release.
-func (s *Site) noteRemoved(tx *store.Tx, module string, o store.Object) error {
+func (ob *Objects) noteRemoved(tx *store.Tx, module string, o store.Object) error {
 	r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(module))
 	if err != nil || !ok {
 		return err
@@ -224,19 +232,19 @@ func (s *Site) noteRemoved(tx *store.Tx, module string, o store.Object) error {
 			}
 		}
 		r.Removed = append(r.Removed, store.Removed{Object: own, At: tx.Now()})
-		s.notifyInstalled(tx, module)
+		releaseChanged(tx, ob.changes, module)
 		return store.Save(tx, store.ReleaseKey(module), r)
 	}
 	return nil
 }
 
 // noteSpared takes back that a hook of module is about to delete o: it may not.
-func (s *Site) noteSpared(tx *store.Tx, module string, o store.Object) error {
+func (ob *Objects) noteSpared(tx *store.Tx, module string, o store.Object) error {
 	r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(module))
 	if err != nil || !ok || !r.Lacks(o) {
 		return err
 	}
 	r.Removed = slices.DeleteFunc(r.Removed, func(removed store.Removed) bool { return removed.Is(o) })
-	s.notifyInstalled(tx, module)
+	releaseChanged(tx, ob.changes, module)
 	return store.Save(tx, store.ReleaseKey(module), r)
 }

@@ -177,7 +177,7 @@ func (s *hookStep) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) 
 	var facts []graph.Fact
 	if len(awaits) == 0 {
 		var dropped bool
-		if facts, dropped, err = s.site.dropOutdated(tx, t); err != nil {
+		if facts, dropped, err = s.values.dropOutdated(tx, t); err != nil {
 			return nil, err
 		}
 		if !dropped {
@@ -217,13 +217,13 @@ func (s *hookStep) ranBindings(t workflow.Task, c hook.Config) (names []string) 
 // dropOutdated drops what the earlier code of t's hook left, notes that in history, and returns which
 // values or flags that changed. Where the schema does not take the values without it, the section's patches stay, and
 // dropped is false.
-func (s *Site) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact, dropped bool, err error) {
+func (v *Values) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact, dropped bool, err error) {
 	subject := t.Subject
 	by := nameOf(subject.Module, subject.Hook)
 	dropped = true
 	var paths []string
 	for _, section := range slices.Compact([]string{sectionOf(subject.Module), values.Global}) {
-		layers, err := s.layers(tx, section)
+		layers, err := v.layers(tx, section)
 		if err != nil {
 			return nil, false, err
 		}
@@ -236,7 +236,7 @@ func (s *Site) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact, 
 		layers.Saved = map[string][]values.Saved{section: left}
 		after, _ := layers.Section(section)
 		if err := layers.CheckMerged(section, after, before); err != nil {
-			s.Log.Warn().Str("module", subject.Module).Str("hook", subject.Hook).Err(err).
+			v.log.Warn().Str("module", subject.Module).Str("hook", subject.Hook).Err(err).
 				Msg("values that earlier code of the hook patched stay: the schema does not take the values without them")
 			dropped = false
 			continue
@@ -257,7 +257,7 @@ func (s *Site) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact, 
 			return nil, false, err
 		}
 	}
-	flags, changed, err := s.dropOverrides(tx, by)
+	flags, changed, err := v.dropOverrides(tx, by)
 	if err != nil {
 		return nil, false, err
 	}
@@ -267,7 +267,7 @@ func (s *Site) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact, 
 	if paths = append(paths, flags...); len(paths) > 0 {
 		t.Remark("values patches dropped, which only earlier code of the hook wrote: " + strings.Join(paths, ", "))
 		tx.OnCommit(func() {
-			s.Log.Info().Str("module", subject.Module).Str("hook", subject.Hook).Str("paths", strings.Join(paths, ", ")).
+			v.log.Info().Str("module", subject.Module).Str("hook", subject.Hook).Str("paths", strings.Join(paths, ", ")).
 				Msg("values patches dropped: earlier code of the hook wrote them, the present code does not")
 		})
 	}
@@ -276,7 +276,7 @@ func (s *Site) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact, 
 
 // dropOverrides drops the outdated enabled overrides of the hook by, returns their flags, and reports
 // whether any flag is another now.
-func (s *Site) dropOverrides(tx *store.Tx, by string) (dropped []string, changed bool, err error) {
+func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, changed bool, err error) {
 	held, err := enabledOverrides(tx)
 	if err != nil {
 		return nil, false, err
@@ -293,7 +293,7 @@ func (s *Site) dropOverrides(tx *store.Tx, by string) (dropped []string, changed
 		return nil, false, nil
 	}
 	slices.Sort(dropped)
-	config, err := s.inForce(tx)
+	config, err := v.applied.inForce(tx)
 	if err != nil {
 		return nil, false, err
 	}

@@ -19,15 +19,15 @@ import (
 // A codeBench has one hook, of module web or a global one, whose code changes.
 type codeBench struct {
 	t      *testing.T
-	s      *Site
+	s      *Lifecycle
 	module string
 }
 
 func newCodeBench(t *testing.T, module string) codeBench {
 	t.Helper()
-	s, mounted, _ := site(t)
+	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "010-web/values.yaml", "web: {size: 1}")
-	if _, err := s.Scan(); err != nil {
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	return codeBench{t, s, module}
@@ -52,7 +52,7 @@ func (b codeBench) puts(digest, config string) {
 	file := json.RawMessage(`{"name":"hook.sh"}`)
 	code, _, _ := strings.Cut(digest, " with ")
 	found := foundHooks{Digest: digest, Hooks: map[string]store.Hook{"hook.sh": {Digest: digest, Code: code, File: file, Config: text}}}
-	update(b.t, b.s.DB, func(tx *store.Tx) error {
+	update(b.t, b.s.db, func(tx *store.Tx) error {
 		_, err := found.keep(tx, b.module)
 		return err
 	})
@@ -63,8 +63,8 @@ func (b codeBench) puts(digest, config string) {
 func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...string) (facts []graph.Fact) {
 	b.t.Helper()
 	section := sectionOf(b.module)
-	in := hookInput{metrics: b.s.metricsOf(b.module, "hook.sh")}
-	if err := b.s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, b.s, section) }); err != nil {
+	in := hookInput{metrics: b.s.metrics.metricsOf(b.module, "hook.sh")}
+	if err := b.s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, b.s.Values, section) }); err != nil {
 		b.t.Fatal(err)
 	}
 	o, err := hookOutput{Section: section}.outcome(in, hook.Result{ValuesPatch: []byte(patch)})
@@ -74,14 +74,14 @@ func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...str
 	if len(allowed) > 0 {
 		o = workflow.Outcome{Allowed: allowed[0]}
 	}
-	step, ok := b.s.Lifecycle().Steps[node].(interface {
+	step, ok := b.s.Binding().Steps[node].(interface {
 		Apply(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error)
 	})
 	if !ok {
 		b.t.Fatalf("node %s has no step that applies", node)
 	}
 	subject := store.Subject{Module: b.module, Hook: "hook.sh", Binding: binding}
-	update(b.t, b.s.DB, func(tx *store.Tx) error {
+	update(b.t, b.s.db, func(tx *store.Tx) error {
 		task := workflow.Task{Task: store.Task{Subject: subject, Prepared: true}}
 		task.Batch = []*store.Task{&task.Task}
 		var err error
@@ -95,7 +95,7 @@ func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...str
 func (b codeBench) expect(when string, want ...string) {
 	b.t.Helper()
 	var got []string
-	if err := b.s.DB.View(func(tx *store.Tx) error {
+	if err := b.s.db.View(func(tx *store.Tx) error {
 		for _, section := range slices.Compact([]string{sectionOf(b.module), values.Global}) {
 			saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
 			if err != nil {
@@ -127,7 +127,7 @@ func TestPatchesOfEarlierCodeAreDroppedAfterTheLastBindingOfTheStart(t *testing.
 	b := newCodeBench(t, "web")
 	b.puts("1", wholeStart)
 	b.runs(lifecycle.ModuleOnStartup, "", `{"op":"add","path":"/web/kept","value":1}{"op":"add","path":"/web/left","value":1}{"op":"add","path":"/global/left","value":1}`)
-	update(t, b.s.DB, func(tx *store.Tx) error { return keepGlobal(tx, "other.sh") })
+	update(t, b.s.db, func(tx *store.Tx) error { return keepGlobal(tx, "other.sh") })
 	all := []string{"/global/left", "/global/other.sh", "/web/kept", "/web/left"}
 
 	b.puts("1", wholeStart)
@@ -160,12 +160,12 @@ func TestHookWithPatchesRunsSynchronizationAgainWhenItsCodeChangesAfterTheStart(
 	b := newCodeBench(t, "web")
 	attached := func() (bindings []string) {
 		t.Helper()
-		update(t, b.s.DB, func(tx *store.Tx) error {
+		update(t, b.s.db, func(tx *store.Tx) error {
 			hooks, err := hooksOf(tx, "web")
 			if err != nil {
 				return err
 			}
-			items, err := b.s.attach(tx, "web", hooks)
+			items, err := b.s.bindings.attach(tx, "web", hooks)
 			for _, m := range items {
 				bindings = append(bindings, m.Subject.Binding)
 			}
@@ -173,7 +173,7 @@ func TestHookWithPatchesRunsSynchronizationAgainWhenItsCodeChangesAfterTheStart(
 		})
 		return bindings
 	}
-	update(t, b.s.DB, func(tx *store.Tx) error { return store.Save(tx, store.StartupKey(), store.Startup{StartRun: 1}) })
+	update(t, b.s.db, func(tx *store.Tx) error { return store.Save(tx, store.StartupKey(), store.Startup{StartRun: 1}) })
 	b.puts("1", wholeStart)
 	attached()
 	b.runs(lifecycle.ModuleSynchronization, "a", `{"op":"add","path":"/web/left","value":1}`)
@@ -232,8 +232,8 @@ func TestAHookIsNotShownWhatItsEarlierCodePatched(t *testing.T) {
 	shown := func(by string) any {
 		t.Helper()
 		var section any
-		if err := b.s.DB.View(func(tx *store.Tx) error {
-			l, err := b.s.layers(tx, "web")
+		if err := b.s.db.View(func(tx *store.Tx) error {
+			l, err := b.s.Values.layers(tx, "web")
 			section, _ = asSeenBy(l, by).Section("web")
 			return err
 		}); err != nil {
@@ -262,16 +262,16 @@ func TestPatchesThatTheSchemaNeedsStay(t *testing.T) {
 	b := newCodeBench(t, "web")
 	b.puts("1", `{"configVersion":"v1","beforeHelm":1}`)
 	b.runs(lifecycle.ModuleBeforeHelm, "", `{"op":"add","path":"/web/left","value":1}`)
-	write(t, b.s.ModulesDirs[0], "010-web/openapi/config-values.yaml", "{}")
-	write(t, b.s.ModulesDirs[0], "010-web/openapi/values.yaml", "required: [left]\nproperties: {left: {type: integer}, size: {type: integer}}")
-	if _, err := b.s.Scan(); err != nil {
+	write(t, b.s.Modules.dirs[0], "010-web/openapi/config-values.yaml", "{}")
+	write(t, b.s.Modules.dirs[0], "010-web/openapi/values.yaml", "required: [left]\nproperties: {left: {type: integer}, size: {type: integer}}")
+	if _, err := b.s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	b.puts("2", `{"configVersion":"v1","beforeHelm":1}`)
 	b.runs(lifecycle.ModuleBeforeHelm, "", "")
 	b.expect("while the schema needs it", "/web/left")
-	write(t, b.s.ModulesDirs[0], "010-web/openapi/values.yaml", "properties: {left: {type: integer}, size: {type: integer}}")
-	if _, err := b.s.Scan(); err != nil {
+	write(t, b.s.Modules.dirs[0], "010-web/openapi/values.yaml", "properties: {left: {type: integer}, size: {type: integer}}")
+	if _, err := b.s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	b.runs(lifecycle.ModuleBeforeHelm, "", "")

@@ -16,16 +16,30 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
+// Releases are the Helm releases of modules. A release is rendered from the values and the chart that
+// are in force at that time; its record is what the last check or upgrade found.
+type Releases struct {
+	db       *store.DB
+	log      *logger
+	helm     *helm.Client
+	modules  *Modules
+	values   *Values
+	observer Observer
+	changes  Changes
+
+	renderings renderings
+}
+
 // releaseCheckStep finds out whether a module's release is what it should be.
-type releaseCheckStep struct{ site *Site }
+type releaseCheckStep struct{ releases *Releases }
 
 // Do renders the chart and compares it with the release and the cluster.
 func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	release, err := s.site.release(t.Subject.Module)
+	release, err := s.releases.release(t.Subject.Module)
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
-	known, err := s.site.lookRelease(t.Subject.Module)
+	known, err := s.releases.lookRelease(t.Subject.Module)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -45,18 +59,18 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 		if state.Status == helm.Deployed {
 			why = "manifest changed"
 		}
-		s.site.keepRendering(release.Name, manifest)
+		s.releases.keepRendering(release.Name, manifest)
 		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: why}, nil
 	}
 	missing, err := found.missing, found.missingErr
 	if err != nil || !slices.Equal(found.objects, manifest.Objects) {
-		if missing, err = s.site.Helm.Missing(ctx, manifest.Objects); err != nil {
+		if missing, err = s.releases.helm.Missing(ctx, manifest.Objects); err != nil {
 			return workflow.Outcome{}, err
 		}
 	}
 	lost := slices.DeleteFunc(slices.Clone(missing), func(o helm.Object) bool { return known.Lacks(store.Object(o)) })
 	if len(lost) > 0 {
-		s.site.keepRendering(release.Name, manifest)
+		s.releases.keepRendering(release.Name, manifest)
 		return workflow.Outcome{
 			Facts: []graph.Fact{lifecycle.Outdated}, Detail: fmt.Sprintf("absent: %s and %d more", lost[0], len(lost)-1),
 		}, nil
@@ -87,51 +101,51 @@ func (s *releaseCheckStep) read(ctx context.Context, release helm.Release, known
 		r.objects = append(r.objects, helm.Object(o))
 	}
 	var reading sync.WaitGroup
-	reading.Go(func() { r.state, r.stateErr = s.site.Helm.Find(ctx, release.Name) })
-	reading.Go(func() { r.missing, r.missingErr = s.site.Helm.Missing(ctx, r.objects) })
+	reading.Go(func() { r.state, r.stateErr = s.releases.helm.Find(ctx, release.Name) })
+	reading.Go(func() { r.missing, r.missingErr = s.releases.helm.Missing(ctx, r.objects) })
 	defer reading.Wait()
-	r.manifest, r.manifestErr = s.site.rendered(ctx, release) // here, where a panic on a chart ends the attempt only
+	r.manifest, r.manifestErr = s.releases.rendered(ctx, release) // here, where a panic on a chart ends the attempt only
 	return r
 }
 
 // Apply keeps what the release consists of.
 func (s *releaseCheckStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
-	return nil, s.site.keepRelease(tx, t.Subject.Module, o)
+	return nil, s.releases.keepRelease(tx, t.Subject.Module, o)
 }
 
 // releaseUpgradeStep installs or upgrades a module's release.
-type releaseUpgradeStep struct{ site *Site }
+type releaseUpgradeStep struct{ releases *Releases }
 
 // Do renders the chart and puts it in force. After an interruption it goes on
 // from what it finds.
 func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	release, err := s.site.release(t.Subject.Module)
+	release, err := s.releases.release(t.Subject.Module)
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
-	known, err := s.site.lookRelease(t.Subject.Module)
+	known, err := s.releases.lookRelease(t.Subject.Module)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
 	known.Removed = nil // all that the chart has is there afterwards
-	manifest, err := s.site.checked(ctx, *release)
+	manifest, err := s.releases.checked(ctx, *release)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
 	if t.Previous == workflow.Interrupted {
 		// The upgrade may have come to its end before the process did.
-		if state, err := s.site.Helm.Find(ctx, release.Name); err == nil && !state.Outdated(manifest.Checksum) {
-			if missing, err := s.site.Helm.Missing(ctx, manifest.Objects); err == nil && len(missing) == 0 {
+		if state, err := s.releases.helm.Find(ctx, release.Name); err == nil && !state.Outdated(manifest.Checksum) {
+			if missing, err := s.releases.helm.Missing(ctx, manifest.Objects); err == nil && len(missing) == 0 {
 				return releaseOutcome(*release, manifest, state.Revision, known, fmt.Sprintf("revision %d, found done", state.Revision))
 			}
 		}
 	}
-	done, err := s.site.Helm.Upgrade(ctx, *release, manifest)
+	done, err := s.releases.helm.Upgrade(ctx, *release, manifest)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
 	detail := fmt.Sprintf("revision %d", done.Revision)
-	if kept := s.site.reportKept(release.Name, done.Kept); kept != "" {
+	if kept := s.releases.reportKept(release.Name, done.Kept); kept != "" {
 		detail += ", " + kept
 	}
 	return releaseOutcome(*release, manifest, done.Revision, known, detail)
@@ -139,7 +153,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 
 // Apply keeps what the release consists of.
 func (s *releaseUpgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
-	return nil, s.site.keepRelease(tx, t.Subject.Module, o)
+	return nil, s.releases.keepRelease(tx, t.Subject.Module, o)
 }
 
 // A knownRelease is what is known of a release at a time.
@@ -149,8 +163,8 @@ type knownRelease struct {
 }
 
 // lookRelease returns what is known of module's release now.
-func (s *Site) lookRelease(module string) (known knownRelease, err error) {
-	err = s.DB.View(func(tx *store.Tx) error {
+func (rs *Releases) lookRelease(module string) (known knownRelease, err error) {
+	err = rs.db.View(func(tx *store.Tx) error {
 		known.At = tx.Now()
 		known.Release, _, err = store.Load[store.Release](tx, store.ReleaseKey(module))
 		return err
@@ -174,7 +188,7 @@ func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known k
 
 // keepRelease writes what o says of module's release, where it says anything.
 // What hooks have removed meanwhile stays removed.
-func (s *Site) keepRelease(tx *store.Tx, module string, o workflow.Outcome) error {
+func (rs *Releases) keepRelease(tx *store.Tx, module string, o workflow.Outcome) error {
 	if len(o.Data) == 0 {
 		return nil
 	}
@@ -195,14 +209,14 @@ func (s *Site) keepRelease(tx *store.Tx, module string, o workflow.Outcome) erro
 			next.Removed = append(next.Removed, removed)
 		}
 	}
-	s.notifyInstalled(tx, module)
+	releaseChanged(tx, rs.changes, module)
 	return store.Save(tx, store.ReleaseKey(module), next.Release)
 }
 
 // release returns what Helm is to install for module; nothing where it has no
 // chart.
-func (s *Site) release(module string) (*helm.Release, error) {
-	m, ok := s.Disk().Find(module)
+func (rs *Releases) release(module string) (*helm.Release, error) {
+	m, ok := rs.modules.Disk().Find(module)
 	if !ok {
 		return nil, fmt.Errorf("module %s is not on disk any more", module)
 	}
@@ -215,9 +229,9 @@ func (s *Site) release(module string) (*helm.Release, error) {
 		}
 	}
 	r := &helm.Release{Name: module, ChartDir: m.ChartDir(), Addon: m.Addon != nil}
-	err := s.DB.View(func(tx *store.Tx) error {
+	err := rs.db.View(func(tx *store.Tx) error {
 		key := sectionOf(module)
-		layers, err := s.layers(tx, key)
+		layers, err := rs.values.layers(tx, key)
 		if err != nil {
 			return err
 		}
@@ -232,7 +246,7 @@ func (s *Site) release(module string) (*helm.Release, error) {
 		}
 		r.Values, _ = layers.HelmValues(key, nil)
 		if m.Addon != nil {
-			s.warnOfDefaultPlan(m, r.Values[key])
+			rs.modules.warnOfDefaultPlan(m, r.Values[key])
 			return addonValues(r, m.Addon, key)
 		}
 		r.EnabledModules = append([]string{}, l.Enabled...)

@@ -9,8 +9,8 @@ import (
 // now, and changes nothing. With loose, it returns what the templates made also
 // where that is no manifest the cluster would take. A module without a chart is
 // an error.
-func (s *Site) Rendered(ctx context.Context, module string, loose bool) (string, error) {
-	release, err := s.release(module)
+func (rs *Releases) Rendered(ctx context.Context, module string, loose bool) (string, error) {
+	release, err := rs.release(module)
 	if err != nil {
 		return "", err
 	}
@@ -18,8 +18,8 @@ func (s *Site) Rendered(ctx context.Context, module string, loose bool) (string,
 		return "", errors.New("the module has no chart")
 	}
 	if loose {
-		return s.Helm.Templates(ctx, *release)
+		return rs.helm.Templates(ctx, *release)
 	}
-	manifest, err := s.Helm.Render(ctx, *release)
+	manifest, err := rs.helm.Render(ctx, *release)
 	return manifest.Text, err
 }

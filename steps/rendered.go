@@ -55,8 +55,8 @@ func (r *rendering) end(m helm.Manifest) {
 
 // renderAhead renders the chart of module in the background, for the release check that follows the last hook of
 // beforeHelm. If the hook changes the values or the chart, the check renders it again.
-func (s *Site) renderAhead(ctx context.Context, module string) {
-	ahead := s.renderings.put(module)
+func (rs *Releases) renderAhead(ctx context.Context, module string) {
+	ahead := rs.renderings.put(module)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadTimeout)
 	go func() {
 		defer cancel()
@@ -66,35 +66,35 @@ func (s *Site) renderAhead(ctx context.Context, module string) {
 				close(ahead.ended)
 			}
 		}()
-		r, err := s.release(module)
+		r, err := rs.release(module)
 		if err != nil || r == nil {
 			return
 		}
-		if m, err := s.render(ctx, *r); err == nil {
+		if m, err := rs.render(ctx, *r); err == nil {
 			ahead.end(m)
 		}
 	}()
 }
 
 // keepRendering keeps the manifest of module for the next step of its run.
-func (s *Site) keepRendering(module string, m helm.Manifest) { s.renderings.put(module).end(m) }
+func (rs *Releases) keepRendering(module string, m helm.Manifest) { rs.renderings.put(module).end(m) }
 
 // rendered returns the manifest of a release, without its text. It was rendered ahead, or is rendered now.
-func (s *Site) rendered(ctx context.Context, r helm.Release) (helm.Manifest, error) {
-	return s.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return s.Helm.Reusable(ctx, r, m) })
+func (rs *Releases) rendered(ctx context.Context, r helm.Release) (helm.Manifest, error) {
+	return rs.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return rs.helm.Reusable(ctx, r, m) })
 }
 
 // checked returns the manifest that the release check has just rendered, without its text. It does not ask the cluster
 // again whether it serves the same kinds: Helm does not either.
-func (s *Site) checked(ctx context.Context, r helm.Release) (helm.Manifest, error) {
-	return s.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return m.RenderedFrom(r) })
+func (rs *Releases) checked(ctx context.Context, r helm.Release) (helm.Manifest, error) {
+	return rs.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return m.RenderedFrom(r) })
 }
 
 // renderedIf returns the manifest that was rendered ahead, if reusable returns true for it, or renders it now.
-func (s *Site) renderedIf(ctx context.Context, r helm.Release, reusable func(helm.Manifest) (bool, error)) (helm.Manifest, error) {
-	ahead := s.renderings.take(r.Name)
+func (rs *Releases) renderedIf(ctx context.Context, r helm.Release, reusable func(helm.Manifest) (bool, error)) (helm.Manifest, error) {
+	ahead := rs.renderings.take(r.Name)
 	if ahead == nil {
-		return s.render(ctx, r)
+		return rs.render(ctx, r)
 	}
 	select {
 	case <-ctx.Done():
@@ -106,13 +106,11 @@ func (s *Site) renderedIf(ctx context.Context, r helm.Release, reusable func(hel
 			return ahead.manifest, nil
 		}
 	}
-	return s.render(ctx, r)
+	return rs.render(ctx, r)
 }
 
 // render renders a chart and reports the time that takes.
-func (s *Site) render(ctx context.Context, r helm.Release) (helm.Manifest, error) {
-	if s.HelmBegins != nil {
-		defer s.HelmBegins(r.Name, "template")()
-	}
-	return s.Helm.Render(ctx, r)
+func (rs *Releases) render(ctx context.Context, r helm.Release) (helm.Manifest, error) {
+	defer rs.observer.HelmBegins(r.Name, "template")()
+	return rs.helm.Render(ctx, r)
 }

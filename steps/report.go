@@ -24,10 +24,15 @@ type Report struct {
 	Err error
 }
 
-func (s *Site) ran(t workflow.Task, n *graph.Node, binding string, u hook.Usage, err error) {
-	if s.Ran != nil {
-		s.Ran(Report{Task: t, Node: n.ID, Binding: binding, Usage: u, Err: err})
-	}
+// runReports report the runs of hooks and log their output.
+type runReports struct {
+	log      *logger
+	observer Observer
+}
+
+// ran reports a run of t's hook.
+func (r *runReports) ran(t workflow.Task, n *graph.Node, binding string, u hook.Usage, err error) {
+	r.observer.HookRan(Report{Task: t, Node: n.ID, Binding: binding, Usage: u, Err: err})
 }
 
 // event returns what kind of binding the step's hooks are run for.
@@ -44,12 +49,12 @@ func (s *hookStep) event() string {
 
 // output returns what logs the lines that t's hook prints, run for event, with
 // its fields.
-func (s *Site) output(t workflow.Task, n *graph.Node, event string) func(hook.Stream, string) {
+func (r *runReports) output(t workflow.Task, n *graph.Node, event string) func(hook.Stream, string) {
 	binding := t.Subject.Binding
 	if binding == "" {
 		binding = event
 	}
-	log := s.Log.With().
+	log := r.log.With().
 		Str("module", t.Subject.Module).Str("hook", t.Subject.Hook).Str("binding", binding).Str("event.type", event).
 		Str("node", string(n.ID)).Str("queue", t.Queue).Str("task.id", t.ID.String()).Logger()
 	return linesTo(log)
@@ -77,26 +82,24 @@ func linesTo(log zerolog.Logger) func(hook.Stream, string) {
 
 // saySkipped says, once for each, what lies among module's hooks and is none,
 // and which python hooks run without an environment of their own.
-func (s *Site) saySkipped(module string, files []hook.File, skipped []hook.Skipped) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (hs *Hooks) saySkipped(module string, files []hook.File, skipped []hook.Skipped) {
 	of := ""
 	if module != "" {
 		of = " of module " + module
 	}
 	for _, f := range skipped {
-		s.sayOnce(zerolog.WarnLevel, fmt.Sprintf("among the hooks%s is what is no hook: %s: %s", of, f.Path, f.Reason))
+		hs.log.once(zerolog.WarnLevel, fmt.Sprintf("among the hooks%s is what is no hook: %s: %s", of, f.Path, f.Reason))
 	}
 	for _, f := range files {
 		if f.Scope == hook.Module && f.Interpreter == "" && filepath.Ext(f.Path) == ".py" {
-			s.sayOnce(zerolog.WarnLevel, fmt.Sprintf("python hook %s%s runs with the python of its #! line: there is no hooks/venv/bin/python3", f.Name, of))
+			hs.log.once(zerolog.WarnLevel, fmt.Sprintf("python hook %s%s runs with the python of its #! line: there is no hooks/venv/bin/python3", f.Name, of))
 		}
 	}
 }
 
-func (s *Site) warnSkipped(skipped []values.Skipped) {
+func (v *Values) warnSkipped(skipped []values.Skipped) {
 	for _, op := range skipped {
-		s.Log.Warn().Str("hook", op.Hook).Str("operation", op.Op.Op).Str("path", op.Path).Str("reason", op.Reason).
+		v.log.Warn().Str("hook", op.Hook).Str("operation", op.Op.Op).Str("path", op.Path).Str("reason", op.Reason).
 			Msg("a saved values operation no longer fits and is left out")
 	}
 }

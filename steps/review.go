@@ -13,14 +13,30 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// Webhooks answer the review requests of the API server. A hook is asked only through a binding that
+// is attached.
+type Webhooks struct {
+	db       *store.DB
+	log      *logger
+	modules  *Modules
+	values   *Values
+	hooks    *Hooks
+	bindings *Bindings
+	metrics  *hookMetrics
+	objects  *Objects
+	outputs  *hookOutputs
+	observer Observer
+	changes  Changes
+}
+
 // Answer puts a question of the API server to its hook. That is no task: the
 // hook runs at once, beside the queues and whatever of it runs there. What it
 // writes is read and checked as ever. Its operations on objects are done before
 // the answer is given, its values and metrics are kept in one transaction; of a
 // dry run neither operations nor values count. The ConfigMap is not written.
-func (s *Site) Answer(ctx context.Context, q webhook.ReviewRequest) (a webhook.Answer, err error) {
+func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webhook.Answer, err error) {
 	subject := store.Subject{Module: q.Module, Hook: q.Hook, Binding: q.Binding}
-	r := review{site: s, ReviewRequest: q, subject: subject}
+	r := review{Webhooks: w, ReviewRequest: q, subject: subject}
 	in, err := r.read()
 	if err != nil {
 		return a, withdrawn(err)
@@ -29,14 +45,12 @@ func (s *Site) Answer(ctx context.Context, q webhook.ReviewRequest) (a webhook.A
 	if err != nil {
 		return a, withdrawn(err)
 	}
-	result, err := s.Hooks.Run(ctx, run)
+	result, err := w.hooks.runner.Run(ctx, run)
 	a.Ran = result.Usage.Took
 	if err == nil {
 		err = r.heed(ctx, in, result, &a)
 	}
-	if s.Ran != nil {
-		s.Ran(Report{Task: workflow.Task{Task: store.Task{Subject: subject}}, Binding: bindingType(q.Type), Usage: result.Usage, Err: err})
-	}
+	w.observer.HookRan(Report{Task: workflow.Task{Task: store.Task{Subject: subject}}, Binding: bindingType(q.Type), Usage: result.Usage, Err: err})
 	if err != nil && !errors.Is(err, hook.ErrNoResponse) {
 		err = fmt.Errorf("%w: %s: %w", webhook.ErrHookFailed, graph.Subject(subject), err)
 	}
@@ -53,14 +67,14 @@ func bindingType(t hook.Type) string {
 
 // A review is one question being answered.
 type review struct {
-	site *Site
+	*Webhooks
 	webhook.ReviewRequest
 	subject store.Subject
 }
 
 func (r *review) read() (in hookInput, err error) {
-	in.metrics = r.site.metricsOf(r.Module, r.Hook)
-	err = r.site.DB.View(func(tx *store.Tx) error {
+	in.metrics = r.metrics.metricsOf(r.Module, r.Hook)
+	err = r.db.View(func(tx *store.Tx) error {
 		if err := r.attached(tx); err != nil {
 			return err
 		}
@@ -71,7 +85,7 @@ func (r *review) read() (in hookInput, err error) {
 		if !known {
 			return fmt.Errorf("hook %s %w", graph.Subject(r.subject), errGone)
 		}
-		if in.hook.file, err = r.site.there(r.Module, in.hook.file); err != nil {
+		if in.hook.file, err = r.hooks.there(r.Module, in.hook.file); err != nil {
 			return err
 		}
 		if r.Module != "" {
@@ -81,7 +95,7 @@ func (r *review) read() (in hookInput, err error) {
 			}
 			in.enabled = append([]string{}, l.Enabled...)
 		}
-		return in.readLayers(tx, r.site, sectionOf(r.Module))
+		return in.readLayers(tx, r.values, sectionOf(r.Module))
 	})
 	return in, err
 }
@@ -106,18 +120,18 @@ func (r *review) attached(tx *store.Tx) error {
 
 // run puts together what the hook is told, which waits until it is known.
 func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error) {
-	look := snapshotReader{site: r.site, module: r.Module, hook: r.Hook, config: in.hook.config, ids: bindingIDs(in.hook.config)}
+	look := snapshotReader{snapshotsOf: r.bindings.snapshots, module: r.Module, hook: r.Hook, config: in.hook.config, ids: bindingIDs(in.hook.config)}
 	e, include, err := look.review(r.ReviewRequest)
 	if err != nil {
 		return run, err
 	}
 	if len(include) > 0 {
-		if err := r.site.Snapshots.Ready(ctx, r.Module, r.Hook); err != nil {
+		if err := r.bindings.snapshots.Ready(ctx, r.Module, r.Hook); err != nil {
 			return run, err
 		}
 		e.Snapshots = look.snapshots(include)
 	}
-	log := r.site.Log.With().
+	log := r.log.With().
 		Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event", string(r.Type)).Str("review", r.UID).Logger()
 	run = hook.Run{File: in.hook.file, Module: r.Module, Task: r.UID, Attempt: 1, Awaited: true, Output: linesTo(log)}
 	if run.Context, err = hook.Encode([]hook.Element{e}); err != nil {
@@ -128,7 +142,7 @@ func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error
 		return run, err
 	}
 	merged, skipped := in.layers.HookValues(section, in.enabled)
-	r.site.warnSkipped(skipped)
+	r.values.warnSkipped(skipped)
 	run.Values, err = json.Marshal(merged)
 	return run, err
 }
@@ -209,20 +223,20 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	if r.DryRun {
 		out.Values, out.Flags, o.Effects = nil, nil, nil
 	}
-	if err := r.site.doObjectsNow(ctx, r.Module, o.Effects); err != nil {
+	if err := r.objects.doObjectsNow(ctx, r.Module, o.Effects); err != nil {
 		return err
 	}
 	if len(out.Values)+len(out.Flags)+len(out.Metrics) == 0 {
 		return nil
 	}
-	return r.site.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+	return r.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		if err := r.attached(tx); err != nil {
 			return err
 		}
-		if err := r.site.count(tx, r.Module, r.Hook, out.Metrics); err != nil {
+		if err := r.metrics.count(tx, r.Module, r.Hook, out.Metrics); err != nil {
 			return err
 		}
-		_, err := r.site.keep(tx, out, nameOf(r.Module, r.Hook))
+		_, err := r.outputs.keep(tx, out, nameOf(r.Module, r.Hook))
 		return err
 	})
 }

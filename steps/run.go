@@ -17,23 +17,29 @@ import (
 )
 
 // moduleRunStep sees what a module run has to do.
-type moduleRunStep struct{ site *Site }
+type moduleRunStep struct {
+	db      *store.DB
+	modules *Modules
+	values  *Values
+	hooks   *Hooks
+	survey  *Survey
+}
 
 // Do asks the module's hooks that are new for their config, unless the module
 // is not wanted any more: then it does not matter what is wrong with it.
 func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	if err := s.site.scanAfter(t); err != nil {
+	if err := s.modules.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
 	wanted, undefined := false, false
 	var unusable error
-	if err := s.site.DB.View(func(tx *store.Tx) error {
+	if err := s.db.View(func(tx *store.Tx) error {
 		record, _, err := store.Load[store.Module](tx, store.ModuleKey(t.Subject.Module))
 		if err != nil {
 			return err
 		}
 		undefined = record.Undefined != ""
-		if wanted, err = s.site.wanted(tx, t.Subject.Module, record); err != nil || !wanted {
+		if wanted, err = s.values.wanted(tx, t.Subject.Module, record); err != nil || !wanted {
 			return err
 		}
 		unusable, err = s.runnable(tx, t.Subject.Module, record)
@@ -47,13 +53,13 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	if undefined {
 		return workflow.Outcome{Detail: "not run: its CRDs could not be installed"}, nil
 	}
-	if _, err := s.site.gone(t.Subject.Module); err != nil {
+	if _, err := s.modules.gone(t.Subject.Module); err != nil {
 		return notRun(err)
 	}
 	if unusable != nil {
 		return notRun(unusable)
 	}
-	out, err := s.site.askModule(ctx, t.Subject.Module)
+	out, err := s.hooks.askModule(ctx, t.Subject.Module)
 	if err != nil && ctx.Err() == nil {
 		return notRun(err)
 	}
@@ -81,11 +87,11 @@ type moduleCheck struct {
 // scanAfter reads the directories again if t, or the run it starts, has failed: the files may be
 // mended, and nothing else reads them before t ends. It reads them also if the module is made from
 // an addon and the ConfigMap or the registry asks for another version.
-func (s *Site) scanAfter(t workflow.Task) error {
+func (d *Modules) scanAfter(t workflow.Task) error {
 	stale := t.Failed != nil
-	if !stale && s.madeFromAddon(t.Subject.Module) {
-		if err := s.DB.View(func(tx *store.Tx) error {
-			outdated, err := s.AddonsOutdated(tx)
+	if !stale && d.madeFromAddon(t.Subject.Module) {
+		if err := d.db.View(func(tx *store.Tx) error {
+			outdated, err := d.addons.Outdated(tx)
 			stale = outdated != ""
 			return err
 		}); err != nil {
@@ -95,7 +101,7 @@ func (s *Site) scanAfter(t workflow.Task) error {
 	if !stale {
 		return nil
 	}
-	_, err := s.Scan()
+	_, err := d.Scan()
 	return err
 }
 
@@ -103,10 +109,10 @@ func (s *Site) scanAfter(t workflow.Task) error {
 // has started.
 func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
 	l, err := startup(tx)
-	if err != nil || started(record, l) || s.site.usable(name) != nil {
+	if err != nil || started(record, l) || s.modules.usable(name) != nil {
 		return nil, err
 	}
-	layers, err := s.site.layers(tx, sectionOf(name))
+	layers, err := s.values.layers(tx, sectionOf(name))
 	if err != nil {
 		return nil, err
 	}
@@ -121,19 +127,19 @@ func started(record store.Module, l store.Startup) bool {
 
 // askModule returns an outcome that holds the hooks of module, or no data where
 // there is no such module any more. Of one that cannot be loaded it says why.
-func (s *Site) askModule(ctx context.Context, name string) (workflow.Outcome, error) {
-	if gone, err := s.gone(name); gone || err != nil {
+func (hs *Hooks) askModule(ctx context.Context, name string) (workflow.Outcome, error) {
+	if gone, err := hs.modules.gone(name); gone || err != nil {
 		return workflow.Outcome{Detail: "its directory is gone"}, err
 	}
-	m, _ := s.Disk().Find(name)
+	m, _ := hs.modules.Disk().Find(name)
 	if m.Broken != nil {
 		return workflow.Outcome{}, m.Broken
 	}
-	digest, err := s.digests.Module(m)
+	digest, err := hs.modules.digests.Module(m)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	found, err := s.ask(ctx, name, hook.Module, m.Path, digest)
+	found, err := hs.ask(ctx, name, hook.Module, m.Path, digest)
 	if err != nil && len(found.unasked) > 0 {
 		err = &unaskedError{found: found, err: err}
 	}
@@ -170,7 +176,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err != nil {
 		return nil, err
 	}
-	if wanted, err := s.site.wanted(tx, name, record); err != nil || !wanted {
+	if wanted, err := s.values.wanted(tx, name, record); err != nil || !wanted {
 		return nil, err
 	}
 	var found moduleCheck
@@ -195,7 +201,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err != nil {
 		return nil, err
 	}
-	s.site.noteRun(tx, name, runUnderWay)
+	s.survey.noteRun(tx, name, runUnderWay)
 	mended := record.Broken != ""
 	record.Broken = "" // Do has loaded it
 	if started(record, l) && !changed {
@@ -210,21 +216,21 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 
 // wanted reports whether the flags, and the last word of the enabled script,
 // want the module to be enabled.
-func (s *Site) wanted(tx *store.Tx, name string, record store.Module) (bool, error) {
+func (v *Values) wanted(tx *store.Tx, name string, record store.Module) (bool, error) {
 	if !record.Enabled {
 		return false, nil
 	}
-	d, err := s.decide(tx, name)
+	d, err := v.decide(tx, name)
 	return d.Enabled, err
 }
 
 // decide returns what the flags say of module being enabled.
-func (s *Site) decide(tx *store.Tx, name string) (module.Decision, error) {
-	m, ok := s.Disk().Find(name)
+func (v *Values) decide(tx *store.Tx, name string) (module.Decision, error) {
+	m, ok := v.modules.Disk().Find(name)
 	if !ok {
 		return module.Decision{}, nil
 	}
-	config, err := s.inForce(tx)
+	config, err := v.applied.inForce(tx)
 	if err != nil {
 		return module.Decision{}, err
 	}
@@ -233,7 +239,12 @@ func (s *Site) decide(tx *store.Tx, name string) (module.Decision, error) {
 }
 
 // An afterHelmStep is the hookStep that ends a module run.
-type afterHelmStep struct{ hookStep }
+type afterHelmStep struct {
+	hookStep
+	survey   *Survey
+	changes  Changes
+	observer Observer
+}
 
 // End notes that the run has come to its end, and whether it changed what it
 // was made of.
@@ -253,11 +264,9 @@ func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gr
 			return nil, err
 		}
 	}
-	s.site.notifyInstalled(tx, t.Subject.Module)
-	s.site.noteRun(tx, name, runEnded)
-	if ran := s.site.ModuleRan; ran != nil {
-		tx.OnCommit(func() { ran(name) })
-	}
+	releaseChanged(tx, s.changes, t.Subject.Module)
+	s.survey.noteRun(tx, name, runEnded)
+	tx.OnCommit(func() { s.observer.ModuleRan(name) })
 	changed, err := s.changed(tx, t)
 	if err != nil || !changed {
 		return nil, err
@@ -272,12 +281,15 @@ func (s *hookStep) changed(tx *store.Tx, t workflow.Task) (bool, error) {
 	if err != nil {
 		return false, errors.Join(errors.New("the list's note is none"), err)
 	}
-	now, err := s.site.fingerprint(tx, sectionOf(t.Subject.Module))
+	now, err := s.values.fingerprint(tx, sectionOf(t.Subject.Module))
 	return now != before, err
 }
 
 // An afterAllStep is the hookStep that ends a converge.
-type afterAllStep struct{ hookStep }
+type afterAllStep struct {
+	hookStep
+	changes Changes
+}
 
 // End notes that the converge has come to its end, and whether its hooks changed
 // what it was made of.
@@ -290,7 +302,7 @@ func (s *afterAllStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gra
 	if err := store.Save(tx, store.StartupKey(), l); err != nil {
 		return nil, err
 	}
-	s.site.notify(tx, s.site.Converged)
+	tx.OnCommit(s.changes.Converged)
 	changed, err := s.changed(tx, t)
 	if err != nil || !changed {
 		return nil, err

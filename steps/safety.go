@@ -20,7 +20,7 @@ func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []h
 	for _, r := range releases {
 		_, onDisk := set.Find(r.Name)
 		switch {
-		case onDisk || r.Name == s.site.IgnoreRelease:
+		case onDisk || r.Name == s.ignoreRelease:
 		case r.Addon:
 			addons = append(addons, r.Name)
 		default:
@@ -33,14 +33,14 @@ func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []h
 			Fix: "register the addons again, or uninstall the releases with helm uninstall",
 		}, addons)
 	}
-	if len(names) == 0 || s.site.Pod == "" {
+	if len(names) == 0 || s.pod == "" {
 		return names, nil
 	}
-	own, err := s.site.Kube.ReleaseOf(ctx, s.site.Namespace, s.site.Pod)
+	own, err := s.client.ReleaseOf(ctx, s.namespace, s.pod)
 	switch {
 	case err == nil:
 		return slices.DeleteFunc(names, func(name string) bool { return name == own }), nil
-	case s.site.IgnoreRelease != "" && kube.IsRefused(err):
+	case s.ignoreRelease != "" && kube.IsRefused(err):
 		return names, nil // it has been said which one is the operator's own
 	case kube.IsRefused(err):
 		s.blockDeletion(found, store.Problem{
@@ -56,7 +56,7 @@ func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []h
 // checkSafety returns names, or none where too large a part of all releases would go. What is what happens to
 // them.
 func (s *discoverStep) checkSafety(names []string, going, releases int, what string, found *discovered, allowed int) []string {
-	if going == 0 || 2*going <= releases || going <= max(s.site.AllowPurge, allowed) {
+	if going == 0 || 2*going <= releases || going <= max(s.allowPurge, allowed) {
 		return names
 	}
 	s.blockDeletion(found, store.Problem{
@@ -81,8 +81,6 @@ func (s *discoverStep) blockDeletion(found *discovered, p store.Problem, names [
 		fix = "if that is right, run addon-operator " + strings.Join(p.Command, " ") + " in the pod"
 	}
 	why := p.Error + "; " + fix
-	s.site.Log.Error().Strs("releases", names).Msg(why)
-	if s.site.BlockedDeletion != nil {
-		s.site.BlockedDeletion(names, why)
-	}
+	s.log.Error().Strs("releases", names).Msg(why)
+	s.observer.DeletionBlocked(names, why)
 }

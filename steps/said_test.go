@@ -12,9 +12,9 @@ import (
 
 func TestFirstLinesOfBadJSONAreInTheErrorWithoutSecrets(t *testing.T) {
 	t.Parallel()
-	s, _, _ := site(t)
-	in := hookInput{metrics: s.metricsOf("", "hook.sh")}
-	if err := s.DB.View(func(tx *store.Tx) error { return in.readLayers(tx, s, values.Global) }); err != nil {
+	s, _, _ := newLifecycle(t)
+	in := hookInput{metrics: s.metrics.metricsOf("", "hook.sh")}
+	if err := s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, s.Values, values.Global) }); err != nil {
 		t.Fatal(err)
 	}
 	const printed = "jq: error: invalid\nsecond line"
@@ -38,7 +38,7 @@ func TestFirstLinesOfBadJSONAreInTheErrorWithoutSecrets(t *testing.T) {
 
 func TestErrorOfAnEnabledScriptNamesItOnceWithItsExitStatus(t *testing.T) {
 	t.Parallel()
-	s, mounted, _ := site(t)
+	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "values.yaml", "webEnabled: true")
 	program(t, mounted, "010-web/enabled", "#!/bin/sh\necho cannot ask >&2\nexit 4\n")
 	runner, err := hook.NewRunner(hook.Options{TempDir: t.TempDir()})
@@ -46,8 +46,8 @@ func TestErrorOfAnEnabledScriptNamesItOnceWithItsExitStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(runner.Close)
-	s.Hooks, s.GlobalHooksDir = runner, t.TempDir()
-	_, err = (&discoverStep{site: s}).Do(t.Context(), workflow.Task{})
+	s.hooks.runner, s.Modules.globalHooks = runner, t.TempDir()
+	_, err = s.discoverStep().Do(t.Context(), workflow.Task{})
 	if want := "module web: enabled script: exit status 4: cannot ask"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

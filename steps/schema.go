@@ -24,31 +24,31 @@ const schemasDir = "openapi"
 // loadSchemas returns the schemas of the modules of set and of the global section,
 // by key. A module whose schemas cannot be used is broken from then on. The error is
 // of the global schemas: nothing can run without them.
-func (s *Site) loadSchemas(set module.Set) (map[string]*schema.Set, error) {
+func (d *Modules) loadSchemas(set module.Set) (map[string]*schema.Set, error) {
 	loaded := map[string]*schema.Set{}
 	for i := range set.Modules {
 		m := &set.Modules[i]
 		if m.Broken != nil {
 			continue
 		}
-		schemas, err := s.schemaFiles.Load(filepath.Join(m.Path, schemasDir))
+		schemas, err := d.schemaFiles.Load(filepath.Join(m.Path, schemasDir))
 		if err != nil {
 			m.Broken = err
 			continue
 		}
 		loaded[m.Key] = schemas
 	}
-	if s.GlobalHooksDir == "" {
+	if d.globalHooks == "" {
 		return loaded, nil
 	}
-	schemas, err := s.schemaFiles.Load(filepath.Join(s.GlobalHooksDir, schemasDir))
+	schemas, err := d.schemaFiles.Load(filepath.Join(d.globalHooks, schemasDir))
 	loaded[values.Global] = schemas
 	return loaded, err
 }
 
 // wantValues breaks the modules of set that have no values.yaml. The error names the
 // directories that have none.
-func (s *Site) wantValues(set module.Set) error {
+func (d *Modules) wantValues(set module.Set) error {
 	const remedy = "add it, it may be empty, or start without --strict-check-values-mode-enabled"
 	missing := func(dir string) bool {
 		_, err := os.Stat(filepath.Join(dir, "values.yaml"))
@@ -60,7 +60,7 @@ func (s *Site) wantValues(set module.Set) error {
 		}
 	}
 	var errs []error
-	for _, dir := range s.ModulesDirs {
+	for _, dir := range d.dirs {
 		if missing(dir) {
 			errs = append(errs, fmt.Errorf("modules directory %s has no values.yaml: %s", dir, remedy))
 		}
@@ -70,13 +70,13 @@ func (s *Site) wantValues(set module.Set) error {
 
 // usable returns why the code of a module, or for no module the global one, cannot
 // be used; nil when it can.
-func (s *Site) usable(module string) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.noGlobal != nil {
-		return s.noGlobal
+func (d *Modules) usable(module string) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.noGlobal != nil {
+		return d.noGlobal
 	}
-	m, found := s.disk.Find(module)
+	m, found := d.disk.Find(module)
 	if module == "" || !found {
 		return nil
 	}
@@ -85,10 +85,10 @@ func (s *Site) usable(module string) error {
 
 // loaded returns the schemas loaded last, by the key of the section. They are not
 // to be changed.
-func (s *Site) loaded() map[string]*schema.Set {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.schemas
+func (d *Modules) loaded() map[string]*schema.Set {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.schemas
 }
 
 // A fit is what operations of a hook come to.
@@ -123,8 +123,8 @@ func fitting(l values.Layers, section string, ops []values.Op, by string) (f fit
 
 // refusal says why content of the ConfigMap is not taken: what is in force is before,
 // and modules are enabled. Of modules that are not, sections are not looked at.
-func (s *Site) refusal(before, now values.Config, enabled []string) error {
-	l := values.Layers{Static: s.Disk().Static, Config: before, Schemas: s.loaded()}
+func (cm *ConfigMap) refusal(before, now values.Config, enabled []string) error {
+	l := values.Layers{Static: cm.modules.Disk().Static, Config: before, Schemas: cm.modules.loaded()}
 	keys := map[string]bool{}
 	for key := range now.Sections {
 		keys[key] = key == values.Global || now.Flags[values.Flag(key)] || slices.Contains(enabled, values.Kebab(key))
@@ -147,23 +147,21 @@ func (s *Site) refusal(before, now values.Config, enabled []string) error {
 }
 
 // warnUnknown says which keys of the ConfigMap belong to no module.
-func (s *Site) warnUnknown(c values.Config) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (cm *ConfigMap) warnUnknown(c values.Config) {
 	modules := []string{values.Global}
-	for _, m := range s.disk.Modules {
+	for _, m := range cm.modules.Disk().Modules {
 		if m.Key != "" {
 			modules = append(modules, m.Key)
 		}
 	}
 	for _, key := range unknownKeys(modules, c) {
-		s.sayOnce(zerolog.WarnLevel, fmt.Sprintf("%s: key %q has no effect: %s", s.Config, key, noModule(key, modules)))
+		cm.log.once(zerolog.WarnLevel, fmt.Sprintf("%s: key %q has no effect: %s", cm.object, key, noModule(key, modules)))
 	}
 }
 
 // unfit takes out of l the saved operations that schemas do not take any more, and
 // returns them by section.
-func (s *Site) unfit(l values.Layers) map[string][]values.Saved {
+func (v *Values) unfit(l values.Layers) map[string][]values.Saved {
 	all := map[string][]values.Saved{}
 	for section, saved := range l.Saved {
 		unfit := l.Unfit(section)
@@ -173,7 +171,7 @@ func (s *Site) unfit(l values.Layers) map[string][]values.Saved {
 		all[section] = unfit
 		l.Saved[section] = without(saved, unfit)
 		for _, op := range unfit {
-			s.Log.Warn().Str("hook", op.Hook).Str("operation", op.Op.Op).Str("path", op.Path).
+			v.log.Warn().Str("hook", op.Hook).Str("operation", op.Op.Op).Str("path", op.Path).
 				Str("schema", l.Schemas[section].Values.File()).Msg("a saved values operation is dropped: the schema does not take it any more")
 		}
 	}

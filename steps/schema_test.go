@@ -40,13 +40,13 @@ func parsed(t *testing.T, data ...string) values.Config {
 }
 
 func TestConfigMapIsHeldToSchemasOfWhatIsOrGetsEnabled(t *testing.T) {
-	s, mounted, _ := site(t)
-	write(t, s.GlobalHooksDir, "openapi/config-values.yaml", "properties: {zone: {type: string}}")
+	s, mounted, _ := newLifecycle(t)
+	write(t, s.Modules.globalHooks, "openapi/config-values.yaml", "properties: {zone: {type: string}}")
 	write(t, mounted, "010-web/openapi/config-values.yaml", "required: [size]\nproperties: {size: {type: integer}}")
 	write(t, mounted, "020-off/openapi/config-values.yaml", "properties: {}")
 	write(t, mounted, "030-static/openapi/config-values.yaml", "required: [size]\nproperties: {size: {type: integer}}")
 	write(t, mounted, "030-static/values.yaml", "static: {size: 1}")
-	if _, err := s.Scan(); err != nil {
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestConfigMapIsHeldToSchemasOfWhatIsOrGetsEnabled(t *testing.T) {
 		{"no such module", parsed(t, "nowhere", "any: 1", "nowhereEnabled", "true"), nil, nil},
 		{"all at once", parsed(t, "global", "other: a", "web", "size: a"), []string{"web"}, []string{"global.other", "web.size"}},
 	} {
-		err := s.refusal(values.Config{}, c.now, c.enabled)
+		err := s.ConfigMap.refusal(values.Config{}, c.now, c.enabled)
 		if (err != nil) != (c.want != nil) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -80,10 +80,10 @@ func TestConfigMapIsHeldToSchemasOfWhatIsOrGetsEnabled(t *testing.T) {
 }
 
 func TestBrokenSchemaBreaksItsModuleAlone(t *testing.T) {
-	s, mounted, _ := site(t)
+	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "010-web/openapi/values.yaml", "type: [")
 	write(t, mounted, "020-good/openapi/values.yaml", "properties: {size: {type: integer, default: 3}}")
-	set, err := s.Scan()
+	set, err := s.Modules.Scan()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,14 +91,14 @@ func TestBrokenSchemaBreaksItsModuleAlone(t *testing.T) {
 	if web.Broken == nil || !strings.Contains(web.Broken.Error(), "010-web/openapi/values.yaml is not valid YAML") {
 		t.Errorf("got %v", web.Broken)
 	}
-	if err := s.usable("web"); err == nil {
+	if err := s.Modules.usable("web"); err == nil {
 		t.Error("the module with the broken schema can be used")
 	}
-	if err := s.usable("good"); err != nil {
+	if err := s.Modules.usable("good"); err != nil {
 		t.Error(err)
 	}
-	if err := s.DB.View(func(tx *store.Tx) error {
-		layers, err := s.Layers(tx, "good")
+	if err := s.db.View(func(tx *store.Tx) error {
+		layers, err := s.Values.Layers(tx, "good")
 		if err != nil {
 			return err
 		}
@@ -113,14 +113,14 @@ func TestBrokenSchemaBreaksItsModuleAlone(t *testing.T) {
 }
 
 func TestNothingHasValuesWithoutTheSchemasOfGlobalOnes(t *testing.T) {
-	s, mounted, _ := site(t)
-	write(t, s.GlobalHooksDir, "openapi/values.yaml", "properties: {a: {type: none}}")
+	s, mounted, _ := newLifecycle(t)
+	write(t, s.Modules.globalHooks, "openapi/values.yaml", "properties: {a: {type: none}}")
 	write(t, mounted, "010-web/values.yaml", "web: {}")
-	if _, err := s.Scan(); err != nil {
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
-	err := s.DB.View(func(tx *store.Tx) error {
-		_, err := s.Layers(tx, "web")
+	err := s.db.View(func(tx *store.Tx) error {
+		_, err := s.Values.Layers(tx, "web")
 		return err
 	})
 	if err == nil || !strings.Contains(err.Error(), `openapi/values.yaml: /properties/a: there is no type "none"`) {
@@ -129,13 +129,13 @@ func TestNothingHasValuesWithoutTheSchemasOfGlobalOnes(t *testing.T) {
 }
 
 func TestMissingValuesFilesAreErrorsWhereThatIsAskedFor(t *testing.T) {
-	s, mounted, _ := site(t)
-	s.StrictValues = true
-	if _, err := s.Scan(); err == nil || !strings.Contains(err.Error(), mounted+" has no values.yaml") {
+	s, mounted, _ := newLifecycle(t)
+	s.Modules.strictValues = true
+	if _, err := s.Modules.Scan(); err == nil || !strings.Contains(err.Error(), mounted+" has no values.yaml") {
 		t.Errorf("got %v", err)
 	}
 	write(t, mounted, "values.yaml", "")
-	set, err := s.Scan()
+	set, err := s.Modules.Scan()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestMissingValuesFilesAreErrorsWhereThatIsAskedFor(t *testing.T) {
 		t.Errorf("got %v", web.Broken)
 	}
 	write(t, mounted, "010-web/values.yaml", "")
-	if set, err = s.Scan(); err != nil {
+	if set, err = s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	if web, _ := set.Find("web"); web.Broken != nil {
@@ -152,26 +152,26 @@ func TestMissingValuesFilesAreErrorsWhereThatIsAskedFor(t *testing.T) {
 }
 
 func TestOperationsThatASchemaDoesNotTakeAnyMoreAreDropped(t *testing.T) {
-	s, mounted, _ := site(t)
+	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "010-web/openapi/values.yaml", "properties: {kept: {type: integer}}")
-	if _, err := s.Scan(); err != nil {
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	op := func(path string) values.Saved {
 		return values.Saved{Op: values.Op{Op: "add", Path: path, Value: json.RawMessage("1")}, Hook: "web/hook.sh"}
 	}
 	key := store.SavedKey("web")
-	if err := s.DB.Update(func(tx *store.Tx) error {
+	if err := s.db.Update(func(tx *store.Tx) error {
 		return store.Save(tx, key, []values.Saved{op("/web/gone"), op("/web/kept")})
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DB.Update(func(tx *store.Tx) error {
-		layers, err := s.layers(tx, "web")
+	if err := s.db.Update(func(tx *store.Tx) error {
+		layers, err := s.Values.layers(tx, "web")
 		if err != nil {
 			return err
 		}
-		unfit := s.unfit(layers)
+		unfit := s.Values.unfit(layers)
 		if got, want := dropped(unfit), ", saved values dropped that schemas do not take any more: /web/gone"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -193,9 +193,9 @@ func TestOperationsThatASchemaDoesNotTakeAnyMoreAreDropped(t *testing.T) {
 }
 
 func TestHookWriteIsHeldToTheSchemaOnWhatThereIsNow(t *testing.T) {
-	s, mounted, _ := site(t)
+	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "010-web/openapi/config-values.yaml", "maxProperties: 2\nadditionalProperties: true")
-	if _, err := s.Scan(); err != nil {
+	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	before := values.Config{Sections: values.Values{"web": map[string]any{"a": int64(1)}}}
@@ -203,7 +203,7 @@ func TestHookWriteIsHeldToTheSchemaOnWhatThereIsNow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layers := values.Layers{Schemas: s.loaded()}
+	layers := values.Layers{Schemas: s.Modules.loaded()}
 	if _, _, err := w.section(map[string]string{"web": "a: 1"}, layers); err != nil {
 		t.Error(err)
 	}

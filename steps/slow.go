@@ -38,13 +38,13 @@ func slowAfter(longest time.Duration) time.Duration {
 
 // watchSlow reports the run of t's hook if it takes too long. The caller calls the returned function
 // at the end of the run.
-func (s *Site) watchSlow(t workflow.Task, n *graph.Node, longest time.Duration) (ends func()) {
-	if s.Slow == nil || t.Claim == nil {
+func (r *runReports) watchSlow(t workflow.Task, n *graph.Node, longest time.Duration) (ends func()) {
+	if t.Claim == nil {
 		return func() {}
 	}
 	run := SlowRun{Task: t, Node: n.ID, Since: t.Claim.Since, After: slowAfter(longest), Longest: longest}
 	reported := make(chan func(), 1)
-	timer := time.AfterFunc(run.After, func() { reported <- s.Slow(run) })
+	timer := time.AfterFunc(run.After, func() { reported <- r.observer.HookSlow(run) })
 	return func() {
 		if timer.Stop() {
 			return
@@ -56,7 +56,7 @@ func (s *Site) watchSlow(t workflow.Task, n *graph.Node, longest time.Duration) 
 }
 
 // noteDuration keeps how long the run of t's hook took, if it is the longest by far.
-func (s *Site) noteDuration(tx *store.Tx, t workflow.Task, took time.Duration) error {
+func noteDuration(tx *store.Tx, t workflow.Task, took time.Duration) error {
 	if took <= 0 {
 		return nil
 	}

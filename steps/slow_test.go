@@ -23,13 +23,13 @@ func TestHookIsReportedThatRunsFarLongerThanItEverDidOrThanTenMinutes(t *testing
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var reported, ended atomic.Int32
-			s := &Site{Slow: func(r SlowRun) func() {
+			s := &runReports{observer: slowHooks{report: func(r SlowRun) func() {
 				if r.After != c.after || r.Longest != c.longest {
 					t.Errorf("reported is %+v, want %+v", r, c)
 				}
 				reported.Add(1)
 				return func() { ended.Add(1) }
-			}}
+			}}}
 			task := workflow.Task{Task: store.Task{Claim: &store.Claim{Since: time.Now()}}}
 			ends := s.watchSlow(task, &graph.Node{}, c.longest)
 			time.Sleep(c.after - time.Second)
@@ -53,3 +53,11 @@ func TestHookIsReportedThatRunsFarLongerThanItEverDidOrThanTenMinutes(t *testing
 		})
 	}
 }
+
+// slowHooks observes slow runs of hooks.
+type slowHooks struct {
+	silent
+	report func(SlowRun) func()
+}
+
+func (s slowHooks) HookSlow(r SlowRun) (ended func()) { return s.report(r) }

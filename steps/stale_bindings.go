@@ -34,18 +34,18 @@ type askedHook struct {
 
 // WithdrawStale has the API server ask no binding that its hook has no more.
 // It is called once, before the API server asks; what is in doubt stays.
-func (s *Site) WithdrawStale(ctx context.Context) error {
-	found, err := s.staleBindings(ctx)
+func (w *Webhooks) WithdrawStale(ctx context.Context) error {
+	found, err := w.staleBindings(ctx)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return s.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error { return s.withdraw(tx, found) })
+	return w.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return w.withdrawStale(tx, found) })
 }
 
 // staleBindings returns the outlived bindings. Hooks that have not said in this life
 // what they want are asked, and believed if they answer.
-func (s *Site) staleBindings(ctx context.Context) (found []staleBinding, err error) {
-	hooks, err := s.askedHooks()
+func (w *Webhooks) staleBindings(ctx context.Context) (found []staleBinding, err error) {
+	hooks, err := w.askedHooks()
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *Site) staleBindings(ctx context.Context) (found []staleBinding, err err
 	group.SetLimit(configsAtOnce)
 	for i, h := range hooks {
 		group.Go(func() error {
-			now[i], known[i] = s.hasNow(ctx, h)
+			now[i], known[i] = w.hasNow(ctx, h)
 			return nil
 		})
 	}
@@ -71,8 +71,8 @@ func (s *Site) staleBindings(ctx context.Context) (found []staleBinding, err err
 }
 
 // askedHooks returns the hooks with attached bindings that the API server asks.
-func (s *Site) askedHooks() (hooks []*askedHook, err error) {
-	err = s.DB.View(func(tx *store.Tx) error {
+func (w *Webhooks) askedHooks() (hooks []*askedHook, err error) {
+	err = w.db.View(func(tx *store.Tx) error {
 		byName := map[[2]string]*askedHook{}
 		for k := range tx.Range(store.At(store.Bindings)) {
 			b, _, err := store.Load[store.Binding](tx, k)
@@ -110,23 +110,23 @@ func checksumOf(h store.Hook) string {
 }
 
 // hasNow returns the bindings that h has now, and whether that is known.
-func (s *Site) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
+func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
 	var file hook.File
 	if err := json.Unmarshal(h.File, &file); err != nil {
 		return nil, false
 	}
-	file, err := s.there(h.module, file)
+	file, err := w.hooks.there(h.module, file)
 	if errors.Is(err, errGone) {
 		return nil, true
 	}
 	if err != nil {
 		return nil, false
 	}
-	digest, err := s.codeOf(h.module)
+	digest, err := w.modules.codeOf(h.module)
 	if err != nil {
 		return nil, false
 	}
-	told, err := s.askOnce(ctx, h.module, file, digest)
+	told, err := w.hooks.askOnce(ctx, h.module, file, digest)
 	if err != nil { // its module's run says so
 		return nil, false
 	}
@@ -146,19 +146,19 @@ func (s *Site) hasNow(ctx context.Context, h *askedHook) (has map[string]store.B
 }
 
 // codeOf returns the digest of the code of module's hooks, as it is on disk.
-func (s *Site) codeOf(module string) (string, error) {
+func (d *Modules) codeOf(module string) (string, error) {
 	if module == "" {
-		return s.digests.GlobalHooks(s.GlobalHooksDir)
+		return d.digests.GlobalHooks(d.globalHooks)
 	}
-	m, ok := s.Disk().Find(module)
+	m, ok := d.Disk().Find(module)
 	if !ok || m.Broken != nil {
 		return "", errors.New("the module cannot be read")
 	}
-	return s.digests.Module(m)
+	return d.digests.Module(m)
 }
 
 // withdraw deletes bindings of hooks that did not say anew what they want since.
-func (s *Site) withdraw(tx *store.Tx, found []staleBinding) error {
+func (w *Webhooks) withdrawStale(tx *store.Tx, found []staleBinding) error {
 	for _, o := range found {
 		h, _, err := store.Load[store.Hook](tx, store.HookKey(o.Subject.Module, o.Subject.Hook))
 		if err != nil {
@@ -170,11 +170,11 @@ func (s *Site) withdraw(tx *store.Tx, found []staleBinding) error {
 		tx.Delete(store.BindingKey(o.Subject.Module, o.Subject.Hook, o.Subject.Binding))
 		subject := graph.Subject(o.Subject).String()
 		tx.OnCommit(func() {
-			s.Log.Info().Str("subject", subject).Msg("the hook has no such binding any more, so the API server does not ask it")
+			w.log.Info().Str("subject", subject).Msg("the hook has no such binding any more, so the API server does not ask it")
 		})
 	}
 	if len(found) > 0 {
-		s.notify(tx, s.Attached)
+		tx.OnCommit(w.changes.BindingsChanged)
 	}
 	return nil
 }

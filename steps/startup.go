@@ -38,25 +38,25 @@ type prepared struct {
 // Prepare asks the global hooks for their config, and checks the global values and all
 // modules. A module that is wrong is not an error: all others run.
 func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	if err := s.site.scanAfter(t); err != nil {
+	if err := s.modules.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
-	digest, err := s.site.digests.GlobalHooks(s.site.GlobalHooksDir)
+	digest, err := s.modules.digests.GlobalHooks(s.modules.globalHooks)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	found, err := s.site.ask(ctx, "", hook.Global, s.site.GlobalHooksDir, digest)
+	found, err := s.hooks.ask(ctx, "", hook.Global, s.modules.globalHooks, digest)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	if err := s.site.checkNoHooks(found); err != nil {
+	if err := s.hooks.checkNoHooks(found); err != nil {
 		return workflow.Outcome{}, err
 	}
 	p := prepared{foundHooks: found}
-	if p.Dropped, err = s.site.checkGlobal(); err != nil {
+	if p.Dropped, err = s.values.checkGlobal(); err != nil {
 		return workflow.Outcome{}, err
 	}
-	if p.Modules, err = s.site.checkModules(ctx); err != nil {
+	if p.Modules, err = s.hooks.checkModules(ctx); err != nil {
 		return workflow.Outcome{}, err
 	}
 	data, err := json.Marshal(p)
@@ -65,13 +65,13 @@ func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Ou
 
 // checkGlobal returns an error when nothing can start on the global values, and
 // the operations saved of them that do not fit.
-func (s *Site) checkGlobal() (unfit map[string][]values.Saved, err error) {
-	err = s.DB.View(func(tx *store.Tx) error {
-		layers, err := s.layers(tx)
+func (v *Values) checkGlobal() (unfit map[string][]values.Saved, err error) {
+	err = v.db.View(func(tx *store.Tx) error {
+		layers, err := v.layers(tx)
 		if err != nil {
 			return err
 		}
-		unfit = s.unfit(layers)
+		unfit = v.unfit(layers)
 		return layers.CheckFiles(values.Global)
 	})
 	return unfit, err
@@ -106,13 +106,13 @@ type foundHooks struct {
 
 // checkNoHooks fails where there were global hooks and none is found: what they
 // hold of modules would go with them, and the modules with that.
-func (s *Site) checkNoHooks(found foundHooks) error {
+func (hs *Hooks) checkNoHooks(found foundHooks) error {
 	if len(found.Hooks) > 0 {
 		return nil
 	}
-	return s.DB.View(func(tx *store.Tx) error {
+	return hs.db.View(func(tx *store.Tx) error {
 		for range tx.Range(store.HooksOf("")) {
-			return fmt.Errorf("directory %s holds no hook, and there were hooks before: is it mounted? If they are to go, start once with --startup=clean", s.GlobalHooksDir)
+			return fmt.Errorf("directory %s holds no hook, and there were hooks before: is it mounted? If they are to go, start once with --startup=clean", hs.modules.globalHooks)
 		}
 		return nil
 	})
@@ -121,27 +121,27 @@ func (s *Site) checkNoHooks(found foundHooks) error {
 // ask returns the hooks below dir with their configs. With an error it returns those that have
 // answered. Those that have said it in this life, with the same digest of
 // the code, are not run again.
-func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (foundHooks, error) {
+func (hs *Hooks) ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (foundHooks, error) {
 	out := foundHooks{Digest: digest, Hooks: map[string]store.Hook{}}
 	files, skipped, err := hook.Find(scope, dir)
 	if err != nil {
 		return out, err
 	}
-	s.saySkipped(module, files, skipped)
+	hs.saySkipped(module, files, skipped)
 	asked := make([]store.Hook, len(files))
 	errs := make([]error, len(files)) // of each file, nil where it has answered
 	var group errgroup.Group
 	group.SetLimit(configsAtOnce)
 	for i, f := range files {
 		group.Go(func() error {
-			asked[i], errs[i] = s.askOnce(ctx, module, f, digest)
+			asked[i], errs[i] = hs.askOnce(ctx, module, f, digest)
 			return nil
 		})
 	}
 	_ = group.Wait() // the functions return nil: every hook is asked
 	code := ""
 	if len(files) > 0 {
-		if code, err = s.digests.Hooks(dir); err != nil {
+		if code, err = hs.modules.digests.Hooks(dir); err != nil {
 			return out, err
 		}
 	}
@@ -158,30 +158,30 @@ func (s *Site) ask(ctx context.Context, module string, scope hook.Scope, dir, di
 // askOnce asks the hook, or returns what it said earlier in this life. The store
 // is not asked: a config can be made of the environment, of files beside the hook
 // or elsewhere in the image, and all of these can be others at each start.
-func (s *Site) askOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
+func (hs *Hooks) askOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
 	name := [2]string{module, f.Name}
-	s.mu.RLock()
-	h = s.told[name]
-	s.mu.RUnlock()
+	hs.mu.RLock()
+	h = hs.told[name]
+	hs.mu.RUnlock()
 	if h.Digest == digest {
 		// The code is the same, but the module may lie elsewhere now.
 		h.File, err = json.Marshal(f)
 		return h, err
 	}
-	if h, err = s.askOne(ctx, f, digest); err != nil {
+	if h, err = hs.askOne(ctx, f, digest); err != nil {
 		return h, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.told == nil {
-		s.told = map[[2]string]store.Hook{}
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if hs.told == nil {
+		hs.told = map[[2]string]store.Hook{}
 	}
-	s.told[name] = h
+	hs.told[name] = h
 	return h, nil
 }
 
-func (s *Site) askOne(ctx context.Context, f hook.File, digest string) (store.Hook, error) {
-	config, err := s.Hooks.Config(ctx, f)
+func (hs *Hooks) askOne(ctx context.Context, f hook.File, digest string) (store.Hook, error) {
+	config, err := hs.runner.Config(ctx, f)
 	if err != nil {
 		return store.Hook{}, err
 	}

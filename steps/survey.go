@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
@@ -22,31 +24,49 @@ var surveyed = []store.ProblemKind{
 	store.UnusableAddon, store.OrphanedModule,
 }
 
-// A survey compares what is on disk and in the ConfigMap with what is in force.
-type survey struct {
-	site  *Site
-	found map[store.ProblemKind][]store.Problem
+// A Survey finds problems of the module directories and the ConfigMap before a converge meets them. It
+// changes nothing but the problems in the store.
+type Survey struct {
+	db      *store.DB
+	modules *Modules
+	addons  *AddonModules
+	values  *Values
+	config  *ConfigMap
+	hooks   *Hooks
+	applied *appliedConfig
+	changes Changes
+
+	discovered atomic.Bool // a discovery of this epoch has read the module directories
+
+	mu      sync.Mutex
+	ranWith map[string]string // by module, the digest of its directory when its last run ended; guarded by mu
+}
+
+// A surveyRun compares what is on disk and in the ConfigMap with what is in force.
+type surveyRun struct {
+	survey *Survey
+	found  map[store.ProblemKind][]store.Problem
 	// converged is set once the converge of the current start has ended.
 	converged bool
 }
 
-// Survey reads the directories of modules and hooks and saves as problems what is wrong with them: a
+// Run reads the directories of modules and hooks and saves as problems what is wrong with them: a
 // hook file without an execute bit, a directory that is new, changed or missing, a key of the
 // ConfigMap that belongs to no module. Problems that are mended are deleted. It reports whether any
 // problem came or went. The modules in force stay what they are.
-func (s *Site) Survey() (changed bool, err error) {
-	v := survey{site: s, found: map[store.ProblemKind][]store.Problem{}}
+func (s *Survey) Run() (changed bool, err error) {
+	v := surveyRun{survey: s, found: map[store.ProblemKind][]store.Problem{}}
 	kinds := surveyed
-	set, err := module.Scan(s.ModulesDirs, s.AddonModulesDir, s.UnnumberedOrder)
+	set, err := module.Scan(s.modules.dirs, s.addons.dir, s.modules.unnumberedOrder)
 	if err != nil {
 		kinds = []store.ProblemKind{store.BadDirectories} // nothing may be concluded about the others
 		v.add(store.BadDirectories, store.Problem{
-			Object: strings.Join(s.ModulesDirs, ":"), Error: err.Error(), Fix: "mount the directory, or correct the file that the error names",
+			Object: strings.Join(s.modules.dirs, ":"), Error: err.Error(), Fix: "mount the directory, or correct the file that the error names",
 		})
 	} else if err := errors.Join(v.compare(set), v.addons()); err != nil {
 		return false, err
 	}
-	err = s.DB.Update(func(tx *store.Tx) error {
+	err = s.db.Update(func(tx *store.Tx) error {
 		changed = false
 		for _, kind := range kinds {
 			news, err := store.ReplaceProblems(tx, kind, v.found[kind])
@@ -60,17 +80,17 @@ func (s *Site) Survey() (changed bool, err error) {
 	return changed, err
 }
 
-func (v *survey) add(kind store.ProblemKind, p store.Problem) {
+func (v *surveyRun) add(kind store.ProblemKind, p store.Problem) {
 	v.found[kind] = append(v.found[kind], p)
 }
 
 // addons finds addons that cannot be used as modules, and modules whose addon is not registered any
 // more.
-func (v *survey) addons() error {
-	if v.site.AddonModulesDir == "" {
+func (v *surveyRun) addons() error {
+	if v.survey.addons.dir == "" {
 		return nil
 	}
-	selected, err := v.site.selectAddonModules()
+	selected, err := v.survey.addons.choose()
 	for _, p := range selected.Problems {
 		v.add(p.Kind, p)
 	}
@@ -78,11 +98,11 @@ func (v *survey) addons() error {
 }
 
 // compare finds what differs between set and the store.
-func (v *survey) compare(set module.Set) error {
+func (v *surveyRun) compare(set module.Set) error {
 	var known map[string]store.Module
 	var config values.Config
-	scanned := v.site.discovered.Load()
-	if err := v.site.DB.View(func(tx *store.Tx) (err error) {
+	scanned := v.survey.discovered.Load()
+	if err := v.survey.db.View(func(tx *store.Tx) (err error) {
 		if known, err = modulesKnown(tx); err != nil {
 			return err
 		}
@@ -91,13 +111,13 @@ func (v *survey) compare(set module.Set) error {
 			return err
 		}
 		v.converged = l.Converged >= l.StartRun && l.Converged > 0
-		config, err = v.site.inForce(tx)
+		config, err = v.survey.applied.inForce(tx)
 		return err
 	}); err != nil {
 		return err
 	}
 	scanned = scanned || v.converged
-	v.hooks("", hook.Global, v.site.GlobalHooksDir)
+	v.hooks("", hook.Global, v.survey.modules.globalHooks)
 	for _, m := range set.Modules {
 		if m.Broken == nil {
 			v.hooks(m.Name, hook.Module, m.Path)
@@ -122,7 +142,7 @@ func (v *survey) compare(set module.Set) error {
 }
 
 // hooks finds programs among the hooks in dir that lack the execute bit.
-func (v *survey) hooks(moduleName string, scope hook.Scope, dir string) {
+func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 	_, skipped, err := hook.Find(scope, dir)
 	if err != nil {
 		return // the step that runs the hooks reports it
@@ -148,7 +168,7 @@ func (v *survey) hooks(moduleName string, scope hook.Scope, dir string) {
 }
 
 // changes finds out whether the directory of m is another than at the end of the module's last run.
-func (v *survey) changes(m module.Module, record store.Module) {
+func (v *surveyRun) changes(m module.Module, record store.Module) {
 	if m.Broken != nil {
 		if record.Broken == "" {
 			v.add(store.ChangedDirectory, store.Problem{
@@ -158,8 +178,8 @@ func (v *survey) changes(m module.Module, record store.Module) {
 		}
 		return
 	}
-	digest, err := v.site.directoryDigest(m)
-	if err != nil || !v.site.changedSinceRun(m.Name, digest, v.converged) || !record.Enabled {
+	digest, err := v.survey.modules.directoryDigest(m)
+	if err != nil || !v.survey.changedSinceRun(m.Name, digest, v.converged) || !record.Enabled {
 		return
 	}
 	v.add(store.ChangedDirectory, store.Problem{
@@ -170,7 +190,7 @@ func (v *survey) changes(m module.Module, record store.Module) {
 }
 
 // missing finds modules that are installed and have no directory.
-func (v *survey) missing(set module.Set, known map[string]store.Module) {
+func (v *surveyRun) missing(set module.Set, known map[string]store.Module) {
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if _, onDisk := set.Find(name); onDisk || known[name].State == store.Off {
 			continue
@@ -183,7 +203,7 @@ func (v *survey) missing(set module.Set, known map[string]store.Module) {
 }
 
 // unknownKeys finds keys of the ConfigMap that belong to no module.
-func (v *survey) unknownKeys(set module.Set, config values.Config) {
+func (v *surveyRun) unknownKeys(set module.Set, config values.Config) {
 	modules := []string{values.Global}
 	for _, m := range set.Modules {
 		if m.Key != "" {
@@ -192,7 +212,7 @@ func (v *survey) unknownKeys(set module.Set, config values.Config) {
 	}
 	for _, key := range unknownKeys(modules, config) {
 		v.add(store.UnknownKey, store.Problem{
-			Object: key, Error: fmt.Sprintf("%s: key %q has no effect: %s", v.site.Config, key, noModule(key, modules)), Fix: v.site.editConfig(),
+			Object: key, Error: fmt.Sprintf("%s: key %q has no effect: %s", v.survey.config.object, key, noModule(key, modules)), Fix: v.survey.config.editConfig(),
 		})
 	}
 }
@@ -227,19 +247,19 @@ func noModule(key string, modules []string) string {
 }
 
 // editConfig returns the command that edits the ConfigMap.
-func (s *Site) editConfig() string {
-	text := strings.Fields(s.Config.String()) // "ConfigMap namespace/name"
+func (cm *ConfigMap) editConfig() string {
+	text := strings.Fields(cm.object.String()) // "ConfigMap namespace/name"
 	namespace, name, _ := strings.Cut(text[len(text)-1], "/")
 	return "kubectl -n " + namespace + " edit configmap " + name
 }
 
 // directoryDigest returns the digest of all in m's directory that a run uses.
-func (s *Site) directoryDigest(m module.Module) (string, error) {
-	code, err := s.digests.Module(m)
+func (d *Modules) directoryDigest(m module.Module) (string, error) {
+	code, err := d.digests.Module(m)
 	if err != nil {
 		return "", err
 	}
-	crds, err := s.digests.CRDs(m)
+	crds, err := d.digests.CRDs(m)
 	return cmp.Or(code+crds, "none"), err
 }
 
@@ -250,7 +270,7 @@ const (
 )
 
 // noteRun notes how far the run of a module has come.
-func (s *Site) noteRun(tx *store.Tx, name, state string) {
+func (s *Survey) noteRun(tx *store.Tx, name, state string) {
 	tx.OnCommit(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -260,14 +280,14 @@ func (s *Site) noteRun(tx *store.Tx, name, state string) {
 		s.ranWith[name] = state
 	})
 	if state == runEnded {
-		s.notify(tx, s.Recheck)
+		tx.OnCommit(s.changes.ProblemsChanged)
 	}
 }
 
 // changedSinceRun reports whether the digest of a module's directory is another than at the end of its
 // last run. Files that its hooks wrote during the run count as part of what ran. A module that has not
 // run in this epoch is compared with its directory as first seen after the converge of the start.
-func (s *Site) changedSinceRun(name, digest string, converged bool) bool {
+func (s *Survey) changedSinceRun(name, digest string, converged bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ran, known := s.ranWith[name]

@@ -28,20 +28,20 @@ func writeFile(t *testing.T, dir, name, text string, mode os.FileMode) string {
 }
 
 // commit changes the store of s.
-func commit(t *testing.T, s *Site, do func(*store.Tx) error) {
+func commit(t *testing.T, s *Lifecycle, do func(*store.Tx) error) {
 	t.Helper()
-	if err := s.DB.Update(do); err != nil {
+	if err := s.db.Update(do); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // problemsOf surveys and returns the problems, each as "kind subject: error; fix".
-func problemsOf(t *testing.T, s *Site, root string) (found []string) {
+func problemsOf(t *testing.T, s *Lifecycle, root string) (found []string) {
 	t.Helper()
-	if _, err := s.Survey(); err != nil {
+	if _, err := s.Survey.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DB.View(func(tx *store.Tx) error {
+	if err := s.db.View(func(tx *store.Tx) error {
 		all, err := store.AllProblems(tx)
 		for _, p := range all {
 			text := string(p.Kind) + " " + p.Subject.Module + ": " + p.Error + "; " + p.Fix + strings.Join(p.Command, " ")
@@ -54,14 +54,14 @@ func problemsOf(t *testing.T, s *Site, root string) (found []string) {
 	return found
 }
 
-func surveyedSite(t *testing.T) (s *Site, root string) {
+func surveyedSteps(t *testing.T) (s *Lifecycle, root string) {
 	t.Helper()
-	s, mounted, _ := site(t)
-	s.Config = &kube.ConfigMap{}
+	s, mounted, _ := newLifecycle(t)
+	s.ConfigMap.object = &kube.ConfigMap{}
 	root = filepath.Dir(mounted)
-	s.GlobalHooksDir = filepath.Join(root, "global")
-	writeFile(t, s.GlobalHooksDir, "hooks/g.sh", "#!/bin/bash\n", 0o755)
-	s.discovered.Store(true)
+	s.Modules.globalHooks = filepath.Join(root, "global")
+	writeFile(t, s.Modules.globalHooks, "hooks/g.sh", "#!/bin/bash\n", 0o755)
+	s.Survey.discovered.Store(true)
 	commit(t, s, func(tx *store.Tx) error {
 		return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true, Order: 10})
 	})
@@ -76,7 +76,7 @@ func expect(t *testing.T, what string, got []string, want ...string) {
 }
 
 func TestHookFileWithoutExecuteBitIsAProblemUntilItHasOne(t *testing.T) {
-	s, root := surveyedSite(t)
+	s, root := surveyedSteps(t)
 	path := writeFile(t, root, "a/010-web/hooks/sub/x.sh", "#!/bin/bash\n", 0o644)
 	writeFile(t, root, "a/010-web/hooks/functions.sh", "f() { true; }\n", 0o644)
 	global := writeFile(t, root, "global/hooks/y.sh", "#!/usr/bin/env bash\n", 0o644)
@@ -92,7 +92,7 @@ func TestHookFileWithoutExecuteBitIsAProblemUntilItHasOne(t *testing.T) {
 }
 
 func TestNewAndMissingModuleDirectoriesAreProblems(t *testing.T) {
-	s, root := surveyedSite(t)
+	s, root := surveyedSteps(t)
 	writeFile(t, root, "a/020-new/values.yaml", "", 0o644)
 	commit(t, s, func(tx *store.Tx) error {
 		return store.Save(tx, store.ModuleKey("old"), store.Module{State: store.On, Enabled: true})
@@ -100,20 +100,20 @@ func TestNewAndMissingModuleDirectoriesAreProblems(t *testing.T) {
 	expect(t, "one new, one gone", problemsOf(t, s, root),
 		"missing directory old: the directory of module old is gone; the next converge purges its release; reload",
 		"new directory new: module directory ROOT/a/020-new is new; no converge has read it yet; reload")
-	s.discovered.Store(false)
+	s.Survey.discovered.Store(false)
 	expect(t, "before the discovery of the start", problemsOf(t, s, root))
 }
 
 func TestChangedModuleDirectoryIsAProblemUntilTheModuleHasRun(t *testing.T) {
-	s, root := surveyedSite(t)
+	s, root := surveyedSteps(t)
 	chart := writeFile(t, root, "a/010-web/templates/x.yaml", "a: 1\n", 0o644)
-	ended := func() { commit(t, s, func(tx *store.Tx) error { s.noteRun(tx, "web", runEnded); return nil }) }
+	ended := func() { commit(t, s, func(tx *store.Tx) error { s.Survey.noteRun(tx, "web", runEnded); return nil }) }
 	ended()
 	expect(t, "after a run", problemsOf(t, s, root))
 	writeFile(t, root, "a/010-web/templates/x.yaml", "a: 2\nb: 3\n", 0o644)
 	changed := "changed directory web: module directory ROOT/a/010-web has changed since the last run of module web; module run web"
 	expect(t, "after an edit", problemsOf(t, s, root), changed)
-	commit(t, s, func(tx *store.Tx) error { s.noteRun(tx, "web", runUnderWay); return nil })
+	commit(t, s, func(tx *store.Tx) error { s.Survey.noteRun(tx, "web", runUnderWay); return nil })
 	writeFile(t, root, "a/010-web/templates/made-by-a-hook.yaml", "c: 1\n", 0o644)
 	expect(t, "while it runs", problemsOf(t, s, root))
 	ended()
@@ -129,7 +129,7 @@ func TestChangedModuleDirectoryIsAProblemUntilTheModuleHasRun(t *testing.T) {
 }
 
 func TestUnknownKeyOfTheConfigMapIsAProblemWithASuggestion(t *testing.T) {
-	s, root := surveyedSite(t)
+	s, root := surveyedSteps(t)
 	put := func(data map[string]string) {
 		config, err := values.ParseConfig(data)
 		if err != nil {
@@ -153,17 +153,17 @@ func TestUnknownKeyOfTheConfigMapIsAProblemWithASuggestion(t *testing.T) {
 }
 
 func TestUnreadableModuleDirectoryIsAProblemAndChangesNoOther(t *testing.T) {
-	s, root := surveyedSite(t)
+	s, root := surveyedSteps(t)
 	writeFile(t, root, "a/010-web/hooks/x.sh", "#!/bin/bash\n", 0o644)
 	problemsOf(t, s, root)
-	s.ModulesDirs = []string{filepath.Join(root, "nowhere")}
+	s.Modules.dirs = []string{filepath.Join(root, "nowhere")}
 	if got := problemsOf(t, s, root); len(got) != 2 || !strings.Contains(got[1], "unreadable directory : ") {
 		t.Errorf("problems %q", got)
 	}
 }
 
 func TestModulesOfADirectoryThatIsNotMountedKeepTheirNames(t *testing.T) {
-	s, mounted, unmounted := site(t)
+	s, mounted, unmounted := newLifecycle(t)
 	writeFile(t, mounted, "values.yaml", "", 0o644)
 	writeFile(t, mounted, "README.md", "", 0o644)
 	writeFile(t, mounted, ".hidden/values.yaml", "", 0o644)
@@ -183,8 +183,8 @@ func TestModulesOfADirectoryThatIsNotMountedKeepTheirNames(t *testing.T) {
 		{[]string{mounted}, map[string]string{"web": web}},
 		{[]string{mounted, unmounted}, map[string]string{"web": web, "other": unmounted}},
 	} {
-		s.ModulesDirs = c.dirs
-		got, err := s.ImageModules()
+		s.Addons.imageDirs = c.dirs
+		got, err := s.Addons.ImageModules()
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 			t.Errorf("%v: %v (-want +got):\n%s", c.dirs, err, diff)
 		}

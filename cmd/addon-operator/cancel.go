@@ -10,7 +10,7 @@ import (
 // cancelSwitchedOff cancels the running tasks of the modules that content of the ConfigMap switches off.
 // Step 16, which is at the front of the main queue, then deletes them.
 func (o *operator) cancelSwitchedOff(content kube.Content) {
-	modules, err := o.site.SwitchedOff(content)
+	modules, err := o.steps.ConfigMap.SwitchedOff(content)
 	if err != nil {
 		o.log.Warn().Err(err).Msg("modules that the ConfigMap switches off not found: their running tasks are not canceled before their deletion")
 		return

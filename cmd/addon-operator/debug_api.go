@@ -31,7 +31,7 @@ type debugAPI struct {
 
 	// site returns what knows the values files. It is a function as a stopped
 	// store's is made only when it is asked for.
-	site func() (*steps.Site, error)
+	values func() (*steps.Values, error)
 	// snapshot and engine are nil where no operator runs.
 	snapshot func(store.Subject) []*kube.Object
 	engine   *workflow.Engine
@@ -54,7 +54,7 @@ type debugAPI struct {
 func (o *operator) debugAPI() *debugAPI {
 	l := &debugAPI{
 		db: o.db, now: time.Now, path: o.settings.Store, began: o.began, engine: o.engine, changes: &o.changes, slow: &o.slow,
-		site: func() (*steps.Site, error) { return o.site, nil }, render: o.rendered, params: o.params,
+		values: func() (*steps.Values, error) { return o.steps.Values, nil }, render: o.rendered, params: o.params,
 		standby: o.leadership.standby,
 	}
 	l.withdraw = o.withdrawWebhooks

@@ -85,7 +85,7 @@ func (l *debugAPI) rendered(r *http.Request) (string, error) {
 
 // rendered is what look.render does.
 func (o *operator) rendered(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error) {
-	if now, err = o.site.Rendered(ctx, module, loose); err != nil || !withReleased {
+	if now, err = o.steps.Releases.Rendered(ctx, module, loose); err != nil || !withReleased {
 		return now, "", err
 	}
 	released, err = o.helm.Released(ctx, module)

@@ -216,12 +216,12 @@ func (l *debugAPI) section(r *http.Request, what, module, key string) (page, err
 
 // layered returns values, config or patches of the section with this key.
 func (l *debugAPI) layered(what, key string, withGlobal bool) (data any, err error) {
-	site, err := l.site()
+	all, err := l.values()
 	if err != nil {
 		return nil, err
 	}
 	err = l.db.View(func(tx *store.Tx) error {
-		layers, err := site.Layers(tx, key)
+		layers, err := all.Layers(tx, key)
 		if err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func (o *operator) observer() workflow.Observer {
 func (o *operator) configSeen(c kube.Content) {
 	if o.logConfigEvents.Load() {
 		o.log.Info().Bool("exists", c.Exists).Str("resourceVersion", c.ResourceVersion).
-			Strs("keys", slices.Sorted(maps.Keys(c.Data))).Msg(o.site.Config.String() + " seen")
+			Strs("keys", slices.Sorted(maps.Keys(c.Data))).Msg(o.configObject().String() + " seen")
 	}
 }
 
@@ -159,9 +159,8 @@ func (o *operator) moduleRan(module string) {
 	}
 }
 
-// convergeEnded counts a converge that has come to its end.
+// convergeEnded logs and counts a converge that ended.
 func (o *operator) convergeEnded() {
-	o.mended.raise() // a file may have been corrected while the converge ran
 	var startup store.Startup
 	if err := o.db.View(func(tx *store.Tx) (err error) {
 		startup, _, err = store.Load[store.Startup](tx, store.StartupKey())
@@ -179,8 +178,6 @@ func (o *operator) convergeEnded() {
 		took = 0
 	}
 	o.metrics.Converged(o.activation(), took)
-	o.converged.Store(true)
-	o.webhook.Changed()
 	level, text := zerolog.InfoLevel, "converged"
 	if withheld > 0 {
 		level, text = zerolog.WarnLevel, "converged, but the safety check kept releases: see workflow inspect"

@@ -56,7 +56,7 @@ type operator struct {
 	client   *kube.Client
 	kinds    *kube.Kinds
 	helm     *helm.Client
-	site     *steps.Site
+	steps    *steps.Lifecycle
 	engine   *workflow.Engine
 	metrics  *metrics.Set
 	seen     observed
@@ -256,51 +256,43 @@ func (o *operator) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	o.site = o.newSite(objects)
+	o.steps = steps.New(o.stepOptions(objects))
 	addonsGraph, err := o.addonsGraph()
 	if err != nil {
 		return err
 	}
-	if o.engine, err = workflow.New(o.db, o.changes.observe(o.observer()), o.site.Lifecycle(), addonsGraph); err != nil {
+	if o.engine, err = workflow.New(o.db, o.changes.observe(o.observer()), o.steps.Binding(), addonsGraph); err != nil {
 		return err
 	}
 	o.addons = o.watchAddons()
-	o.site.Withdraw = o.engine.Withdraw
 	o.engine.ContinueOnFailure = s.OnModuleFailure == continueOnFailure
 	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, o.kubeObserver(), o.log)
 	o.schedule = triggers.NewSchedule(o.db, o.engine.Raise, triggers.Missed(s.ScheduleMissed), o.log)
 	o.absent = triggers.NewAbsent(o.db, o.engine.Raise, o.kinds, selector(o.helm.Labels()), observer)
 	o.absent.Delivered = o.objectsAbsent
-	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.site.Config, o.engine.Retry)
+	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.configObject(), o.engine.Retry)
 	o.configMap.Seen = o.configSeen
 	o.configMap.Raised = o.cancelSwitchedOff
-	o.site.Retired = o.cancelRunning
-	o.site.Applied = o.configMap.Changed
-	o.site.Recheck = o.recheck.raise
-	o.site.Snapshots = o.kube
 	o.asks = o.webhooks()
 	o.webhook = triggers.NewWebhook(o.db, o.asks.Serve)
-	o.site.Attached = func() {
-		o.labels.forget()
-		o.kube.Changed()
-		o.schedule.Changed()
-		o.webhook.Changed()
-		o.engine.RateLimitsChanged()
-		o.refilter.raise()
-	}
-	o.site.Installed = o.absent.Changed
+	o.steps.Connect(o.engine, o.kube)
 	return nil
 }
 
 // addonModulesDir returns the directory of the modules that are made from addons.
 func addonModulesDir(store string) string { return filepath.Join(filepath.Dir(store), "addon-modules") }
 
-// newSite returns where the steps work, without what tells the triggers.
-func (o *operator) newSite(objects *operation.Executor) *steps.Site {
+// configObject returns the operator's ConfigMap.
+func (o *operator) configObject() *kube.ConfigMap {
+	return o.client.ConfigMap(o.settings.Namespace, o.settings.ConfigMap)
+}
+
+// stepOptions returns the clients and settings of the steps.
+func (o *operator) stepOptions(objects *operation.Executor) steps.Options {
 	s := o.settings
-	return &steps.Site{
+	return steps.Options{
 		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client, Objects: objects,
-		CRDs: crd.NewInstaller(o.client, o.helm.Labels()), Config: o.client.ConfigMap(s.Namespace, s.ConfigMap),
+		CRDs: crd.NewInstaller(o.client, o.helm.Labels()), Config: o.configObject(),
 
 		ModulesDirs: strings.Split(s.ModulesDirs, ":"), AddonModulesDir: addonModulesDir(s.Store),
 		AllAddonsAsModules: s.AddonsModules, GlobalHooksDir: s.GlobalHooksDir, Namespace: s.Namespace, Pod: s.ownPod(),
@@ -308,9 +300,7 @@ func (o *operator) newSite(objects *operation.Executor) *steps.Site {
 		IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
 		MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == expireMetrics,
 
-		Ran: o.hookRan, ModuleRan: o.moduleRan, HelmBegins: o.helmBegins, Converged: o.convergeEnded,
-		Slow:            o.hookSlow,
-		BlockedDeletion: o.blockedDeletions, Refused: o.refused, MetricsDropped: o.metricsDropped,
+		Observer: stepObserver{o}, Changes: stepChanges{o},
 	}
 }
 
@@ -361,7 +351,7 @@ func (o *operator) run(ctx context.Context) error {
 	}
 	o.begun.Store(true)
 	o.log.Info().Str("version", version).Str("store", o.settings.Store).Uint64("life", o.db.Epoch()).
-		Str("namespace", o.settings.Namespace).Int("modules", len(o.site.Disk().Modules)).Msg("operator started")
+		Str("namespace", o.settings.Namespace).Int("modules", len(o.steps.Modules.Disk().Modules)).Msg("operator started")
 	o.watch(watching, group)
 	select {
 	case <-ctx.Done():
@@ -424,12 +414,12 @@ func (o *operator) begin(ctx context.Context, code, dropped string) (err error) 
 
 // scan reads the directories of modules and returns the digest of the code.
 func (o *operator) scan() (code string, err error) {
-	set, err := o.site.Scan()
+	set, err := o.steps.Modules.Scan()
 	if err != nil {
 		return "", fmt.Errorf("modules (--modules-dir=%s): %w", o.settings.ModulesDirs, err)
 	}
 	s := o.settings
-	return o.site.Code(set, version, s.ModulesDirs, s.Namespace, s.ConfigMap, s.ExtraLabels, s.CRDFilters, strconv.FormatBool(s.StrictValues))
+	return o.steps.Modules.Code(set, version, s.ModulesDirs, s.Namespace, s.ConfigMap, s.ExtraLabels, s.CRDFilters, strconv.FormatBool(s.StrictValues))
 }
 
 // watch begins in group what raises events and what looks after the operator
@@ -440,7 +430,7 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { return o.schedule.Run(ctx) })
 	group.Go(func() error { return o.absent.Run(ctx) })
 	group.Go(func() error {
-		if err := o.site.WithdrawStale(ctx); err != nil {
+		if err := o.steps.Webhooks.WithdrawStale(ctx); err != nil {
 			return err
 		}
 		return o.webhook.Run(ctx)

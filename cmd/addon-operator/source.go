@@ -124,7 +124,7 @@ func (f *sourceFlags) openStore() (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &debugAPI{db: db, now: time.Now, path: f.store, site: f.site, changes: new(changeFeed)}
+	l := &debugAPI{db: db, now: time.Now, path: f.store, values: f.values, changes: new(changeFeed)}
 	pipe := newPipe()
 	server := &http.Server{Handler: l.routes(), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(pipe) }() // it ends when the source is closed
@@ -135,19 +135,18 @@ func (f *sourceFlags) openStore() (*source, error) {
 	return s, nil
 }
 
-// site returns what knows the values files of the modules' directories, and the
-// schemas.
-func (f *sourceFlags) site() (*steps.Site, error) {
+// values returns the values of the files in the modules' directories, and their schemas.
+func (f *sourceFlags) values() (*steps.Values, error) {
 	dirs := cmp.Or(f.modules, os.Getenv("ADDON_OPERATOR_MODULES_DIR"), os.Getenv("MODULES_DIR"))
 	if dirs == "" {
 		return nil, badRequest("the store holds no values files: name the directories of the modules with --modules-dir")
 	}
-	site := &steps.Site{
+	files := steps.New(steps.Options{
 		ModulesDirs: strings.Split(dirs, ":"), AddonModulesDir: addonModulesDir(f.store), UnnumberedOrder: 1,
 		GlobalHooksDir: cmp.Or(f.global, os.Getenv("ADDON_OPERATOR_GLOBAL_HOOKS_DIR"), os.Getenv("GLOBAL_HOOKS_DIR")),
-	}
-	_, err := site.Scan()
-	return site, err
+	})
+	_, err := files.Modules.Scan()
+	return files.Values, err
 }
 
 // get writes the answer to a GET of path to w.

@@ -49,7 +49,7 @@ func (o *operator) survey(ctx context.Context) {
 		default:
 		}
 		began := time.Now()
-		changed, err := o.site.Survey()
+		changed, err := o.steps.Survey.Run()
 		delay = max(surveyDelay, surveyShare*time.Since(began))
 		if err != nil && err.Error() != failed {
 			failed = err.Error()
@@ -73,7 +73,7 @@ func (o *operator) runMended(ctx context.Context) {
 			return
 		case <-o.mended:
 		}
-		mended, err := o.site.Mended(ctx)
+		mended, err := o.steps.Survey.Mended(ctx)
 		if err == nil && len(mended) > 0 {
 			err = o.db.Update(func(tx *store.Tx) error {
 				broken, err := steps.AnyBroken(tx, mended)
@@ -101,7 +101,7 @@ func (o *operator) runAddonsChanged(ctx context.Context) {
 		}
 		outdated := ""
 		err := o.db.View(func(tx *store.Tx) (err error) {
-			outdated, err = o.site.AddonsOutdated(tx)
+			outdated, err = o.steps.Addons.Outdated(tx)
 			return err
 		})
 		if err == nil && outdated != "" && outdated != requested {

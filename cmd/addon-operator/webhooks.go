@@ -21,7 +21,7 @@ func (o *operator) webhooks() *webhook.Endpoint {
 	}
 	return webhook.NewEndpoint(webhook.EndpointOptions{
 		Server: webhook.Options{
-			Ask: o.site.Answer, AtOnce: s.HooksAtOnce, Clock: time.Now, Observe: o.reviewed, Log: stdlog.New(lines{log}, "", 0),
+			Ask: o.steps.Webhooks.Answer, AtOnce: s.HooksAtOnce, Clock: time.Now, Observe: o.reviewed, Log: stdlog.New(lines{log}, "", 0),
 		},
 		Registrar: webhook.RegistrarOptions{
 			Client: o.client, Name: s.ConfigurationName, Namespace: o.settings.Namespace, Clock: time.Now,

@@ -1,0 +1,188 @@
+package steps
+
+import (
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/crd"
+	"addon-operator/internal/helm"
+	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/operation"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// Options are the clients and settings of the steps.
+type Options struct {
+	DB     *store.DB
+	Log    zerolog.Logger
+	Hooks  *hook.Runner
+	Helm   *helm.Client
+	CRDs   *crd.Installer
+	Kube   *kube.Client
+	Config *kube.ConfigMap
+	// Objects carries out the object operations of hooks.
+	Objects *operation.Executor
+	// Observer logs and counts; nil is silence.
+	Observer Observer
+	// Changes is told of commits that others react to; nil is silence.
+	Changes Changes
+
+	ModulesDirs     []string
+	AddonModulesDir string // of modules made from addons; "" for none
+	// AllAddonsAsModules makes the addons of every ClusterAddonsConfiguration usable as modules,
+	// not only of those marked so.
+	AllAddonsAsModules bool
+	GlobalHooksDir     string
+	UnnumberedOrder    int
+	// StrictValues makes a missing values.yaml an error.
+	StrictValues bool
+	// ParallelModules is the number of modules of equal order that run at once.
+	ParallelModules int
+	// CRDFilters are prefixes of names of files in crds that are ignored.
+	CRDFilters []string
+	Namespace  string
+	// IgnoreRelease is a release that is never purged: the operator's own.
+	IgnoreRelease string
+	// Pod is the operator's own pod, if it runs in one. The release of the pod is never purged either.
+	Pod string
+	// AllowPurge is the number of releases that may be purged at once without the safety check;
+	// 0 means no more than half of all releases.
+	AllowPurge int
+	// MetricsPrefix replaces {PREFIX} in the names of metrics of hooks.
+	MetricsPrefix string
+	// UngroupedExpire makes metrics without a group expire at each run of their hook that writes any.
+	UngroupedExpire bool
+}
+
+// A Lifecycle implements the nodes of the lifecycle graph. Its parts share no state but the store;
+// each step uses only the parts that it needs.
+type Lifecycle struct {
+	Modules   *Modules
+	Addons    *AddonModules
+	Values    *Values
+	ConfigMap *ConfigMap
+	Releases  *Releases
+	Webhooks  *Webhooks
+	Survey    *Survey
+
+	options  Options
+	db       *store.DB
+	log      *logger
+	applied  *appliedConfig
+	hooks    *Hooks
+	metrics  *hookMetrics
+	reports  *runReports
+	bindings *Bindings
+	objects  *Objects
+	outputs  *hookOutputs
+}
+
+// New returns the steps of the lifecycle. Call [Lifecycle.Connect] before the first step runs.
+func New(o Options) *Lifecycle {
+	if o.Observer == nil {
+		o.Observer = silent{}
+	}
+	if o.Changes == nil {
+		o.Changes = silent{}
+	}
+	l := &Lifecycle{options: o, db: o.DB, log: &logger{Logger: o.Log}, applied: &appliedConfig{}}
+	l.Addons = &AddonModules{
+		db: o.DB, log: l.log, applied: l.applied, dir: o.AddonModulesDir, imageDirs: o.ModulesDirs, all: o.AllAddonsAsModules,
+	}
+	l.Modules = &Modules{
+		db: o.DB, log: l.log, addons: l.Addons, dirs: o.ModulesDirs, globalHooks: o.GlobalHooksDir,
+		unnumberedOrder: o.UnnumberedOrder, strictValues: o.StrictValues,
+	}
+	l.Values = &Values{db: o.DB, log: l.log, modules: l.Modules, applied: l.applied}
+	l.ConfigMap = &ConfigMap{db: o.DB, log: l.log, object: o.Config, modules: l.Modules, changes: o.Changes}
+	l.hooks = &Hooks{db: o.DB, log: l.log, runner: o.Hooks, modules: l.Modules}
+	l.metrics = &hookMetrics{log: l.log, observer: o.Observer, prefix: o.MetricsPrefix, ungroupedExpire: o.UngroupedExpire}
+	l.reports = &runReports{log: l.log, observer: o.Observer}
+	l.bindings = &Bindings{changes: o.Changes}
+	l.Releases = &Releases{
+		db: o.DB, log: l.log, helm: o.Helm, modules: l.Modules, values: l.Values, observer: o.Observer, changes: o.Changes,
+	}
+	l.objects = &Objects{db: o.DB, executor: o.Objects, changes: o.Changes}
+	l.outputs = &hookOutputs{values: l.Values, config: l.ConfigMap}
+	l.Webhooks = &Webhooks{
+		db: o.DB, log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, metrics: l.metrics,
+		objects: l.objects, outputs: l.outputs, observer: o.Observer, changes: o.Changes,
+	}
+	l.Survey = &Survey{
+		db: o.DB, modules: l.Modules, addons: l.Addons, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
+		applied: l.applied, changes: o.Changes,
+	}
+	return l
+}
+
+// Connect gives the steps what is made after them: the queues of the engine that runs them, and the
+// snapshots of the bindings that they attach.
+func (l *Lifecycle) Connect(queues Queues, snapshots Snapshots) {
+	l.bindings.queues, l.bindings.snapshots = queues, snapshots
+}
+
+// Binding returns the lifecycle graph joined with the steps of its nodes.
+func (l *Lifecycle) Binding() workflow.Binding {
+	afterHelm := &afterHelmStep{
+		hookStep: l.hookStep(lifecycle.ModuleAfterHelm, hook.AfterHelm), survey: l.Survey, changes: l.options.Changes, observer: l.options.Observer,
+	}
+	return workflow.Binding{Graph: lifecycle.Graph, Steps: map[graph.NodeID]workflow.Step{
+		lifecycle.GlobalOnStartup:       &startupStep{l.hookStep(lifecycle.GlobalOnStartup, hook.OnStartup)},
+		lifecycle.GlobalSynchronization: l.hookNode(lifecycle.GlobalSynchronization, ""),
+		lifecycle.GlobalBeforeAll:       l.hookNode(lifecycle.GlobalBeforeAll, hook.BeforeAll),
+		lifecycle.DiscoverModules:       l.discoverStep(),
+		lifecycle.EnsureCRDs: &ensureCRDsStep{
+			log: l.log, modules: l.Modules, helm: l.options.Helm, installer: l.options.CRDs, filters: l.options.CRDFilters,
+		},
+		lifecycle.ModuleRun:             l.moduleRunStep(),
+		lifecycle.ModuleOnStartup:       l.hookNode(lifecycle.ModuleOnStartup, hook.OnStartup),
+		lifecycle.ModuleSynchronization: l.hookNode(lifecycle.ModuleSynchronization, ""),
+		lifecycle.ModuleBeforeHelm:      l.hookNode(lifecycle.ModuleBeforeHelm, hook.BeforeHelm),
+		lifecycle.ReleaseCheck:          &releaseCheckStep{l.Releases},
+		lifecycle.ReleaseUpgrade:        &releaseUpgradeStep{l.Releases},
+		lifecycle.ModuleAfterHelm:       afterHelm,
+		lifecycle.ModuleDelete: &moduleDeleteStep{
+			log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, releases: l.Releases, changes: l.options.Changes,
+		},
+		lifecycle.ModuleBeforeDelete:    &beforeDeleteStep{l.hookStep(lifecycle.ModuleBeforeDelete, hook.BeforeDeleteHelm)},
+		lifecycle.ReleaseDelete:         &releaseDeleteStep{releases: l.Releases, changes: l.options.Changes},
+		lifecycle.ModuleAfterDelete:     &afterDeleteStep{l.hookStep(lifecycle.ModuleAfterDelete, hook.AfterDeleteHelm)},
+		lifecycle.ModulePurge:           &modulePurgeStep{bindings: l.bindings, releases: l.Releases},
+		lifecycle.GlobalAfterAll:        &afterAllStep{l.hookStep(lifecycle.GlobalAfterAll, hook.AfterAll), l.options.Changes},
+		lifecycle.GlobalKubernetesEvent: l.hookNode(lifecycle.GlobalKubernetesEvent, ""),
+		lifecycle.ModuleKubernetesEvent: l.hookNode(lifecycle.ModuleKubernetesEvent, ""),
+		lifecycle.GlobalScheduleEvent:   l.hookNode(lifecycle.GlobalScheduleEvent, ""),
+		lifecycle.ModuleScheduleEvent:   l.hookNode(lifecycle.ModuleScheduleEvent, ""),
+		lifecycle.ConfigMapChanged:      &configMapStep{db: l.db, config: l.ConfigMap, modules: l.Modules, observer: l.options.Observer},
+	}}
+}
+
+func (l *Lifecycle) hookStep(id graph.NodeID, binding string) hookStep {
+	n, _ := lifecycle.Graph.Node(id)
+	return hookStep{
+		node: n, binding: binding, db: l.db, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
+		bindings: l.bindings, outputs: l.outputs, metrics: l.metrics, objects: l.objects, releases: l.Releases, reports: l.reports,
+	}
+}
+
+func (l *Lifecycle) hookNode(id graph.NodeID, binding string) *hookStep {
+	step := l.hookStep(id, binding)
+	return &step
+}
+
+func (l *Lifecycle) moduleRunStep() *moduleRunStep {
+	return &moduleRunStep{db: l.db, modules: l.Modules, values: l.Values, hooks: l.hooks, survey: l.Survey}
+}
+
+func (l *Lifecycle) discoverStep() *discoverStep {
+	o := l.options
+	return &discoverStep{
+		db: l.db, log: l.log, client: o.Kube, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
+		bindings: l.bindings, releases: l.Releases, webhooks: l.Webhooks, survey: l.Survey, reports: l.reports,
+		observer: o.Observer, changes: o.Changes,
+		namespace: o.Namespace, pod: o.Pod, ignoreRelease: o.IgnoreRelease, allowPurge: o.AllowPurge, parallelModules: o.ParallelModules,
+	}
+}

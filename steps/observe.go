@@ -1,0 +1,65 @@
+package steps
+
+import "addon-operator/store"
+
+// An Observer is told what the steps do. It logs and counts. No step depends on what it does.
+type Observer interface {
+	// HookRan reports a run of a hook.
+	HookRan(Report)
+	// HookSlow reports a run of a hook that takes much longer than any run before. The returned
+	// function is called at the end of the run; it can be nil.
+	HookSlow(SlowRun) (ended func())
+	// MetricsDropped reports metric operations that were ignored.
+	MetricsDropped(Dropped)
+	// HelmBegins reports the start of an operation on a module's chart. The returned function is
+	// called at its end.
+	HelmBegins(module, operation string) (ends func())
+	// ModuleRan is called after the commit that ends a run of module.
+	ModuleRan(module string)
+	// DeletionBlocked reports releases that were not deleted because of a safety check.
+	DeletionBlocked(releases []string, why string)
+	// ConfigRefused reports invalid content of the ConfigMap at each attempt to apply it.
+	ConfigRefused(resourceVersion, why string)
+}
+
+// Changes are told what a commit of a step has changed in the store, after that commit. Triggers
+// and surveys follow from them.
+type Changes interface {
+	// BindingsChanged follows a commit that attached or detached bindings.
+	BindingsChanged()
+	// ConfigApplied follows a commit that put content of the ConfigMap in force.
+	ConfigApplied()
+	// ReleaseChanged follows a commit that changed what the release of module consists of, or that
+	// ended work on it.
+	ReleaseChanged(module string)
+	// ModuleRetired follows the commit that starts the deletion of a module that the ConfigMap
+	// disables.
+	ModuleRetired(module string)
+	// Converged follows the commit that ends a converge.
+	Converged()
+	// ProblemsChanged follows a commit that may have caused or solved a problem that [Survey.Run]
+	// finds.
+	ProblemsChanged()
+}
+
+// releaseChanged reports a change of module's release after the commit of tx.
+func releaseChanged(tx *store.Tx, to Changes, module string) {
+	tx.OnCommit(func() { to.ReleaseChanged(module) })
+}
+
+// silent is an Observer, and Changes, that nobody reads.
+type silent struct{}
+
+func (silent) HookRan(Report)                   {}
+func (silent) HookSlow(SlowRun) func()          { return nil }
+func (silent) MetricsDropped(Dropped)           {}
+func (silent) HelmBegins(string, string) func() { return func() {} }
+func (silent) ModuleRan(string)                 {}
+func (silent) DeletionBlocked([]string, string) {}
+func (silent) ConfigRefused(string, string)     {}
+func (silent) BindingsChanged()                 {}
+func (silent) ConfigApplied()                   {}
+func (silent) ReleaseChanged(string)            {}
+func (silent) ModuleRetired(string)             {}
+func (silent) Converged()                       {}
+func (silent) ProblemsChanged()                 {}
