@@ -156,6 +156,7 @@ func FuzzFirstYAML(f *testing.F) {
 	for _, text := range []string{
 		"a: 1", "a: [y, 1.5, 1e3, 0o7, 07, ~, 2001-01-01]\n1: 2\n1.5: x\non: off", "a: &a {b: 1}\nc: {<<: *a}", "---\n- x\n---\n- y",
 		"a: !!binary aGVsbG8=", "a: !!timestamp 2001-01-01", "{\"a\": \"\\ud800\"}", "a: .inf", "? [a]\n: b", "a: *b", "\x00",
+		"{10000000000000000000}",
 	} {
 		f.Add(text)
 	}

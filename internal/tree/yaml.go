@@ -177,7 +177,7 @@ func keyText(key any) (string, error) {
 	switch v := key.(type) {
 	case string:
 		return text(v), nil
-	case bool, int, int64, uint64:
+	case bool, int, int64: // no uint64, which sigs.k8s.io/yaml refuses, too
 		return fmt.Sprint(v), nil
 	case float64:
 		text := strconv.FormatFloat(v, 'g', -1, 32)
