@@ -1,87 +1,82 @@
 package workflow
 
 import (
-	"errors"
+	"sync"
 	"time"
-
-	"addon-operator/store"
 )
 
 // longestSleep is how long an alarm sleeps before it reads the clock again. A timer counts the time
 // that passes; the clock can be set, or jump while a machine sleeps.
 const longestSleep = time.Minute
 
-// An alarm is a transition that is done at a time.
+// alarms ring when the head of a queue or the first deferred task is due. There is at most one for
+// each queue, and none rings before open or after close.
+type alarms struct {
+	now  func() time.Time
+	ring func(followUp)
+
+	mu      sync.Mutex
+	byQueue map[string]*alarm // nil unless open; guarded by mu
+}
+
+// An alarm begins work when it is due.
 type alarm struct {
+	work  followUp
 	timer *time.Timer
-	due   time.Time
-	left  time.Duration // until due, as the timer counts
+	left  time.Duration // until it is due, as the timer counts
 }
 
 // sleep returns how long to wait before the clock is read again.
 func (a *alarm) sleep() time.Duration { return min(a.left, longestSleep) }
 
-// arm has fn done as a transition when due has come, in place of what the alarm of
-// that name was set for: who sets it anew has looked at what there is.
-func (e *Engine) arm(name string, now, due time.Time, fn func(*transition) error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.open {
+// open lets alarms be set.
+func (s *alarms) open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byQueue = map[string]*alarm{}
+}
+
+// close stops all alarms.
+func (s *alarms) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.byQueue {
+		a.timer.Stop()
+	}
+	s.byQueue = nil
+}
+
+// arm sets the alarm for f. It replaces the alarm for the same queue: who sets it anew has read what
+// the queue holds.
+func (s *alarms) arm(now time.Time, f followUp) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byQueue == nil {
 		return
 	}
-	if old := e.alarms[name]; old != nil {
+	if old := s.byQueue[f.queue]; old != nil {
 		old.timer.Stop()
 	}
-	a := &alarm{due: due, left: due.Sub(now)}
-	e.alarms[name] = a
+	a := &alarm{work: f, left: f.due.Sub(now)}
+	s.byQueue[f.queue] = a
 	a.timer = time.AfterFunc(a.sleep(), func() {
-		if e.rings(name, a) {
-			e.run(func() { e.attempt(name, fn) })
+		if s.rings(a) {
+			s.ring(f)
 		}
 	})
 }
 
 // rings reports whether a is due by the clock, or has been waited for long enough although the clock
 // was set back. Otherwise it sleeps on.
-func (e *Engine) rings(name string, a *alarm) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.open || e.alarms[name] != a {
+func (s *alarms) rings(a *alarm) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byQueue[a.work.queue] != a {
 		return false
 	}
-	if a.left -= a.sleep(); a.left <= 0 || !e.db.Now().Before(a.due) {
+	if a.left -= a.sleep(); a.left <= 0 || !s.now().Before(a.work.due) {
 		return true
 	}
 	a.timer.Reset(a.sleep())
 	return false
-}
-
-// look has queue looked at by a transition of its own.
-func (e *Engine) look(queue string) {
-	e.run(func() { e.attempt(queue, looking(queue)) })
-}
-
-// looking is the transition that sees whether the first task of queue can be done now.
-func looking(queue string) func(*transition) error {
-	return func(m *transition) error {
-		m.touch(queue)
-		return nil
-	}
-}
-
-// attempt does fn as a transition that nobody waits for. While the disk is full it is
-// tried again under the alarm of that name.
-func (e *Engine) attempt(name string, fn func(*transition) error) {
-	var now time.Time
-	err := e.update(func(m *transition) error {
-		now = m.now
-		return fn(m)
-	})
-	if err == nil {
-		return
-	}
-	e.broken(name, err)
-	if errors.Is(err, store.ErrFull) {
-		e.arm(name, now, now.Add(firstDelay), fn)
-	}
 }

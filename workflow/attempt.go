@@ -3,14 +3,94 @@ package workflow
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
-// ErrNotRunning is returned for a task of which no attempt is under way.
-var ErrNotRunning = errors.New("the task is not running")
+// A claim is a task that a worker has to do.
+type claim struct {
+	task    Task
+	header  store.Task // of the task, as the claim has left it
+	saved   []byte     // and as the store has it
+	bound   *bound
+	node    *graph.Node
+	outcome *Outcome // what its journal holds
+	prepare bool     // the node is to be prepared, its list is not made yet
+	size    int      // bytes of the payloads of a batch
+
+	ctx    context.Context //nolint:containedctx // of the attempt, from the commit of the claim on
+	cancel context.CancelCauseFunc
+}
+
+// again returns the header of c's task as the claim has left it, to be changed.
+func (c *claim) again() *store.Task {
+	t := c.header
+	if t.FanOut != nil {
+		l := *t.FanOut
+		l.Facts = slices.Clip(l.Facts)
+		t.FanOut = &l
+	}
+	return &t
+}
+
+// covers reports whether the attempt of c does the task id, alone or in a batch.
+func (c *claim) covers(id store.ID) bool {
+	return slices.ContainsFunc(c.task.Batch, func(t *store.Task) bool { return t.ID == id })
+}
+
+// find returns the header of c's task, and whether it is still there. A rewind that is committed
+// while the task runs can have moved it up in its slot.
+func (c *claim) find(tx *store.Tx) (*store.Task, bool, error) {
+	for t, err := range store.Slot(tx, c.task.Queue, c.task.Slot) {
+		if err != nil {
+			return nil, false, err
+		}
+		if t.ID == c.task.ID {
+			return t, true, nil
+		}
+	}
+	return nil, false, nil
+}
+
+// allowsFailure reports whether all that c covers may fail.
+func (c *claim) allowsFailure() bool {
+	for _, t := range c.task.Batch[1:] {
+		if !t.AllowFailure {
+			return false
+		}
+	}
+	return c.task.AllowFailure
+}
+
+// longestError is the greatest length in bytes of an error that is kept.
+const longestError = 4 << 10
+
+// A failure is why an attempt failed.
+type failure struct {
+	err     error
+	subject store.Subject // whom it is about
+	// resume is set where the attempt goes on from its journal.
+	resume bool
+	// strict is set where the failure is none that a binding can allow: the
+	// step had its say on that and failed too.
+	strict bool
+}
+
+// text returns the part of the error that is kept: of a long one the beginning, which
+// says what failed, and the end, which says how. It cuts between characters.
+func (f failure) text() string {
+	s := f.err.Error()
+	if len(s) <= longestError {
+		return s
+	}
+	whole := func(part string) string { return strings.ToValidUTF8(part, "") }
+	return whole(s[:longestError/4]) + " … " + whole(s[len(s)-longestError*3/4:])
+}
 
 // A Cancellation is why an attempt is canceled. The attempt fails with it, unless Skip is set.
 type Cancellation struct {
@@ -33,91 +113,6 @@ func (c *canceledError) Error() string {
 	return text
 }
 
-// covers reports whether the attempt of c does the task id, alone or in a batch.
-func (c *claim) covers(id store.ID) bool {
-	return slices.ContainsFunc(c.task.Batch, func(t *store.Task) bool { return t.ID == id })
-}
-
-// beginAttempt gives the attempt of c, whose claim has just been committed, a context that
-// [Engine.Cancel] can end.
-func (e *Engine) beginAttempt(c *claim) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c.ctx, c.cancel = context.WithCancelCause(e.ctx)
-	e.attempts[c] = struct{}{}
-}
-
-// endAttempt notes that the step of c has returned. From then on it cannot be canceled.
-func (e *Engine) endAttempt(c *claim) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.attempts, c)
-	e.loaded -= c.size
-	c.cancel(nil)
-}
-
-// load counts n more bytes of payloads of batches under way, and returns how many they take.
-func (e *Engine) load(n int) int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.loaded += n
-	return e.loaded
-}
-
-// load counts the payloads of a batch that the transition claims. A transition of the
-// engine's own counts them at once, as others are committed together with it.
-func (m *transition) load(n int) {
-	if m.own {
-		m.loaded += n
-		m.e.load(n)
-		return
-	}
-	m.tx.OnCommit(func() { m.e.load(n) })
-}
-
-// Cancel ends the attempt that does the task id: its step is told by its context, and a hook gets
-// SIGTERM. Cancel does not wait for the end of the step. The errors are ErrNoTask, ErrNotRunning and
-// the store's.
-func (e *Engine) Cancel(id store.ID, why Cancellation) error {
-	if e.cancelAttempts(func(c *claim) bool { return c.covers(id) }, why) > 0 {
-		return nil
-	}
-	pending := false
-	if err := e.db.View(func(tx *store.Tx) error {
-		for t, err := range store.AllTasks(tx) {
-			if err != nil {
-				return err
-			}
-			pending = pending || t.ID == id
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	if !pending {
-		return fmt.Errorf("task %s: %w", id, ErrNoTask)
-	}
-	return fmt.Errorf("task %s: %w", id, ErrNotRunning)
-}
-
-// CancelWhere cancels all attempts under way for whose task match returns true, and returns how many
-// there were.
-func (e *Engine) CancelWhere(match func(Task) bool, why Cancellation) int {
-	return e.cancelAttempts(func(c *claim) bool { return match(c.task) }, why)
-}
-
-func (e *Engine) cancelAttempts(match func(*claim) bool, why Cancellation) (n int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for c := range e.attempts {
-		if match(c) {
-			c.cancel(&canceledError{why})
-			n++
-		}
-	}
-	return n
-}
-
 // canceled returns why the attempt of ctx was canceled, nil if it was not.
 func canceled(ctx context.Context) *canceledError {
 	why := (*canceledError)(nil)
@@ -127,33 +122,49 @@ func canceled(ctx context.Context) *canceledError {
 	return nil
 }
 
-// pass ends c's task, whose attempt was canceled, as if it had succeeded and found nothing. Of a
-// fan-out task it ends the item.
-func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
-	t, err := m.reload(c)
-	if err != nil {
-		return nil, err
+// attempts are those under way. Each can be canceled from the commit of its claim until its step has
+// returned.
+type attempts struct {
+	ctx    context.Context //nolint:containedctx // what attempts end with; set by start
+	loaded atomic.Int64    // bytes of the payloads of their batches
+
+	mu      sync.Mutex
+	running map[*claim]struct{} // guarded by mu
+}
+
+// start lets attempts begin, until ctx ends.
+func (a *attempts) start(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ctx, a.running = ctx, map[*claim]struct{}{}
+}
+
+// begin gives the attempt of c, whose claim has just been committed, a context that cancel can end.
+func (a *attempts) begin(c *claim) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.ctx, c.cancel = context.WithCancelCause(a.ctx)
+	a.running[c] = struct{}{}
+}
+
+// end notes that the step of c has returned. From then on it cannot be canceled.
+func (a *attempts) end(c *claim) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.running, c)
+	a.loaded.Add(-int64(c.size))
+	c.cancel(nil)
+}
+
+// cancel ends the attempts for whose claim match returns true, and returns how many there were.
+func (a *attempts) cancel(match func(*claim) bool, why Cancellation) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for c := range a.running {
+		if match(c) {
+			c.cancel(&canceledError{why})
+			n++
+		}
 	}
-	r := recordOf(t, store.Skipped)
-	r.Subject, r.Try, r.Detail = c.task.Subject, c.task.Try, skippedBy(why.By, why.Reason)
-	if len(c.task.Batch) > 1 {
-		r.Merged = len(c.task.Batch)
-	}
-	if err := m.record(r); err != nil {
-		return nil, err
-	}
-	m.settle(c, t)
-	if err := m.endExclusive(t); err != nil {
-		return nil, err
-	}
-	if err := m.endBatch(c, t); err != nil {
-		return nil, err
-	}
-	t.Failed, t.Due = nil, m.now
-	if t.FanOut != nil && !t.Abandoned {
-		m.itemDone(t, nil)
-	} else if err := m.complete(c.bound, c.node, t, nil, nil); err != nil {
-		return nil, err
-	}
-	return m.advance(t.Queue)
+	return n
 }

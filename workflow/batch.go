@@ -1,8 +1,9 @@
 package workflow
 
 import (
+	"sync/atomic"
+
 	"addon-operator/store"
-	"addon-operator/workflow/graph"
 )
 
 // The greatest batch one claim covers. All batches under way share sharedBytes of memory;
@@ -14,26 +15,39 @@ const (
 	leastBytes  = 64 << 10
 )
 
+// batches joins adjacent tasks of one hook to one attempt. The tasks of a batch end together, or stay
+// in their order, and all batches under way share a bound of memory.
+type batches struct {
+	*txn
+	history *history
+	queues  *queues
+	unique  *unique
+	remover *remover
+
+	memory *atomic.Int64 // bytes of the payloads of all batches under way
+	loaded int           // of them, those of batches that are not under way if the transition fails
+}
+
 // extendBatch takes the tasks behind c's own that are of the same hook into c. A
 // claim that was interrupted, or whose journal goes on, covers what it covered
 // when it was old.
-func (m *transition) extendBatch(b *bound, c *claim, old *store.Claim) error {
+func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 	t := c.task.Batch[0]
 	limit := store.Deferral{}
 	if _, limited := b.Steps[c.node.ID].(RateLimiter); limited {
-		_, bucket, err := m.bucketOf(t.Subject)
+		_, bucket, err := bucketOf(k.tx, t.Subject)
 		if err != nil {
 			return err
 		}
 		limit = bucket.Deferrals[t.Queue]
 	}
 	c.size = len(t.Payload)
-	defer func() { m.load(c.size) }()
+	defer func() { k.load(c.size) }()
 	most := batchBytes
 	if old == nil {
-		most = min(batchBytes, max(leastBytes, sharedBytes-m.e.load(0)))
+		most = min(batchBytes, max(leastBytes, sharedBytes-int(k.memory.Load())))
 	}
-	for other, err := range store.TasksFrom(m.tx, t.Queue, t.Slot+1) {
+	for other, err := range store.TasksFrom(k.tx, t.Queue, t.Slot+1) {
 		if err != nil {
 			return err
 		}
@@ -43,7 +57,7 @@ func (m *transition) extendBatch(b *bound, c *claim, old *store.Claim) error {
 		if limit.Expedites(t.ID) && !limit.Expedites(other.ID) {
 			return nil // older tasks that are expedited may still be deferred
 		}
-		if err := store.LoadPayload(m.tx, other); err != nil {
+		if err := store.LoadPayload(k.tx, other); err != nil {
 			return err
 		}
 		if c.size+len(other.Payload) > most {
@@ -51,8 +65,8 @@ func (m *transition) extendBatch(b *bound, c *claim, old *store.Claim) error {
 		}
 		c.size += len(other.Payload)
 		if other.Waits {
-			m.unwait(other)
-			if err := m.save(other); err != nil {
+			k.unique.unwait(other)
+			if err := k.queues.save(other); err != nil {
 				return err
 			}
 		}
@@ -71,20 +85,12 @@ func covered(c *store.Claim, n int, other *store.Task) bool {
 	return other.Slot <= c.End
 }
 
-// alike reports whether one attempt may do both t and other.
-func (b *bound) alike(t, other *store.Task) bool {
-	n := b.nodes[graph.NodeID(other.Node)]
-	return other.Graph == t.Graph && n != nil && n.Batch &&
-		other.Subject.Module == t.Subject.Module && other.Subject.Hook == t.Subject.Hook &&
-		other.Abandoned == t.Abandoned && !other.Journal && !t.NoBatch && !other.NoBatch
-}
-
 // endBatch ends the tasks that c covers besides its own: they succeeded with
 // it, and their runs go on as t's.
-func (m *transition) endBatch(c *claim, t *store.Task) error {
+func (k *batches) endBatch(c *claim, t *store.Task) error {
 	for _, other := range c.task.Batch[1:] {
-		m.join(other.Run, t.Run)
-		if err := m.leave(other, nil); err != nil {
+		k.history.join(other.Run, t.Run)
+		if err := k.remover.leave(other, nil); err != nil {
 			return err
 		}
 	}
@@ -93,7 +99,7 @@ func (m *transition) endBatch(c *claim, t *store.Task) error {
 
 // keepStrict ends those of c's tasks that may fail and returns the first that
 // stays, which takes over the count of failures of t, the first of all.
-func (m *transition) keepStrict(c *claim, t *store.Task, f failure) (*store.Task, error) {
+func (k *batches) keepStrict(c *claim, t *store.Task, f failure) (*store.Task, error) {
 	var first *store.Task
 	for i, other := range c.task.Batch {
 		if i == 0 {
@@ -107,10 +113,10 @@ func (m *transition) keepStrict(c *claim, t *store.Task, f failure) (*store.Task
 		}
 		r := recordOf(other, store.Allowed)
 		r.Error = f.text()
-		if err := m.record(r); err != nil {
+		if err := k.history.record(r); err != nil {
 			return nil, err
 		}
-		if err := m.leave(other, nil); err != nil {
+		if err := k.remover.leave(other, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -118,4 +124,15 @@ func (m *transition) keepStrict(c *claim, t *store.Task, f failure) (*store.Task
 		first.Failed, first.Claim = t.Failed, t.Claim
 	}
 	return first, nil
+}
+
+// load counts n bytes of the payloads of a batch as in memory. A transition of the engine's own counts
+// them at once, as others are committed together with it, and takes them back if it fails.
+func (k *batches) load(n int) {
+	if k.own {
+		k.loaded += n
+		k.memory.Add(int64(n))
+		return
+	}
+	k.tx.OnCommit(func() { k.memory.Add(int64(n)) })
 }

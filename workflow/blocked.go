@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -59,15 +58,6 @@ func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
 	default:
 		return &store.Reason{Kind: store.AwaitsDelay, Detail: "its run changes values each time", Until: due}
 	}
-}
-
-// dueAt returns when t is due. A time further off than its longest delay comes from a clock that
-// was wrong, and is now.
-func dueAt(t *store.Task, now time.Time) time.Time {
-	if t.Due.Sub(now) > max(longestDelay, t.Every) {
-		return now
-	}
-	return t.Due
 }
 
 // exclusiveReason returns the reason for which no task of queue starts: one of another queue runs

@@ -31,29 +31,3 @@ func costOf(t *store.Task) cost {
 	}
 	return c
 }
-
-// fits reports whether the transaction's budget has room for work of that size,
-// and counts the work as done. It is asked before work that a later transition
-// could do as well, such as claims of other queues or the removal of cancelled
-// tasks, which continues in a transition of its own. The first such work fits whenever any budget is
-// left, so that a transition with nothing else to do always makes progress.
-func (m *transition) fits(c cost) bool {
-	budget, spent := m.tx.Budget(), m.tx.Written()
-	spent.Ops += len(m.runs) // their records are written at the end
-	spent.Bytes += len(m.runs) * runBytes
-	if spent.Ops > budget.Ops || spent.Bytes > budget.Bytes {
-		return false
-	}
-	if m.optional && (spent.Ops+c.keys > budget.Ops || spent.Bytes+c.bytes > budget.Bytes) {
-		return false
-	}
-	m.optional = true
-	return true
-}
-
-// continueWith runs fn as a transition of its own once this one is committed.
-// The name is that of the queue or table fn works on. A crash in between loses
-// it, so the start of the engine must do the same work.
-func (m *transition) continueWith(name string, fn func(*transition) error) {
-	m.tx.OnCommit(func() { m.e.run(func() { m.e.attempt(name, fn) }) })
-}

@@ -6,73 +6,78 @@ import (
 	"addon-operator/store"
 )
 
-// errEnough ends a walk over tasks before the last.
-var errEnough = errors.New("enough tasks were taken away")
+// cancellation owns the marks of modules whose pending tasks are cancelled. While a mark is set, no
+// older task of the module is begun.
+type cancellation struct {
+	*txn
+	queues  *queues
+	remover *remover
+}
 
 // cancelPending takes away what waits of the module of t in any queue, and lets what
 // runs, or has begun its effects, end without consequence. It spares t's own
 // place and what came after the clearing began. Where more waits than one transition can take
 // away, t.CancelsPending stays set, and until continueCancel has come to the end a mark makes
 // an orphan of every such task that comes to its turn before.
-func (m *transition) cancelPending(t *store.Task) error {
-	mark, marked, err := store.Load[store.Ref](m.tx, cancelKey(t))
+func (c *cancellation) cancelPending(t *store.Task) error {
+	mark, marked, err := store.Load[store.Ref](c.tx, cancelKey(t))
 	if err != nil {
 		return err
 	}
 	if !marked {
-		mark = store.Ref{ID: m.newID(), Pos: t.Pos} // t's own id can be older than tasks it clears
+		mark = store.Ref{ID: c.newID(), Pos: t.Pos} // t's own id can be older than tasks it clears
 	}
 	by := *t
 	by.ID = mark.ID
-	err = m.eachHead(func(other *store.Task) error {
+	err = eachHead(c.tx, func(other *store.Task) error {
 		switch {
-		case other.Abandoned || !cancels(&by, other) || !m.claimed(other) && !other.Journal:
+		case other.Abandoned || !cancels(&by, other) || !claimed(c.tx, other) && !other.Journal:
 			return nil
-		case !m.fits(costOf(other)):
+		case !c.fits(costOf(other)):
 			return errEnough
 		}
 		other.Abandoned = true
-		return m.save(other)
+		return c.queues.save(other)
 	})
 	if err == nil {
-		err = m.cancelWaiting(&by)
+		err = c.cancelWaiting(&by)
 	}
 	if err == nil {
-		err = m.cancelDeferred(&by)
+		err = c.cancelDeferred(&by)
 	}
 	if errors.Is(err, errEnough) {
 		t.CancelsPending = true
-		return store.Save(m.tx, cancelKey(t), mark)
+		return store.Save(c.tx, cancelKey(t), mark)
 	}
 	t.CancelsPending = false
-	m.tx.Delete(cancelKey(t))
+	c.tx.Delete(cancelKey(t))
 	return err
 }
 
 // cancelWaiting removes the tasks that t clears from the queues. Those that a
 // running attempt covers are only abandoned.
-func (m *transition) cancelWaiting(t *store.Task) error {
-	return m.each(func(other, holder *store.Task) error {
+func (c *cancellation) cancelWaiting(t *store.Task) error {
+	return eachQueued(c.tx, func(other, holder *store.Task) error {
 		switch {
 		case other.Abandoned || !cancels(t, other):
 			return nil
-		case !m.fits(costOf(other)):
+		case !c.fits(costOf(other)):
 			return errEnough
 		case holder != nil:
 			other.Abandoned = true
-			return m.save(other)
+			return c.queues.save(other)
 		}
-		return m.abandon(other)
+		return c.remover.abandon(other)
 	})
 }
 
 // continueCancel goes on with what clear has left over.
-func (m *transition) continueCancel(t *store.Task) error {
-	m.lookLater(t.Queue)
-	if err := m.cancelPending(t); err != nil {
+func (c *cancellation) continueCancel(t *store.Task) error {
+	c.lookLater(t.Queue)
+	if err := c.cancelPending(t); err != nil {
 		return err
 	}
-	return m.save(t)
+	return c.queues.save(t)
 }
 
 // cancels reports whether other is among what t clears.
@@ -82,11 +87,11 @@ func cancels(t, other *store.Task) bool {
 }
 
 // markAbandoned makes t one if it is among what is being cleared.
-func (m *transition) markAbandoned(t *store.Task) error {
+func (c *cancellation) markAbandoned(t *store.Task) error {
 	if t.Abandoned || t.Subject.Module == "" {
 		return nil
 	}
-	mark, ok, err := store.Load[store.Ref](m.tx, cancelKey(t))
+	mark, ok, err := store.Load[store.Ref](c.tx, cancelKey(t))
 	if err != nil || !ok {
 		return err
 	}
@@ -98,4 +103,18 @@ func (m *transition) markAbandoned(t *store.Task) error {
 // has the empty name.
 func cancelKey(t *store.Task) store.Key {
 	return store.At(store.Unique).Str("").Str(t.Graph).Str(t.Subject.Module)
+}
+
+// cancelDeferred removes the tasks that t clears and that are due later or held, until
+// the budget is spent.
+func (c *cancellation) cancelDeferred(t *store.Task) error {
+	return eachOut(c.tx, store.HeldTasksOf(c.tx, t.Subject.Module), func(other *store.Task) error {
+		switch {
+		case !cancels(t, other):
+			return nil
+		case !c.fits(costOf(other)):
+			return errEnough
+		}
+		return c.remover.abandon(other)
+	})
 }

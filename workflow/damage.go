@@ -20,97 +20,80 @@ var engineTables = []store.Table{
 	store.Buckets, store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
 }
 
-// mend sets an unreadable record aside, in a transaction of its own, and corrects
-// what counted it. A scan that finds more of them sets these aside as well.
-func (e *Engine) mend(damaged *store.RecordError) error {
-	return e.db.Update(func(tx *store.Tx) error {
-		m := newTransition(e, tx)
-		found, err := m.setAside(damaged)
-		if err != nil {
-			return err
-		}
-		if !found {
-			return fmt.Errorf("set the record aside: %w", damaged)
-		}
-		if err := m.recount(); err != nil {
-			return err
-		}
-		if damaged.Key.Table() == store.Quarantine {
-			if err := m.reopen(store.ShutLanes); err != nil {
-				return err
-			}
-		}
-		for _, queue := range m.touched {
-			m.lookLater(queue)
-		}
-		return m.saveRuns()
-	})
+// repair makes the records of the engine agree with each other when one of them cannot be read. What
+// can be read is not lost, and every count is that of the tasks there are.
+type repair struct {
+	*txn
+	history  *history
+	queues   *queues
+	backlogs *backlogs
+	remover  *remover
 }
 
 // setAside moves an unreadable record to the table of damaged records. A piece
 // that is missing is not there to be moved: then the task it is of is changed so
 // that it does not need the piece. It reports whether anything was changed.
-func (m *transition) setAside(damaged *store.RecordError) (found bool, err error) {
-	d, ok, err := store.SetAside(m.tx, m.newID(), damaged.Key, damaged.Err)
+func (rp *repair) setAside(damaged *store.RecordError) (found bool, err error) {
+	d, ok, err := store.SetAside(rp.tx, rp.newID(), damaged.Key, damaged.Err)
 	if err != nil {
 		return false, err
 	}
 	if ok {
-		if f := m.e.observer.SetAside; f != nil {
-			m.tx.OnCommit(func() { f(d) })
+		if f := rp.observer.SetAside; f != nil {
+			rp.tx.OnCommit(func() { f(d) })
 		}
 	}
 	if p, err := store.ParsePos(damaged.Key); err == nil {
-		m.touch(p.Queue)
+		rp.queues.touch(p.Queue)
 	}
 	piece, is := store.ParsePiece(damaged.Key)
 	if !is {
 		return ok, nil
 	}
-	owner, err := m.byID(piece.Task)
+	owner, err := rp.byID(piece.Task)
 	if err != nil || owner == nil {
 		return ok, err
 	}
-	return true, m.withoutPiece(owner, piece, damaged)
+	return true, rp.withoutPiece(owner, piece, damaged)
 }
 
 // withoutPiece changes t so that it does not need the piece: the effects of a lost
 // journal are worked out anew, a lost item is passed over, and a task without its
 // payload is dropped.
-func (m *transition) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.RecordError) error {
+func (rp *repair) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.RecordError) error {
 	r := recordOf(t, store.Dropped)
 	r.Error = damaged.Error()
-	m.touch(t.Queue)
+	rp.queues.touch(t.Queue)
 	switch {
 	case damaged.Key.Table() == store.Notes:
 		return nil
 	case damaged.Key.Table() == store.Journal:
-		store.DropJournal(m.tx, t.ID)
+		store.DropJournal(rp.tx, t.ID)
 		t.Journal = false
-		return m.save(t)
+		return rp.queues.save(t)
 	case !piece.IsItem:
-		if err := m.record(r); err != nil {
+		if err := rp.history.record(r); err != nil {
 			return err
 		}
-		return m.leave(t, nil)
+		return rp.remover.leave(t, nil)
 	case t.FanOut == nil || piece.Item < t.FanOut.Next:
 		return nil
 	}
 	r.Detail = fmt.Sprintf("item %d of %d is lost", piece.Item+1, t.FanOut.Len)
-	t.FanOut.Next = store.DropItem(m.tx, t.ID, t.FanOut.Next, piece.Item)
-	if err := m.record(r); err != nil {
+	t.FanOut.Next = store.DropItem(rp.tx, t.ID, t.FanOut.Next, piece.Item)
+	if err := rp.history.record(r); err != nil {
 		return err
 	}
-	return m.save(t)
+	return rp.queues.save(t)
 }
 
 // eachTask calls fn for the headers of all tasks. Those that cannot be read are
 // set aside.
-func (m *transition) eachTask(fn func(*store.Task) error) error {
+func (rp *repair) eachTask(fn func(*store.Task) error) error {
 	for _, tasks := range []func(*store.Tx) taskSeq{allQueued, allLater, allHeld} {
-		for t, err := range tasks(m.tx) {
+		for t, err := range tasks(rp.tx) {
 			if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
-				if _, err := m.setAside(damaged); err != nil {
+				if _, err := rp.setAside(damaged); err != nil {
 					return err
 				}
 				continue
@@ -134,8 +117,8 @@ func allLater(tx *store.Tx) taskSeq  { return taskSeq(store.LaterTasks(tx)) }
 func allHeld(tx *store.Tx) taskSeq   { return taskSeq(store.AllHeldTasks(tx)) }
 
 // byID returns the task id; nil if there is none.
-func (m *transition) byID(id store.ID) (found *store.Task, err error) {
-	err = m.eachTask(func(t *store.Task) error {
+func (rp *repair) byID(id store.ID) (found *store.Task, err error) {
+	err = rp.eachTask(func(t *store.Task) error {
 		if t.ID == id {
 			found = t
 			return errFound
@@ -151,13 +134,13 @@ func (m *transition) byID(id store.ID) (found *store.Task, err error) {
 // recount makes the numbers that depend on all tasks agree with the tasks there
 // are: of runs, of fan-out tasks, of lanes and of backlogs. Marks of tasks that
 // are gone are deleted.
-func (m *transition) recount() error {
+func (rp *repair) recount() error {
 	c := census{
 		runs: map[uint64]int{}, items: map[store.ID]int{}, lanes: map[store.LaneKey]int{}, backlogs: map[string]int{},
 		keys: map[string]store.ID{},
 	}
 	var fans []*store.Task
-	if err := m.eachTask(func(t *store.Task) error {
+	if err := rp.eachTask(func(t *store.Task) error {
 		c.runs[t.Run]++
 		c.keys[string(t.Key())] = t.ID
 		if t.Parent != nil {
@@ -166,7 +149,7 @@ func (m *transition) recount() error {
 		if t.IsHeld() {
 			c.lanes[t.LaneKey()]++
 		}
-		if m.isEvent(t) {
+		if rp.backlogs.isEvent(t) {
 			c.backlogs[string(store.BacklogKey(t, nil))]++
 		}
 		if t.FanOut != nil {
@@ -179,25 +162,25 @@ func (m *transition) recount() error {
 	for _, t := range fans {
 		if n := c.items[t.ID]; t.FanOut.Open != n {
 			t.FanOut.Open = n
-			m.touch(t.Queue)
-			if err := m.save(t); err != nil {
+			rp.queues.touch(t.Queue)
+			if err := rp.queues.save(t); err != nil {
 				return err
 			}
 		}
 	}
-	if err := m.recountRuns(c); err != nil {
+	if err := rp.recountRuns(c); err != nil {
 		return err
 	}
-	if err := m.recountLanes(c); err != nil {
+	if err := rp.recountLanes(c); err != nil {
 		return err
 	}
-	if err := m.recountMarks(c); err != nil {
+	if err := rp.recountMarks(c); err != nil {
 		return err
 	}
-	if err := m.recountBacklogs(c); err != nil {
+	if err := rp.recountBacklogs(c); err != nil {
 		return err
 	}
-	return store.ReindexEvents(m.tx)
+	return store.ReindexEvents(rp.tx)
 }
 
 // A census is what there is of all tasks.
@@ -209,12 +192,12 @@ type census struct {
 	keys     map[string]store.ID   // of the headers
 }
 
-func (m *transition) recountRuns(c census) error {
-	m.runs = nil // the tasks that this transition removed are not in the census
-	for k := range m.tx.Range(store.At(store.Runs)) {
-		w, _, err := store.Load[store.Run](m.tx, k)
+func (rp *repair) recountRuns(c census) error {
+	rp.history.forgetCounts() // the tasks that this transition removed are not in the census
+	for k := range rp.tx.Range(store.At(store.Runs)) {
+		w, _, err := store.Load[store.Run](rp.tx, k)
 		if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
-			if _, err := m.setAside(damaged); err != nil {
+			if _, err := rp.setAside(damaged); err != nil {
 				return err
 			}
 			continue
@@ -223,37 +206,37 @@ func (m *transition) recountRuns(c census) error {
 			return err
 		}
 		if n := c.runs[w.ID]; n != w.Open {
-			m.count(w.ID, n-w.Open)
+			rp.history.count(w.ID, n-w.Open)
 		}
 		delete(c.runs, w.ID)
 	}
 	for id, n := range c.runs {
-		m.count(id, n) // its record is made anew
+		rp.history.count(id, n) // its record is made anew
 	}
 	return nil
 }
 
-func (m *transition) recountLanes(c census) error {
-	for k := range m.tx.Range(store.At(store.Lanes)) {
-		if _, _, err := store.Load[store.Lane](m.tx, k); err != nil {
-			m.tx.Delete(k)
+func (rp *repair) recountLanes(c census) error {
+	for k := range rp.tx.Range(store.At(store.Lanes)) {
+		if _, _, err := store.Load[store.Lane](rp.tx, k); err != nil {
+			rp.tx.Delete(k)
 		}
 	}
-	for lane, err := range store.AllLanes(m.tx) {
+	for lane, err := range store.AllLanes(rp.tx) {
 		if err != nil {
 			return err
 		}
 		if n := c.lanes[lane.LaneKey]; n != lane.Tasks {
 			lane.Tasks = n
-			if err := store.SaveLane(m.tx, lane); err != nil {
+			if err := store.SaveLane(rp.tx, lane); err != nil {
 				return err
 			}
 		}
 		delete(c.lanes, lane.LaneKey)
 	}
 	for k, n := range c.lanes {
-		m.touch(k.Queue)
-		if err := store.SaveLane(m.tx, store.Lane{LaneKey: k, Open: true, Tasks: n, Since: m.now}); err != nil {
+		rp.queues.touch(k.Queue)
+		if err := store.SaveLane(rp.tx, store.Lane{LaneKey: k, Open: true, Tasks: n, Since: rp.now}); err != nil {
 			return err
 		}
 	}
@@ -261,14 +244,14 @@ func (m *transition) recountLanes(c census) error {
 }
 
 // recountMarks deletes the marks of waiting tasks that are gone.
-func (m *transition) recountMarks(c census) error {
-	for k, v := range m.tx.Range(store.At(store.Unique)) {
+func (rp *repair) recountMarks(c census) error {
+	for k, v := range rp.tx.Range(store.At(store.Unique)) {
 		parts, err := k.Parts()
 		if err != nil {
 			return err
 		}
 		if _, ok := c.keys[string(v)]; !ok && parts.Str() != "" {
-			m.tx.Delete(k)
+			rp.tx.Delete(k)
 		}
 	}
 	return nil
@@ -276,17 +259,17 @@ func (m *transition) recountMarks(c census) error {
 
 // recountBacklogs corrects how many events wait for a binding, and deletes what
 // leads to an event that is gone.
-func (m *transition) recountBacklogs(c census) error {
-	for k := range m.tx.Range(store.At(store.Backlogs)) {
+func (rp *repair) recountBacklogs(c census) error {
+	for k := range rp.tx.Range(store.At(store.Backlogs)) {
 		if n, ok := c.backlogs[string(k)]; ok {
-			if err := store.Save(m.tx, k, n); err != nil {
+			if err := store.Save(rp.tx, k, n); err != nil {
 				return err
 			}
 			continue
 		}
-		at, _, err := store.Load[store.NewestEvent](m.tx, k)
+		at, _, err := store.Load[store.NewestEvent](rp.tx, k)
 		if id, ok := c.keys[string(at.Key)]; err != nil || !ok || id != at.ID {
-			m.tx.Delete(k)
+			rp.tx.Delete(k)
 		}
 	}
 	return nil

@@ -1,26 +1,40 @@
 package workflow
 
 import (
-	"fmt"
-	"runtime/debug"
-	"slices"
 	"strings"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
 
+// fanOuts takes fan-out tasks from item to item. Each item is done once, by the fan-out task itself or
+// by a task that was started for it, in order.
+type fanOuts struct {
+	*txn
+	queues    *queues
+	unique    *unique
+	parents   *parents
+	lanes     *lanes
+	exclusive *exclusive
+	remover   *remover
+	arrivals  *arrivals
+	routes    *routes
+	gate      *gate
+	openings  *openings
+	groups    *groups
+}
+
 // makeFanOut writes the list that t's node is repeated over.
-func (m *transition) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error) {
+func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error) {
 	list := &store.FanOut{}
 	var items []graph.Item
 	if n.JoinsRunning {
-		if items, err = m.runningOf(t); err != nil {
+		if items, err = runningOf(fs.tx, t); err != nil {
 			return err
 		}
 	} else if lister, ok := b.Steps[n.ID].(FanOuter); ok {
 		err := guard(n, "Members", func() (err error) {
-			items, list.Note, err = lister.Items(m.tx, Task{Task: *t})
+			items, list.Note, err = lister.Items(fs.tx, Task{Task: *t})
 			return err
 		})
 		if err != nil {
@@ -29,36 +43,27 @@ func (m *transition) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err err
 	}
 	list.Len = len(items)
 	t.FanOut = list
-	m.changes(t.Subject)
-	return m.saveItems(t, items)
+	fs.openings.changes(t.Subject)
+	return saveItems(fs.tx, t, items)
 }
 
-func (m *transition) saveItems(t *store.Task, items []graph.Item) error {
-	for i, item := range items {
-		if err := store.SaveItem(m.tx, t.ID, i, item); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// goOn does or starts the next member of the list that t stands for, or ends
-// the list after the last.
-func (m *transition) goOn(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool, err error) {
+// goOn returns the next item of the fan-out t if t does it itself, starts it if it goes elsewhere,
+// or ends the fan-out after the last. It reports whether t must wait instead.
+func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Item, wait bool, err error) {
 	l := t.FanOut
 	if l.Next == l.Len {
 		if l.Edge {
-			return nil, false, m.leave(t, nil)
+			return nil, false, fs.remover.leave(t, nil)
 		}
-		return nil, false, m.endFanOut(b, n, t)
+		return nil, false, fs.endFanOut(b, n, t)
 	}
-	item, err := store.LoadItem[graph.Item](m.tx, t.ID, l.Next)
+	item, err := store.LoadItem[graph.Item](fs.tx, t.ID, l.Next)
 	if err != nil {
 		return nil, false, err
 	}
 	beside := false
 	if l.Edge {
-		seat, ready, err := m.laneForItem(t, item)
+		seat, ready, err := fs.groups.laneForItem(t, item)
 		if err != nil || !ready {
 			return nil, true, err
 		}
@@ -68,37 +73,37 @@ func (m *transition) goOn(b *bound, n *graph.Node, t *store.Task) (c *claim, wai
 	}
 	here := !n.JoinsRunning && doneHere(t, item.Queue)
 	if here && !l.Edge {
-		q, err := store.QuarantineOf(m.tx, t.Graph, t.Node, store.Subject(item.Subject))
+		q, err := store.QuarantineOf(fs.tx, t.Graph, t.Node, store.Subject(item.Subject))
 		if err != nil {
 			return nil, false, err
 		}
 		if q != nil && !t.Journal {
-			return nil, false, m.passOver(b, n, t, item, q)
+			return nil, false, fs.passOver(b, n, t, item, q)
 		}
-		return m.begin(b, n, t, item)
+		return &item, false, nil
 	}
-	m.unwait(t)
-	store.DeleteItem(m.tx, t.ID, l.Next)
+	fs.unique.unwait(t)
+	store.DeleteItem(fs.tx, t.ID, l.Next)
 	l.Next++
 	child := &store.Task{
-		ID: m.newID(), Graph: t.Graph, Node: t.Node, Subject: store.Subject(item.Subject), Run: t.Run,
-		Queued: m.now, AllowFailure: item.AllowFailure, Past: t.Past, Loop: t.Loop,
+		ID: fs.newID(), Graph: t.Graph, Node: t.Node, Subject: store.Subject(item.Subject), Run: t.Run,
+		Queued: fs.now, AllowFailure: item.AllowFailure, Past: t.Past, Loop: t.Loop,
 	}
 	if !here {
 		child.Queue, child.Detached = item.Queue, !l.Edge
 		if beside {
 			child.HomeQueue = homeQueue(t)
 		}
-		if err := m.startElsewhere(n, t, child, item.Wait); err != nil {
+		if err := fs.startElsewhere(n, t, child, item.Wait); err != nil {
 			return nil, false, err
 		}
-		return nil, false, m.save(t)
+		return nil, false, fs.queues.save(t)
 	}
 	child.Pos, child.HomeQueue = store.Pos{Queue: t.Queue, Slot: t.Slot, Depth: t.Depth + 1}, t.HomeQueue
-	if err := m.save(t); err != nil {
+	if err := fs.queues.save(t); err != nil {
 		return nil, false, err
 	}
-	return nil, false, m.enqueue(child)
+	return nil, false, fs.arrivals.enqueue(child)
 }
 
 // doneHere reports whether a member for queue is done where the list t stands. In
@@ -110,14 +115,14 @@ func doneHere(t *store.Task, queue string) bool {
 
 // endFanOut lets t's step have the last word on the list and follows the node's
 // edges.
-func (m *transition) endFanOut(b *bound, n *graph.Node, t *store.Task) error {
+func (fs *fanOuts) endFanOut(b *bound, n *graph.Node, t *store.Task) error {
 	facts := make([]graph.Fact, 0, len(t.FanOut.Facts))
 	for _, f := range t.FanOut.Facts {
 		facts = append(facts, graph.Fact(f))
 	}
 	if ender, ok := b.Steps[n.ID].(Ender); ok {
 		err := guard(n, "End", func() error {
-			more, err := ender.End(m.tx, Task{Task: *t}, facts)
+			more, err := ender.End(fs.tx, Task{Task: *t}, facts)
 			facts = append(facts, more...)
 			return err
 		})
@@ -125,103 +130,116 @@ func (m *transition) endFanOut(b *bound, n *graph.Node, t *store.Task) error {
 			return &fanOutError{refOf(t), err}
 		}
 	}
-	return m.complete(b, n, t, facts, nil)
-}
-
-// itemDone notes what the member that t stood at has reported.
-func (m *transition) itemDone(t *store.Task, facts []graph.Fact) {
-	store.DeleteItem(m.tx, t.ID, t.FanOut.Next)
-	t.FanOut.Next++
-	t.FanOut.Facts = report(t.FanOut.Facts, facts)
-	t.Claim = nil
-	m.top = t
+	return fs.routes.complete(b, n, t, facts, nil)
 }
 
 // passOver takes the next item of the list t, as q holds it. A global hook's item
 // of a start is held by itself; after one of a reload, a reload follows the release.
-func (m *transition) passOver(b *bound, n *graph.Node, t *store.Task, item graph.Item, q *store.QuarantinedItem) error {
+func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.Item, q *store.QuarantinedItem) error {
 	s := store.Subject(item.Subject)
-	if err := m.endExclusive(t); err != nil {
+	if err := fs.exclusive.endExclusive(t); err != nil {
 		return err
 	}
-	next := m.follow(b, graph.Edge{To: b.first(n)}, t.Run, t.Subject)
+	next := fs.follow(b, graph.Edge{To: b.first(n)}, t.Run, t.Subject)
 	if b.byItself(n, s) {
 		next.Subject, next.Detached, next.AllowFailure = s, true, item.AllowFailure
 	}
 	next.Queue = t.Queue
 	if !q.Holds(next.Graph, next.Node, next.Subject) {
-		m.itemDone(t, nil)
-		return m.owe(q, b.first(n), t, s)
+		fs.parents.itemDone(t, nil)
+		return fs.gate.owe(q, b.first(n), t, s)
 	}
-	m.itemDone(t, nil)
-	if err := m.saveTop(); err != nil {
+	fs.parents.itemDone(t, nil)
+	if err := fs.queues.saveTop(); err != nil {
 		return err
 	}
 	reason := q.Reason()
-	return m.holdNew(laneOf(n, next), next, &reason)
+	return fs.arrivals.holdNew(laneOf(n, next), next, &reason)
 }
 
-// report adds facts to those that members have reported.
-func report(known []string, facts []graph.Fact) []string {
-	for _, f := range facts {
-		if !slices.Contains(known, string(f)) {
-			known = append(known, string(f))
-		}
-	}
-	return known
-}
-
-// taskAt returns the task that ref points to, and reports whether it is still there.
-func (m *transition) taskAt(ref *store.Ref) (*store.Task, bool, error) {
-	if ref == nil {
-		return nil, false, nil
-	}
-	t, ok, err := store.LoadTask(m.tx, ref.Pos)
-	if err != nil || !ok || t.ID != ref.ID {
-		return nil, false, err
-	}
-	return t, true, nil
-}
-
-// fanOut is taskAt for a fan-out task.
-func (m *transition) fanOut(ref *store.Ref) (*store.Task, bool, error) {
-	t, ok, err := m.taskAt(ref)
-	return t, ok && t.FanOut != nil, err
-}
-
-// itemOf returns what t is about now: the item it is at, where it is a fan-out task that
-// does its items itself.
-func (m *transition) itemOf(t *store.Task) (store.Subject, error) {
-	l := t.FanOut
-	if l == nil || l.Edge || l.Next == l.Len {
-		return t.Subject, nil
-	}
-	item, err := store.LoadItem[graph.Item](m.tx, t.ID, l.Next)
-	return store.Subject(item.Subject), err
-}
-
-// countDown tells the list that ref points to that a member it waits for has
-// ended with facts. For a list that is gone it is nothing.
-func (m *transition) countDown(ref *store.Ref, facts []graph.Fact) error {
-	if ref != nil && ref.Lags {
-		return m.catchUp(ref)
-	}
-	t, ok, err := m.fanOut(ref)
-	if err != nil || !ok {
+// startElsewhere puts child, a member of the list t, in its own queue, or takes
+// over the equal task that is there already. t is yet to be saved.
+func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) error {
+	ref := &store.Ref{ID: t.ID, Pos: t.Pos}
+	there, ok, err := equalTo(fs.tx, n, child)
+	if err != nil {
 		return err
 	}
-	t.FanOut.Open--
-	t.FanOut.Facts = report(t.FanOut.Facts, facts)
-	m.touch(t.Queue)
-	return m.save(t)
+	if ok && there.IsHeld() {
+		return fs.lanes.joinHeld(there, child)
+	}
+	if ok && child.HomeQueue != "" && there.Queue == child.HomeQueue {
+		ok = false // it stands behind the list and is made one with child
+	}
+	if !ok && n.JoinsRunning {
+		return nil // it has ended since the list was made
+	}
+	if !ok {
+		if wait {
+			child.Parent = ref
+			t.FanOut.Open++
+		}
+		return fs.arrivals.tail(child, child.Queue)
+	}
+	if !wait || there.Parent != nil && there.Parent.ID == t.ID {
+		return nil
+	}
+	if _, alive, err := fanOutAt(fs.tx, there.Parent); err != nil || alive && !n.JoinsRunning {
+		return err // that list waits for it, which is enough
+	}
+	if err := fs.parents.countDown(there.Parent, nil); err != nil {
+		return err
+	}
+	there.Parent = ref
+	t.FanOut.Open++
+	return fs.queues.save(there)
 }
 
-// guard calls a part of n's step. A panic in it is an error.
-func guard(n *graph.Node, part string, call func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%s of node %s panicked: %v\n%s", part, n.ID, p, debug.Stack())
+// equalTo returns the task about the same in t's queue that waits or has begun.
+func equalTo(tx *store.Tx, n *graph.Node, t *store.Task) (*store.Task, bool, error) {
+	if there, ok, err := equalWaiting(tx, t); ok || err != nil {
+		return there, ok, err
+	}
+	for there, err := range heads(tx, t.Queue) {
+		if err != nil {
+			return nil, false, err
 		}
-	}()
-	return call()
+		begun := (there.Claim != nil || there.Failed != nil) && (n.JoinsRunning || !there.Abandoned)
+		if begun && there.Graph == t.Graph && there.Subject == t.Subject && (n.JoinsRunning || there.Node == t.Node && there.Detached == t.Detached) {
+			return there, true, nil
+		}
+	}
+	return nil, false, nil
 }
+
+// runningOf lists the tasks of t's module that run in other queues than t's, or
+// have begun their effects there.
+func runningOf(tx *store.Tx, t *store.Task) (items []graph.Item, err error) {
+	err = eachHead(tx, func(other *store.Task) error {
+		if (claimed(tx, other) || other.Journal) && other.Queue != t.Queue &&
+			other.Graph == t.Graph && other.Subject.Module == t.Subject.Module {
+			items = append(items, graph.Item{Subject: graph.Subject(other.Subject), Queue: other.Queue, Wait: true})
+		}
+		return nil
+	})
+	return items, err
+}
+
+// A fanOutRef names a list at the head of its queue. Tasks that a transition makes
+// have another ID each time it is tried.
+type fanOutRef struct {
+	queue, graph, node string
+	subject            store.Subject
+}
+
+func refOf(t *store.Task) fanOutRef { return fanOutRef{t.Queue, t.Graph, t.Node, t.Subject} }
+
+// A fanOutError is an error of a step that makes or ends a list. What the step
+// had written until then must not be kept.
+type fanOutError struct {
+	fanOut fanOutRef
+	err    error
+}
+
+func (l *fanOutError) Error() string { return l.err.Error() }
+func (l *fanOutError) Unwrap() error { return l.err }

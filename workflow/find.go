@@ -1,16 +1,12 @@
 package workflow
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
-
-// ErrAmbiguous is returned for a name that several tasks have equally.
-var ErrAmbiguous = errors.New("several tasks have this name; give the id of one")
 
 // mostNamed is how many tasks an ErrAmbiguous names.
 const mostNamed = 5
@@ -27,7 +23,7 @@ func (e *Engine) Find(name string) (store.ID, error) {
 	}
 	f := finder{name: name}
 	err := e.db.View(func(tx *store.Tx) error {
-		f.m = newTransition(e, tx)
+		f.tx = tx
 		return f.search()
 	})
 	if err != nil {
@@ -50,7 +46,7 @@ const (
 
 // finder searches for the tasks that a name can mean.
 type finder struct {
-	m     *transition
+	tx    *store.Tx
 	name  string
 	found [ranks][]string // for people
 	first [ranks]store.ID
@@ -59,10 +55,10 @@ type finder struct {
 // search looks through the begun tasks, then the quarantined ones, and only if
 // none has the name through all the others.
 func (f *finder) search() error {
-	if err := f.m.eachHead(f.begun); err != nil {
+	if err := eachHead(f.tx, f.begun); err != nil {
 		return err
 	}
-	for q, err := range store.QuarantinedItems(f.m.tx) {
+	for q, err := range store.QuarantinedItems(f.tx) {
 		if err != nil {
 			return err
 		}
@@ -75,13 +71,13 @@ func (f *finder) search() error {
 			return nil
 		}
 	}
-	if err := f.m.each(func(t, _ *store.Task) error {
+	if err := eachQueued(f.tx, func(t, _ *store.Task) error {
 		f.addWaiting(t)
 		return nil
 	}); err != nil {
 		return err
 	}
-	return f.m.eachOut(store.AllHeldTasks(f.m.tx), func(t *store.Task) error {
+	return eachOut(f.tx, store.AllHeldTasks(f.tx), func(t *store.Task) error {
 		f.addWaiting(t)
 		return nil
 	})
@@ -103,12 +99,12 @@ func (f *finder) begun(t *store.Task) error {
 		s, r = t.Failed.Subject, failing
 	case t.Claim == nil && !t.Journal:
 		return nil
-	case f.m.claimed(t):
+	case claimed(f.tx, t):
 		r = running
 	}
 	if r != failing {
 		var err error
-		if s, err = f.m.itemOf(t); err != nil {
+		if s, err = itemOf(f.tx, t); err != nil {
 			return err
 		}
 	}

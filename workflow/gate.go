@@ -19,11 +19,24 @@ type Gater interface {
 	Gate(tx *store.Tx, t *store.Task) (awaits string, err error)
 }
 
+// gate keeps tasks from starting. A task at the head of its queue that something blocks is held, and
+// the tasks behind it go on.
+type gate struct {
+	*txn
+	history   *history
+	queues    *queues
+	parents   *parents
+	lanes     *lanes
+	exclusive *exclusive
+	remover   *remover
+	arrivals  *arrivals
+}
+
 // blockedBy returns the reason for which t, at the head of its queue or held, is to be
 // held: an item of its module or global hook in quarantine, or what its hook has yet to
 // run in this start. It reads the store and writes nothing.
-func (m *transition) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
-	if reason, err := quarantineReason(m.tx, t); reason != nil || err != nil || t.Journal || t.Abandoned {
+func (g *gate) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
+	if reason, err := quarantineReason(g.tx, t); reason != nil || err != nil || t.Journal || t.Abandoned {
 		return reason, err
 	}
 	gater, ok := b.Steps[n.ID].(Gater)
@@ -31,7 +44,7 @@ func (m *transition) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.R
 		return nil, nil
 	}
 	awaits := ""
-	err := guard(n, "Gate", func() (err error) { awaits, err = gater.Gate(m.tx, t); return err })
+	err := guard(n, "Gate", func() (err error) { awaits, err = gater.Gate(g.tx, t); return err })
 	if err != nil {
 		return nil, fmt.Errorf("gate of task %s at node %s: %w", t.ID, n.ID, err)
 	}
@@ -41,16 +54,106 @@ func (m *transition) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.R
 	return &store.Reason{Kind: store.AwaitsStart, Detail: awaits}, nil
 }
 
-// gate holds the task t at the head of its queue if something keeps it from
+// stop holds the task t at the head of its queue if something keeps it from
 // starting, or if older tasks that must start before it are held.
-func (m *transition) gate(b *bound, n *graph.Node, t *store.Task) (held bool, err error) {
-	reason, err := m.blockedBy(b, n, t)
+func (g *gate) stop(b *bound, n *graph.Node, t *store.Task) (held bool, err error) {
+	reason, err := g.blockedBy(b, n, t)
 	if err != nil || reason == nil && (!n.Batch || t.Journal) {
 		return false, err
 	}
-	lane, ok, err := store.LoadLane(m.tx, laneOf(n, t))
+	lane, ok, err := store.LoadLane(g.tx, laneOf(n, t))
 	if err != nil || reason == nil && (!ok || lane.Open && t.Slot > lane.After) {
 		return false, err
 	}
-	return true, m.hold(b, n, t, reason)
+	return true, g.hold(b, n, t, reason)
+}
+
+// hold takes t, at the head of its queue, out of it. A nil reason is that of the
+// older tasks that are held. Of a run that is under way its first node is held.
+func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) error {
+	if err := g.queues.saveTop(); err != nil {
+		return err
+	}
+	k := laneOf(n, t)
+	if !n.Batch {
+		run := b.first(n) != n.ID || t.FanOut != nil
+		if run && (!t.Detached || t.Subject.Module != "") {
+			return g.holdRun(b, n, t, *reason)
+		}
+		old, err := firstHeld(g.tx, k)
+		if err != nil {
+			return err
+		}
+		if old != nil {
+			if err := g.lanes.joinHeld(old, t); err != nil {
+				return err
+			}
+			return g.remover.leave(t, nil)
+		}
+		t.Past = ""
+	}
+	if err := countBatch(g.tx, t); err != nil {
+		return err
+	}
+	of := t.Parent
+	t.Parent = nil
+	g.tx.Delete(t.Key())
+	g.queues.touch(t.Queue)
+	if err := g.exclusive.endExclusive(t); err != nil {
+		return err
+	}
+	if err := g.lanes.enterLane(k, t, reason); err != nil {
+		return err
+	}
+	return g.parents.countDown(of, nil)
+}
+
+// holdRun takes away the rest of the run that t is part of, and holds a task at its
+// first node in its stead; where one is held already, that does for both. Items of
+// reloads are passed over: a reload follows when they are released.
+func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reason) error {
+	first := b.nodes[b.first(n)]
+	next := g.follow(b, graph.Edge{To: first.ID}, t.Run, t.Subject)
+	q, _, err := store.Load[store.QuarantinedItem](g.tx, store.QuarantineKey(reason.By))
+	if err != nil {
+		return err
+	}
+	if !q.Holds(next.Graph, next.Node, next.Subject) {
+		if err := g.owe(&q, first.ID, t, t.Subject); err != nil {
+			return err
+		}
+		return g.remover.leave(t, nil)
+	}
+	next.ID, next.Queue, next.Failed = t.ID, queueOf(next.Subject), t.Failed
+	if err := noteInterruption(g.tx, t); err != nil {
+		return err
+	}
+	k := laneOf(first, next)
+	old, err := firstHeld(g.tx, k)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		if err := g.lanes.joinHeld(old, next); err != nil {
+			return err
+		}
+		return g.remover.leave(t, nil)
+	}
+	if err := g.remover.leave(t, nil); err != nil {
+		return err
+	}
+	return g.arrivals.holdNew(k, next, &reason)
+}
+
+// owe notes that a run from node on follows the release of q, because the item of t
+// about s was passed over.
+func (g *gate) owe(q *store.QuarantinedItem, node graph.NodeID, t *store.Task, s store.Subject) error {
+	r := recordOf(t, store.Quarantined)
+	r.Subject, r.Into = s, q.ID.String()
+	r.Detail = q.Reason().Detail + "; once it is released, a run from " + string(node) + " on follows"
+	q.Rerun = string(node)
+	if err := g.history.record(r); err != nil {
+		return err
+	}
+	return store.Save(g.tx, store.QuarantineKey(q.ID), *q)
 }

@@ -10,35 +10,35 @@ import (
 // noteInterruption keeps the claim on t that ended with an earlier process, for the task that does
 // the same item next. The caller takes t away, and the run that t is part of starts over: its hook is
 // told of the interruption, and one that has killed the process is counted on.
-func (m *transition) noteInterruption(t *store.Task) error {
-	if t.Claim == nil || t.Claim.Epoch == 0 || m.claimed(t) {
+func noteInterruption(tx *store.Tx, t *store.Task) error {
+	if t.Claim == nil || t.Claim.Epoch == 0 || claimed(tx, t) {
 		return nil
 	}
-	item, err := m.itemOf(t)
+	item, err := itemOf(tx, t)
 	if err != nil {
 		return err
 	}
-	return store.Save(m.tx, store.InterruptionKey(t.Graph, t.Node, item), t.Claim)
+	return store.Save(tx, store.InterruptionKey(t.Graph, t.Node, item), t.Claim)
 }
 
 // forgetInterruptions deletes the claims that noteInterruption has kept of what t does, as t is skipped:
 // of its item or, if t is a fan-out whose items are not known yet, of all its items.
-func (m *transition) forgetInterruptions(n *graph.Node, t *store.Task) error {
+func forgetInterruptions(tx *store.Tx, n *graph.Node, t *store.Task) error {
 	if n == nil || n.ForEach == "" || t.FanOut != nil {
-		item, err := m.itemOf(t)
+		item, err := itemOf(tx, t)
 		if err != nil {
 			return err
 		}
-		m.tx.Delete(store.InterruptionKey(t.Graph, t.Node, item))
+		tx.Delete(store.InterruptionKey(t.Graph, t.Node, item))
 		return nil
 	}
-	for k := range m.tx.Range(store.InterruptionsOf(t.Subject.Module)) {
+	for k := range tx.Range(store.InterruptionsOf(t.Subject.Module)) {
 		item, ok, err := store.InterruptedItem(k, t.Graph, t.Node)
 		if err != nil {
 			return err
 		}
 		if ok && isWithin(item, t.Subject) {
-			m.tx.Delete(k)
+			tx.Delete(k)
 		}
 	}
 	return nil
@@ -59,24 +59,4 @@ func scopeOf(configuration string) string {
 		return ""
 	}
 	return namespace
-}
-
-// takeInterruption gives t, or its item, the claim that noteInterruption has kept of it.
-func (m *transition) takeInterruption(n *graph.Node, t *store.Task, item graph.Item) error {
-	if t.Claim != nil || t.Journal || n.Batch {
-		return nil
-	}
-	s := t.Subject
-	if t.FanOut != nil {
-		s = store.Subject(item.Subject)
-	}
-	key := store.InterruptionKey(t.Graph, t.Node, s)
-	claim, ok, err := store.Load[store.Claim](m.tx, key)
-	if err != nil || !ok {
-		return err
-	}
-	m.tx.Delete(key)
-	m.unwait(t)
-	t.Claim = &claim
-	return m.save(t)
 }

@@ -1,44 +1,29 @@
 package workflow
 
 import (
-	"strings"
-
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
 
-// Parked is the queue that holds the last steps of runs whose other steps have ended, but for some that fail and
-// are retried in lanes of their own. No hook can name it, as it contains a space.
-const Parked = "after failing modules"
-
-// laneOfModule begins the names of the lanes in which the failing runs of modules are retried.
-const laneOfModule = parallelPrefix + "module-"
-
-// moduleLane returns the lane in which the failing run of a module is retried.
-func moduleLane(module string) string { return laneOfModule + module }
-
-// LaggingModules returns the modules whose failing runs are retried in lanes of their own.
-func LaggingModules(tx *store.Tx) (modules []string, err error) {
-	for queue, err := range store.AllQueues(tx) {
-		if err != nil {
-			return nil, err
-		}
-		if module, ok := strings.CutPrefix(queue, laneOfModule); ok {
-			modules = append(modules, module)
-		}
-	}
-	return modules, nil
+// lagging moves the runs of failing modules into lanes of their own. The last task of a converge
+// starts after all of them have ended.
+type lagging struct {
+	*txn
+	queues   *queues
+	parents  *parents
+	remover  *remover
+	arrivals *arrivals
 }
 
 // lagBehind lets the run of a module, whose task t has just failed, go on in a lane of its own, if
 // the engine is to continue. The tasks behind it go on; the last task of its slot, if that is
 // another step, waits for it.
-func (m *transition) lagBehind(b *bound, t *store.Task) error {
-	if !m.e.ContinueOnFailure || t.Abandoned {
+func (g *lagging) lagBehind(b *bound, t *store.Task) error {
+	if !g.continueOnFailure || t.Abandoned {
 		return nil
 	}
 	if t.Detached { // an item that the run waits for
-		list, ok, err := m.fanOut(t.Parent)
+		list, ok, err := fanOutAt(g.tx, t.Parent)
 		if err != nil || !ok {
 			return err
 		}
@@ -54,36 +39,21 @@ func (m *transition) lagBehind(b *bound, t *store.Task) error {
 	if homeQueue(t) != Main || t.Queue == moduleLane(t.Subject.Module) && (t.Parent == nil || t.Parent.Lags) {
 		return nil // it is where it belongs
 	}
-	if err := m.saveTop(); err != nil {
+	if err := g.queues.saveTop(); err != nil {
 		return err
 	}
-	run, rest, err := m.runOf(t)
+	run, rest, err := runOf(g.tx, t)
 	if err != nil || len(run) == 0 || run[0].ID != t.ID {
 		return err
 	}
-	if err := m.lag(run, rest); err != nil {
+	if err := g.lag(run, rest); err != nil {
 		return err
 	}
-	return m.moveTo(run, moduleLane(t.Subject.Module))
-}
-
-// runOf returns the tasks of the slot of t that are of the run of its module, and those below.
-func (m *transition) runOf(t *store.Task) (run, rest stack, err error) {
-	for other, err := range store.Slot(m.tx, t.Queue, t.Slot) {
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(rest) == 0 && other.Subject.Module == t.Subject.Module {
-			run = append(run, other)
-			continue
-		}
-		rest = append(rest, other)
-	}
-	return run, rest, nil
+	return g.moveTo(run, moduleLane(t.Subject.Module))
 }
 
 // lag makes the last task of the run that waits for run wait for it, and its list no longer.
-func (m *transition) lag(run, rest stack) error {
+func (g *lagging) lag(run, rest stack) error {
 	bottom := run.bottom()
 	var last *store.Task
 	if len(rest) > 0 {
@@ -91,13 +61,13 @@ func (m *transition) lag(run, rest stack) error {
 		if last.ID == rest[0].ID && last.FanOut != nil && last.FanOut.Edge {
 			last = nil // there is no step after the list
 		}
-	} else if list, ok, err := m.fanOut(bottom.Parent); err != nil {
+	} else if list, ok, err := fanOutAt(g.tx, bottom.Parent); err != nil {
 		return err
 	} else if ok {
-		if last, err = m.lastBelow(list); err != nil {
+		if last, err = lastBelow(g.tx, list); err != nil {
 			return err
 		}
-		if err := m.countDown(bottom.Parent, nil); err != nil {
+		if err := g.parents.countDown(bottom.Parent, nil); err != nil {
 			return err
 		}
 	} else if bottom.Parent != nil && bottom.Parent.Lags {
@@ -109,152 +79,79 @@ func (m *transition) lag(run, rest stack) error {
 	}
 	last.Lagging++
 	bottom.Parent = &store.Ref{ID: last.ID, Pos: last.Pos, Lags: true}
-	return m.save(last)
-}
-
-// lastBelow returns the last task of the slot of list, nil if that is list itself.
-func (m *transition) lastBelow(list *store.Task) (last *store.Task, err error) {
-	for t, err := range store.Slot(m.tx, list.Queue, list.Slot) {
-		if err != nil {
-			return nil, err
-		}
-		if t.Depth < list.Depth {
-			last = t
-		}
-	}
-	return last, nil
+	return g.queues.save(last)
 }
 
 // moveTo moves run, all tasks of a slot that are above others, to the tail of queue, which stands in
 // for the main queue.
-func (m *transition) moveTo(run stack, queue string) error {
+func (g *lagging) moveTo(run stack, queue string) error {
 	if run[0].Queue == queue {
-		return m.save(run.bottom())
+		return g.queues.save(run.bottom())
 	}
-	place, err := store.TailSlot(m.tx, queue)
+	place, err := store.TailSlot(g.tx, queue)
 	if err != nil {
 		return err
 	}
-	m.touch(run[0].Queue)
+	g.queues.touch(run[0].Queue)
 	for i, t := range run {
 		height := uint32(len(run) - 1 - i) //nolint:gosec // it is small
-		if err := m.relocate(t, store.Pos{Queue: queue, Slot: place, Depth: height}, Main); err != nil {
+		if err := g.parents.relocate(t, store.Pos{Queue: queue, Slot: place, Depth: height}, Main); err != nil {
 			return err
 		}
 	}
-	m.touch(queue)
+	g.queues.touch(queue)
 	return nil
-}
-
-// relocate moves t to pos, of a queue that stands in for home, or of home itself if that is empty.
-func (m *transition) relocate(t *store.Task, pos store.Pos, home string) error {
-	m.unwaitAt(t)
-	m.tx.Delete(t.Pos.Key())
-	t.Pos, t.HomeQueue = pos, home
-	if t.Waits {
-		m.tx.Put(uniqueKey(t), t.Key())
-	}
-	if err := m.repoint(t); err != nil {
-		return err
-	}
-	return m.save(t)
-}
-
-// unwaitAt deletes the mark of t as waiting, which is under its home queue.
-func (m *transition) unwaitAt(t *store.Task) {
-	if t.Waits {
-		m.tx.Delete(uniqueKey(t))
-	}
-}
-
-// repoint makes the tasks that name t as the one that waits for them point to its slot.
-func (m *transition) repoint(t *store.Task) error {
-	if t.Lagging == 0 && (t.FanOut == nil || t.FanOut.Open == 0) {
-		return nil
-	}
-	return m.each(func(other, _ *store.Task) error {
-		if other.Parent == nil || other.Parent.ID != t.ID {
-			return nil
-		}
-		other.Parent.Pos = t.Pos
-		return m.save(other)
-	})
-}
-
-// catchUp notes that a lagging task has ended. When it was the last of them, the step that waited
-// goes to the tail of the main queue.
-func (m *transition) catchUp(ref *store.Ref) error {
-	if m.top != nil && m.top.ID == ref.ID {
-		if err := m.saveTop(); err != nil {
-			return err
-		}
-	}
-	t, ok, err := m.taskAt(ref)
-	if err != nil || !ok {
-		return err
-	}
-	t.Lagging--
-	if t.Lagging > 0 || t.Queue != Parked {
-		m.touch(t.Queue)
-		return m.save(t)
-	}
-	place, err := store.TailSlot(m.tx, Main)
-	if err != nil {
-		return err
-	}
-	m.touch(Main)
-	return m.relocate(t, store.Pos{Queue: Main, Slot: place}, "")
 }
 
 // stepAside moves the task t at the head of the main queue out of the way, and reports whether it
 // did: a step that waits for lagging ones is parked, and the run of a module whose last run has yet
 // to end in a lane goes behind that.
-func (m *transition) stepAside(n *graph.Node, t *store.Task) (moved bool, err error) {
+func (g *lagging) stepAside(n *graph.Node, t *store.Task) (moved bool, err error) {
 	switch {
 	case t.Queue != Main || t.Abandoned || t.Claim != nil && t.Claim.Epoch != 0:
 		return false, nil
 	case t.Lagging > 0:
-		place, err := store.TailSlot(m.tx, Parked)
+		place, err := store.TailSlot(g.tx, Parked)
 		if err != nil {
 			return false, err
 		}
-		if err := m.saveTop(); err != nil {
+		if err := g.queues.saveTop(); err != nil {
 			return false, err
 		}
-		return true, m.relocate(t, store.Pos{Queue: Parked, Slot: place}, "")
-	case !n.Lane || !m.e.ContinueOnFailure || t.FanOut != nil:
+		return true, g.parents.relocate(t, store.Pos{Queue: Parked, Slot: place}, "")
+	case !n.Lane || !g.continueOnFailure || t.FanOut != nil:
 		return false, nil
 	}
 	lane := moduleLane(t.Subject.Module)
-	if _, ok, err := store.Head(m.tx, lane); err != nil || !ok {
+	if _, ok, err := store.Head(g.tx, lane); err != nil || !ok {
 		return false, err
 	}
-	if err := m.saveTop(); err != nil {
+	if err := g.queues.saveTop(); err != nil {
 		return false, err
 	}
-	run, rest, err := m.runOf(t)
+	run, rest, err := runOf(g.tx, t)
 	if err != nil || len(run) != 1 {
 		return false, err
 	}
 	if len(rest) > 0 {
-		if err := m.lag(run, rest); err != nil {
+		if err := g.lag(run, rest); err != nil {
 			return false, err
 		}
 	}
 	// Of two equal tasks that wait the one in the lane stays.
 	next := *run[0]
-	if err := m.remove(run[0]); err != nil {
+	if err := g.remover.remove(run[0]); err != nil {
 		return false, err
 	}
 	next.HomeQueue = Main
-	return true, m.tail(&next, lane)
+	return true, g.arrivals.tail(&next, lane)
 }
 
 // replaceParked takes away the parked steps of b's graph, in favour of t's run, which comes to them
 // itself.
-func (m *transition) replaceParked(b *bound, t *store.Task) error {
+func (g *lagging) replaceParked(b *bound, t *store.Task) error {
 	var parked []*store.Task
-	for other, err := range store.Tasks(m.tx, Parked) {
+	for other, err := range store.Tasks(g.tx, Parked) {
 		if err != nil {
 			return err
 		}
@@ -263,7 +160,7 @@ func (m *transition) replaceParked(b *bound, t *store.Task) error {
 		}
 	}
 	for _, other := range parked {
-		if err := m.drop(other, store.Superseded, t); err != nil {
+		if err := g.remover.drop(other, store.Superseded, t); err != nil {
 			return err
 		}
 	}

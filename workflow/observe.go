@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"errors"
 	"time"
 
 	"addon-operator/store"
@@ -51,4 +52,12 @@ func (o Observer) time(action Action) func(queue string) {
 	}
 	began := o.Clock()
 	return func(queue string) { o.Acted(queue, action, o.Clock().Sub(began)) }
+}
+
+// broken reports that the engine cannot go on with queue. A store that was closed is no news, and
+// neither is a full disk: the store reports that itself, and the engine tries again.
+func (o Observer) broken(queue string, err error) {
+	if o.Broken != nil && !errors.Is(err, store.ErrClosed) && !errors.Is(err, store.ErrFull) {
+		o.Broken(queue, err)
+	}
 }

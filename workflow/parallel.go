@@ -8,33 +8,22 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// parallelPrefix begins the names of the queues in which members of a list run
-// side by side.
-const parallelPrefix = "parallel-"
-
-// homeQueue returns the queue that t counts as a task of.
-func homeQueue(t *store.Task) string {
-	if t.HomeQueue != "" {
-		return t.HomeQueue
-	}
-	return t.Queue
-}
-
-// waitsForGroup reports whether members of the list t run side by side elsewhere.
-func waitsForGroup(t *store.Task) bool {
-	return t.FanOut != nil && t.FanOut.Edge && t.FanOut.Group != "" && t.FanOut.Open > 0
+// groups chooses the lanes of items that run in parallel. At most as many items of a group run at a
+// time as its width, each in a lane of its own, and two runs of one module never do.
+type groups struct {
+	*txn
 }
 
 // laneForItem returns the queue in which member, the next of the list t, is to run
 // beside others, or none where it says itself where. It is not ready while
 // members of another group run, or as many of its own as may.
-func (m *transition) laneForItem(t *store.Task, item graph.Item) (queue string, ready bool, err error) {
+func (g *groups) laneForItem(t *store.Task, item graph.Item) (queue string, ready bool, err error) {
 	l := t.FanOut
 	grouped := item.Group != "" && item.Width > 1
 	if l.Open > 0 && l.Group != item.Group && (l.Group != "" || grouped) {
 		return "", false, nil
 	}
-	if queue, err = m.leftOver(t, item); queue != "" || err != nil {
+	if queue, err = g.leftOver(t, item); queue != "" || err != nil {
 		if l.Open > 0 {
 			return "", false, err
 		}
@@ -42,7 +31,7 @@ func (m *transition) laneForItem(t *store.Task, item graph.Item) (queue string, 
 		return queue, err == nil, err
 	}
 	if grouped && l.Group != item.Group {
-		if grouped, err = m.hasFellow(t, item); err != nil {
+		if grouped, err = hasFellow(g.tx, t, item); err != nil {
 			return "", false, err
 		}
 	}
@@ -54,27 +43,27 @@ func (m *transition) laneForItem(t *store.Task, item graph.Item) (queue string, 
 		return "", false, nil
 	}
 	l.Group = item.Group
-	queue, err = m.freeLane(t, item.Width)
+	queue, err = freeLane(g.tx, t, item.Width)
 	return queue, err == nil, err
 }
 
 // hasFellow reports whether the member behind the next of the list t is of the
 // same group. One that is alone runs where the list stands.
-func (m *transition) hasFellow(t *store.Task, item graph.Item) (bool, error) {
+func hasFellow(tx *store.Tx, t *store.Task, item graph.Item) (bool, error) {
 	if t.FanOut.Next+1 == t.FanOut.Len {
 		return false, nil
 	}
-	next, err := store.LoadItem[graph.Item](m.tx, t.ID, t.FanOut.Next+1)
+	next, err := store.LoadItem[graph.Item](tx, t.ID, t.FanOut.Next+1)
 	return next.Group == item.Group, err
 }
 
 // freeLane returns the first of width queues that holds no member of the list t,
 // one that holds nothing at all if there is one.
-func (m *transition) freeLane(t *store.Task, width int) (free string, err error) {
+func freeLane(tx *store.Tx, t *store.Task, width int) (free string, err error) {
 	for i := range width {
 		queue := fmt.Sprint(parallelPrefix, i)
 		empty, taken := true, false
-		for other, err := range store.Tasks(m.tx, queue) {
+		for other, err := range store.Tasks(tx, queue) {
 			if err != nil {
 				return "", err
 			}
@@ -93,20 +82,20 @@ func (m *transition) freeLane(t *store.Task, width int) (free string, err error)
 // leftOver returns the lane in which a step of member's module, of a run that
 // was superseded, has yet to end: the new run goes behind it. A run of a Unique node also goes
 // behind one that another list has there, so that a module never runs twice at a time.
-func (m *transition) leftOver(t *store.Task, item graph.Item) (string, error) {
-	_, n, err := m.e.boundTo(t)
+func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
+	_, n, err := g.graphs.boundTo(t)
 	if err != nil {
 		return "", err
 	}
 	once := n.Unique
-	for queue, err := range store.AllQueues(m.tx) {
+	for queue, err := range store.AllQueues(g.tx) {
 		if err != nil {
 			return "", err
 		}
 		if !strings.HasPrefix(queue, parallelPrefix) || queue == t.Queue {
 			continue
 		}
-		for other, err := range store.Tasks(m.tx, queue) {
+		for other, err := range store.Tasks(g.tx, queue) {
 			if err != nil {
 				return "", err
 			}
@@ -119,39 +108,4 @@ func (m *transition) leftOver(t *store.Task, item graph.Item) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-// keepGroup takes away what members of the list t have waiting. It reports
-// whether any of them still run: then t stays until they have ended, and starts
-// no more.
-func (m *transition) keepGroup(t *store.Task) (bool, error) {
-	dropped, err := m.cancelItems(t)
-	if err != nil {
-		return false, err
-	}
-	t.FanOut.Open -= dropped
-	if t.FanOut.Open == 0 {
-		return false, nil
-	}
-	t.Abandoned = true
-	return true, m.save(t)
-}
-
-// cancelGroupItem takes away the run of a member that stands side by side with
-// others; bottom is the task of it that its list waits for. It reports whether
-// nothing of it is left; a step that is being done takes bottom's part.
-func (m *transition) cancelGroupItem(bottom *store.Task) (ended bool, err error) {
-	var s stack
-	for t, err := range store.Slot(m.tx, bottom.Queue, bottom.Slot) {
-		if err != nil {
-			return false, err
-		}
-		s = append(s, t)
-	}
-	kept, err := m.cancelStack(s, "")
-	if err != nil || kept == nil {
-		return err == nil, err
-	}
-	kept.Parent = bottom.Parent
-	return false, m.save(kept)
 }

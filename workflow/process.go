@@ -11,20 +11,41 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// A worker does the tasks of a queue, one after the other.
+type worker struct{ e *Engine }
+
+// work does the task of c, and what follows it in its queue, in a goroutine.
+func (e *Engine) work(c *claim) { e.workers.run(func() { worker{e}.work(c) }) }
+
+// work does the task of c and what follows it in its queue, until nothing there can be done now.
+func (w worker) work(c *claim) {
+	for c != nil {
+		next, err := w.process(w.e.workers.ctx, c)
+		if err != nil {
+			w.e.observer.broken(c.task.Queue, err)
+			if w.e.db.Err() == nil {
+				w.e.look(c.task.Queue) // what is left of it may go on
+			}
+			return
+		}
+		c = next
+	}
+}
+
 // process does the task of c and moves on. It returns the claim on what follows.
 // Where ctx ended the attempt, nothing is written: the claim in the store says
 // that the task was interrupted.
-func (e *Engine) process(ctx context.Context, c *claim) (next *claim, err error) {
-	if e.observer.Began != nil {
-		e.observer.Began(c.task)
+func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) {
+	if w.e.observer.Began != nil {
+		w.e.observer.Began(c.task)
 	}
 	failpoint(c.node.ID, "claimed")
-	out, failed := e.do(c.ctx, c)
+	out, failed := w.do(c.ctx, c)
 	why := canceled(c.ctx)
-	e.endAttempt(c)
+	w.e.attempts.end(c)
 	if failed != nil && why != nil && ctx.Err() == nil {
 		if why.Skip {
-			return e.commit(ctx, c, func(m *transition) (*claim, error) { return m.pass(c, why) })
+			return w.commit(ctx, c, func(m *transition) (*claim, error) { return m.pass(c, why) })
 		}
 		if !errors.Is(failed.err, why) {
 			failed.err = fmt.Errorf("%w: %w", why, failed.err)
@@ -32,7 +53,7 @@ func (e *Engine) process(ctx context.Context, c *claim) (next *claim, err error)
 	}
 	if failed == nil {
 		failpoint(c.node.ID, "done")
-		next, err = e.commit(ctx, c, func(m *transition) (*claim, error) { return m.finish(c, out) })
+		next, err = w.commit(ctx, c, func(m *transition) (*claim, error) { return m.finish(c, out) })
 		if err != nil {
 			failed = &failure{err: err, subject: c.task.Subject}
 		}
@@ -41,10 +62,10 @@ func (e *Engine) process(ctx context.Context, c *claim) (next *claim, err error)
 		if ctx.Err() != nil {
 			return nil, nil //nolint:nilerr // it was interrupted, which is no error
 		}
-		if err := e.db.Err(); err != nil {
+		if err := w.e.db.Err(); err != nil {
 			return nil, err
 		}
-		next, err = e.commit(ctx, c, func(m *transition) (*claim, error) { return m.fail(c, *failed) })
+		next, err = w.commit(ctx, c, func(m *transition) (*claim, error) { return m.fail(c, *failed) })
 		if err == nil || failed.strict {
 			break
 		}
@@ -54,10 +75,10 @@ func (e *Engine) process(ctx context.Context, c *claim) (next *claim, err error)
 }
 
 // commit runs fn as one transition of c's. On a full disk it waits for room.
-func (e *Engine) commit(ctx context.Context, c *claim, fn func(*transition) (*claim, error)) (next *claim, err error) {
-	err = e.db.WithRoom(ctx, func() error {
-		acted := e.observer.time(TransitionTime)
-		err := e.update(func(m *transition) (err error) {
+func (w worker) commit(ctx context.Context, c *claim, fn func(*transition) (*claim, error)) (next *claim, err error) {
+	err = w.e.db.WithRoom(ctx, func() error {
+		acted := w.e.observer.time(TransitionTime)
+		err := w.e.update(func(m *transition) (err error) {
 			next, err = fn(m)
 			return err
 		})
@@ -71,8 +92,8 @@ func (e *Engine) commit(ctx context.Context, c *claim, fn func(*transition) (*cl
 }
 
 // do calls the step and has its effects done.
-func (e *Engine) do(ctx context.Context, c *claim) (out Outcome, failed *failure) {
-	out, err := e.outcome(ctx, c)
+func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure) {
+	out, err := w.outcome(ctx, c)
 	if err != nil {
 		return out, &failure{err: err, subject: c.task.Subject}
 	}
@@ -81,7 +102,7 @@ func (e *Engine) do(ctx context.Context, c *claim) (out Outcome, failed *failure
 		if effecter == nil {
 			return out, &failure{err: fmt.Errorf("node %s cannot do the effect %q", c.node.ID, effect.Kind), subject: c.task.Subject}
 		}
-		if i > 0 && e.isAbandoned(c) {
+		if i > 0 && w.isAbandoned(c) {
 			break
 		}
 		failpoint(c.node.ID, "effect")
@@ -99,8 +120,8 @@ func (e *Engine) do(ctx context.Context, c *claim) (out Outcome, failed *failure
 
 // isAbandoned reports whether c's task has become an orphan since it was claimed:
 // effects it has not begun are not begun then.
-func (e *Engine) isAbandoned(c *claim) (orphan bool) {
-	err := e.db.View(func(tx *store.Tx) error {
+func (w worker) isAbandoned(c *claim) (orphan bool) {
+	err := w.e.db.View(func(tx *store.Tx) error {
 		t, ok, err := c.find(tx)
 		orphan = ok && t.Abandoned
 		return err
@@ -110,7 +131,7 @@ func (e *Engine) isAbandoned(c *claim) (orphan bool) {
 
 // outcome returns what the journal holds, or what the step has to say now; one
 // with effects is in the journal then.
-func (e *Engine) outcome(ctx context.Context, c *claim) (out Outcome, err error) {
+func (w worker) outcome(ctx context.Context, c *claim) (out Outcome, err error) {
 	if c.outcome != nil {
 		return *c.outcome, nil
 	}
@@ -123,7 +144,7 @@ func (e *Engine) outcome(ctx context.Context, c *claim) (out Outcome, err error)
 	if err != nil || len(out.Effects) == 0 {
 		return out, err
 	}
-	_, err = e.commit(e.ctx, c, func(m *transition) (*claim, error) {
+	_, err = w.commit(w.e.workers.ctx, c, func(m *transition) (*claim, error) {
 		t, err := m.reload(c)
 		if err != nil {
 			return nil, err
@@ -136,7 +157,7 @@ func (e *Engine) outcome(ctx context.Context, c *claim) (out Outcome, err error)
 		if err := store.Save(m.tx, store.JournalKey(t.ID), out); err != nil {
 			return nil, err
 		}
-		return nil, m.save(t)
+		return nil, m.queues.save(t)
 	})
 	return out, err
 }
@@ -151,24 +172,10 @@ func (m *transition) reload(c *claim) (*store.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !ok || !m.claimed(t) {
+	if !ok || !claimed(m.tx, t) {
 		return nil, fmt.Errorf("task %s at place %d of queue %s was taken away while it ran", c.task.ID, c.task.Slot, c.task.Queue)
 	}
 	return t, nil
-}
-
-// find returns the header of c's task, and whether it is still there. A rewind that is committed
-// while the task runs can have moved it up in its slot.
-func (c *claim) find(tx *store.Tx) (*store.Task, bool, error) {
-	for t, err := range store.Slot(tx, c.task.Queue, c.task.Slot) {
-		if err != nil {
-			return nil, false, err
-		}
-		if t.ID == c.task.ID {
-			return t, true, nil
-		}
-	}
-	return nil, false, nil
 }
 
 // finish ends c's task with out and claims what comes next.
@@ -185,29 +192,29 @@ func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 		return nil, err
 	}
 	m.settle(c, t)
-	m.changes(t.Subject)
-	if err := m.endExclusive(t); err != nil {
+	m.openings.changes(t.Subject)
+	if err := m.exclusive.endExclusive(t); err != nil {
 		return nil, err
 	}
-	if err := m.endBatch(c, t); err != nil {
+	if err := m.batches.endBatch(c, t); err != nil {
 		return nil, err
 	}
 	switch {
 	case c.prepare && !t.Abandoned:
 		t.Prepared, t.Claim = true, nil
-		m.top = t
+		m.queues.setTop(t)
 	case t.FanOut != nil && !t.Abandoned:
-		m.itemDone(t, facts)
+		m.parents.itemDone(t, facts)
 	default:
-		if err := m.complete(c.bound, c.node, t, facts, out.Items); err != nil {
+		if err := m.routes.complete(c.bound, c.node, t, facts, out.Items); err != nil {
 			return nil, err
 		}
 	}
 	if c.node.WakesFailed && len(facts) > 0 {
-		if err := m.saveTop(); err != nil {
+		if err := m.queues.saveTop(); err != nil {
 			return nil, err
 		}
-		if err := m.wakeFailed(); err != nil {
+		if err := m.retries.wakeFailed(); err != nil {
 			return nil, err
 		}
 	}
@@ -249,7 +256,7 @@ func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outco
 	r.Subject, r.Try, r.Detail, r.Error = c.task.Subject, c.task.Try, out.Detail, out.Allowed
 	if state == store.Done && out.Warning != "" {
 		r.Warning = out.Warning
-		m.warn(r.Run, r.Warning)
+		m.history.warn(r.Run, r.Warning)
 	}
 	if remarks := c.task.remarks; remarks != nil && len(*remarks) > 0 {
 		r.Detail = strings.TrimPrefix(strings.Join(append([]string{out.Detail}, *remarks...), "; "), "; ")
@@ -261,7 +268,7 @@ func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outco
 	if len(c.task.Batch) > 1 {
 		r.Merged = len(c.task.Batch)
 	}
-	return m.record(r)
+	return m.history.record(r)
 }
 
 // settle takes the marks of what was in the way from t.
@@ -273,4 +280,61 @@ func (m *transition) settle(c *claim, t *store.Task) {
 	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {
 		t.Failed = nil
 	}
+}
+
+// pass ends c's task, whose attempt was canceled, as if it had succeeded and found nothing. Of a
+// fan-out task it ends the item.
+func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
+	t, err := m.reload(c)
+	if err != nil {
+		return nil, err
+	}
+	r := recordOf(t, store.Skipped)
+	r.Subject, r.Try, r.Detail = c.task.Subject, c.task.Try, skippedBy(why.By, why.Reason)
+	if len(c.task.Batch) > 1 {
+		r.Merged = len(c.task.Batch)
+	}
+	if err := m.history.record(r); err != nil {
+		return nil, err
+	}
+	m.settle(c, t)
+	if err := m.exclusive.endExclusive(t); err != nil {
+		return nil, err
+	}
+	if err := m.batches.endBatch(c, t); err != nil {
+		return nil, err
+	}
+	t.Failed, t.Due = nil, m.now
+	if t.FanOut != nil && !t.Abandoned {
+		m.parents.itemDone(t, nil)
+	} else if err := m.routes.complete(c.bound, c.node, t, nil, nil); err != nil {
+		return nil, err
+	}
+	return m.advance(t.Queue)
+}
+
+// fail ends an attempt that did not succeed. Where the binding allows that, it
+// ends as if it had, with nothing to follow.
+func (m *transition) fail(c *claim, f failure) (*claim, error) {
+	t, err := m.reload(c)
+	if err != nil {
+		return nil, err
+	}
+	if !f.resume && (t.Abandoned || c.allowsFailure() && !f.strict) {
+		return m.finish(c, Outcome{Allowed: f.text()})
+	}
+	if !f.resume && t.Journal {
+		store.DropJournal(m.tx, t.ID)
+		t.Journal = false
+	}
+	if !f.resume && len(c.task.Batch) > 1 && !f.strict {
+		if t, err = m.batches.keepStrict(c, t, f); err != nil {
+			return nil, err
+		}
+		f.subject = t.Subject
+	}
+	if err := m.retries.retryLater(c.bound, c.node, t, f); err != nil {
+		return nil, err
+	}
+	return m.advance(t.Queue)
 }

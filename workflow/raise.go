@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,16 +32,16 @@ type Event struct {
 // worker then. A list is made by a transaction of its own, right behind, as its
 // step may fail.
 func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
-	m := newTransition(e, tx)
+	m := e.transition(tx)
 	err := m.raise(events)
 	if err == nil {
 		err = m.end()
 	}
 	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) && canMend(damaged.Key) {
 		// The transaction is not the engine's: its owner tries it again.
-		e.run(func() {
+		e.workers.run(func() {
 			if err := e.mend(damaged); err != nil {
-				e.broken("", err)
+				e.observer.broken("", err)
 			}
 		})
 	}
@@ -51,18 +50,18 @@ func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 
 func (m *transition) raise(events []Event) error {
 	for _, ev := range events {
-		b := m.e.triggers[ev.On]
+		b := m.graphs.triggers[ev.On]
 		if b == nil {
 			return fmt.Errorf("no graph has a trigger named %q", ev.On)
 		}
-		run, err := m.beginRun(store.Run{
+		run, err := m.history.beginRun(store.Run{
 			Graph: b.Graph.Name, Trigger: string(ev.On), Cause: ev.Cause, Subject: ev.Subject,
 		})
 		if err != nil {
 			return err
 		}
 		if ev.Supersedes != "" {
-			if err := m.supersede(b, ev.Supersedes, run); err != nil {
+			if err := m.rewinds.supersede(b, ev.Supersedes, run); err != nil {
 				return err
 			}
 		}
@@ -73,8 +72,8 @@ func (m *transition) raise(events []Event) error {
 			if edge.Place == graph.BindingQueue && ev.Queue != "" {
 				queue = ev.Queue
 			}
-			acted := m.e.observer.time(PutTime)
-			if err := m.send(b, edge, t, queue); err != nil {
+			acted := m.observer.time(PutTime)
+			if err := m.routes.send(b, edge, t, queue); err != nil {
 				return err
 			}
 			acted(queue)
@@ -82,7 +81,7 @@ func (m *transition) raise(events []Event) error {
 		if ev.Supersedes != "" {
 			// Other runs that the last process left in the middle go back to their first nodes, so
 			// that the start does their work.
-			if err := m.prepare(preparation{Start: true}); err != nil {
+			if err := m.preparations.prepare(preparation{Start: true}); err != nil {
 				return err
 			}
 		}
@@ -90,62 +89,16 @@ func (m *transition) raise(events []Event) error {
 	return nil
 }
 
-// follow returns a task for edge, not yet put anywhere.
-func (m *transition) follow(b *bound, edge graph.Edge, run uint64, subject store.Subject) *store.Task {
-	return &store.Task{
-		ID: m.newID(), Graph: b.Graph.Name, Node: string(edge.To), Run: run, Queued: m.now,
-		Subject: store.Subject(graph.Subject(subject).Trim(b.nodes[edge.To].Scope)),
-	}
-}
-
-// queueOf returns the queue of work about s that no binding names another for.
-func queueOf(s store.Subject) string { return cmp.Or(graph.Subject(s).Queue(), Main) }
-
-func (m *transition) newID() store.ID { return store.ID{Epoch: m.epoch, N: m.tx.NextID()} }
-
-// send puts t, which is of a place of its own, where edge says.
-func (m *transition) send(b *bound, edge graph.Edge, t *store.Task, queue string) error {
-	switch edge.Place {
-	case graph.Rewind:
-		return m.rewind(b, t)
-	case graph.Front:
-		return m.front(t, queue)
-	default:
-		return m.tail(t, queue)
-	}
-}
-
-// tail puts t, which is new, at the tail of queue, unless an equal task waits
-// there or t is an event that one of too many can say as well. Behind older tasks
-// that are held it is held, too.
-func (m *transition) tail(t *store.Task, queue string) (err error) {
-	t.Queue, t.Depth = queue, 0
-	lane, held, err := m.laneFor(t)
-	if err != nil {
+// Withdraw removes the waiting events of the hook s in queue that match, as part of
+// tx; history says why. It leaves events that an attempt covers or did cover when it
+// was interrupted, and those whose effects have begun. Events that do not fit into the
+// budget of tx are removed in transactions that follow it: match is called there as
+// well and must not use tx. After a crash in between, the events that are left are
+// delivered.
+func (e *Engine) Withdraw(tx *store.Tx, queue string, s store.Subject, why string, match func(*store.Task) bool) error {
+	m := e.transition(tx)
+	if err := m.remover.withdraw(withdrawal{queue: queue, subject: s, why: why, match: match}); err != nil {
 		return err
 	}
-	if held {
-		t.Lane = lane.Kind
-	} else if t.Slot, err = store.TailSlot(m.tx, queue); err != nil {
-		return err
-	}
-	if folded, err := m.coalesceEvent(t); folded || err != nil {
-		return err
-	}
-	if held {
-		return m.holdNew(lane, t, nil)
-	}
-	if err := m.enqueue(t); err != nil {
-		return err
-	}
-	return m.joinDeferred(t)
-}
-
-// front puts t at the front of queue, unless an equal task waits there.
-func (m *transition) front(t *store.Task, queue string) (err error) {
-	t.Queue, t.Depth = queue, 0
-	if t.Slot, err = store.FrontSlot(m.tx, queue); err != nil {
-		return err
-	}
-	return m.enqueue(t)
+	return m.end()
 }

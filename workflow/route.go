@@ -8,22 +8,35 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// routes follows the edges of a graph. A finished task is replaced by the tasks of exactly those edges
+// whose facts hold.
+type routes struct {
+	*txn
+	queues       *queues
+	parents      *parents
+	remover      *remover
+	arrivals     *arrivals
+	deferral     *deferral
+	rewinds      *rewinds
+	cancellation *cancellation
+}
+
 // complete takes the finished task t away and puts the tasks of every edge
 // whose facts hold: those that stay here on t's place, the first on top. The
 // last of these goes on with t's work under t's id, and what waits for t waits
 // for it.
-func (m *transition) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.FanOut][]graph.Item) error {
+func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.FanOut][]graph.Item) error {
 	if t.Abandoned || t.Detached {
-		return m.leave(t, facts)
+		return r.remover.leave(t, facts)
 	}
 	var here []*store.Task
 	// Until it is known what takes its place t keeps it: the tail of a queue that
 	// was empty without it would be there.
-	if err := m.saveTop(); err != nil {
+	if err := r.queues.saveTop(); err != nil {
 		return err
 	}
 	for _, edge := range b.Graph.Next(n.ID, facts) {
-		next, err := m.take(b, edge, t, lists[edge.ForEach])
+		next, err := r.take(b, edge, t, lists[edge.ForEach])
 		if err != nil {
 			return err
 		}
@@ -31,11 +44,11 @@ func (m *transition) complete(b *bound, n *graph.Node, t *store.Task, facts []gr
 			here = append(here, next)
 		}
 	}
-	if err := m.remove(t); err != nil {
+	if err := r.remover.remove(t); err != nil {
 		return err
 	}
 	if len(here) == 0 {
-		return m.countDown(t.Parent, nil)
+		return r.parents.countDown(t.Parent, nil)
 	}
 	last := here[len(here)-1]
 	last.Parent = t.Parent
@@ -46,7 +59,7 @@ func (m *transition) complete(b *bound, n *graph.Node, t *store.Task, facts []gr
 	for i, next := range slices.Backward(here) {
 		next.Pos = store.Pos{Queue: t.Queue, Slot: t.Slot, Depth: height}
 		height++
-		if err := m.stack(next, i == 0); err != nil {
+		if err := r.stack(next, i == 0); err != nil {
 			return err
 		}
 	}
@@ -61,30 +74,30 @@ func startsOver(t, next *store.Task) bool {
 
 // stack puts t, which is on a place that is taken, there; top says that it is
 // what stands there first.
-func (m *transition) stack(t *store.Task, top bool) error {
+func (r *routes) stack(t *store.Task, top bool) error {
 	if t.CancelsPending {
-		if err := m.cancelPending(t); err != nil {
+		if err := r.cancellation.cancelPending(t); err != nil {
 			return err
 		}
 	}
-	stays, err := m.enter(t)
+	stays, err := r.arrivals.enter(t)
 	switch {
 	case err != nil || !stays:
 		return err
 	case top:
-		m.top = t
+		r.queues.setTop(t)
 		return nil
 	}
-	return m.save(t)
+	return r.queues.save(t)
 }
 
 // take follows edge from the finished task t. It returns the task that is to
 // stand on t's place, if there is one; others it puts where they belong.
-func (m *transition) take(b *bound, edge graph.Edge, t *store.Task, items []graph.Item) (*store.Task, error) {
+func (r *routes) take(b *bound, edge graph.Edge, t *store.Task, items []graph.Item) (*store.Task, error) {
 	if edge.ForEach != "" && edge.Place != graph.Stack {
 		for _, item := range items {
-			next := m.follow(b, edge, t.Run, store.Subject(item.Subject))
-			if err := m.send(b, edge, next, queueOf(next.Subject)); err != nil {
+			next := r.follow(b, edge, t.Run, store.Subject(item.Subject))
+			if err := r.send(b, edge, next, queueOf(next.Subject)); err != nil {
 				return nil, err
 			}
 		}
@@ -93,7 +106,7 @@ func (m *transition) take(b *bound, edge graph.Edge, t *store.Task, items []grap
 	if edge.ForEach != "" && len(items) == 0 {
 		return nil, nil
 	}
-	next := m.follow(b, edge, t.Run, t.Subject)
+	next := r.follow(b, edge, t.Run, t.Subject)
 	next.Loop = t.Loop
 	if edge.Loop {
 		next.Loop = loop(t)
@@ -102,11 +115,11 @@ func (m *transition) take(b *bound, edge graph.Edge, t *store.Task, items []grap
 			if edge.Place == graph.Stack {
 				next.Queue = homeQueue(t)
 			}
-			return nil, m.enqueueLater(next, m.now.Add(delay(next.Loop.N-freeLoops+1)))
+			return nil, r.deferral.enqueueLater(next, r.now.Add(delay(next.Loop.N-freeLoops+1)))
 		}
 	}
 	if edge.Place != graph.Stack {
-		return nil, m.send(b, edge, next, queueOf(next.Subject))
+		return nil, r.send(b, edge, next, queueOf(next.Subject))
 	}
 	next.Past, next.Rewinds, next.CancelsPending, next.HomeQueue = t.Past, t.Rewinds, edge.CancelsPending, t.HomeQueue
 	if edge.ForEach == "" {
@@ -114,7 +127,7 @@ func (m *transition) take(b *bound, edge graph.Edge, t *store.Task, items []grap
 		return next, nil
 	}
 	next.FanOut = &store.FanOut{Len: len(items), Edge: true}
-	return next, m.saveItems(next, items)
+	return next, saveItems(r.tx, next, items)
 }
 
 // loop counts one closing more of the circle that t's node closes.
@@ -126,41 +139,34 @@ func loop(t *store.Task) *store.Loop {
 	return l
 }
 
-// abandon takes the orphan t away.
-func (m *transition) abandon(t *store.Task) error {
-	state := store.Dropped
-	if t.FanOut != nil && t.FanOut.Edge {
-		state = store.Superseded // only a cut makes an orphan of such a list
-	}
-	r := recordOf(t, state)
-	if state == store.Dropped {
-		r.Detail = abandonedDetail
-	}
-	if err := m.record(r); err != nil {
-		return err
-	}
-	return m.leave(t, nil)
-}
-
-// abandonedDetail says in history why an abandoned task is dropped.
-const abandonedDetail = "its module is being deleted, or another run took the place of its run"
-
 // wakeFailed has failing tasks tried again at once.
-func (m *transition) wakeFailed() error {
-	err := m.eachHead(func(t *store.Task) error {
-		if t.Failed == nil || !m.now.Before(t.Due) {
+func (rt *retries) wakeFailed() error {
+	err := eachHead(rt.tx, func(t *store.Task) error {
+		if t.Failed == nil || !rt.now.Before(t.Due) {
 			return nil
 		}
-		if !m.fits(costOf(t)) {
-			m.continueWith(Main, (*transition).wakeFailed)
+		if !rt.fits(costOf(t)) {
+			rt.later(followUp{work: wakeFailedTasks, queue: Main})
 			return errEnough
 		}
-		t.Due = m.now
-		m.touch(t.Queue)
-		return m.save(t)
+		t.Due = rt.now
+		rt.queues.touch(t.Queue)
+		return rt.queues.save(t)
 	})
 	if errors.Is(err, errEnough) {
 		return nil
 	}
 	return err
+}
+
+// send puts t, which is of a place of its own, where edge says.
+func (r *routes) send(b *bound, edge graph.Edge, t *store.Task, queue string) error {
+	switch edge.Place {
+	case graph.Rewind:
+		return r.rewinds.rewind(b, t)
+	case graph.Front:
+		return r.arrivals.front(t, queue)
+	default:
+		return r.arrivals.tail(t, queue)
+	}
 }

@@ -1,16 +1,18 @@
 package workflow
 
 import (
+	"errors"
 	"iter"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // heads yields the tasks of queue that may have been begun: those on its front
 // places, and the first of those behind.
-func (m *transition) heads(queue string) iter.Seq2[*store.Task, error] {
+func heads(tx *store.Tx, queue string) iter.Seq2[*store.Task, error] {
 	return func(yield func(*store.Task, error) bool) {
-		for t, err := range store.Tasks(m.tx, queue) {
+		for t, err := range store.Tasks(tx, queue) {
 			if !yield(t, err) || err != nil || t.Slot >= store.FirstSlot {
 				return
 			}
@@ -20,12 +22,12 @@ func (m *transition) heads(queue string) iter.Seq2[*store.Task, error] {
 
 // eachHead calls fn for the tasks of all queues that may have been begun, until
 // it fails.
-func (m *transition) eachHead(fn func(*store.Task) error) error {
-	for queue, err := range store.AllQueues(m.tx) {
+func eachHead(tx *store.Tx, fn func(*store.Task) error) error {
+	for queue, err := range store.AllQueues(tx) {
 		if err != nil {
 			return err
 		}
-		for t, err := range m.heads(queue) {
+		for t, err := range heads(tx, queue) {
 			if err != nil {
 				return err
 			}
@@ -37,16 +39,16 @@ func (m *transition) eachHead(fn func(*store.Task) error) error {
 	return nil
 }
 
-// each calls fn for the tasks of all queues, in order, until it fails. The holder is the task whose attempt that runs, or
+// eachQueued calls fn for the tasks of all queues, in order, until it fails. The holder is the task whose attempt that runs, or
 // whose journal that goes on, covers t; it may be t itself. It is nil for a
 // task that can be taken away.
-func (m *transition) each(fn func(t, holder *store.Task) error) error {
+func eachQueued(tx *store.Tx, fn func(t, holder *store.Task) error) error {
 	var holder *store.Task
-	for t, err := range store.AllTasks(m.tx) {
+	for t, err := range store.AllTasks(tx) {
 		if err != nil {
 			return err
 		}
-		if m.claimed(t) || t.Journal {
+		if claimed(tx, t) || t.Journal {
 			holder = t
 		}
 		if holder != nil && !covers(holder, t) {
@@ -67,3 +69,133 @@ func covers(holder, t *store.Task) bool {
 	}
 	return t.Queue == holder.Queue && holder.Slot <= t.Slot && t.Slot <= last
 }
+
+// claimed reports whether an attempt of this process does t.
+func claimed(tx *store.Tx, t *store.Task) bool { return t.Claim != nil && t.Claim.Epoch == tx.Epoch() }
+
+// runOf returns the tasks of the slot of t that are of the run of its module, and those below.
+func runOf(tx *store.Tx, t *store.Task) (run, rest stack, err error) {
+	for other, err := range store.Slot(tx, t.Queue, t.Slot) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(rest) == 0 && other.Subject.Module == t.Subject.Module {
+			run = append(run, other)
+			continue
+		}
+		rest = append(rest, other)
+	}
+	return run, rest, nil
+}
+
+// lastBelow returns the last task of the slot of list, nil if that is list itself.
+func lastBelow(tx *store.Tx, list *store.Task) (last *store.Task, err error) {
+	for t, err := range store.Slot(tx, list.Queue, list.Slot) {
+		if err != nil {
+			return nil, err
+		}
+		if t.Depth < list.Depth {
+			last = t
+		}
+	}
+	return last, nil
+}
+
+// hasClaimed reports whether a task of queue is being done.
+func hasClaimed(tx *store.Tx, queue string) (bool, error) {
+	for t, err := range heads(tx, queue) {
+		if err != nil || claimed(tx, t) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// taskAt returns the task that ref points to, and reports whether it is still there.
+func taskAt(tx *store.Tx, ref *store.Ref) (*store.Task, bool, error) {
+	if ref == nil {
+		return nil, false, nil
+	}
+	t, ok, err := store.LoadTask(tx, ref.Pos)
+	if err != nil || !ok || t.ID != ref.ID {
+		return nil, false, err
+	}
+	return t, true, nil
+}
+
+// fanOutAt is taskAt for a fan-out task.
+func fanOutAt(tx *store.Tx, ref *store.Ref) (*store.Task, bool, error) {
+	t, ok, err := taskAt(tx, ref)
+	return t, ok && t.FanOut != nil, err
+}
+
+// itemOf returns what t is about now: the item it is at, where it is a fan-out task that
+// does its items itself.
+func itemOf(tx *store.Tx, t *store.Task) (store.Subject, error) {
+	l := t.FanOut
+	if l == nil || l.Edge || l.Next == l.Len {
+		return t.Subject, nil
+	}
+	item, err := store.LoadItem[graph.Item](tx, t.ID, l.Next)
+	return store.Subject(item.Subject), err
+}
+
+// eachLater calls fn for the tasks that are due later, the next first, until it
+// fails.
+func eachLater(tx *store.Tx, fn func(t *store.Task) error) error {
+	for t, err := range store.LaterTasks(tx) {
+		if err != nil {
+			return err
+		}
+		if err := fn(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachOut calls fn for the tasks that are due later and then for those of held,
+// until it fails.
+func eachOut(tx *store.Tx, held iter.Seq2[*store.Task, error], fn func(t *store.Task) error) error {
+	if err := eachLater(tx, fn); err != nil {
+		return err
+	}
+	for t, err := range held {
+		if err != nil {
+			return err
+		}
+		if err := fn(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holders returns the tasks of queue whose attempt runs or whose journal goes on.
+func holders(tx *store.Tx, queue string) (holders []*store.Task, err error) {
+	for t, err := range heads(tx, queue) {
+		if err != nil {
+			return nil, err
+		}
+		if claimed(tx, t) || t.Journal {
+			holders = append(holders, t)
+		}
+	}
+	return holders, nil
+}
+
+// errEnough ends a walk over tasks before the last.
+var errEnough = errors.New("enough tasks were taken away")
+
+// errFound ends a search.
+var errFound = errors.New("found")
+
+// waitsForGroup reports whether members of the list t run side by side elsewhere.
+func waitsForGroup(t *store.Task) bool {
+	return t.FanOut != nil && t.FanOut.Edge && t.FanOut.Group != "" && t.FanOut.Open > 0
+}
+
+// A stack is the tasks of one place, the one that is done first in front.
+type stack []*store.Task
+
+func (s stack) bottom() *store.Task { return s[len(s)-1] }

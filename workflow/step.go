@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
-
-// Main is the queue that triggers put their tasks in unless they name another.
-const Main = "main"
 
 // A Task is what a step is given: the task as the store has it, its payload
 // loaded, and what the engine knows of this attempt. Where the node is repeated
@@ -170,4 +168,14 @@ func (b Binding) check() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// guard calls a part of n's step. A panic in it is an error.
+func guard(n *graph.Node, part string, call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s of node %s panicked: %v\n%s", part, n.ID, p, debug.Stack())
+		}
+	}()
+	return call()
 }

@@ -1,185 +1,60 @@
 package workflow
 
 import (
-	"bytes"
-	"errors"
-	"slices"
+	"fmt"
 	"time"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
-// A transition is one transaction of the engine: what it has changed that must be
-// seen to before it ends.
+// A dispatcher begins what a transition has decided, once that is committed.
+type dispatcher interface {
+	// work does the task of c in a goroutine.
+	work(c *claim)
+	// begin does the work that is left to a later transition.
+	begin(now time.Time, f followUp)
+}
+
+// A transition is one transaction of the engine. It changes a task by its components, and gives the
+// queues that this concerns their next tasks.
 type transition struct {
-	e     *Engine
-	tx    *store.Tx
-	epoch uint64
-	now   time.Time
+	txn
+	components
+	dispatcher
+	workers  *workers
+	attempts *attempts
 
-	// own is set unless the transition is part of another's transaction. That could not
-	// be tried again, so it leaves lists to a transition of the engine's own.
-	own     bool
-	failing map[fanOutRef]error // lists whose step failed when the transition was tried before
+	failing map[fanOutRef]error // fan-outs whose step failed when the transition was tried before
 	stuck   map[string]error    // queues in which no task could be claimed when it was tried before
-
-	// top is what stands at the head of its queue and is yet to be saved: mostly
-	// it is claimed in the same transition, and written once.
-	top      *store.Task
-	loaded   int               // bytes counted for batches, which are not under way if it fails
-	optional bool              // work was done that a later transition could have done
-	changed  []string          // modules whose held tasks may start now; no name is the global hooks
-	touched  []string          // queues whose first task may have become another
-	runs     map[uint64]int    // change in the number of each run's tasks
-	begun    []uint64          // runs that begin with it
-	joined   map[uint64]uint64 // runs that another goes on for
-	warnings map[uint64]string // new warnings of runs
-}
-
-func newTransition(e *Engine, tx *store.Tx) *transition {
-	return &transition{e: e, tx: tx, epoch: tx.Epoch(), now: tx.Now()}
-}
-
-// A fanOutRef names a list at the head of its queue. Tasks that a transition makes
-// have another ID each time it is tried.
-type fanOutRef struct {
-	queue, graph, node string
-	subject            store.Subject
-}
-
-func refOf(t *store.Task) fanOutRef { return fanOutRef{t.Queue, t.Graph, t.Node, t.Subject} }
-
-// A fanOutError is an error of a step that makes or ends a list. What the step
-// had written until then must not be kept.
-type fanOutError struct {
-	fanOut fanOutRef
-	err    error
-}
-
-func (l *fanOutError) Error() string { return l.err.Error() }
-func (l *fanOutError) Unwrap() error { return l.err }
-
-// update runs fn as one transition and lets loose the workers it gave tasks to. When
-// a list cannot be made or ended on the way, all is taken back and done anew
-// with that list's failure for its result. A record that cannot be read is set
-// aside first, and all is done anew without it. A queue in which no task can be
-// claimed keeps the transition from nothing else.
-func (e *Engine) update(fn func(*transition) error) error {
-	var failing map[fanOutRef]error
-	var stuck map[string]error
-	for {
-		var m *transition
-		err := e.db.Update(func(tx *store.Tx) error {
-			m = newTransition(e, tx)
-			m.own, m.failing, m.stuck = true, failing, stuck
-			if err := fn(m); err != nil {
-				return err
-			}
-			return m.end()
-		})
-		if err != nil && m != nil {
-			e.load(-m.loaded)
-		}
-		if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) && canMend(damaged.Key) {
-			if err := e.mend(damaged); err != nil {
-				return err
-			}
-			continue
-		}
-		if failed := (*fanOutError)(nil); errors.As(err, &failed) {
-			if failing == nil {
-				failing = map[fanOutRef]error{}
-			}
-			failing[failed.fanOut] = failed.err
-			continue
-		}
-		unclaimed := (*claimError)(nil)
-		if !errors.As(err, &unclaimed) || e.db.Err() != nil || stuck[unclaimed.queue] != nil {
-			return err
-		}
-		if stuck == nil {
-			stuck = map[string]error{}
-		}
-		stuck[unclaimed.queue] = unclaimed.err
-	}
-}
-
-// save writes the header of t.
-func (m *transition) save(t *store.Task) error {
-	if m.top == t {
-		m.top = nil
-	}
-	if t.Later() {
-		return store.SaveLater(m.tx, t)
-	}
-	return store.SaveTask(m.tx, t)
-}
-
-// saveTop writes what is yet to be saved.
-func (m *transition) saveTop() error {
-	if m.top == nil {
-		return nil
-	}
-	return m.save(m.top)
-}
-
-// head returns the first task of queue, and whether there is one.
-func (m *transition) head(queue string) (t *store.Task, ok bool, err error) {
-	if m.top != nil && m.top.Queue == queue {
-		key := m.top.Pos.Key()
-		first := true
-		for k := range m.tx.Range(store.QueueKey(queue)) {
-			first = bytes.Compare(key, k) <= 0
-			break
-		}
-		if first {
-			return m.top, true, nil
-		}
-	}
-	if err := m.saveTop(); err != nil {
-		return nil, false, err
-	}
-	return store.Head(m.tx, queue)
-}
-
-// touch has queue looked at before the transition ends.
-func (m *transition) touch(queue string) {
-	if !slices.Contains(m.touched, queue) {
-		m.touched = append(m.touched, queue)
-	}
-}
-
-// seen takes back a touch of queue.
-func (m *transition) seen(queue string) {
-	m.touched = slices.DeleteFunc(m.touched, func(q string) bool { return q == queue })
 }
 
 // end gives the touched queues their next task, as many as the budget allows,
 // and writes the runs that changed. The other queues get theirs in transitions
 // of their own.
 func (m *transition) end() error {
-	if err := m.saveTop(); err != nil {
+	if err := m.queues.saveTop(); err != nil {
 		return err
 	}
 	var claims []*claim
 	for {
-		if err := m.reopenChanged(); err != nil {
+		if err := m.openings.reopenChanged(); err != nil {
 			return err
 		}
-		if len(m.touched) == 0 {
+		if len(m.queues.touched) == 0 {
 			break
 		}
-		queue := m.touched[0]
-		running, err := m.running(queue)
+		queue := m.queues.touched[0]
+		running, err := hasClaimed(m.tx, queue)
 		if err != nil {
 			return err
 		}
 		if running {
-			m.seen(queue)
+			m.queues.seen(queue)
 			continue
 		}
 		if !m.fits(claimCost) {
-			m.seen(queue)
+			m.queues.seen(queue)
 			m.lookLater(queue)
 			continue
 		}
@@ -191,24 +66,183 @@ func (m *transition) end() error {
 			claims = append(claims, c)
 		}
 	}
-	if err := m.saveRuns(); err != nil {
+	if err := m.history.saveRuns(); err != nil {
 		return err
 	}
+	m.publish()
 	for _, c := range claims {
-		m.tx.OnCommit(func() { m.e.run(func() { m.e.work(c) }) })
+		m.tx.OnCommit(func() { m.work(c) })
 	}
 	return nil
 }
 
-// running reports whether a task of queue is being done.
-func (m *transition) running(queue string) (bool, error) {
-	for t, err := range m.heads(queue) {
-		if err != nil || m.claimed(t) {
-			return err == nil, err
-		}
+// publish begins the work that is left to later transitions, once this one is committed.
+func (m *transition) publish() {
+	for _, f := range m.followUps {
+		m.tx.OnCommit(func() { m.begin(m.now, f) })
 	}
-	return false, nil
+	m.followUps = nil
 }
 
-// claimed reports whether t is being done by this life.
-func (m *transition) claimed(t *store.Task) bool { return t.Claim != nil && t.Claim.Epoch == m.epoch }
+// do does the work that another transition has left to this one.
+func (m *transition) do(f followUp) error {
+	switch f.work {
+	case claimNext:
+		m.queues.touch(f.queue)
+		return nil
+	case bringDueTasks:
+		return m.deferral.bringDue()
+	case bringExpeditedTasks:
+		return m.deferral.bringInExpedited()
+	case recheckDeferred:
+		return m.deferral.recheckDeferred()
+	case openLanes:
+		return m.openings.reopenAll()
+	case openLanesOf:
+		return m.openings.reopenOf(f.module)
+	case wakeFailedTasks:
+		return m.retries.wakeFailed()
+	case continuePreparation:
+		return m.preparations.continuePreparation()
+	case withdrawEvents:
+		return m.remover.withdraw(*f.events)
+	}
+	return fmt.Errorf("a transition was left work of the unknown kind %d", f.work)
+}
+
+// A claimError is why no task of queue can be claimed. What the transition had to
+// commit does not depend on that.
+type claimError struct {
+	queue string
+	err   error
+}
+
+func (c *claimError) Error() string { return c.err.Error() }
+func (c *claimError) Unwrap() error { return c.err }
+
+// advance claims the first task of queue and returns it, or nothing where none
+// can be done now: then an alarm is set for the time it can. Lists that are
+// empty, only start members, or have ended, are seen to on the way. In a queue
+// where that failed when the transition was tried before, nothing is claimed, and
+// it is tried again after a delay.
+func (m *transition) advance(queue string) (*claim, error) {
+	if err := m.stuck[queue]; err != nil {
+		m.queues.seen(queue)
+		m.tx.OnCommit(func() { m.observer.broken(queue, err) })
+		m.later(followUp{work: claimNext, queue: queue, due: m.now.Add(firstDelay)})
+		return nil, nil //nolint:nilerr // the queue is tried again after a delay
+	}
+	c, err := m.claimNext(queue)
+	if err != nil {
+		return nil, &claimError{queue, err}
+	}
+	if c != nil {
+		m.tx.OnCommit(func() { m.attempts.begin(c) })
+	}
+	return c, nil
+}
+
+func (m *transition) claimNext(queue string) (*claim, error) {
+	defer m.queues.seen(queue)
+	if !m.workers.isOpen() || waitsForPreparation(m.tx, queue) {
+		return nil, nil
+	}
+	if blocked, err := m.exclusive.waitsForExclusive(queue); blocked || err != nil {
+		return nil, err
+	}
+	for range mostStarts {
+		if err := m.lanes.drain(queue); err != nil {
+			return nil, err
+		}
+		t, ok, err := m.queues.head(queue)
+		if err != nil || !ok {
+			return nil, err
+		}
+		if !m.fits(costOf(t)) {
+			break
+		}
+		if reason := retryReason(m.tx, t); reason != nil {
+			m.later(followUp{work: claimNext, queue: queue, due: reason.Until})
+			return nil, nil
+		}
+		c, wait, err := m.reach(t)
+		if c != nil || wait || err != nil {
+			return c, err
+		}
+	}
+	m.lookLater(queue)
+	return nil, nil
+}
+
+// mostStarts is how many items a transition starts, or lists it passes through,
+// in one queue, if its budget allows as many, before the next goes on.
+const mostStarts = 256
+
+// reach brings the task t at the head of its queue to where something is to be
+// done: it returns the claim on it, reports that t must wait, or has changed
+// what stands at the head.
+func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
+	b, n, err := m.graphs.boundTo(t)
+	if err != nil {
+		return nil, false, m.remover.dropUnknown(t, err)
+	}
+	if err := m.cancellation.markAbandoned(t); err != nil {
+		return nil, false, err
+	}
+	if t.Abandoned && !t.Journal {
+		if waitsForGroup(t) {
+			return nil, true, nil
+		}
+		return nil, false, m.remover.abandon(t)
+	}
+	if held, err := m.gate.stop(b, n, t); held || err != nil {
+		return nil, false, err
+	}
+	if moved, err := m.lagging.stepAside(n, t); moved || err != nil {
+		return nil, false, err
+	}
+	if t.Lagging > 0 {
+		return nil, true, nil
+	}
+	if b.rewinds[n.ID] {
+		t.Past = t.Node
+		if err := m.lagging.replaceParked(b, t); err != nil {
+			return nil, false, err
+		}
+	}
+	l := t.FanOut
+	switch {
+	case t.CancelsPending:
+		return nil, true, m.cancellation.continueCancel(t)
+	case l == nil && (n.ForEach == "" || t.Detached || t.Journal):
+		if off, err := m.limits.deferTask(b, n, t); off || err != nil {
+			return nil, false, err
+		}
+		return m.claims.begin(b, n, t, graph.Item{})
+	case t.Journal:
+		return m.beginItem(b, n, t)
+	case l != nil && l.Next == l.Len && itemsReason(t) != nil:
+		return nil, true, nil
+	case !m.own:
+		m.lookLater(t.Queue)
+		return nil, true, nil
+	case m.failing[refOf(t)] != nil:
+		return nil, false, m.retries.retryLater(b, n, t, failure{err: m.failing[refOf(t)], subject: t.Subject})
+	case l == nil && !t.Prepared && b.prepares(n):
+		return m.claims.begin(b, n, t, graph.Item{})
+	case l == nil:
+		if err := m.fanOuts.makeFanOut(b, n, t); err != nil {
+			return nil, false, err
+		}
+	}
+	return m.beginItem(b, n, t)
+}
+
+// beginItem begins the next item of the fan-out t that t does itself.
+func (m *transition) beginItem(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool, err error) {
+	item, wait, err := m.fanOuts.goOn(b, n, t)
+	if item == nil || err != nil {
+		return nil, wait, err
+	}
+	return m.claims.begin(b, n, t, *item)
+}

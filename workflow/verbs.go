@@ -8,15 +8,6 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// ErrNoTask is returned for an ID that names no pending task.
-var ErrNoTask = errors.New("no pending task has this id")
-
-// ErrRuns is returned for a task that is being done and cannot be changed.
-var ErrRuns = errors.New("the task is running")
-
-// ErrHeld is returned for a task that something keeps from starting.
-var ErrHeld = errors.New("the task is held")
-
 // Retry has the pending task id tried again at once. A task that is not waiting
 // for its time is left as it is; one that was put off to keep the pace of its hook
 // is done whatever the pace, with what was put off with it. The errors are ErrNoTask, ErrRuns, ErrHeld and the
@@ -24,9 +15,9 @@ var ErrHeld = errors.New("the task is held")
 func (e *Engine) Retry(id store.ID) error {
 	return e.change(id, func(m *transition, t *store.Task) error {
 		t.Due = m.now
-		m.touch(t.Queue)
-		return m.save(t)
-	}, (*transition).expedite)
+		m.queues.touch(t.Queue)
+		return m.queues.save(t)
+	}, func(m *transition, t *store.Task) error { return m.deferral.expedite(t) })
 }
 
 // Skip ends the pending task id as if it had succeeded and found nothing. Of a
@@ -42,21 +33,21 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 		return r
 	}
 	err := e.change(id, func(m *transition, t *store.Task) error {
-		if err := m.record(skipped(t)); err != nil {
+		if err := m.history.record(skipped(t)); err != nil {
 			return err
 		}
-		if err := m.endExclusive(t); err != nil {
+		if err := m.exclusive.endExclusive(t); err != nil {
 			return err
 		}
 		return m.skip(t)
 	}, func(m *transition, t *store.Task) error {
-		if err := m.record(skipped(t)); err != nil {
+		if err := m.history.record(skipped(t)); err != nil {
 			return err
 		}
-		if err := m.forgetInterruptions(nil, t); err != nil {
+		if err := forgetInterruptions(m.tx, nil, t); err != nil {
 			return err
 		}
-		return m.leave(t, nil)
+		return m.remover.leave(t, nil)
 	})
 	if errors.Is(err, ErrNoTask) {
 		return e.skipQuarantined(id, by, reason)
@@ -66,7 +57,7 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 
 // skip ends t without facts; of a list it ends the member in front.
 func (m *transition) skip(t *store.Task) error {
-	b, n, err := m.e.boundTo(t)
+	b, n, err := m.graphs.boundTo(t)
 	if err != nil {
 		return err
 	}
@@ -75,11 +66,11 @@ func (m *transition) skip(t *store.Task) error {
 		t.Journal = false
 	}
 	t.Failed, t.Claim, t.Due = nil, nil, m.now
-	m.touch(t.Queue)
-	m.changes(t.Subject)
+	m.queues.touch(t.Queue)
+	m.openings.changes(t.Subject)
 	waits := t.FanOut != nil && (t.FanOut.Next == t.FanOut.Len || waitsForGroup(t))
 	if !waits {
-		if err := m.forgetInterruptions(n, t); err != nil {
+		if err := forgetInterruptions(m.tx, n, t); err != nil {
 			return err
 		}
 		if err := m.skipped(b, n, t); err != nil {
@@ -87,13 +78,13 @@ func (m *transition) skip(t *store.Task) error {
 		}
 	}
 	if t.FanOut != nil && !waits {
-		m.itemDone(t, nil)
+		m.parents.itemDone(t, nil)
 		return nil
 	}
 	if waits {
 		return fmt.Errorf("list %s only waits for its members; skip those: %w", t.ID, ErrRuns)
 	}
-	return m.complete(b, n, t, nil, nil)
+	return m.routes.complete(b, n, t, nil, nil)
 }
 
 // skipped lets t's step know that t, or the item in front of it, is skipped.
@@ -102,7 +93,7 @@ func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
 	if !ok || t.FanOut != nil && t.FanOut.Edge {
 		return nil
 	}
-	s, err := m.itemOf(t)
+	s, err := itemOf(m.tx, t)
 	if err != nil {
 		return err
 	}
@@ -111,18 +102,15 @@ func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
 	return guard(n, "Skipped", func() error { return skipper.Skipped(m.tx, task) })
 }
 
-// errFound ends a search.
-var errFound = errors.New("found")
-
 // change runs fn on the pending task id, unless it runs, or later on one that
 // is due later.
 func (e *Engine) change(id store.ID, fn, later func(*transition, *store.Task) error) error {
 	return e.update(func(m *transition) error {
-		err := m.each(func(t, holder *store.Task) error {
+		err := eachQueued(m.tx, func(t, holder *store.Task) error {
 			if t.ID != id {
 				return nil
 			}
-			if holder != nil && (holder.ID != id || m.claimed(t)) {
+			if holder != nil && (holder.ID != id || claimed(m.tx, t)) {
 				return fmt.Errorf("task %s at node %s: %w", id, t.Node, ErrRuns)
 			}
 			if err := fn(m, t); err != nil {
@@ -131,7 +119,7 @@ func (e *Engine) change(id store.ID, fn, later func(*transition, *store.Task) er
 			return errFound
 		})
 		if err == nil {
-			err = m.eachOut(store.AllHeldTasks(m.tx), func(t *store.Task) error {
+			err = eachOut(m.tx, store.AllHeldTasks(m.tx), func(t *store.Task) error {
 				if t.ID != id {
 					return nil
 				}
@@ -150,3 +138,46 @@ func (e *Engine) change(id store.ID, fn, later func(*transition, *store.Task) er
 		return err
 	})
 }
+
+// Release lets the item in quarantine as id, and all work that it holds, be done. The
+// run that the item was part of starts over at the tail of its queue; what is held
+// follows in its order. Where another item in quarantine holds it as well, it goes on
+// when that is released or skipped. The errors are ErrNoTask and the store's.
+func (e *Engine) Release(id store.ID) error {
+	return e.update(func(m *transition) error {
+		q, err := takeQuarantined(m.tx, id)
+		if err != nil {
+			return err
+		}
+		if err := m.quarantines.startOver(q); err != nil {
+			return err
+		}
+		return m.quarantines.freeHeld(q)
+	})
+}
+
+// skipQuarantined forgets the item in quarantine as id. The work that it held goes
+// on.
+func (e *Engine) skipQuarantined(id store.ID, by, reason string) error {
+	return e.update(func(m *transition) error {
+		if store.ForgetDamaged(m.tx, id) {
+			return nil
+		}
+		q, err := takeQuarantined(m.tx, id)
+		if err != nil {
+			return err
+		}
+		r := store.Record{
+			Run: q.Run, Task: q.ID, Node: q.Node, Subject: q.Subject, Queue: q.Queue, State: store.Skipped, Detail: skippedBy(by, reason),
+		}
+		if err := m.history.record(r); err != nil {
+			return err
+		}
+		if err := m.quarantines.skipItem(q); err != nil {
+			return err
+		}
+		return m.quarantines.freeHeld(q)
+	})
+}
+
+func skippedBy(by, reason string) string { return fmt.Sprintf("skipped by %s: %s", by, reason) }

@@ -1,0 +1,91 @@
+package workflow
+
+import (
+	"fmt"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// bound is a graph with its steps, indexed.
+type bound struct {
+	Binding
+	nodes   map[graph.NodeID]*graph.Node
+	rewinds map[graph.NodeID]bool // nodes that cuts lead back to
+}
+
+// graphs holds the graphs that the engine was bound to.
+type graphs struct {
+	named    map[string]*bound
+	triggers map[graph.Trigger]*bound
+}
+
+// boundTo returns the graph and the node of t.
+func (g *graphs) boundTo(t *store.Task) (*bound, *graph.Node, error) {
+	b := g.named[t.Graph]
+	if b == nil {
+		return nil, nil, fmt.Errorf("task %s is of graph %q, which this version does not have", t.ID, t.Graph)
+	}
+	n := b.nodes[graph.NodeID(t.Node)]
+	if n == nil {
+		return nil, nil, fmt.Errorf("task %s is at node %q of graph %s, which this version does not have", t.ID, t.Node, t.Graph)
+	}
+	if n.Junction {
+		return nil, nil, fmt.Errorf("task %s is at node %q of graph %s, which takes no tasks in this version", t.ID, t.Node, t.Graph)
+	}
+	return b, n, nil
+}
+
+// prepares reports whether n's step prepares its list.
+func (b *bound) prepares(n *graph.Node) bool {
+	_, ok := b.Steps[n.ID].(Preparer)
+	return ok
+}
+
+// first returns the node at which a run that n is part of begins: where it goes
+// back to after a failure, or the first under the same heading, where that is of a
+// module's run or of a run of which only one waits. All work about a configuration
+// begins at the node that triggers lead to.
+func (b *bound) first(n *graph.Node) graph.NodeID {
+	if n.RetryFrom != "" {
+		return n.RetryFrom
+	}
+	if n.Scope == graph.ScopeConfiguration {
+		return b.entry(n)
+	}
+	for i := range b.Graph.Nodes {
+		other := &b.Graph.Nodes[i]
+		if other.Group != n.Group {
+			continue
+		}
+		if n.Scope == graph.ScopeModule || n.Scope == graph.ScopeAll && other.Unique {
+			return other.ID
+		}
+		break
+	}
+	return n.ID
+}
+
+// entry returns the first node of n's scope that a trigger leads to, n's own where there is none.
+func (b *bound) entry(n *graph.Node) graph.NodeID {
+	for _, edge := range b.Graph.Edges {
+		if edge.On != "" && b.nodes[edge.To].Scope == n.Scope {
+			return edge.To
+		}
+	}
+	return n.ID
+}
+
+// byItself reports whether n's item about s, a global hook, is done again without
+// the others of its fan-out: those of a start are, as a start is not repeated.
+func (b *bound) byItself(n *graph.Node, s store.Subject) bool {
+	return s.Module == "" && s.Hook != "" && n.ForEach != "" && !n.Unique && b.first(n) == n.ID
+}
+
+// alike reports whether one attempt may do both t and other.
+func (b *bound) alike(t, other *store.Task) bool {
+	n := b.nodes[graph.NodeID(other.Node)]
+	return other.Graph == t.Graph && n != nil && n.Batch &&
+		other.Subject.Module == t.Subject.Module && other.Subject.Hook == t.Subject.Hook &&
+		other.Abandoned == t.Abandoned && !other.Journal && !t.NoBatch && !other.NoBatch
+}

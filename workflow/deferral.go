@@ -1,0 +1,138 @@
+package workflow
+
+import (
+	"errors"
+	"time"
+
+	"addon-operator/store"
+)
+
+// deferral brings deferred tasks back. A deferred task is in no queue until it is due; then it goes to
+// the tail of its queue.
+type deferral struct {
+	*txn
+	history  *history
+	queues   *queues
+	unique   *unique
+	backlogs *backlogs
+	limits   *limits
+	arrivals *arrivals
+}
+
+// enqueueLater keeps t, which is new and whose Queue is set, until due.
+func (d *deferral) enqueueLater(t *store.Task, due time.Time) error {
+	t.Due = due
+	d.history.count(t.Run, 1)
+	if f := d.observer.Looped; f != nil && t.Loop != nil {
+		d.tx.OnCommit(func() { f(*t) })
+	}
+	if err := d.queues.save(t); err != nil {
+		return err
+	}
+	return d.limits.armLater()
+}
+
+// bringDue puts the tasks whose time has come at the tails of their queues.
+func (d *deferral) bringDue() error {
+	err := eachLater(d.tx, func(t *store.Task) error {
+		if d.now.Before(d.limits.due(t)) || !d.fits(costOf(t)) {
+			return errEnough
+		}
+		return d.bringIn(t)
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	return d.limits.armLater()
+}
+
+// recheckDeferred brings in what was put off to keep a pace that is another now.
+func (d *deferral) recheckDeferred() error {
+	err := eachLater(d.tx, func(t *store.Task) error {
+		if t.Every == 0 || d.now.Before(d.limits.due(t)) {
+			return nil
+		}
+		if !d.fits(costOf(t)) {
+			d.later(followUp{work: recheckDeferred, queue: deferredTasks})
+			return errEnough
+		}
+		return d.bringIn(t)
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	return d.limits.armLater()
+}
+
+// bringIn puts t, which is due later, at the tail of its queue.
+func (d *deferral) bringIn(t *store.Task) (err error) {
+	d.tx.Delete(t.Key())
+	begun := t.Every > 0 && !t.Waits // so it is not one with those that wait
+	d.unique.unwait(t)
+	t.Due, t.Every = time.Time{}, 0
+	if t.Slot, err = store.TailSlot(d.tx, t.Queue); err != nil {
+		return err
+	}
+	if err := d.backlogs.follows(t); err != nil {
+		return err
+	}
+	if !begun {
+		d.history.count(t.Run, -1)
+		return d.arrivals.enqueue(t)
+	}
+	d.queues.touch(t.Queue)
+	return d.queues.save(t)
+}
+
+// expedite puts t, which is due later, at the tail of its queue. If the rate limit of its hook deferred
+// it, so are all tasks that were deferred with it, and the limit does not apply to them.
+func (d *deferral) expedite(t *store.Task) error {
+	if t.IsHeld() {
+		return heldError(d.tx, t)
+	}
+	if t.Every == 0 {
+		return d.bringIn(t)
+	}
+	key, bucket, err := bucketOf(d.tx, t.Subject)
+	if err != nil {
+		return err
+	}
+	put := store.Deferral{Due: t.Due, Every: t.Every}
+	if err := eachLater(d.tx, func(other *store.Task) error {
+		if sameLimit(t, other) && put.Expedited.Before(other.ID) {
+			put.Expedited = other.ID
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if bucket.Deferrals == nil {
+		bucket.Deferrals = map[string]store.Deferral{}
+	}
+	bucket.Deferrals[t.Queue] = put
+	if err := store.Save(d.tx, key, bucket); err != nil {
+		return err
+	}
+	return d.bringInExpedited()
+}
+
+// bringInExpedited puts the expedited tasks of all hooks at the tails of their queues, oldest first.
+func (d *deferral) bringInExpedited() error {
+	err := eachLater(d.tx, func(t *store.Task) error {
+		if t.Every == 0 {
+			return nil
+		}
+		if _, bucket, err := bucketOf(d.tx, t.Subject); err != nil || !bucket.Deferrals[t.Queue].Expedites(t.ID) {
+			return err
+		}
+		if !d.fits(costOf(t)) {
+			d.later(followUp{work: bringExpeditedTasks, queue: deferredTasks})
+			return errEnough
+		}
+		return d.bringIn(t)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,47 @@
+package workflow
+
+import (
+	"errors"
+
+	"addon-operator/store"
+)
+
+// What was running when the process died is suspected to have killed it: at
+// exclusiveAfter such ends it runs alone, at quarantineAfter, the last of them while it
+// ran alone, it is set aside.
+const (
+	exclusiveAfter  = 2
+	quarantineAfter = 3
+)
+
+// loadEnds returns how earlier processes ended. Where that cannot be read, nothing is
+// held against any task.
+func loadEnds(tx *store.Tx) (store.Ends, error) {
+	ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
+	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
+		return store.Ends{}, nil
+	}
+	return ends, err
+}
+
+// beginEpoch notes that this life begins to do tasks.
+func beginEpoch(tx *store.Tx, exitedCleanly func(epoch uint64) bool) error {
+	ends, err := loadEnds(tx)
+	if err != nil {
+		return err
+	}
+	ends.Begin(tx.Epoch(), exitedCleanly)
+	return store.Save(tx, store.EndsKey(), ends)
+}
+
+// crashesOf returns how many lives have died while what c is the claim on ran.
+func crashesOf(tx *store.Tx, c *store.Claim) (int, error) {
+	if c == nil || c.Epoch == 0 || c.Epoch == tx.Epoch() || c.Excused {
+		return 0, nil
+	}
+	ends, err := loadEnds(tx)
+	if ends.Crashed(c.Epoch) {
+		return c.Crashes + 1, err
+	}
+	return c.Crashes, err
+}

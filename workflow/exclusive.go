@@ -1,0 +1,70 @@
+package workflow
+
+import (
+	"addon-operator/store"
+)
+
+// exclusive owns the mark of the task that runs exclusively. While it is set and its task is next or
+// runs, no other task is claimed.
+type exclusive struct {
+	*txn
+	queues *queues
+	lanes  *lanes
+}
+
+// claimExclusive has nothing else be begun before t has ended, and reports whether
+// nothing else runs.
+func (x *exclusive) claimExclusive(t *store.Task) (free bool, err error) {
+	if err := store.Save(x.tx, store.ExclusiveKey(), store.Ref{ID: t.ID, Pos: t.Pos}); err != nil {
+		return false, err
+	}
+	free = true
+	err = eachHead(x.tx, func(other *store.Task) error {
+		free = free && (other.ID == t.ID || !claimed(x.tx, other))
+		return nil
+	})
+	return free, err
+}
+
+// waitsForExclusive reports whether no task of queue starts because one of another queue runs
+// exclusively, or is about to: then that queue is looked at.
+func (x *exclusive) waitsForExclusive(queue string) (bool, error) {
+	ref, ok, err := store.Load[store.Ref](x.tx, store.ExclusiveKey())
+	if err != nil || !ok || ref.Pos.Queue == queue {
+		return false, err
+	}
+	if err := x.queues.saveTop(); err != nil {
+		return false, err
+	}
+	t, err := exclusiveTask(x.tx)
+	if t == nil || err != nil {
+		return false, err
+	}
+	if !claimed(x.tx, t) {
+		x.queues.touch(t.Queue)
+	}
+	return true, nil
+}
+
+// endExclusive lets others be begun again, if t was the one that ran alone, or was
+// to.
+func (x *exclusive) endExclusive(t *store.Task) error {
+	if t.Claim == nil || !t.Claim.Exclusive && t.Claim.Crashes+1 < exclusiveAfter {
+		return nil
+	}
+	ref, ok, err := store.Load[store.Ref](x.tx, store.ExclusiveKey())
+	if err != nil || !ok || ref.ID != t.ID {
+		return err
+	}
+	x.tx.Delete(store.ExclusiveKey())
+	if err := x.lanes.touchOpenLanes(); err != nil { // of queues that hold nothing else
+		return err
+	}
+	for queue, err := range store.AllQueues(x.tx) {
+		if err != nil {
+			return err
+		}
+		x.queues.touch(queue)
+	}
+	return nil
+}

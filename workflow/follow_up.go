@@ -1,0 +1,45 @@
+package workflow
+
+import (
+	"time"
+
+	"addon-operator/store"
+)
+
+// A followUp is work that a transition leaves to another, which begins once the first is committed,
+// or when it is due. A crash in between loses it, so the start of the engine must do the same work.
+type followUp struct {
+	work  work
+	queue string    // that the work is about; deferredTasks for the tasks in no queue
+	due   time.Time // zero is at once; later work replaces what was due later for the queue
+
+	module string      // for openLanesOf
+	events *withdrawal // for withdrawEvents
+}
+
+// deferredTasks is in the place of a queue's name where the work is about tasks in no queue.
+const deferredTasks = ""
+
+// work is a kind of followUp.
+type work int
+
+// The work that transitions leave to others.
+const (
+	claimNext           work = iota // claim the first task of the queue
+	bringDueTasks                   // put the deferred tasks that are due into their queues
+	bringExpeditedTasks             // put those into their queues that are expedited
+	recheckDeferred                 // put those into their queues that another rate limit does not defer
+	openLanes                       // open the lanes whose tasks nothing blocks any more
+	openLanesOf                     // the same for one module
+	wakeFailedTasks                 // retry failed tasks now
+	continuePreparation             // do what is left of a preparation
+	withdrawEvents                  // remove events that nothing waits for
+)
+
+// A withdrawal says which waiting events of a hook are removed from a queue, and why.
+type withdrawal struct {
+	queue   string
+	subject store.Subject
+	why     string
+	match   func(*store.Task) bool
+}

@@ -1,0 +1,129 @@
+package workflow
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"addon-operator/store"
+)
+
+// history owns the records of runs and what is recorded of attempts. A run's count of open tasks is
+// the number of its tasks, and it ends in the transition that removes the last of them.
+type history struct {
+	*txn
+
+	runs     map[uint64]int    // change in the number of each run's tasks
+	begun    []uint64          // runs that begin with the transition
+	joined   map[uint64]uint64 // runs that another continues
+	warnings map[uint64]string // new warnings of runs
+}
+
+// record adds r to history.
+func (h *history) record(r store.Record) error {
+	r.Ended = h.now
+	if err := store.AddRecord(h.tx, r); err != nil {
+		return err
+	}
+	if f := h.observer.Recorded; f != nil {
+		h.tx.OnCommit(func() { f(r) })
+	}
+	return nil
+}
+
+// recordOf returns a record of t with state.
+func recordOf(t *store.Task, state store.State) store.Record {
+	r := store.Record{
+		Run: t.Run, Task: t.ID, Node: t.Node, Subject: t.Subject, Queue: t.Queue, Queued: t.Queued, State: state,
+	}
+	if t.Claim != nil {
+		r.Began, r.Again = t.Claim.Since, t.Claim.Again
+	}
+	return r
+}
+
+// count changes the number of tasks of run by n.
+func (h *history) count(run uint64, n int) {
+	if h.runs == nil {
+		h.runs = map[uint64]int{}
+	}
+	if _, ok := h.runs[run]; !ok {
+		h.reserved.keys++
+		h.reserved.bytes += runBytes
+	}
+	h.runs[run] += n
+}
+
+// forgetCounts takes back what the transition has counted so far.
+func (h *history) forgetCounts() { h.runs, h.reserved = nil, cost{} }
+
+// join has run point to the one that goes on in its stead, should it end.
+func (h *history) join(run, into uint64) {
+	if run == into {
+		return
+	}
+	if h.joined == nil {
+		h.joined = map[uint64]uint64{}
+	}
+	h.joined[run] = into
+}
+
+// warn sets the warning of run.
+func (h *history) warn(run uint64, warning string) {
+	if h.warnings == nil {
+		h.warnings = map[uint64]string{}
+	}
+	h.warnings[run] = warning
+	h.count(run, 0) // so that the run is saved
+}
+
+// beginRun makes a new run for w's trigger.
+func (h *history) beginRun(w store.Run) (uint64, error) {
+	id, err := store.NextRun(h.tx)
+	if err != nil {
+		return 0, err
+	}
+	w.ID, w.Began = id, h.now
+	h.begun = append(h.begun, id)
+	h.count(id, 0)
+	// It is written at once, so that the next one gets another number.
+	return id, store.Save(h.tx, store.RunKey(id), w)
+}
+
+// saveRuns writes the runs whose number of tasks has changed. A step may have
+// raised events in the same transaction, so what is written there counts.
+func (h *history) saveRuns() error {
+	for _, id := range slices.Sorted(maps.Keys(h.runs)) {
+		begun := slices.Contains(h.begun, id)
+		if h.runs[id] == 0 && !begun && h.warnings[id] == "" {
+			continue
+		}
+		w, ok, err := store.Load[store.Run](h.tx, store.RunKey(id))
+		if err != nil {
+			return err
+		}
+		if !ok {
+			w.ID = id // its tasks outlived its record, which is no reason to stop
+		}
+		w.Open += h.runs[id]
+		w.Warning = cmp.Or(h.warnings[id], w.Warning)
+		if w.Ended, w.Joined = (time.Time{}), 0; w.Open == 0 {
+			w.Ended, w.Joined = h.now, h.joined[id]
+		}
+		if err := store.Save(h.tx, store.RunKey(id), w); err != nil {
+			return err
+		}
+		h.announce(w, begun)
+	}
+	return nil
+}
+
+func (h *history) announce(w store.Run, begun bool) {
+	if f := h.observer.Raised; f != nil && begun {
+		h.tx.OnCommit(func() { f(w) })
+	}
+	if f := h.observer.Ended; f != nil && w.Open == 0 {
+		h.tx.OnCommit(func() { f(w) })
+	}
+}

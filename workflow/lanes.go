@@ -1,0 +1,259 @@
+package workflow
+
+import (
+	"fmt"
+	"iter"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// A task that something keeps from starting is held: it leaves its queue, so that
+// the tasks behind it go on, and waits in a lane. A lane opens when nothing keeps
+// its tasks from starting any more. They go back to the tail of their queue then,
+// oldest first, and while any of them is left, newer tasks of the lane are held
+// behind them.
+
+// laneOf returns the lane in which t would be held.
+func laneOf(n *graph.Node, t *store.Task) store.LaneKey {
+	k := store.LaneKey{Queue: homeQueue(t), Module: t.Subject.Module, Hook: t.Subject.Hook, Kind: t.Node}
+	if n.Batch {
+		k.Kind = store.Reactions
+	}
+	return k
+}
+
+// countBatch makes the interrupted claim on t say how many tasks it covers: t
+// leaves the slots it names.
+func countBatch(tx *store.Tx, t *store.Task) error {
+	c := t.Claim
+	if c == nil || c.End <= t.Slot {
+		return nil
+	}
+	c.Tasks = 0
+	for other, err := range store.TasksFrom(tx, t.Queue, t.Slot) {
+		if err != nil {
+			return err
+		}
+		if other.Slot > c.End {
+			break
+		}
+		c.Tasks++
+	}
+	c.End = 0
+	return nil
+}
+
+// lanes owns the held tasks. They are in no queue, each lane counts its tasks, and the tasks of a lane
+// leave it in the order in which they were put in the queue.
+type lanes struct {
+	*txn
+	history  *history
+	queues   *queues
+	unique   *unique
+	backlogs *backlogs
+}
+
+// enterLane writes t, which is in no queue now, as held in lane k.
+func (l *lanes) enterLane(k store.LaneKey, t *store.Task, reason *store.Reason) error {
+	lane, ok, err := store.LoadLane(l.tx, k)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		lane.Since = l.now
+	}
+	if reason != nil {
+		lane.Open, lane.After, lane.Reason = false, 0, *reason
+	}
+	lane.Tasks++
+	t.Pos, t.HomeQueue, t.Lane = store.Pos{Queue: k.Queue}, "", k.Kind
+	l.unique.mark(t)
+	if err := l.backlogs.follows(t); err != nil {
+		return err
+	}
+	if err := l.queues.save(t); err != nil {
+		return err
+	}
+	if err := store.SaveLane(l.tx, lane); err != nil {
+		return err
+	}
+	if lane.Tasks%mostEvents == 0 {
+		return l.backlogs.countBacklog(t)
+	}
+	return nil
+}
+
+// firstHeld returns the oldest task of lane k; nil if there is none.
+func firstHeld(tx *store.Tx, k store.LaneKey) (*store.Task, error) {
+	for t, err := range store.HeldTasks(tx, k) {
+		return t, err
+	}
+	return nil, nil
+}
+
+// joinHeld has old, an equal task that waits or is held, do for t, which is new.
+func (l *lanes) joinHeld(old, t *store.Task) error {
+	r := recordOf(t, store.Joined)
+	r.Into = old.ID.String()
+	l.history.count(t.Run, 0)
+	l.history.join(t.Run, old.Run)
+	return l.history.record(r)
+}
+
+// leaveLane counts t, which is taken away, no longer in its lane.
+func (l *lanes) leaveLane(t *store.Task) error {
+	if !t.IsHeld() {
+		return nil
+	}
+	lane, _, err := store.LoadLane(l.tx, t.LaneKey())
+	if err != nil {
+		return err
+	}
+	lane.Tasks--
+	return store.SaveLane(l.tx, lane)
+}
+
+// touchOpenLanes has the queues looked at that held tasks go back to.
+func (l *lanes) touchOpenLanes() error {
+	for lane, err := range store.AllLanes(l.tx) {
+		if err != nil {
+			return err
+		}
+		if lane.Open {
+			l.queues.touch(lane.Queue)
+		}
+	}
+	return nil
+}
+
+// A laneRow is a lane on its way back to its queue.
+type laneRow struct {
+	lane  store.Lane
+	first *store.Task
+	next  func() (*store.Task, error, bool)
+	moved int
+}
+
+// drain moves the tasks of queue's open lanes back to its tail, the oldest of all
+// lanes first, as soon as the queue has passed the newer tasks of theirs that were
+// in it. It moves as many as the budget allows; the rest follows in transitions of
+// their own.
+func (l *lanes) drain(queue string) error {
+	rows, err := l.openRows(queue)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	place, err := store.TailSlot(l.tx, queue)
+	if err != nil {
+		return err
+	}
+	more := false
+	for i := range rows {
+		next, stop := iter.Pull2(store.HeldTasks(l.tx, rows[i].lane.LaneKey))
+		defer stop()
+		rows[i].next = next
+		if err := rows[i].pull(); err != nil {
+			return err
+		}
+	}
+	for !more {
+		oldest := oldestRow(rows)
+		if oldest == nil {
+			break
+		}
+		t := oldest.first
+		if more = !l.fits(costOf(t)); more {
+			break
+		}
+		l.tx.Delete(t.Key())
+		t.Lane, t.Slot = "", place
+		place++
+		l.unique.mark(t)
+		oldest.moved++
+		if err := l.backlogs.follows(t); err != nil {
+			return err
+		}
+		if err := l.queues.save(t); err != nil {
+			return err
+		}
+		if err := oldest.pull(); err != nil {
+			return err
+		}
+	}
+	for _, r := range rows {
+		r.lane.Tasks -= r.moved
+		r.lane.After = 0 // none of the lane is in the queue but what was moved there
+		if err := store.SaveLane(l.tx, r.lane); err != nil {
+			return err
+		}
+	}
+	if more {
+		l.lookLater(queue)
+	}
+	return nil
+}
+
+// openRows returns queue's open lanes whose newer tasks the queue has passed.
+func (l *lanes) openRows(queue string) (rows []*laneRow, err error) {
+	for lane, err := range store.OpenLanes(l.tx, queue) {
+		if err != nil {
+			return nil, err
+		}
+		head, ok, err := l.queues.head(queue)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || head.Slot > lane.After {
+			rows = append(rows, &laneRow{lane: lane})
+		}
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	return rows, l.queues.saveTop()
+}
+
+// pull reads the row's next task.
+func (r *laneRow) pull() error {
+	t, err, ok := r.next()
+	if !ok {
+		t = nil
+	}
+	r.first = t
+	return err
+}
+
+func oldestRow(rows []*laneRow) (oldest *laneRow) {
+	for _, r := range rows {
+		if r.first != nil && (oldest == nil || r.first.ID.Before(oldest.first.ID)) {
+			oldest = r
+		}
+	}
+	return oldest
+}
+
+// laneFor returns the lane into which t, which is new, goes at once because older
+// tasks are held that must start before it.
+func (l *lanes) laneFor(t *store.Task) (k store.LaneKey, ok bool, err error) {
+	b := l.graphs.named[t.Graph]
+	if b == nil || b.nodes[graph.NodeID(t.Node)] == nil || !b.nodes[graph.NodeID(t.Node)].Batch {
+		return k, false, nil
+	}
+	k = laneOf(b.nodes[graph.NodeID(t.Node)], t)
+	_, ok, err = store.LoadLane(l.tx, k)
+	return k, ok, err
+}
+
+// heldError says that t is held, why, and what ends that.
+func heldError(tx *store.Tx, t *store.Task) error {
+	lane, _, err := store.LoadLane(tx, t.LaneKey())
+	if err != nil {
+		return err
+	}
+	todo := "it starts by itself then"
+	if r := lane.Reason; r.Kind == store.AwaitsRelease {
+		todo = "run task release " + r.By.String()
+	}
+	return fmt.Errorf("task %s: %w: %s; %s", t.ID, ErrHeld, lane.Reason.Detail, todo)
+}

@@ -1,0 +1,127 @@
+package workflow
+
+import (
+	"iter"
+	"slices"
+
+	"addon-operator/store"
+)
+
+// openings opens lanes. A lane is shut exactly while something blocks its first task: a transition
+// that may have changed that checks the lanes of the module before it ends.
+type openings struct {
+	*txn
+	queues *queues
+	lanes  *lanes
+	gate   *gate
+
+	changed []string // modules whose held tasks may start now; no name is the global hooks
+}
+
+// changes notes that the transition may have changed what the tasks of the module of s
+// wait for; no module is the global hooks. Tasks about a configuration wait only for a
+// release, see freeHeld.
+func (o *openings) changes(s store.Subject) {
+	if s.Configuration == "" {
+		o.changesModule(s.Module)
+	}
+}
+
+func (o *openings) changesModule(module string) {
+	if !slices.Contains(o.changed, module) {
+		o.changed = append(o.changed, module)
+	}
+}
+
+// reopenChanged opens lanes of the modules that this transition has changed.
+func (o *openings) reopenChanged() error {
+	if len(o.changed) == 0 {
+		return nil
+	}
+	changed := o.changed
+	o.changed = nil
+	for _, module := range changed {
+		if err := o.reopenOf(module); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resumeHeld opens the lanes whose tasks nothing keeps from starting, and goes on
+// with those that were opened before this process.
+func (o *openings) resumeHeld() error {
+	if err := o.lanes.touchOpenLanes(); err != nil {
+		return err
+	}
+	return o.reopenAll()
+}
+
+// reopenAll opens the lanes whose tasks nothing blocks any more.
+func (o *openings) reopenAll() error {
+	return o.reopen(store.ShutLanes(o.tx), followUp{work: openLanes, queue: deferredTasks})
+}
+
+// reopenOf is reopenAll for the lanes of a module; no module is the global hooks.
+func (o *openings) reopenOf(module string) error {
+	return o.reopen(store.ShutLanesOf(o.tx, module), followUp{work: openLanesOf, queue: deferredTasks, module: module})
+}
+
+// reopen opens those of lanes whose tasks nothing blocks any more. If the budget is spent, rest opens
+// the others.
+func (o *openings) reopen(lanes iter.Seq2[store.Lane, error], rest followUp) error {
+	for lane, err := range lanes {
+		if err != nil {
+			return err
+		}
+		if !o.fits(claimCost) {
+			o.later(rest)
+			return nil
+		}
+		if err := o.reopenLane(lane); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *openings) reopenLane(lane store.Lane) error {
+	t, err := firstHeld(o.tx, lane.LaneKey)
+	if err != nil {
+		return err
+	}
+	reason, err := o.stillBlocked(t)
+	if err != nil {
+		return err
+	}
+	if reason != nil {
+		if *reason == lane.Reason {
+			return nil
+		}
+		lane.Reason = *reason
+		return store.SaveLane(o.tx, lane)
+	}
+	if err := o.queues.saveTop(); err != nil {
+		return err
+	}
+	tail, err := store.TailSlot(o.tx, lane.Queue)
+	if err != nil {
+		return err
+	}
+	lane.Open, lane.After = true, tail-1
+	o.queues.touch(lane.Queue)
+	return store.SaveLane(o.tx, lane)
+}
+
+// stillBlocked is blockedBy for a held task. One of a node that this version does
+// not have is dropped at the head of its queue.
+func (o *openings) stillBlocked(t *store.Task) (*store.Reason, error) {
+	if t == nil {
+		return nil, nil
+	}
+	b, n, err := o.graphs.boundTo(t)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it goes back to its queue
+	}
+	return o.gate.blockedBy(b, n, t)
+}

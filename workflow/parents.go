@@ -1,0 +1,144 @@
+package workflow
+
+import (
+	"slices"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// parents owns the links between a task and the one that waits for it. A fan-out counts exactly the
+// open tasks that name it as their parent, and so does the last task of a run with its lagging ones;
+// each of them knows where its parent is.
+type parents struct {
+	*txn
+	queues *queues
+	unique *unique
+}
+
+// countDown tells the list that ref points to that a member it waits for has
+// ended with facts. For a list that is gone it is nothing.
+func (p *parents) countDown(ref *store.Ref, facts []graph.Fact) error {
+	if ref != nil && ref.Lags {
+		return p.catchUp(ref)
+	}
+	t, ok, err := fanOutAt(p.tx, ref)
+	if err != nil || !ok {
+		return err
+	}
+	t.FanOut.Open--
+	t.FanOut.Facts = report(t.FanOut.Facts, facts)
+	p.queues.touch(t.Queue)
+	return p.queues.save(t)
+}
+
+// catchUp notes that a lagging task has ended. When it was the last of them, the step that waited
+// goes to the tail of the main queue.
+func (p *parents) catchUp(ref *store.Ref) error {
+	if err := p.queues.saveTop(); err != nil {
+		return err
+	}
+	t, ok, err := taskAt(p.tx, ref)
+	if err != nil || !ok {
+		return err
+	}
+	t.Lagging--
+	if t.Lagging > 0 || t.Queue != Parked {
+		p.queues.touch(t.Queue)
+		return p.queues.save(t)
+	}
+	place, err := store.TailSlot(p.tx, Main)
+	if err != nil {
+		return err
+	}
+	p.queues.touch(Main)
+	return p.relocate(t, store.Pos{Queue: Main, Slot: place}, "")
+}
+
+// oneOf returns the list that goes on waiting for a task which two may name:
+// the first if it is still there. The second then waits no longer, as it would
+// not had it found the task there.
+func (p *parents) oneOf(first, second *store.Ref) (*store.Ref, error) {
+	if first != nil && second != nil && first.Lags {
+		if _, ok, err := taskAt(p.tx, first); err != nil || !ok {
+			return second, err
+		}
+		return first, p.countDown(second, nil)
+	}
+	if first == nil || second == nil || first.ID == second.ID {
+		if first == nil {
+			return second, nil
+		}
+		return first, nil
+	}
+	if _, ok, err := fanOutAt(p.tx, first); err != nil || !ok {
+		return second, err
+	}
+	return first, p.countDown(second, nil)
+}
+
+// itemDone notes what the member that t stood at has reported.
+func (p *parents) itemDone(t *store.Task, facts []graph.Fact) {
+	store.DeleteItem(p.tx, t.ID, t.FanOut.Next)
+	t.FanOut.Next++
+	t.FanOut.Facts = report(t.FanOut.Facts, facts)
+	t.Claim = nil
+	p.queues.setTop(t)
+}
+
+// report adds facts to those that members have reported.
+func report(known []string, facts []graph.Fact) []string {
+	for _, f := range facts {
+		if !slices.Contains(known, string(f)) {
+			known = append(known, string(f))
+		}
+	}
+	return known
+}
+
+// relocate moves t to pos, of a queue that stands in for home, or of home itself if that is empty.
+func (p *parents) relocate(t *store.Task, pos store.Pos, home string) error {
+	p.unique.unmark(t)
+	p.tx.Delete(t.Pos.Key())
+	t.Pos, t.HomeQueue = pos, home
+	p.unique.mark(t)
+	if err := p.repoint(t); err != nil {
+		return err
+	}
+	return p.queues.save(t)
+}
+
+// repoint makes the tasks that name t as the one that waits for them point to its slot.
+func (p *parents) repoint(t *store.Task) error {
+	if t.Lagging == 0 && (t.FanOut == nil || t.FanOut.Open == 0) {
+		return nil
+	}
+	return eachQueued(p.tx, func(other, _ *store.Task) error {
+		if other.Parent == nil || other.Parent.ID != t.ID {
+			return nil
+		}
+		other.Parent.Pos = t.Pos
+		return p.queues.save(other)
+	})
+}
+
+// lift moves t up by one, so that there is room below it, where its own list
+// is waited for from then on.
+func (p *parents) lift(t *store.Task) error {
+	p.tx.Delete(t.Pos.Key())
+	t.Depth++
+	t.Parent = nil
+	if err := p.repoint(t); err != nil {
+		return err
+	}
+	return p.queues.save(t)
+}
+
+func saveItems(tx *store.Tx, t *store.Task, items []graph.Item) error {
+	for i, item := range items {
+		if err := store.SaveItem(tx, t.ID, i, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package workflow
+
+import (
+	"bytes"
+	"slices"
+
+	"addon-operator/store"
+)
+
+// queues owns the headers of tasks. What is written of a task is what its holder saved last, but for
+// the top of one queue, which is saved once for all its changes. A queue whose first task may have
+// changed is touched: it gets its next task before the transition ends, or in one that follows.
+type queues struct {
+	*txn
+
+	top     *store.Task // of its queue, not yet saved
+	touched []string    // queues whose first task may have changed
+}
+
+// save writes the header of t.
+func (qs *queues) save(t *store.Task) error {
+	qs.forget(t)
+	if t.Later() {
+		return store.SaveLater(qs.tx, t)
+	}
+	return store.SaveTask(qs.tx, t)
+}
+
+// setTop saves t, which is the top of the first slot of its queue, when something else is read there,
+// at the latest at the end of the transition.
+func (qs *queues) setTop(t *store.Task) { qs.top = t }
+
+// forget notes that t is deleted.
+func (qs *queues) forget(t *store.Task) {
+	if qs.top == t {
+		qs.top = nil
+	}
+}
+
+// saveTop writes what is yet to be saved.
+func (qs *queues) saveTop() error {
+	if qs.top == nil {
+		return nil
+	}
+	return qs.save(qs.top)
+}
+
+// head returns the first task of queue, and whether there is one.
+func (qs *queues) head(queue string) (t *store.Task, ok bool, err error) {
+	if qs.top != nil && qs.top.Queue == queue {
+		key := qs.top.Pos.Key()
+		first := true
+		for k := range qs.tx.Range(store.QueueKey(queue)) {
+			first = bytes.Compare(key, k) <= 0
+			break
+		}
+		if first {
+			return qs.top, true, nil
+		}
+	}
+	if err := qs.saveTop(); err != nil {
+		return nil, false, err
+	}
+	return store.Head(qs.tx, queue)
+}
+
+// touch has queue looked at before the transition ends.
+func (qs *queues) touch(queue string) {
+	if !slices.Contains(qs.touched, queue) {
+		qs.touched = append(qs.touched, queue)
+	}
+}
+
+// seen takes back a touch of queue.
+func (qs *queues) seen(queue string) {
+	qs.touched = slices.DeleteFunc(qs.touched, func(q string) bool { return q == queue })
+}

@@ -1,0 +1,119 @@
+package workflow
+
+import (
+	"slices"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// remover removes tasks. With a task all that belongs to it is gone: its pieces, its mark, its places
+// in a lane and in a backlog, its part of the run's count, and the mark of an exclusive run.
+type remover struct {
+	*txn
+	history   *history
+	queues    *queues
+	unique    *unique
+	backlogs  *backlogs
+	parents   *parents
+	lanes     *lanes
+	exclusive *exclusive
+}
+
+// drop takes the waiting task t away with all that belongs to it. into is what
+// goes on in its stead, if anything does.
+func (rm *remover) drop(t *store.Task, state store.State, into *store.Task) error {
+	r := recordOf(t, state)
+	if into != nil {
+		r.Into = into.ID.String()
+		rm.history.join(t.Run, into.Run)
+	}
+	if err := rm.history.record(r); err != nil {
+		return err
+	}
+	return rm.remove(t)
+}
+
+// remove takes t away. The list that waits for it is not told: another task
+// takes t's part.
+func (rm *remover) remove(t *store.Task) error {
+	rm.queues.forget(t)
+	rm.unique.unwait(t)
+	store.DropTask(rm.tx, t)
+	rm.history.count(t.Run, -1)
+	rm.queues.touch(t.Queue)
+	if err := rm.backlogs.leaveBacklog(t); err != nil {
+		return err
+	}
+	if err := rm.lanes.leaveLane(t); err != nil {
+		return err
+	}
+	return rm.exclusive.endExclusive(t)
+}
+
+// leave takes t away with nothing to follow it, and tells the list that waits
+// for it.
+func (rm *remover) leave(t *store.Task, facts []graph.Fact) error {
+	if err := rm.remove(t); err != nil {
+		return err
+	}
+	return rm.parents.countDown(t.Parent, facts)
+}
+
+// abandon takes the orphan t away.
+func (rm *remover) abandon(t *store.Task) error {
+	state := store.Dropped
+	if t.FanOut != nil && t.FanOut.Edge {
+		state = store.Superseded // only a cut makes an orphan of such a list
+	}
+	r := recordOf(t, state)
+	if state == store.Dropped {
+		r.Detail = abandonedDetail
+	}
+	if err := rm.history.record(r); err != nil {
+		return err
+	}
+	return rm.leave(t, nil)
+}
+
+// abandonedDetail says in history why an abandoned task is dropped.
+const abandonedDetail = "its module is being deleted, or another run took the place of its run"
+
+// dropUnknown takes away a task that this version of the graph cannot do.
+func (rm *remover) dropUnknown(t *store.Task, why error) error {
+	r := recordOf(t, store.Dropped)
+	r.Error = why.Error()
+	if err := rm.history.record(r); err != nil {
+		return err
+	}
+	return rm.leave(t, nil)
+}
+
+func (rm *remover) withdraw(w withdrawal) error {
+	holders, err := holders(rm.tx, w.queue)
+	if err != nil {
+		return err
+	}
+	for t, err := range store.EventsOf(rm.tx, w.queue, w.subject) {
+		if err != nil {
+			return err
+		}
+		covered := slices.ContainsFunc(holders, func(holder *store.Task) bool { return covers(holder, t) })
+		if covered || t.Claim != nil || !w.match(t) {
+			continue
+		}
+		if !rm.fits(costOf(t)) {
+			rm.later(followUp{work: withdrawEvents, queue: w.queue, events: &w})
+			return nil
+		}
+		r := recordOf(t, store.Dropped)
+		r.Detail = w.why
+		if err := rm.history.record(r); err != nil {
+			return err
+		}
+		if err := rm.remove(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

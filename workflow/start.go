@@ -1,0 +1,149 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// New returns an engine that runs bindings' graphs through the queues of db.
+// It fails when a graph is not whole, a node has no step, or two graphs share a
+// name or a trigger.
+func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) {
+	e := &Engine{
+		db: db, observer: observer,
+		graphs: graphs{named: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}},
+	}
+	e.alarms.now, e.alarms.ring = db.Now, func(f followUp) { e.workers.run(func() { e.attempt(f) }) }
+	for _, binding := range bindings {
+		if err := binding.check(); err != nil {
+			return nil, err
+		}
+		name := binding.Graph.Name
+		if e.graphs.named[name] != nil {
+			return nil, fmt.Errorf("two graphs are named %s", name)
+		}
+		b := &bound{Binding: binding, nodes: map[graph.NodeID]*graph.Node{}, rewinds: map[graph.NodeID]bool{}}
+		for i := range b.Graph.Nodes {
+			b.nodes[b.Graph.Nodes[i].ID] = &b.Graph.Nodes[i]
+		}
+		for _, edge := range b.Graph.Edges {
+			if edge.Place == graph.Rewind {
+				b.rewinds[edge.To] = true
+			}
+		}
+		for on := range b.Graph.Triggers {
+			if other := e.graphs.triggers[on]; other != nil {
+				return nil, fmt.Errorf("trigger %q begins walks of both graph %s and graph %s", on, other.Graph.Name, name)
+			}
+			e.graphs.triggers[on] = b
+		}
+		e.graphs.named[name] = b
+	}
+	return e, nil
+}
+
+// Start lets the workers begin. The events that begin returns are raised in the
+// transaction that gives the workers their first tasks, so that they come in
+// their order among what was pending; it may be called again when that has to be
+// done anew. Pending work goes on where it stood. The workers end when Stop is
+// called, or when the store is closed. An engine is started once in the life of
+// its store. On a full disk, Start waits for room until Stop is called.
+func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
+	ctx := e.workers.start()
+	e.attempts.start(ctx)
+	e.alarms.open()
+	err := e.db.WithRoom(ctx, func() error { return e.start(begin) })
+	if err != nil {
+		e.Drain()
+	}
+	return err
+}
+
+// start gives the workers their first tasks.
+func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
+	return e.update(func(m *transition) error {
+		if err := beginEpoch(m.tx, e.db.ExitedCleanly); err != nil {
+			return err
+		}
+		if err := m.preparations.continuePreparation(); err != nil {
+			return err
+		}
+		if e.NewContainer {
+			if err := m.preparations.prepare(preparation{}); err != nil {
+				return err
+			}
+		}
+		events, err := begin(m.tx)
+		if err != nil {
+			return err
+		}
+		if err := m.raise(events); err != nil {
+			return err
+		}
+		for queue, err := range store.AllQueues(m.tx) {
+			if err != nil {
+				return err
+			}
+			m.queues.touch(queue)
+		}
+		if err := m.openings.resumeHeld(); err != nil {
+			return err
+		}
+		if err := m.deferral.bringInExpedited(); err != nil {
+			return err
+		}
+		return m.limits.armLater()
+	})
+}
+
+// Drain ends the claiming of tasks: what runs goes on to its move, and nothing
+// after it is begun. The store knows then that this life has ended as it was
+// meant to, whatever becomes of the process.
+func (e *Engine) Drain() {
+	was := e.workers.close()
+	e.alarms.close()
+	if was {
+		e.endEpoch()
+	}
+}
+
+// Stop drains the engine, cancels the context of the steps that run, and
+// returns when all workers have ended. A step that ends with an error
+// because of it was interrupted: its task is done again by the next life.
+func (e *Engine) Stop() {
+	e.Drain()
+	e.workers.stop()
+	e.Wait()
+}
+
+// Wait returns when no worker runs. Together with Drain it lets what runs come
+// to its end.
+func (e *Engine) Wait() { e.workers.wait() }
+
+// endEpoch notes that this process ends as it is meant to: in the store, or beside it where the store
+// takes nothing more.
+func (e *Engine) endEpoch() {
+	err := e.db.Update(func(tx *store.Tx) error {
+		ends, err := loadEnds(tx)
+		if err != nil || ends.Begun != tx.Epoch() {
+			return err
+		}
+		ends.Ended = tx.Epoch()
+		return store.Save(tx, store.EndsKey(), ends)
+	})
+	if errors.Is(err, store.ErrFull) {
+		err = e.db.NoteCleanExit()
+	}
+	if err != nil && e.db.Err() == nil {
+		e.observer.broken("", err)
+	}
+}
+
+// RateLimitsChanged has what was put off looked at again, as the paces of hooks may be others
+// now. It does not block.
+func (e *Engine) RateLimitsChanged() {
+	e.workers.run(func() { e.attempt(followUp{work: recheckDeferred, queue: deferredTasks}) })
+}

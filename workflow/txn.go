@@ -1,0 +1,64 @@
+package workflow
+
+import (
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// A txn is the transaction of a transition as its components see it: the store's transaction, what
+// does not change during it, its budget, and the work it leaves to later transitions.
+type txn struct {
+	tx       *store.Tx
+	epoch    uint64
+	now      time.Time
+	graphs   *graphs
+	observer *Observer
+
+	// continueOnFailure is [Engine.ContinueOnFailure].
+	continueOnFailure bool
+	// own is set unless the transition is part of another's transaction. That could not be tried
+	// again, so what may fail is left to a transition of the engine's own.
+	own bool
+
+	optional  bool // work was done that a later transition could have done
+	reserved  cost // what is written at the end
+	followUps []followUp
+}
+
+// newID returns the id of a new task.
+func (x *txn) newID() store.ID { return store.ID{Epoch: x.epoch, N: x.tx.NextID()} }
+
+// later leaves work to a transition of its own.
+func (x *txn) later(f followUp) { x.followUps = append(x.followUps, f) }
+
+// lookLater leaves the next task of queue to a transition of its own.
+func (x *txn) lookLater(queue string) { x.later(followUp{work: claimNext, queue: queue}) }
+
+// follow returns a task for edge, not yet in any queue.
+func (x *txn) follow(b *bound, edge graph.Edge, run uint64, subject store.Subject) *store.Task {
+	return &store.Task{
+		ID: x.newID(), Graph: b.Graph.Name, Node: string(edge.To), Run: run, Queued: x.now,
+		Subject: store.Subject(graph.Subject(subject).Trim(b.nodes[edge.To].Scope)),
+	}
+}
+
+// fits reports whether the transaction's budget has room for work of cost c, and counts the work as
+// done. It is called before work that a later transition can do as well, such as claims of other
+// queues or the removal of cancelled tasks, which continues in a transition of its own. The first
+// such work fits while any budget is left, so that a transition with nothing else to do always makes
+// progress.
+func (x *txn) fits(c cost) bool {
+	budget, spent := x.tx.Budget(), x.tx.Written()
+	spent.Ops += x.reserved.keys
+	spent.Bytes += x.reserved.bytes
+	if spent.Ops > budget.Ops || spent.Bytes > budget.Bytes {
+		return false
+	}
+	if x.optional && (spent.Ops+c.keys > budget.Ops || spent.Bytes+c.bytes > budget.Bytes) {
+		return false
+	}
+	x.optional = true
+	return true
+}

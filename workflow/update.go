@@ -1,0 +1,127 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"addon-operator/store"
+)
+
+// update runs fn as one transition and lets loose the workers it gave tasks to. When
+// a list cannot be made or ended on the way, all is taken back and done anew
+// with that list's failure for its result. A record that cannot be read is set
+// aside first, and all is done anew without it. A queue in which no task can be
+// claimed keeps the transition from nothing else.
+func (e *Engine) update(fn func(*transition) error) error {
+	var failing map[fanOutRef]error
+	var stuck map[string]error
+	for {
+		var m *transition
+		err := e.db.Update(func(tx *store.Tx) error {
+			m = e.transition(tx)
+			m.own, m.failing, m.stuck = true, failing, stuck
+			if err := fn(m); err != nil {
+				return err
+			}
+			return m.end()
+		})
+		if err != nil && m != nil {
+			e.attempts.loaded.Add(-int64(m.batches.loaded))
+		}
+		if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) && canMend(damaged.Key) {
+			if err := e.mend(damaged); err != nil {
+				return err
+			}
+			continue
+		}
+		if failed := (*fanOutError)(nil); errors.As(err, &failed) {
+			if failing == nil {
+				failing = map[fanOutRef]error{}
+			}
+			failing[failed.fanOut] = failed.err
+			continue
+		}
+		unclaimed := (*claimError)(nil)
+		if !errors.As(err, &unclaimed) || e.db.Err() != nil || stuck[unclaimed.queue] != nil {
+			return err
+		}
+		if stuck == nil {
+			stuck = map[string]error{}
+		}
+		stuck[unclaimed.queue] = unclaimed.err
+	}
+}
+
+// mend sets an unreadable record aside, in a transaction of its own, and corrects
+// what counted it. A scan that finds more of them sets these aside as well.
+func (e *Engine) mend(damaged *store.RecordError) error {
+	return e.db.Update(func(tx *store.Tx) error {
+		m := e.transition(tx)
+		found, err := m.repair.setAside(damaged)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("set the record aside: %w", damaged)
+		}
+		if err := m.repair.recount(); err != nil {
+			return err
+		}
+		if damaged.Key.Table() == store.Quarantine {
+			if err := m.openings.reopenAll(); err != nil {
+				return err
+			}
+		}
+		for _, queue := range m.queues.touched {
+			m.lookLater(queue)
+		}
+		if err := m.history.saveRuns(); err != nil {
+			return err
+		}
+		m.publish()
+		return nil
+	})
+}
+
+// look gives queue its next task in a transition of its own.
+func (e *Engine) look(queue string) {
+	e.begin(time.Time{}, followUp{work: claimNext, queue: queue})
+}
+
+// attempt does f in a transition that nobody waits for. While the disk is full, f is tried again
+// after a delay.
+func (e *Engine) attempt(f followUp) {
+	var now time.Time
+	err := e.update(func(m *transition) error {
+		now = m.now
+		return m.do(f)
+	})
+	if err == nil {
+		return
+	}
+	e.observer.broken(f.queue, err)
+	if errors.Is(err, store.ErrFull) {
+		f.due = now.Add(firstDelay)
+		e.alarms.arm(now, f)
+	}
+}
+
+// begin does f in a transition of its own: at once, or when it is due. It does not block.
+func (e *Engine) begin(now time.Time, f followUp) {
+	if f.due.IsZero() {
+		e.workers.run(func() { e.attempt(f) })
+		return
+	}
+	e.alarms.arm(now, f)
+}
+
+// transition returns a transition in tx.
+func (e *Engine) transition(tx *store.Tx) *transition {
+	m := &transition{dispatcher: e, workers: &e.workers, attempts: &e.attempts, txn: txn{
+		tx: tx, epoch: tx.Epoch(), now: tx.Now(), graphs: &e.graphs, observer: &e.observer, continueOnFailure: e.ContinueOnFailure,
+	}}
+	m.connect(&m.txn)
+	m.batches.memory = &e.attempts.loaded
+	return m
+}

@@ -1,0 +1,83 @@
+package workflow
+
+import (
+	"context"
+	"sync"
+)
+
+// workers are the goroutines of the engine. None begins after close, and wait returns when none runs.
+type workers struct {
+	ctx    context.Context //nolint:containedctx // the workers' life: from open to stop
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	idle    sync.Cond // signalled when working becomes 0
+	open    bool      // goroutines may begin; guarded by mu
+	working int       // goroutines; guarded by mu
+}
+
+// start lets goroutines begin. Their work ends with the returned context.
+func (w *workers) start() context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.idle.L = &w.mu
+	w.ctx, w.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // a worker's life ends by stop, after a grace period that outlasts the caller's context
+	w.open = true
+	return w.ctx
+}
+
+// close keeps goroutines from beginning, and reports whether that had not been done.
+func (w *workers) close() (was bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was, w.open = w.open, false
+	return was
+}
+
+// stop cancels the context of the work.
+func (w *workers) stop() {
+	w.mu.Lock()
+	cancel := w.cancel
+	w.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// wait returns when no goroutine runs.
+func (w *workers) wait() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.working > 0 {
+		w.idle.Wait()
+	}
+}
+
+// run calls fn in a goroutine, unless none may begin any more.
+func (w *workers) run(fn func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.open {
+		return
+	}
+	w.working++
+	go func() {
+		defer w.done()
+		fn()
+	}()
+}
+
+func (w *workers) done() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.working--; w.working == 0 {
+		w.idle.Broadcast()
+	}
+}
+
+// isOpen reports whether goroutines may begin, so that tasks can be claimed.
+func (w *workers) isOpen() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.open
+}
