@@ -10,15 +10,15 @@ import (
 	"addon-operator/store"
 )
 
-// A turn changes a configuration: it offers these IDs, or is deleted if they are nil.
-type turn struct {
+// A change of a configuration: it offers these IDs, or is deleted if they are nil.
+type change struct {
 	name string
 	ids  []string
 }
 
 // handOvers are changes after which IDs pass from one configuration to another: as their owner is
 // updated, is deleted, or is created anew with other IDs.
-var handOvers = []turn{
+var handOvers = []change{
 	{"one", []string{"X", "Y"}},
 	{"two", []string{"X", "Z"}},
 	{"three", []string{"Y"}},
@@ -32,12 +32,12 @@ var handOvers = []turn{
 }
 
 // play makes the changes and returns what each one led to.
-func (a *arena) play(turns []turn) (states []string) {
+func (a *arena) play(changes []change) (states []string) {
 	a.t.Helper()
 	a.start()
-	for i, change := range turns {
-		a.apply(change.name, change.ids)
-		a.raise(change.name)
+	for i, c := range changes {
+		a.apply(c.name, c.ids)
+		a.raise(c.name)
 		phases, owners := a.phases()
 		written := map[string]store.Phase{}
 		for name, status := range a.statuses {
@@ -49,7 +49,7 @@ func (a *arena) play(turns []turn) (states []string) {
 		if diff := cmp.Diff(phases, written); diff != "" {
 			a.t.Errorf("change %d: status (-registry +written):\n%s", i, diff)
 		}
-		states = append(states, fmt.Sprint(change.name, " offers ", change.ids, ": ", phases, owners))
+		states = append(states, fmt.Sprint(c.name, " offers ", c.ids, ": ", phases, owners))
 	}
 	a.stop()
 	return states

@@ -1,0 +1,119 @@
+package addons_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/internal/api"
+)
+
+// TestKilledDownloadLeavesNothingOnTheDisk kills a real operator while it downloads an archive that does not
+// end and fetches another that expands to a GiB. Files without names vanish with the process, and the next
+// operator removes those with names.
+func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
+	c := cluster.Launch(t, t.TempDir())
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	define(t, client)
+	bombed, good := bomb(), packed(redis(nil))
+	hanging, restarted := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		dir, file, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		switch {
+		case file == "index.yaml":
+			_, _ = fmt.Fprint(w, "{apiVersion: v1, entries: {redis: [{version: 0.0.1}]}}")
+		case dir == "bomb":
+			_, _ = w.Write(bombed)
+		default:
+			select {
+			case <-restarted:
+				_, _ = w.Write(good)
+			default:
+				noise := make([]byte, 4<<20)
+				_, _ = rand.Read(noise)
+				_, _ = w.Write(noise)
+				_ = http.NewResponseController(w).Flush()
+				select {
+				case <-hanging:
+				case <-r.Context().Done():
+				}
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(hanging) })
+
+	site := siteOf(t, c)
+	env := []string{"ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s"}
+	p, err := site.Start(env...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Kill() })
+	configurations := client.Resource(api.NamespacedResource).Namespace(site.Namespace)
+	for _, name := range []string{"hangs", "bomb"} {
+		o := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": api.Group + "/" + api.Version, "kind": api.NamespacedKind, "metadata": map[string]any{"name": name},
+			"spec": map[string]any{"repositories": []any{map[string]any{"url": server.URL + "/" + name + "/index.yaml"}}},
+		}}
+		if _, err := configurations.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(site.Dir, "tmp", "addons-fetch")
+	if err := p.Until(t.Context(), "a temporary file without a name", func() bool { return len(openBelow(p.Pid(), dir)) > 0 }); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range openBelow(p.Pid(), dir) {
+		if !strings.HasSuffix(file, " (deleted)") {
+			t.Errorf("the temporary file %s has a name", file)
+		}
+	}
+	p.Kill()
+	// A clone of a git repository has a directory with a name.
+	if err := os.WriteFile(filepath.Join(dir, "left"), make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	close(restarted)
+	if p, err = site.Start(env...); err != nil {
+		t.Fatal(err)
+	}
+	if o := settled(t, configurations, "hangs"); o.Status.Phase != api.Ready {
+		t.Errorf("hangs: %+v", o.Status)
+	}
+	if o := settled(t, configurations, "bomb"); o.Status.Phase != api.Failed || o.Status.Repositories[0].Addons[0].Reason != api.LoadingError {
+		t.Errorf("bomb: %+v", o.Status)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("temporary files are left: %v, %v", left, err)
+	}
+}
+
+// openBelow returns the open files of a process that are, or were, below a directory.
+func openBelow(pid int, dir string) (files []string) {
+	descriptors := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(descriptors)
+	if err != nil {
+		return nil // the process has ended
+	}
+	for _, e := range entries {
+		if file, err := os.Readlink(filepath.Join(descriptors, e.Name())); err == nil && strings.HasPrefix(file, dir+"/") {
+			files = append(files, file)
+		}
+	}
+	return files
+}
