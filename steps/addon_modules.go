@@ -1,7 +1,6 @@
 package steps
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 
@@ -89,23 +88,6 @@ func (a *AddonModules) imageModules(tx *store.Tx) (map[string]string, error) {
 		}
 	}
 	return paths, err
-}
-
-// warnOfDefaultPlan logs once that nobody has chosen one of the plans of a module's addon.
-func (d *Modules) warnOfDefaultPlan(m module.Module, section any) {
-	chosen, _ := section.(map[string]any)
-	plan, byDefault := m.Addon.Plan(chosen)
-	if !byDefault {
-		return
-	}
-	d.log.once(zerolog.WarnLevel, fmt.Sprintf("module %s uses the first plan of addon %s %s, %s; set %s in section %s to one of %s",
-		m.Name, m.Addon.Name, m.Addon.Version, plan, module.PlanKey, m.Key, strings.Join(m.Addon.PlanNames(), ", ")))
-}
-
-// madeFromAddon reports whether the module, as scanned last, was made from an addon.
-func (d *Modules) madeFromAddon(name string) bool {
-	m, _ := d.Disk().Find(name)
-	return m.Addon != nil
 }
 
 // saveAddonModules saves which modules of a discovery are made from addons. Those that are enabled,

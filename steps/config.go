@@ -6,12 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/rs/zerolog"
 
 	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
 // writtenByHook stands for the version of a ConfigMap that was absent before a
@@ -247,4 +253,186 @@ func (cm *ConfigMap) saveApplied(tx *store.Tx, c values.Config, resourceVersion 
 	tx.OnCommit(cm.changes.ConfigApplied)
 	tx.OnCommit(cm.changes.ProblemsChanged)
 	return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: resourceVersion, Config: b, At: tx.Now()})
+}
+
+// refusal says why content of the ConfigMap is not taken: what is in force is before,
+// and modules are enabled. Of modules that are not, sections are not looked at.
+func (cm *ConfigMap) refusal(before, now values.Config, enabled []string) error {
+	l := values.Layers{Static: cm.modules.Disk().Static, Config: before, Schemas: cm.modules.loaded()}
+	keys := map[string]bool{}
+	for key := range now.Sections {
+		keys[key] = key == values.Global || now.Flags[values.Flag(key)] || slices.Contains(enabled, values.Kebab(key))
+	}
+	for flag, on := range now.Flags {
+		if key := strings.TrimSuffix(flag, values.Flag("")); on {
+			keys[key] = true
+		}
+	}
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if !keys[key] {
+			continue
+		}
+		if err := l.CheckConfig(key, now.Sections[key]); err != nil {
+			errs = append(errs, fmt.Errorf("ConfigMap key %q: %w", key, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// warnUnknown says which keys of the ConfigMap belong to no module.
+func (cm *ConfigMap) warnUnknown(c values.Config) {
+	modules := []string{values.Global}
+	for _, m := range cm.modules.Disk().Modules {
+		if m.Key != "" {
+			modules = append(modules, m.Key)
+		}
+	}
+	for _, key := range unknownKeys(modules, c) {
+		cm.log.once(zerolog.WarnLevel, fmt.Sprintf("%s: key %q has no effect: %s", cm.object, key, noModule(key, modules)))
+	}
+}
+
+// editConfig returns the command that edits the ConfigMap.
+func (cm *ConfigMap) editConfig() string {
+	text := strings.Fields(cm.object.String()) // "ConfigMap namespace/name"
+	namespace, name, _ := strings.Cut(text[len(text)-1], "/")
+	return "kubectl -n " + namespace + " edit configmap " + name
+}
+
+// readChange returns the change from the content in force to read. Of invalid content it holds
+// the content in force only.
+func (cm *ConfigMap) readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
+	if c.startup, err = startup(tx); err != nil {
+		return c, err
+	}
+	if c.before, c.record, err = applied(tx); err != nil || read.Error != "" {
+		return c, err
+	}
+	c.exists = read.ResourceVersion != ""
+	c.now = read.Config
+	c.now.Sections, c.now.Flags = maps.Clone(c.now.Sections), maps.Clone(c.now.Flags)
+	if err := leaveAnnounced(tx, c.before, &c.now); err != nil {
+		return c, err
+	}
+	if c.modules, err = modulesKnown(tx); err != nil {
+		return c, err
+	}
+	if c.enabledOverrides, err = enabledOverrides(tx); err != nil {
+		return c, err
+	}
+	c.released = map[string]bool{}
+	for name := range c.modules {
+		c.released[name] = tx.Get(store.ReleaseKey(name)) != nil
+	}
+	c.failing, err = mainFails(tx)
+	return c, err
+}
+
+// concerned lists the modules that a change of the ConfigMap concerns: those to run at once, those
+// to run after what waits already, and those to delete at once.
+func (cm *ConfigMap) concerned(c configChange) (map[graph.FanOut][]graph.Item, error) {
+	d, err := c.before.Diff(c.now)
+	if err != nil {
+		return nil, err
+	}
+	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: items(cm.switchedOff(c, d))}
+	if len(d.Flags) > 0 && !c.failing {
+		return lists, nil // a reload follows and runs every module, and nothing holds it up
+	}
+	for _, name := range c.startup.Enabled {
+		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(cm.modules.Disk(), name) {
+			continue
+		}
+		list := lifecycle.ChangedUnstarted
+		if started(c.modules[name], c.startup) {
+			list = lifecycle.Changed
+		}
+		lists[list] = append(lists[list], graph.Item{Subject: graph.Subject{Module: name}})
+	}
+	return lists, nil
+}
+
+// switchedOff returns the installed modules that the change switches off, in the order in which
+// they are deleted, where a reload may not reach their deletion: while a task of the main queue
+// fails. Otherwise the reload deletes them in its order, after the modules that run.
+//
+// A change that switches other modules on is left to the reload: a new module can take over
+// objects of an old one, which must not be deleted before. So is a ConfigMap that is gone, as the
+// reload checks whether that may delete releases.
+func (cm *ConfigMap) switchedOff(c configChange, d values.Difference) (names []string) {
+	if !c.failing || !c.exists {
+		return nil
+	}
+	disk := cm.modules.Disk()
+	for _, m := range disk.Modules {
+		if slices.Contains(d.Flags, values.Flag(m.Key)) && !c.decide(m, c.before) && c.decide(m, c.now) {
+			return nil
+		}
+	}
+	for _, m := range slices.Backward(disk.Modules) {
+		record, known := c.modules[m.Name]
+		installed := c.released[m.Name] || record.State != store.Off && record.State != ""
+		if known && m.Broken == nil && installed && c.switchesOff(disk, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// SwitchedOff returns the modules that content of the ConfigMap switches off and the content in
+// force does not. Of content that is invalid it returns none.
+func (cm *ConfigMap) SwitchedOff(content kube.Content) (names []string, err error) {
+	read := readConfig{ResourceVersion: content.ResourceVersion}
+	if read.Config, err = values.ParseConfig(content.Data); err != nil || content.ResourceVersion == "" {
+		return nil, nil // step 16 says what is wrong with it
+	}
+	var c configChange
+	if err := cm.db.View(func(tx *store.Tx) error {
+		c, err = cm.readChange(tx, read)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if c.record.At.IsZero() || cm.modules.usable("") != nil || cm.refusal(c.before, read.Config, c.startup.Enabled) != nil {
+		return nil, nil
+	}
+	disk := cm.modules.Disk()
+	for _, m := range disk.Modules {
+		if c.switchesOff(disk, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
+}
+
+// leaveAnnounced takes back into now what an open journal has just written.
+func leaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) error {
+	for k := range tx.Range(store.At(store.Journal)) {
+		o, _, err := store.Load[workflow.Outcome](tx, k)
+		if err != nil {
+			return err
+		}
+		for _, e := range o.Effects {
+			var w configWrite
+			if e.Kind != configEffect {
+				continue
+			}
+			if err := json.Unmarshal(e.Data, &w); err != nil {
+				return err
+			}
+			if err := w.leave(before, now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readConfig is the data of its outcome.
+type readConfig struct {
+	ResourceVersion string        `json:"resourceVersion"`
+	Config          values.Config `json:"config"`
+	// Error is set for content that is invalid.
+	Error string `json:"error,omitempty"`
 }

@@ -20,14 +20,6 @@ type configMapStep struct {
 	observer Observer
 }
 
-// readConfig is the data of its outcome.
-type readConfig struct {
-	ResourceVersion string        `json:"resourceVersion"`
-	Config          values.Config `json:"config"`
-	// Error is set for content that is invalid.
-	Error string `json:"error,omitempty"`
-}
-
 // Do reads the ConfigMap. One that does not exist is empty. Invalid content is
 // an outcome, unless none has ever been in force.
 func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
@@ -131,27 +123,4 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 		return []graph.Fact{lifecycle.ModuleChanged}, nil
 	}
 	return nil, nil
-}
-
-// leaveAnnounced takes back into now what an open journal has just written.
-func leaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) error {
-	for k := range tx.Range(store.At(store.Journal)) {
-		o, _, err := store.Load[workflow.Outcome](tx, k)
-		if err != nil {
-			return err
-		}
-		for _, e := range o.Effects {
-			var w configWrite
-			if e.Kind != configEffect {
-				continue
-			}
-			if err := json.Unmarshal(e.Data, &w); err != nil {
-				return err
-			}
-			if err := w.leave(before, now); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -64,40 +64,6 @@ type snapshot struct {
 	items   []hook.Item
 }
 
-// ids are the names under which a hook's bindings stand in the store, in the
-// order of its config.
-type ids struct{ kubernetes, schedule, validating, mutating, conversion []string }
-
-// bindingIDs returns the bindings' own names where these are unique in the
-// hook, else with their number among the namesakes.
-func bindingIDs(c hook.Config) ids {
-	var out ids
-	count := map[string]int{}
-	id := func(name string) string {
-		count[name]++
-		if count[name] == 1 {
-			return name
-		}
-		return fmt.Sprintf("%s#%d", name, count[name])
-	}
-	for _, b := range c.Kubernetes {
-		out.kubernetes = append(out.kubernetes, id(b.Name))
-	}
-	for _, b := range c.Schedule {
-		out.schedule = append(out.schedule, id(b.Name))
-	}
-	for _, b := range c.Validating {
-		out.validating = append(out.validating, id(b.Name))
-	}
-	for _, b := range c.Mutating {
-		out.mutating = append(out.mutating, id(b.Name))
-	}
-	for _, b := range c.Conversion {
-		out.conversion = append(out.conversion, id(b.Name))
-	}
-	return out
-}
-
 // read returns what the i-th kubernetes binding sees.
 func (l *snapshotReader) read(i int) snapshot {
 	if seen, ok := l.seen[i]; ok {

@@ -11,19 +11,6 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// decided is what discovery came to for one module.
-type decided struct {
-	Name    string `json:"name"`
-	Order   int    `json:"order"`
-	Enabled bool   `json:"enabled"`
-	Why     string `json:"why"`
-	Broken  string `json:"broken,omitempty"`
-	// Defines is set where the module brings CRDs.
-	Defines bool `json:"defines,omitempty"`
-	// Addon is the content of the addon that the module is made from.
-	Addon string `json:"addon,omitempty"`
-}
-
 // decide finds out whether m is enabled: by the flags, then by its script, which
 // is told the modules enabled before it.
 func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Module, k known, before []string) (decided, error) {

@@ -8,81 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"addon-operator/internal/helm"
-	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
-	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
-
-// discoverStep makes the three lists of modules: to enable, to delete, to purge.
-type discoverStep struct {
-	db       *store.DB
-	log      *logger
-	client   *kube.Client
-	modules  *Modules
-	values   *Values
-	config   *ConfigMap
-	hooks    *Hooks
-	bindings *Bindings
-	releases *Releases
-	webhooks *Webhooks
-	survey   *Survey
-	reports  *runReports
-	observer Observer
-	changes  Changes
-
-	namespace       string
-	pod             string // the operator's own, if it runs in one
-	ignoreRelease   string // never purged: the operator's own
-	allowPurge      int    // releases that may be purged without the safety check
-	parallelModules int
-}
-
-// discovered is the data of its outcome.
-type discovered struct {
-	Modules []decided `json:"modules"`
-	Enabled []string  `json:"enabled"`
-	// Left names what a first converge leaves to the next one.
-	Left []string `json:"left,omitempty"`
-	// Dropped holds, by section, the saved operations that schemas do not take any
-	// more.
-	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
-	// Stale are bindings that their hooks have no more.
-	Stale []staleBinding `json:"outlived,omitempty"`
-	// Blocked are the problems of releases that are not deleted because of a doubt.
-	Blocked []store.Problem `json:"withheld,omitempty"`
-	// Allowed is when a person allowed the deletions of this discovery; zero if nobody did.
-	Allowed time.Time `json:"allowed,omitzero"`
-	// Whole is set where the directories hold all modules there are, so that
-	// those which they do not hold are gone.
-	Whole bool `json:"whole"`
-}
-
-func (d *discovered) broken() (n int) {
-	for _, m := range d.Modules {
-		if m.Broken != "" {
-			n++
-		}
-	}
-	return n
-}
-
-// known is what the store has for a discovery.
-type known struct {
-	layers           values.Layers
-	enabledOverrides map[string]values.EnabledOverride
-	startup          store.Startup
-	modules          map[string]store.Module
-	config           store.AppliedConfig
-	hooks            map[string]error // by module, why its hooks cannot be used
-	allowed          store.AllowedPurge
-}
 
 // Do scans the directories, merges the enabled flags, runs the enabled scripts,
 // and compares the modules with the releases there are.
@@ -175,23 +108,6 @@ func (s *discoverStep) known(set module.Set) (k known, err error) {
 	return k, err
 }
 
-// modulesKnown returns the records of all modules by name.
-func modulesKnown(tx *store.Tx) (map[string]store.Module, error) {
-	known := map[string]store.Module{}
-	for key := range tx.Range(store.At(store.Modules)) {
-		m, _, err := store.Load[store.Module](tx, key)
-		if err != nil {
-			return nil, err
-		}
-		p, err := key.Parts()
-		if err != nil {
-			return nil, err
-		}
-		known[p.Str()] = m
-	}
-	return known, nil
-}
-
 // lists returns the modules to enable in order, those to delete in reverse
 // order, and of the unknown releases those to purge.
 func (s *discoverStep) lists(unknown []string, found *discovered, k known, releases []helm.Summary) map[graph.FanOut][]graph.Item {
@@ -247,14 +163,6 @@ func (s *discoverStep) enabled(found *discovered, k known) []graph.Item {
 		list[i].Group, list[i].Width = strconv.Itoa(order[list[i].Subject.Module]), s.parallelModules
 	}
 	return list
-}
-
-func items(names []string) []graph.Item {
-	out := make([]graph.Item, len(names))
-	for i, name := range names {
-		out[i].Subject.Module = name
-	}
-	return out
 }
 
 // withUnseen returns the modules now enabled with those that were and cannot be

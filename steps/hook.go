@@ -5,15 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"time"
 
 	"addon-operator/internal/hook"
-	"addon-operator/internal/series"
-	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -22,27 +18,6 @@ import (
 
 // snapshotTimeout bounds the wait of one attempt for what its hook is to be shown.
 const snapshotTimeout = 10 * time.Second
-
-// A hookStep runs one hook: with what its node is given, for what its node may
-// hand back.
-type hookStep struct {
-	node *graph.Node
-	// binding is the ordered binding whose hooks the node is repeated over; empty
-	// where the task names the binding.
-	binding string
-
-	db       *store.DB
-	modules  *Modules
-	values   *Values
-	config   *ConfigMap
-	hooks    *Hooks
-	bindings *Bindings
-	outputs  *hookOutputs
-	metrics  *hookMetrics
-	objects  *Objects
-	releases *Releases
-	reports  *runReports
-}
 
 // Do runs the hook that t is about.
 func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
@@ -100,43 +75,6 @@ func (s *hookStep) await(ctx context.Context, t workflow.Task) error {
 	return s.bindings.snapshots.Ready(ctx, t.Subject.Module, t.Subject.Hook)
 }
 
-// errGone tells that what a task is about is gone since the task was made.
-var errGone = errors.New("is not there any more")
-
-// there returns file as it lies on disk now: its module may have another number
-// than when the hook was found. The error is errGone when it is gone for sure.
-func (hs *Hooks) there(module string, file hook.File) (hook.File, error) {
-	if _, err := os.Stat(file.Path); !errors.Is(err, fs.ErrNotExist) {
-		return file, err
-	}
-	scope, dir := hook.Global, hs.modules.globalHooks
-	if module != "" {
-		gone, err := hs.modules.gone(module)
-		if err != nil {
-			return file, err
-		}
-		m, _ := hs.modules.Disk().Find(module)
-		switch {
-		case gone:
-			return file, fmt.Errorf("file %s %w", file.Path, errGone)
-		case m.Broken != nil:
-			return file, fmt.Errorf("file %s is not there, and its module cannot be loaded: %w", file.Path, m.Broken)
-		}
-		scope, dir = hook.Module, m.Path
-	}
-	files, _, err := hook.Find(scope, dir)
-	if err != nil {
-		return file, err
-	}
-	if i := slices.IndexFunc(files, func(f hook.File) bool { return f.Name == file.Name }); i >= 0 {
-		return files[i], nil
-	}
-	if len(files) == 0 && module == "" {
-		return file, fmt.Errorf("file %s is not there, and %s holds no hook at all: is it mounted?", file.Path, hs.modules.globalHooks)
-	}
-	return file, fmt.Errorf("file %s %w", file.Path, errGone)
-}
-
 // silent reports whether the kubernetes binding id is not told of the objects
 // that exist when it is attached.
 func (h hookRecord) silent(id string) bool {
@@ -170,16 +108,6 @@ func (h hookRecord) timeout(t workflow.Task) time.Duration {
 	return longest
 }
 
-// A hookInput is what the store has for a run.
-type hookInput struct {
-	hook    hookRecord
-	layers  values.Layers
-	bases   map[string]string // checksums of the values, by the sections the hook may change
-	enabled []string          // nil where hooks are not told
-	metrics func(text []byte) ([]series.Op, error)
-	at      time.Time // when it was read, before the run
-}
-
 func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 	in.metrics = s.metrics.metricsOf(t.Subject.Module, t.Subject.Hook)
 	err = s.db.View(func(tx *store.Tx) error {
@@ -207,28 +135,6 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 		return in.readLayers(tx, s.values, sectionOf(t.Subject.Module))
 	})
 	return in, err
-}
-
-// readLayers reads the layers of a section and of the global one, which cannot be older
-// than the bases.
-func (in *hookInput) readLayers(tx *store.Tx, v *Values, section string) (err error) {
-	in.bases = map[string]string{}
-	for _, key := range []string{section, values.Global} {
-		if in.bases[key], err = v.base(tx, key); err != nil {
-			return err
-		}
-	}
-	in.layers, err = v.layers(tx, section)
-	return err
-}
-
-// sectionOf returns the key of the section a module's hooks may change; a
-// global hook, of no module, changes the global one.
-func sectionOf(module string) string {
-	if module == "" {
-		return values.Global
-	}
-	return values.Camel(module)
 }
 
 // run puts together what the hook is told.
@@ -282,4 +188,55 @@ func (s *hookStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawM
 	}
 	before, err := s.values.fingerprint(tx, sectionOf(t.Subject.Module))
 	return items, json.RawMessage(strconv.Quote(before)), err
+}
+
+// Apply keeps what the hook wants kept and says what that changed.
+func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	var out hookOutput
+	if len(o.Data) > 0 {
+		if err := json.Unmarshal(o.Data, &out); err != nil {
+			return nil, err
+		}
+	}
+	out.Section = sectionOf(t.Subject.Module)
+	if s.node.Has(lifecycle.Objects) {
+		if err := s.bindings.synchronized(tx, t, out.Observed); err != nil {
+			return nil, err
+		}
+	}
+	if err := noteDuration(tx, t, out.Took); err != nil {
+		return nil, err
+	}
+	if err := s.metrics.count(tx, t.Subject.Module, t.Subject.Hook, out.Metrics); err != nil {
+		return nil, err
+	}
+	if o.Allowed != "" {
+		return nil, nil
+	}
+	facts, err := s.outputs.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook))
+	if err != nil {
+		return nil, err
+	}
+	dropped, err := s.renewed(tx, t)
+	if err != nil || !s.node.Batch {
+		return nil, err
+	}
+	for _, fact := range dropped {
+		if !slices.Contains(facts, fact) {
+			facts = append(facts, fact)
+		}
+	}
+	return facts, nil
+}
+
+// event returns what kind of binding the step's hooks are run for.
+func (s *hookStep) event() string {
+	switch {
+	case s.binding != "":
+		return s.binding
+	case s.node.Has(lifecycle.Objects), s.node.Has(lifecycle.EventObject):
+		return "kubernetes"
+	default:
+		return "schedule"
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"addon-operator/internal/hook"
@@ -13,10 +12,7 @@ import (
 	"addon-operator/internal/series"
 	"addon-operator/internal/tree"
 	"addon-operator/internal/values"
-	"addon-operator/store"
 	"addon-operator/workflow"
-	"addon-operator/workflow/graph"
-	"addon-operator/workflow/lifecycle"
 )
 
 // hookOutput is what a run of a hook leads to: the data of its outcome.
@@ -162,45 +158,3 @@ func (out hookOutput) withValues(in hookInput, text []byte) (hookOutput, error) 
 	}
 	return out, nil
 }
-
-// Apply keeps what the hook wants kept and says what that changed.
-func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
-	var out hookOutput
-	if len(o.Data) > 0 {
-		if err := json.Unmarshal(o.Data, &out); err != nil {
-			return nil, err
-		}
-	}
-	out.Section = sectionOf(t.Subject.Module)
-	if s.node.Has(lifecycle.Objects) {
-		if err := s.bindings.synchronized(tx, t, out.Observed); err != nil {
-			return nil, err
-		}
-	}
-	if err := noteDuration(tx, t, out.Took); err != nil {
-		return nil, err
-	}
-	if err := s.metrics.count(tx, t.Subject.Module, t.Subject.Hook, out.Metrics); err != nil {
-		return nil, err
-	}
-	if o.Allowed != "" {
-		return nil, nil
-	}
-	facts, err := s.outputs.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook))
-	if err != nil {
-		return nil, err
-	}
-	dropped, err := s.renewed(tx, t)
-	if err != nil || !s.node.Batch {
-		return nil, err
-	}
-	for _, fact := range dropped {
-		if !slices.Contains(facts, fact) {
-			facts = append(facts, fact)
-		}
-	}
-	return facts, nil
-}
-
-// nameOf is how the store calls a hook as the author of what it said.
-func nameOf(module, hook string) string { return graph.Subject{Module: module, Hook: hook}.String() }

@@ -8,16 +8,6 @@ import (
 	"addon-operator/store"
 )
 
-// A Dropped tells of metric operations of one run of a hook that did not count as
-// they were written.
-type Dropped struct {
-	Module, Hook string
-	// Name is the metric's, Reason one word, Why a text for people.
-	Name, Reason, Why string
-	// Operations is how many did not count at all.
-	Operations int
-}
-
 // hookMetrics count the metric operations of hooks.
 type hookMetrics struct {
 	log      *logger

@@ -1,7 +1,14 @@
 package steps
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -9,7 +16,9 @@ import (
 
 	"addon-operator/internal/module"
 	"addon-operator/internal/schema"
+	"addon-operator/internal/values"
 	"addon-operator/store"
+	"addon-operator/workflow"
 )
 
 // Modules are the modules on disk, as the last scan found them. A scan replaces all of them at once,
@@ -107,4 +116,164 @@ func (d *Modules) addonDirs() (dirs []string) {
 		}
 	}
 	return dirs
+}
+
+// loadSchemas returns the schemas of the modules of set and of the global section,
+// by key. A module whose schemas cannot be used is broken from then on. The error is
+// of the global schemas: nothing can run without them.
+func (d *Modules) loadSchemas(set module.Set) (map[string]*schema.Set, error) {
+	loaded := map[string]*schema.Set{}
+	for i := range set.Modules {
+		m := &set.Modules[i]
+		if m.Broken != nil {
+			continue
+		}
+		schemas, err := d.schemaFiles.Load(filepath.Join(m.Path, schemasDir))
+		if err != nil {
+			m.Broken = err
+			continue
+		}
+		loaded[m.Key] = schemas
+	}
+	if d.globalHooks == "" {
+		return loaded, nil
+	}
+	schemas, err := d.schemaFiles.Load(filepath.Join(d.globalHooks, schemasDir))
+	loaded[values.Global] = schemas
+	return loaded, err
+}
+
+// wantValues breaks the modules of set that have no values.yaml. The error names the
+// directories that have none.
+func (d *Modules) wantValues(set module.Set) error {
+	const remedy = "add it, it may be empty, or start without --strict-check-values-mode-enabled"
+	missing := func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, "values.yaml"))
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	for i := range set.Modules {
+		if m := &set.Modules[i]; m.Broken == nil && missing(m.Path) {
+			m.Broken = fmt.Errorf("%s has no values.yaml: %s", m.Path, remedy)
+		}
+	}
+	var errs []error
+	for _, dir := range d.dirs {
+		if missing(dir) {
+			errs = append(errs, fmt.Errorf("modules directory %s has no values.yaml: %s", dir, remedy))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// usable returns why the code of a module, or for no module the global one, cannot
+// be used; nil when it can.
+func (d *Modules) usable(module string) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.noGlobal != nil {
+		return d.noGlobal
+	}
+	m, found := d.disk.Find(module)
+	if module == "" || !found {
+		return nil
+	}
+	return m.Broken
+}
+
+// loaded returns the schemas loaded last, by the key of the section. They are not
+// to be changed.
+func (d *Modules) loaded() map[string]*schema.Set {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.schemas
+}
+
+// Code returns one checksum over all that the lifecycle runs: the global hooks,
+// the modules of set with their values files and flags, and what else is given.
+// Of files that have not changed since they were last read by a step or by Code
+// nothing is read.
+func (d *Modules) Code(set module.Set, more ...string) (string, error) {
+	sum := sha256.New()
+	global, err := d.digests.GlobalHooks(d.globalHooks)
+	if err != nil {
+		return "", err
+	}
+	static, err := values.Checksum(set.Static)
+	if err != nil {
+		return "", fmt.Errorf("values of %q: %w", d.dirs, err)
+	}
+	_, _ = fmt.Fprintln(sum, more, global, static) // a hash takes what it is given
+	for _, m := range set.Modules {
+		own, crds := "broken", ""
+		if m.Broken == nil {
+			if own, err = d.digests.Module(m); err != nil {
+				return "", err
+			}
+			if crds, err = d.digests.CRDs(m); err != nil {
+				return "", err
+			}
+		}
+		_, _ = fmt.Fprintln(sum, m.Order, m.Name, own, crds, m.Flags)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16]), nil
+}
+
+// codeOf returns the digest of the code of module's hooks, as it is on disk.
+func (d *Modules) codeOf(module string) (string, error) {
+	if module == "" {
+		return d.digests.GlobalHooks(d.globalHooks)
+	}
+	m, ok := d.Disk().Find(module)
+	if !ok || m.Broken != nil {
+		return "", errors.New("the module cannot be read")
+	}
+	return d.digests.Module(m)
+}
+
+// directoryDigest returns the digest of all in m's directory that a run uses.
+func (d *Modules) directoryDigest(m module.Module) (string, error) {
+	code, err := d.digests.Module(m)
+	if err != nil {
+		return "", err
+	}
+	crds, err := d.digests.CRDs(m)
+	return cmp.Or(code+crds, "none"), err
+}
+
+// scanAfter reads the directories again if t, or the run it starts, has failed: the files may be
+// mended, and nothing else reads them before t ends. It reads them also if the module is made from
+// an addon and the ConfigMap or the registry asks for another version.
+func (d *Modules) scanAfter(t workflow.Task) error {
+	stale := t.Failed != nil
+	if !stale && d.madeFromAddon(t.Subject.Module) {
+		if err := d.db.View(func(tx *store.Tx) error {
+			outdated, err := d.addons.Outdated(tx)
+			stale = outdated != ""
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	if !stale {
+		return nil
+	}
+	_, err := d.Scan()
+	return err
+}
+
+// madeFromAddon reports whether the module, as scanned last, was made from an addon.
+func (d *Modules) madeFromAddon(name string) bool {
+	m, _ := d.Disk().Find(name)
+	return m.Addon != nil
+}
+
+// warnOfDefaultPlan logs once that nobody has chosen one of the plans of a module's addon.
+func (d *Modules) warnOfDefaultPlan(m module.Module, section any) {
+	chosen, _ := section.(map[string]any)
+	plan, byDefault := m.Addon.Plan(chosen)
+	if !byDefault {
+		return
+	}
+	d.log.once(zerolog.WarnLevel, fmt.Sprintf("module %s uses the first plan of addon %s %s, %s; set %s in section %s to one of %s",
+		m.Name, m.Addon.Name, m.Addon.Version, plan, module.PlanKey, m.Key, strings.Join(m.Addon.PlanNames(), ", ")))
 }

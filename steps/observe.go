@@ -1,6 +1,13 @@
 package steps
 
-import "addon-operator/store"
+import (
+	"time"
+
+	"addon-operator/internal/hook"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
 
 // An Observer is told what the steps do. It logs and counts. No step depends on what it does.
 type Observer interface {
@@ -63,3 +70,36 @@ func (silent) ReleaseChanged(string)            {}
 func (silent) ModuleRetired(string)             {}
 func (silent) Converged()                       {}
 func (silent) ProblemsChanged()                 {}
+
+// A Dropped tells of metric operations of one run of a hook that did not count as
+// they were written.
+type Dropped struct {
+	Module, Hook string
+	// Name is the metric's, Reason one word, Why a text for people.
+	Name, Reason, Why string
+	// Operations is how many did not count at all.
+	Operations int
+}
+
+// A SlowRun is a run of a hook that takes far longer than any before.
+type SlowRun struct {
+	Task workflow.Task
+	Node graph.NodeID
+	// Since is when the attempt began.
+	Since time.Time
+	// After is the time after which the run is reported.
+	After time.Duration
+	// Longest is how long the longest run took before; zero if none has succeeded.
+	Longest time.Duration
+}
+
+// A Report tells of one run of a hook.
+type Report struct {
+	Task  workflow.Task
+	Node  graph.NodeID
+	Usage hook.Usage
+	// Binding is the type of the binding that the hook ran for, such as kubernetes.
+	Binding string
+	// Err is nil when the hook succeeded.
+	Err error
+}

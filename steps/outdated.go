@@ -2,9 +2,7 @@ package steps
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
-	"strings"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
@@ -212,113 +210,4 @@ func (s *hookStep) ranBindings(t workflow.Task, c hook.Config) (names []string) 
 		names = append(names, awaitedSchedule+other.Subject.Binding)
 	}
 	return names
-}
-
-// dropOutdated drops what the earlier code of t's hook left, notes that in history, and returns which
-// values or flags that changed. Where the schema does not take the values without it, the section's patches stay, and
-// dropped is false.
-func (v *Values) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact, dropped bool, err error) {
-	subject := t.Subject
-	by := nameOf(subject.Module, subject.Hook)
-	dropped = true
-	var paths []string
-	for _, section := range slices.Compact([]string{sectionOf(subject.Module), values.Global}) {
-		layers, err := v.layers(tx, section)
-		if err != nil {
-			return nil, false, err
-		}
-		saved := layers.Saved[section]
-		left := current(saved, by)
-		if len(left) == len(saved) {
-			continue
-		}
-		before, _ := layers.Section(section)
-		layers.Saved = map[string][]values.Saved{section: left}
-		after, _ := layers.Section(section)
-		if err := layers.CheckMerged(section, after, before); err != nil {
-			v.log.Warn().Str("module", subject.Module).Str("hook", subject.Hook).Err(err).
-				Msg("values that earlier code of the hook patched stay: the schema does not take the values without them")
-			dropped = false
-			continue
-		}
-		changed, err := values.Changed(before, after)
-		if err != nil {
-			return nil, false, err
-		}
-		if changed {
-			facts = append(facts, changedFact(section))
-		}
-		for _, op := range saved {
-			if op.Outdated && op.Hook == by {
-				paths = append(paths, op.Path)
-			}
-		}
-		if err := store.Save(tx, store.SavedKey(section), left); err != nil {
-			return nil, false, err
-		}
-	}
-	flags, changed, err := v.dropOverrides(tx, by)
-	if err != nil {
-		return nil, false, err
-	}
-	if changed && !slices.Contains(facts, lifecycle.GlobalChanged) {
-		facts = append(facts, lifecycle.GlobalChanged)
-	}
-	if paths = append(paths, flags...); len(paths) > 0 {
-		t.Remark("values patches dropped, which only earlier code of the hook wrote: " + strings.Join(paths, ", "))
-		tx.OnCommit(func() {
-			v.log.Info().Str("module", subject.Module).Str("hook", subject.Hook).Str("paths", strings.Join(paths, ", ")).
-				Msg("values patches dropped: earlier code of the hook wrote them, the present code does not")
-		})
-	}
-	return facts, dropped, nil
-}
-
-// dropOverrides drops the outdated enabled overrides of the hook by, returns their flags, and reports
-// whether any flag is another now.
-func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, changed bool, err error) {
-	held, err := enabledOverrides(tx)
-	if err != nil {
-		return nil, false, err
-	}
-	left := maps.Clone(held)
-	maps.DeleteFunc(left, func(flag string, o values.EnabledOverride) bool {
-		if o.Hook != by || !o.Outdated {
-			return false
-		}
-		dropped = append(dropped, "/"+flag)
-		return true
-	})
-	if len(dropped) == 0 {
-		return nil, false, nil
-	}
-	slices.Sort(dropped)
-	config, err := v.applied.inForce(tx)
-	if err != nil {
-		return nil, false, err
-	}
-	return dropped, !maps.Equal(flags(held, config), flags(left, config)), store.Save(tx, store.EnabledOverridesKey(), left)
-}
-
-// changedFact returns the fact that the values of a section changed.
-func changedFact(section string) graph.Fact {
-	if section == values.Global {
-		return lifecycle.GlobalChanged
-	}
-	return lifecycle.ModuleChanged
-}
-
-// current returns saved without what earlier code of the hook by wrote.
-func current(saved []values.Saved, by string) []values.Saved {
-	return slices.DeleteFunc(slices.Clone(saved), func(s values.Saved) bool { return s.Outdated && s.Hook == by })
-}
-
-// asSeenBy returns the layers as the hook by is shown them: without what its earlier code wrote.
-func asSeenBy(l values.Layers, by string) values.Layers {
-	all := l.Saved
-	l.Saved = make(map[string][]values.Saved, len(all))
-	for section, saved := range all {
-		l.Saved[section] = current(saved, by)
-	}
-	return l
 }

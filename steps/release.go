@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"addon-operator/internal/helm"
 	modules "addon-operator/internal/module"
@@ -15,20 +14,6 @@ import (
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
-
-// Releases are the Helm releases of modules. A release is rendered from the values and the chart that
-// are in force at that time; its record is what the last check or upgrade found.
-type Releases struct {
-	db       *store.DB
-	log      *logger
-	helm     *helm.Client
-	modules  *Modules
-	values   *Values
-	observer Observer
-	changes  Changes
-
-	renderings renderings
-}
 
 // releaseCheckStep finds out whether a module's release is what it should be.
 type releaseCheckStep struct{ releases *Releases }
@@ -156,22 +141,6 @@ func (s *releaseUpgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Out
 	return nil, s.releases.keepRelease(tx, t.Subject.Module, o)
 }
 
-// A knownRelease is what is known of a release at a time.
-type knownRelease struct {
-	store.Release
-	At time.Time `json:"at"`
-}
-
-// lookRelease returns what is known of module's release now.
-func (rs *Releases) lookRelease(module string) (known knownRelease, err error) {
-	err = rs.db.View(func(tx *store.Tx) error {
-		known.At = tx.Now()
-		known.Release, _, err = store.Load[store.Release](tx, store.ReleaseKey(module))
-		return err
-	})
-	return known, err
-}
-
 // releaseOutcome is what is kept of a release that is as it should be, and what
 // of it is removed by what was known before. Of one in maintenance no object is
 // missed.
@@ -184,75 +153,6 @@ func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known k
 	}
 	data, err := json.Marshal(r)
 	return workflow.Outcome{Data: data, Detail: detail}, err
-}
-
-// keepRelease writes what o says of module's release, where it says anything.
-// What hooks have removed meanwhile stays removed.
-func (rs *Releases) keepRelease(tx *store.Tx, module string, o workflow.Outcome) error {
-	if len(o.Data) == 0 {
-		return nil
-	}
-	var next knownRelease
-	if err := json.Unmarshal(o.Data, &next); err != nil {
-		return err
-	}
-	old, ok, err := store.Load[store.Release](tx, store.ReleaseKey(module))
-	if err != nil {
-		return err
-	}
-	next.Changed = old.Changed
-	if !ok || old.Revision != next.Revision {
-		next.Changed = tx.Now()
-	}
-	for _, removed := range old.Removed {
-		if removed.At.After(next.At) && !next.Lacks(removed.Object) {
-			next.Removed = append(next.Removed, removed)
-		}
-	}
-	releaseChanged(tx, rs.changes, module)
-	return store.Save(tx, store.ReleaseKey(module), next.Release)
-}
-
-// release returns what Helm is to install for module; nothing where it has no
-// chart.
-func (rs *Releases) release(module string) (*helm.Release, error) {
-	m, ok := rs.modules.Disk().Find(module)
-	if !ok {
-		return nil, fmt.Errorf("module %s is not on disk any more", module)
-	}
-	if m.Broken != nil {
-		return nil, m.Broken
-	}
-	if m.Chart == modules.NoChart {
-		if chart, err := modules.FindChart(m.Path); err != nil || chart == modules.NoChart {
-			return nil, err
-		}
-	}
-	r := &helm.Release{Name: module, ChartDir: m.ChartDir(), Addon: m.Addon != nil}
-	err := rs.db.View(func(tx *store.Tx) error {
-		key := sectionOf(module)
-		layers, err := rs.values.layers(tx, key)
-		if err != nil {
-			return err
-		}
-		l, err := startup(tx)
-		if err != nil {
-			return err
-		}
-		if r.Maintained = layers.Config.Maintained[key]; !r.Maintained {
-			if err := layers.CheckHelm(key); err != nil {
-				return err
-			}
-		}
-		r.Values, _ = layers.HelmValues(key, nil)
-		if m.Addon != nil {
-			rs.modules.warnOfDefaultPlan(m, r.Values[key])
-			return addonValues(r, m.Addon, key)
-		}
-		r.EnabledModules = append([]string{}, l.Enabled...)
-		return nil
-	})
-	return r, err
 }
 
 // addonValues gives the release the values of its addon. The chart of an addon knows no sections: the

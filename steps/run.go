@@ -4,11 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 
-	"addon-operator/internal/hook"
-	"addon-operator/internal/module"
 	"addon-operator/steps/addons/modules"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -74,37 +71,6 @@ func notRun(broken error) (workflow.Outcome, error) {
 	return workflow.Outcome{Data: data, Detail: "not run, it cannot be loaded: " + broken.Error()}, err
 }
 
-// A moduleCheck is the data of the outcome of the first step of a module run.
-type moduleCheck struct {
-	foundHooks
-
-	// Broken is why the module cannot be loaded.
-	Broken string `json:"broken,omitempty"`
-	// Addon is the content of the addon that the module is made from.
-	Addon string `json:"addon,omitempty"`
-}
-
-// scanAfter reads the directories again if t, or the run it starts, has failed: the files may be
-// mended, and nothing else reads them before t ends. It reads them also if the module is made from
-// an addon and the ConfigMap or the registry asks for another version.
-func (d *Modules) scanAfter(t workflow.Task) error {
-	stale := t.Failed != nil
-	if !stale && d.madeFromAddon(t.Subject.Module) {
-		if err := d.db.View(func(tx *store.Tx) error {
-			outdated, err := d.addons.Outdated(tx)
-			stale = outdated != ""
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	if !stale {
-		return nil
-	}
-	_, err := d.Scan()
-	return err
-}
-
 // runnable returns why a module cannot be started because of its values; nil if it can, or
 // has started.
 func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
@@ -118,52 +84,6 @@ func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module)
 	}
 	return layers.CheckFiles(sectionOf(name)), nil
 }
-
-// started reports whether a run of the module has come to its end since the
-// current start.
-func started(record store.Module, l store.Startup) bool {
-	return record.State == store.On && record.StartedIn == l.StartRun
-}
-
-// askModule returns an outcome that holds the hooks of module, or no data where
-// there is no such module any more. Of one that cannot be loaded it says why.
-func (hs *Hooks) askModule(ctx context.Context, name string) (workflow.Outcome, error) {
-	if gone, err := hs.modules.gone(name); gone || err != nil {
-		return workflow.Outcome{Detail: "its directory is gone"}, err
-	}
-	m, _ := hs.modules.Disk().Find(name)
-	if m.Broken != nil {
-		return workflow.Outcome{}, m.Broken
-	}
-	digest, err := hs.modules.digests.Module(m)
-	if err != nil {
-		return workflow.Outcome{}, err
-	}
-	found, err := hs.ask(ctx, name, hook.Module, m.Path, digest)
-	if err != nil && len(found.unasked) > 0 {
-		err = &unaskedError{found: found, err: err}
-	}
-	if err != nil {
-		return workflow.Outcome{}, err
-	}
-	check := moduleCheck{foundHooks: found}
-	out := workflow.Outcome{}
-	if m.Addon != nil {
-		check.Addon = m.Addon.Content
-		out.Detail = fmt.Sprintf("addon %s %s", m.Addon.Name, m.Addon.Version)
-	}
-	out.Data, err = json.Marshal(check)
-	return out, err
-}
-
-// An unaskedError says that hooks of a module did not answer --config. It holds the others.
-type unaskedError struct {
-	found foundHooks
-	err   error
-}
-
-func (e *unaskedError) Error() string { return e.err.Error() }
-func (e *unaskedError) Unwrap() error { return e.err }
 
 // Apply says whether the module is just enabled, already started, or was half
 // deleted. Of one that is not wanted any more it says nothing, and the run ends.
@@ -212,30 +132,6 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	}
 	record.State, record.StartedIn = store.On, 0
 	return []graph.Fact{lifecycle.JustEnabled}, store.Save(tx, store.ModuleKey(name), record)
-}
-
-// wanted reports whether the flags, and the last word of the enabled script,
-// want the module to be enabled.
-func (v *Values) wanted(tx *store.Tx, name string, record store.Module) (bool, error) {
-	if !record.Enabled {
-		return false, nil
-	}
-	d, err := v.decide(tx, name)
-	return d.Enabled, err
-}
-
-// decide returns what the flags say of module being enabled.
-func (v *Values) decide(tx *store.Tx, name string) (module.Decision, error) {
-	m, ok := v.modules.Disk().Find(name)
-	if !ok {
-		return module.Decision{}, nil
-	}
-	config, err := v.applied.inForce(tx)
-	if err != nil {
-		return module.Decision{}, err
-	}
-	held, err := enabledOverrides(tx)
-	return module.Decide(m, held, config), err
 }
 
 // An afterHelmStep is the hookStep that ends a module run.

@@ -8,18 +8,6 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A SlowRun is a run of a hook that takes far longer than any before.
-type SlowRun struct {
-	Task workflow.Task
-	Node graph.NodeID
-	// Since is when the attempt began.
-	Since time.Time
-	// After is the time after which the run is reported.
-	After time.Duration
-	// Longest is how long the longest run took before; zero if none has succeeded.
-	Longest time.Duration
-}
-
 // The time after which a run is reported is slowFactor times that of the longest run before, but
 // not below slowLeast, and not above slowMost unless the longest run took more than half of that.
 const (

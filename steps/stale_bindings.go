@@ -15,16 +15,6 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A staleBinding is one that the API server asks and that its hook, as it
-// is now, has no more. The hook's turn comes with its module's run, which
-// the binding must not hold up: it could have requests of modules before it
-// denied for ever.
-type staleBinding struct {
-	Subject store.Subject `json:"subject"`
-	// Owner is the checksum of the hook that had the binding.
-	Owner string `json:"of"`
-}
-
 // askedHook is a hook with bindings that the API server asks.
 type askedHook struct {
 	store.Hook
@@ -143,18 +133,6 @@ func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 		}
 	}
 	return has, true
-}
-
-// codeOf returns the digest of the code of module's hooks, as it is on disk.
-func (d *Modules) codeOf(module string) (string, error) {
-	if module == "" {
-		return d.digests.GlobalHooks(d.globalHooks)
-	}
-	m, ok := d.Disk().Find(module)
-	if !ok || m.Broken != nil {
-		return "", errors.New("the module cannot be read")
-	}
-	return d.digests.Module(m)
 }
 
 // withdraw deletes bindings of hooks that did not say anew what they want since.

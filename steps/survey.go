@@ -1,7 +1,7 @@
 package steps
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +13,6 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
-	"addon-operator/internal/schema"
 	"addon-operator/internal/values"
 	"addon-operator/store"
 )
@@ -202,67 +201,6 @@ func (v *surveyRun) missing(set module.Set, known map[string]store.Module) {
 	}
 }
 
-// unknownKeys finds keys of the ConfigMap that belong to no module.
-func (v *surveyRun) unknownKeys(set module.Set, config values.Config) {
-	modules := []string{values.Global}
-	for _, m := range set.Modules {
-		if m.Key != "" {
-			modules = append(modules, m.Key)
-		}
-	}
-	for _, key := range unknownKeys(modules, config) {
-		v.add(store.UnknownKey, store.Problem{
-			Object: key, Error: fmt.Sprintf("%s: key %q has no effect: %s", v.survey.config.object, key, noModule(key, modules)), Fix: v.survey.config.editConfig(),
-		})
-	}
-}
-
-// unknownKeys returns the keys of config that belong to none of modules, which are named by their keys.
-func unknownKeys(modules []string, config values.Config) []string {
-	keys := map[string]string{}
-	for key := range config.Sections {
-		keys[key] = key
-	}
-	for flag := range config.Flags {
-		keys[strings.TrimSuffix(flag, values.Flag(""))] = flag
-	}
-	for _, key := range modules {
-		delete(keys, key)
-	}
-	return slices.Sorted(maps.Values(keys))
-}
-
-// noModule says that there is no module for a key, and which one may be meant.
-func noModule(key string, modules []string) string {
-	section, flag := strings.CutSuffix(key, values.Flag(""))
-	text := fmt.Sprintf("there is no module %q", values.Kebab(section))
-	near := schema.Nearest(section, modules)
-	if near != "" && flag {
-		near = values.Flag(near)
-	}
-	if near != "" {
-		text += fmt.Sprintf("; did you mean %q?", near)
-	}
-	return text
-}
-
-// editConfig returns the command that edits the ConfigMap.
-func (cm *ConfigMap) editConfig() string {
-	text := strings.Fields(cm.object.String()) // "ConfigMap namespace/name"
-	namespace, name, _ := strings.Cut(text[len(text)-1], "/")
-	return "kubectl -n " + namespace + " edit configmap " + name
-}
-
-// directoryDigest returns the digest of all in m's directory that a run uses.
-func (d *Modules) directoryDigest(m module.Module) (string, error) {
-	code, err := d.digests.Module(m)
-	if err != nil {
-		return "", err
-	}
-	crds, err := d.digests.CRDs(m)
-	return cmp.Or(code+crds, "none"), err
-}
-
 // What is known of the last run of a module, in place of the digest of its directory.
 const (
 	runUnderWay = "under way" // its hooks may write into the directory
@@ -304,4 +242,68 @@ func (s *Survey) changedSinceRun(name, digest string, converged bool) bool {
 	}
 	s.ranWith[name] = digest
 	return false
+}
+
+// Mended returns the modules that could not be loaded and can be loaded now, so that a
+// converge would use them. The modules in force stay what they are.
+func (s *Survey) Mended(ctx context.Context) (names []string, err error) {
+	var known map[string]store.Module
+	if err := s.db.View(func(tx *store.Tx) (err error) {
+		known, err = modulesKnown(tx)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(known)), func(m store.Module) bool { return m.Broken != "" }) {
+		return nil, nil
+	}
+	set, err := s.modules.read()
+	if err != nil {
+		return nil, err
+	}
+	schemas, err := s.modules.loadSchemas(set)
+	if err != nil {
+		return nil, err
+	}
+	suspects := module.Set{Static: set.Static}
+	for _, m := range set.Modules {
+		if known[m.Name].Broken != "" && m.Broken == nil {
+			suspects.Modules = append(suspects.Modules, m)
+		}
+	}
+	broken, err := s.hooks.checkHooks(ctx, suspects)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range suspects.Modules {
+		if broken[m.Name] != nil {
+			continue
+		}
+		if err := s.db.View(func(tx *store.Tx) error {
+			layers, err := s.values.layers(tx, m.Key)
+			if err != nil {
+				return err
+			}
+			layers.Static, layers.Schemas = set.Static, schemas
+			return layers.CheckFiles(m.Key)
+		}); err == nil {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
+}
+
+// unknownKeys finds keys of the ConfigMap that belong to no module.
+func (v *surveyRun) unknownKeys(set module.Set, config values.Config) {
+	modules := []string{values.Global}
+	for _, m := range set.Modules {
+		if m.Key != "" {
+			modules = append(modules, m.Key)
+		}
+	}
+	for _, key := range unknownKeys(modules, config) {
+		v.add(store.UnknownKey, store.Problem{
+			Object: key, Error: fmt.Sprintf("%s: key %q has no effect: %s", v.survey.config.object, key, noModule(key, modules)), Fix: v.survey.config.editConfig(),
+		})
+	}
 }

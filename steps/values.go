@@ -1,10 +1,20 @@
 package steps
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"time"
 
+	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
 // Values are the values and enabled flags of modules. A section's values are always merged from the
@@ -40,8 +50,253 @@ func (v *Values) layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 	return l, nil
 }
 
-// enabledOverrides returns what hooks hold of enabled flags.
-func enabledOverrides(tx *store.Tx) (map[string]values.EnabledOverride, error) {
-	o, _, err := store.Load[map[string]values.EnabledOverride](tx, store.EnabledOverridesKey())
-	return o, err
+// Layers returns what the values of the global section and of the sections
+// named by keys are made of: the files as scanned last, and what tx has of the
+// ConfigMap and of hooks' patches. They are not to be changed.
+func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
+	return v.layers(tx, keys...)
+}
+
+// keepValues saves the patch of a section, and reports whether the section's merged values
+// are others now. A patch that was tried on the same values is not merged and checked once
+// more: nothing else is committed meanwhile.
+func (v *Values) keepValues(tx *store.Tx, section string, patch valuesPatch, by string) (changed bool, err error) {
+	key := store.SavedKey(section)
+	base, err := v.base(tx, section)
+	if err != nil {
+		return false, err
+	}
+	if base == patch.Base {
+		saved, _, err := store.Load[[]values.Saved](tx, key)
+		if err != nil {
+			return false, err
+		}
+		folded := values.Dated(values.Fold(saved, patch.Values, by), saved, tx.Now().Truncate(time.Second))
+		return patch.Changed, store.Save(tx, key, values.Without(folded, patch.NoOp))
+	}
+	layers, err := v.layers(tx, section)
+	if err != nil {
+		return false, err
+	}
+	before := layers.Saved[section]
+	f, err := fitting(layers, section, patch.Values, by)
+	if err != nil {
+		return false, fmt.Errorf("$VALUES_JSON_PATCH_PATH, on values changed meanwhile: %w", err)
+	}
+	if changed, err = values.Changed(f.before, f.after); err != nil {
+		return false, err
+	}
+	return changed, store.Save(tx, key, values.Dated(f.saved, before, tx.Now().Truncate(time.Second)))
+}
+
+// keepFlags takes in what a hook said of flags, and reports whether any is another
+// now.
+func (v *Values) keepFlags(tx *store.Tx, said map[string]*bool, by string) (changed bool, err error) {
+	held, err := enabledOverrides(tx)
+	if err != nil {
+		return false, err
+	}
+	config, err := v.applied.inForce(tx)
+	if err != nil {
+		return false, err
+	}
+	folded := values.MergeEnabledOverrides(held, said, by, tx.Now().Truncate(time.Second))
+	return !maps.Equal(flags(held, config), flags(folded, config)), store.Save(tx, store.EnabledOverridesKey(), folded)
+}
+
+// base returns a text that is another, in this life, when what the values of a
+// section are made of is.
+func (v *Values) base(tx *store.Tx, section string) (string, error) {
+	sum := sha256.New()
+	_, _ = fmt.Fprintln(sum, tx.Epoch(), v.modules.scanCount(), section) // a hash takes what it is given
+	for _, k := range []store.Key{store.SavedKey(section), store.AppliedConfigKey()} {
+		text := tx.Get(k)
+		_, _ = fmt.Fprintln(sum, len(text))
+		_, _ = sum.Write(text)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16]), v.modules.usable("")
+}
+
+// fingerprint returns a text that is another when the section's values or
+// config, or for the global section any flag, are others.
+func (v *Values) fingerprint(tx *store.Tx, section string) (string, error) {
+	l, err := v.layers(tx, section)
+	if err != nil {
+		return "", err
+	}
+	merged, _ := l.Section(section)
+	config, _ := l.Config.Section(section)
+	parts := []any{merged, config}
+	if section == values.Global {
+		held, err := enabledOverrides(tx)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, flags(held, l.Config))
+	}
+	return values.Checksum(parts)
+}
+
+// dropOutdated drops what the earlier code of t's hook left, notes that in history, and returns which
+// values or flags that changed. Where the schema does not take the values without it, the section's patches stay, and
+// dropped is false.
+func (v *Values) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact, dropped bool, err error) {
+	subject := t.Subject
+	by := nameOf(subject.Module, subject.Hook)
+	dropped = true
+	var paths []string
+	for _, section := range slices.Compact([]string{sectionOf(subject.Module), values.Global}) {
+		layers, err := v.layers(tx, section)
+		if err != nil {
+			return nil, false, err
+		}
+		saved := layers.Saved[section]
+		left := current(saved, by)
+		if len(left) == len(saved) {
+			continue
+		}
+		before, _ := layers.Section(section)
+		layers.Saved = map[string][]values.Saved{section: left}
+		after, _ := layers.Section(section)
+		if err := layers.CheckMerged(section, after, before); err != nil {
+			v.log.Warn().Str("module", subject.Module).Str("hook", subject.Hook).Err(err).
+				Msg("values that earlier code of the hook patched stay: the schema does not take the values without them")
+			dropped = false
+			continue
+		}
+		changed, err := values.Changed(before, after)
+		if err != nil {
+			return nil, false, err
+		}
+		if changed {
+			facts = append(facts, changedFact(section))
+		}
+		for _, op := range saved {
+			if op.Outdated && op.Hook == by {
+				paths = append(paths, op.Path)
+			}
+		}
+		if err := store.Save(tx, store.SavedKey(section), left); err != nil {
+			return nil, false, err
+		}
+	}
+	flags, changed, err := v.dropOverrides(tx, by)
+	if err != nil {
+		return nil, false, err
+	}
+	if changed && !slices.Contains(facts, lifecycle.GlobalChanged) {
+		facts = append(facts, lifecycle.GlobalChanged)
+	}
+	if paths = append(paths, flags...); len(paths) > 0 {
+		t.Remark("values patches dropped, which only earlier code of the hook wrote: " + strings.Join(paths, ", "))
+		tx.OnCommit(func() {
+			v.log.Info().Str("module", subject.Module).Str("hook", subject.Hook).Str("paths", strings.Join(paths, ", ")).
+				Msg("values patches dropped: earlier code of the hook wrote them, the present code does not")
+		})
+	}
+	return facts, dropped, nil
+}
+
+// dropOverrides drops the outdated enabled overrides of the hook by, returns their flags, and reports
+// whether any flag is another now.
+func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, changed bool, err error) {
+	held, err := enabledOverrides(tx)
+	if err != nil {
+		return nil, false, err
+	}
+	left := maps.Clone(held)
+	maps.DeleteFunc(left, func(flag string, o values.EnabledOverride) bool {
+		if o.Hook != by || !o.Outdated {
+			return false
+		}
+		dropped = append(dropped, "/"+flag)
+		return true
+	})
+	if len(dropped) == 0 {
+		return nil, false, nil
+	}
+	slices.Sort(dropped)
+	config, err := v.applied.inForce(tx)
+	if err != nil {
+		return nil, false, err
+	}
+	return dropped, !maps.Equal(flags(held, config), flags(left, config)), store.Save(tx, store.EnabledOverridesKey(), left)
+}
+
+// unfit takes out of l the saved operations that schemas do not take any more, and
+// returns them by section.
+func (v *Values) unfit(l values.Layers) map[string][]values.Saved {
+	all := map[string][]values.Saved{}
+	for section, saved := range l.Saved {
+		unfit := l.Unfit(section)
+		if len(unfit) == 0 {
+			continue
+		}
+		all[section] = unfit
+		l.Saved[section] = without(saved, unfit)
+		for _, op := range unfit {
+			v.log.Warn().Str("hook", op.Hook).Str("operation", op.Op.Op).Str("path", op.Path).
+				Str("schema", l.Schemas[section].Values.File()).Msg("a saved values operation is dropped: the schema does not take it any more")
+		}
+	}
+	return all
+}
+
+func (v *Values) warnSkipped(skipped []values.Skipped) {
+	for _, op := range skipped {
+		v.log.Warn().Str("hook", op.Hook).Str("operation", op.Op.Op).Str("path", op.Path).Str("reason", op.Reason).
+			Msg("a saved values operation no longer fits and is left out")
+	}
+}
+
+// wanted reports whether the flags, and the last word of the enabled script,
+// want the module to be enabled.
+func (v *Values) wanted(tx *store.Tx, name string, record store.Module) (bool, error) {
+	if !record.Enabled {
+		return false, nil
+	}
+	d, err := v.decide(tx, name)
+	return d.Enabled, err
+}
+
+// decide returns what the flags say of module being enabled.
+func (v *Values) decide(tx *store.Tx, name string) (module.Decision, error) {
+	m, ok := v.modules.Disk().Find(name)
+	if !ok {
+		return module.Decision{}, nil
+	}
+	config, err := v.applied.inForce(tx)
+	if err != nil {
+		return module.Decision{}, err
+	}
+	held, err := enabledOverrides(tx)
+	return module.Decide(m, held, config), err
+}
+
+// checkGlobal returns an error when nothing can start on the global values, and
+// the operations saved of them that do not fit.
+func (v *Values) checkGlobal() (unfit map[string][]values.Saved, err error) {
+	err = v.db.View(func(tx *store.Tx) error {
+		layers, err := v.layers(tx)
+		if err != nil {
+			return err
+		}
+		unfit = v.unfit(layers)
+		return layers.CheckFiles(values.Global)
+	})
+	return unfit, err
+}
+
+// dropSaved deletes the saved operations of a section for which gone is true.
+func dropSaved(tx *store.Tx, section string, gone func(values.Saved) bool) error {
+	key := store.SavedKey(section)
+	saved, _, err := store.Load[[]values.Saved](tx, key)
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(slices.Clone(saved), gone)
+	if len(left) == len(saved) {
+		return nil
+	}
+	return store.Save(tx, key, left)
 }

@@ -1,0 +1,30 @@
+package steps
+
+import (
+	"addon-operator/internal/kube"
+	"addon-operator/store"
+)
+
+// discoverStep makes the three lists of modules: to enable, to delete, to purge.
+type discoverStep struct {
+	db       *store.DB
+	log      *logger
+	client   *kube.Client
+	modules  *Modules
+	values   *Values
+	config   *ConfigMap
+	hooks    *Hooks
+	bindings *Bindings
+	releases *Releases
+	webhooks *Webhooks
+	survey   *Survey
+	reports  *runReports
+	observer Observer
+	changes  Changes
+
+	namespace       string
+	pod             string // the operator's own, if it runs in one
+	ignoreRelease   string // never purged: the operator's own
+	allowPurge      int    // releases that may be purged without the safety check
+	parallelModules int
+}

@@ -1,0 +1,24 @@
+package steps
+
+import (
+	"maps"
+
+	"addon-operator/internal/values"
+	"addon-operator/store"
+)
+
+// enabledOverrides returns what hooks hold of enabled flags.
+func enabledOverrides(tx *store.Tx) (map[string]values.EnabledOverride, error) {
+	o, _, err := store.Load[map[string]values.EnabledOverride](tx, store.EnabledOverridesKey())
+	return o, err
+}
+
+// flags returns the enabled flags that overrides and the ConfigMap set.
+func flags(held map[string]values.EnabledOverride, config values.Config) map[string]bool {
+	all := make(map[string]bool, len(held)+len(config.Flags))
+	for flag, o := range held {
+		all[flag] = o.Value
+	}
+	maps.Copy(all, config.Flags)
+	return all
+}

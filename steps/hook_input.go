@@ -1,0 +1,32 @@
+package steps
+
+import (
+	"time"
+
+	"addon-operator/internal/series"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+)
+
+// A hookInput is what the store has for a run.
+type hookInput struct {
+	hook    hookRecord
+	layers  values.Layers
+	bases   map[string]string // checksums of the values, by the sections the hook may change
+	enabled []string          // nil where hooks are not told
+	metrics func(text []byte) ([]series.Op, error)
+	at      time.Time // when it was read, before the run
+}
+
+// readLayers reads the layers of a section and of the global one, which cannot be older
+// than the bases.
+func (in *hookInput) readLayers(tx *store.Tx, v *Values, section string) (err error) {
+	in.bases = map[string]string{}
+	for _, key := range []string{section, values.Global} {
+		if in.bases[key], err = v.base(tx, key); err != nil {
+			return err
+		}
+	}
+	in.layers, err = v.layers(tx, section)
+	return err
+}

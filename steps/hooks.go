@@ -1,0 +1,305 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/module"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// Hooks are the hooks of modules and the global ones, as their --config describes them. A hook is
+// asked at most once in an epoch for each digest of its code.
+type Hooks struct {
+	db      *store.DB
+	log     *logger
+	runner  *hook.Runner
+	modules *Modules
+
+	mu   sync.RWMutex
+	told map[[2]string]store.Hook // what hooks printed, by module and name; guarded by mu
+}
+
+// checkHooks asks the hooks of all modules of set for their config, and returns by module why
+// its hooks cannot be used. Hooks that have printed it in this epoch, with the same code, are
+// not run again. The error is that of ctx.
+func (hs *Hooks) checkHooks(ctx context.Context, set module.Set) (map[string]error, error) {
+	broken := map[string]error{}
+	var checks []hookCheck
+	for i, m := range set.Modules {
+		if m.Broken != nil {
+			continue
+		}
+		found, err := hs.findHooks(m)
+		if err != nil {
+			broken[m.Name] = err
+			continue
+		}
+		for _, check := range found {
+			check.module = i
+			checks = append(checks, check)
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(configsAtOnce)
+	for i := range checks {
+		group.Go(func() error {
+			c := &checks[i]
+			_, c.err = hs.askModuleHook(ctx, set.Modules[c.module].Name, c.file, c.digest)
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return nil: every hook is asked
+	for _, c := range checks {
+		if c.err != nil {
+			name := set.Modules[c.module].Name
+			broken[name] = errors.Join(broken[name], c.err)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	for _, name := range slices.Sorted(maps.Keys(broken)) {
+		hs.log.once(zerolog.ErrorLevel, "module cannot be loaded and stays as it was: module "+name+": "+broken[name].Error())
+	}
+	return broken, nil
+}
+
+// findHooks returns the hooks of m that must be asked.
+func (hs *Hooks) findHooks(m module.Module) ([]hookCheck, error) {
+	if m.Hooks == "" {
+		return nil, nil
+	}
+	digest, err := hs.modules.digests.Module(m)
+	if err != nil {
+		return nil, err
+	}
+	files, skipped, err := hook.Find(hook.Module, m.Path)
+	if err != nil {
+		return nil, err
+	}
+	hs.saySkipped(m.Name, files, skipped)
+	checks := make([]hookCheck, len(files))
+	for i, f := range files {
+		checks[i].file, checks[i].digest = f, digest
+	}
+	return checks, nil
+}
+
+// askModuleHook asks a hook of a module for its config, for a bounded time.
+func (hs *Hooks) askModuleHook(ctx context.Context, name string, f hook.File, digest string) (store.Hook, error) {
+	bounded, cancel := context.WithTimeout(ctx, configTimeout)
+	defer cancel()
+	h, err := hs.askOnce(bounded, name, f, digest)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		err = fmt.Errorf("hook %s --config did not end within %s", f.Name, configTimeout)
+	}
+	return h, err
+}
+
+// checkModules scans the module directories and returns what is wrong with each module.
+func (hs *Hooks) checkModules(ctx context.Context) ([]decided, error) {
+	set, err := hs.modules.Scan()
+	if err != nil {
+		return nil, err
+	}
+	broken, err := hs.checkHooks(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	checked := make([]decided, len(set.Modules))
+	for i, m := range set.Modules {
+		checked[i] = decided{Name: m.Name, Order: m.Order}
+		if err := brokenBy(m, broken); err != nil {
+			checked[i].Broken = err.Error()
+		}
+	}
+	return checked, nil
+}
+
+// checkNoHooks fails where there were global hooks and none is found: what they
+// hold of modules would go with them, and the modules with that.
+func (hs *Hooks) checkNoHooks(found foundHooks) error {
+	if len(found.Hooks) > 0 {
+		return nil
+	}
+	return hs.db.View(func(tx *store.Tx) error {
+		for range tx.Range(store.HooksOf("")) {
+			return fmt.Errorf("directory %s holds no hook, and there were hooks before: is it mounted? If they are to go, start once with --startup=clean", hs.modules.globalHooks)
+		}
+		return nil
+	})
+}
+
+// ask returns the hooks below dir with their configs. With an error it returns those that have
+// answered. Those that have said it in this life, with the same digest of
+// the code, are not run again.
+func (hs *Hooks) ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (foundHooks, error) {
+	out := foundHooks{Digest: digest, Hooks: map[string]store.Hook{}}
+	files, skipped, err := hook.Find(scope, dir)
+	if err != nil {
+		return out, err
+	}
+	hs.saySkipped(module, files, skipped)
+	asked := make([]store.Hook, len(files))
+	errs := make([]error, len(files)) // of each file, nil where it has answered
+	var group errgroup.Group
+	group.SetLimit(configsAtOnce)
+	for i, f := range files {
+		group.Go(func() error {
+			asked[i], errs[i] = hs.askOnce(ctx, module, f, digest)
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return nil: every hook is asked
+	code := ""
+	if len(files) > 0 {
+		if code, err = hs.modules.digests.Hooks(dir); err != nil {
+			return out, err
+		}
+	}
+	for i, f := range files {
+		if asked[i].Code = code; errs[i] == nil {
+			out.Hooks[f.Name] = asked[i]
+			continue
+		}
+		out.unasked = append(out.unasked, f.Name)
+	}
+	return out, errors.Join(errs...)
+}
+
+// askOnce asks the hook, or returns what it said earlier in this life. The store
+// is not asked: a config can be made of the environment, of files beside the hook
+// or elsewhere in the image, and all of these can be others at each start.
+func (hs *Hooks) askOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
+	name := [2]string{module, f.Name}
+	hs.mu.RLock()
+	h = hs.told[name]
+	hs.mu.RUnlock()
+	if h.Digest == digest {
+		// The code is the same, but the module may lie elsewhere now.
+		h.File, err = json.Marshal(f)
+		return h, err
+	}
+	if h, err = hs.askOne(ctx, f, digest); err != nil {
+		return h, err
+	}
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if hs.told == nil {
+		hs.told = map[[2]string]store.Hook{}
+	}
+	hs.told[name] = h
+	return h, nil
+}
+
+func (hs *Hooks) askOne(ctx context.Context, f hook.File, digest string) (store.Hook, error) {
+	config, err := hs.runner.Config(ctx, f)
+	if err != nil {
+		return store.Hook{}, err
+	}
+	h := store.Hook{Digest: digest}
+	if h.File, err = json.Marshal(f); err != nil {
+		return h, err
+	}
+	h.Config, err = json.Marshal(config)
+	return h, err
+}
+
+// askModule returns an outcome that holds the hooks of module, or no data where
+// there is no such module any more. Of one that cannot be loaded it says why.
+func (hs *Hooks) askModule(ctx context.Context, name string) (workflow.Outcome, error) {
+	if gone, err := hs.modules.gone(name); gone || err != nil {
+		return workflow.Outcome{Detail: "its directory is gone"}, err
+	}
+	m, _ := hs.modules.Disk().Find(name)
+	if m.Broken != nil {
+		return workflow.Outcome{}, m.Broken
+	}
+	digest, err := hs.modules.digests.Module(m)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	found, err := hs.ask(ctx, name, hook.Module, m.Path, digest)
+	if err != nil && len(found.unasked) > 0 {
+		err = &unaskedError{found: found, err: err}
+	}
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	check := moduleCheck{foundHooks: found}
+	out := workflow.Outcome{}
+	if m.Addon != nil {
+		check.Addon = m.Addon.Content
+		out.Detail = fmt.Sprintf("addon %s %s", m.Addon.Name, m.Addon.Version)
+	}
+	out.Data, err = json.Marshal(check)
+	return out, err
+}
+
+// saySkipped says, once for each, what lies among module's hooks and is none,
+// and which python hooks run without an environment of their own.
+func (hs *Hooks) saySkipped(module string, files []hook.File, skipped []hook.Skipped) {
+	of := ""
+	if module != "" {
+		of = " of module " + module
+	}
+	for _, f := range skipped {
+		hs.log.once(zerolog.WarnLevel, fmt.Sprintf("among the hooks%s is what is no hook: %s: %s", of, f.Path, f.Reason))
+	}
+	for _, f := range files {
+		if f.Scope == hook.Module && f.Interpreter == "" && filepath.Ext(f.Path) == ".py" {
+			hs.log.once(zerolog.WarnLevel, fmt.Sprintf("python hook %s%s runs with the python of its #! line: there is no hooks/venv/bin/python3", f.Name, of))
+		}
+	}
+}
+
+// there returns file as it lies on disk now: its module may have another number
+// than when the hook was found. The error is errGone when it is gone for sure.
+func (hs *Hooks) there(module string, file hook.File) (hook.File, error) {
+	if _, err := os.Stat(file.Path); !errors.Is(err, fs.ErrNotExist) {
+		return file, err
+	}
+	scope, dir := hook.Global, hs.modules.globalHooks
+	if module != "" {
+		gone, err := hs.modules.gone(module)
+		if err != nil {
+			return file, err
+		}
+		m, _ := hs.modules.Disk().Find(module)
+		switch {
+		case gone:
+			return file, fmt.Errorf("file %s %w", file.Path, errGone)
+		case m.Broken != nil:
+			return file, fmt.Errorf("file %s is not there, and its module cannot be loaded: %w", file.Path, m.Broken)
+		}
+		scope, dir = hook.Module, m.Path
+	}
+	files, _, err := hook.Find(scope, dir)
+	if err != nil {
+		return file, err
+	}
+	if i := slices.IndexFunc(files, func(f hook.File) bool { return f.Name == file.Name }); i >= 0 {
+		return files[i], nil
+	}
+	if len(files) == 0 && module == "" {
+		return file, fmt.Errorf("file %s is not there, and %s holds no hook at all: is it mounted?", file.Path, hs.modules.globalHooks)
+	}
+	return file, fmt.Errorf("file %s %w", file.Path, errGone)
+}
+
+// configsAtOnce bounds how many hooks are asked for their config side by side.
+const configsAtOnce = 4

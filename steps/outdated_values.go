@@ -1,0 +1,22 @@
+package steps
+
+import (
+	"slices"
+
+	"addon-operator/internal/values"
+)
+
+// current returns saved without what earlier code of the hook by wrote.
+func current(saved []values.Saved, by string) []values.Saved {
+	return slices.DeleteFunc(slices.Clone(saved), func(s values.Saved) bool { return s.Outdated && s.Hook == by })
+}
+
+// asSeenBy returns the layers as the hook by is shown them: without what its earlier code wrote.
+func asSeenBy(l values.Layers, by string) values.Layers {
+	all := l.Saved
+	l.Saved = make(map[string][]values.Saved, len(all))
+	for section, saved := range all {
+		l.Saved[section] = current(saved, by)
+	}
+	return l
+}

@@ -1,0 +1,218 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"addon-operator/internal/helm"
+	modules "addon-operator/internal/module"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// Releases are the Helm releases of modules. A release is rendered from the values and the chart that
+// are in force at that time; its record is what the last check or upgrade found.
+type Releases struct {
+	db       *store.DB
+	log      *logger
+	helm     *helm.Client
+	modules  *Modules
+	values   *Values
+	observer Observer
+	changes  Changes
+
+	renderings renderings
+}
+
+// lookRelease returns what is known of module's release now.
+func (rs *Releases) lookRelease(module string) (known knownRelease, err error) {
+	err = rs.db.View(func(tx *store.Tx) error {
+		known.At = tx.Now()
+		known.Release, _, err = store.Load[store.Release](tx, store.ReleaseKey(module))
+		return err
+	})
+	return known, err
+}
+
+// keepRelease writes what o says of module's release, where it says anything.
+// What hooks have removed meanwhile stays removed.
+func (rs *Releases) keepRelease(tx *store.Tx, module string, o workflow.Outcome) error {
+	if len(o.Data) == 0 {
+		return nil
+	}
+	var next knownRelease
+	if err := json.Unmarshal(o.Data, &next); err != nil {
+		return err
+	}
+	old, ok, err := store.Load[store.Release](tx, store.ReleaseKey(module))
+	if err != nil {
+		return err
+	}
+	next.Changed = old.Changed
+	if !ok || old.Revision != next.Revision {
+		next.Changed = tx.Now()
+	}
+	for _, removed := range old.Removed {
+		if removed.At.After(next.At) && !next.Lacks(removed.Object) {
+			next.Removed = append(next.Removed, removed)
+		}
+	}
+	releaseChanged(tx, rs.changes, module)
+	return store.Save(tx, store.ReleaseKey(module), next.Release)
+}
+
+// release returns what Helm is to install for module; nothing where it has no
+// chart.
+func (rs *Releases) release(module string) (*helm.Release, error) {
+	m, ok := rs.modules.Disk().Find(module)
+	if !ok {
+		return nil, fmt.Errorf("module %s is not on disk any more", module)
+	}
+	if m.Broken != nil {
+		return nil, m.Broken
+	}
+	if m.Chart == modules.NoChart {
+		if chart, err := modules.FindChart(m.Path); err != nil || chart == modules.NoChart {
+			return nil, err
+		}
+	}
+	r := &helm.Release{Name: module, ChartDir: m.ChartDir(), Addon: m.Addon != nil}
+	err := rs.db.View(func(tx *store.Tx) error {
+		key := sectionOf(module)
+		layers, err := rs.values.layers(tx, key)
+		if err != nil {
+			return err
+		}
+		l, err := startup(tx)
+		if err != nil {
+			return err
+		}
+		if r.Maintained = layers.Config.Maintained[key]; !r.Maintained {
+			if err := layers.CheckHelm(key); err != nil {
+				return err
+			}
+		}
+		r.Values, _ = layers.HelmValues(key, nil)
+		if m.Addon != nil {
+			rs.modules.warnOfDefaultPlan(m, r.Values[key])
+			return addonValues(r, m.Addon, key)
+		}
+		r.EnabledModules = append([]string{}, l.Enabled...)
+		return nil
+	})
+	return r, err
+}
+
+// uninstall deletes the release of module. The outcome names the objects that were kept because they
+// belong to another release.
+func (rs *Releases) uninstall(ctx context.Context, module string) (workflow.Outcome, error) {
+	kept, err := rs.helm.Uninstall(ctx, module)
+	return workflow.Outcome{Detail: rs.reportKept(module, kept)}, err
+}
+
+// reportKept logs the objects of module's release that were not deleted with it, and returns them for
+// the history.
+func (rs *Releases) reportKept(module string, kept []helm.Kept) string {
+	for _, k := range kept {
+		rs.log.Info().Str("module", module).Str("object", k.Object.String()).Str("owner", k.Owner).
+			Msg("object is kept: it belongs to another release")
+	}
+	switch len(kept) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("kept %s", kept[0])
+	default:
+		return fmt.Sprintf("kept %s; and %d more", kept[0], len(kept)-1)
+	}
+}
+
+// Rendered returns what the chart of module makes of its values as they are
+// now, and changes nothing. With loose, it returns what the templates made also
+// where that is no manifest the cluster would take. A module without a chart is
+// an error.
+func (rs *Releases) Rendered(ctx context.Context, module string, loose bool) (string, error) {
+	release, err := rs.release(module)
+	if err != nil {
+		return "", err
+	}
+	if release == nil {
+		return "", errors.New("the module has no chart")
+	}
+	if loose {
+		return rs.helm.Templates(ctx, *release)
+	}
+	manifest, err := rs.helm.Render(ctx, *release)
+	return manifest.Text, err
+}
+
+// renderAhead renders the chart of module in the background, for the release check that follows the last hook of
+// beforeHelm. If the hook changes the values or the chart, the check renders it again.
+func (rs *Releases) renderAhead(ctx context.Context, module string) {
+	ahead := rs.renderings.put(module)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadTimeout)
+	go func() {
+		defer cancel()
+		defer func() {
+			_ = recover() // a chart can make Helm panic; the check renders it again and reports the error
+			if !ahead.ok {
+				close(ahead.ended)
+			}
+		}()
+		r, err := rs.release(module)
+		if err != nil || r == nil {
+			return
+		}
+		if m, err := rs.render(ctx, *r); err == nil {
+			ahead.end(m)
+		}
+	}()
+}
+
+// keepRendering keeps the manifest of module for the next step of its run.
+func (rs *Releases) keepRendering(module string, m helm.Manifest) { rs.renderings.put(module).end(m) }
+
+// rendered returns the manifest of a release, without its text. It was rendered ahead, or is rendered now.
+func (rs *Releases) rendered(ctx context.Context, r helm.Release) (helm.Manifest, error) {
+	return rs.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return rs.helm.Reusable(ctx, r, m) })
+}
+
+// checked returns the manifest that the release check has just rendered, without its text. It does not ask the cluster
+// again whether it serves the same kinds: Helm does not either.
+func (rs *Releases) checked(ctx context.Context, r helm.Release) (helm.Manifest, error) {
+	return rs.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return m.RenderedFrom(r) })
+}
+
+// renderedIf returns the manifest that was rendered ahead, if reusable returns true for it, or renders it now.
+func (rs *Releases) renderedIf(ctx context.Context, r helm.Release, reusable func(helm.Manifest) (bool, error)) (helm.Manifest, error) {
+	ahead := rs.renderings.take(r.Name)
+	if ahead == nil {
+		return rs.render(ctx, r)
+	}
+	select {
+	case <-ctx.Done():
+		return helm.Manifest{}, ctx.Err()
+	case <-ahead.ended:
+	}
+	if ahead.ok {
+		if same, err := reusable(ahead.manifest); err == nil && same {
+			return ahead.manifest, nil
+		}
+	}
+	return rs.render(ctx, r)
+}
+
+// render renders a chart and reports the time that takes.
+func (rs *Releases) render(ctx context.Context, r helm.Release) (helm.Manifest, error) {
+	defer rs.observer.HelmBegins(r.Name, "template")()
+	return rs.helm.Render(ctx, r)
+}
+
+// A knownRelease is what is known of a release at a time.
+type knownRelease struct {
+	store.Release
+	At time.Time `json:"at"`
+}
