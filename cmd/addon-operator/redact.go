@@ -60,7 +60,7 @@ func hideMap(m map[string]any, secret bool) any {
 	inSecret := isSecretKind(kind)
 	for key, value := range m {
 		switch {
-		case inSecret && key == "metadata":
+		case inSecret && !secret && key == "metadata":
 			m[key] = hideMetadata(value)
 		case inSecret && key == "objects": // what a binding sees: each says itself what it is
 			m[key] = hide(value, secret)

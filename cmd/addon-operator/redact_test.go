@@ -49,6 +49,7 @@ func TestOnlyWhatLooksSecretIsRedacted(t *testing.T) {
 
 func FuzzRedactKeepsTheShape(f *testing.F) {
 	f.Add(`{"password":{"a":[1,"x",null]},"kind":"Secret"}`)
+	f.Add(`{"password":{"kind":"Secret","metadata":{"name":"a"}}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		var v any
 		if json.Unmarshal([]byte(text), &v) != nil {

@@ -175,8 +175,8 @@ func (o *operator) end(signal os.Signal) error {
 	}
 }
 
-// waitConverged waits until the operator says that a converge has come to its
-// end since it was started.
+// waitConverged waits until the operator reports that a converge has ended since it was started. An operator that ends before
+// is an error.
 func waitConverged(w *world, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 || w.operator == nil {
 		return usage("wait-converged, while an operator runs")
@@ -185,7 +185,7 @@ func waitConverged(w *world, _ *testscript.TestScript, args []string) error {
 	return wait(func() error {
 		select {
 		case <-w.operator.done:
-			return nil // said below
+			return final{fmt.Errorf("the operator ended with code %d; it logged:\n%s", w.operator.cmd.ProcessState.ExitCode(), w.thisLife())}
 		default:
 		}
 		answer, err := client.Get("http://" + w.operator.addr + "/readyz")

@@ -17,8 +17,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// quiet is how long nothing may have been run for a story to be settled.
-const quiet = 2 * time.Second
+const (
+	// quiet is how long nothing may have been run for a story to be settled.
+	quiet = 2 * time.Second
+	// standstill is quiet where a task runs that may wait for the story.
+	standstill = 10 * time.Second
+)
 
 var runCommands = map[string]command{
 	"runs":        lookAtRuns,
@@ -193,25 +197,59 @@ func awaitRun(w *world, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// settle waits until no hook has been started for a while.
+// settle waits until the operator is idle: no task runs or can start, and no hook has been started for a while. A hook that
+// waits for the story runs on: settle returns, too, when nothing has changed for longer.
 func settle(w *world, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("settle")
 	}
-	before, since := -1, time.Now()
+	before, since := "", time.Now()
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(glance) {
 		runs, err := w.runs()
 		if err != nil {
 			return err
 		}
-		if len(runs) != before {
-			before, since = len(runs), time.Now()
+		busy := w.busy()
+		if now := fmt.Sprint(len(runs), busy); now != before {
+			before, since = now, time.Now()
 		}
-		if time.Since(since) > quiet {
+		if unchanged := time.Since(since); unchanged > quiet && len(busy) == 0 || unchanged > standstill {
 			return nil
 		}
 	}
-	return errors.New("hooks are run again and again")
+	return errors.New("hooks or tasks are run again and again")
+}
+
+// busy returns the tasks of the operator that run or can start.
+func (w *world) busy() (tasks []string) {
+	if w.operator == nil {
+		return nil
+	}
+	type task struct {
+		ID     string          `json:"id"`
+		State  string          `json:"state"`
+		Reason json.RawMessage `json:"reason"` // for which it does not start, of the first task of a queue
+	}
+	var queues struct {
+		Active []struct {
+			Tasks []task `json:"tasks"`
+		} `json:"active"`
+	}
+	text, err := w.page("/queue/list.json")
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &queues)
+	}
+	if err != nil {
+		return []string{"unknown"} // the operator starts or ends
+	}
+	for _, queue := range queues.Active {
+		for i, t := range queue.Tasks {
+			if i == 0 && t.Reason == nil || strings.HasPrefix(t.State, "runs for ") {
+				tasks = append(tasks, t.ID)
+			}
+		}
+	}
+	return tasks
 }
 
 // told returns the command that prints what a run was told, through a jq filter

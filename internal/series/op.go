@@ -91,7 +91,7 @@ func (w written) op(prefix string) (Op, error) {
 	case "":
 		return op, errors.New(`field "action": is missing; give it, or "add" or "set" with a number`)
 	default:
-		return op, fmt.Errorf(`field "action": is %q; it can be add, set, observe, and with a group expire`, w.Action)
+		return op, fmt.Errorf(`field "action": is %.80q; it can be add, set, observe, and with a group expire`, w.Action)
 	}
 	op.Name = strings.Replace(w.Name, "{PREFIX}", prefix, 1)
 	if err := checkName(op.Name); err != nil {

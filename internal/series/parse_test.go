@@ -129,6 +129,21 @@ func manyLabels(n int) string {
 	return all.String()
 }
 
+// isPart reports whether a metric has the name of a part of a histogram, or is a histogram with such a part. The caller of Parse
+// refuses it.
+func isPart(snapshot series.Snapshot, op series.Op) bool {
+	for _, suffix := range []string{"_bucket", "_count", "_sum"} {
+		stem, isSuffixed := strings.CutSuffix(op.Name, suffix)
+		if _, known := snapshot.Families[stem]; isSuffixed && known {
+			return true
+		}
+		if _, known := snapshot.Families[op.Name+suffix]; known {
+			return true
+		}
+	}
+	return false
+}
+
 // FuzzParse: whatever a hook writes is operations that can be counted, shown and
 // kept, or an error.
 func FuzzParse(f *testing.F) {
@@ -136,6 +151,8 @@ func FuzzParse(f *testing.F) {
 		`{"name":"x","action":"add","value":1,"labels":{"a":"b"}}{"group":"g","action":"expire"}`,
 		`{"name":"{PREFIX}x","set":33,"group":"g"}` + "\n\n" + `{"name":"h","action":"observe","value":42,"buckets":[1,2,5,10,20,50]}`,
 		`{"name":"x","add":1e308}{"name":"x","add":1e308}`, `{"name":"h","action":"observe","value":-1e308,"buckets":[]}`,
+		`{"name":"h","action":"observe","value":1,"buckets":[1]}{"name":"h_sum","set":1}{"name":"h_count","set":1}`,
+		`{"name":"x","set":1,"labels":{"a":"\u0065rror"}}`, `{"name":"x","action":"` + strings.Repeat("\x7f", 1000) + `"}`,
 		`[1]`, `{"labels":{"":""}}`, `{"name":"x","set":1,"labels":{"hook":"y","a":""}}`, "\x00", `{"name":"x","set":1e999}`,
 	} {
 		f.Add([]byte(text))
@@ -160,7 +177,7 @@ func FuzzParse(f *testing.F) {
 		owner := series.Owner{Module: "m", Hook: "h"}
 		shard := series.NewShard(owner)
 		for i, op := range ops {
-			if op.Action == series.Expire {
+			if op.Action == series.Expire || isPart(snapshot, op) {
 				continue
 			}
 			if math.IsNaN(op.Value) || math.IsInf(op.Value, 0) {
@@ -174,9 +191,7 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		snapshot.Shards = []*series.Shard{shard}
-		if page := scrape(t, snapshot); strings.Contains(page, "error") && !strings.Contains(string(text), "error") {
-			t.Error(page)
-		}
+		scrape(t, snapshot) // fails on an answer that is an error
 	})
 }
 

@@ -76,6 +76,8 @@ func Render(rawURL string, secret map[string][]byte) (Address, error) {
 	return Address{raw: rawURL, hidden: func() hidden { return h }}, nil
 }
 
+// substitute writes values in the place of placeholders. An empty value between two slashes is an error: two slashes separate
+// the root of a repository from the path of its index.
 func substitute(rawURL string, values map[string]string) (string, error) {
 	shape := shapeOf(rawURL)
 	var out strings.Builder
@@ -88,7 +90,11 @@ func substitute(rawURL string, values map[string]string) (string, error) {
 		if (p == inScheme || p == inHost) && !hostName.MatchString(values[key]) {
 			return "", fmt.Errorf("the value of `%s` replaces a part of the %s and must consist of letters, digits, dots and dashes", key, p)
 		}
-		escapeTo(&out, values[key], p, strings.HasPrefix(rawURL[end:], "/"))
+		slashFollows := strings.HasPrefix(rawURL[end:], "/")
+		if values[key] == "" && p == inPath && slashFollows && strings.HasSuffix(out.String(), "/") {
+			return "", fmt.Errorf("the value of `%s` is a segment of the path and must not be empty", key)
+		}
+		escapeTo(&out, values[key], p, slashFollows)
 	}
 	out.WriteString(rawURL[end:])
 	return out.String(), nil
