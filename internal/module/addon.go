@@ -142,10 +142,15 @@ func (a *Addon) PlanNames() []string {
 }
 
 // check returns an error if the schema of the plan does not accept section.
-func (p *AddonPlan) check(section map[string]any) error {
+func (p *AddonPlan) check(section map[string]any) (err error) {
 	if p.Schema == nil {
 		return nil
 	}
+	defer func() {
+		if r := recover(); r != nil { // the library panics on numbers such as 1e-9999999
+			err = fmt.Errorf("the schema cannot be used: %v", r)
+		}
+	}()
 	schema, err := compileSchema(p.Schema)
 	if err != nil {
 		return err

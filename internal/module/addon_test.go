@@ -205,9 +205,19 @@ func directories(t *testing.T, root string) string {
 	return strings.Join(names, " ")
 }
 
+func TestPlanSchemaWithAnExtremeNumberIsAnError(t *testing.T) {
+	t.Parallel()
+	addon := redis()
+	addon.Plans[0].Schema = []byte(`{"multipleOf": 1e-9999999}`)
+	if _, err := addon.HelmValues(nil); err == nil || !strings.Contains(err.Error(), "the schema cannot be used") {
+		t.Errorf("error %v, want one that names the schema", err)
+	}
+}
+
 func FuzzAddonSchema(f *testing.F) {
 	f.Add(`{"type":"object"}`, `{"a":1}`)
 	f.Add(`{"$ref":"#"}`, `{"a":{"b":[]}}`)
+	f.Add(`{"multipleOf":1e-9999999}`, `{}`)
 	f.Add(`{"pattern":"(a+)+$","items":{"$ref":"#/items"}}`, `{}`)
 	f.Fuzz(func(_ *testing.T, schema, section string) {
 		addon := redis()
