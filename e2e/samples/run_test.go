@@ -158,10 +158,14 @@ sleep 2
 	if code != 0 {
 		t.Errorf("the first run ended with exit code %d", code)
 	}
-	for _, text := range []string{"This is the first run", "1/6 ", "release-upgrade", "slow/hooks/slow.sh", "Stopping: ", "Stopped. "} {
+	for _, text := range []string{"This is the first run", "release-upgrade", "slow/hooks/slow.sh", "Stopping: ", "Stopped. "} {
 		if !strings.Contains(said, text) {
 			t.Errorf("the first run did not say %q", text)
 		}
+	}
+	// The module of the addon is the seventh where the addon is registered before the modules are discovered.
+	if !regexp.MustCompile(` 1/[67] `).MatchString(said) {
+		t.Error("the first run did not say which of how many modules runs")
 	}
 	if strings.Contains(said, "Converged") {
 		t.Error("the first run was not stopped in the middle")

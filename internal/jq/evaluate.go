@@ -25,6 +25,9 @@ type FilterError struct {
 // Error returns the filter's text and the reason.
 func (f *FilterError) Error() string { return fmt.Sprintf("jq filter %q: %s", f.filter, f.Reason) }
 
+// errEndless is the error of a run that needs more CPU time than it has.
+var errEndless = exceeded("needs more than %s of CPU time", maxTime)
+
 // exceeded returns the failure of a filter that exceeds a bound.
 func exceeded(format string, args ...any) *FilterError {
 	text := fmt.Sprintf(format, args...)
@@ -69,8 +72,8 @@ func evaluate(ctx context.Context, code *gojq.Code, tree any) (json.RawMessage, 
 
 // failureOf returns the failure that an error of a run is, or the error of a run that was cut off.
 func failureOf(ctx context.Context, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return exceeded("does not end within %s", maxTime)
+	if errors.Is(context.Cause(ctx), errEndless) {
+		return errEndless
 	}
 	if ended := ctx.Err(); ended != nil && errors.Is(err, ended) {
 		return err

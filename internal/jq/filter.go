@@ -21,8 +21,13 @@ import (
 const (
 	// maxText bounds a program in bytes. Compiling recurses with its nesting, and a stack that overflows ends the process.
 	maxText = 64 << 10
-	// maxTime and maxOutputs bound one run.
-	maxTime    = 5 * time.Second
+	// maxTime bounds the CPU time of one run, so that a loaded machine fails no filter. maxHere bounds the time of a plain
+	// program in this process, which cannot count its CPU time: a helper runs what takes longer. maxOwn bounds the time of a
+	// program of the operator.
+	maxTime = 5 * time.Second
+	maxHere = time.Second
+	maxOwn  = time.Minute
+	// maxOutputs bounds the outputs of one run.
 	maxOutputs = 10_000
 	// maxResult bounds the text of a result in bytes, maxDepth its nesting, as deep as other readers of JSON follow.
 	maxResult = 16 << 20
@@ -86,18 +91,23 @@ func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) 
 		if err != nil {
 			return nil, err
 		}
-		bounded, cancel := context.WithTimeout(ctx, maxTime)
-		defer cancel()
-		if !f.own {
-			bounded = newBudget(bounded)
-		}
-		result, err := evaluate(bounded, f.code, tree)
+		result, err := f.here(ctx, tree)
 		if !errors.Is(err, errSpent) {
 			return result, failed(f.text, err)
 		}
 	}
 	result, err := helpers.apply(ctx, f.text, in.text)
 	return result, failed(f.text, err)
+}
+
+// here runs the filter in this process. The error of a plain program that exceeds its budget is errSpent.
+func (f *Filter) here(ctx context.Context, tree any) (json.RawMessage, error) {
+	if !f.own {
+		return evaluate(newBudget(ctx, time.Now().Add(maxHere)), f.code, tree)
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, maxOwn, errEndless)
+	defer cancel()
+	return evaluate(bounded, f.code, tree)
 }
 
 // failed adds the filter's text to the failure in err.

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -63,12 +64,17 @@ func help(in io.Reader, out io.Writer) int {
 		if text, err = readPart(requests, text); err != nil {
 			return 0
 		}
-		watchdog := time.AfterFunc(maxTime+grace/2, func() { os.Exit(exitTime) }) //nolint:forbidigo // the filter cannot be interrupted
-		result, err := answer(compiled, string(program), text)
+		ctx, cancel := context.WithCancelCause(context.Background()) //nolint:forbidigo // the process has no other
+		// A filter that cannot be interrupted ends with the process.
+		stopTime := afterCPU(maxTime, func() { cancel(errEndless) })
+		stopProcess := afterCPU(maxTime+grace, func() { os.Exit(exitTime) }) //nolint:forbidigo // there is no other way
+		result, err := answer(ctx, compiled, string(program), text)
+		stopTime()
 		if err := writeAnswer(answers, result, err); err != nil {
 			return 1
 		}
-		watchdog.Stop()
+		stopProcess()
+		cancel(nil)
 		if len(text) > largeText || len(result) > largeText {
 			text = nil
 			debug.FreeOSMemory()
@@ -76,8 +82,11 @@ func help(in io.Reader, out io.Writer) int {
 	}
 }
 
+// processStart is when this process started.
+var processStart = time.Now()
+
 // answer runs a program on a text.
-func answer(compiled map[string]*gojq.Code, program string, text []byte) (result json.RawMessage, err error) {
+func answer(ctx context.Context, compiled map[string]*gojq.Code, program string, text []byte) (result json.RawMessage, err error) {
 	defer func() {
 		if thrown := recover(); thrown != nil {
 			err = exceeded("it cannot be run: %v", thrown)
@@ -99,9 +108,47 @@ func answer(compiled map[string]*gojq.Code, program string, text []byte) (result
 	if err != nil {
 		return nil, exceeded("%s", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), maxTime) //nolint:forbidigo // the process has no other
-	defer cancel()
 	return evaluate(ctx, code, tree)
+}
+
+// afterCPU calls fn once this process has used so much CPU time from now on, unless it is stopped before.
+func afterCPU(limit time.Duration, fn func()) (stop func()) {
+	begun := usedCPU()
+	var mu sync.Mutex
+	var timer *time.Timer
+	stopped := false
+	var arm func(left time.Duration)
+	arm = func(left time.Duration) {
+		timer = time.AfterFunc(left, func() { // with one CPU, it cannot be used up sooner
+			mu.Lock()
+			defer mu.Unlock()
+			switch used := usedCPU() - begun; {
+			case stopped:
+			case used >= limit:
+				fn()
+			default:
+				arm(max(limit-used, time.Millisecond))
+			}
+		})
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	arm(limit)
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		timer.Stop()
+	}
+}
+
+// usedCPU returns the CPU time that this process has used.
+func usedCPU() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &now); err != nil {
+		return time.Since(processStart) // the kernel of a sandbox may lack the clock
+	}
+	return time.Duration(now.Nano())
 }
 
 func writeAnswer(w *bufio.Writer, result json.RawMessage, err error) error {

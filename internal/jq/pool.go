@@ -19,8 +19,9 @@ import (
 const (
 	// maxHelpers bounds the helpers, and so the memory of all filters together.
 	maxHelpers = 2
-	// grace is the time beyond maxTime after which a helper that does not answer is killed.
-	grace = 2 * time.Second
+	// grace is the CPU time beyond maxTime after which a helper ends itself. One that does not answer for maxWait is killed.
+	grace   = time.Second
+	maxWait = 5 * time.Minute
 	// startTries is how often a helper is started that does not start, startPause the pause between two tries: the machine may be
 	// short of processes for a moment.
 	startTries = 3
@@ -83,7 +84,7 @@ func (p *pool) run(ctx context.Context, h *helper, program string, text []byte) 
 	h.used = true
 	// The helper itself ends a filter in time and answers with the reason; only one that does not is killed. A filter is not cut
 	// off when the operator stops: it is done soon.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxTime+grace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxWait)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = h.cmd.Process.Kill() }) // fails only if it has ended
 	result, err := h.ask(program, text)
@@ -181,7 +182,7 @@ func (h *helper) ended(asked error) error {
 	case status.Exited() && status.ExitStatus() == exitMemory:
 		return errMemory
 	case status.Exited() && status.ExitStatus() == exitTime:
-		return exceeded("does not end within %s", maxTime)
+		return errEndless
 	default:
 		return fmt.Errorf("%w: %w", errLost, cmp.Or(err, asked))
 	}
