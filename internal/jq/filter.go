@@ -102,12 +102,14 @@ func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) 
 
 // here runs the filter in this process. The error of a plain program that exceeds its budget is errSpent.
 func (f *Filter) here(ctx context.Context, tree any) (json.RawMessage, error) {
-	if !f.own {
-		return evaluate(newBudget(ctx, time.Now().Add(maxHere)), f.code, tree)
+	if f.own {
+		bounded, cancel := context.WithTimeoutCause(ctx, maxOwn, errEndless)
+		defer cancel()
+		return evaluate(bounded, f.code, tree)
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, maxOwn, errEndless)
+	bounded, cancel := context.WithTimeoutCause(ctx, maxHere, errSpent)
 	defer cancel()
-	return evaluate(bounded, f.code, tree)
+	return evaluate(newBudget(bounded), f.code, tree)
 }
 
 // failed adds the filter's text to the failure in err.

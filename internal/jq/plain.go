@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/itchyny/gojq"
 )
@@ -26,25 +25,20 @@ type plain struct {
 func (p plain) fits(bytes int) bool { return p.is && bytes*(1+p.iterations) <= maxIteration }
 
 // errSpent ends a program that has used up its steps.
-var errSpent = errors.New("more steps than a filter may take in this process")
+var errSpent = errors.New("more steps or time than a filter may take in this process")
 
-// budget ends a program after maxSteps or at a time: the interpreter asks for Done before each step.
+// budget ends a program after maxSteps: the interpreter asks for Done before each step.
 type budget struct {
 	context.Context //nolint:containedctx // it is a context itself
 	left            int
-	until           time.Time
 }
 
-func newBudget(ctx context.Context, until time.Time) *budget { return &budget{ctx, maxSteps, until} }
+func newBudget(ctx context.Context) *budget { return &budget{ctx, maxSteps} }
 
-// Done is closed when the steps or the time are used up or the context has ended.
+// Done is closed when the steps are used up or the context has ended.
 func (b *budget) Done() <-chan struct{} {
-	const every = 256 // steps between two looks at the context and the time
-	b.left--
-	if b.left > 0 && b.left%every == 0 && !time.Now().Before(b.until) {
-		b.left = -1
-	}
-	if b.left < 0 || b.left%every == 0 && b.Context.Err() != nil {
+	const every = 256 // steps between two looks at the context
+	if b.left--; b.left < 0 || b.left%every == 0 && b.Context.Err() != nil {
 		return closed
 	}
 	return nil
@@ -52,7 +46,7 @@ func (b *budget) Done() <-chan struct{} {
 
 // Err returns why Done is closed.
 func (b *budget) Err() error {
-	if b.left < 0 {
+	if b.left < 0 || errors.Is(context.Cause(b.Context), errSpent) {
 		return errSpent
 	}
 	return b.Context.Err()
