@@ -36,13 +36,20 @@ const (
 	AwaitsModules ReasonKind = "modules"
 )
 
+// Holds reports whether a task with this reason is held: it leaves its queue, and the tasks behind it go
+// on. It is false for no reason.
+func (r *Reason) Holds() bool { return r.Is(AwaitsStart) || r.Is(AwaitsRelease) }
+
+// Is reports whether the reason is of that kind. It is false for no reason.
+func (r *Reason) Is(kind ReasonKind) bool { return r != nil && r.Kind == kind }
+
 // String returns the reason as one line for people, which says first where the task waits if that
 // is outside of its queue.
 func (r *Reason) String() string {
-	switch r.Kind {
-	case AwaitsStart, AwaitsRelease:
+	switch {
+	case r.Holds():
 		return "held: " + r.Detail
-	case AwaitsLimit, AwaitsDelay:
+	case r.Is(AwaitsLimit), r.Is(AwaitsDelay):
 		return "deferred: " + r.Detail
 	default:
 		return r.Detail

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -54,18 +55,27 @@ func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
 	case !tx.Now().Before(due):
 		return nil
 	case t.Every > 0:
-		return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", t.Every), Until: due}
+		return limitReason(t.Every, due)
 	default:
 		return &store.Reason{Kind: store.AwaitsDelay, Detail: "its run changes values each time", Until: due}
 	}
+}
+
+// limitReason returns the reason of a task whose hook runs once in every, and next at due.
+func limitReason(every time.Duration, due time.Time) *store.Reason {
+	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }
 
 // exclusiveReason returns the reason for which no task of queue starts: one of another queue runs
 // exclusively, or is about to. It is not about to while other tasks are before it, as these may need
 // the other queues.
 func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
+	ref, ok, err := store.Load[store.Ref](tx, store.ExclusiveKey())
+	if err != nil || !ok || ref.Pos.Queue == queue {
+		return nil, err
+	}
 	t, err := exclusiveTask(tx)
-	if t == nil || err != nil || t.Queue == queue {
+	if t == nil || err != nil {
 		return nil, err
 	}
 	what := strings.TrimSpace(t.Node + " " + graph.Subject(t.Subject).String())

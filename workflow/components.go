@@ -75,6 +75,7 @@ func (c *components) connect(x *txn) {
 	c.gate = gate{
 		txn: x, history: &c.history, queues: &c.queues, parents: &c.parents, lanes: &c.lanes,
 		exclusive: &c.exclusive, remover: &c.remover, arrivals: &c.arrivals,
+		limits: &c.limits,
 	}
 	c.openings = openings{txn: x, queues: &c.queues, lanes: &c.lanes, gate: &c.gate}
 	c.groups = groups{txn: x}

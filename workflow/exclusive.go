@@ -26,24 +26,14 @@ func (x *exclusive) claimExclusive(t *store.Task) (free bool, err error) {
 	return free, err
 }
 
-// waitsForExclusive reports whether no task of queue starts because one of another queue runs
-// exclusively, or is about to: then that queue is looked at.
-func (x *exclusive) waitsForExclusive(queue string) (bool, error) {
-	ref, ok, err := store.Load[store.Ref](x.tx, store.ExclusiveKey())
-	if err != nil || !ok || ref.Pos.Queue == queue {
-		return false, err
-	}
-	if err := x.queues.saveTop(); err != nil {
-		return false, err
-	}
+// touchNext gives the task that is next to run exclusively to a worker, if it can be.
+func (x *exclusive) touchNext() error {
 	t, err := exclusiveTask(x.tx)
-	if t == nil || err != nil {
-		return false, err
+	if t == nil || err != nil || claimed(x.tx, t) {
+		return err
 	}
-	if !claimed(x.tx, t) {
-		x.queues.touch(t.Queue)
-	}
-	return true, nil
+	x.queues.touch(t.Queue)
+	return nil
 }
 
 // endExclusive lets others be begun again, if t was the one that ran alone, or was

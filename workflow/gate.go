@@ -30,17 +30,34 @@ type gate struct {
 	exclusive *exclusive
 	remover   *remover
 	arrivals  *arrivals
+	limits    *limits
 }
 
-// blockedBy returns the reason for which t, at the head of its queue or held, is to be
-// held: an item of its module or global hook in quarantine, or what its hook has yet to
-// run in this start. It reads the store and writes nothing.
+// blockedBy returns what keeps t, at the head of its queue, from starting; nil if nothing does. The
+// reasons are those of [BlockedBy], and the two that need the code of t's step. It writes nothing. The
+// graph and the node of t are nil if this version does not have them.
 func (g *gate) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
-	if reason, err := quarantineReason(g.tx, t); reason != nil || err != nil || t.Journal || t.Abandoned {
+	if reason, err := BlockedBy(g.tx, t); reason != nil || err != nil || n == nil {
 		return reason, err
 	}
+	if reason, err := g.startReason(b, n, t); reason != nil || err != nil {
+		return reason, err
+	}
+	return g.limits.reason(b, n, t)
+}
+
+// heldBy returns the reason for which t is held, or stays held; nil if there is none.
+func (g *gate) heldBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
+	if reason, err := quarantineReason(g.tx, t); reason != nil || err != nil {
+		return reason, err
+	}
+	return g.startReason(b, n, t)
+}
+
+// startReason returns what the hook of t must run before t; nil if there is nothing.
+func (g *gate) startReason(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
 	gater, ok := b.Steps[n.ID].(Gater)
-	if !ok || !n.Batch {
+	if !ok || !n.Batch || t.Journal || t.Abandoned {
 		return nil, nil
 	}
 	awaits := ""
@@ -54,16 +71,21 @@ func (g *gate) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason,
 	return &store.Reason{Kind: store.AwaitsStart, Detail: awaits}, nil
 }
 
-// stop holds the task t at the head of its queue if something keeps it from
-// starting, or if older tasks that must start before it are held.
-func (g *gate) stop(b *bound, n *graph.Node, t *store.Task) (held bool, err error) {
-	reason, err := g.blockedBy(b, n, t)
-	if err != nil || reason == nil && (!n.Batch || t.Journal) {
-		return false, err
+// stop holds the task t at the head of its queue if the reason for which it is blocked holds it, or if
+// older tasks that must start before it are held.
+func (g *gate) stop(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) (held bool, err error) {
+	if !reason.Holds() && (!n.Batch || t.Journal) {
+		return false, nil
 	}
 	lane, ok, err := store.LoadLane(g.tx, laneOf(n, t))
-	if err != nil || reason == nil && (!ok || lane.Open && t.Slot > lane.After) {
+	switch {
+	case err != nil:
 		return false, err
+	case reason.Holds():
+	case !ok || lane.Open && t.Slot > lane.After:
+		return false, nil
+	default:
+		reason = nil
 	}
 	return true, g.hold(b, n, t, reason)
 }

@@ -113,7 +113,7 @@ func (o *openings) reopenLane(lane store.Lane) error {
 	return store.SaveLane(o.tx, lane)
 }
 
-// stillBlocked is blockedBy for a held task. One of a node that this version does
+// stillBlocked is heldBy for a held task. One of a node that this version does
 // not have is dropped at the head of its queue.
 func (o *openings) stillBlocked(t *store.Task) (*store.Reason, error) {
 	if t == nil {
@@ -123,5 +123,5 @@ func (o *openings) stillBlocked(t *store.Task) (*store.Reason, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // it goes back to its queue
 	}
-	return o.gate.blockedBy(b, n, t)
+	return o.gate.heldBy(b, n, t)
 }

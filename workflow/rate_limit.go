@@ -109,45 +109,60 @@ func (l *limits) spendRun(p RateLimit, subject store.Subject) error {
 	return store.Save(l.tx, key, bucket)
 }
 
-// deferTask takes the task t at the head of its queue, which is about to be done,
-// and those behind it that the same run would do out of the queue, if it is too
-// early for a run or what came before them is still put off.
-func (l *limits) deferTask(b *bound, n *graph.Node, t *store.Task) (off bool, err error) {
-	if !n.Batch || t.Journal || t.Claim != nil && t.Claim.Epoch != 0 {
-		return false, nil
+// reason returns the reason for which the rate limit of its hook defers t; nil if it does not.
+func (l *limits) reason(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
+	put, err := l.deferralFor(b, n, t)
+	if err != nil || put.Due.IsZero() {
+		return nil, err
 	}
-	if _, paced := b.Steps[n.ID].(RateLimiter); !paced {
-		return false, nil
+	return limitReason(put.Every, put.Due), nil
+}
+
+// deferralFor returns until when t, at the head of its queue, is deferred, because it is too early for
+// an attempt or older tasks are still deferred; zero if it is not.
+func (l *limits) deferralFor(b *bound, n *graph.Node, t *store.Task) (none store.Deferral, err error) {
+	if !n.Batch || t.Journal || t.Claim != nil && t.Claim.Epoch != 0 {
+		return none, nil
+	}
+	if _, limited := b.Steps[n.ID].(RateLimiter); !limited {
+		return none, nil
+	}
+	_, bucket, err := bucketOf(l.tx, t.Subject)
+	if err != nil || bucket.Deferrals[t.Queue].Expedites(t.ID) {
+		return none, err
+	}
+	if put, err := l.deferralOf(&bucket, t); err != nil || !put.Due.IsZero() {
+		return put, err
+	}
+	p := l.rateLimit(b, n, t, t.Subject)
+	if p.Every == 0 || !l.now.Before(p.next(bucket.Full, l.now)) {
+		return none, nil
+	}
+	return store.Deferral{Due: p.next(bucket.Full, l.now), Every: p.Every}, nil
+}
+
+// deferTask takes t, at the head of its queue, and the tasks behind it that the same attempt would do
+// out of the queue, as the rate limit of their hook defers them.
+func (l *limits) deferTask(b *bound, n *graph.Node, t *store.Task) error {
+	put, err := l.deferralFor(b, n, t)
+	if err != nil {
+		return err
+	}
+	if err := l.deferBatch(b, t, &put); err != nil {
+		return err
 	}
 	key, bucket, err := bucketOf(l.tx, t.Subject)
 	if err != nil {
-		return false, err
-	}
-	if bucket.Deferrals[t.Queue].Expedites(t.ID) {
-		return false, nil
-	}
-	put, err := l.deferralOf(&bucket, t)
-	if err != nil {
-		return false, err
-	}
-	if put.Due.IsZero() {
-		p := l.rateLimit(b, n, t, t.Subject)
-		if p.Every == 0 || !l.now.Before(p.next(bucket.Full, l.now)) {
-			return false, nil
-		}
-		put = store.Deferral{Due: p.next(bucket.Full, l.now), Every: p.Every}
-	}
-	if err := l.deferBatch(b, t, &put); err != nil {
-		return false, err
+		return err
 	}
 	if bucket.Deferrals == nil {
 		bucket.Deferrals = map[string]store.Deferral{}
 	}
 	bucket.Deferrals[t.Queue] = put
 	if err := store.Save(l.tx, key, bucket); err != nil {
-		return true, err
+		return err
 	}
-	return true, l.armLater()
+	return l.armLater()
 }
 
 // deferBatch takes t, and those behind it that one run would do with it, out of
@@ -223,7 +238,6 @@ func (l *limits) deferralOf(bucket *store.Bucket, t *store.Task) (none store.Def
 		}
 		break
 	}
-	delete(bucket.Deferrals, t.Queue)
 	return none, nil
 }
 

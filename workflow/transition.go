@@ -147,23 +147,19 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 	if !m.workers.isOpen() || waitsForPreparation(m.tx, queue) {
 		return nil, nil
 	}
-	if blocked, err := m.exclusive.waitsForExclusive(queue); blocked || err != nil {
-		return nil, err
-	}
 	for range mostStarts {
 		if err := m.lanes.drain(queue); err != nil {
 			return nil, err
 		}
 		t, ok, err := m.queues.head(queue)
-		if err != nil || !ok {
+		if err != nil {
 			return nil, err
+		}
+		if !ok {
+			return nil, m.exclusive.touchNext() // it may have waited for the last task of queue
 		}
 		if !m.fits(costOf(t)) {
 			break
-		}
-		if reason := retryReason(m.tx, t); reason != nil {
-			m.later(followUp{work: claimNext, queue: queue, due: reason.Until})
-			return nil, nil
 		}
 		c, wait, err := m.reach(t)
 		if c != nil || wait || err != nil {
@@ -182,9 +178,18 @@ const mostStarts = 256
 // done: it returns the claim on it, reports that t must wait, or has changed
 // what stands at the head.
 func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
-	b, n, err := m.graphs.boundTo(t)
-	if err != nil {
-		return nil, false, m.remover.dropUnknown(t, err)
+	b, n, unknown := m.graphs.boundTo(t)
+	reason, err := m.gate.blockedBy(b, n, t)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case reason.Is(store.AwaitsExclusive):
+		return nil, true, m.exclusive.touchNext()
+	case reason.Is(store.AwaitsRetry):
+		m.later(followUp{work: claimNext, queue: t.Queue, due: reason.Until})
+		return nil, true, nil
+	case unknown != nil:
+		return nil, false, m.remover.dropUnknown(t, unknown)
 	}
 	if err := m.cancellation.markAbandoned(t); err != nil {
 		return nil, false, err
@@ -195,15 +200,23 @@ func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
 		}
 		return nil, false, m.remover.abandon(t)
 	}
-	if held, err := m.gate.stop(b, n, t); held || err != nil {
+	if held, err := m.gate.stop(b, n, t, reason); held || err != nil {
 		return nil, false, err
+	}
+	if reason.Is(store.AwaitsLimit) {
+		return nil, false, m.limits.deferTask(b, n, t)
 	}
 	if moved, err := m.lagging.stepAside(n, t); moved || err != nil {
 		return nil, false, err
 	}
-	if t.Lagging > 0 {
+	if reason.Is(store.AwaitsModules) {
 		return nil, true, nil
 	}
+	return m.start(b, n, t, reason)
+}
+
+// start brings the task t, which nothing but its items blocks, to a claim or to its next item.
+func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) (c *claim, wait bool, err error) {
 	if b.rewinds[n.ID] {
 		t.Past = t.Node
 		if err := m.lagging.replaceParked(b, t); err != nil {
@@ -215,13 +228,10 @@ func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
 	case t.CancelsPending:
 		return nil, true, m.cancellation.continueCancel(t)
 	case l == nil && (n.ForEach == "" || t.Detached || t.Journal):
-		if off, err := m.limits.deferTask(b, n, t); off || err != nil {
-			return nil, false, err
-		}
 		return m.claims.begin(b, n, t, graph.Item{})
 	case t.Journal:
 		return m.beginItem(b, n, t)
-	case l != nil && l.Next == l.Len && itemsReason(t) != nil:
+	case l != nil && l.Next == l.Len && reason.Is(store.AwaitsItems):
 		return nil, true, nil
 	case !m.own:
 		m.lookLater(t.Queue)
