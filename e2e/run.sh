@@ -221,9 +221,9 @@ show_running() {
 
 # show_resumed says of the newest start that an earlier run had begun it.
 show_resumed() {
-  local walk
-  walk=$(bin/addon-operator workflow list | sed -nE 's/^ *([0-9]+) .* operator start: .*/\1/p' | head -n 1)
-  [[ -z $walk ]] || bin/addon-operator workflow inspect "$walk" | sed -n 's/^resumed  */Resumed at /p'
+  local run
+  run=$(bin/addon-operator workflow list | sed -nE 's/^ *([0-9]+) .* operator start: .*/\1/p' | head -n 1)
+  [[ -z $run ]] || bin/addon-operator workflow inspect "$run" | sed -n 's/^resumed  */Resumed at /p'
 }
 
 show_next() {

@@ -21,6 +21,10 @@ type retiredTerm struct {
 // word that also has an ordinary meaning in the tree is listed in the phrases that give it the
 // retired one.
 var retiredTerms = []retiredTerm{
+	{
+		phrases: "walk, walks, walked, walking", except: "walk dir, walk if, json walk, json start walk, walk d",
+		reason:  "all work that follows from one trigger is a run",
+	},
 	{phrases: "hasten, hastens, hastened", reason: "a deferred task that starts early is expedited"},
 	{phrases: "excuse, excuses", reason: "an epoch that ends without a crash is a clean exit"},
 	{phrases: "forgiven, forgive", reason: "an epoch that ends without a crash is a clean exit"},

@@ -13,7 +13,7 @@ import (
 // after the other, and needs little more memory than the largest of them.
 //
 // bbolt's own check, tx.Check, cannot replace it: it opens and maps the file, and
-// walks through it on a goroutine of its own, where a fault cannot be recovered
+// visits its pages on a goroutine of its own, where a fault cannot be recovered
 // from. On 171 files that the tests of this package had damaged, bbolt 1.5.0 ended
 // the process in four cases (SIGBUS, SIGSEGV) and did not return in two, where a page
 // leads back to itself.
@@ -52,7 +52,7 @@ type boltMeta struct {
 	txid                 uint64
 }
 
-// verifier walks through the pages of one file.
+// verifier visits the pages of one file.
 type verifier struct {
 	file io.ReaderAt
 	size int64
@@ -189,7 +189,7 @@ func resize(b []byte, n int64) []byte {
 	return b[:n]
 }
 
-// buckets walks through the tree of buckets and returns the value of the
+// buckets visits the tree of buckets and returns the value of the
 // store's own, which must be the only one.
 func (v *verifier) buckets() ([]byte, error) {
 	var own []byte
@@ -206,7 +206,7 @@ func (v *verifier) buckets() ([]byte, error) {
 	return own, err
 }
 
-// bucket walks through the store's keys. A small bucket has its only page in
+// bucket visits the store's keys. A small bucket has its only page in
 // its value.
 func (v *verifier) bucket(value []byte) error {
 	if len(value) < bucketHeader {
@@ -238,7 +238,7 @@ type span struct {
 	low, high []byte // nil is unbounded
 }
 
-// tree walks through a tree of pages in no particular order and calls yield for what its leaves hold.
+// tree visits a tree of pages in no particular order and calls yield for what its leaves hold.
 func (v *verifier) tree(root uint64, yield func(element) error) error {
 	for todo := []span{{page: root}}; len(todo) > 0; {
 		s := todo[len(todo)-1]

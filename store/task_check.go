@@ -199,15 +199,15 @@ func (c *taskCheck) events() {
 func (c *taskCheck) checkRuns() {
 	for w, err := range RunsBackwards(c.tx) {
 		if err != nil {
-			c.bad("a walk cannot be read: %v", err)
+			c.bad("a run cannot be read: %v", err)
 			continue
 		}
 		if w.Open != c.open[w.ID] {
-			c.bad("walk %d counts %d tasks, has %d", w.ID, w.Open, c.open[w.ID])
+			c.bad("run %d counts %d tasks, has %d", w.ID, w.Open, c.open[w.ID])
 		}
 		delete(c.open, w.ID)
 	}
 	for id, n := range c.open {
-		c.bad("%d tasks belong to walk %d, which does not exist", n, id)
+		c.bad("%d tasks belong to run %d, which does not exist", n, id)
 	}
 }

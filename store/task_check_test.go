@@ -19,8 +19,8 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			tx.Put(store.Pos{Queue: "q", Slot: 1}.Key(), []byte(`{"id":7}`))
 			return nil
 		},
-		"walk 1 counts 2 tasks, has 3": func(tx *store.Tx) error { return store.SaveTask(tx, task(3)) },
-		"walk 7, which does not exist": func(tx *store.Tx) error {
+		"run 1 counts 2 tasks, has 3": func(tx *store.Tx) error { return store.SaveTask(tx, task(3)) },
+		"run 7, which does not exist": func(tx *store.Tx) error {
 			lost := task(3)
 			lost.Run = 7
 			return store.SaveTask(tx, lost)

@@ -281,18 +281,18 @@ func TestHistoryIsTrimmedOldestFirstInPiecesAndNeverOfWhatIsOpen(t *testing.T) {
 		t.Error("a piece of two records is said to be all")
 	}
 	if ids, records := left(); len(ids) != 5 || records != 13 {
-		t.Errorf("walks %v with %d records are left after the first piece", ids, records)
+		t.Errorf("runs %v with %d records are left after the first piece", ids, records)
 	}
 	freed, more := trim(day(2), 0, 100)
 	if ids, records := left(); more || freed == 0 || !slices.Equal(ids, []uint64{5, 4, 3, 2}) || records != 12 {
-		t.Errorf("walks %v with %d records are left of what ended before day 2; %d bytes freed, more %t", ids, records, freed, more)
+		t.Errorf("runs %v with %d records are left of what ended before day 2; %d bytes freed, more %t", ids, records, freed, more)
 	}
 	trim(day(1), 1, 100)
 	if ids, _ := left(); !slices.Equal(ids, []uint64{5, 4, 2}) {
-		t.Errorf("walks %v are left when one byte was too much", ids)
+		t.Errorf("runs %v are left when one byte was too much", ids)
 	}
 	trim(day(30), 1<<40, 100)
 	if ids, _ := left(); !slices.Equal(ids, []uint64{5, 2}) {
-		t.Errorf("walks %v are left, want the open one and the newest", ids)
+		t.Errorf("runs %v are left, want the open one and the newest", ids)
 	}
 }

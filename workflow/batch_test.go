@@ -89,10 +89,10 @@ func TestAdjacentTasksOfAHookAreOneAttempt(t *testing.T) {
 			event("b", "x", "4", false), event("a", "x", "5", false))
 		open(workflow.Outcome{}, nil)
 		w.expectRanges([]string{"0"}, []string{"1", "2", "", "3"}, []string{"4"}, []string{"5"})
-		runs := w.walks()
+		runs := w.runs()
 		for i, joined := range map[int]uint64{2: 2, 3: 2, 4: 4, 5: 2, 6: 0, 7: 0} {
 			if got := runs[i]; got.Open != 0 || got.Joined != joined {
-				t.Errorf("walk %d has %d tasks and joined %d, want none and %d", got.ID, got.Open, got.Joined, joined)
+				t.Errorf("run %d has %d tasks and joined %d, want none and %d", got.ID, got.Open, got.Joined, joined)
 			}
 		}
 		if diff := cmp.Diff([]string{"done event m/a x", "done changed m"}, w.history(2)); diff != "" {
@@ -336,8 +336,8 @@ func TestWithdrawLeavesWhatIsDoneOrWaitedFor(t *testing.T) {
 		if diff := cmp.Diff([]string{"dropped event m/a x"}, w.history(4)); diff != "" {
 			t.Error(diff)
 		}
-		if run := w.walks()[3]; run.Open != 0 || run.Ended.IsZero() {
-			t.Errorf("the withdrawn task's walk is %+v", run)
+		if run := w.runs()[3]; run.Open != 0 || run.Ended.IsZero() {
+			t.Errorf("the withdrawn task's run is %+v", run)
 		}
 	})
 }

@@ -58,7 +58,7 @@ func record(b *testing.B, queues int) (tr track) {
 		b.Fatal(err)
 	}
 	defer db.Close()
-	raiseWalks(b, db, queues)
+	raiseRuns(b, db, queues)
 	known := map[string]string{}
 	tr.before = diff(b, db, known)
 	tr.queues = make([][][]write, queues)
@@ -80,7 +80,7 @@ func record(b *testing.B, queues int) (tr track) {
 		turn <- 0
 		return nil
 	}
-	runWalks(b, db, queues, func(t workflow.Task) {
+	processRuns(b, db, queues, func(t workflow.Task) {
 		<-turn
 		if _, err := fmt.Sscanf(t.Queue, "q%d", &ran); err != nil {
 			b.Error(err)
@@ -134,8 +134,8 @@ func put(tx *store.Tx, writes []write) error {
 	return nil
 }
 
-// raiseWalks puts a walk into each queue, without an engine that runs.
-func raiseWalks(b *testing.B, db *store.DB, queues int) {
+// raiseRuns puts a run into each queue, without an engine that runs.
+func raiseRuns(b *testing.B, db *store.DB, queues int) {
 	b.Helper()
 	e := benchEngine(b, db, benchGraph(""), nil, nil)
 	err := db.Update(func(tx *store.Tx) error {
@@ -182,8 +182,8 @@ func (s benchStep) Do(_ context.Context, t workflow.Task) (workflow.Outcome, err
 	return workflow.Outcome{}, nil
 }
 
-// runWalks does what is pending in queues and returns how long that took.
-func runWalks(b *testing.B, db *store.DB, queues int, ran func(workflow.Task)) time.Duration {
+// processRuns does what is pending in queues and returns how long that took.
+func processRuns(b *testing.B, db *store.DB, queues int, ran func(workflow.Task)) time.Duration {
 	b.Helper()
 	var left atomic.Int64
 	left.Store(int64(queues))
@@ -256,7 +256,7 @@ func BenchmarkEngineAgainstItsWrites(b *testing.B) {
 			tasks := float64(queues * benchNodes)
 			var engine, raw, ratio []float64
 			for b.Loop() {
-				e := runWalks(b, openFile(b, tr.before), queues, nil).Seconds()
+				e := processRuns(b, openFile(b, tr.before), queues, nil).Seconds()
 				r := replay(b, openFile(b, tr.before), tr).Seconds()
 				engine, raw, ratio = append(engine, tasks/e), append(raw, tasks/r), append(ratio, r/e)
 			}

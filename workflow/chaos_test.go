@@ -270,9 +270,9 @@ func TestWhateverHappensTheStoreIsTrueAndEverythingEnds(t *testing.T) {
 		if q := c.queues(); len(q) > 0 {
 			o.Errorf("tasks are left in %q, the first %+v", q, *c.pending(q[0])[0])
 		}
-		for _, run := range c.walks() {
+		for _, run := range c.runs() {
 			if run.Open != 0 || run.Ended.IsZero() {
-				o.Errorf("walk %d has not ended: %+v", run.ID, run)
+				o.Errorf("run %d has not ended: %+v", run.ID, run)
 			}
 		}
 		for k := range c.contents() {

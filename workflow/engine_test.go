@@ -29,7 +29,7 @@ func (w *world) discovers(enabled, disabled, unknown []graph.Item) {
 	}}))
 }
 
-func TestStartWalksStepsOneToEightInOrder(t *testing.T) {
+func TestStartRunsStepsOneToEightInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		w.lists(lifecycle.GlobalOnStartup, hooks("a", "b")...)
@@ -77,8 +77,8 @@ func TestTwoGraphsShareQueuesAndNoTasks(t *testing.T) {
 		w.expectPending("main", "n x", "n a", "n a")
 		block(workflow.Outcome{}, nil)
 		w.expect("n x", "m x", "n a", "m a", "n a", "m a")
-		if runs := w.walks(); runs[1].Graph != "test" || runs[2].Graph != "other" || runs[2].Joined != 0 {
-			t.Errorf("walks of one graph joined the other's: %+v", runs)
+		if runs := w.runs(); runs[1].Graph != "test" || runs[2].Graph != "other" || runs[2].Joined != 0 {
+			t.Errorf("runs of one graph joined the other's: %+v", runs)
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestTaskOfANodeThatIsGoneIsDroppedWithALine(t *testing.T) {
 		w.start()
 		w.expect("old", "new")
 		if got := w.history(1); len(got) != 1 || got[0] != "dropped old" {
-			t.Errorf("history of the dropped task's walk is %q", got)
+			t.Errorf("history of the dropped task's run is %q", got)
 		}
 		w.expectPending("main")
 	})

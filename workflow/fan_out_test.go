@@ -170,8 +170,8 @@ func TestEdgeListRunsEachMemberToItsEnd(t *testing.T) {
 		w.start(on("go"), on("one", "b"), on("one", "c"))
 		open(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{"all": modules("a", "b")}}, nil)
 		w.expect("find", "run a", "ran a", "run b", "ran b", "last", "run c", "ran c")
-		if got := w.walks()[1]; got.Joined != 1 {
-			t.Errorf("the run of b that waited joined walk %d, want 1", got.Joined)
+		if got := w.runs()[1]; got.Joined != 1 {
+			t.Errorf("the run of b that waited joined run %d, want 1", got.Joined)
 		}
 	})
 }

@@ -254,7 +254,7 @@ func TestQuarantineHoldsAllWorkOfItsModuleAndLosesNone(t *testing.T) {
 		w.expectHeld("module-kubernetes-event bad/h b", "module-kubernetes-event bad/i b", "module-run bad", "module-schedule-event bad/i t")
 		for id := range uint64(4) {
 			if slices.Contains(w.history(id+1), "dropped") {
-				t.Errorf("history of walk %d: %q", id+1, w.history(id+1))
+				t.Errorf("history of run %d: %q", id+1, w.history(id+1))
 			}
 		}
 		delete(w.do, "module-kubernetes-event bad/h b")

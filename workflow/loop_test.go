@@ -31,8 +31,8 @@ func TestRunThatChangesItselfIsDelayedFromTheThirdTimeInARow(t *testing.T) {
 			"0 module-run m", "0 release-check m", "0 module-afterhelm h",
 			"0 module-run m", "0 release-check m", "0 module-afterhelm h")
 		w.expectPending("main")
-		if run := w.walks()[0]; run.Open != 1 {
-			t.Errorf("a walk with a task that is due later counts %d", run.Open)
+		if run := w.runs()[0]; run.Open != 1 {
+			t.Errorf("a run with a task that is due later counts %d", run.Open)
 		}
 		w.sleep(time.Minute)
 		w.expectAt("5 module-run m", "5 release-check m", "5 module-afterhelm h",

@@ -288,9 +288,9 @@ func TestQueueDoesWhatASliceOfStacksDoes(t *testing.T) {
 		w.sleep(24 * time.Hour)
 		w.expect(model.ran...)
 		w.expectPending("main")
-		for _, run := range w.walks() {
+		for _, run := range w.runs() {
 			if run.Open != 0 || run.Ended.IsZero() {
-				o.Errorf("walk %d has not ended", run.ID)
+				o.Errorf("run %d has not ended", run.ID)
 			}
 		}
 	})

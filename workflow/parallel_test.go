@@ -180,9 +180,9 @@ func TestRunThatWaitsJoinsOneBesideOthers(t *testing.T) {
 		w.ran()
 		w.sleep(6 * time.Second)
 		w.expect("module-run a", "release-check a")
-		runs := w.walks()
+		runs := w.runs()
 		if runs[1].Joined != 1 || runs[2].Joined != 1 {
-			t.Errorf("the runs that waited joined walks %d and %d, want 1", runs[1].Joined, runs[2].Joined)
+			t.Errorf("the runs that waited joined runs %d and %d, want 1", runs[1].Joined, runs[2].Joined)
 		}
 	})
 }

@@ -216,10 +216,10 @@ func TestTickIsOneWhileItIsPutOff(t *testing.T) {
 		}
 		w.sleep(3 * time.Second)
 		w.expectTold("0 h", "3 h  e")
-		runs := w.walks()
+		runs := w.runs()
 		for _, run := range runs[2:4] {
 			if run.Joined != runs[1].ID {
-				t.Errorf("walk %d joined %d, want %d", run.ID, run.Joined, runs[1].ID)
+				t.Errorf("run %d joined %d, want %d", run.ID, run.Joined, runs[1].ID)
 			}
 		}
 	})

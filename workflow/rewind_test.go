@@ -40,7 +40,7 @@ func TestCutNeedsNothingBeforeARunIsPastItsBeginning(t *testing.T) {
 		at   string // what runs when the ConfigMap changes
 		want []string
 	}{
-		{"in a start walk before", "global-onstartup a", []string{"global-onstartup a", "configmap-changed", "discover-modules", "module-run m"}},
+		{"in a start run before", "global-onstartup a", []string{"global-onstartup a", "configmap-changed", "discover-modules", "module-run m"}},
 		{"in a reload that waits", "module-run x", []string{"module-run x", "configmap-changed", "discover-modules", "module-run m"}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -67,17 +67,17 @@ func TestCutNeedsNothingBeforeARunIsPastItsBeginning(t *testing.T) {
 				}
 				open(workflow.Outcome{}, nil)
 				w.expect(c.want...)
-				runs := w.walks()
+				runs := w.runs()
 				last := runs[len(runs)-1]
 				if last.Joined == 0 || last.Open != 0 {
-					t.Errorf("the walk of the change is %+v", last)
+					t.Errorf("the run of the change is %+v", last)
 				}
 			})
 		})
 	}
 }
 
-func TestCutTakesARunDownToItsBeginningInTheSameWalk(t *testing.T) {
+func TestCutTakesARunDownToItsBeginningInTheSameRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		w.lists(lifecycle.GlobalBeforeAll, hooks("g")...)
@@ -90,9 +90,9 @@ func TestCutTakesARunDownToItsBeginningInTheSameWalk(t *testing.T) {
 		open(workflow.Outcome{}, nil)
 		w.expect("configmap-changed", "global-beforeall g", "discover-modules",
 			"module-run one", "release-check one", "module-run two", "release-check two", "module-run other", "release-check other")
-		runs := w.walks()
+		runs := w.runs()
 		if runs[2].Joined != 1 {
-			t.Errorf("the walk of the change joined %d, want 1", runs[2].Joined)
+			t.Errorf("the run of the change joined %d, want 1", runs[2].Joined)
 		}
 		want := []string{
 			"done global-beforeall g", "done discover-modules", "done module-run one", "done release-check one",
@@ -267,9 +267,9 @@ func TestStartTakesThePlaceOfAnUnfinishedReload(t *testing.T) {
 		again.Supersedes = lifecycle.GlobalBeforeAll
 		w.start(again)
 		w.expect("discover-modules", "module-run m", "module-run other", "release-check other")
-		runs := w.walks()
+		runs := w.runs()
 		if runs[0].Joined != 4 || runs[2].Joined != 4 {
-			t.Errorf("the walks of the unfinished reload and the waiting one joined %d and %d, want 4", runs[0].Joined, runs[2].Joined)
+			t.Errorf("the runs of the unfinished reload and the waiting one joined %d and %d, want 4", runs[0].Joined, runs[2].Joined)
 		}
 	})
 }

@@ -184,7 +184,7 @@ func holders(tx *store.Tx, queue string) (holders []*store.Task, err error) {
 	return holders, nil
 }
 
-// errEnough ends a walk over tasks before the last.
+// errEnough ends an iteration over tasks before the last.
 var errEnough = errors.New("enough tasks were taken away")
 
 // errFound ends a search.

@@ -36,7 +36,7 @@ func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) 
 		}
 		for on := range b.Graph.Triggers {
 			if other := e.graphs.triggers[on]; other != nil {
-				return nil, fmt.Errorf("trigger %q begins walks of both graph %s and graph %s", on, other.Graph.Name, name)
+				return nil, fmt.Errorf("trigger %q starts runs of both graph %s and graph %s", on, other.Graph.Name, name)
 			}
 			e.graphs.triggers[on] = b
 		}

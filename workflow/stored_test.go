@@ -44,7 +44,7 @@ func (w *world) expectPending(queue string, want ...string) {
 }
 
 // runs returns the runs, oldest first.
-func (w *world) walks() (runs []store.Run) {
+func (w *world) runs() (runs []store.Run) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
 		for run, err := range store.RunsBackwards(tx) {
@@ -62,9 +62,9 @@ func (w *world) walks() (runs []store.Run) {
 // expectAllEnded fails unless all runs have ended.
 func (w *world) expectAllEnded() {
 	w.t.Helper()
-	for _, run := range w.walks() {
+	for _, run := range w.runs() {
 		if run.Open != 0 || run.Ended.IsZero() {
-			w.t.Errorf("walk %d of %q has not ended: %+v", run.ID, run.Trigger, run)
+			w.t.Errorf("run %d of %q has not ended: %+v", run.ID, run.Trigger, run)
 		}
 	}
 }

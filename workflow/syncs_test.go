@@ -13,7 +13,7 @@ import (
 // and behind the page that says which of them count.
 const syncsACommit = 2
 
-// BenchmarkSyncsOfAChain counts what a walk along a chain waits for the disk.
+// BenchmarkSyncsOfAChain counts the syncs of a run along a chain.
 func BenchmarkSyncsOfAChain(b *testing.B) {
 	tr := record(b, 1)
 	commits := 0
@@ -25,8 +25,8 @@ func BenchmarkSyncsOfAChain(b *testing.B) {
 			}
 		})
 		opened := commitsIn(b, path, func(*store.DB) {}) // which is no part of the run
-		walked := commitsIn(b, path, func(db *store.DB) { runWalks(b, db, 1, nil) })
-		commits = (walked - opened) - (opened - made)
+		chained := commitsIn(b, path, func(db *store.DB) { processRuns(b, db, 1, nil) })
+		commits = (chained - opened) - (opened - made)
 	}
 	b.ReportMetric(syncsACommit*float64(commits)/benchNodes, "fdatasync/task")
 	b.ReportMetric(0, "ns/op")

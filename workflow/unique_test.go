@@ -33,10 +33,10 @@ func TestOfEqualWaitingTasksTheNearerToTheHeadStays(t *testing.T) {
 				w.start(on("hold"), on("go", "m"))
 				w.raise(on(graph.Trigger(c.second), "m"), on("go", "other"))
 				w.expectPending("main", c.pending...)
-				runs := w.walks()
+				runs := w.runs()
 				stays, gone := runs[c.stays], runs[3-c.stays]
 				if stays.Open != 1 || gone.Open != 0 || gone.Joined != stays.ID {
-					t.Errorf("the walk that stays is %+v, the other %+v", stays, gone)
+					t.Errorf("the run that stays is %+v, the other %+v", stays, gone)
 				}
 				if r := w.records(gone.ID); len(r) != 1 || r[0].State != store.Joined || r[0].Into == "" {
 					t.Errorf("history of the dropped task %+v", r)
@@ -57,8 +57,8 @@ func TestSuccessorGivesWayToAnEqualTaskBeforeIt(t *testing.T) {
 		w.raise(on("now"))
 		open(workflow.Outcome{}, nil)
 		w.expect("a", "once")
-		if run := w.walks()[0]; run.Open != 0 || run.Joined != 2 {
-			t.Errorf("the walk whose task gave way is %+v", run)
+		if run := w.runs()[0]; run.Open != 0 || run.Joined != 2 {
+			t.Errorf("the run whose task gave way is %+v", run)
 		}
 	})
 }

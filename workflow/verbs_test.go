@@ -35,8 +35,8 @@ func TestTasksDueLaterAreRetriedAndSkippedByHand(t *testing.T) {
 		}
 		w.sleep(time.Hour)
 		w.expect()
-		if run := w.walks()[0]; run.Open != 0 || run.Ended.IsZero() {
-			t.Errorf("the walk is %+v", run)
+		if run := w.runs()[0]; run.Open != 0 || run.Ended.IsZero() {
+			t.Errorf("the run is %+v", run)
 		}
 		if err := w.e.Retry(ids[1]); !errors.Is(err, workflow.ErrNoTask) {
 			t.Errorf("retry of a skipped task: %v", err)

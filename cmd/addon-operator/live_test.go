@@ -387,10 +387,10 @@ func TestOldHistoryIsForgottenInPiecesAndThreeSnapshotsStay(t *testing.T) {
 			left = append(left, w.ID)
 		}
 		if d := cmp.Diff([]uint64{3, 2}, left); d != "" {
-			t.Errorf("walks left (-want +got):\n%s", d)
+			t.Errorf("runs left (-want +got):\n%s", d)
 		}
 		for range store.RecordsOf(tx, 1) {
-			t.Error("a record of a forgotten walk is left")
+			t.Error("a record of a forgotten run is left")
 			break
 		}
 		return nil

@@ -149,7 +149,7 @@ func logRecord(log zerolog.Logger, r store.Record) {
 	if event := eventType(graph.NodeID(r.Node)); event != "" {
 		e = e.Str("event.type", event)
 	}
-	e = e.Str("node", r.Node).Uint64("walk", r.Run).Str("task.id", r.Task.String()).Str("queue", r.Queue)
+	e = e.Str("node", r.Node).Uint64("run", r.Run).Str("task.id", r.Task.String()).Str("queue", r.Queue)
 	if subject := graph.Subject(r.Subject).String(); subject != "" {
 		e = e.Str("subject", subject)
 	}

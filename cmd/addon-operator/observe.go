@@ -182,7 +182,7 @@ func (o *operator) convergeEnded() {
 	if withheld > 0 {
 		level, text = zerolog.WarnLevel, "converged, but the safety check kept releases: see workflow inspect"
 	}
-	o.log.WithLevel(level).Uint64("walk", startup.Converged).Str("took", short(took)).Int("modules", len(startup.Enabled)).Int("withheld", withheld).Msg(text)
+	o.log.WithLevel(level).Uint64("run", startup.Converged).Str("took", short(took)).Int("modules", len(startup.Enabled)).Int("withheld", withheld).Msg(text)
 }
 
 // hookRan observes one run of a hook.

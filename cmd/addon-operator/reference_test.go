@@ -46,7 +46,7 @@ const cliIntro = `# Commands
 
 <!-- Made from the code by go test ./cmd/addon-operator -run Reference -update. -->
 
-All commands but ` + "`start`, `version`, `workflow graph`" + ` without a walk, and ` + "`addons index`, `addons lint` and `addons package`" + `
+All commands but ` + "`start`, `version`, `workflow graph`" + ` without a run, and ` + "`addons index`, `addons lint` and `addons package`" + `
 ask the running operator over its debug socket, or, with
 ` + "`--store FILE`" + `, a store that no operator has open; then they say on stderr which. The socket serves HTTP, so that
 ` + "`raw PATH`" + ` and curl reach the same routes: each command below names its own. A path ends in the format it is asked for in.
@@ -209,7 +209,7 @@ var routesOfNone = map[string]string{
 
 const socketOutro = `
 Parameters: ` + "`global=true`" + ` of a module's config and values, ` + "`showEmpty=true`" + ` of ` + "`/queue/list`, `debug=true` and `diff=true`" + ` of
-` + "`render`, `walk=N`" + ` of ` + "`/workflow/inspect`, `limit=N`" + ` of ` + "`/workflow/list`, `table=NAME`" + ` of ` + "`/store/dump`" + `; in the form of a POST
+` + "`render`, `run=N`" + ` of ` + "`/workflow/inspect`, `limit=N`" + ` of ` + "`/workflow/list`, `table=NAME`" + ` of ` + "`/store/dump`" + `; in the form of a POST
 ` + "`name`, `value`, `duration`" + ` of ` + "`/config/set`, `reason`, `by`" + ` of ` + "`skip`" + `, and ` + "`by` of `run` and `/reload`, `allow-purge` of `/reload`" + `.
 `
 

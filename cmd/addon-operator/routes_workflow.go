@@ -24,7 +24,7 @@ func (l *debugAPI) workflowRoutes(mux *http.ServeMux) {
 func (l *debugAPI) workflowRoute(r *http.Request, what string) (page, error) {
 	switch what {
 	case "inspect":
-		id, err := number(r, "walk", 0)
+		id, err := number(r, "run", 0)
 		if err != nil {
 			return page{}, err
 		}
@@ -98,7 +98,7 @@ func (l *debugAPI) runs(limit int) (runs []inspect.Summary, err error) {
 // one a line. It ends with the run that was asked for; where none was, it
 // follows the one that matters. Of a stopped store there is nothing to watch.
 func (l *debugAPI) watchRoute(w http.ResponseWriter, r *http.Request) {
-	id, err := number(r, "walk", 0)
+	id, err := number(r, "run", 0)
 	if err != nil {
 		fail(w, err)
 		return

@@ -102,15 +102,15 @@ func until(t *testing.T, stream *json.Decoder, state inspect.State) *inspect.Run
 	}
 }
 
-func TestWatchSendsASnapshotAfterEachCommitAndEndsWithTheWalk(t *testing.T) {
+func TestWatchSendsASnapshotAfterEachCommitAndEndsWithTheRun(t *testing.T) {
 	gate := make(gated)
 	l := watched(t, gate)
-	stream := watchStream(t, l, "?walk=1")
+	stream := watchStream(t, l, "?run=1")
 	until(t, stream, inspect.Running)
 	gate <- errors.New("not yet")
 	failing := until(t, stream, inspect.Failing)
 	if len(failing.Problems) != 1 || failing.Problems[0].Error != "not yet" {
-		t.Errorf("the failing walk's problems are %+v", failing.Problems)
+		t.Errorf("the failing run's problems are %+v", failing.Problems)
 	}
 	if err := l.engine.Retry(failing.Problems[0].Task); err != nil {
 		t.Fatal(err)
@@ -118,16 +118,16 @@ func TestWatchSendsASnapshotAfterEachCommitAndEndsWithTheWalk(t *testing.T) {
 	close(gate)
 	until(t, stream, inspect.Done)
 	if err := stream.Decode(new(inspect.Run)); !errors.Is(err, io.EOF) {
-		t.Errorf("after the end of the walk the stream goes on: %v", err)
+		t.Errorf("after the end of the run the stream goes on: %v", err)
 	}
 }
 
-func TestWatchOfNoWalkFollowsTheOneThatMatters(t *testing.T) {
+func TestWatchWithoutARunFollowsTheMostImportantOne(t *testing.T) {
 	gate := make(gated)
 	l := watched(t, gate)
 	stream := watchStream(t, l, "")
 	if run := until(t, stream, inspect.Running); run.ID != 1 {
-		t.Errorf("walk %d is shown", run.ID)
+		t.Errorf("run %d is shown", run.ID)
 	}
 	gate <- nil
 	until(t, stream, inspect.Done)
@@ -138,7 +138,7 @@ func TestWatchOfNoWalkFollowsTheOneThatMatters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run := until(t, stream, inspect.Running); run.ID != 2 {
-		t.Errorf("walk %d is shown while walk 2 runs", run.ID)
+		t.Errorf("run %d is shown while run 2 runs", run.ID)
 	}
 }
 

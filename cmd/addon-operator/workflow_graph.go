@@ -39,13 +39,13 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 	var o output
 	var name string
 	cmd := &cobra.Command{
-		Use:               "graph [WALK]",
-		Short:             "Draw a graph, with the states of a walk if one is given",
+		Use:               "graph [RUN]",
+		Short:             "Draw a graph, with the states of a run if one is given",
 		Args:              args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: from.complete(listRuns),
 	}
 	o.declare(cmd, "text", "mermaid", "dot")
-	cmd.Flags().StringVar(&name, "graph", graphs[0].Name, "graph to draw: lifecycle or addons; of a walk its own is drawn")
+	cmd.Flags().StringVar(&name, "graph", graphs[0].Name, "graph to draw: lifecycle or addons; of a run its own is drawn")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		if err := o.check(); err != nil {
 			return err
@@ -58,7 +58,7 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 			return o.draw(cmd.OutOrStdout(), g, nil)
 		}
 		if cmd.Flags().Changed("graph") {
-			return &codedError{exitUsage, errors.New("--graph cannot be used with a walk: a walk is drawn in its own graph")}
+			return &codedError{exitUsage, errors.New("--graph cannot be used with a run: a run is drawn in its own graph")}
 		}
 		query, err := runQuery(given)
 		if err != nil {

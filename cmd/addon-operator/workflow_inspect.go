@@ -27,9 +27,9 @@ const program = "addon-operator"
 func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	v := &inspectVerb{from: from}
 	cmd := &cobra.Command{
-		Use:   "inspect [WALK]",
-		Short: "Show a walk: what it did, does and waits for, what failed, and what to do",
-		Long: "Show a walk: what it did, does and waits for, what failed, and what to do.\n\n" +
+		Use:   "inspect [RUN]",
+		Short: "Show a run: what it did, does and waits for, what failed, and what to do",
+		Long: "Show a run: what it did, does and waits for, what failed, and what to do.\n\n" +
 			"Without a number it is the newest that needs a person, else the one under way,\n" +
 			"else the newest that did more than a step or two.",
 		Args:              args(cobra.MaximumNArgs(1)),
@@ -73,9 +73,9 @@ func runQuery(given []string) (url.Values, error) {
 		return query, nil
 	}
 	if _, err := strconv.ParseUint(given[0], 10, 64); err != nil {
-		return nil, &codedError{exitUsage, fmt.Errorf("%q is no walk: want its number, as workflow list shows it", given[0])}
+		return nil, &codedError{exitUsage, fmt.Errorf("%q is no run: want its number, as workflow list shows it", given[0])}
 	}
-	query.Set("walk", given[0])
+	query.Set("run", given[0])
 	return query, nil
 }
 

@@ -15,9 +15,9 @@ func newWorkflowList(from *sourceFlags) *cobra.Command {
 		return inspect.ListText(*runs, look)
 	}}
 	var limit uint
-	cmd := &cobra.Command{Use: "list", Short: "Show the newest walks", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "list", Short: "Show the newest runs", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
-	cmd.Flags().UintVarP(&limit, "limit", "n", shownRuns, "how many walks to show")
+	cmd.Flags().UintVarP(&limit, "limit", "n", shownRuns, "how many runs to show")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return t.show(cmd, "/workflow/list", url.Values{"limit": {strconv.FormatUint(uint64(limit), 10)}})
 	}

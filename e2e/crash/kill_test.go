@@ -333,7 +333,7 @@ func (w *world) inLane(t *testing.T) {
 func (w *world) turns(t *testing.T) map[graph.NodeID]int {
 	t.Helper()
 	turns := map[graph.NodeID]int{}
-	w.lastWalk(t, func(r store.Record) {
+	w.lastStartRun(t, func(r store.Record) {
 		n, _ := lifecycle.Graph.Node(graph.NodeID(r.Node))
 		if number, _ := strconv.Atoi(strings.TrimRight(n.Number, "abcdef")); number <= 8 {
 			turns[n.ID]++
@@ -352,12 +352,12 @@ func (w *world) turns(t *testing.T) map[graph.NodeID]int {
 func (w *world) span(t *testing.T, p *operator.Process) time.Duration {
 	t.Helper()
 	var ended time.Time
-	w.lastWalk(t, func(r store.Record) { ended = r.Ended })
+	w.lastStartRun(t, func(r store.Record) { ended = r.Ended })
 	return ended.Sub(p.Started)
 }
 
-// lastWalk calls fn for the history of the last start run.
-func (w *world) lastWalk(t *testing.T, fn func(store.Record)) {
+// lastStartRun calls fn for the history of the last start run.
+func (w *world) lastStartRun(t *testing.T, fn func(store.Record)) {
 	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {
 		life, _, err := store.Load[store.Startup](tx, store.StartupKey())

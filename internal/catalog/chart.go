@@ -98,7 +98,7 @@ func chartFiles(r *reader, dir string) ([]file, error) {
 		return nil, err
 	}
 	var files []file
-	err = r.walk(dir, rules.Ignore, func(name, below string) error {
+	err = r.visit(dir, rules.Ignore, func(name, below string) error {
 		if strings.Contains(below, `\`) {
 			return fmt.Errorf("%s: name must not contain backslashes", below)
 		}

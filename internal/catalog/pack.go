@@ -37,7 +37,7 @@ func Digest(fsys fs.FS) (string, error) {
 func eachFile(fsys fs.FS, do func(name string, data []byte)) error {
 	r := newReader(fsys, DefaultLimits)
 	all := func(string, fs.FileInfo) bool { return false }
-	return r.walk(".", all, func(name, _ string) error {
+	return r.visit(".", all, func(name, _ string) error {
 		data, err := r.read(name)
 		if err == nil {
 			do(name, data)

@@ -110,13 +110,13 @@ type renamed struct {
 
 func (r renamed) Name() string { return r.name }
 
-// walk calls file for each regular file below a directory, in lexical order, with its path and its
+// visit calls file for each regular file below a directory, in lexical order, with its path and its
 // path below the directory. It leaves out what skip reports.
-func (r *reader) walk(dir string, skip func(below string, info fs.FileInfo) bool, file func(name, below string) error) error {
-	return r.walkBelow(dir, "", 0, skip, file)
+func (r *reader) visit(dir string, skip func(below string, info fs.FileInfo) bool, file func(name, below string) error) error {
+	return r.visitBelow(dir, "", 0, skip, file)
 }
 
-func (r *reader) walkBelow(dir, below string, depth int, skip func(string, fs.FileInfo) bool, file func(name, below string) error) error {
+func (r *reader) visitBelow(dir, below string, depth int, skip func(string, fs.FileInfo) bool, file func(name, below string) error) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: path has more than the limit of %d directories", dir, maxDepth)
 	}
@@ -129,7 +129,7 @@ func (r *reader) walkBelow(dir, below string, depth int, skip func(string, fs.Fi
 		switch {
 		case skip(under, info):
 		case info.IsDir():
-			err = r.walkBelow(name, under, depth+1, skip, file)
+			err = r.visitBelow(name, under, depth+1, skip, file)
 		case info.Mode().IsRegular():
 			err = file(name, under)
 		default:

@@ -68,7 +68,7 @@ func Find(scope Scope, dir string) ([]File, []Skipped, error) {
 	return s.files, s.skipped, nil
 }
 
-// search is one walk below root; names are relative to base.
+// search is one search below root; names are relative to base.
 type search struct {
 	scope      Scope
 	base, root string

@@ -82,7 +82,7 @@ func TestDigestChangesWithCodeAndNothingElse(t *testing.T) {
 		{"no hooks", remove("hooks"), true},
 		{"a hook moved", func(t *testing.T, dir string) {
 			t.Helper()
-			if err := os.Rename(filepath.Join(dir, "hooks/run.sh"), filepath.Join(dir, "hooks/walk.sh")); err != nil {
+			if err := os.Rename(filepath.Join(dir, "hooks/run.sh"), filepath.Join(dir, "hooks/other.sh")); err != nil {
 				t.Fatal(err)
 			}
 		}, true},

@@ -79,7 +79,7 @@ func applyOp(document Values, op Op) error {
 	return nil
 }
 
-// edit walks from a node down the path and does the operation there. It returns
+// edit follows the path from a node and does the operation there. It returns
 // what then stands in the node's place: a list may have moved.
 func edit(node any, path []string, op string, value any) (any, error) {
 	if len(path) == 1 {

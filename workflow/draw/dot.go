@@ -12,7 +12,7 @@ import (
 const dotWidth = 40
 
 // DOT returns g, which must have passed Check, in the language of Graphviz: a
-// cluster for each group, flags for triggers, ellipses for signals. A dashed
+// cluster for each group, flags for triggers, ellipses for junctions. A dashed
 // arrow leads to a place other than the finished task's, a grey one to where a
 // failed run starts over. Nodes that have a state say it and are coloured.
 func DOT(g *graph.Graph, states States) string {

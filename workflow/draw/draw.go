@@ -96,33 +96,33 @@ func terms(e graph.Edge) []string {
 	return out
 }
 
-// legend explains the words on edges that the graph itself does not.
+// legend explains the words on edges that the graph does not declare.
 var legend = []struct {
 	word, meaning string
 	on            func(graph.Edge) bool
 }{
 	{
-		"front", "the task gets a new place at the front of the main queue, or of the configuration's own",
+		"front", "the task gets a new slot at the front of the main queue, or of the configuration's queue",
 		func(e graph.Edge) bool { return e.Place == graph.Front },
 	},
 	{
-		"tail", "the task gets a new place at the tail of the main queue, or of the configuration's own",
+		"tail", "the task gets a new slot at the tail of the main queue, or of the configuration's queue",
 		func(e graph.Edge) bool { return e.Place == graph.Tail },
 	},
 	{
-		"bound", "the task gets a new place at the tail of the queue that the hook's binding names",
+		"binding queue", "the task gets a new slot at the tail of the queue that the hook's binding names",
 		func(e graph.Edge) bool { return e.Place == graph.BindingQueue },
 	},
 	{
-		"cut", "a walk under way that is past the node is taken back to it; where there is none, as tail",
+		"rewind", "a run that has passed the node goes back to it; if there is no such run, the same as tail",
 		func(e graph.Edge) bool { return e.Place == graph.Rewind },
 	},
 	{
-		"clears", "the module's waiting tasks leave every queue first, and those that run end without effect",
+		"cancels pending", "the module's waiting tasks are canceled in all queues, and the result of those that run is dropped",
 		func(e graph.Edge) bool { return e.CancelsPending },
 	},
 	{
-		"loop", "the edge closes a circle; from the third time in a row on it is taken after a delay that grows",
+		"loop", "the edge closes a circle; from the third time in a row it is taken with an increasing delay",
 		func(e graph.Edge) bool { return e.Loop },
 	},
 }

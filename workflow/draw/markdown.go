@@ -47,12 +47,13 @@ func (p *page) put(block string) {
 
 // reading explains the drawing.
 func (p *page) reading() {
-	p.put("A box is a node: a step that is done as a task, which waits in a queue until it is its turn. " +
-		"A flag is a trigger, a cause from outside. A round box is a signal, a place where arrows meet. " +
-		"A task that is done gives way to the tasks of every arrow that holds, in the order in which *leads to* lists them: " +
-		"a solid arrow puts its task on the place of the finished one, before all that waits behind it; " +
-		"a dotted one puts it elsewhere. An arrow holds *if* its fact was found or *unless* it was; " +
-		"*each of* a list is one task that stands for all members of the list.")
+	p.put("A box is a node: a step, which runs as a task of a queue. A flag is a trigger: a cause outside the graph. " +
+		"A round box is a junction: a node where arrows meet and no task is made. " +
+		"A finished task is replaced by the tasks of all arrows whose condition holds, in the order of *leads to*. " +
+		"A solid arrow puts its task on the stack of the finished one, before the tasks behind it. " +
+		"A dotted arrow puts its task in another slot or queue. " +
+		"The condition *if* holds when the step reports the fact, *unless* when it does not. " +
+		"*each of* is a fan-out: one task represents all items.")
 	var rows []string
 	for _, w := range legend {
 		if slices.ContainsFunc(p.g.Edges, w.on) {
@@ -86,13 +87,13 @@ func (p *page) node(n *graph.Node) {
 	add("about", subjects[n.Scope])
 	list("follows", p.before(n.ID))
 	if n.ForEach != "" {
-		add("repeated over", named(n.ForEach, p.g.FanOuts))
+		add("for each of", named(n.ForEach, p.g.FanOuts))
 	}
-	list("given", meanings(n.Inputs, p.g.Inputs))
-	list("may hand back", meanings(n.Outputs, p.g.Outputs))
+	list("inputs", meanings(n.Inputs, p.g.Inputs))
+	list("outputs", meanings(n.Outputs, p.g.Outputs))
 	list("leads to", p.after(n.ID))
 	add("on error", p.failure(n))
-	list("besides", traits(n))
+	list("properties", traits(n))
 	p.put(strings.Join(items, "\n"))
 }
 
@@ -125,17 +126,17 @@ func (p *page) after(id graph.NodeID) []string {
 
 // failure says where the run goes when the node fails.
 func (p *page) failure(n *graph.Node) string {
-	wait := ", after a delay that grows"
+	wait := ", with an increasing delay"
 	if n.FixedDelay {
-		wait = ", after the same delay each time"
+		wait = ", with a constant delay"
 	}
 	switch {
 	case n.Junction || n.JoinsRunning:
 		return ""
 	case n.RetryFrom != "":
-		return "the run starts over at " + p.link(n.RetryFrom) + wait
+		return "the run starts again at " + p.link(n.RetryFrom) + wait
 	default:
-		return "it is tried again itself" + wait
+		return "the step is retried" + wait
 	}
 }
 
@@ -174,12 +175,12 @@ func traits(n *graph.Node) []string {
 		has bool
 		say string
 	}{
-		{n.Junction, "a signal: it has no step and makes no task"},
-		{n.Unique, "once: of equal tasks that wait, the one nearer the head stays"},
-		{n.Batch, "ranges: one run takes all adjacent tasks of the same hook"},
-		{n.JoinsRunning, "adopts: it starts no member of its list, it waits for their end"},
-		{n.Uninterruptible, "finishes: a cut lets a run that has come so far go to its end"},
-		{n.WakesFailed, "revives: when it is done, what failed elsewhere is tried again at once"},
+		{n.Junction, "junction: it has no step and makes no task"},
+		{n.Unique, "unique: of equal waiting tasks, only the one nearest to the head stays"},
+		{n.Batch, "batch: one attempt processes all adjacent tasks of the same hook"},
+		{n.JoinsRunning, "joins running: it waits for items that already run, and starts none"},
+		{n.Uninterruptible, "uninterruptible: a rewind lets a run that has reached this node finish"},
+		{n.WakesFailed, "wakes failed: when it is done, failed tasks of other queues are retried at once"},
 	} {
 		if t.has {
 			out = append(out, t.say)

@@ -23,7 +23,7 @@ flowchart TB
 `
 
 // Mermaid returns g, which must have passed Check, as a mermaid flowchart: a
-// frame for each group, flags for triggers, round boxes for signals. A solid
+// frame for each group, flags for triggers, round boxes for junctions. A solid
 // arrow keeps the finished task's place, a dotted one leads to another place.
 // Where a failed run starts over stands in the box, as arrows back would bury
 // the others. Nodes that have a state say it and are coloured.

@@ -12,7 +12,7 @@ func (p *page) names() {
 	var (
 		begun    uses[graph.Trigger]
 		asked    uses[graph.Fact]
-		walked   uses[graph.FanOut]
+		repeated uses[graph.FanOut]
 		given    uses[graph.Input]
 		returned uses[graph.Output]
 	)
@@ -23,10 +23,10 @@ func (p *page) names() {
 	}
 	for _, n := range p.g.Nodes {
 		here := p.number(n.ID)
-		walked.add(n.ForEach, here)
+		repeated.add(n.ForEach, here)
 		for _, e := range p.g.Edges {
 			if e.From == n.ID {
-				walked.add(e.ForEach, here)
+				repeated.add(e.ForEach, here)
 			}
 		}
 		for _, in := range n.Inputs {
@@ -36,11 +36,11 @@ func (p *page) names() {
 			returned.add(out, here)
 		}
 	}
-	declared(p, "Triggers", "begins at", begun, p.g.Triggers)
-	declared(p, "Facts", "asked for by", asked, p.g.Facts)
-	declared(p, "Lists", "walked by", walked, p.g.FanOuts)
-	declared(p, "Inputs", "given to", given, p.g.Inputs)
-	declared(p, "Outputs", "handed back by", returned, p.g.Outputs)
+	declared(p, "Triggers", "leads to", begun, p.g.Triggers)
+	declared(p, "Facts", "used by", asked, p.g.Facts)
+	declared(p, "Fan-outs", "used by", repeated, p.g.FanOuts)
+	declared(p, "Inputs", "received by", given, p.g.Inputs)
+	declared(p, "Outputs", "returned by", returned, p.g.Outputs)
 }
 
 // number returns a short link to the section of the node.

@@ -10,7 +10,7 @@ import "slices"
 // A NodeID names one node of a graph.
 type NodeID string
 
-// A Trigger names a cause from outside a graph that begins a walk through it.
+// A Trigger names a cause from outside a graph that begins a run through it.
 type Trigger string
 
 // A Fact names something a step found to be so. Edges route on facts, never on
@@ -46,11 +46,11 @@ type Place string
 
 // The places an edge can put a task.
 const (
-	Stack        Place = ""      // on the finished task's own place, before all that waits behind it
-	Tail         Place = "tail"  // a new place at the tail of the main queue, or of the configuration's own
-	Front        Place = "front" // a new place at the front of the main queue, or of the configuration's own
-	BindingQueue Place = "bound" // a new place at the tail of the queue the hook's binding names
-	Rewind       Place = "cut"   // in place of what a walk under way has put past the node, else at the main queue's tail
+	Stack        Place = ""              // on the stack of the finished task, before the tasks behind it
+	Tail         Place = "tail"          // a new slot at the tail of the main queue, or of the configuration's queue
+	Front        Place = "front"         // a new slot at the front of the main queue, or of the configuration's queue
+	BindingQueue Place = "binding queue" // a new slot at the tail of the queue the hook's binding names
+	Rewind       Place = "rewind"        // takes a run that has passed the node back to it; without such a run, the same as Tail
 )
 
 // A Subject is what a task is about: a module, a hook, a binding, an addons
@@ -252,8 +252,8 @@ func (e Edge) holds(facts []Fact) bool {
 // place, as one that stands before to in the same run does.
 func (g *Graph) Leads(from, to NodeID) bool {
 	seen := map[NodeID]bool{}
-	var walk func(NodeID) bool
-	walk = func(id NodeID) bool {
+	var reaches func(NodeID) bool
+	reaches = func(id NodeID) bool {
 		if id == to {
 			return true
 		}
@@ -262,11 +262,11 @@ func (g *Graph) Leads(from, to NodeID) bool {
 		}
 		seen[id] = true
 		for _, e := range g.Edges {
-			if e.From == id && e.Place == Stack && !e.Loop && walk(e.To) {
+			if e.From == id && e.Place == Stack && !e.Loop && reaches(e.To) {
 				return true
 			}
 		}
 		return false
 	}
-	return walk(from)
+	return reaches(from)
 }

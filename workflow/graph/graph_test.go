@@ -55,7 +55,7 @@ func TestEdgesAreTakenAsFactsHold(t *testing.T) {
 	}
 }
 
-func TestSignalsLeadThrough(t *testing.T) {
+func TestEdgesLeadThroughJunctions(t *testing.T) {
 	t.Parallel()
 	g := &graph.Graph{
 		Nodes: []graph.Node{
@@ -81,9 +81,9 @@ func TestSignalsLeadThrough(t *testing.T) {
 		edges []graph.Edge
 		want  []string
 	}{
-		{"a trigger, in the order written", g.Begin("bell"), []string{"b tail", "c cut", "c front"}},
-		{"a trigger with no signal", g.Begin("horn"), []string{"a bound"}},
-		{"a node, through signals behind signals", g.Next("a", []graph.Fact{"x"}), []string{"b tail", "c cut", "b"}},
+		{"a trigger, in the order written", g.Begin("bell"), []string{"b tail", "c rewind", "c front"}},
+		{"a trigger without a junction", g.Begin("horn"), []string{"a binding queue"}},
+		{"a node, through junctions behind junctions", g.Next("a", []graph.Fact{"x"}), []string{"b tail", "c rewind", "b"}},
 		{"a node whose fact was not found", g.Next("a", nil), []string{"b"}},
 		{"a node with no way out", g.Next("c", nil), nil},
 		{"an unknown trigger", g.Begin("drum"), nil},

@@ -107,7 +107,7 @@ func (p *page) other(r *Problem) {
 		return
 	}
 	if r.Run != 0 {
-		text = "walk " + id(r.Run) + ": " + text
+		text = "run " + id(r.Run) + ": " + text
 	}
 	if r.Error != "" && (r.Kind != KindFailing || l.whole()) {
 		text += ": " + r.Error
@@ -161,7 +161,7 @@ func (p *page) behind(b *Behind) string {
 	}
 	var parts []string
 	if b.Run > 0 {
-		parts = append(parts, plural(b.Run, "more step", "more steps")+" of this walk")
+		parts = append(parts, plural(b.Run, "more step", "more steps")+" of this run")
 	}
 	if b.Tasks > 0 {
 		more := ""

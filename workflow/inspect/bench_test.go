@@ -73,17 +73,17 @@ func generate(tb testing.TB, runs, records, pending int) *store.DB {
 }
 
 // sizes are of the stores that a run is to be found in at once.
-var sizes = map[string]struct{ walks, records, pending int }{
-	"100000-of-one-walk":    {walks: 1, records: 100_000, pending: 1},
-	"100000-of-many-walks":  {walks: 50_000, records: 100_000, pending: 1},
-	"100000-tasks-waiting":  {walks: 10, records: 1000, pending: 100_000},
-	"1000-and-what-matters": {walks: 10, records: 1000, pending: 10},
+var sizes = map[string]struct{ runs, records, pending int }{
+	"100000-of-one-run":     {runs: 1, records: 100_000, pending: 1},
+	"100000-of-many-runs":   {runs: 50_000, records: 100_000, pending: 1},
+	"100000-tasks-waiting":  {runs: 10, records: 1000, pending: 100_000},
+	"1000-and-what-matters": {runs: 10, records: 1000, pending: 10},
 }
 
-func BenchmarkWalk(b *testing.B) {
+func BenchmarkInspect(b *testing.B) {
 	for name, size := range sizes {
 		b.Run(name, func(b *testing.B) {
-			db := generate(b, size.walks, size.records, size.pending)
+			db := generate(b, size.runs, size.records, size.pending)
 			for b.Loop() {
 				show(b, db)
 			}
@@ -109,7 +109,7 @@ func TestLongHistoryIsReadUpToABoundAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestWalkFarBackInALongQueueSaysThatNobodyLookedThere(t *testing.T) {
+func TestRunFarBackInALongQueueSaysThatNobodyLookedThere(t *testing.T) {
 	t.Parallel()
 	db := generate(t, 1, 10, 50_010)
 	if err := db.Update(func(tx *store.Tx) error {

@@ -24,7 +24,7 @@ import (
 const Schema = 1
 
 // ErrNoRun is returned for a run that the store does not hold.
-var ErrNoRun = errors.New("there is no such walk")
+var ErrNoRun = errors.New("there is no such run")
 
 // A State is how far a step, or a run, has come.
 type State string
@@ -45,13 +45,13 @@ const (
 	Failed      State = "failed"      // failed last; its run is on the way to it again
 	Backoff     State = "backoff"     // failed last and is tried again when Due
 	Interrupted State = "interrupted" // was begun by an older life and not ended
-	Failing     State = "failing"     // of a walk: a step of it failed last
+	Failing     State = "failing"     // of a run: a step of it failed last
 )
 
 // A Request says which run to show. Zero is the newest that needs a person,
 // else the newest under way, else the newest that did more than a step or two.
 type Request struct {
-	Run uint64 `json:"walk,omitempty"`
+	Run uint64 `json:"run,omitempty"`
 }
 
 // A Run is a snapshot of everything that follows from one trigger.
@@ -114,7 +114,7 @@ type Progress struct {
 // Restarts tells of the lives that a run has gone through.
 type Restarts struct {
 	Count int    `json:"count"`
-	First uint64 `json:"first"` // the life in which the walk began
+	First uint64 `json:"first"` // the life in which the run began
 	Last  uint64 `json:"last"`
 	// Again counts the attempts that a restart interrupted and that were done again.
 	Again int `json:"again"`
@@ -168,7 +168,7 @@ const (
 	ForTime      Reason = "time"    // its run changes values each time, so it is put off
 	ForHold      Reason = "hold"    // what it must not start before, or without; Held says what
 	ForLimit     Reason = "limit"   // its hook has run too lately
-	ForStep      Reason = "step"    // the step before it in its own walk
+	ForStep      Reason = "step"    // the step before it in its own run
 	ForQueue     Reason = "queue"   // those before it in its queue
 	ForRunning   Reason = "running" // the task that runs in its queue; it is next
 	ForItems     Reason = "members" // members of its list, in other queues
@@ -194,7 +194,7 @@ type Wait struct {
 // A Ref points to a pending task.
 type Ref struct {
 	Task    store.ID  `json:"task"`
-	Run     uint64    `json:"walk"`
+	Run     uint64    `json:"run"`
 	Node    string    `json:"node"`
 	Subject Subject   `json:"subject,omitzero"`
 	Queue   string    `json:"queue"`
@@ -205,7 +205,7 @@ type Ref struct {
 // Behind is what waits behind a task.
 type Behind struct {
 	Queue string `json:"queue"`
-	Run   int    `json:"walk,omitempty"`  // steps of its own walk, on its own place
+	Run   int    `json:"run,omitempty"`   // steps of its own run, on its own place
 	Tasks int    `json:"tasks,omitempty"` // on later places of the queue
 	More  bool   `json:"more,omitempty"`  // there are still more tasks than were counted
 	Next  []Ref  `json:"next,omitempty"`  // the first of Tasks
@@ -238,7 +238,7 @@ const (
 // A Problem is something a person should look at.
 type Problem struct {
 	Kind    Kind      `json:"kind"`
-	Run     uint64    `json:"walk,omitempty"`
+	Run     uint64    `json:"run,omitempty"`
 	Task    store.ID  `json:"task,omitzero"`
 	Queue   string    `json:"queue,omitempty"`
 	Node    string    `json:"node,omitempty"`

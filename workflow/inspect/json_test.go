@@ -106,7 +106,7 @@ func TestNodesAreDrawnInTheGravestOfTheirStates(t *testing.T) {
 	})
 }
 
-func TestListTellsHowEachWalkStands(t *testing.T) {
+func TestListTellsHowEachRunStands(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

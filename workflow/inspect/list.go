@@ -8,7 +8,7 @@ import (
 // ListText returns runs as a table, none wider than look says. Look.Now must be set.
 func ListText(runs []Summary, look Look) string {
 	if len(runs) == 0 {
-		return "no walks: nothing has begun yet\n"
+		return "no runs yet\n"
 	}
 	ids := len("ID")
 	for i := range runs {
@@ -60,7 +60,7 @@ func (w *Summary) what() string {
 		what += ": " + cause
 	}
 	if w.Joined != 0 {
-		what = "as walk " + id(w.Joined) + "; " + what
+		what = "as run " + id(w.Joined) + "; " + what
 	}
 	return flat(what)
 }

@@ -161,7 +161,7 @@ func (l Look) blocked(r *store.Reason) string {
 
 // ref says which task r points to and how it stands.
 func (l Look) ref(r Ref) string {
-	text := r.name() + " (walk " + id(r.Run) + ", " + looks[r.State].word
+	text := r.name() + " (run " + id(r.Run) + ", " + looks[r.State].word
 	if r.State == Backoff && !r.Due.IsZero() {
 		text += ", next try " + l.due(r.Due)
 	}

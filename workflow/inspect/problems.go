@@ -141,7 +141,7 @@ func (w *Run) advise() []Advice {
 	for _, r := range w.holders() {
 		if !others[r.Run] {
 			others[r.Run] = true
-			add("this walk waits behind it", "workflow", "inspect", id(r.Run))
+			add("this run waits behind it", "workflow", "inspect", id(r.Run))
 			queues = true
 		}
 	}

@@ -36,7 +36,7 @@ func (r *Reader) Run(tx *store.Tx, req Request) (*Run, error) {
 		return nil, err
 	}
 	if !ok {
-		return nil, fmt.Errorf("walk %d: %w: it never was, or history has forgotten it", req.Run, ErrNoRun)
+		return nil, fmt.Errorf("run %d: %w: it never was, or history has forgotten it", req.Run, ErrNoRun)
 	}
 	return r.snapshot(s, &record, problems)
 }

@@ -58,7 +58,7 @@ func (p *page) head() {
 		}
 	}
 	badge, colour := l.badge(w.State)
-	text := "walk " + id(w.ID) + ": " + w.Trigger
+	text := "run " + id(w.ID) + ": " + w.Trigger
 	if w.Subject != "" {
 		text += ", " + flat(w.Subject)
 	}
@@ -92,7 +92,7 @@ func (p *page) head() {
 		p.field(name, text)
 	}
 	if w.Joined != 0 {
-		p.field("goes on", "as walk "+id(w.Joined))
+		p.field("goes on", "as run "+id(w.Joined))
 	}
 	if l.Source != "" {
 		p.field("source", l.Source)

@@ -252,7 +252,7 @@ func scenes() map[string]func(*world) (run uint64) {
 	}
 }
 
-func TestEveryStateOfAWalkReadsWellInEightyColumns(t *testing.T) {
+func TestEveryStateOfARunReadsWellInEightyColumns(t *testing.T) {
 	t.Parallel()
 	for name, scene := range scenes() {
 		t.Run(name, func(t *testing.T) {
@@ -333,7 +333,7 @@ func TestLooksSayTheSameInOtherWays(t *testing.T) {
 	}
 }
 
-func TestUnknownWalkIsAnError(t *testing.T) {
+func TestUnknownRunIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -344,7 +344,7 @@ func TestUnknownWalkIsAnError(t *testing.T) {
 			return err
 		})
 		if !errors.Is(err, inspect.ErrNoRun) {
-			t.Errorf("the error for a walk that never was is %v", err)
+			t.Errorf("the error for a run that never was is %v", err)
 		}
 	})
 }

@@ -1,7 +1,7 @@
 // Package lifecycle is the addon operator's life as a graph: the sixteen steps
 // of the lifecycle steps document, what each is given and may hand back, what
 // it leads to, and under what facts. It is one file of data; package steps
-// holds the doing, package workflow the walking.
+// holds the implementation, package workflow the execution.
 package lifecycle
 
 import "addon-operator/workflow/graph"
@@ -137,7 +137,7 @@ func with(kind []graph.Input, more ...graph.Input) []graph.Input { return append
 // finished one stood, so a reload runs to its end before what waits behind it.
 var Graph = &graph.Graph{
 	Name: "lifecycle",
-	Doc:  "The addon operator's life, steps 1 to 16.",
+	Doc:  "The lifecycle of modules, steps 1 to 16.",
 	Nodes: []graph.Node{
 		{
 			Number: "1", ID: GlobalOnStartup, Group: startup, ForEach: ByOrder,
@@ -158,16 +158,16 @@ var Graph = &graph.Graph{
 			Number: "4", ID: DiscoverModules, Group: reload, FixedDelay: true,
 			Inputs:  []graph.Input{ModuleDirectories, MergedEnabledStates, HelmReleases, ConfigGlobal, ConfigModule, ValuesGlobal, ValuesModule, EnabledBefore},
 			Outputs: []graph.Output{ModuleStatus, ModuleLists},
-			Doc:     "merge the enabled flags, run enabled scripts, make the three lists of modules",
+			Doc:     "merge the enabled flags, run the enabled scripts, and decide which modules to run, delete and purge",
 		},
 		{
 			Number: "4a", ID: EnsureCRDs, Group: reload, Scope: graph.ScopeModule,
 			Inputs: []graph.Input{CRDFiles}, Outputs: []graph.Output{Definitions},
-			Doc: "create or update the CRDs a module brings, and wait until they are served",
+			Doc: "create or update the CRDs of a module, and wait until they are served",
 		},
 		{
 			Number: "5", ID: ModuleRun, Group: run, Scope: graph.ScopeModule, Unique: true, Lane: true,
-			Doc: "see whether the module is just enabled, already started, or no longer wanted",
+			Doc: "check whether the module was just enabled, has started already, or must be deleted",
 		},
 		{
 			Number: "5a", ID: ModuleOnStartup, Group: run, Scope: graph.ScopeModule, ForEach: ByOrder, RetryFrom: ModuleRun,
@@ -187,7 +187,7 @@ var Graph = &graph.Graph{
 		{
 			Number: "5d", ID: ReleaseCheck, Group: run, Scope: graph.ScopeModule, RetryFrom: ModuleRun,
 			Inputs: []graph.Input{ValuesGlobal, ValuesModule, EnabledAll, HelmReleases},
-			Doc:    "compare the rendered checksum and the resources with the last release",
+			Doc:    "compare the rendered manifest and the resources in the cluster with the last release",
 		},
 		{
 			Number: "5e", ID: ReleaseUpgrade, Group: run, Scope: graph.ScopeModule, RetryFrom: ModuleRun,
@@ -201,11 +201,11 @@ var Graph = &graph.Graph{
 		},
 		{
 			Number: "6", ID: ModuleDelete, Group: deletion, Scope: graph.ScopeModule,
-			Doc: "see whether the module is still to be deleted, and take its waiting tasks away",
+			Doc: "check whether the module must still be deleted, and cancel its waiting tasks",
 		},
 		{
 			Number: "6a", ID: ModuleRetire, Group: deletion, Scope: graph.ScopeModule, ForEach: Running, JoinsRunning: true,
-			Doc: "wait for the module's hooks that still run",
+			Doc: "wait for hooks of the module that are still running",
 		},
 		{
 			Number: "6b", ID: ModuleBeforeDelete, Group: deletion, Scope: graph.ScopeModule, ForEach: ByOrder, RetryFrom: ModuleDelete,
@@ -258,7 +258,7 @@ var Graph = &graph.Graph{
 		{
 			Number: "16", ID: ConfigMapChanged, Group: reactions, Unique: true, WakesFailed: true,
 			Inputs: []graph.Input{ConfigMapContent}, Outputs: []graph.Output{AppliedConfig},
-			Doc: "apply the ConfigMap's sections and list those that changed",
+			Doc: "apply the sections of the ConfigMap and find those that changed",
 		},
 	},
 	Edges: []graph.Edge{
@@ -323,14 +323,14 @@ var Graph = &graph.Graph{
 	},
 	Triggers: map[graph.Trigger]string{
 		OnStart:           "the operator process has started and does not resume an unfinished start of the same container",
-		OnGlobalKubeEvent: "an object a global hook's kubernetes binding watches has changed",
-		OnModuleKubeEvent: "an object a module hook's kubernetes binding watches has changed",
-		OnGlobalSchedule:  "a global hook's crontab has come due",
-		OnModuleSchedule:  "a module hook's crontab has come due",
-		OnResourcesAbsent: "a resource of an installed release is gone from the cluster",
-		OnConfigMap:       "the operator's ConfigMap differs from what was last applied, or the operator has started",
+		OnGlobalKubeEvent: "an object watched by a kubernetes binding of a global hook has changed",
+		OnModuleKubeEvent: "an object watched by a kubernetes binding of a module hook has changed",
+		OnGlobalSchedule:  "a schedule of a global hook is due",
+		OnModuleSchedule:  "a schedule of a module hook is due",
+		OnResourcesAbsent: "a resource of an installed release was deleted from the cluster",
+		OnConfigMap:       "the operator's ConfigMap differs from the last applied version, or the operator has started",
 		OnModuleMended:    "the files of a module that could not be loaded were corrected",
-		OnAddonsChanged:   "the registered addons provide other modules, or other versions of modules, than before",
+		OnAddonsChanged:   "the modules, or their versions, that registered addons provide have changed",
 		OnReloadRequest:   "a person ran addon-operator reload",
 		OnRunRequest:      "a person ran addon-operator module run",
 	},
@@ -339,53 +339,53 @@ var Graph = &graph.Graph{
 		AlreadyStarted: "the module is enabled and a run of it has finished since the current start",
 		HalfDeleted:    "the module is enabled again after its release was deleted and before its afterDeleteHelm hooks ran",
 		Outdated:       "there is no deployed release, its checksum differs from the rendered one, or resources of it are absent",
-		Unwanted:       "the module is not enabled and its state or release is to be deleted",
-		LeftOver:       "a first converge on a new store left releases that are to be deleted or purged",
-		GlobalChanged:  "global values, global config or an enabled override are not what they were before",
+		Unwanted:       "the module is not enabled, and its state or release must be deleted",
+		LeftOver:       "the first converge with a new store has kept releases that must now be deleted or purged",
+		GlobalChanged:  "global values, global config or an enabled override have changed",
 		FlagsChanged:   "an *Enabled flag of the ConfigMap changed and its global section did not",
-		ModuleChanged:  "the module's values or config are not what they were before",
+		ModuleChanged:  "values or config of the module have changed",
 	},
 	FanOuts: map[graph.FanOut]string{
 		ByOrder:  "the hooks with the step's binding, by ORDER, then by name",
 		Bindings: "the hooks' kubernetes bindings, by hook name, then as written",
-		Defining: "the enabled modules whose CRDs were not installed since the current start, or are others now",
+		Defining: "the enabled modules whose CRDs have not been installed since the current start, or have changed",
 		Enabled:  "the enabled modules, in module order",
-		Disabled: "the modules that are not enabled and have something to delete, in reverse order",
-		Unknown:  "the releases that have no module directory",
+		Disabled: "the disabled modules with a release or state to delete, in reverse order",
+		Unknown:  "the releases without a module directory",
 		Running:  "the tasks of the module that run in other queues",
 		Changed:  "the started modules whose section of the ConfigMap changed",
 
-		ChangedUnstarted: "the enabled modules whose section of the ConfigMap changed and that no run has started yet",
-		SwitchedOff:      "the installed modules that the ConfigMap has just switched off while a task of the main queue fails",
+		ChangedUnstarted: "the enabled modules that have not started yet and whose section of the ConfigMap changed",
+		SwitchedOff:      "the installed modules that the ConfigMap has just disabled while a task of the main queue fails",
 	},
 	Inputs: map[graph.Input]string{
-		EventObject:         "binding context: the object of each event, its filterResult",
-		Objects:             "binding context: all objects the binding watches",
+		EventObject:         "binding context: the object of each event and its filterResult",
+		Objects:             "binding context: all objects that the binding watches",
 		SnapshotsAll:        "binding context: snapshots of all kubernetes bindings of the hook",
-		SnapshotsIncluded:   "binding context: snapshots the binding includes, by includeSnapshotsFrom or group",
+		SnapshotsIncluded:   "binding context: the snapshots that the binding includes with includeSnapshotsFrom or group",
 		ConfigGlobal:        "$CONFIG_VALUES_PATH: section global of the ConfigMap",
 		ConfigModule:        "$CONFIG_VALUES_PATH: the module's section of the ConfigMap",
 		ValuesGlobal:        "$VALUES_PATH: global values, merged",
 		ValuesModule:        "$VALUES_PATH: module values, merged",
 		EnabledBefore:       "$VALUES_PATH: global.enabledModules, the modules found enabled before this one",
 		EnabledAll:          "$VALUES_PATH: global.enabledModules, all enabled modules",
-		RenderedManifest:    "the manifest the chart renders to, and its checksum",
+		RenderedManifest:    "the rendered manifest of the chart, and its checksum",
 		ConfigMapContent:    "the ConfigMap as it is now",
 		HelmReleases:        "the releases in the operator's namespace",
 		ModuleDirectories:   "the modules on disk",
 		MergedEnabledStates: "the enabled flags of files, hooks and ConfigMap, merged",
-		CRDFiles:            "the definitions in the module's directory crds",
+		CRDFiles:            "the definitions in the directory crds of the module",
 	},
 	Outputs: map[graph.Output]string{
-		ConfigPatch:      "$CONFIG_VALUES_JSON_PATCH_PATH: applied to the ConfigMap just after the hook",
-		ValuesPatch:      "$VALUES_JSON_PATCH_PATH: kept in the store and applied to values from then on",
-		HookMetrics:      "$METRICS_PATH: counted in the store and shown at /metrics/hooks from then on",
-		ObjectChanges:    "$KUBERNETES_PATCH_PATH: objects of the cluster made, changed and deleted just after the hook, in order",
+		ConfigPatch:      "$CONFIG_VALUES_JSON_PATCH_PATH: applied to the ConfigMap directly after the hook",
+		ValuesPatch:      "$VALUES_JSON_PATCH_PATH: stored, and applied to the values from then on",
+		HookMetrics:      "$METRICS_PATH: stored, and served at /metrics/hooks from then on",
+		ObjectChanges:    "$KUBERNETES_PATCH_PATH: objects created, changed and deleted directly after the hook, in order",
 		EnabledOverrides: "*Enabled operations of a global hook's values patch, which enable or disable modules",
 		ModuleStatus:     "$MODULE_ENABLED_RESULT and $MODULE_ENABLED_REASON of the enabled script",
-		ModuleLists:      "the modules to enable, to delete and to purge",
+		ModuleLists:      "the modules to run, to delete and to purge",
 		HelmRelease:      "a release installed, upgraded or deleted",
 		Definitions:      "CustomResourceDefinitions created or updated, never deleted",
-		AppliedConfig:    "the sections and flags in force from then on",
+		AppliedConfig:    "the sections and flags that apply from then on",
 	},
 }
