@@ -21,10 +21,7 @@ type retiredTerm struct {
 // word that also has an ordinary meaning in the tree is listed in the phrases that give it the
 // retired one.
 var retiredTerms = []retiredTerm{
-	{
-		phrases: "walk, walks, walked, walking", except: "walk dir, walk if, json walk, json start walk, walk d",
-		reason:  "all work that follows from one trigger is a run",
-	},
+	{phrases: "walk, walks, walked, walking", except: "walk dir, walk if, json walk, json start walk, walk d", reason: "all work that follows from one trigger is a run"},
 	{phrases: "hasten, hastens, hastened", reason: "a deferred task that starts early is expedited"},
 	{phrases: "excuse, excuses", reason: "an epoch that ends without a crash is a clean exit"},
 	{phrases: "forgiven, forgive", reason: "an epoch that ends without a crash is a clean exit"},
@@ -35,6 +32,13 @@ var retiredTerms = []retiredTerm{
 	{phrases: "opinion, opinions", reason: "a value that a hook sets for <module>Enabled is an enabled override"},
 	{phrases: "a farewell, with farewell", reason: "a reader that leaves a watch unsubscribes"},
 	{phrases: "keyring, keyrings", reason: "the part that renews certificates is the certificate rotator"},
+	{phrases: "inbox, inboxes", reason: "changes that wait for a reader are in a buffer"},
+	{phrases: "hub, hubs", except: "git hub", reason: "what runs all monitors is named watches"},
+	{phrases: "sight, sights", reason: "the objects that a binding watches are its snapshot"},
+	{phrases: "desk, desks", reason: "name the thing itself, such as a receiver"},
+	{phrases: "book, books", reason: "all metrics of hooks at one moment are a snapshot"},
+	{phrases: "sheets", reason: "the metrics of one hook are stored in shards"},
+	{phrases: "in vain", reason: "state what timed out or failed"},
 	{phrases: "shelf, shelves", reason: "name the thing itself: a table, a cache, a directory"},
 }
 

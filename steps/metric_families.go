@@ -44,7 +44,7 @@ func (a *metricFamilies) family(name string) (*family, error) {
 	return f, err
 }
 
-// forget deletes the sheet under k and takes its series from their families.
+// forget deletes the shard under k and takes its series from their families.
 func (a *metricFamilies) forget(k store.Key) error {
 	count, err := countIn(a.tx, k)
 	if err != nil {
@@ -136,7 +136,7 @@ func (f *family) same(tx *store.Tx, key store.Key) bool {
 	return err == nil && ok && kept.Equal(f.Family)
 }
 
-// loadShard returns the sheet under k, an empty one if there is none.
+// loadShard returns the shard under k, an empty one if there is none.
 func loadShard(tx *store.Tx, k store.Key) (*series.Shard, error) {
 	s, _, err := store.ParseShardKey(k)
 	if err != nil {
@@ -154,7 +154,7 @@ func loadShard(tx *store.Tx, k store.Key) (*series.Shard, error) {
 	return shard, nil
 }
 
-// countIn returns how many series of each name the sheet under k holds.
+// countIn returns how many series of each name the shard under k holds.
 func countIn(tx *store.Tx, k store.Key) (map[string]int, error) {
 	text := tx.Get(k)
 	if text == nil {

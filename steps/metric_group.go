@@ -12,13 +12,13 @@ import (
 const maxHeld = 4 << 20
 
 // A metricGroup is what one hook holds in one group, as a transaction leaves it. Of
-// its sheets only those that are asked for are read.
+// its shards only those that are asked for are read.
 type metricGroup struct {
 	tx    *store.Tx
 	owner series.Owner
 	group string
 
-	stored []uint64 // where the sheets begin that are in the store, in order
+	stored []uint64 // where the shards begin that are in the store, in order
 	froms  []uint64 // and those there are now; there is always one that begins at 0
 	read   map[uint64]*series.Shard
 	size   int
@@ -44,7 +44,7 @@ func (h *metricGroup) key(from uint64) store.Key {
 	return store.ShardKey(h.group, h.owner.Module, h.owner.Hook, from)
 }
 
-// owns reports whether k is the key of one of the holding's sheets.
+// owns reports whether k is the key of one of the holding's shards.
 func (h *metricGroup) owns(k store.Key) bool { return bytes.HasPrefix(k, h.key(0)) }
 
 // shard returns the one that the series at a place belongs in.
@@ -83,7 +83,7 @@ func (h *metricGroup) expire(all *metricFamilies) error {
 	return nil
 }
 
-// save writes the sheets that are others than in the store, dividing those that
+// save writes the shards that are others than in the store, dividing those that
 // have become large, and deletes those that are no more.
 func (h *metricGroup) save() error {
 	kept := map[uint64]bool{}

@@ -91,7 +91,7 @@ func (c *counting) want(claim string, samples ...string) {
 	c.sound()
 }
 
-// sound compares what families say with the sheets.
+// sound compares what families say with the shards.
 func (c *counting) sound() {
 	c.t.Helper()
 	if err := c.db.View(func(tx *store.Tx) error {

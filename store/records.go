@@ -226,7 +226,7 @@ func Families() Key { return At(Metrics).Str("family") }
 
 // ShardKey returns the key of the series that a hook holds in a group, as package
 // series writes them: those whose place is not below from, up to where the hook's
-// next sheet begins. The group is empty for those that do not expire. The key with
+// next shard begins. The group is empty for those that do not expire. The key with
 // from zero is also the prefix of the hook's others.
 func ShardKey(group, module, hook string, from uint64) Key {
 	k := ShardsOf(group).Str(module).Str(hook)
@@ -239,7 +239,7 @@ func ShardKey(group, module, hook string, from uint64) Key {
 // Shards returns the prefix of the keys that ShardKey returns.
 func Shards() Key { return At(Metrics).Str("sheet") }
 
-// ShardsOf returns the prefix of the sheets of a group.
+// ShardsOf returns the prefix of the shards of a group.
 func ShardsOf(group string) Key { return Shards().Str(group) }
 
 // ParseShardKey takes a key apart that ShardKey has returned.

@@ -14,7 +14,7 @@ import (
 var hookPods = store.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
 
 // stop has the receiver fail after pieces, as if the process had ended.
-func (d *desk) stop(pieces int) (goOn func()) {
+func (d *testReceiver) stop(pieces int) (goOn func()) {
 	raise := d.raise
 	d.raise = func(tx *store.Tx, events ...workflow.Event) error {
 		if pieces--; pieces < 0 {
@@ -32,14 +32,14 @@ func manyPods() (objects []*kube.Object) {
 	return objects
 }
 
-func (d *desk) appeared(objects []*kube.Object) error {
+func (d *testReceiver) appeared(objects []*kube.Object) error {
 	return d.Listed(d.t.Context(), kube.List{View: label, Cause: kube.Appeared, Owners: us, Version: "50", Objects: objects})
 }
 
 func TestBindingsKnowOfAViewWhenAllOfItWasTold(t *testing.T) {
 	for name, known := range map[string]bool{"the view is known": true, "the view is new": false} {
 		t.Run(name, func(t *testing.T) {
-			d, objects := newDesk(t), manyPods()
+			d, objects := newTestReceiver(t), manyPods()
 			if known {
 				if err := d.Listed(t.Context(), kube.List{View: label, Cause: kube.First, Version: "10", Objects: objects}); err != nil {
 					t.Fatal(err)
@@ -71,7 +71,7 @@ func TestBindingsKnowOfAViewWhenAllOfItWasTold(t *testing.T) {
 }
 
 func TestWhatIsGoneSinceATellingWasInterruptedIsTold(t *testing.T) {
-	d, objects := newDesk(t), manyPods()
+	d, objects := newTestReceiver(t), manyPods()
 	goOn := d.stop(2)
 	if err := d.appeared(objects); err == nil {
 		t.Fatal("the process did not end")
@@ -89,7 +89,7 @@ func TestWhatIsGoneSinceATellingWasInterruptedIsTold(t *testing.T) {
 }
 
 func TestThoseWhoJoinAViewKnowOfIt(t *testing.T) {
-	d := newDesk(t)
+	d := newTestReceiver(t)
 	if err := d.Listed(t.Context(), kube.List{View: label, Cause: kube.First, Version: "10"}); err != nil {
 		t.Fatal(err)
 	}
@@ -106,17 +106,17 @@ func TestThoseWhoJoinAViewKnowOfIt(t *testing.T) {
 // A view that is first seen while it is looked which cursors nobody sees is not
 // among those. What was told of it then must not be forgotten.
 func TestCursorsOfViewsThatAreSeenDuringASweepStay(t *testing.T) {
-	for name, forget := range map[string]func(d *desk, meanwhile func()) error{
-		"sweep": func(d *desk, meanwhile func()) error {
+	for name, forget := range map[string]func(d *testReceiver, meanwhile func()) error{
+		"sweep": func(d *testReceiver, meanwhile func()) error {
 			return d.sweep(d.t.Context(), func() ([]kube.View, bool) { meanwhile(); return nil, true })
 		},
-		"a monitor that is closed": func(d *desk, meanwhile func()) error {
+		"a monitor that is closed": func(d *testReceiver, meanwhile func()) error {
 			return d.forget(d.t.Context(), label, func(kube.View) bool { meanwhile(); return false })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, before := range []bool{false, true} {
-				d := newDesk(t)
+				d := newTestReceiver(t)
 				if before {
 					d.listed(kube.First, "5", pod("a", 1, "x"))
 				}

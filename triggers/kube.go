@@ -291,11 +291,11 @@ func (k *Kube) FailingFilters() (failing []FailingFilter) {
 	return failing
 }
 
-// owner names a binding to the hub; SubjectOf takes the name apart. No name of
+// owner names a binding to the watches; SubjectOf takes the name apart. No name of
 // a module, hook or binding holds a zero byte.
 func owner(s store.Subject) string { return s.Module + "\x00" + s.Hook + "\x00" + s.Binding }
 
-// SubjectOf returns the binding that the hub, and so its observer, calls owner.
+// SubjectOf returns the binding that the watches and their observer call owner.
 func SubjectOf(owner string) store.Subject {
 	parts := strings.SplitN(owner, "\x00", 3)
 	parts = append(parts, "", "")

@@ -9,7 +9,7 @@ import (
 	"addon-operator/store"
 )
 
-// A receiver turns what the hub tells into events, and moves the cursors in the
+// A receiver turns changes from the watches into events, and updates the cursors in the
 // transactions that put the events into their queues.
 type receiver struct {
 	db    *store.DB

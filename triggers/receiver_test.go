@@ -18,8 +18,8 @@ var (
 	label = kube.View{Source: pods, Filter: ".metadata.labels"}
 )
 
-// A desk is a receiver with one attached binding, whose events are noted.
-type desk struct {
+// A testReceiver is a receiver with one attached binding, whose events are noted.
+type testReceiver struct {
 	*receiver
 	t      *testing.T
 	told   []string
@@ -27,9 +27,9 @@ type desk struct {
 	seen   bool
 }
 
-func newDesk(t *testing.T, wants ...string) *desk {
+func newTestReceiver(t *testing.T, wants ...string) *testReceiver {
 	t.Helper()
-	d := &desk{t: t}
+	d := &testReceiver{t: t}
 	db := storetest.Memory(t)
 	d.receiver = &receiver{db: db, seen: func(kube.View) bool { return d.seen }, raise: func(_ *store.Tx, events ...workflow.Event) error {
 		for _, ev := range events {
@@ -45,7 +45,7 @@ func newDesk(t *testing.T, wants ...string) *desk {
 	return d
 }
 
-func (d *desk) attach(detached bool, wants ...string) {
+func (d *testReceiver) attach(detached bool, wants ...string) {
 	d.t.Helper()
 	config, err := json.Marshal(map[string]any{"name": "pods", "kind": "Pod", "executeHookOnEvent": wants, "queue": "q"})
 	if err != nil {
@@ -57,7 +57,7 @@ func (d *desk) attach(detached bool, wants ...string) {
 	})
 }
 
-func (d *desk) update(fn func(*store.Tx) error) {
+func (d *testReceiver) update(fn func(*store.Tx) error) {
 	d.t.Helper()
 	if err := d.db.Update(fn); err != nil {
 		d.t.Fatal(err)
@@ -73,14 +73,14 @@ func pod(name string, version int, labels string) *kube.Object {
 	}
 }
 
-func (d *desk) listed(cause kube.Cause, version string, objects ...*kube.Object) {
+func (d *testReceiver) listed(cause kube.Cause, version string, objects ...*kube.Object) {
 	d.t.Helper()
 	if err := d.Listed(d.t.Context(), kube.List{View: label, Cause: cause, Owners: us, Version: version, Objects: objects}); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-func (d *desk) changed(version string, changes ...kube.Change) {
+func (d *testReceiver) changed(version string, changes ...kube.Change) {
 	d.t.Helper()
 	for i := range changes {
 		changes[i].Filter, changes[i].Owners = label.Filter, us
@@ -90,7 +90,7 @@ func (d *desk) changed(version string, changes ...kube.Change) {
 	}
 }
 
-func (d *desk) stored(v kube.View) string {
+func (d *testReceiver) stored(v kube.View) string {
 	d.t.Helper()
 	version, err := d.Stored(d.t.Context(), v)
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *desk) stored(v kube.View) string {
 	return version
 }
 
-func (d *desk) want(delivered ...string) {
+func (d *testReceiver) want(delivered ...string) {
 	d.t.Helper()
 	if diff := cmp.Diff(delivered, d.told); diff != "" {
 		d.t.Error(diff)
@@ -108,7 +108,7 @@ func (d *desk) want(delivered ...string) {
 }
 
 func TestFirstListIsSilentAndLaterChangesAreTold(t *testing.T) {
-	d := newDesk(t)
+	d := newTestReceiver(t)
 	if v := d.stored(label); v != "" {
 		t.Errorf("a view never told has version %q", v)
 	}
@@ -123,7 +123,7 @@ func TestFirstListIsSilentAndLaterChangesAreTold(t *testing.T) {
 }
 
 func TestCursorDecidesWhatAChangeIs(t *testing.T) {
-	d := newDesk(t)
+	d := newTestReceiver(t)
 	d.listed(kube.First, "10", pod("a", 1, "x"))
 	d.changed("20",
 		kube.Change{Type: kube.Added, Object: pod("a", 1, "x")},       // told before, unchanged
@@ -135,7 +135,7 @@ func TestCursorDecidesWhatAChangeIs(t *testing.T) {
 }
 
 func TestRecreatedObjectIsDeletedAndAdded(t *testing.T) {
-	d := newDesk(t)
+	d := newTestReceiver(t)
 	d.listed(kube.First, "10", pod("a", 1, "x"))
 	again := pod("a", 15, "x")
 	again.UID = "another"
@@ -147,7 +147,7 @@ func TestRecreatedObjectIsDeletedAndAdded(t *testing.T) {
 }
 
 func TestGapIsComparedWithWhatWasTold(t *testing.T) {
-	d := newDesk(t)
+	d := newTestReceiver(t)
 	d.listed(kube.First, "10", pod("stays", 1, "x"), pod("changes", 2, "x"), pod("goes", 3, "x"), pod("odd", 4, "x"))
 	odd := pod("odd", 33, "")
 	odd.Unfiltered = true
@@ -161,14 +161,14 @@ func TestGapIsComparedWithWhatWasTold(t *testing.T) {
 }
 
 func TestAppearedObjectsAreAddedToThoseWhoWereShownNone(t *testing.T) {
-	d := newDesk(t)
+	d := newTestReceiver(t)
 	d.listed(kube.First, "10", pod("a", 1, "x"))
 	d.listed(kube.Appeared, "50", pod("a", 1, "x"))
 	d.want("Added a@1")
 	if v := d.stored(label); v != "10" {
 		t.Errorf("version is %q; what the view was told is right already at 10", v)
 	}
-	fresh := newDesk(t)
+	fresh := newTestReceiver(t)
 	fresh.listed(kube.Appeared, "50", pod("a", 1, "x"))
 	fresh.want("Added a@1")
 	if v := fresh.stored(label); v != "50" {
@@ -177,7 +177,7 @@ func TestAppearedObjectsAreAddedToThoseWhoWereShownNone(t *testing.T) {
 }
 
 func TestOnlyWantedEventsOfAttachedBindingsAreRaisedAndTheCursorMovesAllTheSame(t *testing.T) {
-	d := newDesk(t, "Deleted")
+	d := newTestReceiver(t, "Deleted")
 	d.listed(kube.First, "10")
 	d.changed("20", kube.Change{Type: kube.Added, Object: pod("a", 11, "x")})
 	d.want()
@@ -192,7 +192,7 @@ func TestOnlyWantedEventsOfAttachedBindingsAreRaisedAndTheCursorMovesAllTheSame(
 }
 
 func TestBatchMovesOnlyTheViewsItNames(t *testing.T) {
-	d := newDesk(t)
+	d := newTestReceiver(t)
 	whole := kube.View{Source: pods}
 	d.listed(kube.First, "10")
 	if err := d.Listed(t.Context(), kube.List{View: whole, Cause: kube.First, Version: "90"}); err != nil {
@@ -205,7 +205,7 @@ func TestBatchMovesOnlyTheViewsItNames(t *testing.T) {
 }
 
 func TestLargeBatchesAreToldWholeInPieces(t *testing.T) {
-	d := newDesk(t)
+	d := newTestReceiver(t)
 	d.listed(kube.First, "1")
 	var changes []kube.Change
 	for i := range 3007 {
@@ -221,7 +221,7 @@ func TestLargeBatchesAreToldWholeInPieces(t *testing.T) {
 }
 
 func TestCursorsOfViewsThatNobodySeesAreForgotten(t *testing.T) {
-	d := newDesk(t)
+	d := newTestReceiver(t)
 	whole := kube.View{Source: pods}
 	d.listed(kube.First, "10", pod("a", 1, "x"))
 	if err := d.Listed(t.Context(), kube.List{View: whole, Cause: kube.First, Version: "10", Objects: []*kube.Object{pod("a", 1, "x")}}); err != nil {
@@ -245,7 +245,7 @@ func TestCursorsOfViewsThatNobodySeesAreForgotten(t *testing.T) {
 }
 
 func TestAListAgainTellsWhatDiffersFromWhatWasTold(t *testing.T) {
-	d := newDesk(t)
+	d := newTestReceiver(t)
 	d.listed(kube.First, "10", pod("a", 1, "x"), pod("b", 2, "x"), pod("c", 3, "x"))
 	d.listed(kube.Again, "20", pod("a", 1, "x"), pod("b", 2, "late"), pod("d", 4, "x"))
 	d.want("Deleted c@", "Modified b@2", "Added d@4")
@@ -257,7 +257,7 @@ func TestAListAgainTellsWhatDiffersFromWhatWasTold(t *testing.T) {
 }
 
 func TestEventsOfLegacyBindingsAreDoneAlone(t *testing.T) {
-	d := newDesk(t)
+	d := newTestReceiver(t)
 	d.listed(kube.First, "10")
 	d.changed("11", kube.Change{Type: kube.Added, Object: pod("a", 11, "x")})
 	config := []byte(`{"name":"pods","kind":"Pod","executeHookOnEvent":["Added"],"queue":"q","legacy":true}`)
@@ -274,7 +274,7 @@ func TestWhatAFilterFailedOnIsAddedWhenItIsWhole(t *testing.T) {
 	half := pod("half", 1, "")
 	half.Unfiltered, half.FilterResult = true, nil
 	for _, cause := range []kube.Cause{kube.First, kube.Appeared} {
-		d := newDesk(t)
+		d := newTestReceiver(t)
 		if cause == kube.Appeared {
 			d.listed(kube.First, "5", half)
 		}
@@ -288,7 +288,7 @@ func TestWhatAFilterFailedOnIsAddedWhenItIsWhole(t *testing.T) {
 func TestWhatAFilterFailedOnGoesInSilence(t *testing.T) {
 	half := pod("half", 1, "")
 	half.Unfiltered, half.FilterResult = true, nil
-	d := newDesk(t)
+	d := newTestReceiver(t)
 	d.listed(kube.First, "10", half)
 	d.changed("11", kube.Change{Type: kube.Deleted, Object: half})
 	d.want()

@@ -13,12 +13,12 @@ const (
 )
 
 // hookMetrics reads what hooks have counted.
-func (o *operator) hookMetrics() (book series.Snapshot, err error) {
+func (o *operator) hookMetrics() (snapshot series.Snapshot, err error) {
 	err = o.db.View(func(tx *store.Tx) (err error) {
-		book, err = steps.HookMetrics(tx)
+		snapshot, err = steps.HookMetrics(tx)
 		return err
 	})
-	return book, err
+	return snapshot, err
 }
 
 // metricsDropped counts metric operations of a hook that did not count.

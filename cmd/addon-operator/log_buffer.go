@@ -28,7 +28,7 @@ type logBuffer struct {
 	mu      sync.Mutex
 	pending []byte        // guarded by mu
 	lost    int           // lines dropped since dropped was last called; guarded by mu
-	stuck   bool          // a line has waited in vain since lines were last taken; guarded by mu
+	stuck   bool          // a line could not be written since lines were last taken; guarded by mu
 	closing bool          // the last lines are written; guarded by mu
 	ended   bool          // nothing is written in the background any more; guarded by mu
 	room    chan struct{} // closed when lines are taken, as w has accepted those before; guarded by mu

@@ -136,7 +136,7 @@ func (s *site) until(what string, true func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(90 * time.Second); !true(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("waited in vain until %s; the log:\n%s", what, s.log.String())
+			s.t.Fatalf("timed out waiting until %s; the log:\n%s", what, s.log.String())
 		}
 	}
 }

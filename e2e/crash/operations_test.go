@@ -63,9 +63,9 @@ func TestKilledAfterAnOperationWasSentDoesItOnce(t *testing.T) {
 	}
 }
 
-// TestKilledAfterMakingWhatWasDeletedInVainMakesItOnce kills the operator when an
+// TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce kills the operator when an
 // object is made that the operation before was to delete, had it been there.
-func TestKilledAfterMakingWhatWasDeletedInVainMakesItOnce(t *testing.T) {
+func TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce(t *testing.T) {
 	t.Parallel()
 	made := doneOnce(t, allDone, []string{"append", "delete", "replace", "unnamed", "count", "merge", "clear", "create"})
 	if len(made) != 3 {

@@ -50,7 +50,7 @@ func (in *buffer) fill(ctx context.Context, body io.Reader) {
 	}
 }
 
-// put adds f and reports whether the inbox is now full.
+// put adds f and reports whether the buffer is now full.
 func (in *buffer) put(f frame) bool {
 	in.mu.Lock()
 	in.frames = append(in.frames, f)

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 )
 
-func TestAnInboxReadsAheadOnlySoFar(t *testing.T) {
+func TestBufferReadsAheadOnlySoFar(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const frames = 1000
@@ -53,7 +53,7 @@ func TestAnInboxReadsAheadOnlySoFar(t *testing.T) {
 	})
 }
 
-func TestAFullInboxLetsGoWhenItsContextEnds(t *testing.T) {
+func TestFullBufferReturnsWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -11,7 +11,7 @@
 //   - A selection is what a monitor follows: a kind, and the names, namespaces, labels and fields that are asked for. It
 //     comes down to one or more sources, and which they are may change while namespaces come and go.
 //   - A monitor follows one selection through one filter for one owner. Its snapshot is what it sees now.
-//   - A hub runs all monitors, and tells a receiver what changed: in order, in batches, and again until the receiver has
+//   - Watches run all monitors, and deliver changes to a receiver: in order, in batches, and again until the receiver has
 //     kept it.
 //
 // Nothing here knows what an owner is, or what it does with what it is told.

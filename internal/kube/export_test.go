@@ -26,5 +26,5 @@ func (c *Client) ListNames(ctx context.Context, source Source, notBefore string)
 	return names, version, err
 }
 
-// TellVersionsEvery makes the hub tell versions more often than once a minute.
+// TellVersionsEvery makes the watches report versions more often than once a minute.
 func (h *Watches) TellVersionsEvery(d time.Duration) { h.objects.versionEvery = d }

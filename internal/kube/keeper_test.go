@@ -13,7 +13,7 @@ import (
 )
 
 // keeper is a receiver that keeps what it is told the way a durable one has to: a cursor for each view, moved together with
-// the events it leads to. It outlives hubs as a store outlives processes.
+// the events it leads to. It outlives watches as a store outlives processes.
 type keeper struct {
 	mu       sync.Mutex
 	moved    chan struct{}
@@ -203,7 +203,7 @@ func (k *keeper) until(t *testing.T, what string, holds func(k *keeper) bool) {
 		case <-limit.C:
 			k.mu.Lock()
 			defer k.mu.Unlock()
-			t.Fatalf("waited in vain for %s\nevents: %q", what, k.events)
+			t.Fatalf("timed out waiting for %s\nevents: %q", what, k.events)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func siteOf(t testing.TB, config *rest.Config, namespace string) *site {
 	return &site{config, client, api, namespace}
 }
 
-// life is a hub that runs, as in one life of the process.
+// life is one process with running watches.
 type life struct {
 	*kube.Watches
 	stop func()
@@ -83,7 +83,7 @@ func (l *logs) observer() kube.Observer {
 	}
 }
 
-// begin starts a hub that tells k. It runs until the test ends or it is stopped.
+// begin starts watches that deliver to k. They run until the test ends or they are stopped.
 func (s *site) begin(t testing.TB, k kube.Receiver) *life {
 	t.Helper()
 	l := &logs{}
@@ -188,7 +188,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(90 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type Watches struct {
 	monitors   workers
 }
 
-// NewWatches returns a hub that tells receiver. Monitors opened before [Watches.Run] runs wait for it. Kinds has to run as well.
+// NewWatches returns watches that deliver changes to receiver. Monitors opened before [Watches.Run] runs wait for it. Kinds has to run as well.
 func NewWatches(client *Client, kinds *Kinds, receiver Receiver, observer Observer) *Watches {
 	quiet := observer // of what no owner has asked for
 	quiet.Delivered = nil
@@ -32,7 +32,7 @@ func NewWatches(client *Client, kinds *Kinds, receiver Receiver, observer Observ
 	return h
 }
 
-// Run runs the hub until ctx ends. It returns when no call to the receiver is under way and none will follow. Call it once.
+// Run runs the watches until ctx ends. It returns when no call to the receiver is under way and none will follow. Call it once.
 func (h *Watches) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, c := range []*workers{&h.objects.workers, &h.namespaces.workers, &h.monitors} {

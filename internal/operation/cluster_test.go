@@ -182,7 +182,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(90 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }

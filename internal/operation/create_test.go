@@ -139,7 +139,7 @@ func TestWhatTheClusterCannotDoIsRefusedWithAReason(t *testing.T) {
 	s.refuses(`{"operation":"MergePatch","kind":"ConfigMap","name":"a","namespace":"NS","mergePatch":{"data":{"bad key":"hunter2"}}}`, s.attempt(), "data[bad key]: Invalid value: a valid config key")
 }
 
-func TestAKindThatWasWaitedForInVainIsNotWaitedForAgain(t *testing.T) {
+func TestAKindThatWasNotServedInTimeIsNotWaitedForAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	operation.Impatient(s.executor, time.Hour)

@@ -74,8 +74,8 @@ type Attempt struct {
 	Since time.Time
 	// Resumed is set unless this is the first try.
 	Resumed bool
-	// Awaited is set where the kind of the object was waited for in vain, for an
-	// operation before: it is not waited for again.
+	// Awaited means that the kind of the object was not served in time for an earlier operation. This
+	// one does not wait for it again.
 	Awaited bool
 	// Mark is what an earlier try noted last; nil is nothing.
 	Mark *Mark

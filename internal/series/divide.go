@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// shardSize is the size in bytes beyond which a sheet is divided. A run that
-// changes one of ten thousand series rewrites one sheet and not all of them.
+// shardSize is the size in bytes beyond which a shard is divided. A run that
+// changes one of ten thousand series rewrites one shard and not all of them.
 const shardSize = 16 << 10
 
 func placeOf(name, key string) uint64 {
@@ -18,14 +18,14 @@ func placeOf(name, key string) uint64 {
 	return sum.Sum64()
 }
 
-// A Part is a sheet that begins at a place: no series in it has one below.
+// A Part is a shard that begins at a place: no series in it has one below.
 type Part struct {
 	From  uint64
 	Shard *Shard
 }
 
-// Divide returns the sheet, which begins at from, as parts in the order of their
-// places. One that is not too large is its only part. Equal sheets have equal
+// Divide returns the shard, which begins at from, as parts in the order of their
+// places. One that is not too large is its only part. Equal shards have equal
 // parts.
 func (s *Shard) Divide(from uint64) []Part {
 	if s.size <= shardSize {

@@ -9,9 +9,9 @@ import (
 	"addon-operator/internal/series"
 )
 
-// TestPartsOfASheetAreAllOfItByPlace: a sheet that is divided is in its parts, each
+// TestPartsOfAShardAreAllOfItByPlace: a shard that is divided is in its parts, each
 // series in the one its place says, and the parts are not divided again.
-func TestPartsOfASheetAreAllOfItByPlace(t *testing.T) {
+func TestPartsOfAShardAreAllOfItByPlace(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		owner := series.Owner{Module: "m", Hook: "h"}

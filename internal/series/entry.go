@@ -8,7 +8,7 @@ type Entry struct {
 	key    string
 }
 
-// Entry returns op as an entry of the owner's. A sheet keeps of op's labels those
+// Entry returns op as an entry of the owner's. A shard keeps of op's labels those
 // that say something and that the owner does not give every series.
 func (o Owner) Entry(op Op) Entry {
 	own := o.labels()
@@ -21,7 +21,7 @@ func (o Owner) Entry(op Op) Entry {
 	return Entry{op, labels, keyOf(labels)}
 }
 
-// Place returns where among the owner's sheets of one group the series belongs: in
+// Place returns where among the owner's shards of one group the series belongs: in
 // the last one that does not begin behind it. It is the same for as long as there
 // are stores.
 func (e Entry) Place() uint64 { return placeOf(e.op.Name, e.key) }

@@ -16,20 +16,20 @@ type Snapshot struct {
 	Shards   []*Shard
 }
 
-// Page serves the book that read returns at each scrape, as Prometheus reads it.
+// Page serves the snapshot that read returns at each scrape, as Prometheus reads it.
 func Page(read func() (Snapshot, error)) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{read})
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 }
 
-// collector makes metrics of a book.
+// collector makes metrics of a snapshot.
 type collector struct{ read func() (Snapshot, error) }
 
 // Describe says nothing: what there will be is not known before.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the series of the book. Those of one name all have the labels
+// Collect sends the series of the snapshot. Those of one name all have the labels
 // that any of them has.
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	snapshot, err := c.read()

@@ -24,7 +24,7 @@ func scrape(t testing.TB, snapshot series.Snapshot) string {
 	return w.Body.String()
 }
 
-// a snapshotOf is a book with the operations of each sheet counted.
+// a snapshotOf is a snapshot with the operations of each shard counted.
 func snapshotOf(t testing.TB, shards map[series.Owner]string) series.Snapshot {
 	t.Helper()
 	snapshot := series.Snapshot{Families: map[string]series.Family{}}
@@ -89,7 +89,7 @@ func TestSeriesWithTheSameLabelsAreShownOnce(t *testing.T) {
 	}
 }
 
-func TestABookThatCannotBeReadIsAnErrorOfThePage(t *testing.T) {
+func TestASnapshotThatCannotBeReadIsAnErrorOfThePage(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
 	series.Page(func() (series.Snapshot, error) { return series.Snapshot{}, errors.New("closed") }).
@@ -99,7 +99,7 @@ func TestABookThatCannotBeReadIsAnErrorOfThePage(t *testing.T) {
 	}
 }
 
-func TestASheetIsTheSameAfterItWasKept(t *testing.T) {
+func TestAShardIsTheSameAfterItWasKept(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		owner := series.Owner{Module: "m", Hook: "h"}

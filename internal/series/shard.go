@@ -24,7 +24,7 @@ type Family struct {
 	Type Type `json:"type"`
 	// Buckets are a histogram's upper bounds, without the infinite one.
 	Buckets []float64 `json:"buckets,omitempty"`
-	// Series is how many series there are, in all sheets.
+	// Series is how many series there are, in all shards.
 	Series int `json:"series"`
 }
 
@@ -82,18 +82,18 @@ type Shard struct {
 	size  int
 }
 
-// What a series takes of a sheet beside its labels, in bytes.
+// What a series takes of a shard beside its labels, in bytes.
 const (
 	seriesSize = 48
 	countSize  = 4
 )
 
-// NewShard returns an empty sheet of owner.
+// NewShard returns an empty shard of owner.
 func NewShard(owner Owner) *Shard {
 	return &Shard{owner: owner, names: map[string]map[string]*value{}}
 }
 
-// ReadShard returns the sheet of owner that [Shard.Encode] has written.
+// ReadShard returns the shard of owner that [Shard.Encode] has written.
 func ReadShard(owner Owner, text []byte) (*Shard, error) {
 	var rows map[string][]*value
 	if err := json.Unmarshal(text, &rows); err != nil {
@@ -125,7 +125,7 @@ func CountIn(text []byte) (map[string]int, error) {
 	return count, nil
 }
 
-// Encode writes the sheet, or nothing if it holds nothing. Equal sheets are
+// Encode writes the shard, or nothing if it holds nothing. Equal shards are
 // equal texts.
 func (s *Shard) Encode() ([]byte, error) {
 	rows := map[string][]*value{}

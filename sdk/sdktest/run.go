@@ -88,7 +88,7 @@ func (t *Test) Synchronize(binding string) *Result {
 	}
 	return t.run(hook.Element{
 		Binding: b.Name, Type: hook.TypeSynchronization, Group: b.Group,
-		Objects: t.sights[i].items(), Snapshots: t.snapshots(b.IncludeSnapshotsFrom),
+		Objects: t.bindingSnapshots[i].items(), Snapshots: t.snapshots(b.IncludeSnapshotsFrom),
 	})
 }
 
@@ -150,7 +150,7 @@ func (t *Test) snapshots(names []string) map[string][]hook.Item {
 	all := map[string][]hook.Item{}
 	for _, name := range names {
 		if i, has := t.config.KubernetesNamed(name); has {
-			all[name] = t.sights[i].items()
+			all[name] = t.bindingSnapshots[i].items()
 		}
 	}
 	return all

@@ -15,16 +15,16 @@ import (
 // Test is one hook with what surrounds it. Its methods are called by one goroutine; what a test itself gets wrong, such
 // as YAML that is none, ends it.
 type Test struct {
-	t       testing.TB
-	subject Subject
-	scope   hook.Scope
-	section string // the key of the values it may change
-	config  hook.Config
-	layers  values.Layers
-	flags   map[string]values.EnabledOverride
-	objects *objects
-	sights  []*sight // one for each kubernetes binding
-	pending []event
+	t                testing.TB
+	subject          Subject
+	scope            hook.Scope
+	section          string // the key of the values it may change
+	config           hook.Config
+	layers           values.Layers
+	flags            map[string]values.EnabledOverride
+	objects          *objects
+	bindingSnapshots []*bindingSnapshot // one for each kubernetes binding
+	pending          []event
 }
 
 // Module makes a test of a hook of a module, which is called by its name in kebab-case. The hook is asked for its config,
@@ -56,11 +56,11 @@ func newTest(t testing.TB, scope hook.Scope, section string, subject Subject) *T
 		layers: values.Layers{Static: values.Values{}, Config: values.Config{Sections: values.Values{}}, Saved: map[string][]values.Saved{}},
 	}
 	for _, binding := range config.Kubernetes {
-		s, err := newSight(binding, test.objects)
+		s, err := newBindingSnapshot(binding, test.objects)
 		if err != nil {
 			t.Fatalf("binding %s: %v", binding.Name, err)
 		}
-		test.sights = append(test.sights, s)
+		test.bindingSnapshots = append(test.bindingSnapshots, s)
 	}
 	return test
 }

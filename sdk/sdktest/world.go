@@ -61,7 +61,7 @@ func (t *Test) remove(key id) {
 
 // notice has all bindings look at an object that changed; nil is one that is gone.
 func (t *Test) notice(key id, object *unstructured.Unstructured) {
-	for i, s := range t.sights {
+	for i, s := range t.bindingSnapshots {
 		kind, item, err := s.change(t.t.Context(), key, object)
 		if err != nil {
 			t.t.Logf("binding %s keeps %s %s/%s as it was: %v", s.binding.Name, key.kind, key.namespace, key.name, err)
@@ -78,7 +78,7 @@ func (t *Test) notice(key id, object *unstructured.Unstructured) {
 }
 
 // relook takes in that other namespaces are selected now. Their objects come and go without events.
-func (t *Test) relook(s *sight) {
+func (t *Test) relook(s *bindingSnapshot) {
 	clear(s.seen)
 	for _, object := range t.objects.all {
 		if _, _, err := s.change(t.t.Context(), idOf(object), object); err != nil {

@@ -16,8 +16,8 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// sight is what one kubernetes binding sees of the objects.
-type sight struct {
+// bindingSnapshot has the objects that one kubernetes binding watches.
+type bindingSnapshot struct {
 	binding    hook.KubernetesBinding
 	objects    *objects
 	filter     *jq.Filter
@@ -33,8 +33,8 @@ type look struct {
 	mark string
 }
 
-func newSight(b hook.KubernetesBinding, objects *objects) (*sight, error) {
-	s := &sight{binding: b, objects: objects, labels: labels.Everything(), seen: map[id]look{}}
+func newBindingSnapshot(b hook.KubernetesBinding, objects *objects) (*bindingSnapshot, error) {
+	s := &bindingSnapshot{binding: b, objects: objects, labels: labels.Everything(), seen: map[id]look{}}
 	var err error
 	if s.filter, err = jq.Compile(b.JqFilter); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func newSight(b hook.KubernetesBinding, objects *objects) (*sight, error) {
 }
 
 // selects reports whether the binding is about an object.
-func (s *sight) selects(object *unstructured.Unstructured) bool {
+func (s *bindingSnapshot) selects(object *unstructured.Unstructured) bool {
 	b := s.binding
 	switch {
 	case !isKind(object, b.APIVersion, b.Kind),
@@ -79,7 +79,7 @@ func (s *sight) selects(object *unstructured.Unstructured) bool {
 
 // change takes in that an object is now as given, nil where it is gone, and returns what happened in the eyes of the
 // binding: Added, Modified or Deleted, or "" for nothing.
-func (s *sight) change(ctx context.Context, key id, object *unstructured.Unstructured) (string, hook.Item, error) {
+func (s *bindingSnapshot) change(ctx context.Context, key id, object *unstructured.Unstructured) (string, hook.Item, error) {
 	before, had := s.seen[key]
 	if object == nil || !s.selects(object) {
 		if !had {
@@ -115,7 +115,7 @@ func (s *sight) change(ctx context.Context, key id, object *unstructured.Unstruc
 }
 
 // items returns all the binding sees, by namespace and name.
-func (s *sight) items() []hook.Item {
+func (s *bindingSnapshot) items() []hook.Item {
 	keys := slices.SortedFunc(maps.Keys(s.seen), func(a, b id) int {
 		return strings.Compare(a.namespace+"/"+a.name, b.namespace+"/"+b.name)
 	})
