@@ -52,11 +52,14 @@ func tasks(records iter.Seq2[Key, []byte]) iter.Seq2[*Task, error] {
 // other. The loop's body may change them.
 func AllTasks(tx *Tx) iter.Seq2[*Task, error] { return tasks(tx.Range(At(Queues))) }
 
-// AllQueues yields the names of the queues that hold tasks, without reading
+// AllQueues yields the names of the queues that hold tasks, shorter names first, without reading
 // the tasks.
-func AllQueues(tx *Tx) iter.Seq2[string, error] {
+func AllQueues(tx *Tx) iter.Seq2[string, error] { return QueuesFrom(tx, "") }
+
+// QueuesFrom yields the queues that AllQueues yields, from the name first on.
+func QueuesFrom(tx *Tx, first string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		from := At(Queues)
+		from := QueueKey(first)
 		for {
 			next := ""
 			for k := range tx.RangeFrom(At(Queues), from) {

@@ -1,6 +1,8 @@
 package workflow_test
 
 import (
+	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,4 +170,36 @@ func TestRestartResumesLanesOfFailingModules(t *testing.T) {
 		w.expect("module-run a", "release-check a", "global-afterall z")
 		w.expectAllEnded()
 	})
+}
+
+// TestFailingModulesDoNotSlowDownTheNext counts allocations. Each task that is read from the store is allocated.
+func TestFailingModulesDoNotSlowDownTheNext(t *testing.T) {
+	few, many := allocationsOfFailing(t, 100), allocationsOfFailing(t, 400)
+	if each := float64(many) / float64(few) / 4; each > 1.5 {
+		t.Errorf("a failing module of 400 costs %.1f times as many allocations as one of 100 (%d and %d in all)", each, many, few)
+	}
+}
+
+// allocationsOfFailing returns how often memory is allocated in a converge of n modules that run side by
+// side and all fail.
+func allocationsOfFailing(t *testing.T, n int) (mallocs uint64) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.unchecked() // a check reads the whole store
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprint("m", i)
+			w.fails("release-check "+names[i], 1)
+		}
+		w.discovers(group("10", 4, names...), nil, nil)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		w.start(on(lifecycle.OnStart))
+		synctest.Wait()
+		runtime.ReadMemStats(&after)
+		mallocs = after.Mallocs - before.Mallocs
+		w.expectPending("parallel-module-"+names[n-1], "module-run "+names[n-1])
+	})
+	return mallocs
 }

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 
 	"addon-operator/store"
@@ -88,11 +89,11 @@ func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
 		return "", err
 	}
 	once := n.Unique
-	for queue, err := range store.AllQueues(g.tx) {
+	for queue, err := range g.lanesOf(item.Subject.Module) {
 		if err != nil {
 			return "", err
 		}
-		if !strings.HasPrefix(queue, parallelPrefix) || queue == t.Queue {
+		if queue == t.Queue {
 			continue
 		}
 		for other, err := range store.Tasks(g.tx, queue) {
@@ -108,4 +109,24 @@ func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// lanesOf yields the queues that can hold a parallel run of module: the shared lanes, and the
+// lane in which it is retried. It does not visit the lanes of other modules, of which there are as
+// many as modules that fail.
+func (g *groups) lanesOf(module string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for queue, err := range store.QueuesFrom(g.tx, parallelPrefix) {
+			if err == nil && len(queue) > len(laneOfModule) { // shorter names come first
+				break
+			}
+			if err == nil && !strings.HasPrefix(queue, parallelPrefix) {
+				continue
+			}
+			if !yield(queue, err) || err != nil {
+				return
+			}
+		}
+		yield(moduleLane(module), nil)
+	}
 }
