@@ -142,7 +142,7 @@ func TestTheReferencePageSaysWhatLayersAndSchemasDo(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", row[1], err, row[2])
 		}
 	}
-	helm := regexp.MustCompile("(?m)^Before Helm, of `\\{\\}`: `(.*)`\\.$").FindStringSubmatch(string(text))
+	helm := regexp.MustCompile("(?m)^Before Helm, for `\\{\\}`: `(.*)`\\.$").FindStringSubmatch(string(text))
 	if err := l.CheckHelm("web"); err == nil || helm == nil || !strings.HasSuffix(err.Error(), ": "+helm[1]) {
 		t.Errorf("got %v, want %s", err, helm)
 	}
