@@ -2,7 +2,6 @@ package steps
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -45,6 +44,7 @@ type Survey struct {
 type surveyRun struct {
 	survey *Survey
 	found  map[store.ProblemKind][]store.Problem
+	known  map[string]store.Module // by name
 	// converged is set once the converge of the current start has ended.
 	converged bool
 }
@@ -62,7 +62,9 @@ func (s *Survey) Run() (changed bool, err error) {
 		v.add(store.BadDirectories, store.Problem{
 			Object: strings.Join(s.modules.dirs, ":"), Error: err.Error(), Fix: "mount the directory, or correct the file that the error names",
 		})
-	} else if err := errors.Join(v.compare(set), v.addons()); err != nil {
+	} else if err := v.compare(set); err != nil {
+		return false, err
+	} else if err := v.addons(); err != nil {
 		return false, err
 	}
 	err = s.db.Update(func(tx *store.Tx) error {
@@ -91,6 +93,9 @@ func (v *surveyRun) addons() error {
 	}
 	selected, err := v.survey.addons.choose()
 	for _, p := range selected.Problems {
+		if p.Kind == store.OrphanedModule && !v.known[p.Subject.Module].Enabled {
+			continue // it is uninstalled already, or is being uninstalled
+		}
 		v.add(p.Kind, p)
 	}
 	return err
@@ -98,11 +103,10 @@ func (v *surveyRun) addons() error {
 
 // compare finds what differs between set and the store.
 func (v *surveyRun) compare(set module.Set) error {
-	var known map[string]store.Module
 	var config values.Config
 	scanned := v.survey.discovered.Load()
 	if err := v.survey.db.View(func(tx *store.Tx) (err error) {
-		if known, err = modulesKnown(tx); err != nil {
+		if v.known, err = modulesKnown(tx); err != nil {
 			return err
 		}
 		l, err := startup(tx)
@@ -121,7 +125,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		if m.Broken == nil {
 			v.hooks(m.Name, hook.Module, m.Path)
 		}
-		record, found := known[m.Name]
+		record, found := v.known[m.Name]
 		switch {
 		case !scanned: // the start reads all directories
 		case !found:
@@ -134,7 +138,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		}
 	}
 	if scanned && len(set.Empty) == 0 {
-		v.missing(set, known)
+		v.missing(set)
 	}
 	v.unknownKeys(set, config)
 	return nil
@@ -189,9 +193,9 @@ func (v *surveyRun) changes(m module.Module, record store.Module) {
 }
 
 // missing finds modules that are installed and have no directory.
-func (v *surveyRun) missing(set module.Set, known map[string]store.Module) {
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if _, onDisk := set.Find(name); onDisk || known[name].State == store.Off {
+func (v *surveyRun) missing(set module.Set) {
+	for _, name := range slices.Sorted(maps.Keys(v.known)) {
+		if _, onDisk := set.Find(name); onDisk || v.known[name].State == store.Off {
 			continue
 		}
 		v.add(store.GoneDirectory, store.Problem{

@@ -25,7 +25,8 @@ type Configuration struct {
 	Processed time.Time `json:"processed,omitzero"`
 	// Created is the creationTimestamp of the configuration.
 	Created time.Time `json:"created,omitzero"`
-	// Modules is set if its addons can be used as modules.
+	// Modules is set if the configuration is marked such that its addons can be used as modules. That has no
+	// effect on one of a namespace.
 	Modules bool `json:"modules,omitempty"`
 	// Image identifies the names of the modules of the image that the addons were last compared with.
 	// It is empty if the image has no modules, or the addons cannot be used as modules.
@@ -75,6 +76,8 @@ type RepositoryResult struct {
 	Message string `json:"message,omitempty"`
 	// Permanent reports that it fails in the same way until its URL or the operator changes.
 	Permanent bool `json:"permanent,omitempty"`
+	// Fix says what to do, if that is known better than from Reason.
+	Fix string `json:"fix,omitempty"`
 	// Index identifies the index that was read, as the code that fetches it writes it.
 	Index  json.RawMessage `json:"index,omitempty"`
 	Addons []AddonResult   `json:"addons,omitempty"`

@@ -24,7 +24,7 @@ import (
 // configurationFilter is what an Addons reads of a configuration.
 const configurationFilter = `{generation: .metadata.generation, deleted: .metadata.deletionTimestamp, created: .metadata.creationTimestamp,
 	finalizers: .metadata.finalizers, phase: .status.phase, observed: .status.observedGeneration,
-	modules: ((.metadata.annotations // {})["` + api.ModulesAnnotation + `"] == "true" and .metadata.namespace == null)}`
+	modules: ((.metadata.annotations // {})["` + api.ModulesAnnotation + `"] == "true")}`
 
 const (
 	// healPause is the shortest time between two repairs of the status or finalizer of a configuration.

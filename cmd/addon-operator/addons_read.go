@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
+	"addon-operator/internal/text"
+	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/workflow/inspect"
@@ -42,6 +45,8 @@ type addonLine struct {
 	URL           string `json:"url"`
 	// Module is the module that is made from the addon; empty if none is.
 	Module string `json:"module,omitempty"`
+	// Orphaned reports that the module is in use while the configuration does not provide modules.
+	Orphaned bool `json:"orphaned,omitempty"`
 }
 
 // addonPage is the answer of addons get.
@@ -56,6 +61,8 @@ type addonPage struct {
 type whyPage struct {
 	configurationLine
 
+	// Notice is about something in the configuration that has no effect.
+	Notice string `json:"notice,omitempty"`
 	// Registered reports whether its addons are registered.
 	Registered   bool            `json:"registered"`
 	Attempts     int             `json:"attempts,omitempty"`
@@ -116,9 +123,19 @@ func listAddons(tx *store.Tx) (p addonsList, err error) {
 	if err != nil {
 		return p, err
 	}
-	modules := map[string]string{} // by content
+	problems, err := store.AllProblems(tx)
+	if err != nil {
+		return p, err
+	}
+	orphaned := map[string]bool{} // by module
+	for _, problem := range problems {
+		if problem.Kind == store.OrphanedModule {
+			orphaned[problem.Subject.Module] = true
+		}
+	}
+	moduleOf := map[string]string{} // by content
 	for name, m := range made {
-		modules[m.Content] = name
+		moduleOf[m.Content] = name
 	}
 	for a, err := range registry.All(tx) {
 		if err != nil {
@@ -126,10 +143,14 @@ func listAddons(tx *store.Tx) (p addonsList, err error) {
 		}
 		line := addonLineOf(a)
 		if a.Scope == registry.Cluster {
-			line.Module = modules[a.Content]
+			line.Module = moduleOf[a.Content]
+			line.Orphaned = orphaned[line.Module]
 		}
 		p.Addons = append(p.Addons, line)
 	}
+	slices.SortStableFunc(p.Addons, func(a, b addonLine) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), catalog.CompareVersions(a.Version, b.Version))
+	})
 	return p, nil
 }
 
@@ -144,17 +165,26 @@ func addonLineOf(a registry.Addon) addonLine {
 	return addonLine{Namespace: string(a.Scope), ID: a.ID, Name: a.Name, Version: a.Version, Configuration: a.Configuration, URL: a.URL}
 }
 
-// getAddon returns the registered addon with that ID, in a namespace written as NAMESPACE/ID.
+// getAddon returns the registered addon with that ID, in a namespace written as NAMESPACE/ID. The error for
+// the name of an addon lists its IDs.
 func getAddon(tx *store.Tx, name string) (p addonPage, err error) {
+	var ids []string
 	for a, err := range registry.All(tx) {
 		if err != nil {
 			return p, err
 		}
-		if (api.Identity{Namespace: string(a.Scope), Name: a.ID}).String() != name {
+		id := api.Identity{Namespace: string(a.Scope), Name: a.ID}.String()
+		if a.Name == name || (api.Identity{Namespace: string(a.Scope), Name: a.Name}).String() == name {
+			ids = append(ids, id)
+		}
+		if id != name {
 			continue
 		}
 		content, _, err := registry.LoadContent(tx, a.Content)
 		return addonPage{addonLine: addonLineOf(a), Addon: content.Addon, Advice: content.Advice}, err
+	}
+	if len(ids) > 0 {
+		return p, notFound("%q is the name of an addon, not an ID; ask for one of %s", name, strings.Join(ids, ", "))
 	}
 	return p, notFound("no registered addon has the ID %q; see addons list, and write NAMESPACE/ID for one of a namespace", name)
 }
@@ -174,6 +204,9 @@ func whyConfiguration(tx *store.Tx, name string) (p whyPage, err error) {
 		configurationLine: configurationLineOf(registry.Configuration{Scope: scope, Name: id.Name, Configuration: c}),
 		Registered:        !c.Registered.IsZero(), Attempts: c.Attempts, Repositories: []whyRepository{},
 	}
+	if c.Modules && id.Namespace != "" {
+		p.Notice = modules.NoModulesOfNamespaces
+	}
 	results, err := registry.Results(tx, c.Round)
 	if err != nil {
 		return p, err
@@ -181,26 +214,38 @@ func whyConfiguration(tx *store.Tx, name string) (p whyPage, err error) {
 	for _, r := range results {
 		one := whyRepository{URL: r.URL}
 		if r.Reason != "" {
-			one.Problem = problemOf("", "", r.Reason, r.Message, r.Permanent)
+			one.Problem = problemOf(r.Reason, r.Message, r.Permanent, r.Fix)
 		}
 		for _, a := range r.Addons {
 			if a.Reason == "" {
 				one.Good++
 				continue
 			}
-			one.Addons = append(one.Addons, *problemOf(cmp.Or(a.Name, a.Entry), cmp.Or(a.Version, a.EntryVersion), a.Reason, a.Message, a.Permanent))
+			problem := problemOf(a.Reason, a.Message, a.Permanent, fixOf(a))
+			problem.Addon, problem.Version = cmp.Or(a.Name, a.Entry), cmp.Or(a.Version, a.EntryVersion)
+			one.Addons = append(one.Addons, *problem)
 		}
 		p.Repositories = append(p.Repositories, one)
 	}
 	return p, nil
 }
 
-func problemOf(addon, version, reason, message string, permanent bool) *whyProblem {
-	problem := &whyProblem{
-		Addon: addon, Version: version, Reason: api.Reason(reason), Message: message, Permanent: permanent,
-		Remedy: api.Reason(reason).Remedy(),
+// fixOf says what to do about an addon that failed, if that is known better than from its reason.
+func fixOf(a store.AddonResult) string {
+	switch {
+	case a.EntryError != "":
+		return fmt.Sprintf("correct the entry of %q with version %q in the index of the repository", a.Entry, a.EntryVersion)
+	case a.ImageModule != "":
+		return fmt.Sprintf("rename the addon, or remove annotation %s of the configuration, as the image has module %s", api.ModulesAnnotation, a.ImageModule)
 	}
-	if permanent {
+	return ""
+}
+
+func problemOf(reason, message string, permanent bool, fix string) *whyProblem {
+	problem := &whyProblem{
+		Reason: api.Reason(reason), Message: message, Permanent: permanent, Remedy: cmp.Or(fix, api.Reason(reason).Remedy()),
+	}
+	if permanent && fix == "" {
 		problem.Remedy = "correct the URL or its Secret; fetching it again fails in the same way, so it is not retried before the next resync"
 	}
 	return problem
@@ -221,7 +266,11 @@ func addonsText(p *addonsList, look inspect.Look) string {
 	}
 	addons := [][]string{{"NAMESPACE", "ADDON", "VERSION", "CONFIGURATION", "ID", "MODULE"}}
 	for _, a := range p.Addons {
-		addons = append(addons, []string{orCluster(a.Namespace), a.Name, a.Version, a.Configuration, a.ID, cmp.Or(a.Module, "-")})
+		module := cmp.Or(a.Module, "-")
+		if a.Orphaned {
+			module += " (orphaned)"
+		}
+		addons = append(addons, []string{orCluster(a.Namespace), a.Name, a.Version, a.Configuration, a.ID, module})
 	}
 	return look.Table(configurations) + "\n" + look.Table(addons)
 }
@@ -254,8 +303,15 @@ func whyText(p *whyPage, look inspect.Look) string {
 	if !p.Retry.IsZero() {
 		line("The next retry is due at %s (attempt %d).", look.Stamp(p.Retry), p.Attempts+1)
 	}
+	if p.Notice != "" {
+		line("%s", p.Notice)
+	}
 	for _, r := range p.Repositories {
-		line("\nRepository %q: %d addons are ready, %d failed.", r.URL, r.Good, len(r.Addons))
+		if r.Problem != nil {
+			line("\nRepository %q could not be read.", r.URL)
+		} else {
+			line("\nRepository %q: %s ready, %d failed.", r.URL, text.Count(r.Good, "addon is", "addons are"), len(r.Addons))
+		}
 		if r.Problem != nil {
 			line("  %s: %s\n  To do: %s.", r.Problem.Reason, r.Problem.Message, r.Problem.Remedy)
 		}

@@ -102,12 +102,12 @@ func TestAddonsAreListedAndExplained(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/addons/list.text":        {"(cluster)  c2", "Failed", "redis", "0.0.1"},
 		"/addons/get.yaml?name=X":  {"displayName: Redis", "name: micro", "configuration: c1"},
-		"/addons/why.text?name=c1": {"c1 is Ready (generation 3).\nAll its addons are registered.", "1 addons are ready, 0 failed"},
+		"/addons/why.text?name=c1": {"c1 is Ready (generation 3).\nAll its addons are registered.", "1 addon is ready, 0 failed"},
 		"/addons/why.text?name=c2": {
 			"c2 is Failed (generation 3).\nNone of its addons is registered", "due at 2030-01-02T03:04:05Z (attempt 3)",
 			"acc 1.0.0: FetchingError: bad response code: 404", "To do: " + api.FetchingError.Remedy(),
 		},
-		"/addons/why.text?name=c3": {"FetchingIndexError: unsupported scheme", "To do: correct the URL or its Secret; fetching it again fails in the same way, so it is not retried before the next resync."},
+		"/addons/why.text?name=c3": {"Repository \"foo://h/index.yaml\" could not be read.\n  FetchingIndexError: unsupported scheme", "To do: correct the URL or its Secret; fetching it again fails in the same way, so it is not retried before the next resync."},
 	} {
 		status, body := ask(socket, path)
 		for _, want := range wants {
@@ -120,6 +120,60 @@ func TestAddonsAreListedAndExplained(t *testing.T) {
 		if status, body := ask(socket, path); status != http.StatusNotFound {
 			t.Errorf("%s: status %d: %s", path, status, body)
 		}
+	}
+}
+
+func TestWhySaysWhatToDoAboutEachProblem(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	process := func(scope registry.Scope, results ...store.RepositoryResult) {
+		t.Helper()
+		if err := db.Update(func(tx *store.Tx) error {
+			round, _, err := registry.Begin(tx, registry.Owner{Scope: scope, Name: "c", UID: "u", Generation: 1, Modules: true})
+			for i, r := range results {
+				err = errors.Join(err, registry.SaveResult(tx, scope, "c", round, i, r))
+			}
+			_, rejected := registry.Reject(tx, scope, "c", round)
+			return errors.Join(err, rejected)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	process(registry.Cluster,
+		store.RepositoryResult{URL: "https://h/one", Reason: string(api.TemplatingURLError), Message: "no namespace", Fix: "set the namespace"},
+		store.RepositoryResult{URL: "https://h/two", Addons: []store.AddonResult{
+			{Entry: "acc", EntryVersion: "first", EntryError: "no version", Reason: string(api.LoadingError), Message: "no version"},
+			{Entry: "web", EntryVersion: "1.0.0", ImageModule: "web", Reason: string(api.ConflictWithAlreadyRegisteredAddon), Message: "taken"},
+		}})
+	process("stage")
+	routes := (&debugAPI{db: db, now: time.Now}).routes()
+	for path, wants := range map[string][]string{
+		"/addons/why.text?name=c": {
+			"Repository \"https://h/one\" could not be read.\n  TemplatingURLError: no namespace\n  To do: set the namespace.",
+			"Repository \"https://h/two\": 0 addons are ready, 2 failed.",
+			`To do: correct the entry of "acc" with version "first" in the index of the repository.`,
+			"To do: rename the addon, or remove annotation addons.kyma-project.io/modules of the configuration, as the image has module web.",
+		},
+		"/addons/why.text?name=stage/c": {"Annotation addons.kyma-project.io/modules has no effect on an AddonsConfiguration"},
+	} {
+		status, body := ask(routes, path)
+		for _, want := range wants {
+			if status != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("%s: status %d, no %q in:\n%s", path, status, want, body)
+			}
+		}
+	}
+	if _, body := ask(routes, "/addons/why.text?name=c"); strings.Contains(body, "has no effect") {
+		t.Errorf("the annotation of a ClusterAddonsConfiguration has no effect:\n%s", body)
+	}
+}
+
+func TestNameOfAnAddonIsAnsweredWithItsIDs(t *testing.T) {
+	t.Parallel()
+	routes := (&debugAPI{db: addonsStore(t), now: time.Now}).routes()
+	status, body := ask(routes, "/addons/get.json?name=redis")
+	if status != http.StatusNotFound || !strings.Contains(body, "not an ID; ask for one of X") {
+		t.Errorf("status %d: %s", status, body)
 	}
 }
 
@@ -245,7 +299,14 @@ func TestListsShowWhatAModuleIsMadeFromAndThePlanThatNobodyChose(t *testing.T) {
 	for _, c := range []struct{ section, addons, modules string }{
 		{`{}`, "c1             X   redis", "enabled by ConfigMap key redisEnabled; addon redis 1.0.0 of c1, plan micro by default"},
 		{`{"redis":{"plan":"small"}}`, "c1             X   redis", "addon redis 1.0.0 of c1, plan small\n"},
+		{`{}`, "c1             X   redis (orphaned)", "addon redis 1.0.0, plan micro by default"},
 	} {
+		if strings.Contains(c.addons, "orphaned") {
+			commit(func(tx *store.Tx) error {
+				_, err := store.SaveProblem(tx, store.Problem{Kind: store.OrphanedModule, Subject: store.Subject{Module: "redis"}, Error: "not offered"})
+				return err
+			})
+		}
 		commit(func(tx *store.Tx) error {
 			return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{Config: []byte(`{"sections":` + c.section + `}`)})
 		})

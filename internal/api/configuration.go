@@ -15,7 +15,7 @@ const (
 const Finalizer = "addons.kyma-project.io"
 
 // ModulesAnnotation makes the addons of a ClusterAddonsConfiguration usable as modules, if its value is
-// "true".
+// "true". It has no effect on an AddonsConfiguration.
 const ModulesAnnotation = "addons.kyma-project.io/modules"
 
 // The kinds of configurations.
@@ -40,10 +40,8 @@ type Configuration struct {
 	Status Status `json:"status,omitzero"`
 }
 
-// ProvidesModules reports whether the addons of the configuration can be used as modules.
-func (c *Configuration) ProvidesModules() bool {
-	return c.Namespace == "" && c.Annotations[ModulesAnnotation] == "true"
-}
+// IsMarkedForModules reports whether the configuration has [ModulesAnnotation].
+func (c *Configuration) IsMarkedForModules() bool { return c.Annotations[ModulesAnnotation] == "true" }
 
 // A Spec is what a user asks for.
 type Spec struct {

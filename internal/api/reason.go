@@ -78,8 +78,8 @@ const ImageConfiguration = "modules-dir"
 var remedies = map[Reason]string{
 	LoadingError:                       "correct the addon as the message says",
 	FetchingError:                      "publish the archive <name>-<version>.tgz beside the index",
-	ConflictInSpecifiedRepositories:    "remove one of the two repositories, or change the ID in meta.yaml",
-	ConflictWithAlreadyRegisteredAddon: "remove the addon from one of the two configurations; against a module of the image (" + ImageConfiguration + "), rename the addon, or do not offer it as a module",
+	ConflictInSpecifiedRepositories:    "remove one of the two repositories, or give the addon an ID, and a name or version, of its own in meta.yaml",
+	ConflictWithAlreadyRegisteredAddon: "remove the addon from one of the two configurations, or give it an ID, and a name or version, of its own in meta.yaml",
 	RegisteringError:                   "divide the repositories among several configurations, or shorten the texts that the message names",
 	FetchingIndexError:                 "check the URL, the server and the index",
 	TemplatingURLError:                 "create the Secret with a key for each placeholder, or correct secretRef; then increment spec.reprocessRequest, as Secrets are not watched",

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/Masterminds/semver/v3"
 
@@ -26,4 +27,19 @@ func NormalizeVersion(text string) string {
 		return text
 	}
 	return version.String()
+}
+
+// CompareVersions compares semantic versions, and other texts after them.
+func CompareVersions(a, b string) int {
+	v, errV := semver.NewVersion(a)
+	w, errW := semver.NewVersion(b)
+	switch {
+	case errV == nil && errW == nil:
+		return v.Compare(w)
+	case errV == nil:
+		return -1
+	case errW == nil:
+		return 1
+	}
+	return strings.Compare(a, b)
 }

@@ -57,13 +57,13 @@ func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Out
 		return out, err
 	}
 	isKnown := known.UID != ""
-	image, err := s.imageModules(id, live.ProvidesModules())
+	image, err := s.imageModules(id, live.IsMarkedForModules())
 	if err != nil {
 		return out, err
 	}
 	read := readConfiguration{
 		UID: live.UID, Generation: live.Generation, Created: live.CreationTimestamp.Time,
-		Modules: live.ProvidesModules(), Image: image.digest(),
+		Modules: live.IsMarkedForModules(), Image: image.digest(),
 	}
 	if out.Data, err = json.Marshal(read); err != nil {
 		return out, err

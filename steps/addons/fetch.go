@@ -175,6 +175,9 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 	result := store.RepositoryResult{URL: of.URL}
 	fail := func(reason api.Reason, err error) (store.RepositoryResult, error) {
 		result.Reason, result.Message, result.Permanent = string(reason), reason.Message(err), isPermanent(err)
+		if fix := (*fixError)(nil); errors.As(err, &fix) {
+			result.Fix = fix.fix
+		}
 		return result, nil
 	}
 	if of.URL == "" {
@@ -218,6 +221,16 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 	return result, err
 }
 
+// A fixError is an error of which it is known what to do about it.
+type fixError struct {
+	error
+
+	fix string
+}
+
+// Unwrap returns the error without the fix.
+func (e *fixError) Unwrap() error { return e.error }
+
 // address returns the URL of a repository with the values of its Secret. A Secret is read only if the
 // URL has placeholders.
 func (r *round) address(ctx context.Context, of api.Repository) (source.Address, error) {
@@ -227,10 +240,15 @@ func (r *round) address(ctx context.Context, of api.Repository) (source.Address,
 	namespace := of.SecretRef.Namespace
 	switch {
 	case r.id.Namespace == "" && namespace == "":
-		return source.Address{}, errors.New("secretRef.namespace is empty; a ClusterAddonsConfiguration must name the namespace of the Secret")
+		return source.Address{}, &fixError{
+			errors.New("secretRef.namespace is empty; a ClusterAddonsConfiguration must name the namespace of the Secret"),
+			fmt.Sprintf("set secretRef.namespace of the repository to the namespace of Secret %q", of.SecretRef.Name),
+		}
 	case r.id.Namespace != "" && namespace != "" && namespace != r.id.Namespace:
-		return source.Address{}, fmt.Errorf("secretRef.namespace is %q; an AddonsConfiguration can only use Secrets of its own namespace %q",
-			namespace, r.id.Namespace)
+		return source.Address{}, &fixError{
+			fmt.Errorf("secretRef.namespace is %q; an AddonsConfiguration can only use Secrets of its own namespace %q", namespace, r.id.Namespace),
+			fmt.Sprintf("create Secret %q in namespace %q, and remove secretRef.namespace of the repository", of.SecretRef.Name, r.id.Namespace),
+		}
 	case namespace == "":
 		namespace = r.id.Namespace
 	}

@@ -87,7 +87,7 @@ func Outdated(tx *store.Tx, all bool, sections values.Values, image map[string]s
 type Made struct {
 	Addon   string `json:"addon"`
 	Version string `json:"version"`
-	// Configuration is the ClusterAddonsConfiguration that offers the version; empty if none does.
+	// Configuration is the ClusterAddonsConfiguration that provides the version as a module; empty if none does.
 	Configuration string `json:"configuration,omitempty"`
 	Plan          string `json:"plan"`
 	// PlanByDefault reports that the section of the module chooses none of several plans.
@@ -107,6 +107,15 @@ func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
 			return nil, err
 		}
 		offered[a.Content] = a.Configuration
+	}
+	problems, err := store.AllProblems(tx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range problems {
+		if p.Kind == store.OrphanedModule {
+			delete(offered, saved[p.Subject.Module].Content)
+		}
 	}
 	all := map[string]Made{}
 	s := selecting{tx: tx}
@@ -169,6 +178,9 @@ func hold(tx *store.Tx, name, content string) error {
 	return err
 }
 
+// NoModulesOfNamespaces says why the annotation for modules has no effect on an AddonsConfiguration.
+const NoModulesOfNamespaces = "Annotation " + api.ModulesAnnotation + " has no effect on an AddonsConfiguration: only addons of a ClusterAddonsConfiguration can be used as modules."
+
 // A choice is between the versions of the addon of one module.
 type choice struct {
 	addon   string           // its name
@@ -182,11 +194,12 @@ type selecting struct {
 	sections values.Values
 	image    map[string]string  // paths of the modules of the image, by name
 	choices  map[string]*choice // by module
+	hidden   map[string]string  // configurations that do not provide modules, by the contents of their addons
 	made     Selection
 }
 
 func selectIn(tx *store.Tx, all bool, sections values.Values, image map[string]string) (Selection, error) {
-	s := selecting{tx: tx, sections: sections, image: image, choices: map[string]*choice{}}
+	s := selecting{tx: tx, sections: sections, image: image, choices: map[string]*choice{}, hidden: map[string]string{}}
 	if err := s.collectUsed(); err != nil { // first: a module in use is not made from another addon
 		return Selection{}, err
 	}
@@ -208,11 +221,18 @@ func (s *selecting) problem(kind store.ProblemKind, name, object, what, fix stri
 // collectRegistered adds the addons that can be used as modules to the choices.
 func (s *selecting) collectRegistered(all bool) error {
 	usable := map[string]bool{} // by configuration
-	for c, err := range registry.ConfigurationsIn(s.tx, registry.Cluster) {
-		if err != nil {
+	for c, err := range registry.Configurations(s.tx) {
+		switch {
+		case err != nil:
 			return err
+		case c.Scope == registry.Cluster:
+			usable[c.Name] = all || c.Modules
+		case c.Modules:
+			s.made.Problems = append(s.made.Problems, store.Problem{
+				Kind: store.UnusableAddon, Subject: store.Subject{Configuration: api.Identity{Namespace: string(c.Scope), Name: c.Name}.String()},
+				Error: NoModulesOfNamespaces, Fix: "register the addons in a ClusterAddonsConfiguration, or remove the annotation",
+			})
 		}
-		usable[c.Name] = all || c.Modules
 	}
 	for a, err := range registry.In(s.tx, registry.Cluster) {
 		if err != nil {
@@ -220,6 +240,8 @@ func (s *selecting) collectRegistered(all bool) error {
 		}
 		if usable[a.Configuration] {
 			s.collect(a)
+		} else {
+			s.hidden[a.Content] = a.Configuration
 		}
 	}
 	return nil
@@ -306,9 +328,12 @@ func (s *selecting) choose(name string, c *choice) {
 		s.problem(store.UnusableAddon, name, "",
 			fmt.Sprintf("addon %s has no registered version %s; module %s still uses %s", addon.Name, wanted, name, addon.Version), available)
 	case unchosen:
-		fix := available
-		if len(c.offered) == 0 {
-			fix = "register the addon again, in a configuration with the annotation " + api.ModulesAnnotation + `: "true", or set ` + values.Flag(key) + ` to "false" to uninstall the module`
+		fix, uninstall := available, ", or set "+values.Flag(key)+` to "false" to uninstall the module`
+		switch holder := s.hidden[c.used]; {
+		case holder != "":
+			fix = fmt.Sprintf(`set annotation %s: "true" of ClusterAddonsConfiguration %s%s`, api.ModulesAnnotation, holder, uninstall)
+		case len(c.offered) == 0:
+			fix = "register the addon again, in a configuration with the annotation " + api.ModulesAnnotation + `: "true"` + uninstall
 		}
 		s.problem(store.OrphanedModule, name, "", fmt.Sprintf("module %s still uses addon %s %s, which is not registered for modules any more", name, addon.Name, addon.Version), fix)
 	}

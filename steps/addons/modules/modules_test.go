@@ -184,6 +184,36 @@ func TestAModuleInUseOutlivesTheRegistrationOfItsAddon(t *testing.T) {
 	}
 }
 
+func TestModuleWhoseAddonAnUnmarkedConfigurationHoldsNamesThatConfiguration(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	register(t, db, "c1", true, "redis 1.0.0")
+	use(t, db, "redis")
+	register(t, db, "c1", true)
+	register(t, db, "c2", false, "redis 1.0.0")
+	selected, err := modules.Select(db, false, nil, nil)
+	if err != nil || len(selected.Problems) != 1 {
+		t.Fatalf("problems %v, %v", selected.Problems, err)
+	}
+	want := `set annotation addons.kyma-project.io/modules: "true" of ClusterAddonsConfiguration c2, or set redisEnabled to "false" to uninstall the module`
+	if got := selected.Problems[0].Fix; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestMarkOfAnAddonsConfigurationIsAProblem(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	update(t, db, func(tx *store.Tx) error {
+		_, _, err := registry.Begin(tx, registry.Owner{Scope: "stage", Name: "c", UID: "u", Modules: true})
+		return err
+	})
+	selected, err := modules.Select(db, false, nil, nil)
+	if err != nil || len(selected.Problems) != 1 || selected.Problems[0].Subject.Configuration != "stage/c" {
+		t.Errorf("problems %v, %v", selected.Problems, err)
+	}
+}
+
 func TestAModuleKeepsARegisteredVersionIfItsSectionNamesNone(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)

@@ -24,7 +24,7 @@ type Owner struct {
 	UID        string
 	Generation int64
 	Created    time.Time
-	// Modules is set if the addons can be used as modules.
+	// Modules is set if the configuration is marked for modules.
 	Modules bool
 	// Image identifies the names of the modules of the image; see [store.Configuration].
 	Image string
@@ -149,7 +149,7 @@ func Results(tx *store.Tx, round store.ID) ([]store.RepositoryResult, error) {
 	return results, nil
 }
 
-// ProvideModules stores whether the addons of a configuration can be used as modules, and the names of
+// ProvideModules stores whether a configuration is marked for modules, and the names of
 // the modules of the image that they were compared with.
 func ProvideModules(tx *store.Tx, scope Scope, name string, modules bool, image string) error {
 	c, ok, err := Lookup(tx, scope, name)
