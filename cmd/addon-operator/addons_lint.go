@@ -15,9 +15,10 @@ func newAddonsLint(*sourceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint DIR",
 		Short: "Check the addons of a directory, and its index.yaml; exits with code 1 if there are problems",
-		Long: "Check the addons of a directory, and its index.yaml; exits with code 1 if there are problems.\n\n" +
+		Long: "Check the addons of a directory, and its index.yaml; exits with code 1 if there are problems or errors.\n\n" +
 			"An addon is a directory with meta.yaml, chart/ and plans/, or an archive of one. A problem would make\n" +
-			"a configuration Failed. Advice, among it the findings of helm lint, has no such effect.",
+			"a configuration Failed. An error has no such effect, but the chart cannot be installed: a template does\n" +
+			"not parse, or the values of a plan violate the schema of the chart. Advice is the rest of helm lint.",
 		Args:              args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeDir,
 	}
@@ -45,7 +46,7 @@ func newAddonsLint(*sourceFlags) *cobra.Command {
 			return err
 		}
 		if failed := report.Failed(); failed > 0 || len(report.IndexProblems) > 0 {
-			return &codedError{exitFailed, fmt.Errorf("%s: %d of %d addons have problems, and index.yaml has %d", given[0], failed, len(report.Addons), len(report.IndexProblems))}
+			return &codedError{exitFailed, fmt.Errorf("%s: %d of %d addons have problems or errors, and index.yaml has %d", given[0], failed, len(report.Addons), len(report.IndexProblems))}
 		}
 		return nil
 	}

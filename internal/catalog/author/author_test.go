@@ -154,8 +154,8 @@ b-1.0.0: FAILED
   problem: it has the ID same of a-1.0.0; give each version of an addon an ID of its own
 c: FAILED
   problem: it has the name a and version v1.0 of a-1.0.0
+  error: [ERROR] templates/configmap.yaml: unable to parse YAML: error converting YAML to JSON: yaml: line 5: found unexpected end of stream (with plan large)
   advice: [WARNING] name it a-1.0.0: an index refers to it by name and version
-  advice: [ERROR] templates/configmap.yaml: unable to parse YAML: error converting YAML to JSON: yaml: line 5: found unexpected end of stream (with plan large)
 d: FAILED
   problem: while loading chart: while discovering the name of the Helm Chart under the "chart" addon directory: addon does not contains "chart" directory
 e-1.0.0: FAILED
@@ -254,5 +254,39 @@ func TestDirectoryWithoutAddonsIsRefused(t *testing.T) {
 	}
 	if _, err := author.Open(t.Context(), filepath.Join(dir, "none")); !os.IsNotExist(err) {
 		t.Error(err)
+	}
+}
+
+func TestLintFailsIfAPlanCannotBeInstalled(t *testing.T) {
+	t.Parallel()
+	schema := `{"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"], "additionalProperties": false}`
+	for name, c := range map[string]struct {
+		files  map[string]string
+		failed int
+		want   string
+	}{
+		"template that does not parse": {
+			map[string]string{"chart/c/templates/bad.yaml": "a: {{ if }}\n"}, 1, "error: [ERROR] templates/: parse error",
+		},
+		"value of a wrong type": {
+			map[string]string{"chart/c/values.schema.json": schema, "plans/micro/values.yaml": "size: many\n"}, 1, "error: [ERROR] values.yaml: ",
+		},
+		"value that users must set": {
+			map[string]string{"chart/c/values.schema.json": schema, "chart/c/values.yaml": "{}\n"}, 0, "advice: [ERROR] values.yaml: ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			addon := filepath.Join(dir, "store-1.0.0")
+			writeAddon(t, addon, "a", "store", "1.0.0")
+			for file, text := range c.files {
+				writeFile(t, filepath.Join(addon, filepath.FromSlash(file)), text)
+			}
+			report, err := open(t, dir).Lint()
+			if err != nil || report.Failed() != c.failed || !strings.Contains(report.Text(), c.want) {
+				t.Errorf("%d failed, %v; want %d and %q in:\n%s", report.Failed(), err, c.failed, c.want, report.Text())
+			}
+		})
 	}
 }

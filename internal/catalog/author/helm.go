@@ -13,44 +13,50 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// helmLint returns what helm lint finds when it renders the chart with the values of each plan.
-func (r *Repository) helmLint(a *addon) (advice []string) {
-	charts, err := filepath.Glob(filepath.Join(r.dir, a.path, "chart", "*", "Chart.yaml"))
-	if err != nil || len(charts) != 1 {
-		return []string{fmt.Sprintf("[WARNING] helm lint was not run: found %d charts", len(charts))}
-	}
-	plans := a.loaded.Addon.Plans
-	found := map[string][]string{} // names of plans by finding
-	var findings []string
-	for i := range plans {
-		for _, finding := range lintTemplates(filepath.Dir(charts[0]), &plans[i]) {
-			if found[finding] == nil {
-				findings = append(findings, finding)
-			}
-			if !slices.Contains(found[finding], plans[i].Directory) {
-				found[finding] = append(found[finding], plans[i].Directory)
-			}
-		}
-	}
-	for _, finding := range findings {
-		if of := found[finding]; len(of) < len(plans) {
-			finding += " (with plan " + strings.Join(of, ", ") + ")"
-		}
-		advice = append(advice, finding)
-	}
-	return advice
+// A finding is one of helm lint.
+type finding struct {
+	text string
+	// fatal reports that the chart cannot be installed.
+	fatal bool
 }
 
-func lintTemplates(dir string, plan *catalog.Plan) (findings []string) {
+// helmLint returns what helm lint finds when it renders the chart with the values of each plan.
+func (r *Repository) helmLint(a *addon) (all []finding) {
+	charts, err := filepath.Glob(filepath.Join(r.dir, a.path, "chart", "*", "Chart.yaml"))
+	if err != nil || len(charts) != 1 {
+		return []finding{{text: fmt.Sprintf("[WARNING] helm lint was not run: found %d charts", len(charts))}}
+	}
+	plans := a.loaded.Addon.Plans
+	found := map[finding][]string{} // names of plans
+	for i := range plans {
+		for _, f := range lintTemplates(filepath.Dir(charts[0]), &plans[i]) {
+			if found[f] == nil {
+				all = append(all, f)
+			}
+			if !slices.Contains(found[f], plans[i].Directory) {
+				found[f] = append(found[f], plans[i].Directory)
+			}
+		}
+	}
+	for i, f := range all {
+		if of := found[f]; len(of) < len(plans) {
+			all[i].text += " (with plan " + strings.Join(of, ", ") + ")"
+		}
+	}
+	return all
+}
+
+// lintTemplates checks the templates, and the values of the plan against the schema of the chart.
+func lintTemplates(dir string, plan *catalog.Plan) (findings []finding) {
 	defer func() {
 		if r := recover(); r != nil { // in Helm
-			findings = append(findings, fmt.Sprintf("[WARNING] helm lint failed: %v", r))
+			findings = append(findings, finding{text: fmt.Sprintf("[WARNING] helm lint failed: %v", r)})
 		}
 	}()
 	values := map[string]any{}
 	if plan.Values != nil {
 		if err := json.Unmarshal(plan.Values, &values); err != nil {
-			return []string{fmt.Sprintf("[WARNING] helm lint was not run: %v", err)}
+			return []finding{{text: fmt.Sprintf("[WARNING] helm lint was not run: %v", err)}}
 		}
 	}
 	linter := support.Linter{ChartDir: dir}
@@ -58,8 +64,26 @@ func lintTemplates(dir string, plan *catalog.Plan) (findings []string) {
 	rules.Templates(&linter, values, "default", false)
 	for _, message := range linter.Messages {
 		if message.Severity >= support.WarningSev {
-			findings = append(findings, strings.ReplaceAll(message.Error(), dir+string(filepath.Separator), ""))
+			findings = append(findings, finding{
+				text:  strings.ReplaceAll(message.Error(), dir+string(filepath.Separator), ""),
+				fatal: message.Severity >= support.ErrorSev && !onlyMissing(message.Err.Error()),
+			})
 		}
 	}
 	return findings
+}
+
+// onlyMissing reports whether all violations of a schema in a message are values that are missing. Users may
+// have to set those in the section of the module.
+func onlyMissing(message string) bool {
+	missing := false
+	for line := range strings.Lines(message) {
+		if violation, ok := strings.CutPrefix(strings.TrimSpace(line), "- at "); ok {
+			if !strings.Contains(violation, ": missing propert") {
+				return false
+			}
+			missing = true
+		}
+	}
+	return missing
 }

@@ -28,19 +28,23 @@ type AddonReport struct {
 	Version string `json:"version,omitempty"`
 	// Problems make the status of a configuration Failed.
 	Problems []string `json:"problems,omitempty"`
+	// Errors have no effect on the status, but the chart cannot be installed with the values of a plan.
+	Errors []string `json:"errors,omitempty"`
 	// Advice has no effect on the status.
 	Advice []string `json:"advice,omitempty"`
 }
 
-// Failed returns the number of addons with problems.
+// Failed returns the number of addons with problems or errors.
 func (r *Report) Failed() (failed int) {
 	for i := range r.Addons {
-		if len(r.Addons[i].Problems) > 0 {
+		if !r.Addons[i].ok() {
 			failed++
 		}
 	}
 	return failed
 }
+
+func (a *AddonReport) ok() bool { return len(a.Problems)+len(a.Errors) == 0 }
 
 // Lint checks all addons, and the index if there is one. It renders the chart of each directory
 // with the values of each plan.
@@ -53,7 +57,8 @@ func (r *Repository) Lint() (*Report, error) {
 		} else {
 			about.ID, about.Name, about.Version = a.loaded.Addon.ID, a.loaded.Addon.Name, a.loaded.Addon.Version
 			about.Problems = append(r.conflicts(a), r.outdated(a)...)
-			about.Advice = append(a.loaded.Advice, r.advise(a)...)
+			about.Advice = append(about.Advice, a.loaded.Advice...)
+			r.check(a, &about)
 		}
 		report.Addons = append(report.Addons, about)
 	}
@@ -80,14 +85,21 @@ func (r *Repository) outdated(a *addon) []string {
 	return nil
 }
 
-func (r *Repository) advise(a *addon) (advice []string) {
+// check adds the findings that have no effect on the status.
+func (r *Repository) check(a *addon, about *AddonReport) {
 	if a.path != a.address() {
-		advice = append(advice, fmt.Sprintf("[WARNING] name it %s: an index refers to it by name and version", a.address()))
+		about.Advice = append(about.Advice, fmt.Sprintf("[WARNING] name it %s: an index refers to it by name and version", a.address()))
 	}
-	if !a.packed {
-		advice = append(advice, r.helmLint(a)...)
+	if a.packed {
+		return
 	}
-	return advice
+	for _, f := range r.helmLint(a) {
+		if f.fatal {
+			about.Errors = append(about.Errors, f.text)
+		} else {
+			about.Advice = append(about.Advice, f.text)
+		}
+	}
 }
 
 // lintIndex returns the problems of the index, none without the file.
@@ -149,11 +161,12 @@ func (r *Report) Text() string {
 	for i := range r.Addons {
 		a := &r.Addons[i]
 		result := "OK"
-		if len(a.Problems) > 0 {
+		if !a.ok() {
 			result = "FAILED"
 		}
 		fmt.Fprintf(&out, "%s: %s\n", a.Path, result)
 		writeLines(&out, "problem", a.Problems)
+		writeLines(&out, "error", a.Errors)
 		writeLines(&out, "advice", a.Advice)
 	}
 	if len(r.IndexProblems) > 0 {
