@@ -14,7 +14,7 @@ func newAddonsLint(*sourceFlags) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use:   "lint DIR",
-		Short: "Check the addons of a directory, and its index.yaml; exits with code 1 if there are problems",
+		Short: "Check the addons of a directory, and its index.yaml; exits with code 1 if there are problems or errors",
 		Long: "Check the addons of a directory, and its index.yaml; exits with code 1 if there are problems or errors.\n\n" +
 			"An addon is a directory with meta.yaml, chart/ and plans/, or an archive of one. A problem would make\n" +
 			"a configuration Failed. An error has no such effect, but the chart cannot be installed: a template does\n" +

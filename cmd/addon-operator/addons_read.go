@@ -236,7 +236,7 @@ func fixOf(a store.AddonResult) string {
 	case a.EntryError != "":
 		return fmt.Sprintf("correct the entry of %q with version %q in the index of the repository", a.Entry, a.EntryVersion)
 	case a.ImageModule != "":
-		return fmt.Sprintf("rename the addon, or remove annotation %s of the configuration, as the image has module %s", api.ModulesAnnotation, a.ImageModule)
+		return fmt.Sprintf("rename the addon, or do not offer it as a module (annotation %s of the configuration): the image has module %s", api.ModulesAnnotation, a.ImageModule)
 	}
 	return ""
 }

@@ -152,7 +152,7 @@ func TestWhySaysWhatToDoAboutEachProblem(t *testing.T) {
 			"Repository \"https://h/one\" could not be read.\n  TemplatingURLError: no namespace\n  To do: set the namespace.",
 			"Repository \"https://h/two\": 0 addons are ready, 2 failed.",
 			`To do: correct the entry of "acc" with version "first" in the index of the repository.`,
-			"To do: rename the addon, or remove annotation addons.kyma-project.io/modules of the configuration, as the image has module web.",
+			"To do: rename the addon, or do not offer it as a module (annotation addons.kyma-project.io/modules of the configuration): the image has module web.",
 		},
 		"/addons/why.text?name=stage/c": {"Annotation addons.kyma-project.io/modules has no effect on an AddonsConfiguration"},
 	} {
