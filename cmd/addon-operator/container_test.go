@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
 )
 
@@ -29,7 +30,7 @@ func TestAProcessKnowsWhetherTheLastOneRanInItsContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	o := &operator{db: db, settings: Settings{TempDir: t.TempDir()}}
+	o := &operator{db: db, settings: settings.Settings{TempDir: t.TempDir()}}
 	expect := func(want bool, why string) {
 		t.Helper()
 		if is, err := o.inNewContainer(); is != want || err != nil {

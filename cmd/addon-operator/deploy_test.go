@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/jq"
 )
 
@@ -41,9 +42,9 @@ func deployed(t *testing.T, name string, into ...any) {
 	}
 }
 
-func defaults() Settings {
-	var s Settings
-	envSettings(&s, pflag.NewFlagSet("start", pflag.ContinueOnError))
+func defaults() settings.Settings {
+	var s settings.Settings
+	settings.Declare(&s, pflag.NewFlagSet("start", pflag.ContinueOnError))
 	return s
 }
 

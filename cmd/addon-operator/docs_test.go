@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -53,7 +54,7 @@ func knownFlags() map[string]bool {
 		}
 	}
 	visit(newRoot())
-	for alias := range aliases {
+	for alias := range settings.Aliases {
 		known[alias] = true
 	}
 	return known
@@ -97,17 +98,17 @@ func beginsOne(known map[string]bool, name string) bool {
 // given in it.
 func knownVariables() map[string]bool {
 	known := map[string]bool{}
-	var s Settings
+	var s settings.Settings
 	f := pflag.NewFlagSet("start", pflag.ContinueOnError)
-	envSettings(&s, f)
+	settings.Declare(&s, f)
 	f.VisitAll(func(one *pflag.Flag) {
 		_, variables, _ := strings.Cut(strings.TrimSuffix(one.Usage, "]"), " [$")
 		for variable := range strings.SplitSeq(variables, ", $") {
 			known[variable] = true
 		}
 	})
-	for _, u := range unservedSettings {
-		known[u.env] = true
+	for _, u := range settings.NotServed {
+		known[u.Env] = true
 	}
 	// A test of package hook holds its page to what a hook is given.
 	for _, variable := range []string{

@@ -6,12 +6,6 @@ import (
 	"addon-operator/store"
 )
 
-// What --ungrouped-metrics can say.
-const (
-	keepMetrics   = "keep"
-	expireMetrics = "expire"
-)
-
 // hookMetrics reads what hooks have counted.
 func (o *operator) hookMetrics() (snapshot series.Snapshot, err error) {
 	err = o.db.View(func(tx *store.Tx) (err error) {

@@ -13,15 +13,10 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/client-go/transport"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/lease"
 	"addon-operator/store"
-)
-
-// The values of --lease.
-const (
-	leaseRequired = "required"
-	leaseOff      = "off"
 )
 
 // A leadership is the right of this process to be the one operator of its namespace.
@@ -93,13 +88,13 @@ var _ transport.WrapperFunc = (*leadership)(nil).guard
 func (o *operator) campaign(ctx context.Context) (err error) {
 	l := &o.leadership
 	l.got = make(chan struct{})
-	if o.settings.Lease == leaseOff {
+	if o.settings.Lease == settings.LeaseOff {
 		o.log.Warn().Msg("started with --lease=off: nothing keeps a second operator from working in this namespace")
 		close(l.got)
 		return nil
 	}
 	l.lease, err = lease.New(lease.Options{
-		Config: o.leaseConfig, Namespace: o.settings.Namespace, Identity: o.settings.ownPod() + "_" + o.db.ID(), Clock: time.Now,
+		Config: o.leaseConfig, Namespace: o.settings.Namespace, Identity: o.settings.OwnPod() + "_" + o.db.ID(), Clock: time.Now,
 		Waiting: o.standsBy,
 	})
 	if err != nil {

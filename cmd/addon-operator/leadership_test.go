@@ -86,7 +86,7 @@ func TestOperatorThatLosesItsLeaseEndsAndChangesNothingMore(t *testing.T) {
 	s := recording(t, "a")
 	s.file("hold", "")
 	ended := make(chan error, 1)
-	go func() { ended <- Run(t.Context(), settings(t, s.flags(c.Kubeconfig(), namespace)...), &s.log) }()
+	go func() { ended <- Run(t.Context(), readSettings(t, s.flags(c.Kubeconfig(), namespace)...), &s.log) }()
 	s.until("the hook runs", func() bool { return s.runs() == "onStartup beforeHelm" })
 	leases := client(t, c).CoordinationV1().Leases(namespace)
 	for {
@@ -126,7 +126,7 @@ func TestOperatorThatLosesItsLeaseEndsAndChangesNothingMore(t *testing.T) {
 func TestRequestsThatChangeTheClusterAreRefusedWithoutTheLease(t *testing.T) {
 	c := cluster.Start(t)
 	namespace := c.Namespace(t)
-	s := settings(t, "--namespace", namespace, "--kube-config", c.Kubeconfig())
+	s := readSettings(t, "--namespace", namespace, "--kube-config", c.Kubeconfig())
 	o := &operator{settings: s}
 	if err := o.connect(); err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func TestOperatorWithoutRightsToLeasesStartsOnlyWhenAskedTo(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
-	err = Run(ctx, settings(t, s.flags(s.path("kubeconfig"), namespace)...), &s.log)
+	err = Run(ctx, readSettings(t, s.flags(s.path("kubeconfig"), namespace)...), &s.log)
 	if !errors.Is(err, lease.ErrForbidden) || !strings.Contains(err.Error(), "--lease=off") {
 		t.Errorf("it ended with %v", err)
 	}

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/e2e/cluster"
 	"addon-operator/store"
 )
@@ -69,7 +70,7 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 		t.Errorf("/readyz: %q", got)
 	}
 	setup := func(e *testscript.Env) error {
-		e.Setenv(socketVariable, s.path("socket"))
+		e.Setenv(settings.SocketVariable, s.path("socket"))
 		e.Setenv("STORE", s.path("store.db"))
 		e.Setenv("MODULES", s.path("modules"))
 		e.Setenv("USER", "alice")
@@ -373,7 +374,7 @@ func TestOldHistoryIsForgottenInPiecesAndThreeSnapshotsStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o := &operator{db: db, settings: Settings{Store: s.path("store.db"), HistoryAge: 24 * time.Hour, HistoryMiB: 64}}
+	o := &operator{db: db, settings: settings.Settings{Store: s.path("store.db"), HistoryAge: 24 * time.Hour, HistoryMiB: 64}}
 	now = now.Add(2 * 24 * time.Hour)
 	if err := o.trim(context.Background()); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	stdlog "log"
 	"net/http"
@@ -16,22 +15,23 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/klog/v2"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
 // newLog returns the log that s asks for. Its level is that of the whole process.
-func newLog(s Settings, w io.Writer) (zerolog.Logger, error) {
+func newLog(s settings.Settings, w io.Writer) (zerolog.Logger, error) {
 	if err := setLogLevel(levelOf(s.LogLevel)); err != nil {
-		return zerolog.Logger{}, &codedError{exitUsage, fmt.Errorf("--log-level is %q; %w", s.LogLevel, err)}
+		return zerolog.Logger{}, settings.Invalid("--log-level is %q; %w", s.LogLevel, err)
 	}
 	switch s.LogType {
 	case "json":
 	case "text", "color":
 		w = zerolog.ConsoleWriter{Out: w, NoColor: s.LogType == "text", TimeFormat: "2006-01-02T15:04:05.000Z07:00", PartsExclude: hidden(s.LogNoTime)}
 	default:
-		return zerolog.Logger{}, &codedError{exitUsage, fmt.Errorf("--log-type is %q; it can be text, json or color", s.LogType)}
+		return zerolog.Logger{}, settings.Invalid("--log-type is %q; it can be text, json or color", s.LogType)
 	}
 	nameLogFields()
 	c := zerolog.New(zerolog.SyncWriter(w)).With()

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
 )
 
@@ -20,12 +21,12 @@ func TestALogThatNobodyReadsDoesNotHoldUpCommits(t *testing.T) {
 		}
 		defer db.Close()
 		reader, stderr := io.Pipe()
-		notices, err := newLog(Settings{LogType: "json", LogLevel: "info"}, stderr)
+		notices, err := newLog(settings.Settings{LogType: "json", LogLevel: "info"}, stderr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		buffer := newLogBuffer(stderr, func(lines int) { notices.Warn().Int("lines", lines).Msg("log lines dropped") })
-		log, err := newLog(Settings{LogType: "json", LogLevel: "info"}, buffer)
+		log, err := newLog(settings.Settings{LogType: "json", LogLevel: "info"}, buffer)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
 	"addon-operator/workflow/lifecycle"
 )
@@ -13,7 +14,7 @@ import (
 // TestLinesInJSONHaveTheKeysOfAddonOperator reads a line of history in JSON.
 func TestLinesInJSONHaveTheKeysOfAddonOperator(t *testing.T) {
 	var out bytes.Buffer
-	log, err := newLog(Settings{LogType: "json", LogLevel: "info"}, &out)
+	log, err := newLog(settings.Settings{LogType: "json", LogLevel: "info"}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	_ "time/tzdata" // crontabs name time zones, and a small image has none
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
 )
 
@@ -48,12 +49,14 @@ func main() {
 
 // exitCode returns the code that tells err to scripts.
 func exitCode(err error) int {
-	coded := (*codedError)(nil)
+	coded, invalid := (*codedError)(nil), (*settings.Error)(nil)
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &coded):
 		return coded.code
+	case errors.As(err, &invalid):
+		return exitUsage
 	case errors.Is(err, store.ErrLocked):
 		return exitLocked
 	case errors.Is(err, store.ErrNewer):

@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/e2e/cluster"
 	programs "addon-operator/e2e/operator"
 )
@@ -34,13 +35,13 @@ func (s suite) Run() int {
 	return cluster.Run(s.m)
 }
 
-// settings returns what these flags make of the settings.
-func settings(t *testing.T, flags ...string) Settings {
+// readSettings returns the settings that flags make.
+func readSettings(t *testing.T, flags ...string) settings.Settings {
 	t.Helper()
-	var s Settings
+	var s settings.Settings
 	f := pflag.NewFlagSet("start", pflag.ContinueOnError)
-	f.SetNormalizeFunc(byAlias)
-	read := envSettings(&s, f)
+	f.SetNormalizeFunc(settings.ByAlias)
+	read := settings.Declare(&s, f)
 	if err := f.Parse(flags); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func (s *site) start(kubeconfig, namespace string, more ...string) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	config := settings(s.t, append(s.flags(kubeconfig, namespace), more...)...)
+	config := readSettings(s.t, append(s.flags(kubeconfig, namespace), more...)...)
 	go func() { ended <- Run(ctx, config, &s.log) }()
 	s.end = sync.OnceValue(func() error { cancel(); return <-ended })
 	s.t.Cleanup(func() {

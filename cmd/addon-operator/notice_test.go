@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/e2e/cluster"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
@@ -24,7 +25,7 @@ func TestWhatIsSaidTwiceIsOneEventCountedUp(t *testing.T) {
 	}
 	o := &operator{
 		log: zerolog.Nop(), client: connection, notices: make(chan notice, 8),
-		settings: Settings{Namespace: namespace, ConfigMap: "addon-operator"},
+		settings: settings.Settings{Namespace: namespace, ConfigMap: "addon-operator"},
 		metrics:  metrics.New("p_", func() (metrics.State, error) { return metrics.State{}, nil }),
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/crd"
 	"addon-operator/internal/helm"
 	"addon-operator/internal/hook"
@@ -48,7 +49,7 @@ const ballast = 4 << 20
 
 // An operator is a running operator: the parts that serve and triggers share.
 type operator struct {
-	settings Settings
+	settings settings.Settings
 	log      zerolog.Logger
 	began    time.Time
 	db       *store.DB
@@ -105,7 +106,7 @@ type operator struct {
 // Run runs the operator until ctx is done, and then lets what runs come to its
 // end for a while. It fails when the operator cannot start, or when its store
 // can no longer be written.
-func Run(ctx context.Context, s Settings, w io.Writer) error {
+func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
 	reserve := make([]byte, heapReserve)
 	defer runtime.KeepAlive(reserve)
 	notices, err := newLog(s, w)
@@ -131,7 +132,7 @@ func Run(ctx context.Context, s Settings, w io.Writer) error {
 	if o.params, err = newParams(s, log, o.logConfigEvents.Store); err != nil {
 		return err
 	}
-	if err := s.checkDirs(); err != nil {
+	if err := s.CheckDirs(); err != nil {
 		return err
 	}
 	if err := o.connect(); err != nil {
@@ -168,7 +169,7 @@ func (o *operator) connect() error {
 		s.Namespace = namespace
 	}
 	if s.Namespace == "" {
-		return &codedError{exitUsage, errors.New("the namespace of releases is not known: set ADDON_OPERATOR_NAMESPACE or --namespace")}
+		return settings.Invalid("the namespace of releases is not known: set ADDON_OPERATOR_NAMESPACE or --namespace")
 	}
 	if s.DebugKubernetes {
 		config.Wrap(requestLog(o.log))
@@ -178,7 +179,7 @@ func (o *operator) connect() error {
 	if o.client, err = kube.NewClient(config); err != nil {
 		return err
 	}
-	labels, err := s.labels()
+	labels, err := s.Labels()
 	if err != nil {
 		return err
 	}
@@ -265,7 +266,7 @@ func (o *operator) assemble() (err error) {
 		return err
 	}
 	o.addons = o.watchAddons()
-	o.engine.ContinueOnFailure = s.OnModuleFailure == continueOnFailure
+	o.engine.ContinueOnFailure = s.OnModuleFailure == settings.ContinueOnFailure
 	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, o.kubeObserver(), o.log)
 	o.schedule = triggers.NewSchedule(o.db, o.engine.Raise, triggers.Missed(s.ScheduleMissed), o.log)
 	o.absent = triggers.NewAbsent(o.db, o.engine.Raise, o.kinds, selector(o.helm.Labels()), observer)
@@ -295,10 +296,10 @@ func (o *operator) stepOptions(objects *operation.Executor) steps.Options {
 		CRDs: crd.NewInstaller(o.client, o.helm.Labels()), Config: o.configObject(),
 
 		ModulesDirs: strings.Split(s.ModulesDirs, ":"), AddonModulesDir: addonModulesDir(s.Store),
-		AllAddonsAsModules: s.AddonsModules, GlobalHooksDir: s.GlobalHooksDir, Namespace: s.Namespace, Pod: s.ownPod(),
-		UnnumberedOrder: s.UnnumberedOrder, ParallelModules: s.ParallelModules, StrictValues: s.StrictValues, CRDFilters: s.crdFilters(),
+		AllAddonsAsModules: s.AddonsModules, GlobalHooksDir: s.GlobalHooksDir, Namespace: s.Namespace, Pod: s.OwnPod(),
+		UnnumberedOrder: s.UnnumberedOrder, ParallelModules: s.ParallelModules, StrictValues: s.StrictValues, CRDFilters: s.CRDPrefixes(),
 		IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
-		MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == expireMetrics,
+		MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == settings.ExpireMetrics,
 
 		Observer: stepObserver{o}, Changes: stepChanges{o},
 	}

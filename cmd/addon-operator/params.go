@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/workflow/inspect"
 )
 
@@ -47,7 +48,7 @@ type param struct {
 
 // newParams returns the parameters as s has them. The log's level is in force
 // when it returns.
-func newParams(s Settings, log zerolog.Logger, showConfigEvents func(bool)) (*params, error) {
+func newParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bool)) (*params, error) {
 	p := &params{log: log, all: []*param{
 		{
 			name: logLevel, about: "debug, info, warn or error; debug lasts 30m unless said otherwise", initial: levelOf(s.LogLevel),

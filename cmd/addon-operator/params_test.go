@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
+
+	"addon-operator/cmd/addon-operator/settings"
 )
 
 func TestLevelsOfEarlierOperatorsAreTheNearestThereAre(t *testing.T) {
@@ -18,7 +20,7 @@ func TestLevelsOfEarlierOperatorsAreTheNearestThereAre(t *testing.T) {
 		"warning": zerolog.WarnLevel, "ERROR": zerolog.ErrorLevel, "CRITICAL": zerolog.ErrorLevel, "NONE": zerolog.ErrorLevel, "fatal": zerolog.ErrorLevel,
 	} {
 		t.Setenv("RLOG_LOG_LEVEL", word)
-		s := settings(t)
+		s := readSettings(t)
 		if _, err := newLog(s, io.Discard); err != nil || zerolog.GlobalLevel() != want {
 			t.Errorf("%s is %v, %v, want %v", word, zerolog.GlobalLevel(), err, want)
 		}
@@ -27,7 +29,7 @@ func TestLevelsOfEarlierOperatorsAreTheNearestThereAre(t *testing.T) {
 		}
 	}
 	t.Setenv("RLOG_LOG_LEVEL", "loud")
-	if _, err := newLog(settings(t), io.Discard); exitCode(err) != exitUsage {
+	if _, err := newLog(readSettings(t), io.Discard); exitCode(err) != exitUsage {
 		t.Errorf("a level that there is not: %v", err)
 	}
 }
@@ -37,7 +39,7 @@ func TestAParameterSetForAWhileIsPutBack(t *testing.T) {
 	t.Cleanup(func() { zerolog.SetGlobalLevel(before) })
 	synctest.Test(t, func(t *testing.T) {
 		shown := false
-		p, err := newParams(Settings{LogLevel: "INFO"}, zerolog.Nop(), func(show bool) { shown = show })
+		p, err := newParams(settings.Settings{LogLevel: "INFO"}, zerolog.Nop(), func(show bool) { shown = show })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"addon-operator/cmd/addon-operator/settings"
 )
 
 //go:generate go test . -run Reference -update
@@ -345,10 +347,10 @@ Helm 2 is not supported.
 func settingsPage() string {
 	var page strings.Builder
 	page.WriteString(settingsIntro)
-	var s Settings
+	var s settings.Settings
 	f := pflag.NewFlagSet("start", pflag.ContinueOnError)
 	f.SortFlags = false
-	envSettings(&s, f)
+	settings.Declare(&s, f)
 	f.VisitAll(func(one *pflag.Flag) {
 		if one.Hidden {
 			return
@@ -358,12 +360,12 @@ func settingsPage() string {
 		fmt.Fprintf(&page, "| `--%s` | `%s` | %s | %s |\n", one.Name, strings.Join(names, "`, `"), shownDefault(one), cell(usage))
 	})
 	page.WriteString(unservedIntro)
-	for _, u := range unservedSettings {
+	for _, u := range settings.NotServed {
 		name := ""
-		if u.flag != "" {
-			name = "`--" + u.flag + "`"
+		if u.Flag != "" {
+			name = "`--" + u.Flag + "`"
 		}
-		fmt.Fprintf(&page, "| %s | `%s` | %s |\n", name, u.env, cell(u.why))
+		fmt.Fprintf(&page, "| %s | `%s` | %s |\n", name, u.Env, cell(u.Why))
 	}
 	page.WriteString(fatalIntro)
 	return page.String()

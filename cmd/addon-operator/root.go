@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"addon-operator/cmd/addon-operator/settings"
 )
 
 // newRoot returns the command with all its verbs. Without a verb it starts the
@@ -24,7 +26,7 @@ func newRoot() *cobra.Command {
 			return nil
 		},
 	}
-	root.SetGlobalNormalizationFunc(byAlias)
+	root.SetGlobalNormalizationFunc(settings.ByAlias)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &codedError{exitUsage, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})

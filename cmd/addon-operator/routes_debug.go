@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strings"
+
+	"addon-operator/cmd/addon-operator/settings"
 )
 
 // debugPaths are the paths of the debug port.
@@ -74,35 +76,10 @@ func localOnly(next http.Handler) http.Handler {
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name
 		}
-		if !isLoopback(strings.Trim(host, "[]")) {
+		if !settings.IsLoopback(strings.Trim(host, "[]")) {
 			http.Error(w, fmt.Sprintf("host %q is not served: ask for localhost", host), http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// isLoopback reports whether host is this machine and nothing that others reach.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// debugAddress returns the address for the debug port to listen on, empty for
-// none. An address that others reach becomes the loopback address with the same
-// port, and warning says so.
-func (s *Settings) debugAddress() (address, warning string, err error) {
-	if s.DebugAddress == "" {
-		return "", "", nil
-	}
-	host, port, err := net.SplitHostPort(s.DebugAddress)
-	if err != nil {
-		return "", "", &codedError{exitUsage, fmt.Errorf("--debug-http-addr must be HOST:PORT (got %q): %w", s.DebugAddress, err)}
-	}
-	if isLoopback(host) {
-		return s.DebugAddress, "", nil
-	}
-	address = net.JoinHostPort("127.0.0.1", port)
-	return address, fmt.Sprintf("--debug-http-addr is %s; the debug pages are served on %s only, where kubectl port-forward reaches them",
-		s.DebugAddress, address), nil
 }

@@ -53,7 +53,7 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 // listenDebug listens for the debug pages. It returns nil where they are switched
 // off or the port is taken: they are a convenience, the debug socket has them all.
 func (o *operator) listenDebug(ctx context.Context) net.Listener {
-	address, warning, err := o.settings.debugAddress()
+	address, warning, err := o.settings.DebugPort()
 	if warning != "" {
 		o.log.Warn().Msg(warning)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/steps"
 	"addon-operator/store"
 )
@@ -45,7 +46,7 @@ type sourceFlags struct {
 // declare declares the flags on cmd and all verbs below it.
 func (f *sourceFlags) declare(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&f.socket, "debug-unix-socket", "", "socket of the running operator [$"+socketVariable+", ./"+localSocket+", "+defaultSocket+"]")
+	flags.StringVar(&f.socket, "debug-unix-socket", "", "socket of the running operator [$"+settings.SocketVariable+", ./"+localSocket+", "+settings.DefaultSocket+"]")
 	flags.StringVar(&f.store, "store", "", "read this store of a stopped operator, or a snapshot, in place of asking a running one")
 	flags.BoolVar(&f.showSecrets, "show-secrets", false, "show what is left out otherwise: settings named like password, secret, token, credentials or key, and what Secrets hold")
 	flags.BoolVar(&f.utc, "utc", false, "show times in UTC, not in local time")
@@ -85,10 +86,10 @@ func (f *sourceFlags) sockets() []string {
 	if f.socket != "" {
 		return []string{f.socket}
 	}
-	if path := os.Getenv(socketVariable); path != "" {
+	if path := os.Getenv(settings.SocketVariable); path != "" {
 		return []string{path}
 	}
-	return []string{localSocket, defaultSocket}
+	return []string{localSocket, settings.DefaultSocket}
 }
 
 func describeDial(path string, err error) string {

@@ -2,22 +2,24 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/addon-operator/settings"
 )
 
 // newStart returns the verb that runs the operator.
 func newStart() *cobra.Command {
-	var s Settings
+	var s settings.Settings
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Run the operator",
 		Args:  cobra.NoArgs,
 	}
-	read := envSettings(&s, cmd.Flags())
+	read := settings.Declare(&s, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := read(); err != nil {
 			return err
 		}
-		if err := s.check(); err != nil {
+		if err := s.Check(); err != nil {
 			return err
 		}
 		return Run(cmd.Context(), s, cmd.ErrOrStderr())

@@ -65,7 +65,7 @@ func TestAStoreThatCannotBeOpenedEndsTheStartAndIsLeftAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = Run(t.Context(), settings(t, s.flags(s.path("kubeconfig"), "default")...), io.Discard)
+			err = Run(t.Context(), readSettings(t, s.flags(s.path("kubeconfig"), "default")...), io.Discard)
 			if exitCode(err) != test.code || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), s.path("store.db")) {
 				t.Errorf("code %d, error %v", exitCode(err), err)
 			}
@@ -123,7 +123,7 @@ func TestADirectoryThatIsMissingIsAStartErrorThatNamesTheFlag(t *testing.T) {
 		if err := os.Remove(s.path(dir)); err != nil {
 			t.Fatal(err)
 		}
-		err := Run(t.Context(), settings(t, s.flags(s.path("kubeconfig"), "default")...), io.Discard)
+		err := Run(t.Context(), readSettings(t, s.flags(s.path("kubeconfig"), "default")...), io.Discard)
 		if exitCode(err) != exitUsage || !strings.Contains(err.Error(), flag) {
 			t.Errorf("code %d, error %v", exitCode(err), err)
 		}
@@ -136,7 +136,7 @@ func TestADirectoryThatIsMissingIsAStartErrorThatNamesTheFlag(t *testing.T) {
 func TestANamespaceThatIsNotKnownIsAStartError(t *testing.T) {
 	s := newSite(t)
 	s.file("kubeconfig", nowhere)
-	err := Run(context.Background(), settings(t, s.flags(s.path("kubeconfig"), "")...), io.Discard)
+	err := Run(context.Background(), readSettings(t, s.flags(s.path("kubeconfig"), "")...), io.Discard)
 	if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "--namespace") {
 		t.Errorf("code %d, error %v", exitCode(err), err)
 	}

@@ -27,7 +27,7 @@ func (o *operator) webhooks() *webhook.Endpoint {
 			Client: o.client, Name: s.ConfigurationName, Namespace: o.settings.Namespace, Clock: time.Now,
 			Observer: o.ownObserver(), Failed: failed, Refused: o.webhookRefused,
 		},
-		Admission: s.Admission.side(), Conversion: s.Conversion.side(), URL: s.URL, Lifetime: s.CertLifetime,
+		Admission: s.Admission.Side(), Conversion: s.Conversion.Side(), URL: s.URL, Lifetime: s.CertLifetime,
 		InForce: o.webhooksInForce,
 		Made: func(expires time.Time) {
 			log.Info().Time("expires", expires).Msg("made a CA for the certificates of webhooks")

@@ -16,19 +16,11 @@ import (
 	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/webhook"
 	"addon-operator/store"
 )
-
-// The values of --withdraw-webhooks-on-shutdown.
-const (
-	withdrawNever  = "never"
-	withdrawAtZero = "scaled-to-zero"
-	withdrawAlways = "always"
-)
-
-var withdrawals = []string{withdrawNever, withdrawAtZero, withdrawAlways}
 
 // withdrawTimeout bounds the requests of a withdrawal.
 const withdrawTimeout = 5 * time.Second
@@ -129,12 +121,12 @@ func (o *operator) withdrawWebhooks(ctx context.Context) (deleted []string, name
 // withdrawAtShutdown deletes the webhook configurations where the settings ask for it.
 func (o *operator) withdrawAtShutdown(ctx context.Context) {
 	switch o.settings.WithdrawWebhooks {
-	case withdrawNever:
+	case settings.WithdrawNever:
 		return
-	case withdrawAtZero:
+	case settings.WithdrawAtZero:
 		asking, cancel := context.WithTimeout(ctx, withdrawTimeout)
 		defer cancel()
-		zero, err := o.client.ScaledToZero(asking, o.settings.Namespace, o.settings.ownPod())
+		zero, err := o.client.ScaledToZero(asking, o.settings.Namespace, o.settings.OwnPod())
 		if err != nil {
 			o.log.Warn().Err(err).Msg("webhook configurations stay: it is not known whether the operator is scaled to zero")
 		}

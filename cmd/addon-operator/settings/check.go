@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -13,49 +13,49 @@ import (
 	"addon-operator/triggers"
 )
 
-// check returns what is wrong with the settings, each with the flag it is about.
-func (s *Settings) check() error {
+// Check returns an Error for the first invalid setting.
+func (s *Settings) Check() error {
 	switch triggers.Startup(s.Startup) {
 	case triggers.Always, triggers.IfChanged, triggers.Again, triggers.Clean:
 	default:
-		return &codedError{exitUsage, fmt.Errorf("--startup is %q; it can be always, if-changed, again or clean", s.Startup)}
+		return Invalid("--startup is %q; it can be always, if-changed, again or clean", s.Startup)
 	}
 	switch triggers.Missed(s.ScheduleMissed) {
 	case triggers.Skip, triggers.Once:
 	default:
-		return &codedError{exitUsage, fmt.Errorf("--schedule-missed is %q; it can be skip or once", s.ScheduleMissed)}
+		return Invalid("--schedule-missed is %q; it can be skip or once", s.ScheduleMissed)
 	}
-	if s.Lease != leaseRequired && s.Lease != leaseOff {
-		return &codedError{exitUsage, fmt.Errorf("--lease must be %s or %s (got %q)", leaseRequired, leaseOff, s.Lease)}
+	if s.Lease != LeaseRequired && s.Lease != LeaseOff {
+		return Invalid("--lease must be %s or %s (got %q)", LeaseRequired, LeaseOff, s.Lease)
 	}
-	if s.UngroupedMetrics != keepMetrics && s.UngroupedMetrics != expireMetrics {
-		return &codedError{exitUsage, fmt.Errorf("--ungrouped-metrics is %q; it can be %s or %s", s.UngroupedMetrics, keepMetrics, expireMetrics)}
+	if s.UngroupedMetrics != KeepMetrics && s.UngroupedMetrics != ExpireMetrics {
+		return Invalid("--ungrouped-metrics is %q; it can be %s or %s", s.UngroupedMetrics, KeepMetrics, ExpireMetrics)
 	}
 	if !slices.Contains(withdrawals, s.WithdrawWebhooks) {
-		return &codedError{exitUsage, fmt.Errorf("--withdraw-webhooks-on-shutdown must be one of %s (got %q)", strings.Join(withdrawals, ", "), s.WithdrawWebhooks)}
+		return Invalid("--withdraw-webhooks-on-shutdown must be one of %s (got %q)", strings.Join(withdrawals, ", "), s.WithdrawWebhooks)
 	}
-	if s.OnModuleFailure != blockOnFailure && s.OnModuleFailure != continueOnFailure {
-		return &codedError{exitUsage, fmt.Errorf("--on-module-failure is %q; it can be %s or %s", s.OnModuleFailure, blockOnFailure, continueOnFailure)}
+	if s.OnModuleFailure != BlockOnFailure && s.OnModuleFailure != ContinueOnFailure {
+		return Invalid("--on-module-failure is %q; it can be %s or %s", s.OnModuleFailure, BlockOnFailure, ContinueOnFailure)
 	}
 	if s.ParallelModules < 1 {
-		return &codedError{exitUsage, fmt.Errorf("--parallel-modules is %d; 1 runs modules one after another, more that many at once", s.ParallelModules)}
+		return Invalid("--parallel-modules is %d; 1 runs modules one after another, more that many at once", s.ParallelModules)
 	}
 	if err := s.checkBelow(); err != nil {
 		return err
 	}
 	if !metricsPrefix.MatchString(s.MetricsPrefix) {
-		return &codedError{exitUsage, fmt.Errorf("--prometheus-metrics-prefix is %q; it can be letters, digits, _ and :, no digit first", s.MetricsPrefix)}
+		return Invalid("--prometheus-metrics-prefix is %q; it can be letters, digits, _ and :, no digit first", s.MetricsPrefix)
 	}
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		if slices.Contains([]string{"HELM2", "TILLER_MAX_HISTORY", "TILLER_BIN_PATH"}, name) || strings.HasPrefix(name, "ADDON_OPERATOR_TILLER_") {
-			return &codedError{exitUsage, fmt.Errorf("variable %s is set, and Helm 2 is not supported: unset it", name)}
+			return Invalid("variable %s is set, and Helm 2 is not supported: unset it", name)
 		}
 	}
 	if err := s.checkPorts(); err != nil {
 		return err
 	}
-	if _, _, err := s.debugAddress(); err != nil {
+	if _, _, err := s.DebugPort(); err != nil {
 		return err
 	}
 	if err := s.Webhooks.check(); err != nil {
@@ -64,11 +64,11 @@ func (s *Settings) check() error {
 	if err := s.Addons.check(); err != nil {
 		return err
 	}
-	_, err := s.labels()
+	_, err := s.Labels()
 	return err
 }
 
-// metricsPrefix matches what names of metrics can begin with.
+// metricsPrefix matches the beginnings of valid names of metrics.
 var metricsPrefix = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)?$`)
 
 // checkBelow returns an error for a number or time below 0.
@@ -83,28 +83,27 @@ func (s *Settings) checkBelow() error {
 		"hook-timeout": s.HookTimeout.Seconds(),
 	} {
 		if value < 0 {
-			return &codedError{exitUsage, fmt.Errorf("--%s is below 0, which it cannot be", flag)}
+			return Invalid("--%s is below 0, which it cannot be", flag)
 		}
 	}
 	return nil
 }
 
-// checkPorts returns an error for a port that there is not.
+// checkPorts returns an error for a number that is no port.
 func (s *Settings) checkPorts() error {
 	for flag, port := range map[string]int{
 		"prometheus-listen-port": s.ListenPort, "validating-webhook-listen-port": s.Webhooks.Admission.ListenPort,
 		"conversion-webhook-listen-port": s.Webhooks.Conversion.ListenPort,
 	} {
 		if port < 0 || port > 65535 {
-			return &codedError{exitUsage, fmt.Errorf("--%s is %d; a port is at most 65535", flag, port)}
+			return Invalid("--%s is %d; a port is at most 65535", flag, port)
 		}
 	}
 	return nil
 }
 
-// checkDirs returns an error that names the flag of a directory that cannot be
-// read.
-func (s *Settings) checkDirs() error {
+// CheckDirs returns an error for the directories that cannot be read, with their flags.
+func (s *Settings) CheckDirs() error {
 	var errs []error
 	look := func(flag, dir string) {
 		if _, err := os.ReadDir(dir); err != nil {
@@ -118,11 +117,11 @@ func (s *Settings) checkDirs() error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return &codedError{exitUsage, errors.Join(errs...)}
+	return &Error{errors.Join(errs...)}
 }
 
-// crdFilters returns the beginnings of names of files in crds that are passed over.
-func (s *Settings) crdFilters() (prefixes []string) {
+// CRDPrefixes returns the prefixes of the names of files in crds that are ignored.
+func (s *Settings) CRDPrefixes() (prefixes []string) {
 	for prefix := range strings.SplitSeq(s.CRDFilters, ",") {
 		if prefix = strings.TrimSpace(prefix); prefix != "" {
 			prefixes = append(prefixes, prefix)
@@ -131,8 +130,8 @@ func (s *Settings) crdFilters() (prefixes []string) {
 	return prefixes
 }
 
-// labels returns the extra labels as a map.
-func (s *Settings) labels() (map[string]string, error) {
+// Labels returns the extra labels as a map.
+func (s *Settings) Labels() (map[string]string, error) {
 	out := map[string]string{}
 	for pair := range strings.SplitSeq(s.ExtraLabels, ",") {
 		if pair = strings.TrimSpace(pair); pair == "" {
@@ -140,10 +139,10 @@ func (s *Settings) labels() (map[string]string, error) {
 		}
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return nil, &codedError{exitUsage, fmt.Errorf("--crd-extra-labels: %q is no label: want name=value", pair)}
+			return nil, Invalid("--crd-extra-labels: %q is no label: want name=value", pair)
 		}
 		if wrong := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(wrong) > 0 {
-			return nil, &codedError{exitUsage, fmt.Errorf("--crd-extra-labels: %q is no label: %s", pair, wrong[0])}
+			return nil, Invalid("--crd-extra-labels: %q is no label: %s", pair, wrong[0])
 		}
 		out[key] = value
 	}

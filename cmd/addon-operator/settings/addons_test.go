@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 func TestKnownHostsOfAddonRepositoriesAreCheckedAtTheStart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "known_hosts")
-	s := addonsSettings{Mode: addonsAuto, Retry: "0", KnownHosts: file}
+	s := Addons{Mode: AddonsAuto, Retry: "0", KnownHosts: file}
 	if err := s.check(); err == nil || !strings.Contains(err.Error(), "--addons-known-hosts: "+file) {
 		t.Errorf("no file: %v", err)
 	}

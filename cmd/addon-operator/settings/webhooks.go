@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"fmt"
@@ -10,17 +10,17 @@ import (
 	"addon-operator/internal/webhook"
 )
 
-// webhookSettings are what admission and conversion hooks need to be told.
-type webhookSettings struct {
+// Webhooks are the settings of admission and conversion webhooks.
+type Webhooks struct {
 	ConfigurationName     string
 	URL                   string
 	CertLifetime          time.Duration
 	HooksAtOnce           int
-	Admission, Conversion webhookSide
+	Admission, Conversion WebhookSide
 }
 
-// A webhookSide is one of the two addresses the API server asks at.
-type webhookSide struct {
+// A WebhookSide is one of the two servers that answer the API server: for admission or for conversion.
+type WebhookSide struct {
 	ServiceName           string
 	Cert, Key, CA         string
 	ClientCAs             []string
@@ -29,9 +29,8 @@ type webhookSide struct {
 	flagPrefix, mountedAt string
 }
 
-// declare declares the flags on f. The functions declare one each, with the
-// variables that stand for it.
-func (s *webhookSettings) declare(
+// declare declares the flags on f. Each function declares one flag with its variables.
+func (s *Webhooks) declare(
 	f *pflag.FlagSet,
 	str func(p *string, flag, value, usage string, env ...string),
 	num func(p *int, flag string, value int, usage string, env ...string),
@@ -44,7 +43,7 @@ func (s *webhookSettings) declare(
 	add("webhook-cert-lifetime", "how long a CA that the operator makes is good; at half of it the next one comes", "ADDON_OPERATOR_WEBHOOK_CERT_LIFETIME")
 	num(&s.HooksAtOnce, "webhook-hooks-at-once", 10, "hooks that may run side by side to answer the API server", "ADDON_OPERATOR_WEBHOOK_HOOKS_AT_ONCE")
 	for _, side := range []struct {
-		*webhookSide
+		*WebhookSide
 		prefix, whose, service, mounted string
 		port                            int
 	}{
@@ -74,8 +73,8 @@ func (s *webhookSettings) declare(
 // both returns a variable's names with and without the prefix.
 func both(name string) []string { return []string{"ADDON_OPERATOR_" + name, name} }
 
-// side returns what the gate needs to know of a side.
-func (s webhookSide) side() webhook.Side {
+// Side returns the options of the webhook server.
+func (s WebhookSide) Side() webhook.Side {
 	out := webhook.Side{Address: s.ListenAddress, Port: s.ListenPort, Service: s.ServiceName, ClientCAs: s.ClientCAs}
 	if s.Cert == "" && s.Key == "" && s.CA == "" {
 		out.Files = webhook.FilesIn(s.mountedAt)
@@ -91,13 +90,13 @@ func (s webhookSide) side() webhook.Side {
 	return out
 }
 
-// check returns what is wrong with the settings, each with the flag it is about.
-func (s *webhookSettings) check() error {
+// check returns an error for the first invalid setting.
+func (s *Webhooks) check() error {
 	usage := func(flag string, err error) error {
 		if err == nil {
 			return nil
 		}
-		return &codedError{exitUsage, fmt.Errorf("--%s: %w", flag, err)}
+		return Invalid("--%s: %w", flag, err)
 	}
 	if s.HooksAtOnce < 1 {
 		return usage("webhook-hooks-at-once", fmt.Errorf("it is %d, at least 1 hook must be able to run", s.HooksAtOnce))
@@ -111,11 +110,11 @@ func (s *webhookSettings) check() error {
 	if err := usage("webhook-cert-lifetime", webhook.CheckLifetime(s.CertLifetime)); err != nil {
 		return err
 	}
-	for _, side := range []webhookSide{s.Admission, s.Conversion} {
-		if err := usage(side.flagPrefix+"-server-cert", side.side().CheckFiles()); err != nil {
+	for _, side := range []WebhookSide{s.Admission, s.Conversion} {
+		if err := usage(side.flagPrefix+"-server-cert", side.Side().CheckFiles()); err != nil {
 			return err
 		}
-		if err := usage(side.flagPrefix+"-client-ca", side.side().CheckClients()); err != nil {
+		if err := usage(side.flagPrefix+"-client-ca", side.Side().CheckClients()); err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,8 @@
-package main
+// Package settings declares the flags and variables of the operator, and reads and checks their values.
+package settings
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,9 +14,8 @@ import (
 	"addon-operator/triggers"
 )
 
-// Settings are what a start is told by flags and the environment. A flag comes
-// before a variable, a variable with the prefix ADDON_OPERATOR_ before its plain
-// name, and that before the default.
+// Settings are the settings of an operator. A flag takes precedence over a variable, a variable with
+// the prefix ADDON_OPERATOR_ over the one without, and that over the default.
 type Settings struct {
 	ModulesDirs     string
 	GlobalHooksDir  string
@@ -78,23 +77,23 @@ type Settings struct {
 	LogNoTime       bool
 	LogJoinJSON     bool
 
-	Webhooks webhookSettings
-	Addons   addonsSettings
+	Webhooks Webhooks
+	Addons   Addons
 
 	// Warnings names what was set and has no effect.
 	Warnings []string
 }
 
-// A setting is one flag with the variables that stand for it.
+// A setting is one flag with its variables.
 type setting struct {
 	flag  string
 	env   []string
 	usage string
 }
 
-// envSettings declares the flags of s on f, each with the variables that stand
-// for it. The returned function reads those of flags that were not given.
-func envSettings(s *Settings, f *pflag.FlagSet) func() error {
+// Declare declares the flags of s on f, each with its variables. The returned function reads the
+// variables of flags that were not set.
+func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	var all []setting
 	add := func(flag, usage string, env ...string) {
 		all = append(all, setting{flag, env, usage})
@@ -134,7 +133,7 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	num(&s.HistoryMiB, "history-size", 64, "MiB of finished work that are remembered, if that is less", "ADDON_OPERATOR_HISTORY_SIZE")
 	dur(&s.SnapshotEvery, "snapshot-interval", time.Hour, "time between snapshots of the store, made beside it; 0 makes none", "ADDON_OPERATOR_SNAPSHOT_INTERVAL")
 	str(&s.Namespace, "namespace", "", "namespace of the ConfigMap and the releases; that of the pod or kubeconfig if empty", "ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE")
-	str(&s.Lease, "lease", leaseRequired, "whether to work only while holding the Lease of the namespace: required, or off where the operator has no right to Leases", "ADDON_OPERATOR_LEASE")
+	str(&s.Lease, "lease", LeaseRequired, "whether to work only while holding the Lease of the namespace: required, or off where the operator has no right to Leases", "ADDON_OPERATOR_LEASE")
 	str(&s.ConfigMap, "config-map", "addon-operator", "name of the ConfigMap", "ADDON_OPERATOR_CONFIG_MAP")
 	str(&s.Kubeconfig, "kube-config", "", "kubeconfig file; in-cluster if empty", "KUBE_CONFIG", "KUBECONFIG")
 	str(&s.KubeContext, "kube-context", "", "context of the kubeconfig", "KUBE_CONTEXT")
@@ -146,8 +145,8 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	add("object-patcher-kube-client-qps", "requests a second for hooks' object operations; 0 leaves it to the API server", "OBJECT_PATCHER_KUBE_CLIENT_QPS")
 	num(&s.ObjectBurst, "object-patcher-kube-client-burst", 10, "requests beyond that at once", "OBJECT_PATCHER_KUBE_CLIENT_BURST")
 	dur(&s.ObjectTimeout, "object-patcher-kube-client-timeout", 10*time.Second, "how long the answer to such a request is waited for", "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT")
-	str(&s.OnModuleFailure, "on-module-failure", blockOnFailure, "block: the modules after one that fails wait for it; continue: they run, and only afterAll waits", "ADDON_OPERATOR_ON_MODULE_FAILURE")
-	str(&s.WithdrawWebhooks, "withdraw-webhooks-on-shutdown", withdrawNever,
+	str(&s.OnModuleFailure, "on-module-failure", BlockOnFailure, "block: the modules after one that fails wait for it; continue: they run, and only afterAll waits", "ADDON_OPERATOR_ON_MODULE_FAILURE")
+	str(&s.WithdrawWebhooks, "withdraw-webhooks-on-shutdown", WithdrawNever,
 		"when a shutdown deletes the webhook configurations, so that the API server rejects no requests: never, scaled-to-zero or always",
 		"ADDON_OPERATOR_WITHDRAW_WEBHOOKS_ON_SHUTDOWN")
 	dur(&s.HookTimeout, "hook-timeout", 0, "timeout for a run of a hook or an enabled script that sets none; 0 is no limit", "ADDON_OPERATOR_HOOK_TIMEOUT")
@@ -163,10 +162,10 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	str(&s.MetricsPrefix, "prometheus-metrics-prefix", "addon_operator_", "prefix of the operator's own metrics", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX")
 	s.QueueActions = true
 	flag(&s.QueueActions, "queue-actions-metrics", "time the actions on queues", "QUEUE_ACTIONS_METRICS")
-	str(&s.UngroupedMetrics, "ungrouped-metrics", keepMetrics, "what becomes of a hook's metrics without a group when it writes some again: keep or expire", "ADDON_OPERATOR_UNGROUPED_METRICS")
+	str(&s.UngroupedMetrics, "ungrouped-metrics", KeepMetrics, "what becomes of a hook's metrics without a group when it writes some again: keep or expire", "ADDON_OPERATOR_UNGROUPED_METRICS")
 	s.Webhooks.declare(f, str, num, add)
 	s.Addons.declare(str, dur, flag)
-	str(&s.DebugSocket, "debug-unix-socket", defaultSocket, "socket that the other commands talk to", socketVariable)
+	str(&s.DebugSocket, "debug-unix-socket", DefaultSocket, "socket that the other commands talk to", SocketVariable)
 	str(&s.DebugAddress, "debug-http-addr", "127.0.0.1:9115", "loopback address, HOST:PORT, to serve the debug pages on, without secrets; none if empty", "DEBUG_HTTP_SERVER_ADDR")
 	flag(&s.DebugKubernetes, "debug-kubernetes-api", "log each request to the API server", "DEBUG_KUBERNETES_API")
 	str(&s.LogLevel, "log-level", "info", "debug, info, warn or error; other words of earlier operators, such as trace, are the nearest of these", "LOG_LEVEL", "RLOG_LOG_LEVEL")
@@ -182,26 +181,48 @@ func envSettings(s *Settings, f *pflag.FlagSet) func() error {
 	}
 }
 
+// The values of --lease.
+const (
+	LeaseRequired = "required"
+	LeaseOff      = "off"
+)
+
+// The values of --withdraw-webhooks-on-shutdown.
+const (
+	WithdrawNever  = "never"
+	WithdrawAtZero = "scaled-to-zero"
+	WithdrawAlways = "always"
+)
+
+var withdrawals = []string{WithdrawNever, WithdrawAtZero, WithdrawAlways}
+
+// The values of --ungrouped-metrics.
+const (
+	KeepMetrics   = "keep"
+	ExpireMetrics = "expire"
+)
+
 // The values of --on-module-failure.
 const (
-	blockOnFailure    = "block"
-	continueOnFailure = "continue"
+	BlockOnFailure    = "block"
+	ContinueOnFailure = "continue"
 )
 
 const (
-	// defaultSocket is where an operator in a pod listens.
-	defaultSocket  = "/var/run/addon-operator/debug.socket"
-	socketVariable = "DEBUG_UNIX_SOCKET"
+	// DefaultSocket is where an operator in a pod listens.
+	DefaultSocket = "/var/run/addon-operator/debug.socket"
+	// SocketVariable is the variable of --debug-unix-socket.
+	SocketVariable = "DEBUG_UNIX_SOCKET"
 )
 
-// aliases are other names of flags: those of shell-operator.
-var aliases = map[string]string{
+// Aliases are other names of flags: those of shell-operator.
+var Aliases = map[string]string{
 	"hooks-dir": "global-hooks-dir", "listen-address": "prometheus-listen-address", "listen-port": "prometheus-listen-port",
 }
 
-// byAlias is how names of flags are read.
-func byAlias(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	if other, ok := aliases[name]; ok {
+// ByAlias is how names of flags are read.
+func ByAlias(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if other, ok := Aliases[name]; ok {
 		name = other
 	}
 	return pflag.NormalizedName(name)
@@ -229,7 +250,7 @@ func readEnv(f *pflag.FlagSet, all []setting) error {
 				continue
 			}
 			if err := f.Lookup(s.flag).Value.Set(value); err != nil {
-				return &codedError{exitUsage, fmt.Errorf("variable %s: %w", name, err)}
+				return Invalid("variable %s: %w", name, err)
 			}
 			break
 		}
@@ -258,9 +279,9 @@ func (y *yesNo) Set(s string) error {
 	return err
 }
 
-// ownPod returns the name of the operator's own pod: in a pod, that of the host
+// OwnPod returns the name of the operator's own pod: in a pod, that of the host
 // is it.
-func (s *Settings) ownPod() string {
+func (s *Settings) OwnPod() string {
 	if s.Pod != "" {
 		return s.Pod
 	}

@@ -1,11 +1,34 @@
-package main
+package settings
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
 )
+
+// parse returns the settings that flags make.
+func parse(t *testing.T, flags ...string) Settings {
+	t.Helper()
+	var s Settings
+	f := pflag.NewFlagSet("start", pflag.ContinueOnError)
+	f.SetNormalizeFunc(ByAlias)
+	read := Declare(&s, f)
+	if err := f.Parse(flags); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// isError reports whether err names an invalid setting.
+func isError(err error) bool {
+	invalid := (*Error)(nil)
+	return errors.As(err, &invalid)
+}
 
 func TestFlagsComeBeforeVariablesAndPrefixedOnesBeforePlain(t *testing.T) {
 	for _, test := range []struct {
@@ -35,7 +58,7 @@ func TestFlagsComeBeforeVariablesAndPrefixedOnesBeforePlain(t *testing.T) {
 			for name, value := range test.env {
 				t.Setenv(name, value)
 			}
-			if got := test.of(settings(t, test.flags...)); got != test.want {
+			if got := test.of(parse(t, test.flags...)); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
@@ -46,16 +69,16 @@ func TestAVariableThatCannotBeReadIsNamed(t *testing.T) {
 	t.Setenv("ADDON_OPERATOR_LISTEN_PORT", "http")
 	var s Settings
 	f := pflag.NewFlagSet("start", pflag.ContinueOnError)
-	err := envSettings(&s, f)()
-	if err == nil || !strings.Contains(err.Error(), "ADDON_OPERATOR_LISTEN_PORT") || exitCode(err) != exitUsage {
-		t.Errorf("error %v with code %d", err, exitCode(err))
+	err := Declare(&s, f)()
+	if err == nil || !strings.Contains(err.Error(), "ADDON_OPERATOR_LISTEN_PORT") || !isError(err) {
+		t.Errorf("error %[1]v of type %[1]T", err)
 	}
 }
 
 func TestWhatIsNotServedIsWarnedOfWithoutItsValue(t *testing.T) {
 	t.Setenv("TRACING_OTLP_AUTH_TOKEN", "do-not-show")
 	t.Setenv("ADDON_OPERATOR_HA", "true")
-	s := settings(t, "--jq-library-path=/lib", "--shell-chroot-dir=/lib")
+	s := parse(t, "--jq-library-path=/lib", "--shell-chroot-dir=/lib")
 	said := strings.Join(s.Warnings, "\n")
 	for _, want := range []string{"TRACING_OTLP_AUTH_TOKEN", "ADDON_OPERATOR_HA", "--jq-library-path", "--shell-chroot-dir"} {
 		if !strings.Contains(said, want) {
@@ -89,17 +112,17 @@ func TestSettingsThatMakeNoSenseAreErrorsThatNameTheFlag(t *testing.T) {
 		{"conversion-webhook-listen-port", "-1"},
 		{"conversion-webhook-server-cert", "/none"},
 	} {
-		s := settings(t, "--"+test.flag+"="+test.value)
-		if err := s.check(); err == nil || !strings.Contains(err.Error(), "--"+test.flag) || exitCode(err) != exitUsage {
-			t.Errorf("--%s=%s: error %v with code %d", test.flag, test.value, err, exitCode(err))
+		s := parse(t, "--"+test.flag+"="+test.value)
+		if err := s.Check(); err == nil || !strings.Contains(err.Error(), "--"+test.flag) || !isError(err) {
+			t.Errorf("--%s=%s: error %v of type %[3]T", test.flag, test.value, err)
 		}
 	}
 	for _, name := range []string{"TILLER_BIN_PATH", "ADDON_OPERATOR_TILLER_LISTEN_PORT", "HELM2"} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "x")
-			s := settings(t)
-			if err := s.check(); err == nil || !strings.Contains(err.Error(), name) || exitCode(err) != exitUsage {
-				t.Errorf("a variable of Helm 2: error %v with code %d", err, exitCode(err))
+			s := parse(t)
+			if err := s.Check(); err == nil || !strings.Contains(err.Error(), name) || !isError(err) {
+				t.Errorf("a variable of Helm 2: error %[1]v of type %[1]T", err)
 			}
 		})
 	}

@@ -1,0 +1,66 @@
+package settings
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	repository "addon-operator/internal/catalog/source"
+	"addon-operator/internal/retry"
+)
+
+// The values of --addons.
+const (
+	AddonsAuto = "auto"
+	AddonsOn   = "on"
+	AddonsOff  = "off"
+)
+
+var addonsModes = []string{AddonsAuto, AddonsOn, AddonsOff}
+
+// Addons are the settings for addons configurations.
+type Addons struct {
+	// Mode is auto, on or off.
+	Mode    string
+	Develop bool
+	Resync  time.Duration
+	// Retry is one delay or the first and the longest, as FIRST..LONGEST.
+	Retry string
+	// KnownHosts is a file of ssh host keys; "" is none.
+	KnownHosts string
+}
+
+// declare declares the flags of s.
+func (s *Addons) declare(
+	str func(p *string, flag, value, usage string, env ...string), dur func(p *time.Duration, flag string, value time.Duration, usage string, env ...string),
+	flag func(p *bool, name string, usage string, env ...string),
+) {
+	str(&s.Mode, "addons", AddonsAuto, "whether to process addons configurations: auto as soon as their CRDs are installed, on with a warning if they are not, or off", "ADDON_OPERATOR_ADDONS")
+	flag(&s.Develop, "addons-develop-mode", "allow addon repositories over http and in local files", "ADDON_OPERATOR_ADDONS_DEVELOP_MODE", "APP_DEVELOP_MODE")
+	dur(&s.Resync, "addons-resync", 10*time.Minute, "time after which a failed addons configuration is processed again; 0 is never", "ADDON_OPERATOR_ADDONS_RESYNC")
+	str(&s.Retry, "addons-retry", "5s..5m", "delays after which a repository or an addon that could not be fetched is tried again, the first and the longest; 0 is never", "ADDON_OPERATOR_ADDONS_RETRY")
+	str(&s.KnownHosts, "addons-known-hosts", "", "file of ssh host keys, as ssh-keyscan prints them, of the git servers of addon repositories; those of github.com, gitlab.com and bitbucket.org are built in", "ADDON_OPERATOR_ADDONS_KNOWN_HOSTS")
+}
+
+// check returns an error for the first invalid setting.
+func (s *Addons) check() error {
+	if !slices.Contains(addonsModes, s.Mode) {
+		return Invalid("--addons must be one of %s (got %q)", strings.Join(addonsModes, ", "), s.Mode)
+	}
+	if s.Resync < 0 {
+		return Invalid("--addons-resync must not be negative (got %s)", s.Resync)
+	}
+	if _, err := s.Delays(); err != nil {
+		return Invalid("--addons-retry: %w", err)
+	}
+	if err := repository.CheckKnownHosts(s.KnownHosts); err != nil {
+		return Invalid("--addons-known-hosts: %w", err)
+	}
+	return nil
+}
+
+// Delays returns the delays of retries.
+func (s *Addons) Delays() (retry.Delays, error) {
+	first, longest, err := retry.Parse(s.Retry)
+	return retry.Delays{Resync: s.Resync, First: first, Longest: longest}, err
+}

@@ -1,0 +1,30 @@
+package settings
+
+import (
+	"fmt"
+	"net"
+)
+
+// IsLoopback reports whether only this machine can reach host.
+func IsLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// DebugPort returns the address to serve the debug pages on, empty for none. An address that other
+// machines can reach is replaced by the loopback address with the same port, and warning says so.
+func (s *Settings) DebugPort() (address, warning string, err error) {
+	if s.DebugAddress == "" {
+		return "", "", nil
+	}
+	host, port, err := net.SplitHostPort(s.DebugAddress)
+	if err != nil {
+		return "", "", Invalid("--debug-http-addr must be HOST:PORT (got %q): %w", s.DebugAddress, err)
+	}
+	if IsLoopback(host) {
+		return s.DebugAddress, "", nil
+	}
+	address = net.JoinHostPort("127.0.0.1", port)
+	return address, fmt.Sprintf("--debug-http-addr is %s; the debug pages are served on %s only, where kubectl port-forward reaches them",
+		s.DebugAddress, address), nil
+}
