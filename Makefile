@@ -9,7 +9,8 @@ TOOL  := go tool -modfile=tools.mod
 # The control plane needs other versions of the Kubernetes libraries than the operator, so it is a module of its own.
 CONTROLPLANE := e2e/controlplane
 
-# Everything but e2e and the shell framework, whose work is done by other processes that the race detector does not see.
+# Everything but e2e and the shell framework, whose work is done by other processes that the race detector does not
+# see, and the images of losses of power, which have goroutines of tests only.
 RACE = $(shell go list ./... | grep -v -e '/e2e' -e '/sdk/shell')
 
 KILLS  ?= 50
@@ -17,7 +18,7 @@ STORMS ?= 30
 FIGHTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help build controlplane run test race kills fuzz bench shape lint fmt vet generate vuln clean
+.PHONY: help build controlplane run test race kills crash-images fuzz bench shape lint fmt vet generate vuln clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,10 +39,13 @@ test: build controlplane ## Run all tests: unit, end to end on a real API server
 	go test -count=1 -timeout 30m ./...
 
 race: controlplane ## Run all tests but the end-to-end ones under the race detector
-	go test -race -timeout 30m $(RACE)
+	go test -race -timeout 30m -skip LossOfPower $(RACE)
 
 kills: build controlplane ## Kill the operator at every step, in storms and in fights for an ID; KILLS=n, STORMS=n, FIGHTS=n for other than 50, 30 and 100 rounds
 	KILLS=$(KILLS) STORMS=$(STORMS) FIGHTS=$(FIGHTS) go test -count=1 -timeout 120m -v -run 'Kill|Storm|Fight' ./e2e/...
+
+crash-images: ## Check what a loss of power can leave of the store, with 1,000 random images for each moment; CRASH_IMAGES=n for other than 1,000
+	CRASH_IMAGES=$(or $(CRASH_IMAGES),1000) go test -count=1 -timeout 240m -v -run 'LossOfPower' ./store ./workflow
 
 fuzz: ## Fuzz every parser of what hooks and users write, 30 minutes each; FUZZTIME=60s for less
 	FUZZTIME=$(or $(FUZZTIME),30m) .ci/fuzz

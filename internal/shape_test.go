@@ -35,6 +35,7 @@ var mayImport = []struct {
 	{"workflow/inspect", []string{"workflow", "store"}},
 	{"workflow", []string{"workflow/graph", "store", "internal/failpoint"}},
 	{"store/storetest", []string{"store"}},
+	{"store/crashimage", nil},
 	{"store", nil},
 	{"internal", []string{"internal"}},
 	{"deploy", []string{"e2e"}},

@@ -154,6 +154,7 @@ var children = map[string]func(path string) error{
 	"room":  awaitRoom,
 
 	"compact": compactOne,
+	"images":  liveTwice,
 }
 
 func TestMain(m *testing.M) {

@@ -23,6 +23,7 @@ import (
 type plant struct {
 	t      testing.TB
 	mem    *store.Memory
+	path   string // of the store, which is in mem if it is empty
 	script []moment
 	follow []string // modules, in order
 	width  int      // how many of them run side by side
@@ -45,6 +46,9 @@ type plant struct {
 	behind   bool             // it comes behind the commit
 	dead     bool             // the process has been killed
 	crashes  int
+
+	// mark, if set, is told of what has happened, in words that resume reads.
+	mark func(format string, args ...any)
 }
 
 // A moment is an event of the script, raised when its time has come, or a
@@ -80,7 +84,7 @@ func newPlant(t testing.TB, modules []string, script ...moment) *plant {
 func (p *plant) run(left int, behind bool) (done bool) {
 	p.t.Helper()
 	p.mem.Before, p.mem.After = nil, nil
-	db, err := store.OpenMemory(p.mem, store.Options{})
+	db, err := p.openStore()
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -95,7 +99,7 @@ func (p *plant) run(left int, behind bool) (done bool) {
 			steps[n.ID] = plantStep{p, n.ID}
 		}
 	}
-	e, err := workflow.New(db, workflow.Observer{Broken: func(queue string, err error) {
+	e, err := workflow.New(db, workflow.Observer{Recorded: p.recorded, Broken: func(queue string, err error) {
 		if p.alive() {
 			p.t.Errorf("queue %s: %v", queue, err)
 		}
@@ -128,6 +132,34 @@ func (p *plant) run(left int, behind bool) (done bool) {
 	return false
 }
 
+// openStore opens the store for a life.
+func (p *plant) openStore() (*store.DB, error) {
+	if p.path != "" {
+		return store.Open(p.path, store.Options{})
+	}
+	return store.OpenMemory(p.mem, store.Options{})
+}
+
+// read reads the store between two lives.
+func (p *plant) read(fn func(tx *store.Tx) error) {
+	p.t.Helper()
+	db, err := store.OpenMemory(p.mem.Clone(), store.Options{})
+	if p.path != "" {
+		db, err = store.OpenReadOnly(p.path, store.Options{})
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := errors.Join(db.Check(), db.View(fn), db.Close()); err != nil {
+		p.t.Errorf("after crash %d: %v", p.crashes, err)
+	}
+}
+
+// recorded marks a line of history.
+func (p *plant) recorded(r store.Record) {
+	p.happened("recorded %v", attempt{r.Task, r.Node, r.Subject, r.Try})
+}
+
 // kill counts a commit and kills the process if that is the one.
 func (p *plant) kill(behind bool) error {
 	p.mu.Lock()
@@ -156,19 +188,8 @@ func (p *plant) alive() bool {
 // the crash has cut short.
 func (p *plant) look(done bool) {
 	p.t.Helper()
-	db, err := store.OpenMemory(p.mem.Clone(), store.Options{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	if err := db.Check(); err != nil {
-		p.t.Errorf("after crash %d: %v", p.crashes, err)
-	}
-	if done {
-		return
-	}
 	ended := map[attempt]int{}
-	_ = db.View(func(tx *store.Tx) error {
+	p.read(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(store.History)) {
 			r, _, err := store.Load[store.Record](tx, k)
 			if err != nil {
@@ -187,6 +208,9 @@ func (p *plant) look(done bool) {
 		}
 		return nil
 	})
+	if done {
+		return
+	}
 	for a := range p.begun {
 		if p.begun[a] > ended[a]+p.open[a] {
 			p.open[a]++
@@ -215,6 +239,7 @@ func (p *plant) raise(e *workflow.Engine, now time.Duration, raised []bool) {
 		if m.config {
 			p.mu.Lock()
 			p.config = max(p.config, i+2)
+			p.happened("config %d", p.config)
 			p.mu.Unlock()
 		}
 		err := p.db.Update(func(tx *store.Tx) error {
@@ -225,7 +250,16 @@ func (p *plant) raise(e *workflow.Engine, now time.Duration, raised []bool) {
 			p.put(tx, key, 1)
 			return e.Raise(tx, m.event)
 		})
-		raised[i] = err == nil
+		if raised[i] = err == nil; raised[i] {
+			p.happened("raised %d", i)
+		}
+	}
+}
+
+// happened marks what has happened.
+func (p *plant) happened(format string, args ...any) {
+	if p.mark != nil {
+		p.mark(format, args...)
 	}
 }
 
@@ -265,13 +299,8 @@ func (p *plant) add(tx *store.Tx, key string) { p.put(tx, key, p.get(tx, key)+1)
 // values returns what the steps have written.
 func (p *plant) values() map[string]string {
 	p.t.Helper()
-	db, err := store.OpenMemory(p.mem.Clone(), store.Options{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
 	all := map[string]string{}
-	_ = db.View(func(tx *store.Tx) error {
+	p.read(func(tx *store.Tx) error {
 		for k, v := range tx.Range(store.At(store.Values)) {
 			all[k.String()] = string(v)
 		}
@@ -302,13 +331,8 @@ func (p *plant) again() (wrong []string) {
 // ended counts the lines of history of each attempt.
 func (p *plant) ended() map[attempt]int {
 	p.t.Helper()
-	db, err := store.OpenMemory(p.mem.Clone(), store.Options{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
 	ended := map[attempt]int{}
-	_ = db.View(func(tx *store.Tx) error {
+	p.read(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(store.History)) {
 			r, _, err := store.Load[store.Record](tx, k)
 			if err != nil {
@@ -324,13 +348,8 @@ func (p *plant) ended() map[attempt]int {
 // done counts the lines of history that say done, by node and subject.
 func (p *plant) done() map[string]int {
 	p.t.Helper()
-	db, err := store.OpenMemory(p.mem.Clone(), store.Options{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
 	count := map[string]int{}
-	_ = db.View(func(tx *store.Tx) error {
+	p.read(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(store.History)) {
 			r, _, err := store.Load[store.Record](tx, k)
 			if err != nil {
@@ -393,6 +412,7 @@ func (s plantStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcom
 		data := json.RawMessage(strconv.Itoa(p.config))
 		out.Effects = []workflow.Effect{{Kind: "look", Data: data}, {Kind: "upgrade", Data: data}}
 	case lifecycle.ReleaseDelete, lifecycle.ModulePurge:
+		p.happened("release %s 0", t.Subject.Module)
 		delete(p.releases, t.Subject.Module)
 	}
 	return out, nil
@@ -427,6 +447,7 @@ func (s plantStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effec
 		return errKilled
 	}
 	if e.Kind == "upgrade" {
+		s.p.happened("release %s %s", t.Subject.Module, e.Data)
 		return json.Unmarshal(e.Data, ptr(s.p.releases, t.Subject.Module))
 	}
 	return nil

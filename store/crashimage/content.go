@@ -1,0 +1,112 @@
+package crashimage
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"maps"
+)
+
+// A content is that of a file: sectors over another content. Its hash costs as much as the sectors that differ,
+// so that images of large files can be compared without making them.
+type content struct {
+	base    []byte
+	length  int
+	kept    int // bytes of base that are not cut off
+	sectors map[int]*[sector]byte
+	sum     uint64 // of all sectors: the sum of their hashes
+}
+
+var hashSeed = maphash.MakeSeed()
+
+// sumOf returns the hash of a sector; 0 if it is all zeros.
+func sumOf(index int, s *[sector]byte) uint64 {
+	if *s == ([sector]byte{}) {
+		return 0
+	}
+	var b [8 + sector]byte
+	binary.BigEndian.PutUint64(b[:], uint64(index)) //nolint:gosec // it is not negative
+	copy(b[8:], s[:])
+	return maphash.Bytes(hashSeed, b[:])
+}
+
+// contentOf returns the content b, which must not change any more.
+func contentOf(b []byte) *content {
+	c := &content{base: b, length: len(b), kept: len(b), sectors: map[int]*[sector]byte{}}
+	for i := range sectorsIn(len(b)) {
+		c.sum += sumOf(i, c.at(i))
+	}
+	return c
+}
+
+// sectorsIn returns how many sectors a file of that length has.
+func sectorsIn(length int) int { return (length + sector - 1) / sector }
+
+// clone returns a content that can be changed without changing c.
+func (c *content) clone() *content {
+	d := *c
+	d.sectors = maps.Clone(c.sectors)
+	return &d
+}
+
+// at returns sector i.
+func (c *content) at(i int) *[sector]byte {
+	if s := c.sectors[i]; s != nil {
+		return s
+	}
+	var s [sector]byte
+	if from := i * sector; from < c.kept {
+		copy(s[:], c.base[from:c.kept])
+	}
+	return &s
+}
+
+// set makes s sector i.
+func (c *content) set(i int, s *[sector]byte) {
+	c.sum += sumOf(i, s) - sumOf(i, c.at(i))
+	c.sectors[i] = s
+}
+
+// write writes b at a place.
+func (c *content) write(at int, b []byte) {
+	for len(b) > 0 {
+		s := *c.at(at / sector)
+		n := copy(s[at%sector:], b)
+		c.set(at/sector, &s)
+		at, b = at+n, b[n:]
+	}
+	c.length = max(c.length, at)
+}
+
+// truncate gives the file a length.
+func (c *content) truncate(length int) {
+	if length < c.length {
+		last := length / sector
+		s := *c.at(last)
+		clear(s[length%sector:])
+		c.set(last, &s)
+		for i := last + 1; i < sectorsIn(c.length); i++ {
+			c.sum -= sumOf(i, c.at(i))
+			delete(c.sectors, i)
+		}
+		c.kept = min(c.kept, length)
+	}
+	c.length = length
+}
+
+// bytes returns the content.
+func (c *content) bytes() []byte {
+	b := make([]byte, c.length)
+	copy(b, c.base[:c.kept])
+	for i, s := range c.sectors {
+		copy(b[min(i*sector, c.length):], s[:])
+	}
+	return b
+}
+
+// flat returns the same content without sectors over another, if there are many.
+func (c *content) flat() *content {
+	if len(c.sectors) < 1000 {
+		return c
+	}
+	return &content{base: c.bytes(), length: c.length, kept: c.length, sectors: map[int]*[sector]byte{}, sum: c.sum}
+}

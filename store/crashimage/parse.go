@@ -1,0 +1,286 @@
+package crashimage
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A kind is what an operation does.
+type kind uint8
+
+const (
+	write    kind = iota + 1 // data at offset of file
+	truncate                 // file has length offset
+	extend                   // file is at least offset long
+	create                   // name is a new empty file
+	link                     // the file at name is at other, too
+	rename                   // the file at name is at other
+	remove                   // name is gone
+	syncFile                 // what was done to file is durable
+	syncDir                  // names are durable
+	mark                     // data is a line of the file of marks
+)
+
+// An operation is one system call that changes the directory or makes changes durable.
+type operation struct {
+	kind   kind
+	name   string // of the file when it began, without the directory
+	other  string
+	offset int64
+	data   []byte
+	// returned is how many operations had begun when this one returned, this one included.
+	returned int
+}
+
+// A parser reads the lines of strace.
+type parser struct {
+	dir     string
+	ops     []operation
+	offsets map[string]int64 // where a write without an offset writes, by descriptor
+	began   map[string]begun // calls that have not returned, by thread
+}
+
+// A begun call has not returned.
+type begun struct {
+	line string
+	op   int // its index; -1 if it changes nothing
+}
+
+func newParser(dir string) *parser {
+	return &parser{dir: dir, offsets: map[string]int64{}, began: map[string]begun{}}
+}
+
+var (
+	callLine    = regexp.MustCompile(`^(\d+) +(\w+)\((.*)\) += (-?\d+|\?)(.*)$`)
+	resumedLine = regexp.MustCompile(`^(\d+) +<\.\.\. \w+ resumed>(.*)$`)
+	otherLine   = regexp.MustCompile(`^\d+ +(\+\+\+|---) `)
+)
+
+// unfinished is how the line of a call ends that has not returned when another thread makes one.
+const unfinished = " <unfinished ...>"
+
+// line reads one line.
+func (p *parser) line(line string) error {
+	if otherLine.MatchString(line) {
+		return nil // a signal, or the end of a thread
+	}
+	if call, ok := strings.CutSuffix(line, unfinished); ok {
+		return p.begin(call)
+	}
+	if m := resumedLine.FindStringSubmatch(line); m != nil {
+		return p.resume(m[1], m[2])
+	}
+	op, err := p.call(line)
+	if op != nil {
+		op.returned = len(p.ops) + 1
+		p.ops = append(p.ops, *op)
+	}
+	return err
+}
+
+// begin keeps a call that has not returned. What it does may happen from then on.
+func (p *parser) begin(line string) error {
+	thread, _, _ := strings.Cut(line, " ")
+	call := begun{line, -1}
+	op, err := p.call(line + ") = 0") // if it fails, its end says so
+	if op != nil {
+		op.returned = math.MaxInt
+		call.op = len(p.ops)
+		p.ops = append(p.ops, *op)
+	}
+	p.began[thread] = call
+	return err
+}
+
+// resume completes a call.
+func (p *parser) resume(thread, rest string) error {
+	call := p.began[thread]
+	delete(p.began, thread)
+	whole := callLine.FindStringSubmatch(call.line + rest)
+	switch {
+	case whole == nil:
+		return fmt.Errorf("cannot read %.200q", call.line+rest)
+	case call.op < 0:
+		if op, err := p.call(call.line + rest); op != nil || err != nil {
+			return errors.Join(err, fmt.Errorf("%s is only seen at its end", whole[2]))
+		}
+	case whole[4] == "?" || strings.HasPrefix(whole[4], "-"):
+		return fmt.Errorf("%s fails beside another call, which the model does not know:%s", whole[2], whole[5])
+	default:
+		op := &p.ops[call.op]
+		op.returned = len(p.ops)
+		if op.kind == create {
+			p.offsets[whole[4]] = 0
+		}
+		if op.kind == write && whole[4] != strconv.Itoa(len(op.data)) {
+			return fmt.Errorf("%s of %d bytes wrote %s, which the model does not know", whole[2], len(op.data), whole[4])
+		}
+	}
+	return nil
+}
+
+// call returns the operation of a call; nil if it changes nothing in the directory.
+func (p *parser) call(line string) (*operation, error) {
+	m := callLine.FindStringSubmatch(line)
+	if m == nil {
+		return nil, fmt.Errorf("cannot read %.200q", line)
+	}
+	name, result := m[2], m[4]
+	args, err := arguments(m[3])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if result == "?" || strings.HasPrefix(result, "-") {
+		return nil, nil //nolint:nilnil // it changed nothing
+	}
+	if name == "openat" || name == "open" || name == "creat" {
+		return p.opened(name, args, result)
+	}
+	inside := false
+	for _, a := range args {
+		_, of := p.inside(a.path)
+		inside = inside || of
+	}
+	if !inside {
+		return nil, nil //nolint:nilnil // it is about something else
+	}
+	op, err := p.change(name, args)
+	if op != nil && op.kind == write && result != strconv.Itoa(len(op.data)) && result != "0" {
+		return nil, fmt.Errorf("%s of %d bytes wrote %s, which the model does not know", name, len(op.data), result)
+	}
+	return op, err
+}
+
+// opened is a call that opens a file.
+func (p *parser) opened(call string, args []argument, result string) (*operation, error) {
+	if call != "openat" || len(args) < 3 {
+		return nil, fmt.Errorf("call %s is not known", call)
+	}
+	file, inside := p.inside(args[1].path)
+	if !inside || file == "." {
+		return nil, nil //nolint:nilnil // it is about something else
+	}
+	p.offsets[result] = 0
+	flags := args[2].text
+	switch {
+	case file == marksName:
+	case strings.Contains(flags, "O_TRUNC"):
+		// The file may be there or not: it is one that is empty then.
+		return &operation{kind: create, name: file, offset: 1}, nil
+	case strings.Contains(flags, "O_CREAT"):
+		return &operation{kind: create, name: file}, nil
+	}
+	return nil, nil //nolint:nilnil // it changes nothing
+}
+
+// change is a call about a file of the directory, or the directory.
+func (p *parser) change(call string, args []argument) (*operation, error) {
+	file, _ := p.inside(args[0].path)
+	number := func(i int) int64 {
+		n, err := strconv.ParseInt(args[i].text, 0, 64)
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	switch call {
+	case "write":
+		data := args[1].data
+		if file == marksName {
+			return &operation{kind: mark, data: data}, nil
+		}
+		at := p.offsets[args[0].text]
+		p.offsets[args[0].text] += int64(len(data))
+		return &operation{kind: write, name: file, offset: at, data: data}, nil
+	case "pwrite64":
+		return &operation{kind: write, name: file, offset: number(3), data: args[1].data}, nil
+	case "ftruncate":
+		return &operation{kind: truncate, name: file, offset: number(1)}, nil
+	case "fallocate":
+		if number(1) != 0 {
+			break
+		}
+		return &operation{kind: extend, name: file, offset: number(2) + number(3)}, nil
+	case "lseek":
+		if args[2].text != "SEEK_SET" {
+			break
+		}
+		p.offsets[args[0].text] = number(1)
+		return nil, nil //nolint:nilnil // it changes nothing
+	case "fsync", "fdatasync":
+		if file == "." {
+			return &operation{kind: syncDir}, nil
+		}
+		return &operation{kind: syncFile, name: file}, nil
+	case "linkat", "renameat", "renameat2":
+		from, inside := p.inside(args[1].path)
+		to, both := p.inside(args[3].path)
+		if !inside || !both {
+			break
+		}
+		if call == "linkat" {
+			return &operation{kind: link, name: from, other: to}, nil
+		}
+		return &operation{kind: rename, name: from, other: to}, nil
+	case "unlinkat":
+		file, _ := p.inside(args[1].path)
+		return &operation{kind: remove, name: file}, nil
+	}
+	return nil, fmt.Errorf("call %s of a file of the directory is not known", call)
+}
+
+// inside returns the name in the directory of path, "." for the directory itself.
+func (p *parser) inside(path string) (name string, ok bool) {
+	if path == p.dir {
+		return ".", true
+	}
+	if filepath.Dir(path) != p.dir {
+		return "", false
+	}
+	return filepath.Base(path), true
+}
+
+// An argument is one of a call.
+type argument struct {
+	text string // as strace writes it, without the path of a descriptor
+	path string // of a descriptor, or the string
+	data []byte // the string
+}
+
+// arguments splits the arguments of a call.
+func arguments(s string) (args []argument, err error) {
+	for s != "" {
+		s = strings.TrimPrefix(strings.TrimPrefix(s, ","), " ")
+		var a argument
+		if quoted, ok := strings.CutPrefix(s, `"`); ok {
+			text, rest, closed := strings.Cut(quoted, `"`)
+			if !closed || strings.HasPrefix(rest, "...") {
+				return nil, errors.New("a string was cut off")
+			}
+			if a.data, err = hex.DecodeString(strings.ReplaceAll(text, `\x`, "")); err != nil {
+				return nil, err
+			}
+			a.path, s = string(a.data), rest
+		} else {
+			text, _, _ := strings.Cut(s, ",")
+			s = s[len(text):]
+			if fd, path, ok := strings.Cut(text, "<"); ok {
+				path, _, _ = strings.Cut(path, ">")
+				b, err := hex.DecodeString(strings.ReplaceAll(path, `\x`, ""))
+				if err != nil {
+					return nil, err
+				}
+				text, a.path = fd, string(b)
+			}
+			a.text = text
+		}
+		args = append(args, a)
+	}
+	return args, nil
+}

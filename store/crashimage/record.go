@@ -1,0 +1,115 @@
+package crashimage
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// marksName is the name of the file with the marks, in the recorded directory.
+const marksName = "marks"
+
+// Marks returns a function for the program that is recorded: it writes a line that tells the test something that is
+// true from then on, as "update 7 was acknowledged". Each image has the lines that were written before it.
+func Marks(dir string) (mark func(format string, args ...any) error, err error) {
+	f, err := os.OpenFile(filepath.Join(dir, marksName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return func(format string, args ...any) error {
+		_, err := f.WriteString(fmt.Sprintf(format, args...) + "\n") // one call, so that the lines of threads do not mix
+		return err
+	}, nil
+}
+
+// Marks returns all lines that the program wrote.
+func (r *Recording) Marks() (lines []string) {
+	for _, op := range r.ops {
+		if op.kind == mark {
+			lines = append(lines, string(op.data))
+		}
+	}
+	return lines
+}
+
+// ErrUnavailable means that programs cannot be traced on this machine: strace is not installed, or may not trace.
+var ErrUnavailable = errors.New("programs cannot be traced here; install strace")
+
+// calls are the system calls that change a directory or its files, or make that durable.
+const calls = "openat,open,creat,openat2,write,pwrite64,writev,pwritev,pwritev2,lseek,ftruncate,truncate,fallocate," +
+	"fsync,fdatasync,sync_file_range,msync,sync,syncfs,rename,renameat,renameat2,link,linkat,unlink,unlinkat," +
+	"copy_file_range,sendfile,splice,mkdir,mkdirat,rmdir,symlink,symlinkat"
+
+// A Recording is what a program did to the files of a directory.
+type Recording struct {
+	before map[string][]byte // the files when it began, by name
+	ops    []operation       // in the order in which they began
+}
+
+// Record runs name with args, and with env added to the environment, and returns what it did to the files of
+// the directory dir, which is absolute and has no directories in it. What is in dir when it begins counts as
+// durable. The error is ErrUnavailable, that of the program with its output, or that of a system call that
+// the model does not know.
+func Record(ctx context.Context, dir string, env []string, name string, args ...string) (*Recording, error) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		return nil, ErrUnavailable
+	}
+	r := &Recording{}
+	if r.before, err = filesOf(dir); err != nil {
+		return nil, err
+	}
+	trace, err := os.CreateTemp("", "crashimage-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(trace.Name()) //nolint:errcheck // it is of no use any more
+	defer trace.Close()
+	const whole = "33554432" // bytes of a write that are recorded
+	cmd := exec.CommandContext(ctx, strace, append([]string{
+		"-f", "-qq", "-y", "-xx", "-s", whole, "-o", trace.Name(), "-e", "trace=" + calls, "--", name,
+	}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if strings.Contains(string(out), "strace: ") {
+			return nil, fmt.Errorf("%w: %s", ErrUnavailable, out)
+		}
+		return nil, fmt.Errorf("%s: %w\n%s", name, err, out)
+	}
+	p := newParser(dir)
+	lines := bufio.NewReaderSize(trace, 1<<20)
+	for n := 1; ; n++ {
+		line, err := lines.ReadString('\n')
+		if line == "" {
+			break
+		}
+		if err == nil {
+			err = p.line(strings.TrimSuffix(line, "\n"))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d of the trace: %w", n, err)
+		}
+	}
+	r.ops = p.ops
+	return r, nil
+}
+
+// filesOf returns the content of the files in dir, by name.
+func filesOf(dir string) (map[string][]byte, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for _, e := range entries {
+		if files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}

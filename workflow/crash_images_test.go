@@ -1,0 +1,194 @@
+package workflow_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/store/crashimage"
+)
+
+// recordedDirEnv names the directory in which TestLifecycleInADirectory runs.
+const recordedDirEnv = "WORKFLOW_TEST_RECORDED_DIR"
+
+// imagedPlant returns the plant whose life on disk is recorded.
+func imagedPlant(t *testing.T, dir string) *plant {
+	t.Helper()
+	p := newPlant(t, fiveModules, append(moments(), configChange(9*time.Second), configChange(30*time.Second))...)
+	p.path = filepath.Join(dir, "store.db")
+	return p
+}
+
+// TestLifecycleInADirectory is the program that the test of crash images records.
+func TestLifecycleInADirectory(t *testing.T) {
+	dir := os.Getenv(recordedDirEnv)
+	if dir == "" {
+		t.Skip("it is run by TestALossOfPowerAtAnyTimeOfALifecycleComesToTheSameEnd")
+	}
+	mark, err := crashimage.Marks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p := imagedPlant(t, dir)
+		p.mark = func(format string, args ...any) {
+			if err := mark(format, args...); err != nil {
+				t.Error(err)
+			}
+		}
+		if !p.run(0, false) {
+			t.Error("it has not come to its end")
+		}
+	})
+}
+
+func TestALossOfPowerAtAnyTimeOfALifecycleComesToTheSameEnd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	recording, err := crashimage.Record(t.Context(), dir, []string{recordedDirEnv + "=" + dir}, os.Args[0], "-test.run=^TestLifecycleInADirectory$")
+	if errors.Is(err, crashimage.ErrUnavailable) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &imageChecker{t: t, ended: map[uint64]bool{}}
+	synctest.Test(t, func(t *testing.T) {
+		p := imagedPlant(t, dir)
+		p.resume(recording.Marks())
+		c.want = p.ends()
+	})
+	images := recording.Check(t, crashimage.Options{Seed: 1, Subsets: 1, Most: 20}, c.check)
+	if t.Logf("%d images, %d of them with different records", images, len(c.ended)); images < 1000 || len(c.ended) < 100 {
+		t.Error("these are too few")
+	}
+}
+
+// An imageChecker runs the plant from images to its end.
+type imageChecker struct {
+	t    *testing.T
+	want map[string]string // what the undisturbed plant comes to
+
+	mu    sync.Mutex
+	ended map[uint64]bool // records and worlds from which the plant came to its end
+}
+
+// check compares the store of an image with what was acknowledged, and runs the plant from there to its end, unless it
+// has done so with the same records.
+func (c *imageChecker) check(dir string, image crashimage.Image) {
+	fail := func(format string, args ...any) {
+		c.t.Errorf("%s, behind %d marks: %s", image.Text, len(image.Marks), fmt.Sprintf(format, args...))
+	}
+	path := filepath.Join(dir, "store.db")
+	db, err := store.Open(path, store.Options{})
+	if err != nil {
+		fail("open: %v", err)
+		return
+	}
+	var sum uint64
+	if err := errors.Join(db.Check(), db.View(func(tx *store.Tx) error {
+		sum = sumOfRecords(tx, image.Marks)
+		for _, lost := range lostMarks(tx, image.Marks) {
+			fail("%q was acknowledged and is lost", lost)
+		}
+		return nil
+	}), db.Close()); err != nil {
+		fail("%v", err)
+	}
+	c.mu.Lock()
+	again := c.ended[sum]
+	c.ended[sum] = true
+	c.mu.Unlock()
+	if again || c.t.Failed() {
+		return
+	}
+	synctest.Test(c.t, func(t *testing.T) {
+		p := imagedPlant(t, dir)
+		p.resume(image.Marks)
+		if !p.run(0, false) {
+			fail("it does not come to its end")
+		}
+		if diff := cmp.Diff(c.want, p.ends()); diff != "" {
+			fail("the end (-undisturbed +crashed):\n%s", diff)
+		}
+	})
+}
+
+// sumOfRecords returns a hash of the records of the store, without those that each opening changes, and of what is
+// outside of it.
+func sumOfRecords(tx *store.Tx, marks []string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(recordSeed)
+	for k, v := range tx.Range(nil) {
+		if k.Table() == store.Meta && bytes.Contains(k, []byte("epoch")) {
+			continue
+		}
+		maphash.WriteComparable(&h, string(k))
+		maphash.WriteComparable(&h, string(v))
+	}
+	config, releases := outside(marks)
+	maphash.WriteComparable(&h, config)
+	for _, m := range slices.Sorted(maps.Keys(releases)) {
+		maphash.WriteComparable(&h, fmt.Sprint(m, releases[m]))
+	}
+	return h.Sum64()
+}
+
+var recordSeed = maphash.MakeSeed()
+
+// outside returns what marks say of what is outside the store.
+func outside(marks []string) (config int, releases map[string]int) {
+	config, releases = 1, map[string]int{}
+	for _, m := range marks {
+		f := strings.Fields(m)
+		n, _ := strconv.Atoi(f[len(f)-1])
+		switch {
+		case f[0] == "config":
+			config = n
+		case f[0] == "release" && n == 0:
+			delete(releases, f[1])
+		case f[0] == "release":
+			releases[f[1]] = n
+		}
+	}
+	return config, releases
+}
+
+// resume sets what is outside the store to what marks say.
+func (p *plant) resume(marks []string) { p.config, p.releases = outside(marks) }
+
+// lostMarks returns the marks of events raised and attempts ended that the store does not know.
+func lostMarks(tx *store.Tx, marks []string) (lost []string) {
+	known := map[string]bool{}
+	for k := range tx.Range(store.At(store.History)) {
+		if r, _, err := store.Load[store.Record](tx, k); err == nil {
+			known[fmt.Sprintf("recorded %v", attempt{r.Task, r.Node, r.Subject, r.Try})] = true
+		}
+	}
+	for i := range 100 {
+		if tx.Get(store.At(store.Values).Str(fmt.Sprint("moment ", i))) != nil {
+			known[fmt.Sprint("raised ", i)] = true
+		}
+	}
+	for _, m := range marks {
+		m = strings.TrimSpace(m)
+		if kind, _, _ := strings.Cut(m, " "); (kind == "raised" || kind == "recorded") && !known[m] {
+			lost = append(lost, m)
+		}
+	}
+	return lost
+}
