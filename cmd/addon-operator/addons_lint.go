@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/catalog/author"
 )
 
@@ -39,7 +40,7 @@ func newAddonsLint(*sourceFlags) *cobra.Command {
 		body := bytes.NewBufferString("")
 		if o.isText() {
 			body.WriteString(report.Text())
-		} else if err := (page{data: report}).encode(body, o.format); err != nil {
+		} else if err := (debugapi.Page{Data: report}).Encode(body, o.format); err != nil {
 			return err
 		}
 		if _, err := body.WriteTo(cmd.OutOrStdout()); err != nil {

@@ -2,11 +2,13 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/addon-operator/debugapi"
 )
 
 // newAddonsList returns the verb that shows configurations and registered addons.
 func newAddonsList(from *sourceFlags) *cobra.Command {
-	t := table[addonsList]{from: from, text: addonsText}
+	t := table[debugapi.AddonsList]{from: from, text: debugapi.AddonsText}
 	cmd := &cobra.Command{Use: "list", Short: "Show the addons configurations and the registered addons", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.show(cmd, "/addons/list", nil) }

@@ -4,11 +4,13 @@ import (
 	"net/url"
 
 	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/addon-operator/debugapi"
 )
 
 // newAddonsWhy returns the verb that explains the phase of a configuration.
 func newAddonsWhy(from *sourceFlags) *cobra.Command {
-	t := table[whyPage]{from: from, text: whyText}
+	t := table[debugapi.WhyPage]{from: from, text: debugapi.WhyText}
 	cmd := &cobra.Command{
 		Use: "why CONFIGURATION", Short: "Explain why an addons configuration is not ready, and what to do",
 		Long: "Explain why an addons configuration is not ready, and what to do. An AddonsConfiguration is written as NAMESPACE/NAME.",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/workflow/inspect"
 )
 
@@ -82,7 +83,7 @@ func described(name, about string) cobra.Completion {
 }
 
 func listModules(ctx context.Context, s *source) (names []cobra.Completion, err error) {
-	list, err := read[moduleList](ctx, s, "/module/list", nil)
+	list, err := read[debugapi.ModuleList](ctx, s, "/module/list", nil)
 	for _, m := range list.Modules {
 		names = append(names, described(m.Name, m.State))
 	}
@@ -91,15 +92,15 @@ func listModules(ctx context.Context, s *source) (names []cobra.Completion, err 
 
 // listHooks lists hooks as inspect shows them: MODULE/HOOK, and the name alone of a global one.
 func listHooks(ctx context.Context, s *source) (names []cobra.Completion, err error) {
-	hooks, err := read[[]hookLine](ctx, s, "/hook/list", nil)
+	hooks, err := read[[]debugapi.HookLine](ctx, s, "/hook/list", nil)
 	for _, h := range hooks {
-		names = append(names, described(h.fullName(), strings.Join(bindingsOf(h.Config), " ")))
+		names = append(names, described(h.FullName(), strings.Join(debugapi.BindingsOf(h.Config), " ")))
 	}
 	return names, err
 }
 
 func listQueues(ctx context.Context, s *source) (names []cobra.Completion, err error) {
-	list, err := read[queueList](ctx, s, "/queue/list", url.Values{"showEmpty": {"true"}})
+	list, err := read[debugapi.QueueList](ctx, s, "/queue/list", url.Values{"showEmpty": {"true"}})
 	for _, q := range append(list.Active, list.Empty...) {
 		names = append(names, described(q.Name, q.Status))
 	}
@@ -115,7 +116,7 @@ func listRuns(ctx context.Context, s *source) (names []cobra.Completion, err err
 }
 
 func listParams(ctx context.Context, s *source) (names []cobra.Completion, err error) {
-	lines, err := read[[]paramLine](ctx, s, "/config/list", nil)
+	lines, err := read[[]debugapi.ParamLine](ctx, s, "/config/list", nil)
 	for _, l := range lines {
 		names = append(names, described(l.Name, l.About))
 	}
@@ -123,9 +124,9 @@ func listParams(ctx context.Context, s *source) (names []cobra.Completion, err e
 }
 
 // listTasks lists the tasks in queues for which fit holds; every task for nil.
-func listTasks(fit func(*taskLine) bool) lister {
+func listTasks(fit func(*debugapi.TaskLine) bool) lister {
 	return func(ctx context.Context, s *source) (names []cobra.Completion, err error) {
-		list, err := read[queueList](ctx, s, "/queue/list", nil)
+		list, err := read[debugapi.QueueList](ctx, s, "/queue/list", nil)
 		tasks := list.Later
 		for _, q := range list.Active {
 			tasks = append(tasks, q.Tasks...)
@@ -162,6 +163,6 @@ func listAll(a, b lister) lister {
 	}
 }
 
-func (t *taskLine) runs() bool { return strings.HasPrefix(t.State, running) }
+func isRunning(t *debugapi.TaskLine) bool { return strings.HasPrefix(t.State, debugapi.Running) }
 
-func (t *taskLine) failed() bool { return strings.Contains(t.Description, ":failures ") }
+func hasFailed(t *debugapi.TaskLine) bool { return strings.Contains(t.Description, ":failures ") }

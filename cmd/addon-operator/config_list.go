@@ -3,13 +3,14 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/workflow/inspect"
 )
 
 // newConfigList returns the verb that shows what can be set while the operator
 // runs.
 func newConfigList(from *sourceFlags) *cobra.Command {
-	t := table[[]paramLine]{from: from, text: func(lines *[]paramLine, look inspect.Look) string { return paramsText(*lines, look) }}
+	t := table[[]debugapi.ParamLine]{from: from, text: func(lines *[]debugapi.ParamLine, look inspect.Look) string { return debugapi.ParamsText(*lines, look) }}
 	cmd := &cobra.Command{Use: "list", Short: "Show what can be set while the operator runs", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.show(cmd, "/config/list", nil) }

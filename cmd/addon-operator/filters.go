@@ -40,7 +40,7 @@ func (o *operator) keepFailingFilters(ctx context.Context) {
 			o.log.Error().Err(err).Msg("problems of jqFilters are not up to date")
 		}
 		if changed {
-			o.changes.tell(0)
+			o.changes.Notify(0)
 		}
 	}
 }

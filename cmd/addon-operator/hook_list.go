@@ -3,12 +3,13 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/workflow/inspect"
 )
 
 // newHookList returns the verb that shows all hooks.
 func newHookList(from *sourceFlags) *cobra.Command {
-	t := table[[]hookLine]{from: from, text: func(hooks *[]hookLine, look inspect.Look) string { return hooksText(*hooks, look) }}
+	t := table[[]debugapi.HookLine]{from: from, text: func(hooks *[]debugapi.HookLine, look inspect.Look) string { return debugapi.HooksText(*hooks, look) }}
 	cmd := &cobra.Command{Use: "list", Short: "Show the hooks of all modules and the global ones, with their bindings", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.show(cmd, "/hook/list", nil) }

@@ -6,7 +6,6 @@ import (
 	stdlog "log"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/klog/v2"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -23,7 +23,7 @@ import (
 
 // newLog returns the log that s asks for. Its level is that of the whole process.
 func newLog(s settings.Settings, w io.Writer) (zerolog.Logger, error) {
-	if err := setLogLevel(levelOf(s.LogLevel)); err != nil {
+	if err := debugapi.SetLogLevel(debugapi.LevelOf(s.LogLevel)); err != nil {
 		return zerolog.Logger{}, settings.Invalid("--log-level is %q; %w", s.LogLevel, err)
 	}
 	switch s.LogType {
@@ -42,21 +42,6 @@ func newLog(s settings.Settings, w io.Writer) (zerolog.Logger, error) {
 		c = c.Timestamp()
 	}
 	return c.Logger(), nil
-}
-
-// levelOf returns the nearest of the levels to one that is named in the words of addon-operator's loggers, today's and rlog,
-// which had further ones. What is no such word it returns in lower case.
-func levelOf(word string) string {
-	switch word = strings.ToLower(word); word {
-	case "trace":
-		return "debug"
-	case "warning":
-		return "warn"
-	case "critical", "fatal", "none":
-		return "error"
-	default:
-		return word
-	}
 }
 
 func hidden(noTime bool) []string {
@@ -154,7 +139,7 @@ func logRecord(log zerolog.Logger, r store.Record) {
 		e = e.Str("subject", subject)
 	}
 	if !r.Began.IsZero() {
-		e = e.Str("took", short(r.Ended.Sub(r.Began)))
+		e = e.Str("took", debugapi.Short(r.Ended.Sub(r.Began)))
 	}
 	if r.Try > 1 {
 		e = e.Int("try", r.Try)
@@ -179,7 +164,7 @@ func eventType(node graph.NodeID) string {
 	case lifecycle.GlobalScheduleEvent, lifecycle.ModuleScheduleEvent:
 		return "schedule"
 	default:
-		return ordered[node]
+		return debugapi.Ordered[node]
 	}
 }
 
@@ -190,7 +175,7 @@ func requestLog(log zerolog.Logger) func(http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
 			began := time.Now()
 			response, err := next.RoundTrip(r)
-			line := log.Info().Str("method", r.Method).Str("path", r.URL.RequestURI()).Str("took", short(time.Since(began)))
+			line := log.Info().Str("method", r.Method).Str("path", r.URL.RequestURI()).Str("took", debugapi.Short(time.Since(began)))
 			if err != nil {
 				line = line.Err(err)
 			} else {

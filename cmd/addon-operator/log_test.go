@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
 	"addon-operator/workflow/lifecycle"
@@ -44,7 +45,7 @@ func TestTasksInQueueMetricsHaveTheTypesOfAddonOperator(t *testing.T) {
 		string(lifecycle.ModuleBeforeHelm): "ModuleRun", string(lifecycle.ModuleScheduleEvent): "ModuleHookRun",
 		string(lifecycle.GlobalAfterAll): "GlobalHookRun", string(lifecycle.DiscoverModules): "ConvergeModules", "another-node": "another-node",
 	} {
-		if got := taskType(node); got != want {
+		if got := debugapi.TaskType(node); got != want {
 			t.Errorf("%s is %s, want %s", node, got, want)
 		}
 	}

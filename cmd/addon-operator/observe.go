@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,8 +11,8 @@ import (
 	"github.com/rs/zerolog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/api"
-	"addon-operator/internal/hook"
 	"addon-operator/internal/jq"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
@@ -182,13 +181,13 @@ func (o *operator) convergeEnded() {
 	if withheld > 0 {
 		level, text = zerolog.WarnLevel, "converged, but the safety check kept releases: see workflow inspect"
 	}
-	o.log.WithLevel(level).Uint64("run", startup.Converged).Str("took", short(took)).Int("modules", len(startup.Enabled)).Int("withheld", withheld).Msg(text)
+	o.log.WithLevel(level).Uint64("run", startup.Converged).Str("took", debugapi.Short(took)).Int("modules", len(startup.Enabled)).Int("withheld", withheld).Msg(text)
 }
 
 // hookRan observes one run of a hook.
 func (o *operator) hookRan(r steps.Report) {
 	run := metrics.HookRun{
-		Binding: bindingOf(r.Task.Subject, string(r.Node), r.Task.Queue), Type: r.Binding, Activation: o.activation(),
+		Binding: debugapi.BindingOf(r.Task.Subject, string(r.Node), r.Task.Queue), Type: r.Binding, Activation: o.activation(),
 		User: r.Usage.User, System: r.Usage.System, MaxRSS: r.Usage.MaxRSS,
 		Failed: r.Err != nil, Allowed: r.Task.AllowFailure,
 	}
@@ -200,43 +199,12 @@ func (o *operator) hookRan(r steps.Report) {
 	o.metrics.HookRan(run)
 }
 
-// ordered are the bindings of nodes whose tasks name none.
-var ordered = map[graph.NodeID]string{
-	lifecycle.GlobalOnStartup: hook.OnStartup, lifecycle.GlobalBeforeAll: hook.BeforeAll, lifecycle.GlobalAfterAll: hook.AfterAll,
-	lifecycle.ModuleOnStartup: hook.OnStartup, lifecycle.ModuleBeforeHelm: hook.BeforeHelm, lifecycle.ModuleAfterHelm: hook.AfterHelm,
-	lifecycle.ModuleBeforeDelete: hook.BeforeDeleteHelm, lifecycle.ModuleAfterDelete: hook.AfterDeleteHelm,
-}
-
-// taskTypes are the words of addon-operator for the tasks of nodes. The others have the names of their nodes.
-var taskTypes = map[graph.NodeID]string{
-	lifecycle.GlobalOnStartup: "GlobalHookRun", lifecycle.GlobalSynchronization: "GlobalHookRun", lifecycle.GlobalBeforeAll: "GlobalHookRun",
-	lifecycle.GlobalAfterAll: "GlobalHookRun", lifecycle.GlobalKubernetesEvent: "GlobalHookRun", lifecycle.GlobalScheduleEvent: "GlobalHookRun",
-	lifecycle.ModuleKubernetesEvent: "ModuleHookRun", lifecycle.ModuleScheduleEvent: "ModuleHookRun", lifecycle.ModuleSynchronization: "ModuleHookRun",
-	lifecycle.DiscoverModules: "ConvergeModules", lifecycle.EnsureCRDs: "ModuleEnsureCRDs",
-	lifecycle.ModuleRun: "ModuleRun", lifecycle.ModuleOnStartup: "ModuleRun", lifecycle.ModuleBeforeHelm: "ModuleRun",
-	lifecycle.ReleaseCheck: "ModuleRun", lifecycle.ReleaseUpgrade: "ModuleRun", lifecycle.ModuleAfterHelm: "ModuleRun",
-	lifecycle.ModuleDelete: "ModuleDelete", lifecycle.ModuleRetire: "ModuleDelete", lifecycle.ModuleBeforeDelete: "ModuleDelete",
-	lifecycle.ReleaseDelete: "ModuleDelete", lifecycle.ModuleAfterDelete: "ModuleDelete",
-	lifecycle.ModulePurge: "ModulePurge", lifecycle.ConfigMapChanged: "ApplyKubeConfigValues",
-}
-
-// taskType returns the word for the task of a node.
-func taskType(node string) string { return cmp.Or(taskTypes[graph.NodeID(node)], node) }
-
 // waitedAs returns the labels of the time that a task stood in its queue: where no hook is named, the type of the task is the
 // binding.
 func waitedAs(s store.Subject, node, queue string) metrics.Binding {
-	b := bindingOf(s, node, queue)
+	b := debugapi.BindingOf(s, node, queue)
 	if b.Hook == "" {
-		b.Name = taskType(node)
-	}
-	return b
-}
-
-func bindingOf(s store.Subject, node, queue string) metrics.Binding {
-	b := metrics.Binding{Module: s.Module, Hook: s.Hook, Name: s.Binding, Queue: queue}
-	if b.Name == "" {
-		b.Name = ordered[graph.NodeID(node)]
+		b.Name = debugapi.TaskType(node)
 	}
 	return b
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/api"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
@@ -42,7 +43,9 @@ func (o *operator) helmBegins(module, operation string) (ends func()) {
 // addonsFetches times the fetch of a repository of addons.
 func (o *operator) addonsFetches(scope registry.Scope) (ends func(api.Reason)) {
 	began := time.Now()
-	return func(reason api.Reason) { o.metrics.AddonsFetched(scopeLabel(scope), string(reason), time.Since(began)) }
+	return func(reason api.Reason) {
+		o.metrics.AddonsFetched(debugapi.ScopeLabel(scope), string(reason), time.Since(began))
+	}
 }
 
 // filtered observes what a jqFilter took for each binding that has asked for it.
@@ -93,7 +96,7 @@ func (l *bindingLabels) of(db *store.DB, owner string) metrics.Binding {
 		queue = record.Queue
 		return err
 	})
-	b = bindingOf(subject, "", queue)
+	b = debugapi.BindingOf(subject, "", queue)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/crd"
 	"addon-operator/internal/helm"
@@ -62,8 +63,8 @@ type operator struct {
 	metrics  *metrics.Set
 	seen     observed
 	labels   bindingLabels
-	changes  changeFeed
-	slow     slowRuns
+	changes  debugapi.ChangeFeed
+	slow     debugapi.SlowRuns
 	notices  chan notice
 	recheck  wakeup // for survey
 	refilter wakeup // for keepFailingFilters
@@ -72,7 +73,7 @@ type operator struct {
 	addonsChanged wakeup
 	// shortages is woken when a shortage of the store's disk has begun or ended.
 	shortages wakeup
-	params    *params
+	params    *debugapi.Params
 
 	leadership  leadership
 	leaseConfig *rest.Config
@@ -129,7 +130,7 @@ func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
 		settings: s, log: log, began: time.Now(), notices: make(chan notice, 64),
 		recheck: newWakeup(), refilter: newWakeup(), mended: newWakeup(), addonsChanged: newWakeup(), shortages: newWakeup(),
 	}
-	if o.params, err = newParams(s, log, o.logConfigEvents.Store); err != nil {
+	if o.params, err = debugapi.NewParams(s, log, o.logConfigEvents.Store); err != nil {
 		return err
 	}
 	if err := s.CheckDirs(); err != nil {
@@ -142,7 +143,7 @@ func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
 		return err
 	}
 	defer o.close()
-	o.metrics = metrics.New(s.MetricsPrefix, o.debugAPI().state)
+	o.metrics = metrics.New(s.MetricsPrefix, o.debugAPI().State)
 	o.metrics.WatchClients() // before the Lease is requested in the background
 	acquiring, stop := context.WithCancel(ctx)
 	defer stop()
@@ -262,7 +263,7 @@ func (o *operator) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	if o.engine, err = workflow.New(o.db, o.changes.observe(o.observer()), o.steps.Binding(), addonsGraph); err != nil {
+	if o.engine, err = workflow.New(o.db, o.changes.Observe(o.observer()), o.steps.Binding(), addonsGraph); err != nil {
 		return err
 	}
 	o.addons = o.watchAddons()

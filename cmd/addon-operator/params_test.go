@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 )
 
@@ -24,7 +25,7 @@ func TestLevelsOfEarlierOperatorsAreTheNearestThereAre(t *testing.T) {
 		if _, err := newLog(s, io.Discard); err != nil || zerolog.GlobalLevel() != want {
 			t.Errorf("%s is %v, %v, want %v", word, zerolog.GlobalLevel(), err, want)
 		}
-		if p, err := newParams(s, zerolog.Nop(), func(bool) {}); err != nil || p.list()[0].Value != want.String() {
+		if p, err := debugapi.NewParams(s, zerolog.Nop(), func(bool) {}); err != nil || p.List()[0].Value != want.String() {
 			t.Errorf("%s is shown as %+v, %v", word, p, err)
 		}
 	}
@@ -39,19 +40,19 @@ func TestAParameterSetForAWhileIsPutBack(t *testing.T) {
 	t.Cleanup(func() { zerolog.SetGlobalLevel(before) })
 	synctest.Test(t, func(t *testing.T) {
 		shown := false
-		p, err := newParams(settings.Settings{LogLevel: "INFO"}, zerolog.Nop(), func(show bool) { shown = show })
+		p, err := debugapi.NewParams(settings.Settings{LogLevel: "INFO"}, zerolog.Nop(), func(show bool) { shown = show })
 		if err != nil {
 			t.Fatal(err)
 		}
 		set := func(name, value string, lasts time.Duration) {
-			if _, err := p.set(name, value, lasts); err != nil {
+			if _, err := p.Set(name, value, lasts); err != nil {
 				t.Fatal(err)
 			}
 		}
 		state := func() []string {
 			synctest.Wait()
 			var values []string
-			for _, line := range p.list() {
+			for _, line := range p.List() {
 				values = append(values, line.Value)
 			}
 			return append(values, zerolog.GlobalLevel().String())
@@ -63,15 +64,15 @@ func TestAParameterSetForAWhileIsPutBack(t *testing.T) {
 			}
 		}
 		check("at the start", "info", "false", "info")
-		set(logLevel, "debug", 0)
-		set(logConfigEvents, "true", time.Minute)
+		set(debugapi.LogLevel, "debug", 0)
+		set(debugapi.LogConfigEvents, "true", time.Minute)
 		check("set", "debug", "true", "debug")
 		time.Sleep(2 * time.Minute)
 		check("after two minutes", "debug", "false", "debug")
 		if shown {
 			t.Error("changes of the ConfigMap are still shown")
 		}
-		set(logLevel, "error", 40*time.Minute)
+		set(debugapi.LogLevel, "error", 40*time.Minute)
 		time.Sleep(30 * time.Minute)
 		check("when debug would have ended", "error", "false", "error")
 		time.Sleep(10 * time.Minute)

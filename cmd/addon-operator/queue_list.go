@@ -10,12 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/workflow/inspect"
 )
 
 // newQueueList returns the verb that shows the tasks of all queues.
 func newQueueList(from *sourceFlags) *cobra.Command {
-	t := table[queueList]{from: from, text: func(queues *queueList, look inspect.Look) string { return queues.text(look) }}
+	t := table[debugapi.QueueList]{from: from, text: func(queues *debugapi.QueueList, look inspect.Look) string { return queues.Text(look) }}
 	var empty bool
 	var again repeat
 	cmd := &cobra.Command{Use: "list", Short: "Show the tasks of all queues", Args: args(cobra.NoArgs)}

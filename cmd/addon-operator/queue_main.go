@@ -3,12 +3,13 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/workflow/inspect"
 )
 
 // newQueueMain returns the verb that shows the main queue.
 func newQueueMain(from *sourceFlags) *cobra.Command {
-	t := table[queueDump]{from: from, text: func(queue *queueDump, look inspect.Look) string { return queue.text(look) }}
+	t := table[debugapi.QueueDump]{from: from, text: func(queue *debugapi.QueueDump, look inspect.Look) string { return queue.Text(look) }}
 	var again repeat
 	cmd := &cobra.Command{Use: "main", Short: "Show the tasks of the main queue", Args: args(cobra.NoArgs)}
 	t.declare(cmd)

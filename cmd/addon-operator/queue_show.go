@@ -5,12 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/workflow/inspect"
 )
 
 // newQueueShow returns the verb that shows one queue.
 func newQueueShow(from *sourceFlags) *cobra.Command {
-	t := table[queueDump]{from: from, text: func(queue *queueDump, look inspect.Look) string { return queue.text(look) }}
+	t := table[debugapi.QueueDump]{from: from, text: func(queue *debugapi.QueueDump, look inspect.Look) string { return queue.Text(look) }}
 	var again repeat
 	cmd := &cobra.Command{
 		Use: "show QUEUE", Short: "Show the tasks of one queue", Args: args(cobra.ExactArgs(1)), ValidArgsFunction: from.complete(listQueues),

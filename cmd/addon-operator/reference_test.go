@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 )
 
@@ -243,7 +244,7 @@ func httpPage() string {
 		fmt.Fprintf(&page, "| `%s` | %s |\n", path, servedAt[path])
 	}
 	page.WriteString(debugIntro)
-	for _, path := range debugPaths {
+	for _, path := range debugapi.Paths {
 		fmt.Fprintf(&page, "| `%s` | %s |\n", path, servedForDebugging[path])
 	}
 	page.WriteString(socketIntro)
@@ -273,7 +274,7 @@ var registered = regexp.MustCompile(`mux\.HandleFunc\("([^"]+)"`)
 // for each of the page, and each pattern they have for one of the page.
 func TestRoutesOfThePageAreServedAndThereAreNoOthers(t *testing.T) {
 	t.Parallel()
-	mux, isMux := (&debugAPI{}).routes().(*http.ServeMux)
+	mux, isMux := (&debugapi.API{}).Routes().(*http.ServeMux)
 	if !isMux {
 		t.Fatal("the routes are no ServeMux")
 	}
@@ -288,7 +289,7 @@ func TestRoutesOfThePageAreServedAndThereAreNoOthers(t *testing.T) {
 			t.Errorf("%s is not served", route)
 		}
 	}
-	for _, file := range []string{"debug_api.go", "routes_workflow.go"} {
+	for _, file := range []string{"debugapi/api.go", "debugapi/workflow.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -306,7 +307,7 @@ func TestEveryPathOfThePortsIsDescribed(t *testing.T) {
 	for _, port := range []struct {
 		paths     []string
 		described map[string]string
-	}{{publicPaths, servedAt}, {debugPaths, servedForDebugging}} {
+	}{{publicPaths, servedAt}, {debugapi.Paths, servedForDebugging}} {
 		described := slices.Sorted(maps.Keys(port.described))
 		served := slices.Sorted(slices.Values(port.paths))
 		if d := cmp.Diff(served, described); d != "" {

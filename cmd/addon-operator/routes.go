@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/series"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -35,7 +36,7 @@ func (o *operator) startup() (startup store.Startup, tasks int, err error) {
 		if startup, _, err = store.Load[store.Startup](tx, store.StartupKey()); err != nil {
 			return err
 		}
-		tasks, err = convergeTasks(tx)
+		tasks, err = debugapi.ConvergeTasks(tx)
 		return err
 	})
 	if !begun {
@@ -78,7 +79,7 @@ func (o *operator) readiness() (started bool, pending []string, err error) {
 			return err
 		}
 		if started = o.converged.Load() || startup.ConvergedIn == o.db.Epoch(); !started && begun && upToDate(startup) {
-			tasks, err := convergeTasks(tx)
+			tasks, err := debugapi.ConvergeTasks(tx)
 			if err != nil {
 				return err
 			}
@@ -158,8 +159,8 @@ func (o *operator) convergeStatus(w http.ResponseWriter, r *http.Request) {
 				out[l.key] = l.count
 			}
 		}
-		if err := (page{data: out}).write(w, "json"); err != nil {
-			fail(w, err)
+		if err := (debugapi.Page{Data: out}).Write(w, "json"); err != nil {
+			debugapi.Fail(w, err)
 		}
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/e2e/cluster"
 )
 
@@ -110,7 +111,7 @@ func (s *site) debugPort(t *testing.T, address string) {
 	t.Helper()
 	get := func(path string) string { return answerOf(t, http.Get, "http://"+address+path, http.StatusOK) }
 	for path, want := range map[string]string{
-		"/": "/queue", "/discovery": strings.Join(debugPaths, "\n") + "\n", "/queue": "failures", "/queue?output=json": "failures",
+		"/": "/queue", "/discovery": strings.Join(debugapi.Paths, "\n") + "\n", "/queue": "failures", "/queue?output=json": "failures",
 		"/queue/list.json": "failures", "/queue/main.text": "module-run:main:second:failures", "/debug/pprof/": "goroutine",
 	} {
 		if got := get(path); !strings.Contains(got, want) || strings.Contains(got, "cannot reach the thing") {

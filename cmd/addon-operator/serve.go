@@ -39,9 +39,9 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 		})
 	}
 	begin(public, &http.Server{Handler: o.publicRoutes(), ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second})
-	begin(private, &http.Server{Handler: o.debugAPI().routes(), ReadHeaderTimeout: 10 * time.Second})
+	begin(private, &http.Server{Handler: o.debugAPI().Routes(), ReadHeaderTimeout: 10 * time.Second})
 	if l := o.listenDebug(ctx); l != nil {
-		begin(l, &http.Server{Handler: o.debugAPI().debugRoutes(), ReadHeaderTimeout: 10 * time.Second})
+		begin(l, &http.Server{Handler: o.debugAPI().Pages(), ReadHeaderTimeout: 10 * time.Second})
 	}
 	return func() {
 		for _, s := range servers {

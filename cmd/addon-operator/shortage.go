@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	// commandRoom is how long a command waits for room in the store before it fails.
-	commandRoom = 10 * time.Second
 	// openAgain is the pause between two attempts to open the store on a full disk.
 	openAgain = 5 * time.Second
 	// logAgain is how often a shortage that lasts is logged.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/steps"
 	"addon-operator/store"
@@ -125,12 +126,12 @@ func (f *sourceFlags) openStore() (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &debugAPI{db: db, now: time.Now, path: f.store, values: f.values, changes: new(changeFeed)}
+	l := &debugapi.API{DB: db, Now: time.Now, Path: f.store, Values: f.values, Changes: new(debugapi.ChangeFeed)}
 	pipe := newPipe()
-	server := &http.Server{Handler: l.routes(), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: l.Routes(), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(pipe) }() // it ends when the source is closed
 	s := &source{about: fmt.Sprintf("store %s as of %s (%s ago), life %d", f.store,
-		info.ModTime().In(f.zone()).Format(time.RFC3339), short(time.Since(info.ModTime())), db.Epoch())}
+		info.ModTime().In(f.zone()).Format(time.RFC3339), debugapi.Short(time.Since(info.ModTime())), db.Epoch())}
 	s.client.Transport = &http.Transport{DialContext: pipe.dial}
 	s.close = func() error { return errors.Join(server.Close(), db.Close()) }
 	return s, nil
@@ -140,7 +141,7 @@ func (f *sourceFlags) openStore() (*source, error) {
 func (f *sourceFlags) values() (*steps.Values, error) {
 	dirs := cmp.Or(f.modules, os.Getenv("ADDON_OPERATOR_MODULES_DIR"), os.Getenv("MODULES_DIR"))
 	if dirs == "" {
-		return nil, badRequest("the store holds no values files: name the directories of the modules with --modules-dir")
+		return nil, debugapi.BadRequest("the store holds no values files: name the directories of the modules with --modules-dir")
 	}
 	files := steps.New(steps.Options{
 		ModulesDirs: strings.Split(dirs, ":"), AddonModulesDir: addonModulesDir(f.store), UnnumberedOrder: 1,

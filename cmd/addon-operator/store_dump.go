@@ -5,15 +5,17 @@ import (
 	"net/url"
 
 	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/addon-operator/debugapi"
 )
 
 // newStoreDump returns the verb that prints the records of a store.
 func newStoreDump(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "dump [TABLE...]", Short: "Print the store's records as JSON, one to a line",
-		Long: "Print the store's records as JSON, one to a line, of the tables named or of all: " + tableNames() + ". " +
+		Long: "Print the store's records as JSON, one to a line, of the tables named or of all: " + debugapi.TableNames() + ". " +
 			"Of records that can hold secrets, only the size is printed unless --show-secrets is given.",
-		ValidArgs: tableList(),
+		ValidArgs: debugapi.TableList(),
 		RunE: func(cmd *cobra.Command, tables []string) error {
 			query := url.Values{"table": tables}
 			if from.showSecrets {

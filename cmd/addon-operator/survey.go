@@ -59,7 +59,7 @@ func (o *operator) survey(ctx context.Context) {
 			o.addons.ModulesChanged()
 		}
 		if changed {
-			o.changes.tell(0)
+			o.changes.Notify(0)
 		}
 	}
 }

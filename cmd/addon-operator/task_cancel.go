@@ -16,7 +16,7 @@ func newTaskCancel(from *sourceFlags) *cobra.Command {
 	var skip bool
 	cmd := &cobra.Command{
 		Use: "cancel TASK [--skip] [--reason TEXT]", Short: "End a task that is running; of a running operator", Args: args(cobra.ExactArgs(1)),
-		ValidArgsFunction: from.complete(listTasks((*taskLine).runs)),
+		ValidArgsFunction: from.complete(listTasks(isRunning)),
 		Long: "End a task that is running: the process group of its hook gets SIGTERM, and SIGKILL 5 s later. " +
 			"The attempt counts as a failure and is retried; with --skip the task ends as if it had succeeded and found nothing. " +
 			"The reason and your name are kept in history. " + namingTasks,

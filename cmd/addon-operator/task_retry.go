@@ -11,7 +11,7 @@ import (
 func newTaskRetry(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "retry TASK", Short: "Try a failed task again at once; of a running operator", Args: args(cobra.ExactArgs(1)),
-		ValidArgsFunction: from.complete(listTasks((*taskLine).failed)),
+		ValidArgsFunction: from.complete(listTasks(hasFailed)),
 		Long:              "Try a failed task again at once. " + namingTasks,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return from.with(cmd, func(ctx context.Context, s *source) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,6 +62,17 @@ func onTerminal(t *testing.T, columns uint16, cmd *exec.Cmd) string {
 	return strings.ReplaceAll(string(shown), "\r\n", "\n")
 }
 
+// A failingStep always fails.
+type failingStep struct{ err error }
+
+func (s failingStep) Do(context.Context, workflow.Task) (workflow.Outcome, error) {
+	return workflow.Outcome{}, s.err
+}
+
+func (failingStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {
+	return nil, nil, nil
+}
+
 const wordsOfFailure = 120
 
 // failedStore returns the file of a store whose only module failed with an error of wordsOfFailure numbered words.
@@ -73,12 +85,10 @@ func failedStore(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "store.db")
 	db := makeStore(t, path)
 	defer closeStore(t, db)
-	gate := make(gated, 1)
-	gate <- errors.New(why.String())
 	code := map[graph.NodeID]workflow.Step{}
 	for _, n := range lifecycle.Graph.Nodes {
 		if !n.Junction && !n.JoinsRunning {
-			code[n.ID] = gate
+			code[n.ID] = failingStep{errors.New(why.String())}
 		}
 	}
 	engine, err := workflow.New(db, workflow.Observer{}, workflow.Binding{Graph: lifecycle.Graph, Steps: code})

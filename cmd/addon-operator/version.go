@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/addon-operator/debugapi"
 )
 
 // versionInfo is the version of the program and what it was built with.
@@ -28,7 +30,7 @@ func newVersion() *cobra.Command {
 		var body bytes.Buffer
 		if o.isText() {
 			_, _ = fmt.Fprintf(&body, "addon-operator %s\n", info.Version)
-		} else if err := (page{data: info}).encode(&body, o.format); err != nil {
+		} else if err := (debugapi.Page{Data: info}).Encode(&body, o.format); err != nil {
 			return err
 		}
 		_, err := body.WriteTo(cmd.OutOrStdout())

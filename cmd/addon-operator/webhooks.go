@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/metrics"
 	"addon-operator/internal/webhook"
@@ -61,7 +62,7 @@ func (o *operator) reviewed(r webhook.Report) {
 		level = zerolog.InfoLevel
 	}
 	o.log.WithLevel(level).Err(r.Err).Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event.type", string(r.Type)).Str("review", r.UID).
-		Str("result", string(r.Result)).Str("told", r.Message).Str("took", short(r.Took)).Str("ran", short(r.Ran)).Msg(reviewText(r.Type))
+		Str("result", string(r.Result)).Str("told", r.Message).Str("took", debugapi.Short(r.Took)).Str("ran", debugapi.Short(r.Ran)).Msg(reviewText(r.Type))
 }
 
 func reviewText(t hook.Type) string {

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"reflect"
 	"slices"
@@ -16,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/webhook"
@@ -82,31 +81,8 @@ func withdrawDirectly(ctx context.Context, to kube.Options, namespace string, w 
 	ctx, cancel := context.WithTimeout(ctx, 4*withdrawTimeout)
 	defer cancel()
 	deleted, err := webhook.Withdraw(ctx, client, namespace, nil)
-	writeWithdrawn(w, deleted, namespace)
+	debugapi.WriteWithdrawn(w, deleted, namespace)
 	return err
-}
-
-func writeWithdrawn(w io.Writer, deleted []string, namespace string) {
-	for _, one := range deleted {
-		_, _ = fmt.Fprintln(w, one, "deleted")
-	}
-	if len(deleted) == 0 {
-		_, _ = fmt.Fprintf(w, "the operator in namespace %s has no webhook configurations\n", namespace)
-	}
-}
-
-// withdrawRoute deletes the configurations of the running operator until its next start.
-func (l *debugAPI) withdrawRoute(w http.ResponseWriter, r *http.Request) {
-	if l.withdraw == nil {
-		fail(w, errNotRunning)
-		return
-	}
-	deleted, namespace, err := l.withdraw(r.Context())
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	writeWithdrawn(w, deleted, namespace)
 }
 
 // withdrawWebhooks deletes the webhook configurations and ends their registration until the process ends.
@@ -202,8 +178,8 @@ func rejections(t webhook.Table) (problems []store.Problem) {
 }
 
 func hookName(a webhook.Asked) string {
-	line := hookLine{Module: a.Module, Name: a.Hook}
-	return line.fullName()
+	line := debugapi.HookLine{Module: a.Module, Name: a.Hook}
+	return line.FullName()
 }
 
 // requestsOf names the requests that rules cover, such as "CREATE, UPDATE of pods, apps/deployments".

@@ -9,23 +9,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"addon-operator/workflow/addons"
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/workflow/draw"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
-	"addon-operator/workflow/lifecycle"
 )
 
 // shownOfError is how many columns of an error are shown at a node.
 const shownOfError = 60
 
-// graphs are all graphs of the operator, the first is drawn unless another is asked for.
-var graphs = []*graph.Graph{lifecycle.Graph, addons.Graph}
-
 // graphNamed returns the graph called name.
 func graphNamed(name string) (*graph.Graph, error) {
 	var names []string
-	for _, g := range graphs {
+	for _, g := range debugapi.Graphs {
 		if g.Name == name {
 			return g, nil
 		}
@@ -45,7 +41,7 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 		ValidArgsFunction: from.complete(listRuns),
 	}
 	o.declare(cmd, "text", "mermaid", "dot")
-	cmd.Flags().StringVar(&name, "graph", graphs[0].Name, "graph to draw: lifecycle or addons; of a run its own is drawn")
+	cmd.Flags().StringVar(&name, "graph", debugapi.Graphs[0].Name, "graph to draw: lifecycle or addons; of a run its own is drawn")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		if err := o.check(); err != nil {
 			return err

@@ -19,10 +19,6 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// program is what commands begin with that people are told to type, where it is
-// not known how they call it.
-const program = "addon-operator"
-
 // newWorkflowInspect returns the verb that shows a run.
 func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	v := &inspectVerb{from: from}

@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"maps"
@@ -8,9 +8,9 @@ import (
 	"addon-operator/workflow"
 )
 
-// changeFeed wakes those who watch a run when a commit has touched it, and keeps
+// ChangeFeed wakes those who watch a run when a commit has touched it, and keeps
 // which queues the engine cannot go on with. Its zero value is ready.
-type changeFeed struct {
+type ChangeFeed struct {
 	mu       sync.Mutex
 	watchers map[*watcher]bool
 	stalled  map[string]string // by queue, why
@@ -22,26 +22,26 @@ type watcher struct {
 	run  uint64        // zero is every run
 }
 
-// observe returns observer with news told first of all that it is told.
-func (n *changeFeed) observe(observer workflow.Observer) workflow.Observer {
+// Observe returns observer with news told first of all that it is told.
+func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	then := observer
 	observer.Began = func(t workflow.Task) {
 		n.goesOn(t.Queue)
 		for _, task := range t.Batch {
-			n.tell(task.Run)
+			n.Notify(task.Run)
 		}
-		n.tell(t.Run)
+		n.Notify(t.Run)
 		then.Began(t)
 	}
 	observer.Recorded = func(r store.Record) {
-		if n.tell(r.Run); r.State == store.Failed {
-			n.tell(0)
+		if n.Notify(r.Run); r.State == store.Failed {
+			n.Notify(0)
 		}
 		then.Recorded(r)
 	}
-	observer.Raised = func(w store.Run) { n.tell(w.ID) }
+	observer.Raised = func(w store.Run) { n.Notify(w.ID) }
 	observer.Ended = func(w store.Run) {
-		n.tell(w.ID)
+		n.Notify(w.ID)
 		then.Ended(w)
 	}
 	observer.Broken = func(queue string, err error) {
@@ -51,8 +51,8 @@ func (n *changeFeed) observe(observer workflow.Observer) workflow.Observer {
 	return observer
 }
 
-// tell wakes those who watch run, or with zero all.
-func (n *changeFeed) tell(run uint64) {
+// Notify wakes those who watch run, or with zero all.
+func (n *ChangeFeed) Notify(run uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for w := range n.watchers {
@@ -67,7 +67,7 @@ func (n *changeFeed) tell(run uint64) {
 }
 
 // watch returns a watcher of every run, until stop is called.
-func (n *changeFeed) watch() (w *watcher, stop func()) {
+func (n *ChangeFeed) watch() (w *watcher, stop func()) {
 	w = &watcher{wake: make(chan struct{}, 1)}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,30 +83,30 @@ func (n *changeFeed) watch() (w *watcher, stop func()) {
 }
 
 // follow has w woken by news of run only, or with zero by all.
-func (n *changeFeed) follow(w *watcher, run uint64) {
+func (n *ChangeFeed) follow(w *watcher, run uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	w.run = run
 }
 
-func (n *changeFeed) standsStill(queue string, err error) {
+func (n *ChangeFeed) standsStill(queue string, err error) {
 	n.mu.Lock()
 	if n.stalled == nil {
 		n.stalled = map[string]string{}
 	}
 	n.stalled[queue] = err.Error()
 	n.mu.Unlock()
-	n.tell(0)
+	n.Notify(0)
 }
 
-func (n *changeFeed) goesOn(queue string) {
+func (n *ChangeFeed) goesOn(queue string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.stalled, queue)
 }
 
 // standing returns the queues that the engine cannot go on with, each with why.
-func (n *changeFeed) standing() map[string]string {
+func (n *ChangeFeed) standing() map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return maps.Clone(n.stalled)

@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"cmp"
@@ -12,16 +12,16 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// hookLine is one hook that was found and asked for its config.
-type hookLine struct {
+// HookLine is one hook that was found and asked for its config.
+type HookLine struct {
 	// Module is empty for a global hook.
 	Module string          `json:"module,omitempty"`
 	Name   string          `json:"name"`
 	Config json.RawMessage `json:"config"`
 }
 
-// fullName returns the name of the hook as inspect shows it.
-func (h *hookLine) fullName() string {
+// FullName returns the name of the hook as inspect shows it.
+func (h *HookLine) FullName() string {
 	if h.Module == "" {
 		return h.Name
 	}
@@ -30,22 +30,22 @@ func (h *hookLine) fullName() string {
 
 // hookRoute answers what is asked of all hooks, or of those of one name, which
 // has slashes: NAME/snapshots.
-func (l *debugAPI) hookRoute(r *http.Request, what string) (page, error) {
+func (l *API) hookRoute(r *http.Request, what string) (Page, error) {
 	if name, ok := strings.CutSuffix(what, "/snapshots"); ok {
 		return l.hookSnapshots(r, name)
 	}
 	if what != "list" {
-		return page{}, notFound("there is no /hook/%s: ask for /hook/list, or /hook/NAME/snapshots", what)
+		return Page{}, notFound("there is no /hook/%s: ask for /hook/list, or /hook/NAME/snapshots", what)
 	}
 	hooks, err := l.hooks(store.At(store.Hooks))
-	return page{hooks, func(look inspect.Look) string { return hooksText(hooks, look) }}, err
+	return Page{hooks, func(look inspect.Look) string { return HooksText(hooks, look) }}, err
 }
 
 // hooks returns the hooks whose keys begin with below, the global ones first, by
 // module and name.
-func (l *debugAPI) hooks(below store.Key) ([]hookLine, error) {
-	hooks := []hookLine{}
-	err := l.db.View(func(tx *store.Tx) error {
+func (l *API) hooks(below store.Key) ([]HookLine, error) {
+	hooks := []HookLine{}
+	err := l.DB.View(func(tx *store.Tx) error {
 		for k := range tx.Range(below) {
 			h, _, err := store.Load[store.Hook](tx, k)
 			if err != nil {
@@ -55,20 +55,20 @@ func (l *debugAPI) hooks(below store.Key) ([]hookLine, error) {
 			if err != nil {
 				return err
 			}
-			hooks = append(hooks, hookLine{Module: p.Str(), Name: p.Str(), Config: h.Config})
+			hooks = append(hooks, HookLine{Module: p.Str(), Name: p.Str(), Config: h.Config})
 		}
 		return nil
 	})
-	slices.SortFunc(hooks, func(a, b hookLine) int {
+	slices.SortFunc(hooks, func(a, b HookLine) int {
 		return cmp.Or(strings.Compare(a.Module, b.Module), strings.Compare(a.Name, b.Name))
 	})
 	return hooks, err
 }
 
-func hooksText(hooks []hookLine, look inspect.Look) string {
+func HooksText(hooks []HookLine, look inspect.Look) string {
 	rows := [][]string{{"MODULE", "HOOK", "BINDINGS"}}
 	for _, h := range hooks {
-		rows = append(rows, []string{orGlobal(h.Module), h.Name, strings.Join(bindingsOf(h.Config), " ")})
+		rows = append(rows, []string{orGlobal(h.Module), h.Name, strings.Join(BindingsOf(h.Config), " ")})
 	}
 	return look.Table(rows)
 }
@@ -80,9 +80,9 @@ func orGlobal(module string) string {
 	return module
 }
 
-// bindingsOf names what a hook is bound to: its ordered bindings, and how many
+// BindingsOf names what a hook is bound to: its ordered bindings, and how many
 // it has of each other kind.
-func bindingsOf(config json.RawMessage) []string {
+func BindingsOf(config json.RawMessage) []string {
 	var c struct {
 		Ordered map[string]int `json:"ordered"`
 	}
@@ -106,30 +106,30 @@ func bindingsOf(config json.RawMessage) []string {
 
 // hookSnapshots returns the snapshots of the bindings of hook name, which is MODULE/HOOK or a name that hooks of several
 // modules may share. With a binding in r, it returns only that one's.
-func (l *debugAPI) hookSnapshots(r *http.Request, name string) (page, error) {
+func (l *API) hookSnapshots(r *http.Request, name string) (Page, error) {
 	hooks, err := l.hooks(store.At(store.Hooks))
 	if err != nil {
-		return page{}, err
+		return Page{}, err
 	}
 	seen := map[string][]snapshotOf{}
 	known := false
 	for _, h := range hooks {
-		if name != h.Name && name != h.fullName() {
+		if name != h.Name && name != h.FullName() {
 			continue
 		}
 		known = true
 		all, err := l.snapshots(h.Module)
 		if err != nil {
-			return page{}, err
+			return Page{}, err
 		}
 		seen[orGlobal(h.Module)] = append([]snapshotOf{}, all[h.Name]...)
 	}
 	if !known {
-		return page{}, notFound("no hook is called %q; see hook list", name)
+		return Page{}, notFound("no hook is called %q; see hook list", name)
 	}
 	if binding := r.URL.Query().Get("binding"); binding != "" {
 		if !onlyBinding(seen, binding) {
-			return page{}, notFound("hook %s has no kubernetes binding %q; see hook list", name, binding)
+			return Page{}, notFound("hook %s has no kubernetes binding %q; see hook list", name, binding)
 		}
 	}
 	return l.shown(r, seen)
@@ -146,10 +146,10 @@ func onlyBinding(seen map[string][]snapshotOf, binding string) bool {
 }
 
 // shown returns the page of data, without secrets unless r asks for them.
-func (l *debugAPI) shown(r *http.Request, data any) (page, error) {
+func (l *API) shown(r *http.Request, data any) (Page, error) {
 	if showSecrets(r) {
-		return page{data: data}, nil
+		return Page{Data: data}, nil
 	}
 	data, err := withoutSecrets(data)
-	return page{data: data}, err
+	return Page{Data: data}, err
 }

@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,12 +22,12 @@ const debugFor = 30 * time.Minute
 
 // Names of the parameters, as addon-operator has them.
 const (
-	logLevel        = "log.level"
-	logConfigEvents = "log.configmap.events"
+	LogLevel        = "log.level"
+	LogConfigEvents = "log.configmap.events"
 )
 
-// params are what can be set while the operator runs. They last until it ends.
-type params struct {
+// Params are what can be set while the operator runs. They last until it ends.
+type Params struct {
 	log zerolog.Logger
 
 	mu  sync.Mutex
@@ -46,13 +47,13 @@ type param struct {
 	back           *time.Timer
 }
 
-// newParams returns the parameters as s has them. The log's level is in force
+// NewParams returns the parameters as s has them. The log's level is in force
 // when it returns.
-func newParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bool)) (*params, error) {
-	p := &params{log: log, all: []*param{
+func NewParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bool)) (*Params, error) {
+	p := &Params{log: log, all: []*param{
 		{
-			name: logLevel, about: "debug, info, warn or error; debug lasts 30m unless said otherwise", initial: levelOf(s.LogLevel),
-			set: setLogLevel,
+			name: LogLevel, about: "debug, info, warn or error; debug lasts 30m unless said otherwise", initial: LevelOf(s.LogLevel),
+			set: SetLogLevel,
 			lasts: func(value string) time.Duration {
 				if value == "debug" {
 					return debugFor
@@ -61,7 +62,7 @@ func newParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bo
 			},
 		},
 		{
-			name: logConfigEvents, about: "log each change of the ConfigMap as it is seen: true or false", initial: "false",
+			name: LogConfigEvents, about: "log each change of the ConfigMap as it is seen: true or false", initial: "false",
 			set: func(value string) error {
 				show, err := strconv.ParseBool(value)
 				if err != nil {
@@ -81,7 +82,22 @@ func newParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bo
 	return p, nil
 }
 
-func setLogLevel(value string) error {
+// LevelOf returns the nearest of the levels to one that is named in the words of addon-operator's loggers, today's and rlog,
+// which had further ones. What is no such word it returns in lower case.
+func LevelOf(word string) string {
+	switch word = strings.ToLower(word); word {
+	case "trace":
+		return "debug"
+	case "warning":
+		return "warn"
+	case "critical", "fatal", "none":
+		return "error"
+	default:
+		return word
+	}
+}
+
+func SetLogLevel(value string) error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, value) {
 		return errors.New("it can be debug, info, warn or error")
 	}
@@ -93,8 +109,8 @@ func setLogLevel(value string) error {
 	return nil
 }
 
-// set puts value in force, for a while if lasts is not 0.
-func (p *params) set(name, value string, lasts time.Duration) (string, error) {
+// Set puts value in force, for a while if lasts is not 0.
+func (p *Params) Set(name, value string, lasts time.Duration) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.IndexFunc(p.all, func(one *param) bool { return one.name == name })
@@ -103,7 +119,7 @@ func (p *params) set(name, value string, lasts time.Duration) (string, error) {
 	}
 	one := p.all[i]
 	if err := one.set(value); err != nil {
-		return "", badRequest("%s is %q; %w", name, value, err)
+		return "", BadRequest("%s is %q; %w", name, value, err)
 	}
 	if one.back != nil {
 		one.back.Stop()
@@ -124,7 +140,7 @@ func (p *params) set(name, value string, lasts time.Duration) (string, error) {
 }
 
 // putBack puts what one was at the start in force again.
-func (p *params) putBack(one *param) {
+func (p *Params) putBack(one *param) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if one.until.IsZero() || time.Now().Before(one.until) {
@@ -135,8 +151,8 @@ func (p *params) putBack(one *param) {
 	p.log.Info().Str("name", one.name).Str("value", one.value).Msg("a parameter is what it was at the start")
 }
 
-// paramLine is one parameter as it stands.
-type paramLine struct {
+// ParamLine is one parameter as it stands.
+type ParamLine struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`
 	Initial string `json:"initial"`
@@ -145,12 +161,12 @@ type paramLine struct {
 	About string     `json:"about"`
 }
 
-func (p *params) list() []paramLine {
+func (p *Params) List() []ParamLine {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var lines []paramLine
+	var lines []ParamLine
 	for _, one := range p.all {
-		line := paramLine{Name: one.name, Value: one.value, Initial: one.initial, About: one.about}
+		line := ParamLine{Name: one.name, Value: one.value, Initial: one.initial, About: one.about}
 		if !one.until.IsZero() {
 			until := one.until
 			line.Until = &until
@@ -164,18 +180,18 @@ func (p *params) list() []paramLine {
 var errNoParams = &routeError{http.StatusConflict, errors.New("what can be set is in the memory of a running operator: ask a running one, leave --store out")}
 
 // configRoute answers list.
-func (l *debugAPI) configRoute(_ *http.Request, what string) (page, error) {
+func (l *API) configRoute(_ *http.Request, what string) (Page, error) {
 	if what != "list" {
-		return page{}, notFound("there is no /config/%s: ask for /config/list, or send a form to /config/set", what)
+		return Page{}, notFound("there is no /config/%s: ask for /config/list, or send a form to /config/set", what)
 	}
-	if l.params == nil {
-		return page{}, errNoParams
+	if l.Params == nil {
+		return Page{}, errNoParams
 	}
-	lines := l.params.list()
-	return page{lines, func(look inspect.Look) string { return paramsText(lines, look) }}, nil
+	lines := l.Params.List()
+	return Page{lines, func(look inspect.Look) string { return ParamsText(lines, look) }}, nil
 }
 
-func paramsText(lines []paramLine, look inspect.Look) string {
+func ParamsText(lines []ParamLine, look inspect.Look) string {
 	rows := [][]string{{"NAME", "VALUE", "UNTIL", "ABOUT"}}
 	for _, line := range lines {
 		until := "-"
@@ -188,22 +204,22 @@ func paramsText(lines []paramLine, look inspect.Look) string {
 }
 
 // configSetRoute sets what the form says: name, value and perhaps duration.
-func (l *debugAPI) configSetRoute(w http.ResponseWriter, r *http.Request) {
-	if l.params == nil {
-		fail(w, errNoParams)
+func (l *API) configSetRoute(w http.ResponseWriter, r *http.Request) {
+	if l.Params == nil {
+		Fail(w, errNoParams)
 		return
 	}
 	lasts := time.Duration(0)
 	if text := r.FormValue("duration"); text != "" {
 		var err error
 		if lasts, err = time.ParseDuration(text); err != nil || lasts <= 0 {
-			fail(w, badRequest("duration is %q; it has to be one above 0, such as 10m", text))
+			Fail(w, BadRequest("duration is %q; it has to be one above 0, such as 10m", text))
 			return
 		}
 	}
-	said, err := l.params.set(r.FormValue("name"), r.FormValue("value"), lasts)
+	said, err := l.Params.Set(r.FormValue("name"), r.FormValue("value"), lasts)
 	if err != nil {
-		fail(w, err)
+		Fail(w, err)
 		return
 	}
 	_, _ = fmt.Fprintln(w, said)

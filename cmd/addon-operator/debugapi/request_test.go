@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"context"
@@ -119,14 +119,14 @@ func (w *engineWorld) since() []string {
 
 // post sends an empty form, signed by alice, to a route of the debug socket.
 func (w *engineWorld) post(path string) (status int, text string) {
-	return postTo(&debugAPI{db: w.db, now: time.Now, engine: w.e}, path)
+	return postTo(&API{DB: w.db, Now: time.Now, Engine: w.e}, path)
 }
 
-func postTo(l *debugAPI, path string) (status int, text string) {
+func postTo(l *API, path string) (status int, text string) {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(url.Values{"by": {"alice"}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	out := httptest.NewRecorder()
-	l.routes().ServeHTTP(out, r)
+	l.Routes().ServeHTTP(out, r)
 	return out.Code, out.Body.String()
 }
 
@@ -241,7 +241,7 @@ func TestRequestIsDoneAfterARestart(t *testing.T) {
 func TestRequestNeedsARunningOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEngineWorld(t)
-		status, text := postTo(&debugAPI{db: w.db, now: time.Now}, "/reload")
+		status, text := postTo(&API{DB: w.db, Now: time.Now}, "/reload")
 		if status != 409 || !strings.Contains(text, "leave --store out") {
 			t.Errorf("answer %d %q", status, text)
 		}

@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"cmp"
@@ -7,23 +7,27 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/lifecycle"
 )
 
+// commandRoom is how long a command waits for room in the store before it fails.
+const commandRoom = 10 * time.Second
+
 // errNotRunning is the answer to a request that only a running operator can carry out.
 var errNotRunning = &routeError{http.StatusConflict, errors.New("no operator runs: start it, and leave --store out")}
 
 // reloadRoute requests a converge. With allow-purge=N in the form, its discovery may delete up to N
 // releases without the safety check.
-func (l *debugAPI) reloadRoute(w http.ResponseWriter, r *http.Request) {
+func (l *API) reloadRoute(w http.ResponseWriter, r *http.Request) {
 	allowed := 0
 	if text := r.FormValue("allow-purge"); text != "" {
 		var err error
 		if allowed, err = strconv.Atoi(text); err != nil || allowed < 1 {
-			fail(w, badRequest("allow-purge must be a number of releases above 0 (got %q)", text))
+			Fail(w, BadRequest("allow-purge must be a number of releases above 0 (got %q)", text))
 			return
 		}
 	}
@@ -43,7 +47,7 @@ func (l *debugAPI) reloadRoute(w http.ResponseWriter, r *http.Request) {
 func requester(r *http.Request) string { return cmp.Or(r.FormValue("by"), "somebody") }
 
 // moduleRunRoute requests a run of one module.
-func (l *debugAPI) moduleRunRoute(w http.ResponseWriter, r *http.Request) {
+func (l *API) moduleRunRoute(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("module")
 	event := workflow.Event{On: lifecycle.OnRunRequest, Subject: store.Subject{Module: name}}
 	l.request(w, r, "module run of "+name, event, func(tx *store.Tx) error { return canRun(tx, name) })
@@ -65,26 +69,26 @@ func canRun(tx *store.Tx, name string) error {
 
 // request calls prepare and raises event, in one transaction, for the user named in the form. It answers
 // with the number of the run. The event is durable when the answer is sent.
-func (l *debugAPI) request(w http.ResponseWriter, r *http.Request, what string, event workflow.Event, prepare func(*store.Tx) error) {
-	if l.engine == nil {
-		fail(w, errNotRunning)
+func (l *API) request(w http.ResponseWriter, r *http.Request, what string, event workflow.Event, prepare func(*store.Tx) error) {
+	if l.Engine == nil {
+		Fail(w, errNotRunning)
 		return
 	}
 	event.Cause.By = requester(r)
 	var run uint64
 	ctx, cancel := context.WithTimeout(r.Context(), commandRoom)
 	defer cancel()
-	err := l.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+	err := l.DB.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 		if err = prepare(tx); err != nil {
 			return err
 		}
 		if run, err = store.NextRun(tx); err != nil {
 			return err
 		}
-		return l.engine.Raise(tx, event)
+		return l.Engine.Raise(tx, event)
 	})
 	if err != nil {
-		fail(w, err)
+		Fail(w, err)
 		return
 	}
 	_, _ = fmt.Fprintf(w, "%s requested as run %d; see workflow inspect %d\n", what, run, run)

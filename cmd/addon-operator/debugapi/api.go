@@ -1,4 +1,5 @@
-package main
+// Package debugapi serves the debug socket, which the commands use, and the pages of the debug port.
+package debugapi
 
 import (
 	"context"
@@ -19,57 +20,45 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// A debugAPI answers what people ask of an operator: of a running one, or of the
-// store a stopped one left.
-type debugAPI struct {
-	db  *store.DB
-	now func() time.Time
+// program is the name of the program in commands that a page suggests.
+const program = "addon-operator"
 
-	// path is the store's file, began the start of the operator that runs.
-	path  string
-	began time.Time
+// An API answers the requests of the commands: from a running operator, or from the store of a stopped one.
+type API struct {
+	DB  *store.DB
+	Now func() time.Time
 
-	// site returns what knows the values files. It is a function as a stopped
-	// store's is made only when it is asked for.
-	values func() (*steps.Values, error)
-	// snapshot and engine are nil where no operator runs.
-	snapshot func(store.Subject) []*kube.Object
-	engine   *workflow.Engine
-	// changes is empty where no operator runs.
-	changes *changeFeed
-	// slow is nil where no operator runs.
-	slow *slowRuns
-	// render returns what the chart of a module renders to, loosely if asked for,
-	// and what is released of it if that is asked for. It is nil where no operator
-	// runs, as is params.
-	render func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
-	params *params
-	// withdraw deletes the webhook configurations; nil where no operator runs.
-	withdraw func(context.Context) (deleted []string, namespace string, err error)
-	// standby says for whom the operator waits; nil where no operator runs.
-	standby func() string
+	// Path is the file of the store.
+	Path string
+	// Began is the start of the running operator.
+	Began time.Time
+	// Version is the version of the operator.
+	Version string
+
+	// Values returns the values of the files. Without a running operator, it reads them when they are requested.
+	Values func() (*steps.Values, error)
+	// Changes wakes the requests that watch a run. It is empty where no operator runs.
+	Changes *ChangeFeed
+
+	// The fields below are nil where no operator runs.
+
+	// Snapshot returns the objects of a binding.
+	Snapshot func(store.Subject) []*kube.Object
+	Engine   *workflow.Engine
+	Slow     *SlowRuns
+	// Render returns the rendered chart of a module, without checks of the values if loose, and its released manifest if
+	// withReleased.
+	Render func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
+	Params *Params
+	// Withdraw deletes the webhook configurations.
+	Withdraw func(context.Context) (deleted []string, namespace string, err error)
+	// Standby names the operator that this one waits for, if any.
+	Standby func() string
 }
 
-// debugAPI returns what answers for the running operator.
-func (o *operator) debugAPI() *debugAPI {
-	l := &debugAPI{
-		db: o.db, now: time.Now, path: o.settings.Store, began: o.began, engine: o.engine, changes: &o.changes, slow: &o.slow,
-		values: func() (*steps.Values, error) { return o.steps.Values, nil }, render: o.rendered, params: o.params,
-		standby: o.leadership.standby,
-	}
-	l.withdraw = o.withdrawWebhooks
-	l.snapshot = func(s store.Subject) []*kube.Object {
-		if o.kube == nil {
-			return nil
-		}
-		return o.kube.Snapshot(s)
-	}
-	return l
-}
-
-// routes are what the other commands use. A path ends in the format it is asked
+// Routes are what the other commands use. A path ends in the format it is asked
 // for in: .json, .yaml or .text.
-func (l *debugAPI) routes() http.Handler {
+func (l *API) Routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "debug endpoint is alive\n") })
 	mux.HandleFunc("GET /queue/{what}", answer(l.queueRoute))
@@ -97,9 +86,9 @@ func (l *debugAPI) routes() http.Handler {
 	return mux
 }
 
-// A page is an answer: data, and what it is as text. Without text it is YAML.
-type page struct {
-	data any
+// A Page is an answer: data, and what it is as text. Without text it is YAML.
+type Page struct {
+	Data any
 	text func(inspect.Look) string
 }
 
@@ -121,21 +110,21 @@ func notFound(format string, args ...any) error {
 	return &routeError{http.StatusNotFound, fmt.Errorf(format, args...)}
 }
 
-func badRequest(format string, args ...any) error {
+func BadRequest(format string, args ...any) error {
 	return &routeError{http.StatusBadRequest, fmt.Errorf(format, args...)}
 }
 
 // answer makes a handler of a function that returns the page for a path whose
 // last part is what it is asked for, without the format.
-func answer(find func(r *http.Request, what string) (page, error)) http.HandlerFunc {
+func answer(find func(r *http.Request, what string) (Page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		what, format := cutFormat(r.PathValue("what"))
 		p, err := find(r, what)
 		if err == nil {
-			err = p.write(w, format)
+			err = p.Write(w, format)
 		}
 		if err != nil {
-			fail(w, err)
+			Fail(w, err)
 		}
 	}
 }
@@ -147,7 +136,7 @@ func cutFormat(path string) (what, format string) {
 	return path[:last] + name, format
 }
 
-func fail(w http.ResponseWriter, err error) {
+func Fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	if e := (*routeError)(nil); errors.As(err, &e) {
 		status = e.status
@@ -155,28 +144,28 @@ func fail(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
-func (p page) write(w http.ResponseWriter, format string) error {
+func (p Page) Write(w http.ResponseWriter, format string) error {
 	if format == "json" {
 		w.Header().Set("Content-Type", "application/json")
 	}
-	return p.encode(w, format)
+	return p.Encode(w, format)
 }
 
-// encode writes the page in a format.
-func (p page) encode(w io.Writer, format string) error {
+// Encode writes the page in a format.
+func (p Page) Encode(w io.Writer, format string) error {
 	var body []byte
 	var err error
 	switch {
 	case format == "json":
-		body, err = json.MarshalIndent(p.data, "", "  ")
+		body, err = json.MarshalIndent(p.Data, "", "  ")
 		body = append(body, '\n')
 	case format == "yaml", p.text == nil && (format == "" || format == "text"):
-		body, err = yaml.Marshal(p.data)
+		body, err = yaml.Marshal(p.Data)
 	case (format == "text" || format == "") && p.text != nil:
 		_, err = io.WriteString(w, p.text(plainLook(time.Now())))
 		return err
 	default:
-		return badRequest("format %q is not served here: end the path in .json or .yaml", format)
+		return BadRequest("format %q is not served here: end the path in .json or .yaml", format)
 	}
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"fmt"
@@ -16,11 +16,11 @@ import (
 // shownTasks is how many tasks of a queue are listed; the rest are counted.
 const shownTasks = 200
 
-// queueList is what queues hold, in the form of shell-operator's dump.
-type queueList struct {
-	Active  []queueDump  `json:"active"`
-	Empty   []queueDump  `json:"empty,omitempty"`
-	Later   []taskLine   `json:"later,omitempty"`
+// QueueList is what queues hold, in the form of shell-operator's dump.
+type QueueList struct {
+	Active  []QueueDump  `json:"active"`
+	Empty   []QueueDump  `json:"empty,omitempty"`
+	Later   []TaskLine   `json:"later,omitempty"`
 	Summary queueSummary `json:"summary"`
 }
 
@@ -36,18 +36,18 @@ type otherQueues struct {
 	Tasks  int `json:"tasks"`
 }
 
-// queueDump is one queue.
-type queueDump struct {
+// QueueDump is one queue.
+type QueueDump struct {
 	Name       string `json:"name"`
 	TasksCount int    `json:"tasksCount"`
 	Status     string `json:"status"`
 	// Tasks are the first ones; More says how many are not listed.
-	Tasks []taskLine `json:"tasks,omitempty"`
+	Tasks []TaskLine `json:"tasks,omitempty"`
 	More  int        `json:"more,omitempty"`
 }
 
-// taskLine is one task.
-type taskLine struct {
+// TaskLine is one task.
+type TaskLine struct {
 	Index       int    `json:"index"`
 	ID          string `json:"id"`
 	Description string `json:"description"`
@@ -59,15 +59,15 @@ type taskLine struct {
 }
 
 // queueRoute answers list, main and show.
-func (l *debugAPI) queueRoute(r *http.Request, what string) (page, error) {
+func (l *API) queueRoute(r *http.Request, what string) (Page, error) {
 	return l.queuePage(r, what, false)
 }
 
 // queuePage returns all queues, main or the one that r names, without the errors of tasks where redacted.
-func (l *debugAPI) queuePage(r *http.Request, what string, redacted bool) (page, error) {
+func (l *API) queuePage(r *http.Request, what string, redacted bool) (Page, error) {
 	list, err := l.queues()
 	if err != nil {
-		return page{}, err
+		return Page{}, err
 	}
 	switch what {
 	case "list":
@@ -81,32 +81,32 @@ func (l *debugAPI) queuePage(r *http.Request, what string, redacted bool) (page,
 		}
 		one, found := list.named(name)
 		if !found {
-			return page{}, notFound("no queue is called %q; see queue list --show-empty", name)
+			return Page{}, notFound("no queue is called %q; see queue list --show-empty", name)
 		}
 		if redacted {
 			one.hideErrors()
 		}
-		return page{one, func(l inspect.Look) string { return one.text(l) }}, nil
+		return Page{one, func(l inspect.Look) string { return one.Text(l) }}, nil
 	default:
-		return page{}, notFound("there is no /queue/%s: ask for /queue/list, /queue/main or /queue/show?queue=NAME", what)
+		return Page{}, notFound("there is no /queue/%s: ask for /queue/list, /queue/main or /queue/show?queue=NAME", what)
 	}
 	if redacted {
 		list.hideErrors()
 	}
-	return page{list, func(l inspect.Look) string { return list.text(l) }}, nil
+	return Page{list, func(l inspect.Look) string { return list.Text(l) }}, nil
 }
 
 // hideErrors removes the errors of failed tasks, which quote the output of hooks.
-func (q *queueList) hideErrors() {
+func (q *QueueList) hideErrors() {
 	for i := range q.Active {
 		q.Active[i].hideErrors()
 	}
 	hideErrors(q.Later)
 }
 
-func (d *queueDump) hideErrors() { hideErrors(d.Tasks) }
+func (d *QueueDump) hideErrors() { hideErrors(d.Tasks) }
 
-func hideErrors(tasks []taskLine) {
+func hideErrors(tasks []TaskLine) {
 	for i := range tasks {
 		tasks[i].Description = tasks[i].plain
 	}
@@ -114,20 +114,20 @@ func hideErrors(tasks []taskLine) {
 
 // named returns the queue with this name. Scripts that wait until a queue is empty read its length, so an empty one is
 // found, too.
-func (q *queueList) named(name string) (queueDump, bool) {
+func (q *QueueList) named(name string) (QueueDump, bool) {
 	for _, d := range append(q.Active, q.Empty...) {
 		if d.Name == name {
 			return d, true
 		}
 	}
-	return queueDump{Name: name, Status: noTasks}, name == workflow.Main
+	return QueueDump{Name: name, Status: noTasks}, name == workflow.Main
 }
 
 // queues returns all queues: those that hold tasks, and those that attached
 // bindings use.
-func (l *debugAPI) queues() (list *queueList, err error) {
-	list = &queueList{Active: []queueDump{}}
-	err = l.db.View(func(tx *store.Tx) error {
+func (l *API) queues() (list *QueueList, err error) {
+	list = &QueueList{Active: []QueueDump{}}
+	err = l.DB.View(func(tx *store.Tx) error {
 		holds := map[string]bool{}
 		for name, err := range store.AllQueues(tx) {
 			if err != nil {
@@ -146,7 +146,7 @@ func (l *debugAPI) queues() (list *queueList, err error) {
 		}
 		for _, name := range empty {
 			if !holds[name] {
-				list.Empty = append(list.Empty, queueDump{Name: name, Status: noTasks})
+				list.Empty = append(list.Empty, QueueDump{Name: name, Status: noTasks})
 			}
 		}
 		list.Later, err = l.later(tx)
@@ -172,7 +172,7 @@ func boundQueues(tx *store.Tx) ([]string, error) {
 	return names, nil
 }
 
-func (q *queueList) sum() {
+func (q *QueueList) sum() {
 	for _, d := range q.Active {
 		q.Summary.TotalTasks += d.TasksCount
 		if d.Name == workflow.Main {
@@ -189,7 +189,7 @@ func (q *queueList) sum() {
 	}
 	q.Summary.TotalTasks += len(q.Later)
 	// The main queue comes first.
-	slices.SortStableFunc(q.Active, func(a, b queueDump) int {
+	slices.SortStableFunc(q.Active, func(a, b QueueDump) int {
 		switch {
 		case a.Name == b.Name:
 			return 0
@@ -203,8 +203,8 @@ func (q *queueList) sum() {
 }
 
 // queue reads the first tasks of a queue and counts the rest.
-func (l *debugAPI) queue(tx *store.Tx, name string) (queueDump, error) {
-	q := queueDump{Name: name}
+func (l *API) queue(tx *store.Tx, name string) (QueueDump, error) {
+	q := QueueDump{Name: name}
 	for t, err := range store.Tasks(tx, name) {
 		if err != nil {
 			return q, err
@@ -217,7 +217,7 @@ func (l *debugAPI) queue(tx *store.Tx, name string) (queueDump, error) {
 		line.Reason = reason
 		q.Tasks = append(q.Tasks, line)
 		// A task that was put before the running one can be the first.
-		if q.Status == "" || strings.HasPrefix(state, running) && !strings.HasPrefix(q.Status, running) {
+		if q.Status == "" || strings.HasPrefix(state, Running) && !strings.HasPrefix(q.Status, Running) {
 			q.Status = state
 		}
 		if len(q.Tasks) == shownTasks {
@@ -238,7 +238,7 @@ func countTasks(tx *store.Tx, queue string) (n int) {
 }
 
 const (
-	running  = "runs"
+	Running  = "runs"
 	retrying = "sleep after fail"
 	idle     = "waits"
 	noTasks  = "waits for tasks"
@@ -246,21 +246,21 @@ const (
 
 // stateOf says in words how t stands, and what keeps it from starting if it is the first of its
 // queue.
-func (l *debugAPI) stateOf(tx *store.Tx, t *store.Task, first bool) (state string, reason *store.Reason, err error) {
+func (l *API) stateOf(tx *store.Tx, t *store.Task, first bool) (state string, reason *store.Reason, err error) {
 	switch {
-	case t.Claim != nil && t.Claim.Epoch > 0 && (l.engine == nil || t.Claim.Epoch != l.db.Epoch()):
+	case t.Claim != nil && t.Claim.Epoch > 0 && (l.Engine == nil || t.Claim.Epoch != l.DB.Epoch()):
 		return "interrupted by a stop, goes on at the next start", nil, nil
 	case t.Claim != nil && t.Claim.Epoch > 0:
-		return fmt.Sprintf("%s for %s", running, short(tx.Now().Sub(t.Claim.Since))), nil, nil
+		return fmt.Sprintf("%s for %s", Running, Short(tx.Now().Sub(t.Claim.Since))), nil, nil
 	case first:
 		reason, err = workflow.BlockedBy(tx, t)
 	}
-	left := short(t.Due.Sub(tx.Now()))
+	left := Short(t.Due.Sub(tx.Now()))
 	switch {
 	case err != nil:
 		return "", nil, err
 	case t.Failed != nil && t.Due.After(tx.Now()):
-		state = fmt.Sprintf("%s for %s (%s left)", retrying, short(t.Due.Sub(t.Failed.At)), left)
+		state = fmt.Sprintf("%s for %s (%s left)", retrying, Short(t.Due.Sub(t.Failed.At)), left)
 	case reason != nil:
 		state = reason.String()
 	case t.Failed != nil:
@@ -271,8 +271,8 @@ func (l *debugAPI) stateOf(tx *store.Tx, t *store.Task, first bool) (state strin
 	return state, reason, nil
 }
 
-// short writes d for people.
-func short(d time.Duration) string {
+// Short writes d for people.
+func Short(d time.Duration) string {
 	if d < 0 {
 		return "0s"
 	}
@@ -289,9 +289,9 @@ func short(d time.Duration) string {
 }
 
 // lineOf returns the line of t at this position.
-func lineOf(t *store.Task, index int, state string) taskLine {
+func lineOf(t *store.Task, index int, state string) TaskLine {
 	plain := describe(t)
-	line := taskLine{Index: index, ID: t.ID.String(), Description: plain, State: state, plain: plain}
+	line := TaskLine{Index: index, ID: t.ID.String(), Description: plain, State: state, plain: plain}
 	if t.Failed != nil {
 		message := strings.Join(strings.Fields(t.Failed.Error), " ")
 		if where := graph.Subject(t.Failed.Subject).String(); where != "" && t.Failed.Subject != t.Subject {
@@ -321,7 +321,7 @@ func describe(t *store.Task) string {
 }
 
 // later returns the tasks that stand in no queue before their time.
-func (l *debugAPI) later(tx *store.Tx) (lines []taskLine, err error) {
+func (l *API) later(tx *store.Tx) (lines []TaskLine, err error) {
 	for t, err := range store.LaterTasks(tx) {
 		if err != nil {
 			return nil, err
@@ -332,7 +332,7 @@ func (l *debugAPI) later(tx *store.Tx) (lines []taskLine, err error) {
 		}
 		state := "due now"
 		if reason != nil {
-			state = reason.String() + ", due in " + short(reason.Until.Sub(tx.Now()))
+			state = reason.String() + ", due in " + Short(reason.Until.Sub(tx.Now()))
 		}
 		line := lineOf(t, len(lines)+1, state)
 		line.Reason = reason
@@ -346,7 +346,7 @@ func (l *debugAPI) later(tx *store.Tx) (lines []taskLine, err error) {
 }
 
 // held returns the tasks that something keeps from starting, and what.
-func (l *debugAPI) held(tx *store.Tx) (lines []taskLine, err error) {
+func (l *API) held(tx *store.Tx) (lines []TaskLine, err error) {
 	for lane, err := range store.AllLanes(tx) {
 		if err != nil {
 			return nil, err
@@ -362,14 +362,14 @@ func (l *debugAPI) held(tx *store.Tx) (lines []taskLine, err error) {
 			if len(lines) == shownTasks {
 				return lines, nil
 			}
-			lines = append(lines, taskLine{Index: len(lines) + 1, ID: t.ID.String(), Description: describe(t), State: state, Reason: reason})
+			lines = append(lines, TaskLine{Index: len(lines) + 1, ID: t.ID.String(), Description: describe(t), State: state, Reason: reason})
 		}
 	}
 	return lines, nil
 }
 
-// text returns one queue for people and for scripts that search it.
-func (d *queueDump) text(look inspect.Look) string {
+// Text returns one queue for people and for scripts that search it.
+func (d *QueueDump) Text(look inspect.Look) string {
 	var b strings.Builder
 	_, _ = fmt.Fprintf(&b, "Queue '%s': length %d, status: '%s'\n", d.Name, d.TasksCount, d.Status)
 	for _, t := range d.Tasks {
@@ -382,11 +382,11 @@ func (d *queueDump) text(look inspect.Look) string {
 	return b.String()
 }
 
-// text returns the queues for people.
-func (q *queueList) text(look inspect.Look) string {
+// Text returns the queues for people.
+func (q *QueueList) Text(look inspect.Look) string {
 	var b strings.Builder
 	for i := range q.Active {
-		b.WriteString(q.Active[i].text(look))
+		b.WriteString(q.Active[i].Text(look))
 	}
 	if len(q.Later) > 0 {
 		b.WriteString("Later, in no queue yet:\n")

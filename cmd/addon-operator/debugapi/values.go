@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// moduleList is what is known of modules.
-type moduleList struct {
+// ModuleList is what is known of modules.
+type ModuleList struct {
 	// EnabledModules are sorted, as addon-operator lists them.
 	EnabledModules []string     `json:"enabledModules"`
 	Modules        []moduleLine `json:"modules"`
@@ -44,22 +44,22 @@ type moduleLine struct {
 }
 
 // moduleListRoute answers list, and resource-monitor.
-func (l *debugAPI) moduleListRoute(_ *http.Request, what string) (page, error) {
+func (l *API) moduleListRoute(_ *http.Request, what string) (Page, error) {
 	if what == "resource-monitor" {
 		seen, err := l.monitors()
-		return page{data: seen}, err
+		return Page{Data: seen}, err
 	}
 	if what != "list" {
-		return page{}, notFound("there is no /module/%s: ask for /module/list, or /module/NAME/values and the like", what)
+		return Page{}, notFound("there is no /module/%s: ask for /module/list, or /module/NAME/values and the like", what)
 	}
 	list, err := l.moduleList()
-	return page{list, func(look inspect.Look) string { return list.text(look) }}, err
+	return Page{list, func(look inspect.Look) string { return list.Text(look) }}, err
 }
 
 // moduleList returns the modules in their order.
-func (l *debugAPI) moduleList() (moduleList, error) {
-	list := moduleList{EnabledModules: []string{}, Modules: []moduleLine{}}
-	err := l.db.View(func(tx *store.Tx) error {
+func (l *API) moduleList() (ModuleList, error) {
+	list := ModuleList{EnabledModules: []string{}, Modules: []moduleLine{}}
+	err := l.DB.View(func(tx *store.Tx) error {
 		status, err := l.reader().Modules(tx)
 		if err != nil {
 			return err
@@ -114,8 +114,8 @@ func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error 
 	return nil
 }
 
-// text returns the modules as a table, and the problems below it.
-func (m moduleList) text(look inspect.Look) string {
+// Text returns the modules as a table, and the problems below it.
+func (m ModuleList) Text(look inspect.Look) string {
 	rows := [][]string{{"MODULE", "ENABLED", "STATE", "REVISION", "REASON"}}
 	for _, line := range m.Modules {
 		revision := "-"
@@ -164,7 +164,7 @@ func appliedConfig(tx *store.Tx) (config values.Config, err error) {
 }
 
 // globalRoute answers what is asked of the global section and global hooks.
-func (l *debugAPI) globalRoute(r *http.Request, what string) (page, error) {
+func (l *API) globalRoute(r *http.Request, what string) (Page, error) {
 	if what == "list" {
 		return l.globalHooks()
 	}
@@ -172,18 +172,18 @@ func (l *debugAPI) globalRoute(r *http.Request, what string) (page, error) {
 }
 
 // moduleRoute answers what is asked of one module.
-func (l *debugAPI) moduleRoute(r *http.Request, what string) (page, error) {
+func (l *API) moduleRoute(r *http.Request, what string) (Page, error) {
 	name, err := l.moduleNamed(r.PathValue("module"))
 	if err != nil {
-		return page{}, err
+		return Page{}, err
 	}
 	return l.section(r, what, name, values.Camel(name))
 }
 
 // moduleNamed returns name if there is such a module, and an error else.
-func (l *debugAPI) moduleNamed(name string) (string, error) {
+func (l *API) moduleNamed(name string) (string, error) {
 	known := false
-	if err := l.db.View(func(tx *store.Tx) error {
+	if err := l.DB.View(func(tx *store.Tx) error {
 		known = tx.Get(store.ModuleKey(name)) != nil
 		return nil
 	}); err != nil {
@@ -196,7 +196,7 @@ func (l *debugAPI) moduleNamed(name string) (string, error) {
 }
 
 // section answers what is asked of one section.
-func (l *debugAPI) section(r *http.Request, what, module, key string) (page, error) {
+func (l *API) section(r *http.Request, what, module, key string) (Page, error) {
 	withGlobal := r.URL.Query().Get("global") == "true" || module == ""
 	var data any
 	var err error
@@ -206,21 +206,21 @@ func (l *debugAPI) section(r *http.Request, what, module, key string) (page, err
 	case "values", "config", "patches":
 		data, err = l.layered(what, key, withGlobal)
 	default:
-		return page{}, notFound("%q is not known here: ask for values, config, patches or snapshots", what)
+		return Page{}, notFound("%q is not known here: ask for values, config, patches or snapshots", what)
 	}
 	if err != nil {
-		return page{}, err
+		return Page{}, err
 	}
 	return l.shown(r, data)
 }
 
 // layered returns values, config or patches of the section with this key.
-func (l *debugAPI) layered(what, key string, withGlobal bool) (data any, err error) {
-	all, err := l.values()
+func (l *API) layered(what, key string, withGlobal bool) (data any, err error) {
+	all, err := l.Values()
 	if err != nil {
 		return nil, err
 	}
-	err = l.db.View(func(tx *store.Tx) error {
+	err = l.DB.View(func(tx *store.Tx) error {
 		layers, err := all.Layers(tx, key)
 		if err != nil {
 			return err
@@ -261,7 +261,7 @@ func only(document values.Values, key string, withGlobal bool) any {
 }
 
 // globalHooks lists the global hooks with what they ask for.
-func (l *debugAPI) globalHooks() (page, error) {
+func (l *API) globalHooks() (Page, error) {
 	hooks, err := l.hooks(store.HooksOf(""))
 	text := func(inspect.Look) (names string) {
 		for _, h := range hooks {
@@ -269,7 +269,7 @@ func (l *debugAPI) globalHooks() (page, error) {
 		}
 		return names
 	}
-	return page{map[string]any{"globalHooks": hooks}, text}, err
+	return Page{map[string]any{"globalHooks": hooks}, text}, err
 }
 
 // snapshotOf is what one binding sees.
@@ -282,12 +282,12 @@ type snapshotOf struct {
 }
 
 // snapshots returns what the kubernetes bindings of module's hooks see, by hook.
-func (l *debugAPI) snapshots(module string) (map[string][]snapshotOf, error) {
-	if l.snapshot == nil {
+func (l *API) snapshots(module string) (map[string][]snapshotOf, error) {
+	if l.Snapshot == nil {
 		return nil, &routeError{http.StatusConflict, errors.New("snapshots are in the memory of a running operator and not in its store: ask a running one, leave --store out")}
 	}
 	out := map[string][]snapshotOf{}
-	err := l.db.View(func(tx *store.Tx) error {
+	err := l.DB.View(func(tx *store.Tx) error {
 		for k := range tx.Range(store.BindingsOf(module)) {
 			b, _, err := store.Load[store.Binding](tx, k)
 			if err != nil {
@@ -307,7 +307,7 @@ func (l *debugAPI) snapshots(module string) (map[string][]snapshotOf, error) {
 				return err
 			}
 			s := snapshotOf{Binding: subject.Binding, Queue: b.Queue, Kind: c.Kind, Objects: []any{}}
-			for _, o := range l.snapshot(subject) {
+			for _, o := range l.Snapshot(subject) {
 				item := map[string]any{"name": o.Name, "kind": c.Kind}
 				if o.Namespace != "" {
 					item["namespace"] = o.Namespace

@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"cmp"
@@ -18,8 +18,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// addonsList is the answer of addons list.
-type addonsList struct {
+// AddonsList is the answer of addons list.
+type AddonsList struct {
 	Configurations []configurationLine `json:"configurations"`
 	Addons         []addonLine         `json:"addons"`
 }
@@ -57,8 +57,8 @@ type addonPage struct {
 	Advice []string       `json:"advice,omitempty"`
 }
 
-// whyPage is the answer of addons why.
-type whyPage struct {
+// WhyPage is the answer of addons why.
+type WhyPage struct {
 	configurationLine
 
 	// Notice is about something in the configuration that has no effect.
@@ -89,21 +89,21 @@ type whyProblem struct {
 }
 
 // addonsRoute answers addons list, get and why.
-func (l *debugAPI) addonsRoute(r *http.Request, what string) (page, error) {
-	var p page
-	err := l.db.View(func(tx *store.Tx) (err error) {
+func (l *API) addonsRoute(r *http.Request, what string) (Page, error) {
+	var p Page
+	err := l.DB.View(func(tx *store.Tx) (err error) {
 		switch name := r.URL.Query().Get("name"); what {
 		case "list":
 			data, err := listAddons(tx)
-			p = page{data, func(look inspect.Look) string { return addonsText(&data, look) }}
+			p = Page{data, func(look inspect.Look) string { return AddonsText(&data, look) }}
 			return err
 		case "get":
 			data, err := getAddon(tx, name)
-			p = page{data: data}
+			p = Page{Data: data}
 			return err
 		case "why":
 			data, err := whyConfiguration(tx, name)
-			p = page{data, func(look inspect.Look) string { return whyText(&data, look) }}
+			p = Page{data, func(look inspect.Look) string { return WhyText(&data, look) }}
 			return err
 		}
 		return notFound("there is no /addons/%s: ask for /addons/list, /addons/get or /addons/why", what)
@@ -111,8 +111,8 @@ func (l *debugAPI) addonsRoute(r *http.Request, what string) (page, error) {
 	return p, err
 }
 
-func listAddons(tx *store.Tx) (p addonsList, err error) {
-	p = addonsList{Configurations: []configurationLine{}, Addons: []addonLine{}}
+func listAddons(tx *store.Tx) (p AddonsList, err error) {
+	p = AddonsList{Configurations: []configurationLine{}, Addons: []addonLine{}}
 	for c, err := range registry.Configurations(tx) {
 		if err != nil {
 			return p, err
@@ -190,7 +190,7 @@ func getAddon(tx *store.Tx, name string) (p addonPage, err error) {
 }
 
 // whyConfiguration returns what the latest round of a configuration found.
-func whyConfiguration(tx *store.Tx, name string) (p whyPage, err error) {
+func whyConfiguration(tx *store.Tx, name string) (p WhyPage, err error) {
 	id := api.ParseIdentity(name)
 	scope := registry.Scope(id.Namespace)
 	c, ok, err := registry.Lookup(tx, scope, id.Name)
@@ -200,7 +200,7 @@ func whyConfiguration(tx *store.Tx, name string) (p whyPage, err error) {
 	if !ok {
 		return p, notFound("configuration %q is not known; see addons list, and write NAMESPACE/NAME for an AddonsConfiguration", id)
 	}
-	p = whyPage{
+	p = WhyPage{
 		configurationLine: configurationLineOf(registry.Configuration{Scope: scope, Name: id.Name, Configuration: c}),
 		Registered:        !c.Registered.IsZero(), Attempts: c.Attempts, Repositories: []whyRepository{},
 	}
@@ -259,7 +259,7 @@ func orCluster(namespace string) string {
 	return namespace
 }
 
-func addonsText(p *addonsList, look inspect.Look) string {
+func AddonsText(p *AddonsList, look inspect.Look) string {
 	configurations := [][]string{{"NAMESPACE", "CONFIGURATION", "PHASE", "GENERATION"}}
 	for _, c := range p.Configurations {
 		configurations = append(configurations, []string{orCluster(c.Namespace), c.Name, c.Phase, fmt.Sprint(c.Generation)})
@@ -283,7 +283,7 @@ func printable(r rune) rune {
 	return r
 }
 
-func whyText(p *whyPage, look inspect.Look) string {
+func WhyText(p *WhyPage, look inspect.Look) string {
 	var out strings.Builder
 	// Names and messages are those of strangers, and must not control the terminal.
 	line := func(format string, args ...any) {

@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func (gated) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, err
 }
 
 // watched returns a look at a running engine whose steps wait for gate.
-func watched(t *testing.T, gate gated) *debugAPI {
+func watched(t *testing.T, gate gated) *API {
 	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})
 	if err != nil {
@@ -46,20 +46,20 @@ func watched(t *testing.T, gate gated) *debugAPI {
 			code[n.ID] = gate
 		}
 	}
-	l := &debugAPI{db: db, now: time.Now, changes: new(changeFeed)}
-	observer := l.changes.observe(workflow.Observer{
+	l := &API{DB: db, Now: time.Now, Changes: new(ChangeFeed)}
+	observer := l.Changes.Observe(workflow.Observer{
 		Began: func(workflow.Task) {}, Recorded: func(store.Record) {}, Ended: func(store.Run) {}, Broken: func(string, error) {},
 	})
-	if l.engine, err = workflow.New(db, observer, workflow.Binding{Graph: lifecycle.Graph, Steps: code}); err != nil {
+	if l.Engine, err = workflow.New(db, observer, workflow.Binding{Graph: lifecycle.Graph, Steps: code}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		l.engine.Stop()
+		l.Engine.Stop()
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := l.engine.Start(func(*store.Tx) ([]workflow.Event, error) {
+	if err := l.Engine.Start(func(*store.Tx) ([]workflow.Event, error) {
 		return []workflow.Event{{On: lifecycle.OnResourcesAbsent, Subject: store.Subject{Module: "m"}}}, nil
 	}); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func watched(t *testing.T, gate gated) *debugAPI {
 }
 
 // watchStream returns a reader of what l streams for query.
-func watchStream(t *testing.T, l *debugAPI, query string) *json.Decoder {
+func watchStream(t *testing.T, l *API, query string) *json.Decoder {
 	t.Helper()
 	mux := http.NewServeMux()
 	l.workflowRoutes(mux)
@@ -112,7 +112,7 @@ func TestWatchSendsASnapshotAfterEachCommitAndEndsWithTheRun(t *testing.T) {
 	if len(failing.Problems) != 1 || failing.Problems[0].Error != "not yet" {
 		t.Errorf("the failing run's problems are %+v", failing.Problems)
 	}
-	if err := l.engine.Retry(failing.Problems[0].Task); err != nil {
+	if err := l.Engine.Retry(failing.Problems[0].Task); err != nil {
 		t.Fatal(err)
 	}
 	close(gate)
@@ -131,8 +131,8 @@ func TestWatchWithoutARunFollowsTheMostImportantOne(t *testing.T) {
 	}
 	gate <- nil
 	until(t, stream, inspect.Done)
-	err := l.db.Update(func(tx *store.Tx) error {
-		return l.engine.Raise(tx, workflow.Event{On: lifecycle.OnConfigMap})
+	err := l.DB.Update(func(tx *store.Tx) error {
+		return l.Engine.Raise(tx, workflow.Event{On: lifecycle.OnConfigMap})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestWatchWithoutARunFollowsTheMostImportantOne(t *testing.T) {
 
 func TestQueueThatStandsStillIsAProblemUntilItGoesOn(t *testing.T) {
 	l := watched(t, make(gated))
-	l.changes.standsStill("other", errors.New("the disk is full"))
+	l.Changes.standsStill("other", errors.New("the disk is full"))
 	run, err := l.inspect(inspect.Request{Run: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -152,21 +152,8 @@ func TestQueueThatStandsStillIsAProblemUntilItGoesOn(t *testing.T) {
 	if !run.Attention() || run.Problems[0].Kind != inspect.KindStalled {
 		t.Errorf("the problems are %+v", run.Problems)
 	}
-	l.changes.goesOn("other")
+	l.Changes.goesOn("other")
 	if run, err = l.inspect(inspect.Request{Run: 1}); err != nil || run.Attention() {
 		t.Errorf("of a queue that goes on the problems are %+v, %v", run.Problems, err)
-	}
-}
-
-func TestCommandsToTypeNameTheSourceAndSurviveAShell(t *testing.T) {
-	for want, from := range map[string]sourceFlags{
-		"":                                   {},
-		" --store '/tmp/my store.db'":        {store: "/tmp/my store.db"},
-		" --debug-unix-socket /run/x":        {socket: "/run/x"},
-		` --store '/tmp/it'\''s; rm -rf db'`: {store: "/tmp/it's; rm -rf db"},
-	} {
-		if got := from.again(); got != want {
-			t.Errorf("the flags are %q, want %q", got, want)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"context"
@@ -86,10 +86,10 @@ func ask(h http.Handler, path string) (status int, body string) {
 
 func TestAddonsAreListedAndExplained(t *testing.T) {
 	t.Parallel()
-	l := &debugAPI{db: addonsStore(t), now: time.Now}
-	socket := l.routes()
+	l := &API{DB: addonsStore(t), Now: time.Now}
+	socket := l.Routes()
 	status, body := ask(socket, "/addons/list.json")
-	var list addonsList
+	var list AddonsList
 	if err := json.Unmarshal([]byte(body), &list); err != nil || status != http.StatusOK {
 		t.Fatalf("%d %s: %v", status, body, err)
 	}
@@ -146,7 +146,7 @@ func TestWhySaysWhatToDoAboutEachProblem(t *testing.T) {
 			{Entry: "web", EntryVersion: "1.0.0", ImageModule: "web", Reason: string(api.ConflictWithAlreadyRegisteredAddon), Message: "taken"},
 		}})
 	process("stage")
-	routes := (&debugAPI{db: db, now: time.Now}).routes()
+	routes := (&API{DB: db, Now: time.Now}).Routes()
 	for path, wants := range map[string][]string{
 		"/addons/why.text?name=c": {
 			"Repository \"https://h/one\" could not be read.\n  TemplatingURLError: no namespace\n  To do: set the namespace.",
@@ -170,7 +170,7 @@ func TestWhySaysWhatToDoAboutEachProblem(t *testing.T) {
 
 func TestNameOfAnAddonIsAnsweredWithItsIDs(t *testing.T) {
 	t.Parallel()
-	routes := (&debugAPI{db: addonsStore(t), now: time.Now}).routes()
+	routes := (&API{DB: addonsStore(t), Now: time.Now}).Routes()
 	status, body := ask(routes, "/addons/get.json?name=redis")
 	if status != http.StatusNotFound || !strings.Contains(body, "not an ID; ask for one of X") {
 		t.Errorf("status %d: %s", status, body)
@@ -182,8 +182,8 @@ func TestTextsOfAddonsDoNotControlTheTerminal(t *testing.T) {
 	const hostile = "re\x1b[2Jd\u202eis\r\x07"
 	look := inspect.Look{}
 	for name, text := range map[string]string{
-		"list": addonsText(&addonsList{Addons: []addonLine{{ID: hostile, Name: hostile, Version: hostile, Configuration: "c"}}}, look),
-		"why": whyText(&whyPage{Repositories: []whyRepository{{
+		"list": AddonsText(&AddonsList{Addons: []addonLine{{ID: hostile, Name: hostile, Version: hostile, Configuration: "c"}}}, look),
+		"why": WhyText(&WhyPage{Repositories: []whyRepository{{
 			URL: hostile, Problem: &whyProblem{Message: hostile}, Addons: []whyProblem{{Addon: hostile, Version: hostile, Message: hostile}},
 		}}}, look),
 	} {
@@ -195,8 +195,8 @@ func TestTextsOfAddonsDoNotControlTheTerminal(t *testing.T) {
 
 func TestCatalogsHaveTheShapeOfABroker(t *testing.T) {
 	t.Parallel()
-	l := &debugAPI{db: addonsStore(t), now: time.Now}
-	for name, handler := range map[string]http.Handler{"socket": l.routes(), "debug port": l.debugRoutes()} {
+	l := &API{DB: addonsStore(t), Now: time.Now}
+	for name, handler := range map[string]http.Handler{"socket": l.Routes(), "debug port": l.Pages()} {
 		status, body := ask(handler, "/cluster/v2/catalog")
 		if status != http.StatusOK || strings.Contains(body, "secret value") {
 			t.Errorf("%s: status %d: %s", name, status, body)
@@ -227,8 +227,8 @@ func TestCatalogsHaveTheShapeOfABroker(t *testing.T) {
 
 func TestMetricsCountAddonsAndShowPhases(t *testing.T) {
 	t.Parallel()
-	l := &debugAPI{db: addonsStore(t), now: time.Now}
-	s, err := l.state()
+	l := &API{DB: addonsStore(t), Now: time.Now}
+	s, err := l.State()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestMetricsNameOrphanedModules(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := (&debugAPI{db: db, now: time.Now}).state()
+	s, err := (&API{DB: db, Now: time.Now}).State()
 	if diff := cmp.Diff([]string{"redis"}, s.OrphanedModules); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -294,8 +294,8 @@ func TestListsShowWhatAModuleIsMadeFromAndThePlanThatNobodyChose(t *testing.T) {
 			store.Save(tx, store.ModuleKey("redis"), store.Module{Enabled: true, State: store.On, Why: "enabled by ConfigMap key redisEnabled"}),
 		)
 	})
-	l := &debugAPI{db: db, now: time.Now}
-	routes := l.routes()
+	l := &API{DB: db, Now: time.Now}
+	routes := l.Routes()
 	for _, c := range []struct{ section, addons, modules string }{
 		{`{}`, "c1             X   redis", "enabled by ConfigMap key redisEnabled; addon redis 1.0.0 of c1, plan micro by default"},
 		{`{"redis":{"plan":"small"}}`, "c1             X   redis", "addon redis 1.0.0 of c1, plan small\n"},

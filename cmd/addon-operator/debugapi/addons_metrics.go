@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"addon-operator/internal/metrics"
@@ -13,7 +13,7 @@ func addonsState(tx *store.Tx, s *metrics.State) error {
 		if err != nil {
 			return err
 		}
-		scope := scopeLabel(c.Scope)
+		scope := ScopeLabel(c.Scope)
 		s.Addons[scope] += 0 // a scope whose addons are all gone is shown with 0
 		s.Configurations = append(s.Configurations, metrics.Configuration{Scope: scope, Name: c.Name, Phase: string(c.Phase)})
 	}
@@ -22,7 +22,7 @@ func addonsState(tx *store.Tx, s *metrics.State) error {
 		return err
 	}
 	for scope, n := range counts {
-		s.Addons[scopeLabel(scope)] += n
+		s.Addons[ScopeLabel(scope)] += n
 	}
 	problems, err := store.AllProblems(tx)
 	for _, p := range problems {
@@ -33,8 +33,8 @@ func addonsState(tx *store.Tx, s *metrics.State) error {
 	return err
 }
 
-// scopeLabel returns the scope as the paths of the catalogs have it.
-func scopeLabel(scope registry.Scope) string {
+// ScopeLabel returns the scope as the paths of the catalogs have it.
+func ScopeLabel(scope registry.Scope) string {
 	if scope == registry.Cluster {
 		return "cluster"
 	}

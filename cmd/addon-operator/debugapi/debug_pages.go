@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"fmt"
@@ -10,27 +10,27 @@ import (
 	"addon-operator/cmd/addon-operator/settings"
 )
 
-// debugPaths are the paths of the debug port.
-var debugPaths = []string{"/", "/discovery", "/queue", "/queue/list", "/queue/main", "/addons", "/cluster/v2/catalog", "/debug/pprof/"}
+// Paths are the paths of the debug port.
+var Paths = []string{"/", "/discovery", "/queue", "/queue/list", "/queue/main", "/addons", "/cluster/v2/catalog", "/debug/pprof/"}
 
-// debugRoutes serves debugPaths. The debug port has no authentication: every
+// Pages serves debugPaths. The debug port has no authentication: every
 // process that shares the pod's network can read it, so these pages hold no
 // values and no output of hooks, and change nothing.
-func (l *debugAPI) debugRoutes() http.Handler {
+func (l *API) Pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = fmt.Fprintf(w, "<html><head><title>Addon operator</title></head><body><h1>Addon operator %s</h1><ul>\n", version)
-		for _, path := range debugPaths {
+		_, _ = fmt.Fprintf(w, "<html><head><title>Addon operator</title></head><body><h1>Addon operator %s</h1><ul>\n", l.Version)
+		for _, path := range Paths {
 			_, _ = fmt.Fprintf(w, "<li><a href=%q>%s</a></li>\n", path, path)
 		}
 		_, _ = fmt.Fprintln(w, "</ul></body></html>")
 	})
 	mux.HandleFunc("GET /discovery", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintln(w, strings.Join(debugPaths, "\n"))
+		_, _ = fmt.Fprintln(w, strings.Join(Paths, "\n"))
 	})
 	l.debugPages(mux, true)
-	mux.HandleFunc("GET /queue/{what}", answer(func(r *http.Request, what string) (page, error) {
+	mux.HandleFunc("GET /queue/{what}", answer(func(r *http.Request, what string) (Page, error) {
 		return l.queuePage(r, what, true)
 	}))
 	return localOnly(mux)
@@ -38,26 +38,26 @@ func (l *debugAPI) debugRoutes() http.Handler {
 
 // debugPages adds the pages that the debug port and the debug socket share. Where
 // redacted, they leave out what hooks printed.
-func (l *debugAPI) debugPages(mux *http.ServeMux, redacted bool) {
+func (l *API) debugPages(mux *http.ServeMux, redacted bool) {
 	mux.HandleFunc("GET /queue", func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		query.Set("showEmpty", "true")
 		r.URL.RawQuery = query.Encode()
 		p, err := l.queuePage(r, "list", redacted)
 		if err == nil {
-			err = p.write(w, r.URL.Query().Get("output"))
+			err = p.Write(w, r.URL.Query().Get("output"))
 		}
 		if err != nil {
-			fail(w, err)
+			Fail(w, err)
 		}
 	})
 	mux.HandleFunc("GET /addons", func(w http.ResponseWriter, r *http.Request) {
 		p, err := l.addonsRoute(r, "list")
 		if err == nil {
-			err = p.write(w, "json")
+			err = p.Write(w, "json")
 		}
 		if err != nil {
-			fail(w, err)
+			Fail(w, err)
 		}
 	})
 	l.catalogRoutes(mux)

@@ -1,9 +1,8 @@
-package main
+package debugapi
 
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,9 +24,9 @@ const noMonitor = "No monitor"
 type monitored map[string]any
 
 // monitors returns what is looked after of each enabled module.
-func (l *debugAPI) monitors() (monitored, error) {
+func (l *API) monitors() (monitored, error) {
 	out := monitored{}
-	err := l.db.View(func(tx *store.Tx) error {
+	err := l.DB.View(func(tx *store.Tx) error {
 		return eachModule(tx, func(name string, m store.Module) error {
 			if !m.Enabled {
 				return nil
@@ -51,25 +50,25 @@ func (l *debugAPI) monitors() (monitored, error) {
 // renderRoute answers what the chart of a module renders to with its values as
 // they are. With diff=true it answers how that differs from what is released,
 // with debug=true what the templates made where that is no valid manifest.
-func (l *debugAPI) renderRoute(w http.ResponseWriter, r *http.Request) {
+func (l *API) renderRoute(w http.ResponseWriter, r *http.Request) {
 	text, err := l.rendered(r)
 	if err != nil {
-		fail(w, err)
+		Fail(w, err)
 		return
 	}
 	_, _ = io.WriteString(w, text)
 }
 
-func (l *debugAPI) rendered(r *http.Request) (string, error) {
+func (l *API) rendered(r *http.Request) (string, error) {
 	name := r.PathValue("module")
-	if l.render == nil {
+	if l.Render == nil {
 		return "", &routeError{http.StatusConflict, errors.New("a chart is rendered for the cluster the operator runs in: ask a running one, leave --store out")}
 	}
 	if _, err := l.moduleNamed(name); err != nil {
 		return "", err
 	}
 	query := r.URL.Query()
-	now, released, err := l.render(r.Context(), name, query.Get("debug") == "true", query.Get("diff") == "true")
+	now, released, err := l.Render(r.Context(), name, query.Get("debug") == "true", query.Get("diff") == "true")
 	if err != nil {
 		return "", fmt.Errorf("module %s: %w", name, err)
 	}
@@ -81,15 +80,6 @@ func (l *debugAPI) rendered(r *http.Request) (string, error) {
 	}
 	changes := diff.Diff(name+" as released", []byte(released), name+" as rendered now", []byte(now))
 	return cmp.Or(string(changes), "no difference\n"), nil
-}
-
-// rendered is what look.render does.
-func (o *operator) rendered(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error) {
-	if now, err = o.steps.Releases.Rendered(ctx, module, loose); err != nil || !withReleased {
-		return now, "", err
-	}
-	released, err = o.helm.Released(ctx, module)
-	return now, released, err
 }
 
 // redactManifest returns the manifest with each document that holds a secret

@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"encoding/json"
@@ -59,14 +59,14 @@ type brokerParameters struct {
 }
 
 // catalogRoutes adds the catalogs. They show no values.
-func (l *debugAPI) catalogRoutes(mux *http.ServeMux) {
+func (l *API) catalogRoutes(mux *http.ServeMux) {
 	serve := func(w http.ResponseWriter, scope registry.Scope) {
 		c, err := l.brokerCatalog(scope)
 		if err == nil {
-			err = page{data: c}.write(w, "json")
+			err = Page{Data: c}.Write(w, "json")
 		}
 		if err != nil {
-			fail(w, err)
+			Fail(w, err)
 		}
 	}
 	mux.HandleFunc("GET /cluster/v2/catalog", func(w http.ResponseWriter, _ *http.Request) { serve(w, registry.Cluster) })
@@ -76,9 +76,9 @@ func (l *debugAPI) catalogRoutes(mux *http.ServeMux) {
 }
 
 // brokerCatalog returns the catalog of a scope, by the IDs of the addons.
-func (l *debugAPI) brokerCatalog(scope registry.Scope) (brokerCatalog, error) {
+func (l *API) brokerCatalog(scope registry.Scope) (brokerCatalog, error) {
 	c := brokerCatalog{Services: []brokerService{}}
-	err := l.db.View(func(tx *store.Tx) error {
+	err := l.DB.View(func(tx *store.Tx) error {
 		for a, err := range registry.In(tx, scope) {
 			if err != nil {
 				return err

@@ -2,45 +2,13 @@ package main
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"addon-operator/steps"
-	"addon-operator/store"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 )
-
-// slowRuns are the unfinished runs of hooks that take far longer than any before.
-type slowRuns struct {
-	mu   sync.Mutex
-	runs map[store.ID]inspect.Problem // guarded by mu
-}
-
-// add keeps a run until the returned function is called.
-func (s *slowRuns) add(p inspect.Problem) (remove func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.runs == nil {
-		s.runs = map[store.ID]inspect.Problem{}
-	}
-	s.runs[p.Task] = p
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.runs, p.Task)
-	}
-}
-
-// problems returns the runs, the oldest first.
-func (s *slowRuns) problems() []inspect.Problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Values(s.runs), func(a, b inspect.Problem) int { return a.At.Compare(b.At) })
-}
 
 // hookSlow reports that a run of a hook takes far longer than any before, until it ends.
 func (o *operator) hookSlow(r steps.SlowRun) (ended func()) {
@@ -56,7 +24,7 @@ func (o *operator) hookSlow(r steps.SlowRun) (ended func()) {
 	o.tell(notice{reason: "HookSlow", message: fmt.Sprintf(
 		"%s runs for %s already; %s. See what it waits for, or run addon-operator task cancel %s", what, r.After, why, r.Task.ID)})
 	counted := o.metrics.HookSlow(subject.Module, subject.Hook)
-	removed := o.slow.add(inspect.Problem{
+	removed := o.slow.Add(inspect.Problem{
 		Kind: inspect.KindSlow, Run: r.Task.Run, Task: r.Task.ID, Queue: r.Task.Queue, Node: string(r.Node),
 		Subject: subject, At: r.Since, Error: why,
 	})

@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"bytes"
@@ -19,21 +19,21 @@ import (
 )
 
 // checkRoute reads the whole store and says what is wrong with it.
-func (l *debugAPI) checkRoute(w http.ResponseWriter, _ *http.Request) {
-	if err := l.db.Check(); err != nil {
-		fail(w, err)
+func (l *API) checkRoute(w http.ResponseWriter, _ *http.Request) {
+	if err := l.DB.Check(); err != nil {
+		Fail(w, err)
 		return
 	}
-	_, _ = fmt.Fprintf(w, "store %s is sound (life %d)\n", l.path, l.db.Epoch())
+	_, _ = fmt.Fprintf(w, "store %s is sound (life %d)\n", l.Path, l.DB.Epoch())
 }
 
 // dumpRoute writes the records of the tables asked for, one to a line.
-func (l *debugAPI) dumpRoute(w http.ResponseWriter, r *http.Request) {
+func (l *API) dumpRoute(w http.ResponseWriter, r *http.Request) {
 	var tables []store.Table
 	for _, name := range r.URL.Query()["table"] {
 		t, err := store.ParseTable(name)
 		if err != nil {
-			fail(w, badRequest("%w; the tables are: %s", err, tableNames()))
+			Fail(w, BadRequest("%w; the tables are: %s", err, TableNames()))
 			return
 		}
 		tables = append(tables, t)
@@ -47,8 +47,8 @@ func (l *debugAPI) dumpRoute(w http.ResponseWriter, r *http.Request) {
 		// The store leaves secrets out where no table is named.
 		to, named = &ofTables{to: w, tables: tables}, nil
 	}
-	if err := l.db.Dump(to, named...); err != nil {
-		fail(w, err)
+	if err := l.DB.Dump(to, named...); err != nil {
+		Fail(w, err)
 	}
 }
 
@@ -87,22 +87,22 @@ func (o *ofTables) Write(p []byte) (int, error) {
 	}
 }
 
-// tableList returns the names of all tables.
-func tableList() (names []string) {
+// TableList returns the names of all tables.
+func TableList() (names []string) {
 	for _, t := range allTables() {
 		names = append(names, t.String())
 	}
 	return names
 }
 
-func tableNames() string { return strings.Join(tableList(), ", ") }
+func TableNames() string { return strings.Join(TableList(), ", ") }
 
 // snapshotRoute writes a copy of the store.
-func (l *debugAPI) snapshotRoute(w http.ResponseWriter, _ *http.Request) {
+func (l *API) snapshotRoute(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
-	if err := l.db.Snapshot(w); err != nil {
+	if err := l.DB.Snapshot(w); err != nil {
 		// The status may have been sent: the reader verifies what it got.
-		fail(w, err)
+		Fail(w, err)
 	}
 }
 
@@ -116,14 +116,14 @@ func allTables() (all []store.Table) {
 	}
 }
 
-// state reads what metrics show at a scrape.
-func (l *debugAPI) state() (metrics.State, error) {
-	s := metrics.State{Ticks: float64(int(l.now().Sub(l.began).Seconds()) / 10)}
-	if info, err := os.Stat(l.path); err == nil {
+// State reads what metrics show at a scrape.
+func (l *API) State() (metrics.State, error) {
+	s := metrics.State{Ticks: float64(int(l.Now().Sub(l.Began).Seconds()) / 10)}
+	if info, err := os.Stat(l.Path); err == nil {
 		s.StoreBytes = info.Size()
 	}
-	s.StoreFull = l.db.Shortage() != nil
-	err := l.db.View(func(tx *store.Tx) error {
+	s.StoreFull = l.DB.Shortage() != nil
+	err := l.DB.View(func(tx *store.Tx) error {
 		if err := l.queueState(tx, &s); err != nil {
 			return err
 		}
@@ -136,9 +136,9 @@ func (l *debugAPI) state() (metrics.State, error) {
 			if err != nil {
 				return err
 			}
-			seen := metrics.Seen{Binding: bindingOf(subject, "", b.Queue), Kubernetes: b.Kind == store.Kubernetes}
-			if seen.Kubernetes && l.snapshot != nil {
-				seen.Objects = len(l.snapshot(subject))
+			seen := metrics.Seen{Binding: BindingOf(subject, "", b.Queue), Kubernetes: b.Kind == store.Kubernetes}
+			if seen.Kubernetes && l.Snapshot != nil {
+				seen.Objects = len(l.Snapshot(subject))
 			}
 			s.Bindings = append(s.Bindings, seen)
 		}
@@ -172,7 +172,7 @@ func maintenance(tx *store.Tx) (map[string]string, error) {
 }
 
 // queueState reads the length and the head of each queue.
-func (l *debugAPI) queueState(tx *store.Tx, s *metrics.State) error {
+func (l *API) queueState(tx *store.Tx, s *metrics.State) error {
 	names, err := boundQueues(tx)
 	if err != nil {
 		return err
@@ -192,9 +192,9 @@ func (l *debugAPI) queueState(tx *store.Tx, s *metrics.State) error {
 			return err
 		}
 		if ok {
-			q.Node, q.Module, q.Hook = taskType(head.Node), head.Subject.Module, head.Subject.Hook
+			q.Node, q.Module, q.Hook = TaskType(head.Node), head.Subject.Module, head.Subject.Hook
 			switch {
-			case head.Claim != nil && head.Claim.Epoch == l.db.Epoch():
+			case head.Claim != nil && head.Claim.Epoch == l.DB.Epoch():
 				q.State = "running"
 			case head.Failed != nil:
 				q.State = "retrying"
@@ -207,9 +207,9 @@ func (l *debugAPI) queueState(tx *store.Tx, s *metrics.State) error {
 	return nil
 }
 
-// convergeTasks counts the tasks of the main queue, and those parked for it, that are part of a
+// ConvergeTasks counts the tasks of the main queue, and those parked for it, that are part of a
 // converge.
-func convergeTasks(tx *store.Tx) (n int, err error) {
+func ConvergeTasks(tx *store.Tx) (n int, err error) {
 	for _, err := range store.Tasks(tx, workflow.Parked) {
 		if err != nil {
 			return 0, err

@@ -1,4 +1,4 @@
-package main
+package debugapi
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 
 // graphRoute answers the modules in their order as a DOT graph: which are
 // enabled, and who says so.
-func (l *debugAPI) graphRoute(w http.ResponseWriter, r *http.Request) {
+func (l *API) graphRoute(w http.ResponseWriter, r *http.Request) {
 	if format := r.URL.Query().Get("format"); format != "" && format != "text" && format != "dot" {
-		fail(w, badRequest("format %q is not served: ask for format=text, which is DOT, and draw it with dot -Tpng", format))
+		Fail(w, BadRequest("format %q is not served: ask for format=text, which is DOT, and draw it with dot -Tpng", format))
 		return
 	}
 	list, err := l.moduleList()
 	if err != nil {
-		fail(w, err)
+		Fail(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/vnd.graphviz; charset=utf-8")

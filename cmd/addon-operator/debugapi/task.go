@@ -1,0 +1,76 @@
+package debugapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// retryRoute has a task tried again at once.
+func (l *API) retryRoute(w http.ResponseWriter, r *http.Request) {
+	l.changeTask(w, r, "is tried again", func(id store.ID) error { return l.Engine.Retry(id) })
+}
+
+// releaseRoute has what was set aside be done again.
+func (l *API) releaseRoute(w http.ResponseWriter, r *http.Request) {
+	l.changeTask(w, r, "is released", func(id store.ID) error { return l.Engine.Release(id) })
+}
+
+// skipRoute ends a task as if it had found nothing.
+func (l *API) skipRoute(w http.ResponseWriter, r *http.Request) {
+	reason, by := strings.TrimSpace(r.FormValue("reason")), r.FormValue("by")
+	if reason == "" {
+		Fail(w, BadRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
+		return
+	}
+	if by == "" {
+		by = "somebody"
+	}
+	l.changeTask(w, r, "is skipped", func(id store.ID) error { return l.Engine.Skip(id, by, reason) })
+}
+
+// cancelRoute ends a task that is running.
+func (l *API) cancelRoute(w http.ResponseWriter, r *http.Request) {
+	why := workflow.Cancellation{
+		By: cmp.Or(r.FormValue("by"), "somebody"), Reason: strings.TrimSpace(r.FormValue("reason")), Skip: r.FormValue("skip") == "true",
+	}
+	if why.Skip && why.Reason == "" {
+		Fail(w, BadRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
+		return
+	}
+	l.changeTask(w, r, "is canceled", func(id store.ID) error { return l.Engine.Cancel(id, why) })
+}
+
+// changeTask changes the task that the path names by its id, module or hook.
+func (l *API) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(store.ID) error) {
+	if l.Engine == nil {
+		Fail(w, &routeError{http.StatusConflict, errors.New("tasks are changed by a running operator only: start it, and leave --store out")})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), commandRoom)
+	defer cancel()
+	id, err := l.Engine.Find(r.PathValue("task"))
+	if err == nil {
+		err = l.DB.WithRoom(ctx, func() error { return change(id) })
+	}
+	switch {
+	case errors.Is(err, workflow.ErrNoTask):
+		Fail(w, notFound("%w; see queue list", err))
+	case errors.Is(err, workflow.ErrAmbiguous), errors.Is(err, workflow.ErrHeld):
+		Fail(w, &routeError{http.StatusConflict, err})
+	case errors.Is(err, workflow.ErrRuns):
+		Fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; wait for its end, or cancel it", err)})
+	case errors.Is(err, workflow.ErrNotRunning):
+		Fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; retry or skip it", err)})
+	case err != nil:
+		Fail(w, err)
+	default:
+		_, _ = fmt.Fprintf(w, "task %s %s\n", id, done)
+	}
+}

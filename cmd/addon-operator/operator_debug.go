@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/internal/kube"
+	"addon-operator/steps"
+	"addon-operator/store"
+)
+
+// debugAPI returns what answers for the running operator.
+func (o *operator) debugAPI() *debugapi.API {
+	l := &debugapi.API{
+		DB: o.db, Now: time.Now, Path: o.settings.Store, Began: o.began, Engine: o.engine, Changes: &o.changes, Slow: &o.slow,
+		Values: func() (*steps.Values, error) { return o.steps.Values, nil }, Render: o.rendered, Params: o.params,
+		Standby: o.leadership.standby, Version: version,
+	}
+	l.Withdraw = o.withdrawWebhooks
+	l.Snapshot = func(s store.Subject) []*kube.Object {
+		if o.kube == nil {
+			return nil
+		}
+		return o.kube.Snapshot(s)
+	}
+	return l
+}
+
+// rendered is what look.render does.
+func (o *operator) rendered(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error) {
+	if now, err = o.steps.Releases.Rendered(ctx, module, loose); err != nil || !withReleased {
+		return now, "", err
+	}
+	released, err = o.helm.Released(ctx, module)
+	return now, released, err
+}
