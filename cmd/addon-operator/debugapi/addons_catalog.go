@@ -59,9 +59,9 @@ type brokerParameters struct {
 }
 
 // catalogRoutes adds the catalogs. They show no values.
-func (l *API) catalogRoutes(mux *http.ServeMux) {
+func (pages addonPages) catalogRoutes(mux *http.ServeMux) {
 	serve := func(w http.ResponseWriter, scope registry.Scope) {
-		c, err := l.brokerCatalog(scope)
+		c, err := pages.brokerCatalog(scope)
 		if err == nil {
 			err = Page{Data: c}.Write(w, "json")
 		}
@@ -76,9 +76,9 @@ func (l *API) catalogRoutes(mux *http.ServeMux) {
 }
 
 // brokerCatalog returns the catalog of a scope, by the IDs of the addons.
-func (l *API) brokerCatalog(scope registry.Scope) (brokerCatalog, error) {
+func (pages addonPages) brokerCatalog(scope registry.Scope) (brokerCatalog, error) {
 	c := brokerCatalog{Services: []brokerService{}}
-	err := l.DB.View(func(tx *store.Tx) error {
+	err := pages.db.View(func(tx *store.Tx) error {
 		for a, err := range registry.In(tx, scope) {
 			if err != nil {
 				return err

@@ -88,10 +88,13 @@ type whyProblem struct {
 	Remedy string `json:"remedy"`
 }
 
+// addonPages show the registered addons, and catalogs of them for service brokers.
+type addonPages struct{ db *store.DB }
+
 // addonsRoute answers addons list, get and why.
-func (l *API) addonsRoute(r *http.Request, what string) (Page, error) {
+func (pages addonPages) addonsRoute(r *http.Request, what string) (Page, error) {
 	var p Page
-	err := l.DB.View(func(tx *store.Tx) (err error) {
+	err := pages.db.View(func(tx *store.Tx) (err error) {
 		switch name := r.URL.Query().Get("name"); what {
 		case "list":
 			data, err := listAddons(tx)
@@ -259,6 +262,7 @@ func orCluster(namespace string) string {
 	return namespace
 }
 
+// AddonsText returns the list for people.
 func AddonsText(p *AddonsList, look inspect.Look) string {
 	configurations := [][]string{{"NAMESPACE", "CONFIGURATION", "PHASE", "GENERATION"}}
 	for _, c := range p.Configurations {
@@ -283,6 +287,7 @@ func printable(r rune) rune {
 	return r
 }
 
+// WhyText returns the page for people.
 func WhyText(p *WhyPage, look inspect.Look) string {
 	var out strings.Builder
 	// Names and messages are those of strangers, and must not control the terminal.

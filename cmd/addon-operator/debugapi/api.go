@@ -56,35 +56,56 @@ type API struct {
 	Standby func() string
 }
 
-// Routes are what the other commands use. A path ends in the format it is asked
-// for in: .json, .yaml or .text.
-func (l *API) Routes() http.Handler {
+// Routes returns the routes that the commands use. A path ends in the format of the answer: .json, .yaml or .text.
+func (api *API) Routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "debug endpoint is alive\n") })
-	mux.HandleFunc("GET /queue/{what}", answer(l.queueRoute))
-	mux.HandleFunc("GET /global/{what}", answer(l.globalRoute))
-	mux.HandleFunc("GET /module/{what}", answer(l.moduleListRoute))
-	mux.HandleFunc("GET /module/{module}/{what}", answer(l.moduleRoute))
-	mux.HandleFunc("GET /module/{module}/render", l.renderRoute)
-	mux.HandleFunc("POST /module/{module}/run", l.moduleRunRoute)
-	mux.HandleFunc("POST /reload", l.reloadRoute)
-	mux.HandleFunc("POST /webhooks/withdraw", l.withdrawRoute)
-	mux.HandleFunc("GET /addons/{what}", answer(l.addonsRoute))
-	mux.HandleFunc("GET /hook/{what...}", answer(l.hookRoute))
-	mux.HandleFunc("GET /config/{what}", answer(l.configRoute))
-	mux.HandleFunc("POST /config/set", l.configSetRoute)
-	mux.HandleFunc("GET /graph", l.graphRoute)
-	mux.HandleFunc("POST /task/{task}/retry", l.retryRoute)
-	mux.HandleFunc("POST /task/{task}/skip", l.skipRoute)
-	mux.HandleFunc("POST /task/{task}/cancel", l.cancelRoute)
-	mux.HandleFunc("POST /task/{task}/release", l.releaseRoute)
-	mux.HandleFunc("GET /store/check", l.checkRoute)
-	mux.HandleFunc("GET /store/dump", l.dumpRoute)
-	mux.HandleFunc("GET /store/snapshot", l.snapshotRoute)
-	l.debugPages(mux, false)
-	l.workflowRoutes(mux)
+	api.storeRoutes(mux)
+	api.actionRoutes(mux)
+	api.debugPages(mux, false)
+	runs := api.runs()
+	runs.workflowRoutes(mux)
+	snapshots := snapshotReader{api.DB, api.Snapshot}
+	hooks := hookPages{api.DB, snapshots}
+	mux.HandleFunc("GET /hook/{what...}", answer(hooks.hookRoute))
+	modules := modulePages{db: api.DB, runs: runs, snapshots: snapshots, values: api.Values, render: api.Render}
+	mux.HandleFunc("GET /global/{what}", answer(modules.globalRoute))
+	mux.HandleFunc("GET /module/{what}", answer(modules.moduleListRoute))
+	mux.HandleFunc("GET /module/{module}/{what}", answer(modules.moduleRoute))
+	mux.HandleFunc("GET /module/{module}/render", modules.renderRoute)
+	mux.HandleFunc("GET /graph", modules.graphRoute)
+	mux.HandleFunc("GET /queue/{what}", answer(api.queues().queueRoute))
+	mux.HandleFunc("GET /addons/{what}", answer(addonPages{api.DB}.addonsRoute))
+	mux.HandleFunc("GET /config/{what}", answer(api.Params.configRoute))
+	mux.HandleFunc("POST /config/set", api.Params.configSetRoute)
 	return mux
 }
+
+// storeRoutes adds the routes that check, print and copy the store.
+func (api *API) storeRoutes(mux *http.ServeMux) {
+	pages := storePages{api.DB, api.Path}
+	mux.HandleFunc("GET /store/check", pages.checkRoute)
+	mux.HandleFunc("GET /store/dump", pages.dumpRoute)
+	mux.HandleFunc("GET /store/snapshot", pages.snapshotRoute)
+}
+
+// actionRoutes adds the routes that change something.
+func (api *API) actionRoutes(mux *http.ServeMux) {
+	a := actions{api.DB, api.Engine, api.Withdraw}
+	mux.HandleFunc("POST /module/{module}/run", a.moduleRunRoute)
+	mux.HandleFunc("POST /reload", a.reloadRoute)
+	mux.HandleFunc("POST /webhooks/withdraw", a.withdrawRoute)
+	mux.HandleFunc("POST /task/{task}/retry", a.retryRoute)
+	mux.HandleFunc("POST /task/{task}/skip", a.skipRoute)
+	mux.HandleFunc("POST /task/{task}/cancel", a.cancelRoute)
+	mux.HandleFunc("POST /task/{task}/release", a.releaseRoute)
+}
+
+func (api *API) runs() runPages {
+	return runPages{api.DB, api.Engine, api.Changes, api.Slow, api.Standby}
+}
+
+func (api *API) queues() queueReader { return queueReader{api.DB, api.Engine} }
 
 // A Page is an answer: data, and what it is as text. Without text it is YAML.
 type Page struct {
@@ -110,6 +131,7 @@ func notFound(format string, args ...any) error {
 	return &routeError{http.StatusNotFound, fmt.Errorf(format, args...)}
 }
 
+// BadRequest returns an error for a request that cannot be carried out as it is.
 func BadRequest(format string, args ...any) error {
 	return &routeError{http.StatusBadRequest, fmt.Errorf(format, args...)}
 }
@@ -136,6 +158,7 @@ func cutFormat(path string) (what, format string) {
 	return path[:last] + name, format
 }
 
+// Fail answers with err and its HTTP status.
 func Fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	if e := (*routeError)(nil); errors.As(err, &e) {
@@ -144,6 +167,7 @@ func Fail(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
+// Write answers with the page in a format.
 func (p Page) Write(w http.ResponseWriter, format string) error {
 	if format == "json" {
 		w.Header().Set("Content-Type", "application/json")

@@ -16,11 +16,11 @@ var Paths = []string{"/", "/discovery", "/queue", "/queue/list", "/queue/main", 
 // Pages serves debugPaths. The debug port has no authentication: every
 // process that shares the pod's network can read it, so these pages hold no
 // values and no output of hooks, and change nothing.
-func (l *API) Pages() http.Handler {
+func (api *API) Pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = fmt.Fprintf(w, "<html><head><title>Addon operator</title></head><body><h1>Addon operator %s</h1><ul>\n", l.Version)
+		_, _ = fmt.Fprintf(w, "<html><head><title>Addon operator</title></head><body><h1>Addon operator %s</h1><ul>\n", api.Version)
 		for _, path := range Paths {
 			_, _ = fmt.Fprintf(w, "<li><a href=%q>%s</a></li>\n", path, path)
 		}
@@ -29,21 +29,21 @@ func (l *API) Pages() http.Handler {
 	mux.HandleFunc("GET /discovery", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintln(w, strings.Join(Paths, "\n"))
 	})
-	l.debugPages(mux, true)
+	api.debugPages(mux, true)
 	mux.HandleFunc("GET /queue/{what}", answer(func(r *http.Request, what string) (Page, error) {
-		return l.queuePage(r, what, true)
+		return api.queues().queuePage(r, what, true)
 	}))
 	return localOnly(mux)
 }
 
 // debugPages adds the pages that the debug port and the debug socket share. Where
 // redacted, they leave out what hooks printed.
-func (l *API) debugPages(mux *http.ServeMux, redacted bool) {
+func (api *API) debugPages(mux *http.ServeMux, redacted bool) {
 	mux.HandleFunc("GET /queue", func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		query.Set("showEmpty", "true")
 		r.URL.RawQuery = query.Encode()
-		p, err := l.queuePage(r, "list", redacted)
+		p, err := api.queues().queuePage(r, "list", redacted)
 		if err == nil {
 			err = p.Write(w, r.URL.Query().Get("output"))
 		}
@@ -52,7 +52,7 @@ func (l *API) debugPages(mux *http.ServeMux, redacted bool) {
 		}
 	})
 	mux.HandleFunc("GET /addons", func(w http.ResponseWriter, r *http.Request) {
-		p, err := l.addonsRoute(r, "list")
+		p, err := addonPages{api.DB}.addonsRoute(r, "list")
 		if err == nil {
 			err = p.Write(w, "json")
 		}
@@ -60,7 +60,7 @@ func (l *API) debugPages(mux *http.ServeMux, redacted bool) {
 			Fail(w, err)
 		}
 	})
-	l.catalogRoutes(mux)
+	addonPages{api.DB}.catalogRoutes(mux)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

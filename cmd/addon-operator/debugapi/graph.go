@@ -9,12 +9,12 @@ import (
 
 // graphRoute answers the modules in their order as a DOT graph: which are
 // enabled, and who says so.
-func (l *API) graphRoute(w http.ResponseWriter, r *http.Request) {
+func (pages modulePages) graphRoute(w http.ResponseWriter, r *http.Request) {
 	if format := r.URL.Query().Get("format"); format != "" && format != "text" && format != "dot" {
 		Fail(w, BadRequest("format %q is not served: ask for format=text, which is DOT, and draw it with dot -Tpng", format))
 		return
 	}
-	list, err := l.moduleList()
+	list, err := pages.moduleList()
 	if err != nil {
 		Fail(w, err)
 		return

@@ -28,24 +28,30 @@ func (h *HookLine) FullName() string {
 	return h.Module + "/" + h.Name
 }
 
+// hookPages show the hooks that were found, and their snapshots.
+type hookPages struct {
+	db        *store.DB
+	snapshots snapshotReader
+}
+
 // hookRoute answers what is asked of all hooks, or of those of one name, which
 // has slashes: NAME/snapshots.
-func (l *API) hookRoute(r *http.Request, what string) (Page, error) {
+func (pages hookPages) hookRoute(r *http.Request, what string) (Page, error) {
 	if name, ok := strings.CutSuffix(what, "/snapshots"); ok {
-		return l.hookSnapshots(r, name)
+		return pages.hookSnapshots(r, name)
 	}
 	if what != "list" {
 		return Page{}, notFound("there is no /hook/%s: ask for /hook/list, or /hook/NAME/snapshots", what)
 	}
-	hooks, err := l.hooks(store.At(store.Hooks))
+	hooks, err := hooksBelow(pages.db, store.At(store.Hooks))
 	return Page{hooks, func(look inspect.Look) string { return HooksText(hooks, look) }}, err
 }
 
-// hooks returns the hooks whose keys begin with below, the global ones first, by
+// hooksBelow returns the hooks whose keys begin with below, the global ones first, by
 // module and name.
-func (l *API) hooks(below store.Key) ([]HookLine, error) {
+func hooksBelow(db *store.DB, below store.Key) ([]HookLine, error) {
 	hooks := []HookLine{}
-	err := l.DB.View(func(tx *store.Tx) error {
+	err := db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(below) {
 			h, _, err := store.Load[store.Hook](tx, k)
 			if err != nil {
@@ -65,6 +71,7 @@ func (l *API) hooks(below store.Key) ([]HookLine, error) {
 	return hooks, err
 }
 
+// HooksText returns the hooks for people.
 func HooksText(hooks []HookLine, look inspect.Look) string {
 	rows := [][]string{{"MODULE", "HOOK", "BINDINGS"}}
 	for _, h := range hooks {
@@ -106,8 +113,8 @@ func BindingsOf(config json.RawMessage) []string {
 
 // hookSnapshots returns the snapshots of the bindings of hook name, which is MODULE/HOOK or a name that hooks of several
 // modules may share. With a binding in r, it returns only that one's.
-func (l *API) hookSnapshots(r *http.Request, name string) (Page, error) {
-	hooks, err := l.hooks(store.At(store.Hooks))
+func (pages hookPages) hookSnapshots(r *http.Request, name string) (Page, error) {
+	hooks, err := hooksBelow(pages.db, store.At(store.Hooks))
 	if err != nil {
 		return Page{}, err
 	}
@@ -118,7 +125,7 @@ func (l *API) hookSnapshots(r *http.Request, name string) (Page, error) {
 			continue
 		}
 		known = true
-		all, err := l.snapshots(h.Module)
+		all, err := pages.snapshots.of(h.Module)
 		if err != nil {
 			return Page{}, err
 		}
@@ -132,7 +139,7 @@ func (l *API) hookSnapshots(r *http.Request, name string) (Page, error) {
 			return Page{}, notFound("hook %s has no kubernetes binding %q; see hook list", name, binding)
 		}
 	}
-	return l.shown(r, seen)
+	return shown(r, seen)
 }
 
 // onlyBinding removes all snapshots but those of the binding and reports whether any is left.
@@ -146,7 +153,7 @@ func onlyBinding(seen map[string][]snapshotOf, binding string) bool {
 }
 
 // shown returns the page of data, without secrets unless r asks for them.
-func (l *API) shown(r *http.Request, data any) (Page, error) {
+func shown(r *http.Request, data any) (Page, error) {
 	if showSecrets(r) {
 		return Page{Data: data}, nil
 	}

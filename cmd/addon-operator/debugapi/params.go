@@ -97,6 +97,7 @@ func LevelOf(word string) string {
 	}
 }
 
+// SetLogLevel sets the level of the log of the whole process.
 func SetLogLevel(value string) error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, value) {
 		return errors.New("it can be debug, info, warn or error")
@@ -161,6 +162,7 @@ type ParamLine struct {
 	About string     `json:"about"`
 }
 
+// List returns the parameters with their values.
 func (p *Params) List() []ParamLine {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,17 +182,18 @@ func (p *Params) List() []ParamLine {
 var errNoParams = &routeError{http.StatusConflict, errors.New("what can be set is in the memory of a running operator: ask a running one, leave --store out")}
 
 // configRoute answers list.
-func (l *API) configRoute(_ *http.Request, what string) (Page, error) {
+func (p *Params) configRoute(_ *http.Request, what string) (Page, error) {
 	if what != "list" {
 		return Page{}, notFound("there is no /config/%s: ask for /config/list, or send a form to /config/set", what)
 	}
-	if l.Params == nil {
+	if p == nil {
 		return Page{}, errNoParams
 	}
-	lines := l.Params.List()
+	lines := p.List()
 	return Page{lines, func(look inspect.Look) string { return ParamsText(lines, look) }}, nil
 }
 
+// ParamsText returns the parameters for people.
 func ParamsText(lines []ParamLine, look inspect.Look) string {
 	rows := [][]string{{"NAME", "VALUE", "UNTIL", "ABOUT"}}
 	for _, line := range lines {
@@ -204,8 +207,8 @@ func ParamsText(lines []ParamLine, look inspect.Look) string {
 }
 
 // configSetRoute sets what the form says: name, value and perhaps duration.
-func (l *API) configSetRoute(w http.ResponseWriter, r *http.Request) {
-	if l.Params == nil {
+func (p *Params) configSetRoute(w http.ResponseWriter, r *http.Request) {
+	if p == nil {
 		Fail(w, errNoParams)
 		return
 	}
@@ -217,7 +220,7 @@ func (l *API) configSetRoute(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	said, err := l.Params.Set(r.FormValue("name"), r.FormValue("value"), lasts)
+	said, err := p.Set(r.FormValue("name"), r.FormValue("value"), lasts)
 	if err != nil {
 		Fail(w, err)
 		return

@@ -58,14 +58,20 @@ type TaskLine struct {
 	plain string // the description without the error
 }
 
+// A queueReader reads the tasks in queues, later and held ones included.
+type queueReader struct {
+	db     *store.DB
+	engine *workflow.Engine // nil where no operator runs
+}
+
 // queueRoute answers list, main and show.
-func (l *API) queueRoute(r *http.Request, what string) (Page, error) {
-	return l.queuePage(r, what, false)
+func (reader queueReader) queueRoute(r *http.Request, what string) (Page, error) {
+	return reader.queuePage(r, what, false)
 }
 
 // queuePage returns all queues, main or the one that r names, without the errors of tasks where redacted.
-func (l *API) queuePage(r *http.Request, what string, redacted bool) (Page, error) {
-	list, err := l.queues()
+func (reader queueReader) queuePage(r *http.Request, what string, redacted bool) (Page, error) {
+	list, err := reader.queues()
 	if err != nil {
 		return Page{}, err
 	}
@@ -125,16 +131,16 @@ func (q *QueueList) named(name string) (QueueDump, bool) {
 
 // queues returns all queues: those that hold tasks, and those that attached
 // bindings use.
-func (l *API) queues() (list *QueueList, err error) {
+func (reader queueReader) queues() (list *QueueList, err error) {
 	list = &QueueList{Active: []QueueDump{}}
-	err = l.DB.View(func(tx *store.Tx) error {
+	err = reader.db.View(func(tx *store.Tx) error {
 		holds := map[string]bool{}
 		for name, err := range store.AllQueues(tx) {
 			if err != nil {
 				return err
 			}
 			holds[name] = true
-			q, err := l.queue(tx, name)
+			q, err := reader.queue(tx, name)
 			if err != nil {
 				return err
 			}
@@ -149,7 +155,7 @@ func (l *API) queues() (list *QueueList, err error) {
 				list.Empty = append(list.Empty, QueueDump{Name: name, Status: noTasks})
 			}
 		}
-		list.Later, err = l.later(tx)
+		list.Later, err = reader.later(tx)
 		return err
 	})
 	list.sum()
@@ -203,13 +209,13 @@ func (q *QueueList) sum() {
 }
 
 // queue reads the first tasks of a queue and counts the rest.
-func (l *API) queue(tx *store.Tx, name string) (QueueDump, error) {
+func (reader queueReader) queue(tx *store.Tx, name string) (QueueDump, error) {
 	q := QueueDump{Name: name}
 	for t, err := range store.Tasks(tx, name) {
 		if err != nil {
 			return q, err
 		}
-		state, reason, err := l.stateOf(tx, t, len(q.Tasks) == 0)
+		state, reason, err := reader.stateOf(tx, t, len(q.Tasks) == 0)
 		if err != nil {
 			return q, err
 		}
@@ -238,6 +244,7 @@ func countTasks(tx *store.Tx, queue string) (n int) {
 }
 
 const (
+	// Running is the state of a task that is being processed. Details may follow it.
 	Running  = "runs"
 	retrying = "sleep after fail"
 	idle     = "waits"
@@ -246,9 +253,9 @@ const (
 
 // stateOf says in words how t stands, and what keeps it from starting if it is the first of its
 // queue.
-func (l *API) stateOf(tx *store.Tx, t *store.Task, first bool) (state string, reason *store.Reason, err error) {
+func (reader queueReader) stateOf(tx *store.Tx, t *store.Task, first bool) (state string, reason *store.Reason, err error) {
 	switch {
-	case t.Claim != nil && t.Claim.Epoch > 0 && (l.Engine == nil || t.Claim.Epoch != l.DB.Epoch()):
+	case t.Claim != nil && t.Claim.Epoch > 0 && (reader.engine == nil || t.Claim.Epoch != reader.db.Epoch()):
 		return "interrupted by a stop, goes on at the next start", nil, nil
 	case t.Claim != nil && t.Claim.Epoch > 0:
 		return fmt.Sprintf("%s for %s", Running, Short(tx.Now().Sub(t.Claim.Since))), nil, nil
@@ -321,7 +328,7 @@ func describe(t *store.Task) string {
 }
 
 // later returns the tasks that stand in no queue before their time.
-func (l *API) later(tx *store.Tx) (lines []TaskLine, err error) {
+func (reader queueReader) later(tx *store.Tx) (lines []TaskLine, err error) {
 	for t, err := range store.LaterTasks(tx) {
 		if err != nil {
 			return nil, err
@@ -341,12 +348,12 @@ func (l *API) later(tx *store.Tx) (lines []TaskLine, err error) {
 			break
 		}
 	}
-	held, err := l.held(tx)
+	held, err := reader.held(tx)
 	return append(lines, held...), err
 }
 
 // held returns the tasks that something keeps from starting, and what.
-func (l *API) held(tx *store.Tx) (lines []TaskLine, err error) {
+func (reader queueReader) held(tx *store.Tx) (lines []TaskLine, err error) {
 	for lane, err := range store.AllLanes(tx) {
 		if err != nil {
 			return nil, err

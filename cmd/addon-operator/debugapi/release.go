@@ -24,9 +24,9 @@ const noMonitor = "No monitor"
 type monitored map[string]any
 
 // monitors returns what is looked after of each enabled module.
-func (l *API) monitors() (monitored, error) {
+func (pages modulePages) monitors() (monitored, error) {
 	out := monitored{}
-	err := l.DB.View(func(tx *store.Tx) error {
+	err := pages.db.View(func(tx *store.Tx) error {
 		return eachModule(tx, func(name string, m store.Module) error {
 			if !m.Enabled {
 				return nil
@@ -50,8 +50,8 @@ func (l *API) monitors() (monitored, error) {
 // renderRoute answers what the chart of a module renders to with its values as
 // they are. With diff=true it answers how that differs from what is released,
 // with debug=true what the templates made where that is no valid manifest.
-func (l *API) renderRoute(w http.ResponseWriter, r *http.Request) {
-	text, err := l.rendered(r)
+func (pages modulePages) renderRoute(w http.ResponseWriter, r *http.Request) {
+	text, err := pages.rendered(r)
 	if err != nil {
 		Fail(w, err)
 		return
@@ -59,16 +59,16 @@ func (l *API) renderRoute(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
-func (l *API) rendered(r *http.Request) (string, error) {
+func (pages modulePages) rendered(r *http.Request) (string, error) {
 	name := r.PathValue("module")
-	if l.Render == nil {
+	if pages.render == nil {
 		return "", &routeError{http.StatusConflict, errors.New("a chart is rendered for the cluster the operator runs in: ask a running one, leave --store out")}
 	}
-	if _, err := l.moduleNamed(name); err != nil {
+	if _, err := pages.moduleNamed(name); err != nil {
 		return "", err
 	}
 	query := r.URL.Query()
-	now, released, err := l.Render(r.Context(), name, query.Get("debug") == "true", query.Get("diff") == "true")
+	now, released, err := pages.render(r.Context(), name, query.Get("debug") == "true", query.Get("diff") == "true")
 	if err != nil {
 		return "", fmt.Errorf("module %s: %w", name, err)
 	}

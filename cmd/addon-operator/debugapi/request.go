@@ -22,7 +22,7 @@ var errNotRunning = &routeError{http.StatusConflict, errors.New("no operator run
 
 // reloadRoute requests a converge. With allow-purge=N in the form, its discovery may delete up to N
 // releases without the safety check.
-func (l *API) reloadRoute(w http.ResponseWriter, r *http.Request) {
+func (act actions) reloadRoute(w http.ResponseWriter, r *http.Request) {
 	allowed := 0
 	if text := r.FormValue("allow-purge"); text != "" {
 		var err error
@@ -36,7 +36,7 @@ func (l *API) reloadRoute(w http.ResponseWriter, r *http.Request) {
 	if allowed > 0 {
 		event.Cause.Detail = "up to " + count(allowed, "release") + " may be deleted"
 	}
-	l.request(w, r, "reload", event, func(tx *store.Tx) error {
+	act.request(w, r, "reload", event, func(tx *store.Tx) error {
 		if allowed == 0 {
 			return nil
 		}
@@ -47,10 +47,10 @@ func (l *API) reloadRoute(w http.ResponseWriter, r *http.Request) {
 func requester(r *http.Request) string { return cmp.Or(r.FormValue("by"), "somebody") }
 
 // moduleRunRoute requests a run of one module.
-func (l *API) moduleRunRoute(w http.ResponseWriter, r *http.Request) {
+func (act actions) moduleRunRoute(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("module")
 	event := workflow.Event{On: lifecycle.OnRunRequest, Subject: store.Subject{Module: name}}
-	l.request(w, r, "module run of "+name, event, func(tx *store.Tx) error { return canRun(tx, name) })
+	act.request(w, r, "module run of "+name, event, func(tx *store.Tx) error { return canRun(tx, name) })
 }
 
 // canRun returns an error if a requested run of the module would do nothing.
@@ -69,8 +69,8 @@ func canRun(tx *store.Tx, name string) error {
 
 // request calls prepare and raises event, in one transaction, for the user named in the form. It answers
 // with the number of the run. The event is durable when the answer is sent.
-func (l *API) request(w http.ResponseWriter, r *http.Request, what string, event workflow.Event, prepare func(*store.Tx) error) {
-	if l.Engine == nil {
+func (act actions) request(w http.ResponseWriter, r *http.Request, what string, event workflow.Event, prepare func(*store.Tx) error) {
+	if act.engine == nil {
 		Fail(w, errNotRunning)
 		return
 	}
@@ -78,14 +78,14 @@ func (l *API) request(w http.ResponseWriter, r *http.Request, what string, event
 	var run uint64
 	ctx, cancel := context.WithTimeout(r.Context(), commandRoom)
 	defer cancel()
-	err := l.DB.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+	err := act.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 		if err = prepare(tx); err != nil {
 			return err
 		}
 		if run, err = store.NextRun(tx); err != nil {
 			return err
 		}
-		return l.Engine.Raise(tx, event)
+		return act.engine.Raise(tx, event)
 	})
 	if err != nil {
 		Fail(w, err)

@@ -18,17 +18,23 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
+// storePages check, print and copy the store.
+type storePages struct {
+	db   *store.DB
+	path string
+}
+
 // checkRoute reads the whole store and says what is wrong with it.
-func (l *API) checkRoute(w http.ResponseWriter, _ *http.Request) {
-	if err := l.DB.Check(); err != nil {
+func (pages storePages) checkRoute(w http.ResponseWriter, _ *http.Request) {
+	if err := pages.db.Check(); err != nil {
 		Fail(w, err)
 		return
 	}
-	_, _ = fmt.Fprintf(w, "store %s is sound (life %d)\n", l.Path, l.DB.Epoch())
+	_, _ = fmt.Fprintf(w, "store %s is sound (life %d)\n", pages.path, pages.db.Epoch())
 }
 
 // dumpRoute writes the records of the tables asked for, one to a line.
-func (l *API) dumpRoute(w http.ResponseWriter, r *http.Request) {
+func (pages storePages) dumpRoute(w http.ResponseWriter, r *http.Request) {
 	var tables []store.Table
 	for _, name := range r.URL.Query()["table"] {
 		t, err := store.ParseTable(name)
@@ -47,7 +53,7 @@ func (l *API) dumpRoute(w http.ResponseWriter, r *http.Request) {
 		// The store leaves secrets out where no table is named.
 		to, named = &ofTables{to: w, tables: tables}, nil
 	}
-	if err := l.DB.Dump(to, named...); err != nil {
+	if err := pages.db.Dump(to, named...); err != nil {
 		Fail(w, err)
 	}
 }
@@ -95,12 +101,13 @@ func TableList() (names []string) {
 	return names
 }
 
+// TableNames returns the names of the tables of a store, for a text.
 func TableNames() string { return strings.Join(TableList(), ", ") }
 
 // snapshotRoute writes a copy of the store.
-func (l *API) snapshotRoute(w http.ResponseWriter, _ *http.Request) {
+func (pages storePages) snapshotRoute(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
-	if err := l.DB.Snapshot(w); err != nil {
+	if err := pages.db.Snapshot(w); err != nil {
 		// The status may have been sent: the reader verifies what it got.
 		Fail(w, err)
 	}
@@ -117,14 +124,14 @@ func allTables() (all []store.Table) {
 }
 
 // State reads what metrics show at a scrape.
-func (l *API) State() (metrics.State, error) {
-	s := metrics.State{Ticks: float64(int(l.Now().Sub(l.Began).Seconds()) / 10)}
-	if info, err := os.Stat(l.Path); err == nil {
+func (api *API) State() (metrics.State, error) {
+	s := metrics.State{Ticks: float64(int(api.Now().Sub(api.Began).Seconds()) / 10)}
+	if info, err := os.Stat(api.Path); err == nil {
 		s.StoreBytes = info.Size()
 	}
-	s.StoreFull = l.DB.Shortage() != nil
-	err := l.DB.View(func(tx *store.Tx) error {
-		if err := l.queueState(tx, &s); err != nil {
+	s.StoreFull = api.DB.Shortage() != nil
+	err := api.DB.View(func(tx *store.Tx) error {
+		if err := api.queueState(tx, &s); err != nil {
 			return err
 		}
 		for k := range tx.Range(store.At(store.Bindings)) {
@@ -137,8 +144,8 @@ func (l *API) State() (metrics.State, error) {
 				return err
 			}
 			seen := metrics.Seen{Binding: BindingOf(subject, "", b.Queue), Kubernetes: b.Kind == store.Kubernetes}
-			if seen.Kubernetes && l.Snapshot != nil {
-				seen.Objects = len(l.Snapshot(subject))
+			if seen.Kubernetes && api.Snapshot != nil {
+				seen.Objects = len(api.Snapshot(subject))
 			}
 			s.Bindings = append(s.Bindings, seen)
 		}
@@ -172,7 +179,7 @@ func maintenance(tx *store.Tx) (map[string]string, error) {
 }
 
 // queueState reads the length and the head of each queue.
-func (l *API) queueState(tx *store.Tx, s *metrics.State) error {
+func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 	names, err := boundQueues(tx)
 	if err != nil {
 		return err
@@ -194,7 +201,7 @@ func (l *API) queueState(tx *store.Tx, s *metrics.State) error {
 		if ok {
 			q.Node, q.Module, q.Hook = TaskType(head.Node), head.Subject.Module, head.Subject.Hook
 			switch {
-			case head.Claim != nil && head.Claim.Epoch == l.DB.Epoch():
+			case head.Claim != nil && head.Claim.Epoch == api.DB.Epoch():
 				q.State = "running"
 			case head.Failed != nil:
 				q.State = "retrying"

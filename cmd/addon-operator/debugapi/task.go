@@ -12,18 +12,25 @@ import (
 	"addon-operator/workflow"
 )
 
+// actions change tasks and request runs. Only a running operator carries them out.
+type actions struct {
+	db       *store.DB
+	engine   *workflow.Engine // nil where no operator runs
+	withdraw func(context.Context) (deleted []string, namespace string, err error)
+}
+
 // retryRoute has a task tried again at once.
-func (l *API) retryRoute(w http.ResponseWriter, r *http.Request) {
-	l.changeTask(w, r, "is tried again", func(id store.ID) error { return l.Engine.Retry(id) })
+func (act actions) retryRoute(w http.ResponseWriter, r *http.Request) {
+	act.changeTask(w, r, "is tried again", func(id store.ID) error { return act.engine.Retry(id) })
 }
 
 // releaseRoute has what was set aside be done again.
-func (l *API) releaseRoute(w http.ResponseWriter, r *http.Request) {
-	l.changeTask(w, r, "is released", func(id store.ID) error { return l.Engine.Release(id) })
+func (act actions) releaseRoute(w http.ResponseWriter, r *http.Request) {
+	act.changeTask(w, r, "is released", func(id store.ID) error { return act.engine.Release(id) })
 }
 
 // skipRoute ends a task as if it had found nothing.
-func (l *API) skipRoute(w http.ResponseWriter, r *http.Request) {
+func (act actions) skipRoute(w http.ResponseWriter, r *http.Request) {
 	reason, by := strings.TrimSpace(r.FormValue("reason")), r.FormValue("by")
 	if reason == "" {
 		Fail(w, BadRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
@@ -32,11 +39,11 @@ func (l *API) skipRoute(w http.ResponseWriter, r *http.Request) {
 	if by == "" {
 		by = "somebody"
 	}
-	l.changeTask(w, r, "is skipped", func(id store.ID) error { return l.Engine.Skip(id, by, reason) })
+	act.changeTask(w, r, "is skipped", func(id store.ID) error { return act.engine.Skip(id, by, reason) })
 }
 
 // cancelRoute ends a task that is running.
-func (l *API) cancelRoute(w http.ResponseWriter, r *http.Request) {
+func (act actions) cancelRoute(w http.ResponseWriter, r *http.Request) {
 	why := workflow.Cancellation{
 		By: cmp.Or(r.FormValue("by"), "somebody"), Reason: strings.TrimSpace(r.FormValue("reason")), Skip: r.FormValue("skip") == "true",
 	}
@@ -44,20 +51,20 @@ func (l *API) cancelRoute(w http.ResponseWriter, r *http.Request) {
 		Fail(w, BadRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
 		return
 	}
-	l.changeTask(w, r, "is canceled", func(id store.ID) error { return l.Engine.Cancel(id, why) })
+	act.changeTask(w, r, "is canceled", func(id store.ID) error { return act.engine.Cancel(id, why) })
 }
 
 // changeTask changes the task that the path names by its id, module or hook.
-func (l *API) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(store.ID) error) {
-	if l.Engine == nil {
+func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(store.ID) error) {
+	if act.engine == nil {
 		Fail(w, &routeError{http.StatusConflict, errors.New("tasks are changed by a running operator only: start it, and leave --store out")})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), commandRoom)
 	defer cancel()
-	id, err := l.Engine.Find(r.PathValue("task"))
+	id, err := act.engine.Find(r.PathValue("task"))
 	if err == nil {
-		err = l.DB.WithRoom(ctx, func() error { return change(id) })
+		err = act.db.WithRoom(ctx, func() error { return change(id) })
 	}
 	switch {
 	case errors.Is(err, workflow.ErrNoTask):

@@ -2,6 +2,7 @@ package debugapi
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
+	"addon-operator/steps"
 	"addon-operator/steps/addons/modules"
 	"addon-operator/store"
 	"addon-operator/workflow/inspect"
@@ -43,24 +46,33 @@ type moduleLine struct {
 	Broken string        `json:"broken,omitempty"`
 }
 
+// modulePages show modules and their values, global values, and releases.
+type modulePages struct {
+	db        *store.DB
+	runs      runPages
+	snapshots snapshotReader
+	values    func() (*steps.Values, error)
+	render    func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
+}
+
 // moduleListRoute answers list, and resource-monitor.
-func (l *API) moduleListRoute(_ *http.Request, what string) (Page, error) {
+func (pages modulePages) moduleListRoute(_ *http.Request, what string) (Page, error) {
 	if what == "resource-monitor" {
-		seen, err := l.monitors()
+		seen, err := pages.monitors()
 		return Page{Data: seen}, err
 	}
 	if what != "list" {
 		return Page{}, notFound("there is no /module/%s: ask for /module/list, or /module/NAME/values and the like", what)
 	}
-	list, err := l.moduleList()
+	list, err := pages.moduleList()
 	return Page{list, func(look inspect.Look) string { return list.Text(look) }}, err
 }
 
 // moduleList returns the modules in their order.
-func (l *API) moduleList() (ModuleList, error) {
+func (pages modulePages) moduleList() (ModuleList, error) {
 	list := ModuleList{EnabledModules: []string{}, Modules: []moduleLine{}}
-	err := l.DB.View(func(tx *store.Tx) error {
-		status, err := l.reader().Modules(tx)
+	err := pages.db.View(func(tx *store.Tx) error {
+		status, err := pages.runs.reader().Modules(tx)
 		if err != nil {
 			return err
 		}
@@ -164,26 +176,26 @@ func appliedConfig(tx *store.Tx) (config values.Config, err error) {
 }
 
 // globalRoute answers what is asked of the global section and global hooks.
-func (l *API) globalRoute(r *http.Request, what string) (Page, error) {
+func (pages modulePages) globalRoute(r *http.Request, what string) (Page, error) {
 	if what == "list" {
-		return l.globalHooks()
+		return pages.globalHooks()
 	}
-	return l.section(r, what, "", values.Global)
+	return pages.section(r, what, "", values.Global)
 }
 
 // moduleRoute answers what is asked of one module.
-func (l *API) moduleRoute(r *http.Request, what string) (Page, error) {
-	name, err := l.moduleNamed(r.PathValue("module"))
+func (pages modulePages) moduleRoute(r *http.Request, what string) (Page, error) {
+	name, err := pages.moduleNamed(r.PathValue("module"))
 	if err != nil {
 		return Page{}, err
 	}
-	return l.section(r, what, name, values.Camel(name))
+	return pages.section(r, what, name, values.Camel(name))
 }
 
 // moduleNamed returns name if there is such a module, and an error else.
-func (l *API) moduleNamed(name string) (string, error) {
+func (pages modulePages) moduleNamed(name string) (string, error) {
 	known := false
-	if err := l.DB.View(func(tx *store.Tx) error {
+	if err := pages.db.View(func(tx *store.Tx) error {
 		known = tx.Get(store.ModuleKey(name)) != nil
 		return nil
 	}); err != nil {
@@ -196,31 +208,31 @@ func (l *API) moduleNamed(name string) (string, error) {
 }
 
 // section answers what is asked of one section.
-func (l *API) section(r *http.Request, what, module, key string) (Page, error) {
+func (pages modulePages) section(r *http.Request, what, module, key string) (Page, error) {
 	withGlobal := r.URL.Query().Get("global") == "true" || module == ""
 	var data any
 	var err error
 	switch what {
 	case "snapshots":
-		data, err = l.snapshots(module)
+		data, err = pages.snapshots.of(module)
 	case "values", "config", "patches":
-		data, err = l.layered(what, key, withGlobal)
+		data, err = pages.layered(what, key, withGlobal)
 	default:
 		return Page{}, notFound("%q is not known here: ask for values, config, patches or snapshots", what)
 	}
 	if err != nil {
 		return Page{}, err
 	}
-	return l.shown(r, data)
+	return shown(r, data)
 }
 
 // layered returns values, config or patches of the section with this key.
-func (l *API) layered(what, key string, withGlobal bool) (data any, err error) {
-	all, err := l.Values()
+func (pages modulePages) layered(what, key string, withGlobal bool) (data any, err error) {
+	all, err := pages.values()
 	if err != nil {
 		return nil, err
 	}
-	err = l.DB.View(func(tx *store.Tx) error {
+	err = pages.db.View(func(tx *store.Tx) error {
 		layers, err := all.Layers(tx, key)
 		if err != nil {
 			return err
@@ -261,8 +273,8 @@ func only(document values.Values, key string, withGlobal bool) any {
 }
 
 // globalHooks lists the global hooks with what they ask for.
-func (l *API) globalHooks() (Page, error) {
-	hooks, err := l.hooks(store.HooksOf(""))
+func (pages modulePages) globalHooks() (Page, error) {
+	hooks, err := hooksBelow(pages.db, store.HooksOf(""))
 	text := func(inspect.Look) (names string) {
 		for _, h := range hooks {
 			names += h.Name + "\n"
@@ -281,13 +293,19 @@ type snapshotOf struct {
 	Objects []any  `json:"objects"`
 }
 
-// snapshots returns what the kubernetes bindings of module's hooks see, by hook.
-func (l *API) snapshots(module string) (map[string][]snapshotOf, error) {
-	if l.Snapshot == nil {
+// A snapshotReader reads the snapshots of bindings. Without a running operator there are none.
+type snapshotReader struct {
+	db       *store.DB
+	snapshot func(store.Subject) []*kube.Object
+}
+
+// of returns what the kubernetes bindings of module's hooks see, by hook.
+func (reader snapshotReader) of(module string) (map[string][]snapshotOf, error) {
+	if reader.snapshot == nil {
 		return nil, &routeError{http.StatusConflict, errors.New("snapshots are in the memory of a running operator and not in its store: ask a running one, leave --store out")}
 	}
 	out := map[string][]snapshotOf{}
-	err := l.DB.View(func(tx *store.Tx) error {
+	err := reader.db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(store.BindingsOf(module)) {
 			b, _, err := store.Load[store.Binding](tx, k)
 			if err != nil {
@@ -307,7 +325,7 @@ func (l *API) snapshots(module string) (map[string][]snapshotOf, error) {
 				return err
 			}
 			s := snapshotOf{Binding: subject.Binding, Queue: b.Queue, Kind: c.Kind, Objects: []any{}}
-			for _, o := range l.Snapshot(subject) {
+			for _, o := range reader.snapshot(subject) {
 				item := map[string]any{"name": o.Name, "kind": c.Kind}
 				if o.Namespace != "" {
 					item["namespace"] = o.Namespace

@@ -71,7 +71,7 @@ func watched(t *testing.T, gate gated) *API {
 func watchStream(t *testing.T, l *API, query string) *json.Decoder {
 	t.Helper()
 	mux := http.NewServeMux()
-	l.workflowRoutes(mux)
+	l.runs().workflowRoutes(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -145,7 +145,7 @@ func TestWatchWithoutARunFollowsTheMostImportantOne(t *testing.T) {
 func TestQueueThatStandsStillIsAProblemUntilItGoesOn(t *testing.T) {
 	l := watched(t, make(gated))
 	l.Changes.standsStill("other", errors.New("the disk is full"))
-	run, err := l.inspect(inspect.Request{Run: 1})
+	run, err := l.runs().inspect(inspect.Request{Run: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestQueueThatStandsStillIsAProblemUntilItGoesOn(t *testing.T) {
 		t.Errorf("the problems are %+v", run.Problems)
 	}
 	l.Changes.goesOn("other")
-	if run, err = l.inspect(inspect.Request{Run: 1}); err != nil || run.Attention() {
+	if run, err = l.runs().inspect(inspect.Request{Run: 1}); err != nil || run.Attention() {
 		t.Errorf("of a queue that goes on the problems are %+v, %v", run.Problems, err)
 	}
 }

@@ -17,12 +17,12 @@ func WriteWithdrawn(w io.Writer, deleted []string, namespace string) {
 }
 
 // withdrawRoute deletes the configurations of the running operator until its next start.
-func (l *API) withdrawRoute(w http.ResponseWriter, r *http.Request) {
-	if l.Withdraw == nil {
+func (act actions) withdrawRoute(w http.ResponseWriter, r *http.Request) {
+	if act.withdraw == nil {
 		Fail(w, errNotRunning)
 		return
 	}
-	deleted, namespace, err := l.Withdraw(r.Context())
+	deleted, namespace, err := act.withdraw(r.Context())
 	if err != nil {
 		Fail(w, err)
 		return

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"addon-operator/store"
+	"addon-operator/workflow"
 	"addon-operator/workflow/addons"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
@@ -17,28 +18,37 @@ import (
 // ShownRuns is how many runs are listed when nobody says how many.
 const ShownRuns = 20
 
+// runPages show runs, once or after each change.
+type runPages struct {
+	db      *store.DB
+	engine  *workflow.Engine // nil where no operator runs
+	changes *ChangeFeed
+	slow    *SlowRuns     // nil where no operator runs
+	standby func() string // nil where no operator runs
+}
+
 // workflowRoutes adds what tells of runs.
-func (l *API) workflowRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /workflow/{what}", answer(l.workflowRoute))
-	mux.HandleFunc("GET /workflow/watch", l.watchRoute)
+func (pages runPages) workflowRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /workflow/{what}", answer(pages.workflowRoute))
+	mux.HandleFunc("GET /workflow/watch", pages.watchRoute)
 }
 
 // workflowRoute answers inspect and list.
-func (l *API) workflowRoute(r *http.Request, what string) (Page, error) {
+func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) {
 	switch what {
 	case "inspect":
 		id, err := number(r, "run", 0)
 		if err != nil {
 			return Page{}, err
 		}
-		run, err := l.inspect(inspect.Request{Run: id})
+		run, err := pages.inspect(inspect.Request{Run: id})
 		return Page{run, func(look inspect.Look) string { look.Now = run.At; return inspect.Text(run, look) }}, err
 	case "list":
 		limit, err := number(r, "limit", ShownRuns)
 		if err != nil {
 			return Page{}, err
 		}
-		runs, err := l.runs(int(min(limit, 100_000))) //nolint:gosec // it is small
+		runs, err := pages.runs(int(min(limit, 100_000))) //nolint:gosec // it is small
 		return Page{runs, func(look inspect.Look) string { return inspect.ListText(runs, look) }}, err
 	default:
 		return Page{}, notFound("there is no /workflow/%s: ask for inspect, list or watch", what)
@@ -62,27 +72,27 @@ func number(r *http.Request, name string, otherwise uint64) (uint64, error) {
 var Graphs = []*graph.Graph{lifecycle.Graph, addons.Graph}
 
 // reader returns what makes snapshots of runs.
-func (l *API) reader() *inspect.Reader {
-	r := &inspect.Reader{Graphs: Graphs, Live: l.Engine != nil}
-	if l.Changes != nil {
-		r.Stalled = l.Changes.standing()
-		r.Full = l.DB.Shortage()
+func (pages runPages) reader() *inspect.Reader {
+	r := &inspect.Reader{Graphs: Graphs, Live: pages.engine != nil}
+	if pages.changes != nil {
+		r.Stalled = pages.changes.standing()
+		r.Full = pages.db.Shortage()
 	}
-	if l.Slow != nil {
-		r.Slow = l.Slow.problems()
+	if pages.slow != nil {
+		r.Slow = pages.slow.problems()
 	}
 	return r
 }
 
-func (l *API) inspect(req inspect.Request) (run *inspect.Run, err error) {
-	err = l.DB.View(func(tx *store.Tx) (err error) {
-		run, err = l.reader().Run(tx, req)
+func (pages runPages) inspect(req inspect.Request) (run *inspect.Run, err error) {
+	err = pages.db.View(func(tx *store.Tx) (err error) {
+		run, err = pages.reader().Run(tx, req)
 		return err
 	})
-	if l.Standby != nil {
+	if pages.standby != nil {
 		if run != nil {
-			run.Standby = l.Standby()
-		} else if waits := l.Standby(); waits != "" && errors.Is(err, inspect.ErrNoRun) {
+			run.Standby = pages.standby()
+		} else if waits := pages.standby(); waits != "" && errors.Is(err, inspect.ErrNoRun) {
 			err = fmt.Errorf("standby: %s; %w", waits, err)
 		}
 	}
@@ -92,9 +102,9 @@ func (l *API) inspect(req inspect.Request) (run *inspect.Run, err error) {
 	return run, err
 }
 
-func (l *API) runs(limit int) (runs []inspect.Summary, err error) {
-	err = l.DB.View(func(tx *store.Tx) (err error) {
-		runs, err = l.reader().Runs(tx, limit)
+func (pages runPages) runs(limit int) (runs []inspect.Summary, err error) {
+	err = pages.db.View(func(tx *store.Tx) (err error) {
+		runs, err = pages.reader().Runs(tx, limit)
 		return err
 	})
 	return runs, err
@@ -103,28 +113,28 @@ func (l *API) runs(limit int) (runs []inspect.Summary, err error) {
 // watchRoute writes a snapshot now and after each commit that touched the run,
 // one a line. It ends with the run that was asked for; where none was, it
 // follows the one that matters. Of a stopped store there is nothing to watch.
-func (l *API) watchRoute(w http.ResponseWriter, r *http.Request) {
+func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 	id, err := number(r, "run", 0)
 	if err != nil {
 		Fail(w, err)
 		return
 	}
-	at, stop := l.Changes.watch()
+	at, stop := pages.changes.watch()
 	defer stop()
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
 	for req := (inspect.Request{Run: id}); ; {
-		l.Changes.follow(at, 0) // which run is followed is known after the snapshot; until then no news is missed
-		run, err := l.inspect(req)
+		pages.changes.follow(at, 0) // which run is followed is known after the snapshot; until then no news is missed
+		run, err := pages.inspect(req)
 		if err != nil {
 			Fail(w, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		err = out.Encode(run)
-		if err != nil || flush.Flush() != nil || l.Engine == nil || id != 0 && run.Open == 0 {
+		if err != nil || flush.Flush() != nil || pages.engine == nil || id != 0 && run.Open == 0 {
 			return
 		}
-		l.Changes.follow(at, followed(run))
+		pages.changes.follow(at, followed(run))
 		if req.Run = run.ID; id == 0 && run.Open == 0 {
 			req.Run = 0
 		}
