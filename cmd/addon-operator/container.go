@@ -11,14 +11,17 @@ import (
 )
 
 // containerFile returns the file in which a process that works on the store leaves the identity of its container.
-func (o *operator) containerFile() string {
-	return filepath.Join(o.settings.TempDir, "container-"+o.db.ID())
+func containerFile(tempDir, storeID string) containerMark {
+	return containerMark(filepath.Join(tempDir, "container-"+storeID))
 }
+
+// A containerMark is the path of that file.
+type containerMark string
 
 // inNewContainer reports whether the process that worked on the store before this one ran in another container. If the
 // file is missing, it did: --tmp-dir is part of the container or of the pod.
-func (o *operator) inNewContainer() (bool, error) {
-	last, err := os.ReadFile(o.containerFile())
+func (m containerMark) inNewContainer() (bool, error) {
+	last, err := os.ReadFile(string(m))
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
@@ -28,9 +31,9 @@ func (o *operator) inNewContainer() (bool, error) {
 	return string(last) != containerIdentity(), nil
 }
 
-// markContainer writes the identity of this container for the next process.
-func (o *operator) markContainer() error {
-	if err := os.WriteFile(o.containerFile(), []byte(containerIdentity()), 0o600); err != nil {
+// write writes the identity of this container for the next process.
+func (m containerMark) write() error {
+	if err := os.WriteFile(string(m), []byte(containerIdentity()), 0o600); err != nil {
 		return fmt.Errorf("identity of the container: %w; make the directory of --tmp-dir writable", err)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"os"
 	"testing"
 
-	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
 )
 
@@ -30,19 +29,19 @@ func TestAProcessKnowsWhetherTheLastOneRanInItsContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	o := &operator{db: db, settings: settings.Settings{TempDir: t.TempDir()}}
+	mark := containerFile(t.TempDir(), db.ID())
 	expect := func(want bool, why string) {
 		t.Helper()
-		if is, err := o.inNewContainer(); is != want || err != nil {
+		if is, err := mark.inNewContainer(); is != want || err != nil {
 			t.Errorf("%s: new container %t, %v", why, is, err)
 		}
 	}
 	expect(true, "the file is missing")
-	if err := o.markContainer(); err != nil {
+	if err := mark.write(); err != nil {
 		t.Fatal(err)
 	}
 	expect(false, "the file is of this container")
-	if err := os.WriteFile(o.containerFile(), []byte("another"), 0o600); err != nil {
+	if err := os.WriteFile(string(mark), []byte("another"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	expect(true, "the file is of another container")

@@ -374,9 +374,9 @@ func TestOldHistoryIsForgottenInPiecesAndThreeSnapshotsStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o := &operator{db: db, settings: settings.Settings{Store: s.path("store.db"), HistoryAge: 24 * time.Hour, HistoryMiB: 64}}
+	m := &maintenance{db: db, path: s.path("store.db"), historyAge: 24 * time.Hour, historyBytes: 64 << 20}
 	now = now.Add(2 * 24 * time.Hour)
-	if err := o.trim(context.Background()); err != nil {
+	if err := m.trim(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.View(func(tx *store.Tx) error {
@@ -401,10 +401,10 @@ func TestOldHistoryIsForgottenInPiecesAndThreeSnapshotsStay(t *testing.T) {
 	for i := range 5 {
 		s.file("store.db.snapshot-2025010"+strconv.Itoa(i)+"T000000Z", "")
 	}
-	if err := o.snapshot(); err != nil {
+	if err := m.snapshot(); err != nil {
 		t.Fatal(err)
 	}
-	left, err := o.snapshots()
+	left, err := m.snapshots()
 	if err != nil || len(left) != snapshotsKept || left[0] != s.path("store.db.snapshot-20250103T000000Z") {
 		t.Errorf("snapshots %q, %v", left, err)
 	}

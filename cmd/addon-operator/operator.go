@@ -403,7 +403,8 @@ func (o *operator) begin(ctx context.Context, code, dropped string) (err error) 
 			return err
 		}
 	}
-	if o.engine.NewContainer, err = o.inNewContainer(); err != nil {
+	mark := containerFile(o.settings.TempDir, o.db.ID())
+	if o.engine.NewContainer, err = mark.inNewContainer(); err != nil {
 		return err
 	}
 	now := triggers.Circumstances{Code: code, Dropped: dropped, NewContainer: o.engine.NewContainer}
@@ -411,7 +412,7 @@ func (o *operator) begin(ctx context.Context, code, dropped string) (err error) 
 	if err := o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, how, now) }); err != nil {
 		return err
 	}
-	return o.markContainer()
+	return mark.write()
 }
 
 // scan reads the directories of modules and returns the digest of the code.
@@ -444,7 +445,7 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	}
 	group.Go(func() error { return o.awaitCluster(ctx) })
 	group.Go(func() error { o.post(ctx); return nil })
-	group.Go(func() error { o.keepUp(ctx); return nil })
+	group.Go(func() error { newMaintenance(o.db, &o.settings, o.log).run(ctx); return nil })
 	group.Go(func() error { o.survey(ctx); return nil })
 	group.Go(func() error { o.runMended(ctx); return nil })
 	group.Go(func() error { o.runAddonsChanged(ctx); return nil })

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
 )
 
@@ -22,13 +25,32 @@ const (
 	snapshotTime  = "20060102T150405Z"
 )
 
-// keepUp forgets old history and makes snapshots until ctx is done.
-func (o *operator) keepUp(ctx context.Context) {
+// A maintenance keeps the history of the store within its limits, and makes snapshots of the store.
+type maintenance struct {
+	db   *store.DB
+	log  zerolog.Logger
+	path string // of the store
+
+	historyAge    time.Duration
+	historyBytes  int64
+	snapshotEvery time.Duration // 0 makes none
+}
+
+// newMaintenance returns the maintenance of db with the limits of s.
+func newMaintenance(db *store.DB, s *settings.Settings, log zerolog.Logger) *maintenance {
+	return &maintenance{
+		db: db, log: log, path: s.Store,
+		historyAge: s.HistoryAge, historyBytes: int64(s.HistoryMiB) << 20, snapshotEvery: s.SnapshotEvery,
+	}
+}
+
+// run removes old history and makes snapshots until ctx is done.
+func (m *maintenance) run(ctx context.Context) {
 	trim := time.NewTimer(time.Minute) // after what a start has to do
 	defer trim.Stop()
-	snapshot := time.NewTimer(o.untilSnapshot())
+	snapshot := time.NewTimer(m.untilSnapshot())
 	defer snapshot.Stop()
-	if o.settings.SnapshotEvery <= 0 {
+	if m.snapshotEvery <= 0 {
 		snapshot.Stop()
 	}
 	for {
@@ -36,33 +58,33 @@ func (o *operator) keepUp(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-trim.C:
-			if err := o.trim(ctx); err != nil {
-				o.log.Error().Err(err).Msg("old history could not be forgotten; it is tried again in an hour")
+			if err := m.trim(ctx); err != nil {
+				m.log.Error().Err(err).Msg("old history could not be forgotten; it is tried again in an hour")
 			}
 			trim.Reset(trimEvery)
 		case <-snapshot.C:
-			if err := o.snapshot(); err != nil {
-				o.log.Error().Err(err).Msg("no snapshot of the store could be made; it is tried again next time")
+			if err := m.snapshot(); err != nil {
+				m.log.Error().Err(err).Msg("no snapshot of the store could be made; it is tried again next time")
 			}
-			snapshot.Reset(o.settings.SnapshotEvery)
+			snapshot.Reset(m.snapshotEvery)
 		}
 	}
 }
 
 // trim forgets history that is too old or too much, in pieces.
-func (o *operator) trim(ctx context.Context) error {
-	freed, err := o.trimAttempts(ctx)
+func (m *maintenance) trim(ctx context.Context) error {
+	freed, err := m.trimAttempts(ctx)
 	if err != nil {
 		return err
 	}
-	excess, err := o.excess()
+	excess, err := m.excess()
 	if err != nil {
 		return err
 	}
 	for more := true; more && ctx.Err() == nil; {
-		if err := o.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+		if err := m.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 			var piece int64
-			if piece, more, err = store.TrimHistory(tx, tx.Now().Add(-o.settings.HistoryAge), excess, trimPiece); err == nil {
+			if piece, more, err = store.TrimHistory(tx, tx.Now().Add(-m.historyAge), excess, trimPiece); err == nil {
 				excess, freed = excess-piece, freed+piece
 			}
 			return err
@@ -71,16 +93,16 @@ func (o *operator) trim(ctx context.Context) error {
 		}
 	}
 	if freed > 0 {
-		o.log.Info().Int64("bytes", freed).Msg("old history is forgotten")
+		m.log.Info().Int64("bytes", freed).Msg("old history is forgotten")
 	}
 	return nil
 }
 
 // trimAttempts forgets attempts of runs that have not ended, but for the first and the last ones, and
 // returns how many bytes that freed.
-func (o *operator) trimAttempts(ctx context.Context) (freed int64, err error) {
+func (m *maintenance) trimAttempts(ctx context.Context) (freed int64, err error) {
 	var attempts *store.Attempts
-	if err := o.db.View(func(tx *store.Tx) (err error) {
+	if err := m.db.View(func(tx *store.Tx) (err error) {
 		attempts, err = store.ExcessAttempts(tx)
 		return err
 	}); err != nil {
@@ -88,7 +110,7 @@ func (o *operator) trimAttempts(ctx context.Context) (freed int64, err error) {
 	}
 	for more := true; more && ctx.Err() == nil; {
 		piece := int64(0)
-		if err := o.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+		if err := m.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 			piece, more, err = attempts.Forget(tx)
 			return err
 		}); err != nil {
@@ -101,14 +123,13 @@ func (o *operator) trimAttempts(ctx context.Context) (freed int64, err error) {
 
 // excess returns how many bytes of history there are beyond what may be. A file
 // smaller than that is not read.
-func (o *operator) excess() (int64, error) {
-	limit := int64(o.settings.HistoryMiB) << 20
-	info, err := os.Stat(o.settings.Store)
-	if err != nil || info.Size() <= limit {
+func (m *maintenance) excess() (int64, error) {
+	info, err := os.Stat(m.path)
+	if err != nil || info.Size() <= m.historyBytes {
 		return 0, err
 	}
 	size := int64(0)
-	err = o.db.View(func(tx *store.Tx) error {
+	err = m.db.View(func(tx *store.Tx) error {
 		for _, table := range []store.Table{store.Runs, store.History} {
 			for k, v := range tx.Range(store.At(table)) {
 				size += int64(len(k) + len(v))
@@ -116,12 +137,12 @@ func (o *operator) excess() (int64, error) {
 		}
 		return nil
 	})
-	return max(0, size-limit), err
+	return max(0, size-m.historyBytes), err
 }
 
 // snapshots returns the paths of the snapshots beside the store, oldest first.
-func (o *operator) snapshots() ([]string, error) {
-	found, err := filepath.Glob(escapeGlob(o.settings.Store) + ".snapshot-*Z")
+func (m *maintenance) snapshots() ([]string, error) {
+	found, err := filepath.Glob(escapeGlob(m.path) + ".snapshot-*Z")
 	slices.Sort(found)
 	return found, err
 }
@@ -139,27 +160,27 @@ func escapeGlob(path string) string {
 
 // untilSnapshot returns how long it is until the next snapshot is due, counted
 // from the newest there is: short lives do not keep it from being made.
-func (o *operator) untilSnapshot() time.Duration {
-	found, err := o.snapshots()
+func (m *maintenance) untilSnapshot() time.Duration {
+	found, err := m.snapshots()
 	if err != nil || len(found) == 0 {
-		return o.settings.SnapshotEvery
+		return m.snapshotEvery
 	}
 	info, err := os.Stat(found[len(found)-1])
 	if err != nil {
-		return o.settings.SnapshotEvery
+		return m.snapshotEvery
 	}
 	// Never within the rush of a start, and a file of the future is no reason to wait for ever.
-	return min(max(time.Until(info.ModTime().Add(o.settings.SnapshotEvery)), time.Minute), o.settings.SnapshotEvery)
+	return min(max(time.Until(info.ModTime().Add(m.snapshotEvery)), time.Minute), m.snapshotEvery)
 }
 
 // snapshot makes a snapshot beside the store, verified, and removes the oldest
 // ones.
-func (o *operator) snapshot() error {
-	path := o.settings.Store + ".snapshot-" + time.Now().UTC().Format(snapshotTime)
-	if err := o.db.SnapshotFile(path); err != nil {
+func (m *maintenance) snapshot() error {
+	path := m.path + ".snapshot-" + time.Now().UTC().Format(snapshotTime)
+	if err := m.db.SnapshotFile(path); err != nil {
 		return err
 	}
-	found, err := o.snapshots()
+	found, err := m.snapshots()
 	for _, old := range found[:max(0, len(found)-snapshotsKept)] {
 		if rerr := os.Remove(old); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = errors.Join(err, fmt.Errorf("remove an old snapshot: %w", rerr))
