@@ -6,10 +6,14 @@ import (
 	"encoding/hex"
 	"time"
 
+	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"addon-operator/cmd/addon-operator/settings"
+	"addon-operator/internal/kube"
 )
 
 // A notice is something people should see with kubectl: a Kubernetes Event on
@@ -19,44 +23,58 @@ type notice struct{ reason, message string }
 // maxMessage is the longest message in bytes that an Event can have.
 const maxMessage = 1024
 
-// tell has n posted. It does not block: with the API server away notices are
-// lost, what they say is in the log as well.
-func (o *operator) tell(n notice) {
+// notices makes a Kubernetes Event of each notice. It never delays those who add one.
+type notices struct {
+	queue     chan notice
+	client    *kube.Client
+	namespace string
+	configMap string
+	log       zerolog.Logger
+}
+
+// newNotices returns notices about the ConfigMap that s names.
+func newNotices(client *kube.Client, s *settings.Settings, log zerolog.Logger) *notices {
+	return &notices{queue: make(chan notice, 64), client: client, namespace: s.Namespace, configMap: s.ConfigMap, log: log}
+}
+
+// add has an Event made of n. It does not block: while the API server cannot be reached, notices are lost. The log has
+// them too.
+func (q *notices) add(n notice) {
 	select {
-	case o.notices <- n:
+	case q.queue <- n:
 	default:
-		o.log.Warn().Str("reason", n.reason).Msg("too many notices wait for the API server; this one makes no Kubernetes Event")
+		q.log.Warn().Str("reason", n.reason).Msg("too many notices wait for the API server; this one makes no Kubernetes Event")
 	}
 }
 
-// post makes Events of notices until ctx is done.
-func (o *operator) post(ctx context.Context) {
+// run makes the Events until ctx is done.
+func (q *notices) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case n := <-o.notices:
-			if err := o.postOne(ctx, n); err != nil && ctx.Err() == nil {
-				o.log.Warn().Err(err).Str("reason", n.reason).Msg("no Kubernetes Event could be made")
+		case n := <-q.queue:
+			if err := q.post(ctx, n); err != nil && ctx.Err() == nil {
+				q.log.Warn().Err(err).Str("reason", n.reason).Msg("no Kubernetes Event could be made")
 			}
 		}
 	}
 }
 
-// postOne makes an Event, or counts one up that says the same.
-func (o *operator) postOne(ctx context.Context, n notice) error {
+// post makes an Event, or counts one up that says the same.
+func (q *notices) post(ctx context.Context, n notice) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if len(n.message) > maxMessage {
 		n.message = n.message[:maxMessage-3] + "..."
 	}
 	sum := sha256.Sum256([]byte(n.reason + n.message))
-	name := o.settings.ConfigMap + "." + hex.EncodeToString(sum[:8])
-	events := o.client.Dynamic().Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace(o.settings.Namespace)
+	name := q.configMap + "." + hex.EncodeToString(sum[:8])
+	events := q.client.Dynamic().Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace(q.namespace)
 	now := time.Now().UTC().Format(time.RFC3339)
-	about := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": o.settings.Namespace, "name": o.settings.ConfigMap}
-	if found, err := o.client.Dynamic().Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).
-		Namespace(o.settings.Namespace).Get(ctx, o.settings.ConfigMap, metav1.GetOptions{}); err == nil {
+	about := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": q.namespace, "name": q.configMap}
+	if found, err := q.client.Dynamic().Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).
+		Namespace(q.namespace).Get(ctx, q.configMap, metav1.GetOptions{}); err == nil {
 		about["uid"], about["resourceVersion"] = string(found.GetUID()), found.GetResourceVersion()
 	}
 	_, err := events.Create(ctx, &unstructured.Unstructured{Object: map[string]any{

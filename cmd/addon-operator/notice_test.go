@@ -24,13 +24,12 @@ func TestWhatIsSaidTwiceIsOneEventCountedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &operator{
-		log: zerolog.Nop(), client: connection, notices: make(chan notice, 8),
-		settings: settings.Settings{Namespace: namespace, ConfigMap: "addon-operator"},
-		metrics:  metrics.New("p_", func() (metrics.State, error) { return metrics.State{}, nil }),
+		log: zerolog.Nop(), notices: newNotices(connection, &settings.Settings{Namespace: namespace, ConfigMap: "addon-operator"}, zerolog.Nop()),
+		metrics: metrics.New("p_", func() (metrics.State, error) { return metrics.State{}, nil }),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go o.post(ctx)
+	go o.notices.run(ctx)
 	loop := store.Task{Node: "module-afterhelm", Subject: store.Subject{Module: "web"}, Loop: &store.Loop{N: 3}}
 	o.looped(loop)
 	o.looped(loop)

@@ -74,7 +74,7 @@ func (o *operator) configSeen(c kube.Content) {
 // activation returns the label that tells the first converge of a life from what
 // comes later.
 func (o *operator) activation() string {
-	if o.converged.Load() {
+	if o.status.converged.Load() {
 		return ""
 	}
 	return "OperatorStartup"
@@ -222,7 +222,7 @@ func (o *operator) quarantined(q store.QuarantinedItem) {
 	subject := strings.TrimSpace(q.Node + " " + graph.Subject(q.Subject).String())
 	o.log.Error().Str("node", q.Node).Str("subject", graph.Subject(q.Subject).String()).Str("task.id", q.ID.String()).Int("crashes", q.Crashes).
 		Msg("it is set aside, as the operator died each time it ran; task release or task skip ends that")
-	o.tell(notice{reason: "Quarantined", message: fmt.Sprintf(
+	o.notices.add(notice{reason: "Quarantined", message: fmt.Sprintf(
 		"%s is set aside, as the operator died %d times while it ran: see what it does and what memory it needs, then run addon-operator task release %s, or task skip to forget it",
 		subject, q.Crashes, q.ID)})
 }
@@ -231,7 +231,7 @@ func (o *operator) quarantined(q store.QuarantinedItem) {
 func (o *operator) recordSetAside(d store.Damaged) {
 	o.metrics.SetAside(store.Key(d.Key).Table().String())
 	o.log.Error().Str("record", d.String()).Str("error", d.Error).Str("id", d.ID.String()).Msg("unreadable record set aside")
-	o.tell(notice{reason: "RecordDamaged", message: fmt.Sprintf(
+	o.notices.add(notice{reason: "RecordDamaged", message: fmt.Sprintf(
 		"%s cannot be read and was set aside: see addon-operator workflow inspect; addon-operator task skip %s forgets it", d, d.ID)})
 }
 
@@ -244,7 +244,7 @@ func (o *operator) looped(t store.Task) {
 	if t.Subject.Module != "" {
 		what = fmt.Sprintf("values of module %s change with each of its runs", t.Subject.Module)
 	}
-	o.tell(notice{reason: "ValuesLoop", message: what + ", so the next one is delayed: look at what its hooks write"})
+	o.notices.add(notice{reason: "ValuesLoop", message: what + ", so the next one is delayed: look at what its hooks write"})
 }
 
 // blockedDeletions says that releases were not deleted because of a doubt.
@@ -252,7 +252,7 @@ func (o *operator) blockedDeletions(releases []string, why string) {
 	o.seen.mu.Lock()
 	o.seen.withheld += len(releases)
 	o.seen.mu.Unlock()
-	o.tell(notice{reason: "DeletionWithheld", message: why})
+	o.notices.add(notice{reason: "DeletionWithheld", message: why})
 }
 
 // refused says, once for each content, that the ConfigMap is invalid.
@@ -267,7 +267,7 @@ func (o *operator) refused(resourceVersion, why string) {
 	}
 	o.metrics.ConfigRefused()
 	o.log.Error().Str("resourceVersion", resourceVersion).Str("error", why).Msg("the ConfigMap is refused and what was in force stays")
-	o.tell(notice{reason: "ConfigRefused", message: why})
+	o.notices.add(notice{reason: "ConfigRefused", message: why})
 }
 
 // kubeObserver logs and counts what goes wrong with the API server.

@@ -21,7 +21,7 @@ func (o *operator) hookSlow(r steps.SlowRun) (ended func()) {
 		Str("queue", r.Task.Queue).Str("task", r.Task.ID.String()).Time("since", r.Since).
 		Msg("hook runs for " + r.After.String() + " already; " + why)
 	what := strings.TrimSpace(string(r.Node) + " " + subject.String())
-	o.tell(notice{reason: "HookSlow", message: fmt.Sprintf(
+	o.notices.add(notice{reason: "HookSlow", message: fmt.Sprintf(
 		"%s runs for %s already; %s. See what it waits for, or run addon-operator task cancel %s", what, r.After, why, r.Task.ID)})
 	counted := o.metrics.HookSlow(subject.Module, subject.Hook)
 	removed := o.slow.Add(inspect.Problem{

@@ -65,7 +65,7 @@ type operator struct {
 	labels   bindingLabels
 	changes  debugapi.ChangeFeed
 	slow     debugapi.SlowRuns
-	notices  chan notice
+	notices  *notices
 	recheck  wakeup // for survey
 	refilter wakeup // for keepFailingFilters
 	mended   wakeup // for runMended
@@ -84,10 +84,7 @@ type operator struct {
 
 	// cluster is the id of the cluster, empty while it is not known.
 	cluster string
-	// begun is set once the store holds what this start is to do.
-	begun atomic.Bool
-	// converged is set once a converge has come to its end in this life.
-	converged atomic.Bool
+	status  status
 	// logConfigEvents has each change of the ConfigMap logged as it is seen.
 	logConfigEvents atomic.Bool
 	// kept is set once the operator must leave its parts to the end of the process.
@@ -127,7 +124,7 @@ func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
 		log.Warn().Msg(warning)
 	}
 	o := &operator{
-		settings: s, log: log, began: time.Now(), notices: make(chan notice, 64),
+		settings: s, log: log, began: time.Now(),
 		recheck: newWakeup(), refilter: newWakeup(), mended: newWakeup(), addonsChanged: newWakeup(), shortages: newWakeup(),
 	}
 	if o.params, err = debugapi.NewParams(s, log, o.logConfigEvents.Store); err != nil {
@@ -139,10 +136,12 @@ func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
 	if err := o.connect(); err != nil {
 		return err
 	}
+	o.notices = newNotices(o.client, &o.settings, o.log)
 	if err := o.open(ctx); err != nil {
 		return err
 	}
 	defer o.close()
+	o.status.db, o.status.leadership = o.db, &o.leadership
 	o.metrics = metrics.New(s.MetricsPrefix, o.debugAPI().State)
 	o.metrics.WatchClients() // before the Lease is requested in the background
 	acquiring, stop := context.WithCancel(ctx)
@@ -351,7 +350,7 @@ func (o *operator) run(ctx context.Context) error {
 		release()
 		return err
 	}
-	o.begun.Store(true)
+	o.status.begun.Store(true)
 	o.log.Info().Str("version", version).Str("store", o.settings.Store).Uint64("life", o.db.Epoch()).
 		Str("namespace", o.settings.Namespace).Int("modules", len(o.steps.Modules.Disk().Modules)).Msg("operator started")
 	o.watch(watching, group)
@@ -444,7 +443,7 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 		group.Go(func() error { return o.addons.Run(ctx) })
 	}
 	group.Go(func() error { return o.awaitCluster(ctx) })
-	group.Go(func() error { o.post(ctx); return nil })
+	group.Go(func() error { o.notices.run(ctx); return nil })
 	group.Go(func() error { newMaintenance(o.db, &o.settings, o.log).run(ctx); return nil })
 	group.Go(func() error { o.survey(ctx); return nil })
 	group.Go(func() error { o.runMended(ctx); return nil })

@@ -41,9 +41,9 @@ func TestTheOperatorIsNotReadyWhileAModuleIsPending(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = db.Close() }()
-			o := &operator{db: db}
-			o.begun.Store(true)
-			o.converged.Store(c.converged)
+			s := &status{db: db, leadership: new(leadership)}
+			s.begun.Store(true)
+			s.converged.Store(c.converged)
 			if err := db.Update(func(tx *store.Tx) error {
 				if c.put == nil {
 					return nil
@@ -53,7 +53,7 @@ func TestTheOperatorIsNotReadyWhileAModuleIsPending(t *testing.T) {
 				t.Fatal(err)
 			}
 			answer := httptest.NewRecorder()
-			o.readyz(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", http.NoBody))
+			s.readyz(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", http.NoBody))
 			if answer.Code != c.code || answer.Body.String() != c.text {
 				t.Errorf("status %d: %q, want %d: %q", answer.Code, answer.Body, c.code, c.text)
 			}

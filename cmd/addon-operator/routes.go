@@ -1,16 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 
-	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/series"
-	"addon-operator/store"
-	"addon-operator/workflow"
-	"addon-operator/workflow/lifecycle"
 )
 
 // publicPaths are the paths of the public port: those of probes, scrapers and
@@ -22,153 +15,9 @@ var publicPaths = []string{"/healthz", "/readyz", "/status/converge", "/metrics"
 func (o *operator) publicRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /readyz", o.readyz)
-	mux.HandleFunc("GET /status/converge", o.convergeStatus)
+	mux.HandleFunc("GET /readyz", o.status.readyz)
+	mux.HandleFunc("GET /status/converge", o.status.convergeStatus)
 	mux.Handle("GET /metrics", o.metrics.Page())
 	mux.Handle("GET /metrics/hooks", series.Page(o.hookMetrics))
 	return mux
-}
-
-// startup reads the record of starts and converges, and the converge's tasks.
-func (o *operator) startup() (startup store.Startup, tasks int, err error) {
-	begun := o.begun.Load() // asked before the store is read, which may say more by then
-	err = o.db.View(func(tx *store.Tx) (err error) {
-		if startup, _, err = store.Load[store.Startup](tx, store.StartupKey()); err != nil {
-			return err
-		}
-		tasks, err = debugapi.ConvergeTasks(tx)
-		return err
-	})
-	if !begun {
-		tasks++ // the start's own, which is yet to be put
-	}
-	return startup, tasks, err
-}
-
-// readyz reports whether a converge has ended in this epoch, or in an earlier one if nothing has changed
-// since, and no module is pending. It names those that are.
-func (o *operator) readyz(w http.ResponseWriter, _ *http.Request) {
-	if waits := o.leadership.standby(); waits != "" {
-		http.Error(w, "Standby: "+waits, http.StatusServiceUnavailable)
-		return
-	}
-	started, pending, err := o.readiness()
-	text := "Startup converge in progress"
-	if started {
-		text = "Startup converge done"
-	}
-	switch {
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-	case len(pending) > 0:
-		http.Error(w, text+", pending modules: "+strings.Join(pending, ", "), http.StatusInternalServerError)
-	case !started:
-		http.Error(w, text, http.StatusInternalServerError)
-	default:
-		_, _ = w.Write([]byte(text + ".\n"))
-	}
-}
-
-// readiness reads what readyz reports, without the tasks where they do not matter: scripts that wait for a
-// converge request it many times a second.
-func (o *operator) readiness() (started bool, pending []string, err error) {
-	begun := o.begun.Load() // asked before the store is read, which may say more by then
-	err = o.db.View(func(tx *store.Tx) error {
-		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
-		if err != nil {
-			return err
-		}
-		if started = o.converged.Load() || startup.ConvergedIn == o.db.Epoch(); !started && begun && upToDate(startup) {
-			tasks, err := debugapi.ConvergeTasks(tx)
-			if err != nil {
-				return err
-			}
-			started = tasks == 0
-		}
-		pending, err = pendingModules(tx)
-		return err
-	})
-	return started, pending, err
-}
-
-// upToDate reports whether no converge has begun since the last one ended.
-func upToDate(startup store.Startup) bool {
-	return startup.Converged > 0 && startup.Converged >= startup.StartRun
-}
-
-// pendingModules returns the modules whose next run is deferred, because their hooks change values at each
-// run, and those whose failing run is retried in a lane of its own.
-func pendingModules(tx *store.Tx) (names []string, err error) {
-	for t, err := range store.LaterTasks(tx) {
-		if err != nil {
-			return nil, err
-		}
-		if t.Node == string(lifecycle.ModuleRun) {
-			names = append(names, t.Subject.Module)
-		}
-	}
-	lagging, err := workflow.LaggingModules(tx)
-	if err != nil {
-		return nil, err
-	}
-	names = append(names, lagging...)
-	slices.Sort(names)
-	return slices.Compact(names), nil
-}
-
-// started reports whether the converge of the start is done. A start that had
-// nothing to do has no task of one.
-func (o *operator) started(startup store.Startup, tasks int) bool {
-	return startup.ConvergedIn == o.db.Epoch() || o.converged.Load() ||
-		tasks == 0 && upToDate(startup)
-}
-
-// convergeStatus tells where the converge stands, in the lines of addon-operator.
-func (o *operator) convergeStatus(w http.ResponseWriter, r *http.Request) {
-	startup, tasks, err := o.startup()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	type line struct {
-		key   string
-		count int
-	}
-	var lines []line
-	switch {
-	case o.started(startup, tasks):
-		lines = append(lines, line{"STARTUP_CONVERGE_DONE", 0})
-		if tasks > 0 {
-			lines = append(lines, line{"CONVERGE_IN_PROGRESS", tasks})
-		} else {
-			lines = append(lines, line{"CONVERGE_WAIT_TASK", 0})
-		}
-	case tasks > 0:
-		lines = append(lines, line{"STARTUP_CONVERGE_IN_PROGRESS", tasks})
-	default:
-		lines = append(lines, line{"STARTUP_CONVERGE_NOT_STARTED", 0})
-	}
-	if r.URL.Query().Get("output") == "json" {
-		out := map[string]any{
-			"STARTUP_CONVERGE_NOT_STARTED": false, "STARTUP_CONVERGE_IN_PROGRESS": nil, "STARTUP_CONVERGE_DONE": false,
-			"CONVERGE_IN_PROGRESS": nil, "CONVERGE_WAIT_TASK": false,
-		}
-		for _, l := range lines {
-			out[l.key] = true
-			if l.count > 0 {
-				out[l.key] = l.count
-			}
-		}
-		if err := (debugapi.Page{Data: out}).Write(w, "json"); err != nil {
-			debugapi.Fail(w, err)
-		}
-		return
-	}
-	for _, l := range lines {
-		if l.count > 0 {
-			_, _ = fmt.Fprintf(w, "%s: %d tasks\n", l.key, l.count)
-		} else {
-			_, _ = fmt.Fprintln(w, l.key)
-		}
-	}
 }

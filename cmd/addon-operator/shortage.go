@@ -31,7 +31,7 @@ func (o *operator) logShortages(ctx context.Context) {
 			o.log.Error().Err(s.Err).Str("store", o.settings.Store).Time("since", s.Since).
 				Msg("disk full: no task starts until there is room; free space or make the volume larger")
 			if first {
-				o.tell(notice{reason: "DiskFull", message: "the volume of the store is full: no task starts until there is room; free space or make it larger"})
+				o.notices.add(notice{reason: "DiskFull", message: "the volume of the store is full: no task starts until there is room; free space or make it larger"})
 			}
 		},
 		room: func() {

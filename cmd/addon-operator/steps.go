@@ -41,6 +41,6 @@ func (s stepChanges) ProblemsChanged()             { s.o.recheck.raise() }
 func (s stepChanges) Converged() {
 	s.o.mended.raise()
 	s.o.convergeEnded()
-	s.o.converged.Store(true)
+	s.o.status.converged.Store(true)
 	s.o.webhook.Changed()
 }

@@ -43,7 +43,7 @@ func (o *operator) webhookRefused(a webhook.Admission, why error) {
 	o.metrics.WebhookFailed()
 	o.log.Error().Err(why).Str("module", a.Module).Str("hook", a.Hook).Str("binding", a.Config.Name).
 		Msg("the API server refuses the webhook, so its hook is not asked")
-	o.tell(notice{reason: "WebhookRefused", message: "webhook " + a.Config.Name + " is refused, so its hook is not asked: " + why.Error()})
+	o.notices.add(notice{reason: "WebhookRefused", message: "webhook " + a.Config.Name + " is refused, so its hook is not asked: " + why.Error()})
 }
 
 // reviewed counts and logs what the API server was told.
