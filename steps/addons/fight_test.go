@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/internal/api"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver is about two configurations that are processed at the same
@@ -85,4 +86,37 @@ func (a *arena) verdict(i int) (winner, loser string) {
 		a.t.Fatalf("round %d: the loser has %s: %v", i, fmt.Sprint(results), err)
 	}
 	return winner, loser
+}
+
+func TestConfigurationThatIsDeletedBeforeItHasTheFinalizerLeavesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newArena(t)
+		a.start()
+		defer func() { a.stop() }()
+		a.apply("loser", []string{"X"})
+		a.apply("owner", []string{"X"})
+		a.raise("owner")
+		a.raise("loser")
+		a.apply("early", []string{"X"})
+		a.apply("early", nil)
+		a.raise("early")
+		phases, owners := a.phases()
+		want := map[string]store.Phase{"owner": store.PhaseReady, "loser": store.PhaseFailed}
+		if diff := cmp.Diff(want, phases) + cmp.Diff(map[string]string{"X": "owner"}, owners); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if n := a.changes["loser"]; n != 1 {
+			t.Errorf("the failed configuration was changed %d times, want 1: nothing became free", n)
+		}
+		if err := a.r.DB.View(func(tx *store.Tx) error {
+			_, busy, err := store.Head(tx, graph.Subject{Configuration: "early"}.Queue())
+			if busy {
+				t.Error("its queue has a task")
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

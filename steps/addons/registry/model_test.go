@@ -43,10 +43,16 @@ func (o offer) parsed() registry.Parsed {
 
 // fetch stores what a round finds in one repository with these addons.
 func fetch(db *store.DB, o registry.Owner, round store.ID, offers ...offer) error {
+	return fetchWith(db, o, round, nil, offers...)
+}
+
+// fetchWith is fetch with addons that have plans.
+func fetchWith(db *store.DB, o registry.Owner, round store.ID, plans []catalog.Plan, offers ...offer) error {
 	result := store.RepositoryResult{URL: "https://h/" + o.Name}
 	var contents []registry.Parsed
 	for _, a := range offers {
 		p := a.parsed()
+		p.Loaded.Addon.Plans = plans
 		contents = append(contents, p)
 		result.Addons = append(result.Addons, store.AddonResult{
 			Entry: a.name, EntryVersion: a.version, Content: p.Name, ID: a.id, Name: a.name, Version: a.version,

@@ -135,6 +135,39 @@ func TestANewVersionWithTheSameIDReplacesTheOldOne(t *testing.T) {
 	}
 }
 
+func TestRemovingAnAddonWithSeveralPlansLeavesNothing(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	o := registry.Owner{Name: "c1", UID: "u"}
+	round, _, err := begin(db, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Two addons have the same chart, which is stored once.
+	second := offer{id: "Z", name: "cache", version: "0.0.1", chart: redis.chart}
+	if err := fetchWith(db, o, round, []catalog.Plan{{ID: "p1", Name: "micro"}, {ID: "p2", Name: "small"}}, redis, second); err != nil {
+		t.Fatal(err)
+	}
+	if _, found, err := finish(db, o, round); err != nil || len(found) > 0 {
+		t.Fatalf("conflicts %v, %v", found, err)
+	}
+	if ready, _ := process(t, db, "c1", second); !ready {
+		t.Fatal("the configuration is not ready without the first addon")
+	}
+	wantRegistered(t, db, "Z cache 0.0.1 c1")
+	if !withdraw(t, db, registry.Cluster, "c1") {
+		t.Error("withdrawing the configuration freed nothing")
+	}
+	wantRegistered(t, db)
+	if err := registry.Sweep(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	count, err := contents(db)
+	if err != nil || len(count) != 0 {
+		t.Errorf("left: %v, %v", count, err)
+	}
+}
+
 func TestAConflictNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
