@@ -9,6 +9,7 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 )
 
@@ -88,6 +89,24 @@ func (a *AddonModules) imageModules(tx *store.Tx) (map[string]string, error) {
 		}
 	}
 	return paths, err
+}
+
+// expected reports whether a configuration that can provide modules is processed for the first time. Until
+// that ends, the names of its modules are not known.
+func (a *AddonModules) expected(tx *store.Tx) (bool, error) {
+	if a.dir == "" {
+		return false, nil
+	}
+	for c, err := range registry.ConfigurationsIn(tx, registry.Cluster) {
+		if err != nil {
+			return false, err
+		}
+		first := c.Phase == store.PhasePending && c.Registered.IsZero() && c.Earlier.IsZero()
+		if first && (a.all || c.Modules) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // saveAddonModules saves which modules of a discovery are made from addons. Those that are enabled,

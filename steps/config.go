@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rs/zerolog"
-
 	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
 	"addon-operator/store"
@@ -278,19 +276,6 @@ func (cm *ConfigMap) refusal(before, now values.Config, enabled []string) error 
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// warnUnknown says which keys of the ConfigMap belong to no module.
-func (cm *ConfigMap) warnUnknown(c values.Config) {
-	modules := []string{values.Global}
-	for _, m := range cm.modules.Disk().Modules {
-		if m.Key != "" {
-			modules = append(modules, m.Key)
-		}
-	}
-	for _, key := range unknownKeys(modules, c) {
-		cm.log.once(zerolog.WarnLevel, fmt.Sprintf("%s: key %q has no effect: %s", cm.object, key, noModule(key, modules)))
-	}
 }
 
 // editConfig returns the command that edits the ConfigMap.

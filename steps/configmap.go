@@ -70,9 +70,7 @@ func (s *configMapStep) check(read *readConfig, before values.Config, enabled []
 			read.Config, read.Error = values.Config{}, err.Error()
 		}
 	}
-	if read.Error == "" {
-		s.config.warnUnknown(read.Config)
-	} else {
+	if read.Error != "" {
 		s.observer.ConfigRefused(read.ResourceVersion, read.Error)
 	}
 	return nil

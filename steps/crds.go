@@ -56,7 +56,7 @@ func (s *ensureCRDsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outc
 	}
 	data := ensured{Digest: digest}
 	out := workflow.Outcome{Detail: fmt.Sprintf("%d definitions, %d of them written", len(definitions), len(result.Written))}
-	if wrong = errors.Join(wrong, result.Refused); wrong != nil {
+	if wrong = m.NameFiles(errors.Join(wrong, result.Refused)); wrong != nil {
 		data.Undefined = wrong.Error()
 		out.Detail = "refused, so the module is not run: " + data.Undefined
 		s.log.Error().Str("module", m.Name).Err(wrong).Msg("CustomResourceDefinitions of a module cannot be installed: it is not run before they are corrected")

@@ -10,6 +10,7 @@ import (
 	"addon-operator/internal/helm"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
+	"addon-operator/steps/addons/modules"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -98,6 +99,7 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	if err := noteRelease(tx, name, data.Released); err != nil {
 		return nil, err
 	}
+	store.DeleteProblems(tx, store.OrphanedModule, name)
 	record.State = store.Retiring
 	if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
 		return nil, err
@@ -176,7 +178,10 @@ func (s *releaseDeleteStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outc
 // An afterDeleteStep is the hookStep that ends a module's delete. One that comes
 // to its turn when another has ended the delete meanwhile, as that of an earlier
 // process can, does nothing: the module may be on again.
-type afterDeleteStep struct{ hookStep }
+type afterDeleteStep struct {
+	hookStep
+	changes Changes
+}
 
 // ended reports whether there is no delete of module to be ended.
 func (s *afterDeleteStep) ended(tx *store.Tx, module string) (bool, error) {
@@ -207,7 +212,8 @@ func (s *afterDeleteStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, js
 	return s.hookStep.Items(tx, t)
 }
 
-// End forgets the module.
+// End forgets the module. A module made from an addon stops using the addon, so that one that is
+// not registered is no module any more.
 func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	key := store.ModuleKey(t.Subject.Module)
 	record, _, err := store.Load[store.Module](tx, key)
@@ -217,6 +223,14 @@ func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]
 	record.State, record.StartedIn, record.Defined = store.Off, 0, ""
 	if err := s.bindings.forget(tx, t.Subject.Module); err != nil {
 		return nil, err
+	}
+	if wanted, err := s.values.wanted(tx, t.Subject.Module, record); err != nil {
+		return nil, err
+	} else if !wanted {
+		if err := modules.Release(tx, t.Subject.Module); err != nil {
+			return nil, err
+		}
+		tx.OnCommit(s.changes.AddonModulesChanged)
 	}
 	return nil, store.Save(tx, key, record)
 }

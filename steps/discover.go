@@ -209,6 +209,9 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	for _, d := range found.Modules {
 		old, known := before[d.Name]
 		delete(before, d.Name)
+		if !d.Enabled {
+			store.DeleteProblems(tx, store.OrphanedModule, d.Name)
+		}
 		next := old
 		next.Order, next.Enabled, next.Why, next.Broken = d.Order, d.Enabled, d.Why, d.Broken
 		if next.State == "" {

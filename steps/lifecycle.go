@@ -144,12 +144,10 @@ func (l *Lifecycle) Binding() workflow.Binding {
 		lifecycle.ReleaseCheck:          &releaseCheckStep{l.Releases},
 		lifecycle.ReleaseUpgrade:        &releaseUpgradeStep{l.Releases},
 		lifecycle.ModuleAfterHelm:       afterHelm,
-		lifecycle.ModuleDelete: &moduleDeleteStep{
-			log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, releases: l.Releases, changes: l.options.Changes,
-		},
+		lifecycle.ModuleDelete:          l.moduleDeleteStep(),
 		lifecycle.ModuleBeforeDelete:    &beforeDeleteStep{l.hookStep(lifecycle.ModuleBeforeDelete, hook.BeforeDeleteHelm)},
 		lifecycle.ReleaseDelete:         &releaseDeleteStep{releases: l.Releases, changes: l.options.Changes},
-		lifecycle.ModuleAfterDelete:     &afterDeleteStep{l.hookStep(lifecycle.ModuleAfterDelete, hook.AfterDeleteHelm)},
+		lifecycle.ModuleAfterDelete:     l.afterDeleteStep(),
 		lifecycle.ModulePurge:           &modulePurgeStep{bindings: l.bindings, releases: l.Releases},
 		lifecycle.GlobalAfterAll:        &afterAllStep{l.hookStep(lifecycle.GlobalAfterAll, hook.AfterAll), l.options.Changes},
 		lifecycle.GlobalKubernetesEvent: l.hookNode(lifecycle.GlobalKubernetesEvent, ""),
@@ -175,6 +173,16 @@ func (l *Lifecycle) hookNode(id graph.NodeID, binding string) *hookStep {
 
 func (l *Lifecycle) moduleRunStep() *moduleRunStep {
 	return &moduleRunStep{db: l.db, modules: l.Modules, values: l.Values, hooks: l.hooks, survey: l.Survey}
+}
+
+func (l *Lifecycle) moduleDeleteStep() *moduleDeleteStep {
+	return &moduleDeleteStep{
+		log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, releases: l.Releases, changes: l.options.Changes,
+	}
+}
+
+func (l *Lifecycle) afterDeleteStep() *afterDeleteStep {
+	return &afterDeleteStep{hookStep: l.hookStep(lifecycle.ModuleAfterDelete, hook.AfterDeleteHelm), changes: l.options.Changes}
 }
 
 func (l *Lifecycle) discoverStep() *discoverStep {

@@ -47,6 +47,8 @@ type Changes interface {
 	// ProblemsChanged follows a commit that may have caused or solved a problem that [Survey.Run]
 	// finds.
 	ProblemsChanged()
+	// AddonModulesChanged follows a commit after which other modules may be made from addons.
+	AddonModulesChanged()
 }
 
 // releaseChanged reports a change of module's release after the commit of tx.
@@ -70,6 +72,7 @@ func (silent) ReleaseChanged(string)            {}
 func (silent) ModuleRetired(string)             {}
 func (silent) Converged()                       {}
 func (silent) ProblemsChanged()                 {}
+func (silent) AddonModulesChanged()             {}
 
 // A Dropped tells of metric operations of one run of a hook that did not count as
 // they were written.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/rs/zerolog"
+
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
@@ -45,6 +47,11 @@ type surveyRun struct {
 	survey *Survey
 	found  map[store.ProblemKind][]store.Problem
 	known  map[string]store.Module // by name
+	config values.Config           // in force
+	// provided are the modules that addons provide, also those that no converge has read yet.
+	provided []string
+	// expected is set while more modules may be made from addons: see [AddonModules.expected].
+	expected bool
 	// converged is set once the converge of the current start has ended.
 	converged bool
 }
@@ -66,9 +73,14 @@ func (s *Survey) Run() (changed bool, err error) {
 		return false, err
 	} else if err := v.addons(); err != nil {
 		return false, err
+	} else {
+		v.unknownKeys(set)
 	}
 	err = s.db.Update(func(tx *store.Tx) error {
 		changed = false
+		if err := v.leaveOutDisabled(tx); err != nil {
+			return err
+		}
 		for _, kind := range kinds {
 			news, err := store.ReplaceProblems(tx, kind, v.found[kind])
 			if err != nil {
@@ -92,18 +104,28 @@ func (v *surveyRun) addons() error {
 		return nil
 	}
 	selected, err := v.survey.addons.choose()
+	for _, m := range selected.Modules {
+		v.provided = append(v.provided, m.Name)
+	}
 	for _, p := range selected.Problems {
-		if p.Kind == store.OrphanedModule && !v.known[p.Subject.Module].Enabled {
-			continue // it is uninstalled already, or is being uninstalled
-		}
 		v.add(p.Kind, p)
 	}
 	return err
 }
 
+// leaveOutDisabled removes the modules that are disabled or being deleted in tx from the orphaned
+// modules: the transition that disables a module deletes its problem.
+func (v *surveyRun) leaveOutDisabled(tx *store.Tx) error {
+	known, err := modulesKnown(tx)
+	v.found[store.OrphanedModule] = slices.DeleteFunc(v.found[store.OrphanedModule], func(p store.Problem) bool {
+		m := known[p.Subject.Module]
+		return !m.Enabled || m.State == store.Retiring || m.State == store.Uninstalled
+	})
+	return err
+}
+
 // compare finds what differs between set and the store.
 func (v *surveyRun) compare(set module.Set) error {
-	var config values.Config
 	scanned := v.survey.discovered.Load()
 	if err := v.survey.db.View(func(tx *store.Tx) (err error) {
 		if v.known, err = modulesKnown(tx); err != nil {
@@ -114,7 +136,10 @@ func (v *surveyRun) compare(set module.Set) error {
 			return err
 		}
 		v.converged = l.Converged >= l.StartRun && l.Converged > 0
-		config, err = v.survey.applied.inForce(tx)
+		if v.expected, err = v.survey.addons.expected(tx); err != nil {
+			return err
+		}
+		v.config, err = v.survey.applied.inForce(tx)
 		return err
 	}); err != nil {
 		return err
@@ -131,7 +156,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		case !found:
 			v.add(store.NewDirectory, store.Problem{
 				Subject: store.Subject{Module: m.Name}, Object: m.Path,
-				Error: fmt.Sprintf("module directory %s is new; no converge has read it yet", m.Path), Command: []string{"reload"},
+				Error: m.Title() + " is new; no converge has read it yet", Command: []string{"reload"},
 			})
 		default:
 			v.changes(m, record)
@@ -140,7 +165,6 @@ func (v *surveyRun) compare(set module.Set) error {
 	if scanned && len(set.Empty) == 0 {
 		v.missing(set)
 	}
-	v.unknownKeys(set, config)
 	return nil
 }
 
@@ -187,7 +211,7 @@ func (v *surveyRun) changes(m module.Module, record store.Module) {
 	}
 	v.add(store.ChangedDirectory, store.Problem{
 		Subject: store.Subject{Module: m.Name}, Object: m.Path,
-		Error:   fmt.Sprintf("module directory %s has changed since the last run of module %s", m.Path, m.Name),
+		Error:   fmt.Sprintf("%s has changed since the last run of module %s", m.Title(), m.Name),
 		Command: []string{"module", "run", m.Name},
 	})
 }
@@ -297,17 +321,24 @@ func (s *Survey) Mended(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// unknownKeys finds keys of the ConfigMap that belong to no module.
-func (v *surveyRun) unknownKeys(set module.Set, config values.Config) {
+// unknownKeys finds keys of the ConfigMap that belong to no module, and logs each. While more modules may
+// be made from addons, it finds none.
+func (v *surveyRun) unknownKeys(set module.Set) {
+	if v.expected {
+		return
+	}
 	modules := []string{values.Global}
 	for _, m := range set.Modules {
 		if m.Key != "" {
 			modules = append(modules, m.Key)
 		}
 	}
-	for _, key := range unknownKeys(modules, config) {
-		v.add(store.UnknownKey, store.Problem{
-			Object: key, Error: fmt.Sprintf("%s: key %q has no effect: %s", v.survey.config.object, key, noModule(key, modules)), Fix: v.survey.config.editConfig(),
-		})
+	for _, name := range v.provided {
+		modules = append(modules, values.Camel(name))
+	}
+	for _, key := range unknownKeys(modules, v.config) {
+		text := fmt.Sprintf("%s: key %q has no effect: %s", v.survey.config.object, key, noModule(key, modules))
+		v.survey.config.log.once(zerolog.WarnLevel, text)
+		v.add(store.UnknownKey, store.Problem{Object: key, Error: text, Fix: v.survey.config.editConfig()})
 	}
 }

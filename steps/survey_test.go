@@ -2,6 +2,7 @@ package steps
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
 	"addon-operator/store"
+	"addon-operator/workflow"
 )
 
 // writeFile writes a file below dir, with its directories.
@@ -152,6 +154,29 @@ func TestUnknownKeyOfTheConfigMapIsAProblemWithASuggestion(t *testing.T) {
 	expect(t, "none", problemsOf(t, s, root))
 }
 
+func TestKeyOfTheConfigMapIsNotUnknownBeforeAddonsAreProcessedForTheFirstTime(t *testing.T) {
+	s, root := surveyedSteps(t)
+	s.Addons.dir = filepath.Join(root, "addon-modules")
+	config, err := values.ParseConfig(map[string]string{"bannerEnabled": "true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, s, func(tx *store.Tx) error { return s.ConfigMap.saveApplied(tx, config, "1") })
+	save := func(c store.Configuration) {
+		commit(t, s, func(tx *store.Tx) error { return store.Save(tx, store.ConfigurationKey("", "c"), c) })
+	}
+	unknown := `unknown key : ConfigMap /: key "bannerEnabled" has no effect: there is no module "banner"; kubectl -n  edit configmap `
+	save(store.Configuration{Phase: store.PhasePending})
+	expect(t, "a configuration that provides no modules is pending", problemsOf(t, s, root), unknown)
+	save(store.Configuration{Phase: store.PhasePending, Modules: true})
+	expect(t, "one that provides modules is pending for the first time", problemsOf(t, s, root))
+	save(store.Configuration{Phase: store.PhaseFailed, Modules: true})
+	expect(t, "it has failed", problemsOf(t, s, root), unknown)
+	save(store.Configuration{Phase: store.PhasePending, Modules: true, Earlier: store.ID{Epoch: 1, N: 1}})
+	expect(t, "it is pending again", problemsOf(t, s, root), unknown)
+	commit(t, s, func(tx *store.Tx) error { tx.Delete(store.ConfigurationKey("", "c")); return nil })
+}
+
 func TestUnreadableModuleDirectoryIsAProblemAndChangesNoOther(t *testing.T) {
 	s, root := surveyedSteps(t)
 	writeFile(t, root, "a/010-web/hooks/x.sh", "#!/bin/bash\n", 0o644)
@@ -188,5 +213,102 @@ func TestModulesOfADirectoryThatIsNotMountedKeepTheirNames(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 			t.Errorf("%v: %v (-want +got):\n%s", c.dirs, err, diff)
 		}
+	}
+}
+
+func TestProblemOfAnOrphanedModuleIsDeletedByTheTransitionThatDisablesIt(t *testing.T) {
+	for name, disable := range map[string]func(*Lifecycle, *store.Tx) error{
+		"discovery": func(s *Lifecycle, tx *store.Tx) error {
+			data, err := json.Marshal(discovered{Modules: []decided{{Name: "web"}}, Whole: true})
+			if err == nil {
+				_, err = s.discoverStep().Apply(tx, workflow.Task{}, workflow.Outcome{Data: data})
+			}
+			return err
+		},
+		"deletion": func(s *Lifecycle, tx *store.Tx) error { // the ConfigMap has disabled it, and no discovery has run
+			config, err := values.ParseConfig(map[string]string{"webEnabled": "false"})
+			if err != nil {
+				return err
+			}
+			if err := s.ConfigMap.saveApplied(tx, config, "1"); err != nil {
+				return err
+			}
+			data, err := json.Marshal(toDelete{Released: true})
+			if err == nil {
+				task := workflow.Task{Task: store.Task{Subject: store.Subject{Module: "web"}}}
+				_, err = s.moduleDeleteStep().Apply(tx, task, workflow.Outcome{Data: data})
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := surveyedSteps(t)
+			orphans := func() (found []string) {
+				t.Helper()
+				if err := s.db.View(func(tx *store.Tx) error {
+					all, err := store.AllProblems(tx)
+					for _, p := range all {
+						if p.Kind == store.OrphanedModule {
+							found = append(found, p.Subject.Module)
+						}
+					}
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+				return found
+			}
+			orphan := store.Problem{Kind: store.OrphanedModule, Subject: store.Subject{Module: "web"}, Error: "its addon is not registered"}
+			surveyed := surveyRun{found: map[store.ProblemKind][]store.Problem{store.OrphanedModule: {orphan}}}
+			commit(t, s, func(tx *store.Tx) error {
+				_, err := store.SaveProblem(tx, orphan)
+				return errors.Join(err, surveyed.leaveOutDisabled(tx))
+			})
+			expect(t, "survey before", orphans(), "web")
+			if len(surveyed.found[store.OrphanedModule]) != 1 {
+				t.Error("a survey leaves out the orphaned module while it is enabled")
+			}
+			commit(t, s, func(tx *store.Tx) error { return disable(s, tx) })
+			expect(t, "after the transition", orphans())
+			commit(t, s, surveyed.leaveOutDisabled)
+			if found := surveyed.found[store.OrphanedModule]; len(found) != 0 {
+				t.Errorf("a survey that began before finds %v again", found)
+			}
+		})
+	}
+}
+
+// addonChanges counts the signals that other modules may be made from addons.
+type addonChanges struct {
+	silent
+
+	count int
+}
+
+func (c *addonChanges) AddonModulesChanged() { c.count++ }
+
+func TestModuleStopsUsingItsAddonWhenItsDeletionEnds(t *testing.T) {
+	s, _ := surveyedSteps(t)
+	var changes addonChanges
+	s.options.Changes = &changes
+	commit(t, s, func(tx *store.Tx) error {
+		return errors.Join(
+			store.Save(tx, store.AddonModuleKey("web"), store.AddonModule{Content: "1-x", Used: true}),
+			store.Save(tx, store.ModuleKey("web"), store.Module{State: store.Uninstalled}),
+		)
+	})
+	commit(t, s, func(tx *store.Tx) error {
+		_, err := s.afterDeleteStep().End(tx, workflow.Task{Task: store.Task{Subject: store.Subject{Module: "web"}}}, nil)
+		return err
+	})
+	commit(t, s, func(tx *store.Tx) error {
+		m, found, err := store.Load[store.AddonModule](tx, store.AddonModuleKey("web"))
+		if m.Used || !found {
+			t.Errorf("record %+v, found %t: the module still uses the addon", m, found)
+		}
+		return err
+	})
+	if changes.count != 1 {
+		t.Errorf("%d signals that other modules may be made from addons, want 1", changes.count)
 	}
 }

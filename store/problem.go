@@ -99,6 +99,13 @@ func ReplaceProblems(tx *Tx, kind ProblemKind, problems []Problem) (changed bool
 	return changed, nil
 }
 
+// DeleteProblems deletes the stored problems of a kind that a module has.
+func DeleteProblems(tx *Tx, kind ProblemKind, module string) {
+	for k := range tx.Range(At(Problems).Str(string(kind)).Str(module)) {
+		tx.Delete(k)
+	}
+}
+
 // AllProblems returns the stored problems by kind and subject.
 func AllProblems(tx *Tx) (problems []Problem, err error) {
 	for p, err := range records[Problem](tx, At(Problems)) {

@@ -35,6 +35,7 @@ func (s stepChanges) ConfigApplied()               { s.o.configMap.Changed() }
 func (s stepChanges) ReleaseChanged(module string) { s.o.absent.Changed(module) }
 func (s stepChanges) ModuleRetired(module string)  { s.o.cancelRunning(module) }
 func (s stepChanges) ProblemsChanged()             { s.o.recheck.raise() }
+func (s stepChanges) AddonModulesChanged()         { s.o.addonsChanged.raise() }
 
 // Converged reports the converge, makes the operator ready, and looks for files that were corrected
 // while it ran.

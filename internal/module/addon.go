@@ -53,6 +53,41 @@ type AddonPlan struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
+// String returns the addon as messages name it.
+func (a *Addon) String() string { return "addon " + a.Name + " " + a.Version }
+
+// Title returns the directory of the module as messages name it: users know an addon by its name
+// and version, not by the directory that the operator writes.
+func (m *Module) Title() string {
+	if m.Addon != nil {
+		return m.Addon.String() + " of module " + m.Name
+	}
+	return "module directory " + m.Path
+}
+
+// An addonError is an error about files of an addon.
+type addonError struct {
+	error
+
+	text string
+}
+
+func (e *addonError) Error() string { return e.text }
+func (e *addonError) Unwrap() error { return e.error }
+
+// NameFiles returns err with the paths of an addon's files written as the addon, its version, and the
+// path in the chart. The error of a module of the image stays as it is.
+func (m *Module) NameFiles(err error) error {
+	if err == nil || m.Addon == nil {
+		return err
+	}
+	named := strings.NewReplacer(
+		m.ChartDir()+string(filepath.Separator), m.Addon.String()+", file ", m.ChartDir(), m.Addon.String(),
+		m.Path+string(filepath.Separator), m.Addon.String()+", file ", m.Path, m.Addon.String(),
+	)
+	return &addonError{err, named.Replace(err.Error())}
+}
+
 // ChartDir returns the directory of the module's chart.
 func (m *Module) ChartDir() string {
 	if m.Addon != nil {
@@ -141,10 +176,31 @@ func (a *Addon) PlanNames() []string {
 	return names
 }
 
+// CheckValues returns which values of the plan its schema does not accept: users cannot set such values in
+// the section of the module. Values that are missing or that the schema does not know are accepted, as
+// the schema is only for values that users set. The error says that the schema cannot be used.
+func (p *AddonPlan) CheckValues() (refused []string, err error) {
+	invalid, err := p.validate(p.Values)
+	if invalid == nil {
+		return nil, err
+	}
+	return violations(invalid, true), err
+}
+
 // check returns an error if the schema of the plan does not accept section.
-func (p *AddonPlan) check(section map[string]any) (err error) {
+func (p *AddonPlan) check(section map[string]any) error {
+	invalid, err := p.validate(section)
+	if invalid == nil {
+		return err
+	}
+	return errors.New(strings.Join(violations(invalid, false), "; "))
+}
+
+// validate returns why the schema of the plan does not accept values; nil if it does. The error says that
+// the schema cannot be used.
+func (p *AddonPlan) validate(values map[string]any) (invalid *jsonschema.ValidationError, err error) {
 	if p.Schema == nil {
-		return nil
+		return nil, nil
 	}
 	defer func() {
 		if r := recover(); r != nil { // the library panics on numbers such as 1e-9999999
@@ -153,15 +209,12 @@ func (p *AddonPlan) check(section map[string]any) (err error) {
 	}()
 	schema, err := compileSchema(p.Schema)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var invalid *jsonschema.ValidationError
-	if err := schema.Validate(section); errors.As(err, &invalid) {
-		return errors.New(strings.Join(violations(invalid), "; "))
-	} else if err != nil {
-		return err
+	if err := schema.Validate(values); err != nil && !errors.As(err, &invalid) {
+		return nil, err
 	}
-	return nil
+	return invalid, nil
 }
 
 // compileSchema compiles a JSON schema. References that lead out of it are errors.
@@ -190,8 +243,12 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %s: only references within the schema are supported", url)
 }
 
-// violations returns one line for each innermost cause. Values are left out: they can be secret.
-func violations(err *jsonschema.ValidationError) []string {
+// violations returns one line for each innermost cause. Values are left out: they can be secret. With
+// presentOnly, causes count only if some present value is wrong, whatever else is set.
+func violations(err *jsonschema.ValidationError, presentOnly bool) []string {
+	if presentOnly && dependsOnOthers(err.ErrorKind) {
+		return nil
+	}
 	if len(err.Causes) == 0 {
 		at := strings.Join(err.InstanceLocation, ".")
 		if at == "" {
@@ -201,9 +258,19 @@ func violations(err *jsonschema.ValidationError) []string {
 	}
 	var all []string
 	for _, cause := range err.Causes {
-		all = append(all, violations(cause)...)
+		all = append(all, violations(cause, presentOnly)...)
 	}
 	return all
+}
+
+// dependsOnOthers reports whether other values can mend or cause a violation of this kind.
+func dependsOnOthers(what jsonschema.ErrorKind) bool {
+	switch what.(type) {
+	case *kind.Required, *kind.DependentRequired, *kind.Dependency, *kind.MinProperties, *kind.MaxProperties,
+		*kind.AdditionalProperties, *kind.FalseSchema, *kind.AnyOf, *kind.OneOf, *kind.Not:
+		return true
+	}
+	return false
 }
 
 func violation(what jsonschema.ErrorKind) string {

@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 
 	"addon-operator/internal/module"
+	"addon-operator/internal/values"
 )
 
 func redis() module.Addon {
@@ -55,8 +56,33 @@ func TestAModuleMadeFromAnAddonIsFoundSwitchedOff(t *testing.T) {
 	if len(m.Flags) != 1 || m.Flags[0].Enabled {
 		t.Errorf("flags %+v, want one that switches the module off", m.Flags)
 	}
+	if why := module.Decide(m, nil, values.Config{}).String(); why != "disabled as nobody enables it" {
+		t.Errorf("it is %q", why)
+	}
 	if len(set.Empty) != 0 {
 		t.Errorf("empty: %v", set.Empty)
+	}
+}
+
+func TestMessagesNameTheAddonAndTheFileNotTheDirectoryOfTheVersion(t *testing.T) {
+	t.Parallel()
+	addon := redis()
+	m := module.Module{Name: "redis", Path: "/run/addon-modules/.redis.0123456789abcdef", Addon: &addon}
+	cause := fs.ErrNotExist
+	err := m.NameFiles(fmt.Errorf("%s/chart/crds/a.yaml: bad, %s/values.yaml: %w", m.Path, m.Path, cause))
+	want := "addon redis 0.0.1, file crds/a.yaml: bad, addon redis 0.0.1, file values.yaml: " + cause.Error()
+	if err.Error() != want || !errors.Is(err, cause) {
+		t.Errorf("got %q, want %q", err, want)
+	}
+	if title := m.Title(); title != "addon redis 0.0.1 of module redis" {
+		t.Errorf("title %q", title)
+	}
+	image := module.Module{Name: "web", Path: "/modules/010-web"}
+	if err := image.NameFiles(errors.New("/modules/010-web/crds/a.yaml: bad")); err.Error() != "/modules/010-web/crds/a.yaml: bad" {
+		t.Errorf("module of the image: %v", err)
+	}
+	if image.NameFiles(nil) != nil || m.NameFiles(nil) != nil {
+		t.Error("no error becomes one")
 	}
 }
 

@@ -12,6 +12,8 @@ type Source string
 const (
 	// SourceNobody means that no source sets the flag. The module is disabled.
 	SourceNobody Source = ""
+	// SourceAddon is the addon that the module is made from. It disables the module until somebody enables it.
+	SourceAddon Source = "addon"
 	// SourceModulesFile is values.yaml of a directory of modules.
 	SourceModulesFile Source = "modules values file"
 	// SourceModuleFile is values.yaml of the module.
@@ -37,7 +39,7 @@ func (d Decision) String() string {
 		state = "enabled"
 	}
 	switch d.Source {
-	case SourceNobody:
+	case SourceNobody, SourceAddon:
 		return state + " as nobody enables it"
 	case SourceConfig:
 		return fmt.Sprintf("%s by ConfigMap key %s", state, d.By)

@@ -211,7 +211,11 @@ func (s *scan) mergeValues() {
 		}
 		own := s.own[m.Path]
 		if enabled, said := own.Flags[flag]; said {
-			m.Flags = append(m.Flags, Decision{Enabled: enabled, Source: SourceModuleFile, By: own.Path})
+			said := Decision{Enabled: enabled, Source: SourceModuleFile, By: own.Path}
+			if m.Addon != nil {
+				said.Source, said.By = SourceAddon, m.Addon.String()
+			}
+			m.Flags = append(m.Flags, said)
 		}
 		if m.Broken == nil {
 			maps.Copy(s.set.Static, values.Merge(beside, section(own, m.Key)))

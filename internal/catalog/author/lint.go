@@ -2,12 +2,14 @@ package author
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 
 	"addon-operator/internal/catalog"
+	"addon-operator/internal/module"
 )
 
 // A Report is what is wrong in a repository.
@@ -90,6 +92,7 @@ func (r *Repository) check(a *addon, about *AddonReport) {
 	if a.path != a.address() {
 		about.Advice = append(about.Advice, fmt.Sprintf("[WARNING] name it %s: an index refers to it by name and version", a.address()))
 	}
+	checkPlans(a.loaded.Addon.Plans, about)
 	if a.packed {
 		return
 	}
@@ -98,6 +101,28 @@ func (r *Repository) check(a *addon, about *AddonReport) {
 			about.Errors = append(about.Errors, f.text)
 		} else {
 			about.Advice = append(about.Advice, f.text)
+		}
+	}
+}
+
+// checkPlans compares the values of each plan with the schema of values that users set.
+func checkPlans(plans []catalog.Plan, about *AddonReport) {
+	for i := range plans {
+		plan := module.AddonPlan{Name: plans[i].Name, Schema: plans[i].CreateSchema}
+		var err error
+		if plans[i].Values != nil {
+			err = json.Unmarshal(plans[i].Values, &plan.Values)
+		}
+		var refused []string
+		if err == nil {
+			refused, err = plan.CheckValues()
+		}
+		dir := "plans/" + plans[i].Directory
+		if err != nil {
+			about.Errors = append(about.Errors, fmt.Sprintf("[ERROR] %s/create-instance-schema.json: %v", dir, err))
+		}
+		for _, violation := range refused {
+			about.Advice = append(about.Advice, fmt.Sprintf("[WARNING] %s/values.yaml: %s; create-instance-schema.json does not let users set this value", dir, violation))
 		}
 	}
 }

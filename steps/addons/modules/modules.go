@@ -168,6 +168,15 @@ func SaveOne(tx *store.Tx, name string, m store.AddonModule) error {
 	return errors.Join(store.Save(tx, store.AddonModuleKey(name), m), hold(tx, name, content))
 }
 
+// Release makes a module that was made from an addon stop using the addon.
+func Release(tx *store.Tx, name string) error {
+	m, ok, err := store.Load[store.AddonModule](tx, store.AddonModuleKey(name))
+	if err != nil || !ok || !m.Used {
+		return err
+	}
+	return SaveOne(tx, name, store.AddonModule{Content: m.Content})
+}
+
 // hold makes the module hold a content and no other, unless the store does not have it any more.
 // Contents that do not fit in the budget of tx are released when the module holds another one next.
 func hold(tx *store.Tx, name, content string) error {
