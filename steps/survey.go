@@ -145,6 +145,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		return err
 	}
 	scanned = scanned || v.converged
+	v.expected = v.expected || v.survey.addons.dir != "" && !scanned // the configurations may not be listed yet
 	v.hooks("", hook.Global, v.survey.modules.globalHooks)
 	for _, m := range set.Modules {
 		if m.Broken == nil {

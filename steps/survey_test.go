@@ -166,6 +166,9 @@ func TestKeyOfTheConfigMapIsNotUnknownBeforeAddonsAreProcessedForTheFirstTime(t 
 		commit(t, s, func(tx *store.Tx) error { return store.Save(tx, store.ConfigurationKey("", "c"), c) })
 	}
 	unknown := `unknown key : ConfigMap /: key "bannerEnabled" has no effect: there is no module "banner"; kubectl -n  edit configmap `
+	s.Survey.discovered.Store(false)
+	expect(t, "the start has read neither configurations nor directories", problemsOf(t, s, root))
+	s.Survey.discovered.Store(true)
 	save(store.Configuration{Phase: store.PhasePending})
 	expect(t, "a configuration that provides no modules is pending", problemsOf(t, s, root), unknown)
 	save(store.Configuration{Phase: store.PhasePending, Modules: true})

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/internal/catalog/author"
+	"addon-operator/internal/text"
 )
 
 // newAddonsIndex returns the verb that writes the index of a directory of addons.
@@ -20,7 +21,7 @@ func newAddonsIndex(*sourceFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(out, "%s: %d entries\n", filepath.Join(to, "index.yaml"), entries)
+			_, err = fmt.Fprintf(out, "%s: %s\n", filepath.Join(to, "index.yaml"), text.Count(entries, "entry", "entries"))
 			return err
 		})
 }

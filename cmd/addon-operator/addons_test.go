@@ -46,7 +46,7 @@ func TestStepsOfTheAddonsPageMakeARepository(t *testing.T) {
 			t.Fatalf("%v\n%s%s", err, block[1], output)
 		}
 	}
-	want := "repository/index.yaml: 1 entries\ngreeter-0.1.0: OK\n"
+	want := "repository/index.yaml: 1 entry\ngreeter-0.1.0: OK\n"
 	if len(blocks) < 6 || string(output) != want {
 		t.Errorf("%d blocks, the last one wrote:\n%s", len(blocks), output)
 	}

@@ -122,6 +122,9 @@ func listAddons(tx *store.Tx) (p AddonsList, err error) {
 		}
 		p.Configurations = append(p.Configurations, configurationLineOf(c))
 	}
+	slices.SortFunc(p.Configurations, func(a, b configurationLine) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	made, err := store.LoadAddonModules(tx)
 	if err != nil {
 		return p, err
@@ -306,10 +309,14 @@ func WhyText(p *WhyPage, look inspect.Look) string {
 		line("None of its addons is registered: all of them must be ready.")
 	}
 	if !p.Retry.IsZero() {
-		line("The next retry is due at %s (attempt %d).", look.Stamp(p.Retry), p.Attempts+1)
+		attempt := ""
+		if p.Attempts > 0 {
+			attempt = fmt.Sprintf(" (attempt %d)", p.Attempts+1)
+		}
+		line("The next retry is due at %s%s.", look.Stamp(p.Retry), attempt)
 	}
 	if p.Notice != "" {
-		line("%s", p.Notice)
+		line("The %s.", p.Notice)
 	}
 	for _, r := range p.Repositories {
 		if r.Problem != nil {

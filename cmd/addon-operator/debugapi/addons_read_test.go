@@ -154,7 +154,7 @@ func TestWhySaysWhatToDoAboutEachProblem(t *testing.T) {
 			`To do: correct the entry of "acc" with version "first" in the index of the repository.`,
 			"To do: rename the addon, or do not offer it as a module (annotation addons.kyma-project.io/modules of the configuration): the image has module web.",
 		},
-		"/addons/why.text?name=stage/c": {"Annotation addons.kyma-project.io/modules has no effect on an AddonsConfiguration"},
+		"/addons/why.text?name=stage/c": {"The annotation addons.kyma-project.io/modules has no effect: only addons of a ClusterAddonsConfiguration"},
 	} {
 		status, body := ask(routes, path)
 		for _, want := range wants {

@@ -272,11 +272,13 @@ func TestLintFailsIfAPlanCannotBeInstalled(t *testing.T) {
 			map[string]string{"chart/c/values.schema.json": schema, "plans/micro/values.yaml": "size: many\n"}, 1, "error: [ERROR] values.yaml: ",
 		},
 		"value that users could not set": {
-			map[string]string{"plans/micro/create-instance-schema.json": schema, "plans/micro/values.yaml": "size: many\nfixed: true\n"}, 0,
+			map[string]string{"plans/micro/create-instance-schema.json": schema, "plans/micro/values.yaml": "size: many\nfixed: true\n"},
+			0,
 			"advice: [WARNING] plans/micro/values.yaml: size: got string, want integer; create-instance-schema.json does not let users set this value\n",
 		},
 		"schema that cannot be used": {
-			map[string]string{"plans/micro/create-instance-schema.json": `{"type": "thing"}`}, 1,
+			map[string]string{"plans/micro/create-instance-schema.json": `{"type": "thing"}`},
+			1,
 			"error: [ERROR] plans/micro/create-instance-schema.json: the schema cannot be used: ",
 		},
 		"value that users must set": {

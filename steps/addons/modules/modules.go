@@ -188,7 +188,7 @@ func hold(tx *store.Tx, name, content string) error {
 }
 
 // NoModulesOfNamespaces says why the annotation for modules has no effect on an AddonsConfiguration.
-const NoModulesOfNamespaces = "Annotation " + api.ModulesAnnotation + " has no effect on an AddonsConfiguration: only addons of a ClusterAddonsConfiguration can be used as modules."
+const NoModulesOfNamespaces = "annotation " + api.ModulesAnnotation + " has no effect: only addons of a ClusterAddonsConfiguration can be used as modules"
 
 // A choice is between the versions of the addon of one module.
 type choice struct {
@@ -239,7 +239,7 @@ func (s *selecting) collectRegistered(all bool) error {
 		case c.Modules:
 			s.made.Problems = append(s.made.Problems, store.Problem{
 				Kind: store.UnusableAddon, Subject: store.Subject{Configuration: api.Identity{Namespace: string(c.Scope), Name: c.Name}.String()},
-				Error: NoModulesOfNamespaces, Fix: "register the addons in a ClusterAddonsConfiguration, or remove the annotation",
+				Error: fmt.Sprintf("AddonsConfiguration %s/%s: %s", c.Scope, c.Name, NoModulesOfNamespaces), Fix: "register the addons in a ClusterAddonsConfiguration, or remove the annotation",
 			})
 		}
 	}
