@@ -322,8 +322,9 @@ func (s *Survey) Mended(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// unknownKeys finds keys of the ConfigMap that belong to no module, and logs each. While more modules may
-// be made from addons, it finds none.
+// unknownKeys finds keys of the ConfigMap that belong to no module. While more modules may be made from
+// addons, it finds none. They are logged after the converge of the start: a new cluster may get its addons
+// configurations during the converge.
 func (v *surveyRun) unknownKeys(set module.Set) {
 	if v.expected {
 		return
@@ -339,7 +340,9 @@ func (v *surveyRun) unknownKeys(set module.Set) {
 	}
 	for _, key := range unknownKeys(modules, v.config) {
 		text := fmt.Sprintf("%s: key %q has no effect: %s", v.survey.config.object, key, noModule(key, modules))
-		v.survey.config.log.once(zerolog.WarnLevel, text)
+		if v.converged {
+			v.survey.config.log.once(zerolog.WarnLevel, text)
+		}
 		v.add(store.UnknownKey, store.Problem{Object: key, Error: text, Fix: v.survey.config.editConfig()})
 	}
 }

@@ -41,6 +41,7 @@ func (s stepChanges) AddonModulesChanged()         { s.o.addonsChanged.raise() }
 // while it ran.
 func (s stepChanges) Converged() {
 	s.o.mended.raise()
+	s.o.recheck.raise()
 	s.o.convergeEnded()
 	s.o.status.converged.Store(true)
 	s.o.webhook.Changed()
