@@ -133,26 +133,33 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 	return db, nil
 }
 
-// begin begins a new life: it reads who the store is, upgrades it and raises the epoch.
+// begin begins a new epoch: it reads the identity of the store, upgrades it, raises the epoch, and sets unreadable
+// records of the whole store aside.
 func (db *DB) begin() error {
 	if err := db.identify(); err != nil {
 		return err
 	}
-	err := db.upgrade()
-	if errors.Is(err, ErrFull) {
-		err = db.upgrade() // a ballast may have given way
+	for _, step := range []func() error{db.upgrade, db.raiseEpoch, db.mend} {
+		err := step()
+		if errors.Is(err, ErrFull) {
+			err = step() // a ballast may have given way
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
+	return nil
+}
+
+// raiseEpoch makes the next epoch the one that can commit.
+func (db *DB) raiseEpoch() error {
 	raise := []Write{{Key: epochKey(), Value: number(db.epoch + 1)}, {Key: schemaKey(), Value: number(schema)}}
-	err = db.backend.Commit(db.epoch, raise)
-	if errors.Is(err, ErrFull) {
-		err = db.backend.Commit(db.epoch, raise) // a ballast may have given way
+	if err := db.backend.Commit(db.epoch, raise); err != nil {
+		return err
 	}
 	db.epoch++
 	db.version = schema
-	return err
+	return nil
 }
 
 // identify reads schema, id and epoch.

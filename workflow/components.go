@@ -69,15 +69,15 @@ func (c *components) connect(x *txn) {
 		txn: x, history: &c.history, queues: &c.queues, exclusive: &c.exclusive, remover: &c.remover, arrivals: &c.arrivals, lagging: &c.lagging,
 	}
 	c.preparations = preparations{
-		txn: x, history: &c.history, queues: &c.queues, parents: &c.parents, remover: &c.remover,
-		arrivals: &c.arrivals, rewinds: &c.rewinds,
+		txn: x, history: &c.history, queues: &c.queues, parents: &c.parents, lanes: &c.lanes,
+		remover: &c.remover, arrivals: &c.arrivals, rewinds: &c.rewinds,
 	}
 	c.gate = gate{
 		txn: x, history: &c.history, queues: &c.queues, parents: &c.parents, lanes: &c.lanes,
 		exclusive: &c.exclusive, remover: &c.remover, arrivals: &c.arrivals,
 		limits: &c.limits,
 	}
-	c.openings = openings{txn: x, queues: &c.queues, lanes: &c.lanes, gate: &c.gate}
+	c.openings = openings{txn: x, queues: &c.queues, gate: &c.gate}
 	c.groups = groups{txn: x}
 	c.fanOuts = fanOuts{
 		txn: x, queues: &c.queues, unique: &c.unique, parents: &c.parents, lanes: &c.lanes,

@@ -8,10 +8,14 @@ import (
 	"addon-operator/store"
 )
 
-// canMend reports whether the engine can go on without the record under k: it is
-// one of its own.
-func canMend(k store.Key) bool {
-	return slices.Contains(engineTables, k.Table())
+// mendable returns the unreadable record that is the cause of err; nil if there is none, or if the engine cannot
+// continue without it. The engine can if it alone writes the record, or if the operator can lose it.
+func mendable(err error) *store.RecordError {
+	damaged := (*store.RecordError)(nil)
+	if !errors.As(err, &damaged) || !slices.Contains(engineTables, damaged.Key.Table()) && !store.IsReplaceable(damaged.Key) {
+		return nil
+	}
+	return damaged
 }
 
 // engineTables are the tables whose records the engine alone writes.

@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -196,6 +197,53 @@ func TestAStartDoesNotDependOnTheRecordOfEarlierEnds(t *testing.T) {
 		w.says("event m/a b")
 		w.start()
 		w.expect("event m/a b")
+	})
+}
+
+func TestAnUnreadableRecordOfTheWholeStoreBlocksNoQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		open := w.gate("event m/first b")
+		w.start(event("first", "b", "0", false), event("next", "b", "1", false))
+		w.raise(in("other", event("third", "b", "2", false)))
+		w.expectAny("event m/first b", "event m/third b")
+		w.unchecked()
+		if err := w.db.Update(func(tx *store.Tx) error { return store.Save(tx, store.ExclusiveKey(), store.Ref{}) }); err != nil {
+			t.Fatal(err)
+		}
+		w.damage(store.ExclusiveKey())
+		open(workflow.Outcome{}, nil)
+		w.sleep(time.Minute)
+		w.expect("event m/next b")
+		if d := w.damaged(); len(d) != 1 {
+			t.Errorf("set aside: %+v", d)
+		}
+		w.expectAllEnded()
+	})
+}
+
+func TestAStepThatReadsAnUnreadableRecordOfTheWholeStoreSucceedsAtItsNextAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		if err := w.db.Update(func(tx *store.Tx) error {
+			return store.Save(tx, store.StartupKey(), store.Startup{StartRun: 1})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.damage(store.StartupKey())
+		w.set("event m/a b", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+			return workflow.Outcome{}, w.db.View(func(tx *store.Tx) error {
+				_, _, err := store.Load[store.Startup](tx, store.StartupKey())
+				return err
+			})
+		})
+		w.start(event("a", "b", "0", false))
+		w.sleep(time.Minute)
+		w.expect("event m/a b", "event m/a b")
+		if d := w.damaged(); len(d) != 1 {
+			t.Errorf("set aside: %+v", d)
+		}
+		w.expectAllEnded()
 	})
 }
 

@@ -47,14 +47,5 @@ func (x *exclusive) endExclusive(t *store.Task) error {
 		return err
 	}
 	x.tx.Delete(store.ExclusiveKey())
-	if err := x.lanes.touchOpenLanes(); err != nil { // of queues that hold nothing else
-		return err
-	}
-	for queue, err := range store.AllQueues(x.tx) {
-		if err != nil {
-			return err
-		}
-		x.queues.touch(queue)
-	}
-	return nil
+	return x.lanes.touchAll()
 }

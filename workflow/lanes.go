@@ -114,7 +114,21 @@ func (l *lanes) leaveLane(t *store.Task) error {
 	return store.SaveLane(l.tx, lane)
 }
 
-// touchOpenLanes has the queues looked at that held tasks go back to.
+// touchAll touches all queues: those with tasks, and those that only held tasks return to.
+func (l *lanes) touchAll() error {
+	if err := l.touchOpenLanes(); err != nil {
+		return err
+	}
+	for queue, err := range store.AllQueues(l.tx) {
+		if err != nil {
+			return err
+		}
+		l.queues.touch(queue)
+	}
+	return nil
+}
+
+// touchOpenLanes touches the queues to which held tasks return.
 func (l *lanes) touchOpenLanes() error {
 	for lane, err := range store.AllLanes(l.tx) {
 		if err != nil {

@@ -12,7 +12,6 @@ import (
 type openings struct {
 	*txn
 	queues *queues
-	lanes  *lanes
 	gate   *gate
 
 	changed []string // modules whose held tasks may start now; no name is the global hooks
@@ -46,15 +45,6 @@ func (o *openings) reopenChanged() error {
 		}
 	}
 	return nil
-}
-
-// resumeHeld opens the lanes whose tasks nothing keeps from starting, and goes on
-// with those that were opened before this process.
-func (o *openings) resumeHeld() error {
-	if err := o.lanes.touchOpenLanes(); err != nil {
-		return err
-	}
-	return o.reopenAll()
 }
 
 // reopenAll opens the lanes whose tasks nothing blocks any more.

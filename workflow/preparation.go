@@ -23,6 +23,7 @@ type preparations struct {
 	history  *history
 	queues   *queues
 	parents  *parents
+	lanes    *lanes
 	remover  *remover
 	arrivals *arrivals
 	rewinds  *rewinds
@@ -58,13 +59,7 @@ func (ps *preparations) prepare(p preparation) error {
 		return nil
 	}
 	ps.tx.Delete(store.PreparationKey())
-	for queue, err := range store.AllQueues(ps.tx) {
-		if err != nil {
-			return err
-		}
-		ps.queues.touch(queue)
-	}
-	return nil
+	return ps.lanes.touchAll()
 }
 
 // loadPreparation returns the preparation that is not complete; nil if there is none. If its record

@@ -41,6 +41,11 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	}
 	failpoint(c.node.ID, "claimed")
 	out, failed := w.do(c.ctx, c)
+	if failed != nil {
+		if damaged := mendable(failed.err); damaged != nil { // the step has read it outside of a transition
+			failed.err = errors.Join(failed.err, w.e.mend(damaged))
+		}
+	}
 	why := canceled(c.ctx)
 	w.e.attempts.end(c)
 	if failed != nil && why != nil && ctx.Err() == nil {

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"addon-operator/store"
@@ -37,7 +36,7 @@ func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 	if err == nil {
 		err = m.end()
 	}
-	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) && canMend(damaged.Key) {
+	if damaged := mendable(err); damaged != nil {
 		// The transaction is not the engine's: its owner tries it again.
 		e.workers.run(func() {
 			if err := e.mend(damaged); err != nil {

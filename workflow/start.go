@@ -83,13 +83,10 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 		if err := m.raise(events); err != nil {
 			return err
 		}
-		for queue, err := range store.AllQueues(m.tx) {
-			if err != nil {
-				return err
-			}
-			m.queues.touch(queue)
+		if err := m.lanes.touchAll(); err != nil {
+			return err
 		}
-		if err := m.openings.resumeHeld(); err != nil {
+		if err := m.openings.reopenAll(); err != nil {
 			return err
 		}
 		if err := m.deferral.bringInExpedited(); err != nil {

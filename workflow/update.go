@@ -29,7 +29,7 @@ func (e *Engine) update(fn func(*transition) error) error {
 		if err != nil && m != nil {
 			e.attempts.loaded.Add(-int64(m.batches.loaded))
 		}
-		if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) && canMend(damaged.Key) {
+		if damaged := mendable(err); damaged != nil {
 			if err := e.mend(damaged); err != nil {
 				return err
 			}
@@ -70,6 +70,11 @@ func (e *Engine) mend(damaged *store.RecordError) error {
 		}
 		if damaged.Key.Table() == store.Quarantine {
 			if err := m.openings.reopenAll(); err != nil {
+				return err
+			}
+		}
+		if damaged.Key.Table() == store.Meta { // the tasks of all queues may have waited for it
+			if err := m.lanes.touchAll(); err != nil {
 				return err
 			}
 		}

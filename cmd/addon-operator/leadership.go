@@ -211,34 +211,52 @@ func (o *operator) takeOver(ctx context.Context, previous lease.Previous) (why s
 // interlude returns how another operator has worked between the last epoch of the store and now, with the span that
 // the store does not know; empty where none has.
 func (o *operator) interlude(tx *store.Tx, previous lease.Previous) (string, error) {
-	ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
-	if err != nil || ends.Begun == 0 {
+	worked, err := lastWorked(tx)
+	if err != nil || worked == 0 {
 		return "", err // nothing was ever done with this store
 	}
-	tenure, _, err := store.Load[store.Tenure](tx, store.TenureKey())
+	how, since, err := o.copied(tx)
 	if err != nil {
 		return "", err
 	}
-	copied, isCopy, err := store.Load[store.Copy](tx, store.CopyKey())
-	if err != nil {
-		return "", err
-	}
-	since, how := o.written, ""
 	switch {
-	case isCopy:
-		since, how = copied.At, fmt.Sprintf("the store is a copy, made in epoch %d, of one that was in use", copied.Epoch)
+	case how != "":
 	case previous.Foreign:
 		how = "another program held the Lease"
 	case previous.Store == "":
 	case previous.Store != o.db.ID():
 		how = fmt.Sprintf("an operator with another store (%s, epoch %d) held the Lease", previous.Store, previous.Epoch)
-	case previous.Epoch > tenure.Epoch:
-		how = fmt.Sprintf("the store is of epoch %d, and was worked on until epoch %d", tenure.Epoch, previous.Epoch)
+	case previous.Epoch > worked:
+		how = fmt.Sprintf("the store is of epoch %d, and was worked on until epoch %d", worked, previous.Epoch)
 	}
 	if how == "" {
 		return "", nil
 	}
 	return fmt.Sprintf("%s; unknown is what happened from %s to %s", how, since.UTC().Format(time.RFC3339), tx.Now().Format(time.RFC3339)), nil
+}
+
+// lastWorked returns the last epoch in which an operator worked with the store, 0 if there is none. Each of two records
+// contains it, so one of them may be lost.
+func lastWorked(tx *store.Tx) (uint64, error) {
+	tenure, _, err := store.Load[store.Tenure](tx, store.TenureKey())
+	if err != nil {
+		return 0, err
+	}
+	ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
+	return max(tenure.Epoch, ends.Begun), err
+}
+
+// copied returns how the store is a copy, empty if it is none, and the time after which it does not know what happened.
+// A mark that cannot be read is still the mark of a copy.
+func (o *operator) copied(tx *store.Tx) (how string, since time.Time, err error) {
+	mark, marked, err := store.Load[store.Copy](tx, store.CopyKey())
+	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
+		return "the store is a copy of one that was in use", o.written, nil
+	}
+	if err != nil || !marked {
+		return "", o.written, err
+	}
+	return fmt.Sprintf("the store is a copy, made in epoch %d, of one that was in use", mark.Epoch), mark.At, nil
 }
 
 // lastWrite returns when the file at path was written last, zero where there is none.

@@ -1,0 +1,64 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+)
+
+// A replaceable record describes the store as a whole, and the operator can lose it: the next start or converge writes
+// it again, or a person repeats what it allows.
+type replaceable struct {
+	key  Key
+	read func(*Tx) error
+}
+
+// replaceables returns the replaceable records. The other records of [Meta] are not replaceable: schema, id and epoch
+// identify the store, and the presence of a preparation or of the mark of a copy matters more than its content.
+func replaceables() []replaceable {
+	return []replaceable{
+		replaceableAs[Startup](StartupKey()),
+		replaceableAs[Tenure](TenureKey()),
+		replaceableAs[Ends](EndsKey()),
+		replaceableAs[Ref](ExclusiveKey()),
+		replaceableAs[AllowedPurge](AllowedPurgeKey()),
+	}
+}
+
+func replaceableAs[T any](k Key) replaceable {
+	return replaceable{key: k, read: func(tx *Tx) error {
+		_, _, err := Load[T](tx, k)
+		return err
+	}}
+}
+
+// IsReplaceable reports whether the operator can lose the record of the whole store under k.
+func IsReplaceable(k Key) bool {
+	return slices.ContainsFunc(replaceables(), func(r replaceable) bool { return bytes.Equal(k, r.key) })
+}
+
+// mend sets aside the replaceable records that cannot be read.
+func (db *DB) mend() error {
+	var damaged []*RecordError
+	if err := db.View(func(tx *Tx) error {
+		for _, r := range replaceables() {
+			err := r.read(tx)
+			if unreadable := (*RecordError)(nil); errors.As(err, &unreadable) {
+				damaged = append(damaged, unreadable)
+			} else if err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil || len(damaged) == 0 {
+		return err
+	}
+	return db.Update(func(tx *Tx) error {
+		for _, d := range damaged {
+			if _, _, err := SetAside(tx, ID{Epoch: tx.Epoch(), N: tx.NextID()}, d.Key, d.Err); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,97 @@
+package store
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+)
+
+// spoiled returns a store whose records under keys cannot be read.
+func spoiled(t *testing.T, keys ...Key) *Memory {
+	t.Helper()
+	m := new(Memory)
+	db, err := OpenMemory(m, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *Tx) error {
+		for _, k := range keys {
+			tx.Put(k, []byte(`{"epoch":`))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestUnreadableRecordsOfTheWholeStoreAreSetAsideAtOpen(t *testing.T) {
+	t.Parallel()
+	lost := []Key{StartupKey(), TenureKey(), EndsKey(), ExclusiveKey(), AllowedPurgeKey()}
+	marks := []Key{PreparationKey(), CopyKey()}
+	db, err := OpenMemory(spoiled(t, append(lost, marks...)...), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.View(func(tx *Tx) error {
+		var aside []Key
+		for d, err := range AllDamaged(tx) {
+			if err != nil {
+				return err
+			}
+			aside = append(aside, d.Key)
+		}
+		if !slices.EqualFunc(aside, lost, func(a, b Key) bool { return bytes.Equal(a, b) }) {
+			t.Errorf("set aside are %v, want %v", aside, lost)
+		}
+		for _, k := range lost {
+			if tx.Get(k) != nil {
+				t.Errorf("%s is still there", k)
+			}
+		}
+		for _, k := range marks {
+			if tx.Get(k) == nil {
+				t.Errorf("%s is gone, its presence says what it marks", k)
+			}
+		}
+		problems, err := AllProblems(tx)
+		if len(problems) != len(lost) || slices.ContainsFunc(problems, func(p Problem) bool { return p.Kind != DamagedRecord }) {
+			t.Errorf("the problems are %+v", problems)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestARecordOfTheWholeStoreWithTheContentOfAnotherIsSetAside(t *testing.T) {
+	t.Parallel()
+	m := new(Memory)
+	db, err := OpenMemory(m, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *Tx) error { return Save(tx, StartupKey(), "1-1") }); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = OpenMemory(m, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.View(func(tx *Tx) error {
+		_, ok, err := Load[Startup](tx, StartupKey())
+		if ok {
+			t.Error("the record is still there")
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
