@@ -39,10 +39,10 @@ type Action string
 
 // The actions.
 const (
-	// PutTime puts tasks into a queue, within the transaction of what was seen.
+	// PutTime is the time of adding tasks to a queue in the transaction of a trigger.
 	PutTime Action = "put"
-	// TransitionTime takes an attempt at a queue's head to its end, in a commit of its own.
-	TransitionTime Action = "move"
+	// TransitionTime is the time of one transition, including its commit.
+	TransitionTime Action = "transition"
 )
 
 // time begins to time an action; the returned function ends it for a queue.

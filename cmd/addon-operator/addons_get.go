@@ -11,7 +11,7 @@ func newAddonsGet(from *sourceFlags) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "Show a registered addon with its plans",
-		Long: "Show a registered addon with its plans. One of a namespace is written as NAMESPACE/ID.",
+		Long: "Show a registered addon with its plans. For an addon of a namespace, write NAMESPACE/ID.",
 		Args: args(cobra.ExactArgs(1)),
 	}
 	o.declare(cmd, "yaml", "json")

@@ -13,7 +13,7 @@ import (
 // newAddonsPackage returns the verb that packs a directory of addons.
 func newAddonsPackage(*sourceFlags) *cobra.Command {
 	return newAuthorVerb("package", "Pack each addon directory of a directory to NAME-VERSION.tgz; stops at an invalid addon",
-		"Equal files give equal archives, byte by byte.",
+		"Equal files produce identical archives.",
 		func(repository *author.Repository, to string, out io.Writer) error {
 			names, err := repository.Package(to)
 			for _, name := range names {

@@ -13,7 +13,7 @@ func newAddonsWhy(from *sourceFlags) *cobra.Command {
 	t := table[debugapi.WhyPage]{from: from, text: debugapi.WhyText}
 	cmd := &cobra.Command{
 		Use: "why CONFIGURATION", Short: "Explain why an addons configuration is not ready, and what to do",
-		Long: "Explain why an addons configuration is not ready, and what to do. An AddonsConfiguration is written as NAMESPACE/NAME.",
+		Long: "Explain why an addons configuration is not ready, and what to do. For an AddonsConfiguration, write NAMESPACE/NAME.",
 		Args: args(cobra.ExactArgs(1)),
 	}
 	t.declare(cmd)

@@ -11,7 +11,7 @@ import (
 // runs.
 func newConfigList(from *sourceFlags) *cobra.Command {
 	t := table[[]debugapi.ParamLine]{from: from, text: func(lines *[]debugapi.ParamLine, look inspect.Look) string { return debugapi.ParamsText(*lines, look) }}
-	cmd := &cobra.Command{Use: "list", Short: "Show what can be set while the operator runs", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "list", Short: "Show the settings that can be changed while the operator runs", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.show(cmd, "/config/list", nil) }
 	return cmd

@@ -10,7 +10,7 @@ import (
 // newConfigSet returns the verb that sets something while the operator runs.
 func newConfigSet(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "set NAME VALUE [DURATION]", Short: "Set what config list shows, for a while or until the operator ends",
+		Use: "set NAME VALUE [DURATION]", Short: "Change a setting shown by config list, for a duration or until the operator stops",
 		Args:              args(cobra.RangeArgs(2, 3)),
 		ValidArgsFunction: from.complete(listParams),
 		RunE: func(cmd *cobra.Command, given []string) error {

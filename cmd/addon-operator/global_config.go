@@ -4,5 +4,5 @@ import "github.com/spf13/cobra"
 
 // newGlobalConfig returns the verb that shows the global config.
 func newGlobalConfig(from *sourceFlags) *cobra.Command {
-	return newGlobalShow(from, "config", "Show what the ConfigMap says, in the global section")
+	return newGlobalShow(from, "config", "Show the global section of the ConfigMap")
 }

@@ -4,5 +4,5 @@ import "github.com/spf13/cobra"
 
 // newGlobalPatches returns the verb that shows the global patches.
 func newGlobalPatches(from *sourceFlags) *cobra.Command {
-	return newGlobalShow(from, "patches", "Show what hooks patched in values, in the global section")
+	return newGlobalShow(from, "patches", "Show the values patches of hooks for the global section")
 }

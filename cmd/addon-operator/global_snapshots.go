@@ -4,5 +4,5 @@ import "github.com/spf13/cobra"
 
 // newGlobalSnapshots returns the verb that shows the global snapshots.
 func newGlobalSnapshots(from *sourceFlags) *cobra.Command {
-	return newGlobalShow(from, "snapshots", "Show the objects hooks are shown, in the global section")
+	return newGlobalShow(from, "snapshots", "Show the snapshots of the global hooks")
 }

@@ -12,9 +12,9 @@ func newHookSnapshot(from *sourceFlags) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "snapshot HOOK [BINDING]", Aliases: []string{"snapshots"},
-		Short: "Show the snapshots of a hook's kubernetes bindings, or of one of them; of a running operator",
+		Short: "Show the snapshots of a hook's kubernetes bindings, or of one of them; needs a running operator",
 		Long: "Show the snapshots of a hook's kubernetes bindings, or of one of them. HOOK is MODULE/HOOK as inspect shows it, the name of a " +
-			"global hook, or a name such as hooks/x.sh, which hooks of several modules may share.",
+			"global hook, or a name such as hooks/x.sh, which can select hooks of several modules.",
 		Args: args(cobra.RangeArgs(1, 2)), ValidArgsFunction: from.complete(listHooks),
 	}
 	o.declare(cmd, "yaml", "json", "text")

@@ -4,5 +4,5 @@ import "github.com/spf13/cobra"
 
 // newModuleConfig returns the verb that shows a module's config.
 func newModuleConfig(from *sourceFlags) *cobra.Command {
-	return newModuleShow(from, "config", "Show what the ConfigMap says, for one module", true)
+	return newModuleShow(from, "config", "Show the section of a module in the ConfigMap", true)
 }

@@ -10,7 +10,7 @@ import (
 // newModuleList returns the verb that shows all modules.
 func newModuleList(from *sourceFlags) *cobra.Command {
 	t := table[debugapi.ModuleList]{from: from, text: func(list *debugapi.ModuleList, look inspect.Look) string { return list.Text(look) }}
-	cmd := &cobra.Command{Use: "list", Short: "Show the modules, whether they are enabled, and who says so", Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "list", Short: "Show the modules, their states, and what enables or disables them", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.show(cmd, "/module/list", nil) }
 	return cmd

@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 func newModuleMonitor(from *sourceFlags) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
-		Use: "resource-monitor", Short: "Show the objects of releases whose absence is healed, module by module", Args: args(cobra.NoArgs),
+		Use: "resource-monitor", Short: "Show the objects of each module's release that are restored if they are deleted", Args: args(cobra.NoArgs),
 	}
 	o.declare(cmd, "yaml", "json", "text")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

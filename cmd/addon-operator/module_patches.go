@@ -4,5 +4,5 @@ import "github.com/spf13/cobra"
 
 // newModulePatches returns the verb that shows a module's patches.
 func newModulePatches(from *sourceFlags) *cobra.Command {
-	return newModuleShow(from, "patches", "Show what hooks patched in values, for one module", false)
+	return newModuleShow(from, "patches", "Show the values patches of hooks for a module", false)
 }

@@ -11,7 +11,7 @@ import (
 func newModuleRender(from *sourceFlags) *cobra.Command {
 	var debug, changes bool
 	cmd := &cobra.Command{
-		Use: "render MODULE", Short: "Show what a module's chart renders to; of a running operator", Args: args(cobra.ExactArgs(1)),
+		Use: "render MODULE", Short: "Show the rendered chart of a module; needs a running operator", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: from.complete(listModules),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			query := url.Values{}
@@ -25,7 +25,7 @@ func newModuleRender(from *sourceFlags) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&debug, "debug", false, "show what the templates make also where it is no valid manifest")
-	cmd.Flags().BoolVar(&changes, "diff", false, "show how it differs from what is released")
+	cmd.Flags().BoolVar(&debug, "debug", false, "show the output of templates even if it is not a valid manifest")
+	cmd.Flags().BoolVar(&changes, "diff", false, "show the difference to the release")
 	return cmd
 }

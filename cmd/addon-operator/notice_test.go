@@ -38,7 +38,7 @@ func TestWhatIsSaidTwiceIsOneEventCountedUp(t *testing.T) {
 	want := map[string]struct {
 		count int32
 		says  string
-	}{"ValuesLoop": {2, "values of module web change"}, "DeletionWithheld": {1, "a, b; run reload --allow-purge=2"}}
+	}{"ValuesLoop": {2, "values of module web change"}, "DeletionBlocked": {1, "a, b; run reload --allow-purge=2"}}
 	for deadline := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		events, err := k.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {

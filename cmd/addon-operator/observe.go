@@ -31,7 +31,7 @@ type observed struct {
 	moduleRuns map[string]time.Time     // when the run of a module began
 	helm       map[string]time.Duration // what the look at a module's release took
 	runs       map[uint64]time.Time     // when a converge began
-	withheld   int                      // releases the discovery under way left alone
+	blocked    int                      // releases whose deletion the current discovery blocked
 	refused    string                   // the content of the ConfigMap refused last
 }
 
@@ -100,7 +100,7 @@ func (o *operator) taskBegan(t workflow.Task) {
 			o.seen.runs[t.Run] = t.Claim.Since
 		}
 		if t.Node == string(lifecycle.DiscoverModules) {
-			o.seen.withheld = 0
+			o.seen.blocked = 0
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (o *operator) recorded(r store.Record) {
 	defer o.seen.mu.Unlock()
 	switch node {
 	case lifecycle.DiscoverModules:
-		o.metrics.Withheld(o.seen.withheld)
+		o.metrics.DeletionsBlocked(o.seen.blocked)
 	case lifecycle.ModuleRun:
 		o.seen.moduleRuns[module] = r.Began
 	case lifecycle.ReleaseCheck:
@@ -169,7 +169,7 @@ func (o *operator) convergeEnded() {
 	}
 	o.seen.mu.Lock()
 	began, known := o.seen.runs[startup.Converged]
-	withheld := o.seen.withheld
+	blocked := o.seen.blocked
 	delete(o.seen.runs, startup.Converged) // the same run may go on to another converge
 	o.seen.mu.Unlock()
 	took := time.Since(began)
@@ -178,10 +178,10 @@ func (o *operator) convergeEnded() {
 	}
 	o.metrics.Converged(o.activation(), took)
 	level, text := zerolog.InfoLevel, "converged"
-	if withheld > 0 {
-		level, text = zerolog.WarnLevel, "converged, but the safety check kept releases: see workflow inspect"
+	if blocked > 0 {
+		level, text = zerolog.WarnLevel, "converged, but a safety check blocked deletions: see workflow inspect"
 	}
-	o.log.WithLevel(level).Uint64("run", startup.Converged).Str("took", debugapi.Short(took)).Int("modules", len(startup.Enabled)).Int("withheld", withheld).Msg(text)
+	o.log.WithLevel(level).Uint64("run", startup.Converged).Str("took", debugapi.Short(took)).Int("modules", len(startup.Enabled)).Int("blocked", blocked).Msg(text)
 }
 
 // hookRan observes one run of a hook.
@@ -247,12 +247,12 @@ func (o *operator) looped(t store.Task) {
 	o.notices.add(notice{reason: "ValuesLoop", message: what + ", so the next one is delayed: look at what its hooks write"})
 }
 
-// blockedDeletions says that releases were not deleted because of a doubt.
+// blockedDeletions reports releases whose deletion a safety check blocked.
 func (o *operator) blockedDeletions(releases []string, why string) {
 	o.seen.mu.Lock()
-	o.seen.withheld += len(releases)
+	o.seen.blocked += len(releases)
 	o.seen.mu.Unlock()
-	o.notices.add(notice{reason: "DeletionWithheld", message: why})
+	o.notices.add(notice{reason: "DeletionBlocked", message: why})
 }
 
 // refused says, once for each content, that the ConfigMap is invalid.

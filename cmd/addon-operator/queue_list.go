@@ -21,7 +21,7 @@ func newQueueList(from *sourceFlags) *cobra.Command {
 	var again repeat
 	cmd := &cobra.Command{Use: "list", Short: "Show the tasks of all queues", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
-	cmd.Flags().BoolVarP(&empty, "show-empty", "e", false, "show queues that hold no task")
+	cmd.Flags().BoolVarP(&empty, "show-empty", "e", false, "show empty queues too")
 	again.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		query := url.Values{}
@@ -40,8 +40,8 @@ type repeat struct {
 }
 
 func (r *repeat) declare(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&r.watch, "watch", "w", false, "show it repeatedly, until Ctrl-C")
-	cmd.Flags().DurationVarP(&r.every, "watchInterval", "t", time.Second, "time between two outputs")
+	cmd.Flags().BoolVarP(&r.watch, "watch", "w", false, "repeat the output until Ctrl-C")
+	cmd.Flags().DurationVarP(&r.every, "watchInterval", "t", time.Second, "interval between two outputs")
 }
 
 // show prints what fetch returns: once, or with --watch repeatedly. JSON is then one line each time.

@@ -49,14 +49,15 @@ const cliIntro = `# Commands
 
 <!-- Made from the code by go test ./cmd/addon-operator -run Reference -update. -->
 
-All commands but ` + "`start`, `version`, `workflow graph`" + ` without a run, and ` + "`addons index`, `addons lint` and `addons package`" + `
-ask the running operator over its debug socket, or, with
-` + "`--store FILE`" + `, a store that no operator has open; then they say on stderr which. The socket serves HTTP, so that
-` + "`raw PATH`" + ` and curl reach the same routes: each command below names its own. A path ends in the format it is asked for in.
-Settings named like password, secret, token, credentials or key, and what Secrets hold, are shown as
-` + "`(redacted)`" + ` unless ` + "`--show-secrets`" + ` is given.
+Most commands connect to the running operator over its debug socket. With ` + "`--store FILE`" + `, they read the store of a stopped
+operator instead, and print its path and age on stderr. The commands ` + "`start`, `version`, `addons index`, `addons lint`" + ` and
+` + "`addons package`" + `, and ` + "`workflow graph`" + ` without a run, need neither.
 
-Exit codes are listed in [operations](../operations.md#the-store), the routes in [HTTP](http.md).
+The socket serves HTTP. Each command below names its route, and ` + "`raw PATH`" + ` and curl can use the same routes. The suffix of a
+path selects the format. Settings with names such as password, secret, token, credentials or key, and the data of Secrets, are
+shown as ` + "`(redacted)`" + ` unless ` + "`--show-secrets`" + ` is given.
+
+[Operations](../operations.md#the-store) lists the exit codes, and [HTTP](http.md) the routes.
 `
 
 // routesOf names the route of the debug socket behind each command.
@@ -93,7 +94,7 @@ func cliPage() string {
 			if group.Name() != "start" {
 				page.WriteString(flagTable(group.LocalFlags()))
 			} else {
-				page.WriteString("\nIts flags and variables: [settings](settings.md). It is what is done without a command, too.\n")
+				page.WriteString("\n[Settings](settings.md) lists its flags and variables. Without a command, the operator also starts.\n")
 			}
 			continue
 		}
@@ -106,7 +107,7 @@ func cliPage() string {
 			page.WriteString(flagTable(verb.LocalNonPersistentFlags()))
 		}
 	}
-	page.WriteString("\n## Flags of all commands that ask\n" + flagTable(group(root, "queue").PersistentFlags()))
+	page.WriteString("\n## Flags of all commands that connect\n" + flagTable(group(root, "queue").PersistentFlags()))
 	return page.String()
 }
 
@@ -134,8 +135,8 @@ func flagTable(flags *pflag.FlagSet) string {
 	return "\n| flag | default | |\n|---|---|---|\n" + rows.String()
 }
 
-// shownDefault returns the default of a flag, of one that depends on the machine
-// in general terms.
+// shownDefault returns the default of a flag. A default that depends on the machine
+// is described in general terms.
 func shownDefault(f *pflag.Flag) string {
 	switch f.Name {
 	case "tmp-dir":
@@ -155,27 +156,28 @@ const httpIntro = `# HTTP
 
 <!-- Made from the code by go test ./cmd/addon-operator -run Reference -update. -->
 
-The operator serves these paths, and no others, on port 9650 (` + "`--prometheus-listen-port`" + `) to anybody who can reach it:
+The operator serves only these paths on port 9650 (` + "`--prometheus-listen-port`" + `), without authentication:
 
 | path | |
 |---|---|
 `
 
 const debugIntro = `
-Webhooks of hooks are served on ports of their own: [webhooks](webhooks.md).
+[Webhooks](webhooks.md) have separate ports.
 
 ## The debug port
 
-The debug pages are on 127.0.0.1:9115 in the pod (` + "`--debug-http-addr`" + `), where a port-forward reaches them and the network does not:
+The debug pages are on 127.0.0.1:9115 in the pod (` + "`--debug-http-addr`" + `). They are not reachable from the network. Use a
+port-forward:
 
 ` + "```sh" + `
 kubectl -n addon-operator port-forward addon-operator-0 9115:9115
 curl localhost:9115/queue
 ` + "```" + `
 
-They hold no values and no output of hooks, and change nothing: a failed task is shown with the number of its failures, and its error
-is on the debug socket. An address that is not a loopback address is replaced by 127.0.0.1, with a warning. Where the port is taken,
-the operator logs a warning and starts without it.
+They show no values and no output of hooks, and they change nothing. They show the number of failures of a task; its error is
+on the debug socket. An address that is not a loopback address is replaced by 127.0.0.1, with a warning. If the port is in use,
+the operator logs a warning and starts without the debug pages.
 
 | path | |
 |---|---|
@@ -184,56 +186,65 @@ the operator logs a warning and starts without it.
 const socketIntro = `
 ## The debug socket
 
-The [commands](cli.md) send HTTP requests over a unix socket (` + "`--debug-unix-socket`" + `, mode 0600), which serves everything there is:
+The [commands](cli.md) send HTTP requests over a unix socket (` + "`--debug-unix-socket`" + `, mode 0600). It serves all routes:
 
 ` + "```sh" + `
 curl --unix-socket /var/run/addon-operator/debug.socket http://unix/module/list.json
 ` + "```" + `
 
-A path ends in the format it is asked for in, ` + "`.text`, `.yaml` or `.json`" + `, but for those of ` + "`render`, `store`, `task`" + `, ` + "`watch`" + `,
-` + "`/graph`, `/queue` and `/debug/pprof/`" + `. Secrets are left out unless ` + "`?show-secrets=true`" + ` is added. Errors are texts, with status 400 for
-what is asked wrongly, 404 for what there is not, 409 for what cannot be as things are, and 500.
+The suffix of a path selects the format: ` + "`.text`, `.yaml` or `.json`" + `. The routes of ` + "`render`, `store`, `task`" + `, ` + "`watch`" + `,
+` + "`/graph`, `/queue` and `/debug/pprof/`" + ` have no suffix. Secrets are omitted unless ` + "`?show-secrets=true`" + ` is added. Errors are
+text, with status 400 for an invalid request, 404 for a missing object, 409 for a conflict with the current state, and 500.
 
 | route | command |
 |---|---|
 `
 
-// routesOfNone are those of the debug socket that no command is named after.
+// routesOfNone has the routes of the debug socket without a command of their own.
 var routesOfNone = map[string]string{
-	"/":                        "none: tells that the operator is there",
-	"/graph":                   "none: modules in their order, and which are enabled, in DOT",
+	"/":                        "none: confirms that the operator runs",
+	"/graph":                   "none: the modules in their order, with the enabled ones marked, in DOT",
 	"/workflow/watch":          "`workflow inspect --watch`",
-	"/queue":                   "none: `queue list --show-empty`, in the format that `?output=` names",
+	"/queue":                   "none: `queue list --show-empty`; `?output=` selects the format",
 	"/debug/pprof/":            "none: profiles of the process, for `go tool pprof`",
 	"/addons":                  "none: `addons list` as JSON",
-	"/cluster/v2/catalog":      "none: the registered addons of the cluster in the shape of the Open Service Broker API",
-	"/ns/NAMESPACE/v2/catalog": "none: those of a namespace",
+	"/cluster/v2/catalog":      "none: the registered addons of the cluster in the format of the Open Service Broker API",
+	"/ns/NAMESPACE/v2/catalog": "none: the registered addons of a namespace in the same format",
 }
 
 const socketOutro = `
-Parameters: ` + "`global=true`" + ` of a module's config and values, ` + "`showEmpty=true`" + ` of ` + "`/queue/list`, `debug=true` and `diff=true`" + ` of
-` + "`render`, `run=N`" + ` of ` + "`/workflow/inspect`, `limit=N`" + ` of ` + "`/workflow/list`, `table=NAME`" + ` of ` + "`/store/dump`" + `; in the form of a POST
-` + "`name`, `value`, `duration`" + ` of ` + "`/config/set`, `reason`, `by`" + ` of ` + "`skip`" + `, and ` + "`by` of `run` and `/reload`, `allow-purge` of `/reload`" + `.
+| route | parameters |
+|---|---|
+| ` + "`config` and `values` of a module | `global=true`" + ` |
+| ` + "`render` | `debug=true`, `diff=true`" + ` |
+| ` + "`/queue/list` | `showEmpty=true`" + ` |
+| ` + "`/workflow/inspect` | `run=N`" + ` |
+| ` + "`/workflow/list` | `limit=N`" + ` |
+| ` + "`/store/dump` | `table=NAME`" + ` |
+| ` + "`POST /config/set` | in the form: `name`, `value`, `duration`" + ` |
+| ` + "`POST` of `skip` | in the form: `reason`, `by`" + ` |
+| ` + "`POST` of `run` | in the form: `by`" + ` |
+| ` + "`POST /reload` | in the form: `by`, `allow-purge`" + ` |
 `
 
-// servedAt says of each public path what is there.
+// servedAt describes each public path.
 var servedAt = map[string]string{
-	"/healthz":         "`ok`, as long as the process serves; for the probes of the pod",
-	"/readyz":          "status 200 once a converge has ended since the operator started and no module is pending, 500 otherwise; where `--startup=if-changed` found nothing to do, at once. A module is pending while its next run is deferred because its hooks change values at each run, or while its failing run is retried in a lane of its own (`--on-module-failure=continue`); the text names these modules",
-	"/status/converge": "`STARTUP_CONVERGE_NOT_STARTED`, `STARTUP_CONVERGE_IN_PROGRESS: N tasks` or `STARTUP_CONVERGE_DONE`; after the latter `CONVERGE_IN_PROGRESS: N tasks` or `CONVERGE_WAIT_TASK`. `?output=json` has all five as keys: true or false, and of those in progress the number of tasks or null",
+	"/healthz":         "`ok` while the process responds; for the probes of the pod",
+	"/readyz":          "status 200 if a converge has ended since the start of the operator and no module is pending, 500 otherwise. With `--startup=if-changed` and nothing to do, it is 200 from the start. A module is pending while its next run is deferred because its hooks change values at each run, or while its failing run is retried in a lane of its own (`--on-module-failure=continue`); the text names these modules",
+	"/status/converge": "`STARTUP_CONVERGE_NOT_STARTED`, `STARTUP_CONVERGE_IN_PROGRESS: N tasks` or `STARTUP_CONVERGE_DONE`; after the latter `CONVERGE_IN_PROGRESS: N tasks` or `CONVERGE_WAIT_TASK`. `?output=json` has all five as keys, with the value true or false, and for those in progress the number of tasks or null",
 	"/metrics":         "[metrics of the operator](metrics.md#metrics-of-the-operator)",
 	"/metrics/hooks":   "[metrics of hooks](metrics.md#metrics-that-hooks-make)",
 }
 
-// servedForDebugging says of each path of the debug port what is there.
+// servedForDebugging describes each path of the debug port.
 var servedForDebugging = map[string]string{
 	"/":                   "a page with these paths",
-	"/discovery":          "these paths, one a line",
+	"/discovery":          "these paths, one per line",
 	"/queue":              "all queues; `?output=json` or `yaml`",
-	"/queue/list":         "the same without empty queues, unless `?showEmpty=true` is added; the path ends in the format, as `/queue/list.json`",
-	"/queue/main":         "the main queue, likewise",
+	"/queue/list":         "the same without empty queues, unless `?showEmpty=true` is added; a suffix selects the format, as in `/queue/list.json`",
+	"/queue/main":         "the main queue in the same formats",
 	"/addons":             "the addons configurations and the registered addons, as JSON",
-	"/cluster/v2/catalog": "the registered addons of the cluster in the shape of the Open Service Broker API; those of a namespace at `/ns/NAMESPACE/v2/catalog`",
+	"/cluster/v2/catalog": "the registered addons of the cluster in the format of the Open Service Broker API; those of a namespace are at `/ns/NAMESPACE/v2/catalog`",
 	"/debug/pprof/":       "profiles of the process, for `go tool pprof`",
 }
 
@@ -320,9 +331,9 @@ const settingsIntro = `# Settings
 
 <!-- Made from the code by go test ./cmd/addon-operator -run Reference -update. -->
 
-What ` + "`addon-operator start`" + ` is told, by flags and by environment variables. A flag comes before a variable, and of the variables
-of a row the first that is set counts. A variable that is empty counts as not set. What is yes or no takes true, false, yes, no,
-on, off, 1 and 0.
+These flags and environment variables configure ` + "`addon-operator start`" + `. A flag has precedence over variables. If a row has
+several variables, the first one that is set is used. An empty variable is treated as not set. Booleans can be true, false, yes,
+no, on, off, 1 and 0.
 
 | flag | variables | default | |
 |---|---|---|---|
@@ -331,8 +342,8 @@ on, off, 1 and 0.
 const unservedIntro = `
 ## Accepted, without effect
 
-These are taken so that manifests of addon-operator and shell-operator can be used as they are. The operator warns at start of
-each that is set.
+These settings are accepted so that manifests of addon-operator and shell-operator can be used unchanged. The operator warns at
+startup of each that is set.
 
 | flag | variable | why |
 |---|---|---|
@@ -341,8 +352,8 @@ each that is set.
 const fatalIntro = `
 ## Refused
 
-Variables of Tiller (` + "`ADDON_OPERATOR_TILLER_…`, `TILLER_MAX_HISTORY`, `TILLER_BIN_PATH`, `HELM2`" + `) end the start with an error:
-Helm 2 is not supported.
+Variables of Tiller (` + "`ADDON_OPERATOR_TILLER_…`, `TILLER_MAX_HISTORY`, `TILLER_BIN_PATH`, `HELM2`" + `) are an error at startup, because Helm 2 is
+not supported.
 `
 
 func settingsPage() string {

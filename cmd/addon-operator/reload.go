@@ -13,9 +13,9 @@ func newReload() *cobra.Command {
 	var from sourceFlags
 	var allowed uint
 	cmd := &cobra.Command{
-		Use: "reload", Short: "Scan the module directories and converge now; of a running operator", Args: args(cobra.NoArgs),
-		Long: "Scan the module directories and converge now. A converge under way restarts at beforeAll. " +
-			"The request is kept in the store: a restart of the operator does not lose it.",
+		Use: "reload", Short: "Scan the module directories and converge now; needs a running operator", Args: args(cobra.NoArgs),
+		Long: "Scan the module directories and converge now. A running converge restarts at beforeAll. " +
+			"The request is stored, so a restart of the operator does not lose it.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return request(cmd, &from, "/reload", reloadForm(allowed)) },
 	}
 	cmd.Flags().UintVar(&allowed, "allow-purge", 0, "maximum number of releases this converge may delete without the 50 % safety check")

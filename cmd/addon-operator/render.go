@@ -19,8 +19,8 @@ type paint struct {
 }
 
 func (p *paint) declare(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&p.noColor, "no-color", false, "no colours, as they are never needed to read it [$NO_COLOR]")
-	cmd.Flags().BoolVar(&p.ascii, "ascii", false, "no characters beyond ASCII")
+	cmd.Flags().BoolVar(&p.noColor, "no-color", false, "print no colours [$NO_COLOR]")
+	cmd.Flags().BoolVar(&p.ascii, "ascii", false, "print ASCII characters only")
 }
 
 // look returns how text on w looks: on a terminal as wide as that, with colours if it shows them; elsewhere nothing is

@@ -16,7 +16,7 @@ func newRoot() *cobra.Command {
 		Use:   "addon-operator",
 		Short: "Keep a cluster's addons installed and configured",
 		Long: "Keep a cluster's addons installed and configured.\n\n" +
-			"Without a command, the operator runs, as with start. Its flags: addon-operator start --help",
+			"Without a command, the operator starts, as with the command start. For its flags, see addon-operator start --help",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, given []string) error {
@@ -39,13 +39,13 @@ func newRoot() *cobra.Command {
 		newGroup("workflow", "Show runs and their steps", newWorkflowInspect, newWorkflowList, newWorkflowGraph),
 		newGroup("queue", "Show the tasks in queues", newQueueList, newQueueMain, newQueueShow),
 		newGroup("task", "Retry, skip, cancel or release a task", newTaskCancel, newTaskRelease, newTaskRetry, newTaskSkip),
-		newGroup("module", "See modules and their values", newModuleList, newModuleValues, newModuleConfig, newModulePatches, newModuleSnapshots, newModuleRender, newModuleMonitor, newModuleRun),
-		newGroup("global", "See global hooks and values", newGlobalList, newGlobalValues, newGlobalConfig, newGlobalPatches, newGlobalSnapshots),
-		newGroup("hook", "See hooks and what they see", newHookList, newHookSnapshot),
-		newGroup("addons", "See registered addons; check, index and pack addons for a repository",
+		newGroup("module", "Show modules and their values; run a module", newModuleList, newModuleValues, newModuleConfig, newModulePatches, newModuleSnapshots, newModuleRender, newModuleMonitor, newModuleRun),
+		newGroup("global", "Show global hooks and values", newGlobalList, newGlobalValues, newGlobalConfig, newGlobalPatches, newGlobalSnapshots),
+		newGroup("hook", "Show hooks and their snapshots", newHookList, newHookSnapshot),
+		newGroup("addons", "Show registered addons; check, index and pack addons for a repository",
 			newAddonsGet, newAddonsIndex, newAddonsLint, newAddonsList, newAddonsPackage, newAddonsWhy),
-		newGroup("config", "See and set how the running operator logs", newConfigList, newConfigSet),
-		newGroup("webhooks", "Withdraw the webhooks of the operator", newWebhooksWithdraw),
+		newGroup("config", "Show and change settings of the running operator, such as its log level", newConfigList, newConfigSet),
+		newGroup("webhooks", "Withdraw the webhook configurations of the operator", newWebhooksWithdraw),
 		newGroup("store", "Check, compact, print or copy the store", newStoreCheck, newStoreCompact, newStoreDump, newStoreSnapshot),
 	)
 	return root

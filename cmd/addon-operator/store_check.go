@@ -9,7 +9,7 @@ import (
 // newStoreCheck returns the verb that looks for what is wrong with a store.
 func newStoreCheck(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Short: "Read the whole store and say what is wrong with it", Args: args(cobra.NoArgs),
+		Use: "check", Short: "Read the whole store and report its problems", Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return from.with(cmd, func(ctx context.Context, s *source) error {
 				err := s.get(ctx, "/store/check", nil, cmd.OutOrStdout())

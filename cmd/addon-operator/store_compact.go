@@ -14,7 +14,7 @@ import (
 // free in it.
 func newStoreCompact(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "compact", Short: "Give back the free space in the store of a stopped operator", Args: args(cobra.NoArgs),
+		Use: "compact", Short: "Release the free space in the store of a stopped operator", Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from.store == "" {
 				return &codedError{exitUsage, errors.New("name the store of a stopped operator with --store FILE; a running operator compacts its store when it starts, if most of it is free")}

@@ -12,9 +12,9 @@ import (
 // newStoreDump returns the verb that prints the records of a store.
 func newStoreDump(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "dump [TABLE...]", Short: "Print the store's records as JSON, one to a line",
-		Long: "Print the store's records as JSON, one to a line, of the tables named or of all: " + debugapi.TableNames() + ". " +
-			"Of records that can hold secrets, only the size is printed unless --show-secrets is given.",
+		Use: "dump [TABLE...]", Short: "Print the records of the store as JSON, one per line",
+		Long: "Print the records of the store as JSON, one per line. Without a table, all are printed: " + debugapi.TableNames() + ". " +
+			"For records that can have secrets, only the size is printed, unless --show-secrets is given.",
 		ValidArgs: debugapi.TableList(),
 		RunE: func(cmd *cobra.Command, tables []string) error {
 			query := url.Values{"table": tables}

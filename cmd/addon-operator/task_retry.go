@@ -10,9 +10,9 @@ import (
 // newTaskRetry returns the verb that has a task tried again at once.
 func newTaskRetry(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "retry TASK", Short: "Try a failed task again at once; of a running operator", Args: args(cobra.ExactArgs(1)),
+		Use: "retry TASK", Short: "Retry a failed task at once; needs a running operator", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: from.complete(listTasks(hasFailed)),
-		Long:              "Try a failed task again at once. " + namingTasks,
+		Long:              "Retry a failed task at once. " + namingTasks,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return from.with(cmd, func(ctx context.Context, s *source) error {
 				return s.post(ctx, "/task/"+url.PathEscape(given[0])+"/retry", nil, cmd.OutOrStdout())

@@ -57,7 +57,7 @@ func (o *output) declare(cmd *cobra.Command, formats ...string) {
 	o.can = formats
 	about := "format: " + strings.Join(formats, ", ")
 	if slices.Contains(formats, "wide") {
-		about += "; wide cuts nothing off"
+		about += "; wide truncates nothing"
 	}
 	cmd.Flags().StringVarP(&o.format, "output", "o", formats[0], about)
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // it is declared
@@ -65,7 +65,7 @@ func (o *output) declare(cmd *cobra.Command, formats ...string) {
 
 func (o *output) check() error {
 	if !slices.Contains(o.can, o.format) {
-		return &codedError{exitUsage, fmt.Errorf("--output is %q; it can be %s", o.format, strings.Join(o.can, ", "))}
+		return &codedError{exitUsage, fmt.Errorf("--output must be one of %s (got %q)", strings.Join(o.can, ", "), o.format)}
 	}
 	return nil
 }

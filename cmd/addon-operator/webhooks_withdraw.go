@@ -31,9 +31,9 @@ func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "withdraw", Short: "Delete the webhook configurations, so that the API server rejects no requests without the operator", Args: args(cobra.NoArgs),
 		Long: "Delete the validating and mutating webhook configurations of the operator. Without them, the API server admits requests " +
-			"that hooks would check. A running operator deletes them itself and makes them again at its next start. Where none answers on the " +
-			"debug socket, the command deletes them with your kubeconfig; an operator that runs elsewhere makes them again at once. " +
-			"Conversion webhooks stay: objects would be read in a version that they were not written in.",
+			"that hooks would check. A running operator deletes them itself and creates them again at its next start. If no operator responds on " +
+			"the debug socket, the command deletes them with your kubeconfig; an operator that runs elsewhere creates them again at once. " +
+			"Conversion webhooks stay, because otherwise objects could be read in a version in which they were not written.",
 	}
 	f := cmd.Flags()
 	f.StringVar(&to.Kubeconfig, "kube-config", os.Getenv("KUBE_CONFIG"), "without a running operator: kubeconfig file [$KUBE_CONFIG, $KUBECONFIG]")

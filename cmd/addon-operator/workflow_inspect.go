@@ -24,19 +24,19 @@ func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	v := &inspectVerb{from: from}
 	cmd := &cobra.Command{
 		Use:   "inspect [RUN]",
-		Short: "Show a run: what it did, does and waits for, what failed, and what to do",
-		Long: "Show a run: what it did, does and waits for, what failed, and what to do.\n\n" +
-			"Without a number it is the newest that needs a person, else the one under way,\n" +
-			"else the newest that did more than a step or two.",
+		Short: "Show the steps of a run, its failures, and what to do",
+		Long: "Show the steps of a run, its failures, and what to do.\n\n" +
+			"Without a number, this is the newest run that needs attention, else the current run,\n" +
+			"else the newest run with more than two steps.",
 		Args:              args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: from.complete(listRuns),
 	}
 	v.output.declare(cmd, "text", "wide", "json", "yaml")
 	v.paint.declare(cmd)
 	f := cmd.Flags()
-	f.BoolVarP(&v.watch, "watch", "w", false, "show it again after each change")
-	f.BoolVarP(&v.all, "all", "a", false, "fold nothing")
-	f.BoolVar(&v.code, "exit-code", false, "exit with "+strconv.Itoa(exitAttention)+" where something needs a person")
+	f.BoolVarP(&v.watch, "watch", "w", false, "show the run again after each change")
+	f.BoolVarP(&v.all, "all", "a", false, "show all steps")
+	f.BoolVar(&v.code, "exit-code", false, "exit with "+strconv.Itoa(exitAttention)+" if something needs attention")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		if err := v.output.check(); err != nil {
 			return err

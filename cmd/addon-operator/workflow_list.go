@@ -18,7 +18,7 @@ func newWorkflowList(from *sourceFlags) *cobra.Command {
 	var limit uint
 	cmd := &cobra.Command{Use: "list", Short: "Show the newest runs", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
-	cmd.Flags().UintVarP(&limit, "limit", "n", debugapi.ShownRuns, "how many runs to show")
+	cmd.Flags().UintVarP(&limit, "limit", "n", debugapi.ShownRuns, "maximum number of runs to show")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return t.show(cmd, "/workflow/list", url.Values{"limit": {strconv.FormatUint(uint64(limit), 10)}})
 	}

@@ -18,7 +18,7 @@ type clientMetrics struct {
 func (m maker) client() clientMetrics {
 	return clientMetrics{
 		latency: m.histogram("kubernetes_client_request_latency_seconds", "Time of requests to the API server.", "verb", "host"),
-		limited: m.histogram("kubernetes_client_rate_limiter_latency_seconds", "Time requests waited for the client's own limit.", "verb", "host"),
+		limited: m.histogram("kubernetes_client_rate_limiter_latency_seconds", "Time that requests waited for the rate limit of the client.", "verb", "host"),
 		results: m.counters("kubernetes_client_request_result_total", "Requests to the API server.", "code", "method", "host"),
 	}
 }

@@ -33,7 +33,7 @@ type Set struct {
 	addonsFetch     *prometheus.HistogramVec
 	redeployed      *prometheus.CounterVec
 	absent          *prometheus.CounterVec
-	withheld        prometheus.Gauge
+	blocked         prometheus.Gauge
 	loops           *prometheus.CounterVec
 	setAside        *prometheus.CounterVec
 	filterErrors    *prometheus.CounterVec
@@ -56,33 +56,33 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.globalHook = m.hooks("global_hook", "a global hook", "hook", "binding", "queue", "activation")
 	s.client = m.client()
 	s.webhook = m.webhooks()
-	s.taskWait = m.counters("task_wait_in_queue_seconds_total", "Time tasks stood in queues before they were begun.", "module", "hook", "binding", "queue")
-	s.tasks = m.counters("tasks_ended_total", "Lines of history, by node and what came of the work.", "node", "state")
-	s.moduleRun = m.long("module_run_seconds", "Time of module runs from their first step to the last afterHelm hook.", "module", "activation")
+	s.taskWait = m.counters("task_wait_in_queue_seconds_total", "Time that tasks waited in queues before they started.", "module", "hook", "binding", "queue")
+	s.tasks = m.counters("tasks_ended_total", "Ended tasks in the history, by node and final state.", "node", "state")
+	s.moduleRun = m.long("module_run_seconds", "Duration of module runs from their first step to the last afterHelm hook.", "module", "activation")
 	s.moduleRunErrors = m.counters("module_run_errors_total", "Failed attempts of steps of module runs.", "module")
-	s.moduleDelErrors = m.counters("module_delete_errors_total", "Failed attempts of steps of module deletes.", "module")
+	s.moduleDelErrors = m.counters("module_delete_errors_total", "Failed attempts of steps of module deletions.", "module")
 	s.discoverErrors = m.counter("modules_discover_errors_total", "Failed attempts to discover modules.")
-	s.configErrors = m.counter("config_values_errors_total", "Contents of the ConfigMap that were refused.")
-	s.convergeTime = m.counters("convergence_seconds", "Time of converges that came to their end.", "activation")
-	s.converges = m.counters("convergence_total", "Converges that came to their end.", "activation")
-	s.moduleHelm = m.long("module_helm_seconds", "Time of the Helm part of module runs.", "module", "activation")
-	s.helmOperation = m.long("helm_operation_seconds", "Time of operations of Helm.", "module", "activation", "operation")
-	s.addonsFetch = m.long("addons_fetch_seconds", "Time of fetching one repository of an addons configuration, by scope and the reason why that failed.", "scope", "reason")
-	s.redeployed = m.counters("modules_helm_release_redeployed_total", "Runs of modules begun because objects of their release were absent.", "module")
+	s.configErrors = m.counter("config_values_errors_total", "Changes of the ConfigMap that were refused.")
+	s.convergeTime = m.counters("convergence_seconds", "Duration of completed converges.", "activation")
+	s.converges = m.counters("convergence_total", "Completed converges.", "activation")
+	s.moduleHelm = m.long("module_helm_seconds", "Duration of the Helm steps of module runs.", "module", "activation")
+	s.helmOperation = m.long("helm_operation_seconds", "Duration of Helm operations.", "module", "activation", "operation")
+	s.addonsFetch = m.long("addons_fetch_seconds", "Duration of fetching one repository of an addons configuration, by scope and reason of failure.", "scope", "reason")
+	s.redeployed = m.counters("modules_helm_release_redeployed_total", "Module runs started because objects of the release were absent.", "module")
 	s.absent = m.counters("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
-	s.withheld = m.gauge("releases_withheld", "Releases that the last discovery would have deleted and left alone because of a doubt.")
-	s.setAside = m.counters("damaged_records_total", "Records of the store that could not be read and were set aside.", "table")
+	s.blocked = m.gauge("releases_blocked", "Releases whose deletion a safety check blocked in the last discovery.")
+	s.setAside = m.counters("damaged_records_total", "Records of the store that could not be read and were moved to another table.", "table")
 	s.setAside.WithLabelValues("queues") // it is 0 before the first damaged task
-	s.loops = m.counters("loops_total", "Times a circle of steps was closed for the third time in a row or more, and was delayed.", "node", "module")
+	s.loops = m.counters("loops_total", "Runs that were delayed because a step had caused itself at least three times in a row.", "node", "module")
 	s.filterErrors = m.counters("kube_jq_filter_errors_total", "Failed runs of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind")
 	s.watchErrors = m.counters("kubernetes_client_watch_errors_total", "Lists and watches that failed.", "error_type")
-	s.hookDropped = m.counters("hook_metrics_dropped_total", "Operations in $METRICS_PATH that did not count, because of another type or a bound.", "module", "hook", "reason")
-	s.hookSlow = m.gauges("hook_runs_slow", "Runs of a hook under way that take far longer than any before.", "module", "hook")
-	s.queueAction = m.histogram("tasks_queue_action_duration_seconds", "Time of putting tasks into the queue, and of moves: of taking an attempt at its head to its end.", "queue_name", "queue_action")
-	s.filterTime = m.histogram("kube_jq_filter_duration_seconds", "Time of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind")
-	s.eventTime = m.histogram("kube_event_duration_seconds", "Time from the arrival of a change until it stands in the binding's queue.", "module", "hook", "binding", "queue", "kind")
-	s.commit = m.histogram("store_commit_seconds", "Time of the store's commits, syncing included.").WithLabelValues()
-	s.commitWrites = m.counter("store_writes_total", "Keys the store's commits wrote.")
+	s.hookDropped = m.counters("hook_metrics_dropped_total", "Operations in $METRICS_PATH that were dropped because of a type conflict or a limit.", "module", "hook", "reason")
+	s.hookSlow = m.gauges("hook_runs_slow", "Current runs of a hook that take much longer than all previous ones.", "module", "hook")
+	s.queueAction = m.histogram("tasks_queue_action_duration_seconds", "Duration of adding tasks to the queue, and of transitions.", "queue_name", "queue_action")
+	s.filterTime = m.histogram("kube_jq_filter_duration_seconds", "Duration of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind")
+	s.eventTime = m.histogram("kube_event_duration_seconds", "Time from the arrival of an event until it is in the queue of the binding.", "module", "hook", "binding", "queue", "kind")
+	s.commit = m.histogram("store_commit_seconds", "Duration of commits to the store, including the sync to disk.").WithLabelValues()
+	s.commitWrites = m.counter("store_writes_total", "Keys written by commits to the store.")
 	s.registry.MustRegister(
 		newScrape(m, state), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -149,9 +149,8 @@ func (s *Set) ObjectsAbsent(module string, objects []string) {
 	}
 }
 
-// Withheld says how many releases the last discovery left alone because of a
-// doubt.
-func (s *Set) Withheld(releases int) { s.withheld.Set(float64(releases)) }
+// DeletionsBlocked sets the number of releases that a safety check kept in the last discovery.
+func (s *Set) DeletionsBlocked(releases int) { s.blocked.Set(float64(releases)) }
 
 // SetAside counts a record that could not be read.
 func (s *Set) SetAside(table string) { s.setAside.WithLabelValues(table).Inc() }

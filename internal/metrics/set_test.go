@@ -93,9 +93,9 @@ func TestEachEventIsCountedUnderItsDocumentedName(t *testing.T) {
 			`p_kube_event_duration_seconds_sum{binding="b",hook="h",kind="Pod",module="m",queue="q"} 1`,
 			`p_kube_event_duration_seconds_count{binding="b",hook="h",kind="Pod",module="m",queue="q"} 1`,
 		}},
-		{"tasks_queue_action", func(s *Set) { s.QueueActed("main", "move", time.Second) }, []string{
-			`p_tasks_queue_action_duration_seconds_sum{queue_action="move",queue_name="main"} 1`,
-			`p_tasks_queue_action_duration_seconds_count{queue_action="move",queue_name="main"} 1`,
+		{"tasks_queue_action", func(s *Set) { s.QueueActed("main", "transition", time.Second) }, []string{
+			`p_tasks_queue_action_duration_seconds_sum{queue_action="transition",queue_name="main"} 1`,
+			`p_tasks_queue_action_duration_seconds_count{queue_action="transition",queue_name="main"} 1`,
 		}},
 		{"store_", func(s *Set) { s.Committed(time.Second, 6) }, []string{
 			`p_store_commit_seconds_sum 1`, `p_store_commit_seconds_count 1`, `p_store_full 0`, `p_store_readable 1`, `p_store_size_bytes 0`, `p_store_writes_total 6`,

@@ -67,20 +67,20 @@ func newScrape(m maker, state func() (State, error)) *scrape {
 	}
 	return &scrape{
 		state:             state,
-		ticks:             m.desc(typeCounter, "live_ticks", "Ten seconds the operator has lived."),
+		ticks:             m.desc(typeCounter, "live_ticks", "Incremented every ten seconds while the operator runs."),
 		store:             desc("store_size_bytes", "Size of the store's file."),
 		full:              desc("store_full", "Whether commits fail because the disk is full."),
 		length:            desc("tasks_queue_length", "Tasks in the queue.", "queue"),
-		head:              desc("tasks_queue_head_info", "The task that is done next.", "queue", "module", "task_type", "hook"),
-		tasks:             desc("tasks", "Tasks in the queue by state; behind the head all wait.", "queue", "state"),
+		head:              desc("tasks_queue_head_info", "The next task of the queue.", "queue", "module", "task_type", "hook"),
+		tasks:             desc("tasks", "Tasks in the queue by state. All tasks behind the head are waiting.", "queue", "state"),
 		bindings:          desc("binding_count", "Attached bindings.", "module", "hook"),
-		objects:           desc("kube_snapshot_objects", "Objects a binding sees.", "module", "hook", "binding", "queue"),
+		objects:           desc("kube_snapshot_objects", "Objects in the snapshot of a binding.", "module", "hook", "binding", "queue"),
 		moduleInfo:        desc("mm_module_info", "Modules on disk.", "module", "enabled", "critical"),
 		moduleEnabled:     desc("mm_module_enabled", "Whether the module is enabled.", "module", "version"),
 		moduleMaintenance: desc("mm_module_maintenance", "Modules in maintenance.", "module", "state"),
 		addons:            desc("addons_registered", "Registered addons by scope: cluster, or ns/ and a namespace.", "scope"),
 		configurations:    desc("addons_config_phase", "Addons configurations and their phases.", "scope", "name", "phase"),
-		orphaned:          desc("addon_module_orphaned", "Enabled modules whose addon, or its version, is not registered any more.", "module"),
+		orphaned:          desc("addon_module_orphaned", "Enabled modules whose addon or addon version is no longer registered.", "module"),
 		up:                desc("store_readable", "Whether this scrape could read the store."),
 	}
 }

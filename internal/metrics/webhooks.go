@@ -25,10 +25,10 @@ type webhookMetrics struct {
 func (m maker) webhooks() webhookMetrics {
 	labels := []string{"type", "module", "hook", "binding"}
 	return webhookMetrics{
-		reviews:  m.counters("webhook_reviews_total", "Reviews of the API server that hooks were to answer, by what came of them.", append(labels, "result")...),
-		took:     m.histogram("webhook_review_seconds", "Time from a review's arrival to its answer.", labels...),
-		overhead: m.histogram("webhook_overhead_seconds", "What of that time no hook ran.", labels...),
-		failed:   m.counter("webhook_errors_total", "What went wrong with telling the API server of webhooks, or with their certificates."),
+		reviews:  m.counters("webhook_reviews_total", "Review requests of the API server, by result.", append(labels, "result")...),
+		took:     m.histogram("webhook_review_seconds", "Time from the arrival of a review request to its response.", labels...),
+		overhead: m.histogram("webhook_overhead_seconds", "Time of a review request in which no hook ran.", labels...),
+		failed:   m.counter("webhook_errors_total", "Errors of webhook configurations and certificates."),
 	}
 }
 

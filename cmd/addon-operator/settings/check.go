@@ -18,38 +18,38 @@ func (s *Settings) Check() error {
 	switch triggers.Startup(s.Startup) {
 	case triggers.Always, triggers.IfChanged, triggers.Again, triggers.Clean:
 	default:
-		return Invalid("--startup is %q; it can be always, if-changed, again or clean", s.Startup)
+		return Invalid("--startup must be always, if-changed, again or clean (got %q)", s.Startup)
 	}
 	switch triggers.Missed(s.ScheduleMissed) {
 	case triggers.Skip, triggers.Once:
 	default:
-		return Invalid("--schedule-missed is %q; it can be skip or once", s.ScheduleMissed)
+		return Invalid("--schedule-missed must be skip or once (got %q)", s.ScheduleMissed)
 	}
 	if s.Lease != LeaseRequired && s.Lease != LeaseOff {
 		return Invalid("--lease must be %s or %s (got %q)", LeaseRequired, LeaseOff, s.Lease)
 	}
 	if s.UngroupedMetrics != KeepMetrics && s.UngroupedMetrics != ExpireMetrics {
-		return Invalid("--ungrouped-metrics is %q; it can be %s or %s", s.UngroupedMetrics, KeepMetrics, ExpireMetrics)
+		return Invalid("--ungrouped-metrics must be %s or %s (got %q)", s.UngroupedMetrics, KeepMetrics, ExpireMetrics)
 	}
 	if !slices.Contains(withdrawals, s.WithdrawWebhooks) {
 		return Invalid("--withdraw-webhooks-on-shutdown must be one of %s (got %q)", strings.Join(withdrawals, ", "), s.WithdrawWebhooks)
 	}
 	if s.OnModuleFailure != BlockOnFailure && s.OnModuleFailure != ContinueOnFailure {
-		return Invalid("--on-module-failure is %q; it can be %s or %s", s.OnModuleFailure, BlockOnFailure, ContinueOnFailure)
+		return Invalid("--on-module-failure must be %s or %s (got %q)", s.OnModuleFailure, BlockOnFailure, ContinueOnFailure)
 	}
 	if s.ParallelModules < 1 {
-		return Invalid("--parallel-modules is %d; 1 runs modules one after another, more that many at once", s.ParallelModules)
+		return Invalid("--parallel-modules must be at least 1, which runs modules one after another (got %d)", s.ParallelModules)
 	}
 	if err := s.checkBelow(); err != nil {
 		return err
 	}
 	if !metricsPrefix.MatchString(s.MetricsPrefix) {
-		return Invalid("--prometheus-metrics-prefix is %q; it can be letters, digits, _ and :, no digit first", s.MetricsPrefix)
+		return Invalid("--prometheus-metrics-prefix must have only letters, digits, _ and :, and not begin with a digit (got %q)", s.MetricsPrefix)
 	}
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		if slices.Contains([]string{"HELM2", "TILLER_MAX_HISTORY", "TILLER_BIN_PATH"}, name) || strings.HasPrefix(name, "ADDON_OPERATOR_TILLER_") {
-			return Invalid("variable %s is set, and Helm 2 is not supported: unset it", name)
+			return Invalid("variable %s is set: Helm 2 is not supported; unset the variable", name)
 		}
 	}
 	if err := s.checkPorts(); err != nil {
@@ -71,7 +71,7 @@ func (s *Settings) Check() error {
 // metricsPrefix matches the beginnings of valid names of metrics.
 var metricsPrefix = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)?$`)
 
-// checkBelow returns an error for a number or time below 0.
+// checkBelow returns an error for a negative number or time.
 func (s *Settings) checkBelow() error {
 	for flag, value := range map[string]float64{
 		"history-age": s.HistoryAge.Seconds(), "history-size": float64(s.HistoryMiB), "snapshot-interval": s.SnapshotEvery.Seconds(),
@@ -83,7 +83,7 @@ func (s *Settings) checkBelow() error {
 		"hook-timeout": s.HookTimeout.Seconds(),
 	} {
 		if value < 0 {
-			return Invalid("--%s is below 0, which it cannot be", flag)
+			return Invalid("--%s must not be negative", flag)
 		}
 	}
 	return nil
@@ -96,7 +96,7 @@ func (s *Settings) checkPorts() error {
 		"conversion-webhook-listen-port": s.Webhooks.Conversion.ListenPort,
 	} {
 		if port < 0 || port > 65535 {
-			return Invalid("--%s is %d; a port is at most 65535", flag, port)
+			return Invalid("--%s must be a port from 0 to 65535 (got %d)", flag, port)
 		}
 	}
 	return nil
@@ -107,7 +107,7 @@ func (s *Settings) CheckDirs() error {
 	var errs []error
 	look := func(flag, dir string) {
 		if _, err := os.ReadDir(dir); err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w; make the directory, or name another", flag, err))
+			errs = append(errs, fmt.Errorf("--%s: %w; create the directory, or name another one", flag, err))
 		}
 	}
 	for dir := range strings.SplitSeq(s.ModulesDirs, ":") {
@@ -139,10 +139,10 @@ func (s *Settings) Labels() (map[string]string, error) {
 		}
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return nil, Invalid("--crd-extra-labels: %q is no label: want name=value", pair)
+			return nil, Invalid("--crd-extra-labels: %q is not a label: want name=value", pair)
 		}
 		if wrong := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(wrong) > 0 {
-			return nil, Invalid("--crd-extra-labels: %q is no label: %s", pair, wrong[0])
+			return nil, Invalid("--crd-extra-labels: %q is not a label: %s", pair, wrong[0])
 		}
 		out[key] = value
 	}

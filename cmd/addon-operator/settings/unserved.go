@@ -16,28 +16,28 @@ type Unserved struct {
 }
 
 const (
-	alwaysLeads = "the Lease of the namespace is always held: of several replicas, all but one wait as standby"
-	noRoutes    = "nothing but hooks is asked by the API server; see the settings of webhooks"
-	oneClient   = "all requests go through one client; limit it with --kube-client-qps"
+	alwaysLeads = "the operator always uses the Lease of the namespace, and all replicas but one wait as standby"
+	noRoutes    = "the API server can call only hooks; see the settings of webhooks"
+	oneClient   = "there is one client for all requests; limit it with --kube-client-qps"
 )
 
 // NotServed are the settings without effect that the RUNNING documents of addon-operator and
 // shell-operator name.
 var NotServed = []Unserved{
 	{Env: "ADDON_OPERATOR_HA", Why: alwaysLeads},
-	{Env: "USE_NELM", Why: "releases are made by the Helm library"},
-	{Env: "NELM_DEPENDENCY_GRAPH_ENABLED", Why: "releases are made by the Helm library"},
-	{Flag: "jq-library-path", Env: "JQ_LIBRARY_PATH", Why: "jq filters have no library"},
-	{Env: "TRACING_OTLP_ENDPOINT", Why: "nothing is traced; see workflow inspect"},
-	{Env: "TRACING_OTLP_AUTH_TOKEN", Why: "nothing is traced; see workflow inspect"},
+	{Env: "USE_NELM", Why: "the operator uses the Helm library"},
+	{Env: "NELM_DEPENDENCY_GRAPH_ENABLED", Why: "the operator uses the Helm library"},
+	{Flag: "jq-library-path", Env: "JQ_LIBRARY_PATH", Why: "jq filters cannot load libraries"},
+	{Env: "TRACING_OTLP_ENDPOINT", Why: "there is no tracing; use workflow inspect"},
+	{Env: "TRACING_OTLP_AUTH_TOKEN", Why: "there is no tracing; use workflow inspect"},
 	{Flag: "shell-chroot-dir", Env: "ADDON_OPERATOR_SHELL_CHROOT_DIR", Why: "hooks run in the operator's own root directory"},
-	{Flag: "applied-module-extenders", Env: "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", Why: "the order of those who enable modules is fixed"},
+	{Flag: "applied-module-extenders", Env: "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", Why: "the order of the sources that enable modules is fixed"},
 	{Env: "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED", Why: noRoutes},
 	{Env: "ADDON_OPERATOR_ADMISSION_SERVER_LISTEN_PORT", Why: noRoutes},
 	{Env: "ADDON_OPERATOR_ADMISSION_SERVER_CERTS_DIR", Why: noRoutes},
 	{Flag: "helm-monitor-kube-client-qps", Env: "HELM_MONITOR_KUBE_CLIENT_QPS", Why: oneClient},
 	{Flag: "helm-monitor-kube-client-burst", Env: "HELM_MONITOR_KUBE_CLIENT_BURST", Why: oneClient},
-	{Flag: "validating-webhook-failure-policy", Env: "VALIDATING_WEBHOOK_FAILURE_POLICY", Why: "each binding has a failurePolicy of its own, Fail if it gives none"},
+	{Flag: "validating-webhook-failure-policy", Env: "VALIDATING_WEBHOOK_FAILURE_POLICY", Why: "each binding has its own failurePolicy, by default Fail"},
 }
 
 // declareUnserved declares the flags without effect on f, hidden. The returned function returns one

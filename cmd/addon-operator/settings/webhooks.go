@@ -38,10 +38,10 @@ func (s *Webhooks) declare(
 ) {
 	str(&s.ConfigurationName, "validating-webhook-configuration-name", "addon-operator",
 		"names of the webhook configurations, before -hooks", both("VALIDATING_WEBHOOK_CONFIGURATION_NAME")...)
-	str(&s.URL, "webhook-url", "", "where the API server asks in place of the Services: https://HOST or https://HOST:PORT", "ADDON_OPERATOR_WEBHOOK_URL")
+	str(&s.URL, "webhook-url", "", "URL that the API server calls instead of the Services: https://HOST or https://HOST:PORT", "ADDON_OPERATOR_WEBHOOK_URL")
 	f.DurationVar(&s.CertLifetime, "webhook-cert-lifetime", 90*24*time.Hour, "")
-	add("webhook-cert-lifetime", "how long a CA that the operator makes is good; at half of it the next one comes", "ADDON_OPERATOR_WEBHOOK_CERT_LIFETIME")
-	num(&s.HooksAtOnce, "webhook-hooks-at-once", 10, "hooks that may run side by side to answer the API server", "ADDON_OPERATOR_WEBHOOK_HOOKS_AT_ONCE")
+	add("webhook-cert-lifetime", "validity of a CA that the operator makes; it is replaced after half of this time", "ADDON_OPERATOR_WEBHOOK_CERT_LIFETIME")
+	num(&s.HooksAtOnce, "webhook-hooks-at-once", 10, "maximum number of hooks that answer the API server in parallel", "ADDON_OPERATOR_WEBHOOK_HOOKS_AT_ONCE")
 	for _, side := range []struct {
 		*WebhookSide
 		prefix, whose, service, mounted string
@@ -55,18 +55,18 @@ func (s *Webhooks) declare(
 			return both(strings.ToUpper(strings.ReplaceAll(side.prefix, "-", "_")) + "_" + name)
 		}
 		file := func(p *string, name, variable, what, base string) {
-			str(p, side.prefix+"-"+name, "", fmt.Sprintf("%s for %s; %s/%s if that is there, else the operator makes one",
+			str(p, side.prefix+"-"+name, "", fmt.Sprintf("%s for %s; if empty, %s/%s, or one that the operator makes",
 				what, side.whose, side.mounted, base), env(variable)...)
 		}
-		str(&side.ServiceName, side.prefix+"-service-name", side.service, "Service that leads to "+side.whose, env("SERVICE_NAME")...)
+		str(&side.ServiceName, side.prefix+"-service-name", side.service, "Service for "+side.whose, env("SERVICE_NAME")...)
 		file(&side.Cert, "server-cert", "SERVER_CERT", "file of the certificate", "tls.crt")
-		file(&side.Key, "server-key", "SERVER_KEY", "file of the certificate's key", "tls.key")
-		file(&side.CA, "ca", "CA", "file of the certificate's CA", "ca.crt")
+		file(&side.Key, "server-key", "SERVER_KEY", "file of the private key", "tls.key")
+		file(&side.CA, "ca", "CA", "file of the CA certificate", "ca.crt")
 		f.StringSliceVar(&side.ClientCAs, side.prefix+"-client-ca", nil, "")
-		add(side.prefix+"-client-ca", "files of CAs, one of which clients of "+side.whose+" must have a certificate of; none asks for no certificate",
+		add(side.prefix+"-client-ca", "files of CA certificates for clients of "+side.whose+"; if empty, clients need no certificate",
 			env("CLIENT_CA")...)
-		str(&side.ListenAddress, side.prefix+"-listen-address", "0.0.0.0", "address to serve "+side.whose+" at", env("LISTEN_ADDRESS")...)
-		num(&side.ListenPort, side.prefix+"-listen-port", side.port, "port to serve "+side.whose+" at; 0 is any that is free", env("LISTEN_PORT")...)
+		str(&side.ListenAddress, side.prefix+"-listen-address", "0.0.0.0", "address to listen on for "+side.whose, env("LISTEN_ADDRESS")...)
+		num(&side.ListenPort, side.prefix+"-listen-port", side.port, "port to listen on for "+side.whose+"; 0 is any free port", env("LISTEN_PORT")...)
 	}
 }
 
@@ -99,10 +99,10 @@ func (s *Webhooks) check() error {
 		return Invalid("--%s: %w", flag, err)
 	}
 	if s.HooksAtOnce < 1 {
-		return usage("webhook-hooks-at-once", fmt.Errorf("it is %d, at least 1 hook must be able to run", s.HooksAtOnce))
+		return usage("webhook-hooks-at-once", fmt.Errorf("must be at least 1 (got %d)", s.HooksAtOnce))
 	}
 	if s.ConfigurationName == "" {
-		return usage("validating-webhook-configuration-name", fmt.Errorf("it is empty, name the configurations"))
+		return usage("validating-webhook-configuration-name", fmt.Errorf("must not be empty"))
 	}
 	if err := usage("webhook-url", webhook.CheckURL(s.URL)); err != nil {
 		return err
