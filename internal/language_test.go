@@ -39,6 +39,14 @@ var retiredTerms = []retiredTerm{
 	{phrases: "book, books", reason: "all metrics of hooks at one moment are a snapshot"},
 	{phrases: "sheets", reason: "the metrics of one hook are stored in shards"},
 	{phrases: "in vain", reason: "state what timed out or failed"},
+	{phrases: "anew", reason: "state what happens again, such as: reads it again, starts again"},
+	{phrases: "set aside, sets aside", reason: "tasks are quarantined, damaged records are moved to a table, and files are renamed"},
+	{phrases: "killer, killers", reason: "a task that crashes the operator is quarantined"},
+	{phrases: "orphan, orphans", except: "json orphan, delete propagation orphan", reason: "a task whose result no longer counts is abandoned"},
+	{phrases: "withheld", except: "json withheld", reason: "a deletion that a safety check prevents is blocked"},
+	{phrases: "in doubt, a doubt, no doubt", reason: "name the safety check, or the unknown fact"},
+	{phrases: "lenient", except: "json lenient", reason: "hooks and tasks whose failure is allowed have allowFailure"},
+	{phrases: "spared", reason: "state what was kept or not deleted"},
 	{phrases: "shelf, shelves", reason: "name the thing itself: a table, a cache, a directory"},
 }
 

@@ -41,7 +41,7 @@ func FuzzPath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if keys, err := splitPath(text); err == nil {
 			if again, err := splitPath(Path(keys...)); err != nil || !slices.Equal(keys, again) {
-				t.Errorf("%q is %q, and written anew %q, %v", text, keys, again, err)
+				t.Errorf("%q is %q, and as text again %q, %v", text, keys, again, err)
 			}
 		}
 		if keys, err := splitPath(Path("web", text, "end")); err != nil || !slices.Equal(keys, []string{"web", text, "end"}) {

@@ -124,8 +124,8 @@ func (a *attacher) asked(module string, h hookRecord, ids ids) error {
 	return errors.Join(errs...)
 }
 
-// keep makes the binding's record say config, and reports whether it needs no
-// Synchronization. What has another config synchronizes anew.
+// keep stores config in the binding's record, and reports whether it needs no
+// Synchronization. A binding with another config needs one.
 func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, queue string) (synced bool, err error) {
 	key := store.BindingKey(s.Module, s.Hook, s.Binding)
 	a.kept[string(key)] = true
@@ -222,18 +222,18 @@ func (bs *Bindings) synchronized(tx *store.Tx, t workflow.Task, shown map[string
 	})
 }
 
-// An objectPlace is what a binding knows an object by that is deleted and made
-// anew.
+// An objectPlace identifies an object of a binding even if it is deleted and created
+// again.
 type objectPlace struct{ binding, namespace, name string }
 
 func placeOf(t *store.Task) objectPlace {
 	return objectPlace{t.Subject.Binding, t.Object.Namespace, t.Object.Name}
 }
 
-// deletions returns the first Deleted that waits in queue for the hook s, of each
-// object. What comes behind it has to be told as well, whatever the hook was
-// shown: else the last it hears of an object that was made anew is that it is
-// gone.
+// deletions returns, for each object, the first Deleted event of hook s that waits in
+// queue. Later events of the object must be delivered too, even if the Synchronization
+// included the object. Otherwise the last event of an object that was created again
+// would be its deletion.
 func deletions(tx *store.Tx, queue string, s store.Subject) (map[objectPlace]store.ID, error) {
 	first := map[objectPlace]store.ID{}
 	for t, err := range store.EventsOf(tx, queue, s) {

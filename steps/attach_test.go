@@ -21,13 +21,13 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 	}
 	waiting := []store.ObjectRef{
 		{Event: hook.Added, Name: "old", UID: "1", ResourceVersion: "1"},
-		{Event: hook.Modified, Name: "anew", UID: "2", ResourceVersion: "2"},
-		{Event: hook.Deleted, Name: "anew", UID: "2", ResourceVersion: "3"},
-		{Event: hook.Added, Name: "anew", UID: "3", ResourceVersion: "4"},
-		{Event: hook.Modified, Name: "anew", UID: "3", ResourceVersion: "5"},
+		{Event: hook.Modified, Name: "again", UID: "2", ResourceVersion: "2"},
+		{Event: hook.Deleted, Name: "again", UID: "2", ResourceVersion: "3"},
+		{Event: hook.Added, Name: "again", UID: "3", ResourceVersion: "4"},
+		{Event: hook.Modified, Name: "again", UID: "3", ResourceVersion: "5"},
 		{Event: hook.Modified, Name: "old", UID: "1", ResourceVersion: "6"},
 	}
-	told := map[string]observed{"/old": {"1", "6"}, "/anew": {"3", "5"}}
+	told := map[string]observed{"/old": {"1", "6"}, "/again": {"3", "5"}}
 	// The first three are put off, so they stand in no queue.
 	for _, off := range []int{0, 3} {
 		t.Run(strconv.Itoa(off), func(t *testing.T) {

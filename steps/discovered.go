@@ -32,7 +32,7 @@ type discovered struct {
 	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
 	// Stale are bindings that their hooks have no more.
 	Stale []staleBinding `json:"outlived,omitempty"`
-	// Blocked are the problems of releases that are not deleted because of a doubt.
+	// Blocked are the problems of releases whose deletion a safety check blocked.
 	Blocked []store.Problem `json:"withheld,omitempty"`
 	// Allowed is when a person allowed the deletions of this discovery; zero if nobody did.
 	Allowed time.Time `json:"allowed,omitzero"`

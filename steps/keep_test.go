@@ -85,7 +85,7 @@ func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) 
 	}
 }
 
-func TestValuesThatChangedWhileAHookRanAreCheckedAnew(t *testing.T) {
+func TestValuesThatChangedDuringAHookRunAreCheckedAgain(t *testing.T) {
 	for what, meanwhile := range map[string]func(*Lifecycle, string){
 		"another hook": func(s *Lifecycle, _ string) {
 			out := sayValues(t, s, `{"op":"remove","path":"/web/parent"}`)

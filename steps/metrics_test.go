@@ -151,7 +151,7 @@ func TestAGroupThatOccursExpiresFirstAcrossHooks(t *testing.T) {
 	c.want("b's run expired a's series of the group",
 		`x{hook="h.sh",module="a",of=""} 2`, `x{hook="h.sh",module="a",of="none"} 3`, `y{hook="h.sh",module="b"} 8`)
 	c.run("b/h.sh", `{"group":"g","name":"y","add":1}`)
-	c.want("a counter in a group begins anew", `x{hook="h.sh",module="a",of=""} 2`, `x{hook="h.sh",module="a",of="none"} 3`, `y{hook="h.sh",module="b"} 1`)
+	c.want("a counter in a group starts at zero again", `x{hook="h.sh",module="a",of=""} 2`, `x{hook="h.sh",module="a",of="none"} 3`, `y{hook="h.sh",module="b"} 1`)
 	c.run("a/h.sh", `{"group":"g","name":"z","set":1}{"group":"g","action":"expire"}{"group":"g","name":"y","set":6}`)
 	c.want("expire in the middle takes what stands before it, and the name is free for another type",
 		`x{hook="h.sh",module="a",of=""} 2`, `x{hook="h.sh",module="a",of="none"} 3`, `y{hook="h.sh",module="a"} 6`)
@@ -211,7 +211,7 @@ func TestAHookThatHasGoneCountsNothing(t *testing.T) {
 	c.want("a run that was under way has ended")
 }
 
-func TestHookWithOtherCodeOrConfigBeginsAnew(t *testing.T) {
+func TestMetricsStartAtZeroWithOtherCodeOrConfigOfTheHook(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t, storetest.Memory(t))
 	keep := func(digest, config string) {
@@ -232,10 +232,10 @@ func TestHookWithOtherCodeOrConfigBeginsAnew(t *testing.T) {
 	keep("1", `{}`)
 	c.want("the same code goes on", `x{hook="h.sh",module="a"} 1`, `x{hook="h.sh",module="b"} 9`, `x{hook="i.sh",module="a"} 5`)
 	keep("2", `{}`)
-	c.want("other code begins anew", `x{hook="h.sh",module="b"} 9`, `x{hook="i.sh",module="a"} 5`)
+	c.want("the counter starts at zero with other code", `x{hook="h.sh",module="b"} 9`, `x{hook="i.sh",module="a"} 5`)
 	c.run("a/h.sh", `{"name":"x","add":1}`)
 	keep("2", `{"onStartup":1}`)
-	c.want("another config begins anew", `x{hook="h.sh",module="b"} 9`, `x{hook="i.sh",module="a"} 5`)
+	c.want("the counter starts at zero with another config", `x{hook="h.sh",module="b"} 9`, `x{hook="i.sh",module="a"} 5`)
 }
 
 func TestMetricsWithoutAGroupExpireWhereThatIsAskedFor(t *testing.T) {
@@ -426,8 +426,8 @@ func BenchmarkOneSeriesOfMany(b *testing.B) {
 	}
 }
 
-// BenchmarkGroupOfMany is what the transaction of a run costs that writes all the
-// series of a large group anew.
+// BenchmarkGroupOfMany measures the transaction of a run that writes all series of a
+// large group again.
 func BenchmarkGroupOfMany(b *testing.B) {
 	c := newCounting(b, storetest.Memory(b))
 	ops := func(n int) []series.Op {

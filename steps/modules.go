@@ -57,8 +57,8 @@ func (d *Modules) scanCount() int {
 	return d.scans
 }
 
-// gone reports whether there is no module of that name any more. It fails where
-// that is in doubt, because a directory is there and holds no module at all.
+// gone reports whether the module no longer exists. It fails if a directory of modules
+// has no module at all, because the directory may not be mounted.
 func (d *Modules) gone(name string) (bool, error) {
 	disk := d.Disk()
 	if _, ok := disk.Find(name); ok {

@@ -54,8 +54,8 @@ func objectEffects(operations []operation.Operation, at time.Time, last bool) ([
 	return effects, nil
 }
 
-// An objectNote is how far a task has come with its operations. It is written
-// where an operation that is looked at anew could not tell that it is done.
+// An objectNote records the progress of a task in its operations. It is written for
+// operations whose completion cannot be detected in the cluster.
 type objectNote struct {
 	// Settled operations are done or refused: no later attempt looks at them.
 	Settled int `json:"settled"`
@@ -198,8 +198,8 @@ func (r *objectRun) settle(ctx context.Context, w objectWork) error {
 	switch {
 	case err != nil && operation.IsRefused(err):
 		settled.refuse(w, err)
-		if spared, ok := operation.NotDeleted(err); ok && r.module != "" {
-			return r.keep(settled, func(tx *store.Tx) error { return r.objects.noteSpared(tx, r.module, store.Object(spared)) })
+		if kept, ok := operation.NotDeleted(err); ok && r.module != "" {
+			return r.keep(settled, func(tx *store.Tx) error { return r.objects.noteKept(tx, r.module, store.Object(kept)) })
 		}
 	case err != nil:
 		return err
@@ -238,8 +238,8 @@ func (ob *Objects) noteRemoved(tx *store.Tx, module string, o store.Object) erro
 	return nil
 }
 
-// noteSpared takes back that a hook of module is about to delete o: it may not.
-func (ob *Objects) noteSpared(tx *store.Tx, module string, o store.Object) error {
+// noteKept reverts the note that a hook of module is deleting o, because the API server rejected it.
+func (ob *Objects) noteKept(tx *store.Tx, module string, o store.Object) error {
 	r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(module))
 	if err != nil || !ok || !r.Lacks(o) {
 		return err

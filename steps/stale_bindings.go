@@ -22,8 +22,8 @@ type askedHook struct {
 	bindings     map[string]store.BindingKind // by id
 }
 
-// WithdrawStale has the API server ask no binding that its hook has no more.
-// It is called once, before the API server asks; what is in doubt stays.
+// WithdrawStale removes the webhooks of bindings that their hooks no longer have. It is called once,
+// before the webhook servers start. If it is unknown whether a hook has a binding, the webhook stays.
 func (w *Webhooks) WithdrawStale(ctx context.Context) error {
 	found, err := w.staleBindings(ctx)
 	if err != nil || len(found) == 0 {
@@ -135,7 +135,7 @@ func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 	return has, true
 }
 
-// withdraw deletes bindings of hooks that did not say anew what they want since.
+// withdrawStale deletes the bindings of hooks whose configuration was not read again since.
 func (w *Webhooks) withdrawStale(tx *store.Tx, found []staleBinding) error {
 	for _, o := range found {
 		h, _, err := store.Load[store.Hook](tx, store.HookKey(o.Subject.Module, o.Subject.Hook))

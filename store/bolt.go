@@ -69,8 +69,8 @@ func boltOptions(f *os.File, readOnly bool) *bbolt.Options {
 		ReadOnly: readOnly,
 		// A large array of free pages takes longer to search than a commit to write.
 		FreelistType: bbolt.FreelistMapType,
-		// After many records have come and gone, the list of free pages would be most of what a commit
-		// writes. It is made anew when the file is opened, which is read then anyway.
+		// After many deletions, the list of free pages would be the largest part of a commit. Without
+		// the sync, it is computed when the file is opened, which reads the whole file anyway.
 		NoFreelistSync: true,
 		// Address space, not memory: until the file is larger than this, a
 		// commit that makes it grow need not wait for readers to end.

@@ -28,9 +28,9 @@ type Compaction struct {
 // no need.
 func (db *DB) Compaction() *Compaction { return db.compaction }
 
-// Compact writes the store in the file at path anew, without free pages, in a file that then takes
-// its place. A crash leaves the one or the other. The errors are those of Open; with each of them the
-// store is as it was.
+// Compact copies the store at path to a new file without free pages, which then replaces the old
+// file. After a crash, the file is either the old or the new one. The errors are those of Open; after
+// an error the store is unchanged.
 func Compact(path string, o Options) (Compaction, error) {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if err != nil {

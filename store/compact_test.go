@@ -148,7 +148,7 @@ func TestAStoreThatIsMostlyFreeIsCompactedWhenItIsOpened(t *testing.T) {
 	}
 }
 
-func TestCompactWritesAStoreAnewThatNobodyUses(t *testing.T) {
+func TestCompactWritesANewFileOfAnUnusedStore(t *testing.T) {
 	t.Parallel()
 	path := made(t, 3000)
 	db, err := Open(path, Options{})

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Damaged is a record that could not be read and was set aside: its key and its
-// bytes are kept for people.
+// A Damaged is a record that could not be read. Its key and its bytes are kept for
+// inspection.
 type Damaged struct {
 	ID    ID        `json:"id"`
 	Key   []byte    `json:"key"`
@@ -17,7 +17,7 @@ type Damaged struct {
 	At    time.Time `json:"at"`
 }
 
-// String says which record d is of.
+// String names the record.
 func (d Damaged) String() string {
 	if p, err := ParsePos(d.Key); err == nil {
 		return fmt.Sprintf("the task at slot %d, depth %d of queue %s", p.Slot, p.Depth, p.Queue)
@@ -32,16 +32,16 @@ func damagedKey(id ID) Key { return At(DamagedRecords).Uint(id.Epoch).Uint(id.N)
 func (d Damaged) problem() Problem {
 	return Problem{
 		Kind: DamagedRecord, Object: d.ID.String(),
-		Error:   fmt.Sprintf("%s cannot be read and was set aside: %s", d, d.Error),
+		Error:   fmt.Sprintf("%s cannot be read and was moved to the table of damaged records: %s", d, d.Error),
 		Fix:     "run what it may have been: reload for a converge, module run NAME for a module; store dump " + DamagedRecords.String() + " shows its bytes",
 		Command: []string{"task", "skip", d.ID.String(), "--reason", "seen"},
 	}
 }
 
-// SetAside moves the bytes of the record under k, which cannot be read because of
-// why, to a table of their own and reports it as a problem. There is none where
-// nothing is stored under k.
-func SetAside(tx *Tx, id ID, k Key, why error) (d Damaged, ok bool, err error) {
+// MoveDamaged moves the bytes of the record under k, which cannot be read because of
+// why, to the table of damaged records, and saves a problem. It returns false if
+// there is no record under k.
+func MoveDamaged(tx *Tx, id ID, k Key, why error) (d Damaged, ok bool, err error) {
 	raw := tx.Get(k)
 	if raw == nil {
 		return d, false, nil
@@ -55,8 +55,7 @@ func SetAside(tx *Tx, id ID, k Key, why error) (d Damaged, ok bool, err error) {
 	return d, err == nil, err
 }
 
-// ForgetDamaged deletes the record set aside as id, and reports whether there was
-// one.
+// ForgetDamaged deletes the damaged record id, and reports whether there was one.
 func ForgetDamaged(tx *Tx, id ID) bool {
 	if tx.Get(damagedKey(id)) == nil {
 		return false
@@ -66,7 +65,7 @@ func ForgetDamaged(tx *Tx, id ID) bool {
 	return true
 }
 
-// AllDamaged yields the records that were set aside, oldest first.
+// AllDamaged yields the damaged records, oldest first.
 func AllDamaged(tx *Tx) iter.Seq2[Damaged, error] {
 	return records[Damaged](tx, At(DamagedRecords))
 }

@@ -8,8 +8,8 @@ var (
 	// to look into a live store asks the operator over its socket instead.
 	ErrLocked = errors.New("store is in use by another process")
 
-	// ErrCorrupt means that the file or a record in it cannot be read as what
-	// it must be. The file should be set aside and a snapshot restored.
+	// ErrCorrupt means that the file or a record in it cannot be decoded. Rename the file
+	// and restore a snapshot.
 	ErrCorrupt = errors.New("store is corrupt")
 
 	// ErrNewer means that a newer version of the operator wrote the file. That

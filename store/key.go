@@ -50,7 +50,7 @@ const (
 	Journal
 	// Later holds tasks that stand in no queue before they are due. Key: due time, task id (epoch, number).
 	Later
-	// Quarantine holds tasks set aside until a person decides. Key: task id (epoch, number).
+	// Quarantine has tasks that crashed the process, until a user releases or skips them. Key: task id (epoch, number).
 	Quarantine
 	// Addons holds the registered addons. Key: namespace or empty for the cluster, id.
 	Addons

@@ -22,7 +22,7 @@ const (
 	UnknownKey       ProblemKind = "unknown key"           // a key of the ConfigMap belongs to no module
 	BlockedDeletion  ProblemKind = "blocked deletion"      // the safety check kept releases
 	FailingFilter    ProblemKind = "failing filter"        // a jqFilter fails on an object
-	DamagedRecord    ProblemKind = "damaged record"        // a record could not be read and was set aside
+	DamagedRecord    ProblemKind = "damaged record"        // a record could not be read and was moved to the table of damaged records
 	UnusableAddon    ProblemKind = "unusable addon"        // an addon cannot be used as a module
 	OrphanedModule   ProblemKind = "orphaned module"       // the addon of a module is not registered any more
 	StaleWebhook     ProblemKind = "webhook configuration" // requests are rejected while no operator runs

@@ -39,11 +39,11 @@ func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {
 	e.Begun = epoch
 }
 
-// Crashed reports whether life epoch has ended without saying so.
+// Crashed reports whether epoch ended without a clean exit.
 func (e *Ends) Crashed(epoch uint64) bool { return slices.Contains(e.Unclean, epoch) }
 
-// A QuarantinedItem is a piece of work that has killed the process again and again,
-// set aside until a person decides.
+// A QuarantinedItem is work that has crashed the process several times. It is held
+// until a user releases or skips it.
 type QuarantinedItem struct {
 	ID      ID        `json:"id"`
 	Graph   string    `json:"graph"`
@@ -66,16 +66,16 @@ type QuarantinedItem struct {
 	Released []QuarantinedItem `json:"released,omitempty"`
 }
 
-// QuarantineKey returns the key of what is set aside as id.
+// QuarantineKey returns the key of the item id in quarantine.
 func QuarantineKey(id ID) Key { return At(Quarantine).Uint(id.Epoch).Uint(id.N) }
 
-// QuarantinedItems yields what is set aside, oldest first.
+// QuarantinedItems yields the items in quarantine, oldest first.
 func QuarantinedItems(tx *Tx) iter.Seq2[QuarantinedItem, error] {
 	return records[QuarantinedItem](tx, At(Quarantine))
 }
 
-// QuarantineOf returns the item in quarantine that keeps work about s at a node of
-// graph from being done; nil if none does.
+// QuarantineOf returns the item in quarantine that holds tasks for s at a node of
+// graph, or nil.
 func QuarantineOf(tx *Tx, graph, node string, s Subject) (*QuarantinedItem, error) {
 	for q, err := range QuarantinedItems(tx) {
 		if err != nil {

@@ -37,7 +37,7 @@ func IsReplaceable(k Key) bool {
 	return slices.ContainsFunc(replaceables(), func(r replaceable) bool { return bytes.Equal(k, r.key) })
 }
 
-// mend sets aside the replaceable records that cannot be read.
+// mend moves the replaceable records that cannot be read to the table of damaged records.
 func (db *DB) mend() error {
 	var damaged []*RecordError
 	if err := db.View(func(tx *Tx) error {
@@ -55,7 +55,7 @@ func (db *DB) mend() error {
 	}
 	return db.Update(func(tx *Tx) error {
 		for _, d := range damaged {
-			if _, _, err := SetAside(tx, ID{Epoch: tx.Epoch(), N: tx.NextID()}, d.Key, d.Err); err != nil {
+			if _, _, err := MoveDamaged(tx, ID{Epoch: tx.Epoch(), N: tx.NextID()}, d.Key, d.Err); err != nil {
 				return err
 			}
 		}

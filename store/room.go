@@ -53,7 +53,7 @@ func (db *DB) WithRoom(ctx context.Context, fn func() error) error {
 	}
 }
 
-// UpdateWithRoom is Update, repeated by WithRoom while the disk is full. Each time fn begins anew.
+// UpdateWithRoom is Update, repeated by WithRoom while the disk is full. Each repetition calls fn again.
 func (db *DB) UpdateWithRoom(ctx context.Context, fn func(*Tx) error) error {
 	return db.WithRoom(ctx, func() error { return db.Update(fn) })
 }

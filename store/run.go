@@ -71,7 +71,7 @@ const (
 	Dropped     State = "dropped"     // what it was about is gone, or it no longer counts
 	Superseded  State = "superseded"  // another run takes its place
 	Joined      State = "joined"      // an equal task that waited already does it
-	Quarantined State = "quarantined" // set aside until a person lets it go
+	Quarantined State = "quarantined" // in quarantine until a user releases it
 )
 
 // A Record is one line of history: what became of a piece of work, once.
@@ -86,7 +86,7 @@ type Record struct {
 	Began   time.Time `json:"began,omitzero"`
 	Ended   time.Time `json:"ended"`
 	Try     int       `json:"try,omitempty"`
-	// Again tells that this try began anew after a restart had interrupted it.
+	// Again is set if a restart interrupted this attempt and it started again.
 	Again bool     `json:"again,omitempty"`
 	Facts []string `json:"facts,omitempty"`
 	// Merged is how many tasks this run did at once, when more than one.

@@ -181,8 +181,8 @@ type merge struct {
 	moved uint64 // pending as it was then
 }
 
-// stored visits what is pending before the stored key k, then k, unless it
-// was written anew or taken away.
+// stored visits the pending keys before the stored key k, then k, unless k has a
+// pending write or deletion.
 func (m *merge) stored(k Key, v []byte) bool {
 	if !m.written(k) {
 		return false

@@ -4,8 +4,8 @@ package store
 // records of version 1 get theirs when they are written. Version 3 has the index [Events].
 const schema = 3
 
-// upgrade gives a store of an older version what this one needs, in transactions of bounded size.
-// When it is interrupted, the next one begins anew.
+// upgrade converts a store of an older version, in transactions of bounded size. After an
+// interruption, the next upgrade starts again.
 func (db *DB) upgrade() error {
 	if db.version >= 3 {
 		return nil
@@ -15,7 +15,7 @@ func (db *DB) upgrade() error {
 	}
 	for _, table := range []Table{Queues, Later, Held} {
 		if err := db.eachInParts(table, func(tx *Tx, k Key, v []byte) {
-			if t, err := decodeAt(k, v); err == nil { // the engine sets aside what cannot be read
+			if t, err := decodeAt(k, v); err == nil { // the engine moves unreadable records later
 				indexEvent(tx, t, k)
 			}
 		}); err != nil {

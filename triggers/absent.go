@@ -38,7 +38,7 @@ type Absent struct {
 	changed  chan struct{}
 
 	mu      sync.Mutex
-	stale   map[string]bool                  // releases to be read anew; guarded by mu
+	stale   map[string]bool                  // releases to read again; guarded by mu
 	watched map[string]string                // objects of each release, as the store has them; guarded by mu
 	healing map[string]map[kube.Ref]*healing // by release and object; guarded by mu
 	waiting map[string]bool                  // releases that are told of again later; guarded by mu
@@ -60,7 +60,7 @@ func NewAbsent(db *store.DB, raise Raise, kinds *kube.Kinds, labels string, obse
 	return a
 }
 
-// Changed has the release read anew. It does not block.
+// Changed makes the trigger read the release again. It does not block.
 func (a *Absent) Changed(release string) {
 	a.mu.Lock()
 	a.stale[release] = true

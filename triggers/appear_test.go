@@ -61,7 +61,7 @@ func TestBindingsKnowOfAViewWhenAllOfItWasTold(t *testing.T) {
 				t.Errorf("%d of %d objects were told, known: %t", len(d.told), len(objects), d.knows(label, hookPods, 0))
 			}
 			if d.knows(label, hookPods, 1) {
-				t.Error("what is attached anew knows")
+				t.Error("a binding that is attached again knows")
 			}
 			d.told = nil
 			d.changed("60", kube.Change{Type: kube.Deleted, Object: objects[0]})

@@ -13,8 +13,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A ConfigMap raises an event when the operator's ConfigMap holds something else
-// than what is in force or was refused. Step 16 reads it anew when it runs.
+// A ConfigMap raises an event when the content of the operator's ConfigMap differs from the
+// content in force and from the refused one. Step 16 reads the ConfigMap again when it runs.
 type ConfigMap struct {
 	db     *store.DB
 	raise  Raise
@@ -38,8 +38,8 @@ func NewConfigMap(db *store.DB, raise Raise, source *kube.ConfigMap, retry func(
 	return &ConfigMap{db: db, raise: raise, source: source, retry: retry, changed: make(chan struct{}, 1)}
 }
 
-// Changed has what the watch told last compared anew with what is in force:
-// that may have been read before, and put in force since. It does not block.
+// Changed makes the trigger compare the last content from the watch with the content in force
+// again, because the latter can be newer than the last comparison. It does not block.
 func (c *ConfigMap) Changed() {
 	select {
 	case c.changed <- struct{}{}:

@@ -20,8 +20,8 @@ const keptResult = 1 << 10
 type mark struct {
 	Source string `json:"source"`
 	Filter string `json:"filter,omitempty"`
-	// Owners are the bindings that know of all the cursor holds, each with the life
-	// it was attached in: attached anew it is another.
+	// Owners are the bindings to which all objects of the cursor were delivered, each with the epoch
+	// in which it was attached. A binding that is attached again has another epoch.
 	Owners map[string]uint64 `json:"owners,omitempty"`
 }
 

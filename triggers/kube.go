@@ -60,7 +60,7 @@ func (k *Kube) reduced(to store.Subject, o *kube.Object, size int) {
 		Msg("object too large for an event: delivered only its identity; select less of it with a jqFilter and keepFullObjectsInMemory: false")
 }
 
-// Changed has the bindings read anew. It does not block.
+// Changed makes the trigger read the bindings again. It does not block.
 func (k *Kube) Changed() {
 	k.asked.Add(1)
 	select {

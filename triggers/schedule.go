@@ -49,7 +49,7 @@ func NewSchedule(db *store.DB, raise Raise, missed Missed, log zerolog.Logger) *
 	return &Schedule{DB: db, Raise: raise, Missed: missed, Log: log, changed: make(chan struct{}, 1)}
 }
 
-// Changed has the bindings read anew. It does not block.
+// Changed makes the trigger read the bindings again. It does not block.
 func (s *Schedule) Changed() {
 	select {
 	case s.changed <- struct{}{}:

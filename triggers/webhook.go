@@ -27,7 +27,7 @@ func NewWebhook(db *store.DB, serve func(webhook.Table)) *Webhook {
 	return &Webhook{db: db, serve: serve, changed: make(chan struct{}, 1)}
 }
 
-// Changed has the bindings read anew. It does not block.
+// Changed makes the trigger read the bindings again. It does not block.
 func (w *Webhook) Changed() {
 	select {
 	case w.changed <- struct{}{}:

@@ -46,8 +46,8 @@ func (s *alarms) close() {
 	s.byQueue = nil
 }
 
-// arm sets the alarm for f. It replaces the alarm for the same queue: who sets it anew has read what
-// the queue holds.
+// arm sets the alarm for f. It replaces the alarm for the same queue, because its caller has read the
+// tasks of the queue.
 func (s *alarms) arm(now time.Time, f followUp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,19 +4,18 @@ import (
 	"addon-operator/store"
 )
 
-// mostEvents is how many events of a binding wait before those are folded that
-// say of an object what a newer one says as well.
+// mostEvents is the backlog of a binding above which superseded events are coalesced.
 const mostEvents = 1000
 
-// The kinds of events that folding tells apart.
+// The types of events that are not Added.
 const (
 	modified = "Modified"
 	deleted  = "Deleted"
 )
 
-// backlogs owns the counts of the events that wait for a binding. From the time at which a queue is
-// long until no event of the binding waits, the count is right, and the newest event of each object
-// is known.
+// backlogs owns the counts of the events that wait for a binding. After the queue has become long,
+// and until no event of the binding waits, the count is exact and the newest event of each object is
+// known.
 type backlogs struct {
 	*txn
 	history *history
@@ -24,19 +23,18 @@ type backlogs struct {
 	unique  *unique
 }
 
-// isEvent reports whether t counts among the events that wait for a binding.
+// isEvent reports whether t is an event that waits for a binding.
 func (l *backlogs) isEvent(t *store.Task) bool { return t.Object != nil && !l.unique.isUnique(t) }
 
-// coalesceEvent has t, a new event that is yet to be put at the tail of its queue,
-// replace what waits of its object, where too many events of its binding wait
-// already. What the hook was not told of as Added stays an Added; a Deleted is
-// never folded, nor is anything before it.
-func (l *backlogs) coalesceEvent(t *store.Task) (folded bool, err error) {
+// coalesceEvent replaces the waiting event of the same object with t, a new event, if too many events
+// of the binding wait. It returns true if t must not be added to the queue. An Added event that the
+// hook has not received stays Added. A Deleted event and those before it are never replaced.
+func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 	if !l.isEvent(t) {
 		return false, nil
 	}
-	n, crowded, err := l.backlog(t)
-	if err != nil || !crowded {
+	n, counted, err := l.backlog(t)
+	if err != nil || !counted {
 		return false, err
 	}
 	newest := store.BacklogKey(t, t.Object)
@@ -68,7 +66,7 @@ func (l *backlogs) coalesceEvent(t *store.Task) (folded bool, err error) {
 	case many:
 		return false, store.Save(l.tx, newest, store.NewestEvent{ID: t.ID, Key: t.Key()})
 	case known:
-		l.tx.Delete(newest) // what it leads to is not the newest any more
+		l.tx.Delete(newest) // its event is no longer the newest
 	}
 	return false, nil
 }

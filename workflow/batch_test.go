@@ -32,10 +32,10 @@ func eventGraph() *graph.Graph {
 }
 
 // event returns an event of a hook's binding with a payload.
-func event(hook, binding string, payload string, lenient bool) workflow.Event {
+func event(hook, binding string, payload string, allowFailure bool) workflow.Event {
 	ev := in("q", on("event", "m", hook, binding))
 	ev.Payload = json.RawMessage(strconv.Quote(payload))
-	ev.AllowFailure = lenient
+	ev.AllowFailure = allowFailure
 	return ev
 }
 
@@ -150,7 +150,7 @@ func TestStrictTasksOfAFailedRangeStay(t *testing.T) {
 		if diff := cmp.Diff([]string{"allowed event m/a x"}, w.history(2)); diff != "" {
 			t.Error(diff)
 		}
-		// The range is formed anew.
+		// The batch is formed again.
 		w.raise(event("a", "x", "5", false))
 		w.sleep(5 * time.Second)
 		notes := w.took()
@@ -163,7 +163,7 @@ func TestStrictTasksOfAFailedRangeStay(t *testing.T) {
 	})
 }
 
-func TestFailureOfLenientTasksAloneIsAllowed(t *testing.T) {
+func TestFailureIsAllowedOnlyIfAllTasksOfTheBatchAllowIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
 		open := w.gate("event m/block b")
@@ -185,7 +185,7 @@ func TestFailureOfLenientTasksAloneIsAllowed(t *testing.T) {
 	})
 }
 
-func TestInterruptedRangeIsKeptAndAFailedOneFormedAnew(t *testing.T) {
+func TestInterruptedBatchIsKeptAndAFailedBatchIsFormedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
 		block := w.gate("event m/block b")

@@ -104,7 +104,7 @@ func TestEveryReasonThatBlocksATaskIsReadFromTheStoreAlone(t *testing.T) {
 				w.crash()
 				w.start()
 			}
-			id := w.expectKillers("event m/kills b")[0]
+			id := w.expectQuarantined("event m/kills b")[0]
 			held := fmt.Sprintf("[quarantine] held: module m is in quarantine (task %s)", id)
 			w.expectBlocked("event m/kills b: "+held, "event m/other b: "+held)
 		},

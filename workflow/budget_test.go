@@ -206,7 +206,7 @@ func TestQuarantineOfAModuleWithManyLongQueuesLosesNoEvent(t *testing.T) {
 		}
 		w.start()
 		w.sleep(time.Second)
-		if names, _ := w.killers(); len(names) != 1 {
+		if names, _ := w.inQuarantine(); len(names) != 1 {
 			t.Fatalf("in quarantine: %q", names)
 		}
 		if n, held := w.count(store.Queues), w.count(store.Held); n != 0 || held != queues*events {
@@ -214,7 +214,7 @@ func TestQuarantineOfAModuleWithManyLongQueuesLosesNoEvent(t *testing.T) {
 		}
 		w.took()
 		w.says("event")
-		_, ids := w.killers()
+		_, ids := w.inQuarantine()
 		if err := w.e.Release(ids[0]); err != nil {
 			t.Fatal(err)
 		}

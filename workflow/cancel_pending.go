@@ -14,11 +14,11 @@ type cancellation struct {
 	remover *remover
 }
 
-// cancelPending takes away what waits of the module of t in any queue, and lets what
-// runs, or has begun its effects, end without consequence. It spares t's own
-// place and what came after the clearing began. Where more waits than one transition can take
-// away, t.CancelsPending stays set, and until continueCancel has come to the end a mark makes
-// an orphan of every such task that comes to its turn before.
+// cancelPending removes the waiting tasks of t's module from all queues. Running tasks, and those
+// that have started their effects, are abandoned: they end, and their results do not count. It skips
+// the slot of t and tasks that were added after the start of the cancellation. If there are more
+// tasks than one transition can remove, t.CancelsPending stays set. Until continueCancel has
+// finished, a mark abandons every such task that is processed before it is removed.
 func (c *cancellation) cancelPending(t *store.Task) error {
 	mark, marked, err := store.Load[store.Ref](c.tx, cancelKey(t))
 	if err != nil {

@@ -184,9 +184,9 @@ func (c *chaos) happen(d chaosAction) {
 	}
 }
 
-// release lets go what is set aside.
+// release releases all items in quarantine.
 func (c *chaos) release() {
-	_, ids := c.killers()
+	_, ids := c.inQuarantine()
 	for _, id := range ids {
 		if err := c.e.Release(id); err != nil {
 			c.t.Error(err)

@@ -23,12 +23,12 @@ func seen(kind, object string, version int) workflow.Event {
 	return ev
 }
 
-// heard returns what runs were told of objects, as "kind object version", but
-// for those of the crowd.
+// heard returns the delivered events as "kind object version", except those of the
+// backlog.
 func (w *world) heard() (out []string) {
 	for _, n := range w.took() {
 		for _, t := range n.task.Batch {
-			if t.Object != nil && !strings.HasPrefix(t.Object.Name, "crowd") {
+			if t.Object != nil && !strings.HasPrefix(t.Object.Name, "backlog") {
 				out = append(out, fmt.Sprintf("%s %s %s", t.Object.Event, t.Object.Name, t.Payload))
 			}
 		}
@@ -36,16 +36,16 @@ func (w *world) heard() (out []string) {
 	return out
 }
 
-// crowd puts n events of one object each in q, behind one that runs until the
-// function it returns is called.
-func (w *world) crowd(n int) (open func(workflow.Outcome, error)) {
+// backlog adds n events of different objects to q, behind a task that runs until the
+// returned function is called.
+func (w *world) backlog(n int) (open func(workflow.Outcome, error)) {
 	w.t.Helper()
-	w.mem.After = nil // checks take long where so many wait; one is made at the end
+	w.mem.After = nil // a check of a long queue is slow; there is one at the end
 	open = w.gate("event m/other b")
 	w.start(hookEvent("other", "x"))
 	w.quietly(func(raise func(...workflow.Event)) {
 		for i := range n {
-			raise(seen("Added", fmt.Sprint("crowd", i), 1))
+			raise(seen("Added", fmt.Sprint("backlog", i), 1))
 		}
 	})
 	return open
@@ -72,10 +72,10 @@ func (w *world) count(table store.Table) (n int) {
 	return n
 }
 
-func TestModifiedReplacesWhatWaitsOfItsObjectInACrowd(t *testing.T) {
+func TestModifiedReplacesTheWaitingEventOfItsObjectInALongBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
-		open := w.crowd(999)
+		open := w.backlog(999)
 		w.raise(seen("Added", "early", 1), seen("Modified", "early", 2)) // the 1000th may wait, and one more
 		w.raise(seen("Added", "a", 1), seen("Modified", "a", 2), seen("Modified", "b", 1), seen("Modified", "a", 3), seen("Modified", "b", 2))
 		w.raise(seen("Modified", "early", 3), seen("Deleted", "a", 4), seen("Added", "a", 5), seen("Modified", "a", 6))
@@ -84,7 +84,7 @@ func TestModifiedReplacesWhatWaitsOfItsObjectInACrowd(t *testing.T) {
 		w.raise(large)
 		w.raise(seen("Modified", "b", 4), seen("Deleted", "b", 5))
 		if n := len(w.pending("q")); n != 1+999+7 {
-			t.Errorf("%d tasks stand in the queue, want 7 behind the crowd", n)
+			t.Errorf("%d tasks stand in the queue, want 7 behind the backlog", n)
 		}
 		open(workflow.Outcome{}, nil)
 		want := []string{"Added early 1", "Modified early 3", "Added a 3", "Modified b 4", "Deleted a 4", "Added a 6", "Deleted b 5"}
@@ -92,7 +92,7 @@ func TestModifiedReplacesWhatWaitsOfItsObjectInACrowd(t *testing.T) {
 			t.Error(diff)
 		}
 		if n := w.count(store.Backlogs); n != 0 {
-			t.Errorf("%d records are kept of a crowd that is gone", n)
+			t.Errorf("%d records of a processed backlog are left", n)
 		}
 		w.expectAllEnded()
 		w.raise(seen("Modified", "a", 7))
@@ -102,14 +102,14 @@ func TestModifiedReplacesWhatWaitsOfItsObjectInACrowd(t *testing.T) {
 	})
 }
 
-func TestNothingIsFoldedBelowTheCrowd(t *testing.T) {
+func TestNoEventIsCoalescedInAShortBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
-		open := w.crowd(900)
+		open := w.backlog(900)
 		for i := range 90 {
 			w.raise(seen("Modified", "a", i))
 		}
-		// Another binding's events are not of this crowd.
+		// Events of another binding are not part of this backlog.
 		for i := range 200 {
 			ev := seen("Modified", "a", i)
 			ev.Subject.Binding = "another"
@@ -125,7 +125,7 @@ func TestNothingIsFoldedBelowTheCrowd(t *testing.T) {
 func TestWhatRunsIsNotFolded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
-		open := w.crowd(1200)
+		open := w.backlog(1200)
 		w.raise(seen("Added", "a", 1))
 		h := w.gate("event m/h b")
 		open(workflow.Outcome{}, nil)
@@ -134,7 +134,7 @@ func TestWhatRunsIsNotFolded(t *testing.T) {
 		w.heard()
 		w.quietly(func(raise func(...workflow.Event)) {
 			for i := range 1100 {
-				raise(seen("Added", fmt.Sprint("crowd more", i), 1))
+				raise(seen("Added", fmt.Sprint("backlog more", i), 1))
 			}
 			raise(seen("Modified", "a", 2))
 		})
@@ -150,7 +150,7 @@ func TestWhatRunsIsNotFolded(t *testing.T) {
 func TestFoldingGoesOnAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
-		w.crowd(1000)
+		w.backlog(1000)
 		w.raise(seen("Modified", "a", 1))
 		w.restart()
 		w.ran()
@@ -171,7 +171,7 @@ func TestEventsThatArePutOffAreFolded(t *testing.T) {
 		w.start(hookEvent("h", "x"))
 		w.quietly(func(raise func(...workflow.Event)) {
 			for i := range 1000 {
-				raise(seen("Added", fmt.Sprint("crowd", i), 1))
+				raise(seen("Added", fmt.Sprint("backlog", i), 1))
 			}
 			for i := range 500 {
 				raise(seen("Modified", "a", i))
@@ -186,17 +186,17 @@ func TestEventsThatArePutOffAreFolded(t *testing.T) {
 			t.Error(diff)
 		}
 		if n := w.count(store.Backlogs); n != 0 {
-			t.Errorf("%d records are kept of a crowd that is gone", n)
+			t.Errorf("%d records of a processed backlog are left", n)
 		}
 	})
 }
 
-func TestClearAndWithdrawTakeACrowdAway(t *testing.T) {
+func TestCancellationAndWithdrawalRemoveABacklog(t *testing.T) {
 	for _, how := range []string{"retire", "withdraw"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, _ := newPaced(t, workflow.RateLimit{})
-				open := w.crowd(1000)
+				open := w.backlog(1000)
 				w.raise(seen("Modified", "a", 1))
 				if how == "retire" {
 					w.raise(on("retire", "m"))
@@ -233,7 +233,7 @@ func TestFoldingKeepsWhatCountsOfEachObject(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, eventGraph())
-				open := w.crowd(1000)
+				open := w.backlog(1000)
 				random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it is to be the same each time
 				sent, told := map[string][]string{}, map[string][]string{}
 				lives := map[string]bool{}

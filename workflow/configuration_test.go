@@ -69,7 +69,7 @@ func TestQuarantineOfAConfigurationHoldsNothingElse(t *testing.T) {
 		w.start(changed("ns/kills"), workflow.Event{On: lifecycle.OnConfigMap})
 		w.expectAny("configuration-changed ns/kills", "fetch-repositories ns/kills", "lint-addons ns/kills", "find-duplicates ns/kills",
 			"find-conflicts ns/kills", "register-addons ns/kills", "configuration-status ns/kills", "configmap-changed")
-		ids := w.expectKillers("fetch-repositories kills")
+		ids := w.expectQuarantined("fetch-repositories kills")
 		w.raise(changed("kills"), changed("other"))
 		w.expect("configuration-changed other", "fetch-repositories other", "lint-addons other", "find-duplicates other",
 			"find-conflicts other", "register-addons other", "configuration-status other")
@@ -84,7 +84,7 @@ func TestQuarantineOfAConfigurationHoldsNothingElse(t *testing.T) {
 		open(workflow.Outcome{}, nil)
 		w.expect("lint-addons kills", "find-duplicates kills", "find-conflicts kills", "register-addons kills",
 			"configuration-status kills")
-		w.expectKillers()
+		w.expectQuarantined()
 		w.expectAllEnded()
 	})
 }

@@ -34,16 +34,16 @@ type repair struct {
 	remover  *remover
 }
 
-// setAside moves an unreadable record to the table of damaged records. A piece
-// that is missing is not there to be moved: then the task it is of is changed so
-// that it does not need the piece. It reports whether anything was changed.
-func (rp *repair) setAside(damaged *store.RecordError) (found bool, err error) {
-	d, ok, err := store.SetAside(rp.tx, rp.newID(), damaged.Key, damaged.Err)
+// moveDamaged moves an unreadable record to the table of damaged records. If the record
+// is a missing piece of a task, there is nothing to move; the task is changed so that it
+// does not need the piece. moveDamaged reports whether anything was changed.
+func (rp *repair) moveDamaged(damaged *store.RecordError) (found bool, err error) {
+	d, ok, err := store.MoveDamaged(rp.tx, rp.newID(), damaged.Key, damaged.Err)
 	if err != nil {
 		return false, err
 	}
 	if ok {
-		if f := rp.observer.SetAside; f != nil {
+		if f := rp.observer.Damaged; f != nil {
 			rp.tx.OnCommit(func() { f(d) })
 		}
 	}
@@ -61,9 +61,8 @@ func (rp *repair) setAside(damaged *store.RecordError) (found bool, err error) {
 	return true, rp.withoutPiece(owner, piece, damaged)
 }
 
-// withoutPiece changes t so that it does not need the piece: the effects of a lost
-// journal are worked out anew, a lost item is passed over, and a task without its
-// payload is dropped.
+// withoutPiece changes t so that it does not need the piece. For a lost journal the step runs again,
+// a lost item is skipped, and a task without its payload is dropped.
 func (rp *repair) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.RecordError) error {
 	r := recordOf(t, store.Dropped)
 	r.Error = damaged.Error()
@@ -91,13 +90,13 @@ func (rp *repair) withoutPiece(t *store.Task, piece store.PieceOf, damaged *stor
 	return rp.queues.save(t)
 }
 
-// eachTask calls fn for the headers of all tasks. Those that cannot be read are
-// set aside.
+// eachTask calls fn for the headers of all tasks. Unreadable ones are moved to the
+// table of damaged records.
 func (rp *repair) eachTask(fn func(*store.Task) error) error {
 	for _, tasks := range []func(*store.Tx) taskSeq{allQueued, allLater, allHeld} {
 		for t, err := range tasks(rp.tx) {
 			if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
-				if _, err := rp.setAside(damaged); err != nil {
+				if _, err := rp.moveDamaged(damaged); err != nil {
 					return err
 				}
 				continue
@@ -201,7 +200,7 @@ func (rp *repair) recountRuns(c census) error {
 	for k := range rp.tx.Range(store.At(store.Runs)) {
 		w, _, err := store.Load[store.Run](rp.tx, k)
 		if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
-			if _, err := rp.setAside(damaged); err != nil {
+			if _, err := rp.moveDamaged(damaged); err != nil {
 				return err
 			}
 			continue
@@ -215,7 +214,7 @@ func (rp *repair) recountRuns(c census) error {
 		delete(c.runs, w.ID)
 	}
 	for id, n := range c.runs {
-		rp.history.count(id, n) // its record is made anew
+		rp.history.count(id, n) // its record is created again
 	}
 	return nil
 }

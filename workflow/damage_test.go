@@ -32,7 +32,7 @@ func (w *world) damage(k store.Key) {
 	}
 }
 
-// damaged returns the records that were set aside, and expects the problem of each.
+// damaged returns the damaged records, and expects a problem for each.
 func (w *world) damaged() (all []store.Damaged) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
@@ -74,7 +74,7 @@ func TestASuccessIsKeptWhenTheNextTaskCannotBeRead(t *testing.T) {
 		w.expect("event m/a b", "event m/c b")
 		d := w.damaged()
 		if len(d) != 1 || string(d[0].Value) != `{"id":"1-` || !strings.Contains(d[0].String(), "of queue q") {
-			t.Fatalf("set aside: %+v", d)
+			t.Fatalf("damaged records: %+v", d)
 		}
 		w.expectAllEnded()
 		if err := w.e.Skip(d[0].ID, "ann", "seen"); err != nil {
@@ -95,7 +95,7 @@ func TestAnUnreadableTaskOfAnotherQueueBlocksNothing(t *testing.T) {
 		w.start()
 		w.expectAny("event m/a b", "event m/c b")
 		if d := w.damaged(); len(d) != 1 {
-			t.Errorf("set aside: %+v", d)
+			t.Errorf("damaged records: %+v", d)
 		}
 		// Nor do skip and retry depend on it.
 		open := w.gate("event m/block b")
@@ -112,7 +112,7 @@ func TestAnUnreadableTaskOfAnotherQueueBlocksNothing(t *testing.T) {
 		open(workflow.Outcome{}, nil)
 		w.expectAny("event m/block b", "event m/a b")
 		if d := w.damaged(); len(d) != 2 {
-			t.Errorf("set aside: %+v", d)
+			t.Errorf("damaged records: %+v", d)
 		}
 		w.expectAllEnded()
 	})
@@ -169,7 +169,7 @@ func TestAHookWhoseJournalIsLostRunsAgain(t *testing.T) {
 	})
 }
 
-func TestFanOutTasksAndRunsAreCountedAnewWithoutTheUnreadableTask(t *testing.T) {
+func TestFanOutTasksAndRunsAreCountedAgainWithoutTheUnreadableTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
 		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
@@ -269,7 +269,7 @@ func TestHeldTasksAreCountedAndDeliveredWhenOneOfThemCannotBeRead(t *testing.T) 
 		w.sleep(time.Minute)
 		w.ran()
 		if d := w.damaged(); len(d) != 1 {
-			t.Errorf("set aside: %+v", d)
+			t.Errorf("damaged records: %+v", d)
 		}
 		w.view(func(tx *store.Tx) error {
 			for l := range store.AllLanes(tx) {
@@ -281,7 +281,7 @@ func TestHeldTasksAreCountedAndDeliveredWhenOneOfThemCannotBeRead(t *testing.T) 
 	})
 }
 
-func TestADamagedIndexOfEventsIsMadeAnew(t *testing.T) {
+func TestADamagedIndexOfEventsIsRebuilt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
 		open := w.gate("event m/sync b")
@@ -309,7 +309,7 @@ func TestADamagedIndexOfEventsIsMadeAnew(t *testing.T) {
 		open(workflow.Outcome{}, nil)
 		w.expectRanges([]string{"1"})
 		if d := w.damaged(); len(d) != 1 {
-			t.Errorf("set aside: %+v", d)
+			t.Errorf("damaged records: %+v", d)
 		}
 		w.expectAllEnded()
 	})
@@ -320,15 +320,15 @@ func TestReleaseOfAnUnreadableQuarantineRecordSetsItAside(t *testing.T) {
 		w := newWorld(t, eventGraph())
 		w.gate("event m/h b")
 		w.start(event("h", "b", "1", false))
-		w.killThrice()
-		id := w.expectKillers("event m/h b")[0]
+		w.crashThreeTimes()
+		id := w.expectQuarantined("event m/h b")[0]
 		w.damage(store.QuarantineKey(id))
 		if err := w.e.Release(id); !errors.Is(err, workflow.ErrNoTask) {
 			t.Errorf("released with %v, want %v", err, workflow.ErrNoTask)
 		}
 		d := w.damaged()
 		if len(d) != 1 || !bytes.Equal(d[0].Key, store.QuarantineKey(id)) {
-			t.Errorf("set aside: %+v", d)
+			t.Errorf("damaged records: %+v", d)
 		}
 	})
 }

@@ -34,7 +34,7 @@ func (a *arrivals) tail(t *store.Task, queue string) (err error) {
 	} else if t.Slot, err = store.TailSlot(a.tx, queue); err != nil {
 		return err
 	}
-	if folded, err := a.backlogs.coalesceEvent(t); folded || err != nil {
+	if coalesced, err := a.backlogs.coalesceEvent(t); coalesced || err != nil {
 		return err
 	}
 	if held {

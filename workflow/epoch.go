@@ -6,16 +6,15 @@ import (
 	"addon-operator/store"
 )
 
-// What was running when the process died is suspected to have killed it: at
-// exclusiveAfter such ends it runs alone, at quarantineAfter, the last of them while it
-// ran alone, it is set aside.
+// A task that was running at exclusiveAfter unclean exits in a row runs alone. At
+// quarantineAfter, after it has run alone, it is quarantined.
 const (
 	exclusiveAfter  = 2
 	quarantineAfter = 3
 )
 
-// loadEnds returns how earlier processes ended. Where that cannot be read, nothing is
-// held against any task.
+// loadEnds returns how earlier processes ended. If the record cannot be read, it is
+// treated as if all exits were clean.
 func loadEnds(tx *store.Tx) (store.Ends, error) {
 	ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
 	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {

@@ -274,7 +274,7 @@ func TestMemberThatWaitsOrRunsAlreadyIsTakenOverNotPutTwice(t *testing.T) {
 					w.sleep(time.Second)
 					far(workflow.Outcome{}, errors.New("not yet"))
 				}
-				// The list goes back to its node and asks for its members anew.
+				// The fan-out task goes back to its node and computes its items again.
 				w.sleep(5 * time.Second)
 				synctest.Wait()
 				if n := len(w.pending("q")); n > 2 {

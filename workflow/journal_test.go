@@ -194,7 +194,7 @@ func TestRefusedEffectDropsTheJournalAndTheHookRunsAgain(t *testing.T) {
 	})
 }
 
-func TestRefusedEffectOfALenientHookIsAllowed(t *testing.T) {
+func TestRefusedEffectOfAHookWithAllowFailureIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, listGraph(graph.Node{}))
 		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "a"}, AllowFailure: true})

@@ -245,7 +245,7 @@ func TestQuarantineHoldsAllWorkOfItsModuleAndLosesNone(t *testing.T) {
 		w.raise(in("q", on(lifecycle.OnModuleKubeEvent, "bad", "i", "b")), in("q", on(lifecycle.OnModuleSchedule, "bad", "i", "t")))
 		w.crash()
 		w.start()
-		ids := w.expectKillers("module-kubernetes-event bad/h b")
+		ids := w.expectQuarantined("module-kubernetes-event bad/h b")
 		w.took()
 		w.restart()
 		w.start(on(lifecycle.OnStart), on(lifecycle.OnResourcesAbsent, "bad"))
@@ -293,8 +293,8 @@ func TestAReleasedRunTellsTheHookThatItWasInterrupted(t *testing.T) {
 		}
 		w.gate("module-beforehelm bad/b")
 		w.start(on(lifecycle.OnResourcesAbsent, "bad"))
-		w.killThrice()
-		ids := w.expectKillers("module-beforehelm bad/b")
+		w.crashThreeTimes()
+		ids := w.expectQuarantined("module-beforehelm bad/b")
 		delete(w.do, "module-beforehelm bad/b")
 		if err := w.e.Release(ids[0]); err != nil {
 			t.Fatal(err)
@@ -321,9 +321,9 @@ func TestSkipOfAnItemInQuarantineForgetsItOnly(t *testing.T) {
 		w := newWorld(t, eventGraph())
 		w.gate("event m/h b")
 		w.start(event("h", "b", "1", false), event("h", "b", "2", false))
-		w.killThrice()
+		w.crashThreeTimes()
 		w.raise(event("h", "b", "3", false), event("other", "b", "4", false))
-		ids := w.expectKillers("event m/h b")
+		ids := w.expectQuarantined("event m/h b")
 		w.set("event m/h b", returns(workflow.Outcome{}))
 		if err := w.e.Skip(ids[0], "me", "no need"); err != nil {
 			t.Fatal(err)

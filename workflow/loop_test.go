@@ -82,7 +82,7 @@ func TestCirclesAreCountedEachForItself(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "outer"}, {ID: "inner"}, {ID: "end"}},
 			graph.Edge{On: "go", To: "outer", Place: graph.Tail}, graph.Edge{From: "outer", To: "inner"},
 			graph.Edge{From: "inner", To: "inner", When: "again", Loop: true}, graph.Edge{From: "inner", To: "end", Unless: "again"},
-			graph.Edge{From: "end", To: "outer", When: "anew", Loop: true})
+			graph.Edge{From: "end", To: "outer", When: "again", Loop: true})
 		w := newWorld(t, g)
 		inner, outer := 0, 0
 		w.apply = func(_ *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
@@ -93,7 +93,7 @@ func TestCirclesAreCountedEachForItself(t *testing.T) {
 				}
 			case "end":
 				if outer++; outer < 3 {
-					return []graph.Fact{"anew"}, nil
+					return []graph.Fact{"again"}, nil
 				}
 			}
 			return nil, nil

@@ -21,10 +21,10 @@ type Observer struct {
 	// Looped is called when a circle of the graph was closed for the third time
 	// in a row or more, and waits before it goes on.
 	Looped func(t store.Task)
-	// Quarantined is called when work that kills the process is set aside.
+	// Quarantined is called when work that crashes the process is quarantined.
 	Quarantined func(q store.QuarantinedItem)
-	// SetAside is called when a record that cannot be read was set aside.
-	SetAside func(d store.Damaged)
+	// Damaged is called when an unreadable record was moved to the table of damaged records.
+	Damaged func(d store.Damaged)
 	// Broken is called when the engine itself cannot go on with a queue; with "", with what is due
 	// later. It is not called because the disk is full: see [store.DB.Shortage].
 	Broken func(queue string, err error)

@@ -123,15 +123,15 @@ func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure)
 	return out, nil
 }
 
-// isAbandoned reports whether c's task has become an orphan since it was claimed:
-// effects it has not begun are not begun then.
-func (w worker) isAbandoned(c *claim) (orphan bool) {
+// isAbandoned reports whether c's task was abandoned since it was claimed. Its remaining
+// effects are not executed then.
+func (w worker) isAbandoned(c *claim) (abandoned bool) {
 	err := w.e.db.View(func(tx *store.Tx) error {
 		t, ok, err := c.find(tx)
-		orphan = ok && t.Abandoned
+		abandoned = ok && t.Abandoned
 		return err
 	})
-	return err == nil && orphan // what cannot be read now is an error of the transition
+	return err == nil && abandoned // if the task cannot be read, the transition reports the error
 }
 
 // outcome returns what the journal holds, or what the step has to say now; one
@@ -226,8 +226,8 @@ func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	return m.advance(t.Queue)
 }
 
-// apply has the step write out, and returns all the facts. Of an orphan nothing
-// is written.
+// apply makes the step write its outcome, and returns all the facts. For an abandoned
+// task nothing is written.
 func (m *transition) apply(c *claim, t *store.Task, out Outcome) (facts []graph.Fact, err error) {
 	if t.Abandoned {
 		return nil, nil

@@ -60,11 +60,11 @@ func (rm *remover) leave(t *store.Task, facts []graph.Fact) error {
 	return rm.parents.countDown(t.Parent, facts)
 }
 
-// abandon takes the orphan t away.
+// abandon removes the abandoned task t.
 func (rm *remover) abandon(t *store.Task) error {
 	state := store.Dropped
 	if t.FanOut != nil && t.FanOut.Edge {
-		state = store.Superseded // only a cut makes an orphan of such a list
+		state = store.Superseded // only a rewind abandons such a fan-out
 	}
 	r := recordOf(t, state)
 	if state == store.Dropped {

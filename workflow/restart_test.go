@@ -147,31 +147,31 @@ func TestEffectsThatAnInterruptedRunHasBegunPrecedeTheNextStart(t *testing.T) {
 	}
 }
 
-func TestAKillerIsQuarantinedThoughEachProcessStartsOver(t *testing.T) {
+func TestCrashingTaskIsQuarantinedAlthoughEachProcessMakesANewStart(t *testing.T) {
 	for _, c := range []struct {
-		killer string
-		rest   []string
+		crashes string
+		rest    []string
 	}{
 		{"global-onstartup g", []string{"global-afterall z"}},
 		{"global-kubernetes-synchronization s", []string{"global-afterall z"}},
 		{"module-beforehelm m/c", []string{"module-run n", "global-afterall z"}},
 		{"release-check m", []string{"module-run n", "global-afterall z"}},
 	} {
-		t.Run(c.killer, func(t *testing.T) {
+		t.Run(c.crashes, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newEnabling(t)
 				w.discovers(modules("m", "n"), nil, nil)
 				w.lists(lifecycle.GlobalOnStartup, hooks("f", "g")...)
 				w.lists(lifecycle.GlobalSynchronization, graph.Item{Subject: graph.Subject{Hook: "s"}, Queue: "q", Wait: true})
 				w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
-				w.gate(c.killer)
+				w.gate(c.crashes)
 				w.start(newStart())
 				for range 3 {
 					w.crash()
 					w.e.NewContainer = true
 					w.start(newStart())
 				}
-				w.expectKillers(c.killer)
+				w.expectQuarantined(c.crashes)
 				ran := w.ran()
 				for _, what := range c.rest {
 					if !slices.Contains(ran, what) {

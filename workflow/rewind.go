@@ -151,8 +151,8 @@ func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error
 	return kept, nil
 }
 
-// keep reports whether t, on top of a stack that is taken down, comes to its
-// end. If it then does not count any more, it is made an orphan.
+// keep reports whether t, on top of a stack that is removed, must end by itself. If its result no
+// longer counts, it is abandoned.
 func (w *rewinds) keep(t *store.Task) (bool, error) {
 	_, n, err := w.graphs.boundTo(t)
 	if err != nil {

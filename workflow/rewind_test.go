@@ -208,7 +208,7 @@ func TestJournalOnTopFinishesWithoutSuccessorsWhenCut(t *testing.T) {
 					t.Errorf("effects (-want +got):\n%s", diff)
 				}
 				if applied != 1 {
-					t.Errorf("Apply was called %d times, want once: not for the orphan", applied)
+					t.Errorf("Apply was called %d times, want once, and not for the abandoned task", applied)
 				}
 				dropped := 0
 				for _, line := range w.history(1) {
@@ -217,7 +217,7 @@ func TestJournalOnTopFinishesWithoutSuccessorsWhenCut(t *testing.T) {
 					}
 				}
 				if dropped != 1 {
-					t.Errorf("history tells of %d orphans: %q", dropped, w.history(1))
+					t.Errorf("history has %d dropped tasks: %q", dropped, w.history(1))
 				}
 				w.expectPending("main")
 			})
@@ -373,16 +373,16 @@ func TestListThatWaitsForARunThatIsSupersededGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "find"}, {ID: "run"}, {ID: "ran"}, {ID: "last"}, {ID: "change"}},
 			graph.Edge{On: "go", To: "find", Place: graph.BindingQueue}, graph.Edge{From: "find", To: "run", ForEach: "all"}, graph.Edge{From: "find", To: "last"},
-			graph.Edge{From: "run", To: "ran"}, graph.Edge{On: "anew", To: "run", Place: graph.Front},
+			graph.Edge{From: "run", To: "ran"}, graph.Edge{On: "repeat", To: "run", Place: graph.Front},
 			graph.Edge{On: "change", To: "change", Place: graph.Front}, graph.Edge{From: "change", To: "run", Place: graph.Rewind})
 		w := newWorld(t, g)
 		w.set("find", returns(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{"all": {{Queue: "main", Wait: true}}}}))
 		w.fails("ran", 1)
 		w.start(in("q", on("go")))
 		w.expect("find", "run", "ran")
-		anew := on("anew")
-		anew.Supersedes = "run"
-		w.raise(anew)
+		repeat := on("repeat")
+		repeat.Supersedes = "run"
+		w.raise(repeat)
 		w.expectAny("run", "ran", "last")
 	})
 }
@@ -406,7 +406,7 @@ func TestCutTakesAwayMembersOfAListThatHasBegunItsEffects(t *testing.T) {
 		w.locked(func() { delete(errs, "one") })
 		w.sleep(5 * time.Second)
 		block(workflow.Outcome{}, nil)
-		// The effect is done for the old list, then the list is made anew.
+		// The effect is done for the old fan-out, then the fan-out is created again.
 		w.expect("top near", "top far", "after")
 		if diff := cmp.Diff([]string{"one", "one", "one"}, *done); diff != "" {
 			t.Error(diff)

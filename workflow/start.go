@@ -45,12 +45,11 @@ func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) 
 	return e, nil
 }
 
-// Start lets the workers begin. The events that begin returns are raised in the
-// transaction that gives the workers their first tasks, so that they come in
-// their order among what was pending; it may be called again when that has to be
-// done anew. Pending work goes on where it stood. The workers end when Stop is
-// called, or when the store is closed. An engine is started once in the life of
-// its store. On a full disk, Start waits for room until Stop is called.
+// Start starts the workers. The events that begin returns are raised in the transaction in which
+// the workers claim their first tasks, so that their order among the pending tasks is defined. If
+// this transaction is repeated, begin is called again. Pending work resumes. The workers end when
+// Stop is called, or when the store is closed. An engine is started once for each open store. On a
+// full disk, Start waits for room until Stop is called.
 func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
 	ctx := e.workers.start()
 	e.attempts.start(ctx)

@@ -84,12 +84,11 @@ type Step interface {
 	Do(ctx context.Context, t Task) (Outcome, error)
 }
 
-// An Effecter does the effects of its step's outcomes, one a call, in order.
-// It looks first whether the effect is done: after a crash effects are begun
-// again from the first; what it has to know of them then, it can keep by
-// [store.SaveNote]. An error made by [Refused] ends the attempt; any other has the
-// effect tried again later. Of a task that has become an orphan only the effect
-// that is under way is done, or tried again.
+// An Effecter executes the effects of its step's outcomes in order, one per call. After a crash,
+// execution starts again at the first effect, so Effect must first check whether the effect is
+// done. It can keep notes for this with [store.SaveNote]. An error made by [Refused] ends the
+// attempt. After any other error, the effect is retried later. For an abandoned task, only the
+// current effect is executed or retried.
 type Effecter interface {
 	Effect(ctx context.Context, t Task, e Effect) error
 }
@@ -128,8 +127,8 @@ type Skipper interface {
 	Skipped(tx *store.Tx, t Task) error
 }
 
-// Refused marks err as the final answer of the outside world to an effect: to
-// try the same again makes no sense, the step has to be done anew.
+// Refused marks err as the final response to an effect. The effect is not retried; the step must
+// run again.
 func Refused(err error) error { return &refusal{err} }
 
 type refusal struct{ err error }

@@ -8,11 +8,11 @@ import (
 	"addon-operator/store"
 )
 
-// update runs fn as one transition and lets loose the workers it gave tasks to. When
-// a list cannot be made or ended on the way, all is taken back and done anew
-// with that list's failure for its result. A record that cannot be read is set
-// aside first, and all is done anew without it. A queue in which no task can be
-// claimed keeps the transition from nothing else.
+// update runs fn as one transition and wakes the workers to which it gave tasks. If a fan-out cannot
+// be created or ended, the transition is rolled back and repeated with the failure of this fan-out as
+// its result. If a record cannot be read, it is moved to the table of damaged records, and the
+// transition is repeated without it. A queue in which no task can be claimed does not prevent the
+// rest of the transition.
 func (e *Engine) update(fn func(*transition) error) error {
 	var failing map[fanOutRef]error
 	var stuck map[string]error
@@ -58,12 +58,12 @@ func (e *Engine) update(fn func(*transition) error) error {
 func (e *Engine) mend(damaged *store.RecordError) error {
 	return e.db.Update(func(tx *store.Tx) error {
 		m := e.transition(tx)
-		found, err := m.repair.setAside(damaged)
+		found, err := m.repair.moveDamaged(damaged)
 		if err != nil {
 			return err
 		}
 		if !found {
-			return fmt.Errorf("set the record aside: %w", damaged)
+			return fmt.Errorf("move the damaged record: %w", damaged)
 		}
 		if err := m.repair.recount(); err != nil {
 			return err

@@ -20,9 +20,9 @@ func (e *Engine) Retry(id store.ID) error {
 	}, func(m *transition, t *store.Task) error { return m.deferral.expedite(t) })
 }
 
-// Skip ends the pending task id as if it had succeeded and found nothing. Of a
-// list it is the member in front that is passed over; what was set aside as id
-// is forgotten. The reason and by whom are kept in history. The errors are ErrNoTask, ErrRuns and the store's.
+// Skip ends the pending task id as if it had succeeded without any fact. For a fan-out task it skips
+// the current item. A task in quarantine is deleted. The history records the reason and by. The
+// errors are ErrNoTask, ErrRuns and those of the store.
 func (e *Engine) Skip(id store.ID, by, reason string) error {
 	skipped := func(t *store.Task) store.Record {
 		r := recordOf(t, store.Skipped)
@@ -55,7 +55,7 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 	return err
 }
 
-// skip ends t without facts; of a list it ends the member in front.
+// skip ends t without facts. For a fan-out task it ends the current item.
 func (m *transition) skip(t *store.Task) error {
 	b, n, err := m.graphs.boundTo(t)
 	if err != nil {

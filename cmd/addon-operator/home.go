@@ -17,7 +17,7 @@ import (
 const clusterWait = 5 * time.Second
 
 // settle sees that the open store belongs to the cluster the operator is in. One
-// that belongs to another is set aside and a new one begun. Where the API server
+// that belongs to another is renamed and a new one created. Where the API server
 // is away, awaitCluster looks later.
 func (o *operator) settle(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, clusterWait)
@@ -35,12 +35,12 @@ func (o *operator) settle(ctx context.Context) error {
 	if err != nil || other == "" {
 		return err
 	}
-	aside, err := o.setAside(other)
+	aside, err := o.renameStore(other)
 	if err != nil {
 		return err
 	}
 	o.log.Error().Str("store", o.settings.Store).Str("aside", aside).Str("storeCluster", other).Str("cluster", id).
-		Msg("the store belongs to another cluster: it was set aside, and the operator starts with an empty one")
+		Msg("renamed the store of another cluster; the operator starts with an empty one")
 	if err := o.openStore(ctx); err != nil {
 		return err
 	}
@@ -71,8 +71,8 @@ func (o *operator) belong(ctx context.Context, id string) (other string, err err
 	return other, err
 }
 
-// setAside closes the store and gives its file another name, which no file had.
-func (o *operator) setAside(cluster string) (string, error) {
+// renameStore closes the store and renames its file to a name that does not exist.
+func (o *operator) renameStore(cluster string) (string, error) {
 	if err := o.db.Close(); err != nil {
 		return "", err
 	}

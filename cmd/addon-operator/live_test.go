@@ -159,7 +159,7 @@ func TestARefusedConfigMapIsSaidInAnEventAndCountedOnce(t *testing.T) {
 	}
 }
 
-func TestAStoreOfAnotherClusterIsSetAside(t *testing.T) {
+func TestStoreOfAnotherClusterIsRenamed(t *testing.T) {
 	c := cluster.Start(t)
 	s := newSite(t)
 	db := makeStore(t, s.path("store.db"))
@@ -189,7 +189,7 @@ func TestAStoreOfAnotherClusterIsSetAside(t *testing.T) {
 	}
 	defer old.Close()
 	if old.ID() != id {
-		t.Error("what was set aside is another store")
+		t.Error("the renamed file is another store")
 	}
 	// The new one belongs to this cluster, and stays.
 	s.start(c.Kubeconfig(), c.Namespace(t))
@@ -198,7 +198,7 @@ func TestAStoreOfAnotherClusterIsSetAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found, _ := filepath.Glob(s.path("store.db.cluster-*")); len(found) != 2 {
-		t.Errorf("set aside: %q", found)
+		t.Errorf("renamed stores: %q", found)
 	}
 }
 

@@ -55,7 +55,7 @@ func (o *operator) observer() workflow.Observer {
 			defer o.seen.mu.Unlock()
 			delete(o.seen.runs, w.ID)
 		},
-		Looped: o.looped, Quarantined: o.quarantined, SetAside: o.recordSetAside,
+		Looped: o.looped, Quarantined: o.quarantined, Damaged: o.recordDamaged,
 		Broken: func(queue string, err error) {
 			o.log.Error().Err(err).Str("queue", queue).Msg("queue stands still")
 		},
@@ -217,22 +217,22 @@ func (o *operator) objectsAbsent(release string, absent []kube.Ref) {
 	o.metrics.ObjectsAbsent(release, objects)
 }
 
-// quarantined says that work which kills the operator is set aside.
+// quarantined reports a task that crashes the operator and is now in quarantine.
 func (o *operator) quarantined(q store.QuarantinedItem) {
 	subject := strings.TrimSpace(q.Node + " " + graph.Subject(q.Subject).String())
 	o.log.Error().Str("node", q.Node).Str("subject", graph.Subject(q.Subject).String()).Str("task.id", q.ID.String()).Int("crashes", q.Crashes).
-		Msg("it is set aside, as the operator died each time it ran; task release or task skip ends that")
+		Msg("task quarantined because the operator crashed each time it ran; use task release or task skip")
 	o.notices.add(notice{reason: "Quarantined", message: fmt.Sprintf(
-		"%s is set aside, as the operator died %d times while it ran: see what it does and what memory it needs, then run addon-operator task release %s, or task skip to forget it",
+		"%s is in quarantine because the operator crashed %d times while it ran: check what it does and how much memory it needs, then run addon-operator task release %s, or task skip to forget it",
 		subject, q.Crashes, q.ID)})
 }
 
-// recordSetAside says which record could not be read.
-func (o *operator) recordSetAside(d store.Damaged) {
-	o.metrics.SetAside(store.Key(d.Key).Table().String())
-	o.log.Error().Str("record", d.String()).Str("error", d.Error).Str("id", d.ID.String()).Msg("unreadable record set aside")
+// recordDamaged reports a record that could not be read.
+func (o *operator) recordDamaged(d store.Damaged) {
+	o.metrics.RecordDamaged(store.Key(d.Key).Table().String())
+	o.log.Error().Str("record", d.String()).Str("error", d.Error).Str("id", d.ID.String()).Msg("moved unreadable record to the table of damaged records")
 	o.notices.add(notice{reason: "RecordDamaged", message: fmt.Sprintf(
-		"%s cannot be read and was set aside: see addon-operator workflow inspect; addon-operator task skip %s forgets it", d, d.ID)})
+		"%s cannot be read and was moved to the table of damaged records: see addon-operator workflow inspect; addon-operator task skip %s forgets it", d, d.ID)})
 }
 
 // looped says that values change at each run.
@@ -278,7 +278,7 @@ func (o *operator) kubeObserver() kube.Observer {
 			o.log.Warn().Err(err).Str("source", s.String()).Msg("watch failed and is tried again")
 		},
 		VersionRefused: func(s kube.Source, v string, err error) {
-			o.log.Info().Err(err).Str("source", s.String()).Str("version", v).Msg("watch begins anew and is compared with what was told")
+			o.log.Info().Err(err).Str("source", s.String()).Str("version", v).Msg("restarting watch and comparing it with the delivered objects")
 		},
 		FilterFailed: o.filterFailed, FailuresChanged: func(kube.View) { o.refilter.raise() },
 		ReceiverFailed: func(s kube.Source, err error) {

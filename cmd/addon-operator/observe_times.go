@@ -71,7 +71,7 @@ type bindingLabels struct {
 	times int                        // how often they were forgotten; guarded by mu
 }
 
-// forget has the labels read anew: bindings have changed.
+// forget drops the labels after a change of bindings, so that they are read again.
 func (l *bindingLabels) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"addon-operator/store"
 )
 
-// newStoreCompact returns the verb that writes the store of a stopped operator anew, without what is
+// newStoreCompact returns the verb that writes the store of a stopped operator to a new file, without what is
 // free in it.
 func newStoreCompact(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{

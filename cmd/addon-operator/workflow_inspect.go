@@ -142,8 +142,8 @@ func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Look
 	return err
 }
 
-// follow shows the run anew after each change of it. On a terminal it is drawn
-// in place, and the time goes on; elsewhere it is appended.
+// follow shows the run again after each change. On a terminal it is redrawn in place,
+// and times are updated; elsewhere the output is appended.
 func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	return v.from.with(cmd, func(ctx context.Context, s *source) error {
 		ctx, stop := context.WithCancel(ctx)

@@ -186,7 +186,7 @@ func (h history) tasks(record *stormRecord) (wrong []string) {
 			if r.State == store.Done && r.Subject.Hook != "" && !strings.Contains(r.Detail, "executeHookOnSynchronization") {
 				done[[2]string{r.Task.String(), hook}]++
 			}
-			if r.State == store.Quarantined && hook != killerHook {
+			if r.State == store.Quarantined && hook != crashHook {
 				wrong = append(wrong, fmt.Sprintf("task %s at node %s of %s was quarantined, which kills nobody: %s", r.Task, r.Node, hook, r.Detail))
 			}
 			if r.State == store.Dropped && r.Subject.Module != toggled && r.Detail != absorbed { // of which events accounts for each

@@ -49,12 +49,12 @@ type load struct {
 }
 
 // coalesced is the number of pending events of a binding above which the operator coalesces them.
-// The loads of sets that are no crowd stay below it, so every single change must be delivered.
+// The loads of other sets stay below it, so every single change must be delivered.
 const coalesced = 1000
 
 func newLoad(s set, at v1.ConfigMapInterface, seed uint64, pace time.Duration) *load {
 	l := &load{set: s, at: at, pace: pace, most: coalesced - 1, seq: map[string]int{}}
-	if s.crowd {
+	if s.coalesced {
 		l.most = 1 << 30
 	}
 	name := uint64(0)
@@ -99,13 +99,13 @@ func (l *load) silentSince() map[string]bool {
 // step makes one change.
 func (l *load) step(ctx context.Context) error {
 	create := 35
-	if l.set.crowd && len(l.alive) > 20 {
+	if l.set.coalesced && len(l.alive) > 20 {
 		create = 5
 	}
 	switch dice := l.random.IntN(100); {
 	case len(l.alive) == 0 || dice < create:
 		return l.create(ctx)
-	case dice < 75 || l.set.crowd && dice < 95:
+	case dice < 75 || l.set.coalesced && dice < 95:
 		return l.update(ctx, l.alive[l.random.IntN(len(l.alive))])
 	default:
 		return l.remove(ctx, l.random.IntN(len(l.alive)))

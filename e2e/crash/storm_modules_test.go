@@ -8,11 +8,11 @@ import (
 
 // The names of things in a storm that the tests look for.
 const (
-	toggled    = "m05"               // the module that ConfigMap edits switch off and on
-	killerHook = "m10/hooks/kill.sh" // the hook that kills the operator
-	killerSet  = "killer"            // the objects that it watches
-	allHooks   = "hooks/all.sh"
-	watchHook  = "hooks/watch.sh"
+	toggled   = "m05"               // the module that ConfigMap edits switch off and on
+	crashHook = "m10/hooks/kill.sh" // the hook that kills the operator
+	crashSet  = "crash"             // the objects that it watches
+	allHooks  = "hooks/all.sh"
+	watchHook = "hooks/watch.sh"
 )
 
 // A set is the objects with one label value, which one binding watches.
@@ -22,8 +22,8 @@ type set struct {
 	queue string // main where it is empty
 	// whole is set where the hook gets whole objects with its events.
 	whole bool
-	// crowd is set where the events come so fast that the operator coalesces them when they wait.
-	crowd bool
+	// coalesced is set if the events come so fast that the operator coalesces waiting ones.
+	coalesced bool
 	// silent is set where the hook is not run on Synchronization.
 	silent bool
 	// work is done by the hook for each run.
@@ -60,8 +60,8 @@ func sets() []set {
 		{label: "m07", hook: "m07/" + watchHook, queue: "/m07", silent: true, work: fails},
 		{label: "m08", hook: "m08/" + watchHook, queue: "/m08", whole: true, silent: true},
 		{label: "m09", hook: "m09/" + watchHook, queue: "/m09", settings: map[string]any{"executionMinInterval": "500ms", "executionBurst": 1}},
-		{label: "m10", hook: "m10/" + watchHook, queue: "/m10", crowd: true},
-		{label: killerSet, hook: killerHook, queue: "/" + killerSet, silent: true, work: kills},
+		{label: "m10", hook: "m10/" + watchHook, queue: "/m10", coalesced: true},
+		{label: crashSet, hook: crashHook, queue: "/" + crashSet, silent: true, work: kills},
 	}
 	return all
 }

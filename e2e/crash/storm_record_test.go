@@ -132,11 +132,11 @@ func (r *stormRecord) end(run hookRun) error {
 	return nil
 }
 
-// got reports whether a change of l was delivered to the hook of its set. In a crowd, a later state
+// got reports whether a change of l was delivered to the hook of its set. In a coalesced set, a later state
 // of the object stands for a change, but for a deletion only that.
 func (r *stormRecord) got(l *load, c change) bool {
 	_, ok := r.delivered[l.set.hook][c.key()]
-	return ok || l.set.crowd && c.Event != "Deleted" && r.newest[l.set.hook][c.Name] >= c.Seq
+	return ok || l.set.coalesced && c.Event != "Deleted" && r.newest[l.set.hook][c.Name] >= c.Seq
 }
 
 // shown reports whether a Synchronization delivered c, which is of l, or a later state of the
@@ -192,12 +192,12 @@ func (r *stormRecord) disorder(l *load) (wrong []string) {
 }
 
 // invented returns what was delivered to the hook of l's set although no such change was made. In a
-// crowd, the first event of an object that waits keeps its type when it gets a later state.
+// coalesced set, the first event of an object that waits keeps its type when it gets a later state.
 func (r *stormRecord) invented(l *load) (wrong []string) {
 	made := map[string]bool{}
 	for _, c := range l.changes {
 		made[c.key()] = true
-		if l.set.crowd && c.Event == "Modified" {
+		if l.set.coalesced && c.Event == "Modified" {
 			c.Event = "Added"
 			made[c.key()] = true
 		}

@@ -97,9 +97,9 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	for _, set := range all {
 		pace := time.Duration(len(all)-1) * time.Second / 200
 		switch {
-		case set.label == killerSet:
+		case set.label == crashSet:
 			pace = time.Second
-		case set.crowd:
+		case set.coalesced:
 			pace /= 6
 		}
 		s.loads = append(s.loads, newLoad(set, at, seed, pace))
@@ -185,7 +185,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 	}
 	for _, l := range s.loads {
 		parts = append(parts, func() error {
-			if l.set.label != killerSet {
+			if l.set.label != crashSet {
 				return l.run(ctx)
 			}
 			if !after(p.trigger) {
@@ -315,16 +315,16 @@ func (s *storm) quarantined(ctx context.Context) (id store.ID, err error) {
 		return id, err
 	}
 	for _, p := range problems {
-		if p.Kind != "killer" {
+		if p.Kind != "quarantined" {
 			continue
 		}
-		if p.Subject.Module+"/"+p.Subject.Hook != killerHook {
+		if p.Subject.Module+"/"+p.Subject.Hook != crashHook {
 			return id, fmt.Errorf("%v is in quarantine", p.Subject)
 		}
 		id = p.Task
 	}
 	if id.IsZero() {
-		return id, fmt.Errorf("%s is not in quarantine; problems: %+v", killerHook, problems)
+		return id, fmt.Errorf("%s is not in quarantine; problems: %+v", crashHook, problems)
 	}
 	return id, nil
 }

@@ -340,7 +340,7 @@ var carriedOut = map[string]map[string]string{
 		"kubectl -n addon-operator exec":   "TestEveryVerbShowsWhatTheOperatorDoes",
 		"bin/addon-operator task retry":    "TestStories/retry-and-skip-by-hand",
 		"bin/addon-operator task skip":     "TestStories/retry-and-skip-by-hand",
-		"bin/addon-operator task release":  "TestStories/killer-hook",
+		"bin/addon-operator task release":  "TestStories/quarantined-hook",
 		"bin/addon-operator task cancel":   "TestStories/hanging-hook",
 		"bin/addon-operator module run":    "TestRequestedModuleRunPassesAFailingModule",
 		"addon-operator webhooks withdraw": "TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn",

@@ -187,7 +187,7 @@ sleep 2
 		}
 	}
 	if strings.Contains(said, "global-onstartup") {
-		t.Error("the second run began anew")
+		t.Error("the second run did not resume")
 	}
 	if t.Failed() {
 		t.Log(said)

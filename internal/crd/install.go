@@ -169,7 +169,7 @@ func (i *Installer) write(ctx context.Context, d Definition) (done installed, er
 			return done, err
 		}
 		if before.GetDeletionTimestamp() != nil {
-			return done, errors.New("it is being deleted by somebody, and can be made anew when it is gone")
+			return done, errors.New("it is being deleted, and can be created again when the deletion has ended")
 		}
 		done.object, done.warning, err = i.change(ctx, before, i.merged(before, d))
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {

@@ -194,7 +194,7 @@ func TestObjectsOutliveTheVersionTheyWereStoredIn(t *testing.T) {
 	}
 }
 
-func TestVersionIsKeptWhileItsObjectsCannotBeWrittenAnew(t *testing.T) {
+func TestVersionIsKeptWhileItsObjectsCannotBeMigrated(t *testing.T) {
 	t.Parallel()
 	b := start(t, nil)
 	b.ensure(t, b.text("", version{"v1alpha1", true}))

@@ -30,10 +30,10 @@ const (
 	takenUpWithin = 5 * time.Second
 )
 
-// change writes want over before. The API server refuses to drop a version that
-// it notes as stored (status.storedVersions), and does not read objects that are
-// stored in a dropped one any more. So before one is dropped, all objects are
-// written anew; it is kept, not served, where that does not succeed.
+// change replaces before with want. The API server rejects dropping a version in
+// status.storedVersions, and cannot read objects that are stored in a dropped version. So before a
+// version is dropped, all objects are written again in the storage version. If this fails, the
+// version is kept and not served.
 func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstructured) (after *unstructured.Unstructured, warning string, err error) {
 	was, err := shapeOf(before)
 	if err != nil {
@@ -124,7 +124,7 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 				// It changes nothing, and so is written only if it is stored in another form.
 				_, err := objects.Namespace(o.Namespace).Patch(groupCtx, o.Name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{FieldManager: fieldManager})
 				if err != nil && !apierrors.IsNotFound(err) {
-					return fmt.Errorf("write %s %s/%s anew: %w", of.kind, o.Namespace, o.Name, err)
+					return fmt.Errorf("rewrite %s %s/%s in the storage version: %w", of.kind, o.Namespace, o.Name, err)
 				}
 				return nil
 			})

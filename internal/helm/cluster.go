@@ -21,8 +21,8 @@ import (
 // apisPath is where an API server lists all groups with their resources, with an ETag of the whole.
 const apisPath = "/apis"
 
-// cluster knows which kinds and versions the API server serves. One is shared by all actions, as reading it anew
-// for each costs more than all else they do.
+// cluster caches the kinds and versions that the API server serves. All actions share one, because reading them for each
+// action takes longer than the rest of the action.
 type cluster struct {
 	server discovery.DiscoveryInterface
 	cached discovery.CachedDiscoveryInterface // server, remembered
@@ -63,8 +63,8 @@ func (k *cluster) tap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// Refresh reads anew which kinds and versions the cluster serves. It is needed only with an API server that does
-// not say when they change (before Kubernetes 1.27): from others, Render notices a new CRD or APIService by itself.
+// Refresh reads the kinds and versions that the cluster serves. It is needed only with an API server that does not
+// report changes of them (before Kubernetes 1.27). With newer ones, Render detects a new CRD or APIService.
 func (c *Client) Refresh(ctx context.Context) error {
 	c.cluster.mu.Lock()
 	defer c.cluster.mu.Unlock()
@@ -110,7 +110,7 @@ func (k *cluster) changed(ctx context.Context) bool {
 	return code == http.StatusOK
 }
 
-// read fills the caches anew. k.mu is held.
+// read fills the caches. The caller holds k.mu.
 func (k *cluster) read(ctx context.Context) error {
 	k.caps = nil // a failure half way is read again
 	k.mapper.ResetWithContext(ctx)

@@ -9,7 +9,7 @@ import (
 )
 
 // history is the storage driver of one action on one release. It reads the release's revisions once; Helm asks for them
-// up to three times before it writes the first record. After a write it reads anew.
+// up to three times before it writes the first record. After a write it reads them again.
 type history struct {
 	driver.Driver
 	name      string

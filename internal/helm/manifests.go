@@ -25,10 +25,10 @@ func (c *Client) revisions(name string) ([]*release.Release, error) {
 	return decoded, nil
 }
 
-// forgetGone reads anew what the cluster serves, and takes objects of kinds that are served no longer out of the
-// release's recorded manifests. Helm cannot read such a manifest, so that a release would never be upgraded or
-// uninstalled again after one of its CRDs was deleted, or Kubernetes dropped an old version of an API. Where an API
-// service merely does not answer, nothing is forgotten.
+// forgetGone reads the kinds that the cluster serves, and removes objects of other kinds from the manifests in the
+// release's record. Helm cannot process such a manifest. Otherwise a release could not be upgraded or uninstalled after
+// one of its CRDs was deleted, or after Kubernetes dropped an old version of an API. If an API service only does not
+// respond, nothing is removed.
 func (c *Client) forgetGone(ctx context.Context, name string) error {
 	if err := c.Refresh(ctx); err != nil {
 		return err

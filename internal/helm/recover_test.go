@@ -229,7 +229,7 @@ func TestRecordThatCannotBeDecodedIsReported(t *testing.T) {
 	_, err = b.Uninstall(t.Context(), "torn")
 	wantError(t, err, `uninstall release "torn"`, "none of its revisions can be decoded", "Secrets sh.helm.release.v1.torn.v*")
 	if got := b.records(t, "torn"); len(got) != 1 {
-		t.Errorf("records are %v: nothing may be removed on a doubt", got)
+		t.Errorf("records are %v: nothing must be removed if the state is unknown", got)
 	}
 }
 

@@ -103,8 +103,8 @@ func stateOf(history []record) State {
 	return state
 }
 
-// statusOf folds Helm's words into ours. A last revision that is superseded lost its successor; one of a status
-// nobody knows is not known to be in force: both are upgraded.
+// statusOf maps the statuses of Helm to ours. If the last revision is superseded, its successor is missing. If its
+// status is unknown, it may not be deployed. In both cases the release is upgraded.
 func statusOf(s release.Status) Status {
 	switch s {
 	case release.StatusDeployed:

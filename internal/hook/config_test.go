@@ -153,7 +153,7 @@ func TestStoredConfigIsReadBackUnchanged(t *testing.T) {
 	}
 }
 
-func TestConfigsAreReadLeniently(t *testing.T) {
+func TestConfigsInUnusualFormsAreAccepted(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"yaml":                       "configVersion: v1\nbeforeHelm: 7\nkubernetes:\n- kind: Pod\n  allowFailure: true\n",

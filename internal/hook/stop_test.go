@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("HOOK_TEST_AS") {
 	case "operator":
 		asOperator()
-	case "killer":
+	case "cleaner":
 		killed, err := hook.KillLeftovers(os.Getenv("ADDON_OPERATOR_STORE_ID"))
 		if err != nil {
 			panic(err)
@@ -325,10 +325,10 @@ func TestALeftoverIsKilledWhileItStartsAProgram(t *testing.T) {
 	}
 }
 
-func TestKillingLeftoversSparesItself(t *testing.T) {
+func TestKillLeftoversDoesNotKillItself(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), "HOOK_TEST_AS=killer", "ADDON_OPERATOR_STORE_ID=own-"+strconv.Itoa(os.Getpid()))
+	cmd.Env = append(os.Environ(), "HOOK_TEST_AS=cleaner", "ADDON_OPERATOR_STORE_ID=own-"+strconv.Itoa(os.Getpid()))
 	out, err := cmd.Output()
 	if err != nil || string(out) != "alive 0\n" {
 		t.Errorf("it printed %q, %v", out, err)

@@ -222,8 +222,8 @@ func (a *Absences) await(kind Ref) {
 	})
 }
 
-// leaveMissing leaves the sources that the server no longer serves, so that their kinds are resolved anew. Where the kind
-// is served by what the server says, the watch just goes on trying.
+// leaveMissing unsubscribes from sources that the server no longer serves, so that their kinds are resolved again. If the
+// server lists the kind as served, the watch continues to retry.
 func (a *Absences) leaveMissing(ctx context.Context) {
 	a.mu.Lock()
 	missing := slices.Collect(maps.Keys(a.missing))

@@ -105,7 +105,7 @@ func TestThePageServesWhatIsListed(t *testing.T) {
 	s.AddonsFetched("cluster", "", 1)
 	s.ObjectsAbsent("m", []string{"o"})
 	s.Looped("n", "m")
-	s.SetAside("queues")
+	s.RecordDamaged("queues")
 	s.FilterFailed(b, "Pod")
 	s.WatchFailed("Gone")
 	s.HookMetricsDropped("m", "h", "type", 1)

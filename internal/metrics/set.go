@@ -35,7 +35,7 @@ type Set struct {
 	absent          *prometheus.CounterVec
 	blocked         prometheus.Gauge
 	loops           *prometheus.CounterVec
-	setAside        *prometheus.CounterVec
+	damaged         *prometheus.CounterVec
 	filterErrors    *prometheus.CounterVec
 	watchErrors     *prometheus.CounterVec
 	hookDropped     *prometheus.CounterVec
@@ -71,8 +71,8 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.redeployed = m.counters("modules_helm_release_redeployed_total", "Module runs started because objects of the release were absent.", "module")
 	s.absent = m.counters("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	s.blocked = m.gauge("releases_blocked", "Releases whose deletion a safety check blocked in the last discovery.")
-	s.setAside = m.counters("damaged_records_total", "Records of the store that could not be read and were moved to another table.", "table")
-	s.setAside.WithLabelValues("queues") // it is 0 before the first damaged task
+	s.damaged = m.counters("damaged_records_total", "Records of the store that could not be read and were moved to another table.", "table")
+	s.damaged.WithLabelValues("queues") // it is 0 before the first damaged task
 	s.loops = m.counters("loops_total", "Runs that were delayed because a step had caused itself at least three times in a row.", "node", "module")
 	s.filterErrors = m.counters("kube_jq_filter_errors_total", "Failed runs of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind")
 	s.watchErrors = m.counters("kubernetes_client_watch_errors_total", "Lists and watches that failed.", "error_type")
@@ -152,8 +152,8 @@ func (s *Set) ObjectsAbsent(module string, objects []string) {
 // DeletionsBlocked sets the number of releases that a safety check kept in the last discovery.
 func (s *Set) DeletionsBlocked(releases int) { s.blocked.Set(float64(releases)) }
 
-// SetAside counts a record that could not be read.
-func (s *Set) SetAside(table string) { s.setAside.WithLabelValues(table).Inc() }
+// RecordDamaged counts a record that could not be read.
+func (s *Set) RecordDamaged(table string) { s.damaged.WithLabelValues(table).Inc() }
 
 // Looped counts a circle of steps that is delayed.
 func (s *Set) Looped(node, module string) { s.loops.WithLabelValues(node, module).Inc() }

@@ -121,7 +121,7 @@ func TestDigestChangesWithCodeAndNothingElse(t *testing.T) {
 			}
 			var fresh module.Digests
 			if got := digest(t, &fresh, dir); got != after {
-				t.Error("what is remembered gives another digest than what is read anew")
+				t.Error("the cached digest differs from a new one")
 			}
 		})
 	}

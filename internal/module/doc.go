@@ -10,8 +10,8 @@
 //   - A Set is all modules of all directories in the order they run, with what the
 //     values files say.
 //   - A Decision is whether a module is enabled and who decided it.
-//   - A digest is a checksum of the code of a module: when it is the same, nothing
-//     has to be read anew.
+//   - A digest is a checksum of the code of a module. If it is unchanged, nothing
+//     must be read again.
 //
 // The package reads files and runs nothing.
 package module

@@ -113,7 +113,7 @@ func TestAPatchThatAddsIsSentOnceWhateverHappens(t *testing.T) {
 			}
 			s.refuses(patch, s.attempt(), "changed by others each of the 10 times it was written")
 		})
-		t.Run(name+" of an object made anew since the crash", func(t *testing.T) {
+		t.Run(name+" of an object created again since the crash", func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			s.made(roles, roleA)

@@ -124,7 +124,7 @@ func (t *target) watchGone(ctx context.Context, live *unstructured.Unstructured)
 	for {
 		select {
 		case event, open := <-watching.ResultChan():
-			if !open || event.Type == watch.Error { // it may have been too long ago: look anew
+			if !open || event.Type == watch.Error { // the version may be too old: get the object again
 				return false, nil
 			}
 			if object, ok := event.Object.(*unstructured.Unstructured); ok && event.Type == watch.Deleted && object.GetUID() == live.GetUID() {

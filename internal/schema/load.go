@@ -156,8 +156,8 @@ func decode(text []byte, root *spec.Schema) (err error) {
 	return nil
 }
 
-// explainDecode says in words of the file what the decoder says in words of Go,
-// some of which it chooses anew in each process.
+// explainDecode translates an error of the decoder from terms of Go to terms of the file. The text
+// of some errors of the decoder differs between processes.
 func explainDecode(err error) error {
 	text := err.Error()
 	_, where, found := strings.Cut(text, ` within "`)

@@ -91,7 +91,7 @@ func TestRequiredContextThatIsMissingEndsTheHook(t *testing.T) {
 }
 
 // Hooks have always been free to write over their binding context.
-func TestContextIsReadAnewEachTime(t *testing.T) {
+func TestContextIsReadAgainEachTime(t *testing.T) {
 	t.Parallel()
 	for h := range each(t) {
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": `[{"binding":"a","n":1}]`}

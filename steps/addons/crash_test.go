@@ -16,8 +16,8 @@ type change struct {
 	ids  []string
 }
 
-// handOvers are changes after which IDs pass from one configuration to another: as their owner is
-// updated, is deleted, or is created anew with other IDs.
+// handOvers are changes after which another configuration owns an ID, because its owner is updated,
+// deleted, or created again with other IDs.
 var handOvers = []change{
 	{"one", []string{"X", "Y"}},
 	{"two", []string{"X", "Z"}},

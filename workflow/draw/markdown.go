@@ -14,7 +14,7 @@ import (
 func Markdown(g *graph.Graph) string {
 	p := page{g: g}
 	p.put("# The " + g.Name + " graph")
-	p.put("Generated from the code; do not edit: `go test ./workflow/draw -update` writes it anew.")
+	p.put("Generated from the code; do not edit: `go test ./workflow/draw -update` writes it.")
 	p.put(sentence(g.Doc))
 	p.put("## Drawing")
 	p.put("```mermaid\n" + Mermaid(g, nil) + "```")

@@ -82,7 +82,7 @@ func (p *page) title(r *Problem) string {
 	case KindNoCRDs:
 		return "module " + subject + " is not run, its CRDs cannot be installed"
 	case KindQuarantined:
-		return strings.TrimSpace(r.Node+" "+subject) + " is set aside since " + p.look.Clock(r.At) + ", as " + r.Task.String()
+		return strings.TrimSpace(r.Node+" "+subject) + " is in quarantine since " + p.look.Clock(r.At) + ", as " + r.Task.String()
 	case KindFull:
 		return "the disk is full since " + p.look.Clock(r.At) + ": no task starts until there is room"
 	case KindSlow:

@@ -38,7 +38,7 @@ const (
 	Superseded  State = "superseded"  // another run takes its place
 	Joined      State = "joined"      // an equal task that waited does it
 	Refused     State = "refused"     // what it read is invalid and not in force
-	Quarantined State = "quarantined" // set aside until a person lets it go
+	Quarantined State = "quarantined" // in quarantine until a user releases it
 
 	Running     State = "running"     // is being done
 	Waiting     State = "waiting"     // is pending; Wait says for what
@@ -143,7 +143,7 @@ type Step struct {
 	Detail    string `json:"detail,omitempty"`
 	// Warning is about a result that needs a person although the step succeeded.
 	Warning string `json:"warning,omitempty"`
-	// Again is set where a restart interrupted an attempt that was then begun anew.
+	// Again is set if a restart interrupted an attempt and it started again.
 	Again  bool   `json:"again,omitempty"`
 	Merged int    `json:"merged,omitempty"` // tasks one attempt did at once
 	Into   string `json:"into,omitempty"`   // the task that does it instead
@@ -225,14 +225,14 @@ type Kind string
 
 // The kinds of problems.
 const (
-	KindFailing     Kind = "failing"   // a task fails and is tried again
-	KindRefused     Kind = "refused"   // the ConfigMap's content is not in force
-	KindBroken      Kind = "broken"    // a module cannot be loaded
-	KindNoCRDs      Kind = "no crds"   // a module is not run, as its CRDs could not be installed
-	KindStalled     Kind = "stalled"   // the engine cannot go on with a queue
-	KindSlow        Kind = "slow"      // a hook runs far longer than it ever did
-	KindFull        Kind = "disk full" // the disk has no room for the store
-	KindQuarantined Kind = "killer"    // work is set aside, as the operator died each time it ran
+	KindFailing     Kind = "failing"     // a task fails and is tried again
+	KindRefused     Kind = "refused"     // the ConfigMap's content is not in force
+	KindBroken      Kind = "broken"      // a module cannot be loaded
+	KindNoCRDs      Kind = "no crds"     // a module is not run, as its CRDs could not be installed
+	KindStalled     Kind = "stalled"     // the engine cannot go on with a queue
+	KindSlow        Kind = "slow"        // a hook runs far longer than it ever did
+	KindFull        Kind = "disk full"   // the disk has no room for the store
+	KindQuarantined Kind = "quarantined" // a task is in quarantine because the operator crashed each time it ran
 )
 
 // A Problem is something a person should look at.

@@ -15,7 +15,7 @@ type Look struct {
 	Height int  // lines; 0 for as many as it takes
 	ASCII  bool // icons and lines of ASCII only
 	Colour bool // escape codes that say again what icons and words say
-	All    bool // nothing is folded
+	All    bool // no rows are merged
 	Wide   bool // tasks, queues and details as well, and nothing is cut off
 	Whole  bool // nothing is cut off: texts continue on further lines
 	// Now is when the text is read; zero for when the snapshot was made.
@@ -73,7 +73,7 @@ var looks = map[State]struct {
 	Superseded:  {"»", ">", "superseded", grey, draw.Plain},
 	Joined:      {"→", ">", "joined", grey, draw.Done},
 	Refused:     {"✖", "x", "refused", red, draw.Failed},
-	Quarantined: {"✖", "x", "set aside", red, draw.Failed},
+	Quarantined: {"✖", "x", "quarantined", red, draw.Failed},
 	Running:     {"●", "*", "running", blue, draw.Active},
 	Waiting:     {"◷", ".", "waiting", grey, draw.Waiting},
 	Failed:      {"✖", "x", "failed", red, draw.Failed},

@@ -29,7 +29,7 @@ func (p *page) notes(s *Step) []string {
 func (p *page) attemptNotes(s *Step) (out []string) {
 	leaf := len(s.Steps) == 0
 	if s.Again && leaf {
-		out = append(out, "interrupted by a restart, and begun anew")
+		out = append(out, "interrupted by a restart, and started again")
 	}
 	if s.State == Interrupted && leaf {
 		out = append(out, "cut short when the operator ended; goes on "+p.turn())

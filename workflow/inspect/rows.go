@@ -19,8 +19,7 @@ const (
 	mostNames = 72
 )
 
-// mostAlike is how many steps of one state stand side by side before they are
-// folded into one line.
+// mostAlike is the maximum number of adjacent steps of one state that are shown in separate rows.
 const mostAlike = 3
 
 // tree writes the steps as rows, in columns as wide as their texts.
@@ -180,7 +179,7 @@ func (p *page) steps(s *Step, under string) {
 		if alike == 1 {
 			p.step(&all[i], s.title(&all[i]), under+head, under+below)
 		} else {
-			p.folded(s, all[i:i+alike], under+head, under+below)
+			p.mergedRow(s, all[i:i+alike], under+head, under+below)
 		}
 		i += alike
 	}
@@ -201,7 +200,7 @@ func (s *Step) title(below *Step) string {
 	}
 }
 
-// alike returns how many steps from the first on are folded into one row.
+// alike returns the number of first steps that are merged into one row.
 func (p *page) alike(steps []Step) int {
 	first := &steps[0]
 	if p.look.All {
@@ -220,8 +219,8 @@ func (p *page) alike(steps []Step) int {
 	return n
 }
 
-// folded writes one row for steps of one state below s. Bar leads the lines below the row.
-func (p *page) folded(s *Step, steps []Step, head, bar string) {
+// mergedRow writes one row for steps of one state below s. The lines below the row begin with bar.
+func (p *page) mergedRow(s *Step, steps []Step, head, bar string) {
 	l := p.look
 	badge, colour := l.badge(steps[0].State)
 	var names []string

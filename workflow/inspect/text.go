@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Text returns w as lines for a terminal, none wider than look says: what it is
-// and how it stands, what needs a person, the tree, and what to type next. What
-// has ended well is folded to one line; the way to a failure never is.
+// Text returns w as lines for a terminal, within the width of look: its title and state, its
+// problems, the tree of steps, and useful commands. Steps that succeeded are merged into one line,
+// unless they lead to a failure.
 func Text(w *Run, look Look) string {
 	if look.Now.IsZero() {
 		look.Now = w.At
@@ -87,7 +87,7 @@ func (p *page) head() {
 			text = l.Clock(r.Resumed) + " after " + plural(r.Count, "restart", "restarts") + ", life " + id(r.First) + " to " + id(r.Last)
 		}
 		if r.Again > 0 {
-			text += "; " + plural(r.Again, "step was begun anew", "steps were begun anew")
+			text += "; " + plural(r.Again, "step was started again", "steps were started again")
 		}
 		p.field(name, text)
 	}

@@ -168,8 +168,8 @@ func (t *tree) record(l line) {
 	}
 }
 
-// restart forgets the steps of a module's run that begins anew, but for those
-// that failed: they say why.
+// restart drops the steps of a module's run that starts again, except failed ones, which show the
+// reason.
 func (r *row) restart() {
 	r.rows.drop(func(step *row) bool {
 		step.rows.drop(func(hook *row) bool { return hook.State != Failed })

@@ -23,7 +23,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // A world is the real engine on the lifecycle's graph, over a store in memory,
 // with steps that do as they are told.
@@ -274,7 +274,7 @@ func compareAny(t testing.TB, golden, text string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), text); diff != "" {
-		t.Errorf("%s (-want +got; -update writes it anew):\n%s", golden, diff)
+		t.Errorf("%s (-want +got; -update writes it):\n%s", golden, diff)
 	}
 }
 

@@ -82,8 +82,8 @@ func (pages modulePages) rendered(r *http.Request) (string, error) {
 	return cmp.Or(string(changes), "no difference\n"), nil
 }
 
-// redactManifest returns the manifest with each document that holds a secret
-// written anew without it. A document that cannot be read is left out.
+// redactManifest returns the manifest with secrets removed from each document. A
+// document that cannot be parsed is omitted.
 func redactManifest(manifest string) string {
 	var out strings.Builder
 	for _, part := range tree.Split([]byte(manifest)) {

@@ -24,7 +24,7 @@ func (act actions) retryRoute(w http.ResponseWriter, r *http.Request) {
 	act.changeTask(w, r, "is tried again", func(id store.ID) error { return act.engine.Retry(id) })
 }
 
-// releaseRoute has what was set aside be done again.
+// releaseRoute releases a task from quarantine.
 func (act actions) releaseRoute(w http.ResponseWriter, r *http.Request) {
 	act.changeTask(w, r, "is released", func(id store.ID) error { return act.engine.Release(id) })
 }

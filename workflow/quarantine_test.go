@@ -32,8 +32,8 @@ func (w *world) crash() {
 	w.took()
 }
 
-// killers returns what is set aside, as "node subject".
-func (w *world) killers() (out []string, ids []store.ID) {
+// inQuarantine returns the items in quarantine, as "node subject".
+func (w *world) inQuarantine() (out []string, ids []store.ID) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
 		for q, err := range store.QuarantinedItems(tx) {
@@ -66,16 +66,16 @@ func (w *world) expectHeld(want ...string) {
 	}
 }
 
-func (w *world) expectKillers(want ...string) []store.ID {
+func (w *world) expectQuarantined(want ...string) []store.ID {
 	w.t.Helper()
-	got, ids := w.killers()
+	got, ids := w.inQuarantine()
 	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Errorf("what is set aside (-want +got):\n%s", diff)
+		w.t.Errorf("quarantine (-want +got):\n%s", diff)
 	}
 	return ids
 }
 
-func TestKillerRunsAloneAndIsThenSetAside(t *testing.T) {
+func TestCrashingTaskRunsAloneAndIsThenQuarantined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
 		told := 0
@@ -92,12 +92,12 @@ func TestKillerRunsAloneAndIsThenSetAside(t *testing.T) {
 		w.start()
 		w.raise(in("q3", on("event", "n", "free", "b")))
 		w.expect("event m/kills b")
-		w.expectKillers()
+		w.expectQuarantined()
 		w.crash()
 		innocents := w.gate("event n/innocent b")
 		w.start()
 		w.expect("event n/innocent b")
-		ids := w.expectKillers("event m/kills b")
+		ids := w.expectQuarantined("event m/kills b")
 		if told != 1 {
 			t.Errorf("it was told of %d times, want once", told)
 		}
@@ -112,7 +112,7 @@ func TestKillerRunsAloneAndIsThenSetAside(t *testing.T) {
 		}
 		synctest.Wait()
 		w.expectRanges([]string{"1", "2"}, []string{"3"}, []string{"z"})
-		w.expectKillers()
+		w.expectQuarantined()
 		if err := w.e.Release(ids[0]); !errors.Is(err, workflow.ErrNoTask) {
 			t.Errorf("a second release returned %v", err)
 		}
@@ -155,12 +155,12 @@ func TestDeliberateEndIsNoCrash(t *testing.T) {
 			w.start(in("q2", event("other", "b", "2", false)))
 			w.expectAny("event m/h b", "event m/other b")
 		}
-		w.expectKillers()
+		w.expectQuarantined()
 	})
 }
 
-// killThrice starts the world again and again until what runs is set aside.
-func (w *world) killThrice() {
+// crashThreeTimes crashes and restarts the engine until the running task is quarantined.
+func (w *world) crashThreeTimes() {
 	w.t.Helper()
 	for range 3 {
 		w.crash()
@@ -169,7 +169,7 @@ func (w *world) killThrice() {
 	w.took()
 }
 
-func TestKillerOfAModuleRunLetsTheListGoOn(t *testing.T) {
+func TestFanOutContinuesAfterItsModuleRunIsQuarantined(t *testing.T) {
 	for _, width := range []int{1, 2} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestKillerOfAModuleRunLetsTheListGoOn(t *testing.T) {
 					w.raise(in("q", on(lifecycle.OnModuleKubeEvent, "bad", "h", "b")))
 					w.start()
 				}
-				ids := w.expectKillers("module-beforehelm bad/h")
+				ids := w.expectQuarantined("module-beforehelm bad/h")
 				ran := w.ran()
 				for _, want := range []string{"global-afterall z", "module-run other"} {
 					if !slices.Contains(ran, want) {
@@ -218,7 +218,7 @@ func TestKillerOfAModuleRunLetsTheListGoOn(t *testing.T) {
 	}
 }
 
-func TestKillerAmongGlobalHooksIsPassedOver(t *testing.T) {
+func TestQuarantinedGlobalHookIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		w.lists(lifecycle.GlobalBeforeAll, hooks("a", "bad", "c")...)
@@ -232,13 +232,13 @@ func TestKillerAmongGlobalHooksIsPassedOver(t *testing.T) {
 		w.start()
 		w.crash()
 		w.start()
-		ids := w.expectKillers("global-beforeall bad")
+		ids := w.expectQuarantined("global-beforeall bad")
 		w.expect("global-beforeall c", "discover-modules", "module-run m", "release-check m")
 		w.says("global-schedule-event fine", lifecycle.GlobalChanged)
 		w.raise(in("q", on(lifecycle.OnGlobalSchedule, "", "fine")), in("q", on(lifecycle.OnGlobalSchedule, "", "bad")))
 		ran := w.ran()
 		if slices.Contains(ran, "global-beforeall bad") || slices.Contains(ran, "global-schedule-event bad") || !slices.Contains(ran, "global-beforeall c") {
-			t.Errorf("while bad was set aside ran %q", ran)
+			t.Errorf("while bad was in quarantine, these ran: %q", ran)
 		}
 		delete(w.do, "global-beforeall bad")
 		if err := w.e.Release(ids[0]); err != nil {
@@ -250,17 +250,17 @@ func TestKillerAmongGlobalHooksIsPassedOver(t *testing.T) {
 	})
 }
 
-func TestSkipForgetsWhatWasSetAside(t *testing.T) {
+func TestSkipDeletesAnItemFromQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
 		w.gate("event m/h b")
 		w.start(event("h", "b", "1", false))
-		w.killThrice()
-		ids := w.expectKillers("event m/h b")
+		w.crashThreeTimes()
+		ids := w.expectQuarantined("event m/h b")
 		if err := w.e.Skip(ids[0], "me", "no need"); err != nil {
 			t.Fatal(err)
 		}
-		w.expectKillers()
+		w.expectQuarantined()
 		history := w.history(1)
 		if last := history[len(history)-1]; last != "skipped event m/h b" {
 			t.Errorf("history ends with %q", last)
@@ -328,8 +328,8 @@ func TestReleaseBringsBackWhatIsDoneByItself(t *testing.T) {
 					}
 				}
 				w.start(legacy)
-				w.killThrice()
-				ids := w.expectKillers("event m/h b")
+				w.crashThreeTimes()
+				ids := w.expectQuarantined("event m/h b")
 				w.effect = nil
 				w.set("event m/h b", func(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
 					if t.Object == nil || t.Object.Name != "x" {
@@ -355,8 +355,8 @@ func TestReleasedPartOfAReloadIsDoneByAReload(t *testing.T) {
 		w.discovers(nil, nil, modules("old"))
 		w.gate("module-purge old")
 		w.start(on(lifecycle.OnStart))
-		w.killThrice()
-		ids := w.expectKillers("module-purge old")
+		w.crashThreeTimes()
+		ids := w.expectQuarantined("module-purge old")
 		w.set("module-purge old", returns(workflow.Outcome{}))
 		if err := w.e.Release(ids[0]); err != nil {
 			t.Fatal(err)
@@ -366,7 +366,7 @@ func TestReleasedPartOfAReloadIsDoneByAReload(t *testing.T) {
 	})
 }
 
-func TestWhatRunsWhenItsModuleIsSetAsideComesToItsEnd(t *testing.T) {
+func TestRunningTaskEndsWhenItsModuleIsQuarantined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		w.gate("release-check m")
@@ -382,7 +382,7 @@ func TestWhatRunsWhenItsModuleIsSetAsideComesToItsEnd(t *testing.T) {
 		w.start(on(lifecycle.OnConfigMap))
 		w.expectAny("configmap-changed", "module-kubernetes-event m/h b")
 		configMap(workflow.Outcome{}, nil)
-		w.expectKillers("release-check m")
+		w.expectQuarantined("release-check m")
 		w.expectPending("q", "module-kubernetes-event m/h b", "module-kubernetes-event m/h2 b")
 		hook(workflow.Outcome{}, nil)
 		w.expectPending("q")
@@ -414,7 +414,7 @@ func TestWithdrawLeavesWhatWasInterrupted(t *testing.T) {
 	})
 }
 
-func TestReleasedWaitsForWhatElseOfItsModuleIsSetAside(t *testing.T) {
+func TestReleasedTaskWaitsForOtherQuarantinedTasksOfItsModule(t *testing.T) {
 	for _, order := range []string{"first, second", "second, first", "first, skip second"} {
 		t.Run(order, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -426,11 +426,11 @@ func TestReleasedWaitsForWhatElseOfItsModuleIsSetAside(t *testing.T) {
 					return ctx.Err()
 				}
 				w.start(in("q1", event("a", "b", "1", false)), in("q2", event("c", "b", "2", false)))
-				for range 5 { // what has begun its effects comes to its end though its module is set aside
+				for range 5 { // started effects end although the module is in quarantine
 					w.crash()
 					w.start()
 				}
-				ids := w.expectKillers("event m/a b", "event m/c b")
+				ids := w.expectQuarantined("event m/a b", "event m/c b")
 				w.effect = nil
 				w.set("event m/a b", returns(workflow.Outcome{}))
 				w.set("event m/c b", returns(workflow.Outcome{}))
@@ -443,8 +443,8 @@ func TestReleasedWaitsForWhatElseOfItsModuleIsSetAside(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.expectRanges()
-				if _, left := w.killers(); !slices.Equal(left, ids[1:]) {
-					t.Fatalf("set aside are %v, want %v", left, ids[1:])
+				if _, left := w.inQuarantine(); !slices.Equal(left, ids[1:]) {
+					t.Fatalf("in quarantine are %v, want %v", left, ids[1:])
 				}
 				var err error
 				if order == "first, skip second" {
@@ -462,7 +462,7 @@ func TestReleasedWaitsForWhatElseOfItsModuleIsSetAside(t *testing.T) {
 				if diff := cmp.Diff(want, ranges); diff != "" {
 					t.Error(diff)
 				}
-				w.expectKillers()
+				w.expectQuarantined()
 				w.expectPending("q1")
 				w.expectPending("q2")
 			})
@@ -491,7 +491,7 @@ func TestAStopOnAFullDiskIsNoCrash(t *testing.T) {
 			w.open()
 			w.start()
 		}
-		w.expectKillers()
+		w.expectQuarantined()
 		w.view(func(tx *store.Tx) error {
 			ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
 			if len(ends.Unclean) > 0 {
