@@ -47,6 +47,7 @@ var retiredTerms = []retiredTerm{
 	{phrases: "in doubt, a doubt, no doubt", reason: "name the safety check, or the unknown fact"},
 	{phrases: "lenient", except: "json lenient", reason: "hooks and tasks whose failure is allowed have allowFailure"},
 	{phrases: "spared", reason: "state what was kept or not deleted"},
+	{phrases: "life, lives", except: "meta str life", reason: "one process of the operator is an epoch; other processes are processes"},
 	{phrases: "shelf, shelves", reason: "name the thing itself: a table, a cache, a directory"},
 }
 

@@ -144,9 +144,9 @@ func (hs *Hooks) checkNoHooks(found foundHooks) error {
 	})
 }
 
-// ask returns the hooks below dir with their configs. With an error it returns those that have
-// answered. Those that have said it in this life, with the same digest of
-// the code, are not run again.
+// ask returns the hooks below dir with their configurations. With an error it returns those that
+// succeeded. A hook that was called in this process with the same digest of the code is not called
+// again.
 func (hs *Hooks) ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (foundHooks, error) {
 	out := foundHooks{Digest: digest, Hooks: map[string]store.Hook{}}
 	files, skipped, err := hook.Find(scope, dir)
@@ -181,9 +181,9 @@ func (hs *Hooks) ask(ctx context.Context, module string, scope hook.Scope, dir, 
 	return out, errors.Join(errs...)
 }
 
-// askOnce asks the hook, or returns what it said earlier in this life. The store
-// is not asked: a config can be made of the environment, of files beside the hook
-// or elsewhere in the image, and all of these can be others at each start.
+// askOnce calls the hook, or returns its configuration from earlier in this process. The
+// configuration in the store is not used, because it can depend on the environment and on
+// other files, which can differ at each start.
 func (hs *Hooks) askOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
 	name := [2]string{module, f.Name}
 	hs.mu.RLock()

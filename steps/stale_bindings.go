@@ -32,8 +32,8 @@ func (w *Webhooks) WithdrawStale(ctx context.Context) error {
 	return w.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return w.withdrawStale(tx, found) })
 }
 
-// staleBindings returns the outlived bindings. Hooks that have not said in this life
-// what they want are asked, and believed if they answer.
+// staleBindings returns the stale bindings. Hooks that were not called in this process are called;
+// if the call succeeds, its configuration is used.
 func (w *Webhooks) staleBindings(ctx context.Context) (found []staleBinding, err error) {
 	hooks, err := w.askedHooks()
 	if err != nil {

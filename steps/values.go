@@ -104,8 +104,8 @@ func (v *Values) keepFlags(tx *store.Tx, said map[string]*bool, by string) (chan
 	return !maps.Equal(flags(held, config), flags(folded, config)), store.Save(tx, store.EnabledOverridesKey(), folded)
 }
 
-// base returns a text that is another, in this life, when what the values of a
-// section are made of is.
+// base returns a checksum of the sources of a section's values. It is comparable only
+// within one epoch.
 func (v *Values) base(tx *store.Tx, section string) (string, error) {
 	sum := sha256.New()
 	_, _ = fmt.Fprintln(sum, tx.Epoch(), v.modules.scanCount(), section) // a hash takes what it is given

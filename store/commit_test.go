@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// opened opens m for a new life that ends with the test.
+// opened opens m until the end of the test.
 func opened(t *testing.T, m *Memory) *DB {
 	t.Helper()
 	db, err := OpenMemory(m, Options{})

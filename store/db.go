@@ -64,7 +64,7 @@ func newDB(path string, b Backend, o Options) *DB {
 // ID returns the store's id, made at random when the store was created.
 func (db *DB) ID() string { return db.id }
 
-// Epoch returns the number of this life: 1 for the first, one more for each Open.
+// Epoch returns the number of this Open of the store, counted from 1.
 func (db *DB) Epoch() uint64 { return db.epoch }
 
 // Now returns the time by the store's clock, as transactions see it.

@@ -388,7 +388,7 @@ func fillDisk(path string) error {
 	if names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*other*")); err != nil || len(names) > 0 {
 		return fmt.Errorf("it left %q, %w", names, err)
 	}
-	// The next life may find the disk full and has no ballast; there has to
+	// The next epoch may find the disk full and has no ballast; there has to
 	// be space for its epoch in what the store can use again.
 	db, err = Open(path, o)
 	if err != nil {

@@ -6,9 +6,8 @@
 // as a whole, durably, before Update returns, or not at all. A Key names a
 // record: its Table and then parts. Records are JSON; Load and Save turn them
 // into Go values and back. A Backend is where the bytes are: a bbolt file, or
-// a Memory for tests. Each Open begins a new life of the store, and its
-// number, the epoch, is checked by every commit, so that a process that was
-// replaced cannot write any more.
+// a Memory for tests. Each Open starts a new epoch. Every commit checks the
+// epoch, so that a replaced process can no longer write.
 //
 // To read the source, follow a record on its way: Save and Tx.Put (tx.go),
 // pending (pending.go), Update and lead (commit.go), Commit (bolt.go).

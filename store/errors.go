@@ -57,9 +57,9 @@ var (
 	// was opened for reading only.
 	ErrReadOnly = errors.New("store is open for reading only")
 
-	// ErrStale means that the store has been opened by a later life, so this
-	// one must not write any more.
-	ErrStale = errors.New("store belongs to a later life")
+	// ErrStale means that another process has opened the store since, so this
+	// one must no longer write.
+	ErrStale = errors.New("store belongs to a later epoch")
 
 	// ErrPoisoned means that a commit failed, so nobody knows what is on disk.
 	// The process has to stop; the next one verifies the file.

@@ -13,9 +13,9 @@ import (
 // again is a restart. Its zero value is an empty store.
 type Memory struct {
 	// Before and After, when set, are called around commit n, counted from 1
-	// over all lives of this Memory. An error from Before is a crash before
-	// the commit: it fails and leaves nothing. An error from After is a crash
-	// behind it: the commit is there, but nobody was told.
+	// over all epochs of this Memory. An error from Before is a crash before
+	// the commit: nothing is stored. An error from After is a crash after it: the
+	// commit is stored, but the caller gets an error.
 	Before, After func(n int) error
 
 	mu      sync.Mutex
@@ -25,7 +25,7 @@ type Memory struct {
 	crashed bool     // Before or After said so
 }
 
-// Commits returns how many commits were begun, over all lives.
+// Commits returns how many commits were started, over all epochs.
 func (m *Memory) Commits() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -55,11 +55,10 @@ func (o Options) wait() time.Duration {
 	return time.Second
 }
 
-// Open opens the store in the file at path for a new life: the file is
-// verified and the epoch raised, durably. A file most of which is free is compacted. A missing file is
-// created, in a missing directory not. The errors are ErrLocked, ErrCorrupt, ErrNewer,
-// ErrNotStore, ErrFull and those of the file system; with each of them the
-// file is as it was.
+// Open opens the store in the file at path. It verifies the file and durably increments the epoch. It
+// compacts a file that is mostly free. It creates a missing file, but not a missing directory. The
+// errors are ErrLocked, ErrCorrupt, ErrNewer, ErrNotStore, ErrFull and those of the file system. After
+// an error the file is unchanged.
 func Open(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,7 +113,7 @@ func OpenReadOnly(path string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// OpenMemory opens the store in m for a new life, and makes it when m is empty.
+// OpenMemory opens the store in m with a new epoch, and creates it if m is empty.
 func OpenMemory(m *Memory, o Options) (*DB, error) {
 	b := memory{m}
 	m.mu.Lock()
@@ -133,8 +132,8 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 	return db, nil
 }
 
-// begin begins a new epoch: it reads the identity of the store, upgrades it, raises the epoch, and sets unreadable
-// records of the whole store aside.
+// begin starts a new epoch: it reads the identity of the store, upgrades it, increments the epoch, and moves unreadable
+// records of the whole store to the table of damaged records.
 func (db *DB) begin() error {
 	if err := db.identify(); err != nil {
 		return err

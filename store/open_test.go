@@ -178,7 +178,7 @@ func TestALiveStoreIsLocked(t *testing.T) {
 	if err := live.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Readers share a stopped store, and keep it from being opened for a life.
+	// Readers share a stopped store, and prevent it from being opened for writing.
 	for range 2 {
 		r, err := OpenReadOnly(path, Options{})
 		if err != nil {

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// mostEnds is how many lives are remembered to have ended without saying so.
+// mostEnds is the maximum number of remembered unclean exits.
 const mostEnds = 64
 
-// Ends is what is known of how lives of the store came to their ends.
+// Ends records how the epochs of the store ended.
 type Ends struct {
-	// Begun is the last life that began to do tasks, Ended the last that came to
-	// its end as it was meant to.
+	// Begun is the last epoch that started to process tasks, Ended the last epoch with
+	// a clean exit.
 	Begun uint64 `json:"begun,omitempty"`
 	Ended uint64 `json:"ended,omitempty"`
-	// Unclean are the lives that ended otherwise, the last of them.
+	// Unclean are the most recent epochs without a clean exit.
 	Unclean []uint64 `json:"unclean,omitempty"`
 }
 
-// EndsKey returns the key of the record of how lives ended.
+// EndsKey returns the key of Ends.
 func EndsKey() Key { return At(Meta).Str("ends") }
 
 // ExclusiveKey returns the key of the Ref to the task that is to run alone.

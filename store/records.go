@@ -49,12 +49,11 @@ type Binding struct {
 	// Config is the binding as package hook writes it.
 	Config json.RawMessage `json:"config"`
 	Queue  string          `json:"queue"`
-	// AttachedIn is the life in which it was attached. What it sees first in that
-	// life is what later changes are changes of; in later lives it has been shown
-	// something before.
+	// AttachedIn is the epoch in which the binding was attached. In this epoch its first
+	// snapshot is the baseline for changes. In later epochs the cursor is the baseline.
 	AttachedIn uint64 `json:"attachedIn,omitempty"`
 	// Baseline is the [Tx.NextID] of the transaction that attached it. Tasks of
-	// AttachedIn with a greater number were made after what the binding saw first.
+	// AttachedIn with a greater number were created after the first snapshot.
 	Baseline uint64 `json:"baseline,omitempty"`
 	// Detached is set while the module is being deleted: nothing leads to tasks
 	// any more, what the binding sees can still be read.
@@ -67,8 +66,8 @@ type Binding struct {
 	SyncedIn uint64 `json:"syncedIn,omitempty"`
 }
 
-// After reports whether the task id was made after b's baseline, in the same life:
-// one of an earlier life was pending before the restart.
+// After reports whether the task id was created after b's baseline, in the same epoch.
+// A task of an earlier epoch was pending before the restart.
 func (b *Binding) After(id ID, epoch uint64) bool {
 	return id.Epoch == epoch && b.AttachedIn == epoch && b.Baseline != 0 && id.N > b.Baseline
 }
@@ -101,7 +100,7 @@ func ParseBindingKey(k Key) (s Subject, err error) {
 // it was attached.
 func TickKey(s Subject) Key { return At(Ticks).Str(s.Module).Str(s.Hook).Str(s.Binding) }
 
-// A ModuleState is how far a module's life has come.
+// A ModuleState is the progress of a module in its lifecycle.
 type ModuleState string
 
 // The states of a module.
@@ -256,17 +255,17 @@ func ParseShardKey(k Key) (s Subject, from uint64, err error) {
 	return s, from, p.Err()
 }
 
-// A Startup is what the store knows of the operator's starts and converges.
+// A Startup records the operator's starts and converges.
 type Startup struct {
-	// StartRun is the run of the current start, Epoch the life that began it.
+	// StartRun is the run of the current start, Epoch the epoch that started it.
 	StartRun uint64 `json:"startWalk"`
 	Epoch    uint64 `json:"epoch"`
 	// Digest is that of the code the current start run runs.
 	Digest string `json:"digest,omitempty"`
-	// Converged is the run of the last converge that came to its end, and when.
+	// Converged is the run of the last completed converge, ConvergedAt its time.
 	Converged   uint64    `json:"converged,omitempty"`
 	ConvergedAt time.Time `json:"convergedAt,omitzero"`
-	// ConvergedIn is the life in which that was.
+	// ConvergedIn is the epoch of that converge.
 	ConvergedIn uint64 `json:"convergedIn,omitempty"`
 	// Enabled are the enabled modules in their order, as last discovered.
 	Enabled []string `json:"enabled,omitempty"`

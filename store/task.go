@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// An ID names a task: the life that made it and a counter within that life. It
+// An ID names a task: the epoch that created it and a counter within that epoch. It
 // is never used again.
 type ID struct{ Epoch, N uint64 }
 
@@ -144,7 +144,7 @@ type Task struct {
 	Every time.Duration `json:"every,omitempty"`
 	// Lane is the kind of the lane the task is held in; such a task is in no queue.
 	Lane string `json:"lane,omitempty"`
-	// Claim says who works on it. One of an older life was interrupted.
+	// Claim is set while a worker processes the task. A claim of an older epoch was interrupted.
 	Claim *Claim `json:"claim,omitempty"`
 	// CancelsPending is set while waiting tasks of the module are still to be taken out
 	// of the queues before the task is begun.
@@ -210,23 +210,23 @@ type Failure struct {
 	At      time.Time `json:"at"`
 }
 
-// A Claim says which life works on a task, since when, and how far it reaches
-// into the places behind. Epoch 0 is nobody: the task waits to carry out its
-// journal, which covers what the claim does.
+// A Claim records the epoch that processes a task, since when, and the last slot of the
+// batch. With epoch 0 no worker processes the task: it waits to execute its journal, which
+// covers the same slots as the claim.
 type Claim struct {
 	Epoch uint64    `json:"epoch"`
 	Since time.Time `json:"since,omitzero"`
-	// End is the last place the claim covers; zero is the task's own.
+	// End is the last slot that the claim covers; zero is the task's own.
 	End uint64 `json:"end,omitempty"`
-	// Again is set where the work was begun in an older life and not ended.
+	// Again is set if an older epoch started the work and did not end it.
 	Again bool `json:"again,omitempty"`
-	// Crashes is how many lives before this one have died while it was done,
-	// Exclusive that nothing else is done meanwhile.
+	// Crashes is the number of earlier epochs that crashed during this work. Exclusive
+	// is set if no other task runs at the same time.
 	Crashes   int  `json:"crashes,omitempty"`
 	Exclusive bool `json:"alone,omitempty"`
-	// Excused is set where the end of that life is not counted as a crash any more.
+	// Excused is set if the end of that epoch is no longer counted as a crash.
 	Excused bool `json:"excused,omitempty"`
-	// Tasks is how many tasks the claim covers, where they are not in their queue.
+	// Tasks is the number of tasks that the claim covers if they are not in their queue.
 	Tasks int `json:"tasks,omitempty"`
 }
 

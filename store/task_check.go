@@ -81,7 +81,7 @@ func (c *taskCheck) task(t *Task) {
 	}
 }
 
-// claims looks for queues in which the last life does two tasks at once.
+// claims finds queues in which the last epoch processes two tasks at once.
 func (c *taskCheck) claims(t *Task) {
 	if t.Claim == nil || t.Claim.Epoch == 0 {
 		return

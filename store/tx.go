@@ -34,11 +34,11 @@ func (tx *Tx) Now() time.Time {
 	return tx.now
 }
 
-// Epoch returns the number of the life this store was opened for.
+// Epoch returns the number of this Open of the store.
 func (tx *Tx) Epoch() uint64 { return tx.db.epoch }
 
-// NextID returns 1, 2, 3… through the life of the store: with the epoch it
-// is unique for ever. Numbers taken by a transaction that fails are not used again.
+// NextID returns 1, 2, 3… in each epoch. Together with the epoch, the number is
+// unique for ever. Numbers of a failed transaction are not used again.
 func (tx *Tx) NextID() uint64 { return tx.db.ids.Add(1) }
 
 // Budget returns how much a transaction should write at most when its work can be continued in

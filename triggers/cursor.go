@@ -25,7 +25,7 @@ type mark struct {
 	Owners map[string]uint64 `json:"owners,omitempty"`
 }
 
-// knows reports whether the binding s, attached in that life, is among the owners.
+// knows reports whether the binding s, attached in epoch attachedIn, is an owner.
 func (m mark) knows(s store.Subject, attachedIn uint64) bool {
 	in, ok := m.Owners[graph.Subject(s).String()]
 	return ok && in == attachedIn

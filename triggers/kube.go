@@ -89,8 +89,8 @@ func (k *Kube) Run(ctx context.Context) error {
 	}
 }
 
-// sweep deletes the cursors that an earlier life has left of what no binding
-// sees any more, once all that is followed is known.
+// sweep deletes the cursors of earlier epochs that no binding uses any more, after all
+// bindings have subscribed.
 func (k *Kube) sweep(ctx context.Context) {
 	k.mu.Lock()
 	follows := slices.Collect(maps.Values(k.follows))

@@ -50,9 +50,9 @@ func (r *receiver) forget(ctx context.Context, v kube.View, seen func(kube.View)
 	return deleteCursor(ctx, r.db, v)
 }
 
-// knows reports whether the binding, attached in that life, knows of all that the
-// cursor of v holds. What cannot be read is taken for known: the store's errors
-// end the operator.
+// knows reports whether all objects of the cursor of v were delivered to the binding that
+// was attached in epoch attachedIn. After a read error it returns true, because errors of
+// the store end the operator.
 func (r *receiver) knows(v kube.View, s store.Subject, attachedIn uint64) (knows bool) {
 	err := r.db.View(func(tx *store.Tx) error {
 		m, _, err := store.Load[mark](tx, markKey(cursorKey(v)))

@@ -150,8 +150,7 @@ func (s *Schedule) follow(tickers map[store.Subject]*ticker) error {
 	})
 }
 
-// begin returns the ticker of a binding whose last tick may have been in an
-// earlier life.
+// begin returns the ticker of a binding. Its last tick can be of an earlier epoch.
 func (s *Schedule) begin(tx *store.Tx, subject store.Subject, b store.Binding) (*ticker, error) {
 	var c hook.ScheduleBinding
 	if err := json.Unmarshal(b.Config, &c); err != nil {

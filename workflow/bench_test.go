@@ -72,7 +72,7 @@ func record(b *testing.B, queues int) (tr track) {
 		case tr.start == nil:
 			tr.start = writes
 		case ran == none:
-			return nil // the end of the engine's life is no move
+			return nil // the end of the engine is not a transition
 		default:
 			tr.queues[ran] = append(tr.queues[ran], writes)
 		}

@@ -21,9 +21,8 @@ type claims struct {
 	batches     *batches
 }
 
-// claim gives t to a worker: the header says so, and how far it reaches. Where t
-// stands for a list, member is the one to be done.
-// crashes is how many lives have died while it was done before.
+// claim gives t to a worker, and records the claim in the header of t. If t is a fan-out task, item is
+// its current item. crashes is the number of earlier epochs that crashed during this work.
 func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item, crashes int) (*claim, error) {
 	c := &claim{bound: b, node: n, prepare: n.ForEach != "" && t.FanOut == nil && !t.Detached}
 	if err := store.LoadPayload(cs.tx, t); err != nil {

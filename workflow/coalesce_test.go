@@ -236,17 +236,17 @@ func TestFoldingKeepsWhatCountsOfEachObject(t *testing.T) {
 				open := w.backlog(1000)
 				random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it is to be the same each time
 				sent, told := map[string][]string{}, map[string][]string{}
-				lives := map[string]bool{}
+				exists := map[string]bool{}
 				w.quietly(func(raise func(...workflow.Event)) {
 					for version := range 300 {
 						object, kind := fmt.Sprint("o", random.IntN(20)), "Modified"
 						switch {
-						case !lives[object]:
+						case !exists[object]:
 							kind = "Added"
 						case random.IntN(4) == 0:
 							kind = "Deleted"
 						}
-						lives[object] = kind != "Deleted"
+						exists[object] = kind != "Deleted"
 						sent[object] = append(sent[object], fmt.Sprintf("%s %d", kind, version))
 						raise(seen(kind, object, version))
 					}

@@ -49,10 +49,10 @@ func TestCrashAtEveryCommitOfAStartLosesNothingAndRepeatsOnlyWhatRan(t *testing.
 	if commits < 80 {
 		t.Fatalf("the undisturbed run makes %d commits, which is no story", commits)
 	}
-	sweep(t, commits, 3, func(t *testing.T, lives ...life) bool {
+	sweep(t, commits, 3, func(t *testing.T, epochs ...epoch) bool {
 		t.Helper()
 		p := newPlant(t, fiveModules, moments()...)
-		crashed := p.live(lives)
+		crashed := p.live(epochs)
 		if diff := cmp.Diff(want, p.values()); diff != "" {
 			t.Errorf("what the steps wrote (-undisturbed +crashed):\n%s", diff)
 		}
@@ -78,10 +78,10 @@ func TestCrashAtEveryCommitOfACutAndADeleteComesToTheSameEnd(t *testing.T) {
 			t.Fatalf("%d values at the end: %v", n, want)
 		}
 	})
-	sweep(t, commits, 3, func(t *testing.T, lives ...life) bool {
+	sweep(t, commits, 3, func(t *testing.T, epochs ...epoch) bool {
 		t.Helper()
 		p := newPlant(t, fiveModules, script()...)
-		crashed := p.live(lives)
+		crashed := p.live(epochs)
 		if diff := cmp.Diff(want, p.ends()); diff != "" {
 			t.Errorf("the end (-undisturbed +crashed):\n%s", diff)
 		}
@@ -106,10 +106,10 @@ func TestCrashWhileModulesRunSideBySideComesToTheSameEnd(t *testing.T) {
 		}
 		want, commits = p.ends(), p.mem.Commits()
 	})
-	sweep(t, commits, 3, func(t *testing.T, lives ...life) bool {
+	sweep(t, commits, 3, func(t *testing.T, epochs ...epoch) bool {
 		t.Helper()
 		p := beside(t)
-		crashed := p.live(lives)
+		crashed := p.live(epochs)
 		if diff := cmp.Diff(want, p.ends()); diff != "" {
 			t.Errorf("the end (-undisturbed +crashed):\n%s", diff)
 		}
@@ -140,10 +140,10 @@ func TestCrashAtEveryCommitWhileFailingModulesAreInLanesComesToTheSameEnd(t *tes
 					t.Errorf("afterAll ran when %s modules had a release, want 4", n)
 				}
 			})
-			sweep(t, commits, 5, func(t *testing.T, lives ...life) bool {
+			sweep(t, commits, 5, func(t *testing.T, epochs ...epoch) bool {
 				t.Helper()
 				p := continuing(t)
-				crashed := p.live(lives)
+				crashed := p.live(epochs)
 				if diff := cmp.Diff(want, p.ends()); diff != "" {
 					t.Errorf("the end (-undisturbed +crashed):\n%s", diff)
 				}
@@ -153,8 +153,8 @@ func TestCrashAtEveryCommitWhileFailingModulesAreInLanesComesToTheSameEnd(t *tes
 	}
 }
 
-// A life ends at the n-th commit, or behind it; at 0 it comes to its end.
-type life struct {
+// An epoch crashes at the n-th commit, or behind it; with 0 it does not crash.
+type epoch struct {
 	commit int
 	behind bool
 }
@@ -162,7 +162,7 @@ type life struct {
 // sweep runs a story with a crash before and behind every step-th of its commits,
 // and for some with a second crash soon after the first; in short, a third of
 // them.
-func sweep(t *testing.T, commits, step int, story func(t *testing.T, lives ...life) (crashed bool)) {
+func sweep(t *testing.T, commits, step int, story func(t *testing.T, epochs ...epoch) (crashed bool)) {
 	t.Helper()
 	if testing.Short() {
 		step *= 3
@@ -172,13 +172,13 @@ func sweep(t *testing.T, commits, step int, story func(t *testing.T, lives ...li
 			t.Run(fmt.Sprintf("%d %t", n, behind), func(t *testing.T) {
 				t.Parallel()
 				crashed := false
-				synctest.Test(t, func(t *testing.T) { crashed = story(t, life{n, behind}) })
+				synctest.Test(t, func(t *testing.T) { crashed = story(t, epoch{n, behind}) })
 				if !crashed || testing.Short() || n%8 != 0 {
 					return
 				}
 				for _, second := range []int{1, 3, 6} {
 					t.Run(fmt.Sprintf("%d %t", second, !behind), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) { story(t, life{n, behind}, life{second, !behind}) })
+						synctest.Test(t, func(t *testing.T) { story(t, epoch{n, behind}, epoch{second, !behind}) })
 					})
 				}
 			})
@@ -186,18 +186,18 @@ func sweep(t *testing.T, commits, step int, story func(t *testing.T, lives ...li
 	}
 }
 
-// live runs the plant through lives and then to its end. It reports whether all
+// live runs the plant through epochs and then to its end. It reports whether all
 // the crashes came.
-func (p *plant) live(lives []life) (crashed bool) {
+func (p *plant) live(epochs []epoch) (crashed bool) {
 	p.t.Helper()
 	crashed = true
-	for _, l := range lives {
+	for _, l := range epochs {
 		if p.run(l.commit, l.behind) {
 			crashed = false
 		}
 	}
 	if crashed && !p.run(0, false) {
-		p.t.Error("the last life has not come to its end")
+		p.t.Error("the last epoch has not ended")
 	}
 	for _, wrong := range p.again() {
 		p.t.Error(wrong)

@@ -23,7 +23,7 @@ func loadEnds(tx *store.Tx) (store.Ends, error) {
 	return ends, err
 }
 
-// beginEpoch notes that this life begins to do tasks.
+// beginEpoch records that this epoch starts to process tasks.
 func beginEpoch(tx *store.Tx, exitedCleanly func(epoch uint64) bool) error {
 	ends, err := loadEnds(tx)
 	if err != nil {
@@ -33,7 +33,7 @@ func beginEpoch(tx *store.Tx, exitedCleanly func(epoch uint64) bool) error {
 	return store.Save(tx, store.EndsKey(), ends)
 }
 
-// crashesOf returns how many lives have died while what c is the claim on ran.
+// crashesOf returns the number of epochs that crashed during the work that c claims.
 func crashesOf(tx *store.Tx, c *store.Claim) (int, error) {
 	if c == nil || c.Epoch == 0 || c.Epoch == tx.Epoch() || c.Excused {
 		return 0, nil

@@ -126,7 +126,7 @@ func TestReloadThatChangesItselfGoesToTheTailAndIsDelayedFromTheThirdTime(t *tes
 		if looped != 1 {
 			t.Errorf("the observer was told %d times", looped)
 		}
-		// What is due later comes back in the next life as well.
+		// Deferred tasks also return to their queues in the next epoch.
 		w.looped = nil
 		w.restart()
 		w.sleep(4 * time.Second)

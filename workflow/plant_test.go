@@ -27,11 +27,11 @@ type plant struct {
 	script []moment
 	follow []string // modules, in order
 	width  int      // how many of them run side by side
-	// fails is how long after the first life begins the release checks of the third module fail. Then the engine
+	// fails is how long after the first epoch starts the release checks of the third module fail. Then the engine
 	// continues after failures, and afterAll has an item.
 	fails time.Duration
 	built time.Time
-	// newContainers is set where each life after the first runs in another container.
+	// newContainers is set if each epoch after the first runs in another container.
 	newContainers bool
 
 	mu       sync.Mutex
@@ -79,8 +79,8 @@ func newPlant(t testing.TB, modules []string, script ...moment) *plant {
 	}
 }
 
-// run lives until everything is done, and reports whether it was; it is not
-// when the process was killed at the left-th commit of this life, or behind it.
+// run runs until everything is done, and reports whether it was. It returns false if the process was
+// killed at the left-th commit of this epoch, or behind it.
 func (p *plant) run(left int, behind bool) (done bool) {
 	p.t.Helper()
 	p.mem.Before, p.mem.After = nil, nil
@@ -184,8 +184,7 @@ func (p *plant) alive() bool {
 	return !p.dead
 }
 
-// look looks at what a life has left: it must be sound, and says which attempts
-// the crash has cut short.
+// look checks the store after an epoch, and records which attempts the crash interrupted.
 func (p *plant) look(done bool) {
 	p.t.Helper()
 	ended := map[attempt]int{}

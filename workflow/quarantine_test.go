@@ -19,7 +19,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// crash ends this life as a kill does, and begins the next, not yet started.
+// crash ends this epoch like a kill, and opens the next, with an engine that is not started.
 func (w *world) crash() {
 	w.t.Helper()
 	w.mem.Before = func(int) error { return errKilled }

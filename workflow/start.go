@@ -95,9 +95,8 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 	})
 }
 
-// Drain ends the claiming of tasks: what runs goes on to its move, and nothing
-// after it is begun. The store knows then that this life has ended as it was
-// meant to, whatever becomes of the process.
+// Drain stops the claiming of tasks. Running attempts continue to their transition, and no other
+// attempt starts. Drain records the clean exit of this epoch in the store.
 func (e *Engine) Drain() {
 	was := e.workers.close()
 	e.alarms.close()
@@ -106,9 +105,9 @@ func (e *Engine) Drain() {
 	}
 }
 
-// Stop drains the engine, cancels the context of the steps that run, and
-// returns when all workers have ended. A step that ends with an error
-// because of it was interrupted: its task is done again by the next life.
+// Stop drains the engine, cancels the context of running steps, and returns when all workers have
+// ended. A step that returns an error because of this is interrupted: the next epoch processes its
+// task again.
 func (e *Engine) Stop() {
 	e.Drain()
 	e.workers.stop()

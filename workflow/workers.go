@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// workers are the goroutines of the engine. None begins after close, and wait returns when none runs.
+// workers are the goroutines of the engine. After close none starts. wait returns when none runs.
 type workers struct {
-	ctx    context.Context //nolint:containedctx // the workers' life: from open to stop
+	ctx    context.Context //nolint:containedctx // canceled by stop
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
@@ -21,7 +21,7 @@ func (w *workers) start() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.idle.L = &w.mu
-	w.ctx, w.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // a worker's life ends by stop, after a grace period that outlasts the caller's context
+	w.ctx, w.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // stop ends a worker, after a grace period that can be longer than the caller's context
 	w.open = true
 	return w.ctx
 }

@@ -150,7 +150,7 @@ func (w *world) bind(g *graph.Graph, node graph.NodeID, s workflow.Step) {
 	}
 }
 
-// open begins a life of the world.
+// open opens the store with a new epoch and a new engine.
 func (w *world) open() {
 	w.t.Helper()
 	w.mem.After = nil
@@ -207,7 +207,7 @@ func (w *world) engine() *workflow.Engine {
 	return e
 }
 
-// close ends a life: what runs is interrupted.
+// close stops the engine and closes the store. Running attempts are interrupted.
 func (w *world) close() {
 	w.t.Helper()
 	w.e.Stop()
@@ -221,7 +221,7 @@ func (w *world) close() {
 	}
 }
 
-// restart ends this life and begins the next, not yet started.
+// restart closes the store and opens it again, with an engine that is not started.
 func (w *world) restart() {
 	w.t.Helper()
 	w.close()

@@ -159,7 +159,7 @@ func escapeGlob(path string) string {
 }
 
 // untilSnapshot returns how long it is until the next snapshot is due, counted
-// from the newest there is: short lives do not keep it from being made.
+// from the newest there is: so it is also made if each process is stopped before that.
 func (m *maintenance) untilSnapshot() time.Duration {
 	found, err := m.snapshots()
 	if err != nil || len(found) == 0 {

@@ -24,8 +24,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// observed is what metrics need of what happened before. It is of this life: of
-// what was begun in an earlier one no time is told.
+// observed has the start times that metrics need. It covers this process only; steps
+// that started in an earlier one have no duration.
 type observed struct {
 	mu         sync.Mutex
 	moduleRuns map[string]time.Time     // when the run of a module began
@@ -71,8 +71,8 @@ func (o *operator) configSeen(c kube.Content) {
 	}
 }
 
-// activation returns the label that tells the first converge of a life from what
-// comes later.
+// activation returns the label of the first converge of a process, and an empty one
+// afterwards.
 func (o *operator) activation() string {
 	if o.status.converged.Load() {
 		return ""

@@ -351,7 +351,7 @@ func (o *operator) run(ctx context.Context) error {
 		return err
 	}
 	o.status.begun.Store(true)
-	o.log.Info().Str("version", version).Str("store", o.settings.Store).Uint64("life", o.db.Epoch()).
+	o.log.Info().Str("version", version).Str("store", o.settings.Store).Uint64("epoch", o.db.Epoch()).
 		Str("namespace", o.settings.Namespace).Int("modules", len(o.steps.Modules.Disk().Modules)).Msg("operator started")
 	o.watch(watching, group)
 	select {

@@ -130,7 +130,7 @@ func (f *sourceFlags) openStore() (*source, error) {
 	pipe := newPipe()
 	server := &http.Server{Handler: l.Routes(), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(pipe) }() // it ends when the source is closed
-	s := &source{about: fmt.Sprintf("store %s as of %s (%s ago), life %d", f.store,
+	s := &source{about: fmt.Sprintf("store %s as of %s (%s ago), epoch %d", f.store,
 		info.ModTime().In(f.zone()).Format(time.RFC3339), debugapi.Short(time.Since(info.ModTime())), db.Epoch())}
 	s.client.Transport = &http.Transport{DialContext: pipe.dial}
 	s.close = func() error { return errors.Join(server.Close(), db.Close()) }

@@ -15,8 +15,8 @@ const (
 	// work is the number that each hook counts to: 25 ms on a slow CPU, as a shell hook that calls jq a few times.
 	work = 13_000
 
-	// lifeRuns is how often a converge runs the life hook of a module: onStartup, beforeHelm, afterHelm.
-	lifeRuns = 3
+	// moduleHookRuns is how often a converge runs the hook module.sh: onStartup, beforeHelm, afterHelm.
+	moduleHookRuns = 3
 )
 
 // measureConverge compares converges of modules whose hooks take most of the time with the time of these hooks alone.
@@ -36,7 +36,7 @@ func measureConverge(ctx context.Context, rounds int, progress *log.Logger) (_ [
 		alone = append(alone, took.hooks.Seconds())
 		empty, restart = append(empty, took.empty), append(restart, took.restart)
 	}
-	note := fmt.Sprintf("%d modules, %d runs of hooks, one after another without the operator; median of %d rounds", modules, modules*(lifeRuns+1), rounds)
+	note := fmt.Sprintf("%d modules, %d runs of hooks, one after another without the operator; median of %d rounds", modules, modules*(moduleHookRuns+1), rounds)
 	return []figure{
 		{Name: "hooks alone", Unit: "s", Measured: median(alone), Note: note},
 		{Name: "converge from empty, of the time of its hooks", Unit: "times", Measured: median(empty), AtMost: 1.5, Note: "process start to the end of the converge"},
@@ -87,7 +87,7 @@ func hooksAlone(ctx context.Context, dir string) (time.Duration, error) {
 	}
 	began := time.Now()
 	for i := range modules {
-		for hook, runs := range map[string]int{"life.sh": lifeRuns, "watch.sh": 1} {
+		for hook, runs := range map[string]int{"module.sh": moduleHookRuns, "watch.sh": 1} {
 			for range runs {
 				run := exec.CommandContext(ctx, filepath.Join(moduleDir(dir, i), "hooks", hook))
 				run.Env = append(os.Environ(), "BINDING_CONTEXT_PATH="+binding, "VALUES_JSON_PATCH_PATH="+os.DevNull, "RECORD="+os.DevNull)

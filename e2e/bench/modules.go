@@ -29,8 +29,8 @@ spec:
   ports: [{port: 80}]
 `
 
-// lifeHook runs on everything that happens to a module. It counts to its second argument first.
-const lifeHook = `#!/bin/bash
+// moduleHook runs on everything that happens to a module. It counts to its second argument first.
+const moduleHook = `#!/bin/bash
 if [[ $1 == --config ]]; then
   echo '{"configVersion":"v1","onStartup":1,"beforeHelm":1,"afterHelm":1}'
   exit
@@ -61,7 +61,7 @@ func generate(dir, namespace string, work int) error {
 			"Chart.yaml":             "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n",
 			"values.yaml":            name + ": {}\n",
 			"templates/objects.yaml": fmt.Sprintf(chart, name),
-			"hooks/life.sh":          fmt.Sprintf(lifeHook, name, work),
+			"hooks/module.sh":        fmt.Sprintf(moduleHook, name, work),
 			"hooks/watch.sh":         fmt.Sprintf(watchHook, name, namespace, work),
 		} {
 			if err := write(filepath.Join(moduleDir(dir, i), path), content); err != nil {

@@ -138,8 +138,8 @@ func (d *directory) redirect() (restore func(), err error) {
 	return func() { _ = unix.Dup3(before, stderr, 0) }, nil
 }
 
-// listen opens the API server's port on the loopback interface: the one the last life had if it is free, else another one. To
-// hold it from here on leaves no moment in which another process could take it.
+// listen opens the port of the API server on the loopback interface: that of the previous process if it is free, or else
+// another one. The port stays open from here on, so that no other process can take it.
 func (d *directory) listen() (net.Listener, error) {
 	data, err := os.ReadFile(d.file("port"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -166,9 +166,8 @@ func (d *directory) listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// listenAnywhere opens a port that is free, and that is likely to be free in the next life: the kernel gives it to no
-// connection. A client that tries to connect while nobody listens could otherwise get the port itself, and even connect to
-// itself.
+// listenAnywhere opens a free port that is likely to be free for the next process, because the kernel assigns it to no
+// connection. Otherwise a client that tries to connect while no process listens could get this port and connect to itself.
 func listenAnywhere() (net.Listener, error) {
 	const least = 10_000
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")

@@ -6,7 +6,7 @@
 //
 //	kubeconfig  how to reach it, as a cluster administrator, under RBAC
 //	ready       there while /readyz is green; written last, removed first
-//	log         what the parts have to say; log.1 is that of the life before
+//	log         the log of all parts; log.1 is that of the previous process
 //	lock        held by the process that runs here, with its id
 //	port, sa.key, tokens.csv, certs/, etcd/  what a restart needs to look the same to clients
 //

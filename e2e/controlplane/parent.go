@@ -11,8 +11,8 @@ import (
 
 // untilParentEnds returns a context that is done when the process that started this one has ended, however it ended.
 //
-// A parent-death signal would not do: it is sent when the parent's *thread* ends, and a Go program may end the thread
-// that started us while it lives on.
+// A parent-death signal is not sufficient: it is sent when the parent's *thread* ends, and a Go program can end the
+// thread that started this process while the program continues.
 func untilParentEnds(ctx context.Context) (context.Context, error) {
 	parent := os.Getppid()
 	fd, err := unix.PidfdOpen(parent, 0)

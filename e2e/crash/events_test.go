@@ -114,8 +114,8 @@ func (w *world) attached(t *testing.T, p *operator.Process) []string {
 }
 
 // TestEventsWhileHookSleepsOutliveKill makes and deletes 40 objects while the
-// hook sleeps, kills the operator, and has the next life tell of all of them:
-// those that waited in the store, and those that the dead life had not read.
+// hook sleeps, kills the operator, and expects that the next process delivers all events:
+// those that waited in the store, and those that the killed process had not read.
 func TestEventsWhileHookSleepsOutliveKill(t *testing.T) {
 	t.Parallel()
 	w, p := watching(t, true)

@@ -35,7 +35,7 @@ type end struct {
 type killing struct {
 	failpoint string
 	after     float64
-	// again is the part after which the next life is killed as well; 0 for not.
+	// again is the part after which the next process is killed too; 0 for not.
 	again float64
 }
 
@@ -54,8 +54,8 @@ func (k killing) String() string {
 var writtenAt = regexp.MustCompile(`,"at":"[^"]*"`)
 
 // TestKilledConvergeEndsAsUndisturbed kills the operator within a converge, at
-// each node of steps 1 to 8 twice and the rest by time; and in some rounds more,
-// the life that resumes it, too. KILLS says how often, KILLS_SEED repeats the
+// each node of steps 1 to 8 twice and the rest by time. In some additional rounds it
+// also kills the process that resumes the converge. KILLS says how often, KILLS_SEED repeats the
 // rounds of an earlier test.
 func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
 	t.Parallel()
@@ -163,7 +163,7 @@ func (w *world) prepare(t *testing.T, want int) {
 	w.quiet(t, w.start(t), want)
 }
 
-// round kills the operator as k says and has the next life come to rest. It
+// round kills the operator as k says and waits until the next process has converged. It
 // reports false when the converge had come to its end before.
 func round(t *testing.T, k killing, continues bool, prepared int, span time.Duration, want end) bool {
 	t.Helper()
@@ -221,16 +221,16 @@ func (w *world) killAt(t *testing.T, failpoint string) {
 	}
 }
 
-// killAfter kills a life of the operator that is so old. It reports false when
-// its start run had ended: the next life begins another.
+// killAfter kills the operator after its process is so old. It reports false if its
+// start run had ended, because then the next process begins another one.
 func (w *world) killAfter(t *testing.T, age time.Duration) (within bool) {
 	t.Helper()
 	p := w.start(t)
 	time.Sleep(age)
 	p.Kill()
 	w.inStore(t, func(tx *store.Tx) error {
-		life, _, err := store.Load[store.Startup](tx, store.StartupKey())
-		within = life.Epoch < 2 || life.Converged < life.StartRun
+		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
+		within = startup.Epoch < 2 || startup.Converged < startup.StartRun
 		return err
 	})
 	return within
@@ -329,7 +329,7 @@ func (w *world) inLane(t *testing.T) {
 	}
 }
 
-// turns returns how often the last life came to each node of steps 1 to 8.
+// turns returns how often the last process came to each node of steps 1 to 8.
 func (w *world) turns(t *testing.T) map[graph.NodeID]int {
 	t.Helper()
 	turns := map[graph.NodeID]int{}
@@ -360,11 +360,11 @@ func (w *world) span(t *testing.T, p *operator.Process) time.Duration {
 func (w *world) lastStartRun(t *testing.T, fn func(store.Record)) {
 	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {
-		life, _, err := store.Load[store.Startup](tx, store.StartupKey())
+		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 		if err != nil {
 			return err
 		}
-		for r, err := range store.RecordsOf(tx, life.StartRun) {
+		for r, err := range store.RecordsOf(tx, startup.StartRun) {
 			if err != nil {
 				return err
 			}

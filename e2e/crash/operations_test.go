@@ -78,7 +78,7 @@ func TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce(t *testin
 const allDone = "global-onstartup:done:2"
 
 // doneOnce has a hook do operations in turn, kills the operator at failpoint, and
-// looks after the next life that all was done once, by one run of the hook. It
+// checks in the next process that each operation was done once, by one run of the hook. It
 // returns what had been made when the operator died.
 func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]string) {
 	t.Helper()

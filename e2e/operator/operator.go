@@ -1,7 +1,7 @@
 // Package operator builds the operator and runs it as a process of its own, for
 // tests that look at it from outside and for the bench: a *site* is where it
 // runs, with its store, its modules and its namespace, and outlives it; a
-// *process* is one life of it.
+// *process* is one run of the program.
 package operator
 
 import (
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// Site is where one operator runs, one life after the other.
+// Site is where one operator runs, one process after the other.
 type Site struct {
 	// Program is what [Build] returned.
 	Program string
@@ -46,7 +46,7 @@ func (s Site) Store() string { return filepath.Join(cmp.Or(s.StoreDir, s.Dir), "
 // Socket returns the path of the debug socket.
 func (s Site) Socket() string { return filepath.Join(s.Dir, "debug.socket") }
 
-// Log returns what all lives of the operator have written.
+// Log returns the log of all processes.
 func (s Site) Log() string {
 	b, err := os.ReadFile(filepath.Join(s.Dir, "log"))
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// Ready returns when the first converge of this life has come to its end. It
+// Ready returns when the first converge of this process has ended. It
 // fails when the process ends or ctx is done before.
 func (p *Process) Ready(ctx context.Context) error {
 	url := p.URL() + "/readyz"

@@ -185,7 +185,7 @@ func waitConverged(w *world, _ *testscript.TestScript, args []string) error {
 	return wait(func() error {
 		select {
 		case <-w.operator.done:
-			return final{fmt.Errorf("the operator ended with code %d; it logged:\n%s", w.operator.cmd.ProcessState.ExitCode(), w.thisLife())}
+			return final{fmt.Errorf("the operator ended with code %d; it logged:\n%s", w.operator.cmd.ProcessState.ExitCode(), w.lastLog())}
 		default:
 		}
 		answer, err := client.Get("http://" + w.operator.addr + "/readyz")
@@ -208,8 +208,8 @@ func (w *world) log() string {
 	return string(text)
 }
 
-// thisLife returns what the operator started last has logged.
-func (w *world) thisLife() string {
+// lastLog returns the log of the last process.
+func (w *world) lastLog() string {
 	text := w.log()
 	return text[max(0, strings.LastIndex(text, "--- start ")):]
 }
@@ -224,7 +224,7 @@ func lookAtLog(w *world, _ *testscript.TestScript, args []string) error {
 		return err
 	}
 	return wait(func() error {
-		if !want.MatchString(w.thisLife()) {
+		if !want.MatchString(w.lastLog()) {
 			return errors.New("nothing in the log matches")
 		}
 		return nil
@@ -240,7 +240,7 @@ func lookAtNoLog(w *world, _ *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
-	if found := unwanted.FindString(w.thisLife()); found != "" {
+	if found := unwanted.FindString(w.lastLog()); found != "" {
 		return fmt.Errorf("the log has %q", found)
 	}
 	return nil

@@ -163,7 +163,7 @@ func (c *Client) Dynamic() dynamic.Interface { return c.dynamic }
 // Metadata returns a client for the metadata of objects of any kind.
 func (c *Client) Metadata() metadata.Interface { return c.metadata }
 
-// ClusterID returns what tells this cluster from all others, for as long as it lives: the uid of its namespace kube-system.
+// ClusterID returns the permanent, unique id of the cluster: the uid of its namespace kube-system.
 func (c *Client) ClusterID(ctx context.Context) (string, error) {
 	id, err := c.identify(ctx, "/api/v1/namespaces/kube-system")
 	if err != nil {

@@ -156,7 +156,7 @@ func TestOfAKindThatAppearedWhileAwayAllIsAdded(t *testing.T) {
 	k.untilDelivered(t, "hook", "Added one")
 }
 
-func TestWhoWasNotToldOfAKindThatAppearedIsToldInTheNextLife(t *testing.T) {
+func TestAppearedKindThatWasNotDeliveredIsDeliveredInTheNextProcess(t *testing.T) {
 	t.Parallel()
 	s, k := newSite(t), newKeeper()
 	spec := kube.Spec{Owner: "told", Selection: kube.Selection{Kind: "Gizmo", Namespaces: []string{s.namespace}}}

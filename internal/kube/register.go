@@ -203,8 +203,8 @@ func pick(owners []*owner, which func(*owner) bool) []*owner {
 	return picked
 }
 
-// begin finds out where the receiver stands with a view it has not been told of in this life, brings it up to where the
-// watch goes on, and returns the owners it was told of.
+// begin compares the cursor of the receiver with a view that was not yet delivered in this process, delivers the
+// differences, and returns the owners to which they were delivered.
 func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owner, error) {
 	var stored string
 	err := f.reads.tell(ctx, f.source, func(r Receiver) (err error) {

@@ -48,8 +48,8 @@ func siteOf(t testing.TB, config *rest.Config, namespace string) *site {
 	return &site{config, client, api, namespace}
 }
 
-// life is one process with running watches.
-type life struct {
+// run is one process with running watches.
+type run struct {
 	*kube.Watches
 	stop func()
 	logs *logs
@@ -84,7 +84,7 @@ func (l *logs) observer() kube.Observer {
 }
 
 // begin starts watches that deliver to k. They run until the test ends or they are stopped.
-func (s *site) begin(t testing.TB, k kube.Receiver) *life {
+func (s *site) begin(t testing.TB, k kube.Receiver) *run {
 	t.Helper()
 	l := &logs{}
 	kinds := kube.NewKinds(s.client, l.observer())
@@ -95,11 +95,11 @@ func (s *site) begin(t testing.TB, k kube.Receiver) *life {
 	running.Go(func() { watches.Run(ctx) })
 	stop := sync.OnceFunc(func() { cancel(); running.Wait() })
 	t.Cleanup(stop)
-	return &life{watches, stop, l}
+	return &run{watches, stop, l}
 }
 
 // open opens a monitor and waits for its snapshot.
-func (l *life) open(t testing.TB, spec kube.Spec) *kube.Monitor {
+func (l *run) open(t testing.TB, spec kube.Spec) *kube.Monitor {
 	t.Helper()
 	m, err := l.Open(spec)
 	if err != nil {

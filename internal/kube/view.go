@@ -12,7 +12,7 @@ import (
 type owner struct {
 	name     string
 	keep     bool          // wants full objects
-	resume   bool          // had joined in an earlier life of the process: is told lists only when something else asks for one
+	resume   bool          // had joined in an earlier process: gets lists only if another owner needs one
 	appeared bool          // was shown an empty snapshot when the kind was not served
 	period   time.Duration // after which all objects are listed again for it; 0 is never
 

@@ -53,7 +53,7 @@ type Spec struct {
 	// Period is after which time all objects are listed again, and compared with what was told; zero is never. What is
 	// followed by several owners is listed by the shortest of their periods.
 	Period time.Duration
-	// Resume is true if the owner followed the same in an earlier life of the process, and was shown what there was: then
+	// Resume is true if the owner followed the same in an earlier process, and was shown what there was: then
 	// it is not new to the views the receiver knows, and all in those it does not know has appeared since, but for
 	// namespaces that are followed by their labels.
 	Resume bool

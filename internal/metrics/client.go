@@ -23,9 +23,9 @@ func (m maker) client() clientMetrics {
 	}
 }
 
-// WatchClients has the set told of the requests of all Kubernetes clients of
-// the process. The client library takes one listener in its life: of several
-// sets it is the first. Paths are no label: each object would be one.
+// WatchClients makes the set observe the requests of all Kubernetes clients of
+// the process. The client library accepts one observer per process, so only the
+// first set gets them. Paths are not a label, because each object would be one.
 func (s *Set) WatchClients() {
 	metrics.Register(metrics.RegisterOpts{
 		RequestLatency:     latency{s.client.latency},

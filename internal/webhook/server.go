@@ -66,8 +66,8 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// Serve makes t what is served. What was served before and is not any more is answered for the rest of the server's life
-// as if there were no webhook: all is allowed, and conversions change the version only.
+// Serve replaces the table of served webhooks with t. Until the server ends, requests for webhooks that are no longer
+// in the table are answered as if there were no webhook: they are allowed, and conversions change the version only.
 func (s *Server) Serve(t Table) {
 	before := s.routes.Load()
 	now := &routes{admissions: map[string]Admission{}, conversions: map[string][]link{}, withdrawn: map[string]bool{}}

@@ -8,11 +8,11 @@ import (
 	"addon-operator/store"
 )
 
-// A Place is where one store lives, for a test that opens it over and over.
+// A Place has one store, for a test that opens it several times.
 type Place struct {
-	// Open opens the store for a new life, and creates it the first time.
+	// Open opens the store with a new epoch, and creates it the first time.
 	Open func() (*store.DB, error)
-	// Restore returns a place where the store is that a snapshot holds.
+	// Restore returns a place with the store of a snapshot.
 	Restore func(t *testing.T, snapshot []byte) Place
 }
 
@@ -36,7 +36,7 @@ func Exercise(t *testing.T, fresh func(t *testing.T) Place) {
 		{"APanicIsAnErrorOfItsTransactionAlone", trial.panicked},
 		{"AViewIsNotChangedByLaterCommits", trial.isolated},
 		{"AViewRefusesWrites", trial.readOnly},
-		{"AnOldLifeCannotWrite", trial.fenced},
+		{"AnOldEpochCannotWrite", trial.fenced},
 		{"ATransactionAtTheLimitFitsAndOneBeyondDoesNot", trial.limited},
 		{"OnCommitRunsOnceBeforeUpdateReturns", trial.onCommit},
 		{"ASnapshotIsAStore", trial.snapshot},
@@ -56,8 +56,8 @@ type trial struct {
 	Place
 }
 
-// life opens the store, and checks and closes it when the test ends.
-func (t trial) life() *store.DB {
+// open opens the store, and checks and closes it when the test ends.
+func (t trial) open() *store.DB {
 	t.Helper()
 	db, err := t.Open()
 	if err != nil {

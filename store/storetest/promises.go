@@ -14,9 +14,9 @@ import (
 )
 
 func (t trial) survives() {
-	db := t.life()
+	db := t.open()
 	if db.Epoch() != 1 || db.ID() == "" {
-		t.Errorf("first life: epoch %d, id %q", db.Epoch(), db.ID())
+		t.Errorf("first open: epoch %d, id %q", db.Epoch(), db.ID())
 	}
 	id := db.ID()
 	t.write(db, "a", "1", "b", "2", "c", "3")
@@ -24,15 +24,15 @@ func (t trial) survives() {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db = t.life()
+	db = t.open()
 	t.holds(db, "a=1", "c=4")
 	if db.Epoch() != 2 || db.ID() != id {
-		t.Errorf("second life: epoch %d, id %q, was %q", db.Epoch(), db.ID(), id)
+		t.Errorf("second open: epoch %d, id %q, was %q", db.Epoch(), db.ID(), id)
 	}
 }
 
 func (t trial) ordered() {
-	db := t.life()
+	db := t.open()
 	prefix := store.At(store.Metrics)
 	if err := db.Update(func(tx *store.Tx) error {
 		for _, n := range []uint64{300, 2, 1 << 63, 1, 256, 1<<64 - 1, 0} {
@@ -68,7 +68,7 @@ func (t trial) ordered() {
 }
 
 func (t trial) bounded() {
-	db := t.life()
+	db := t.open()
 	t.write(db, "a", "1", "b", "2", "c", "3", "d", "4")
 	if err := db.View(func(tx *store.Tx) error {
 		for _, c := range []struct {
@@ -109,7 +109,7 @@ func (t trial) bounded() {
 }
 
 func (t trial) ownWrites() {
-	db := t.life()
+	db := t.open()
 	t.write(db, "a", "1", "b", "2", "c", "3")
 	if err := db.Update(func(tx *store.Tx) error {
 		tx.Put(name("b"), []byte("20"))
@@ -135,7 +135,7 @@ func (t trial) ownWrites() {
 }
 
 func (t trial) writeAhead() {
-	db := t.life()
+	db := t.open()
 	t.write(db, "b", "1", "d", "1", "f", "1")
 	for _, down := range []bool{false, true} {
 		if err := db.Update(func(tx *store.Tx) error {
@@ -180,7 +180,7 @@ func (t trial) writeAhead() {
 }
 
 func (t trial) empty() {
-	db := t.life()
+	db := t.open()
 	key := store.At(store.Payloads).Uint(1)
 	if err := db.Update(func(tx *store.Tx) error {
 		tx.Put(key, nil)
@@ -209,7 +209,7 @@ func (t trial) empty() {
 }
 
 func (t trial) copied() {
-	db := t.life()
+	db := t.open()
 	if err := db.Update(func(tx *store.Tx) error {
 		k, v := name("a"), []byte("1")
 		tx.Put(k, v)
@@ -232,7 +232,7 @@ func (t trial) copied() {
 }
 
 func (t trial) kept() {
-	db := t.life()
+	db := t.open()
 	var pairs, want []string
 	for i := range 500 {
 		want = append(want, fmt.Sprintf("%03d", i))
@@ -262,7 +262,7 @@ func (t trial) kept() {
 }
 
 func (t trial) rolledBack() {
-	db := t.life()
+	db := t.open()
 	t.write(db, "a", "1", "b", "2")
 	cause := errors.New("no")
 	if err := db.Update(func(tx *store.Tx) error {
@@ -280,7 +280,7 @@ func (t trial) rolledBack() {
 }
 
 func (t trial) panicked() {
-	db := t.life()
+	db := t.open()
 	err := db.Update(func(tx *store.Tx) error {
 		tx.Put(name("a"), []byte("1"))
 		panic("a hole in the floor")
@@ -293,7 +293,7 @@ func (t trial) panicked() {
 }
 
 func (t trial) isolated() {
-	db := t.life()
+	db := t.open()
 	t.write(db, "a", "1", "b", "2")
 	reading, written, read := make(chan bool), make(chan bool), make(chan error, 1)
 	go func() {
@@ -317,7 +317,7 @@ func (t trial) isolated() {
 }
 
 func (t trial) readOnly() {
-	db := t.life()
+	db := t.open()
 	t.write(db, "a", "1")
 	for claim, fn := range map[string]func(tx *store.Tx) error{
 		"put":    func(tx *store.Tx) error { tx.Put(name("a"), []byte("2")); return nil },
@@ -332,11 +332,11 @@ func (t trial) readOnly() {
 }
 
 func (t trial) fenced() {
-	old := t.life()
+	old := t.open()
 	t.write(old, "a", "1")
 	young, err := t.Open()
 	if errors.Is(err, store.ErrLocked) {
-		return // this backend lets only one life open it
+		return // this backend lets only one process open it
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -347,19 +347,19 @@ func (t trial) fenced() {
 		tx.Put(name("a"), []byte("3"))
 		return nil
 	}); !errors.Is(err, store.ErrStale) || !errors.Is(err, store.ErrPoisoned) {
-		t.Errorf("the old life's commit: %v", err)
+		t.Errorf("the commit of the old epoch: %v", err)
 	}
 	select {
 	case <-old.Done():
 	default:
-		t.Error("the old life goes on")
+		t.Error("the old epoch continues")
 	}
 	t.holds(young, "a=2")
 }
 
 func (t trial) limited() {
 	const ops, size = 20_000, 16 << 20
-	db := t.life()
+	db := t.open()
 	fill := func(records, bytes int) error {
 		return db.Update(func(tx *store.Tx) error {
 			for i := range records {
@@ -405,7 +405,7 @@ func (t trial) limited() {
 }
 
 func (t trial) onCommit() {
-	db := t.life()
+	db := t.open()
 	var ran []int
 	if err := db.Update(func(tx *store.Tx) error {
 		tx.Put(name("a"), []byte("1"))
@@ -434,14 +434,14 @@ func (t trial) onCommit() {
 }
 
 func (t trial) snapshot() {
-	db := t.life()
+	db := t.open()
 	t.write(db, "a", "1", "b", "2")
 	var b bytes.Buffer
 	if err := db.Snapshot(&b); err != nil {
 		t.Fatal(err)
 	}
 	t.write(db, "a", "10")
-	restored := trial{t.T, t.Restore(t.T, b.Bytes())}.life()
+	restored := trial{t.T, t.Restore(t.T, b.Bytes())}.open()
 	t.holds(restored, "a=1", "b=2")
 	if restored.ID() != db.ID() || restored.Epoch() != db.Epoch()+1 {
 		t.Errorf("restored %s of epoch %d from %s of epoch %d", restored.ID(), restored.Epoch(), db.ID(), db.Epoch())
@@ -451,7 +451,7 @@ func (t trial) snapshot() {
 }
 
 func (t trial) clock() {
-	db := t.life()
+	db := t.open()
 	if err := db.Update(func(tx *store.Tx) error {
 		if a, b := tx.Now(), tx.Now(); a.IsZero() || !a.Equal(b) {
 			t.Errorf("%v, then %v", a, b)
@@ -473,7 +473,7 @@ func (t trial) clock() {
 }
 
 func (t trial) closed() {
-	db := t.life()
+	db := t.open()
 	t.write(db, "a", "1")
 	var kept *store.Tx
 	if err := db.Update(func(tx *store.Tx) error { kept = tx; return nil }); err != nil {

@@ -16,7 +16,7 @@ const (
 	mostSkimmed = 20_000
 )
 
-// A line is a record of history and the life that wrote it.
+// A line is a record of history and the epoch that wrote it.
 type line struct {
 	store.Record
 	epoch uint64
@@ -58,7 +58,7 @@ func readLine(k store.Key, v []byte) (l line, err error) {
 	return l, nil
 }
 
-// restarts returns the lives that the run has gone through; nil if it was one.
+// restarts returns the epochs in which the run was processed, or nil if there was only one.
 func restarts(w *store.Run, lines []line, s *scan) *Restarts {
 	r := Restarts{}
 	see := func(epoch uint64) {
@@ -89,7 +89,7 @@ func restarts(w *store.Run, lines []line, s *scan) *Restarts {
 	if r.First == r.Last {
 		return nil
 	}
-	r.Count = int(r.Last - r.First) //nolint:gosec // lives are counted from 1
+	r.Count = int(r.Last - r.First) //nolint:gosec // epochs are counted from 1
 	for _, l := range lines {
 		if l.epoch == r.Last && !l.Began.IsZero() && (l.Again || l.Task.Epoch == r.Last || r.Resumed.IsZero()) {
 			r.Resumed = l.Began

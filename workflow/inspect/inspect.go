@@ -44,7 +44,7 @@ const (
 	Waiting     State = "waiting"     // is pending; Wait says for what
 	Failed      State = "failed"      // failed last; its run is on the way to it again
 	Backoff     State = "backoff"     // failed last and is tried again when Due
-	Interrupted State = "interrupted" // was begun by an older life and not ended
+	Interrupted State = "interrupted" // started in an older epoch and not ended
 	Failing     State = "failing"     // of a run: a step of it failed last
 )
 
@@ -57,8 +57,8 @@ type Request struct {
 // A Run is a snapshot of everything that follows from one trigger.
 type Run struct {
 	Schema int       `json:"schema"`
-	At     time.Time `json:"at"`   // of the snapshot
-	Epoch  uint64    `json:"life"` // in which the store was written last
+	At     time.Time `json:"at"`    // of the snapshot
+	Epoch  uint64    `json:"epoch"` // of the last write to the store
 	// Live is set where the operator runs; a stopped store goes on from here
 	// when one is started.
 	Live bool `json:"live"`
@@ -111,14 +111,14 @@ type Progress struct {
 	Of   int `json:"of"`
 }
 
-// Restarts tells of the lives that a run has gone through.
+// Restarts describes the epochs in which a run was processed.
 type Restarts struct {
 	Count int    `json:"count"`
-	First uint64 `json:"first"` // the life in which the run began
+	First uint64 `json:"first"` // the epoch in which the run started
 	Last  uint64 `json:"last"`
-	// Again counts the attempts that a restart interrupted and that were done again.
+	// Again counts the attempts that a restart interrupted and that started again.
 	Again int `json:"again"`
-	// Resumed is when the first attempt of the last life was begun.
+	// Resumed is the start of the first attempt in the last epoch.
 	Resumed time.Time `json:"resumed,omitzero"`
 }
 

@@ -81,10 +81,10 @@ func (p *page) head() {
 	p.field("began", began)
 	p.field("progress", l.progress(w))
 	if r := w.Restarts; r != nil {
-		name, text := "restarts", id(uint64(r.Count))+", life "+id(r.First)+" to "+id(r.Last) //nolint:gosec // a count
+		name, text := "restarts", id(uint64(r.Count))+", epoch "+id(r.First)+" to "+id(r.Last) //nolint:gosec // a count
 		if !r.Resumed.IsZero() {
 			name = "resumed"
-			text = l.Clock(r.Resumed) + " after " + plural(r.Count, "restart", "restarts") + ", life " + id(r.First) + " to " + id(r.Last)
+			text = l.Clock(r.Resumed) + " after " + plural(r.Count, "restart", "restarts") + ", epoch " + id(r.First) + " to " + id(r.Last)
 		}
 		if r.Again > 0 {
 			text += "; " + plural(r.Again, "step was started again", "steps were started again")

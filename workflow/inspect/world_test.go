@@ -89,7 +89,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// open begins a life.
+// open opens the store with a new epoch.
 func (w *world) open() {
 	w.t.Helper()
 	var err error
@@ -108,7 +108,7 @@ func (w *world) open() {
 	}
 }
 
-// close ends a life: what runs is interrupted.
+// close stops the engine and closes the store. Running attempts are interrupted.
 func (w *world) close() {
 	w.t.Helper()
 	w.e.Stop()

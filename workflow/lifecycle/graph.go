@@ -1,7 +1,6 @@
-// Package lifecycle is the addon operator's life as a graph: the sixteen steps
-// of the lifecycle steps document, what each is given and may hand back, what
-// it leads to, and under what facts. It is one file of data; package steps
-// holds the implementation, package workflow the execution.
+// Package lifecycle declares the lifecycle of the addon operator as a graph: its sixteen steps with
+// their inputs and outputs, and the edges between them with their facts. It is one file of data.
+// Package steps implements the steps, and package workflow executes the graph.
 package lifecycle
 
 import "addon-operator/workflow/graph"

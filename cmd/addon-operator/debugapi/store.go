@@ -30,7 +30,7 @@ func (pages storePages) checkRoute(w http.ResponseWriter, _ *http.Request) {
 		Fail(w, err)
 		return
 	}
-	_, _ = fmt.Fprintf(w, "store %s is sound (life %d)\n", pages.path, pages.db.Epoch())
+	_, _ = fmt.Fprintf(w, "store %s is sound (epoch %d)\n", pages.path, pages.db.Epoch())
 }
 
 // dumpRoute writes the records of the tables asked for, one to a line.

@@ -92,9 +92,9 @@ func TestACrashAtEveryCommitLeavesARegistryThatGoesOn(t *testing.T) {
 		memory := new(store.Memory)
 		died := errors.New("the process died")
 		s := &script{}
-		for life := 0; ; life++ {
+		for epoch := 0; ; epoch++ {
 			hook := func(n int) error {
-				if life == 0 && n == crash {
+				if epoch == 0 && n == crash {
 					return died
 				}
 				return nil
@@ -112,7 +112,7 @@ func TestACrashAtEveryCommitLeavesARegistryThatGoesOn(t *testing.T) {
 			if err == nil {
 				err = s.run(db)
 			}
-			if err != nil && life == 0 && crash > 0 {
+			if err != nil && epoch == 0 && crash > 0 {
 				if db != nil {
 					_ = db.Close()
 				}
