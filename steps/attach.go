@@ -39,10 +39,10 @@ type Bindings struct {
 	changes   Changes
 }
 
-// attach makes the bindings in the store those of hooks, which are all that
-// module has, and returns those whose Synchronization has to run in the current
-// start run, as members by hook name and in the order written. Of the bindings
-// of one group and queue one stands for all.
+// attach replaces the module's bindings in the store with those of hooks, which are all
+// hooks of the module. It returns the bindings whose Synchronization must run in the
+// current start run as items, sorted by hook name and then as in the configuration. One
+// binding represents all bindings of the same group and queue.
 func (bs *Bindings) attach(tx *store.Tx, module string, hooks []hookRecord) ([]graph.Item, error) {
 	l, err := startup(tx)
 	if err != nil {
@@ -66,14 +66,14 @@ func (bs *Bindings) attach(tx *store.Tx, module string, hooks []hookRecord) ([]g
 		tx.Delete(store.TickKey(subject))
 	}
 	tx.OnCommit(bs.changes.BindingsChanged)
-	return a.members, nil
+	return a.items, nil
 }
 
 type attacher struct {
-	tx      *store.Tx
-	start   uint64
-	kept    map[string]bool // keys of bindings that stay
-	members []graph.Item
+	tx    *store.Tx
+	start uint64
+	kept  map[string]bool // keys of bindings that stay
+	items []graph.Item
 }
 
 func (a *attacher) hook(module string, h hookRecord) error {
@@ -92,7 +92,7 @@ func (a *attacher) hook(module string, h hookRecord) error {
 			continue
 		}
 		groups[group] = groups[group] || b.ExecuteOnSynchronization
-		a.members = append(a.members, graph.Item{
+		a.items = append(a.items, graph.Item{
 			Subject: graph.Subject(subject), Queue: b.Queue, Wait: b.WaitForSynchronization, AllowFailure: b.AllowFailure,
 		})
 	}

@@ -88,10 +88,9 @@ type Subject struct {
 	Configuration string `json:"configuration,omitempty"`
 }
 
-// A Task is one pending piece of work, all of it data: what is to be done,
-// about whom, and how far it has come. What a header holds is all that a transition
-// reads and writes of it; a large payload and the members of a list stand
-// apart, under [Payloads].
+// A Task is one pending step as data: its node, its subject and its progress. A transition
+// reads and writes only this header. A large payload and the items of a fan-out are stored
+// separately, in [Payloads].
 type Task struct {
 	ID  ID         `json:"id"`
 	Pos `json:"-"` // its key, not its value
@@ -111,19 +110,19 @@ type Task struct {
 	Object *ObjectRef `json:"object,omitempty"`
 	// AllowFailure is set where the binding allows its hook to fail.
 	AllowFailure bool `json:"lenient,omitempty"`
-	// NoBatch is set where an attempt does this task and none behind it.
+	// NoBatch is set if an attempt processes this task without those behind it.
 	NoBatch bool `json:"alone,omitempty"`
-	// Detached marks a member of a node's list that was sent to a queue of its own
-	// to be done there by itself.
+	// Detached marks an item of a node's fan-out that is processed in a queue of its
+	// own.
 	Detached bool `json:"solo,omitempty"`
-	// Waits is set while equal tasks are dropped in favour of this one.
+	// Waits is set while this task replaces equal tasks that are dropped.
 	Waits bool `json:"waits,omitempty"`
-	// Parent names the list that waits for this task, or for what follows it.
+	// Parent is the fan-out task that waits for this task, or for its successors.
 	Parent *Ref `json:"of,omitempty"`
-	// FanOut is set where the task stands for the members of a list.
+	// FanOut is set if the task is a fan-out task.
 	FanOut *FanOut `json:"list,omitempty"`
-	// HomeQueue is the queue for which the task's own stands in: it is a run beside
-	// others of a list in that queue.
+	// HomeQueue is the queue of the fan-out task if this task runs in a lane of a
+	// parallel group.
 	HomeQueue string `json:"home,omitempty"`
 	// Past is the node a cut leads back to, once the run has begun it.
 	Past string `json:"past,omitempty"`
@@ -178,20 +177,20 @@ type Ref struct {
 	Lags bool `json:"lags,omitempty"`
 }
 
-// A FanOut is the state of a task that stands for many.
+// A FanOut is the state of a fan-out task, which represents its items.
 type FanOut struct {
 	Len  int `json:"len"`
-	Next int `json:"next"` // the first member neither done nor started
-	Open int `json:"open"` // members sent elsewhere that have not ended
-	// Edge lists start a task for each member; others do their members' work
-	// themselves.
+	Next int `json:"next"` // the first item that is neither done nor started
+	Open int `json:"open"` // items in other queues that have not ended
+	// Edge is set for the fan-out of an edge, which starts a task for each item. The
+	// fan-out task of a node processes its items itself.
 	Edge bool `json:"edge,omitempty"`
-	// Group names those of its members that run side by side elsewhere now; one of
-	// another name is not started before they have ended.
+	// Group is the parallel group of the items that run now. An item of another group
+	// starts after they have ended.
 	Group string `json:"side,omitempty"`
-	// Note is what the step wrote down when the list was made.
+	// Note is the step's note from the creation of the fan-out.
 	Note json.RawMessage `json:"note,omitempty"`
-	// Facts are those reported by members so far.
+	// Facts are those reported by items so far.
 	Facts []string `json:"facts,omitempty"`
 }
 
@@ -341,12 +340,12 @@ func DropTask(tx *Tx, t *Task) {
 	}
 }
 
-// SaveItem writes the i-th member of the list that task id stands for.
+// SaveItem writes item i of the fan-out task id.
 func SaveItem[T any](tx *Tx, id ID, i int, item T) error {
 	return Save(tx, itemKey(id, i), item)
 }
 
-// LoadItem reads the i-th member of the list that task id stands for.
+// LoadItem reads item i of the fan-out task id.
 func LoadItem[T any](tx *Tx, id ID, i int) (T, error) {
 	m, ok, err := Load[T](tx, itemKey(id, i))
 	if err == nil && !ok {
@@ -355,7 +354,7 @@ func LoadItem[T any](tx *Tx, id ID, i int) (T, error) {
 	return m, err
 }
 
-// DeleteItem deletes the i-th member of the list that task id stands for.
+// DeleteItem deletes item i of the fan-out task id.
 func DeleteItem(tx *Tx, id ID, i int) { tx.Delete(itemKey(id, i)) }
 
 func payloadKey(id ID, i int) Key { return At(Payloads).Uint(id.Epoch).Uint(id.N).Uint(uint64(i)) }

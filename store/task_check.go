@@ -6,14 +6,13 @@ import (
 	"fmt"
 )
 
-// checkQueues reports what is wrong with the tasks in tx, joined: headers that
-// cannot be read, payloads, members and journals that are missing or belong to
-// no task, lists that count members which do not exist, queues in which two
-// tasks are being done, runs that miscount their tasks, waiting tasks and
-// their marks that do not agree, and events that the index does not have.
+// checkQueues returns the problems of the tasks in tx as one error: unreadable headers;
+// missing payloads, items and journals, and those of no task; fan-out tasks with a wrong
+// count of items; queues in which two tasks are claimed; runs with a wrong count of tasks;
+// waiting tasks that do not match their marks; events that are missing in the index.
 func checkQueues(tx *Tx) error {
 	c := taskCheck{
-		tx: tx, open: map[uint64]int{}, members: map[ID]int{}, lagging: map[ID]int{}, owned: map[string]bool{},
+		tx: tx, open: map[uint64]int{}, children: map[ID]int{}, lagging: map[ID]int{}, owned: map[string]bool{},
 		byID: map[ID]*Task{}, byKey: map[string]*Task{}, runs: map[string]*Task{},
 	}
 	for t, err := range AllTasks(tx) {
@@ -37,15 +36,15 @@ func checkQueues(tx *Tx) error {
 }
 
 type taskCheck struct {
-	tx      *Tx
-	open    map[uint64]int   // tasks of each run
-	members map[ID]int       // tasks that name each list
-	lagging map[ID]int       // tasks that lag behind each task
-	owned   map[string]bool  // keys that belong to a task
-	byID    map[ID]*Task     // all tasks
-	byKey   map[string]*Task // by the keys of their headers
-	runs    map[string]*Task // by queue
-	errs    []error
+	tx       *Tx
+	open     map[uint64]int   // tasks of each run
+	children map[ID]int       // tasks of each fan-out task
+	lagging  map[ID]int       // tasks that lag behind each task
+	owned    map[string]bool  // keys that belong to a task
+	byID     map[ID]*Task     // all tasks
+	byKey    map[string]*Task // by the keys of their headers
+	runs     map[string]*Task // by queue
+	errs     []error
 }
 
 func (c *taskCheck) bad(format string, args ...any) {
@@ -63,7 +62,7 @@ func (c *taskCheck) task(t *Task) {
 	case t.Parent.Lags:
 		c.lagging[t.Parent.ID]++
 	default:
-		c.members[t.Parent.ID]++
+		c.children[t.Parent.ID]++
 	}
 	for i := range t.Chunks {
 		c.owned[string(payloadKey(t.ID, i))] = true
@@ -73,7 +72,7 @@ func (c *taskCheck) task(t *Task) {
 			c.owned[string(itemKey(t.ID, i))] = true
 		}
 		if l.Next > l.Len || l.Open < 0 {
-			c.bad("list %s at node %s stands at member %d of %d with %d open", t.ID, t.Node, l.Next, l.Len, l.Open)
+			c.bad("fan-out task %s at node %s is at item %d of %d with %d open", t.ID, t.Node, l.Next, l.Len, l.Open)
 		}
 	}
 	if t.Journal {
@@ -97,8 +96,8 @@ func (c *taskCheck) claims(t *Task) {
 // lists compares what lists count with the tasks that name them.
 func (c *taskCheck) lists() {
 	for _, t := range c.byID {
-		if t.FanOut != nil && t.FanOut.Open != c.members[t.ID] {
-			c.bad("list %s at node %s waits for %d members, %d exist", t.ID, t.Node, t.FanOut.Open, c.members[t.ID])
+		if t.FanOut != nil && t.FanOut.Open != c.children[t.ID] {
+			c.bad("fan-out task %s at node %s waits for %d items, but %d exist", t.ID, t.Node, t.FanOut.Open, c.children[t.ID])
 		}
 		if t.Lagging != c.lagging[t.ID] {
 			c.bad("task %s at node %s waits for %d tasks that lag, %d exist", t.ID, t.Node, t.Lagging, c.lagging[t.ID])

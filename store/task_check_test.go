@@ -30,7 +30,7 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			twice.Slot++
 			return store.SaveTask(tx, twice)
 		},
-		"waits for 1 members, 0 exist": func(tx *store.Tx) error {
+		"waits for 1 items, but 0 exist": func(tx *store.Tx) error {
 			list := task(1)
 			list.FanOut = &store.FanOut{Open: 1}
 			return store.SaveTask(tx, list)
@@ -40,7 +40,7 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			list.FanOut, item.Parent = &store.FanOut{Open: 1}, &store.Ref{ID: list.ID}
 			return errors.Join(store.SaveTask(tx, list), store.SaveTask(tx, item))
 		},
-		"stands at member 2 of 1": func(tx *store.Tx) error {
+		"is at item 2 of 1": func(tx *store.Tx) error {
 			list := task(1)
 			list.FanOut = &store.FanOut{Next: 2, Len: 1}
 			return store.SaveTask(tx, list)
@@ -50,7 +50,7 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			list.FanOut = &store.FanOut{Len: 1}
 			return store.SaveTask(tx, list)
 		},
-		"belongs to no task": func(tx *store.Tx) error { return store.SaveItem(tx, task(1).ID, 0, "member") },
+		"belongs to no task": func(tx *store.Tx) error { return store.SaveItem(tx, task(1).ID, 0, "item") },
 		"tasks 1-1 and 1-2 of queue q are claimed at once": func(tx *store.Tx) error {
 			one, two := task(1), task(2)
 			one.Claim, two.Claim = &store.Claim{Epoch: 1}, &store.Claim{Epoch: 1}

@@ -206,10 +206,10 @@ func TestLargePayloadsAndMembersStandApartAndGoWithTheTask(t *testing.T) {
 			t.Error(err)
 		}
 		if m, err := store.LoadItem[string](tx, task.ID, 1); err != nil || m != "two" {
-			t.Errorf("member 1 came back as %q, %v", m, err)
+			t.Errorf("item 1 came back as %q, %v", m, err)
 		}
 		if _, err := store.LoadItem[string](tx, task.ID, 3); err == nil {
-			t.Error("there is a member 3")
+			t.Error("there is an item 3")
 		}
 		store.DropTask(tx, got)
 		for _, table := range []store.Table{store.Queues, store.Payloads, store.Journal} {

@@ -83,9 +83,8 @@ func (cs *claims) describe(c *claim, t *store.Task) error {
 	return nil
 }
 
-// begin claims t, or where it is suspected of having killed the process, waits
-// until it can run alone, or sets it aside. Where t stands for a list, member is
-// the one to be done.
+// begin claims t. If t was running at a crash, begin waits until t can run alone, or quarantines it. If
+// t is a fan-out task, item is its current item.
 func (cs *claims) begin(b *bound, n *graph.Node, t *store.Task, item graph.Item) (c *claim, wait bool, err error) {
 	if err := cs.takeInterruption(n, t, item); err != nil {
 		return nil, false, err

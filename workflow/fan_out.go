@@ -106,9 +106,9 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	return nil, false, fs.arrivals.enqueue(child)
 }
 
-// doneHere reports whether a member for queue is done where the list t stands. In
-// a run beside others that is so for all queues of such runs, by whatever chance a
-// hook names one: two runs that waited in each other's queues would wait for ever.
+// doneHere reports whether an item for queue is processed in the queue of t. In a lane of a parallel
+// group, this is true for all lanes, even if a hook names one. Otherwise two runs could wait for each
+// other for ever.
 func doneHere(t *store.Task, queue string) bool {
 	return queue == "" || queue == t.Queue || queue == t.HomeQueue || t.HomeQueue != "" && strings.HasPrefix(queue, parallelPrefix)
 }
@@ -157,8 +157,8 @@ func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.I
 	return fs.arrivals.holdNew(laneOf(n, next), next, &reason)
 }
 
-// startElsewhere puts child, a member of the list t, in its own queue, or takes
-// over the equal task that is there already. t is yet to be saved.
+// startElsewhere adds child, a task for an item of t, to its own queue, or takes over an equal task that
+// is there already. The caller saves t.
 func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) error {
 	ref := &store.Ref{ID: t.ID, Pos: t.Pos}
 	there, ok, err := equalTo(fs.tx, n, child)

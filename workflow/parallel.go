@@ -15,9 +15,9 @@ type groups struct {
 	*txn
 }
 
-// laneForItem returns the queue in which member, the next of the list t, is to run
-// beside others, or none where it says itself where. It is not ready while
-// members of another group run, or as many of its own as may.
+// laneForItem returns the lane for item, the next one of the fan-out task t. It returns no lane if the
+// item runs alone. It is not ready while items of another group run, or while the group has its
+// maximum number of running items.
 func (g *groups) laneForItem(t *store.Task, item graph.Item) (queue string, ready bool, err error) {
 	l := t.FanOut
 	grouped := item.Group != "" && item.Width > 1
@@ -48,8 +48,8 @@ func (g *groups) laneForItem(t *store.Task, item graph.Item) (queue string, read
 	return queue, err == nil, err
 }
 
-// hasFellow reports whether the member behind the next of the list t is of the
-// same group. One that is alone runs where the list stands.
+// hasFellow reports whether the item after the next of t is in the same group. A single item runs in
+// the queue of t.
 func hasFellow(tx *store.Tx, t *store.Task, item graph.Item) (bool, error) {
 	if t.FanOut.Next+1 == t.FanOut.Len {
 		return false, nil
@@ -58,8 +58,7 @@ func hasFellow(tx *store.Tx, t *store.Task, item graph.Item) (bool, error) {
 	return next.Group == item.Group, err
 }
 
-// freeLane returns the first of width queues that holds no member of the list t,
-// one that holds nothing at all if there is one.
+// freeLane returns the first of width lanes without an item of t. It prefers an empty lane.
 func freeLane(tx *store.Tx, t *store.Task, width int) (free string, err error) {
 	for i := range width {
 		queue := fmt.Sprint(parallelPrefix, i)
@@ -80,9 +79,9 @@ func freeLane(tx *store.Tx, t *store.Task, width int) (free string, err error) {
 	return free, nil
 }
 
-// leftOver returns the lane in which a step of member's module, of a run that
-// was superseded, has yet to end: the new run goes behind it. A run of a Unique node also goes
-// behind one that another list has there, so that a module never runs twice at a time.
+// leftOver returns the lane in which a step of the item's module still runs for a superseded run. The
+// new run goes behind it. A run of a Unique node also goes behind one of another fan-out task, so that
+// a module never runs twice at the same time.
 func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
 	_, n, err := g.graphs.boundTo(t)
 	if err != nil {

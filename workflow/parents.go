@@ -16,8 +16,8 @@ type parents struct {
 	unique *unique
 }
 
-// countDown tells the list that ref points to that a member it waits for has
-// ended with facts. For a list that is gone it is nothing.
+// countDown records in the parent at ref that one of its items has ended with facts. If the parent no
+// longer exists, it does nothing.
 func (p *parents) countDown(ref *store.Ref, facts []graph.Fact) error {
 	if ref != nil && ref.Lags {
 		return p.catchUp(ref)
@@ -77,7 +77,7 @@ func (p *parents) oneOf(first, second *store.Ref) (*store.Ref, error) {
 	return first, p.countDown(second, nil)
 }
 
-// itemDone notes what the member that t stood at has reported.
+// itemDone records the facts of the current item of t, and moves t to the next item.
 func (p *parents) itemDone(t *store.Task, facts []graph.Fact) {
 	store.DeleteItem(p.tx, t.ID, t.FanOut.Next)
 	t.FanOut.Next++
@@ -86,7 +86,7 @@ func (p *parents) itemDone(t *store.Task, facts []graph.Fact) {
 	p.queues.setTop(t)
 }
 
-// report adds facts to those that members have reported.
+// report adds facts to those of earlier items.
 func report(known []string, facts []graph.Fact) []string {
 	for _, f := range facts {
 		if !slices.Contains(known, string(f)) {

@@ -15,11 +15,10 @@ const Main = "main"
 // are retried in lanes of their own. No hook can name it, as it contains a space.
 const Parked = "after failing modules"
 
-// parallelPrefix begins the names of the queues in which members of a list run
-// side by side.
+// parallelPrefix is the prefix of the lanes of parallel groups.
 const parallelPrefix = "parallel-"
 
-// laneOfModule begins the names of the lanes in which the failing runs of modules are retried.
+// laneOfModule is the prefix of the lanes in which the failing runs of modules are retried.
 const laneOfModule = parallelPrefix + "module-"
 
 // moduleLane returns the lane in which the failing run of a module is retried.

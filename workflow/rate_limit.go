@@ -13,7 +13,7 @@ import (
 //
 // A node that covers ranges keeps the pace: a task that comes too early leaves
 // its queue, and what of the hook comes after it joins it, until there is a run
-// for all of them. What is a member of a list is done at its turn and counts.
+// for all of them. An item of a fan-out is not deferred, but counts.
 type RateLimiter interface {
 	RateLimit(tx *store.Tx, t *store.Task) RateLimit
 }

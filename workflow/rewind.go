@@ -178,12 +178,10 @@ func (w *rewinds) keep(t *store.Task) (bool, error) {
 	return true, w.queues.save(t)
 }
 
-// cancelItems takes away the members of list that wait in other queues, and
-// says how many there were. Those that run go on, and the list that next asks
-// for the same takes them over; but of a run beside others only the step that is
-// being done, without successors, which the list goes on waiting for. Those
-// that the budget has no room for are left: the next run of the list's node
-// takes them over.
+// cancelItems removes the items of list that wait in other queues, and returns their number. Running
+// items continue, and the next fan-out task with an equal item takes them over. In a parallel group,
+// only the running step continues, without successors, and the fan-out task keeps waiting for it. Items
+// beyond the budget of the transition stay: the next run of the node takes them over.
 func (w *rewinds) cancelItems(list *store.Task) (dropped int, err error) {
 	if list.FanOut == nil || list.FanOut.Open == 0 {
 		return 0, nil
@@ -245,9 +243,8 @@ func (w *rewinds) supersede(b *bound, node graph.NodeID, run uint64) error {
 	})
 }
 
-// keepGroup takes away what members of the list t have waiting. It reports
-// whether any of them still run: then t stays until they have ended, and starts
-// no more.
+// keepGroup removes the waiting tasks of t's items. It reports whether any item still runs. In this case
+// t stays until they have ended, and starts no other item.
 func (w *rewinds) keepGroup(t *store.Task) (bool, error) {
 	dropped, err := w.cancelItems(t)
 	if err != nil {
@@ -261,9 +258,8 @@ func (w *rewinds) keepGroup(t *store.Task) (bool, error) {
 	return true, w.queues.save(t)
 }
 
-// cancelGroupItem takes away the run of a member that stands side by side with
-// others; bottom is the task of it that its list waits for. It reports whether
-// nothing of it is left; a step that is being done takes bottom's part.
+// cancelGroupItem removes the run of an item in a parallel group. bottom is its task for which the
+// parent waits. It reports whether nothing of the run is left. A running step replaces bottom.
 func (w *rewinds) cancelGroupItem(bottom *store.Task) (ended bool, err error) {
 	var s stack
 	for t, err := range store.Slot(w.tx, bottom.Queue, bottom.Slot) {

@@ -190,7 +190,7 @@ var errEnough = errors.New("enough tasks were taken away")
 // errFound ends a search.
 var errFound = errors.New("found")
 
-// waitsForGroup reports whether members of the list t run side by side elsewhere.
+// waitsForGroup reports whether items of t run in lanes of a parallel group.
 func waitsForGroup(t *store.Task) bool {
 	return t.FanOut != nil && t.FanOut.Edge && t.FanOut.Group != "" && t.FanOut.Open > 0
 }

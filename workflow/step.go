@@ -11,14 +11,13 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Task is what a step is given: the task as the store has it, its payload
-// loaded, and what the engine knows of this attempt. Where the node is repeated
-// over a list, the subject is the member's.
+// A Task is the input of a step: the stored task with its payload, and the state of this attempt. If
+// the node has a fan-out, the subject is that of the current item.
 type Task struct {
 	store.Task
-	// Batch holds the tasks this attempt does at once, in order, itself first.
+	// Batch has the tasks of this attempt in order, the first one included.
 	Batch []*store.Task
-	// Try counts attempts of this work from 1; interrupted ones do not count.
+	// Try is the number of this attempt, from 1; interrupted attempts are not counted.
 	Try int
 	// Previous tells how the attempt before this one ended.
 	Previous Previous
@@ -107,10 +106,9 @@ type FanOuter interface {
 	Items(tx *store.Tx, t Task) (items []graph.Item, note json.RawMessage, err error)
 }
 
-// An Ender is told, in the transaction in which its node's list ends, the facts
-// its members reported, and returns what there is to add. It is told of an
-// empty list as well. An error takes back what was written and is a failed
-// attempt.
+// An Ender is called in the transaction in which the fan-out of its node ends, with the facts of all
+// items, and returns additional facts. It is also called for an empty fan-out. An error rolls back its
+// writes and makes the attempt fail.
 type Ender interface {
 	End(tx *store.Tx, t Task, facts []graph.Fact) ([]graph.Fact, error)
 }

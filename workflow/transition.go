@@ -120,11 +120,10 @@ type claimError struct {
 func (c *claimError) Error() string { return c.err.Error() }
 func (c *claimError) Unwrap() error { return c.err }
 
-// advance claims the first task of queue and returns it, or nothing where none
-// can be done now: then an alarm is set for the time it can. Lists that are
-// empty, only start members, or have ended, are seen to on the way. In a queue
-// where that failed when the transition was tried before, nothing is claimed, and
-// it is tried again after a delay.
+// advance claims the first task of queue and returns it. If no task can run now, it returns nil and sets
+// an alarm for the time at which one can. It also processes fan-out tasks that are empty, only start
+// items, or have ended. If that failed in an earlier try of this transition, nothing is claimed in the
+// queue, and it is retried after a delay.
 func (m *transition) advance(queue string) (*claim, error) {
 	if err := m.stuck[queue]; err != nil {
 		m.queues.seen(queue)

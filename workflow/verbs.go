@@ -82,7 +82,7 @@ func (m *transition) skip(t *store.Task) error {
 		return nil
 	}
 	if waits {
-		return fmt.Errorf("list %s only waits for its members; skip those: %w", t.ID, ErrRuns)
+		return fmt.Errorf("task %s waits for its items; skip those: %w", t.ID, ErrRuns)
 	}
 	return m.routes.complete(b, n, t, nil, nil)
 }

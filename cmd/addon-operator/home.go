@@ -40,7 +40,7 @@ func (o *operator) settle(ctx context.Context) error {
 		return err
 	}
 	o.log.Error().Str("store", o.settings.Store).Str("aside", aside).Str("storeCluster", other).Str("cluster", id).
-		Msg("renamed the store of another cluster; the operator starts with an empty one")
+		Msg("the store belongs to another cluster: it was renamed, and the operator starts with an empty one")
 	if err := o.openStore(ctx); err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 	}
 	if signalled || !state.Success() {
 		// It will run again, and nothing of this attempt may work on beside the next one. Its number has been free for
-		// microseconds only, and stays taken while its group has members.
+		// microseconds only, and stays taken while its group has processes.
 		_ = unix.Kill(-process.Pid, unix.SIGKILL)
 	}
 	end := ending{state: state, signalled: signalled, took: took}

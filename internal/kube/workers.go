@@ -10,12 +10,12 @@ import (
 type workers struct {
 	mu      sync.Mutex
 	ctx     func() (context.Context, context.CancelFunc) // derives a context of run's; nil before run and after
-	waiting []*member
-	members sync.WaitGroup
+	waiting []*job
+	running sync.WaitGroup
 }
 
-// member is one function that a worker runs.
-type member struct {
+// job is one function that a worker runs.
+type job struct {
 	work    func(context.Context)
 	cancel  context.CancelFunc // nil until it was begun
 	stopped bool
@@ -24,7 +24,7 @@ type member struct {
 // start runs work, now or when run runs, with a context that ends with run's or when stop is called. Work runs even if stop
 // was called before, with a context that has ended.
 func (c *workers) start(work func(context.Context)) (stop func()) {
-	m := &member{work: work}
+	m := &job{work: work}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx == nil {
@@ -43,13 +43,13 @@ func (c *workers) start(work func(context.Context)) (stop func()) {
 }
 
 // begin starts m's goroutine. The caller holds the lock.
-func (c *workers) begin(m *member) {
+func (c *workers) begin(m *job) {
 	ctx, cancel := c.ctx()
 	m.cancel = cancel
 	if m.stopped {
 		cancel()
 	}
-	c.members.Go(func() {
+	c.running.Go(func() {
 		defer cancel()
 		m.work(ctx)
 	})
@@ -69,5 +69,5 @@ func (c *workers) run(ctx context.Context) {
 	c.mu.Lock()
 	c.ctx = nil
 	c.mu.Unlock()
-	c.members.Wait()
+	c.running.Wait()
 }

@@ -50,7 +50,7 @@ type incremented struct {
 
 // Items returns the failed configurations of the scope. Those that are being processed look for conflicts
 // after this transaction.
-func (s *reprocessStep) Items(tx *store.Tx, t workflow.Task) (members []graph.Item, note json.RawMessage, err error) {
+func (s *reprocessStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	id := identityOf(t)
 	for c, err := range registry.ConfigurationsIn(tx, scopeOf(id)) {
 		if err != nil {
@@ -58,10 +58,10 @@ func (s *reprocessStep) Items(tx *store.Tx, t workflow.Task) (members []graph.It
 		}
 		if c.Phase == store.PhaseFailed && c.Name != id.Name {
 			other := api.Identity{Namespace: id.Namespace, Name: c.Name}
-			members = append(members, graph.Item{Subject: graph.Subject{Configuration: other.String()}})
+			items = append(items, graph.Item{Subject: graph.Subject{Configuration: other.String()}})
 		}
 	}
-	return members, nil, nil
+	return items, nil, nil
 }
 
 // Do reads the configuration. One that is gone or being deleted is left alone.

@@ -17,7 +17,7 @@ type Trigger string
 // code.
 type Fact string
 
-// A FanOut names the members a node or an edge is repeated over.
+// A FanOut names the items for which a node or an edge is repeated.
 type FanOut string
 
 // An Input names something a step is given to work on.
@@ -118,12 +118,12 @@ type Item struct {
 	Subject Subject `json:"subject"`
 	Queue   string  `json:"queue,omitempty"`
 	Wait    bool    `json:"wait,omitempty"`
-	// AllowFailure is the allowFailure of the member's binding.
+	// AllowFailure is the allowFailure of the item's binding.
 	AllowFailure bool `json:"lenient,omitempty"`
-	// Group and Width let members of an edge's list that stand next to each other
-	// and name the same group run side by side, Width of them at a time, each in
-	// a queue of its own. The list waits for all of them before what comes next.
-	// A Width below 2 is no group.
+	// Group and Width form a parallel group of adjacent items of an edge's fan-out with
+	// the same Group. At most Width of them run at the same time, each in its own lane.
+	// The item after the group waits for all of them. With a Width below 2 there is no
+	// group.
 	Group string `json:"group,omitempty"`
 	Width int    `json:"width,omitempty"`
 }
@@ -136,8 +136,8 @@ type Node struct {
 	Scope  Scope  // what its tasks are about
 	Doc    string // one line, imperative
 
-	// ForEach names the list the node is repeated over, one member at a time, in
-	// the list's order.
+	// ForEach names the items for which the node is repeated, one after another, in
+	// their order.
 	ForEach FanOut
 	// Inputs and Outputs are what the document lists as the step's input and output.
 	Inputs  []Input
@@ -175,7 +175,7 @@ type Edge struct {
 	To      NodeID
 	When    Fact   // taken only if the step reported it
 	Unless  Fact   // not taken if the step reported it
-	ForEach FanOut // taken once per member
+	ForEach FanOut // taken once per item
 	Place   Place
 	// Loop marks the edges that close a circle. A run that takes one for the
 	// third time in a row waits before it goes on, longer each time.

@@ -3,10 +3,10 @@
 // read of the store. It is data, so that a terminal, a script and a drawing show
 // the same.
 //
-// A run is shown as a tree of steps: a node of the graph, its members, and for
-// a module the nodes of its run with their hooks. Each has a state, which comes
-// from history where the work has ended and from the queues where it is
-// pending. A problem is something a person should look at.
+// A run is shown as a tree of steps: a node of the graph, its items, and for a
+// module the nodes of its run with their hooks. The state of a step comes from the
+// history if it has ended, and from the queues if it is pending. A problem is
+// something that needs attention.
 //
 // Values and payloads are never part of a snapshot: they can hold secrets.
 package inspect
@@ -105,7 +105,7 @@ type Run struct {
 // Attention reports whether a person should look at something.
 func (w *Run) Attention() bool { return len(w.Problems) > 0 }
 
-// Progress counts the members of the run's list of modules.
+// Progress counts the modules of the run.
 type Progress struct {
 	Done int `json:"done"`
 	Of   int `json:"of"`
@@ -171,7 +171,7 @@ const (
 	ForStep      Reason = "step"    // the step before it in its own run
 	ForQueue     Reason = "queue"   // those before it in its queue
 	ForRunning   Reason = "running" // the task that runs in its queue; it is next
-	ForItems     Reason = "members" // members of its list, in other queues
+	ForItems     Reason = "members" // its items, in other queues
 	ForWorker    Reason = "turn"    // nothing; it is about to begin
 	ForStart     Reason = "start"   // an operator: none runs
 	ForExclusive Reason = "alone"   // the end of a task that runs exclusively
@@ -181,7 +181,7 @@ const (
 // A Wait says why a pending task is not being done.
 type Wait struct {
 	For Reason `json:"for"`
-	// Ahead counts the tasks before it in its queue, or the members waited for.
+	// Ahead counts the tasks before it in its queue, or the items it waits for.
 	Ahead int `json:"ahead,omitempty"`
 	// On is what is waited for, the first of it.
 	On []Ref `json:"on,omitempty"`

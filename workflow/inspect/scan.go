@@ -293,7 +293,7 @@ func (s *scan) blocked(t *store.Task, reason *store.Reason) (w *Wait, err error)
 	return w, err
 }
 
-// items returns the members that the list t waits for, the first of them.
+// items returns the first of the items that the fan-out task t waits for.
 func (s *scan) items(t *store.Task) ([]Ref, error) {
 	var on []Ref
 	needle := fmt.Appendf(nil, `"of":{"id":"%s"`, t.ID)
@@ -354,8 +354,8 @@ func (s *scan) behind(at *spot) (*Behind, error) {
 	return b, nil
 }
 
-// below counts the steps that wait on the place of at: tasks, and the members
-// that lists have not begun.
+// below counts the steps that wait in the slot of at: tasks, and items that have not
+// started.
 func (s *scan) below(at *spot) (n int, err error) {
 	for t, err := range store.Slot(s.tx, at.Queue, at.Slot) {
 		if err != nil {
@@ -373,8 +373,8 @@ func (s *scan) below(at *spot) (n int, err error) {
 	return n, nil
 }
 
-// order puts the tasks of the run in the order in which they come: those of
-// the main queue first, whose lists send members to others.
+// order sorts the tasks of the run: those of the main queue come first, because their
+// fan-out tasks add items to other queues.
 func (s *scan) order() []*spot {
 	var first, others []*spot
 	for _, at := range s.mine {

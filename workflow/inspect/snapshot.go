@@ -85,7 +85,7 @@ func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run,
 	return w, nil
 }
 
-// count adds the members of a list of modules to the run's progress.
+// count adds the modules of a fan-out to the run's progress.
 func (w *Run) count(list *row) {
 	if len(list.rows.list) == 0 {
 		return

@@ -193,7 +193,7 @@ func (t *tree) pass(n *graph.Node) {
 	t.rows.drop(func(r *row) bool { return again(r) || r.Node == string(n.ID) })
 }
 
-// task adds a pending task and, where it stands for a list, its members.
+// task adds a pending task and, for a fan-out task, its items.
 func (t *tree) task(at *spot) error {
 	n := t.node(at.Node)
 	t.pass(n)
@@ -254,7 +254,7 @@ func (r *row) begin(at *spot) {
 	}
 }
 
-// list adds the members of the list that at stands for.
+// list adds the items of the fan-out task at.
 func (t *tree) list(n *graph.Node, path []*row, at *spot, wait *Wait) error {
 	r := path[len(path)-1]
 	state := t.scan.state(at.Task)
