@@ -21,7 +21,7 @@ FIGHTS ?= 100
 .PHONY: help build controlplane run test race kills crash-images fuzz bench shape lint fmt vet generate vuln clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 build: ## Build bin/addon-operator, bin/hooktools/jq (for hooks on systems without jq) and the sample hook in Go
 	$(BUILD) -o bin/addon-operator ./cmd/addon-operator

@@ -246,7 +246,7 @@ func TestProblemOfAnOrphanedModuleIsDeletedByTheTransitionThatDisablesIt(t *test
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := surveyedSteps(t)
-			orphans := func() (found []string) {
+			orphaned := func() (found []string) {
 				t.Helper()
 				if err := s.db.View(func(tx *store.Tx) error {
 					all, err := store.AllProblems(tx)
@@ -261,18 +261,18 @@ func TestProblemOfAnOrphanedModuleIsDeletedByTheTransitionThatDisablesIt(t *test
 				}
 				return found
 			}
-			orphan := store.Problem{Kind: store.OrphanedModule, Subject: store.Subject{Module: "web"}, Error: "its addon is not registered"}
-			surveyed := surveyRun{found: map[store.ProblemKind][]store.Problem{store.OrphanedModule: {orphan}}}
+			problem := store.Problem{Kind: store.OrphanedModule, Subject: store.Subject{Module: "web"}, Error: "its addon is not registered"}
+			surveyed := surveyRun{found: map[store.ProblemKind][]store.Problem{store.OrphanedModule: {problem}}}
 			commit(t, s, func(tx *store.Tx) error {
-				_, err := store.SaveProblem(tx, orphan)
+				_, err := store.SaveProblem(tx, problem)
 				return errors.Join(err, surveyed.leaveOutDisabled(tx))
 			})
-			expect(t, "survey before", orphans(), "web")
+			expect(t, "survey before", orphaned(), "web")
 			if len(surveyed.found[store.OrphanedModule]) != 1 {
 				t.Error("a survey leaves out the orphaned module while it is enabled")
 			}
 			commit(t, s, func(tx *store.Tx) error { return disable(s, tx) })
-			expect(t, "after the transition", orphans())
+			expect(t, "after the transition", orphaned())
 			commit(t, s, surveyed.leaveOutDisabled)
 			if found := surveyed.found[store.OrphanedModule]; len(found) != 0 {
 				t.Errorf("a survey that began before finds %v again", found)

@@ -32,7 +32,7 @@ func writeImaged(tx *Tx, n int) error {
 }
 
 // liveTwice makes a store in the directory path, updates it, makes a snapshot, ends, opens it again, updates it, and
-// writes it anew without free pages. It marks what is acknowledged.
+// compacts it. It marks what is acknowledged.
 func liveTwice(path string) error {
 	runtime.LockOSThread()
 	mark, err := crashimage.Marks(path)
@@ -41,7 +41,7 @@ func liveTwice(path string) error {
 	}
 	file, snapshot := filepath.Join(path, "store.db"), filepath.Join(path, "snapshot.db")
 	n := 0
-	for life := range 2 {
+	for process := range 2 {
 		db, err := Open(file, Options{Ballast: 64 << 10})
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func liveTwice(path string) error {
 			err = errors.Join(err, db.Update(func(tx *Tx) error { return writeImaged(tx, n) }), mark("update %d", n))
 		}
 		err = errors.Join(err, db.SnapshotFile(snapshot), mark("snapshot %d", n))
-		if life == 0 {
+		if process == 0 {
 			err = errors.Join(err, db.NoteCleanExit(), mark("exit %d", db.Epoch()))
 		}
 		if err := errors.Join(err, db.Close()); err != nil {

@@ -28,7 +28,7 @@ func spoiled(t *testing.T, keys ...Key) *Memory {
 	return m
 }
 
-func TestUnreadableRecordsOfTheWholeStoreAreSetAsideAtOpen(t *testing.T) {
+func TestUnreadableRecordsOfTheWholeStoreAreMovedAtOpen(t *testing.T) {
 	t.Parallel()
 	lost := []Key{StartupKey(), TenureKey(), EndsKey(), ExclusiveKey(), AllowedPurgeKey()}
 	marks := []Key{PreparationKey(), CopyKey()}
@@ -38,15 +38,15 @@ func TestUnreadableRecordsOfTheWholeStoreAreSetAsideAtOpen(t *testing.T) {
 	}
 	defer db.Close()
 	if err := db.View(func(tx *Tx) error {
-		var aside []Key
+		var moved []Key
 		for d, err := range AllDamaged(tx) {
 			if err != nil {
 				return err
 			}
-			aside = append(aside, d.Key)
+			moved = append(moved, d.Key)
 		}
-		if !slices.EqualFunc(aside, lost, func(a, b Key) bool { return bytes.Equal(a, b) }) {
-			t.Errorf("set aside are %v, want %v", aside, lost)
+		if !slices.EqualFunc(moved, lost, func(a, b Key) bool { return bytes.Equal(a, b) }) {
+			t.Errorf("the records moved are %v, want %v", moved, lost)
 		}
 		for _, k := range lost {
 			if tx.Get(k) != nil {
@@ -68,7 +68,7 @@ func TestUnreadableRecordsOfTheWholeStoreAreSetAsideAtOpen(t *testing.T) {
 	}
 }
 
-func TestARecordOfTheWholeStoreWithTheContentOfAnotherIsSetAside(t *testing.T) {
+func TestARecordOfTheWholeStoreWithTheContentOfAnotherIsMoved(t *testing.T) {
 	t.Parallel()
 	m := new(Memory)
 	db, err := OpenMemory(m, Options{})

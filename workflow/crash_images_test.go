@@ -25,7 +25,7 @@ import (
 // recordedDirEnv names the directory in which TestLifecycleInADirectory runs.
 const recordedDirEnv = "WORKFLOW_TEST_RECORDED_DIR"
 
-// imagedPlant returns the plant whose life on disk is recorded.
+// imagedPlant returns the plant on disk that is recorded.
 func imagedPlant(t *testing.T, dir string) *plant {
 	t.Helper()
 	p := newPlant(t, fiveModules, append(moments(), configChange(9*time.Second), configChange(30*time.Second))...)

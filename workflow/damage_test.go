@@ -216,7 +216,7 @@ func TestAnUnreadableRecordOfTheWholeStoreBlocksNoQueue(t *testing.T) {
 		w.sleep(time.Minute)
 		w.expect("event m/next b")
 		if d := w.damaged(); len(d) != 1 {
-			t.Errorf("set aside: %+v", d)
+			t.Errorf("moved: %+v", d)
 		}
 		w.expectAllEnded()
 	})
@@ -241,7 +241,7 @@ func TestAStepThatReadsAnUnreadableRecordOfTheWholeStoreSucceedsAtItsNextAttempt
 		w.sleep(time.Minute)
 		w.expect("event m/a b", "event m/a b")
 		if d := w.damaged(); len(d) != 1 {
-			t.Errorf("set aside: %+v", d)
+			t.Errorf("moved: %+v", d)
 		}
 		w.expectAllEnded()
 	})

@@ -132,7 +132,7 @@ func (p *plant) run(left int, behind bool) (done bool) {
 	return false
 }
 
-// openStore opens the store for a life.
+// openStore opens the store for a process.
 func (p *plant) openStore() (*store.DB, error) {
 	if p.path != "" {
 		return store.Open(p.path, store.Options{})
@@ -140,7 +140,7 @@ func (p *plant) openStore() (*store.DB, error) {
 	return store.OpenMemory(p.mem, store.Options{})
 }
 
-// read reads the store between two lives.
+// read reads the store between two processes.
 func (p *plant) read(fn func(tx *store.Tx) error) {
 	p.t.Helper()
 	db, err := store.OpenMemory(p.mem.Clone(), store.Options{})

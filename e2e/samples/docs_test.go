@@ -219,7 +219,7 @@ func newHome(t *testing.T) (home, operator.Site) {
 var (
 	operatorCommand = regexp.MustCompile(`(?m)^[^#\n]*addon-operator ((?:addons|workflow|queue|task|module|global|store|start|version|raw)\b(?: [a-z]+)?)`)
 	inlineCommand   = regexp.MustCompile("`((?:addons|workflow|queue|task|module|global|store) [a-z]+)[^`]*`")
-	makeCommand     = regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)")
+	makeCommand     = regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
 )
 
 // TestCommandsInDocumentsExist asks for the help of each command that a document shows, and looks up what it has made.
