@@ -42,16 +42,18 @@ type Runtime struct {
 	fetches fetches
 	// fetching bounds the goroutines that fetch, beside one for each configuration.
 	fetching chan struct{}
-	// parsing bounds how many addons are unpacked and parsed at the same time.
+	// parsing bounds how many indexes and addons are unpacked and parsed at the same time.
 	parsing chan struct{}
+	// indexes are the parsed ones.
+	indexes *indexes
 }
 
 // DefaultFetchWithin is the time in which all repositories of a configuration are fetched. Each request
 // has its own limit, but a configuration can name many addons of a server that hangs.
 const DefaultFetchWithin = 10 * time.Minute
 
-// mostParsed is how many addons are unpacked and parsed at the same time. It bounds the memory for
-// them.
+// mostParsed is how many indexes and addons are unpacked and parsed at the same time. It bounds the
+// memory for them.
 const mostParsed = 4
 
 // mostFetching is how many goroutines fetch, beside one for each configuration. It is the number of
@@ -60,7 +62,7 @@ const mostFetching = 256
 
 // Graph returns the addons graph joined with the steps of its nodes.
 func (r *Runtime) Graph() workflow.Binding {
-	r.fetching, r.parsing = make(chan struct{}, mostFetching), make(chan struct{}, mostParsed)
+	r.fetching, r.parsing, r.indexes = make(chan struct{}, mostFetching), make(chan struct{}, mostParsed), newIndexes()
 	return workflow.Binding{Graph: addons.Graph, Steps: map[graph.NodeID]workflow.Step{
 		addons.ConfigurationChanged: &changedStep{r},
 		addons.FetchRepositories:    &fetchStep{r},
