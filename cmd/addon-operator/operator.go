@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -40,10 +39,6 @@ const stopWithin = 25 * time.Second
 
 // drainWithin is when reviews are cut off that are still under way.
 const drainWithin = 20 * time.Second
-
-// heapReserve is memory that is never used. The garbage collector counts it as live, so that it runs less often while the
-// heap is small. The operating system does not count it, because it is never written.
-const heapReserve = 4 << 20
 
 // ballast is the size of the file that gives way when the disk is full.
 const ballast = 4 << 20
@@ -105,8 +100,7 @@ type operator struct {
 // end for a while. It fails when the operator cannot start, or when its store
 // can no longer be written.
 func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
-	reserve := make([]byte, heapReserve)
-	defer runtime.KeepAlive(reserve)
+	defer limitHeap()()
 	notices, err := newLog(s, w)
 	if err != nil {
 		return err
