@@ -12,11 +12,15 @@ import (
 )
 
 const (
-	// work is the number that each hook counts to: 25 ms on a slow CPU, as a shell hook that calls jq a few times.
-	work = 13_000
+	// hookTime is about how long each hook runs, as a shell hook that calls jq a few times.
+	hookTime = 25 * time.Millisecond
 
 	// moduleHookRuns is how often a converge runs the hook module.sh: onStartup, beforeHelm, afterHelm.
 	moduleHookRuns = 3
+
+	// hooksInEach is how many hooks a module has: module.sh and watch.sh. Each start asks each of them for its
+	// configuration.
+	hooksInEach = 2
 )
 
 // measureConverge compares converges of modules whose hooks take most of the time with the time of these hooks alone.
@@ -26,17 +30,22 @@ func measureConverge(ctx context.Context, rounds int, progress *log.Logger) (_ [
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	work, err := countWithin(ctx, hookTime)
+	if err != nil {
+		return nil, err
+	}
 	var alone, empty, restart []float64
 	for round := range rounds {
 		progress.Printf("converge with busy hooks, round %d of %d", round+1, rounds)
-		took, err := w.busyRound(ctx, fmt.Sprintf("converge-%d", round))
+		took, err := w.busyRound(ctx, fmt.Sprintf("converge-%d", round), work)
 		if err != nil {
 			return nil, err
 		}
 		alone = append(alone, took.hooks.Seconds())
 		empty, restart = append(empty, took.empty), append(restart, took.restart)
 	}
-	note := fmt.Sprintf("%d modules, %d runs of hooks, one after another without the operator; median of %d rounds", modules, modules*(moduleHookRuns+1), rounds)
+	note := fmt.Sprintf("%d modules, %d runs of hooks and %d with --config, one after another without the operator; median of %d rounds",
+		modules, modules*(moduleHookRuns+1), modules*hooksInEach, rounds)
 	return []figure{
 		{Name: "hooks alone", Unit: "s", Measured: median(alone), Note: note},
 		{Name: "converge from empty, of the time of its hooks", Unit: "times", Measured: median(empty), AtMost: 1.5, Note: "process start to the end of the converge"},
@@ -50,9 +59,23 @@ type busyTimes struct {
 	empty, restart float64
 }
 
-// busyRound measures a converge from empty and a restart in a new namespace. It runs the hooks alone before and after
+// countWithin returns the number to which bash counts within that time on this machine.
+func countWithin(ctx context.Context, within time.Duration) (int, error) {
+	const count, runs = 50_000, 5
+	var took []float64
+	for range runs {
+		began := time.Now()
+		if err := exec.CommandContext(ctx, "bash", "-c", fmt.Sprintf("for ((i = 0; i < %d; i++)); do :; done", count)).Run(); err != nil {
+			return 0, fmt.Errorf("count in bash: %w", err)
+		}
+		took = append(took, time.Since(began).Seconds())
+	}
+	return int(count * within.Seconds() / median(took)), nil
+}
+
+// busyRound measures a converge from empty and a restart in a new namespace. Each hook counts to work. It runs the hooks alone before and after
 // each, because the speed of a machine changes from one second to the next.
-func (w *world) busyRound(ctx context.Context, namespace string) (took busyTimes, err error) {
+func (w *world) busyRound(ctx context.Context, namespace string, work int) (took busyTimes, err error) {
 	site, err := w.site(ctx, namespace, work)
 	if err != nil {
 		return took, err
@@ -79,7 +102,7 @@ func (w *world) busyRound(ctx context.Context, namespace string) (took busyTimes
 	return took, nil
 }
 
-// hooksAlone returns how long the hooks that a converge runs take, one after another.
+// hooksAlone returns how long the hooks that the converge of a start runs take, one after another.
 func hooksAlone(ctx context.Context, dir string) (time.Duration, error) {
 	binding := filepath.Join(dir, "binding-context.json")
 	if err := write(binding, "[]\n"); err != nil {
@@ -88,8 +111,11 @@ func hooksAlone(ctx context.Context, dir string) (time.Duration, error) {
 	began := time.Now()
 	for i := range modules {
 		for hook, runs := range map[string]int{"module.sh": moduleHookRuns, "watch.sh": 1} {
-			for range runs {
+			for n := range runs + 1 {
 				run := exec.CommandContext(ctx, filepath.Join(moduleDir(dir, i), "hooks", hook))
+				if n == runs {
+					run.Args = append(run.Args, "--config")
+				}
 				run.Env = append(os.Environ(), "BINDING_CONTEXT_PATH="+binding, "VALUES_JSON_PATCH_PATH="+os.DevNull, "RECORD="+os.DevNull)
 				if output, err := run.CombinedOutput(); err != nil {
 					return 0, fmt.Errorf("run %s: %w: %s", run.Path, err, output)
