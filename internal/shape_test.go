@@ -26,7 +26,8 @@ var mayImport = []struct {
 }{
 	{"cmd", []string{""}},
 	{"e2e", []string{""}},
-	{"steps", []string{"workflow", "store", "internal", "steps/addons"}},
+	{"steps/hookmetrics", []string{"workflow/graph", "store", "internal/series"}},
+	{"steps", []string{"workflow", "store", "internal", "steps"}},
 	{"triggers", []string{"workflow", "store", "internal"}},
 	{"workflow/graph", nil},
 	{"workflow/lifecycle", []string{"workflow/graph"}},

@@ -9,6 +9,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
+	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -306,5 +307,5 @@ func (bs *Bindings) forget(tx *store.Tx, module string) error {
 	tx.Delete(store.ReleaseKey(module))
 	tx.OnCommit(bs.changes.BindingsChanged)
 	releaseChanged(tx, bs.changes, module)
-	return forgetMetrics(tx, func(s store.Subject) bool { return s.Module == module })
+	return hookmetrics.Forget(tx, func(s store.Subject) bool { return s.Module == module })
 }

@@ -14,7 +14,7 @@ import (
 func keepAll(tx *store.Tx, s *Lifecycle, module, name string) error {
 	subject := store.Subject{Module: module, Hook: name, Binding: "b"}
 	by := nameOf(module, name)
-	ops, err := s.metrics.metricsOf(module, name)([]byte(`{"name":"x_` + sectionOf(module) + `","add":1}{"group":"` + module + `","name":"y_` + sectionOf(module) + `","set":1}`))
+	ops, err := s.metrics.Parser(module, name)([]byte(`{"name":"x_` + sectionOf(module) + `","add":1}{"group":"` + module + `","name":"y_` + sectionOf(module) + `","set":1}`))
 	return errors.Join(
 		err,
 		store.Save(tx, store.HookKey(module, name), store.Hook{Digest: "1"}),
@@ -23,7 +23,7 @@ func keepAll(tx *store.Tx, s *Lifecycle, module, name string) error {
 		store.Save(tx, store.BucketKey(subject), store.Bucket{Full: tx.Now()}),
 		store.Save(tx, store.SavedKey(sectionOf(module)), []values.Saved{{Op: values.Op{Op: "remove", Path: "/x"}, Hook: by}}),
 		store.Save(tx, store.ReleaseKey(module), store.Release{}),
-		s.metrics.count(tx, module, name, ops),
+		s.metrics.Record(tx, module, name, ops),
 		keepGlobal(tx, by),
 	)
 }

@@ -109,7 +109,7 @@ func (h hookRecord) timeout(t workflow.Task) time.Duration {
 }
 
 func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
-	in.metrics = s.metrics.metricsOf(t.Subject.Module, t.Subject.Hook)
+	in.metrics = s.metrics.Parser(t.Subject.Module, t.Subject.Hook)
 	err = s.db.View(func(tx *store.Tx) error {
 		var known bool
 		if in.hook, known, err = hookOf(tx, t.Subject.Module, t.Subject.Hook); err != nil {
@@ -207,7 +207,7 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 	if err := noteDuration(tx, t, out.Took); err != nil {
 		return nil, err
 	}
-	if err := s.metrics.count(tx, t.Subject.Module, t.Subject.Hook, out.Metrics); err != nil {
+	if err := s.metrics.Record(tx, t.Subject.Module, t.Subject.Hook, out.Metrics); err != nil {
 		return nil, err
 	}
 	if o.Allowed != "" {

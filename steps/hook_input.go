@@ -3,8 +3,8 @@ package steps
 import (
 	"time"
 
-	"addon-operator/internal/series"
 	"addon-operator/internal/values"
+	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
 )
 
@@ -14,7 +14,7 @@ type hookInput struct {
 	layers  values.Layers
 	bases   map[string]string // checksums of the values, by the sections the hook may change
 	enabled []string          // nil where hooks are not told
-	metrics func(text []byte) ([]series.Op, error)
+	metrics func(text []byte) (hookmetrics.Operations, error)
 	at      time.Time // when it was read, before the run
 }
 

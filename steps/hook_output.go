@@ -9,9 +9,9 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/operation"
 	"addon-operator/internal/redact"
-	"addon-operator/internal/series"
 	"addon-operator/internal/tree"
 	"addon-operator/internal/values"
+	"addon-operator/steps/hookmetrics"
 	"addon-operator/workflow"
 )
 
@@ -21,10 +21,10 @@ type hookOutput struct {
 	Section string `json:"section"`
 	valuesPatch
 	// Global is what a hook of a module patches of the global values.
-	Global  *valuesPatch     `json:"global,omitempty"`
-	Flags   map[string]*bool `json:"flags,omitempty"`
-	Config  *configWrite     `json:"config,omitempty"`
-	Metrics []series.Op      `json:"metrics,omitempty"`
+	Global  *valuesPatch           `json:"global,omitempty"`
+	Flags   map[string]*bool       `json:"flags,omitempty"`
+	Config  *configWrite           `json:"config,omitempty"`
+	Metrics hookmetrics.Operations `json:"metrics,omitempty"`
 	// Observed are the objects a Synchronization was told of, by the id of the binding
 	// that sees them, then by namespace and name.
 	Observed map[string]map[string]observed `json:"given,omitempty"`

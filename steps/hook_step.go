@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -20,7 +21,7 @@ type hookStep struct {
 	hooks    *Hooks
 	bindings *Bindings
 	outputs  *hookOutputs
-	metrics  *hookMetrics
+	metrics  *hookmetrics.Recorder
 	objects  *Objects
 	releases *Releases
 	reports  *runReports

@@ -12,6 +12,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
+	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -22,7 +23,7 @@ import (
 // now and writes this patch.
 func sayValues(t *testing.T, s *Lifecycle, patch string) hookOutput {
 	t.Helper()
-	in := hookInput{metrics: s.metrics.metricsOf("web", "hook.sh")}
+	in := hookInput{metrics: s.metrics.Parser("web", "hook.sh")}
 	if err := s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, s.Values, "web") }); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestValuesThatChangedDuringAHookRunAreCheckedAgain(t *testing.T) {
 
 func TestWhatARunLeadsToIsBounded(t *testing.T) {
 	t.Parallel()
-	in := hookInput{metrics: (&hookMetrics{}).metricsOf("", "hook.sh")}
+	in := hookInput{metrics: (&hookmetrics.Recorder{}).Parser("", "hook.sh")}
 	operation := `{"operation":"Delete","kind":"Pod","namespace":"default","name":"a"}`
 	run := func(n int) error {
 		_, err := hookOutput{Section: values.Global}.outcome(in, hook.Result{Operations: []byte(strings.Repeat(operation, n))})
@@ -265,7 +266,7 @@ func TestAGlobalPatchOfAModuleHookIsHeldToTheGlobalSchema(t *testing.T) {
 	if _, err := s.Modules.Scan(); err != nil {
 		t.Fatal(err)
 	}
-	in := hookInput{metrics: s.metrics.metricsOf("web", "hook.sh")}
+	in := hookInput{metrics: s.metrics.Parser("web", "hook.sh")}
 	if err := s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, s.Values, "web") }); err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +315,7 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 	}
 	before := parsed(t, "global", "{a: 1}", "oldEnabled", "true", "sameEnabled", "true")
 	update(t, s.db, func(tx *store.Tx) error { return s.ConfigMap.saveApplied(tx, before, "1") })
-	in := hookInput{metrics: s.metrics.metricsOf("", "hook.sh")}
+	in := hookInput{metrics: s.metrics.Parser("", "hook.sh")}
 	if err := s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, s.Values, values.Global) }); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/operation"
+	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -73,7 +74,7 @@ type Lifecycle struct {
 	log      *logger
 	applied  *appliedConfig
 	hooks    *Hooks
-	metrics  *hookMetrics
+	metrics  *hookmetrics.Recorder
 	reports  *runReports
 	bindings *Bindings
 	objects  *Objects
@@ -99,7 +100,7 @@ func New(o Options) *Lifecycle {
 	l.Values = &Values{db: o.DB, log: l.log, modules: l.Modules, applied: l.applied}
 	l.ConfigMap = &ConfigMap{db: o.DB, log: l.log, object: o.Config, modules: l.Modules, changes: o.Changes}
 	l.hooks = &Hooks{db: o.DB, log: l.log, runner: o.Hooks, modules: l.Modules}
-	l.metrics = &hookMetrics{log: l.log, observer: o.Observer, prefix: o.MetricsPrefix, ungroupedExpire: o.UngroupedExpire}
+	l.metrics = &hookmetrics.Recorder{Log: o.Log, Observer: o.Observer, Prefix: o.MetricsPrefix, UngroupedExpire: o.UngroupedExpire}
 	l.reports = &runReports{log: l.log, observer: o.Observer}
 	l.bindings = &Bindings{changes: o.Changes}
 	l.Releases = &Releases{

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -16,8 +17,7 @@ type Observer interface {
 	// HookSlow reports a run of a hook that takes much longer than any run before. The returned
 	// function is called at the end of the run; it can be nil.
 	HookSlow(SlowRun) (ended func())
-	// MetricsDropped reports metric operations that were ignored.
-	MetricsDropped(Dropped)
+	hookmetrics.Observer
 	// HelmBegins reports the start of an operation on a module's chart. The returned function is
 	// called at its end.
 	HelmBegins(module, operation string) (ends func())
@@ -59,30 +59,20 @@ func releaseChanged(tx *store.Tx, to Changes, module string) {
 // silent is an Observer, and Changes, that nobody reads.
 type silent struct{}
 
-func (silent) HookRan(Report)                   {}
-func (silent) HookSlow(SlowRun) func()          { return nil }
-func (silent) MetricsDropped(Dropped)           {}
-func (silent) HelmBegins(string, string) func() { return func() {} }
-func (silent) ModuleRan(string)                 {}
-func (silent) DeletionBlocked([]string, string) {}
-func (silent) ConfigRefused(string, string)     {}
-func (silent) BindingsChanged()                 {}
-func (silent) ConfigApplied()                   {}
-func (silent) ReleaseChanged(string)            {}
-func (silent) ModuleRetired(string)             {}
-func (silent) Converged()                       {}
-func (silent) ProblemsChanged()                 {}
-func (silent) AddonModulesChanged()             {}
-
-// A Dropped tells of metric operations of one run of a hook that did not count as
-// they were written.
-type Dropped struct {
-	Module, Hook string
-	// Name is the metric's, Reason one word, Why a text for people.
-	Name, Reason, Why string
-	// Operations is how many did not count at all.
-	Operations int
-}
+func (silent) HookRan(Report)                     {}
+func (silent) HookSlow(SlowRun) func()            { return nil }
+func (silent) MetricsDropped(hookmetrics.Dropped) {}
+func (silent) HelmBegins(string, string) func()   { return func() {} }
+func (silent) ModuleRan(string)                   {}
+func (silent) DeletionBlocked([]string, string)   {}
+func (silent) ConfigRefused(string, string)       {}
+func (silent) BindingsChanged()                   {}
+func (silent) ConfigApplied()                     {}
+func (silent) ReleaseChanged(string)              {}
+func (silent) ModuleRetired(string)               {}
+func (silent) Converged()                         {}
+func (silent) ProblemsChanged()                   {}
+func (silent) AddonModulesChanged()               {}
 
 // A SlowRun is a run of a hook that takes far longer than any before.
 type SlowRun struct {

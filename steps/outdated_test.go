@@ -63,7 +63,7 @@ func (b codeBench) puts(digest, config string) {
 func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...string) (facts []graph.Fact) {
 	b.t.Helper()
 	section := sectionOf(b.module)
-	in := hookInput{metrics: b.s.metrics.metricsOf(b.module, "hook.sh")}
+	in := hookInput{metrics: b.s.metrics.Parser(b.module, "hook.sh")}
 	if err := b.s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, b.s.Values, section) }); err != nil {
 		b.t.Fatal(err)
 	}

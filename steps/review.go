@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/webhook"
+	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -22,7 +23,7 @@ type Webhooks struct {
 	values   *Values
 	hooks    *Hooks
 	bindings *Bindings
-	metrics  *hookMetrics
+	metrics  *hookmetrics.Recorder
 	objects  *Objects
 	outputs  *hookOutputs
 	observer Observer
@@ -73,7 +74,7 @@ type review struct {
 }
 
 func (r *review) read() (in hookInput, err error) {
-	in.metrics = r.metrics.metricsOf(r.Module, r.Hook)
+	in.metrics = r.metrics.Parser(r.Module, r.Hook)
 	err = r.db.View(func(tx *store.Tx) error {
 		if err := r.attached(tx); err != nil {
 			return err
@@ -233,7 +234,7 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 		if err := r.attached(tx); err != nil {
 			return err
 		}
-		if err := r.metrics.count(tx, r.Module, r.Hook, out.Metrics); err != nil {
+		if err := r.metrics.Record(tx, r.Module, r.Hook, out.Metrics); err != nil {
 			return err
 		}
 		_, err := r.outputs.keep(tx, out, nameOf(r.Module, r.Hook))

@@ -13,7 +13,7 @@ import (
 func TestFirstLinesOfBadJSONAreInTheErrorWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newLifecycle(t)
-	in := hookInput{metrics: s.metrics.metricsOf("", "hook.sh")}
+	in := hookInput{metrics: s.metrics.Parser("", "hook.sh")}
 	if err := s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, s.Values, values.Global) }); err != nil {
 		t.Fatal(err)
 	}

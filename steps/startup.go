@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
+	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -123,7 +124,7 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 	if err := f.outdate(tx, module, rewritten); err != nil {
 		return false, err
 	}
-	return true, forgetMetrics(tx, func(s store.Subject) bool { return s.Module == module && others[s.Hook] })
+	return true, hookmetrics.Forget(tx, func(s store.Subject) bool { return s.Module == module && others[s.Hook] })
 }
 
 // forgetHook drops what a hook that is gone has patched, and when it may run.

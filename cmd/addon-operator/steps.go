@@ -1,15 +1,18 @@
 package main
 
-import "addon-operator/steps"
+import (
+	"addon-operator/steps"
+	"addon-operator/steps/hookmetrics"
+)
 
 // stepObserver logs and counts what the steps do.
 type stepObserver struct{ o *operator }
 
-func (s stepObserver) HookRan(r steps.Report)            { s.o.hookRan(r) }
-func (s stepObserver) HookSlow(r steps.SlowRun) func()   { return s.o.hookSlow(r) }
-func (s stepObserver) MetricsDropped(d steps.Dropped)    { s.o.metricsDropped(d) }
-func (s stepObserver) ModuleRan(module string)           { s.o.moduleRan(module) }
-func (s stepObserver) ConfigRefused(version, why string) { s.o.refused(version, why) }
+func (s stepObserver) HookRan(r steps.Report)               { s.o.hookRan(r) }
+func (s stepObserver) HookSlow(r steps.SlowRun) func()      { return s.o.hookSlow(r) }
+func (s stepObserver) MetricsDropped(d hookmetrics.Dropped) { s.o.metricsDropped(d) }
+func (s stepObserver) ModuleRan(module string)              { s.o.moduleRan(module) }
+func (s stepObserver) ConfigRefused(version, why string)    { s.o.refused(version, why) }
 func (s stepObserver) HelmBegins(module, operation string) func() {
 	return s.o.helmBegins(module, operation)
 }

@@ -1,0 +1,212 @@
+package hookmetrics
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/series"
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// Operations are the metric operations of one run of a hook, in the order in which the hook wrote them.
+type Operations []series.Op
+
+// An Observer is told of metric operations that were ignored.
+type Observer interface {
+	MetricsDropped(Dropped)
+}
+
+// A Dropped describes the ignored operations of one run of a hook on one metric.
+type Dropped struct {
+	Module, Hook string
+	// Name is the name of the metric. Reason is one word, for a label. Why is a text for people.
+	Name, Reason, Why string
+	// Operations is the number of ignored operations. It is 0 if they were applied in another way than written.
+	Operations int
+}
+
+// A Recorder reads the metric operations of hooks and applies them to the metrics in the store.
+type Recorder struct {
+	Log      zerolog.Logger
+	Observer Observer
+	// Prefix replaces {PREFIX} in names.
+	Prefix string
+	// UngroupedExpire makes metrics without a group expire at each run of their hook that writes any.
+	UngroupedExpire bool
+}
+
+// Parser returns the function that reads what hook writes to its metrics file. If metrics without a group
+// expire, the function puts them in a group of the hook.
+func (r *Recorder) Parser(module, hook string) func(text []byte) (Operations, error) {
+	return func(text []byte) (Operations, error) {
+		ops, err := series.Parse(text, r.Prefix)
+		if r.UngroupedExpire {
+			for i := range ops {
+				if ops[i].Group == "" {
+					ops[i].Group = graph.Subject{Module: module, Hook: hook}.String()
+				}
+			}
+		}
+		return ops, err
+	}
+}
+
+// Record applies the operations of one run of a hook. It first expires each group that they name, for all hooks, and
+// then applies the operations in order. If the hook was removed while it ran, Record ignores them, because nothing
+// would delete their series.
+func (r *Recorder) Record(tx *store.Tx, module, hook string, ops Operations) error {
+	if len(ops) == 0 || tx.Get(store.HookKey(module, hook)) == nil {
+		return nil
+	}
+	rec := recording{
+		families: newFamilies(tx), owner: series.Owner{Module: module, Hook: hook}, groups: map[string]*group{},
+	}
+	for _, op := range ops {
+		if err := rec.openGroup(op.Group); err != nil {
+			return err
+		}
+	}
+	for _, op := range ops {
+		if err := rec.apply(op); err != nil {
+			return err
+		}
+	}
+	if len(rec.dropped) > 0 {
+		tx.OnCommit(func() { r.reportDropped(rec.dropped) })
+	}
+	return rec.save()
+}
+
+// maxLogLines is the maximum number of lines logged about one run.
+const maxLogLines = 10
+
+// reportDropped logs the ignored operations and passes them to the observer.
+func (r *Recorder) reportDropped(all []Dropped) {
+	for i, d := range all {
+		if d.Operations > 0 {
+			r.Observer.MetricsDropped(d)
+		}
+		if i == maxLogLines {
+			r.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Int("metrics", len(all)-i).
+				Msg("more metric operations of the hook did not count")
+		}
+		if i >= maxLogLines {
+			continue
+		}
+		r.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Str("metric", d.Name).Int("operations", d.Operations).
+			Str("reason", d.Why).Msg("metric operations of a hook did not count as they were written")
+	}
+}
+
+// A recording is the change that one run of a hook makes to metrics.
+type recording struct {
+	*families
+	owner   series.Owner
+	groups  map[string]*group // by name
+	dropped []Dropped
+}
+
+// openGroup expires the group called name for all hooks and prepares the group of the owner. Metrics without a group
+// do not expire.
+func (r *recording) openGroup(name string) error {
+	if r.groups[name] != nil {
+		return nil
+	}
+	g, err := newGroup(r.tx, r.owner, name)
+	if err != nil {
+		return err
+	}
+	r.groups[name] = g
+	if name == "" {
+		return nil
+	}
+	if err := g.expire(r.families); err != nil {
+		return err
+	}
+	for k := range r.tx.Range(store.ShardsOf(name)) {
+		if g.owns(k) {
+			continue
+		}
+		if err := r.deleteShard(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply applies op, or drops it with a reason.
+func (r *recording) apply(op series.Op) error {
+	own := r.groups[op.Group]
+	if op.Action == series.Expire {
+		return own.expire(r.families)
+	}
+	f, err := r.family(op.Name)
+	if err != nil {
+		return err
+	}
+	if f.Series == 0 {
+		if reason, why, err := r.refusal(op); reason != "" || err != nil {
+			r.drop(op, reason, why, 1)
+			return err
+		}
+		f.Family = series.FamilyOf(op)
+	}
+	switch {
+	case f.Type != op.Type():
+		r.drop(op, "type", fmt.Sprintf("it is a %s, and cannot be a %s as long as there are series of it", f.Type, op.Type()), 1)
+		return nil
+	case !slices.Equal(f.Buckets, op.Buckets):
+		r.drop(op, "buckets", fmt.Sprintf("it has the buckets %v, and counts in these", f.Buckets), 0)
+	}
+	return r.applyTo(own, f, op)
+}
+
+// applyTo applies op to its series in g. It adds the series to f, if g does not have it and no limit is reached.
+func (r *recording) applyTo(g *group, f *family, op series.Op) error {
+	entry := r.owner.Entry(op)
+	shard, err := g.shard(entry.Place())
+	if err != nil {
+		return err
+	}
+	if !shard.Has(entry) {
+		switch cost := entry.Cost(); {
+		case f.Series >= maxSeries:
+			r.drop(op, "series", fmt.Sprintf("there are %d series of it, which is the most: look for a label whose values have no end", maxSeries), 1)
+			return nil
+		case g.size+cost > maxGroupBytes:
+			r.drop(op, "size", "the hook's series in this group take 4 MiB, which is the most", 1)
+			return nil
+		default:
+			g.size += cost
+		}
+		r.add(f, 1)
+	}
+	shard.Apply(entry, f.Family)
+	return nil
+}
+
+// drop notes that op was not applied as it was written.
+func (r *recording) drop(op series.Op, reason, why string, operations int) {
+	for i, d := range r.dropped {
+		if d.Name == op.Name && d.Reason == reason || reason == "names" && d.Reason == reason {
+			r.dropped[i].Operations += operations
+			return
+		}
+	}
+	r.dropped = append(r.dropped, Dropped{
+		Module: r.owner.Module, Hook: r.owner.Hook, Name: op.Name, Reason: reason, Why: why, Operations: operations,
+	})
+}
+
+// save writes the shards and families that have changed.
+func (r *recording) save() error {
+	for _, g := range r.groups {
+		if err := g.save(); err != nil {
+			return err
+		}
+	}
+	return r.families.save()
+}
