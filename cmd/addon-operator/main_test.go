@@ -103,10 +103,14 @@ func (s *site) flags(kubeconfig, namespace string) []string {
 func (s *site) start(kubeconfig, namespace string, more ...string) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
 	config := readSettings(s.t, append(s.flags(kubeconfig, namespace), more...)...)
-	go func() { ended <- Run(ctx, config, &s.log) }()
-	s.end = sync.OnceValue(func() error { cancel(); return <-ended })
+	var failed error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		failed = Run(ctx, config, &s.log)
+	}()
+	s.end = sync.OnceValue(func() error { cancel(); <-ended; return failed })
 	s.t.Cleanup(func() {
 		if err := s.end(); err != nil {
 			s.t.Error(err)
@@ -115,7 +119,14 @@ func (s *site) start(kubeconfig, namespace string, more ...string) {
 			s.t.Log(s.log.String())
 		}
 	})
-	s.until("the operator serves", func() bool { return strings.HasPrefix(s.get("/healthz"), "ok") })
+	s.until("the operator serves", func() bool {
+		select {
+		case <-ended:
+			s.t.Fatalf("the operator ended before it served: %v", failed)
+		default:
+		}
+		return strings.HasPrefix(s.get("/healthz"), "ok")
+	})
 }
 
 // url returns the URL of a path on the operator's public port.
