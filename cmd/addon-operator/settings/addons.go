@@ -31,15 +31,12 @@ type Addons struct {
 }
 
 // declare declares the flags of s.
-func (s *Addons) declare(
-	str func(p *string, flag, value, usage string, env ...string), dur func(p *time.Duration, flag string, value time.Duration, usage string, env ...string),
-	flag func(p *bool, name string, usage string, env ...string),
-) {
-	str(&s.Mode, "addons", AddonsAuto, "policy for addons configurations: auto processes them when their CRDs are installed, on also warns if these are missing, off ignores them", "ADDON_OPERATOR_ADDONS")
-	flag(&s.Develop, "addons-develop-mode", "allow addon repositories over http and in local files", "ADDON_OPERATOR_ADDONS_DEVELOP_MODE", "APP_DEVELOP_MODE")
-	dur(&s.Resync, "addons-resync", 10*time.Minute, "delay before a failed addons configuration is processed again; 0 disables it", "ADDON_OPERATOR_ADDONS_RESYNC")
-	str(&s.Retry, "addons-retry", "5s..5m", "shortest and longest delay before a repository or an addon that could not be fetched is retried; 0 disables retries", "ADDON_OPERATOR_ADDONS_RETRY")
-	str(&s.KnownHosts, "addons-known-hosts", "", "file with ssh host keys of git servers with addon repositories, in the format of ssh-keyscan; the keys of github.com, gitlab.com and bitbucket.org are built in", "ADDON_OPERATOR_ADDONS_KNOWN_HOSTS")
+func (s *Addons) declare(d *declarations) {
+	d.text(&s.Mode, "addons", AddonsAuto, "policy for addons configurations: auto processes them when their CRDs are installed, on also warns if these are missing, off ignores them", "ADDON_OPERATOR_ADDONS")
+	d.toggle(&s.Develop, "addons-develop-mode", "allow addon repositories over http and in local files", "ADDON_OPERATOR_ADDONS_DEVELOP_MODE", "APP_DEVELOP_MODE")
+	d.duration(&s.Resync, "addons-resync", 10*time.Minute, "delay before a failed addons configuration is processed again; 0 disables it", "ADDON_OPERATOR_ADDONS_RESYNC")
+	d.text(&s.Retry, "addons-retry", "5s..5m", "shortest and longest delay before a repository or an addon that could not be fetched is retried; 0 disables retries", "ADDON_OPERATOR_ADDONS_RETRY")
+	d.text(&s.KnownHosts, "addons-known-hosts", "", "file with ssh host keys of git servers with addon repositories, in the format of ssh-keyscan; the keys of github.com, gitlab.com and bitbucket.org are built in", "ADDON_OPERATOR_ADDONS_KNOWN_HOSTS")
 }
 
 // check returns an error for the first invalid setting.

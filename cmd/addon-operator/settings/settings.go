@@ -84,97 +84,67 @@ type Settings struct {
 	Warnings []string
 }
 
-// A setting is one flag with its variables.
-type setting struct {
-	flag  string
-	env   []string
-	usage string
-}
-
 // Declare declares the flags of s on f, each with its variables. The returned function reads the
 // variables of flags that were not set.
 func Declare(s *Settings, f *pflag.FlagSet) func() error {
-	var all []setting
-	add := func(flag, usage string, env ...string) {
-		all = append(all, setting{flag, env, usage})
-		f.Lookup(flag).Usage = usage + " [$" + strings.Join(env, ", $") + "]"
-	}
-	str := func(p *string, flag, value, usage string, env ...string) {
-		f.StringVar(p, flag, value, usage)
-		add(flag, usage, env...)
-	}
-	num := func(p *int, flag string, value int, usage string, env ...string) {
-		f.IntVar(p, flag, value, usage)
-		add(flag, usage, env...)
-	}
-	dur := func(p *time.Duration, flag string, value time.Duration, usage string, env ...string) {
-		f.DurationVar(p, flag, value, usage)
-		add(flag, usage, env...)
-	}
-	flag := func(p *bool, name string, usage string, env ...string) {
-		f.Var((*yesNo)(p), name, usage)
-		f.Lookup(name).NoOptDefVal = "true"
-		add(name, usage, env...)
-	}
-	str(&s.ModulesDirs, "modules-dir", "modules", "directories of modules, separated by colons", "ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR")
-	str(&s.GlobalHooksDir, "global-hooks-dir", "global-hooks", "directory of global hooks", "ADDON_OPERATOR_GLOBAL_HOOKS_DIR", "GLOBAL_HOOKS_DIR", "SHELL_OPERATOR_HOOKS_DIR")
-	num(&s.UnnumberedOrder, "unnumbered-modules-order", 1, "order of modules without a number", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER")
-	flag(&s.StrictValues, "strict-check-values-mode-enabled", "treat a missing values.yaml of a module or of a directory of modules as an error", "ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED", "STRICT_CHECK_VALUES_MODE_ENABLED")
-	flag(&s.AddonsModules, "addons-modules", "use the addons of every ClusterAddonsConfiguration as modules, not only of those with the annotation addons.kyma-project.io/modules: \"true\"", "ADDON_OPERATOR_ADDONS_MODULES")
-	num(&s.ParallelModules, "parallel-modules", 1, "maximum number of modules of equal number that run in parallel", "ADDON_OPERATOR_PARALLEL_MODULES")
-	str(&s.TempDir, "tmp-dir", defaultTempDir(), "directory for the files of hooks' runs", "ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR")
-	str(&s.ToolsDir, "hook-tools-dir", defaultToolsDir(), "last directory in the PATH of hooks; it has a jq", "ADDON_OPERATOR_HOOK_TOOLS_DIR")
-	flag(&s.KeepTemp, "debug-keep-tmp-files", "keep the files of hooks' runs", "DEBUG_KEEP_TMP_FILES")
-	str(&s.Store, "store", "/var/lib/addon-operator/store.db", "file of the store, with pending and finished work", "ADDON_OPERATOR_STORE")
-	str(&s.Startup, "startup", string(triggers.Always), "mode of a start with an existing store: always, if-changed, again or clean", "ADDON_OPERATOR_STARTUP")
-	str(&s.ScheduleMissed, "schedule-missed", string(triggers.Skip), "policy for schedule ticks missed during downtime: skip or once", "ADDON_OPERATOR_SCHEDULE_MISSED")
-	num(&s.AllowPurge, "allow-purge", 0, "maximum number of releases one converge may delete without the 50 % safety check", "ADDON_OPERATOR_ALLOW_PURGE")
-	dur(&s.HistoryAge, "history-age", 7*24*time.Hour, "maximum age of the history", "ADDON_OPERATOR_HISTORY_AGE")
-	num(&s.HistoryMiB, "history-size", 64, "maximum size of the history in MiB", "ADDON_OPERATOR_HISTORY_SIZE")
-	dur(&s.SnapshotEvery, "snapshot-interval", time.Hour, "interval between snapshots of the store, which are files beside it; 0 disables them", "ADDON_OPERATOR_SNAPSHOT_INTERVAL")
-	str(&s.Namespace, "namespace", "", "namespace of the ConfigMap and the releases; that of the pod or kubeconfig if empty", "ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE")
-	str(&s.Lease, "lease", LeaseRequired, "policy for the Lease of the namespace: required, or off if the operator has no right to Leases", "ADDON_OPERATOR_LEASE")
-	str(&s.ConfigMap, "config-map", "addon-operator", "name of the ConfigMap", "ADDON_OPERATOR_CONFIG_MAP")
-	str(&s.Kubeconfig, "kube-config", "", "kubeconfig file; in-cluster if empty", "KUBE_CONFIG", "KUBECONFIG")
-	str(&s.KubeContext, "kube-context", "", "context of the kubeconfig", "KUBE_CONTEXT")
-	str(&s.KubeServer, "kube-server", "", "address of the API server", "KUBE_SERVER")
-	f.Float64Var(&s.KubeQPS, "kube-client-qps", 0, "")
-	add("kube-client-qps", "maximum requests per second to the API server; 0 is no limit", "KUBE_CLIENT_QPS")
-	num(&s.KubeBurst, "kube-client-burst", 10, "maximum burst of requests above --kube-client-qps", "KUBE_CLIENT_BURST")
-	f.Float64Var(&s.ObjectQPS, "object-patcher-kube-client-qps", 0, "")
-	add("object-patcher-kube-client-qps", "maximum requests per second for operations of hooks; 0 is no limit", "OBJECT_PATCHER_KUBE_CLIENT_QPS")
-	num(&s.ObjectBurst, "object-patcher-kube-client-burst", 10, "maximum burst of requests above --object-patcher-kube-client-qps", "OBJECT_PATCHER_KUBE_CLIENT_BURST")
-	dur(&s.ObjectTimeout, "object-patcher-kube-client-timeout", 10*time.Second, "timeout of each request for operations of hooks", "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT")
-	str(&s.OnModuleFailure, "on-module-failure", BlockOnFailure, "policy for the modules after a failing one: block makes them wait; continue runs them, and only afterAll waits", "ADDON_OPERATOR_ON_MODULE_FAILURE")
-	str(&s.WithdrawWebhooks, "withdraw-webhooks-on-shutdown", WithdrawNever,
+	d := &declarations{flags: f}
+	d.text(&s.ModulesDirs, "modules-dir", "modules", "directories of modules, separated by colons", "ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR")
+	d.text(&s.GlobalHooksDir, "global-hooks-dir", "global-hooks", "directory of global hooks", "ADDON_OPERATOR_GLOBAL_HOOKS_DIR", "GLOBAL_HOOKS_DIR", "SHELL_OPERATOR_HOOKS_DIR")
+	d.number(&s.UnnumberedOrder, "unnumbered-modules-order", 1, "order of modules without a number", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER")
+	d.toggle(&s.StrictValues, "strict-check-values-mode-enabled", "treat a missing values.yaml of a module or of a directory of modules as an error", "ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED", "STRICT_CHECK_VALUES_MODE_ENABLED")
+	d.toggle(&s.AddonsModules, "addons-modules", "use the addons of every ClusterAddonsConfiguration as modules, not only of those with the annotation addons.kyma-project.io/modules: \"true\"", "ADDON_OPERATOR_ADDONS_MODULES")
+	d.number(&s.ParallelModules, "parallel-modules", 1, "maximum number of modules of equal number that run in parallel", "ADDON_OPERATOR_PARALLEL_MODULES")
+	d.text(&s.TempDir, "tmp-dir", defaultTempDir(), "directory for the files of hooks' runs", "ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR")
+	d.text(&s.ToolsDir, "hook-tools-dir", defaultToolsDir(), "last directory in the PATH of hooks; it has a jq", "ADDON_OPERATOR_HOOK_TOOLS_DIR")
+	d.toggle(&s.KeepTemp, "debug-keep-tmp-files", "keep the files of hooks' runs", "DEBUG_KEEP_TMP_FILES")
+	d.text(&s.Store, "store", "/var/lib/addon-operator/store.db", "file of the store, with pending and finished work", "ADDON_OPERATOR_STORE")
+	d.text(&s.Startup, "startup", string(triggers.Always), "mode of a start with an existing store: always, if-changed, again or clean", "ADDON_OPERATOR_STARTUP")
+	d.text(&s.ScheduleMissed, "schedule-missed", string(triggers.Skip), "policy for schedule ticks missed during downtime: skip or once", "ADDON_OPERATOR_SCHEDULE_MISSED")
+	d.number(&s.AllowPurge, "allow-purge", 0, "maximum number of releases one converge may delete without the 50 % safety check", "ADDON_OPERATOR_ALLOW_PURGE")
+	d.duration(&s.HistoryAge, "history-age", 7*24*time.Hour, "maximum age of the history", "ADDON_OPERATOR_HISTORY_AGE")
+	d.number(&s.HistoryMiB, "history-size", 64, "maximum size of the history in MiB", "ADDON_OPERATOR_HISTORY_SIZE")
+	d.duration(&s.SnapshotEvery, "snapshot-interval", time.Hour, "interval between snapshots of the store, which are files beside it; 0 disables them", "ADDON_OPERATOR_SNAPSHOT_INTERVAL")
+	d.text(&s.Namespace, "namespace", "", "namespace of the ConfigMap and the releases; that of the pod or kubeconfig if empty", "ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE")
+	d.text(&s.Lease, "lease", LeaseRequired, "policy for the Lease of the namespace: required, or off if the operator has no right to Leases", "ADDON_OPERATOR_LEASE")
+	d.text(&s.ConfigMap, "config-map", "addon-operator", "name of the ConfigMap", "ADDON_OPERATOR_CONFIG_MAP")
+	d.text(&s.Kubeconfig, "kube-config", "", "kubeconfig file; in-cluster if empty", "KUBE_CONFIG", "KUBECONFIG")
+	d.text(&s.KubeContext, "kube-context", "", "context of the kubeconfig", "KUBE_CONTEXT")
+	d.text(&s.KubeServer, "kube-server", "", "address of the API server", "KUBE_SERVER")
+	d.rate(&s.KubeQPS, "kube-client-qps", 0, "maximum requests per second to the API server; 0 is no limit", "KUBE_CLIENT_QPS")
+	d.number(&s.KubeBurst, "kube-client-burst", 10, "maximum burst of requests above --kube-client-qps", "KUBE_CLIENT_BURST")
+	d.rate(&s.ObjectQPS, "object-patcher-kube-client-qps", 0, "maximum requests per second for operations of hooks; 0 is no limit", "OBJECT_PATCHER_KUBE_CLIENT_QPS")
+	d.number(&s.ObjectBurst, "object-patcher-kube-client-burst", 10, "maximum burst of requests above --object-patcher-kube-client-qps", "OBJECT_PATCHER_KUBE_CLIENT_BURST")
+	d.duration(&s.ObjectTimeout, "object-patcher-kube-client-timeout", 10*time.Second, "timeout of each request for operations of hooks", "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT")
+	d.text(&s.OnModuleFailure, "on-module-failure", BlockOnFailure, "policy for the modules after a failing one: block makes them wait; continue runs them, and only afterAll waits", "ADDON_OPERATOR_ON_MODULE_FAILURE")
+	d.text(&s.WithdrawWebhooks, "withdraw-webhooks-on-shutdown", WithdrawNever,
 		"when a shutdown deletes the webhook configurations, so that the API server rejects no requests: never, scaled-to-zero or always",
 		"ADDON_OPERATOR_WITHDRAW_WEBHOOKS_ON_SHUTDOWN")
-	dur(&s.HookTimeout, "hook-timeout", 0, "timeout for a run of an enabled script, or of a hook without its own timeout; 0 is no limit", "ADDON_OPERATOR_HOOK_TIMEOUT")
-	num(&s.HelmHistoryMax, "helm-history-max", 10, "maximum number of revisions kept per release; 0 keeps all", "HELM_HISTORY_MAX")
-	dur(&s.HelmTimeout, "helm-timeout", 20*time.Minute, "timeout for each Helm hook of a chart", "HELM_TIMEOUT")
-	str(&s.HelmIgnoreRelease, "helm-ignore-release", "", "name of a release that is never deleted, such as the operator's own", "HELM_IGNORE_RELEASE")
-	str(&s.Pod, "pod", "", "name of the operator's pod, whose release is never deleted; the host name if empty", "POD_NAME", "ADDON_OPERATOR_POD")
-	str(&s.HelmDriver, "helm-driver", "secret", "storage driver of Helm releases: secret or configmap", "HELM_DRIVER")
-	str(&s.ExtraLabels, "crd-extra-labels", "heritage=addon-operator", "labels added to every CRD and every object of a release", "ADDON_OPERATOR_CRD_EXTRA_LABELS")
-	str(&s.CRDFilters, "crd-filters", "doc-,_", "prefixes of file names in crds that are ignored", "ADDON_OPERATOR_CRD_FILTER_PREFIXES")
-	str(&s.ListenAddress, "prometheus-listen-address", "0.0.0.0", "address to listen on for health and metrics", "ADDON_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_ADDRESS")
-	num(&s.ListenPort, "prometheus-listen-port", 9650, "port to listen on for health and metrics", "ADDON_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_LISTEN_PORT")
-	str(&s.MetricsPrefix, "prometheus-metrics-prefix", "addon_operator_", "prefix of the operator's own metrics", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX")
+	d.duration(&s.HookTimeout, "hook-timeout", 0, "timeout for a run of an enabled script, or of a hook without its own timeout; 0 is no limit", "ADDON_OPERATOR_HOOK_TIMEOUT")
+	d.number(&s.HelmHistoryMax, "helm-history-max", 10, "maximum number of revisions kept per release; 0 keeps all", "HELM_HISTORY_MAX")
+	d.duration(&s.HelmTimeout, "helm-timeout", 20*time.Minute, "timeout for each Helm hook of a chart", "HELM_TIMEOUT")
+	d.text(&s.HelmIgnoreRelease, "helm-ignore-release", "", "name of a release that is never deleted, such as the operator's own", "HELM_IGNORE_RELEASE")
+	d.text(&s.Pod, "pod", "", "name of the operator's pod, whose release is never deleted; the host name if empty", "POD_NAME", "ADDON_OPERATOR_POD")
+	d.text(&s.HelmDriver, "helm-driver", "secret", "storage driver of Helm releases: secret or configmap", "HELM_DRIVER")
+	d.text(&s.ExtraLabels, "crd-extra-labels", "heritage=addon-operator", "labels added to every CRD and every object of a release", "ADDON_OPERATOR_CRD_EXTRA_LABELS")
+	d.text(&s.CRDFilters, "crd-filters", "doc-,_", "prefixes of file names in crds that are ignored", "ADDON_OPERATOR_CRD_FILTER_PREFIXES")
+	d.text(&s.ListenAddress, "prometheus-listen-address", "0.0.0.0", "address to listen on for health and metrics", "ADDON_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_ADDRESS")
+	d.number(&s.ListenPort, "prometheus-listen-port", 9650, "port to listen on for health and metrics", "ADDON_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_LISTEN_PORT")
+	d.text(&s.MetricsPrefix, "prometheus-metrics-prefix", "addon_operator_", "prefix of the operator's own metrics", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX")
 	s.QueueActions = true
-	flag(&s.QueueActions, "queue-actions-metrics", "measure the duration of actions on queues", "QUEUE_ACTIONS_METRICS")
-	str(&s.UngroupedMetrics, "ungrouped-metrics", KeepMetrics, "policy for a hook's old metrics without a group when it writes new ones: keep or expire", "ADDON_OPERATOR_UNGROUPED_METRICS")
-	s.Webhooks.declare(f, str, num, add)
-	s.Addons.declare(str, dur, flag)
-	str(&s.DebugSocket, "debug-unix-socket", DefaultSocket, "socket that the other commands connect to", SocketVariable)
-	str(&s.DebugAddress, "debug-http-addr", "127.0.0.1:9115", "loopback address, HOST:PORT, to listen on for debug pages without secrets; off if empty", "DEBUG_HTTP_SERVER_ADDR")
-	flag(&s.DebugKubernetes, "debug-kubernetes-api", "log each request to the API server", "DEBUG_KUBERNETES_API")
-	str(&s.LogLevel, "log-level", "info", "minimum level of log lines: debug, info, warn or error; other levels of earlier operators, such as trace, are mapped to the nearest", "LOG_LEVEL", "RLOG_LOG_LEVEL")
-	flag(&s.LogJoinJSON, "log-proxy-hook-json", "log a JSON object that a hook prints over several lines as one record", "LOG_PROXY_HOOK_JSON")
-	str(&s.LogType, "log-type", "text", "format of log lines: text, json or color", "LOG_TYPE")
-	flag(&s.LogNoTime, "log-no-time", "omit the time from log lines", "LOG_NO_TIME")
+	d.toggle(&s.QueueActions, "queue-actions-metrics", "measure the duration of actions on queues", "QUEUE_ACTIONS_METRICS")
+	d.text(&s.UngroupedMetrics, "ungrouped-metrics", KeepMetrics, "policy for a hook's old metrics without a group when it writes new ones: keep or expire", "ADDON_OPERATOR_UNGROUPED_METRICS")
+	s.Webhooks.declare(d)
+	s.Addons.declare(d)
+	d.text(&s.DebugSocket, "debug-unix-socket", DefaultSocket, "socket that the other commands connect to", SocketVariable)
+	d.text(&s.DebugAddress, "debug-http-addr", "127.0.0.1:9115", "loopback address, HOST:PORT, to listen on for debug pages without secrets; off if empty", "DEBUG_HTTP_SERVER_ADDR")
+	d.toggle(&s.DebugKubernetes, "debug-kubernetes-api", "log each request to the API server", "DEBUG_KUBERNETES_API")
+	d.text(&s.LogLevel, "log-level", "info", "minimum level of log lines: debug, info, warn or error; other levels of earlier operators, such as trace, are mapped to the nearest", "LOG_LEVEL", "RLOG_LOG_LEVEL")
+	d.toggle(&s.LogJoinJSON, "log-proxy-hook-json", "log a JSON object that a hook prints over several lines as one record", "LOG_PROXY_HOOK_JSON")
+	d.text(&s.LogType, "log-type", "text", "format of log lines: text, json or color", "LOG_TYPE")
+	d.toggle(&s.LogNoTime, "log-no-time", "omit the time from log lines", "LOG_NO_TIME")
 	ignored := declareUnserved(f)
 	return func() (err error) {
-		err = readEnv(f, all)
+		err = d.readEnvironment()
 		s.TempDir = cmp.Or(s.TempDir, defaultTempDir()) // an empty one would be that of the process
 		s.Warnings = ignored()
 		return err
@@ -237,25 +207,6 @@ func defaultToolsDir() string {
 		return ""
 	}
 	return filepath.Join(filepath.Dir(self), "hooktools")
-}
-
-func readEnv(f *pflag.FlagSet, all []setting) error {
-	for _, s := range all {
-		if f.Changed(s.flag) {
-			continue
-		}
-		for _, name := range s.env {
-			value, ok := os.LookupEnv(name)
-			if !ok || value == "" {
-				continue
-			}
-			if err := f.Lookup(s.flag).Value.Set(value); err != nil {
-				return Invalid("variable %s: %w", name, err)
-			}
-			break
-		}
-	}
-	return nil
 }
 
 // yesNo is a boolean flag that also accepts yes and no.

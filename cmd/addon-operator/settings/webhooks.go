@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"addon-operator/internal/webhook"
 )
 
@@ -29,19 +27,13 @@ type WebhookSide struct {
 	flagPrefix, mountedAt string
 }
 
-// declare declares the flags on f. Each function declares one flag with its variables.
-func (s *Webhooks) declare(
-	f *pflag.FlagSet,
-	str func(p *string, flag, value, usage string, env ...string),
-	num func(p *int, flag string, value int, usage string, env ...string),
-	add func(flag, usage string, env ...string),
-) {
-	str(&s.ConfigurationName, "validating-webhook-configuration-name", "addon-operator",
+// declare declares the flags of s.
+func (s *Webhooks) declare(d *declarations) {
+	d.text(&s.ConfigurationName, "validating-webhook-configuration-name", "addon-operator",
 		"names of the webhook configurations, before -hooks", both("VALIDATING_WEBHOOK_CONFIGURATION_NAME")...)
-	str(&s.URL, "webhook-url", "", "URL that the API server calls instead of the Services: https://HOST or https://HOST:PORT", "ADDON_OPERATOR_WEBHOOK_URL")
-	f.DurationVar(&s.CertLifetime, "webhook-cert-lifetime", 90*24*time.Hour, "")
-	add("webhook-cert-lifetime", "validity of a CA that the operator makes; it is replaced after half of this time", "ADDON_OPERATOR_WEBHOOK_CERT_LIFETIME")
-	num(&s.HooksAtOnce, "webhook-hooks-at-once", 10, "maximum number of hooks that answer the API server in parallel", "ADDON_OPERATOR_WEBHOOK_HOOKS_AT_ONCE")
+	d.text(&s.URL, "webhook-url", "", "URL that the API server calls instead of the Services: https://HOST or https://HOST:PORT", "ADDON_OPERATOR_WEBHOOK_URL")
+	d.duration(&s.CertLifetime, "webhook-cert-lifetime", 90*24*time.Hour, "validity of a CA that the operator makes; it is replaced after half of this time", "ADDON_OPERATOR_WEBHOOK_CERT_LIFETIME")
+	d.number(&s.HooksAtOnce, "webhook-hooks-at-once", 10, "maximum number of hooks that answer the API server in parallel", "ADDON_OPERATOR_WEBHOOK_HOOKS_AT_ONCE")
 	for _, side := range []struct {
 		*WebhookSide
 		prefix, whose, service, mounted string
@@ -55,18 +47,17 @@ func (s *Webhooks) declare(
 			return both(strings.ToUpper(strings.ReplaceAll(side.prefix, "-", "_")) + "_" + name)
 		}
 		file := func(p *string, name, variable, what, base string) {
-			str(p, side.prefix+"-"+name, "", fmt.Sprintf("%s for %s; if empty, %s/%s, or one that the operator makes",
+			d.text(p, side.prefix+"-"+name, "", fmt.Sprintf("%s for %s; if empty, %s/%s, or one that the operator makes",
 				what, side.whose, side.mounted, base), env(variable)...)
 		}
-		str(&side.ServiceName, side.prefix+"-service-name", side.service, "Service for "+side.whose, env("SERVICE_NAME")...)
+		d.text(&side.ServiceName, side.prefix+"-service-name", side.service, "Service for "+side.whose, env("SERVICE_NAME")...)
 		file(&side.Cert, "server-cert", "SERVER_CERT", "file of the certificate", "tls.crt")
 		file(&side.Key, "server-key", "SERVER_KEY", "file of the private key", "tls.key")
 		file(&side.CA, "ca", "CA", "file of the CA certificate", "ca.crt")
-		f.StringSliceVar(&side.ClientCAs, side.prefix+"-client-ca", nil, "")
-		add(side.prefix+"-client-ca", "files of CA certificates for clients of "+side.whose+"; if empty, clients need no certificate",
+		d.list(&side.ClientCAs, side.prefix+"-client-ca", "files of CA certificates for clients of "+side.whose+"; if empty, clients need no certificate",
 			env("CLIENT_CA")...)
-		str(&side.ListenAddress, side.prefix+"-listen-address", "0.0.0.0", "address to listen on for "+side.whose, env("LISTEN_ADDRESS")...)
-		num(&side.ListenPort, side.prefix+"-listen-port", side.port, "port to listen on for "+side.whose+"; 0 is any free port", env("LISTEN_PORT")...)
+		d.text(&side.ListenAddress, side.prefix+"-listen-address", "0.0.0.0", "address to listen on for "+side.whose, env("LISTEN_ADDRESS")...)
+		d.number(&side.ListenPort, side.prefix+"-listen-port", side.port, "port to listen on for "+side.whose+"; 0 is any free port", env("LISTEN_PORT")...)
 	}
 }
 
