@@ -27,6 +27,7 @@ var mayImport = []struct {
 	{"cmd", []string{""}},
 	{"e2e", []string{""}},
 	{"steps/hookmetrics", []string{"workflow/graph", "store", "internal/series"}},
+	{"steps/objects", []string{"workflow", "store", "internal/kube", "internal/operation"}},
 	{"steps", []string{"workflow", "store", "internal", "steps"}},
 	{"triggers", []string{"workflow", "store", "internal"}},
 	{"workflow/graph", nil},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"addon-operator/steps/objects"
 	"addon-operator/workflow"
 )
 
@@ -12,8 +13,8 @@ import (
 // of the effect.
 func (s *hookStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	do, known := map[string]func(context.Context, workflow.Task, json.RawMessage) error{
-		configEffect: s.config.doConfig,
-		objectEffect: s.objects.doObject,
+		configEffect:       s.config.doConfig,
+		objects.EffectKind: s.objects.Do,
 	}[e.Kind]
 	if !known {
 		return workflow.Refused(fmt.Errorf("no effect is called %q", e.Kind))

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"addon-operator/internal/hook"
-	"addon-operator/internal/operation"
 	"addon-operator/internal/redact"
 	"addon-operator/internal/tree"
 	"addon-operator/internal/values"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/objects"
 	"addon-operator/workflow"
 )
 
@@ -70,7 +70,7 @@ func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcom
 	if out.Metrics, err = in.metrics(result.Metrics); err != nil {
 		return workflow.Outcome{}, badFile("$METRICS_PATH", result.Metrics, err)
 	}
-	operations, err := operation.Parse(result.Operations)
+	operations, err := objects.Parse(result.Operations)
 	if err != nil {
 		return workflow.Outcome{}, badFile("$KUBERNETES_PATCH_PATH", result.Operations, err)
 	}
@@ -78,7 +78,7 @@ func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcom
 	if out.Config, err = planConfig(in.layers.Config, out.Section, configPatch.Own, configPatch.Flags); err != nil {
 		return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
 	}
-	if o.Effects, err = objectEffects(operations, in.at, out.Config == nil); err != nil {
+	if o.Effects, err = operations.Effects(in.at, out.Config == nil); err != nil {
 		return o, err
 	}
 	if out.Config != nil {

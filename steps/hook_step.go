@@ -2,6 +2,7 @@ package steps
 
 import (
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/objects"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -22,7 +23,7 @@ type hookStep struct {
 	bindings *Bindings
 	outputs  *hookOutputs
 	metrics  *hookmetrics.Recorder
-	objects  *Objects
+	objects  *objects.Executor
 	releases *Releases
 	reports  *runReports
 }

@@ -13,6 +13,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/objects"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -144,7 +145,7 @@ func TestWhatARunLeadsToIsBounded(t *testing.T) {
 // TestTheMostThatARunLeadsToFitsTheStore: what is let through can be written down.
 func TestTheMostThatARunLeadsToFitsTheStore(t *testing.T) {
 	t.Parallel()
-	small := workflow.Effect{Kind: objectEffect, Data: json.RawMessage(`{}`)}
+	small := workflow.Effect{Kind: objects.EffectKind, Data: json.RawMessage(`{}`)}
 	most := slices.Repeat([]workflow.Effect{small}, mostOutput/(len(small.Data)+perEffect))
 	if err := bounded(workflow.Outcome{Effects: most}); err != nil {
 		t.Fatal(err)

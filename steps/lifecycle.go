@@ -7,8 +7,8 @@ import (
 	"addon-operator/internal/helm"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
-	"addon-operator/internal/operation"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/objects"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -25,7 +25,7 @@ type Options struct {
 	Kube   *kube.Client
 	Config *kube.ConfigMap
 	// Objects carries out the object operations of hooks.
-	Objects *operation.Executor
+	Objects *objects.Executor
 	// Observer logs and counts; nil is silence.
 	Observer Observer
 	// Changes is told of commits that others react to; nil is silence.
@@ -77,7 +77,6 @@ type Lifecycle struct {
 	metrics  *hookmetrics.Recorder
 	reports  *runReports
 	bindings *Bindings
-	objects  *Objects
 	outputs  *hookOutputs
 }
 
@@ -106,11 +105,10 @@ func New(o Options) *Lifecycle {
 	l.Releases = &Releases{
 		db: o.DB, log: l.log, helm: o.Helm, modules: l.Modules, values: l.Values, observer: o.Observer, changes: o.Changes,
 	}
-	l.objects = &Objects{db: o.DB, executor: o.Objects, changes: o.Changes}
 	l.outputs = &hookOutputs{values: l.Values, config: l.ConfigMap}
 	l.Webhooks = &Webhooks{
 		db: o.DB, log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, metrics: l.metrics,
-		objects: l.objects, outputs: l.outputs, observer: o.Observer, changes: o.Changes,
+		objects: o.Objects, outputs: l.outputs, observer: o.Observer, changes: o.Changes,
 	}
 	l.Survey = &Survey{
 		db: o.DB, modules: l.Modules, addons: l.Addons, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
@@ -163,7 +161,7 @@ func (l *Lifecycle) hookStep(id graph.NodeID, binding string) hookStep {
 	n, _ := lifecycle.Graph.Node(id)
 	return hookStep{
 		node: n, binding: binding, db: l.db, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
-		bindings: l.bindings, outputs: l.outputs, metrics: l.metrics, objects: l.objects, releases: l.Releases, reports: l.reports,
+		bindings: l.bindings, outputs: l.outputs, metrics: l.metrics, objects: l.options.Objects, releases: l.Releases, reports: l.reports,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/webhook"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/objects"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -24,7 +25,7 @@ type Webhooks struct {
 	hooks    *Hooks
 	bindings *Bindings
 	metrics  *hookmetrics.Recorder
-	objects  *Objects
+	objects  *objects.Executor
 	outputs  *hookOutputs
 	observer Observer
 	changes  Changes
@@ -224,7 +225,7 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	if r.DryRun {
 		out.Values, out.Flags, o.Effects = nil, nil, nil
 	}
-	if err := r.objects.doObjectsNow(ctx, r.Module, o.Effects); err != nil {
+	if err := r.objects.DoNow(ctx, r.Module, o.Effects); err != nil {
 		return err
 	}
 	if len(out.Values)+len(out.Flags)+len(out.Metrics) == 0 {

@@ -28,6 +28,7 @@ import (
 	"addon-operator/sdk/shell"
 	"addon-operator/steps"
 	"addon-operator/steps/addons"
+	"addon-operator/steps/objects"
 	"addon-operator/store"
 	"addon-operator/triggers"
 	"addon-operator/workflow"
@@ -245,13 +246,13 @@ func (o *operator) assemble() (err error) {
 	s := o.settings
 	observer := o.ownObserver()
 	o.kinds = kube.NewKinds(o.client, observer)
-	objects, err := operation.NewExecutor(o.client, o.kinds, operation.Options{
+	executor, err := operation.NewExecutor(o.client, o.kinds, operation.Options{
 		QPS: float32(s.ObjectQPS), Burst: s.ObjectBurst, Timeout: s.ObjectTimeout,
 	})
 	if err != nil {
 		return err
 	}
-	o.steps = steps.New(o.stepOptions(objects))
+	o.steps = steps.New(o.stepOptions(executor))
 	addonsGraph, err := o.addonsGraph()
 	if err != nil {
 		return err
@@ -283,10 +284,10 @@ func (o *operator) configObject() *kube.ConfigMap {
 }
 
 // stepOptions returns the clients and settings of the steps.
-func (o *operator) stepOptions(objects *operation.Executor) steps.Options {
+func (o *operator) stepOptions(executor *operation.Executor) steps.Options {
 	s := o.settings
 	return steps.Options{
-		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client, Objects: objects,
+		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client, Objects: objects.New(o.db, executor, stepChanges{o}),
 		CRDs: crd.NewInstaller(o.client, o.helm.Labels()), Config: o.configObject(),
 
 		ModulesDirs: strings.Split(s.ModulesDirs, ":"), AddonModulesDir: addonModulesDir(s.Store),

@@ -1,0 +1,175 @@
+package objects
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"addon-operator/internal/operation"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// Changes are told of commits that change what the release of a module consists of.
+type Changes interface {
+	ReleaseChanged(module string)
+}
+
+// An Executor carries out operations. It notes that a hook removes an object of its module's release before it sends the
+// request.
+type Executor struct {
+	db      *store.DB
+	cluster *operation.Executor
+	changes Changes
+}
+
+// New returns an executor that sends the requests of operations with cluster.
+func New(db *store.DB, cluster *operation.Executor, changes Changes) *Executor {
+	return &Executor{db: db, cluster: cluster, changes: changes}
+}
+
+// Do carries out one operation of a task, the data of an effect. A rejected operation is no error until the last
+// operation of the task, which returns the errors of all.
+func (e *Executor) Do(ctx context.Context, t workflow.Task, data json.RawMessage) error {
+	r := run{executor: e, module: t.Subject.Module, resumed: t.Resumed}
+	if err := e.db.View(func(tx *store.Tx) (err error) {
+		r.note, _, err = store.LoadNote[note](tx, t.ID)
+		return err
+	}); err != nil {
+		return err
+	}
+	r.save = func(n note, more func(*store.Tx) error) error {
+		return e.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+			err := store.SaveNote(tx, t.ID, n)
+			if err == nil && more != nil {
+				err = more(tx)
+			}
+			return err
+		})
+	}
+	return r.do(ctx, data)
+}
+
+// DoNow carries out the operations of a run that is not a task. If the operator dies, the remaining ones are not carried
+// out later.
+func (e *Executor) DoNow(ctx context.Context, module string, effects []workflow.Effect) error {
+	r := run{executor: e, module: module}
+	r.save = func(_ note, more func(*store.Tx) error) error {
+		if more == nil {
+			return nil
+		}
+		return e.db.UpdateWithRoom(ctx, more)
+	}
+	for _, effect := range effects {
+		if err := r.do(ctx, effect.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A run carries out operations of one run of a hook, one after another.
+type run struct {
+	executor *Executor
+	module   string
+	// resumed is set if any of them may have been tried before.
+	resumed bool
+	note    note
+	// save saves the note, and the writes of more, in one transaction. More can be nil.
+	save func(n note, more func(*store.Tx) error) error
+}
+
+// do carries out one operation unless it is settled.
+func (r *run) do(ctx context.Context, data json.RawMessage) error {
+	var s step
+	if err := json.Unmarshal(data, &s); err != nil {
+		return workflow.Refused(err)
+	}
+	if s.Number > r.note.Settled {
+		if err := r.settle(ctx, s); err != nil {
+			return fmt.Errorf("$KUBERNETES_PATCH_PATH: %s: %w", s, err)
+		}
+	}
+	if s.Number < s.Total {
+		return nil
+	}
+	return r.note.err()
+}
+
+// settle carries out the operation, finds that it is done, or notes that it is rejected. After an error, the next attempt
+// tries it again.
+func (r *run) settle(ctx context.Context, s step) error {
+	attempt := operation.Attempt{
+		Since: s.At, Resumed: r.resumed, Awaited: slices.Contains(r.note.Unserved, s.kind()),
+		Note: func(mark operation.Mark) error { return r.saveMark(s, mark) },
+	}
+	if r.note.Settled == s.Number-1 {
+		attempt.Mark = r.note.Mark
+	}
+	err := r.executor.cluster.Do(ctx, s.Operation, attempt)
+	settled := r.note
+	settled.Settled, settled.Mark = s.Number, nil
+	switch {
+	case err != nil && operation.IsRefused(err):
+		settled.refuse(s, err)
+		if kept, ok := operation.NotDeleted(err); ok && r.module != "" {
+			return r.saveNote(settled, func(tx *store.Tx) error { return r.executor.revertRemoved(tx, r.module, store.Object(kept)) })
+		}
+	case err != nil:
+		return err
+	case s.Last || s.Operation.Type.Repeatable() || s.Operation.Type.Deletes():
+		return nil // trying it again does no harm: a deleted object is identified by its UID
+	}
+	return r.saveNote(settled, nil)
+}
+
+// saveMark saves the mark of an operation that is about to be sent, and that it removes an object of the release.
+func (r *run) saveMark(s step, mark operation.Mark) error {
+	n := r.note
+	n.Settled, n.Mark = s.Number-1, &mark
+	deletes := s.Operation.Type.Deletes()
+	noOp := deletes && mark.UID == ""
+	if noOp && s.Last {
+		return nil // no later operation can create the object
+	}
+	if noOp || !deletes || r.module == "" {
+		return r.saveNote(n, nil)
+	}
+	return r.saveNote(n, func(tx *store.Tx) error { return r.executor.noteRemoved(tx, r.module, store.Object(mark.Object)) })
+}
+
+func (r *run) saveNote(n note, more func(*store.Tx) error) error {
+	r.note = n
+	return r.save(n, more)
+}
+
+// noteRemoved notes that a hook of module is about to delete o, if o is an object of its release.
+func (e *Executor) noteRemoved(tx *store.Tx, module string, o store.Object) error {
+	r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(module))
+	if err != nil || !ok {
+		return err
+	}
+	own := slices.IndexFunc(r.Objects, func(own store.Object) bool { return own.Is(o) })
+	if own < 0 {
+		return nil
+	}
+	if i := slices.IndexFunc(r.Removed, func(removed store.Removed) bool { return removed.Is(o) }); i >= 0 {
+		r.Removed[i].At = tx.Now()
+		return store.Save(tx, store.ReleaseKey(module), r)
+	}
+	r.Removed = append(r.Removed, store.Removed{Object: r.Objects[own], At: tx.Now()})
+	tx.OnCommit(func() { e.changes.ReleaseChanged(module) })
+	return store.Save(tx, store.ReleaseKey(module), r)
+}
+
+// revertRemoved reverts [Executor.noteRemoved], because the API server rejected the deletion.
+func (e *Executor) revertRemoved(tx *store.Tx, module string, o store.Object) error {
+	r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(module))
+	if err != nil || !ok || !r.Lacks(o) {
+		return err
+	}
+	r.Removed = slices.DeleteFunc(r.Removed, func(removed store.Removed) bool { return removed.Is(o) })
+	tx.OnCommit(func() { e.changes.ReleaseChanged(module) })
+	return store.Save(tx, store.ReleaseKey(module), r)
+}

@@ -1,0 +1,53 @@
+package objects
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"addon-operator/internal/kube"
+	"addon-operator/internal/operation"
+	"addon-operator/workflow"
+)
+
+// A note records the progress of a task in its operations. It is written for operations whose completion cannot be
+// detected in the cluster.
+type note struct {
+	// Settled is the number of operations that are done or rejected. No later attempt sends them again.
+	Settled int `json:"settled"`
+	// Refused has an error for each of the first rejected operations. More is the number of the others.
+	Refused []string `json:"refused,omitempty"`
+	More    int      `json:"more,omitempty"`
+	// Unserved are the kinds that the API server did not serve in time.
+	Unserved []string `json:"unserved,omitempty"`
+	// Mark belongs to the first operation that is not settled.
+	Mark *operation.Mark `json:"mark,omitempty"`
+}
+
+// maxRefused is the maximum number of rejected operations of one run that are reported in full.
+const maxRefused = 20
+
+// refuse adds the reason why an operation was rejected.
+func (n *note) refuse(s step, err error) {
+	if kind := s.kind(); errors.Is(err, kube.ErrNotServed) && len(n.Unserved) < maxRefused && !slices.Contains(n.Unserved, kind) {
+		n.Unserved = append(n.Unserved, kind)
+	}
+	if len(n.Refused) == maxRefused {
+		n.More++
+		return
+	}
+	n.Refused = append(n.Refused, fmt.Sprintf("%s: %v", s, err))
+}
+
+// err returns one error for all rejected operations; nil if none was rejected.
+func (n *note) err() error {
+	if len(n.Refused) == 0 {
+		return nil
+	}
+	text := strings.Join(n.Refused, "; ")
+	if n.More > 0 {
+		text += fmt.Sprintf("; and %d more", n.More)
+	}
+	return workflow.Refused(fmt.Errorf("$KUBERNETES_PATCH_PATH: %s", text))
+}

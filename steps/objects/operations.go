@@ -1,0 +1,56 @@
+package objects
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"addon-operator/internal/operation"
+	"addon-operator/workflow"
+)
+
+// EffectKind is the kind of the effects that [Operations.Effects] returns.
+const EffectKind = "object operation"
+
+// Operations are the operations of one run of a hook, in the order in which the hook wrote them.
+type Operations []operation.Operation
+
+// Parse reads the operations that a hook has written.
+func Parse(text []byte) (Operations, error) { return operation.Parse(text) }
+
+// Effects returns one effect for each operation. At is a time before the run of the hook. The caller sets last if no
+// other effect follows them.
+func (ops Operations) Effects(at time.Time, last bool) ([]workflow.Effect, error) {
+	var effects []workflow.Effect
+	for i, o := range ops {
+		data, err := json.Marshal(step{Number: i + 1, Total: len(ops), Last: last && i+1 == len(ops), At: at, Operation: o})
+		if err != nil {
+			return nil, fmt.Errorf("$KUBERNETES_PATCH_PATH: operation %d: %w", i+1, err)
+		}
+		effects = append(effects, workflow.Effect{Kind: EffectKind, Data: data})
+	}
+	return effects, nil
+}
+
+// A step is one operation of a run of a hook: the data of an effect.
+type step struct {
+	// Number counts the operations of the run from 1 to Total.
+	Number int `json:"nth"`
+	Total  int `json:"of"`
+	// Last is set if no other effect follows.
+	Last bool `json:"last,omitempty"`
+	// At is a time before the run.
+	At        time.Time           `json:"at"`
+	Operation operation.Operation `json:"operation"`
+}
+
+// String returns the operation for messages.
+func (s step) String() string {
+	return fmt.Sprintf("operation %d of %d (%s)", s.Number, s.Total, s.Operation)
+}
+
+// kind returns the kind of the operation's object.
+func (s step) kind() string {
+	return s.Operation.APIVersion + " " + strings.ToLower(s.Operation.Kind)
+}
