@@ -27,6 +27,8 @@ type DB struct {
 	exited     []uint64    // what exits held when the store was opened
 	noting     sync.Mutex  // held while exits is written
 
+	movedAtOpen []Damaged
+
 	mu      sync.Mutex
 	idle    *sync.Cond // signalled when leading becomes false
 	leading bool       // an Update runs
@@ -73,6 +75,10 @@ func (db *DB) Now() time.Time { return db.clock().Round(0).UTC() }
 // Damaged returns the keys of records whose checksum did not match when the store was opened, the
 // first hundred of them. Reading one is a RecordError.
 func (db *DB) Damaged() []Key { return db.backend.Damaged() }
+
+// MovedAtOpen returns the records that could not be read when the store was opened, and were moved to the
+// table of damaged records.
+func (db *DB) MovedAtOpen() []Damaged { return db.movedAtOpen }
 
 // Done returns a channel that is closed when the store takes no more
 // transactions; Err then says why.

@@ -54,10 +54,13 @@ func (db *DB) mend() error {
 		return err
 	}
 	return db.Update(func(tx *Tx) error {
-		for _, d := range damaged {
-			if _, _, err := MoveDamaged(tx, ID{Epoch: tx.Epoch(), N: tx.NextID()}, d.Key, d.Err); err != nil {
+		db.movedAtOpen = nil
+		for _, unreadable := range damaged {
+			d, _, err := MoveDamaged(tx, ID{Epoch: tx.Epoch(), N: tx.NextID()}, unreadable.Key, unreadable.Err)
+			if err != nil {
 				return err
 			}
+			db.movedAtOpen = append(db.movedAtOpen, d)
 		}
 		return nil
 	})

@@ -139,6 +139,9 @@ func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
 	o.status.db, o.status.leadership = o.db, &o.leadership
 	o.metrics = metrics.New(s.MetricsPrefix, o.debugAPI().State)
 	o.metrics.WatchClients() // before the Lease is requested in the background
+	for _, damaged := range o.db.MovedAtOpen() {
+		o.recordDamaged(damaged)
+	}
 	acquiring, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := o.campaign(acquiring); err != nil {

@@ -141,3 +141,23 @@ func TestANamespaceThatIsNotKnownIsAStartError(t *testing.T) {
 		t.Errorf("code %d, error %v", exitCode(err), err)
 	}
 }
+
+func TestRecordsThatAreMovedWhenTheStoreIsOpenedAreCountedAndLogged(t *testing.T) {
+	s := newSite(t)
+	db := makeStore(t, s.path("store.db"))
+	if err := db.Update(func(tx *store.Tx) error {
+		tx.Put(store.StartupKey(), []byte(`{"mode":`))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, db)
+	s.file("kubeconfig", nowhere)
+	s.start(s.path("kubeconfig"), "default", "--lease", "off")
+	if got, want := s.get("/metrics"), `addon_operator_damaged_records_total{table="meta"} 1`; !strings.Contains(got, want) {
+		t.Errorf("the metrics have no %s", want)
+	}
+	if log, want := s.log.String(), "moved unreadable record to the table of damaged records"; strings.Count(log, want) != 1 {
+		t.Errorf("the log does not say once %q:\n%s", want, log)
+	}
+}
