@@ -37,26 +37,46 @@ func IsReplaceable(k Key) bool {
 	return slices.ContainsFunc(replaceables(), func(r replaceable) bool { return bytes.Equal(k, r.key) })
 }
 
+// findUnreadable returns an error for each replaceable record that cannot be read.
+func findUnreadable(tx *Tx) (all []*RecordError, err error) {
+	for _, r := range replaceables() {
+		err := r.read(tx)
+		if damaged := (*RecordError)(nil); errors.As(err, &damaged) {
+			all = append(all, damaged)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// UnreadableRecords returns a problem for each record of the whole store that cannot be read and that the next start of
+// the operator moves to the table of damaged records.
+func UnreadableRecords(tx *Tx) ([]Problem, error) {
+	all, err := findUnreadable(tx)
+	problems := make([]Problem, len(all))
+	for i, damaged := range all {
+		problems[i] = Problem{
+			Kind: DamagedRecord, Object: damaged.Key.String(), Error: damaged.Error(),
+			Fix: "start the operator: it moves the record to the table of damaged records and goes on without it", Since: tx.Now(),
+		}
+	}
+	return problems, err
+}
+
 // mend moves the replaceable records that cannot be read to the table of damaged records.
 func (db *DB) mend() error {
 	var damaged []*RecordError
-	if err := db.View(func(tx *Tx) error {
-		for _, r := range replaceables() {
-			err := r.read(tx)
-			if unreadable := (*RecordError)(nil); errors.As(err, &unreadable) {
-				damaged = append(damaged, unreadable)
-			} else if err != nil {
-				return err
-			}
-		}
-		return nil
+	if err := db.View(func(tx *Tx) (err error) {
+		damaged, err = findUnreadable(tx)
+		return err
 	}); err != nil || len(damaged) == 0 {
 		return err
 	}
 	return db.Update(func(tx *Tx) error {
 		db.movedAtOpen = nil
-		for _, unreadable := range damaged {
-			d, _, err := MoveDamaged(tx, ID{Epoch: tx.Epoch(), N: tx.NextID()}, unreadable.Key, unreadable.Err)
+		for _, record := range damaged {
+			d, _, err := MoveDamaged(tx, ID{Epoch: tx.Epoch(), N: tx.NextID()}, record.Key, record.Err)
 			if err != nil {
 				return err
 			}

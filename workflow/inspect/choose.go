@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"errors"
 	"fmt"
 
 	"addon-operator/store"
@@ -38,9 +39,9 @@ const mostPassed = 300
 // chooseEnded returns the newest run that did more than a step or two, the
 // last converge at the latest; else the newest that did any.
 func chooseEnded(s *scan) (id uint64, err error) {
-	epoch, _, err := store.Load[store.Startup](s.tx, store.StartupKey())
-	if err != nil {
-		return 0, err
+	startup, _, err := store.Load[store.Startup](s.tx, store.StartupKey())
+	if unreadable := (*store.RecordError)(nil); err != nil && !errors.As(err, &unreadable) {
+		return 0, err // an unreadable one is shown as a problem
 	}
 	passed := 0
 	for w, err := range store.RunsBackwards(s.tx) {
@@ -53,7 +54,7 @@ func chooseEnded(s *scan) (id uint64, err error) {
 				return w.ID, nil
 			}
 		}
-		if w.ID == epoch.Converged && steps > 0 {
+		if w.ID == startup.Converged && steps > 0 {
 			return w.ID, nil
 		}
 		if id == 0 || steps > 0 && passed == 0 {

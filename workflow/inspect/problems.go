@@ -75,7 +75,11 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range stored {
+	unreadable, err := store.UnreadableRecords(s.tx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range slices.Concat(stored, unreadable) {
 		if p.Kind == store.StaleWebhook && r.Live {
 			continue // the operator answers
 		}

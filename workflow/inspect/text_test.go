@@ -308,6 +308,25 @@ func TestStoppedStoreSaysWhereItGoesOn(t *testing.T) {
 	})
 }
 
+func TestStoppedStoreWithAnUnreadableRecordIsShownWithThatProblem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start(onStart)
+		if err := w.db.Update(func(tx *store.Tx) error {
+			tx.Put(store.StartupKey(), []byte(`{"mode":`))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		run := w.read(inspect.Reader{}, 0)
+		text := strings.Join(strings.Fields(inspect.Text(run, look)), " ")
+		if run.ID != 1 || !run.Attention() || !strings.Contains(text, "cannot be read") || !strings.Contains(text, "start the operator") {
+			t.Errorf("inspect shows run %d:\n%s", run.ID, text)
+		}
+	})
+}
+
 func TestLooksSayTheSameInOtherWays(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]inspect.Look{
