@@ -155,72 +155,97 @@ func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, que
 	return next.SyncedIn == a.start, store.Save(a.tx, key, next)
 }
 
-// synchronized marks the binding that t has shown all objects, and those of its
-// group, and cancels the waiting changes of objects that they were shown in that
-// version or a later one, if the change came after the binding's baseline. A change
-// that was pending before a restart, or that was found by comparing with what an
-// earlier process delivered, stays: many hooks do nothing on Synchronization. A
-// Deleted stays, with the events of the object behind it, and so does the Added of
-// an object that was not shown.
+// synchronized ends the Synchronization t, which delivered the objects shown to its hook, by binding. It marks the
+// binding and those of its group as synchronized. If a binding was attached in this epoch, it cancels the pending events
+// that the Synchronization covers.
 func (bs *Bindings) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]observed) error {
-	l, err := startup(tx)
+	bindings, err := markSynchronized(tx, t.Subject)
+	if err != nil || len(shown) == 0 {
+		return err
+	}
+	attached := false
+	for _, b := range bindings {
+		attached = attached || b.AttachedIn == tx.Epoch()
+	}
+	if !attached {
+		return nil
+	}
+	queue := bindings[t.Subject.Binding].Queue
+	ends, err := deletions(tx, queue, t.Subject)
 	if err != nil {
 		return err
 	}
-	key := store.BindingKey(t.Subject.Module, t.Subject.Hook, t.Subject.Binding)
+	d := synchronization{epoch: tx.Epoch(), bindings: bindings, shown: shown, deletions: ends}
+	return bs.queues.Withdraw(tx, queue, t.Subject, "the Synchronization of its binding delivered the object", d.covers)
+}
+
+// markSynchronized marks the binding s, and those of its group in the same queue, as synchronized in this start. It
+// returns all bindings of the hook by ID; none if the binding s does not exist.
+func markSynchronized(tx *store.Tx, s store.Subject) (map[string]store.Binding, error) {
+	start, err := startup(tx)
+	if err != nil {
+		return nil, err
+	}
+	key := store.BindingKey(s.Module, s.Hook, s.Binding)
 	own, ok, err := store.Load[store.Binding](tx, key)
 	if err != nil || !ok {
-		return err
+		return nil, err
 	}
 	group, err := groupOf(own)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	bindings, after := map[string]store.Binding{}, false
-	for k := range tx.Range(store.BindingsOf(t.Subject.Module, t.Subject.Hook)) {
+	bindings := map[string]store.Binding{}
+	for k := range tx.Range(store.BindingsOf(s.Module, s.Hook)) {
 		b, _, err := store.Load[store.Binding](tx, k)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		subject, err := store.ParseBindingKey(k)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		bindings[subject.Binding], after = b, after || b.AttachedIn == tx.Epoch()
+		bindings[subject.Binding] = b
 		its, err := groupOf(b)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if string(k) != string(key) && (group == "" || its != group || b.Queue != own.Queue) {
 			continue
 		}
-		b.SyncedIn = l.StartRun
+		b.SyncedIn = start.StartRun
 		if err := store.Save(tx, k, b); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if !after || len(shown) == 0 {
-		return nil
+	return bindings, nil
+}
+
+// A synchronization is what one Synchronization has delivered to a hook.
+type synchronization struct {
+	epoch     uint64
+	bindings  map[string]store.Binding       // of the hook, by ID
+	shown     map[string]map[string]observed // delivered objects by binding, then by namespace and name
+	deletions map[objectPlace]store.ID       // pending Deleted events
+}
+
+// covers reports whether the pending event need not be delivered, because the Synchronization delivered the object in the
+// same version or a later one. An event that was pending before a restart, or that was found by comparing with what an
+// earlier process delivered, is not covered: many hooks do nothing on Synchronization. Neither is a Deleted event, the
+// events of the object after it, and the Added event of an object that was not delivered.
+func (d synchronization) covers(pending *store.Task) bool {
+	o := pending.Object
+	if o.Event == hook.Deleted {
+		return false
 	}
-	ends, err := deletions(tx, own.Queue, t.Subject)
-	if err != nil {
-		return err
+	if b := d.bindings[pending.Subject.Binding]; !b.After(pending.ID, d.epoch) {
+		return false
 	}
-	epoch := tx.Epoch()
-	return bs.queues.Withdraw(tx, own.Queue, t.Subject, "the Synchronization of its binding delivered the object", func(waiting *store.Task) bool {
-		o := waiting.Object
-		if o.Event == hook.Deleted {
-			return false
-		}
-		if b := bindings[waiting.Subject.Binding]; !b.After(waiting.ID, epoch) {
-			return false
-		}
-		if end, ok := ends[placeOf(waiting)]; ok && end.Before(waiting.ID) {
-			return false
-		}
-		g, ok := shown[waiting.Subject.Binding][o.Namespace+"/"+o.Name]
-		return ok && g.UID == o.UID && !kube.After(o.ResourceVersion, g.ResourceVersion)
-	})
+	if end, ok := d.deletions[placeOf(pending)]; ok && end.Before(pending.ID) {
+		return false
+	}
+	version, ok := d.shown[pending.Subject.Binding][o.Namespace+"/"+o.Name]
+	return ok && version.UID == o.UID && !kube.After(o.ResourceVersion, version.ResourceVersion)
 }
 
 // An objectPlace identifies an object of a binding even if it is deleted and created

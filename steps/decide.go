@@ -40,6 +40,11 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 	if m.Enabled == "" {
 		return d, nil
 	}
+	return s.runScript(ctx, t, m, k, d, before)
+}
+
+// runScript returns d with the decision of m's enabled script.
+func (s *discoverStep) runScript(ctx context.Context, t workflow.Task, m module.Module, k known, d decided, before []string) (decided, error) {
 	config, err := json.Marshal(k.layers.HookConfigValues(m.Key))
 	if err != nil {
 		return d, err

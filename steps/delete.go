@@ -87,15 +87,6 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	} else if by.Source == module.SourceConfig && !by.Enabled {
 		tx.OnCommit(func() { s.changes.ModuleRetired(name) })
 	}
-	if len(data.Hooks) > 0 {
-		var found foundHooks
-		if err := json.Unmarshal(data.Hooks, &found); err != nil {
-			return nil, err
-		}
-		if _, err := found.keep(tx, name); err != nil {
-			return nil, err
-		}
-	}
 	if err := noteRelease(tx, name, data.Released); err != nil {
 		return nil, err
 	}
@@ -104,16 +95,30 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
 		return nil, err
 	}
-	// One that was never on in this store has no bindings yet, and its hooks are
-	// shown what these see.
-	hooks, err := hooksOf(tx, name)
+	return []graph.Fact{lifecycle.Unwanted}, s.detachHooks(tx, name, data.Hooks)
+}
+
+// detachHooks saves the hooks of module that were asked for their config, if any were, and detaches the bindings of all.
+// A module that was never enabled in this store has no bindings yet. It gets them first, because its hooks receive
+// their snapshots.
+func (s *moduleDeleteStep) detachHooks(tx *store.Tx, module string, asked json.RawMessage) error {
+	if len(asked) > 0 {
+		var found foundHooks
+		if err := json.Unmarshal(asked, &found); err != nil {
+			return err
+		}
+		if _, err := found.keep(tx, module); err != nil {
+			return err
+		}
+	}
+	hooks, err := hooksOf(tx, module)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := s.bindings.attach(tx, name, hooks); err != nil {
-		return nil, err
+	if _, err := s.bindings.attach(tx, module, hooks); err != nil {
+		return err
 	}
-	return []graph.Fact{lifecycle.Unwanted}, s.bindings.detach(tx, name)
+	return s.bindings.detach(tx, module)
 }
 
 // leaveEnabled removes name from the enabled modules, where discovery has not done so yet.

@@ -206,9 +206,26 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range found.Modules {
+	if err := saveModules(tx, found.Modules, before); err != nil {
+		return nil, err
+	}
+	if found.Whole {
+		if err := s.forgetMissing(tx, found.Modules, before); err != nil {
+			return nil, err
+		}
+	}
+	l, err := startup(tx)
+	if err != nil || slices.Equal(l.Enabled, found.Enabled) {
+		return nil, err
+	}
+	l.Enabled = found.Enabled
+	return nil, store.Save(tx, store.StartupKey(), l)
+}
+
+// saveModules saves the decisions about modules in their records, which were before.
+func saveModules(tx *store.Tx, modules []decided, before map[string]store.Module) error {
+	for _, d := range modules {
 		old, known := before[d.Name]
-		delete(before, d.Name)
 		if !d.Enabled {
 			store.DeleteProblems(tx, store.OrphanedModule, d.Name)
 		}
@@ -224,23 +241,28 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 			continue
 		}
 		if err := store.Save(tx, store.ModuleKey(d.Name), next); err != nil {
-			return nil, err
+			return err
 		}
+	}
+	return nil
+}
+
+// forgetMissing deletes the records of the modules that were known before and not found.
+func (s *discoverStep) forgetMissing(tx *store.Tx, found []decided, before map[string]store.Module) error {
+	exists := map[string]bool{}
+	for _, d := range found {
+		exists[d.Name] = true
 	}
 	for name := range before {
-		if found.Whole {
-			tx.Delete(store.ModuleKey(name))
-			if err := s.bindings.forget(tx, name); err != nil {
-				return nil, err
-			}
+		if exists[name] {
+			continue
+		}
+		tx.Delete(store.ModuleKey(name))
+		if err := s.bindings.forget(tx, name); err != nil {
+			return err
 		}
 	}
-	l, err := startup(tx)
-	if err != nil || slices.Equal(l.Enabled, found.Enabled) {
-		return nil, err
-	}
-	l.Enabled = found.Enabled
-	return nil, store.Save(tx, store.StartupKey(), l)
+	return nil
 }
 
 // keepBlocked makes the problems of the safety check those of this discovery. What a person allowed

@@ -10,16 +10,12 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Gate says what keeps t's hook from being told of events and ticks: its module, which
-// cannot be loaded, or what the hook must run in this start before: the onStartup hooks of
-// its module, or the global ones, and then its own Synchronization.
+// Gate returns the reason why t's hook cannot run for events and schedules yet, or no reason: its module cannot be
+// loaded, or another step must run first in this start. These are the onStartup hooks of its module, or the global
+// ones, and then its own Synchronization.
 func (s *hookStep) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
-	if name := t.Subject.Module; name != "" {
-		m, _, err := store.Load[store.Module](tx, store.ModuleKey(name))
-		if err != nil || m.Broken != "" {
-			why, _, _ := strings.Cut(m.Broken, "\n")
-			return fmt.Sprintf("module %s cannot be loaded: %s", name, why), err
-		}
+	if awaits, err := awaitsRepair(tx, t.Subject.Module); awaits != "" || err != nil {
+		return awaits, err
 	}
 	l, err := startup(tx)
 	if err != nil {
@@ -50,6 +46,19 @@ func (s *hookStep) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) 
 		return "", nil
 	}
 	return unsynced + " has yet to run Synchronization in this start", nil
+}
+
+// awaitsRepair returns the reason why the module, unless it is empty, cannot be loaded.
+func awaitsRepair(tx *store.Tx, module string) (string, error) {
+	if module == "" {
+		return "", nil
+	}
+	m, _, err := store.Load[store.Module](tx, store.ModuleKey(module))
+	if err != nil || m.Broken == "" {
+		return "", err
+	}
+	why, _, _ := strings.Cut(m.Broken, "\n")
+	return fmt.Sprintf("module %s cannot be loaded: %s", module, why), nil
 }
 
 // Skipped treats the binding whose Synchronization is skipped as synchronized.

@@ -77,45 +77,25 @@ func (s *startupStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 	return nil, err
 }
 
-// keep makes module's hooks in the store those found, and reports whether any
-// of them is another than before. What a hook of other code, or with another
-// config, has counted ends: it may not know its metrics any more. What a hook has
-// patched whose code or config is another is outdated until it is patched again.
+// keep replaces the hooks of module in the store with those found, and reports whether any has changed. The metrics of a
+// hook with other code or another config are deleted, because the hook may not know them any more. Its values patches
+// are outdated until it writes them again.
 func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) {
-	others, rewritten := map[string]bool{}, map[string]bool{}
-	for k := range tx.Range(store.HooksOf(module)) {
-		_, name, err := parseHookKey(k)
-		if err != nil {
-			return false, err
-		}
-		if _, ok := f.Hooks[name]; !ok {
-			others[name] = true
-			tx.Delete(k)
-			if err := forgetHook(tx, module, name); err != nil {
-				return false, err
-			}
-		}
+	others, err := f.deleteMissing(tx, module)
+	if err != nil {
+		return false, err
 	}
+	rewritten := map[string]bool{}
 	for name, h := range f.Hooks {
-		old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
+		other, rewrote, err := keepHook(tx, module, name, h)
 		if err != nil {
 			return false, err
 		}
-		config := bytes.Equal(old.Config, h.Config)
-		same := ok && old.Digest == h.Digest && config
-		if same && bytes.Equal(old.File, h.File) && old.Code == h.Code {
-			continue
-		}
-		if h.Awaits = old.Awaits; same {
-			h.Longest = old.Longest
-		} else {
+		if other {
 			others[name] = true
 		}
-		if ok && (!config || old.Code != "" && old.Code != h.Code) {
-			rewritten[name], h.Awaits = true, nil
-		}
-		if err := store.Save(tx, store.HookKey(module, name), h); err != nil {
-			return false, err
+		if rewrote {
+			rewritten[name] = true
 		}
 	}
 	if len(others) == 0 {
@@ -125,6 +105,47 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 		return false, err
 	}
 	return true, hookmetrics.Forget(tx, func(s store.Subject) bool { return s.Module == module && others[s.Hook] })
+}
+
+// deleteMissing deletes the hooks of module that were not found, and returns their names.
+func (f foundHooks) deleteMissing(tx *store.Tx, module string) (deleted map[string]bool, err error) {
+	deleted = map[string]bool{}
+	for k := range tx.Range(store.HooksOf(module)) {
+		_, name, err := parseHookKey(k)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := f.Hooks[name]; ok {
+			continue
+		}
+		deleted[name] = true
+		tx.Delete(k)
+		if err := forgetHook(tx, module, name); err != nil {
+			return nil, err
+		}
+	}
+	return deleted, nil
+}
+
+// keepHook saves the found hook h, and reports whether it differs from the one in the store, and whether that one was
+// known with other code or another config.
+func keepHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten bool, err error) {
+	old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
+	if err != nil {
+		return false, false, err
+	}
+	config := bytes.Equal(old.Config, h.Config)
+	same := ok && old.Digest == h.Digest && config
+	if same && bytes.Equal(old.File, h.File) && old.Code == h.Code {
+		return false, false, nil
+	}
+	if h.Awaits = old.Awaits; same {
+		h.Longest = old.Longest
+	}
+	if ok && (!config || old.Code != "" && old.Code != h.Code) {
+		rewritten, h.Awaits = true, nil
+	}
+	return !same, rewritten, store.Save(tx, store.HookKey(module, name), h)
 }
 
 // forgetHook drops what a hook that is gone has patched, and when it may run.
