@@ -72,8 +72,8 @@ func TestALossOfPowerAtAnyTimeOfALifecycleComesToTheSameEnd(t *testing.T) {
 		p.resume(recording.Marks())
 		c.want = p.ends()
 	})
-	images := recording.Check(t, crashimage.Options{Seed: 1, Subsets: 1, Most: 20}, c.check)
-	if t.Logf("%d images, %d of them with different records", images, len(c.ended)); images < 1000 || len(c.ended) < 100 {
+	images := recording.Check(t, crashimage.Options{Seed: 1, Subsets: 30, Most: 20}, c.check)
+	if t.Logf("%d images, %d of them with different records", images, len(c.ended)); images < 3000 || len(c.ended) < 100 {
 		t.Error("these are too few")
 	}
 }

@@ -1,15 +1,21 @@
 package crashimage
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/maphash"
+	"io"
 	"maps"
+	"os"
+	"slices"
 )
 
 // A content is that of a file: sectors over another content. Its hash costs as much as the sectors that differ,
 // so that images of large files can be compared without making them.
 type content struct {
 	base    []byte
+	data    []part // of base: what is not zero, in order
 	length  int
 	kept    int // bytes of base that are not cut off
 	sectors map[int]*[sector]byte
@@ -31,7 +37,7 @@ func sumOf(index int, s *[sector]byte) uint64 {
 
 // contentOf returns the content b, which must not change any more.
 func contentOf(b []byte) *content {
-	c := &content{base: b, length: len(b), kept: len(b), sectors: map[int]*[sector]byte{}}
+	c := &content{base: b, data: nonZero(b), length: len(b), kept: len(b), sectors: map[int]*[sector]byte{}}
 	for i := range sectorsIn(len(b)) {
 		c.sum += sumOf(i, c.at(i))
 	}
@@ -108,5 +114,56 @@ func (c *content) flat() *content {
 	if len(c.sectors) < 1000 {
 		return c
 	}
-	return &content{base: c.bytes(), length: c.length, kept: c.length, sectors: map[int]*[sector]byte{}, sum: c.sum}
+	b := c.bytes()
+	return &content{base: b, data: nonZero(b), length: c.length, kept: c.length, sectors: map[int]*[sector]byte{}, sum: c.sum}
+}
+
+// nonZero returns the parts of b that are not zero, in whole blocks of a file system.
+func nonZero(b []byte) (parts []part) {
+	const block = 4096
+	zeros := make([]byte, block)
+	for from := 0; from < len(b); from += block {
+		to := min(len(b), from+block)
+		switch last := len(parts) - 1; {
+		case bytes.Equal(b[from:to], zeros[:to-from]):
+		case last >= 0 && parts[last].to == from:
+			parts[last].to = to
+		default:
+			parts = append(parts, part{from, to})
+		}
+	}
+	return parts
+}
+
+// writeTo writes the content to an empty file, which may become longer by a part of a sector. It leaves holes where the content is zero: most of a store file is, and
+// each written block costs memory.
+func (c *content) writeTo(f io.WriterAt) (err error) {
+	for _, p := range c.data {
+		if p.from < c.kept {
+			_, e := f.WriteAt(c.base[p.from:min(p.to, c.kept)], int64(p.from))
+			err = errors.Join(err, e)
+		}
+	}
+	var adjacent []byte // sectors that are written by one call
+	changed := slices.Sorted(maps.Keys(c.sectors))
+	for len(changed) > 0 {
+		first := changed[0]
+		adjacent = adjacent[:0]
+		for n := 0; len(changed) > 0 && changed[0] == first+n; n++ {
+			adjacent = append(adjacent, c.sectors[changed[0]][:]...)
+			changed = changed[1:]
+		}
+		_, e := f.WriteAt(adjacent, int64(first)*sector)
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// save makes the content that of the file at path.
+func (c *content) save(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.writeTo(f), f.Truncate(int64(c.length)), f.Close())
 }

@@ -1,8 +1,12 @@
 package crashimage
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,9 +19,15 @@ func TestAContentIsTheBytesThatWereWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.SliceOfN(rapid.Byte(), 0, 3*sector).Draw(t, "before")
+		if rapid.Bool().Draw(t, "hole") {
+			want = append(append(want, make([]byte, 20*sector)...), "behind the hole"...)
+		}
 		c := contentOf(slices.Clone(want))
 		for range rapid.IntRange(0, 6).Draw(t, "changes") {
-			at := rapid.IntRange(0, 4*sector).Draw(t, "at")
+			at := rapid.IntRange(0, 24*sector).Draw(t, "at")
+			if rapid.Bool().Draw(t, "whole sectors") {
+				at -= at % sector
+			}
 			if rapid.Bool().Draw(t, "truncate") {
 				want = append(want, make([]byte, max(0, at-len(want)))...)[:at]
 				c.truncate(at)
@@ -35,11 +45,32 @@ func TestAContentIsTheBytesThatWereWritten(t *testing.T) {
 			if diff := cmp.Diff(want, c.bytes(), cmp.Comparer(func(a, b []byte) bool { return string(a) == string(b) })); diff != "" {
 				t.Fatal(diff)
 			}
+			if got := saved(t, c); !bytes.Equal(want, got) {
+				t.Fatalf("the file has other bytes: %s", cmp.Diff(want, got))
+			}
 			if c.sum != contentOf(want).sum {
 				t.Fatal("the hash is not that of the same bytes written at once")
 			}
 		}
 	})
+}
+
+// saved returns the file that the content is saved to.
+func saved(t *rapid.T, c *content) []byte {
+	dir, err := os.MkdirTemp("", "content-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "file")
+	if err := errors.Join(os.WriteFile(path, []byte("what was there before"), 0o600), c.save(path)); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // lines are a trace: a file is written and synced, gets its name, is acknowledged, and written again beside a
@@ -84,8 +115,8 @@ func TestImagesAreWhatACrashCanLeave(t *testing.T) {
 	var got []string
 	for image := range record(t, lines).Images(Options{}) {
 		var files []string
-		for _, name := range slices.Sorted(maps.Keys(image.Files)) {
-			files = append(files, name+"="+string(image.Files[name]))
+		for _, name := range slices.Sorted(maps.Keys(image.files)) {
+			files = append(files, name+"="+string(image.files[name].bytes()))
 		}
 		got = append(got, fmt.Sprintf("%d marks, %s", len(image.Marks), strings.Join(files, " ")))
 	}

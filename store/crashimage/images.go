@@ -28,40 +28,32 @@ type Options struct {
 
 // An Image is what a crash leaves.
 type Image struct {
-	// Files are the files of the directory, by name.
-	Files map[string][]byte
 	// Marks are the lines the program had written before, in order.
 	Marks []string
 	// Text says when the crash was and what was lost.
 	Text string
+
+	files map[string]*content // by name
 }
 
-// Write makes the files of the image those of the directory dir. Files that are there are written over: a new
-// one costs more than its bytes.
+// Has reports whether the directory has a file of that name.
+func (i Image) Has(name string) bool { return i.files[name] != nil }
+
+// Write makes the files of the image those of the directory dir.
 func (i Image) Write(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if _, wanted := i.Files[e.Name()]; !wanted {
+		if _, wanted := i.files[e.Name()]; !wanted {
 			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}
-	for name, b := range i.Files {
-		err = errors.Join(err, writeOver(filepath.Join(dir, name), b))
+	for name, c := range i.files {
+		err = errors.Join(err, c.save(filepath.Join(dir, name)))
 	}
 	return err
-}
-
-// writeOver gives the file at path the content b.
-func writeOver(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	return errors.Join(err, f.Truncate(int64(len(b))), f.Close())
 }
 
 // Images yields what a crash during the recording can leave: for each moment at which something becomes
@@ -83,7 +75,7 @@ func (r *Recording) Images(o Options) iter.Seq[Image] {
 					}
 					seen[sum] = true
 					text := fmt.Sprintf("before call %d of %d: %s", i, len(r.ops), c.text)
-					if !yield(Image{Files: left.files(), Marks: slices.Clip(d.marks), Text: text}) {
+					if !yield(Image{Marks: slices.Clip(d.marks), Text: text, files: left.files()}) {
 						return
 					}
 				}
@@ -132,10 +124,10 @@ func (d directory) content(file int) *content {
 }
 
 // files returns the contents by name.
-func (d directory) files() map[string][]byte {
-	all := map[string][]byte{}
+func (d directory) files() map[string]*content {
+	all := map[string]*content{}
 	for name, file := range d.names {
-		all[name] = d.content(file).bytes()
+		all[name] = d.content(file)
 	}
 	return all
 }
