@@ -23,7 +23,7 @@ func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
 	}
 	o.addonsRuntime = &addons.Runtime{
 		DB: o.db, Configurations: addons.NewConfigurations(o.client.Dynamic()), Fetcher: fetcher, Retry: delays,
-		AllAsModules: o.settings.AddonsModules, ImageModules: o.steps.Addons.ImageModules, Fetches: o.addonsFetches,
+		AllAsModules: o.settings.AddonsModules, ImageModules: o.steps.Addons.ImageModules, Fetches: o.lifecycleObserver.addonsFetches,
 		Failed: o.configurationFailed,
 	}
 	return o.addonsRuntime.Graph(), nil
@@ -46,10 +46,10 @@ func (o *operator) configurationFailed(id api.Identity, summary string, problems
 		Msg("addons configuration failed: " + summary)
 }
 
-// addonsObserver is ownObserver for the watches of addons configurations. That their kinds are not
+// addonsObserver returns the observer of the watches of addons configurations. That their kinds are not
 // served is reported only if they must be.
 func (o *operator) addonsObserver() kube.Observer {
-	observer := o.ownObserver()
+	observer := o.clusterObserver.own()
 	observer.KindAwaited = nil
 	if o.settings.Addons.Mode == settings.AddonsOn {
 		observer.KindAwaited = func(_ string, missing *kube.NotServedError) {

@@ -1,10 +1,20 @@
 package main
 
 import (
+	"time"
+
 	"addon-operator/internal/series"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
 )
+
+// committed observes a commit of the store. Those before there are metrics, at
+// the start, are not observed.
+func (o *operator) committed(took time.Duration, writes int) {
+	if o.metrics != nil {
+		o.metrics.Committed(took, writes)
+	}
+}
 
 // hookMetrics reads what hooks have counted.
 func (o *operator) hookMetrics() (snapshot series.Snapshot, err error) {
@@ -13,9 +23,4 @@ func (o *operator) hookMetrics() (snapshot series.Snapshot, err error) {
 		return err
 	})
 	return snapshot, err
-}
-
-// metricsDropped counts metric operations of a hook that did not count.
-func (o *operator) metricsDropped(d hookmetrics.Dropped) {
-	o.metrics.HookMetricsDropped(d.Module, d.Hook, d.Reason, d.Operations)
 }

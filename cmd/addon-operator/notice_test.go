@@ -23,7 +23,7 @@ func TestWhatIsSaidTwiceIsOneEventCountedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &operator{
+	o := &lifecycleObserver{
 		log: zerolog.Nop(), notices: newNotices(connection, &settings.Settings{Namespace: namespace, ConfigMap: "addon-operator"}, zerolog.Nop()),
 		metrics: metrics.New("p_", func() (metrics.State, error) { return metrics.State{}, nil }),
 	}
@@ -33,7 +33,7 @@ func TestWhatIsSaidTwiceIsOneEventCountedUp(t *testing.T) {
 	loop := store.Task{Node: "module-afterhelm", Subject: store.Subject{Module: "web"}, Loop: &store.Loop{N: 3}}
 	o.looped(loop)
 	o.looped(loop)
-	o.blockedDeletions([]string{"a", "b"}, "2 of 2 releases would be purged: a, b; run reload --allow-purge=2")
+	o.DeletionBlocked([]string{"a", "b"}, "2 of 2 releases would be purged: a, b; run reload --allow-purge=2")
 	k := client(t, c)
 	want := map[string]struct {
 		count int32

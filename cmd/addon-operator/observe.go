@@ -2,23 +2,19 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"addon-operator/cmd/addon-operator/debugapi"
-	"addon-operator/internal/api"
-	"addon-operator/internal/jq"
-	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
 	"addon-operator/steps"
+	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
-	"addon-operator/triggers"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
@@ -35,20 +31,35 @@ type observed struct {
 	refused    string                   // the content of the ConfigMap refused last
 }
 
-// observer logs and counts what the engine does.
-func (o *operator) observer() workflow.Observer {
-	o.seen.moduleRuns, o.seen.helm, o.seen.runs = map[string]time.Time{}, map[string]time.Duration{}, map[uint64]time.Time{}
+// A lifecycleObserver logs, counts and reports in Events what the engine and the steps do. It only
+// observes: no task depends on it. It is a steps.Observer.
+type lifecycleObserver struct {
+	log     zerolog.Logger
+	metrics *metrics.Set
+	notices *notices
+	db      *store.DB // read only
+	slow    *debugapi.SlowRuns
+	// converged reports whether a converge has ended in this epoch.
+	converged *atomic.Bool
+	// queueActions is set if the actions on queues are timed.
+	queueActions bool
+	seen         observed
+}
+
+func newLifecycleObserver(o *operator) *lifecycleObserver {
+	return &lifecycleObserver{
+		log: o.log, metrics: o.metrics, notices: o.notices, db: o.db, slow: &o.slow, converged: &o.status.converged, queueActions: o.settings.QueueActions,
+		seen: observed{moduleRuns: map[string]time.Time{}, helm: map[string]time.Duration{}, runs: map[uint64]time.Time{}},
+	}
+}
+
+// engine returns the observer of the engine.
+func (o *lifecycleObserver) engine() workflow.Observer {
 	return o.timeActions(workflow.Observer{
 		Began: o.taskBegan,
 		Recorded: func(r store.Record) {
 			logRecord(o.log, r)
 			o.recorded(r)
-			if r.State != store.Done && r.State != store.Joined {
-				o.configMap.Left()
-			}
-			if c := r.Subject.Configuration; c != "" && api.ParseIdentity(c).Namespace == "" { // only those of the cluster provide modules
-				o.addonsChanged.raise()
-			}
 		},
 		Ended: func(w store.Run) {
 			o.seen.mu.Lock()
@@ -62,26 +73,17 @@ func (o *operator) observer() workflow.Observer {
 	})
 }
 
-// configSeen logs content of the ConfigMap where that was asked for. Its values
-// can be secrets; the names of its keys are not.
-func (o *operator) configSeen(c kube.Content) {
-	if o.logConfigEvents.Load() {
-		o.log.Info().Bool("exists", c.Exists).Str("resourceVersion", c.ResourceVersion).
-			Strs("keys", slices.Sorted(maps.Keys(c.Data))).Msg(o.configObject().String() + " seen")
-	}
-}
-
 // activation returns the label of the first converge of a process, and an empty one
 // afterwards.
-func (o *operator) activation() string {
-	if o.status.converged.Load() {
+func (o *lifecycleObserver) activation() string {
+	if o.converged.Load() {
 		return ""
 	}
 	return "OperatorStartup"
 }
 
 // taskBegan counts how long a task waited and notes where a converge begins.
-func (o *operator) taskBegan(t workflow.Task) {
+func (o *lifecycleObserver) taskBegan(t workflow.Task) {
 	first := t.Try == 1 && t.Previous == workflow.None && (t.FanOut == nil || t.FanOut.Next == 0 && !t.Prepared)
 	if first && t.Claim != nil {
 		waited := []*store.Task{&t.Task}
@@ -106,7 +108,7 @@ func (o *operator) taskBegan(t workflow.Task) {
 }
 
 // recorded counts a line of history.
-func (o *operator) recorded(r store.Record) {
+func (o *lifecycleObserver) recorded(r store.Record) {
 	o.metrics.TaskEnded(r.Node, string(r.State))
 	module, node := r.Subject.Module, graph.NodeID(r.Node)
 	if r.State == store.Failed {
@@ -149,7 +151,8 @@ func (o *operator) recorded(r store.Record) {
 	}
 }
 
-func (o *operator) moduleRan(module string) {
+// ModuleRan counts a run of module that ended.
+func (o *lifecycleObserver) ModuleRan(module string) {
 	o.seen.mu.Lock()
 	defer o.seen.mu.Unlock()
 	if began, ok := o.seen.moduleRuns[module]; ok {
@@ -159,7 +162,7 @@ func (o *operator) moduleRan(module string) {
 }
 
 // convergeEnded logs and counts a converge that ended.
-func (o *operator) convergeEnded() {
+func (o *lifecycleObserver) convergeEnded() {
 	var startup store.Startup
 	if err := o.db.View(func(tx *store.Tx) (err error) {
 		startup, _, err = store.Load[store.Startup](tx, store.StartupKey())
@@ -184,8 +187,8 @@ func (o *operator) convergeEnded() {
 	o.log.WithLevel(level).Uint64("run", startup.Converged).Str("took", debugapi.Short(took)).Int("modules", len(startup.Enabled)).Int("blocked", blocked).Msg(text)
 }
 
-// hookRan observes one run of a hook.
-func (o *operator) hookRan(r steps.Report) {
+// HookRan observes one run of a hook.
+func (o *lifecycleObserver) HookRan(r steps.Report) {
 	run := metrics.HookRun{
 		Binding: debugapi.BindingOf(r.Task.Subject, string(r.Node), r.Task.Queue), Type: r.Binding, Activation: o.activation(),
 		User: r.Usage.User, System: r.Usage.System, MaxRSS: r.Usage.MaxRSS,
@@ -209,16 +212,8 @@ func waitedAs(s store.Subject, node, queue string) metrics.Binding {
 	return b
 }
 
-func (o *operator) objectsAbsent(release string, absent []kube.Ref) {
-	objects := make([]string, len(absent))
-	for i, ref := range absent {
-		objects[i] = ref.Namespace + "/" + ref.Kind + "/" + ref.Name
-	}
-	o.metrics.ObjectsAbsent(release, objects)
-}
-
 // quarantined reports a task that crashes the operator and is now in quarantine.
-func (o *operator) quarantined(q store.QuarantinedItem) {
+func (o *lifecycleObserver) quarantined(q store.QuarantinedItem) {
 	subject := strings.TrimSpace(q.Node + " " + graph.Subject(q.Subject).String())
 	o.log.Error().Str("node", q.Node).Str("subject", graph.Subject(q.Subject).String()).Str("task.id", q.ID.String()).Int("crashes", q.Crashes).
 		Msg("task quarantined because the operator crashed each time it ran; use task release or task skip")
@@ -228,7 +223,7 @@ func (o *operator) quarantined(q store.QuarantinedItem) {
 }
 
 // recordDamaged reports a record that could not be read.
-func (o *operator) recordDamaged(d store.Damaged) {
+func (o *lifecycleObserver) recordDamaged(d store.Damaged) {
 	o.metrics.RecordDamaged(store.Key(d.Key).Table().String())
 	o.log.Error().Str("record", d.String()).Str("error", d.Error).Str("id", d.ID.String()).Msg("moved unreadable record to the table of damaged records")
 	o.notices.add(notice{reason: "RecordDamaged", message: fmt.Sprintf(
@@ -236,7 +231,7 @@ func (o *operator) recordDamaged(d store.Damaged) {
 }
 
 // looped says that values change at each run.
-func (o *operator) looped(t store.Task) {
+func (o *lifecycleObserver) looped(t store.Task) {
 	o.metrics.Looped(t.Node, t.Subject.Module)
 	o.log.Warn().Str("node", t.Node).Str("module", t.Subject.Module).Int("times", t.Loop.N).
 		Msg("values change at each run; the next one is delayed")
@@ -247,16 +242,16 @@ func (o *operator) looped(t store.Task) {
 	o.notices.add(notice{reason: "ValuesLoop", message: what + ", so the next one is delayed: look at what its hooks write"})
 }
 
-// blockedDeletions reports releases whose deletion a safety check blocked.
-func (o *operator) blockedDeletions(releases []string, why string) {
+// DeletionBlocked reports releases whose deletion a safety check blocked.
+func (o *lifecycleObserver) DeletionBlocked(releases []string, why string) {
 	o.seen.mu.Lock()
 	o.seen.blocked += len(releases)
 	o.seen.mu.Unlock()
 	o.notices.add(notice{reason: "DeletionBlocked", message: why})
 }
 
-// refused says, once for each content, that the ConfigMap is invalid.
-func (o *operator) refused(resourceVersion, why string) {
+// ConfigRefused reports, once for each content, that the ConfigMap is invalid.
+func (o *lifecycleObserver) ConfigRefused(resourceVersion, why string) {
 	o.seen.mu.Lock()
 	before := o.seen.refused
 	o.seen.refused = resourceVersion + " " + why
@@ -270,59 +265,7 @@ func (o *operator) refused(resourceVersion, why string) {
 	o.notices.add(notice{reason: "ConfigRefused", message: why})
 }
 
-// kubeObserver logs and counts what goes wrong with the API server.
-func (o *operator) kubeObserver() kube.Observer {
-	return kube.Observer{
-		SourceFailed: func(s kube.Source, err error) {
-			o.metrics.WatchFailed(reasonOf(err))
-			o.log.Warn().Err(err).Str("source", s.String()).Msg("watch failed and is tried again")
-		},
-		VersionRefused: func(s kube.Source, v string, err error) {
-			o.log.Info().Err(err).Str("source", s.String()).Str("version", v).Msg("restarting watch and comparing it with the delivered objects")
-		},
-		FilterFailed: o.filterFailed, FailuresChanged: func(kube.View) { o.refilter.raise() },
-		ReceiverFailed: func(s kube.Source, err error) {
-			o.log.Error().Err(err).Str("source", s.String()).Msg("changes could not be put into the store and are tried again")
-		},
-		Clock: time.Now, Filtered: o.filtered, Delivered: o.told,
-		KindAwaited: func(owner string, missing *kube.NotServedError) {
-			s := triggers.SubjectOf(owner)
-			o.log.Warn().Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).Err(missing).
-				Msg("a hook watches a kind that is not served, and sees no objects until it is")
-		},
-		KindFailed: func(apiVersion, kind string, err error) {
-			o.log.Warn().Err(err).Str("apiVersion", apiVersion).Str("kind", kind).Msg("kind could not be looked up and is tried again")
-		},
-	}
-}
-
-// filterFailed logs and counts a jqFilter that failed on an object. A filter that exceeds a bound is a mistake in the hook;
-// others fail on objects that are not complete yet.
-func (o *operator) filterFailed(v kube.View, owners []string, object *kube.Object, failure *jq.FilterError) {
-	level := zerolog.DebugLevel
-	if failure.Bound {
-		level = zerolog.WarnLevel
-	}
-	for _, owner := range owners {
-		o.metrics.FilterFailed(o.labels.of(o.db, owner), v.Kind)
-		s := triggers.SubjectOf(owner)
-		o.log.WithLevel(level).Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).
-			Str("object", strings.TrimPrefix(object.Namespace+"/"+object.Name, "/")).Err(failure).Msg("jqFilter failed; the object stays as it was")
-	}
-}
-
-// ownObserver is kubeObserver for what the operator itself watches: that is in no metric of hooks.
-func (o *operator) ownObserver() kube.Observer {
-	observer := o.kubeObserver()
-	observer.Clock, observer.Filtered, observer.Delivered = nil, nil, nil
-	observer.FilterFailed, observer.FailuresChanged = nil, nil
-	return observer
-}
-
-// reasonOf returns one word for err.
-func reasonOf(err error) string {
-	if reason := string(apierrors.ReasonForError(err)); reason != "" {
-		return reason
-	}
-	return "connection"
+// MetricsDropped counts metric operations of a hook that did not count.
+func (o *lifecycleObserver) MetricsDropped(d hookmetrics.Dropped) {
+	o.metrics.HookMetricsDropped(d.Module, d.Hook, d.Reason, d.Operations)
 }

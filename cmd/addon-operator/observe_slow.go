@@ -10,8 +10,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// hookSlow reports that a run of a hook takes far longer than any before, until it ends.
-func (o *operator) hookSlow(r steps.SlowRun) (ended func()) {
+// HookSlow reports that a run of a hook takes far longer than any before, until it ends.
+func (o *lifecycleObserver) HookSlow(r steps.SlowRun) (ended func()) {
 	subject := graph.Subject(r.Task.Subject)
 	why := "no run of it has succeeded before"
 	if r.Longest > 0 {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -57,8 +59,6 @@ type operator struct {
 	steps    *steps.Lifecycle
 	engine   *workflow.Engine
 	metrics  *metrics.Set
-	seen     observed
-	labels   bindingLabels
 	changes  debugapi.ChangeFeed
 	slow     debugapi.SlowRuns
 	notices  *notices
@@ -70,6 +70,9 @@ type operator struct {
 	// shortages is woken when a shortage of the store's disk has begun or ended.
 	shortages wakeup
 	params    *debugapi.Params
+
+	lifecycleObserver *lifecycleObserver
+	clusterObserver   *clusterObserver
 
 	leadership  leadership
 	leaseConfig *rest.Config
@@ -138,9 +141,11 @@ func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
 	defer o.close()
 	o.status.db, o.status.leadership = o.db, &o.leadership
 	o.metrics = metrics.New(s.MetricsPrefix, o.debugAPI().State)
+	o.lifecycleObserver = newLifecycleObserver(o)
+	o.clusterObserver = &clusterObserver{log: o.log, metrics: o.metrics, db: o.db}
 	o.metrics.WatchClients() // before the Lease is requested in the background
 	for _, damaged := range o.db.MovedAtOpen() {
-		o.recordDamaged(damaged)
+		o.lifecycleObserver.recordDamaged(damaged)
 	}
 	acquiring, stop := context.WithCancel(ctx)
 	defer stop()
@@ -247,7 +252,7 @@ func (o *operator) close() {
 // assemble joins the steps with the engine and the triggers with both.
 func (o *operator) assemble() (err error) {
 	s := o.settings
-	observer := o.ownObserver()
+	observer := o.clusterObserver.own()
 	o.kinds = kube.NewKinds(o.client, observer)
 	executor, err := operation.NewExecutor(o.client, o.kinds, operation.Options{
 		QPS: float32(s.ObjectQPS), Burst: s.ObjectBurst, Timeout: s.ObjectTimeout,
@@ -260,15 +265,17 @@ func (o *operator) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	if o.engine, err = workflow.New(o.db, o.changes.Observe(o.observer()), o.steps.Binding(), addonsGraph); err != nil {
+	if o.engine, err = workflow.New(o.db, o.changes.Observe(o.engineObserver()), o.steps.Binding(), addonsGraph); err != nil {
 		return err
 	}
 	o.addons = o.watchAddons()
 	o.engine.ContinueOnFailure = s.OnModuleFailure == settings.ContinueOnFailure
-	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, o.kubeObserver(), o.log)
+	watches := o.clusterObserver.hooks()
+	watches.FailuresChanged = func(kube.View) { o.refilter.raise() }
+	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, watches, o.log)
 	o.schedule = triggers.NewSchedule(o.db, o.engine.Raise, triggers.Missed(s.ScheduleMissed), o.log)
 	o.absent = triggers.NewAbsent(o.db, o.engine.Raise, o.kinds, selector(o.helm.Labels()), observer)
-	o.absent.Delivered = o.objectsAbsent
+	o.absent.Delivered = o.clusterObserver.objectsAbsent
 	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.configObject(), o.engine.Retry)
 	o.configMap.Seen = o.configSeen
 	o.configMap.Raised = o.cancelSwitchedOff
@@ -276,6 +283,26 @@ func (o *operator) assemble() (err error) {
 	o.webhook = triggers.NewWebhook(o.db, o.asks.Serve)
 	o.steps.Connect(o.engine, o.kube)
 	return nil
+}
+
+// engineObserver returns the observer of the engine, followed by the triggers that react to ended tasks.
+func (o *operator) engineObserver() workflow.Observer {
+	observer := o.lifecycleObserver.engine()
+	observe := observer.Recorded
+	observer.Recorded = func(r store.Record) {
+		observe(r)
+		stepChanges{o}.recorded(r)
+	}
+	return observer
+}
+
+// configSeen logs content of the ConfigMap where that was asked for. Its values
+// can be secrets; the names of its keys are not.
+func (o *operator) configSeen(c kube.Content) {
+	if o.logConfigEvents.Load() {
+		o.log.Info().Bool("exists", c.Exists).Str("resourceVersion", c.ResourceVersion).
+			Strs("keys", slices.Sorted(maps.Keys(c.Data))).Msg(o.configObject().String() + " seen")
+	}
 }
 
 // addonModulesDir returns the directory of the modules that are made from addons.
@@ -299,7 +326,7 @@ func (o *operator) stepOptions(executor *operation.Executor) steps.Options {
 		IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
 		MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == settings.ExpireMetrics,
 
-		Observer: stepObserver{o}, Changes: stepChanges{o},
+		Observer: o.lifecycleObserver, Changes: stepChanges{o},
 	}
 }
 
@@ -436,7 +463,7 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 		return o.webhook.Run(ctx)
 	})
 	group.Go(func() error { o.asks.Run(ctx); return nil })
-	group.Go(func() error { return o.configMap.Run(ctx, o.ownObserver()) })
+	group.Go(func() error { return o.configMap.Run(ctx, o.clusterObserver.own()) })
 	if o.addons != nil {
 		group.Go(func() error { return o.addons.Run(ctx) })
 	}

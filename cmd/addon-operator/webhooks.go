@@ -26,7 +26,7 @@ func (o *operator) webhooks() *webhook.Endpoint {
 		},
 		Registrar: webhook.RegistrarOptions{
 			Client: o.client, Name: s.ConfigurationName, Namespace: o.settings.Namespace, Clock: time.Now,
-			Observer: o.ownObserver(), Failed: failed, Refused: o.webhookRefused,
+			Observer: o.clusterObserver.own(), Failed: failed, Refused: o.webhookRefused,
 		},
 		Admission: s.Admission.Side(), Conversion: s.Conversion.Side(), URL: s.URL, Lifetime: s.CertLifetime,
 		InForce: o.webhooksInForce,

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/internal/jq"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/metrics"
+	"addon-operator/store"
+	"addon-operator/triggers"
+)
+
+// A clusterObserver logs and counts what the watches of the cluster see and what goes wrong with
+// them. It only observes: no watch depends on it.
+type clusterObserver struct {
+	log     zerolog.Logger
+	metrics *metrics.Set
+	db      *store.DB // read only
+	labels  bindingLabels
+}
+
+// hooks returns the observer of the watches that hooks ask for.
+func (o *clusterObserver) hooks() kube.Observer {
+	return kube.Observer{
+		SourceFailed: func(s kube.Source, err error) {
+			o.metrics.WatchFailed(reasonOf(err))
+			o.log.Warn().Err(err).Str("source", s.String()).Msg("watch failed and is tried again")
+		},
+		VersionRefused: func(s kube.Source, v string, err error) {
+			o.log.Info().Err(err).Str("source", s.String()).Str("version", v).Msg("restarting watch and comparing it with the delivered objects")
+		},
+		FilterFailed: o.filterFailed,
+		ReceiverFailed: func(s kube.Source, err error) {
+			o.log.Error().Err(err).Str("source", s.String()).Msg("changes could not be put into the store and are tried again")
+		},
+		Clock: time.Now, Filtered: o.filtered, Delivered: o.delivered,
+		KindAwaited: func(owner string, missing *kube.NotServedError) {
+			s := triggers.SubjectOf(owner)
+			o.log.Warn().Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).Err(missing).
+				Msg("a hook watches a kind that is not served, and sees no objects until it is")
+		},
+		KindFailed: func(apiVersion, kind string, err error) {
+			o.log.Warn().Err(err).Str("apiVersion", apiVersion).Str("kind", kind).Msg("kind could not be looked up and is tried again")
+		},
+	}
+}
+
+// filterFailed logs and counts a jqFilter that failed on an object. A filter that exceeds a bound is a mistake in the hook;
+// others fail on objects that are not complete yet.
+func (o *clusterObserver) filterFailed(v kube.View, owners []string, object *kube.Object, failure *jq.FilterError) {
+	level := zerolog.DebugLevel
+	if failure.Bound {
+		level = zerolog.WarnLevel
+	}
+	for _, owner := range owners {
+		o.metrics.FilterFailed(o.labels.of(o.db, owner), v.Kind)
+		s := triggers.SubjectOf(owner)
+		o.log.WithLevel(level).Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).
+			Str("object", strings.TrimPrefix(object.Namespace+"/"+object.Name, "/")).Err(failure).Msg("jqFilter failed; the object stays as it was")
+	}
+}
+
+// own returns the observer of the operator's own watches. They are in no metric of hooks.
+func (o *clusterObserver) own() kube.Observer {
+	observer := o.hooks()
+	observer.Clock, observer.Filtered, observer.Delivered = nil, nil, nil
+	observer.FilterFailed = nil
+	return observer
+}
+
+// reasonOf returns one word for err.
+func reasonOf(err error) string {
+	if reason := string(apierrors.ReasonForError(err)); reason != "" {
+		return reason
+	}
+	return "connection"
+}
+
+// objectsAbsent counts the objects of a release that are absent.
+func (o *clusterObserver) objectsAbsent(release string, absent []kube.Ref) {
+	objects := make([]string, len(absent))
+	for i, ref := range absent {
+		objects[i] = ref.Namespace + "/" + ref.Kind + "/" + ref.Name
+	}
+	o.metrics.ObjectsAbsent(release, objects)
+}
+
+// filtered observes what a jqFilter took for each binding that has asked for it.
+func (o *clusterObserver) filtered(v kube.View, owners []string, took time.Duration) {
+	for _, owner := range owners {
+		o.metrics.FilterTook(o.labels.of(o.db, owner), v.Kind, took)
+	}
+}
+
+// delivered observes how long it took until a change stood in the queues of the
+// bindings it concerns.
+func (o *clusterObserver) delivered(s kube.Source, owners []string, took time.Duration) {
+	for _, owner := range owners {
+		o.metrics.EventTook(o.labels.of(o.db, owner), s.Kind, took)
+	}
+}
+
+// bindingLabels are the labels of bindings, by the names that observers of the
+// cluster know them by. Its zero value is ready.
+type bindingLabels struct {
+	mu    sync.RWMutex
+	known map[string]metrics.Binding // guarded by mu
+	times int                        // how often they were forgotten; guarded by mu
+}
+
+// forget drops the labels after a change of bindings, so that they are read again.
+func (l *bindingLabels) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.known)
+	l.times++
+}
+
+// of returns the labels of owner. Those of a binding that is not attached any
+// more have no queue.
+func (l *bindingLabels) of(db *store.DB, owner string) metrics.Binding {
+	l.mu.RLock()
+	b, ok := l.known[owner]
+	times := l.times
+	l.mu.RUnlock()
+	if ok {
+		return b
+	}
+	subject, queue := triggers.SubjectOf(owner), ""
+	// What cannot be read has no queue, either; the store says why elsewhere.
+	_ = db.View(func(tx *store.Tx) error {
+		record, _, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
+		queue = record.Queue
+		return err
+	})
+	b = debugapi.BindingOf(subject, "", queue)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil {
+		l.known = map[string]metrics.Binding{}
+	}
+	if l.times == times { // else it may have been read before the change
+		l.known[owner] = b
+	}
+	return b
+}
