@@ -202,7 +202,7 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 	}
 	entries := entriesOf(earlier)
 	if !document.NotModified {
-		if entries, err = r.parseIndex(ctx, document); err != nil {
+		if entries, err = r.indexes.parse(ctx, document); err != nil {
 			return fail(api.FetchingIndexError, fmt.Errorf("while reading repository index: %w", err))
 		}
 	}

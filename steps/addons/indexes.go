@@ -18,9 +18,13 @@ const (
 
 // indexes keeps the entries of the indexes that were parsed most recently, by digest. Many configurations
 // name the same repositories: parsing an index takes much more time and memory than its entries.
-type indexes struct{ recent *lru.Cache }
+type indexes struct {
+	turns  chan struct{} // has an element for each index or addon that is being parsed
+	recent *lru.Cache
+}
 
-func newIndexes() *indexes { return &indexes{lru.New(mostIndexes)} }
+// newIndexes returns indexes that parse when there is room in turns.
+func newIndexes(turns chan struct{}) *indexes { return &indexes{turns, lru.New(mostIndexes)} }
 
 // lookup returns the entries of an index. They must not be changed.
 func (x *indexes) lookup(digest string) ([]catalog.Entry, bool) {
@@ -36,25 +40,25 @@ func (x *indexes) keep(digest string, size int, entries []catalog.Entry) {
 	}
 }
 
-// parseIndex returns the entries of an index. They must not be changed. It waits for its turn: few indexes
+// parse returns the entries of an index. They must not be changed. It waits for its turn: few indexes
 // are parsed at the same time. The error says what is wrong with the index, or that ctx has ended.
-func (r *Runtime) parseIndex(ctx context.Context, index source.Document) ([]catalog.Entry, error) {
+func (x *indexes) parse(ctx context.Context, index source.Document) ([]catalog.Entry, error) {
 	digest := index.Validators.Digest
-	if entries, ok := r.indexes.lookup(digest); ok {
+	if entries, ok := x.lookup(digest); ok {
 		return entries, nil
 	}
 	select {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case r.parsing <- struct{}{}:
+	case x.turns <- struct{}{}:
 	}
-	defer func() { <-r.parsing }()
-	if entries, ok := r.indexes.lookup(digest); ok {
+	defer func() { <-x.turns }()
+	if entries, ok := x.lookup(digest); ok {
 		return entries, nil
 	}
 	entries, err := catalog.ParseIndex(index.Data)
 	if err == nil {
-		r.indexes.keep(digest, len(index.Data), entries)
+		x.keep(digest, len(index.Data), entries)
 	}
 	return entries, err
 }

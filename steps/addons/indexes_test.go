@@ -11,8 +11,7 @@ import (
 )
 
 func TestIndexOfManyConfigurationsIsParsedOnce(t *testing.T) {
-	r := &Runtime{}
-	r.Graph()
+	parsed := newIndexes(make(chan struct{}, 1))
 	small, large := index("small", 1), index("large", largestIndex/20)
 	for _, c := range []struct {
 		name  string
@@ -23,11 +22,11 @@ func TestIndexOfManyConfigurationsIsParsedOnce(t *testing.T) {
 		{"large index, which is not kept", large, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			first, err := r.parseIndex(t.Context(), c.index)
+			first, err := parsed.parse(t.Context(), c.index)
 			if err != nil {
 				t.Fatal(err)
 			}
-			second, err := r.parseIndex(t.Context(), c.index)
+			second, err := parsed.parse(t.Context(), c.index)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,25 +41,21 @@ func TestIndexOfManyConfigurationsIsParsedOnce(t *testing.T) {
 }
 
 func TestIndexWithAnErrorIsReportedToEachConfiguration(t *testing.T) {
-	r := &Runtime{}
-	r.Graph()
+	parsed := newIndexes(make(chan struct{}, 1))
 	broken := source.Document{Data: []byte("entries: []"), Validators: source.Validators{Digest: "broken"}}
 	for range 2 {
-		if _, err := r.parseIndex(t.Context(), broken); err == nil || !strings.Contains(err.Error(), "entries of the index must be a map") {
+		if _, err := parsed.parse(t.Context(), broken); err == nil || !strings.Contains(err.Error(), "entries of the index must be a map") {
 			t.Errorf("error: %v", err)
 		}
 	}
 }
 
 func TestParsingAnIndexEndsWithItsContext(t *testing.T) {
-	r := &Runtime{}
-	r.Graph()
-	for range mostParsed {
-		r.parsing <- struct{}{}
-	}
+	turns := make(chan struct{}, 1)
+	turns <- struct{}{}
 	changed, cancel := context.WithCancelCause(t.Context())
 	cancel(errChanged)
-	if _, err := r.parseIndex(changed, index("waits", 1)); !errors.Is(err, errChanged) {
+	if _, err := newIndexes(turns).parse(changed, index("waits", 1)); !errors.Is(err, errChanged) {
 		t.Errorf("error: %v", err)
 	}
 }

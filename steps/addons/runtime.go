@@ -62,7 +62,8 @@ const mostFetching = 256
 
 // Graph returns the addons graph joined with the steps of its nodes.
 func (r *Runtime) Graph() workflow.Binding {
-	r.fetching, r.parsing, r.indexes = make(chan struct{}, mostFetching), make(chan struct{}, mostParsed), newIndexes()
+	r.fetching, r.parsing = make(chan struct{}, mostFetching), make(chan struct{}, mostParsed)
+	r.indexes = newIndexes(r.parsing)
 	return workflow.Binding{Graph: addons.Graph, Steps: map[graph.NodeID]workflow.Step{
 		addons.ConfigurationChanged: &changedStep{r},
 		addons.FetchRepositories:    &fetchStep{r},
