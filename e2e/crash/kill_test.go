@@ -100,7 +100,7 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 	t.Logf("undisturbed: %d things told in %s, %d of them before", total(want.Told), span, prepared)
 	w.wholeEnd(t, want)
 
-	all := killings(random, w.turns(t))
+	all := killings(random, w.attempts(t))
 	kills := chosen(t, all, rounds)
 	for range max(1, len(kills)/10) {
 		k := all[random.IntN(len(all))]
@@ -118,16 +118,18 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 	}
 }
 
-// killings returns 50 ways to be killed: at both instants of every node of steps
-// 1 to 8, at one of the times it is come to, and evenly over the time.
-func killings(random *rand.Rand, turns map[graph.NodeID]int) []killing {
+// attempts counts the attempts at the tasks of a node.
+type attempts struct{ all, done int }
+
+// killings returns 50 ways to be killed: at one of the attempts at each node of steps 1 to 8, at one of those
+// that succeed, and evenly over the time.
+func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
 	var all []killing
 	for _, n := range lifecycle.Graph.Nodes {
-		if turns[n.ID] == 0 {
-			continue
-		}
-		for _, at := range []string{"claimed", "done"} {
-			all = append(all, killing{failpoint: fmt.Sprintf("%s:%s:%d", n.ID, at, 1+random.IntN(turns[n.ID]))})
+		if made := of[n.ID]; made.done > 0 {
+			all = append(all,
+				killing{failpoint: fmt.Sprintf("%s:claimed:%d", n.ID, 1+random.IntN(made.all))},
+				killing{failpoint: fmt.Sprintf("%s:done:%d", n.ID, 1+random.IntN(made.done))})
 		}
 	}
 	const rounds = 50
@@ -214,7 +216,7 @@ func (w *world) killAt(t *testing.T, failpoint string) {
 	select {
 	case <-p.Ended():
 	case <-time.After(2 * time.Minute):
-		t.Fatal("the failpoint was not come to")
+		t.Fatal("the failpoint was not reached")
 	}
 	if !p.Killed() {
 		t.Fatal("the operator ended by itself")
@@ -329,23 +331,33 @@ func (w *world) inLane(t *testing.T) {
 	}
 }
 
-// turns returns how often the last process came to each node of steps 1 to 8.
-func (w *world) turns(t *testing.T) map[graph.NodeID]int {
+// attempts counts the attempts of the last process at each node of steps 1 to 8.
+func (w *world) attempts(t *testing.T) map[graph.NodeID]attempts {
 	t.Helper()
-	turns := map[graph.NodeID]int{}
+	of := map[graph.NodeID]attempts{}
 	w.lastStartRun(t, func(r store.Record) {
 		n, _ := lifecycle.Graph.Node(graph.NodeID(r.Node))
-		if number, _ := strconv.Atoi(strings.TrimRight(n.Number, "abcdef")); number <= 8 {
-			turns[n.ID]++
+		if number, _ := strconv.Atoi(strings.TrimRight(n.Number, "abcdef")); number > 8 {
+			return
 		}
+		made := of[n.ID]
+		switch r.State {
+		case store.Done:
+			made.all++
+			made.done++
+		case store.Failed, store.Allowed:
+			made.all++
+		default: // nothing was attempted
+		}
+		of[n.ID] = made
 	})
 	for _, n := range lifecycle.Graph.Nodes {
 		number, _ := strconv.Atoi(strings.TrimRight(n.Number, "abcdef"))
-		if number <= 8 && !n.JoinsRunning && turns[n.ID] == 0 {
-			t.Errorf("the converge does not come to node %s", n.ID)
+		if number <= 8 && !n.JoinsRunning && of[n.ID].done == 0 {
+			t.Errorf("the converge does not reach node %s", n.ID)
 		}
 	}
-	return turns
+	return of
 }
 
 // span returns how long p took from its start to the end of the start run.
