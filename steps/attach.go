@@ -23,13 +23,13 @@ type Snapshots interface {
 	Ready(ctx context.Context, module, hook string) error
 	// Snapshot returns the objects that the binding sees now, by namespace and name; none
 	// for a binding that is not attached. They must not be changed.
-	Snapshot(s store.Subject) []*kube.Object
+	Snapshot(s graph.Subject) []*kube.Object
 }
 
 // Queues are the queues of the engine.
 type Queues interface {
 	// Withdraw removes waiting events of a hook for which match is true, as part of a transaction.
-	Withdraw(tx *store.Tx, queue string, s store.Subject, why string, match func(*store.Task) bool) error
+	Withdraw(tx *store.Tx, queue string, s graph.Subject, why string, match func(*store.Task) bool) error
 }
 
 // Bindings are the attached bindings of hooks. Their records are those of the hooks that a module
@@ -81,7 +81,7 @@ func (a *attacher) hook(module string, h hookRecord) error {
 	ids := bindingIDs(h.config)
 	groups := map[string]bool{}
 	for i, b := range h.config.Kubernetes {
-		subject := store.Subject{Module: module, Hook: h.file.Name, Binding: ids.kubernetes[i]}
+		subject := graph.Subject{Module: module, Hook: h.file.Name, Binding: ids.kubernetes[i]}
 		synced, err := a.keep(subject, store.Kubernetes, b, b.Queue)
 		if err != nil {
 			return err
@@ -94,11 +94,11 @@ func (a *attacher) hook(module string, h hookRecord) error {
 		}
 		groups[group] = groups[group] || b.ExecuteOnSynchronization
 		a.items = append(a.items, graph.Item{
-			Subject: graph.Subject(subject), Queue: b.Queue, Wait: b.WaitForSynchronization, AllowFailure: b.AllowFailure,
+			Subject: subject, Queue: b.Queue, Wait: b.WaitForSynchronization, AllowFailure: b.AllowFailure,
 		})
 	}
 	for i, b := range h.config.Schedule {
-		subject := store.Subject{Module: module, Hook: h.file.Name, Binding: ids.schedule[i]}
+		subject := graph.Subject{Module: module, Hook: h.file.Name, Binding: ids.schedule[i]}
 		if _, err := a.keep(subject, store.Schedule, b, b.Queue); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (a *attacher) hook(module string, h hookRecord) error {
 // asked attaches the bindings that the API server asks. They have no queue.
 func (a *attacher) asked(module string, h hookRecord, ids ids) error {
 	keep := func(id string, kind store.BindingKind, config any) error {
-		_, err := a.keep(store.Subject{Module: module, Hook: h.file.Name, Binding: id}, kind, config, "")
+		_, err := a.keep(graph.Subject{Module: module, Hook: h.file.Name, Binding: id}, kind, config, "")
 		return err
 	}
 	var errs []error
@@ -127,7 +127,7 @@ func (a *attacher) asked(module string, h hookRecord, ids ids) error {
 
 // keep stores config in the binding's record, and reports whether it needs no
 // Synchronization. A binding with another config needs one.
-func (a *attacher) keep(s store.Subject, kind store.BindingKind, config any, queue string) (synced bool, err error) {
+func (a *attacher) keep(s graph.Subject, kind store.BindingKind, config any, queue string) (synced bool, err error) {
 	key := store.BindingKey(s.Module, s.Hook, s.Binding)
 	a.kept[string(key)] = true
 	text, err := json.Marshal(config)
@@ -181,7 +181,7 @@ func (bs *Bindings) synchronized(tx *store.Tx, t workflow.Task, shown map[string
 
 // markSynchronized marks the binding s, and those of its group in the same queue, as synchronized in this start. It
 // returns all bindings of the hook by ID; none if the binding s does not exist.
-func markSynchronized(tx *store.Tx, s store.Subject) (map[string]store.Binding, error) {
+func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, error) {
 	start, err := startup(tx)
 	if err != nil {
 		return nil, err
@@ -260,7 +260,7 @@ func placeOf(t *store.Task) objectPlace {
 // queue. Later events of the object must be delivered too, even if the Synchronization
 // included the object. Otherwise the last event of an object that was created again
 // would be its deletion.
-func deletions(tx *store.Tx, queue string, s store.Subject) (map[objectPlace]store.ID, error) {
+func deletions(tx *store.Tx, queue string, s graph.Subject) (map[objectPlace]store.ID, error) {
 	first := map[objectPlace]store.ID{}
 	for t, err := range store.EventsOf(tx, queue, s) {
 		if err != nil {
@@ -332,5 +332,5 @@ func (bs *Bindings) forget(tx *store.Tx, module string) error {
 	tx.Delete(store.ReleaseKey(module))
 	tx.OnCommit(bs.changes.BindingsChanged)
 	releaseChanged(tx, bs.changes, module)
-	return hookmetrics.Forget(tx, func(s store.Subject) bool { return s.Module == module })
+	return hookmetrics.Forget(tx, func(s graph.Subject) bool { return s.Module == module })
 }

@@ -11,6 +11,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -40,7 +41,7 @@ func raiseMany(b *testing.B, s *Lifecycle, e *workflow.Engine, n int, module fun
 			events := make([]workflow.Event, at)
 			for i := range events {
 				events[i] = workflow.Event{
-					On: lifecycle.OnModuleKubeEvent, Subject: store.Subject{Module: module(from + i), Hook: "hooks/h", Binding: "pods"},
+					On: lifecycle.OnModuleKubeEvent, Subject: graph.Subject{Module: module(from + i), Hook: "hooks/h", Binding: "pods"},
 					Queue: workflow.Main, Payload: json.RawMessage(`{"type":"Event","watchEvent":"Modified"}`),
 					Object: &store.ObjectRef{Event: hook.Modified, Kind: "Pod", Name: fmt.Sprint("pod-", from+i), UID: "1", ResourceVersion: "1"},
 				}
@@ -67,7 +68,7 @@ func synchronize(b *testing.B, s *Lifecycle, module string) {
 		b.Fatal(err)
 	}
 	shown := map[string]map[string]observed{"pods": {"/pod": {"1", "1"}}}
-	task := workflow.Task{Task: store.Task{Subject: store.Subject{Module: module, Hook: "hooks/h", Binding: "pods"}}}
+	task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: module, Hook: "hooks/h", Binding: "pods"}}}
 	if err := s.db.Update(func(tx *store.Tx) error { return s.bindings.synchronized(tx, task, shown) }); err != nil {
 		b.Fatal(err)
 	}

@@ -10,11 +10,12 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 )
 
 func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T) {
 	s, _, _ := newLifecycle(t)
-	subject := store.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
+	subject := graph.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
 	config, err := json.Marshal(hook.KubernetesBinding{Name: "pods", ExecuteOnSynchronization: true})
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 
 func TestSynchronizationCancelsOnlyEventsAfterItsBaseline(t *testing.T) {
 	s, _, _ := newLifecycle(t)
-	subject := store.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
+	subject := graph.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
 	config, err := json.Marshal(hook.KubernetesBinding{Name: "pods", ExecuteOnSynchronization: true})
 	if err != nil {
 		t.Fatal(err)

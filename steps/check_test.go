@@ -148,7 +148,7 @@ func TestARunOfAModuleThatCannotBeLoadedEndsAndSaysWhy(t *testing.T) {
 			return store.Save(tx, store.ModuleKey(name), store.Module{State: store.On, Enabled: true})
 		})
 		update(t, s.db, func(tx *store.Tx) error { return s.ConfigMap.saveApplied(tx, parsed(t, name+"Enabled", "true"), "1") })
-		task := workflow.Task{Task: store.Task{Subject: store.Subject{Module: name}}}
+		task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: name}}}
 		step := s.moduleRunStep()
 		o, err := step.Do(t.Context(), task)
 		if err != nil || !strings.Contains(o.Detail, want) {
@@ -176,7 +176,7 @@ func TestARunThatIsInterruptedDoesNotBreakItsModule(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if o, err := s.moduleRunStep().Do(ctx, workflow.Task{Task: store.Task{Subject: store.Subject{Module: "web"}}}); err == nil {
+	if o, err := s.moduleRunStep().Do(ctx, workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "web"}}}); err == nil {
 		t.Errorf("the run ended with %q", o.Detail)
 	}
 }
@@ -216,7 +216,7 @@ func TestEventsOfAModuleThatCannotBeLoadedWaitAndBlockNobody(t *testing.T) {
 	})
 	for name, want := range map[string]string{"yaml": "module yaml cannot be loaded: values.yaml: bad", "web": ""} {
 		if err := s.db.View(func(tx *store.Tx) error {
-			awaits, err := step.Gate(tx, &store.Task{Subject: store.Subject{Module: name, Hook: "hooks/hook.sh", Binding: "b"}})
+			awaits, err := step.Gate(tx, &store.Task{Subject: graph.Subject{Module: name, Hook: "hooks/hook.sh", Binding: "b"}})
 			if awaits != want {
 				t.Errorf("module %s: events await %q, want %q", name, awaits, want)
 			}

@@ -73,7 +73,7 @@ func (l *snapshotReader) read(i int) snapshot {
 		l.seen = map[int]snapshot{}
 	}
 	b := l.config.Kubernetes[i]
-	seen := snapshot{objects: l.snapshotsOf.Snapshot(store.Subject{Module: l.module, Hook: l.hook, Binding: l.ids.kubernetes[i]})}
+	seen := snapshot{objects: l.snapshotsOf.Snapshot(graph.Subject{Module: l.module, Hook: l.hook, Binding: l.ids.kubernetes[i]})}
 	seen.items = make([]hook.Item, 0, len(seen.objects))
 	for _, o := range seen.objects {
 		item := hook.Item{FilterResult: o.FilterResult}

@@ -6,8 +6,8 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
-	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -56,7 +56,7 @@ func (s *discoverStep) runScript(ctx context.Context, t workflow.Task, m module.
 		return d, err
 	}
 	node, _ := lifecycle.Graph.Node(lifecycle.DiscoverModules)
-	t.Subject = store.Subject{Module: m.Name, Hook: "enabled"}
+	t.Subject = graph.Subject{Module: m.Name, Hook: "enabled"}
 	enabled, reason, err := s.hooks.runner.Enabled(ctx, hook.EnabledRun{
 		Path: m.Enabled, Module: m.Name, Task: t.ID.String(), Attempt: t.Try, Previous: hook.Previous(t.Previous),
 		ConfigValues: config, Values: text, Output: s.reports.output(t, node, "enabled"),

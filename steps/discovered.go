@@ -115,7 +115,7 @@ type moduleCheck struct {
 // the binding must not hold up: it could have requests of modules before it
 // denied for ever.
 type staleBinding struct {
-	Subject store.Subject `json:"subject"`
+	Subject graph.Subject `json:"subject"`
 	// Owner is the checksum of the hook that had the binding.
 	Owner string `json:"of"`
 }

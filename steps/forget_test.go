@@ -8,11 +8,12 @@ import (
 	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
+	"addon-operator/workflow/graph"
 )
 
 // keepAll keeps of a hook all that there can be.
 func keepAll(tx *store.Tx, s *Lifecycle, module, name string) error {
-	subject := store.Subject{Module: module, Hook: name, Binding: "b"}
+	subject := graph.Subject{Module: module, Hook: name, Binding: "b"}
 	by := nameOf(module, name)
 	ops, err := s.metrics.Parser(module, name)([]byte(`{"name":"x_` + sectionOf(module) + `","add":1}{"group":"` + module + `","name":"y_` + sectionOf(module) + `","set":1}`))
 	return errors.Join(

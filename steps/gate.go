@@ -6,7 +6,6 @@ import (
 
 	"addon-operator/store"
 	"addon-operator/workflow"
-	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -39,7 +38,7 @@ func (s *hookStep) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) 
 			if err != nil {
 				return "", err
 			}
-			unsynced = graph.Subject(subject).String()
+			unsynced = subject.String()
 		}
 	}
 	if unsynced == "" {

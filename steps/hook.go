@@ -116,7 +116,7 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 			return err
 		}
 		if !known {
-			return fmt.Errorf("hook %s %w", graph.Subject(t.Subject), errGone)
+			return fmt.Errorf("hook %s %w", t.Subject, errGone)
 		}
 		if in.hook.file, err = s.hooks.there(t.Subject.Module, in.hook.file); err != nil {
 			return err

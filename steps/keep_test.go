@@ -299,7 +299,7 @@ func TestOnlyEventsAndSchedulesOfModuleHooksReportChangedGlobalValues(t *testing
 			t.Fatal(err)
 		}
 		update(t, s.db, func(tx *store.Tx) error {
-			task := workflow.Task{Task: store.Task{Subject: store.Subject{Module: "web", Hook: "hook.sh"}}}
+			task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "web", Hook: "hook.sh"}}}
 			facts, err := s.hookNode(c.node, "").Apply(tx, task, workflow.Outcome{Data: data})
 			if diff := cmp.Diff(c.want, facts); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.node, diff)

@@ -80,7 +80,7 @@ func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...str
 	if !ok {
 		b.t.Fatalf("node %s has no step that applies", node)
 	}
-	subject := store.Subject{Module: b.module, Hook: "hook.sh", Binding: binding}
+	subject := graph.Subject{Module: b.module, Hook: "hook.sh", Binding: binding}
 	update(b.t, b.s.db, func(tx *store.Tx) error {
 		task := workflow.Task{Task: store.Task{Subject: subject, Prepared: true}}
 		task.Batch = []*store.Task{&task.Task}

@@ -37,7 +37,7 @@ type Webhooks struct {
 // the answer is given, its values and metrics are kept in one transaction; of a
 // dry run neither operations nor values count. The ConfigMap is not written.
 func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webhook.Answer, err error) {
-	subject := store.Subject{Module: q.Module, Hook: q.Hook, Binding: q.Binding}
+	subject := graph.Subject{Module: q.Module, Hook: q.Hook, Binding: q.Binding}
 	r := review{Webhooks: w, ReviewRequest: q, subject: subject}
 	in, err := r.read()
 	if err != nil {
@@ -54,7 +54,7 @@ func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webho
 	}
 	w.observer.HookRan(Report{Task: workflow.Task{Task: store.Task{Subject: subject}}, Binding: bindingType(q.Type), Usage: result.Usage, Err: err})
 	if err != nil && !errors.Is(err, hook.ErrNoResponse) {
-		err = fmt.Errorf("%w: %s: %w", webhook.ErrHookFailed, graph.Subject(subject), err)
+		err = fmt.Errorf("%w: %s: %w", webhook.ErrHookFailed, subject, err)
 	}
 	return a, err
 }
@@ -71,7 +71,7 @@ func bindingType(t hook.Type) string {
 type review struct {
 	*Webhooks
 	webhook.ReviewRequest
-	subject store.Subject
+	subject graph.Subject
 }
 
 func (r *review) read() (in hookInput, err error) {
@@ -85,7 +85,7 @@ func (r *review) read() (in hookInput, err error) {
 			return err
 		}
 		if !known {
-			return fmt.Errorf("hook %s %w", graph.Subject(r.subject), errGone)
+			return fmt.Errorf("hook %s %w", r.subject, errGone)
 		}
 		if in.hook.file, err = r.hooks.there(r.Module, in.hook.file); err != nil {
 			return err
@@ -115,7 +115,7 @@ func withdrawn(err error) error {
 func (r *review) attached(tx *store.Tx) error {
 	b, ok, err := store.Load[store.Binding](tx, store.BindingKey(r.Module, r.Hook, r.Binding))
 	if err == nil && (!ok || b.Detached) {
-		err = fmt.Errorf("%s: %w", graph.Subject(r.subject), webhook.ErrWithdrawn)
+		err = fmt.Errorf("%s: %w", r.subject, webhook.ErrWithdrawn)
 	}
 	return err
 }
@@ -205,7 +205,7 @@ func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 	}
 	switch {
 	case errors.Is(err, hook.ErrNoResponse):
-		return fmt.Errorf("%s: %w to %s", graph.Subject(r.subject), err, file)
+		return fmt.Errorf("%s: %w to %s", r.subject, err, file)
 	case err != nil:
 		return fmt.Errorf("%s: %w", file, err)
 	default:

@@ -53,7 +53,7 @@ func (w *Webhooks) staleBindings(ctx context.Context) (found []staleBinding, err
 	for i, h := range hooks {
 		for id, kind := range h.bindings {
 			if known[i] && now[i][id] != kind {
-				found = append(found, staleBinding{store.Subject{Module: h.module, Hook: h.name, Binding: id}, checksumOf(h.Hook)})
+				found = append(found, staleBinding{graph.Subject{Module: h.module, Hook: h.name, Binding: id}, checksumOf(h.Hook)})
 			}
 		}
 	}
@@ -146,7 +146,7 @@ func (w *Webhooks) withdrawStale(tx *store.Tx, found []staleBinding) error {
 			continue
 		}
 		tx.Delete(store.BindingKey(o.Subject.Module, o.Subject.Hook, o.Subject.Binding))
-		subject := graph.Subject(o.Subject).String()
+		subject := o.Subject.String()
 		tx.OnCommit(func() {
 			w.log.Info().Str("subject", subject).Msg("the hook has no such binding any more, so the API server does not ask it")
 		})

@@ -104,7 +104,7 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 	if err := f.outdate(tx, module, rewritten); err != nil {
 		return false, err
 	}
-	return true, hookmetrics.Forget(tx, func(s store.Subject) bool { return s.Module == module && others[s.Hook] })
+	return true, hookmetrics.Forget(tx, func(s graph.Subject) bool { return s.Module == module && others[s.Hook] })
 }
 
 // deleteMissing deletes the hooks of module that were not found, and returns their names.
@@ -150,7 +150,7 @@ func keepHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten
 
 // forgetHook drops what a hook that is gone has patched, and when it may run.
 func forgetHook(tx *store.Tx, module, name string) error {
-	if k := store.BucketKey(store.Subject{Module: module, Hook: name}); tx.Get(k) != nil {
+	if k := store.BucketKey(graph.Subject{Module: module, Hook: name}); tx.Get(k) != nil {
 		tx.Delete(k)
 	}
 	by := nameOf(module, name)

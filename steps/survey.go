@@ -16,6 +16,7 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // surveyed are the kinds of problems that a survey finds.
@@ -156,7 +157,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		case !scanned: // the start reads all directories
 		case !found:
 			v.add(store.NewDirectory, store.Problem{
-				Subject: store.Subject{Module: m.Name}, Object: m.Path,
+				Subject: graph.Subject{Module: m.Name}, Object: m.Path,
 				Error: m.Title() + " is new; no converge has read it yet", Command: []string{"reload"},
 			})
 		default:
@@ -188,7 +189,7 @@ func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 			name = filepath.Base(file.Path)
 		}
 		v.add(store.NotExecutable, store.Problem{
-			Subject: store.Subject{Module: moduleName, Hook: name}, Object: file.Path,
+			Subject: graph.Subject{Module: moduleName, Hook: name}, Object: file.Path,
 			Error: fmt.Sprintf("%s is not executable, so it is not run as a %s", file.Path, whose),
 			Fix:   "chmod +x " + file.Path + ", or move a library to a directory named lib",
 		})
@@ -200,7 +201,7 @@ func (v *surveyRun) changes(m module.Module, record store.Module) {
 	if m.Broken != nil {
 		if record.Broken == "" {
 			v.add(store.ChangedDirectory, store.Problem{
-				Subject: store.Subject{Module: m.Name}, Object: m.Path,
+				Subject: graph.Subject{Module: m.Name}, Object: m.Path,
 				Error: fmt.Sprintf("module directory %s has changed and cannot be loaded: %v", m.Path, m.Broken), Fix: "correct the file that the error names",
 			})
 		}
@@ -211,7 +212,7 @@ func (v *surveyRun) changes(m module.Module, record store.Module) {
 		return
 	}
 	v.add(store.ChangedDirectory, store.Problem{
-		Subject: store.Subject{Module: m.Name}, Object: m.Path,
+		Subject: graph.Subject{Module: m.Name}, Object: m.Path,
 		Error:   fmt.Sprintf("%s has changed since the last run of module %s", m.Title(), m.Name),
 		Command: []string{"module", "run", m.Name},
 	})
@@ -224,7 +225,7 @@ func (v *surveyRun) missing(set module.Set) {
 			continue
 		}
 		v.add(store.GoneDirectory, store.Problem{
-			Subject: store.Subject{Module: name}, Object: name,
+			Subject: graph.Subject{Module: name}, Object: name,
 			Error: fmt.Sprintf("the directory of module %s is gone; the next converge purges its release", name), Command: []string{"reload"},
 		})
 	}

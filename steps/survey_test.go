@@ -14,6 +14,7 @@ import (
 	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 )
 
 // writeFile writes a file below dir, with its directories.
@@ -238,7 +239,7 @@ func TestProblemOfAnOrphanedModuleIsDeletedByTheTransitionThatDisablesIt(t *test
 			}
 			data, err := json.Marshal(toDelete{Released: true})
 			if err == nil {
-				task := workflow.Task{Task: store.Task{Subject: store.Subject{Module: "web"}}}
+				task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "web"}}}
 				_, err = s.moduleDeleteStep().Apply(tx, task, workflow.Outcome{Data: data})
 			}
 			return err
@@ -261,7 +262,7 @@ func TestProblemOfAnOrphanedModuleIsDeletedByTheTransitionThatDisablesIt(t *test
 				}
 				return found
 			}
-			problem := store.Problem{Kind: store.OrphanedModule, Subject: store.Subject{Module: "web"}, Error: "its addon is not registered"}
+			problem := store.Problem{Kind: store.OrphanedModule, Subject: graph.Subject{Module: "web"}, Error: "its addon is not registered"}
 			surveyed := surveyRun{found: map[store.ProblemKind][]store.Problem{store.OrphanedModule: {problem}}}
 			commit(t, s, func(tx *store.Tx) error {
 				_, err := store.SaveProblem(tx, problem)
@@ -301,7 +302,7 @@ func TestModuleStopsUsingItsAddonWhenItsDeletionEnds(t *testing.T) {
 		)
 	})
 	commit(t, s, func(tx *store.Tx) error {
-		_, err := s.afterDeleteStep().End(tx, workflow.Task{Task: store.Task{Subject: store.Subject{Module: "web"}}}, nil)
+		_, err := s.afterDeleteStep().End(tx, workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "web"}}}, nil)
 		return err
 	})
 	commit(t, s, func(tx *store.Tx) error {

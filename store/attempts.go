@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"maps"
+
+	"addon-operator/workflow/graph"
 )
 
 // keptAttempts is how many of the last attempts of a step are kept in a run that has not ended, besides
@@ -12,7 +14,7 @@ const keptAttempts = 100
 // step is what attempts are of.
 type step struct {
 	node    string
-	subject Subject
+	subject graph.Subject
 	queue   string
 }
 

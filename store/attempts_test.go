@@ -4,14 +4,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"addon-operator/workflow/graph"
 )
 
 func TestARunThatStaysOpenKeepsItsFirstAndLastAttempts(t *testing.T) {
 	t.Parallel()
 	db := opened(t, new(Memory))
 	const failures = 40_000 // 14 days
-	fails, other := Subject{Module: "fails"}, Subject{Module: "other"}
-	add := func(tx *Tx, run uint64, s Subject, try int) error {
+	fails, other := graph.Subject{Module: "fails"}, graph.Subject{Module: "other"}
+	add := func(tx *Tx, run uint64, s graph.Subject, try int) error {
 		return AddRecord(tx, Record{
 			Run: run, Node: "module-run", Subject: s, Queue: "main", State: Failed, Try: try, Error: strings.Repeat("e", 200),
 		})

@@ -1,6 +1,10 @@
 package store
 
-import "time"
+import (
+	"time"
+
+	"addon-operator/workflow/graph"
+)
 
 // A Bucket is what is left of a hook's runs when no more than some are allowed
 // in a time.
@@ -27,4 +31,4 @@ type Deferral struct {
 func (p Deferral) Expedites(id ID) bool { return !p.Expedited.IsZero() && !p.Expedited.Before(id) }
 
 // BucketKey returns the key of the bucket of s's hook.
-func BucketKey(s Subject) Key { return At(Buckets).Str(s.Module).Str(s.Hook) }
+func BucketKey(s graph.Subject) Key { return At(Buckets).Str(s.Module).Str(s.Hook) }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"iter"
+
+	"addon-operator/workflow/graph"
 )
 
 // An event is a task about an object of the cluster. The table [Events] has a record for
@@ -21,7 +23,7 @@ func eventsLike(t *Task) Key {
 }
 
 // eventsOf returns the prefix of the index records of the hook s in queue.
-func eventsOf(queue string, s Subject) Key {
+func eventsOf(queue string, s graph.Subject) Key {
 	return At(Events).Str(queue).Str(s.Module).Str(s.Hook)
 }
 
@@ -45,7 +47,7 @@ func unindexEvent(tx *Tx, t *Task) {
 // EventsOf yields the headers of the events of the hook s that wait for queue or run in
 // it: in the queue, held, or due later. Those of one binding and node are yielded oldest
 // first. The loop's body may change them.
-func EventsOf(tx *Tx, queue string, s Subject) iter.Seq2[*Task, error] {
+func EventsOf(tx *Tx, queue string, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		for k, header := range tx.Range(eventsOf(queue, s)) {
 			if !yield(indexed(tx, k, header)) {

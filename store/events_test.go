@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/workflow/graph"
 )
 
 // anEvent returns an event of a binding of the hook m/h in queue q.
 func anEvent(n uint64, binding string) *Task {
 	return &Task{
-		ID: ID{Epoch: 1, N: n}, Graph: "g", Node: "event", Subject: Subject{Module: "m", Hook: "h", Binding: binding}, Run: 1,
+		ID: ID{Epoch: 1, N: n}, Graph: "g", Node: "event", Subject: graph.Subject{Module: "m", Hook: "h", Binding: binding}, Run: 1,
 		Pos: Pos{Queue: "q", Slot: FirstSlot + n}, Object: &ObjectRef{Event: "Added", Name: fmt.Sprint("o", n)},
 	}
 }
@@ -21,7 +23,7 @@ func anEvent(n uint64, binding string) *Task {
 func events(t *testing.T, db *DB) (found []uint64) {
 	t.Helper()
 	if err := db.View(func(tx *Tx) error {
-		for e, err := range EventsOf(tx, "q", Subject{Module: "m", Hook: "h"}) {
+		for e, err := range EventsOf(tx, "q", graph.Subject{Module: "m", Hook: "h"}) {
 			if err != nil {
 				return err
 			}

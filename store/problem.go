@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"addon-operator/workflow/graph"
 )
 
 // A ProblemKind says what is wrong.
@@ -31,8 +33,8 @@ const (
 // A Problem is something that is wrong now and that no failing task reports. Its record is deleted
 // when it is mended.
 type Problem struct {
-	Kind    ProblemKind `json:"kind"`
-	Subject Subject     `json:"subject,omitzero"`
+	Kind    ProblemKind   `json:"kind"`
+	Subject graph.Subject `json:"subject,omitzero"`
 	// Object is the file, the directory, the ConfigMap key or the Kubernetes object.
 	Object string `json:"object,omitempty"`
 	// Error says what is wrong in one sentence.

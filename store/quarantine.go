@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"addon-operator/workflow/graph"
 )
 
 // mostEnds is the maximum number of remembered unclean exits.
@@ -45,14 +47,14 @@ func (e *Ends) Crashed(epoch uint64) bool { return slices.Contains(e.Unclean, ep
 // A QuarantinedItem is work that has crashed the process several times. It is held
 // until a user releases or skips it.
 type QuarantinedItem struct {
-	ID      ID        `json:"id"`
-	Graph   string    `json:"graph"`
-	Node    string    `json:"node"`
-	Subject Subject   `json:"subject,omitzero"`
-	Queue   string    `json:"queue"`
-	Run     uint64    `json:"walk"`
-	At      time.Time `json:"at"`
-	Crashes int       `json:"crashes"`
+	ID      ID            `json:"id"`
+	Graph   string        `json:"graph"`
+	Node    string        `json:"node"`
+	Subject graph.Subject `json:"subject,omitzero"`
+	Queue   string        `json:"queue"`
+	Run     uint64        `json:"walk"`
+	At      time.Time     `json:"at"`
+	Crashes int           `json:"crashes"`
 	// First and Last are the oldest and the newest task of an item whose tasks are
 	// held, in one lane, like all others of its module.
 	First ID `json:"first,omitzero"`
@@ -75,13 +77,13 @@ func QuarantinedItems(tx *Tx) iter.Seq2[QuarantinedItem, error] {
 }
 
 // QuarantineOf returns the item in quarantine that holds tasks for s at a node of
-// graph, or nil.
-func QuarantineOf(tx *Tx, graph, node string, s Subject) (*QuarantinedItem, error) {
+// the graph, or nil.
+func QuarantineOf(tx *Tx, graphName, node string, s graph.Subject) (*QuarantinedItem, error) {
 	for q, err := range QuarantinedItems(tx) {
 		if err != nil {
 			return nil, err
 		}
-		if q.Holds(graph, node, s) {
+		if q.Holds(graphName, node, s) {
 			return &q, nil
 		}
 	}
@@ -102,11 +104,11 @@ func (q *QuarantinedItem) Reason() Reason {
 	return Reason{Kind: AwaitsRelease, By: q.ID, Detail: what + " is in quarantine (task " + q.ID.String() + ")"}
 }
 
-// Holds reports whether q keeps what is about s at a node of graph from being
+// Holds reports whether q keeps what is about s at a node of the graph from being
 // done: all of its module or configuration; of a global hook that hook; else the node.
-func (q *QuarantinedItem) Holds(graph, node string, s Subject) bool {
+func (q *QuarantinedItem) Holds(graphName, node string, s graph.Subject) bool {
 	switch {
-	case q.Graph != graph:
+	case q.Graph != graphName:
 		return false
 	case q.Subject.Configuration != "":
 		return s.Configuration == q.Subject.Configuration
@@ -115,5 +117,5 @@ func (q *QuarantinedItem) Holds(graph, node string, s Subject) bool {
 	case q.Subject.Hook != "":
 		return s.Module == "" && s.Hook == q.Subject.Hook
 	}
-	return s == (Subject{}) && node == q.Node
+	return s == (graph.Subject{}) && node == q.Node
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"addon-operator/workflow/graph"
 )
 
 // A Hook is what is known of a hook on disk: its file and its parsed config, as
@@ -87,18 +89,18 @@ func BindingsOf(module string, hook ...string) Key {
 }
 
 // ParseBindingKey takes the key of an attached binding apart.
-func ParseBindingKey(k Key) (s Subject, err error) {
+func ParseBindingKey(k Key) (s graph.Subject, err error) {
 	p, err := k.Parts()
 	if err != nil {
-		return Subject{}, err
+		return graph.Subject{}, err
 	}
-	s = Subject{Module: p.Str(), Hook: p.Str(), Binding: p.Str()}
+	s = graph.Subject{Module: p.Str(), Hook: p.Str(), Binding: p.Str()}
 	return s, p.Err()
 }
 
 // TickKey returns the key of the last tick of a schedule binding, or of the time
 // it was attached.
-func TickKey(s Subject) Key { return At(Ticks).Str(s.Module).Str(s.Hook).Str(s.Binding) }
+func TickKey(s graph.Subject) Key { return At(Ticks).Str(s.Module).Str(s.Hook).Str(s.Binding) }
 
 // A ModuleState is the progress of a module in its lifecycle.
 type ModuleState string
@@ -242,7 +244,7 @@ func Shards() Key { return At(Metrics).Str("sheet") }
 func ShardsOf(group string) Key { return Shards().Str(group) }
 
 // ParseShardKey takes a key apart that ShardKey has returned.
-func ParseShardKey(k Key) (s Subject, from uint64, err error) {
+func ParseShardKey(k Key) (s graph.Subject, from uint64, err error) {
 	p, err := k.Parts()
 	if err != nil {
 		return s, 0, err

@@ -4,16 +4,18 @@ import (
 	"errors"
 	"iter"
 	"time"
+
+	"addon-operator/workflow/graph"
 )
 
 // A Run is everything that follows from one trigger.
 type Run struct {
-	ID      uint64    `json:"id"`
-	Graph   string    `json:"graph"`
-	Trigger string    `json:"trigger"`
-	Cause   Cause     `json:"cause,omitzero"`
-	Subject Subject   `json:"subject,omitzero"`
-	Began   time.Time `json:"began"`
+	ID      uint64        `json:"id"`
+	Graph   string        `json:"graph"`
+	Trigger string        `json:"trigger"`
+	Cause   Cause         `json:"cause,omitzero"`
+	Subject graph.Subject `json:"subject,omitzero"`
+	Began   time.Time     `json:"began"`
 	// Open is how many of its tasks are pending. At zero the run has ended.
 	Open  int       `json:"open"`
 	Ended time.Time `json:"ended,omitzero"`
@@ -76,16 +78,16 @@ const (
 
 // A Record is one line of history: what became of a piece of work, once.
 type Record struct {
-	Run     uint64    `json:"walk"`
-	Task    ID        `json:"task"`
-	Node    string    `json:"node"`
-	Subject Subject   `json:"subject,omitzero"`
-	Queue   string    `json:"queue"`
-	State   State     `json:"state"`
-	Queued  time.Time `json:"queued,omitzero"`
-	Began   time.Time `json:"began,omitzero"`
-	Ended   time.Time `json:"ended"`
-	Try     int       `json:"try,omitempty"`
+	Run     uint64        `json:"walk"`
+	Task    ID            `json:"task"`
+	Node    string        `json:"node"`
+	Subject graph.Subject `json:"subject,omitzero"`
+	Queue   string        `json:"queue"`
+	State   State         `json:"state"`
+	Queued  time.Time     `json:"queued,omitzero"`
+	Began   time.Time     `json:"began,omitzero"`
+	Ended   time.Time     `json:"ended"`
+	Try     int           `json:"try,omitempty"`
 	// Again is set if a restart interrupted this attempt and it started again.
 	Again bool     `json:"again,omitempty"`
 	Facts []string `json:"facts,omitempty"`

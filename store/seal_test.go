@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.etcd.io/bbolt"
+
+	"addon-operator/workflow/graph"
 )
 
 // withTask makes a store that holds a task, and returns its path and the task's place.
@@ -21,7 +23,7 @@ func withTask(t *testing.T) (path string, at Pos) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(db.Update(func(tx *Tx) error {
-		return SaveTask(tx, &Task{ID: ID{Epoch: 1, N: 1}, Pos: at, Graph: "lifecycle", Node: "module-run", Subject: Subject{Module: "flipped"}})
+		return SaveTask(tx, &Task{ID: ID{Epoch: 1, N: 1}, Pos: at, Graph: "lifecycle", Node: "module-run", Subject: graph.Subject{Module: "flipped"}})
 	}), db.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"addon-operator/workflow/graph"
 )
 
 // An ID names a task: the epoch that created it and a counter within that epoch. It
@@ -79,15 +81,6 @@ func ParsePos(k Key) (Pos, error) {
 	return p, parts.Err()
 }
 
-// A Subject is what a task is about: a module, a hook, a binding, an addons
-// configuration, or nothing.
-type Subject struct {
-	Module        string `json:"module,omitempty"`
-	Hook          string `json:"hook,omitempty"`
-	Binding       string `json:"binding,omitempty"`
-	Configuration string `json:"configuration,omitempty"`
-}
-
 // A Task is one pending step as data: its node, its subject and its progress. A transition
 // reads and writes only this header. A large payload and the items of a fan-out are stored
 // separately, in [Payloads].
@@ -95,11 +88,11 @@ type Task struct {
 	ID  ID         `json:"id"`
 	Pos `json:"-"` // its key, not its value
 
-	Graph   string    `json:"graph"`
-	Node    string    `json:"node"`
-	Subject Subject   `json:"subject,omitzero"`
-	Run     uint64    `json:"walk"`
-	Queued  time.Time `json:"queued,omitzero"`
+	Graph   string        `json:"graph"`
+	Node    string        `json:"node"`
+	Subject graph.Subject `json:"subject,omitzero"`
+	Run     uint64        `json:"walk"`
+	Queued  time.Time     `json:"queued,omitzero"`
 
 	// Payload is inline up to [InlinePayload] bytes, else in Chunks pieces of
 	// its own, which [LoadPayload] reads.
@@ -202,11 +195,11 @@ type Loop struct {
 
 // A Failure is what went wrong with a run, how often in a row, and where.
 type Failure struct {
-	Node    string    `json:"node"`
-	Subject Subject   `json:"subject,omitzero"`
-	Count   int       `json:"count"`
-	Error   string    `json:"error"`
-	At      time.Time `json:"at"`
+	Node    string        `json:"node"`
+	Subject graph.Subject `json:"subject,omitzero"`
+	Count   int           `json:"count"`
+	Error   string        `json:"error"`
+	At      time.Time     `json:"at"`
 }
 
 // A Claim records the epoch that processes a task, since when, and the last slot of the

@@ -219,7 +219,7 @@ func absentEvent(release string, absent []kube.Ref) workflow.Event {
 		detail = fmt.Sprintf("and %d more", len(absent)-1)
 	}
 	return workflow.Event{
-		On: lifecycle.OnResourcesAbsent, Subject: store.Subject{Module: release},
+		On: lifecycle.OnResourcesAbsent, Subject: graph.Subject{Module: release},
 		Cause: store.Cause{Object: absent[0].String(), Event: string(kube.Deleted), Detail: detail},
 	}
 }

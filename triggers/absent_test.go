@@ -7,6 +7,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -29,7 +30,7 @@ func TestNothingIsToldOfAReleaseWhoseModuleIsWorkedAt(t *testing.T) {
 				db: db, raise: func(_ *store.Tx, events ...workflow.Event) error { delivered += len(events); return nil },
 				watched: map[string]string{}, healing: map[string]map[kube.Ref]*healing{},
 			}
-			task := &store.Task{Graph: "lifecycle", Node: c.node, Subject: store.Subject{Module: "m"}, Run: 1, HomeQueue: c.home}
+			task := &store.Task{Graph: "lifecycle", Node: c.node, Subject: graph.Subject{Module: "m"}, Run: 1, HomeQueue: c.home}
 			task.Pos = store.Pos{Queue: c.queue, Slot: store.FirstSlot}
 			mark := store.At(store.Unique).Str(c.queue).Str(task.Graph).Str(task.Node).Str("m").Str("").Str("")
 			if err := db.Update(func(tx *store.Tx) error {

@@ -303,7 +303,7 @@ func (a *Addons) raiseDue(ctx context.Context) error {
 
 func eventOf(id api.Identity, on graph.Trigger, why string) workflow.Event {
 	return workflow.Event{
-		On: on, Subject: store.Subject{Configuration: id.String()},
+		On: on, Subject: graph.Subject{Configuration: id.String()},
 		Cause: store.Cause{Object: id.Kind() + " " + id.String(), Detail: why},
 	}
 }

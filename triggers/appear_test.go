@@ -9,9 +9,10 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 )
 
-var hookPods = store.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
+var hookPods = graph.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
 
 // stop has the receiver fail after pieces, as if the process had ended.
 func (d *testReceiver) stop(pieces int) (goOn func()) {

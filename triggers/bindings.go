@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // A bindingReader reads the bindings in the store again and again. It decodes only
@@ -20,7 +21,7 @@ type bindingReader struct {
 type binding struct {
 	store.Binding
 
-	subject store.Subject
+	subject graph.Subject
 	record  []byte
 	readIn  uint64
 }

@@ -13,6 +13,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // saveBinding writes the record of a binding of hook h of module.
@@ -105,7 +106,7 @@ func BenchmarkReadBindings(b *testing.B) {
 	k := NewKube(db, nil, nil, nil, kube.Observer{}, zerolog.Nop())
 	s := NewSchedule(db, nil, Skip, zerolog.Nop())
 	w := NewWebhook(db, nil)
-	tickers := map[store.Subject]*ticker{}
+	tickers := map[graph.Subject]*ticker{}
 	follow := func() {
 		b.Helper()
 		k.Changed()

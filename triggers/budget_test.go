@@ -51,11 +51,11 @@ func newQueued(t *testing.T, bindings int) *queued {
 	q := &queued{t: t}
 	q.receiver = &receiver{
 		db: db, raise: engine.Raise, seen: func(kube.View) bool { return true },
-		reduced: func(to store.Subject, o *kube.Object, _ int) { q.left = append(q.left, to.Hook+" "+o.Name) },
+		reduced: func(to graph.Subject, o *kube.Object, _ int) { q.left = append(q.left, to.Hook+" "+o.Name) },
 	}
 	if err := db.Update(func(tx *store.Tx) error {
 		for i := range bindings {
-			s := store.Subject{Module: "m", Hook: fmt.Sprintf("hooks/h%02d", i), Binding: "pods"}
+			s := graph.Subject{Module: "m", Hook: fmt.Sprintf("hooks/h%02d", i), Binding: "pods"}
 			config := []byte(`{"name":"pods","kind":"Pod","executeHookOnEvent":["Added","Modified","Deleted"],"keepFullObjectsInMemory":true}`)
 			if err := store.Save(tx, store.BindingKey(s.Module, s.Hook, s.Binding), store.Binding{Kind: store.Kubernetes, Config: config, Queue: "q"}); err != nil {
 				return err

@@ -26,8 +26,8 @@ type mark struct {
 }
 
 // knows reports whether the binding s, attached in epoch attachedIn, is an owner.
-func (m mark) knows(s store.Subject, attachedIn uint64) bool {
-	in, ok := m.Owners[graph.Subject(s).String()]
+func (m mark) knows(s graph.Subject, attachedIn uint64) bool {
+	in, ok := m.Owners[s.String()]
 	return ok && in == attachedIn
 }
 
@@ -53,7 +53,7 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 		if m.Owners == nil {
 			m.Owners = map[string]uint64{}
 		}
-		m.Owners[graph.Subject(s).String()], news = b.AttachedIn, true
+		m.Owners[s.String()], news = b.AttachedIn, true
 	}
 	if !news {
 		return nil

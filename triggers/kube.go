@@ -35,7 +35,7 @@ type Kube struct {
 	mu      sync.Mutex
 	bound   bindingReader               // guarded by mu
 	read    int64                       // one more than asked was when the bindings were last read; guarded by mu
-	follows map[store.Subject]*followed // guarded by mu
+	follows map[graph.Subject]*followed // guarded by mu
 }
 
 // followed is a binding that a monitor follows.
@@ -48,15 +48,15 @@ type followed struct {
 // NewKube returns a Kube over client's cluster that raises events once Run is
 // called.
 func NewKube(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
-	k := &Kube{db: db, raise: raise, log: log, changed: make(chan struct{}, 1), follows: map[store.Subject]*followed{}}
+	k := &Kube{db: db, raise: raise, log: log, changed: make(chan struct{}, 1), follows: map[graph.Subject]*followed{}}
 	k.delivered = &receiver{db: db, raise: raise, seen: k.sees, reduced: k.reduced}
 	k.watches = kube.NewWatches(client, kinds, k.delivered, observer)
 	return k
 }
 
 // reduced logs that a hook gets an event without the object.
-func (k *Kube) reduced(to store.Subject, o *kube.Object, size int) {
-	k.log.Error().Str("hook", graph.Subject(to).String()).Str("object", o.Namespace+"/"+o.Name).Int("bytes", size).
+func (k *Kube) reduced(to graph.Subject, o *kube.Object, size int) {
+	k.log.Error().Str("hook", to.String()).Str("object", o.Namespace+"/"+o.Name).Int("bytes", size).
 		Msg("object too large for an event: delivered only its identity; select less of it with a jqFilter and keepFullObjectsInMemory: false")
 }
 
@@ -150,7 +150,7 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 	if k.read > asked {
 		return nil, nil // they were read since
 	}
-	attached := map[store.Subject]*binding{}
+	attached := map[graph.Subject]*binding{}
 	if err := k.db.View(func(tx *store.Tx) error {
 		for b, err := range k.bound.all(tx) {
 			if err != nil {
@@ -184,7 +184,7 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 }
 
 // open begins to follow a binding.
-func (k *Kube) open(subject store.Subject, b store.Binding) *followed {
+func (k *Kube) open(subject graph.Subject, b store.Binding) *followed {
 	f := &followed{config: string(b.Config)}
 	var c hook.KubernetesBinding
 	if f.err = json.Unmarshal(b.Config, &c); f.err != nil {
@@ -199,7 +199,7 @@ func (k *Kube) open(subject store.Subject, b store.Binding) *followed {
 		f.monitor, f.err = k.watches.Open(spec)
 	}
 	if f.err != nil {
-		k.log.Error().Err(f.err).Str("hook", graph.Subject(subject).String()).Msg("binding is not followed")
+		k.log.Error().Err(f.err).Str("hook", subject.String()).Msg("binding is not followed")
 	}
 	return f
 }
@@ -255,7 +255,7 @@ func (k *Kube) Ready(ctx context.Context, module, hookName string) error {
 }
 
 // Snapshot returns the objects the binding sees now, by namespace and name.
-func (k *Kube) Snapshot(s store.Subject) []*kube.Object {
+func (k *Kube) Snapshot(s graph.Subject) []*kube.Object {
 	k.mu.Lock()
 	f := k.follows[s]
 	k.mu.Unlock()
@@ -267,7 +267,7 @@ func (k *Kube) Snapshot(s store.Subject) []*kube.Object {
 
 // A FailingFilter is a binding whose jqFilter fails on objects it selects.
 type FailingFilter struct {
-	Subject store.Subject
+	Subject graph.Subject
 	Kind    string
 	Objects []kube.Failure
 }
@@ -275,7 +275,7 @@ type FailingFilter struct {
 // FailingFilters returns the bindings whose jqFilter fails now on any object.
 func (k *Kube) FailingFilters() (failing []FailingFilter) {
 	k.mu.Lock()
-	monitors := map[store.Subject]*kube.Monitor{}
+	monitors := map[graph.Subject]*kube.Monitor{}
 	for subject, f := range k.follows {
 		if f.monitor != nil {
 			monitors[subject] = f.monitor
@@ -293,11 +293,11 @@ func (k *Kube) FailingFilters() (failing []FailingFilter) {
 
 // owner names a binding to the watches; SubjectOf takes the name apart. No name of
 // a module, hook or binding holds a zero byte.
-func owner(s store.Subject) string { return s.Module + "\x00" + s.Hook + "\x00" + s.Binding }
+func owner(s graph.Subject) string { return s.Module + "\x00" + s.Hook + "\x00" + s.Binding }
 
 // SubjectOf returns the binding that the watches and their observer call owner.
-func SubjectOf(owner string) store.Subject {
+func SubjectOf(owner string) graph.Subject {
 	parts := strings.SplitN(owner, "\x00", 3)
 	parts = append(parts, "", "")
-	return store.Subject{Module: parts[0], Hook: parts[1], Binding: parts[2]}
+	return graph.Subject{Module: parts[0], Hook: parts[1], Binding: parts[2]}
 }

@@ -7,6 +7,7 @@ import (
 
 	"addon-operator/internal/kube"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // A receiver turns changes from the watches into events, and updates the cursors in the
@@ -18,7 +19,7 @@ type receiver struct {
 	seen func(kube.View) bool
 	// reduced is told of an event that was delivered without its object, which was too large; nil is
 	// silence.
-	reduced func(to store.Subject, o *kube.Object, size int)
+	reduced func(to graph.Subject, o *kube.Object, size int)
 	// forgetting is held while cursors that nobody sees are deleted. Whoever asks
 	// for a view's cursor sees the view, and so either keeps it or finds it gone.
 	forgetting sync.Mutex
@@ -53,7 +54,7 @@ func (r *receiver) forget(ctx context.Context, v kube.View, seen func(kube.View)
 // knows reports whether all objects of the cursor of v were delivered to the binding that
 // was attached in epoch attachedIn. After a read error it returns true, because errors of
 // the store end the operator.
-func (r *receiver) knows(v kube.View, s store.Subject, attachedIn uint64) (knows bool) {
+func (r *receiver) knows(v kube.View, s graph.Subject, attachedIn uint64) (knows bool) {
 	err := r.db.View(func(tx *store.Tx) error {
 		m, _, err := store.Load[mark](tx, markKey(cursorKey(v)))
 		knows = m.knows(s, attachedIn)

@@ -11,6 +11,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 )
 
 var (
@@ -64,7 +65,7 @@ func (d *testReceiver) update(fn func(*store.Tx) error) {
 	}
 }
 
-var us = []string{owner(store.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"})}
+var us = []string{owner(graph.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"})}
 
 func pod(name string, version int, labels string) *kube.Object {
 	return &kube.Object{

@@ -83,7 +83,7 @@ func (t *ticker) rewind(now time.Time) {
 
 // Run ticks until ctx is done.
 func (s *Schedule) Run(ctx context.Context) error {
-	tickers := map[store.Subject]*ticker{}
+	tickers := map[graph.Subject]*ticker{}
 	if err := s.follow(tickers); err != nil {
 		return fmt.Errorf("read schedules: %w", err)
 	}
@@ -113,7 +113,7 @@ func (s *Schedule) Run(ctx context.Context) error {
 	}
 }
 
-func earliest(tickers map[store.Subject]*ticker) (next time.Time, ok bool) {
+func earliest(tickers map[graph.Subject]*ticker) (next time.Time, ok bool) {
 	for _, t := range tickers {
 		if !t.next.IsZero() && (!ok || t.next.Before(next)) {
 			next, ok = t.next, true
@@ -123,9 +123,9 @@ func earliest(tickers map[store.Subject]*ticker) (next time.Time, ok bool) {
 }
 
 // follow makes tickers those of the bindings that are attached.
-func (s *Schedule) follow(tickers map[store.Subject]*ticker) error {
+func (s *Schedule) follow(tickers map[graph.Subject]*ticker) error {
 	return s.DB.View(func(tx *store.Tx) error {
-		attached := map[store.Subject]bool{}
+		attached := map[graph.Subject]bool{}
 		for b, err := range s.bound.all(tx) {
 			if err != nil {
 				return err
@@ -151,7 +151,7 @@ func (s *Schedule) follow(tickers map[store.Subject]*ticker) error {
 }
 
 // begin returns the ticker of a binding. Its last tick can be of an earlier epoch.
-func (s *Schedule) begin(tx *store.Tx, subject store.Subject, b store.Binding) (*ticker, error) {
+func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (*ticker, error) {
 	var c hook.ScheduleBinding
 	if err := json.Unmarshal(b.Config, &c); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (s *Schedule) begin(tx *store.Tx, subject store.Subject, b store.Binding) (
 	t := &ticker{config: string(b.Config), crontab: c.Crontab}
 	schedule, err := hook.ParseCrontab(c.Crontab)
 	if err != nil {
-		s.Log.Error().Err(err).Str("hook", graph.Subject(subject).String()).Msg("schedule does not tick")
+		s.Log.Error().Err(err).Str("hook", subject.String()).Msg("schedule does not tick")
 		return t, nil
 	}
 	t.schedule = schedule
@@ -182,10 +182,10 @@ func (s *Schedule) begin(tx *store.Tx, subject store.Subject, b store.Binding) (
 }
 
 // tick raises the ticks that are due, as soon as the store has room for them.
-func (s *Schedule) tick(ctx context.Context, tickers map[store.Subject]*ticker) error {
+func (s *Schedule) tick(ctx context.Context, tickers map[graph.Subject]*ticker) error {
 	return s.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		now := tx.Now()
-		var due []store.Subject
+		var due []graph.Subject
 		for _, subject := range inOrder(tickers) {
 			if t := tickers[subject]; !t.next.IsZero() && !t.next.After(now) {
 				due = append(due, subject)
@@ -215,7 +215,7 @@ func (s *Schedule) tick(ctx context.Context, tickers map[store.Subject]*ticker) 
 }
 
 // tickOf keeps the tick of t that is due, and returns its event; nil if the binding is not attached.
-func (s *Schedule) tickOf(tx *store.Tx, subject store.Subject, t *ticker) (*workflow.Event, error) {
+func (s *Schedule) tickOf(tx *store.Tx, subject graph.Subject, t *ticker) (*workflow.Event, error) {
 	b, ok, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
 	if err != nil || !ok || b.Detached {
 		return nil, err
@@ -229,13 +229,13 @@ func (s *Schedule) tickOf(tx *store.Tx, subject store.Subject, t *ticker) (*work
 
 // inOrder returns whom tickers are of, by name: those that tick at the same time
 // do so in this order.
-func inOrder(tickers map[store.Subject]*ticker) []store.Subject {
-	return slices.SortedFunc(maps.Keys(tickers), func(a, b store.Subject) int {
+func inOrder(tickers map[graph.Subject]*ticker) []graph.Subject {
+	return slices.SortedFunc(maps.Keys(tickers), func(a, b graph.Subject) int {
 		return cmp.Or(strings.Compare(a.Module, b.Module), strings.Compare(a.Hook, b.Hook), strings.Compare(a.Binding, b.Binding))
 	})
 }
 
-func tickEvent(subject store.Subject, b store.Binding, due time.Time, crontab string) (workflow.Event, error) {
+func tickEvent(subject graph.Subject, b store.Binding, due time.Time, crontab string) (workflow.Event, error) {
 	var c hook.ScheduleBinding
 	err := json.Unmarshal(b.Config, &c)
 	ev := workflow.Event{

@@ -14,6 +14,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 )
 
 // attachSchedule attaches a binding with a crontab to a store that has seen a
@@ -235,7 +236,7 @@ func TestATickOnAFullDiskIsRaisedWhenThereIsRoom(t *testing.T) {
 			t.Errorf("the schedule ended: %v", err)
 		}
 		if err := db.View(func(tx *store.Tx) error {
-			tick, _, err := store.Load[time.Time](tx, store.TickKey(store.Subject{Module: "m", Hook: "hooks/h", Binding: "tick"}))
+			tick, _, err := store.Load[time.Time](tx, store.TickKey(graph.Subject{Module: "m", Hook: "hooks/h", Binding: "tick"}))
 			if tick.Hour() != 3 {
 				t.Errorf("the last tick is %s, raised %d times", tick, events)
 			}
@@ -250,7 +251,7 @@ func TestATickOnAFullDiskIsRaisedWhenThereIsRoom(t *testing.T) {
 }
 
 func TestTickCarriesItsBindingAndItsCause(t *testing.T) {
-	ev, err := tickEvent(store.Subject{Hook: "hooks/g", Binding: "tick"},
+	ev, err := tickEvent(graph.Subject{Hook: "hooks/g", Binding: "tick"},
 		store.Binding{Config: json.RawMessage(`{"name":"tick","crontab":"@hourly","queue":"q","allowFailure":true}`), Queue: "q"},
 		time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), "@hourly")
 	if err != nil {

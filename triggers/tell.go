@@ -11,6 +11,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -85,7 +86,7 @@ type piece struct {
 	cost     store.Limits // of raising events
 	begun    bool         // something was delivered
 	bindings map[string]*target
-	reduced  func(store.Subject, *kube.Object, int)
+	reduced  func(graph.Subject, *kube.Object, int)
 
 	payloads map[bool]json.RawMessage // by whether the object is in it
 	payload  *kube.Object             // which they are of
@@ -93,7 +94,7 @@ type piece struct {
 
 // target is an attached binding.
 type target struct {
-	subject store.Subject
+	subject graph.Subject
 	binding store.Binding
 	config  hook.KubernetesBinding
 }

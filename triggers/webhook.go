@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/internal/webhook"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // A Webhook has the API server ask the hooks of attached admission and
@@ -81,7 +82,7 @@ func (w *Webhook) attached() (t webhook.Table, err error) {
 }
 
 // add adds a binding to t, if it is one that the API server asks.
-func add(t *webhook.Table, s store.Subject, b store.Binding) error {
+func add(t *webhook.Table, s graph.Subject, b store.Binding) error {
 	asked := webhook.Asked{Module: s.Module, Hook: s.Hook, Binding: s.Binding}
 	switch b.Kind {
 	case store.Validating, store.Mutating:

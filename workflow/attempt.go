@@ -73,7 +73,7 @@ const longestError = 4 << 10
 // A failure is why an attempt failed.
 type failure struct {
 	err     error
-	subject store.Subject // whom it is about
+	subject graph.Subject // whom it is about
 	// resume is set where the attempt goes on from its journal.
 	resume bool
 	// strict is set where the failure is none that a binding can allow: the

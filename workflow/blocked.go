@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"addon-operator/store"
-	"addon-operator/workflow/graph"
 )
 
 // BlockedBy returns what keeps t from starting, nil if nothing does. Tasks before it in its queue
@@ -78,7 +77,7 @@ func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	if t == nil || err != nil {
 		return nil, err
 	}
-	what := strings.TrimSpace(t.Node + " " + graph.Subject(t.Subject).String())
+	what := strings.TrimSpace(t.Node + " " + t.Subject.String())
 	return &store.Reason{
 		Kind: store.AwaitsExclusive, By: t.ID,
 		Detail: fmt.Sprintf("waits for task %s (%s), which runs exclusively because the operator died while it ran", t.ID, what),

@@ -78,7 +78,7 @@ func (b *bound) entry(n *graph.Node) graph.NodeID {
 
 // byItself reports whether n's item about s, a global hook, is done again without
 // the others of its fan-out: those of a start are, as a start is not repeated.
-func (b *bound) byItself(n *graph.Node, s store.Subject) bool {
+func (b *bound) byItself(n *graph.Node, s graph.Subject) bool {
 	return s.Module == "" && s.Hook != "" && n.ForEach != "" && !n.Unique && b.first(n) == n.ID
 }
 

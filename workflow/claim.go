@@ -37,7 +37,7 @@ func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item,
 	c.task.Batch = []*store.Task{t}
 	subject := t.Subject
 	if t.FanOut != nil {
-		subject = store.Subject(item.Subject)
+		subject = item.Subject
 	}
 	pace := cs.limits.rateLimit(b, n, t, subject)
 	if again := t.Claim.Again || t.Journal; !again && !c.prepare {
@@ -56,7 +56,7 @@ func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item,
 	c.header, c.saved = *t, bytes.Clone(cs.tx.Get(t.Pos.Key()))
 	c.task.Task = *c.again()
 	if t.FanOut != nil {
-		c.task.Subject, c.task.AllowFailure = store.Subject(item.Subject), item.AllowFailure
+		c.task.Subject, c.task.AllowFailure = item.Subject, item.AllowFailure
 	}
 	return c, cs.describe(c, t)
 }
@@ -112,7 +112,7 @@ func (cs *claims) takeInterruption(n *graph.Node, t *store.Task, item graph.Item
 	}
 	s := t.Subject
 	if t.FanOut != nil {
-		s = store.Subject(item.Subject)
+		s = item.Subject
 	}
 	key := store.InterruptionKey(t.Graph, t.Node, s)
 	claim, ok, err := store.Load[store.Claim](cs.tx, key)

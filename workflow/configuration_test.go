@@ -4,7 +4,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/addons"
 	"addon-operator/workflow/graph"
@@ -13,7 +12,7 @@ import (
 
 // changed is the event that a configuration was changed.
 func changed(configuration string) workflow.Event {
-	return workflow.Event{On: addons.OnConfiguration, Subject: store.Subject{Configuration: configuration}}
+	return workflow.Event{On: addons.OnConfiguration, Subject: graph.Subject{Configuration: configuration}}
 }
 
 // found returns the outcome of a step that reports facts.

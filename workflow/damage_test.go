@@ -289,7 +289,7 @@ func TestADamagedIndexOfEventsIsRebuilt(t *testing.T) {
 			if task.Subject.Hook != "sync" {
 				return nil, nil
 			}
-			return nil, w.e.Withdraw(tx, "q", store.Subject{Module: "m", Hook: "h"}, "it is delivered", func(t *store.Task) bool {
+			return nil, w.e.Withdraw(tx, "q", graph.Subject{Module: "m", Hook: "h"}, "it is delivered", func(t *store.Task) bool {
 				return string(t.Payload) == `"2"`
 			})
 		}

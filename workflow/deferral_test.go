@@ -9,6 +9,7 @@ import (
 
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 )
 
 func TestPutOffTasksOutliveTheProcess(t *testing.T) {
@@ -88,7 +89,7 @@ func TestBucketAheadOfTheClockIsFull(t *testing.T) {
 		w, _ := newPaced(t, everyThree)
 		w.start()
 		ahead := time.Now().Add(time.Hour)
-		key := store.BucketKey(store.Subject{Module: "m", Hook: "h"})
+		key := store.BucketKey(graph.Subject{Module: "m", Hook: "h"})
 		if err := w.db.Update(func(tx *store.Tx) error { return store.Save(tx, key, store.Bucket{Full: ahead}) }); err != nil {
 			t.Fatal(err)
 		}

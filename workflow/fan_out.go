@@ -73,7 +73,7 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	}
 	here := !n.JoinsRunning && doneHere(t, item.Queue)
 	if here && !l.Edge {
-		q, err := store.QuarantineOf(fs.tx, t.Graph, t.Node, store.Subject(item.Subject))
+		q, err := store.QuarantineOf(fs.tx, t.Graph, t.Node, item.Subject)
 		if err != nil {
 			return nil, false, err
 		}
@@ -86,7 +86,7 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	store.DeleteItem(fs.tx, t.ID, l.Next)
 	l.Next++
 	child := &store.Task{
-		ID: fs.newID(), Graph: t.Graph, Node: t.Node, Subject: store.Subject(item.Subject), Run: t.Run,
+		ID: fs.newID(), Graph: t.Graph, Node: t.Node, Subject: item.Subject, Run: t.Run,
 		Queued: fs.now, AllowFailure: item.AllowFailure, Past: t.Past, Loop: t.Loop,
 	}
 	if !here {
@@ -136,7 +136,7 @@ func (fs *fanOuts) endFanOut(b *bound, n *graph.Node, t *store.Task) error {
 // passOver takes the next item of the list t, as q holds it. A global hook's item
 // of a start is held by itself; after one of a reload, a reload follows the release.
 func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.Item, q *store.QuarantinedItem) error {
-	s := store.Subject(item.Subject)
+	s := item.Subject
 	if err := fs.exclusive.endExclusive(t); err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func runningOf(tx *store.Tx, t *store.Task) (items []graph.Item, err error) {
 	err = eachHead(tx, func(other *store.Task) error {
 		if (claimed(tx, other) || other.Journal) && other.Queue != t.Queue &&
 			other.Graph == t.Graph && other.Subject.Module == t.Subject.Module {
-			items = append(items, graph.Item{Subject: graph.Subject(other.Subject), Queue: other.Queue, Wait: true})
+			items = append(items, graph.Item{Subject: other.Subject, Queue: other.Queue, Wait: true})
 		}
 		return nil
 	})
@@ -229,7 +229,7 @@ func runningOf(tx *store.Tx, t *store.Task) (items []graph.Item, err error) {
 // have another ID each time it is tried.
 type fanOutRef struct {
 	queue, graph, node string
-	subject            store.Subject
+	subject            graph.Subject
 }
 
 func refOf(t *store.Task) fanOutRef { return fanOutRef{t.Queue, t.Graph, t.Node, t.Subject} }

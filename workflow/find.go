@@ -115,7 +115,7 @@ func (f *finder) begun(t *store.Task) error {
 }
 
 // means reports whether a task about s has the name.
-func (f *finder) means(s store.Subject) bool {
+func (f *finder) means(s graph.Subject) bool {
 	if s.Configuration != "" {
 		return f.name == s.Configuration
 	}
@@ -123,12 +123,12 @@ func (f *finder) means(s store.Subject) bool {
 	return hook != "" && (f.name == hook || f.name == s.Module)
 }
 
-func (f *finder) add(r rank, id store.ID, node string, s store.Subject, queue string) {
+func (f *finder) add(r rank, id store.ID, node string, s graph.Subject, queue string) {
 	if len(f.found[r]) == 0 {
 		f.first[r] = id
 	}
 	if len(f.found[r]) <= mostNamed {
-		f.found[r] = append(f.found[r], fmt.Sprintf("%s (%s %s in queue %s)", id, node, graph.Subject(s), queue))
+		f.found[r] = append(f.found[r], fmt.Sprintf("%s (%s %s in queue %s)", id, node, s, queue))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // A followUp is work that a transition leaves to another, which begins once the first is committed,
@@ -39,7 +40,7 @@ const (
 // A withdrawal says which waiting events of a hook are removed from a queue, and why.
 type withdrawal struct {
 	queue   string
-	subject store.Subject
+	subject graph.Subject
 	why     string
 	match   func(*store.Task) bool
 }

@@ -169,7 +169,7 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 
 // owe notes that a run from node on follows the release of q, because the item of t
 // about s was passed over.
-func (g *gate) owe(q *store.QuarantinedItem, node graph.NodeID, t *store.Task, s store.Subject) error {
+func (g *gate) owe(q *store.QuarantinedItem, node graph.NodeID, t *store.Task, s graph.Subject) error {
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = s, q.ID.String()
 	r.Detail = q.Reason().Detail + "; once it is released, a run from " + string(node) + " on follows"

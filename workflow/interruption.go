@@ -46,7 +46,7 @@ func forgetInterruptions(tx *store.Tx, n *graph.Node, t *store.Task) error {
 
 // isWithin reports whether item can be one of a fan-out about s: it has all that s names. The items of
 // a fan-out about a configuration are configurations of the same scope.
-func isWithin(item, s store.Subject) bool {
+func isWithin(item, s graph.Subject) bool {
 	return item.Module == s.Module && (s.Hook == "" || item.Hook == s.Hook) && (s.Binding == "" || item.Binding == s.Binding) &&
 		(s.Configuration == "" || item.Configuration != "" && scopeOf(item.Configuration) == scopeOf(s.Configuration))
 }

@@ -3,7 +3,7 @@ package workflow
 import (
 	"testing"
 
-	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 func TestSkippedFanOutAboutAConfigurationForgetsInterruptionsOfItsScope(t *testing.T) {
@@ -21,7 +21,7 @@ func TestSkippedFanOutAboutAConfigurationForgetsInterruptionsOfItsScope(t *testi
 		{"winner", "", false},
 		{"", "loser", true},
 	} {
-		if got := isWithin(store.Subject{Configuration: c.item}, store.Subject{Configuration: c.fanOut}); got != c.want {
+		if got := isWithin(graph.Subject{Configuration: c.item}, graph.Subject{Configuration: c.fanOut}); got != c.want {
 			t.Errorf("item %q of a fan-out about %q: %t, want %t", c.item, c.fanOut, got, c.want)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 )
@@ -204,7 +203,7 @@ func (q *plainQueue) do() bool {
 
 // runs notes that the node is run and reports whether it succeeds.
 func (q *plainQueue) runs(node int, subject string) bool {
-	what := name(string(nodeID(node)), store.Subject{Module: subject})
+	what := name(string(nodeID(node)), graph.Subject{Module: subject})
 	q.ran = append(q.ran, what)
 	q.tries[what]++
 	return q.tries[what] > q.s.Nodes[node].Fails

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // openings opens lanes. A lane is shut exactly while something blocks its first task: a transition
@@ -20,7 +21,7 @@ type openings struct {
 // changes notes that the transition may have changed what the tasks of the module of s
 // wait for; no module is the global hooks. Tasks about a configuration wait only for a
 // release, see freeHeld.
-func (o *openings) changes(s store.Subject) {
+func (o *openings) changes(s graph.Subject) {
 	if s.Configuration == "" {
 		o.changesModule(s.Module)
 	}

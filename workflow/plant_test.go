@@ -64,7 +64,7 @@ type moment struct {
 type attempt struct {
 	task    store.ID
 	node    string
-	subject store.Subject
+	subject graph.Subject
 	try     int
 }
 

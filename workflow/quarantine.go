@@ -30,7 +30,7 @@ func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crash
 		ID: z.newID(), Graph: t.Graph, Node: t.Node, Subject: t.Subject, Queue: homeQueue(t), Run: t.Run, At: z.now, Crashes: crashes,
 	}
 	if t.FanOut != nil {
-		q.Subject = store.Subject(item.Subject)
+		q.Subject = item.Subject
 	}
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = q.Subject, q.ID.String()

@@ -46,4 +46,4 @@ func homeQueue(t *store.Task) string {
 }
 
 // queueOf returns the queue of work about s that no binding names another for.
-func queueOf(s store.Subject) string { return cmp.Or(graph.Subject(s).Queue(), Main) }
+func queueOf(s graph.Subject) string { return cmp.Or(s.Queue(), Main) }

@@ -11,7 +11,7 @@ import (
 // An Event is something a trigger has seen.
 type Event struct {
 	On      graph.Trigger
-	Subject store.Subject
+	Subject graph.Subject
 	// Queue is where the task goes when the edge says it is bound to one.
 	Queue   string
 	Payload json.RawMessage
@@ -94,7 +94,7 @@ func (m *transition) raise(events []Event) error {
 // budget of tx are removed in transactions that follow it: match is called there as
 // well and must not use tx. After a crash in between, the events that are left are
 // delivered.
-func (e *Engine) Withdraw(tx *store.Tx, queue string, s store.Subject, why string, match func(*store.Task) bool) error {
+func (e *Engine) Withdraw(tx *store.Tx, queue string, s graph.Subject, why string, match func(*store.Task) bool) error {
 	m := e.transition(tx)
 	if err := m.remover.withdraw(withdrawal{queue: queue, subject: s, why: why, match: match}); err != nil {
 		return err

@@ -68,7 +68,7 @@ type limits struct {
 }
 
 // rateLimit returns the pace of n's runs for subject.
-func (l *limits) rateLimit(b *bound, n *graph.Node, t *store.Task, subject store.Subject) RateLimit {
+func (l *limits) rateLimit(b *bound, n *graph.Node, t *store.Task, subject graph.Subject) RateLimit {
 	pacer, ok := b.Steps[n.ID].(RateLimiter)
 	if !ok {
 		return RateLimit{}
@@ -90,14 +90,14 @@ func (l *limits) intervalOf(t *store.Task) time.Duration {
 }
 
 // bucketOf returns what is kept of the pace of subject's hook.
-func bucketOf(tx *store.Tx, subject store.Subject) (store.Key, store.Bucket, error) {
+func bucketOf(tx *store.Tx, subject graph.Subject) (store.Key, store.Bucket, error) {
 	key := store.BucketKey(subject)
 	bucket, _, err := store.Load[store.Bucket](tx, key)
 	return key, bucket, err
 }
 
 // spendRun notes that a run for subject begins.
-func (l *limits) spendRun(p RateLimit, subject store.Subject) error {
+func (l *limits) spendRun(p RateLimit, subject graph.Subject) error {
 	if p.Every == 0 {
 		return nil
 	}

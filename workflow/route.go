@@ -96,7 +96,7 @@ func (r *routes) stack(t *store.Task, top bool) error {
 func (r *routes) take(b *bound, edge graph.Edge, t *store.Task, items []graph.Item) (*store.Task, error) {
 	if edge.ForEach != "" && edge.Place != graph.Stack {
 		for _, item := range items {
-			next := r.follow(b, edge, t.Run, store.Subject(item.Subject))
+			next := r.follow(b, edge, t.Run, item.Subject)
 			if err := r.send(b, edge, next, queueOf(next.Subject)); err != nil {
 				return nil, err
 			}

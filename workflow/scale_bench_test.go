@@ -94,7 +94,7 @@ func newHeldLoad(b *testing.B, hooks int) *heldLoad {
 	l.e = benchEngine(b, db, g, nil, func() { l.done <- struct{}{} })
 	b.Cleanup(func() { l.e.Stop(); _ = db.Close() })
 	if err := l.e.Start(func(tx *store.Tx) ([]workflow.Event, error) {
-		q := store.QuarantinedItem{ID: store.ID{Epoch: 1, N: 1}, Graph: g.Name, Node: "event", Subject: store.Subject{Module: "held"}, Queue: "q", At: tx.Now()}
+		q := store.QuarantinedItem{ID: store.ID{Epoch: 1, N: 1}, Graph: g.Name, Node: "event", Subject: graph.Subject{Module: "held"}, Queue: "q", At: tx.Now()}
 		return nil, store.Save(tx, store.QuarantineKey(q.ID), q)
 	}); err != nil {
 		b.Fatal(err)

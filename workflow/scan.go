@@ -131,13 +131,13 @@ func fanOutAt(tx *store.Tx, ref *store.Ref) (*store.Task, bool, error) {
 
 // itemOf returns what t is about now: the item it is at, where it is a fan-out task that
 // does its items itself.
-func itemOf(tx *store.Tx, t *store.Task) (store.Subject, error) {
+func itemOf(tx *store.Tx, t *store.Task) (graph.Subject, error) {
 	l := t.FanOut
 	if l == nil || l.Edge || l.Next == l.Len {
 		return t.Subject, nil
 	}
 	item, err := store.LoadItem[graph.Item](tx, t.ID, l.Next)
-	return store.Subject(item.Subject), err
+	return item.Subject, err
 }
 
 // eachLater calls fn for the tasks that are due later, the next first, until it

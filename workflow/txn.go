@@ -37,10 +37,10 @@ func (x *txn) later(f followUp) { x.followUps = append(x.followUps, f) }
 func (x *txn) lookLater(queue string) { x.later(followUp{work: claimNext, queue: queue}) }
 
 // follow returns a task for edge, not yet in any queue.
-func (x *txn) follow(b *bound, edge graph.Edge, run uint64, subject store.Subject) *store.Task {
+func (x *txn) follow(b *bound, edge graph.Edge, run uint64, subject graph.Subject) *store.Task {
 	return &store.Task{
 		ID: x.newID(), Graph: b.Graph.Name, Node: string(edge.To), Run: run, Queued: x.now,
-		Subject: store.Subject(graph.Subject(subject).Trim(b.nodes[edge.To].Scope)),
+		Subject: subject.Trim(b.nodes[edge.To].Scope),
 	}
 }
 

@@ -115,8 +115,8 @@ func (s preparing) Prepare(ctx context.Context, t workflow.Task) (workflow.Outco
 	return s.w.prepare(ctx, t)
 }
 
-func name(node string, s store.Subject) string {
-	return strings.TrimSpace(node + " " + graph.Subject(s).String())
+func name(node string, s graph.Subject) string {
+	return strings.TrimSpace(node + " " + s.String())
 }
 
 // newWorld returns a world for graphs, its engine not yet started. It ends with
@@ -254,7 +254,7 @@ func (w *world) withdraw(queue, module, hook string, match func(*store.Task) boo
 		match = func(*store.Task) bool { return true }
 	}
 	if err := w.db.Update(func(tx *store.Tx) error {
-		return w.e.Withdraw(tx, queue, store.Subject{Module: module, Hook: hook}, "it is delivered", match)
+		return w.e.Withdraw(tx, queue, graph.Subject{Module: module, Hook: hook}, "it is delivered", match)
 	}); err != nil {
 		w.t.Fatal(err)
 	}

@@ -135,7 +135,7 @@ func logRecord(log zerolog.Logger, r store.Record) {
 		e = e.Str("event.type", event)
 	}
 	e = e.Str("node", r.Node).Uint64("run", r.Run).Str("task.id", r.Task.String()).Str("queue", r.Queue)
-	if subject := graph.Subject(r.Subject).String(); subject != "" {
+	if subject := r.Subject.String(); subject != "" {
 		e = e.Str("subject", subject)
 	}
 	if !r.Began.IsZero() {

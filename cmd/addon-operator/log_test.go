@@ -9,6 +9,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -49,10 +50,10 @@ func TestTasksInQueueMetricsHaveTheTypesOfAddonOperator(t *testing.T) {
 			t.Errorf("%s is %s, want %s", node, got, want)
 		}
 	}
-	if got := waitedAs(store.Subject{Module: "m"}, string(lifecycle.ModuleRun), "main"); got.Name != "ModuleRun" || got.Module != "m" {
+	if got := waitedAs(graph.Subject{Module: "m"}, string(lifecycle.ModuleRun), "main"); got.Name != "ModuleRun" || got.Module != "m" {
 		t.Errorf("a module's run: %+v", got)
 	}
-	if got := waitedAs(store.Subject{Module: "m", Hook: "h", Binding: "pods"}, string(lifecycle.ModuleKubernetesEvent), "q"); got.Name != "pods" || got.Hook != "h" {
+	if got := waitedAs(graph.Subject{Module: "m", Hook: "h", Binding: "pods"}, string(lifecycle.ModuleKubernetesEvent), "q"); got.Name != "pods" || got.Hook != "h" {
 		t.Errorf("a hook's run: %+v", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 func TestWhatIsSaidTwiceIsOneEventCountedUp(t *testing.T) {
@@ -30,7 +31,7 @@ func TestWhatIsSaidTwiceIsOneEventCountedUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go o.notices.run(ctx)
-	loop := store.Task{Node: "module-afterhelm", Subject: store.Subject{Module: "web"}, Loop: &store.Loop{N: 3}}
+	loop := store.Task{Node: "module-afterhelm", Subject: graph.Subject{Module: "web"}, Loop: &store.Loop{N: 3}}
 	o.looped(loop)
 	o.looped(loop)
 	o.DeletionBlocked([]string{"a", "b"}, "2 of 2 releases would be purged: a, b; run reload --allow-purge=2")

@@ -204,7 +204,7 @@ func (o *lifecycleObserver) HookRan(r steps.Report) {
 
 // waitedAs returns the labels of the time that a task stood in its queue: where no hook is named, the type of the task is the
 // binding.
-func waitedAs(s store.Subject, node, queue string) metrics.Binding {
+func waitedAs(s graph.Subject, node, queue string) metrics.Binding {
 	b := debugapi.BindingOf(s, node, queue)
 	if b.Hook == "" {
 		b.Name = debugapi.TaskType(node)
@@ -214,8 +214,8 @@ func waitedAs(s store.Subject, node, queue string) metrics.Binding {
 
 // quarantined reports a task that crashes the operator and is now in quarantine.
 func (o *lifecycleObserver) quarantined(q store.QuarantinedItem) {
-	subject := strings.TrimSpace(q.Node + " " + graph.Subject(q.Subject).String())
-	o.log.Error().Str("node", q.Node).Str("subject", graph.Subject(q.Subject).String()).Str("task.id", q.ID.String()).Int("crashes", q.Crashes).
+	subject := strings.TrimSpace(q.Node + " " + q.Subject.String())
+	o.log.Error().Str("node", q.Node).Str("subject", q.Subject.String()).Str("task.id", q.ID.String()).Int("crashes", q.Crashes).
 		Msg("task quarantined because the operator crashed each time it ran; use task release or task skip")
 	o.notices.add(notice{reason: "Quarantined", message: fmt.Sprintf(
 		"%s is in quarantine because the operator crashed %d times while it ran: check what it does and how much memory it needs, then run addon-operator task release %s, or task skip to forget it",

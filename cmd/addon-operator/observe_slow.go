@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"addon-operator/steps"
-	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 )
 
 // HookSlow reports that a run of a hook takes far longer than any before, until it ends.
 func (o *lifecycleObserver) HookSlow(r steps.SlowRun) (ended func()) {
-	subject := graph.Subject(r.Task.Subject)
+	subject := r.Task.Subject
 	why := "no run of it has succeeded before"
 	if r.Longest > 0 {
 		why = "its longest run took " + r.Longest.Round(time.Millisecond).String()

@@ -7,7 +7,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/kube"
 	"addon-operator/steps"
-	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // debugAPI returns what answers for the running operator.
@@ -18,7 +18,7 @@ func (o *operator) debugAPI() *debugapi.API {
 		Standby: o.leadership.standby, Version: version,
 	}
 	l.Withdraw = o.withdrawWebhooks
-	l.Snapshot = func(s store.Subject) []*kube.Object {
+	l.Snapshot = func(s graph.Subject) []*kube.Object {
 		if o.kube == nil {
 			return nil
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -48,7 +49,7 @@ func TestTheOperatorIsNotReadyWhileAModuleIsPending(t *testing.T) {
 				if c.put == nil {
 					return nil
 				}
-				return c.put(tx, &store.Task{ID: store.ID{Epoch: 1, N: 1}, Graph: lifecycle.Graph.Name, Subject: store.Subject{Module: "m"}})
+				return c.put(tx, &store.Task{ID: store.ID{Epoch: 1, N: 1}, Graph: lifecycle.Graph.Name, Subject: graph.Subject{Module: "m"}})
 			}); err != nil {
 				t.Fatal(err)
 			}

@@ -98,7 +98,7 @@ func failedStore(t *testing.T) string {
 	defer engine.Stop()
 	if err := engine.Start(func(tx *store.Tx) ([]workflow.Event, error) {
 		err := store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true, Why: "values.yaml"})
-		return []workflow.Event{{On: lifecycle.OnResourcesAbsent, Subject: store.Subject{Module: "web"}}}, err
+		return []workflow.Event{{On: lifecycle.OnResourcesAbsent, Subject: graph.Subject{Module: "web"}}}, err
 	}); err != nil {
 		t.Fatal(err)
 	}

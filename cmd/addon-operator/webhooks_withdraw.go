@@ -19,6 +19,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/webhook"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // withdrawTimeout bounds the requests of a withdrawal.
@@ -160,7 +161,7 @@ func rejections(t webhook.Table) (problems []store.Problem) {
 			continue
 		}
 		problems = append(problems, store.Problem{
-			Subject: store.Subject{Module: a.Module, Hook: a.Hook, Binding: a.Binding}, Object: "webhook " + a.Config.Name,
+			Subject: graph.Subject{Module: a.Module, Hook: a.Hook, Binding: a.Binding}, Object: "webhook " + a.Config.Name,
 			Error: "while no operator runs, the API server rejects " + requestsOf(a.Config.Rules) + ": webhook " + a.Config.Name +
 				" of hook " + hookName(a.Asked) + " has failurePolicy Fail",
 			Command: []string{"webhooks", "withdraw"},
@@ -168,7 +169,7 @@ func rejections(t webhook.Table) (problems []store.Problem) {
 	}
 	for _, c := range t.Conversions {
 		problems = append(problems, store.Problem{
-			Subject: store.Subject{Module: c.Module, Hook: c.Hook, Binding: c.Binding}, Object: "CustomResourceDefinition " + c.Config.CRDName,
+			Subject: graph.Subject{Module: c.Module, Hook: c.Hook, Binding: c.Binding}, Object: "CustomResourceDefinition " + c.Config.CRDName,
 			Error: "while no operator runs, the API server rejects requests for " + c.Config.CRDName +
 				" in another version than the stored one: hook " + hookName(c.Asked) + " converts them",
 			Fix: "start the operator, or request the stored version",

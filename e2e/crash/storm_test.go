@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // A plan says when things happen in a storm, each as a time after its beginning.
@@ -279,7 +280,7 @@ func (s *storm) wait(ctx context.Context, most time.Duration, holds func() error
 type problem struct {
 	Kind    string        `json:"kind"`
 	Task    store.ID      `json:"task"`
-	Subject store.Subject `json:"subject"`
+	Subject graph.Subject `json:"subject"`
 	Error   string        `json:"error"`
 }
 

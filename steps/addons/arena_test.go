@@ -153,7 +153,7 @@ func (a *arena) stop() {
 
 func eventsOf(names []string) (events []workflow.Event) {
 	for _, name := range names {
-		events = append(events, workflow.Event{On: addons.OnConfiguration, Subject: store.Subject{Configuration: name}})
+		events = append(events, workflow.Event{On: addons.OnConfiguration, Subject: graph.Subject{Configuration: name}})
 	}
 	return events
 }

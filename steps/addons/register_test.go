@@ -16,7 +16,7 @@ import (
 
 // taskOf returns a task about a configuration.
 func taskOf(name string) workflow.Task {
-	return workflow.Task{Task: store.Task{Subject: store.Subject{Configuration: name}}}
+	return workflow.Task{Task: store.Task{Subject: graph.Subject{Configuration: name}}}
 }
 
 // offer begins a round of a configuration that has fetched and loaded one addon with ID X.

@@ -6,6 +6,7 @@ import (
 
 	"addon-operator/internal/series"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // Limits of the metrics of all hooks together. A hook that reaches one usually puts a value without limit into a name
@@ -167,7 +168,7 @@ func countSeries(tx *store.Tx, k store.Key) (map[string]int, error) {
 }
 
 // Forget deletes the series of the hooks for which gone returns true.
-func Forget(tx *store.Tx, gone func(store.Subject) bool) error {
+func Forget(tx *store.Tx, gone func(graph.Subject) bool) error {
 	all := newFamilies(tx)
 	for k := range tx.Range(store.Shards()) {
 		s, _, err := store.ParseShardKey(k)

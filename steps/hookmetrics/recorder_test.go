@@ -15,6 +15,7 @@ import (
 	"addon-operator/internal/series"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
+	"addon-operator/workflow/graph"
 )
 
 // A fixture is a store and a recorder whose dropped operations are collected.
@@ -183,7 +184,7 @@ func TestAMetricKeepsItsTypeWhileItHasSeries(t *testing.T) {
 		t.Errorf("dropped (-want +got):\n%s", d)
 	}
 	f.update(func(tx *store.Tx) error {
-		return Forget(tx, func(s store.Subject) bool { return s.Module == "a" })
+		return Forget(tx, func(s graph.Subject) bool { return s.Module == "a" })
 	})
 	f.run("b/h.sh", `{"name":"x","set":9}`)
 	if !slices.Contains(f.page(), `x{hook="h.sh",module="b"} 9`) {
@@ -198,7 +199,7 @@ func TestOperationsOfARemovedHookAreIgnored(t *testing.T) {
 	f.run("a/h.sh", `{"name":"x","set":1}`)
 	f.update(func(tx *store.Tx) error {
 		tx.Delete(store.HookKey("a", "h.sh"))
-		return Forget(tx, func(s store.Subject) bool { return s.Module == "a" && s.Hook == "h.sh" })
+		return Forget(tx, func(s graph.Subject) bool { return s.Module == "a" && s.Hook == "h.sh" })
 	})
 	f.want("after the hook was removed")
 	f.update(func(tx *store.Tx) error {
@@ -367,7 +368,7 @@ func TestARunRewritesOnlyTheShardsThatItChanges(t *testing.T) {
 	f.run("a/h.sh", `{"group":"g","name":"y","set":1}`)
 	f.checkFamilies()
 	f.update(func(tx *store.Tx) error {
-		return Forget(tx, func(s store.Subject) bool { return s.Module == "a" })
+		return Forget(tx, func(s graph.Subject) bool { return s.Module == "a" })
 	})
 	if got := f.records(); len(got) > 0 {
 		t.Errorf("%d records of removed hooks are left", len(got))

@@ -21,6 +21,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
@@ -43,7 +44,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, db: storetest.Memory(t)}
 	f.executor = New(f.db, nil, f)
-	f.task = workflow.Task{Task: store.Task{ID: store.ID{Epoch: 1, N: 1}, Subject: store.Subject{Module: "web", Hook: "hook.sh"}}}
+	f.task = workflow.Task{Task: store.Task{ID: store.ID{Epoch: 1, N: 1}, Subject: graph.Subject{Module: "web", Hook: "hook.sh"}}}
 	f.update(func(tx *store.Tx) error { return store.Save(tx, store.JournalKey(f.task.ID), workflow.Outcome{}) })
 	t.Cleanup(func() { f.update(func(tx *store.Tx) error { store.DropJournal(tx, f.task.ID); return nil }) })
 	return f

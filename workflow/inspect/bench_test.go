@@ -53,14 +53,14 @@ func generate(tb testing.TB, runs, records, pending int) *store.DB {
 	do(records, func(tx *store.Tx, i int) error {
 		return store.AddRecord(tx, store.Record{
 			Run: uint64(i%runs + 1), Task: store.ID{Epoch: 1, N: tx.NextID()}, Node: string(lifecycle.ModuleBeforeHelm), Queue: "main",
-			Subject: store.Subject{Module: fmt.Sprintf("module-%03d", i%300), Hook: fmt.Sprintf("hooks/%02d-hook.sh", i%7)},
+			Subject: graph.Subject{Module: fmt.Sprintf("module-%03d", i%300), Hook: fmt.Sprintf("hooks/%02d-hook.sh", i%7)},
 			State:   store.Done, Queued: began, Began: began.Add(time.Duration(i) * time.Second), Ended: began.Add(time.Duration(i+1) * time.Second), Try: 1,
 		})
 	})
 	do(pending, func(tx *store.Tx, i int) error {
 		t := &store.Task{
 			ID: store.ID{Epoch: 1, N: tx.NextID()}, Graph: "lifecycle", Node: string(lifecycle.ModuleKubernetesEvent), Run: uint64(runs + i),
-			Subject: store.Subject{Module: "m", Hook: "h", Binding: "b"}, Queued: began,
+			Subject: graph.Subject{Module: "m", Hook: "h", Binding: "b"}, Queued: began,
 			Payload: fmt.Appendf(nil, `{"padding":%q}`, strings.Repeat("x", 100)),
 		}
 		t.Pos = store.Pos{Queue: "main", Slot: store.FirstSlot + uint64(i)}

@@ -124,10 +124,10 @@ type Restarts struct {
 
 // A Step is one row of the tree.
 type Step struct {
-	Node    string  `json:"node"`
-	Number  string  `json:"number,omitempty"`
-	Subject Subject `json:"subject,omitzero"`
-	State   State   `json:"state"`
+	Node    string        `json:"node"`
+	Number  string        `json:"number,omitempty"`
+	Subject graph.Subject `json:"subject,omitzero"`
+	State   State         `json:"state"`
 
 	Task  store.ID  `json:"task,omitzero"` // pending, or done last
 	Queue string    `json:"queue,omitempty"`
@@ -155,9 +155,6 @@ type Step struct {
 	Ahead  []Ahead `json:"ahead,omitempty"`
 	Steps  []Step  `json:"steps,omitempty"`
 }
-
-// A Subject is what a step is about.
-type Subject = graph.Subject
 
 // A Reason says what a pending task waits for.
 type Reason string
@@ -193,13 +190,13 @@ type Wait struct {
 
 // A Ref points to a pending task.
 type Ref struct {
-	Task    store.ID  `json:"task"`
-	Run     uint64    `json:"run"`
-	Node    string    `json:"node"`
-	Subject Subject   `json:"subject,omitzero"`
-	Queue   string    `json:"queue"`
-	State   State     `json:"state"`
-	Due     time.Time `json:"due,omitzero"`
+	Task    store.ID      `json:"task"`
+	Run     uint64        `json:"run"`
+	Node    string        `json:"node"`
+	Subject graph.Subject `json:"subject,omitzero"`
+	Queue   string        `json:"queue"`
+	State   State         `json:"state"`
+	Due     time.Time     `json:"due,omitzero"`
 }
 
 // Behind is what waits behind a task.
@@ -237,17 +234,17 @@ const (
 
 // A Problem is something a person should look at.
 type Problem struct {
-	Kind    Kind      `json:"kind"`
-	Run     uint64    `json:"run,omitempty"`
-	Task    store.ID  `json:"task,omitzero"`
-	Queue   string    `json:"queue,omitempty"`
-	Node    string    `json:"node,omitempty"`
-	Subject Subject   `json:"subject,omitzero"`
-	Try     int       `json:"try,omitempty"` // failures in a row
-	At      time.Time `json:"at,omitzero"`
-	Due     time.Time `json:"due,omitzero"`
-	Error   string    `json:"error,omitempty"`
-	Behind  *Behind   `json:"behind,omitempty"`
+	Kind    Kind          `json:"kind"`
+	Run     uint64        `json:"run,omitempty"`
+	Task    store.ID      `json:"task,omitzero"`
+	Queue   string        `json:"queue,omitempty"`
+	Node    string        `json:"node,omitempty"`
+	Subject graph.Subject `json:"subject,omitzero"`
+	Try     int           `json:"try,omitempty"` // failures in a row
+	At      time.Time     `json:"at,omitzero"`
+	Due     time.Time     `json:"due,omitzero"`
+	Error   string        `json:"error,omitempty"`
+	Behind  *Behind       `json:"behind,omitempty"`
 	// Object is the file, directory, ConfigMap key or Kubernetes object of a problem that no task
 	// reports, and More counts others with the same problem. At is since when it exists.
 	Object string `json:"object,omitempty"`

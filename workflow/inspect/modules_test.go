@@ -43,7 +43,7 @@ func TestModuleListTellsFailingHeldAndBrokenModulesFromThoseThatAreOn(t *testing
 				}
 			}
 			_, err := store.SaveProblem(tx, store.Problem{
-				Kind: store.NotExecutable, Subject: store.Subject{Module: "done", Hook: "hooks/x.sh"}, Object: "/m/done/hooks/x.sh",
+				Kind: store.NotExecutable, Subject: graph.Subject{Module: "done", Hook: "hooks/x.sh"}, Object: "/m/done/hooks/x.sh",
 				Error: "/m/done/hooks/x.sh is not executable, so it is not run as a hook of module done", Fix: "chmod +x /m/done/hooks/x.sh",
 			})
 			return err
@@ -95,11 +95,11 @@ func TestStoredProblemIsShownInFullWithItsFix(t *testing.T) {
 		w.start(onStart)
 		for _, p := range []store.Problem{
 			{
-				Kind: store.NotExecutable, Subject: store.Subject{Module: "web", Hook: "hooks/x.sh"}, Object: "/modules/010-web/hooks/x.sh",
+				Kind: store.NotExecutable, Subject: graph.Subject{Module: "web", Hook: "hooks/x.sh"}, Object: "/modules/010-web/hooks/x.sh",
 				Error: "/modules/010-web/hooks/x.sh is not executable, so it is not run as a hook of module web", Fix: "chmod +x /modules/010-web/hooks/x.sh",
 			},
 			{
-				Kind: store.NewDirectory, Subject: store.Subject{Module: "new"}, Object: "/modules/020-new",
+				Kind: store.NewDirectory, Subject: graph.Subject{Module: "new"}, Object: "/modules/020-new",
 				Error: "module directory /modules/020-new is new; no converge has read it yet", Command: []string{"reload"},
 			},
 			{Kind: store.FailingFilter, Object: "Pod default/x", Error: "jqFilter fails", More: 3},

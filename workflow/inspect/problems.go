@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // problems returns what a person should look at, newest run first.
@@ -18,7 +19,7 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 			return nil, err
 		}
 		p := Problem{
-			Kind: KindFailing, Run: at.Run, Task: at.ID, Queue: at.Queue, Node: f.Node, Subject: Subject(f.Subject),
+			Kind: KindFailing, Run: at.Run, Task: at.ID, Queue: at.Queue, Node: f.Node, Subject: f.Subject,
 			Try: f.Count, At: f.At, Error: f.Error, Behind: behind,
 		}
 		if s.state(at.Task) == Backoff {
@@ -32,7 +33,7 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 	for _, queue := range slices.Sorted(maps.Keys(r.Stalled)) {
 		p := Problem{Kind: KindStalled, Queue: queue, Error: r.Stalled[queue]}
 		if q := s.queues[queue]; q != nil {
-			p.Run, p.Task, p.Node, p.Subject = q.head.Run, q.head.ID, q.head.Node, Subject(q.head.Subject)
+			p.Run, p.Task, p.Node, p.Subject = q.head.Run, q.head.ID, q.head.Node, q.head.Subject
 		}
 		out = append(out, p)
 	}
@@ -42,7 +43,7 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 			return nil, err
 		}
 		out = append(out, Problem{
-			Kind: KindQuarantined, Run: q.Run, Task: q.ID, Queue: q.Queue, Node: q.Node, Subject: Subject(q.Subject), At: q.At, Try: q.Crashes,
+			Kind: KindQuarantined, Run: q.Run, Task: q.ID, Queue: q.Queue, Node: q.Node, Subject: q.Subject, At: q.At, Try: q.Crashes,
 			Error: "the operator died each time it ran, the last time while nothing else did", Held: s.kept[q.ID],
 		})
 	}
@@ -65,7 +66,7 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := Problem{Kind: KindBroken, Subject: Subject{Module: parts.Str()}, Error: m.Broken}
+		p := Problem{Kind: KindBroken, Subject: graph.Subject{Module: parts.Str()}, Error: m.Broken}
 		if m.Broken == "" {
 			p.Kind, p.Error = KindNoCRDs, m.Undefined
 		}
@@ -92,7 +93,7 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 // storedProblem returns the problem of a record.
 func storedProblem(p store.Problem) Problem {
 	return Problem{
-		Kind: Kind(p.Kind), Subject: Subject(p.Subject), Object: p.Object, At: p.Since, Error: p.Error, More: p.More, Fix: p.Fix, Command: p.Command,
+		Kind: Kind(p.Kind), Subject: p.Subject, Object: p.Object, At: p.Since, Error: p.Error, More: p.More, Fix: p.Fix, Command: p.Command,
 	}
 }
 

@@ -239,10 +239,10 @@ func (s *scan) state(t *store.Task) State {
 // ref returns a pointer to t.
 func (s *scan) ref(t *store.Task) Ref {
 	r := Ref{
-		Task: t.ID, Run: t.Run, Node: t.Node, Subject: Subject(t.Subject), Queue: t.Queue, State: s.state(t),
+		Task: t.ID, Run: t.Run, Node: t.Node, Subject: t.Subject, Queue: t.Queue, State: s.state(t),
 	}
 	if f := t.Failed; f != nil {
-		r.Node, r.Subject, r.Due = f.Node, Subject(f.Subject), t.Due
+		r.Node, r.Subject, r.Due = f.Node, f.Subject, t.Due
 	}
 	return r
 }

@@ -45,7 +45,7 @@ func (r *Reader) Run(tx *store.Tx, req Request) (*Run, error) {
 func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run, error) {
 	w := &Run{
 		Schema: Schema, At: s.now, Epoch: s.epoch, Live: r.Live,
-		ID: record.ID, Graph: record.Graph, Trigger: record.Trigger, Subject: Subject(record.Subject).String(),
+		ID: record.ID, Graph: record.Graph, Trigger: record.Trigger, Subject: record.Subject.String(),
 		Cause: record.Cause, Began: record.Began, Ended: record.Ended, Open: record.Open, Joined: record.Joined,
 		Warning: record.Warning,
 	}
@@ -263,7 +263,7 @@ func (r *Reader) Runs(tx *store.Tx, limit int) ([]Summary, error) {
 			steps = []Step{{State: state}}
 		}
 		runs = append(runs, Summary{
-			ID: w.ID, Graph: w.Graph, Trigger: w.Trigger, Subject: Subject(w.Subject).String(), Cause: w.Cause,
+			ID: w.ID, Graph: w.Graph, Trigger: w.Trigger, Subject: w.Subject.String(), Cause: w.Cause,
 			State: runState(&w, steps, problems), Began: w.Began, Ended: w.Ended, Open: w.Open, Joined: w.Joined,
 			Warning: w.Warning,
 		})

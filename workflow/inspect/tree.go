@@ -27,7 +27,7 @@ type rows struct {
 // A place tells the rows of a level apart.
 type place struct {
 	node    string
-	subject Subject
+	subject graph.Subject
 }
 
 // A row is a step on its way into a snapshot.
@@ -46,7 +46,7 @@ type row struct {
 }
 
 // row returns the row of n about s, a new one if there is none.
-func (l *rows) row(n *graph.Node, s Subject) *row {
+func (l *rows) row(n *graph.Node, s graph.Subject) *row {
 	at := place{string(n.ID), s}
 	if r := l.at[at]; r != nil {
 		return r
@@ -72,10 +72,10 @@ func (l *rows) drop(unwanted func(*row) bool) {
 }
 
 // path returns the rows from the top to that of node n about s.
-func (t *tree) path(n *graph.Node, s Subject) []*row {
+func (t *tree) path(n *graph.Node, s graph.Subject) []*row {
 	var path []*row
 	level := &t.rows
-	down := func(n *graph.Node, s Subject) {
+	down := func(n *graph.Node, s graph.Subject) {
 		path = append(path, level.row(n, s))
 		level = &path[len(path)-1].rows
 	}
@@ -84,27 +84,27 @@ func (t *tree) path(n *graph.Node, s Subject) []*row {
 		down(n, s)
 	case graph.ScopeConfiguration:
 		if n.ForEach != "" {
-			down(n, Subject{})
+			down(n, graph.Subject{})
 		}
-		if n.ForEach == "" || s != (Subject{}) {
+		if n.ForEach == "" || s != (graph.Subject{}) {
 			down(n, s)
 		}
 	case graph.ScopeModule:
 		entry := t.entry(n)
-		down(entry, Subject{})
+		down(entry, graph.Subject{})
 		if s.Module != "" {
-			down(entry, Subject{Module: s.Module})
+			down(entry, graph.Subject{Module: s.Module})
 		}
 		if n.ID != entry.ID {
-			down(n, Subject{Module: s.Module})
+			down(n, graph.Subject{Module: s.Module})
 			path[len(path)-1].order = t.order(n)
 		}
 		if s.Hook != "" {
 			down(n, s)
 		}
 	default:
-		down(n, Subject{})
-		if s != (Subject{}) {
+		down(n, graph.Subject{})
+		if s != (graph.Subject{}) {
 			down(n, s)
 		}
 	}
@@ -140,7 +140,7 @@ func (t *tree) node(id string) *graph.Node {
 func (t *tree) record(l line) {
 	n := t.node(l.Node)
 	t.pass(n)
-	path := t.path(n, Subject(l.Subject))
+	path := t.path(n, l.Subject)
 	r := path[len(path)-1]
 	run := n.Scope == graph.ScopeModule && n.ID == t.entry(n).ID && l.Subject.Hook == "" && l.Subject.Module != ""
 	if run {
@@ -201,7 +201,7 @@ func (t *tree) task(at *spot) error {
 	if err != nil {
 		return err
 	}
-	path := t.path(n, Subject(at.Subject))
+	path := t.path(n, at.Subject)
 	r := path[len(path)-1]
 	switch {
 	case at.FanOut == nil || at.Detached:
@@ -249,7 +249,7 @@ func (r *row) begin(at *spot) {
 	if len(r.rows.list) == 0 || r.Began.IsZero() {
 		r.Began = at.Claim.Since
 	}
-	if f := at.Failed; f != nil && f.Node == r.Node && Subject(f.Subject) == r.Subject {
+	if f := at.Failed; f != nil && f.Node == r.Node && f.Subject == r.Subject {
 		r.Try = f.Count + 1
 	}
 }
@@ -288,7 +288,7 @@ func (t *tree) failure(at *spot) {
 	if f == nil {
 		return
 	}
-	path := t.path(t.node(f.Node), Subject(f.Subject))
+	path := t.path(t.node(f.Node), f.Subject)
 	r := path[len(path)-1]
 	state := t.scan.state(at.Task)
 	again := f.Node == at.Node && (r.State == Running || r.State == Interrupted) // the very step is being tried again

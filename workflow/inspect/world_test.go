@@ -49,7 +49,7 @@ type step struct {
 
 func (s step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	s.w.mu.Lock()
-	do := s.w.do[strings.TrimSpace(string(s.node)+" "+graph.Subject(t.Subject).String())]
+	do := s.w.do[strings.TrimSpace(string(s.node)+" "+t.Subject.String())]
 	if do == nil {
 		do = s.w.do[string(s.node)]
 	}

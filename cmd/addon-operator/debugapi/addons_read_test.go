@@ -19,6 +19,7 @@ import (
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 )
 
@@ -243,8 +244,8 @@ func TestMetricsNameOrphanedModules(t *testing.T) {
 	db := storetest.Memory(t)
 	if err := db.Update(func(tx *store.Tx) error {
 		for _, p := range []store.Problem{
-			{Kind: store.OrphanedModule, Subject: store.Subject{Module: "redis"}, Error: "its addon is not registered any more"},
-			{Kind: store.UnusableAddon, Subject: store.Subject{Module: "mysql"}, Error: "its files are not in the store"},
+			{Kind: store.OrphanedModule, Subject: graph.Subject{Module: "redis"}, Error: "its addon is not registered any more"},
+			{Kind: store.UnusableAddon, Subject: graph.Subject{Module: "mysql"}, Error: "its files are not in the store"},
 		} {
 			if _, err := store.SaveProblem(tx, p); err != nil {
 				return err
@@ -303,7 +304,7 @@ func TestListsShowWhatAModuleIsMadeFromAndThePlanThatNobodyChose(t *testing.T) {
 	} {
 		if strings.Contains(c.addons, "orphaned") {
 			commit(func(tx *store.Tx) error {
-				_, err := store.SaveProblem(tx, store.Problem{Kind: store.OrphanedModule, Subject: store.Subject{Module: "redis"}, Error: "not offered"})
+				_, err := store.SaveProblem(tx, store.Problem{Kind: store.OrphanedModule, Subject: graph.Subject{Module: "redis"}, Error: "not offered"})
 				return err
 			})
 		}

@@ -17,6 +17,7 @@ import (
 	"addon-operator/steps"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 )
 
@@ -43,7 +44,7 @@ type API struct {
 	// The fields below are nil where no operator runs.
 
 	// Snapshot returns the objects of a binding.
-	Snapshot func(store.Subject) []*kube.Object
+	Snapshot func(graph.Subject) []*kube.Object
 	Engine   *workflow.Engine
 	Slow     *SlowRuns
 	// Render returns the rendered chart of a module, without checks of the values if loose, and its released manifest if

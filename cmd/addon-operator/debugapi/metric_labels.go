@@ -5,7 +5,6 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/metrics"
-	"addon-operator/store"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
@@ -35,7 +34,7 @@ var taskTypes = map[graph.NodeID]string{
 func TaskType(node string) string { return cmp.Or(taskTypes[graph.NodeID(node)], node) }
 
 // BindingOf returns the labels of a binding. A task that names no binding has that of its node.
-func BindingOf(s store.Subject, node, queue string) metrics.Binding {
+func BindingOf(s graph.Subject, node, queue string) metrics.Binding {
 	b := metrics.Binding{Module: s.Module, Hook: s.Hook, Name: s.Binding, Queue: queue}
 	if b.Name == "" {
 		b.Name = Ordered[graph.NodeID(node)]

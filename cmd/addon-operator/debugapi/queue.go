@@ -9,7 +9,6 @@ import (
 
 	"addon-operator/store"
 	"addon-operator/workflow"
-	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 )
 
@@ -301,7 +300,7 @@ func lineOf(t *store.Task, index int, state string) TaskLine {
 	line := TaskLine{Index: index, ID: t.ID.String(), Description: plain, State: state, plain: plain}
 	if t.Failed != nil {
 		message := strings.Join(strings.Fields(t.Failed.Error), " ")
-		if where := graph.Subject(t.Failed.Subject).String(); where != "" && t.Failed.Subject != t.Subject {
+		if where := t.Failed.Subject.String(); where != "" && t.Failed.Subject != t.Subject {
 			message = where + ": " + message
 		}
 		line.Description += ":" + message
@@ -312,7 +311,7 @@ func lineOf(t *store.Task, index int, state string) TaskLine {
 // describe writes t as Type:queue:meta, and how often it failed.
 func describe(t *store.Task) string {
 	parts := []string{t.Node, t.Queue}
-	if subject := graph.Subject(t.Subject).String(); subject != "" {
+	if subject := t.Subject.String(); subject != "" {
 		parts = append(parts, subject)
 	}
 	if t.Object != nil {

@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -49,7 +50,7 @@ func requester(r *http.Request) string { return cmp.Or(r.FormValue("by"), "someb
 // moduleRunRoute requests a run of one module.
 func (act actions) moduleRunRoute(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("module")
-	event := workflow.Event{On: lifecycle.OnRunRequest, Subject: store.Subject{Module: name}}
+	event := workflow.Event{On: lifecycle.OnRunRequest, Subject: graph.Subject{Module: name}}
 	act.request(w, r, "module run of "+name, event, func(tx *store.Tx) error { return canRun(tx, name) })
 }
 

@@ -41,7 +41,7 @@ type worldStep struct {
 func (s worldStep) Do(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	what := strings.TrimSpace(string(s.node) + " " + graph.Subject(t.Subject).String())
+	what := strings.TrimSpace(string(s.node) + " " + t.Subject.String())
 	s.w.ran = append(s.w.ran, what)
 	if s.w.fails[what] {
 		return workflow.Outcome{}, errors.New("no")

@@ -17,6 +17,7 @@ import (
 	"addon-operator/steps"
 	"addon-operator/steps/addons/modules"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 )
 
@@ -296,7 +297,7 @@ type snapshotOf struct {
 // A snapshotReader reads the snapshots of bindings. Without a running operator there are none.
 type snapshotReader struct {
 	db       *store.DB
-	snapshot func(store.Subject) []*kube.Object
+	snapshot func(graph.Subject) []*kube.Object
 }
 
 // of returns what the kubernetes bindings of module's hooks see, by hook.

@@ -60,7 +60,7 @@ func watched(t *testing.T, gate gated) *API {
 		}
 	})
 	if err := l.Engine.Start(func(*store.Tx) ([]workflow.Event, error) {
-		return []workflow.Event{{On: lifecycle.OnResourcesAbsent, Subject: store.Subject{Module: "m"}}}, nil
+		return []workflow.Event{{On: lifecycle.OnResourcesAbsent, Subject: graph.Subject{Module: "m"}}}, nil
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"addon-operator/internal/values"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // A Selection is what the registry of the cluster provides as modules.
@@ -223,7 +224,7 @@ func selectIn(tx *store.Tx, all bool, sections values.Values, image map[string]s
 
 func (s *selecting) problem(kind store.ProblemKind, name, object, what, fix string) {
 	s.made.Problems = append(s.made.Problems, store.Problem{
-		Kind: kind, Subject: store.Subject{Module: name}, Object: object, Error: what, Fix: fix,
+		Kind: kind, Subject: graph.Subject{Module: name}, Object: object, Error: what, Fix: fix,
 	})
 }
 
@@ -238,7 +239,7 @@ func (s *selecting) collectRegistered(all bool) error {
 			usable[c.Name] = all || c.Modules
 		case c.Modules:
 			s.made.Problems = append(s.made.Problems, store.Problem{
-				Kind: store.UnusableAddon, Subject: store.Subject{Configuration: api.Identity{Namespace: string(c.Scope), Name: c.Name}.String()},
+				Kind: store.UnusableAddon, Subject: graph.Subject{Configuration: api.Identity{Namespace: string(c.Scope), Name: c.Name}.String()},
 				Error: fmt.Sprintf("AddonsConfiguration %s/%s: %s", c.Scope, c.Name, NoModulesOfNamespaces), Fix: "register the addons in a ClusterAddonsConfiguration, or remove the annotation",
 			})
 		}
