@@ -52,7 +52,7 @@ func readLine(k store.Key, v []byte) (l line, err error) {
 	}
 	parts.Uint() // the run
 	l.epoch = parts.Uint()
-	if err := errors.Join(parts.Err(), json.Unmarshal(v, &l.Record)); err != nil {
+	if err := errors.Join(parts.Err(), json.Unmarshal(v, &l.Record)); err != nil { //nolint:musttag // ids write themselves as text
 		return l, fmt.Errorf("line %s of history cannot be read: %w", k, err)
 	}
 	return l, nil
