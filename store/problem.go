@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -58,10 +60,11 @@ func (p Problem) Key() Key {
 	return At(Problems).Str(string(p.Kind)).Str(p.Subject.Module).Str(p.Subject.Hook).Str(p.Subject.Binding).Str(p.Object).Opt(p.Subject.Configuration)
 }
 
-// SaveProblem writes p unless it is stored already. A stored problem keeps its Since.
+// SaveProblem writes p unless it is stored already. A stored problem keeps its Since. An
+// unreadable record is replaced.
 func SaveProblem(tx *Tx, p Problem) (changed bool, err error) {
 	old, ok, err := Load[Problem](tx, p.Key())
-	if err != nil {
+	if unreadable := (*RecordError)(nil); err != nil && !errors.As(err, &unreadable) {
 		return false, err
 	}
 	if p.Since = tx.Now(); ok {
@@ -108,19 +111,25 @@ func DeleteProblems(tx *Tx, kind ProblemKind, module string) {
 	}
 }
 
-// AllProblems returns the stored problems by kind and subject.
+// AllProblems returns the stored problems in the order of [Problem.Compare].
 func AllProblems(tx *Tx) (problems []Problem, err error) {
-	for p, err := range records[Problem](tx, At(Problems)) {
+	for p, err := range EachProblem(tx) {
 		if err != nil {
 			return nil, err
 		}
 		problems = append(problems, p)
 	}
-	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(
-			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject.Module, b.Subject.Module), cmp.Compare(a.Subject.Hook, b.Subject.Hook),
-			cmp.Compare(a.Subject.Binding, b.Subject.Binding), cmp.Compare(a.Subject.Configuration, b.Subject.Configuration),
-			cmp.Compare(a.Object, b.Object))
-	})
+	slices.SortStableFunc(problems, Problem.Compare)
 	return problems, nil
+}
+
+// EachProblem yields the stored problems in the order of their keys.
+func EachProblem(tx *Tx) iter.Seq2[Problem, error] { return records[Problem](tx, At(Problems)) }
+
+// Compare orders problems by kind, subject and object.
+func (p Problem) Compare(other Problem) int {
+	a, b := p.Subject, other.Subject
+	return cmp.Or(
+		cmp.Compare(p.Kind, other.Kind), cmp.Compare(a.Module, b.Module), cmp.Compare(a.Hook, b.Hook),
+		cmp.Compare(a.Binding, b.Binding), cmp.Compare(a.Configuration, b.Configuration), cmp.Compare(p.Object, other.Object))
 }

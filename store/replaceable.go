@@ -37,8 +37,9 @@ func IsReplaceable(k Key) bool {
 	return slices.ContainsFunc(replaceables(), func(r replaceable) bool { return bytes.Equal(k, r.key) })
 }
 
-// findUnreadable returns an error for each replaceable record that cannot be read.
-func findUnreadable(tx *Tx) (all []*RecordError, err error) {
+// UnreadableRecords returns an error for each record of the whole store that cannot be read and that the next start of
+// the operator moves to the table of damaged records.
+func UnreadableRecords(tx *Tx) (all []*RecordError, err error) {
 	for _, r := range replaceables() {
 		err := r.read(tx)
 		if damaged := (*RecordError)(nil); errors.As(err, &damaged) {
@@ -50,25 +51,11 @@ func findUnreadable(tx *Tx) (all []*RecordError, err error) {
 	return all, nil
 }
 
-// UnreadableRecords returns a problem for each record of the whole store that cannot be read and that the next start of
-// the operator moves to the table of damaged records.
-func UnreadableRecords(tx *Tx) ([]Problem, error) {
-	all, err := findUnreadable(tx)
-	problems := make([]Problem, len(all))
-	for i, damaged := range all {
-		problems[i] = Problem{
-			Kind: DamagedRecord, Object: damaged.Key.String(), Error: damaged.Error(),
-			Fix: "start the operator: it moves the record to the table of damaged records and goes on without it", Since: tx.Now(),
-		}
-	}
-	return problems, err
-}
-
 // mend moves the replaceable records that cannot be read to the table of damaged records.
 func (db *DB) mend() error {
 	var damaged []*RecordError
 	if err := db.View(func(tx *Tx) (err error) {
-		damaged, err = findUnreadable(tx)
+		damaged, err = UnreadableRecords(tx)
 		return err
 	}); err != nil || len(damaged) == 0 {
 		return err

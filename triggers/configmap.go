@@ -141,9 +141,13 @@ func (c *ConfigMap) see(tx *store.Tx, content kube.Content) error {
 }
 
 // isNews reports whether content is neither in force nor refused. Content that
-// was never read is left to the start, which reads it.
+// was never read is left to the start, which reads it. If the record of the refused
+// content cannot be read, all content is news: the task that reads it replaces the record.
 func isNews(tx *store.Tx, content kube.Content) (bool, error) {
 	refused, isRefused, err := store.Load[store.RefusedConfig](tx, store.RefusedConfigKey())
+	if unreadable := (*store.RecordError)(nil); errors.As(err, &unreadable) {
+		return true, nil
+	}
 	if err != nil || isRefused && refused.ResourceVersion == content.ResourceVersion {
 		return false, err
 	}

@@ -70,6 +70,28 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 	})
 }
 
+func TestAConfigMapIsReadAgainWhenTheRecordOfTheRefusedOneCannotBeRead(t *testing.T) {
+	t.Parallel()
+	db, err := store.OpenMemory(new(store.Memory), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	raised := 0
+	c := NewConfigMap(db, func(*store.Tx, ...workflow.Event) error { raised++; return nil }, &kube.ConfigMap{}, nil)
+	if err := db.Update(func(tx *store.Tx) error {
+		tx.Put(store.RefusedConfigKey(), []byte(`{"resourceVersion":`))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *store.Tx) error {
+		return c.see(tx, kube.Content{ResourceVersion: "8", Exists: true})
+	}); err != nil || raised != 1 {
+		t.Errorf("raised %d times, %v", raised, err)
+	}
+}
+
 func TestAChangeOfTheConfigMapOnAFullDiskIsRaisedWhenThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(store.Memory)

@@ -53,6 +53,10 @@ func (e *Engine) update(fn func(*transition) error) error {
 	}
 }
 
+// Mendable reports whether the engine continues without the record, and moves it to the table of
+// damaged records when it needs it.
+func Mendable(damaged *store.RecordError) bool { return mendable(damaged) != nil }
+
 // mend sets an unreadable record aside, in a transaction of its own, and corrects
 // what counted it. A scan that finds more of them sets these aside as well.
 func (e *Engine) mend(damaged *store.RecordError) error {

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"errors"
 	"fmt"
 
 	"addon-operator/store"
@@ -39,12 +38,12 @@ const mostPassed = 300
 // chooseEnded returns the newest run that did more than a step or two, the
 // last converge at the latest; else the newest that did any.
 func chooseEnded(s *scan) (id uint64, err error) {
-	startup, _, err := store.Load[store.Startup](s.tx, store.StartupKey())
-	if unreadable := (*store.RecordError)(nil); err != nil && !errors.As(err, &unreadable) {
-		return 0, err // an unreadable one is shown as a problem
+	startup, _, err := load[store.Startup](s, store.StartupKey())
+	if err != nil {
+		return 0, err
 	}
 	passed := 0
-	for w, err := range store.RunsBackwards(s.tx) {
+	for w, err := range readable(s, store.RunsBackwards(s.tx)) {
 		if err != nil {
 			return 0, err
 		}

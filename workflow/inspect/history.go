@@ -3,7 +3,6 @@ package inspect
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"addon-operator/store"
@@ -24,8 +23,8 @@ type line struct {
 
 // history returns the newest lines of run's history, oldest first, and how
 // many there are before them, up to mostSkimmed.
-func history(tx *store.Tx, run uint64) (lines []line, unread int, err error) {
-	for k, v := range tx.Backwards(store.At(store.History).Uint(run)) {
+func (s *scan) history(run uint64) (lines []line, unread int, err error) {
+	for k, v := range s.tx.Backwards(store.At(store.History).Uint(run)) {
 		if len(lines) == mostRead {
 			if unread++; unread == mostSkimmed {
 				break
@@ -34,7 +33,10 @@ func history(tx *store.Tx, run uint64) (lines []line, unread int, err error) {
 		}
 		l, err := readLine(k, v)
 		if err != nil {
-			return nil, 0, err
+			if err := s.unreadable.pass(err); err != nil {
+				return nil, 0, err
+			}
+			continue
 		}
 		lines = append(lines, l)
 	}
@@ -53,7 +55,7 @@ func readLine(k store.Key, v []byte) (l line, err error) {
 	parts.Uint() // the run
 	l.epoch = parts.Uint()
 	if err := errors.Join(parts.Err(), json.Unmarshal(v, &l.Record)); err != nil { //nolint:musttag // ids write themselves as text
-		return l, fmt.Errorf("line %s of history cannot be read: %w", k, err)
+		return l, &store.RecordError{Key: slices.Clone(k), Err: err}
 	}
 	return l, nil
 }

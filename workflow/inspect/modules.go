@@ -48,7 +48,7 @@ func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
 		return out, err
 	}
 	for k := range tx.Range(store.At(store.Modules)) {
-		m, _, err := store.Load[store.Module](tx, k)
+		m, ok, err := load[store.Module](s, k)
 		if err != nil {
 			return out, err
 		}
@@ -56,7 +56,11 @@ func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
 		if err != nil {
 			return out, err
 		}
-		out.Modules[parts.Str()] = recorded(m)
+		status := recorded(m)
+		if !ok {
+			status = ModuleStatus{State: ModuleBroken, Reason: "its record in the store cannot be read"}
+		}
+		out.Modules[parts.Str()] = status
 		if err := parts.Err(); err != nil {
 			return out, err
 		}
@@ -77,7 +81,9 @@ func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
 		}
 		out.raise(p.Subject.Module, p.status())
 	}
-	return out, nil
+	damage, err := s.damage()
+	out.Problems = append(out.Problems, damage...)
+	return out, err
 }
 
 // recorded returns the state that the record of a module tells.

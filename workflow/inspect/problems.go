@@ -12,21 +12,41 @@ import (
 // problems returns what a person should look at, newest run first.
 func (r *Reader) problems(s *scan) ([]Problem, error) {
 	var out []Problem
-	for _, at := range s.failed {
-		f := at.Failed
-		behind, err := s.behind(at)
+	for _, source := range []func(*scan) ([]Problem, error){
+		failing, r.standing, quarantined, refused, unusable, r.recorded,
+	} {
+		found, err := source(s)
 		if err != nil {
 			return nil, err
 		}
+		out = append(out, found...)
+	}
+	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(b.Run, a.Run) })
+	return out, nil
+}
+
+// failing returns a problem for each task whose last attempt failed.
+func failing(s *scan) (out []Problem, err error) {
+	for _, at := range s.failed {
+		f := at.Failed
 		p := Problem{
 			Kind: KindFailing, Run: at.Run, Task: at.ID, Queue: at.Queue, Node: f.Node, Subject: f.Subject,
-			Try: f.Count, At: f.At, Error: f.Error, Behind: behind,
+			Try: f.Count, At: f.At, Error: f.Error,
+		}
+		if p.Behind, err = s.behind(at); err != nil {
+			return nil, err
 		}
 		if s.state(at.Task) == Backoff {
 			p.Due = at.Due
 		}
 		out = append(out, p)
 	}
+	return out, nil
+}
+
+// standing returns the problems that only the running operator knows: a full disk, queues that
+// stand still, and slow tasks.
+func (r *Reader) standing(s *scan) (out []Problem, _ error) {
 	if r.Full != nil {
 		out = append(out, Problem{Kind: KindFull, At: r.Full.Since, Error: r.Full.Err.Error()})
 	}
@@ -37,8 +57,12 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		}
 		out = append(out, p)
 	}
-	out = append(out, r.Slow...)
-	for q, err := range store.QuarantinedItems(s.tx) {
+	return append(out, r.Slow...), nil
+}
+
+// quarantined returns a problem for each item in quarantine.
+func quarantined(s *scan) (out []Problem, _ error) {
+	for q, err := range readable(s, store.QuarantinedItems(s.tx)) {
 		if err != nil {
 			return nil, err
 		}
@@ -47,15 +71,22 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 			Error: "the operator died each time it ran, the last time while nothing else did", Held: s.kept[q.ID],
 		})
 	}
-	refused, ok, err := store.Load[store.RefusedConfig](s.tx, store.RefusedConfigKey())
-	if err != nil {
+	return out, nil
+}
+
+// refused returns a problem if the ConfigMap is invalid.
+func refused(s *scan) ([]Problem, error) {
+	config, ok, err := load[store.RefusedConfig](s, store.RefusedConfigKey())
+	if err != nil || !ok {
 		return nil, err
 	}
-	if ok {
-		out = append(out, Problem{Kind: KindRefused, Run: refused.Run, At: refused.At, Error: refused.Error})
-	}
+	return []Problem{{Kind: KindRefused, Run: config.Run, At: config.At, Error: config.Error}}, nil
+}
+
+// unusable returns a problem for each module that cannot be loaded, or whose CRDs cannot be installed.
+func unusable(s *scan) (out []Problem, _ error) {
 	for k := range s.tx.Range(store.At(store.Modules)) {
-		m, _, err := store.Load[store.Module](s.tx, k)
+		m, _, err := load[store.Module](s, k)
 		if err != nil {
 			return nil, err
 		}
@@ -72,21 +103,26 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		}
 		out = append(out, p)
 	}
-	stored, err := store.AllProblems(s.tx)
-	if err != nil {
-		return nil, err
-	}
-	unreadable, err := store.UnreadableRecords(s.tx)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range slices.Concat(stored, unreadable) {
+	return out, nil
+}
+
+// recorded returns the problems that have records of their own.
+func (r *Reader) recorded(s *scan) ([]Problem, error) {
+	var stored []store.Problem
+	for p, err := range readable(s, store.EachProblem(s.tx)) {
+		if err != nil {
+			return nil, err
+		}
 		if p.Kind == store.StaleWebhook && r.Live {
 			continue // the operator answers
 		}
-		out = append(out, storedProblem(p))
+		stored = append(stored, p)
 	}
-	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(b.Run, a.Run) })
+	slices.SortStableFunc(stored, store.Problem.Compare)
+	out := make([]Problem, len(stored))
+	for i, p := range stored {
+		out[i] = storedProblem(p)
+	}
 	return out, nil
 }
 

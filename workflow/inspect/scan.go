@@ -30,6 +30,8 @@ type scan struct {
 	failed []*spot          // tasks whose last attempt failed
 	newest uint64           // run that has a task in no queue until it is due
 	kept   map[store.ID]int // tasks that each item in quarantine holds
+
+	unreadable *unreadable
 }
 
 // A queue is what is known of one.
@@ -41,6 +43,7 @@ type queue struct {
 	place  []byte // of the task seen last, as keys hold it
 	before int    // tasks on the places before that
 	here   []*spot
+	top    *store.Task // of that place; nil until a task of it is read
 }
 
 // A spot is a task and where it stands in its queue.
@@ -55,15 +58,26 @@ type spot struct {
 
 // look reads the queues for the tasks of run and those that matter to all.
 func look(tx *store.Tx, live bool, run uint64) (*scan, error) {
-	s := &scan{tx: tx, now: tx.Now(), epoch: tx.Epoch(), live: live, queues: map[string]*queue{}}
+	return lookAgain(tx, live, run, &unreadable{})
+}
+
+// lookAgain is look, and adds the unreadable records to those of another look.
+func lookAgain(tx *store.Tx, live bool, run uint64, found *unreadable) (*scan, error) {
+	s := &scan{tx: tx, now: tx.Now(), epoch: tx.Epoch(), live: live, queues: map[string]*queue{}, unreadable: found}
 	for name, err := range store.AllQueues(tx) {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.queue(name, run); err != nil {
+		q, err := s.queue(name, run)
+		if err != nil {
 			return nil, err
 		}
-		if err := s.findBusy(s.queues[name]); err != nil {
+		if q.head == nil {
+			continue // none of its tasks can be read
+		}
+		s.queues[name] = q
+		s.names = append(s.names, name)
+		if err := s.findBusy(q); err != nil {
 			return nil, err
 		}
 	}
@@ -71,56 +85,76 @@ func look(tx *store.Tx, live bool, run uint64) (*scan, error) {
 }
 
 // queue looks at the tasks of one queue.
-func (s *scan) queue(name string, run uint64) error {
+func (s *scan) queue(name string, run uint64) (*queue, error) {
 	q := &queue{}
-	s.queues[name] = q
-	s.names = append(s.names, name)
-	mine := fmt.Appendf(nil, `"walk":%d,`, run)
-	mineLast := fmt.Appendf(nil, `"walk":%d}`, run)
-	var top *store.Task
+	shown := shownWith(run)
 	prefix := store.At(store.Queues).Str(name)
 	for k, v := range s.tx.Range(prefix) {
 		if q.tasks == mostCounted {
 			q.more = true
 			break
 		}
-		if place := k[len(prefix):min(len(k), len(prefix)+8)]; !bytes.Equal(place, q.place) {
-			q.place, q.before, q.here, top = place, q.tasks, nil, nil
-		}
-		q.tasks++
-		for _, other := range q.here {
-			other.depth++
-		}
-		failed := bytes.Contains(v, []byte(`"failed":{`))
-		if q.head != nil && !failed && !bytes.Contains(v, mine) && !bytes.Contains(v, mineLast) {
+		q.count(k[len(prefix):min(len(k), len(prefix)+8)])
+		if q.head != nil && !shown(v) {
 			continue
 		}
-		pos, err := store.ParsePos(k)
-		if err != nil {
-			return err
+		at, err := s.spot(q, k)
+		if err := s.unreadable.pass(err); err != nil {
+			return nil, err
 		}
-		t, ok, err := store.LoadTask(s.tx, pos)
-		if err != nil || !ok {
-			return err
+		if at == nil {
+			continue
 		}
 		if q.head == nil {
-			q.head = t
+			q.head = at.Task
 		}
-		if top == nil {
-			if top, err = s.topOf(pos, t, q); err != nil {
-				return err
-			}
-		}
-		at := &spot{Task: t, before: q.before, above: q.tasks - 1 - q.before, depth: q.tasks - q.before, top: top}
 		q.here = append(q.here, at)
-		if t.Run == run {
+		if at.Run == run {
 			s.mine = append(s.mine, at)
 		}
-		if t.Failed != nil {
+		if at.Failed != nil {
 			s.failed = append(s.failed, at)
 		}
 	}
-	return nil
+	return q, nil
+}
+
+// shownWith reports by their bytes which tasks are read for run: its own, and all that failed.
+func shownWith(run uint64) func(task []byte) bool {
+	among, last := fmt.Appendf(nil, `"walk":%d,`, run), fmt.Appendf(nil, `"walk":%d}`, run)
+	failed := []byte(`"failed":{`)
+	return func(task []byte) bool {
+		return bytes.Contains(task, failed) || bytes.Contains(task, among) || bytes.Contains(task, last)
+	}
+}
+
+// count counts the next task, which is on place.
+func (q *queue) count(place []byte) {
+	if !bytes.Equal(place, q.place) {
+		q.place, q.before, q.here, q.top = place, q.tasks, nil, nil
+	}
+	q.tasks++
+	for _, other := range q.here {
+		other.depth++
+	}
+}
+
+// spot reads the task under k, which q has just counted.
+func (s *scan) spot(q *queue, k store.Key) (*spot, error) {
+	pos, err := store.ParsePos(k)
+	if err != nil {
+		return nil, err
+	}
+	t, ok, err := store.LoadTask(s.tx, pos)
+	if err != nil || !ok {
+		return nil, err
+	}
+	if q.top == nil {
+		if q.top, err = s.topOf(pos, t, q); err != nil {
+			return nil, err
+		}
+	}
+	return &spot{Task: t, before: q.before, above: q.tasks - 1 - q.before, depth: q.tasks - q.before, top: q.top}, nil
 }
 
 // findBusy looks for the task of q that runs although it does not stand first.
@@ -129,7 +163,7 @@ func (s *scan) findBusy(q *queue) error {
 	if q.head.Slot >= store.FirstSlot || s.claimed(q.head) {
 		return nil
 	}
-	for t, err := range store.Tasks(s.tx, q.head.Queue) {
+	for t, err := range readable(s, store.Tasks(s.tx, q.head.Queue)) {
 		if err != nil {
 			return err
 		}
@@ -149,7 +183,7 @@ func (s *scan) topOf(pos store.Pos, t *store.Task, q *queue) (*store.Task, error
 	if q.tasks-1 == q.before {
 		return t, nil
 	}
-	for top, err := range store.Slot(s.tx, pos.Queue, pos.Slot) {
+	for top, err := range readable(s, store.Slot(s.tx, pos.Queue, pos.Slot)) {
 		return top, err
 	}
 	return t, nil
@@ -162,7 +196,7 @@ func (s *scan) later(run uint64) error {
 	}
 	for _, tasks := range []iter.Seq2[*store.Task, error]{store.LaterTasks(s.tx), store.AllHeldTasks(s.tx)} {
 		looked := 0
-		for t, err := range tasks {
+		for t, err := range readable(s, tasks) {
 			if err != nil {
 				return err
 			}
@@ -181,7 +215,7 @@ func (s *scan) later(run uint64) error {
 // lanes counts the tasks that items in quarantine hold.
 func (s *scan) lanes() error {
 	s.kept = map[store.ID]int{}
-	for l, err := range store.AllLanes(s.tx) {
+	for l, err := range readable(s, store.AllLanes(s.tx)) {
 		if err != nil {
 			return err
 		}
@@ -264,7 +298,7 @@ func (s *scan) wait(at *spot) (*Wait, error) {
 	}
 	reason, err := workflow.BlockedBy(s.tx, t)
 	switch {
-	case err != nil:
+	case err != nil && s.unreadable.pass(err) != nil:
 		return nil, err
 	case reason != nil:
 		return s.blocked(t, reason)
@@ -309,7 +343,7 @@ func (s *scan) items(t *store.Task) ([]Ref, error) {
 			return nil, err
 		}
 		item, ok, err := store.LoadTask(s.tx, pos)
-		if err != nil {
+		if err := s.unreadable.pass(err); err != nil {
 			return nil, err
 		}
 		if ok && item.Parent != nil && item.Parent.ID == t.ID {
@@ -342,7 +376,7 @@ func (s *scan) behind(at *spot) (*Behind, error) {
 	if at.Claim != nil {
 		last = max(last, at.Claim.End)
 	}
-	for t, err := range store.TasksFrom(s.tx, at.Queue, last+1) {
+	for t, err := range readable(s, store.TasksFrom(s.tx, at.Queue, last+1)) {
 		if err != nil {
 			return nil, err
 		}
@@ -357,7 +391,7 @@ func (s *scan) behind(at *spot) (*Behind, error) {
 // below counts the steps that wait in the slot of at: tasks, and items that have not
 // started.
 func (s *scan) below(at *spot) (n int, err error) {
-	for t, err := range store.Slot(s.tx, at.Queue, at.Slot) {
+	for t, err := range readable(s, store.Slot(s.tx, at.Queue, at.Slot)) {
 		if err != nil {
 			return 0, err
 		}

@@ -26,14 +26,17 @@ func (r *Reader) Run(tx *store.Tx, req Request) (*Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s, err = look(tx, r.Live, id); err != nil {
+		if s, err = lookAgain(tx, r.Live, id, s.unreadable); err != nil {
 			return nil, err
 		}
 		req.Run = id
 	}
-	record, ok, err := store.Load[store.Run](tx, store.RunKey(req.Run))
+	record, ok, err := load[store.Run](s, store.RunKey(req.Run))
 	if err != nil {
 		return nil, err
+	}
+	if !ok && tx.Get(store.RunKey(req.Run)) != nil {
+		record, ok = s.withoutRecord(req.Run), true
 	}
 	if !ok {
 		return nil, fmt.Errorf("run %d: %w: it never was, or history has forgotten it", req.Run, ErrNoRun)
@@ -49,7 +52,7 @@ func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run,
 		Cause: record.Cause, Began: record.Began, Ended: record.Ended, Open: record.Open, Joined: record.Joined,
 		Warning: record.Warning,
 	}
-	lines, unread, err := history(s.tx, record.ID)
+	lines, unread, err := s.history(record.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +82,23 @@ func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run,
 			w.count(top)
 		}
 	}
-	w.Problems = mineFirst(problems, w.ID)
+	damage, err := s.damage()
+	if err != nil {
+		return nil, err
+	}
+	w.Problems = mineFirst(append(problems, damage...), w.ID)
 	w.State = runState(record, w.Steps, w.Problems)
 	w.Advice = w.advise()
 	return w, nil
+}
+
+// withoutRecord returns what the tasks of a run know of it, whose record cannot be read.
+func (s *scan) withoutRecord(run uint64) store.Run {
+	record := store.Run{ID: run, Open: len(s.mine)}
+	if len(s.mine) > 0 {
+		record.Graph = s.mine[0].Graph
+	}
+	return record
 }
 
 // count adds the modules of a fan-out to the run's progress.
@@ -251,7 +267,7 @@ func (r *Reader) Runs(tx *store.Tx, limit int) ([]Summary, error) {
 		}
 	}
 	runs := []Summary{}
-	for w, err := range store.RunsBackwards(tx) {
+	for w, err := range readable(s, store.RunsBackwards(tx)) {
 		if err != nil {
 			return nil, err
 		}

@@ -261,7 +261,10 @@ func (t *tree) list(n *graph.Node, path []*row, at *spot, wait *Wait) error {
 	for i := at.FanOut.Next; i < at.FanOut.Len; i++ {
 		item, err := store.LoadItem[graph.Item](t.scan.tx, at.ID, i)
 		if err != nil {
-			return err
+			if err := t.scan.unreadable.pass(err); err != nil {
+				return err
+			}
+			continue
 		}
 		path := t.path(n, item.Subject)
 		m := path[len(path)-1]

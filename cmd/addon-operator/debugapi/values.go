@@ -88,6 +88,9 @@ func (pages modulePages) moduleList() (ModuleList, error) {
 		}
 		return eachModule(tx, func(name string, m store.Module) error {
 			release, _, err := store.Load[store.Release](tx, store.ReleaseKey(name))
+			if isUnreadable(err) {
+				err = nil
+			}
 			if m.Enabled {
 				list.EnabledModules = append(list.EnabledModules, name)
 			}
@@ -104,15 +107,18 @@ func (pages modulePages) moduleList() (ModuleList, error) {
 		})
 	})
 	slices.Sort(list.EnabledModules)
-	slices.SortFunc(list.Modules, func(a, b moduleLine) int {
-		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(list.Modules, moduleLine.compare)
 	return list, err
 }
 
+// eachModule calls do for each module. The record of a module that cannot be read is empty;
+// inspect and the list of modules show it as a problem.
 func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error {
 	for k := range tx.Range(store.At(store.Modules)) {
 		m, _, err := store.Load[store.Module](tx, k)
+		if isUnreadable(err) {
+			m, err = store.Module{}, nil
+		}
 		if err != nil {
 			return err
 		}
@@ -125,6 +131,39 @@ func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error 
 		}
 	}
 	return nil
+}
+
+// isUnreadable reports whether err is about one record that cannot be read.
+func isUnreadable(err error) bool {
+	record := (*store.RecordError)(nil)
+	return errors.As(err, &record)
+}
+
+// enabledModules returns the enabled modules in their order, as last discovered. If the record of
+// starts cannot be read, they are those whose records say so.
+func enabledModules(tx *store.Tx) ([]string, error) {
+	startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
+	if !isUnreadable(err) {
+		return append([]string{}, startup.Enabled...), err
+	}
+	var enabled []moduleLine
+	err = eachModule(tx, func(name string, m store.Module) error {
+		if m.Enabled {
+			enabled = append(enabled, moduleLine{Name: name, Order: m.Order})
+		}
+		return nil
+	})
+	slices.SortFunc(enabled, moduleLine.compare)
+	names := make([]string, len(enabled))
+	for i, line := range enabled {
+		names[i] = line.Name
+	}
+	return names, err
+}
+
+// compare orders modules as they run.
+func (m moduleLine) compare(other moduleLine) int {
+	return cmp.Or(cmp.Compare(m.Order, other.Order), cmp.Compare(m.Name, other.Name))
 }
 
 // Text returns the modules as a table, and the problems below it.
@@ -238,10 +277,6 @@ func (pages modulePages) layered(what, key string, withGlobal bool) (data any, e
 		if err != nil {
 			return err
 		}
-		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
-		if err != nil {
-			return err
-		}
 		switch what {
 		case "patches":
 			saved := layers.Saved[key]
@@ -253,7 +288,10 @@ func (pages modulePages) layered(what, key string, withGlobal bool) (data any, e
 		case "config":
 			data = only(layers.HookConfigValues(key), key, withGlobal)
 		case "values":
-			enabled := append([]string{}, startup.Enabled...)
+			enabled, err := enabledModules(tx)
+			if err != nil {
+				return err
+			}
 			document, _ := layers.HookValues(key, enabled)
 			data = only(document, key, withGlobal)
 		}
