@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 
 	"addon-operator/store"
 )
@@ -63,47 +64,52 @@ func readLine(k store.Key, v []byte) (l line, err error) {
 // restarts returns the epochs in which the run was processed, or nil if there was only one.
 func restarts(w *store.Run, lines []line, s *scan) *Restarts {
 	r := Restarts{}
-	see := func(epoch uint64) {
-		if epoch == 0 {
-			return
-		}
-		if r.First == 0 || epoch < r.First {
-			r.First = epoch
-		}
-		r.Last = max(r.Last, epoch)
-	}
 	for _, l := range lines {
-		see(l.Task.Epoch)
-		see(l.epoch)
+		r.processed(l.Task.Epoch)
+		r.processed(l.epoch)
 		if l.Again {
 			r.Again++
 		}
 	}
 	for _, at := range s.mine {
-		see(at.ID.Epoch)
+		r.processed(at.ID.Epoch)
 		if at.Claim != nil && at.Claim.Again {
 			r.Again++
 		}
 	}
 	if w.Open > 0 {
-		see(s.epoch)
+		r.processed(s.epoch)
 	}
 	if r.First == r.Last {
 		return nil
 	}
 	r.Count = int(r.Last - r.First) //nolint:gosec // epochs are counted from 1
-	for _, l := range lines {
-		if l.epoch == r.Last && !l.Began.IsZero() && (l.Again || l.Task.Epoch == r.Last || r.Resumed.IsZero()) {
-			r.Resumed = l.Began
-			break
-		}
-	}
-	if r.Resumed.IsZero() {
-		for _, at := range s.mine {
-			if at.Claim != nil && at.Claim.Epoch == r.Last {
-				r.Resumed = at.Claim.Since
-			}
-		}
-	}
+	r.Resumed = resumed(r.Last, lines, s.mine)
 	return &r
+}
+
+// processed notes that the run was processed in epoch; 0 is none.
+func (r *Restarts) processed(epoch uint64) {
+	if epoch == 0 {
+		return
+	}
+	if r.First == 0 || epoch < r.First {
+		r.First = epoch
+	}
+	r.Last = max(r.Last, epoch)
+}
+
+// resumed returns when the first attempt of the run began in epoch, its last one; zero if none has.
+func resumed(epoch uint64, lines []line, pending []*spot) (began time.Time) {
+	for _, l := range lines {
+		if l.epoch == epoch && !l.Began.IsZero() {
+			return l.Began
+		}
+	}
+	for _, at := range pending {
+		if at.Claim != nil && at.Claim.Epoch == epoch {
+			began = at.Claim.Since
+		}
+	}
+	return began
 }

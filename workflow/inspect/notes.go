@@ -40,13 +40,25 @@ func (p *page) attemptNotes(s *Step) (out []string) {
 	if s.Merged > 1 {
 		out = append(out, plural(s.Merged, "task", "tasks")+" in one run")
 	}
-	if s.Error != "" && (s.State == Allowed || s.State == Dropped || s.State == Failed && !p.reported(s)) {
+	if p.hasOwnError(s) {
 		out = append(out, p.look.reason(s.Error))
 	}
 	if s.LastError != "" {
 		out = append(out, "failed "+plural(s.Failures, "time", "times")+" before, last error: "+p.look.reason(s.LastError))
 	}
 	return out
+}
+
+// hasOwnError reports whether the error of s ended it and is not shown as a problem.
+func (p *page) hasOwnError(s *Step) bool {
+	switch s.State {
+	case Allowed, Dropped:
+		return s.Error != ""
+	case Failed:
+		return s.Error != "" && !p.reported(s)
+	default:
+		return false
+	}
 }
 
 // resultNotes says what became of a step.
@@ -79,7 +91,7 @@ func (p *page) placeNotes(s *Step) (out []string) {
 	if text := p.wait(s); text != "" {
 		out = append(out, text)
 	}
-	if leaf && !s.State.ended() && s.Subject.Hook != "" && s.Queue != "" && s.Queue != workflow.Main && (s.Wait == nil || s.Wait.For != ForQueue) {
+	if leaf && s.inHookQueue() && (s.Wait == nil || s.Wait.For != ForQueue) {
 		out = append(out, "in queue "+s.Queue)
 	}
 	if leaf && s.State == Running && s.Behind != nil && s.Behind.Tasks > 0 {
@@ -89,6 +101,11 @@ func (p *page) placeNotes(s *Step) (out []string) {
 		out = append(out, "task "+s.Task.String()+" in queue "+s.Queue)
 	}
 	return out
+}
+
+// inHookQueue reports whether s is pending in the queue that a hook names.
+func (s *Step) inHookQueue() bool {
+	return !s.State.ended() && s.Subject.Hook != "" && s.Queue != "" && s.Queue != workflow.Main
 }
 
 // reported reports whether the error of s is among the problems above the tree.

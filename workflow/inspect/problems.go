@@ -153,49 +153,79 @@ func mineFirst(problems []Problem, run uint64) []Problem {
 
 // advise returns the commands that help with what w shows.
 func (w *Run) advise() []Advice {
-	var out []Advice
-	add := func(why string, args ...string) { out = append(out, Advice{Args: args, Why: why}) }
-	others := map[uint64]bool{w.ID: true, 0: true}
-	queues, broken := false, false
-	for _, p := range w.Problems {
+	out := w.commands()
+	shown := map[uint64]bool{w.ID: true, 0: true}
+	// other advises to inspect a run, and reports whether it was not shown before.
+	other := func(run uint64, why string) bool {
+		if shown[run] {
+			return false
+		}
+		shown[run] = true
+		out = append(out, Advice{Args: []string{"workflow", "inspect", id(run)}, Why: why})
+		return true
+	}
+	blocked, unusable := false, false
+	for i := range w.Problems {
+		p := &w.Problems[i]
 		switch {
-		case p.Kind == KindFailing && p.Run == w.ID && w.Live:
-			if !p.Due.IsZero() {
-				add("try it now", "task", "retry", p.Task.String())
-				add("go on as if it had succeeded", "task", "skip", p.Task.String(), "--reason", "TEXT")
-			}
-			queues = queues || p.Behind != nil && p.Behind.Tasks > 0
-		case p.Kind == KindSlow && p.Run == w.ID && w.Live:
-			add("end it, as a failure", "task", "cancel", p.Task.String(), "--reason", "TEXT")
-		case p.Kind == KindQuarantined && p.Run == w.ID && w.Live:
-			add("run it again", "task", "release", p.Task.String())
-			add("forget it", "task", "skip", p.Task.String(), "--reason", "TEXT")
 		case p.Kind == KindBroken || p.Kind == KindNoCRDs:
-			broken = true
-		case p.Kind == KindStalled:
-			queues = true
-		case !others[p.Run] && len(others) < 5:
-			others[p.Run] = true
-			add("it needs attention, too", "workflow", "inspect", id(p.Run))
+			unusable = true
+		case p.Kind == KindStalled || p.Run == w.ID && p.blocksTasks():
+			blocked = true
+		case len(shown) < 5:
+			other(p.Run, "it needs attention, too")
 		}
 	}
 	for _, r := range w.holders() {
-		if !others[r.Run] {
-			others[r.Run] = true
-			add("this run waits behind it", "workflow", "inspect", id(r.Run))
-			queues = true
+		if other(r.Run, "this run waits behind it") {
+			blocked = true
 		}
 	}
-	if w.Joined != 0 && !others[w.Joined] {
-		add("it goes on in this one's stead", "workflow", "inspect", id(w.Joined))
+	other(w.Joined, "it goes on in this one's stead")
+	if blocked && w.Live {
+		out = append(out, Advice{Args: []string{"queue", "list"}, Why: "what waits where"})
 	}
-	if queues && w.Live {
-		add("what waits where", "queue", "list")
-	}
-	if broken {
-		add("which modules cannot be loaded", "module", "list")
+	if unusable {
+		out = append(out, Advice{Args: []string{"module", "list"}, Why: "which modules cannot be loaded"})
 	}
 	return out
+}
+
+// commands returns the commands for the tasks of w that have problems. Only a running operator
+// carries them out.
+func (w *Run) commands() (out []Advice) {
+	if !w.Live {
+		return nil
+	}
+	for i := range w.Problems {
+		if p := &w.Problems[i]; p.Run == w.ID {
+			out = append(out, p.commands()...)
+		}
+	}
+	return out
+}
+
+// commands returns the commands for the task that p is about.
+func (p *Problem) commands() []Advice {
+	task := p.Task.String()
+	skip := func(why string) Advice {
+		return Advice{Args: []string{"task", "skip", task, "--reason", "TEXT"}, Why: why}
+	}
+	switch {
+	case p.Kind == KindFailing && !p.Due.IsZero():
+		return []Advice{{Args: []string{"task", "retry", task}, Why: "try it now"}, skip("go on as if it had succeeded")}
+	case p.Kind == KindSlow:
+		return []Advice{{Args: []string{"task", "cancel", task, "--reason", "TEXT"}, Why: "end it, as a failure"}}
+	case p.Kind == KindQuarantined:
+		return []Advice{{Args: []string{"task", "release", task}, Why: "run it again"}, skip("forget it")}
+	default:
+		return nil
+	}
+}
+
+// blocksTasks reports whether tasks are behind a failing one.
+func (p *Problem) blocksTasks() bool {
+	return p.Kind == KindFailing && p.Behind != nil && p.Behind.Tasks > 0
 }
 
 // holders returns the heads of the queues in which the run waits behind others.

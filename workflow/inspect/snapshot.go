@@ -158,11 +158,35 @@ func (t *tree) refuse(p Problem) {
 // finish makes a step of r and what is below it, counting those that have
 // nothing below them.
 func (r *row) finish(counts map[State]int) Step {
-	active, pending := State(""), r.pending
-	slices.SortStableFunc(r.rows.list, func(a, b *row) int { return cmp.Compare(a.order, b.order) })
-	if r.pending {
+	active, pending := r.finishBelow(counts)
+	r.pending = pending
+	if r.failed > 0 && !pending && r.State.ended() {
+		r.Failures, r.LastError = r.failed, r.lastError
+	}
+	switch {
+	case len(r.Steps) == 0:
+		counts[r.State]++
+	case pending:
+		r.State, r.Ended = active, time.Time{}
+		if active != Backoff && !r.Wait.untilDue() {
+			r.Due = time.Time{}
+		}
+	case r.State != Skipped || r.last != Skipped:
+		r.State = whole(r.last)
+	}
+	r.Ahead = slices.DeleteFunc(r.Ahead, func(a Ahead) bool {
+		return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Node == a.Node })
+	})
+	return r.Step
+}
+
+// finishBelow finishes the rows below r. It returns the gravest state of the work of r and of
+// those rows that has not ended, and whether any of it is pending.
+func (r *row) finishBelow(counts map[State]int) (active State, pending bool) {
+	if pending = r.pending; pending {
 		active = r.State
 	}
+	slices.SortStableFunc(r.rows.list, func(a, b *row) int { return cmp.Compare(a.order, b.order) })
 	for _, below := range r.rows.list {
 		step := below.finish(counts)
 		r.Steps = append(r.Steps, step)
@@ -175,26 +199,11 @@ func (r *row) finish(counts map[State]int) Step {
 			active = graver(active, step.State)
 		}
 	}
-	r.pending = pending
-	if r.failed > 0 && !pending && r.State.ended() {
-		r.Failures, r.LastError = r.failed, r.lastError
-	}
-	switch {
-	case len(r.Steps) == 0:
-		counts[r.State]++
-	case pending:
-		r.State, r.Ended = active, time.Time{}
-		if active != Backoff && (r.Wait == nil || r.Wait.For != ForTime && r.Wait.For != ForLimit) {
-			r.Due = time.Time{}
-		}
-	case r.State != Skipped || r.last != Skipped:
-		r.State = whole(r.last)
-	}
-	r.Ahead = slices.DeleteFunc(r.Ahead, func(a Ahead) bool {
-		return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Node == a.Node })
-	})
-	return r.Step
+	return active, pending
 }
+
+// untilDue reports whether w ends at the time at which the task is due.
+func (w *Wait) untilDue() bool { return w != nil && (w.For == ForTime || w.For == ForLimit) }
 
 // graver returns the one of two states of pending work that a person is to see.
 func graver(a, b State) State {
