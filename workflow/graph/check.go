@@ -49,22 +49,13 @@ func (c *checker) nodes() {
 			c.bad("node %s is declared twice", n.ID)
 		}
 		seen[n.ID] = true
-		if n.Doc == "" || n.Number == "" {
-			c.bad("node %s needs a number and a doc", n.ID)
-		}
-		if n.RetryFrom != "" {
-			if _, ok := c.g.Node(n.RetryFrom); !ok {
-				c.bad("node %s goes back to unknown node %s", n.ID, n.RetryFrom)
+		for _, rule := range nodeRules {
+			if rule.broken(&n) {
+				c.bad(rule.message, n.ID)
 			}
 		}
-		if n.Junction && (n.ForEach != "" || n.RetryFrom != "" || n.Unique || n.Batch || n.JoinsRunning || len(n.Inputs)+len(n.Outputs) > 0) {
-			c.bad("signal %s declares what only a step can have", n.ID)
-		}
-		if n.Batch && n.ForEach != "" {
-			c.bad("node %s cannot both be repeated and cover ranges", n.ID)
-		}
-		if n.JoinsRunning && (n.ForEach == "" || n.Scope == ScopeAll) {
-			c.bad("node %s adopts running tasks and needs a list and a module", n.ID)
+		if _, ok := c.g.Node(n.RetryFrom); n.RetryFrom != "" && !ok {
+			c.bad("node %s goes back to unknown node %s", n.ID, n.RetryFrom)
 		}
 		c.used.add("list", string(n.ForEach))
 		for _, in := range n.Inputs {
@@ -76,34 +67,64 @@ func (c *checker) nodes() {
 	}
 }
 
+// nodeRules are the declarations of one node that contradict each other. A message takes the
+// node's ID.
+var nodeRules = []struct {
+	message string
+	broken  func(n *Node) bool
+}{
+	{"node %s needs a number and a doc", func(n *Node) bool { return n.Doc == "" || n.Number == "" }},
+	{"signal %s declares what only a step can have", func(n *Node) bool {
+		return n.Junction && (n.ForEach != "" || n.RetryFrom != "" || n.Unique || n.Batch || n.JoinsRunning || len(n.Inputs)+len(n.Outputs) > 0)
+	}},
+	{"node %s cannot both be repeated and cover ranges", func(n *Node) bool { return n.Batch && n.ForEach != "" }},
+	{"node %s adopts running tasks and needs a list and a module", func(n *Node) bool {
+		return n.JoinsRunning && (n.ForEach == "" || n.Scope == ScopeAll)
+	}},
+}
+
 func (c *checker) edges() {
 	for _, e := range c.g.Edges {
-		if (e.On == "") == (e.From == "") {
-			c.bad("the edge to %s needs exactly one of On and From", e.To)
-		}
-		if e.From != "" {
-			if _, ok := c.g.Node(e.From); !ok {
-				c.bad("edge from unknown node %s", e.From)
-			}
-		}
-		if n, ok := c.g.Node(e.To); !ok {
-			c.bad("edge to unknown node %s", e.To)
-		} else if n.Junction && (e.Place != Stack || e.ForEach != "") {
-			c.bad("the edge to signal %s says where to put a task; the edges that leave the signal do", e.To)
-		}
-		if from, ok := c.g.Node(e.From); ok && from.Junction && (e.When != "" || e.Unless != "") {
-			c.bad("the edge from signal %s asks for a fact; a signal has none", e.From)
-		}
-		if e.CancelsPending && (e.From == "" || e.Place != Stack || e.ForEach != "") {
-			c.bad("the edge to %s clears and must lead from a node to the same place", e.To)
-		}
-		if e.On != "" && (e.When != "" || e.Unless != "" || e.ForEach != "") {
-			c.bad("the edge on %q asks for facts or lists; a trigger has none", e.On)
-		}
+		c.ends(e)
+		c.junctions(e)
+		c.conditions(e)
 		c.used.add("list", string(e.ForEach))
 		c.used.add("fact", string(e.When))
 		c.used.add("fact", string(e.Unless))
 		c.used.add("trigger", string(e.On))
+	}
+}
+
+// ends checks what e leads from, and where to.
+func (c *checker) ends(e Edge) {
+	if (e.On == "") == (e.From == "") {
+		c.bad("the edge to %s needs exactly one of On and From", e.To)
+	}
+	if _, ok := c.g.Node(e.From); e.From != "" && !ok {
+		c.bad("edge from unknown node %s", e.From)
+	}
+	if _, ok := c.g.Node(e.To); !ok {
+		c.bad("edge to unknown node %s", e.To)
+	}
+}
+
+// junctions checks that e treats the junctions at its ends as nodes that make no task.
+func (c *checker) junctions(e Edge) {
+	if to, ok := c.g.Node(e.To); ok && to.Junction && (e.Place != Stack || e.ForEach != "") {
+		c.bad("the edge to signal %s says where to put a task; the edges that leave the signal do", e.To)
+	}
+	if from, ok := c.g.Node(e.From); ok && from.Junction && (e.When != "" || e.Unless != "") {
+		c.bad("the edge from signal %s asks for a fact; a signal has none", e.From)
+	}
+}
+
+// conditions checks that what e leads from has what e asks for.
+func (c *checker) conditions(e Edge) {
+	if e.CancelsPending && (e.From == "" || e.Place != Stack || e.ForEach != "") {
+		c.bad("the edge to %s clears and must lead from a node to the same place", e.To)
+	}
+	if e.On != "" && (e.When != "" || e.Unless != "" || e.ForEach != "") {
+		c.bad("the edge on %q asks for facts or lists; a trigger has none", e.On)
 	}
 }
 
