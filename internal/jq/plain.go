@@ -91,7 +91,11 @@ func (c *classifier) query(q *gojq.Query) bool {
 }
 
 func (c *classifier) term(t *gojq.Term) bool {
-	for _, s := range t.SuffixList {
+	return c.suffixes(t.SuffixList) && c.base(t)
+}
+
+func (c *classifier) suffixes(list []*gojq.Suffix) bool {
+	for _, s := range list {
 		if s.Iter {
 			c.iterations++
 		}
@@ -99,6 +103,11 @@ func (c *classifier) term(t *gojq.Term) bool {
 			return false
 		}
 	}
+	return true
+}
+
+// base classifies a term without its suffixes.
+func (c *classifier) base(t *gojq.Term) bool {
 	switch t.Type {
 	case gojq.TermTypeIdentity, gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse, gojq.TermTypeNumber:
 		return true
@@ -111,9 +120,7 @@ func (c *classifier) term(t *gojq.Term) bool {
 	case gojq.TermTypeArray:
 		return c.query(t.Array.Query)
 	case gojq.TermTypeObject:
-		return !slices.ContainsFunc(t.Object.KeyVals, func(e *gojq.ObjectKeyVal) bool {
-			return e.KeyQuery != nil || e.KeyString != nil && e.KeyString.Queries != nil || e.Key != "" && e.Key[0] == '$' || !c.query(e.Val)
-		})
+		return !slices.ContainsFunc(t.Object.KeyVals, func(e *gojq.ObjectKeyVal) bool { return !isConstantKey(e) || !c.query(e.Val) })
 	case gojq.TermTypeIf:
 		return c.query(t.If.Cond) && c.query(t.If.Then) && c.query(t.If.Else) &&
 			!slices.ContainsFunc(t.If.Elif, func(e *gojq.IfElif) bool { return !c.query(e.Cond) || !c.query(e.Then) })
@@ -122,6 +129,12 @@ func (c *classifier) term(t *gojq.Term) bool {
 	default:
 		return false
 	}
+}
+
+// isConstantKey reports whether the text of the program alone says what the key of e is.
+func isConstantKey(e *gojq.ObjectKeyVal) bool {
+	isVariable := e.Key != "" && e.Key[0] == '$'
+	return !isVariable && e.KeyQuery == nil && (e.KeyString == nil || e.KeyString.Queries == nil)
 }
 
 // index reports whether an index is constant: a name, or a number.
