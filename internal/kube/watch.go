@@ -162,18 +162,8 @@ func (f *watch) read(ctx context.Context, in *buffer) error {
 				return err
 			}
 		case <-in.arrived:
-			frames, ended, ending := in.take()
-			if len(frames) > 0 {
-				f.retry.reset()
-			}
-			if err := f.take(ctx, frames); err != nil {
+			if ended, err := f.takeBuffered(ctx, in); ended || err != nil {
 				return err
-			}
-			if ended && errors.Is(ending, io.EOF) {
-				return nil
-			}
-			if ended {
-				return fmt.Errorf("the watch broke off: %w", ending)
 			}
 		}
 		if f.unsaid && !armed {
@@ -181,6 +171,22 @@ func (f *watch) read(ctx context.Context, in *buffer) error {
 			armed = true
 		}
 	}
+}
+
+// takeBuffered applies the frames that in holds. It reports whether the watch has ended, and
+// returns an error unless the API server ended it.
+func (f *watch) takeBuffered(ctx context.Context, in *buffer) (ended bool, err error) {
+	frames, ended, ending := in.take()
+	if len(frames) > 0 {
+		f.retry.reset()
+	}
+	if err := f.take(ctx, frames); err != nil {
+		return ended, err
+	}
+	if ended && !errors.Is(ending, io.EOF) {
+		return true, fmt.Errorf("the watch broke off: %w", ending)
+	}
+	return ended, nil
 }
 
 // take applies frames to the views and tells the receiver what they change.
