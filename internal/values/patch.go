@@ -141,24 +141,16 @@ func Split(ops []Op, own string) (Patch, error) {
 	var p Patch
 	for _, op := range ops {
 		root, below, _ := strings.Cut(op.Path[1:], "/")
-		isFlag := strings.HasSuffix(root, enabledSuffix) && root != enabledSuffix
 		switch {
 		case root == own:
 			p.Own = append(p.Own, op)
-		case own != Global && root == Global && below != "":
-			p.Global = append(p.Global, op)
-		case own != Global && root == Global:
-			return Patch{}, fmt.Errorf("%s: a hook of a module cannot replace all global values: use a path below /%s", op, Global)
-		case own != Global && isFlag:
-			return Patch{}, fmt.Errorf("%s: a hook of a module cannot set flags: only global hooks can", op)
 		case own != Global:
-			return Patch{}, fmt.Errorf("%s: a hook of a module can change only its own values, under /%s, and global ones, under /%s", op, own, Global)
-		case !isFlag:
-			return Patch{}, fmt.Errorf("%s: a global hook can change only /%s and flags like /someModule%s", op, Global, enabledSuffix)
-		case below != "" || strings.HasSuffix(op.Path, "/"):
-			return Patch{}, fmt.Errorf("%s: there is nothing below a flag: use /%s", op, root)
+			if root != Global || below == "" {
+				return Patch{}, foreignSection(op, own, root)
+			}
+			p.Global = append(p.Global, op)
 		default:
-			value, err := flagValue(op)
+			value, err := flagOf(op, root, below)
 			if err != nil {
 				return Patch{}, err
 			}
@@ -169,6 +161,33 @@ func Split(ops []Op, own string) (Patch, error) {
 		}
 	}
 	return p, nil
+}
+
+// isFlag reports whether key is one of flags, like someModuleEnabled.
+func isFlag(key string) bool { return strings.HasSuffix(key, enabledSuffix) && key != enabledSuffix }
+
+// foreignSection says why a hook of the module with the section own cannot change root.
+func foreignSection(op Op, own, root string) error {
+	switch {
+	case root == Global:
+		return fmt.Errorf("%s: a hook of a module cannot replace all global values: use a path below /%s", op, Global)
+	case isFlag(root):
+		return fmt.Errorf("%s: a hook of a module cannot set flags: only global hooks can", op)
+	default:
+		return fmt.Errorf("%s: a hook of a module can change only its own values, under /%s, and global ones, under /%s", op, own, Global)
+	}
+}
+
+// flagOf returns what an operation of a global hook says of the flag root, nil when it takes it back.
+func flagOf(op Op, root, below string) (*bool, error) {
+	switch {
+	case !isFlag(root):
+		return nil, fmt.Errorf("%s: a global hook can change only /%s and flags like /someModule%s", op, Global, enabledSuffix)
+	case below != "" || strings.HasSuffix(op.Path, "/"):
+		return nil, fmt.Errorf("%s: there is nothing below a flag: use /%s", op, root)
+	default:
+		return flagValue(op)
+	}
 }
 
 // SplitConfig is [Split] for a patch of the ConfigMap. There a hook of a module can
