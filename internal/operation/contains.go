@@ -43,30 +43,38 @@ func contains(live, asked any) bool {
 	case nil:
 		return true
 	case map[string]any:
-		fields, ok := live.(map[string]any)
-		if !ok {
-			return live == nil && len(asked) == 0
-		}
-		for key, value := range asked {
-			if !contains(fields[key], value) {
-				return false
-			}
-		}
-		return true
+		return containsFields(live, asked)
 	case []any:
-		items, ok := live.([]any)
-		if !ok || len(items) != len(asked) {
-			return live == nil && len(asked) == 0
-		}
-		for i, item := range asked {
-			if !contains(items[i], item) {
-				return false
-			}
-		}
-		return true
+		return containsItems(live, asked)
 	default:
 		return reflect.DeepEqual(live, asked) || isZero(asked) && live == nil || sameQuantity(live, asked)
 	}
+}
+
+func containsFields(live any, asked map[string]any) bool {
+	fields, ok := live.(map[string]any)
+	if !ok {
+		return live == nil && len(asked) == 0
+	}
+	for key, value := range asked {
+		if !contains(fields[key], value) {
+			return false
+		}
+	}
+	return true
+}
+
+func containsItems(live any, asked []any) bool {
+	items, ok := live.([]any)
+	if !ok || len(items) != len(asked) {
+		return live == nil && len(asked) == 0
+	}
+	for i, item := range asked {
+		if !contains(items[i], item) {
+			return false
+		}
+	}
+	return true
 }
 
 // isZero reports whether the server may leave value away when it writes an object.

@@ -21,10 +21,10 @@ func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 	mark := a.Mark
 	for range conflictTries {
 		live, err := t.get(ctx)
-		if isMissing(err) && mark == nil {
-			return a.Note(Mark{Object: t.object}) // what bears the name later is what the operations behind it have made
-		}
 		if isMissing(err) {
+			if mark == nil {
+				return a.Note(Mark{Object: t.object}) // what bears the name later is what the operations behind it have made
+			}
 			return nil
 		}
 		if err != nil {
@@ -127,11 +127,17 @@ func (t *target) watchGone(ctx context.Context, live *unstructured.Unstructured)
 			if !open || event.Type == watch.Error { // the version may be too old: get the object again
 				return false, nil
 			}
-			if object, ok := event.Object.(*unstructured.Unstructured); ok && event.Type == watch.Deleted && object.GetUID() == live.GetUID() {
+			if isDeletionOf(event, live.GetUID()) {
 				return true, nil
 			}
 		case <-ctx.Done():
 			return false, nil
 		}
 	}
+}
+
+// isDeletionOf reports whether event is the deletion of the object uid.
+func isDeletionOf(event watch.Event, uid types.UID) bool {
+	object, ok := event.Object.(*unstructured.Unstructured)
+	return ok && event.Type == watch.Deleted && object.GetUID() == uid
 }
