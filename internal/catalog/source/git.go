@@ -267,29 +267,36 @@ func (r *references) add(line string) error {
 		}
 	}
 	hash, name, ok := strings.Cut(line, " ")
-	if !ok || !plumbing.IsHash(hash) {
-		if strings.HasPrefix(line, "shallow ") || strings.HasPrefix(line, "version ") {
-			return nil
-		}
-		return failed("the server does not speak the git protocol")
-	}
-	if name == "capabilities^{}" { // of a repository without commits
+	if ok && plumbing.IsHash(hash) {
+		r.keep(hash, name)
 		return nil
+	}
+	if strings.HasPrefix(line, "shallow ") || strings.HasPrefix(line, "version ") {
+		return nil
+	}
+	return failed("the server does not speak the git protocol")
+}
+
+// keep keeps a reference of the repository, if it can be the one that ref means.
+func (r *references) keep(hash, name string) {
+	if name == "capabilities^{}" { // of a repository without commits
+		return
 	}
 	h := plumbing.NewHash(hash)
 	bare := strings.TrimSuffix(name, "^{}")
 	if bare == "HEAD" || r.ref != "" && slices.Contains(r.meanings(), bare) {
 		r.byName[name] = h
 	}
-	if commitPrefix.MatchString(r.ref) && (strings.HasPrefix(bare, "refs/heads/") || strings.HasPrefix(bare, "refs/tags/")) {
-		if strings.HasPrefix(hash, r.ref) {
-			r.matching = h
-		}
-		if bare == name {
-			r.tips = append(r.tips, h)
-		}
+	isTip := strings.HasPrefix(bare, "refs/heads/") || strings.HasPrefix(bare, "refs/tags/")
+	if !isTip || !commitPrefix.MatchString(r.ref) {
+		return
 	}
-	return nil
+	if strings.HasPrefix(hash, r.ref) {
+		r.matching = h
+	}
+	if bare == name {
+		r.tips = append(r.tips, h)
+	}
 }
 
 // meanings are the names that ref can stand for, as git orders them.
