@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"addon-operator/internal/kube"
 )
@@ -136,52 +137,72 @@ func (r *Registrar) configureOnce(ctx context.Context, kind admissionKind, want 
 		return false, nil
 	}
 	objects := r.options.Client.Dynamic().Resource(kind.resource)
-	live, err := objects.Get(ctx, r.configuration(), metav1.GetOptions{})
-	absent := apierrors.IsNotFound(err)
-	if err != nil && !absent {
+	is, err := r.read(ctx, objects, kind)
+	if err != nil || is.absent && len(hooks) == 0 {
 		return false, err
 	}
-	if absent && len(hooks) == 0 {
-		return false, nil
-	}
-	if absent {
-		live = &unstructured.Unstructured{}
-		live.SetAPIVersion(kind.resource.GroupVersion().String())
-		live.SetKind(kind.kind)
-		live.SetName(r.configuration())
-	}
-	said, err := readWebhooks(live)
-	if err != nil {
-		return false, err
-	}
-	owned := live.GetLabels()[ownerLabel] == r.options.Namespace
-	if !absent && !owned && !r.mayTake(live, said, want.Admission) {
+	owned := is.object.GetLabels()[ownerLabel] == r.options.Namespace
+	if !is.absent && !owned && !r.mayTake(is.object, is.hooks, want.Admission) {
 		if len(kind.of(want.Table)) == 0 {
 			return false, nil
 		}
-		return false, &foreignError{kind.kind + " " + live.GetName(), ownerOf(live)}
+		return false, &foreignError{kind.kind + " " + is.object.GetName(), ownerOf(is.object)}
 	}
 	if len(hooks) == 0 {
-		uid := live.GetUID()
-		err := objects.Delete(ctx, live.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return err == nil, err
+		return is.remove(ctx, objects)
 	}
-	if owned && equality.Semantic.DeepEqual(said, hooks) {
+	if owned && equality.Semantic.DeepEqual(is.hooks, hooks) {
 		return false, nil
 	}
-	if err := r.fill(live, hooks); err != nil {
+	if err := r.fill(is.object, hooks); err != nil {
 		return false, err
 	}
 	r.present[kind.resource.Resource] = true
-	if absent {
-		_, err = objects.Create(ctx, live, metav1.CreateOptions{FieldManager: fieldManager})
-	} else {
-		_, err = objects.Update(ctx, live, metav1.UpdateOptions{FieldManager: fieldManager})
-	}
+	err = is.write(ctx, objects)
 	return err == nil, refusals(err, of)
+}
+
+// A configuration is a webhook configuration in the cluster.
+type configuration struct {
+	object *unstructured.Unstructured // if absent, one to fill and create
+	hooks  []admissionv1.MutatingWebhook
+	absent bool
+}
+
+// read returns the configuration of a kind as it is in the cluster.
+func (r *Registrar) read(ctx context.Context, objects dynamic.ResourceInterface, kind admissionKind) (is configuration, err error) {
+	is.object, err = objects.Get(ctx, r.configuration(), metav1.GetOptions{})
+	if is.absent = apierrors.IsNotFound(err); is.absent {
+		is.object, err = &unstructured.Unstructured{}, nil
+		is.object.SetAPIVersion(kind.resource.GroupVersion().String())
+		is.object.SetKind(kind.kind)
+		is.object.SetName(r.configuration())
+	}
+	if err != nil {
+		return is, err
+	}
+	is.hooks, err = readWebhooks(is.object)
+	return is, err
+}
+
+// write creates or updates the configuration.
+func (is *configuration) write(ctx context.Context, objects dynamic.ResourceInterface) (err error) {
+	if is.absent {
+		_, err = objects.Create(ctx, is.object, metav1.CreateOptions{FieldManager: fieldManager})
+	} else {
+		_, err = objects.Update(ctx, is.object, metav1.UpdateOptions{FieldManager: fieldManager})
+	}
+	return err
+}
+
+// remove deletes the configuration, unless another one has its name now. It reports whether it did.
+func (is *configuration) remove(ctx context.Context, objects dynamic.ResourceInterface) (bool, error) {
+	uid := is.object.GetUID()
+	err := objects.Delete(ctx, is.object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // fieldManager is whom the API server knows as the writer.
