@@ -118,17 +118,27 @@ func (v *verifier) readMeta() error {
 			found, v.meta = true, m
 		}
 	}
-	switch m := v.meta; {
-	case !bolt:
+	if !bolt {
 		return ErrNotStore
-	case !found:
+	}
+	if !found {
 		return corrupt("neither meta page is valid")
-	case m.pageSize < 1024 || m.pageSize > 16<<20 || m.pageSize&(m.pageSize-1) != 0:
-		return corrupt("a page size of %d bytes", m.pageSize)
-	case m.high > uint64(v.size)/uint64(m.pageSize):
-		return corrupt("the file has %d bytes, %d pages of %d bytes are in use", v.size, m.high, m.pageSize)
+	}
+	if err := v.meta.check(v.size); err != nil {
+		return err
 	}
 	v.seen = make([]bool, v.meta.high)
+	return nil
+}
+
+// check returns an error if m cannot be that of a file with size bytes.
+func (m boltMeta) check(size int64) error {
+	if m.pageSize < 1024 || m.pageSize > 16<<20 || m.pageSize&(m.pageSize-1) != 0 {
+		return corrupt("a page size of %d bytes", m.pageSize)
+	}
+	if m.high > uint64(size)/uint64(m.pageSize) {
+		return corrupt("the file has %d bytes, %d pages of %d bytes are in use", size, m.high, m.pageSize)
+	}
 	return nil
 }
 
