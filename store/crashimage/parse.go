@@ -179,16 +179,12 @@ func (p *parser) opened(call string, args []argument, result string) (*operation
 	return nil, nil //nolint:nilnil // it changes nothing
 }
 
+// naming holds the calls that give a file a name.
+var naming = map[string]kind{"linkat": link, "renameat": rename, "renameat2": rename}
+
 // change is a call about a file of the directory, or the directory.
 func (p *parser) change(call string, args []argument) (*operation, error) {
 	file, _ := p.inside(args[0].path)
-	number := func(i int) int64 {
-		n, err := strconv.ParseInt(args[i].text, 0, 64)
-		if err != nil {
-			return -1
-		}
-		return n
-	}
 	switch call {
 	case "write":
 		data := args[1].data
@@ -199,19 +195,19 @@ func (p *parser) change(call string, args []argument) (*operation, error) {
 		p.offsets[args[0].text] += int64(len(data))
 		return &operation{kind: write, name: file, offset: at, data: data}, nil
 	case "pwrite64":
-		return &operation{kind: write, name: file, offset: number(3), data: args[1].data}, nil
+		return &operation{kind: write, name: file, offset: args[3].number(), data: args[1].data}, nil
 	case "ftruncate":
-		return &operation{kind: truncate, name: file, offset: number(1)}, nil
+		return &operation{kind: truncate, name: file, offset: args[1].number()}, nil
 	case "fallocate":
-		if number(1) != 0 {
+		if args[1].number() != 0 {
 			break
 		}
-		return &operation{kind: extend, name: file, offset: number(2) + number(3)}, nil
+		return &operation{kind: extend, name: file, offset: args[2].number() + args[3].number()}, nil
 	case "lseek":
 		if args[2].text != "SEEK_SET" {
 			break
 		}
-		p.offsets[args[0].text] = number(1)
+		p.offsets[args[0].text] = args[1].number()
 		return nil, nil //nolint:nilnil // it changes nothing
 	case "fsync", "fdatasync":
 		if file == "." {
@@ -221,13 +217,9 @@ func (p *parser) change(call string, args []argument) (*operation, error) {
 	case "linkat", "renameat", "renameat2":
 		from, inside := p.inside(args[1].path)
 		to, both := p.inside(args[3].path)
-		if !inside || !both {
-			break
+		if inside && both {
+			return &operation{kind: naming[call], name: from, other: to}, nil
 		}
-		if call == "linkat" {
-			return &operation{kind: link, name: from, other: to}, nil
-		}
-		return &operation{kind: rename, name: from, other: to}, nil
 	case "unlinkat":
 		file, _ := p.inside(args[1].path)
 		return &operation{kind: remove, name: file}, nil
@@ -251,6 +243,15 @@ type argument struct {
 	text string // as strace writes it, without the path of a descriptor
 	path string // of a descriptor, or the string
 	data []byte // the string
+}
+
+// number returns the argument as a number, and -1 if it is none.
+func (a argument) number() int64 {
+	n, err := strconv.ParseInt(a.text, 0, 64)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // arguments splits the arguments of a call.
