@@ -512,30 +512,45 @@ func (a *Addons) judge(tx *store.Tx, c configuration) (why string, err error) {
 	last := a.raised[c.id]
 	a.mu.Unlock()
 	if last != c.sighting {
-		switch {
-		case c.deleted:
-			return "it is being deleted", nil
-		case !known || record.UID != c.uid:
-			return "it is new", nil
-		case record.Generation != c.generation:
-			return fmt.Sprintf("generation %d", c.generation), nil
-		case record.Phase == store.PhasePending:
-			return "its last round has not ended", nil
-		case record.Modules != c.modules:
-			return "annotation " + api.ModulesAnnotation, nil
+		if why := c.changes(known, record); why != "" {
+			return why, nil
 		}
 	}
-	if c.deleted || !known || record.Phase == store.PhasePending {
-		return "", nil
-	}
-	differs := c.phase != record.Phase || c.observed != record.Generation
-	if !differs && !c.lacksFinalizers || record.Generation != c.generation {
+	if !known || !c.mustHeal(record) {
 		return "", nil
 	}
 	if _, busy, err := store.Head(tx, graph.Subject{Configuration: c.id.String()}.Queue()); err != nil || busy {
 		return "", err // the status is about to be written, or was just now
 	}
 	return a.heal(tx, c.id), nil
+}
+
+// changes says what a user has changed of c since it was processed last, as record says; empty for
+// nothing.
+func (c *configuration) changes(known bool, record store.Configuration) (why string) {
+	switch {
+	case c.deleted:
+		return "it is being deleted"
+	case !known || record.UID != c.uid:
+		return "it is new"
+	case record.Generation != c.generation:
+		return fmt.Sprintf("generation %d", c.generation)
+	case record.Phase == store.PhasePending:
+		return "its last round has not ended"
+	case record.Modules != c.modules:
+		return "annotation " + api.ModulesAnnotation
+	default:
+		return ""
+	}
+}
+
+// mustHeal reports whether the status or the finalizers of c are not those that the operator wrote
+// for its generation.
+func (c *configuration) mustHeal(record store.Configuration) bool {
+	if c.deleted || record.Phase == store.PhasePending || record.Generation != c.generation {
+		return false
+	}
+	return c.lacksFinalizers || c.phase != record.Phase || c.observed != record.Generation
 }
 
 // heal says that the status or the finalizer must be repaired, or plans it if that was done just now.

@@ -165,18 +165,46 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 		return false, err
 	}
 	deleted := c.Type == kube.Deleted
-	if !known && deleted || known && len(record.Behind) == 0 && !deleted && record.UID == o.UID && record.Checksum == o.Checksum {
+	before := &record
+	if !known {
+		before = nil
+	}
+	if before.shows(c) {
 		return true, nil
 	}
 	if !p.room(recordCost) {
 		return false, nil
 	}
-	before, now := &record, tell(o)
-	if !known {
-		before = nil
-	}
+	now := tell(o)
 	now.Gone = deleted
-	whole := true
+	whole, err := p.deliver(c, key, before, &now)
+	if err != nil {
+		return false, err
+	}
+	if err := p.keepBehind(&now, before, c.Owners); err != nil {
+		return false, err
+	}
+	if deleted && len(now.Behind) == 0 {
+		p.begun = true
+		p.tx.Delete(key)
+		return whole, nil
+	}
+	return whole, p.save(key, now)
+}
+
+// shows reports whether c tells no owner anything that d, the cursor's record of the object, does
+// not: nil is that of an object that was never delivered.
+func (d *delivered) shows(c kube.Change) bool {
+	if c.Type == kube.Deleted {
+		return d == nil
+	}
+	return d != nil && len(d.Behind) == 0 && d.UID == c.Object.UID && d.Checksum == c.Object.Checksum
+}
+
+// deliver takes the events of c into the piece. Owners for whose events the piece has no room are
+// noted in now, and whole is false.
+func (p *piece) deliver(c kube.Change, key store.Key, before, now *delivered) (whole bool, err error) {
+	whole = true
 	for _, name := range c.Owners {
 		t, err := p.target(name)
 		if err != nil {
@@ -195,15 +223,7 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 			now.leave(state, name, t.binding.AttachedIn)
 		}
 	}
-	if err := p.keepBehind(&now, before, c.Owners); err != nil {
-		return false, err
-	}
-	if deleted && len(now.Behind) == 0 {
-		p.begun = true
-		p.tx.Delete(key)
-		return whole, nil
-	}
-	return whole, p.save(key, now)
+	return whole, nil
 }
 
 // save writes the cursor's record of an object.
