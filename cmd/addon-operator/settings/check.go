@@ -15,55 +15,70 @@ import (
 
 // Check returns an Error for the first invalid setting.
 func (s *Settings) Check() error {
-	switch triggers.Startup(s.Startup) {
-	case triggers.Always, triggers.IfChanged, triggers.Again, triggers.Clean:
-	default:
-		return Invalid("--startup must be always, if-changed, again or clean (got %q)", s.Startup)
+	for _, check := range []func() error{
+		s.checkChoices, s.checkNumbers, s.checkMetricsPrefix, checkHelm2, s.checkPorts, s.checkDebugPort,
+		s.Webhooks.check, s.Addons.check, s.checkLabels,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
-	switch triggers.Missed(s.ScheduleMissed) {
-	case triggers.Skip, triggers.Once:
-	default:
-		return Invalid("--schedule-missed must be skip or once (got %q)", s.ScheduleMissed)
+	return nil
+}
+
+// checkChoices returns an error for a setting that is none of its few values.
+func (s *Settings) checkChoices() error {
+	for _, choice := range []struct {
+		flag, value string
+		of          []string
+	}{
+		{"startup", s.Startup, texts(triggers.Always, triggers.IfChanged, triggers.Again, triggers.Clean)},
+		{"schedule-missed", s.ScheduleMissed, texts(triggers.Skip, triggers.Once)},
+		{"lease", s.Lease, []string{LeaseRequired, LeaseOff}},
+		{"ungrouped-metrics", s.UngroupedMetrics, []string{KeepMetrics, ExpireMetrics}},
+		{"withdraw-webhooks-on-shutdown", s.WithdrawWebhooks, withdrawals},
+		{"on-module-failure", s.OnModuleFailure, []string{BlockOnFailure, ContinueOnFailure}},
+	} {
+		if !slices.Contains(choice.of, choice.value) {
+			last := len(choice.of) - 1
+			return Invalid("--%s must be %s or %s (got %q)", choice.flag, strings.Join(choice.of[:last], ", "), choice.of[last], choice.value)
+		}
 	}
-	if s.Lease != LeaseRequired && s.Lease != LeaseOff {
-		return Invalid("--lease must be %s or %s (got %q)", LeaseRequired, LeaseOff, s.Lease)
+	return nil
+}
+
+func texts[T ~string](values ...T) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = string(v)
 	}
-	if s.UngroupedMetrics != KeepMetrics && s.UngroupedMetrics != ExpireMetrics {
-		return Invalid("--ungrouped-metrics must be %s or %s (got %q)", s.UngroupedMetrics, KeepMetrics, ExpireMetrics)
-	}
-	if !slices.Contains(withdrawals, s.WithdrawWebhooks) {
-		return Invalid("--withdraw-webhooks-on-shutdown must be one of %s (got %q)", strings.Join(withdrawals, ", "), s.WithdrawWebhooks)
-	}
-	if s.OnModuleFailure != BlockOnFailure && s.OnModuleFailure != ContinueOnFailure {
-		return Invalid("--on-module-failure must be %s or %s (got %q)", s.OnModuleFailure, BlockOnFailure, ContinueOnFailure)
-	}
-	if s.ParallelModules < 1 {
-		return Invalid("--parallel-modules must be at least 1, which runs modules one after another (got %d)", s.ParallelModules)
-	}
-	if err := s.checkBelow(); err != nil {
-		return err
-	}
+	return out
+}
+
+func (s *Settings) checkMetricsPrefix() error {
 	if !metricsPrefix.MatchString(s.MetricsPrefix) {
 		return Invalid("--prometheus-metrics-prefix must have only letters, digits, _ and :, and not begin with a digit (got %q)", s.MetricsPrefix)
 	}
+	return nil
+}
+
+// checkHelm2 returns an error for a variable that only Helm 2 has.
+func checkHelm2() error {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		if slices.Contains([]string{"HELM2", "TILLER_MAX_HISTORY", "TILLER_BIN_PATH"}, name) || strings.HasPrefix(name, "ADDON_OPERATOR_TILLER_") {
 			return Invalid("variable %s is set: Helm 2 is not supported; unset the variable", name)
 		}
 	}
-	if err := s.checkPorts(); err != nil {
-		return err
-	}
-	if _, _, err := s.DebugPort(); err != nil {
-		return err
-	}
-	if err := s.Webhooks.check(); err != nil {
-		return err
-	}
-	if err := s.Addons.check(); err != nil {
-		return err
-	}
+	return nil
+}
+
+func (s *Settings) checkDebugPort() error {
+	_, _, err := s.DebugPort()
+	return err
+}
+
+func (s *Settings) checkLabels() error {
 	_, err := s.Labels()
 	return err
 }
@@ -71,8 +86,11 @@ func (s *Settings) Check() error {
 // metricsPrefix matches the beginnings of valid names of metrics.
 var metricsPrefix = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)?$`)
 
-// checkBelow returns an error for a negative number or time.
-func (s *Settings) checkBelow() error {
+// checkNumbers returns an error for a number or a time that is too small.
+func (s *Settings) checkNumbers() error {
+	if s.ParallelModules < 1 {
+		return Invalid("--parallel-modules must be at least 1, which runs modules one after another (got %d)", s.ParallelModules)
+	}
 	for flag, value := range map[string]float64{
 		"history-age": s.HistoryAge.Seconds(), "history-size": float64(s.HistoryMiB), "snapshot-interval": s.SnapshotEvery.Seconds(),
 		"allow-purge": float64(s.AllowPurge), "unnumbered-modules-order": float64(s.UnnumberedOrder),
