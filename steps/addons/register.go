@@ -55,19 +55,12 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 	if err != nil {
 		return nil, err
 	}
-	conflicts, err := round.Conflicts()
-	if err != nil {
-		return nil, err
-	}
-	markDuplicates(round.Results)
-	markConflicts(round.Results, conflicts)
-	image.mark(round.Results)
-	markLimits(round.Results, round.Limits())
-	if err := round.Save(); err != nil {
+	if err := markProblems(round, image); err != nil {
 		return nil, err
 	}
 	freed, ready := false, !hasProblems(round.Results)
 	if ready {
+		var conflicts []registry.Conflict
 		freed, conflicts, err = round.Register()
 		if err == nil && len(conflicts) > 0 {
 			err = fmt.Errorf("register the addons of configuration %s: %d conflicts that were not found before", id, len(conflicts))
@@ -97,4 +90,17 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 		return []graph.Fact{addons.IDsFreed}, nil
 	}
 	return nil, nil
+}
+
+// markProblems saves with the results of the round why addons of it cannot be registered.
+func markProblems(round *registry.Round, image imageModules) error {
+	conflicts, err := round.Conflicts()
+	if err != nil {
+		return err
+	}
+	markDuplicates(round.Results)
+	markConflicts(round.Results, conflicts)
+	image.mark(round.Results)
+	markLimits(round.Results, round.Limits())
+	return round.Save()
 }
