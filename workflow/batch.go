@@ -33,13 +33,9 @@ type batches struct {
 // when it was old.
 func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 	t := c.task.Batch[0]
-	limit := store.Deferral{}
-	if _, limited := b.Steps[c.node.ID].(RateLimiter); limited {
-		_, bucket, err := bucketOf(k.tx, t.Subject)
-		if err != nil {
-			return err
-		}
-		limit = bucket.Deferrals[t.Queue]
+	limit, err := k.deferral(b, c)
+	if err != nil {
+		return err
 	}
 	c.size = len(t.Payload)
 	defer func() { k.load(c.size) }()
@@ -74,6 +70,16 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 		t.Claim.End = other.Slot
 	}
 	return nil
+}
+
+// deferral returns how the rate limit of c's hook defers its tasks; the zero value if it has no limit.
+func (k *batches) deferral(b *bound, c *claim) (store.Deferral, error) {
+	t := c.task.Batch[0]
+	if _, limited := b.Steps[c.node.ID].(RateLimiter); !limited {
+		return store.Deferral{}, nil
+	}
+	_, bucket, err := bucketOf(k.tx, t.Subject)
+	return bucket.Deferrals[t.Queue], err
 }
 
 // covered reports whether other, behind n tasks that the interrupted claim c

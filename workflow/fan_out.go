@@ -73,14 +73,8 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	}
 	here := !n.JoinsRunning && doneHere(t, item.Queue)
 	if here && !l.Edge {
-		q, err := store.QuarantineOf(fs.tx, t.Graph, t.Node, item.Subject)
-		if err != nil {
-			return nil, false, err
-		}
-		if q != nil && !t.Journal {
-			return nil, false, fs.passOver(b, n, t, item, q)
-		}
-		return &item, false, nil
+		next, err = fs.own(b, n, t, item)
+		return next, false, err
 	}
 	fs.unique.unwait(t)
 	store.DeleteItem(fs.tx, t.ID, l.Next)
@@ -104,6 +98,18 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 		return nil, false, err
 	}
 	return nil, false, fs.arrivals.enqueue(child)
+}
+
+// own returns item, which t does itself; nil if it is in quarantine and was passed over.
+func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) (*graph.Item, error) {
+	q, err := store.QuarantineOf(fs.tx, t.Graph, t.Node, item.Subject)
+	if err != nil {
+		return nil, err
+	}
+	if q != nil && !t.Journal {
+		return nil, fs.passOver(b, n, t, item, q)
+	}
+	return &item, nil
 }
 
 // doneHere reports whether an item for queue is processed in the queue of t. In a lane of a parallel
@@ -160,7 +166,6 @@ func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.I
 // startElsewhere adds child, a task for an item of t, to its own queue, or takes over an equal task that
 // is there already. The caller saves t.
 func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) error {
-	ref := &store.Ref{ID: t.ID, Pos: t.Pos}
 	there, ok, err := equalTo(fs.tx, n, child)
 	if err != nil {
 		return err
@@ -176,12 +181,21 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 	}
 	if !ok {
 		if wait {
-			child.Parent = ref
+			child.Parent = &store.Ref{ID: t.ID, Pos: t.Pos}
 			t.FanOut.Open++
 		}
 		return fs.arrivals.tail(child, child.Queue)
 	}
-	if !wait || there.Parent != nil && there.Parent.ID == t.ID {
+	if !wait {
+		return nil
+	}
+	return fs.waitFor(n, t, there)
+}
+
+// waitFor makes t the parent of there, a task for the same work, unless another fan-out waits for it
+// already. The caller saves t.
+func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
+	if there.Parent != nil && there.Parent.ID == t.ID {
 		return nil
 	}
 	if _, alive, err := fanOutAt(fs.tx, there.Parent); err != nil || alive && !n.JoinsRunning {
@@ -190,7 +204,7 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 	if err := fs.parents.countDown(there.Parent, nil); err != nil {
 		return err
 	}
-	there.Parent = ref
+	there.Parent = &store.Ref{ID: t.ID, Pos: t.Pos}
 	t.FanOut.Open++
 	return fs.queues.save(there)
 }

@@ -63,20 +63,28 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 			failed = &failure{err: err, subject: c.task.Subject}
 		}
 	}
-	for failed != nil {
+	if failed != nil {
+		return w.commitFailure(ctx, c, *failed)
+	}
+	return next, nil
+}
+
+// commitFailure ends the attempt c as failed. If the transition fails, too, a second one records both
+// errors as a strict failure, which asks the step nothing.
+func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (next *claim, err error) {
+	for {
 		if ctx.Err() != nil {
 			return nil, nil //nolint:nilerr // it was interrupted, which is no error
 		}
 		if err := w.e.db.Err(); err != nil {
 			return nil, err
 		}
-		next, err = w.commit(ctx, c, func(m *transition) (*claim, error) { return m.fail(c, *failed) })
+		next, err = w.commit(ctx, c, func(m *transition) (*claim, error) { return m.fail(c, failed) })
 		if err == nil || failed.strict {
-			break
+			return next, err
 		}
 		failed.err, failed.strict = errors.Join(failed.err, err), true
 	}
-	return next, err
 }
 
 // commit runs fn as one transition of c's. On a full disk it waits for room.

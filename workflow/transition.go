@@ -226,11 +226,11 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 	switch {
 	case t.CancelsPending:
 		return nil, true, m.cancellation.continueCancel(t)
-	case l == nil && (n.ForEach == "" || t.Detached || t.Journal):
+	case l == nil && isSingle(n, t):
 		return m.claims.begin(b, n, t, graph.Item{})
 	case t.Journal:
 		return m.beginItem(b, n, t)
-	case l != nil && l.Next == l.Len && reason.Is(store.AwaitsItems):
+	case awaitsLastItems(l, reason):
 		return nil, true, nil
 	case !m.own:
 		m.lookLater(t.Queue)
@@ -245,6 +245,14 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 		}
 	}
 	return m.beginItem(b, n, t)
+}
+
+// isSingle reports whether t, which has no fan-out, is one piece of work, and not to be fanned out.
+func isSingle(n *graph.Node, t *store.Task) bool { return n.ForEach == "" || t.Detached || t.Journal }
+
+// awaitsLastItems reports whether the fan-out l has no next item and must wait for those under way.
+func awaitsLastItems(l *store.FanOut, reason *store.Reason) bool {
+	return l != nil && l.Next == l.Len && reason.Is(store.AwaitsItems)
 }
 
 // beginItem begins the next item of the fan-out t that t does itself.
