@@ -154,11 +154,9 @@ func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gr
 	if err != nil {
 		return nil, err
 	}
-	if record.StartedIn != l.StartRun {
-		record.StartedIn = l.StartRun
-		if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
-			return nil, err
-		}
+	record.StartedIn, record.RanIn, record.RanAt = l.StartRun, t.Run, tx.Now()
+	if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
+		return nil, err
 	}
 	releaseChanged(tx, s.changes, t.Subject.Module)
 	s.survey.noteRun(tx, name, runEnded)

@@ -126,6 +126,9 @@ type Module struct {
 	Order int `json:"order,omitempty"`
 	// StartedIn is the start run in which a run of it has ended last.
 	StartedIn uint64 `json:"startedIn,omitempty"`
+	// RanIn is the workflow run in which a run of it ended last, RanAt the time of that end.
+	RanIn uint64    `json:"ranIn,omitempty"`
+	RanAt time.Time `json:"ranAt,omitzero"`
 	// Enabled is what the last discovery came to, Why what decided it.
 	Enabled bool   `json:"enabled"`
 	Why     string `json:"why,omitempty"`

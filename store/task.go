@@ -200,6 +200,8 @@ type Failure struct {
 	Count   int           `json:"count"`
 	Error   string        `json:"error"`
 	At      time.Time     `json:"at"`
+	// Since is the time of the first of Count failures. It is zero in a record of an older version.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // A Claim records the epoch that processes a task, since when, and the last slot of the

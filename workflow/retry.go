@@ -1,6 +1,8 @@
 package workflow
 
 import (
+	"cmp"
+
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -22,16 +24,16 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure)
 	if err := rt.exclusive.endExclusive(t); err != nil {
 		return err
 	}
-	count := 1
+	count, since := 1, rt.now
 	if t.Failed != nil {
-		count += t.Failed.Count
+		count, since = t.Failed.Count+1, cmp.Or(t.Failed.Since, t.Failed.At)
 	}
 	r := recordOf(t, store.Failed)
 	r.Subject, r.Try, r.Error = f.subject, count, f.text()
 	if err := rt.history.record(r); err != nil {
 		return err
 	}
-	t.Failed = &store.Failure{Node: t.Node, Subject: f.subject, Count: count, Error: r.Error, At: rt.now}
+	t.Failed = &store.Failure{Node: t.Node, Subject: f.subject, Count: count, Error: r.Error, At: rt.now, Since: since}
 	t.Due = rt.now.Add(retryDelay(n, count))
 	if f.resume && t.Claim != nil {
 		t.Claim = &store.Claim{End: t.Claim.End} // the journal speaks for all of the range, and for no more

@@ -41,8 +41,11 @@ func main() {
 		cancel()
 	}()
 	err := newRoot().ExecuteContext(ctx)
-	if err != nil {
+	if err != nil && err.Error() != "" {
 		fmt.Fprintln(os.Stderr, "addon-operator:", err)
+	}
+	if errors.Is(err, store.ErrLocked) {
+		fmt.Fprintln(os.Stderr, "To see what the running operator does, use: addon-operator status")
 	}
 	os.Exit(exitCode(err))
 }
@@ -70,7 +73,8 @@ func exitCode(err error) int {
 	}
 }
 
-// A codedError is an error with an exit code of its own.
+// A codedError is an error with an exit code of its own. If the text of err is empty, nothing is printed: the output
+// says it.
 type codedError struct {
 	code int
 	err  error

@@ -68,7 +68,7 @@ var routesOf = map[string]string{
 	"module list": "/module/list", "module values": "/module/MODULE/values", "module config": "/module/MODULE/config",
 	"module patches": "/module/MODULE/patches", "module snapshots": "/module/MODULE/snapshots",
 	"module render": "/module/MODULE/render", "module resource-monitor": "/module/resource-monitor",
-	"module run": "POST /module/MODULE/run", "reload": "POST /reload",
+	"module run": "POST /module/MODULE/run", "reload": "POST /reload", "status": "/status",
 	"addons list": "/addons/list", "addons get": "/addons/get?name=ID", "addons why": "/addons/why?name=CONFIGURATION",
 	"hook list": "/hook/list", "hook snapshot": "/hook/HOOK/snapshots",
 	"config list": "/config/list", "config set": "POST /config/set",

@@ -242,9 +242,11 @@ type Problem struct {
 	Subject graph.Subject `json:"subject,omitzero"`
 	Try     int           `json:"try,omitempty"` // failures in a row
 	At      time.Time     `json:"at,omitzero"`
-	Due     time.Time     `json:"due,omitzero"`
-	Error   string        `json:"error,omitempty"`
-	Behind  *Behind       `json:"behind,omitempty"`
+	// Since is the time of the first of the failures in a row.
+	Since  time.Time `json:"since,omitzero"`
+	Due    time.Time `json:"due,omitzero"`
+	Error  string    `json:"error,omitempty"`
+	Behind *Behind   `json:"behind,omitempty"`
 	// Object is the file, directory, ConfigMap key or Kubernetes object of a problem that no task
 	// reports, and More counts others with the same problem. At is since when it exists.
 	Object string `json:"object,omitempty"`

@@ -29,7 +29,7 @@ const (
 type ModuleStatus struct {
 	State  ModuleState `json:"state"`
 	Reason string      `json:"reason,omitempty"`
-	// Since is when the step that runs began.
+	// Since is the start of the step that runs, or the first of the failures in a row.
 	Since time.Time `json:"since,omitzero"`
 }
 
@@ -42,12 +42,27 @@ type Modules struct {
 
 // Modules returns the states of all modules that the store knows.
 func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
-	out := Modules{Modules: map[string]ModuleStatus{}}
 	s, err := look(tx, r.Live, 0)
+	if err != nil {
+		return Modules{}, err
+	}
+	problems, err := r.problems(s)
+	if err != nil {
+		return Modules{}, err
+	}
+	out, err := s.modules(problems)
 	if err != nil {
 		return out, err
 	}
-	for k := range tx.Range(store.At(store.Modules)) {
+	damage, err := s.damage()
+	out.Problems = append(out.Problems, damage...)
+	return out, err
+}
+
+// modules returns the states of all modules, of which some have problems.
+func (s *scan) modules(problems []Problem) (Modules, error) {
+	out := Modules{Modules: map[string]ModuleStatus{}}
+	for k := range s.tx.Range(store.At(store.Modules)) {
 		m, ok, err := load[store.Module](s, k)
 		if err != nil {
 			return out, err
@@ -69,10 +84,6 @@ func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
 		t := cmp.Or(q.busy, q.head)
 		out.raise(t.Subject.Module, s.running(t))
 	}
-	problems, err := r.problems(s)
-	if err != nil {
-		return out, err
-	}
 	for i := range problems {
 		p := &problems[i]
 		if p.stored() {
@@ -81,9 +92,7 @@ func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
 		}
 		out.raise(p.Subject.Module, p.status())
 	}
-	damage, err := s.damage()
-	out.Problems = append(out.Problems, damage...)
-	return out, err
+	return out, nil
 }
 
 // recorded returns the state that the record of a module tells.
@@ -121,7 +130,7 @@ func (p *Problem) status() ModuleStatus {
 	case KindQuarantined:
 		return ModuleStatus{State: ModuleQuarantined, Reason: what + " is quarantined as " + p.Task.String() + ": " + p.Error}
 	case KindFailing:
-		return ModuleStatus{State: ModuleFailing, Reason: what + " failed " + plural(p.Try, "time", "times") + ": " + flat(p.Error)}
+		return ModuleStatus{State: ModuleFailing, Reason: what + " failed " + plural(p.Try, "time", "times") + ": " + flat(p.Error), Since: p.Since}
 	default:
 		return ModuleStatus{}
 	}

@@ -53,7 +53,7 @@ func TestModuleListTellsFailingHeldAndBrokenModulesFromThoseThatAreOn(t *testing
 		all := w.moduleStates()
 		for name, want := range map[string]inspect.ModuleStatus{
 			"done":      {State: inspect.ModuleOn},
-			"failing":   {State: inspect.ModuleFailing, Reason: "release-upgrade failed 2 times: helm upgrade of release failing: timed out Pod x: ImagePullBackOff"},
+			"failing":   {State: inspect.ModuleFailing, Reason: "release-upgrade failed 2 times: helm upgrade of release failing: timed out Pod x: ImagePullBackOff", Since: w.db.Now().Add(-8 * time.Second)},
 			"waiting":   {State: inspect.ModulePending, Reason: "enabled; its first run has not started"},
 			"broken":    {State: inspect.ModuleBroken, Reason: "values.yaml: line 3"},
 			"undefined": {State: inspect.ModuleBlocked, Reason: "its CRDs cannot be installed: crds/x.yaml: no"},

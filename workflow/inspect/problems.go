@@ -31,7 +31,7 @@ func failing(s *scan) (out []Problem, err error) {
 		f := at.Failed
 		p := Problem{
 			Kind: KindFailing, Run: at.Run, Task: at.ID, Queue: at.Queue, Node: f.Node, Subject: f.Subject,
-			Try: f.Count, At: f.At, Error: f.Error,
+			Try: f.Count, At: f.At, Since: cmp.Or(f.Since, f.At), Error: f.Error,
 		}
 		if p.Behind, err = s.behind(at); err != nil {
 			return nil, err

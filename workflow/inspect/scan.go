@@ -29,6 +29,7 @@ type scan struct {
 	mine   []*spot          // tasks of the run asked for
 	failed []*spot          // tasks whose last attempt failed
 	newest uint64           // run that has a task in no queue until it is due
+	others int              // tasks that are in no queue, up to mostCounted that are due later and mostCounted that are held
 	kept   map[store.ID]int // tasks that each item in quarantine holds
 
 	unreadable *unreadable
@@ -203,6 +204,7 @@ func (s *scan) later(run uint64) error {
 			if looked++; looked > mostCounted {
 				break
 			}
+			s.others++
 			s.newest = max(s.newest, t.Run)
 			if t.Run == run {
 				s.mine = append(s.mine, &spot{Task: t, top: t, later: true})

@@ -11,7 +11,10 @@ const (
 
 // Table returns rows in columns, the first row as the heading. The last column continues on further lines where it
 // does not fit; unless the look cuts nothing off, up to three.
-func (l Look) Table(rows [][]string) string {
+func (l Look) Table(rows [][]string) string { return l.rows(rows, mostLast) }
+
+// rows is Table with at most most lines of a last column.
+func (l Look) rows(rows [][]string, most int) string {
 	if len(rows) == 0 {
 		return ""
 	}
@@ -36,7 +39,7 @@ func (l Look) Table(rows [][]string) string {
 		for i := range last {
 			line.WriteString(fill(flat(row[i]), widths[i]) + "  ")
 		}
-		texts := l.lines(row[last], l.width()-indent, mostLast)
+		texts := l.lines(row[last], l.width()-indent, most)
 		if len(texts) > 0 && (!below || n == 0) {
 			line.WriteString(texts[0])
 			texts = texts[1:]

@@ -66,6 +66,7 @@ func (api *API) Routes() http.Handler {
 	api.debugPages(mux, false)
 	runs := api.runs()
 	runs.workflowRoutes(mux)
+	api.statusRoutes(mux)
 	snapshots := snapshotReader{api.DB, api.Snapshot}
 	hooks := hookPages{api.DB, snapshots}
 	mux.HandleFunc("GET /hook/{what...}", answer(hooks.hookRoute))

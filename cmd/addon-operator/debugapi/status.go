@@ -1,0 +1,61 @@
+package debugapi
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"addon-operator/store"
+	"addon-operator/workflow/inspect"
+)
+
+// statusRoutes adds the status of the operator.
+func (api *API) statusRoutes(mux *http.ServeMux) {
+	for _, format := range []string{"", "text", "yaml", "json"} {
+		path := "GET /status"
+		if format != "" {
+			path += "." + format
+		}
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			p, err := api.status()
+			if err == nil {
+				err = p.Write(w, format)
+			}
+			if err != nil {
+				Fail(w, err)
+			}
+		})
+	}
+}
+
+// status returns the status of the operator, or of the store of a stopped one.
+func (api *API) status() (Page, error) {
+	var status *inspect.Status
+	err := api.DB.View(func(tx *store.Tx) (err error) {
+		status, err = api.runs().reader().Status(tx)
+		return err
+	})
+	if err != nil {
+		return Page{}, err
+	}
+	status.Operator = api.operator()
+	return Page{status, func(look inspect.Look) string { look.Now = status.At; return inspect.StatusText(status, look) }}, nil
+}
+
+// operator returns the part of the status that is not in the store.
+func (api *API) operator() inspect.StatusOperator {
+	o := inspect.StatusOperator{Version: api.Version, Started: api.Began, Store: api.Path}
+	if api.Standby != nil {
+		o.Standby = api.Standby()
+	}
+	if info, err := os.Stat(api.Path); err == nil {
+		o.StoreBytes = info.Size()
+	}
+	var fs unix.Statfs_t
+	if unix.Statfs(filepath.Dir(api.Path), &fs) == nil {
+		o.FreeBytes = fs.Bavail * uint64(fs.Bsize) //nolint:gosec // a size
+	}
+	return o
+}
