@@ -276,8 +276,8 @@ func (w *world) end(t *testing.T) end {
 			if err != nil {
 				return err
 			}
-			// Numbers of runs, of which a restart may begin one more.
-			m.StartedIn, m.DefinedIn = min(m.StartedIn, 1), min(m.DefinedIn, 1)
+			// Numbers of runs, of which a restart may begin one more, and their time.
+			m.StartedIn, m.DefinedIn, m.RanIn, m.RanAt = min(m.StartedIn, 1), min(m.DefinedIn, 1), min(m.RanIn, 1), time.Time{}
 			m.Why = strings.ReplaceAll(m.Why, w.site.Dir, "")
 			e.Modules[key.String()] = m
 		}
