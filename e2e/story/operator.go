@@ -31,6 +31,7 @@ type operator struct {
 
 var operatorCommands = map[string]command{
 	"operator":       runOperator,
+	"await-exit":     awaitExit,
 	"await-output":   awaitOutput,
 	"wait-converged": waitConverged,
 	"log":            lookAtLog,
@@ -81,24 +82,39 @@ func runOperator(w *world, ts *testscript.TestScript, args []string) error {
 }
 
 // awaitOutput runs a verb of the operator until its output matches: await-output REGEXP VERB [ARG...].
-func awaitOutput(w *world, _ *testscript.TestScript, args []string) error {
+func awaitOutput(w *world, ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 {
 		return usage("await-output REGEXP VERB [ARG...]")
 	}
-	pattern, err := regexp.Compile(args[0])
+	return awaitExit(w, ts, append([]string{"0"}, args...))
+}
+
+// awaitExit runs a verb of the operator until it exits with a code and its output matches: await-exit CODE REGEXP VERB [ARG...].
+func awaitExit(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) < 3 {
+		return usage("await-exit CODE REGEXP VERB [ARG...]")
+	}
+	code, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	pattern, err := regexp.Compile(args[1])
 	if err != nil {
 		return err
 	}
 	return wait(func() error {
-		verb := exec.Command(w.program, append(slices.Clone(args[1:]), "--debug-unix-socket", w.path("socket"))...)
+		verb := exec.Command(w.program, append(slices.Clone(args[2:]), "--debug-unix-socket", w.path("socket"))...)
 		output, err := verb.CombinedOutput()
-		if err == nil && !pattern.Match(output) {
-			err = errors.New("its output does not match")
+		if verb.ProcessState != nil && verb.ProcessState.ExitCode() != code {
+			return fmt.Errorf("%s: exit code %d:\n%s", strings.Join(args[2:], " "), verb.ProcessState.ExitCode(), output)
 		}
-		if err != nil {
-			err = fmt.Errorf("%s: %w:\n%s", strings.Join(args[1:], " "), err, output)
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			return err
 		}
-		return err
+		if !pattern.Match(output) {
+			return fmt.Errorf("%s: its output does not match:\n%s", strings.Join(args[2:], " "), output)
+		}
+		return nil
 	})
 }
 
