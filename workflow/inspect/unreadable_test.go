@@ -64,6 +64,14 @@ func TestAStoreWithAnUnreadableRecordIsShownWithAProblemThatNamesTheRecord(t *te
 					if _, err := r.Modules(tx); err != nil {
 						t.Errorf("modules: %v", err)
 					}
+					status, err := r.Status(tx)
+					if err != nil {
+						t.Fatal("status:", err)
+					}
+					read := k.Table() != store.Runs && k.Table() != store.History // by the status
+					if text := strings.Join(strings.Fields(inspect.StatusText(status, inspect.Look{Whole: true})), " "); read && !strings.Contains(text, "record "+k.String()) {
+						t.Errorf("the status does not name %s:\n%s", k, text)
+					}
 					if _, err := r.Runs(tx, 30); err != nil {
 						t.Errorf("runs: %v", err)
 					}
