@@ -61,15 +61,14 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	if err != nil {
 		return nil, false, err
 	}
-	beside := false
+	lane, ready := "", true
 	if l.Edge {
-		seat, ready, err := fs.groups.laneForItem(t, item)
-		if err != nil || !ready {
+		if lane, ready, err = fs.groups.laneForItem(t, item); err != nil || !ready {
 			return nil, true, err
 		}
-		if beside = seat != ""; beside {
-			item.Queue, item.Wait = seat, true
-		}
+	}
+	if lane != "" {
+		item.Queue, item.Wait = lane, true
 	}
 	here := !n.JoinsRunning && doneHere(t, item.Queue)
 	if here && !l.Edge {
@@ -85,7 +84,7 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	}
 	if !here {
 		child.Queue, child.Detached = item.Queue, !l.Edge
-		if beside {
+		if lane != "" {
 			child.HomeQueue = homeQueue(t)
 		}
 		if err := fs.startElsewhere(n, t, child, item.Wait); err != nil {

@@ -55,7 +55,7 @@ func (c *checker) nodes() {
 			}
 		}
 		if _, ok := c.g.Node(n.RetryFrom); n.RetryFrom != "" && !ok {
-			c.bad("node %s goes back to unknown node %s", n.ID, n.RetryFrom)
+			c.bad("node %s retries from the unknown node %s", n.ID, n.RetryFrom)
 		}
 		c.used.add("list", string(n.ForEach))
 		for _, in := range n.Inputs {
@@ -74,11 +74,11 @@ var nodeRules = []struct {
 	broken  func(n *Node) bool
 }{
 	{"node %s needs a number and a doc", func(n *Node) bool { return n.Doc == "" || n.Number == "" }},
-	{"signal %s declares what only a step can have", func(n *Node) bool {
+	{"junction %s declares what only a node with a task can have", func(n *Node) bool {
 		return n.Junction && (n.ForEach != "" || n.RetryFrom != "" || n.Unique || n.Batch || n.JoinsRunning || len(n.Inputs)+len(n.Outputs) > 0)
 	}},
-	{"node %s cannot both be repeated and cover ranges", func(n *Node) bool { return n.Batch && n.ForEach != "" }},
-	{"node %s adopts running tasks and needs a list and a module", func(n *Node) bool {
+	{"node %s cannot have both ForEach and Batch", func(n *Node) bool { return n.Batch && n.ForEach != "" }},
+	{"node %s has JoinsRunning and needs ForEach and the scope of a module", func(n *Node) bool {
 		return n.JoinsRunning && (n.ForEach == "" || n.Scope == ScopeAll)
 	}},
 }
@@ -111,20 +111,20 @@ func (c *checker) ends(e Edge) {
 // junctions checks that e treats the junctions at its ends as nodes that make no task.
 func (c *checker) junctions(e Edge) {
 	if to, ok := c.g.Node(e.To); ok && to.Junction && (e.Place != Stack || e.ForEach != "") {
-		c.bad("the edge to signal %s says where to put a task; the edges that leave the signal do", e.To)
+		c.bad("the edge to junction %s has Place or ForEach; only the edges from the junction can", e.To)
 	}
 	if from, ok := c.g.Node(e.From); ok && from.Junction && (e.When != "" || e.Unless != "") {
-		c.bad("the edge from signal %s asks for a fact; a signal has none", e.From)
+		c.bad("the edge from junction %s has When or Unless; a junction has no facts", e.From)
 	}
 }
 
 // conditions checks that what e leads from has what e asks for.
 func (c *checker) conditions(e Edge) {
 	if e.CancelsPending && (e.From == "" || e.Place != Stack || e.ForEach != "") {
-		c.bad("the edge to %s clears and must lead from a node to the same place", e.To)
+		c.bad("the edge to %s has CancelsPending and must lead from a node and have no Place and no ForEach", e.To)
 	}
 	if e.On != "" && (e.When != "" || e.Unless != "" || e.ForEach != "") {
-		c.bad("the edge on %q asks for facts or lists; a trigger has none", e.On)
+		c.bad("the edge on %q has When, Unless or ForEach; a trigger has no facts and no items", e.On)
 	}
 }
 
@@ -143,12 +143,12 @@ func (c *checker) reach() {
 			c.bad("node %s is reached from no trigger", n.ID)
 		}
 		if n.Junction && c.circles(n.ID) {
-			c.bad("signal %s leads back to itself", n.ID)
+			c.bad("junction %s leads back to itself", n.ID)
 		}
 	}
 }
 
-// circles reports whether signals alone lead from id back to it.
+// circles reports whether a path of junctions leads from id back to it.
 func (c *checker) circles(id NodeID) bool {
 	at, seen := []NodeID{id}, map[NodeID]bool{}
 	for len(at) > 0 {

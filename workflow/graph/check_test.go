@@ -8,7 +8,7 @@ import (
 
 // errand returns a graph in which nothing is wrong and every kind of
 // declaration occurs: a bell starts a look at every room, what is found dirty
-// is cleaned, and a signal leads from there back to the beginning.
+// is cleaned, and a junction leads from there back to the beginning.
 func errand() *graph.Graph {
 	return &graph.Graph{
 		Name: "errand",
@@ -67,58 +67,58 @@ func TestCheckFindsEachDefect(t *testing.T) {
 		{
 			"back to nowhere",
 			func(g *graph.Graph) { g.Nodes[clean].RetryFrom = "bed" },
-			`graph errand: node clean goes back to unknown node bed`,
+			`graph errand: node clean retries from the unknown node bed`,
 		},
 		{
-			"signal with a list",
+			"junction with items",
 			func(g *graph.Graph) { g.Nodes[again].ForEach = "rooms" },
-			`graph errand: signal again declares what only a step can have`,
+			`graph errand: junction again declares what only a node with a task can have`,
 		},
 		{
-			"signal that goes back",
+			"junction that retries from a node",
 			func(g *graph.Graph) { g.Nodes[again].RetryFrom = "look" },
-			`graph errand: signal again declares what only a step can have`,
+			`graph errand: junction again declares what only a node with a task can have`,
 		},
 		{
-			"signal that is one while it waits",
+			"junction that is unique",
 			func(g *graph.Graph) { g.Nodes[again].Unique = true },
-			`graph errand: signal again declares what only a step can have`,
+			`graph errand: junction again declares what only a node with a task can have`,
 		},
 		{
-			"signal with ranges",
+			"junction with a batch",
 			func(g *graph.Graph) { g.Nodes[again].Batch = true },
-			`graph errand: signal again declares what only a step can have`,
+			`graph errand: junction again declares what only a node with a task can have`,
 		},
 		{
-			"signal with an input",
+			"junction with an input",
 			func(g *graph.Graph) { g.Nodes[again].Inputs = []graph.Input{"key"} },
-			`graph errand: signal again declares what only a step can have`,
+			`graph errand: junction again declares what only a node with a task can have`,
 		},
 		{
-			"signal with an output",
+			"junction with an output",
 			func(g *graph.Graph) { g.Nodes[again].Outputs = []graph.Output{"report"} },
-			`graph errand: signal again declares what only a step can have`,
+			`graph errand: junction again declares what only a node with a task can have`,
 		},
 		{
-			"signal that adopts",
+			"junction that joins running tasks",
 			func(g *graph.Graph) { g.Nodes[again].JoinsRunning = true },
-			"graph errand: signal again declares what only a step can have\n" +
-				"graph errand: node again adopts running tasks and needs a list and a module",
+			"graph errand: junction again declares what only a node with a task can have\n" +
+				"graph errand: node again has JoinsRunning and needs ForEach and the scope of a module",
 		},
 		{
-			"list and ranges",
+			"items and a batch",
 			func(g *graph.Graph) { g.Nodes[look].Batch = true },
-			`graph errand: node look cannot both be repeated and cover ranges`,
+			`graph errand: node look cannot have both ForEach and Batch`,
 		},
 		{
-			"adopts without a list",
+			"joins running tasks without items",
 			func(g *graph.Graph) { g.Nodes[clean].JoinsRunning = true },
-			`graph errand: node clean adopts running tasks and needs a list and a module`,
+			`graph errand: node clean has JoinsRunning and needs ForEach and the scope of a module`,
 		},
 		{
-			"adopts without a module",
+			"joins running tasks without a module",
 			func(g *graph.Graph) { g.Nodes[look].JoinsRunning = true },
-			`graph errand: node look adopts running tasks and needs a list and a module`,
+			`graph errand: node look has JoinsRunning and needs ForEach and the scope of a module`,
 		},
 		{
 			"edge from two sides",
@@ -141,48 +141,48 @@ func TestCheckFindsEachDefect(t *testing.T) {
 			`graph errand: edge to unknown node bed`,
 		},
 		{
-			"place at a signal",
+			"place at a junction",
 			func(g *graph.Graph) { g.Edges[done].Place = graph.Tail },
-			`graph errand: the edge to signal again says where to put a task; the edges that leave the signal do`,
+			`graph errand: the edge to junction again has Place or ForEach; only the edges from the junction can`,
 		},
 		{
-			"list at a signal",
+			"items at a junction",
 			func(g *graph.Graph) { g.Edges[done].ForEach = "rooms" },
-			`graph errand: the edge to signal again says where to put a task; the edges that leave the signal do`,
+			`graph errand: the edge to junction again has Place or ForEach; only the edges from the junction can`,
 		},
 		{
-			"fact behind a signal",
+			"fact behind a junction",
 			func(g *graph.Graph) { g.Edges[more].When = "dirty" },
-			`graph errand: the edge from signal again asks for a fact; a signal has none`,
+			`graph errand: the edge from junction again has When or Unless; a junction has no facts`,
 		},
 		{
-			"clears on the way to another place",
+			"cancels pending tasks on the way to another place",
 			func(g *graph.Graph) {
 				g.Edges = append(g.Edges, graph.Edge{From: "clean", To: "rest", CancelsPending: true, Place: graph.Tail})
 			},
-			`graph errand: the edge to rest clears and must lead from a node to the same place`,
+			`graph errand: the edge to rest has CancelsPending and must lead from a node and have no Place and no ForEach`,
 		},
 		{
-			"clears for a list",
+			"cancels pending tasks for items",
 			func(g *graph.Graph) {
 				g.Edges = append(g.Edges, graph.Edge{From: "clean", To: "rest", CancelsPending: true, ForEach: "rooms"})
 			},
-			`graph errand: the edge to rest clears and must lead from a node to the same place`,
+			`graph errand: the edge to rest has CancelsPending and must lead from a node and have no Place and no ForEach`,
 		},
 		{
-			"trigger that clears",
+			"trigger that cancels pending tasks",
 			func(g *graph.Graph) { g.Edges[bell].Place, g.Edges[bell].CancelsPending = graph.Stack, true },
-			`graph errand: the edge to look clears and must lead from a node to the same place`,
+			`graph errand: the edge to look has CancelsPending and must lead from a node and have no Place and no ForEach`,
 		},
 		{
 			"trigger with a fact",
 			func(g *graph.Graph) { g.Edges[bell].When = "dirty" },
-			`graph errand: the edge on "bell" asks for facts or lists; a trigger has none`,
+			`graph errand: the edge on "bell" has When, Unless or ForEach; a trigger has no facts and no items`,
 		},
 		{
-			"trigger with a list",
+			"trigger with items",
 			func(g *graph.Graph) { g.Edges[bell].ForEach = "rooms" },
-			`graph errand: the edge on "bell" asks for facts or lists; a trigger has none`,
+			`graph errand: the edge on "bell" has When, Unless or ForEach; a trigger has no facts and no items`,
 		},
 		{
 			"node that nothing leads to",
@@ -199,18 +199,18 @@ func TestCheckFindsEachDefect(t *testing.T) {
 				"graph errand: node dance is reached from no trigger",
 		},
 		{
-			"signal to itself",
+			"junction to itself",
 			func(g *graph.Graph) { g.Edges = append(g.Edges, graph.Edge{From: "again", To: "again"}) },
-			`graph errand: signal again leads back to itself`,
+			`graph errand: junction again leads back to itself`,
 		},
 		{
-			"signals in a circle",
+			"junctions in a circle",
 			func(g *graph.Graph) {
 				g.Nodes = append(g.Nodes, graph.Node{ID: "once more", Number: "5", Doc: "more still", Junction: true})
 				g.Edges = append(g.Edges, graph.Edge{From: "again", To: "once more"}, graph.Edge{From: "once more", To: "again"})
 			},
-			"graph errand: signal again leads back to itself\n" +
-				"graph errand: signal once more leads back to itself",
+			"graph errand: junction again leads back to itself\n" +
+				"graph errand: junction once more leads back to itself",
 		},
 		{
 			"trigger without a meaning",
@@ -296,8 +296,8 @@ func TestCheckReportsAllDefectsAtOnce(t *testing.T) {
 	g.Nodes[1].RetryFrom = "bed"
 	g.Edges[0].ForEach = "rooms"
 	g.Outputs["song"] = "is heard"
-	want := "graph errand: node clean goes back to unknown node bed\n" +
-		"graph errand: the edge on \"bell\" asks for facts or lists; a trigger has none\n" +
+	want := "graph errand: node clean retries from the unknown node bed\n" +
+		"graph errand: the edge on \"bell\" has When, Unless or ForEach; a trigger has no facts and no items\n" +
 		"graph errand: output \"song\" is described but not used"
 	if err := g.Check(); err == nil || err.Error() != want {
 		t.Errorf("Check says\n%v\nwant\n%s", err, want)
