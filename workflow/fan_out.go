@@ -61,8 +61,9 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	if err != nil {
 		return nil, false, err
 	}
-	lane, ready := "", true
+	var lane string
 	if l.Edge {
+		var ready bool
 		if lane, ready, err = fs.groups.laneForItem(t, item); err != nil || !ready {
 			return nil, true, err
 		}

@@ -38,12 +38,12 @@ const mostPassed = 300
 // chooseEnded returns the newest run that did more than a step or two, the
 // last converge at the latest; else the newest that did any.
 func chooseEnded(s *scan) (id uint64, err error) {
-	startup, _, err := load[store.Startup](s, store.StartupKey())
+	startup, _, err := load[store.Startup](s.unreadable, store.StartupKey())
 	if err != nil {
 		return 0, err
 	}
 	passed := 0
-	for w, err := range readable(s, store.RunsBackwards(s.tx)) {
+	for w, err := range readable(s.unreadable, store.RunsBackwards(s.tx)) {
 		if err != nil {
 			return 0, err
 		}

@@ -63,7 +63,7 @@ func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
 func (s *scan) modules(problems []Problem) (Modules, error) {
 	out := Modules{Modules: map[string]ModuleStatus{}}
 	for k := range s.tx.Range(store.At(store.Modules)) {
-		m, ok, err := load[store.Module](s, k)
+		m, ok, err := load[store.Module](s.unreadable, k)
 		if err != nil {
 			return out, err
 		}

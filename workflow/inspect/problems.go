@@ -1,11 +1,14 @@
 package inspect
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 
 	"addon-operator/store"
+	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 )
 
@@ -62,7 +65,7 @@ func (r *Reader) standing(s *scan) (out []Problem, _ error) {
 
 // quarantined returns a problem for each item in quarantine.
 func quarantined(s *scan) (out []Problem, _ error) {
-	for q, err := range readable(s, store.QuarantinedItems(s.tx)) {
+	for q, err := range readable(s.unreadable, store.QuarantinedItems(s.tx)) {
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +79,7 @@ func quarantined(s *scan) (out []Problem, _ error) {
 
 // refused returns a problem if the ConfigMap is invalid.
 func refused(s *scan) ([]Problem, error) {
-	config, ok, err := load[store.RefusedConfig](s, store.RefusedConfigKey())
+	config, ok, err := load[store.RefusedConfig](s.unreadable, store.RefusedConfigKey())
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -86,7 +89,7 @@ func refused(s *scan) ([]Problem, error) {
 // unusable returns a problem for each module that cannot be loaded, or whose CRDs cannot be installed.
 func unusable(s *scan) (out []Problem, _ error) {
 	for k := range s.tx.Range(store.At(store.Modules)) {
-		m, _, err := load[store.Module](s, k)
+		m, _, err := load[store.Module](s.unreadable, k)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +112,7 @@ func unusable(s *scan) (out []Problem, _ error) {
 // recorded returns the problems that have records of their own.
 func (r *Reader) recorded(s *scan) ([]Problem, error) {
 	var stored []store.Problem
-	for p, err := range readable(s, store.EachProblem(s.tx)) {
+	for p, err := range readable(s.unreadable, store.EachProblem(s.tx)) {
 		if err != nil {
 			return nil, err
 		}
@@ -124,6 +127,40 @@ func (r *Reader) recorded(s *scan) ([]Problem, error) {
 		out[i] = storedProblem(p)
 	}
 	return out, nil
+}
+
+// damage returns a problem for each record that could not be read, and for those records of the
+// whole store that the snapshot did not need.
+func (s *scan) damage() ([]Problem, error) {
+	whole, err := store.UnreadableRecords(s.tx)
+	for _, record := range whole {
+		err = errors.Join(err, s.unreadable.pass(record))
+	}
+	var out []Problem
+	for _, record := range s.unreadable.records {
+		out = append(out, storedProblem(store.Problem{
+			Kind: store.DamagedRecord, Object: record.Key.String(), Error: record.Error(), Fix: s.repair(record), Since: s.now,
+		}))
+	}
+	return out, err
+}
+
+// repair says what replaces an unreadable record.
+func (s *scan) repair(record *store.RecordError) string {
+	switch table := record.Key.Table(); {
+	case workflow.Mendable(record) && s.live:
+		return "wait: the operator moves the record to the table of damaged records when it needs it, and goes on without it"
+	case workflow.Mendable(record):
+		return "start the operator: it moves the record to the table of damaged records and goes on without it"
+	case bytes.Equal(record.Key, store.RefusedConfigKey()):
+		return "change the ConfigMap: the operator then writes the record again"
+	case table == store.Problems:
+		return "wait: the operator writes the record again when it finds the problem again"
+	case table == store.History:
+		return "none is needed: the record goes with the history of its run"
+	default:
+		return "restore a snapshot of the store: docs/operations.md says how"
+	}
 }
 
 // storedProblem returns the problem of a record.

@@ -59,7 +59,7 @@ type spot struct {
 
 // look reads the queues for the tasks of run and those that matter to all.
 func look(tx *store.Tx, live bool, run uint64) (*scan, error) {
-	return lookAgain(tx, live, run, &unreadable{})
+	return lookAgain(tx, live, run, &unreadable{tx: tx})
 }
 
 // lookAgain is look, and adds the unreadable records to those of another look.
@@ -164,7 +164,7 @@ func (s *scan) findBusy(q *queue) error {
 	if q.head.Slot >= store.FirstSlot || s.claimed(q.head) {
 		return nil
 	}
-	for t, err := range readable(s, store.Tasks(s.tx, q.head.Queue)) {
+	for t, err := range readable(s.unreadable, store.Tasks(s.tx, q.head.Queue)) {
 		if err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func (s *scan) topOf(pos store.Pos, t *store.Task, q *queue) (*store.Task, error
 	if q.tasks-1 == q.before {
 		return t, nil
 	}
-	for top, err := range readable(s, store.Slot(s.tx, pos.Queue, pos.Slot)) {
+	for top, err := range readable(s.unreadable, store.Slot(s.tx, pos.Queue, pos.Slot)) {
 		return top, err
 	}
 	return t, nil
@@ -197,7 +197,7 @@ func (s *scan) later(run uint64) error {
 	}
 	for _, tasks := range []iter.Seq2[*store.Task, error]{store.LaterTasks(s.tx), store.AllHeldTasks(s.tx)} {
 		looked := 0
-		for t, err := range readable(s, tasks) {
+		for t, err := range readable(s.unreadable, tasks) {
 			if err != nil {
 				return err
 			}
@@ -217,7 +217,7 @@ func (s *scan) later(run uint64) error {
 // lanes counts the tasks that items in quarantine hold.
 func (s *scan) lanes() error {
 	s.kept = map[store.ID]int{}
-	for l, err := range readable(s, store.AllLanes(s.tx)) {
+	for l, err := range readable(s.unreadable, store.AllLanes(s.tx)) {
 		if err != nil {
 			return err
 		}
@@ -378,7 +378,7 @@ func (s *scan) behind(at *spot) (*Behind, error) {
 	if at.Claim != nil {
 		last = max(last, at.Claim.End)
 	}
-	for t, err := range readable(s, store.TasksFrom(s.tx, at.Queue, last+1)) {
+	for t, err := range readable(s.unreadable, store.TasksFrom(s.tx, at.Queue, last+1)) {
 		if err != nil {
 			return nil, err
 		}
@@ -393,7 +393,7 @@ func (s *scan) behind(at *spot) (*Behind, error) {
 // below counts the steps that wait in the slot of at: tasks, and items that have not
 // started.
 func (s *scan) below(at *spot) (n int, err error) {
-	for t, err := range readable(s, store.Slot(s.tx, at.Queue, at.Slot)) {
+	for t, err := range readable(s.unreadable, store.Slot(s.tx, at.Queue, at.Slot)) {
 		if err != nil {
 			return 0, err
 		}

@@ -31,7 +31,7 @@ func (r *Reader) Run(tx *store.Tx, req Request) (*Run, error) {
 		}
 		req.Run = id
 	}
-	record, ok, err := load[store.Run](s, store.RunKey(req.Run))
+	record, ok, err := load[store.Run](s.unreadable, store.RunKey(req.Run))
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +276,7 @@ func (r *Reader) Runs(tx *store.Tx, limit int) ([]Summary, error) {
 		}
 	}
 	runs := []Summary{}
-	for w, err := range readable(s, store.RunsBackwards(tx)) {
+	for w, err := range readable(s.unreadable, store.RunsBackwards(tx)) {
 		if err != nil {
 			return nil, err
 		}

@@ -133,7 +133,7 @@ func (r *Problem) reach() int {
 
 // converge reads how far the start is.
 func (status *Status) converge(s *scan) error {
-	startup, _, err := load[store.Startup](s, store.StartupKey())
+	startup, _, err := load[store.Startup](s.unreadable, store.StartupKey())
 	if err != nil {
 		return err
 	}
@@ -149,11 +149,11 @@ func (status *Status) modules(s *scan) error {
 		return err
 	}
 	for name, is := range states.Modules {
-		m, _, err := load[store.Module](s, store.ModuleKey(name))
+		m, _, err := load[store.Module](s.unreadable, store.ModuleKey(name))
 		if err != nil {
 			return err
 		}
-		release, _, err := load[store.Release](s, store.ReleaseKey(name))
+		release, _, err := load[store.Release](s.unreadable, store.ReleaseKey(name))
 		if err != nil {
 			return err
 		}
