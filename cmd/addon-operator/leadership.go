@@ -47,6 +47,20 @@ func (l *leadership) standby() string {
 	return ""
 }
 
+// describe says whether this process holds the Lease.
+func (l *leadership) describe() string {
+	switch {
+	case l.lease == nil:
+		return "none (--lease=off)"
+	case l.standby() != "":
+		return l.standby()
+	}
+	if err := l.lease.Check(); err != nil {
+		return err.Error()
+	}
+	return "held by this operator: " + l.lease.String()
+}
+
 // guard returns a transport that refuses each request that changes the cluster while the Lease is not held.
 func (l *leadership) guard(next http.RoundTripper) http.RoundTripper {
 	return &guardedTransport{l, next}

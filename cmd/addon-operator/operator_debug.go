@@ -6,6 +6,7 @@ import (
 
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/kube"
+	"addon-operator/internal/metrics"
 	"addon-operator/steps"
 	"addon-operator/workflow/graph"
 )
@@ -15,7 +16,8 @@ func (o *operator) debugAPI() *debugapi.API {
 	l := &debugapi.API{
 		DB: o.db, Now: time.Now, Path: o.settings.Store, Began: o.began, Engine: o.engine, Changes: &o.changes, Slow: &o.slow,
 		Values: func() (*steps.Values, error) { return o.steps.Values, nil }, Render: o.rendered, Params: o.params,
-		Standby: o.leadership.standby, Version: version,
+		Standby: o.leadership.standby, Lease: o.leadership.describe, Version: version,
+		Requests: func() metrics.Requests { return o.metrics.Requests() },
 	}
 	l.Withdraw = o.withdrawWebhooks
 	l.Snapshot = func(s graph.Subject) []*kube.Object {

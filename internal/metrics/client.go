@@ -13,6 +13,7 @@ import (
 type clientMetrics struct {
 	latency, limited *prometheus.HistogramVec
 	results          *prometheus.CounterVec
+	window           *requestWindow
 }
 
 func (m maker) client() clientMetrics {
@@ -20,30 +21,44 @@ func (m maker) client() clientMetrics {
 		latency: m.histogram("kubernetes_client_request_latency_seconds", "Time of requests to the API server.", "verb", "host"),
 		limited: m.histogram("kubernetes_client_rate_limiter_latency_seconds", "Time that requests waited for the rate limit of the client.", "verb", "host"),
 		results: m.counters("kubernetes_client_request_result_total", "Requests to the API server.", "code", "method", "host"),
+		window:  &requestWindow{clock: time.Now},
 	}
 }
+
+// Requests returns the requests to the API server of the last minutes. They are counted after WatchClients.
+func (s *Set) Requests() Requests { return s.client.window.requests() }
 
 // WatchClients makes the set observe the requests of all Kubernetes clients of
 // the process. The client library accepts one observer per process, so only the
 // first set gets them. Paths are not a label, because each object would be one.
 func (s *Set) WatchClients() {
 	metrics.Register(metrics.RegisterOpts{
-		RequestLatency:     latency{s.client.latency},
-		RateLimiterLatency: latency{s.client.limited},
-		RequestResult:      results{s.client.results},
+		RequestLatency:     latency{s.client.latency, s.client.window},
+		RateLimiterLatency: latency{to: s.client.limited},
+		RequestResult:      results{s.client.results, s.client.window},
 	})
 }
 
-type latency struct{ to *prometheus.HistogramVec }
+type latency struct {
+	to     *prometheus.HistogramVec
+	window *requestWindow // nil if it does not count them
+}
 
 // Observe takes the time of one request.
 func (l latency) Observe(_ context.Context, verb string, u url.URL, took time.Duration) {
 	l.to.WithLabelValues(verb, u.Host).Observe(took.Seconds())
+	if l.window != nil {
+		l.window.observe(took)
+	}
 }
 
-type results struct{ to *prometheus.CounterVec }
+type results struct {
+	to     *prometheus.CounterVec
+	window *requestWindow
+}
 
 // Increment takes the result of one request.
 func (r results) Increment(_ context.Context, code, method, host string) {
 	r.to.WithLabelValues(code, method, host).Inc()
+	r.window.result(code)
 }

@@ -114,9 +114,9 @@ func TestThePageServesWhatIsListed(t *testing.T) {
 	s.FilterTook(b, "Pod", 1)
 	s.EventTook(b, "Pod", 1)
 	s.Reviewed(Review{Binding: b})
-	latency{s.client.latency}.to.WithLabelValues("GET", "h").Observe(1)
-	latency{s.client.limited}.to.WithLabelValues("GET", "h").Observe(1)
-	results{s.client.results}.to.WithLabelValues("200", "GET", "h").Inc()
+	s.client.latency.WithLabelValues("GET", "h").Observe(1)
+	s.client.limited.WithLabelValues("GET", "h").Observe(1)
+	s.client.results.WithLabelValues("200", "GET", "h").Inc()
 
 	families, err := s.registry.Gather()
 	if err != nil {

@@ -83,6 +83,8 @@ func (p *page) title(r *Problem) string {
 		return "module " + subject + " is not run, its CRDs cannot be installed"
 	case KindQuarantined:
 		return strings.TrimSpace(r.Node+" "+subject) + " is in quarantine since " + p.look.Clock(r.At) + ", as " + r.Task.String()
+	case KindAPIServer:
+		return "the API server does not respond as it should"
 	case KindFull:
 		return "the disk is full since " + p.look.Clock(r.At) + ": no task starts until there is room"
 	case KindSlow:

@@ -229,6 +229,7 @@ const (
 	KindStalled     Kind = "stalled"     // the engine cannot go on with a queue
 	KindSlow        Kind = "slow"        // a hook runs far longer than it ever did
 	KindFull        Kind = "disk full"   // the disk has no room for the store
+	KindAPIServer   Kind = "api server"  // the API server is slow, or refuses or fails requests
 	KindQuarantined Kind = "quarantined" // a task is in quarantine because the operator crashed each time it ran
 )
 
@@ -291,6 +292,8 @@ type Reader struct {
 	Full *store.Shortage
 	// Slow are the runs of hooks under way that take far longer than any before.
 	Slow []Problem
+	// Requests are the requests to the API server of the last minutes, for the status; nil where no operator runs.
+	Requests *Requests
 }
 
 // graph returns the graph named name, an empty one where there is none.

@@ -25,7 +25,7 @@ type Status struct {
 	ConvergedRun uint64    `json:"convergedRun,omitempty"`
 	Starting     bool      `json:"starting,omitempty"`
 
-	// Problems begin with those that stop everything, then a queue. The others are sorted by their runs,
+	// Problems begin with those of the disk and the API server, which affect everything, then of queues. The others are sorted by their runs,
 	// newest run first.
 	Problems []Problem `json:"problems,omitempty"`
 	// Modules are sorted by their order and name.
@@ -37,6 +37,9 @@ type Status struct {
 	// Later is the number of tasks that are in no queue: they are due later, or held. Of each kind,
 	// up to 50,000 are counted.
 	Later int `json:"later,omitempty"`
+
+	// Requests are those to the API server; nil where no operator runs.
+	Requests *Requests `json:"requests,omitempty"`
 
 	// Operator is set by the operator that answers, or by the program that reads a stopped store.
 	Operator StatusOperator `json:"operator"`
@@ -53,6 +56,8 @@ type StatusOperator struct {
 	Store      string `json:"store,omitempty"`
 	StoreBytes int64  `json:"storeBytes,omitempty"`
 	FreeBytes  uint64 `json:"freeBytes,omitempty"`
+	// Lease describes the Lease, empty where no operator runs.
+	Lease string `json:"lease,omitempty"`
 }
 
 // A StatusModule is one module in a [Status].
@@ -96,7 +101,7 @@ func (r *Reader) Status(tx *store.Tx) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	status := &Status{Schema: Schema, At: s.now, Epoch: s.epoch, Live: r.Live, Later: s.others, Modules: []StatusModule{}}
+	status := &Status{Schema: Schema, At: s.now, Epoch: s.epoch, Live: r.Live, Later: s.others, Requests: r.Requests, Modules: []StatusModule{}}
 	if status.Problems, err = r.problems(s); err != nil {
 		return nil, err
 	}
@@ -114,6 +119,9 @@ func (r *Reader) Status(tx *store.Tx) (*Status, error) {
 		return nil, err
 	}
 	status.Problems = append(status.Problems, damage...)
+	if p := r.Requests.problem(); p != nil {
+		status.Problems = append(status.Problems, *p)
+	}
 	slices.SortStableFunc(status.Problems, func(a, b Problem) int { return cmp.Compare(a.reach(), b.reach()) })
 	status.Attention = len(status.Problems) > 0
 	return status, nil
@@ -124,10 +132,12 @@ func (r *Problem) reach() int {
 	switch r.Kind {
 	case KindFull:
 		return 0
-	case KindStalled:
+	case KindAPIServer:
 		return 1
-	default:
+	case KindStalled:
 		return 2
+	default:
+		return 3
 	}
 }
 

@@ -51,6 +51,12 @@ func (p *statusPage) write() {
 	p.queues()
 	p.running()
 	p.store()
+	if r := p.status.Requests; r != nil {
+		p.section("API", r.text())
+	}
+	if lease := p.status.Operator.Lease; lease != "" {
+		p.section("lease", lease)
+	}
 }
 
 // shown returns how many of n rows are shown.
@@ -88,13 +94,13 @@ func (p *statusPage) verdict() {
 		}
 		p.line(l.paint(bold+colour, icon+" "+part))
 	}
-	for _, part := range wrap(strings.Join(p.operator(), ", "), l.width()) {
+	for _, part := range wrap(strings.Join(p.process(), ", "), l.width()) {
 		p.line(l.paint(grey, part))
 	}
 }
 
-// operator returns what is known of the process and its last converge.
-func (p *statusPage) operator() []string {
+// process returns what is known of the process and its last converge.
+func (p *statusPage) process() []string {
 	s, l := p.status, p.look
 	parts := []string{"store of a stopped operator"}
 	if s.Live {
@@ -161,7 +167,7 @@ func (r *Problem) next(live bool) []string {
 	switch {
 	case r.Kind == KindStalled && live:
 		return []string{"queue", "show", r.Queue}
-	case r.Kind == KindBroken || r.Kind == KindNoCRDs || r.Kind == KindFull || r.Run == 0:
+	case r.Kind == KindBroken || r.Kind == KindNoCRDs || r.Kind == KindFull || r.Kind == KindAPIServer || r.Run == 0:
 		return nil
 	default:
 		return []string{"workflow", "inspect", id(r.Run)}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/internal/kube"
+	"addon-operator/internal/metrics"
 	"addon-operator/steps"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -55,6 +56,10 @@ type API struct {
 	Withdraw func(context.Context) (deleted []string, namespace string, err error)
 	// Standby names the operator that this one waits for, if any.
 	Standby func() string
+	// Lease describes the Lease of this operator.
+	Lease func() string
+	// Requests returns the requests to the API server of the last minutes.
+	Requests func() metrics.Requests
 }
 
 // Routes returns the routes that the commands use. A path ends in the format of the answer: .json, .yaml or .text.

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"addon-operator/internal/metrics"
 	"addon-operator/store"
 	"addon-operator/workflow/inspect"
 )
@@ -33,8 +34,10 @@ func (api *API) statusRoutes(mux *http.ServeMux) {
 // status returns the status of the operator, or of the store of a stopped one.
 func (api *API) status() (Page, error) {
 	var status *inspect.Status
+	reader := api.runs().reader()
+	reader.Requests = api.requests()
 	err := api.DB.View(func(tx *store.Tx) (err error) {
-		status, err = api.runs().reader().Status(tx)
+		status, err = reader.Status(tx)
 		return err
 	})
 	if err != nil {
@@ -50,6 +53,9 @@ func (api *API) operator() inspect.StatusOperator {
 	if api.Standby != nil {
 		o.Standby = api.Standby()
 	}
+	if api.Lease != nil {
+		o.Lease = api.Lease()
+	}
 	if info, err := os.Stat(api.Path); err == nil {
 		o.StoreBytes = info.Size()
 	}
@@ -58,4 +64,13 @@ func (api *API) operator() inspect.StatusOperator {
 		o.FreeBytes = fs.Bavail * uint64(fs.Bsize) //nolint:gosec // a size
 	}
 	return o
+}
+
+// requests returns the requests to the API server of the last minutes, nil where no operator runs.
+func (api *API) requests() *inspect.Requests {
+	if api.Requests == nil {
+		return nil
+	}
+	r := api.Requests()
+	return &inspect.Requests{Span: metrics.RequestSpan, Answered: r.Answered, Within: r.Within, Throttled: r.Throttled, Failed: r.Failed}
 }

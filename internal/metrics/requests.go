@@ -1,0 +1,111 @@
+package metrics
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// RequestSpan is the time that Requests describes.
+const RequestSpan = 5 * time.Minute
+
+// Requests are the requests to the API server in the last [RequestSpan].
+type Requests struct {
+	// Answered is the number of completed requests, without watches. Retries by the client are not counted apart.
+	Answered int
+	// Within is a time that 95 % of them did not exceed. It is one of a few bounds, the last of which is 30 s.
+	Within time.Duration
+	// Throttled is the number of responses with status 429, Failed of those with status 5xx and of requests without a
+	// response. Watches and retries are counted.
+	Throttled, Failed int
+}
+
+// latencyBounds are the bounds between which latencies are counted.
+var latencyBounds = [...]time.Duration{
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second,
+}
+
+const (
+	bucketSpan     = 10 * time.Second
+	requestBuckets = int64(RequestSpan / bucketSpan)
+)
+
+// A requestWindow counts requests in buckets of ten seconds, of which it keeps those of the last [RequestSpan].
+type requestWindow struct {
+	clock func() time.Time
+
+	mu      sync.Mutex
+	buckets [requestBuckets]requestBucket // guarded by mu; a bucket is reused when its time has passed
+}
+
+// A requestBucket is the requests of ten seconds.
+type requestBucket struct {
+	number            int64                   // of ten seconds since 1970
+	within            [len(latencyBounds)]int // requests up to each bound; longer ones are in the last
+	throttled, failed int
+}
+
+// bucket returns the bucket of the present. The caller holds mu.
+func (w *requestWindow) bucket() *requestBucket {
+	number := w.clock().Unix() / int64(bucketSpan/time.Second)
+	b := &w.buckets[number%requestBuckets]
+	if b.number != number {
+		*b = requestBucket{number: number}
+	}
+	return b
+}
+
+// observe counts a completed request.
+func (w *requestWindow) observe(took time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i, _ := slices.BinarySearch(latencyBounds[:], took)
+	w.bucket().within[min(i, len(latencyBounds)-1)]++
+}
+
+// result counts a response by its status, or by a text that is no number if there was none.
+func (w *requestWindow) result(code string) {
+	status, err := strconv.Atoi(code)
+	throttled, failed := status == 429, err != nil || status >= 500
+	if !throttled && !failed {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.bucket()
+	if throttled {
+		b.throttled++
+	} else {
+		b.failed++
+	}
+}
+
+// requests returns the sum of the buckets.
+func (w *requestWindow) requests() (r Requests) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var within [len(latencyBounds)]int
+	oldest := w.bucket().number - requestBuckets + 1
+	for i := range w.buckets {
+		b := &w.buckets[i]
+		if b.number < oldest {
+			continue
+		}
+		r.Throttled += b.throttled
+		r.Failed += b.failed
+		for i, n := range b.within {
+			within[i] += n
+			r.Answered += n
+		}
+	}
+	counted := 0
+	for i, n := range within {
+		if counted += n; n > 0 && 20*counted >= 19*r.Answered {
+			r.Within = latencyBounds[i]
+			break
+		}
+	}
+	return r
+}

@@ -1,0 +1,60 @@
+package inspect
+
+import (
+	"strconv"
+	"time"
+)
+
+// Requests are the requests of the operator to the API server in the time Span until now.
+type Requests struct {
+	Span time.Duration `json:"span"`
+	// Answered is the number of completed requests. 95 % of them took no longer than Within, up to 30 s.
+	Answered int           `json:"answered"`
+	Within   time.Duration `json:"within"`
+	// Throttled is the number of responses with status 429. Failed is the number of responses with status
+	// 5xx and of requests without a response.
+	Throttled int `json:"throttled,omitempty"`
+	Failed    int `json:"failed,omitempty"`
+}
+
+// From these numbers on, requests to the API server are a problem. A few failures are usual, for example while
+// the API server restarts.
+const (
+	slowRequests    = 10 * time.Second // the bound of latencies above 5 s, which more than 1 of 20 requests reached
+	leastRequests   = 20               // to judge how long they take
+	manyRefusals    = 10
+	shareOfFailures = 10 // one of so many requests
+)
+
+// problem returns what is wrong with the API server, nil if nothing is.
+func (r *Requests) problem() *Problem {
+	if r == nil {
+		return nil
+	}
+	last := " in the last " + span(r.Span)
+	switch {
+	case r.Failed >= manyRefusals && r.Failed*shareOfFailures >= r.Answered:
+		return &Problem{Kind: KindAPIServer, Error: plural(r.Failed, "request", "requests") + " failed" + last + ": it responded with status 5xx or not at all; see the log of the API server"}
+	case r.Throttled >= manyRefusals:
+		return &Problem{Kind: KindAPIServer, Error: plural(r.Throttled, "request was", "requests were") + " refused" + last + " (status 429), and are retried: it limits the rate of this operator; see its flow control (PriorityLevelConfiguration)"}
+	case r.Answered >= leastRequests && r.Within >= slowRequests:
+		return &Problem{Kind: KindAPIServer, Error: "1 of 20 requests takes longer than 5 s" + last + ", so hooks and releases are slow; see the latency metrics of the API server"}
+	default:
+		return nil
+	}
+}
+
+// text describes the requests.
+func (r *Requests) text() string {
+	if r.Answered+r.Throttled+r.Failed == 0 {
+		return "no requests in " + span(r.Span)
+	}
+	text := plural(r.Answered, "request", "requests") + " in " + span(r.Span) + ", 95 % within " + r.Within.String()
+	if r.Throttled > 0 {
+		text += ", " + strconv.Itoa(r.Throttled) + " refused (429)"
+	}
+	if r.Failed > 0 {
+		text += ", " + strconv.Itoa(r.Failed) + " failed"
+	}
+	return text
+}
