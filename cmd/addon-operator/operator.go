@@ -143,7 +143,7 @@ func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
 	o.metrics = metrics.New(s.MetricsPrefix, o.debugAPI().State)
 	o.lifecycleObserver = newLifecycleObserver(o)
 	o.clusterObserver = &clusterObserver{log: o.log, metrics: o.metrics, db: o.db}
-	o.metrics.WatchClients() // before the Lease is requested in the background
+	o.metrics.WatchClients(time.Now) // before the Lease is requested in the background
 	for _, damaged := range o.db.MovedAtOpen() {
 		o.lifecycleObserver.recordDamaged(damaged)
 	}

@@ -21,17 +21,20 @@ func (m maker) client() clientMetrics {
 		latency: m.histogram("kubernetes_client_request_latency_seconds", "Time of requests to the API server.", "verb", "host"),
 		limited: m.histogram("kubernetes_client_rate_limiter_latency_seconds", "Time that requests waited for the rate limit of the client.", "verb", "host"),
 		results: m.counters("kubernetes_client_request_result_total", "Requests to the API server.", "code", "method", "host"),
-		window:  &requestWindow{clock: time.Now},
+		window:  new(requestWindow),
 	}
 }
 
-// Requests returns the requests to the API server of the last minutes. They are counted after WatchClients.
+// Requests returns the requests to the API server of the last minutes. The set counts them from WatchClients on, which
+// must have been called.
 func (s *Set) Requests() Requests { return s.client.window.requests() }
 
 // WatchClients makes the set observe the requests of all Kubernetes clients of
 // the process. The client library accepts one observer per process, so only the
 // first set gets them. Paths are not a label, because each object would be one.
-func (s *Set) WatchClients() {
+// Clock returns the present time, by which Requests leaves out older requests.
+func (s *Set) WatchClients(clock func() time.Time) {
+	s.client.window.clock = clock
 	metrics.Register(metrics.RegisterOpts{
 		RequestLatency:     latency{s.client.latency, s.client.window},
 		RateLimiterLatency: latency{to: s.client.limited},

@@ -55,11 +55,14 @@ func readLine(k store.Key, v []byte) (l line, err error) {
 	}
 	parts.Uint() // the run
 	l.epoch = parts.Uint()
-	if err := errors.Join(parts.Err(), json.Unmarshal(v, &l.Record)); err != nil { //nolint:musttag // ids write themselves as text
+	if err := errors.Join(parts.Err(), decode(v, &l.Record)); err != nil {
 		return l, &store.RecordError{Key: slices.Clone(k), Err: err}
 	}
 	return l, nil
 }
+
+// decode reads a record whose IDs encode themselves as text.
+func decode[T any](text []byte, into *T) error { return json.Unmarshal(text, into) }
 
 // restarts returns the epochs in which the run was processed, or nil if there was only one.
 func restarts(w *store.Run, lines []line, s *scan) *Restarts {
