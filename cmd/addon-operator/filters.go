@@ -18,18 +18,18 @@ import (
 const filterDelay = 500 * time.Millisecond
 
 // keepFailingFilters keeps the problems of jqFilters up to date until ctx ends.
-func (o *operator) keepFailingFilters(ctx context.Context) {
-	for o.refilter.raise(); ; {
+func (s *surveys) keepFailingFilters(ctx context.Context) {
+	for s.filters.raise(); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.refilter:
+		case <-s.filters:
 		}
 		if !sleep(ctx, filterDelay) {
 			return
 		}
-		problems, changed := filterProblems(o.kube.FailingFilters()), false
-		err := o.db.Update(func(tx *store.Tx) (err error) {
+		problems, changed := filterProblems(s.kube.FailingFilters()), false
+		err := s.db.Update(func(tx *store.Tx) (err error) {
 			if !differ(tx, store.FailingFilter, problems) {
 				return nil
 			}
@@ -37,10 +37,10 @@ func (o *operator) keepFailingFilters(ctx context.Context) {
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
-			o.log.Error().Err(err).Msg("problems of jqFilters are not up to date")
+			s.log.Error().Err(err).Msg("problems of jqFilters are not up to date")
 		}
 		if changed {
-			o.changes.Notify(0)
+			s.changes.Notify(0)
 		}
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
 	"addon-operator/cmd/addon-operator/settings"
@@ -21,7 +21,12 @@ import (
 
 // A leadership is the right of this process to be the one operator of its namespace.
 type leadership struct {
-	lease *lease.Lease // nil where none is asked for, and until it is asked for
+	settings *settings.Settings
+	log      zerolog.Logger
+	config   *rest.Config // for the requests for the Lease, which are not guarded by it
+	file     *storeFile   // open when acquire is called
+
+	lease *lease.Lease // nil with --lease=off, and before acquire
 	// waits names the operator that a standby waits for.
 	waits atomic.Pointer[string]
 
@@ -98,23 +103,22 @@ func changes(r *http.Request) bool {
 
 var _ transport.WrapperFunc = (*leadership)(nil).guard
 
-// campaign starts to acquire the Lease, in the background and until ctx is done.
-func (o *operator) campaign(ctx context.Context) (err error) {
-	l := &o.leadership
+// acquire starts to acquire the Lease. It goes on in the background until ctx is done.
+func (l *leadership) acquire(ctx context.Context) (err error) {
 	l.got = make(chan struct{})
-	if o.settings.Lease == settings.LeaseOff {
-		o.log.Warn().Msg("started with --lease=off: nothing keeps a second operator from working in this namespace")
+	if l.settings.Lease == settings.LeaseOff {
+		l.log.Warn().Msg("started with --lease=off: nothing keeps a second operator from working in this namespace")
 		close(l.got)
 		return nil
 	}
 	l.lease, err = lease.New(lease.Options{
-		Config: o.leaseConfig, Namespace: o.settings.Namespace, Identity: o.settings.OwnPod() + "_" + o.db.ID(), Clock: time.Now,
-		Waiting: o.standsBy,
+		Config: l.config, Namespace: l.settings.Namespace, Identity: l.settings.OwnPod() + "_" + l.file.db.ID(), Clock: time.Now,
+		Waiting: l.standsBy,
 	})
 	if err != nil {
 		return err
 	}
-	o.db.Guard(func() error {
+	l.file.db.Guard(func() error {
 		err := l.check()
 		if errors.Is(err, lease.ErrLost) {
 			return fmt.Errorf("%w: %w", store.ErrFenced, err)
@@ -130,24 +134,23 @@ func (o *operator) campaign(ctx context.Context) (err error) {
 }
 
 // standsBy records the operator that this process waits for.
-func (o *operator) standsBy(holder lease.Holder, err error) {
-	text := fmt.Sprintf("waiting for %s, which %s holds", o.leadership.lease, holder)
+func (l *leadership) standsBy(holder lease.Holder, err error) {
+	text := fmt.Sprintf("waiting for %s, which %s holds", l.lease, holder)
 	if err != nil {
-		text = fmt.Sprintf("waiting for %s: %v", o.leadership.lease, err)
+		text = fmt.Sprintf("waiting for %s: %v", l.lease, err)
 	}
-	o.leadership.waits.Store(&text)
+	l.waits.Store(&text)
 	level := zerolog.InfoLevel
 	if err != nil {
 		level = zerolog.WarnLevel
 	}
-	o.log.WithLevel(level).Str("holder", holder.Identity).Str("store", holder.Store).Time("renewed", holder.Renewed).Msg("standby: " + text)
+	l.log.WithLevel(level).Str("holder", holder.Identity).Str("store", holder.Store).Time("renewed", holder.Renewed).Msg("standby: " + text)
 }
 
 // lead waits until the Lease is held, prepares the store for it, and keeps the Lease until the returned function is
 // called, which releases it. It returns why the store's pending work was dropped, empty where it was not, and ends
 // without a result when ctx is done.
-func (o *operator) lead(ctx context.Context) (dropped string, release func(), err error) {
-	l := &o.leadership
+func (l *leadership) lead(ctx context.Context) (dropped string, release func(), err error) {
 	select {
 	case <-ctx.Done():
 		return "", nil, ctx.Err()
@@ -156,16 +159,16 @@ func (o *operator) lead(ctx context.Context) (dropped string, release func(), er
 	if l.err != nil {
 		if errors.Is(l.err, lease.ErrForbidden) {
 			return "", nil, fmt.Errorf("%w; grant get, watch, create and update of leases in namespace %s (see docs/reference/rights.md), "+
-				"or start with --lease=off where no other operator can work in this namespace", l.err, o.settings.Namespace)
+				"or start with --lease=off where no other operator can work in this namespace", l.err, l.settings.Namespace)
 		}
 		return "", nil, l.err
 	}
 	l.waits.Store(nil)
 	either, ctx := ctx, context.WithoutCancel(ctx)
-	if dropped, err = o.takeOver(either, l.previous); err != nil || l.lease == nil {
+	if dropped, err = l.takeOver(either, l.previous); err != nil || l.lease == nil {
 		return dropped, func() {}, err
 	}
-	if err := l.lease.Mark(ctx, o.db.ID(), o.db.Epoch()); err != nil {
+	if err := l.lease.Mark(ctx, l.file.db.ID(), l.file.db.Epoch()); err != nil {
 		return "", nil, err
 	}
 	keeping, stop := context.WithCancel(ctx)
@@ -173,29 +176,29 @@ func (o *operator) lead(ctx context.Context) (dropped string, release func(), er
 	go func() {
 		defer close(ended)
 		if err := l.lease.Keep(keeping); err != nil {
-			o.db.Fence(err)
+			l.file.db.Fence(err)
 		}
 	}()
 	return dropped, func() {
 		stop()
 		<-ended
 		if err := l.lease.Release(ctx); err != nil {
-			o.log.Warn().Err(err).Msg("the Lease was not released; another operator can take it when it expires")
+			l.log.Warn().Err(err).Msg("the Lease was not released; another operator can take it when it expires")
 		}
 	}, nil
 }
 
 // takeOver prepares the store for the work of this process. Where another operator has worked since the store's last
 // epoch, that operator has done or replaced the pending tasks of this store, so they are dropped.
-func (o *operator) takeOver(ctx context.Context, previous lease.Previous) (why string, err error) {
-	if err := o.db.View(func(tx *store.Tx) (err error) {
-		why, err = o.interlude(tx, previous)
+func (l *leadership) takeOver(ctx context.Context, previous lease.Previous) (why string, err error) {
+	if err := l.file.db.View(func(tx *store.Tx) (err error) {
+		why, err = l.interlude(tx, previous)
 		return err
 	}); err != nil {
 		return "", err
 	}
 	for more := why != ""; more; {
-		if err := o.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+		if err := l.file.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 			more, err = store.DropWork(tx)
 			return err
 		}); err != nil {
@@ -203,10 +206,10 @@ func (o *operator) takeOver(ctx context.Context, previous lease.Previous) (why s
 		}
 	}
 	if why != "" {
-		o.log.Warn().Str("store", o.settings.Store).Str("previous", previous.String()).
+		l.log.Warn().Str("store", l.file.path).Str("previous", previous.String()).
 			Msg("pending work of the store is dropped, a new start begins: " + why)
 	}
-	return why, o.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+	return why, l.file.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		tx.Delete(store.CopyKey())
 		if why != "" {
 			startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
@@ -224,12 +227,12 @@ func (o *operator) takeOver(ctx context.Context, previous lease.Previous) (why s
 
 // interlude returns how another operator has worked between the last epoch of the store and now, with the span that
 // the store does not know; empty where none has.
-func (o *operator) interlude(tx *store.Tx, previous lease.Previous) (string, error) {
+func (l *leadership) interlude(tx *store.Tx, previous lease.Previous) (string, error) {
 	worked, err := lastWorked(tx)
 	if err != nil || worked == 0 {
 		return "", err // nothing was ever done with this store
 	}
-	how, since, err := o.copied(tx)
+	how, since, err := l.copied(tx)
 	if err != nil {
 		return "", err
 	}
@@ -238,7 +241,7 @@ func (o *operator) interlude(tx *store.Tx, previous lease.Previous) (string, err
 	case previous.Foreign:
 		how = "another program held the Lease"
 	case previous.Store == "":
-	case previous.Store != o.db.ID():
+	case previous.Store != l.file.db.ID():
 		how = fmt.Sprintf("an operator with another store (%s, epoch %d) held the Lease", previous.Store, previous.Epoch)
 	case previous.Epoch > worked:
 		how = fmt.Sprintf("the store is of epoch %d, and was worked on until epoch %d", worked, previous.Epoch)
@@ -262,30 +265,20 @@ func lastWorked(tx *store.Tx) (uint64, error) {
 
 // copied returns how the store is a copy, empty if it is none, and the time after which it does not know what happened.
 // A mark that cannot be read is still the mark of a copy.
-func (o *operator) copied(tx *store.Tx) (how string, since time.Time, err error) {
+func (l *leadership) copied(tx *store.Tx) (how string, since time.Time, err error) {
 	mark, marked, err := store.Load[store.Copy](tx, store.CopyKey())
 	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
-		return "the store is a copy of one that was in use", o.written, nil
+		return "the store is a copy of one that was in use", l.file.written, nil
 	}
 	if err != nil || !marked {
-		return "", o.written, err
+		return "", l.file.written, err
 	}
 	return fmt.Sprintf("the store is a copy, made in epoch %d, of one that was in use", mark.Epoch), mark.At, nil
 }
 
-// lastWrite returns when the file at path was written last, zero where there is none.
-func lastWrite(path string) time.Time {
-	info, err := os.Stat(path)
-	if err != nil {
-		return time.Time{}
-	}
-	return info.ModTime()
-}
-
-// killHooks ends what hooks do at once: this process may not act any more.
-func (o *operator) killHooks() {
-	o.engine.Drain()
-	if killed, err := hook.KillLeftovers(o.db.ID()); err != nil || len(killed) > 0 {
-		o.log.Warn().Ints("pids", killed).AnErr("error", err).Msg("killed the hooks that ran: this operator may not act any more")
+// killHooks kills the hooks that run: this process may not act any more.
+func (l *leadership) killHooks() {
+	if killed, err := hook.KillLeftovers(l.file.db.ID()); err != nil || len(killed) > 0 {
+		l.log.Warn().Ints("pids", killed).AnErr("error", err).Msg("killed the hooks that ran: this operator may not act any more")
 	}
 }

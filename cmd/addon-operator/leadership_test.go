@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/e2e/cluster"
 	"addon-operator/internal/lease"
 	"addon-operator/store"
@@ -133,7 +132,7 @@ func TestRequestsThatChangeTheClusterAreRefusedWithoutTheLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	var err error
-	if o.leadership.lease, err = lease.New(lease.Options{Config: o.leaseConfig, Namespace: namespace, Identity: "me", Clock: time.Now}); err != nil {
+	if o.leadership.lease, err = lease.New(lease.Options{Config: o.leadership.config, Namespace: namespace, Identity: "me", Clock: time.Now}); err != nil {
 		t.Fatal(err)
 	}
 	write := func() error {
@@ -273,8 +272,8 @@ func TestPendingWorkOfAStoreThatLostARecordOfItsUseIsDroppedOnlyIfItIsOld(t *tes
 				t.Fatal(err)
 			}
 			defer db.Close()
-			o := &operator{db: db, settings: settings.Settings{Store: path}}
-			why, err := o.takeOver(t.Context(), lease.Previous{Holder: lease.Holder{Store: db.ID(), Epoch: c.epoch}})
+			l := &leadership{file: &storeFile{path: path, db: db}}
+			why, err := l.takeOver(t.Context(), lease.Previous{Holder: lease.Holder{Store: db.ID(), Epoch: c.epoch}})
 			if err != nil || (why == "") != (c.why == "") || !strings.HasPrefix(why, c.why) {
 				t.Errorf("dropped because of %q, want %q (%v)", why, c.why, err)
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -26,7 +25,6 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
 	"addon-operator/internal/operation"
-	"addon-operator/internal/webhook"
 	"addon-operator/sdk/shell"
 	"addon-operator/steps"
 	"addon-operator/steps/addons"
@@ -43,15 +41,13 @@ const stopWithin = 25 * time.Second
 // drainWithin is when reviews are cut off that are still under way.
 const drainWithin = 20 * time.Second
 
-// ballast is the size of the file that gives way when the disk is full.
-const ballast = 4 << 20
-
 // An operator is a running operator: the parts that serve and triggers share.
 type operator struct {
 	settings settings.Settings
 	log      zerolog.Logger
 	began    time.Time
-	db       *store.DB
+	file     *storeFile
+	db       *store.DB // of file
 	runner   *hook.Runner
 	client   *kube.Client
 	kinds    *kube.Kinds
@@ -62,38 +58,25 @@ type operator struct {
 	changes  debugapi.ChangeFeed
 	slow     debugapi.SlowRuns
 	notices  *notices
-	recheck  wakeup // for survey
-	refilter wakeup // for keepFailingFilters
-	mended   wakeup // for runMended
-	// addonsChanged is woken when the registered addons may have changed.
-	addonsChanged wakeup
-	// shortages is woken when a shortage of the store's disk has begun or ended.
-	shortages wakeup
-	params    *debugapi.Params
+	params   *debugapi.Params
+	surveys  *surveys
 
 	lifecycleObserver *lifecycleObserver
 	clusterObserver   *clusterObserver
 
-	leadership  leadership
-	leaseConfig *rest.Config
+	leadership *leadership
 
-	registered registeredWebhooks
-	// written is when the store was written last before this process opened it.
-	written time.Time
-
-	// cluster is the id of the cluster, empty while it is not known.
-	cluster string
-	status  status
+	status status
 	// logConfigEvents has each change of the ConfigMap logged as it is seen.
 	logConfigEvents atomic.Bool
-	// kept is set once the operator must leave its parts to the end of the process.
+	// kept is set if the parts of the operator still run when Run returns. They end with the process.
 	kept bool
 
 	kube      *triggers.Kube
 	schedule  *triggers.Schedule
 	absent    *triggers.Absent
 	configMap *triggers.ConfigMap
-	asks      *webhook.Endpoint
+	webhooks  *webhooks
 	webhook   *triggers.Webhook
 
 	addonsRuntime *addons.Runtime
@@ -121,10 +104,7 @@ func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
 	for _, warning := range s.Warnings {
 		log.Warn().Msg(warning)
 	}
-	o := &operator{
-		settings: s, log: log, began: time.Now(),
-		recheck: newWakeup(), refilter: newWakeup(), mended: newWakeup(), addonsChanged: newWakeup(), shortages: newWakeup(),
-	}
+	o := &operator{settings: s, log: log, began: time.Now()}
 	if o.params, err = debugapi.NewParams(s, log, o.logConfigEvents.Store); err != nil {
 		return err
 	}
@@ -139,7 +119,7 @@ func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
 		return err
 	}
 	defer o.close()
-	o.status.db, o.status.leadership = o.db, &o.leadership
+	o.status.db, o.status.leadership = o.db, o.leadership
 	o.metrics = metrics.New(s.MetricsPrefix, o.debugAPI().State)
 	o.lifecycleObserver = newLifecycleObserver(o)
 	o.clusterObserver = &clusterObserver{log: o.log, metrics: o.metrics, db: o.db}
@@ -149,7 +129,7 @@ func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
 	}
 	acquiring, stop := context.WithCancel(ctx)
 	defer stop()
-	if err := o.campaign(acquiring); err != nil {
+	if err := o.leadership.acquire(acquiring); err != nil {
 		return err
 	}
 	if err := o.assemble(); err != nil {
@@ -177,11 +157,13 @@ func (o *operator) connect() error {
 	if s.DebugKubernetes {
 		config.Wrap(requestLog(o.log))
 	}
-	o.leaseConfig = rest.CopyConfig(config)
+	o.file = &storeFile{path: s.Store, log: o.log, committed: o.committed, shortages: newWakeup()}
+	o.leadership = &leadership{settings: s, log: o.log, config: rest.CopyConfig(config), file: o.file}
 	config.Wrap(o.leadership.guard)
 	if o.client, err = kube.NewClient(config); err != nil {
 		return err
 	}
+	o.file.client = o.client
 	labels, err := s.Labels()
 	if err != nil {
 		return err
@@ -194,47 +176,18 @@ func (o *operator) connect() error {
 	return err
 }
 
-// open opens the store of the cluster and ends what an earlier process has left
-// running.
-func (o *operator) open(ctx context.Context) error {
-	if err := os.MkdirAll(filepath.Dir(o.settings.Store), 0o700); err != nil {
-		return fmt.Errorf("directory of the store: %w; make it writable, or name another with --store", err)
-	}
-	if err := o.openStore(ctx); err != nil {
+// open opens the store, and makes what runs hooks.
+func (o *operator) open(ctx context.Context) (err error) {
+	if err := o.file.open(ctx); err != nil {
 		return err
 	}
-	err := o.settle(ctx)
-	if err == nil {
-		o.runner, err = hook.NewRunner(hook.Options{
-			TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, Framework: shell.Framework, StoreID: o.db.ID(),
-			Clock: time.Now, KeepTemp: o.settings.KeepTemp, JoinJSON: o.settings.LogJoinJSON, Timeout: o.settings.HookTimeout,
-		})
-	}
+	o.db = o.file.db
+	o.runner, err = hook.NewRunner(hook.Options{
+		TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, Framework: shell.Framework, StoreID: o.db.ID(),
+		Clock: time.Now, KeepTemp: o.settings.KeepTemp, JoinJSON: o.settings.LogJoinJSON, Timeout: o.settings.HookTimeout,
+	})
 	if err != nil {
 		return errors.Join(err, o.db.Close())
-	}
-	return nil
-}
-
-func (o *operator) openStore(ctx context.Context) (err error) {
-	o.written = lastWrite(o.settings.Store)
-	if o.db, err = o.openWithRoom(ctx); err != nil {
-		return err
-	}
-	if c := o.db.Compaction(); c != nil && c.Err != nil {
-		o.log.Warn().Err(c.Err).Int64("bytes", c.Before).Msg("store not compacted although most of it is free; the next start tries again")
-	} else if c != nil {
-		o.log.Info().Int64("before", c.Before).Int64("after", c.After).Msg("store compacted")
-	}
-	for _, key := range o.db.Damaged() {
-		o.log.Error().Str("record", key.String()).Msg("record damaged: its checksum does not match; the rest of the store is used")
-	}
-	killed, err := hook.KillLeftovers(o.db.ID())
-	if len(killed) > 0 {
-		o.log.Warn().Ints("pids", killed).Msg("killed hooks that an earlier process left running")
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("hooks of an earlier process: %w", err), o.db.Close())
 	}
 	return nil
 }
@@ -271,7 +224,7 @@ func (o *operator) assemble() (err error) {
 	o.addons = o.watchAddons()
 	o.engine.ContinueOnFailure = s.OnModuleFailure == settings.ContinueOnFailure
 	watches := o.clusterObserver.hooks()
-	watches.FailuresChanged = func(kube.View) { o.refilter.raise() }
+	watches.FailuresChanged = func(kube.View) { o.surveys.filters.raise() }
 	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, watches, o.log)
 	o.schedule = triggers.NewSchedule(o.db, o.engine.Raise, triggers.Missed(s.ScheduleMissed), o.log)
 	o.absent = triggers.NewAbsent(o.db, o.engine.Raise, o.kinds, selector(o.helm.Labels()), observer)
@@ -279,8 +232,12 @@ func (o *operator) assemble() (err error) {
 	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.configObject(), o.engine.Retry)
 	o.configMap.Seen = o.configSeen
 	o.configMap.Raised = o.cancelSwitchedOff
-	o.asks = o.webhooks()
-	o.webhook = triggers.NewWebhook(o.db, o.asks.Serve)
+	o.webhooks = newWebhooks(o)
+	o.webhook = triggers.NewWebhook(o.db, o.webhooks.endpoint.Serve)
+	o.surveys = newSurveys(surveys{
+		log: o.log, db: o.db, engine: o.engine, steps: o.steps, kube: o.kube, addons: o.addons, changes: &o.changes,
+		dirs: append(strings.Split(s.ModulesDirs, ":"), s.GlobalHooksDir),
+	})
 	o.steps.Connect(o.engine, o.kube)
 	return nil
 }
@@ -351,11 +308,11 @@ func (o *operator) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	group.Go(func() error { o.logShortages(watching); return nil })
+	group.Go(func() error { o.file.logShortages(watching, o.notices); return nil })
 	either, ended := context.WithCancel(watching)
 	defer ended()
 	defer context.AfterFunc(ctx, ended)()
-	dropped, release, err := o.lead(either)
+	dropped, release, err := o.leadership.lead(either)
 	if err != nil {
 		stop()
 		serving()
@@ -385,28 +342,37 @@ func (o *operator) run(ctx context.Context) error {
 	case <-watching.Done():
 	case <-o.db.Done():
 		if errors.Is(o.db.Err(), store.ErrFenced) {
-			o.killHooks()
+			o.engine.Drain()
+			o.leadership.killHooks()
 		}
 	}
+	return o.end(watching, ctx.Err() != nil, func() error {
+		stop()
+		serving()
+		err := group.Wait()
+		release()
+		return err
+	})
+}
+
+// end stops the engine and the webhooks, calls stopped, which ends the rest, and waits at most stopWithin for all of
+// it. asked is set if the process was asked to stop.
+func (o *operator) end(watching context.Context, asked bool, stopped func() error) error {
 	draining, drained := context.WithTimeout(watching, drainWithin)
 	defer drained()
 	withdrawn := make(chan struct{})
 	go func() {
 		defer close(withdrawn)
-		if ctx.Err() != nil && watching.Err() == nil {
-			o.withdrawAtShutdown(draining)
+		if asked && watching.Err() == nil {
+			o.webhooks.withdrawAtShutdown(draining)
 		}
 	}()
 	end := make(chan error, 1)
 	go func() {
 		o.engine.Stop() // until it has, hooks that end may ask the API server, which asks hooks
 		<-withdrawn
-		o.asks.Stop(draining)
-		stop()
-		serving()
-		err := group.Wait()
-		release()
-		end <- err
+		o.webhooks.endpoint.Stop(draining)
+		end <- stopped()
 	}()
 	select {
 	case err := <-end:
@@ -462,17 +428,13 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 		}
 		return o.webhook.Run(ctx)
 	})
-	group.Go(func() error { o.asks.Run(ctx); return nil })
+	group.Go(func() error { o.webhooks.endpoint.Run(ctx); return nil })
 	group.Go(func() error { return o.configMap.Run(ctx, o.clusterObserver.own()) })
 	if o.addons != nil {
 		group.Go(func() error { return o.addons.Run(ctx) })
 	}
-	group.Go(func() error { return o.awaitCluster(ctx) })
+	group.Go(func() error { return o.file.awaitCluster(ctx) })
 	group.Go(func() error { o.notices.run(ctx); return nil })
 	group.Go(func() error { newMaintenance(o.db, &o.settings, o.log).run(ctx); return nil })
-	group.Go(func() error { o.survey(ctx); return nil })
-	group.Go(func() error { o.runMended(ctx); return nil })
-	group.Go(func() error { o.runAddonsChanged(ctx); return nil })
-	group.Go(func() error { return o.watchDirectories(ctx) })
-	group.Go(func() error { o.keepFailingFilters(ctx); return nil })
+	o.surveys.run(ctx, group)
 }

@@ -19,7 +19,7 @@ func (o *operator) debugAPI() *debugapi.API {
 		Standby: o.leadership.standby, Lease: o.leadership.describe, Version: version,
 		Requests: func() metrics.Requests { return o.metrics.Requests() },
 	}
-	l.Withdraw = o.withdrawWebhooks
+	l.Withdraw = func(ctx context.Context) (deleted []string, namespace string, err error) { return o.webhooks.withdraw(ctx) }
 	l.Snapshot = func(s graph.Subject) []*kube.Object {
 		if o.kube == nil {
 			return nil
@@ -29,7 +29,7 @@ func (o *operator) debugAPI() *debugapi.API {
 	return l
 }
 
-// rendered is what look.render does.
+// rendered returns the manifests of a module as its chart renders them now and, if asked for, those of its release.
 func (o *operator) rendered(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error) {
 	if now, err = o.steps.Releases.Rendered(ctx, module, loose); err != nil || !withReleased {
 		return now, "", err

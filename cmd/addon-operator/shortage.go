@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"os"
 	"time"
 
 	"addon-operator/store"
@@ -18,24 +16,20 @@ const (
 	roomLasts = 5 * time.Second
 )
 
-// shortageChanged reports that a shortage started or ended. The committing goroutine calls it, so
-// another goroutine writes the log.
-func (o *operator) shortageChanged(*store.Shortage) { o.shortages.raise() }
-
 // logShortages logs when the disk is full, each minute while it is, and when there is room again,
 // until ctx is done.
-func (o *operator) logShortages(ctx context.Context) {
+func (f *storeFile) logShortages(ctx context.Context, notices *notices) {
 	log := shortageLog{
-		changed: o.shortages, shortage: o.db.Shortage,
+		changed: f.shortages, shortage: f.db.Shortage,
 		full: func(s *store.Shortage, first bool) {
-			o.log.Error().Err(s.Err).Str("store", o.settings.Store).Time("since", s.Since).
+			f.log.Error().Err(s.Err).Str("store", f.path).Time("since", s.Since).
 				Msg("disk full: no task starts until there is room; free space or make the volume larger")
 			if first {
-				o.notices.add(notice{reason: "DiskFull", message: "the volume of the store is full: no task starts until there is room; free space or make it larger"})
+				notices.add(notice{reason: "DiskFull", message: "the volume of the store is full: no task starts until there is room; free space or make it larger"})
 			}
 		},
 		room: func() {
-			o.log.Info().Str("store", o.settings.Store).Msg("disk has room again: pending tasks continue")
+			f.log.Info().Str("store", f.path).Msg("disk has room again: pending tasks continue")
 		},
 	}
 	log.run(ctx)
@@ -79,29 +73,6 @@ func (l shortageLog) run(ctx context.Context) {
 				reported = time.Time{}
 				l.room()
 			}
-		}
-	}
-}
-
-// openWithRoom opens the store as soon as the disk has room for that. A store that cannot even be
-// created holds no work, so there is nothing to wait for.
-func (o *operator) openWithRoom(ctx context.Context) (db *store.DB, err error) {
-	var logged time.Time
-	for {
-		db, err = store.Open(o.settings.Store, store.Options{
-			Clock: time.Now, Committed: o.committed, Shortage: o.shortageChanged, Ballast: ballast,
-		})
-		if _, missing := os.Stat(o.settings.Store); !errors.Is(err, store.ErrFull) || missing != nil {
-			return db, err
-		}
-		if time.Since(logged) >= logAgain {
-			logged = time.Now()
-			o.log.Error().Err(err).Msg("disk full: the store cannot be opened until there is room; free space or make the volume larger")
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(openAgain):
 		}
 	}
 }

@@ -15,7 +15,7 @@ func (s stepChanges) BindingsChanged() {
 	s.o.schedule.Changed()
 	s.o.webhook.Changed()
 	s.o.engine.RateLimitsChanged()
-	s.o.refilter.raise()
+	s.o.surveys.filters.raise()
 }
 
 // recorded makes the triggers follow a task that ended.
@@ -24,21 +24,21 @@ func (s stepChanges) recorded(r store.Record) {
 		s.o.configMap.Left()
 	}
 	if c := r.Subject.Configuration; c != "" && api.ParseIdentity(c).Namespace == "" { // only those of the cluster provide modules
-		s.o.addonsChanged.raise()
+		s.o.surveys.registry.raise()
 	}
 }
 
 func (s stepChanges) ConfigApplied()               { s.o.configMap.Changed() }
 func (s stepChanges) ReleaseChanged(module string) { s.o.absent.Changed(module) }
 func (s stepChanges) ModuleRetired(module string)  { s.o.cancelRunning(module) }
-func (s stepChanges) ProblemsChanged()             { s.o.recheck.raise() }
-func (s stepChanges) AddonModulesChanged()         { s.o.addonsChanged.raise() }
+func (s stepChanges) ProblemsChanged()             { s.o.surveys.problems.raise() }
+func (s stepChanges) AddonModulesChanged()         { s.o.surveys.registry.raise() }
 
 // Converged reports the converge, makes the operator ready, and looks for files that were corrected
 // while it ran.
 func (s stepChanges) Converged() {
-	s.o.mended.raise()
-	s.o.recheck.raise()
+	s.o.surveys.files.raise()
+	s.o.surveys.problems.raise()
 	s.o.lifecycleObserver.convergeEnded()
 	s.o.status.converged.Store(true)
 	s.o.webhook.Changed()

@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
-	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/module"
 	"addon-operator/steps"
 	"addon-operator/store"
+	"addon-operator/triggers"
 	"addon-operator/workflow"
 	"addon-operator/workflow/lifecycle"
 )
@@ -32,105 +36,134 @@ func (s wakeup) raise() {
 	}
 }
 
-// survey keeps the problems of directories and ConfigMap keys up to date until ctx ends.
-func (o *operator) survey(ctx context.Context) {
+// surveys keep up to date what is known of module directories, registered addons and jqFilters, and request
+// the converges that changes of them need. Each survey runs in a goroutine and waits for its wakeup.
+type surveys struct {
+	log     zerolog.Logger
+	db      *store.DB
+	engine  *workflow.Engine
+	steps   *steps.Lifecycle
+	kube    *triggers.Kube
+	addons  *triggers.Addons // nil if addons configurations are not processed
+	changes *debugapi.ChangeFeed
+	dirs    []string // of modules and global hooks
+
+	problems wakeup // problems of directories and ConfigMap keys may have changed
+	filters  wakeup // failing jqFilters may have changed
+	files    wakeup // the files of modules may have changed
+	registry wakeup // registered addons may have changed
+}
+
+// newSurveys returns the surveys of s, whose wakeups it makes.
+func newSurveys(s surveys) *surveys {
+	s.problems, s.filters, s.files, s.registry = newWakeup(), newWakeup(), newWakeup(), newWakeup()
+	return &s
+}
+
+// run starts all surveys in group. They end with ctx.
+func (s *surveys) run(ctx context.Context, group *errgroup.Group) {
+	for _, survey := range []func(context.Context){s.keepProblems, s.requestMended, s.requestAddons, s.watchDirs, s.keepFailingFilters} {
+		group.Go(func() error { survey(ctx); return nil })
+	}
+}
+
+// keepProblems keeps the problems of directories and ConfigMap keys up to date until ctx ends.
+func (s *surveys) keepProblems(ctx context.Context) {
 	delay, failed := surveyDelay, "" // the start itself needs the CPU first
-	for o.recheck.raise(); ; {
+	for s.problems.raise(); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.recheck:
+		case <-s.problems:
 		}
 		if !sleep(ctx, delay) {
 			return
 		}
 		select {
-		case <-o.recheck: // it is handled by this survey
+		case <-s.problems: // it is handled by this survey
 		default:
 		}
 		began := time.Now()
-		changed, err := o.steps.Survey.Run()
+		changed, err := s.steps.Survey.Run()
 		delay = max(surveyDelay, surveyShare*time.Since(began))
 		if err != nil && err.Error() != failed {
 			failed = err.Error()
-			o.log.Error().Err(err).Msg("problems of module directories are not up to date")
+			s.log.Error().Err(err).Msg("problems of module directories are not up to date")
 		}
-		if o.addons != nil {
-			o.addons.ModulesChanged()
+		if s.addons != nil {
+			s.addons.ModulesChanged()
 		}
 		if changed {
-			o.changes.Notify(0)
+			s.changes.Notify(0)
 		}
 	}
 }
 
-// runMended requests a converge when the files of a module that could not be loaded have been
+// requestMended requests a converge when the files of a module that could not be loaded have been
 // corrected, until ctx ends.
-func (o *operator) runMended(ctx context.Context) {
+func (s *surveys) requestMended(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.mended:
+		case <-s.files:
 		}
-		mended, err := o.steps.Survey.Mended(ctx)
+		mended, err := s.steps.Survey.Mended(ctx)
 		if err == nil && len(mended) > 0 {
-			err = o.db.Update(func(tx *store.Tx) error {
+			err = s.db.Update(func(tx *store.Tx) error {
 				broken, err := steps.AnyBroken(tx, mended)
 				if err != nil || !broken { // a converge has read the files meanwhile
 					return err
 				}
-				return o.engine.Raise(tx, workflow.Event{On: lifecycle.OnModuleMended})
+				return s.engine.Raise(tx, workflow.Event{On: lifecycle.OnModuleMended})
 			})
 		}
 		if err != nil && ctx.Err() == nil {
-			o.log.Error().Err(err).Msg("cannot check whether broken modules are mended: after the next change of a file it is tried again")
+			s.log.Error().Err(err).Msg("cannot check whether broken modules are mended: after the next change of a file it is tried again")
 		}
 	}
 }
 
-// runAddonsChanged requests a converge when the registered addons provide other modules than before,
+// requestAddons requests a converge when the registered addons provide other modules than before,
 // until ctx ends.
-func (o *operator) runAddonsChanged(ctx context.Context) {
+func (s *surveys) requestAddons(ctx context.Context) {
 	requested := "" // the modules that the last converge was requested for
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.addonsChanged:
+		case <-s.registry:
 		}
 		outdated := ""
-		err := o.db.View(func(tx *store.Tx) (err error) {
-			outdated, err = o.steps.Addons.Outdated(tx)
+		err := s.db.View(func(tx *store.Tx) (err error) {
+			outdated, err = s.steps.Addons.Outdated(tx)
 			return err
 		})
 		if err == nil && outdated != "" && outdated != requested {
-			err = o.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
-				return o.engine.Raise(tx, workflow.Event{On: lifecycle.OnAddonsChanged})
+			err = s.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+				return s.engine.Raise(tx, workflow.Event{On: lifecycle.OnAddonsChanged})
 			})
 		}
 		if err == nil {
 			requested = outdated
 		} else if ctx.Err() == nil {
-			o.log.Error().Err(err).Msg("modules made from addons not compared with the registered addons; retrying after the next change of an addon")
+			s.log.Error().Err(err).Msg("modules made from addons not compared with the registered addons; retrying after the next change of an addon")
 		}
-		o.recheck.raise()
+		s.problems.raise()
 	}
 }
 
-// watchDirectories requests a survey and a check of broken modules after each change in a directory of
-// modules or hooks. A directory that cannot be watched is reported in the log.
-func (o *operator) watchDirectories(ctx context.Context) error {
-	roots := append(strings.Split(o.settings.ModulesDirs, ":"), o.settings.GlobalHooksDir)
+// watchDirs wakes the surveys of problems and files after each change in a directory of modules or hooks. A
+// directory that cannot be watched is reported in the log.
+func (s *surveys) watchDirs(ctx context.Context) {
 	failed := func(err error) {
-		o.log.Warn().Err(err).Msg("changes of module directories are noticed at the next converge only")
+		s.log.Warn().Err(err).Msg("changes of module directories are noticed at the next converge only")
 	}
 	changed := func() {
-		o.recheck.raise()
-		o.mended.raise()
+		s.problems.raise()
+		s.files.raise()
 	}
-	if err := module.Watch(ctx, roots, failed, changed); err != nil {
+	if err := module.Watch(ctx, s.dirs, failed, changed); err != nil {
 		failed(err)
 	}
-	return nil
 }

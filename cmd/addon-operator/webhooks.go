@@ -1,55 +1,81 @@
 package main
 
 import (
+	"context"
 	stdlog "log"
+	"reflect"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
 	"addon-operator/internal/webhook"
+	"addon-operator/store"
 )
 
-// webhooks returns where the API server asks hooks.
-func (o *operator) webhooks() *webhook.Endpoint {
+// webhooks are the webhooks that hooks answer: the endpoint that the API server calls, and the registration there.
+type webhooks struct {
+	settings *settings.Settings
+	log      zerolog.Logger
+	db       *store.DB
+	client   *kube.Client
+	metrics  *metrics.Set
+	notices  *notices
+	endpoint *webhook.Endpoint
+
+	mu sync.Mutex // guards all below
+	// table has the registered webhooks, and problems what they cause while no operator runs.
+	table    webhook.Table
+	problems []store.Problem
+	known    bool // problems are stored
+	// withdrawn is set once admissions are no longer registered: a later report of them is out of date.
+	withdrawn bool
+}
+
+// newWebhooks returns the webhooks of o, which has its clients, metrics and steps.
+func newWebhooks(o *operator) *webhooks {
+	w := &webhooks{settings: &o.settings, log: o.log, db: o.db, client: o.client, metrics: o.metrics, notices: o.notices}
 	s := o.settings.Webhooks
 	log := o.log.With().Str("source", "webhooks").Logger()
 	failed := func(err error) {
 		o.metrics.WebhookFailed()
 		log.Error().Err(err).Msg("webhooks are not as they should be; it is tried again")
 	}
-	return webhook.NewEndpoint(webhook.EndpointOptions{
+	w.endpoint = webhook.NewEndpoint(webhook.EndpointOptions{
 		Server: webhook.Options{
-			Ask: o.steps.Webhooks.Answer, AtOnce: s.HooksAtOnce, Clock: time.Now, Observe: o.reviewed, Log: stdlog.New(lines{log}, "", 0),
+			Ask: o.steps.Webhooks.Answer, AtOnce: s.HooksAtOnce, Clock: time.Now, Observe: w.reviewed, Log: stdlog.New(lines{log}, "", 0),
 		},
 		Registrar: webhook.RegistrarOptions{
 			Client: o.client, Name: s.ConfigurationName, Namespace: o.settings.Namespace, Clock: time.Now,
-			Observer: o.clusterObserver.own(), Failed: failed, Refused: o.webhookRefused,
+			Observer: o.clusterObserver.own(), Failed: failed, Refused: w.refused,
 		},
 		Admission: s.Admission.Side(), Conversion: s.Conversion.Side(), URL: s.URL, Lifetime: s.CertLifetime,
-		InForce: o.webhooksInForce,
+		InForce: w.inForce,
 		Made: func(expires time.Time) {
 			log.Info().Time("expires", expires).Msg("made a CA for the certificates of webhooks")
 		},
 		Failed: failed,
 	})
+	return w
 }
 
-// webhookRefused says that a hook is not asked because the API server does not
-// take its binding.
-func (o *operator) webhookRefused(a webhook.Admission, why error) {
-	o.metrics.WebhookFailed()
-	o.log.Error().Err(why).Str("module", a.Module).Str("hook", a.Hook).Str("binding", a.Config.Name).
+// refused reports that the API server rejects a binding, so it does not call the hook.
+func (w *webhooks) refused(a webhook.Admission, why error) {
+	w.metrics.WebhookFailed()
+	w.log.Error().Err(why).Str("module", a.Module).Str("hook", a.Hook).Str("binding", a.Config.Name).
 		Msg("the API server refuses the webhook, so its hook is not asked")
-	o.notices.add(notice{reason: "WebhookRefused", message: "webhook " + a.Config.Name + " is refused, so its hook is not asked: " + why.Error()})
+	w.notices.add(notice{reason: "WebhookRefused", message: "webhook " + a.Config.Name + " is refused, so its hook is not asked: " + why.Error()})
 }
 
-// reviewed counts and logs what the API server was told.
-func (o *operator) reviewed(r webhook.Report) {
+// reviewed counts and logs an answered review.
+func (w *webhooks) reviewed(r webhook.Report) {
 	if r.Hook != "" {
-		o.metrics.Reviewed(metrics.Review{
+		w.metrics.Reviewed(metrics.Review{
 			Binding: metrics.Binding{Module: r.Module, Hook: r.Hook, Name: r.Binding},
 			Type:    string(r.Type), Result: string(r.Result), Took: r.Took, Ran: r.Ran,
 		})
@@ -61,7 +87,7 @@ func (o *operator) reviewed(r webhook.Report) {
 	case r.Result == webhook.Denied, r.Result == webhook.Refused:
 		level = zerolog.InfoLevel
 	}
-	o.log.WithLevel(level).Err(r.Err).Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event.type", string(r.Type)).Str("review", r.UID).
+	w.log.WithLevel(level).Err(r.Err).Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event.type", string(r.Type)).Str("review", r.UID).
 		Str("result", string(r.Result)).Str("told", r.Message).Str("took", debugapi.Short(r.Took)).Str("ran", debugapi.Short(r.Ran)).Msg(reviewText(r.Type))
 }
 
@@ -70,4 +96,62 @@ func reviewText(t hook.Type) string {
 		return "conversion review answered"
 	}
 	return "admission review answered"
+}
+
+// withdraw deletes the webhook configurations and ends their registration until the process ends.
+func (w *webhooks) withdraw(ctx context.Context) (deleted []string, namespace string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, withdrawTimeout)
+	defer cancel()
+	deleted, err = webhook.Withdraw(ctx, w.client, w.settings.Namespace, w.endpoint.Withdraw)
+	w.log.Info().Err(err).Strs("deleted", deleted).Msg("webhook configurations withdrawn until the next start")
+	return deleted, w.settings.Namespace, err
+}
+
+// withdrawAtShutdown deletes the webhook configurations where the settings ask for it.
+func (w *webhooks) withdrawAtShutdown(ctx context.Context) {
+	switch w.settings.WithdrawWebhooks {
+	case settings.WithdrawNever:
+		return
+	case settings.WithdrawAtZero:
+		asking, cancel := context.WithTimeout(ctx, withdrawTimeout)
+		defer cancel()
+		zero, err := w.client.ScaledToZero(asking, w.settings.Namespace, w.settings.OwnPod())
+		if err != nil {
+			w.log.Warn().Err(err).Msg("webhook configurations stay: it is not known whether the operator is scaled to zero")
+		}
+		if !zero {
+			return
+		}
+	}
+	if _, _, err := w.withdraw(ctx); err != nil {
+		return // it is in the log
+	}
+	w.mu.Lock()
+	w.withdrawn = true
+	left := w.table
+	w.mu.Unlock()
+	w.inForce(left)
+}
+
+// inForce stores which requests the API server rejects while no operator runs.
+func (w *webhooks) inForce(t webhook.Table) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.withdrawn {
+		t.Admissions = nil
+	}
+	problems := rejections(t)
+	w.table = t
+	if w.known && reflect.DeepEqual(problems, w.problems) {
+		return
+	}
+	err := w.db.Update(func(tx *store.Tx) error {
+		_, err := store.ReplaceProblems(tx, store.StaleWebhook, problems)
+		return err
+	})
+	if err != nil {
+		w.log.Warn().Err(err).Msg("the requests that webhooks reject without an operator were not stored")
+		return
+	}
+	w.problems, w.known = problems, true
 }

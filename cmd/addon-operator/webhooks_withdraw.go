@@ -5,17 +5,14 @@ import (
 	"errors"
 	"io"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"addon-operator/cmd/addon-operator/debugapi"
-	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/webhook"
 	"addon-operator/store"
@@ -84,74 +81,6 @@ func withdrawDirectly(ctx context.Context, to kube.Options, namespace string, w 
 	deleted, err := webhook.Withdraw(ctx, client, namespace, nil)
 	debugapi.WriteWithdrawn(w, deleted, namespace)
 	return err
-}
-
-// withdrawWebhooks deletes the webhook configurations and ends their registration until the process ends.
-func (o *operator) withdrawWebhooks(ctx context.Context) (deleted []string, namespace string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, withdrawTimeout)
-	defer cancel()
-	deleted, err = webhook.Withdraw(ctx, o.client, o.settings.Namespace, o.asks.Withdraw)
-	o.log.Info().Err(err).Strs("deleted", deleted).Msg("webhook configurations withdrawn until the next start")
-	return deleted, o.settings.Namespace, err
-}
-
-// withdrawAtShutdown deletes the webhook configurations where the settings ask for it.
-func (o *operator) withdrawAtShutdown(ctx context.Context) {
-	switch o.settings.WithdrawWebhooks {
-	case settings.WithdrawNever:
-		return
-	case settings.WithdrawAtZero:
-		asking, cancel := context.WithTimeout(ctx, withdrawTimeout)
-		defer cancel()
-		zero, err := o.client.ScaledToZero(asking, o.settings.Namespace, o.settings.OwnPod())
-		if err != nil {
-			o.log.Warn().Err(err).Msg("webhook configurations stay: it is not known whether the operator is scaled to zero")
-		}
-		if !zero {
-			return
-		}
-	}
-	if _, _, err := o.withdrawWebhooks(ctx); err != nil {
-		return // it is in the log
-	}
-	o.registered.mu.Lock()
-	o.registered.withdrawn = true
-	left := o.registered.table
-	o.registered.mu.Unlock()
-	o.webhooksInForce(left)
-}
-
-// registeredWebhooks are the webhooks in force, and the problems that they cause while no operator runs.
-type registeredWebhooks struct {
-	mu       sync.Mutex // guards all below
-	table    webhook.Table
-	problems []store.Problem
-	known    bool
-	// withdrawn is set once admissions are no longer registered: a later report of them is out of date.
-	withdrawn bool
-}
-
-// webhooksInForce stores which requests the API server rejects while no operator runs.
-func (o *operator) webhooksInForce(t webhook.Table) {
-	o.registered.mu.Lock()
-	defer o.registered.mu.Unlock()
-	if o.registered.withdrawn {
-		t.Admissions = nil
-	}
-	problems := rejections(t)
-	o.registered.table = t
-	if o.registered.known && reflect.DeepEqual(problems, o.registered.problems) {
-		return
-	}
-	err := o.db.Update(func(tx *store.Tx) error {
-		_, err := store.ReplaceProblems(tx, store.StaleWebhook, problems)
-		return err
-	})
-	if err != nil {
-		o.log.Warn().Err(err).Msg("the requests that webhooks reject without an operator were not stored")
-		return
-	}
-	o.registered.problems, o.registered.known = problems, true
 }
 
 // rejections returns a problem for each webhook without whose answer the API server rejects requests.

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
+	"addon-operator/store"
+)
+
+// clusterWait bounds how long a start waits to be told which cluster it is in.
+const clusterWait = 5 * time.Second
+
+// ballast is the size of the file that gives way when the disk is full.
+const ballast = 4 << 20
+
+// A storeFile is the file of the store. It is open for one process and belongs to one cluster.
+type storeFile struct {
+	path      string
+	log       zerolog.Logger
+	client    *kube.Client
+	committed func(took time.Duration, writes int) // called after each commit
+	shortages wakeup                               // raised when a shortage of its disk has begun or ended
+
+	db *store.DB
+	// written is when the file was written last before this process opened it.
+	written time.Time
+	// cluster is the id of the cluster, empty while it is not known.
+	cluster string
+}
+
+// open opens the store of the cluster and kills the hooks that an earlier process left running.
+func (f *storeFile) open(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return fmt.Errorf("directory of the store: %w; make it writable, or name another with --store", err)
+	}
+	if err := f.openAny(ctx); err != nil {
+		return err
+	}
+	if err := f.settle(ctx); err != nil {
+		return errors.Join(err, f.db.Close())
+	}
+	return nil
+}
+
+// openAny opens the file, even if it belongs to another cluster.
+func (f *storeFile) openAny(ctx context.Context) (err error) {
+	f.written = lastWrite(f.path)
+	if f.db, err = f.openWithRoom(ctx); err != nil {
+		return err
+	}
+	if c := f.db.Compaction(); c != nil && c.Err != nil {
+		f.log.Warn().Err(c.Err).Int64("bytes", c.Before).Msg("store not compacted although most of it is free; the next start tries again")
+	} else if c != nil {
+		f.log.Info().Int64("before", c.Before).Int64("after", c.After).Msg("store compacted")
+	}
+	for _, key := range f.db.Damaged() {
+		f.log.Error().Str("record", key.String()).Msg("record damaged: its checksum does not match; the rest of the store is used")
+	}
+	killed, err := hook.KillLeftovers(f.db.ID())
+	if len(killed) > 0 {
+		f.log.Warn().Ints("pids", killed).Msg("killed hooks that an earlier process left running")
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("hooks of an earlier process: %w", err), f.db.Close())
+	}
+	return nil
+}
+
+// openWithRoom opens the file as soon as the disk has room for that. A store that cannot even be
+// created holds no work, so there is nothing to wait for.
+func (f *storeFile) openWithRoom(ctx context.Context) (db *store.DB, err error) {
+	var logged time.Time
+	for {
+		db, err = store.Open(f.path, store.Options{
+			Clock: time.Now, Committed: f.committed, Shortage: f.shortageChanged, Ballast: ballast,
+		})
+		if _, missing := os.Stat(f.path); !errors.Is(err, store.ErrFull) || missing != nil {
+			return db, err
+		}
+		if time.Since(logged) >= logAgain {
+			logged = time.Now()
+			f.log.Error().Err(err).Msg("disk full: the store cannot be opened until there is room; free space or make the volume larger")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(openAgain):
+		}
+	}
+}
+
+// shortageChanged reports that a shortage started or ended. The committing goroutine calls it, so
+// another goroutine writes the log.
+func (f *storeFile) shortageChanged(*store.Shortage) { f.shortages.raise() }
+
+// settle checks that the open store belongs to the cluster the operator is in. The file of another cluster is
+// renamed, and a new one created. If the API server does not answer, awaitCluster checks later.
+func (f *storeFile) settle(ctx context.Context) error {
+	asking, cancel := context.WithTimeout(ctx, clusterWait)
+	defer cancel()
+	id, err := f.client.ClusterID(asking)
+	if kube.IsRefused(err) {
+		f.log.Warn().Err(err).Msg("it is not known which cluster this is; grant get of namespace kube-system")
+		return nil
+	}
+	if err != nil {
+		f.log.Warn().Err(err).Msg("the API server cannot be asked now; the operator starts and goes on when it answers")
+		return nil
+	}
+	other, err := f.belong(ctx, id)
+	if err != nil || other == "" {
+		return err
+	}
+	aside, err := f.rename(other)
+	if err != nil {
+		return err
+	}
+	f.log.Error().Str("store", f.path).Str("aside", aside).Str("storeCluster", other).Str("cluster", id).
+		Msg("the store belongs to another cluster: it was renamed, and the operator starts with an empty one")
+	if err := f.openAny(ctx); err != nil {
+		return err
+	}
+	_, err = f.belong(ctx, id)
+	return err
+}
+
+// belong records that the store belongs to the cluster id. If it belongs to another one, belong returns the
+// id of that and records nothing.
+func (f *storeFile) belong(ctx context.Context, id string) (other string, err error) {
+	err = f.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
+		switch {
+		case err != nil:
+			return err
+		case startup.Cluster == id:
+			return nil
+		case startup.Cluster != "":
+			other = startup.Cluster
+			return nil
+		}
+		startup.Cluster = id
+		return store.Save(tx, store.StartupKey(), startup)
+	})
+	if err == nil && other == "" {
+		f.cluster = id
+	}
+	return other, err
+}
+
+// rename closes the store and renames its file to a name that does not exist.
+func (f *storeFile) rename(cluster string) (string, error) {
+	if err := f.db.Close(); err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		path := fmt.Sprintf("%s.cluster-%.8s.%d", f.path, cluster, n)
+		// Unlike a rename, a link never takes the place of a file.
+		err := os.Link(f.path, path)
+		switch {
+		case err == nil:
+			return path, os.Remove(f.path)
+		case !errors.Is(err, os.ErrExist):
+			return "", fmt.Errorf("set the store of another cluster aside: %w; move %s away by hand", err, f.path)
+		}
+	}
+}
+
+// awaitCluster checks to which cluster the store belongs as soon as the API server answers, if it did not
+// answer at the start.
+func (f *storeFile) awaitCluster(ctx context.Context) error {
+	if f.cluster != "" {
+		return nil
+	}
+	pace := backoff.NewExponentialBackOff(backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
+	id, err := backoff.RetryWithData(func() (string, error) { return f.client.ClusterID(ctx) }, backoff.WithContext(pace, ctx))
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if id == "" { // ctx ended before it was known
+		return nil
+	}
+	other, err := f.belong(ctx, id)
+	if err == nil && other != "" {
+		return fmt.Errorf("%s belongs to cluster %s, and this is cluster %s: the next start sets it aside", f.path, other, id)
+	}
+	if err == nil {
+		f.log.Info().Str("cluster", id).Msg("the API server answers")
+	}
+	return err
+}
+
+// lastWrite returns when the file at path was written last, zero if it does not exist.
+func lastWrite(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
