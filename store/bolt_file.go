@@ -88,7 +88,7 @@ func create(path string) error {
 	if err != nil {
 		return fullOr(err)
 	}
-	if err := errors.Join(b.Commit(0, identity()), b.Close()); err != nil {
+	if err := errors.Join(b.Commit(0, newIdentity()), b.Close()); err != nil {
 		return err
 	}
 	if err := name(f.Name(), path); err != nil {

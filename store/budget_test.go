@@ -14,7 +14,7 @@ func TestATransactionThatStopsWhenItsBudgetIsSpentFitsInOneCommit(t *testing.T) 
 			if err != nil {
 				t.Fatal(err)
 			}
-			limits, value, n := db.limits, make([]byte, size), 0
+			limits, value, n := db.commits.limits, make([]byte, size), 0
 			if err := db.Update(func(tx *Tx) error {
 				for ; !tx.Spent(); n++ {
 					tx.Put(At(Payloads).Uint(uint64(n)), value)

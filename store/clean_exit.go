@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"sync"
 )
 
 // mostCleanExits is how many epochs a note of clean exits holds.
@@ -15,37 +16,48 @@ const mostCleanExits = 32
 // that the note can be written on a full disk.
 const noteSize = 4096
 
-// cleanExits are the epochs whose process ended as it was meant to, or because of the store, and that
-// could not say so in the store.
-type cleanExits interface {
+// cleanExits are the epochs whose process exited cleanly, or because of the store, but could not record that in
+// the store. A note beside the store holds them.
+type cleanExits struct {
+	note  exitNote
+	known []uint64 // the epochs of the note when the store was opened
+
+	mu sync.Mutex // held while the note is written
+}
+
+// An exitNote is where the epochs of clean exits are kept.
+type exitNote interface {
 	read() []uint64
 	write(epochs []uint64) error
 }
 
-// ExitedCleanly reports whether the process of that epoch ended without fault of the tasks that ran,
-// although the store does not say so: a commit had failed, or the disk was full.
-func (db *DB) ExitedCleanly(epoch uint64) bool { return slices.Contains(db.exited, epoch) }
+// readCleanExits returns the clean exits of a note. The note is never deleted, as epochs are not used again.
+func readCleanExits(note exitNote) *cleanExits { return &cleanExits{note: note, known: note.read()} }
 
-// NoteCleanExit writes beside the store that this process ends as it is meant to, for when the store
-// takes nothing more. Where that fails as well, its end looks like a crash.
-func (db *DB) NoteCleanExit() error {
-	if db.exits == nil {
-		return nil
-	}
-	db.noting.Lock()
-	defer db.noting.Unlock()
-	if slices.Contains(db.exited, db.epoch) {
-		return nil
-	}
-	epochs := append(slices.Clone(db.exited), db.epoch)
-	return db.exits.write(epochs[max(0, len(epochs)-mostCleanExits):])
+// ExitedCleanly reports whether the process of that epoch exited cleanly according to the note beside the store. The
+// note has the exits that the store could not take: a commit had failed, or the disk was full.
+func (db *DB) ExitedCleanly(epoch uint64) bool {
+	return db.exits != nil && slices.Contains(db.exits.known, epoch)
 }
 
-// keepCleanExits reads which epochs ended cleanly and keeps the note for this one. The note is never
-// deleted: epochs are not used again.
-func (db *DB) keepCleanExits(exits cleanExits) {
-	db.exits = exits
-	db.exited = exits.read()
+// NoteCleanExit writes to the note beside the store that this process exits cleanly. It is for a store that takes no
+// more transactions. If it fails, the end of the process looks like a crash.
+func (db *DB) NoteCleanExit() error {
+	if db.exits == nil { // the store is read-only
+		return nil
+	}
+	return db.exits.add(db.Epoch())
+}
+
+// add adds an epoch to the note.
+func (c *cleanExits) add(epoch uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Contains(c.known, epoch) {
+		return nil
+	}
+	epochs := append(slices.Clone(c.known), epoch)
+	return c.note.write(epochs[max(0, len(epochs)-mostCleanExits):])
 }
 
 // exitsFile is the note in a file beside the store.

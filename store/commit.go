@@ -4,125 +4,160 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
+	"time"
 )
 
-// request is one call of Update.
+// A request is one call of Update.
 type request struct {
 	fn       func(*Tx) error
 	err      error
 	onCommit []func()
-	// turn tells a caller that waits: false, its request is done; true, it is
-	// to lead the next group, of which its own request is the first.
+	// turn wakes a waiting caller: with false, its request has ended; with true, it leads the next group, which
+	// begins with its own request.
 	turn chan bool
 }
 
-// Update runs fn and commits what it wrote. When Update returns nil, the
-// writes are durable and the functions given to Tx.OnCommit have run. When fn
-// returns an error or panics, nothing of it is kept and the error is
-// returned. fn runs once, alone, after the last commit has returned, and
-// perhaps on another caller's goroutine; it must not call Update or Close.
+// A committer runs the requests of a store one at a time, and commits them in groups. One caller of Update leads at
+// a time: it runs its own request and the requests that arrive meanwhile, and commits them together.
+type committer struct {
+	db     *DB
+	limits Limits
+	timed  func(took time.Duration, writes int) // called after each commit; nil if nobody asked
+
+	mu      sync.Mutex
+	idle    *sync.Cond // signaled when leading becomes false
+	leading bool
+	waiting []*request
+	guard   func() error
+	closed  bool
+
+	// Only the leader touches these.
+	pending *pending
+	writes  []Write
+}
+
+func newCommitter(db *DB, timed func(took time.Duration, writes int)) *committer {
+	c := &committer{db: db, limits: db.backend.Limits(), timed: timed, pending: new(pending)}
+	c.idle = sync.NewCond(&c.mu)
+	return c
+}
+
+// Update runs fn and commits its writes. When Update returns nil, the writes are durable and the functions
+// given to Tx.OnCommit have run. When fn returns an error or panics, none of its writes is kept and Update
+// returns the error. fn runs once, alone, after the previous commit has returned. It can run on the goroutine
+// of another caller, and must not call Update or Close.
 //
-// Functions that arrive while a commit is under way are committed together.
-// When that commit fails, all of them fail: with ErrFull the caller may try
-// again, after any other failure of a commit the store is poisoned.
+// Functions that arrive during a commit are committed together. If that commit fails, all of them fail. After
+// ErrFull the caller may try again. After any other failure of a commit the store is poisoned.
 func (db *DB) Update(fn func(*Tx) error) error {
 	if db.readOnly {
 		return fmt.Errorf("store: update %s: %w", db.path, ErrReadOnly)
 	}
 	r := &request{fn: fn}
-	db.mu.Lock()
-	if db.err != nil {
-		err := db.err
-		db.mu.Unlock()
+	lead, err := db.commits.enter(r)
+	if err != nil {
 		return err
 	}
-	if db.leading {
-		r.turn = make(chan bool, 1)
-		db.waiting = append(db.waiting, r)
-		db.mu.Unlock()
-		if lead := <-r.turn; !lead {
-			return r.err
-		}
-	} else {
-		db.leading = true
-		db.mu.Unlock()
+	if lead || r.turn != nil && <-r.turn {
+		db.commits.lead(r)
 	}
-	db.lead(r)
 	return r.err
 }
 
-// lead runs and commits r and what arrives meanwhile, then passes the lead on
-// to a caller that waits. The caller of Update whose request comes first
-// leads, so that a lone Update never changes goroutines.
-func (db *DB) lead(first *request) {
-	g := &group{db: db}
+// enter reports whether the caller leads with r. If it does not, r waits for its turn.
+func (c *committer) enter(r *request) (lead bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.db.Err(); err != nil {
+		return false, err
+	}
+	if c.leading {
+		r.turn = make(chan bool, 1)
+		c.waiting = append(c.waiting, r)
+		return false, nil
+	}
+	c.leading = true
+	return true, nil
+}
+
+// lead runs and commits first and the requests that arrive meanwhile. It then passes the lead to a waiting
+// caller. The caller of the first request leads, so a single Update never changes goroutines.
+func (c *committer) lead(first *request) {
+	g := &group{committer: c, db: c.db}
 	sound := false
 	defer func() {
 		if !sound {
-			// Only runtime.Goexit leads here, as t.FailNow in a function does.
-			db.poison(errors.New("a transaction ended its goroutine"))
+			// Only runtime.Goexit leads here, for instance by t.FailNow in a function.
+			c.db.poison(errors.New("a transaction ended its goroutine"))
 			g.abandon()
 		}
-		db.pass()
+		c.pass()
 	}()
 	g.run(first)
 	for !g.full {
-		r := db.take()
+		r := c.take()
 		if r == nil {
 			break
 		}
 		g.run(r)
 	}
-	_ = g.commit() // its requests have been told
+	_ = g.commit() // its requests have the error
 	sound = true
 }
 
-// take returns the request that has waited longest, nil if none waits.
-func (db *DB) take() *request {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return db.shift()
+// take removes the request that has waited longest and returns it, nil if none waits.
+func (c *committer) take() *request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shift()
 }
 
 // shift is take for a caller that holds mu.
-func (db *DB) shift() *request {
-	if len(db.waiting) == 0 {
+func (c *committer) shift() *request {
+	if len(c.waiting) == 0 {
 		return nil
 	}
-	r := db.waiting[0]
-	db.waiting[0] = nil
-	db.waiting = db.waiting[1:]
+	r := c.waiting[0]
+	c.waiting[0] = nil
+	c.waiting = c.waiting[1:]
 	return r
 }
 
-// pass gives the lead to the request that has waited longest; when the store
-// has ended, it fails all that wait.
-func (db *DB) pass() {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if db.err != nil {
-		for _, r := range db.waiting {
-			r.err = db.err
+// pass gives the lead to the request that has waited longest. If the store has ended, it fails all waiting requests.
+func (c *committer) pass() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.db.Err(); err != nil {
+		for _, r := range c.waiting {
+			r.err = err
 			r.turn <- false
 		}
-		db.waiting = nil
+		c.waiting = nil
 	}
-	if r := db.shift(); r != nil {
+	if r := c.shift(); r != nil {
 		r.turn <- true
 		return
 	}
-	db.leading = false
-	db.idle.Broadcast()
+	c.leading = false
+	c.idle.Broadcast()
 }
 
-// poison ends the store because of err.
-func (db *DB) poison(err error) {
-	_ = db.NoteCleanExit() // without it, the end of this process looks like a crash
-	db.end(fmt.Errorf("%w: %w; stop the process, the next one verifies %s", ErrPoisoned, err, db.path))
+// close waits until no request runs. It reports whether this is the first close. The store has ended before.
+func (c *committer) close() (first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.leading {
+		c.idle.Wait()
+	}
+	first = !c.closed
+	c.closed = true
+	return first
 }
 
-// group is what one commit takes.
+// A group is the requests of one commit.
 type group struct {
+	*committer
 	db     *DB
 	reader Reader
 	done   []*request // ran without error and wait for the commit
@@ -132,12 +167,12 @@ type group struct {
 	full   bool
 }
 
-// run runs r on top of what the group has written so far. A request that does
-// not fit in any more is committed with the next group, without running again.
+// run runs r after the requests of the group, whose writes it reads. A request that does not fit into the
+// group any more is committed with the next one, without running again.
 func (g *group) run(r *request) {
 	g.ran++
 	g.now = r
-	p, limits := g.db.pending, g.db.limits
+	p, limits := g.pending, g.limits
 	err := g.open()
 	if err == nil {
 		err = g.call(r)
@@ -159,11 +194,10 @@ func (g *group) run(r *request) {
 	g.full = g.full || g.ran >= limits.Ops || g.db.Err() != nil
 }
 
-// carry commits what was there before r ran and makes the writes of r the
-// first of the next group. When they are too many for any group, that is an
-// error; when the commit fails r fails with it, as it saw what does not exist.
+// carry commits the requests before r and makes the writes of r the first of the next group. Writes that are
+// too many for any group are an error. If the commit fails, r fails too, because it has read writes that do not exist.
 func (g *group) carry(r *request) error {
-	p, limits := g.db.pending, g.db.limits
+	p, limits := g.pending, g.limits
 	own, size := p.mine(), p.own
 	p.rollback()
 	if size.Ops > limits.Ops || size.Bytes > limits.Bytes {
@@ -181,7 +215,7 @@ func (g *group) carry(r *request) error {
 	return nil
 }
 
-// open gives the group its view of the last commit.
+// open makes the group read the last commit.
 func (g *group) open() error {
 	if err := g.db.Err(); err != nil {
 		return err
@@ -198,9 +232,9 @@ func (g *group) open() error {
 	return nil
 }
 
-// call calls r's function and returns its error, or what the backend or a panic left.
+// call calls the function of r. It returns its error, that of the backend, or that of a panic.
 func (g *group) call(r *request) (err error) {
-	tx := &Tx{db: g.db, reader: g.reader, pending: g.db.pending}
+	tx := &Tx{db: g.db, reader: g.reader, pending: g.pending}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("store: a transaction panicked: %v\n%s", p, debug.Stack())
@@ -213,23 +247,23 @@ func (g *group) call(r *request) (err error) {
 	return r.fn(tx)
 }
 
-// commit commits what the group has written, if anything, and finishes its requests.
+// commit commits the writes of the group, if there are any, and ends its requests.
 func (g *group) commit() error {
-	g.close()
-	p := g.db.pending
+	g.closeReader()
+	p := g.pending
 	var err error
 	if !p.empty() {
-		g.db.writes = p.writes(g.db.writes[:0])
-		err = g.db.commit(g.db.writes)
-		g.db.writes = emptied(g.db.writes)
+		g.writes = p.writes(g.writes[:0])
+		err = g.store(g.writes)
+		g.writes = emptied(g.writes)
 		p.reset()
 	}
 	g.finish(err)
 	return err
 }
 
-// close ends the view; a commit that has to grow the file waits for all views to end.
-func (g *group) close() {
+// closeReader ends the reading. A commit that must enlarge the file waits for all readers to end.
+func (g *group) closeReader() {
 	if g.reader == nil {
 		return
 	}
@@ -239,10 +273,10 @@ func (g *group) close() {
 	g.reader = nil
 }
 
-// abandon fails the group, the request that runs included.
+// abandon fails the group, including the running request.
 func (g *group) abandon() {
-	g.close()
-	g.db.pending.reset()
+	g.closeReader()
+	g.pending.reset()
 	if g.now != nil {
 		g.now.err = g.db.Err()
 		g.failed = append(g.failed, g.now)
@@ -250,13 +284,13 @@ func (g *group) abandon() {
 	g.finish(g.db.Err())
 }
 
-// finish runs the OnCommit functions, if the commit succeeded, and lets the callers go.
+// finish runs the OnCommit functions, if the commit succeeded, and lets the callers return.
 func (g *group) finish(err error) {
 	for _, r := range g.done {
 		if r.err = err; err != nil {
 			continue
 		}
-		r.err = g.db.runAll(r.onCommit)
+		r.err = g.runAll(r.onCommit)
 	}
 	for _, r := range append(g.done, g.failed...) {
 		if r.turn != nil {
@@ -266,16 +300,17 @@ func (g *group) finish(err error) {
 	g.done, g.failed, g.ran = nil, nil, 0
 }
 
-// commit hands writes to the backend and judges its error.
-func (db *DB) commit(writes []Write) error {
+// store commits writes, unless the store has ended or the guard refuses.
+func (c *committer) store(writes []Write) error {
+	db := c.db
 	if err := db.Err(); err != nil {
 		return err
 	}
-	if err := db.admit(); err != nil {
+	if err := c.admit(); err != nil {
 		return err
 	}
-	err := db.timed(writes)
-	db.noteRoom(err)
+	err := c.write(writes)
+	db.room.committed(err)
 	switch {
 	case err == nil:
 		return nil
@@ -286,24 +321,24 @@ func (db *DB) commit(writes []Write) error {
 	return db.Err()
 }
 
-// timed hands writes to the backend and says how long that took.
-func (db *DB) timed(writes []Write) error {
-	if db.told == nil {
-		return db.backend.Commit(db.epoch, writes)
+// write passes writes to the backend and reports how long that took.
+func (c *committer) write(writes []Write) error {
+	if c.timed == nil {
+		return c.db.backend.Commit(c.db.Epoch(), writes)
 	}
-	began := db.clock()
-	err := db.backend.Commit(db.epoch, writes)
-	db.told(db.clock().Sub(began), len(writes))
+	began := c.db.clock()
+	err := c.db.backend.Commit(c.db.Epoch(), writes)
+	c.timed(c.db.clock().Sub(began), len(writes))
 	return err
 }
 
-// runAll calls what was given to OnCommit. A panic poisons: what the process
-// believes is no longer what the store holds.
-func (db *DB) runAll(fns []func()) (err error) {
+// runAll calls functions given to OnCommit. A panic poisons the store: the memory of the process no longer
+// matches the records.
+func (c *committer) runAll(fns []func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			db.poison(fmt.Errorf("an OnCommit function panicked: %v\n%s", p, debug.Stack()))
-			err = db.Err()
+			c.db.poison(fmt.Errorf("an OnCommit function panicked: %v\n%s", p, debug.Stack()))
+			err = c.db.Err()
 		}
 	}()
 	for _, fn := range fns {

@@ -305,7 +305,7 @@ func TestACommitDoesNotWaitForWhatKeepsArriving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(Memory)
 		db := opened(t, m)
-		db.limits.Ops = 10
+		db.commits.limits.Ops = 10
 		g, before := gated(m), m.Commits()
 		var wg sync.WaitGroup
 		update := func() {
@@ -403,11 +403,11 @@ func TestNothingRunsWithoutAView(t *testing.T) {
 	if err := db.Update(run); !errors.Is(err, cause) || !errors.Is(err, ErrPoisoned) {
 		t.Errorf("an update: %v", err)
 	}
-	// So it is for the one that was given the lead when the store ended.
+	// The same holds for a caller that received the lead when the store ended.
 	db.backend = whole
-	db.leading = true
+	db.commits.leading = true
 	r := &request{fn: run}
-	db.lead(r)
+	db.commits.lead(r)
 	if !errors.Is(r.err, ErrPoisoned) {
 		t.Errorf("the next leader: %v", r.err)
 	}
@@ -484,7 +484,7 @@ func TestATransactionSaysHowMuchItHasWritten(t *testing.T) {
 		check(Limits{Ops: 1, Bytes: len(k)})
 		tx.Delete(At(Values).Str("a"))
 		check(Limits{Ops: 2, Bytes: 2 * len(k)})
-		if want := (Limits{Ops: db.limits.Ops / 2, Bytes: db.limits.Bytes / 2}); tx.Budget() != want {
+		if want := (Limits{Ops: db.commits.limits.Ops / 2, Bytes: db.commits.limits.Bytes / 2}); tx.Budget() != want {
 			t.Errorf("budget %+v, want %+v", tx.Budget(), want)
 		}
 		return nil

@@ -11,63 +11,36 @@ import (
 type DB struct {
 	path     string
 	backend  Backend
-	limits   Limits
 	clock    func() time.Time
-	told     func(took time.Duration, writes int) // of commits
-	id       string
-	epoch    uint64
-	version  int // of the schema
+	identity identity
 	readOnly bool
 	ids      atomic.Uint64
-	copying  sync.Mutex // held by SnapshotFile
 
-	onShortage func(*Shortage)
-	compaction *Compaction // nil without one
-	exits      cleanExits  // nil in a store that is only read
-	exited     []uint64    // what exits held when the store was opened
-	noting     sync.Mutex  // held while exits is written
+	life    *lifetime
+	commits *committer
+	room    *roomWatch
+	exits   *cleanExits
+	copying sync.Mutex // held by SnapshotFile
 
+	compaction  *Compaction // nil without one
 	movedAtOpen []Damaged
-
-	mu      sync.Mutex
-	idle    *sync.Cond // signalled when leading becomes false
-	leading bool       // an Update runs
-	waiting []*request // and these wait for their turn
-	err     error
-	closed  bool
-	done    chan struct{}
-	guard   func() error
-
-	shortage  *Shortage
-	roomAgain chan struct{} // closed when a shortage ends
-
-	// Only the leader touches these.
-	pending *pending
-	writes  []Write
 }
 
 func newDB(path string, b Backend, o Options) *DB {
 	db := &DB{
-		path:    path,
-		backend: b,
-		limits:  b.Limits(),
-		clock:   o.clock(),
-		told:    o.Committed,
-		done:    make(chan struct{}),
-		pending: new(pending),
-
-		onShortage: o.Shortage,
-		roomAgain:  make(chan struct{}),
+		path: path, backend: b, clock: o.clock(),
+		life: newLifetime(),
+		room: newRoomWatch(o, b.Recovered),
 	}
-	db.idle = sync.NewCond(&db.mu)
+	db.commits = newCommitter(db, o.Committed)
 	return db
 }
 
 // ID returns the store's id, made at random when the store was created.
-func (db *DB) ID() string { return db.id }
+func (db *DB) ID() string { return db.identity.id }
 
 // Epoch returns the number of this Open of the store, counted from 1.
-func (db *DB) Epoch() uint64 { return db.epoch }
+func (db *DB) Epoch() uint64 { return db.identity.epoch }
 
 // Now returns the time by the store's clock, as transactions see it.
 func (db *DB) Now() time.Time { return db.clock().Round(0).UTC() }
@@ -80,32 +53,22 @@ func (db *DB) Damaged() []Key { return db.backend.Damaged() }
 // table of damaged records.
 func (db *DB) MovedAtOpen() []Damaged { return db.movedAtOpen }
 
-// Done returns a channel that is closed when the store takes no more
-// transactions; Err then says why.
-func (db *DB) Done() <-chan struct{} { return db.done }
+// Done returns a channel that is closed when the store takes no more transactions. Err then returns the reason.
+func (db *DB) Done() <-chan struct{} { return db.life.done }
 
 // Err returns nil while the store can be used, ErrPoisoned with its cause
 // after a commit failed, and ErrClosed after Close.
-func (db *DB) Err() error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return db.err
+func (db *DB) Err() error { return db.life.reason() }
+
+// poison ends the store because of err. The process must end: only the next Open can verify what the file holds.
+func (db *DB) poison(err error) {
+	_ = db.NoteCleanExit() // without it, the end of this process looks like a crash
+	db.life.end(fmt.Errorf("%w: %w; stop the process, the next one verifies %s", ErrPoisoned, err, db.path))
 }
 
-// end makes err the reason why the store takes no more transactions, unless there is one.
-func (db *DB) end(err error) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if db.err == nil {
-		db.err = err
-		close(db.done)
-	}
-}
-
-// View calls fn with a transaction that reads what is committed at its
-// beginning, while commits go on. A write in it fails the View with
-// ErrReadOnly. A long View keeps the file from reusing space, and a View in
-// which an Update is called may never end.
+// View calls fn with a transaction that reads the last commit before it. Later commits do not change
+// what fn reads. A write in fn fails the View with ErrReadOnly. A long View keeps the file from reusing
+// space. fn must not call Update: both could wait for each other.
 func (db *DB) View(fn func(*Tx) error) (err error) {
 	if err := db.Err(); err != nil {
 		return err
@@ -127,18 +90,11 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 	return tx.err
 }
 
-// Close waits for the transactions that run, fails those that wait, and
+// Close waits for the running transactions, fails the waiting ones, and
 // releases the file. It returns nil when the store was closed before.
 func (db *DB) Close() error {
-	db.end(ErrClosed)
-	db.mu.Lock()
-	for db.leading {
-		db.idle.Wait()
-	}
-	closed := db.closed
-	db.closed = true
-	db.mu.Unlock()
-	if closed {
+	db.life.end(ErrClosed)
+	if !db.commits.close() {
 		return nil
 	}
 	if err := db.backend.Close(); err != nil {

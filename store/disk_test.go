@@ -36,7 +36,7 @@ func onDisk(t testing.TB, path string, o Options) (*DB, *os.File) {
 	b.ballast = ballast{path: path + ".ballast", size: o.Ballast}
 	b.ballast.fill()
 	db := newDB(path, b, o)
-	if err := db.begin(); err != nil {
+	if err := begin(db); err != nil {
 		t.Fatal(err)
 	}
 	return db, f

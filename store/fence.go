@@ -5,26 +5,25 @@ import (
 	"fmt"
 )
 
-// Guard has check asked before each commit from now on. Its error refuses the
-// commit; one in which errors.Is finds ErrFenced ends the store. The process
-// that is fenced off does not count as crashed.
+// Guard makes each commit from now on call check first. An error of check refuses the commit. An error in
+// which errors.Is finds ErrFenced also ends the store. A process that is fenced does not count as crashed.
 func (db *DB) Guard(check func() error) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	db.guard = check
+	db.commits.mu.Lock()
+	defer db.commits.mu.Unlock()
+	db.commits.guard = check
 }
 
 // Fence ends the store because this process may not write any more.
 func (db *DB) Fence(why error) {
 	_ = db.NoteCleanExit() // without it, the end of this process looks like a crash
-	db.end(fmt.Errorf("%w: %w", ErrFenced, why))
+	db.life.end(fmt.Errorf("%w: %w", ErrFenced, why))
 }
 
-// admit asks the guard.
-func (db *DB) admit() error {
-	db.mu.Lock()
-	check := db.guard
-	db.mu.Unlock()
+// admit returns the error of the guard.
+func (c *committer) admit() error {
+	c.mu.Lock()
+	check := c.guard
+	c.mu.Unlock()
 	if check == nil {
 		return nil
 	}
@@ -33,8 +32,8 @@ func (db *DB) admit() error {
 		return nil
 	}
 	if errors.Is(err, ErrFenced) {
-		_ = db.NoteCleanExit() // as in Fence
-		db.end(err)
+		_ = c.db.NoteCleanExit() // as in Fence
+		c.db.life.end(err)
 	}
-	return fmt.Errorf("store: commit to %s is refused: %w", db.path, err)
+	return fmt.Errorf("store: commit to %s is refused: %w", c.db.path, err)
 }

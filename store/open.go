@@ -17,27 +17,25 @@ func schemaKey() Key { return At(Meta).Str("schema") }
 func idKey() Key     { return At(Meta).Str("id") }
 func epochKey() Key  { return At(Meta).Str("epoch") }
 
-// Options say how to open a store. The zero value is good.
+// Options are the options of an open store. The zero value is usable.
 type Options struct {
-	// Clock tells the time of transactions; nil for the system's clock.
+	// Clock returns the time of transactions. The default is the system's clock.
 	Clock func() time.Time
 
-	// Committed is told of each commit that was tried, how long it took by Clock
-	// and how many keys it wrote; nil is silence. It holds up what is committed
-	// next, and must not call Update or Close.
+	// Committed is called after each attempt to commit, with its duration by Clock and the number of written keys.
+	// The next commit waits for it, so it must return soon. It must not call Update or Close.
 	Committed func(took time.Duration, writes int)
 
-	// Shortage is told when commits begin to fail because the disk is full, and with nil when there is
-	// room again; nil is silence. As Committed, it must return soon.
+	// Shortage is called with a shortage when commits begin to fail because the disk is full, and with nil when there
+	// is room again. It must return soon, and must not call Update or Close.
 	Shortage func(*Shortage)
 
-	// LockWait is how long to wait for another process to let go of the file;
-	// zero for one second.
+	// LockWait is how long to wait until another process closes the file. The default is one second.
 	LockWait time.Duration
 
-	// Ballast is the size in bytes of a file kept beside the store, named as
-	// it with ".ballast" added, that gives way when the disk is full; zero for none. With it,
-	// space is kept for the note that the process has exited cleanly.
+	// Ballast is the size in bytes of a file beside the store, with its name and ".ballast". It is deleted when the
+	// disk is full, so that the store can still be written. With a ballast, the space for the note of clean exits is
+	// allocated, too. There is none by default.
 	Ballast int64
 }
 
@@ -81,7 +79,7 @@ func Open(path string, o Options) (*DB, error) {
 	}
 	db := newDB(path, b, o)
 	db.compaction = compaction
-	if err := db.begin(); err != nil {
+	if err := begin(db); err != nil {
 		return nil, openError(path, errors.Join(err, b.Close()))
 	}
 	b.ballast.fill()
@@ -89,13 +87,12 @@ func Open(path string, o Options) (*DB, error) {
 	if o.Ballast > 0 {
 		exits.prepare()
 	}
-	db.keepCleanExits(exits)
+	db.exits = readCleanExits(exits)
 	return db, nil
 }
 
-// OpenReadOnly opens the store in the file at path, or a snapshot of one, for
-// View only. Nothing is written, and others can read it at the same time; a
-// store that an operator has open is ErrLocked.
+// OpenReadOnly opens the store in the file at path, or a snapshot of one, for View only. It writes nothing, and
+// several processes can read the file at the same time. A store that an operator uses is ErrLocked.
 func OpenReadOnly(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDONLY, o.wait())
 	if err != nil {
@@ -107,7 +104,7 @@ func OpenReadOnly(path string, o Options) (*DB, error) {
 	}
 	db := newDB(path, b, o)
 	db.readOnly = true
-	if err := db.identify(); err != nil {
+	if db.identity, err = identify(b); err != nil {
 		return nil, openError(path, errors.Join(err, b.Close()))
 	}
 	return db, nil
@@ -120,28 +117,33 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 	m.crashed = false
 	m.mu.Unlock()
 	if v := m.view(); v.len == 0 {
-		if err := b.Commit(0, identity()); err != nil {
+		if err := b.Commit(0, newIdentity()); err != nil {
 			return nil, openError("memory", err)
 		}
 	}
 	db := newDB("memory", b, o)
-	if err := db.begin(); err != nil {
+	if err := begin(db); err != nil {
 		return nil, openError("memory", err)
 	}
-	db.keepCleanExits(exitsIn{m})
+	db.exits = readCleanExits(exitsIn{m})
 	return db, nil
 }
 
 // begin starts a new epoch: it reads the identity of the store, upgrades it, increments the epoch, and moves unreadable
 // records of the whole store to the table of damaged records.
-func (db *DB) begin() error {
-	if err := db.identify(); err != nil {
+func begin(db *DB) (err error) {
+	if db.identity, err = identify(db.backend); err != nil {
 		return err
 	}
-	for _, step := range []func() error{db.upgrade, db.raiseEpoch, db.mend} {
-		err := step()
+	raise := func(db *DB) error { return raiseEpoch(db.backend, &db.identity) }
+	move := func(db *DB) (err error) {
+		db.movedAtOpen, err = moveUnreadable(db)
+		return err
+	}
+	for _, step := range []func(*DB) error{upgrade, raise, move} {
+		err := step(db)
 		if errors.Is(err, ErrFull) {
-			err = step() // a ballast may have given way
+			err = step(db) // a ballast may have given way
 		}
 		if err != nil {
 			return err
@@ -150,50 +152,57 @@ func (db *DB) begin() error {
 	return nil
 }
 
+// An identity is what the first records of a store contain.
+type identity struct {
+	schema int
+	id     string
+	epoch  uint64
+}
+
 // raiseEpoch makes the next epoch the one that can commit.
-func (db *DB) raiseEpoch() error {
-	raise := []Write{{Key: epochKey(), Value: number(db.epoch + 1)}, {Key: schemaKey(), Value: number(schema)}}
-	if err := db.backend.Commit(db.epoch, raise); err != nil {
+func raiseEpoch(b Backend, i *identity) error {
+	raise := []Write{{Key: epochKey(), Value: number(i.epoch + 1)}, {Key: schemaKey(), Value: number(schema)}}
+	if err := b.Commit(i.epoch, raise); err != nil {
 		return err
 	}
-	db.epoch++
-	db.version = schema
+	i.epoch++
+	i.schema = schema
 	return nil
 }
 
-// identify reads schema, id and epoch.
-func (db *DB) identify() error {
-	r, err := db.backend.Reader()
+// identify reads the identity of the store in b.
+func identify(b Backend) (i identity, err error) {
+	r, err := b.Reader()
 	if err != nil {
-		return err
+		return i, err
 	}
 	defer r.Close()
 	for _, f := range []struct {
 		key  Key
 		into any
-	}{{schemaKey(), &db.version}, {idKey(), &db.id}, {epochKey(), &db.epoch}} {
+	}{{schemaKey(), &i.schema}, {idKey(), &i.id}, {epochKey(), &i.epoch}} {
 		v, err := r.Get(f.key)
 		if err != nil {
-			return err
+			return i, err
 		}
 		if v == nil {
-			return corrupt("record %s is missing", f.key)
+			return i, corrupt("record %s is missing", f.key)
 		}
 		if err := damageOf(f.key, v); err != nil {
-			return err
+			return i, err
 		}
 		if err := json.Unmarshal(v, f.into); err != nil {
-			return corrupt("record %s: %w", f.key, err)
+			return i, corrupt("record %s: %w", f.key, err)
 		}
-		if db.version > schema {
-			return fmt.Errorf("%w: schema %d, this version knows %d", ErrNewer, db.version, schema)
+		if i.schema > schema {
+			return i, fmt.Errorf("%w: schema %d, this version knows %d", ErrNewer, i.schema, schema)
 		}
 	}
-	return nil
+	return i, nil
 }
 
-// identity returns the first records of a new store.
-func identity() []Write {
+// newIdentity returns the first records of a new store.
+func newIdentity() []Write {
 	id := []byte(strconv.Quote(rand.Text()))
 	writes := []Write{{Key: schemaKey(), Value: number(schema)}, {Key: idKey(), Value: id}, {Key: epochKey(), Value: number(0)}}
 	slices.SortFunc(writes, func(a, b Write) int { return bytes.Compare(a.Key, b.Key) })

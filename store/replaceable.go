@@ -51,24 +51,25 @@ func UnreadableRecords(tx *Tx) (all []*RecordError, err error) {
 	return all, nil
 }
 
-// mend moves the replaceable records that cannot be read to the table of damaged records.
-func (db *DB) mend() error {
+// moveUnreadable moves the replaceable records that cannot be read to the table of damaged records, and returns them.
+func moveUnreadable(db *DB) (moved []Damaged, err error) {
 	var damaged []*RecordError
 	if err := db.View(func(tx *Tx) (err error) {
 		damaged, err = UnreadableRecords(tx)
 		return err
 	}); err != nil || len(damaged) == 0 {
-		return err
+		return nil, err
 	}
-	return db.Update(func(tx *Tx) error {
-		db.movedAtOpen = nil
+	err = db.Update(func(tx *Tx) error {
+		moved = nil
 		for _, record := range damaged {
 			d, _, err := MoveDamaged(tx, ID{Epoch: tx.Epoch(), N: tx.NextID()}, record.Key, record.Err)
 			if err != nil {
 				return err
 			}
-			db.movedAtOpen = append(db.movedAtOpen, d)
+			moved = append(moved, d)
 		}
 		return nil
 	})
+	return moved, err
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -14,29 +15,44 @@ const (
 	longestRoomRetry = 5 * time.Second
 )
 
-// A Shortage says since when commits fail because the disk is full, and why the last one failed.
+// A Shortage is a time in which commits fail because the disk is full. Err is the error of the last one.
 type Shortage struct {
 	Since time.Time
 	Err   error
 }
 
-// Shortage returns the shortage that lasts, nil if the last commit had room.
-func (db *DB) Shortage() *Shortage {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return db.shortage
+// A roomWatch knows whether the disk has room for commits.
+type roomWatch struct {
+	clock     func() time.Time
+	changed   func(*Shortage) // called when a shortage begins or ends; nil if nobody asked
+	recovered func()          // called when a shortage ends
+
+	mu       sync.Mutex
+	shortage *Shortage     // nil if the last commit had room
+	again    chan struct{} // closed when the next shortage ends
 }
 
-// WithRoom calls fn, which writes to the store, until its error is not ErrFull. In between it waits
-// until another commit has had room, a few seconds at most. When ctx ends, the error says so and is
-// still ErrFull.
+func newRoomWatch(o Options, recovered func()) *roomWatch {
+	return &roomWatch{clock: o.clock(), changed: o.Shortage, recovered: recovered, again: make(chan struct{})}
+}
+
+// Shortage returns the shortage that lasts, nil if the last commit had room.
+func (db *DB) Shortage() *Shortage {
+	db.room.mu.Lock()
+	defer db.room.mu.Unlock()
+	return db.room.shortage
+}
+
+// WithRoom calls fn, which writes to the store, again while its error is ErrFull. Before each new call it waits
+// until another commit has had room, for a few seconds at most. When ctx ends, it returns an error that is both
+// ErrFull and that of ctx.
 func (db *DB) WithRoom(ctx context.Context, fn func() error) error {
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstRoomRetry), backoff.WithMaxInterval(longestRoomRetry),
 		backoff.WithRandomizationFactor(0), backoff.WithMaxElapsedTime(0),
 	)
 	for {
-		room := db.room()
+		room := db.room.next()
 		err := fn()
 		if !errors.Is(err, ErrFull) {
 			return err
@@ -58,37 +74,37 @@ func (db *DB) UpdateWithRoom(ctx context.Context, fn func(*Tx) error) error {
 	return db.WithRoom(ctx, func() error { return db.Update(fn) })
 }
 
-// room returns a channel that is closed when the next shortage ends.
-func (db *DB) room() <-chan struct{} {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return db.roomAgain
+// next returns a channel that is closed when the next shortage ends.
+func (w *roomWatch) next() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.again
 }
 
-// noteRoom keeps whether the last commit had room, and reports a change.
-func (db *DB) noteRoom(err error) {
+// committed records whether the last commit had room, and reports a change. err is the result of the commit.
+func (w *roomWatch) committed(err error) {
 	full := errors.Is(err, ErrFull)
 	if err != nil && !full {
 		return
 	}
-	db.mu.Lock()
-	was := db.shortage
+	w.mu.Lock()
+	was := w.shortage
 	switch {
 	case full && was == nil:
-		db.shortage = &Shortage{Since: db.clock(), Err: err}
+		w.shortage = &Shortage{Since: w.clock(), Err: err}
 	case full:
-		db.shortage = &Shortage{Since: was.Since, Err: err}
+		w.shortage = &Shortage{Since: was.Since, Err: err}
 	case was != nil:
-		db.shortage = nil
-		close(db.roomAgain)
-		db.roomAgain = make(chan struct{})
+		w.shortage = nil
+		close(w.again)
+		w.again = make(chan struct{})
 	}
-	now := db.shortage
-	db.mu.Unlock()
+	now := w.shortage
+	w.mu.Unlock()
 	if was != nil && now == nil {
-		db.backend.Recovered()
+		w.recovered()
 	}
-	if (was == nil) != (now == nil) && db.onShortage != nil {
-		db.onShortage(now)
+	if (was == nil) != (now == nil) && w.changed != nil {
+		w.changed(now)
 	}
 }

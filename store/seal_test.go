@@ -95,7 +95,7 @@ func TestRecordsOfAStoreWithoutChecksumsAreRead(t *testing.T) {
 	}
 	if err := errors.Join(old.Update(func(tx *bbolt.Tx) error {
 		b, err := tx.CreateBucket(bucket)
-		for _, w := range append(identity(), Write{Key: At(Modules).Str("a"), Value: []byte(`"kept"`)}) {
+		for _, w := range append(newIdentity(), Write{Key: At(Modules).Str("a"), Value: []byte(`"kept"`)}) {
 			value := w.Value
 			if bytes.Equal(w.Key, schemaKey()) {
 				value = number(1)

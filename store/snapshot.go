@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Snapshot writes a consistent copy of the store to w while commits go on.
-// What it writes is a store itself. The caller marks what it makes of it as a
-// copy by MarkCopy, where the store is in use.
+// Snapshot writes a consistent copy of the store to w. Commits continue meanwhile. The copy is a store itself. The
+// caller must mark the copy of a store in use with MarkCopy.
 func (db *DB) Snapshot(w io.Writer) error {
 	if err := db.Err(); err != nil {
 		return err
@@ -22,16 +21,15 @@ func (db *DB) Snapshot(w io.Writer) error {
 	return nil
 }
 
-// SnapshotFile writes a copy of the store to the file at path, marked as a copy where the store is in use. When it
-// returns nil the file is whole, durable and has been verified as Open does;
-// otherwise what was at path is still there. The copy is made in a file beside
-// it, which a crash may leave and the next SnapshotFile to path uses again.
+// SnapshotFile writes a copy of the store to the file at path. If the store is in use, the copy is marked as one. When
+// SnapshotFile returns nil, the file is whole, durable, and verified as by Open. Otherwise the file at path is
+// unchanged. The copy is made in a file beside it. A crash can leave that file; the next SnapshotFile to path replaces it.
 func (db *DB) SnapshotFile(path string) error {
 	db.copying.Lock()
 	defer db.copying.Unlock()
 	dir, base := filepath.Split(path)
 	temp := filepath.Join(dir, "."+base+".new")
-	if err := db.copyTo(temp); err != nil {
+	if err := copyTo(db, temp); err != nil {
 		return errors.Join(err, remove(temp))
 	}
 	if err := os.Rename(temp, path); err != nil {
@@ -43,8 +41,8 @@ func (db *DB) SnapshotFile(path string) error {
 	return nil
 }
 
-// copyTo makes the file at path a durable copy of the store and verifies it.
-func (db *DB) copyTo(path string) error {
+// copyTo writes a durable copy of the store to the file at path and verifies it.
+func copyTo(db *DB, path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("store: snapshot: %w", err)
@@ -68,7 +66,7 @@ func (db *DB) copyTo(path string) error {
 	return copied.Close()
 }
 
-// remove takes the file at path away if it is there.
+// remove removes the file at path if it exists.
 func remove(path string) error {
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

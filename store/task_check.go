@@ -172,7 +172,7 @@ func (c *taskCheck) marks() {
 
 // events compares the index of events with the tasks. A store of an older version has none.
 func (c *taskCheck) events() {
-	if c.tx.db.version < 3 {
+	if c.tx.db.identity.schema < 3 {
 		return
 	}
 	n := 0

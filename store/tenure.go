@@ -26,7 +26,7 @@ type Copy struct {
 // CopyKey returns the key of the mark.
 func CopyKey() Key { return At(Meta).Str("copy") }
 
-// MarkCopy marks the file at path as a copy of a store that was in use. Whoever opens it for work learns so.
+// MarkCopy marks the file at path as a copy of a store that was in use. The operator that opens it reads the mark.
 func MarkCopy(path string, o Options) error {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if err != nil {
@@ -37,11 +37,11 @@ func MarkCopy(path string, o Options) error {
 		return openError(path, err)
 	}
 	db := newDB(path, b, o)
-	err = db.identify()
+	db.identity, err = identify(b)
 	if err == nil {
 		var mark []byte
-		if mark, err = json.Marshal(Copy{Epoch: db.epoch, At: db.clock().Round(0).UTC()}); err == nil {
-			err = b.Commit(db.epoch, []Write{{Key: CopyKey(), Value: mark}})
+		if mark, err = json.Marshal(Copy{Epoch: db.Epoch(), At: db.clock().Round(0).UTC()}); err == nil {
+			err = b.Commit(db.Epoch(), []Write{{Key: CopyKey(), Value: mark}})
 		}
 	}
 	if err = errors.Join(err, b.Close()); err != nil {

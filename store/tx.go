@@ -35,7 +35,7 @@ func (tx *Tx) Now() time.Time {
 }
 
 // Epoch returns the number of this Open of the store.
-func (tx *Tx) Epoch() uint64 { return tx.db.epoch }
+func (tx *Tx) Epoch() uint64 { return tx.db.identity.epoch }
 
 // NextID returns 1, 2, 3… in each epoch. Together with the epoch, the number is
 // unique for ever. Numbers of a failed transaction are not used again.
@@ -45,7 +45,7 @@ func (tx *Tx) NextID() uint64 { return tx.db.ids.Add(1) }
 // another one. It is half of the backend's limits: the writes that end such a transaction fit in
 // the other half.
 func (tx *Tx) Budget() Limits {
-	l := tx.db.limits
+	l := tx.db.commits.limits
 	return Limits{Ops: l.Ops / 2, Bytes: l.Bytes / 2}
 }
 

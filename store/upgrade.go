@@ -6,15 +6,15 @@ const schema = 3
 
 // upgrade converts a store of an older version, in transactions of bounded size. After an
 // interruption, the next upgrade starts again.
-func (db *DB) upgrade() error {
-	if db.version >= 3 {
+func upgrade(db *DB) error {
+	if db.identity.schema >= 3 {
 		return nil
 	}
-	if err := db.eachInParts(Events, func(tx *Tx, k Key, _ []byte) { tx.Delete(k) }); err != nil {
+	if err := eachInParts(db, Events, func(tx *Tx, k Key, _ []byte) { tx.Delete(k) }); err != nil {
 		return err
 	}
 	for _, table := range []Table{Queues, Later, Held} {
-		if err := db.eachInParts(table, func(tx *Tx, k Key, v []byte) {
+		if err := eachInParts(db, table, func(tx *Tx, k Key, v []byte) {
 			if t, err := decodeAt(k, v); err == nil { // the engine moves unreadable records later
 				indexEvent(tx, t, k)
 			}
@@ -25,8 +25,8 @@ func (db *DB) upgrade() error {
 	return nil
 }
 
-// eachInParts calls fn for the records of table, in as many transactions as their budget asks for.
-func (db *DB) eachInParts(table Table, fn func(tx *Tx, k Key, v []byte)) error {
+// eachInParts calls fn for each record of table, in several transactions if one is not enough for all.
+func eachInParts(db *DB, table Table, fn func(tx *Tx, k Key, v []byte)) error {
 	for from := At(table); from != nil; {
 		if err := db.Update(func(tx *Tx) error {
 			next := Key(nil)

@@ -19,7 +19,9 @@ func (o *operator) debugAPI() *debugapi.API {
 		Standby: o.leadership.standby, Lease: o.leadership.describe, Version: version,
 		Requests: func() metrics.Requests { return o.metrics.Requests() },
 	}
-	l.Withdraw = func(ctx context.Context) (deleted []string, namespace string, err error) { return o.webhooks.withdraw(ctx) }
+	l.Withdraw = func(ctx context.Context) (deleted []string, namespace string, err error) {
+		return o.webhooks.withdraw(ctx)
+	}
 	l.Snapshot = func(s graph.Subject) []*kube.Object {
 		if o.kube == nil {
 			return nil

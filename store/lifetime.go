@@ -1,0 +1,30 @@
+package store
+
+import "sync"
+
+// A lifetime is the time in which a store takes transactions. It ends once, with a reason.
+type lifetime struct {
+	done chan struct{} // closed at its end
+
+	mu  sync.Mutex
+	err error // why it ended, nil before
+}
+
+func newLifetime() *lifetime { return &lifetime{done: make(chan struct{})} }
+
+// reason returns why the lifetime ended, nil before its end.
+func (l *lifetime) reason() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// end ends the lifetime because of err, unless it has ended.
+func (l *lifetime) end(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+		close(l.done)
+	}
+}
