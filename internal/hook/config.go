@@ -151,13 +151,13 @@ func (o object) load(scope Scope, config *Config) {
 
 	root.ordered(own, config)
 	for _, item := range root.child("kubernetes").list(1) {
-		config.Kubernetes = append(config.Kubernetes, item.kubernetesBinding())
+		config.Kubernetes = append(config.Kubernetes, readKubernetesBinding(item))
 	}
 	for _, item := range root.child("schedule").list(1) {
-		config.Schedule = append(config.Schedule, item.scheduleBinding())
+		config.Schedule = append(config.Schedule, readScheduleBinding(item))
 	}
 	root.webhooks(config)
-	config.Settings = root.child("settings").settings()
+	config.Settings = readSettings(root.child("settings"))
 	if len(root.entries) == 1 && len(*root.wrong) == 0 {
 		root.fail("hook config: there is no binding beside configVersion; add one, or settings to switch the hook off")
 	}
@@ -212,7 +212,7 @@ func leastOrder(binding string) int {
 	return 0
 }
 
-func (f field) settings() *Settings {
+func readSettings(f field) *Settings {
 	if !f.given {
 		return nil
 	}

@@ -61,8 +61,8 @@ type NamespaceSelector struct {
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 }
 
-// kubernetesBinding reads one item of the list kubernetes.
-func (f field) kubernetesBinding() KubernetesBinding {
+// readKubernetesBinding reads one item of the list kubernetes.
+func readKubernetesBinding(f field) KubernetesBinding {
 	o := f.object("name", "kind", "apiVersion", "executeHookOnEvent", "watchEvent", "executeHookOnSynchronization",
 		"waitForSynchronization", "keepFullObjectsInMemory", "jqFilter", "nameSelector", "labelSelector",
 		"fieldSelector", "namespace", "allowFailure", "queue", "group", "includeSnapshotsFrom",
@@ -70,21 +70,21 @@ func (f field) kubernetesBinding() KubernetesBinding {
 	b := KubernetesBinding{
 		Name:                     o.child("name").text("kubernetes"),
 		Kind:                     o.need("kind").full(),
-		APIVersion:               o.child("apiVersion").apiVersion(),
+		APIVersion:               readAPIVersion(o.child("apiVersion")),
 		Events:                   o.events(),
 		ExecuteOnSynchronization: o.child("executeHookOnSynchronization").flag(true),
 		WaitForSynchronization:   o.child("waitForSynchronization").flag(true),
 		KeepFullObjects:          o.child("keepFullObjectsInMemory").flag(true),
-		JqFilter:                 o.child("jqFilter").jqFilter(),
-		NameSelector:             o.child("nameSelector").nameSelector(),
-		LabelSelector:            o.child("labelSelector").labelSelector(),
-		FieldSelector:            o.child("fieldSelector").fieldSelector(),
-		Namespaces:               o.child("namespace").namespaceSelector(),
+		JqFilter:                 readJqFilter(o.child("jqFilter")),
+		NameSelector:             readNameSelector(o.child("nameSelector")),
+		LabelSelector:            readLabelSelector(o.child("labelSelector")),
+		FieldSelector:            readFieldSelector(o.child("fieldSelector")),
+		Namespaces:               readNamespaceSelector(o.child("namespace")),
 		AllowFailure:             o.child("allowFailure").flag(false),
 		Queue:                    o.child("queue").text(MainQueue),
 		Group:                    o.child("group").text(""),
 		IncludeSnapshotsFrom:     o.child("includeSnapshotsFrom").texts(),
-		ResynchronizationPeriod:  metav1.Duration{Duration: o.child("resynchronizationPeriod").period()},
+		ResynchronizationPeriod:  metav1.Duration{Duration: readPeriod(o.child("resynchronizationPeriod"))},
 		Timeout:                  metav1.Duration{Duration: o.child("timeout").duration()},
 	}
 	if len(b.NameSelector) > 0 && slices.ContainsFunc(b.FieldSelector, onName) {
@@ -102,14 +102,14 @@ func (o object) events() []string {
 	if !newer.given && !older.given {
 		return all
 	}
-	asked := older.eventList(all)
+	asked := readEvents(older, all)
 	if newer.given {
-		asked = newer.eventList(all)
+		asked = readEvents(newer, all)
 	}
 	return slices.DeleteFunc(all, func(event string) bool { return !slices.Contains(asked, event) })
 }
 
-func (f field) eventList(all []string) []string {
+func readEvents(f field, all []string) []string {
 	var events []string
 	for _, item := range f.list(0) {
 		events = append(events, item.oneOf(all...))
@@ -120,7 +120,7 @@ func (f field) eventList(all []string) []string {
 // shortestPeriod bounds what resynchronizing may cost the API server.
 const shortestPeriod = time.Second
 
-func (f field) period() time.Duration {
+func readPeriod(f field) time.Duration {
 	d := f.duration()
 	if d > 0 && d < shortestPeriod {
 		f.fail("is %s, must be at least %s", d, shortestPeriod)
@@ -128,7 +128,7 @@ func (f field) period() time.Duration {
 	return d
 }
 
-func (f field) apiVersion() string {
+func readAPIVersion(f field) string {
 	version := f.text("")
 	if _, err := schema.ParseGroupVersion(version); err != nil {
 		f.fail("is %q, must be VERSION or GROUP/VERSION", tree.Excerpt(version))
@@ -136,7 +136,7 @@ func (f field) apiVersion() string {
 	return version
 }
 
-func (f field) jqFilter() string {
+func readJqFilter(f field) string {
 	filter := f.text("")
 	if filter == "" {
 		return ""

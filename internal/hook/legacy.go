@@ -17,10 +17,10 @@ func (o object) loadLegacy(scope Scope, config *Config) {
 
 	root.ordered(own, config)
 	for _, item := range root.child("onKubernetesEvent").loosely().list(0) {
-		config.Kubernetes = append(config.Kubernetes, item.legacyKubernetes())
+		config.Kubernetes = append(config.Kubernetes, readLegacyKubernetes(item))
 	}
 	for _, item := range root.child("schedule").loosely().list(0) {
-		config.Schedule = append(config.Schedule, item.legacySchedule())
+		config.Schedule = append(config.Schedule, readLegacySchedule(item))
 	}
 	if len(root.entries) == 0 && len(*root.wrong) == 0 {
 		root.fail("hook config: there is nothing in it; write configVersion: v1 and a binding")
@@ -33,33 +33,33 @@ func (f field) loosely() field {
 	return f
 }
 
-// legacyKubernetes reads one item of the list onKubernetesEvent. It was never told of what exists, nor of more than the
+// readLegacyKubernetes reads one item of the list onKubernetesEvent. It was never told of what exists, nor of more than the
 // names of an object.
-func (f field) legacyKubernetes() KubernetesBinding {
+func readLegacyKubernetes(f field) KubernetesBinding {
 	o := f.object()
 	b := KubernetesBinding{
 		Name:          o.child("name").text("onKubernetesEvent"),
 		Kind:          o.need("kind").full(),
-		Events:        o.child("event").legacyEvents(),
-		JqFilter:      o.child("jqFilter").jqFilter(),
-		LabelSelector: o.child("selector").labelSelector(),
-		Namespaces:    o.child("namespaceSelector").legacyNamespaces(),
+		Events:        readLegacyEvents(o.child("event")),
+		JqFilter:      readJqFilter(o.child("jqFilter")),
+		LabelSelector: readLabelSelector(o.child("selector")),
+		Namespaces:    readLegacyNamespaces(o.child("namespaceSelector")),
 		AllowFailure:  o.child("allowFailure").flag(false),
 		Queue:         MainQueue,
 		Legacy:        true,
 	}
 	object := o.child("objectName")
 	if name := object.text(""); name != "" {
-		b.NameSelector = []string{object.name(name)}
+		b.NameSelector = []string{checkName(object, name)}
 	}
 	return b
 }
 
-// legacyEvents reads the old names of events. None given means all, as it was meant to.
-func (f field) legacyEvents() []string {
+// readLegacyEvents reads the old names of events. None given means all, as it was meant to.
+func readLegacyEvents(f field) []string {
 	all := []string{Added, Modified, Deleted}
 	old := []string{"add", "update", "delete"}
-	asked := f.eventList(old)
+	asked := readEvents(f, old)
 	if len(asked) == 0 {
 		return all
 	}
@@ -72,21 +72,21 @@ func (f field) legacyEvents() []string {
 	return events
 }
 
-func (f field) legacyNamespaces() NamespaceSelector {
+func readLegacyNamespaces(f field) NamespaceSelector {
 	o := f.object()
-	names := o.child("matchNames").names()
+	names := readNames(o.child("matchNames"))
 	if o.child("any").flag(false) {
 		return NamespaceSelector{}
 	}
 	return NamespaceSelector{Names: distinct(names)}
 }
 
-// legacySchedule reads one item of the list schedule.
-func (f field) legacySchedule() ScheduleBinding {
+// readLegacySchedule reads one item of the list schedule.
+func readLegacySchedule(f field) ScheduleBinding {
 	o := f.object()
 	return ScheduleBinding{
 		Name:         o.child("name").text("schedule"),
-		Crontab:      o.need("crontab").crontab(),
+		Crontab:      readCrontab(o.need("crontab")),
 		AllowFailure: o.child("allowFailure").flag(false),
 		Queue:        MainQueue,
 		Legacy:       true,

@@ -30,12 +30,12 @@ type ScheduleBinding struct {
 	Legacy bool `json:"legacy,omitempty"`
 }
 
-// scheduleBinding reads one item of the list schedule.
-func (f field) scheduleBinding() ScheduleBinding {
+// readScheduleBinding reads one item of the list schedule.
+func readScheduleBinding(f field) ScheduleBinding {
 	o := f.object("name", "crontab", "allowFailure", "queue", "group", "includeSnapshotsFrom", "timeout")
 	return ScheduleBinding{
 		Name:                 o.child("name").text("schedule"),
-		Crontab:              o.need("crontab").crontab(),
+		Crontab:              readCrontab(o.need("crontab")),
 		AllowFailure:         o.child("allowFailure").flag(false),
 		Queue:                o.child("queue").text(MainQueue),
 		Group:                o.child("group").text(""),
@@ -44,7 +44,7 @@ func (f field) scheduleBinding() ScheduleBinding {
 	}
 }
 
-func (f field) crontab() string {
+func readCrontab(f field) string {
 	crontab := f.full()
 	if crontab == "" {
 		return ""

@@ -32,7 +32,7 @@ func (s FieldSelector) String() string {
 	return strings.Join(terms, ",")
 }
 
-func (f field) nameSelector() []string {
+func readNameSelector(f field) []string {
 	if list, short := f.value.([]any); short {
 		f.fail("must be a map, not a list of %d: put the names under matchNames", len(list))
 		return nil
@@ -40,28 +40,28 @@ func (f field) nameSelector() []string {
 	if !f.given {
 		return nil
 	}
-	return distinct(f.object("matchNames").need("matchNames").names())
+	return distinct(readNames(f.object("matchNames").need("matchNames")))
 }
 
-// names reads a list of names of objects.
-func (f field) names() []string {
+// readNames reads a list of names of objects.
+func readNames(f field) []string {
 	var names []string
 	for _, item := range f.list(0) {
-		names = append(names, item.name(item.full()))
+		names = append(names, checkName(item, item.full()))
 	}
 	return names
 }
 
-// name checks what is to be the name of an object.
-func (f field) name(name string) string {
+// checkName checks what is to be the name of an object.
+func checkName(f field, name string) string {
 	if strings.ContainsAny(name, "/,=%") {
 		f.fail("%q is no name of an object: it holds one of / , = %%", tree.Excerpt(name))
 	}
 	return name
 }
 
-// namespaceSelector reads the namespaces of a binding. Where labels select them, names have never counted.
-func (f field) namespaceSelector() NamespaceSelector {
+// readNamespaceSelector reads the namespaces of a binding. Where labels select them, names have never counted.
+func readNamespaceSelector(f field) NamespaceSelector {
 	if !f.given {
 		return NamespaceSelector{}
 	}
@@ -70,8 +70,8 @@ func (f field) namespaceSelector() NamespaceSelector {
 		f.fail("must have nameSelector or labelSelector")
 	}
 	s := NamespaceSelector{
-		Names:         o.child("nameSelector").nameSelector(),
-		LabelSelector: o.child("labelSelector").labelSelector(),
+		Names:         readNameSelector(o.child("nameSelector")),
+		LabelSelector: readLabelSelector(o.child("labelSelector")),
 	}
 	if s.LabelSelector != nil {
 		s.Names = nil
@@ -79,7 +79,7 @@ func (f field) namespaceSelector() NamespaceSelector {
 	return s
 }
 
-func (f field) labelSelector() *metav1.LabelSelector {
+func readLabelSelector(f field) *metav1.LabelSelector {
 	if !f.given {
 		return nil
 	}
@@ -92,15 +92,15 @@ func (f field) labelSelector() *metav1.LabelSelector {
 	}
 	selector := &metav1.LabelSelector{}
 	for _, item := range o.child("matchExpressions").list(0) {
-		selector.MatchExpressions = append(selector.MatchExpressions, item.labelRequirement())
+		selector.MatchExpressions = append(selector.MatchExpressions, readLabelRequirement(item))
 	}
 	labels := o.child("matchLabels")
 	for key, value := range labels.ordered() {
 		if selector.MatchLabels == nil {
 			selector.MatchLabels = map[string]string{}
 		}
-		value.checkLabelKey(key)
-		selector.MatchLabels[key] = value.labelValue()
+		checkLabelKey(value, key)
+		selector.MatchLabels[key] = readLabelValue(value)
 	}
 	return selector
 }
@@ -118,7 +118,7 @@ func (f field) ordered() func(yield func(string, field) bool) {
 	}
 }
 
-func (f field) labelRequirement() metav1.LabelSelectorRequirement {
+func readLabelRequirement(f field) metav1.LabelSelectorRequirement {
 	o := f.object("key", "operator", "values")
 	key := o.need("key")
 	r := metav1.LabelSelectorRequirement{
@@ -128,11 +128,11 @@ func (f field) labelRequirement() metav1.LabelSelectorRequirement {
 			string(metav1.LabelSelectorOpExists), string(metav1.LabelSelectorOpDoesNotExist))),
 	}
 	if r.Key != "" {
-		key.checkLabelKey(r.Key)
+		checkLabelKey(key, r.Key)
 	}
 	values := o.child("values")
 	for _, item := range values.list(0) {
-		r.Values = append(r.Values, item.labelValue())
+		r.Values = append(r.Values, readLabelValue(item))
 	}
 	switch r.Operator {
 	case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
@@ -147,14 +147,14 @@ func (f field) labelRequirement() metav1.LabelSelectorRequirement {
 	return r
 }
 
-func (f field) checkLabelKey(key string) {
+func checkLabelKey(f field, key string) {
 	if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
 		f.fail("%q is no label key: %s", tree.Excerpt(key), strings.Join(wrong, "; "))
 	}
 }
 
-// labelValue reads the value of a label; it may be empty.
-func (f field) labelValue() string {
+// readLabelValue reads the value of a label; it may be empty.
+func readLabelValue(f field) string {
 	value := f.text("")
 	if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {
 		f.fail("%q is no label value: %s", tree.Excerpt(value), strings.Join(wrong, "; "))
@@ -162,18 +162,18 @@ func (f field) labelValue() string {
 	return value
 }
 
-func (f field) fieldSelector() FieldSelector {
+func readFieldSelector(f field) FieldSelector {
 	if !f.given {
 		return nil
 	}
 	var selector FieldSelector
 	for _, item := range f.object("matchExpressions").need("matchExpressions").list(0) {
-		selector = append(selector, item.fieldRequirement())
+		selector = append(selector, readFieldRequirement(item))
 	}
 	return selector
 }
 
-func (f field) fieldRequirement() FieldRequirement {
+func readFieldRequirement(f field) FieldRequirement {
 	o := f.object("field", "operator", "value")
 	r := FieldRequirement{
 		Field:    o.need("field").full(),

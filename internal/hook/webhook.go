@@ -59,18 +59,18 @@ type Conversion struct {
 
 // webhooks reads the bindings that the API server asks.
 func (o object) webhooks(c *Config) {
-	c.Validating = o.child("kubernetesValidating").admission()
-	c.Mutating = o.child("kubernetesMutating").admission()
+	c.Validating = readAdmission(o.child("kubernetesValidating"))
+	c.Mutating = readAdmission(o.child("kubernetesMutating"))
 	for _, item := range o.child("kubernetesCustomResourceConversion").list(1) {
-		c.Conversion = append(c.Conversion, item.conversionBinding())
+		c.Conversion = append(c.Conversion, readConversionBinding(item))
 	}
 }
 
-// admission reads a list of admission bindings, whose names are all different: the API server tells them apart by them.
-func (f field) admission() []AdmissionBinding {
+// readAdmission reads a list of admission bindings, whose names are all different: the API server tells them apart by them.
+func readAdmission(f field) []AdmissionBinding {
 	var bindings []AdmissionBinding
 	for _, item := range f.list(1) {
-		b := item.admissionBinding()
+		b := readAdmissionBinding(item)
 		if slices.ContainsFunc(bindings, func(other AdmissionBinding) bool { return b.Name != "" && other.Name == b.Name }) {
 			item.fail("another binding of %s is named %q too; give it a name of its own", f.path, tree.Excerpt(b.Name))
 		}
@@ -79,15 +79,15 @@ func (f field) admission() []AdmissionBinding {
 	return bindings
 }
 
-func (f field) admissionBinding() AdmissionBinding {
+func readAdmissionBinding(f field) AdmissionBinding {
 	o := f.object("name", "rules", "failurePolicy", "sideEffects", "timeoutSeconds", "matchConditions", "labelSelector",
 		"namespace", "group", "includeSnapshotsFrom")
 	b := AdmissionBinding{
-		Name:                 o.need("name").domain(),
+		Name:                 readDomain(o.need("name")),
 		FailurePolicy:        admissionv1.FailurePolicyType(o.child("failurePolicy").oneOf("Fail", "Ignore")),
 		SideEffects:          admissionv1.SideEffectClass(o.child("sideEffects").oneOf("None", "NoneOnDryRun")),
 		TimeoutSeconds:       o.child("timeoutSeconds").integer(minTimeout, defaultTimeout),
-		Objects:              o.child("labelSelector").labelSelector(),
+		Objects:              readLabelSelector(o.child("labelSelector")),
 		Group:                o.child("group").text(""),
 		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(),
 	}
@@ -97,7 +97,7 @@ func (f field) admissionBinding() AdmissionBinding {
 		o.child("timeoutSeconds").fail("is %d, must be at most %d", b.TimeoutSeconds, maxTimeout)
 	}
 	for _, item := range o.need("rules").list(1) {
-		b.Rules = append(b.Rules, item.rule())
+		b.Rules = append(b.Rules, readRule(item))
 	}
 	for _, item := range o.child("matchConditions").list(0) {
 		condition := item.object("name", "expression")
@@ -106,12 +106,12 @@ func (f field) admissionBinding() AdmissionBinding {
 		})
 	}
 	if namespace := o.child("namespace"); namespace.given {
-		b.Namespaces = namespace.object("labelSelector").need("labelSelector").labelSelector()
+		b.Namespaces = readLabelSelector(namespace.object("labelSelector").need("labelSelector"))
 	}
 	return b
 }
 
-func (f field) rule() admissionv1.RuleWithOperations {
+func readRule(f field) admissionv1.RuleWithOperations {
 	o := f.object("apiGroups", "apiVersions", "resources", "operations", "scope")
 	scope := admissionv1.ScopeType(o.child("scope").oneOf("Cluster", "Namespaced", "*"))
 	scope = orDefault(scope, admissionv1.AllScopes)
@@ -127,8 +127,8 @@ func (f field) rule() admissionv1.RuleWithOperations {
 	return r
 }
 
-// domain reads what the API server takes as the name of an admission webhook.
-func (f field) domain() string {
+// readDomain reads what the API server takes as the name of an admission webhook.
+func readDomain(f field) string {
 	name := f.full()
 	if name == "" {
 		return ""
@@ -139,19 +139,19 @@ func (f field) domain() string {
 	return name
 }
 
-func (f field) conversionBinding() ConversionBinding {
+func readConversionBinding(f field) ConversionBinding {
 	o := f.object("name", "crdName", "conversions", "group", "includeSnapshotsFrom")
 	b := ConversionBinding{
 		Name:                 o.need("name").full(),
-		CRDName:              o.need("crdName").crdName(),
+		CRDName:              readCRDName(o.need("crdName")),
 		Group:                o.child("group").text(""),
 		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(),
 	}
 	for _, item := range o.need("conversions").list(1) {
 		step := item.object("fromVersion", "toVersion")
 		c := Conversion{
-			FromVersion: step.need("fromVersion").versionOf(b.CRDName),
-			ToVersion:   step.need("toVersion").versionOf(b.CRDName),
+			FromVersion: readVersion(step.need("fromVersion"), b.CRDName),
+			ToVersion:   readVersion(step.need("toVersion"), b.CRDName),
 		}
 		if c.FromVersion != "" && b.FullVersion(c.FromVersion) == b.FullVersion(c.ToVersion) {
 			item.fail("converts %s to itself", tree.Excerpt(c.FromVersion))
@@ -170,7 +170,7 @@ func (b ConversionBinding) FullVersion(version string) string {
 	return group + "/" + version
 }
 
-func (f field) crdName() string {
+func readCRDName(f field) string {
 	name := f.full()
 	plural, group, _ := strings.Cut(name, ".")
 	if name != "" && (len(validation.IsDNS1035Label(plural)) > 0 || len(validation.IsDNS1123Subdomain(group)) > 0) {
@@ -180,8 +180,8 @@ func (f field) crdName() string {
 	return name
 }
 
-// versionOf reads a version of a custom resource.
-func (f field) versionOf(crd string) string {
+// readVersion reads a version of a custom resource.
+func readVersion(f field, crd string) string {
 	text := f.full()
 	if text == "" {
 		return ""
