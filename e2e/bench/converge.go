@@ -34,22 +34,36 @@ func measureConverge(ctx context.Context, rounds int, progress *log.Logger) (_ [
 	if err != nil {
 		return nil, err
 	}
+	var figures []figure
+	for _, n := range []int{modules, manyModules} {
+		more, err := w.measureBusy(ctx, n, work, rounds, progress)
+		if err != nil {
+			return nil, err
+		}
+		figures = append(figures, more...)
+	}
+	return figures, nil
+}
+
+// measureBusy measures rounds of converges with n modules, whose hooks count to work.
+func (w *world) measureBusy(ctx context.Context, n, work, rounds int, progress *log.Logger) ([]figure, error) {
 	var alone, empty, restart []float64
 	for round := range rounds {
-		progress.Printf("converge with busy hooks, round %d of %d", round+1, rounds)
-		took, err := w.busyRound(ctx, fmt.Sprintf("converge-%d", round), work)
+		progress.Printf("converge of %d modules with busy hooks, round %d of %d", n, round+1, rounds)
+		took, err := w.busyRound(ctx, fmt.Sprintf("converge-%d-%d", n, round), n, work)
 		if err != nil {
 			return nil, err
 		}
 		alone = append(alone, took.hooks.Seconds())
 		empty, restart = append(empty, took.empty), append(restart, took.restart)
 	}
-	note := fmt.Sprintf("%d modules, %d runs of hooks and %d with --config, one after another without the operator; median of %d rounds",
-		modules, modules*(moduleHookRuns+1), modules*hooksInEach, rounds)
+	note := fmt.Sprintf("%d runs of hooks and %d with --config, one after another without the operator; median of %d rounds",
+		n*(moduleHookRuns+1), n*hooksInEach, rounds)
+	of := fmt.Sprintf(" of %d modules", n)
 	return []figure{
-		{Name: "hooks alone", Unit: "s", Measured: median(alone), Note: note},
-		{Name: "converge from empty, of the time of its hooks", Unit: "times", Measured: median(empty), AtMost: 1.5, Note: "process start to the end of the converge"},
-		{Name: "restart with nothing to do, of the time of its hooks", Unit: "times", Measured: median(restart), AtMost: 1.2, Note: "process start to the end of the converge"},
+		{Name: "hooks alone" + of, Unit: "s", Measured: median(alone), Note: note},
+		{Name: "converge from empty" + of + ", of the time of their hooks", Unit: "times", Measured: median(empty), AtMost: 1.5, Note: "process start to the end of the converge"},
+		{Name: "restart with nothing to do" + of + ", of the time of their hooks", Unit: "times", Measured: median(restart), AtMost: 1.2, Note: "process start to the end of the converge"},
 	}, nil
 }
 
@@ -73,14 +87,14 @@ func countWithin(ctx context.Context, within time.Duration) (int, error) {
 	return int(count * within.Seconds() / median(took)), nil
 }
 
-// busyRound measures a converge from empty and a restart in a new namespace. Each hook counts to work. It runs the hooks alone before and after
-// each, because the speed of a machine changes from one second to the next.
-func (w *world) busyRound(ctx context.Context, namespace string, work int) (took busyTimes, err error) {
-	site, err := w.site(ctx, namespace, work)
+// busyRound measures a converge of n modules from empty and a restart in a new namespace. Each hook counts to work. It
+// runs the hooks alone before and after each, because the speed of a machine changes from one second to the next.
+func (w *world) busyRound(ctx context.Context, namespace string, n, work int) (took busyTimes, err error) {
+	site, err := w.site(ctx, namespace, n, work)
 	if err != nil {
 		return took, err
 	}
-	if took.hooks, err = hooksAlone(ctx, site.Dir); err != nil {
+	if took.hooks, err = hooksAlone(ctx, site.Dir, n); err != nil {
 		return took, err
 	}
 	before := took.hooks
@@ -92,7 +106,7 @@ func (w *world) busyRound(ctx context.Context, namespace string, work int) (took
 		if err := p.Stop(); err != nil {
 			return took, err
 		}
-		after, err := hooksAlone(ctx, site.Dir)
+		after, err := hooksAlone(ctx, site.Dir, n)
 		if err != nil {
 			return took, err
 		}
@@ -102,18 +116,18 @@ func (w *world) busyRound(ctx context.Context, namespace string, work int) (took
 	return took, nil
 }
 
-// hooksAlone returns how long the hooks that the converge of a start runs take, one after another.
-func hooksAlone(ctx context.Context, dir string) (time.Duration, error) {
+// hooksAlone returns how long the hooks of n modules that the converge of a start runs take, one after another.
+func hooksAlone(ctx context.Context, dir string, n int) (time.Duration, error) {
 	binding := filepath.Join(dir, "binding-context.json")
 	if err := write(binding, "[]\n"); err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	for i := range modules {
+	for i := range n {
 		for hook, runs := range map[string]int{"module.sh": moduleHookRuns, "watch.sh": 1} {
-			for n := range runs + 1 {
+			for try := range runs + 1 {
 				run := exec.CommandContext(ctx, filepath.Join(moduleDir(dir, i), "hooks", hook))
-				if n == runs {
+				if try == runs {
 					run.Args = append(run.Args, "--config")
 				}
 				run.Env = append(os.Environ(), "BINDING_CONTEXT_PATH="+binding, "VALUES_JSON_PATCH_PATH="+os.DevNull, "RECORD="+os.DevNull)

@@ -6,8 +6,12 @@ import (
 	"path/filepath"
 )
 
-// modules is how many modules are generated.
-const modules = 20
+const (
+	// modules is how many modules are generated for most figures.
+	modules = 20
+	// manyModules is how many modules are generated to measure how converges scale.
+	manyModules = 100
+)
 
 // chart is three objects that cost the control plane little.
 const chart = `apiVersion: v1
@@ -51,10 +55,10 @@ IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"
 echo "$now $context" >>"$RECORD"
 `
 
-// generate writes the modules into dir/modules, for an operator in namespace. Each of their hooks counts to work when it runs.
-func generate(dir, namespace string, work int) error {
+// generate writes n modules into dir/modules, for an operator in namespace. Each of their hooks counts to work when it runs.
+func generate(dir, namespace string, n, work int) error {
 	flags := []byte("global:\n  domain: example.com\n")
-	for i := range modules {
+	for i := range n {
 		name := moduleName(i)
 		flags = fmt.Appendf(flags, "%sEnabled: true\n", name)
 		for path, content := range map[string]string{

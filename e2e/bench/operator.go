@@ -102,7 +102,7 @@ type durations struct{ empty, restart time.Duration }
 // round measures in a new namespace: a converge from empty, events if they are
 // asked for, and a restart.
 func (w *world) round(ctx context.Context, namespace string, events bool) (took durations, more []figure, err error) {
-	site, err := w.site(ctx, namespace, 0)
+	site, err := w.site(ctx, namespace, modules, 0)
 	if err != nil {
 		return took, nil, err
 	}
@@ -133,13 +133,13 @@ func (w *world) round(ctx context.Context, namespace string, events bool) (took 
 	return durations{empty, restart}, more, errors.Join(err, p.Stop())
 }
 
-// site makes a namespace with a ConfigMap and modules for it, whose hooks count to work when they run.
-func (w *world) site(ctx context.Context, namespace string, work int) (operator.Site, error) {
+// site makes a namespace with a ConfigMap and n modules for it, whose hooks count to work when they run.
+func (w *world) site(ctx context.Context, namespace string, n, work int) (operator.Site, error) {
 	site, err := w.bareSite(ctx, namespace)
 	if err != nil {
 		return site, err
 	}
-	return site, generate(site.Dir, namespace, work)
+	return site, generate(site.Dir, namespace, n, work)
 }
 
 // bareSite makes a namespace with a ConfigMap, and directories for modules and
