@@ -16,11 +16,11 @@ type DB struct {
 	readOnly bool
 	ids      atomic.Uint64
 
-	life    *lifetime
-	commits *committer
-	room    *roomWatch
-	exits   *cleanExits
-	copying sync.Mutex // held by SnapshotFile
+	lifetime *lifetime
+	commits  *committer
+	room     *roomWatch
+	exits    *cleanExits
+	copying  sync.Mutex // held by SnapshotFile
 
 	compaction  *Compaction // nil without one
 	movedAtOpen []Damaged
@@ -29,8 +29,8 @@ type DB struct {
 func newDB(path string, b Backend, o Options) *DB {
 	db := &DB{
 		path: path, backend: b, clock: o.clock(),
-		life: newLifetime(),
-		room: newRoomWatch(o, b.Recovered),
+		lifetime: newLifetime(),
+		room:     newRoomWatch(o, b.Recovered),
 	}
 	db.commits = newCommitter(db, o.Committed)
 	return db
@@ -54,16 +54,16 @@ func (db *DB) Damaged() []Key { return db.backend.Damaged() }
 func (db *DB) MovedAtOpen() []Damaged { return db.movedAtOpen }
 
 // Done returns a channel that is closed when the store takes no more transactions. Err then returns the reason.
-func (db *DB) Done() <-chan struct{} { return db.life.done }
+func (db *DB) Done() <-chan struct{} { return db.lifetime.done }
 
 // Err returns nil while the store can be used, ErrPoisoned with its cause
 // after a commit failed, and ErrClosed after Close.
-func (db *DB) Err() error { return db.life.reason() }
+func (db *DB) Err() error { return db.lifetime.reason() }
 
 // poison ends the store because of err. The process must end: only the next Open can verify what the file holds.
 func (db *DB) poison(err error) {
 	_ = db.NoteCleanExit() // without it, the end of this process looks like a crash
-	db.life.end(fmt.Errorf("%w: %w; stop the process, the next one verifies %s", ErrPoisoned, err, db.path))
+	db.lifetime.end(fmt.Errorf("%w: %w; stop the process, the next one verifies %s", ErrPoisoned, err, db.path))
 }
 
 // View calls fn with a transaction that reads the last commit before it. Later commits do not change
@@ -93,7 +93,7 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 // Close waits for the running transactions, fails the waiting ones, and
 // releases the file. It returns nil when the store was closed before.
 func (db *DB) Close() error {
-	db.life.end(ErrClosed)
+	db.lifetime.end(ErrClosed)
 	if !db.commits.close() {
 		return nil
 	}

@@ -16,7 +16,7 @@ func (db *DB) Guard(check func() error) {
 // Fence ends the store because this process may not write any more.
 func (db *DB) Fence(why error) {
 	_ = db.NoteCleanExit() // without it, the end of this process looks like a crash
-	db.life.end(fmt.Errorf("%w: %w", ErrFenced, why))
+	db.lifetime.end(fmt.Errorf("%w: %w", ErrFenced, why))
 }
 
 // admit returns the error of the guard.
@@ -33,7 +33,7 @@ func (c *committer) admit() error {
 	}
 	if errors.Is(err, ErrFenced) {
 		_ = c.db.NoteCleanExit() // as in Fence
-		c.db.life.end(err)
+		c.db.lifetime.end(err)
 	}
 	return fmt.Errorf("store: commit to %s is refused: %w", c.db.path, err)
 }
