@@ -13,28 +13,28 @@ import (
 	"addon-operator/internal/operation"
 )
 
-// do does what a hook asked for, on the objects of the test. As the operator does, it goes on behind what is refused.
-func (t *Test) do(ctx context.Context, operations []operation.Operation) error {
+// do carries out the operations of a hook. Like the operator, it continues after an operation that fails.
+func (c *cluster) do(ctx context.Context, operations []operation.Operation) error {
 	var refused []error
 	for _, o := range operations {
-		if err := t.doOne(ctx, o); err != nil {
+		if err := c.doOne(ctx, o); err != nil {
 			refused = append(refused, fmt.Errorf("%s: %w", o, err))
 		}
 	}
 	return errors.Join(refused...)
 }
 
-func (t *Test) doOne(ctx context.Context, o operation.Operation) error {
-	live := t.objects.find(o.APIVersion, o.Kind, o.Namespace, o.Name)
+func (c *cluster) doOne(ctx context.Context, o operation.Operation) error {
+	live := c.objects.find(o.APIVersion, o.Kind, o.Namespace, o.Name)
 	switch {
 	case o.Object != nil:
-		return t.create(o, live)
+		return c.create(ctx, o, live)
 	case live == nil && (o.Type.Deletes() || o.IgnoreMissingObject):
 		return nil
 	case live == nil:
 		return errors.New("there is no such object")
 	case o.Type.Deletes():
-		t.remove(idOf(live))
+		c.remove(ctx, idOf(live))
 		return nil
 	}
 	before, err := live.MarshalJSON()
@@ -45,11 +45,11 @@ func (t *Test) doOne(ctx context.Context, o operation.Operation) error {
 	if err != nil {
 		return err
 	}
-	return t.replace(live, after, o.Subresource)
+	return c.replace(ctx, live, after, o.Subresource)
 }
 
-// create makes an object, or does with the live one what the operation says of that.
-func (t *Test) create(o operation.Operation, live *unstructured.Unstructured) error {
+// create creates an object, or treats the live one as the type of the operation says.
+func (c *cluster) create(ctx context.Context, o operation.Operation, live *unstructured.Unstructured) error {
 	switch {
 	case live != nil && o.Type == operation.Create:
 		return errors.New("the object exists")
@@ -64,21 +64,21 @@ func (t *Test) create(o operation.Operation, live *unstructured.Unstructured) er
 		if err != nil {
 			return err
 		}
-		return t.replace(live, after, "")
+		return c.replace(ctx, live, after, "")
 	}
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(o.Object); err != nil {
 		return err
 	}
 	if object.GetName() == "" {
-		t.objects.made++
-		object.SetName(fmt.Sprintf("%s%05d", object.GetGenerateName(), t.objects.made))
+		c.objects.made++
+		object.SetName(fmt.Sprintf("%s%05d", object.GetGenerateName(), c.objects.made))
 	}
-	t.put(object)
+	c.put(ctx, object)
 	return nil
 }
 
-// patched returns what a patch makes of an object.
+// patched returns an object after a patch.
 func patched(ctx context.Context, o operation.Operation, before []byte) ([]byte, error) {
 	switch o.Type {
 	case operation.MergePatch:
@@ -98,14 +98,14 @@ func patched(ctx context.Context, o operation.Operation, before []byte) ([]byte,
 	}
 }
 
-// replace puts a patched object in the place of the live one. A patch of the status changes nothing else.
-func (t *Test) replace(live *unstructured.Unstructured, after []byte, subresource string) error {
+// replace replaces the live object by the patched one. A patch of the status changes nothing else.
+func (c *cluster) replace(ctx context.Context, live *unstructured.Unstructured, after []byte, subresource string) error {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(after); err != nil {
-		return fmt.Errorf("what the patch makes is no object: %w", err)
+		return fmt.Errorf("the patched object is invalid: %w", err)
 	}
 	if idOf(object) != idOf(live) {
-		return errors.New("the patch changes what the object is called")
+		return errors.New("the patch changes the name or kind of the object")
 	}
 	if subresource == "status" {
 		status, has := object.Object["status"]
@@ -115,11 +115,11 @@ func (t *Test) replace(live *unstructured.Unstructured, after []byte, subresourc
 			object.Object["status"] = status
 		}
 	}
-	t.put(object)
+	c.put(ctx, object)
 	return nil
 }
 
-// normal returns an object as reading it from JSON gives it, so that numbers compare.
+// normal returns an object with the types that reading it from JSON gives, so that numbers are comparable.
 func normal(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(object.Object)
 	if err != nil {

@@ -79,7 +79,7 @@ func (t *Test) Synchronize(binding string) *Result {
 	t.t.Helper()
 	i := t.kubernetes(binding)
 	b := t.config.Kubernetes[i]
-	t.pending = slices.DeleteFunc(t.pending, func(e event) bool {
+	t.cluster.pending = slices.DeleteFunc(t.cluster.pending, func(e event) bool {
 		other := t.config.Kubernetes[e.binding]
 		return e.binding == i || b.Group != "" && other.Group == b.Group && other.Queue == b.Queue
 	})
@@ -88,7 +88,7 @@ func (t *Test) Synchronize(binding string) *Result {
 	}
 	return t.run(hook.Element{
 		Binding: b.Name, Type: hook.TypeSynchronization, Group: b.Group,
-		Objects: t.bindingSnapshots[i].items(), Snapshots: t.snapshots(b.IncludeSnapshotsFrom),
+		Objects: t.cluster.snapshots[i].items(), Snapshots: t.snapshots(b.IncludeSnapshotsFrom),
 	})
 }
 
@@ -113,11 +113,11 @@ func (t *Test) Tick(binding string) *Result {
 // for the first of it. Ran tells whether there was anything.
 func (t *Test) Events() *Result {
 	t.t.Helper()
-	told := t.pending
+	told := t.cluster.pending
 	if t.config.Legacy() && len(told) > 1 {
 		told = told[:1]
 	}
-	t.pending = slices.Clone(t.pending[len(told):])
+	t.cluster.pending = slices.Clone(t.cluster.pending[len(told):])
 	elements := make([]hook.Element, len(told))
 	for i, e := range told {
 		b := t.config.Kubernetes[e.binding]
@@ -150,7 +150,7 @@ func (t *Test) snapshots(names []string) map[string][]hook.Item {
 	all := map[string][]hook.Item{}
 	for _, name := range names {
 		if i, has := t.config.KubernetesNamed(name); has {
-			all[name] = t.bindingSnapshots[i].items()
+			all[name] = t.cluster.snapshots[i].items()
 		}
 	}
 	return all
@@ -211,7 +211,7 @@ func (t *Test) take(ctx context.Context, r *Result, files map[string][]byte) err
 	}
 	config()
 	flags()
-	return t.do(ctx, r.Operations)
+	return t.cluster.do(ctx, r.Operations)
 }
 
 // takeValues checks a patch of values and returns what makes it count.

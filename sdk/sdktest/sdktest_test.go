@@ -171,7 +171,7 @@ func TestOperationsChangeTheObjectsOfTheTest(t *testing.T) {
 		"patch nothing":         {"", func(o *sdk.Objects) { o.JQPatch(ref, ".") }, "", "there is no such object"},
 		"patch nothing in turn": {"", func(o *sdk.Objects) { o.JQPatch(ref, ".", sdk.IgnoreMissing()) }, "", ""},
 		"go on":                 {"", func(o *sdk.Objects) { o.JQPatch(ref, "."); o.Create(object("1")) }, `{"data":{"a":"1"}}`, "there is no such object"},
-		"another name":          {"data: {}", func(o *sdk.Objects) { o.JQPatch(ref, `.metadata.name = "x"`) }, `{"data":{}}`, "the patch changes what the object is called"},
+		"another name":          {"data: {}", func(o *sdk.Objects) { o.JQPatch(ref, `.metadata.name = "x"`) }, `{"data":{}}`, "the patch changes the name or kind of the object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

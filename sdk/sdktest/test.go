@@ -12,19 +12,17 @@ import (
 	"addon-operator/sdk"
 )
 
-// Test is one hook with what surrounds it. Its methods are called by one goroutine; what a test itself gets wrong, such
-// as YAML that is none, ends it.
+// Test is one hook with its values and objects. One goroutine calls its methods. A mistake of the test itself, such as
+// invalid YAML, ends the test.
 type Test struct {
-	t                testing.TB
-	subject          Subject
-	scope            hook.Scope
-	section          string // the key of the values it may change
-	config           hook.Config
-	layers           values.Layers
-	flags            map[string]values.EnabledOverride
-	objects          *objects
-	bindingSnapshots []*bindingSnapshot // one for each kubernetes binding
-	pending          []event
+	t       testing.TB
+	subject Subject
+	scope   hook.Scope
+	section string // the key of the values it may change
+	config  hook.Config
+	layers  values.Layers
+	flags   map[string]values.EnabledOverride
+	cluster *cluster
 }
 
 // Module makes a test of a hook of a module, which is called by its name in kebab-case. The hook is asked for its config,
@@ -51,42 +49,34 @@ func newTest(t testing.TB, scope hook.Scope, section string, subject Subject) *T
 	if err != nil {
 		t.Fatalf("the hook's config is not valid: %v\n%s", err, &printed)
 	}
-	test := &Test{
-		t: t, subject: subject, scope: scope, section: section, config: config, objects: &objects{},
+	return &Test{
+		t: t, subject: subject, scope: scope, section: section, config: config, cluster: newCluster(t, config.Kubernetes),
 		layers: values.Layers{Static: values.Values{}, Config: values.Config{Sections: values.Values{}}, Saved: map[string][]values.Saved{}},
 	}
-	for _, binding := range config.Kubernetes {
-		s, err := newBindingSnapshot(binding, test.objects)
-		if err != nil {
-			t.Fatalf("binding %s: %v", binding.Name, err)
-		}
-		test.bindingSnapshots = append(test.bindingSnapshots, s)
-	}
-	return test
 }
 
 // SetValues sets what the values files hold, in YAML, with sections as in a modules directory's values.yaml. What hooks
 // have patched stays above it.
 func (t *Test) SetValues(text string) {
 	t.t.Helper()
-	t.layers.Static = t.parse(text)
+	t.layers.Static = parseValues(t.t, text)
 }
 
 // SetConfigValues sets what the operator's ConfigMap holds, in YAML: its sections, as one document.
 func (t *Test) SetConfigValues(text string) {
 	t.t.Helper()
-	t.layers.Config.Sections = t.parse(text)
+	t.layers.Config.Sections = parseValues(t.t, text)
 }
 
-func (t *Test) parse(text string) values.Values {
-	t.t.Helper()
+func parseValues(t testing.TB, text string) values.Values {
+	t.Helper()
 	asJSON, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
-		t.t.Fatalf("values: %v", err)
+		t.Fatalf("values: %v", err)
 	}
 	var v values.Values
 	if err := v.UnmarshalJSON(asJSON); err != nil {
-		t.t.Fatalf("values: %v", err)
+		t.Fatalf("values: %v", err)
 	}
 	return v
 }
@@ -109,24 +99,25 @@ func (t *Test) ConfigValues() map[string]any {
 // int64.
 func (t *Test) Value(path string) any {
 	t.t.Helper()
-	return t.at(t.Values(), path)
+	return valueAt(t.t, t.Values(), path)
 }
 
 // ConfigValue returns what is at a path of the ConfigMap's values.
 func (t *Test) ConfigValue(path string) any {
 	t.t.Helper()
-	return t.at(t.ConfigValues(), path)
+	return valueAt(t.t, t.ConfigValues(), path)
 }
 
-func (t *Test) at(tree map[string]any, path string) any {
-	t.t.Helper()
+// valueAt returns the value at a path of tree.
+func valueAt(t testing.TB, tree map[string]any, path string) any {
+	t.Helper()
 	v, err := sdk.ValuesOf(tree)
 	if err != nil {
-		t.t.Fatal(err)
+		t.Fatal(err)
 	}
 	holder, err := sdk.Value(v, path, holder{})
 	if err != nil {
-		t.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return holder.value
 }
@@ -156,4 +147,39 @@ func bindings(names []string) string {
 		return "it has none"
 	}
 	return "it has " + strings.Join(names, ", ")
+}
+
+// Put creates objects, or replaces those that exist: documents of YAML or JSON. [Test.Events] delivers the changes to the hook.
+func (t *Test) Put(text string) {
+	t.t.Helper()
+	parsed, err := parseObjects(text)
+	if err != nil {
+		t.t.Fatalf("objects: %v", err)
+	}
+	for _, object := range parsed {
+		read, err := normal(object)
+		if err != nil {
+			t.t.Fatalf("objects: %v", err)
+		}
+		t.cluster.put(t.t.Context(), read)
+	}
+}
+
+// Remove deletes an object, which must exist. Its kind is written as in a config. The namespace of a cluster-scoped object is empty.
+func (t *Test) Remove(kind, namespace, name string) {
+	t.t.Helper()
+	object := t.cluster.objects.find("", kind, namespace, name)
+	if object == nil {
+		t.t.Fatalf("there is no %s %s/%s to remove", kind, namespace, name)
+	}
+	t.cluster.remove(t.t.Context(), idOf(object))
+}
+
+// Object returns an object, nil if it does not exist.
+func (t *Test) Object(kind, namespace, name string) map[string]any {
+	object := t.cluster.objects.find("", kind, namespace, name)
+	if object == nil {
+		return nil
+	}
+	return object.DeepCopy().Object
 }

@@ -1,0 +1,79 @@
+package sdktest
+
+import (
+	"context"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"addon-operator/internal/hook"
+)
+
+// A cluster is the objects of a test, and the state of the hook's bindings to them.
+type cluster struct {
+	t         testing.TB
+	objects   objects
+	snapshots []*bindingSnapshot // one for each kubernetes binding
+	pending   []event
+}
+
+// An event is a change of an object that was not delivered to the hook yet.
+type event struct {
+	binding int // its number among the kubernetes bindings
+	kind    string
+	item    hook.Item
+	named   hook.Named
+}
+
+// newCluster returns a cluster without objects, for the kubernetes bindings of a hook.
+func newCluster(t testing.TB, bindings []hook.KubernetesBinding) *cluster {
+	t.Helper()
+	c := &cluster{t: t}
+	for _, binding := range bindings {
+		s, err := newBindingSnapshot(binding, &c.objects)
+		if err != nil {
+			t.Fatalf("binding %s: %v", binding.Name, err)
+		}
+		c.snapshots = append(c.snapshots, s)
+	}
+	return c
+}
+
+func (c *cluster) put(ctx context.Context, object *unstructured.Unstructured) {
+	c.objects.put(object)
+	c.deliver(ctx, idOf(object), object)
+}
+
+func (c *cluster) remove(ctx context.Context, key id) {
+	c.objects.remove(key)
+	c.deliver(ctx, key, nil)
+}
+
+// deliver passes the new state of an object to all bindings, nil if the object is gone. It adds the events.
+func (c *cluster) deliver(ctx context.Context, key id, object *unstructured.Unstructured) {
+	for i, s := range c.snapshots {
+		kind, item, err := s.change(ctx, key, object)
+		if err != nil {
+			c.t.Logf("binding %s keeps %s %s/%s as it was: %v", s.binding.Name, key.kind, key.namespace, key.name, err)
+		}
+		for _, asked := range s.binding.Events {
+			if asked == kind {
+				c.pending = append(c.pending, event{i, kind, item, hook.Named{Kind: key.kind, Namespace: key.namespace, Name: key.name}})
+			}
+		}
+		if key.kind == "Namespace" && key.group == "" && s.namespaces != nil {
+			c.reselect(ctx, s)
+		}
+	}
+}
+
+// reselect reads the objects of a binding again whose selection of namespaces has changed. Their objects come and go
+// without events.
+func (c *cluster) reselect(ctx context.Context, s *bindingSnapshot) {
+	clear(s.seen)
+	for _, object := range c.objects.all {
+		if _, _, err := s.change(ctx, idOf(object), object); err != nil {
+			c.t.Logf("binding %s: %v", s.binding.Name, err)
+		}
+	}
+}
