@@ -33,11 +33,11 @@ func (p *page) problems() {
 func (p *page) problem(r *Problem) {
 	l := p.look
 	lead := l.paint(red, l.ascii("✖", "x")) + " "
-	for _, part := range wrap(p.title(r), l.width()-2) {
+	for _, part := range wrap(p.look.title(r), l.width()-2) {
 		p.line(lead + part)
 		lead = "  "
 	}
-	for _, line := range p.tail(r.Error) {
+	for _, line := range p.look.tail(r.Error) {
 		p.line("  " + l.ascii("│ ", "| ") + line)
 	}
 	switch {
@@ -53,7 +53,7 @@ func (p *page) problem(r *Problem) {
 	if r.Held > 0 {
 		p.below(plural(r.Held, "task is", "tasks are") + " held until it is released or skipped")
 	}
-	if text := p.behind(r.Behind); text != "" {
+	if text := p.look.behind(r.Behind); text != "" {
 		for i, part := range wrap(text, l.width()-12) {
 			lead := "  behind it "
 			if i > 0 {
@@ -72,23 +72,23 @@ func (p *page) below(text string) {
 }
 
 // title says in one line what is wrong.
-func (p *page) title(r *Problem) string {
+func (l Look) title(r *Problem) string {
 	subject := r.Subject.String()
 	switch r.Kind {
 	case KindRefused:
-		return "the ConfigMap is invalid and not in force, since " + p.look.Clock(r.At)
+		return "the ConfigMap is invalid and not in force, since " + l.Clock(r.At)
 	case KindBroken:
 		return "module " + subject + " cannot be loaded"
 	case KindNoCRDs:
 		return "module " + subject + " is not run, its CRDs cannot be installed"
 	case KindQuarantined:
-		return strings.TrimSpace(r.Node+" "+subject) + " is in quarantine since " + p.look.Clock(r.At) + ", as " + r.Task.String()
+		return strings.TrimSpace(r.Node+" "+subject) + " is in quarantine since " + l.Clock(r.At) + ", as " + r.Task.String()
 	case KindAPIServer:
 		return "the API server does not respond as it should"
 	case KindFull:
-		return "the disk is full since " + p.look.Clock(r.At) + ": no task starts until there is room"
+		return "the disk is full since " + l.Clock(r.At) + ": no task starts until there is room"
 	case KindSlow:
-		return strings.TrimSpace(r.Node+" "+subject) + " runs since " + p.look.Clock(r.At) + ", far longer than ever"
+		return strings.TrimSpace(r.Node+" "+subject) + " runs since " + l.Clock(r.At) + ", far longer than ever"
 	case KindStalled:
 		return "queue " + r.Queue + " stands still"
 	default:
@@ -103,7 +103,7 @@ func (p *page) title(r *Problem) string {
 // other writes a problem that is not of this run.
 func (p *page) other(r *Problem) {
 	l := p.look
-	text := p.title(r)
+	text := p.look.title(r)
 	if r.stored() {
 		p.stored(r)
 		return
@@ -143,21 +143,21 @@ func (p *page) stored(r *Problem) {
 
 // tail returns the lines of an error that are shown: the first, which says what
 // failed, and the last, which say how.
-func (p *page) tail(text string) []string {
+func (l Look) tail(text string) []string {
 	const most = 6
 	var lines []string
 	for line := range strings.Lines(strings.TrimSpace(text)) {
-		lines = append(lines, wrap(line, p.look.width()-4)...)
+		lines = append(lines, wrap(line, l.width()-4)...)
 	}
-	if len(lines) <= most || p.look.All || p.look.whole() {
+	if len(lines) <= most || l.All || l.whole() {
 		return lines
 	}
-	out := append([]string{}, lines[0], p.look.dots()+" "+plural(len(lines)-most+1, "line", "lines")+" left out; see them with --all")
+	out := append([]string{}, lines[0], l.dots()+" "+plural(len(lines)-most+1, "line", "lines")+" left out; see them with --all")
 	return append(out, lines[len(lines)-most+2:]...)
 }
 
 // behind names the tasks behind a task.
-func (p *page) behind(b *Behind) string {
+func (l Look) behind(b *Behind) string {
 	if b == nil {
 		return ""
 	}
@@ -176,7 +176,7 @@ func (p *page) behind(b *Behind) string {
 			names = append(names, r.name())
 		}
 		if b.Tasks > len(names) {
-			names = append(names, p.look.dots())
+			names = append(names, l.dots())
 		}
 		parts = append(parts, text+": "+strings.Join(names, ", "))
 	}

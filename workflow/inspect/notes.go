@@ -18,59 +18,65 @@ func (p *page) note(bar, text string) {
 	}
 }
 
+// A noter writes the notes below the rows of a run's steps.
+type noter struct {
+	look Look
+	run  *Run
+}
+
 // notes returns the notes below the row of a step.
-func (p *page) notes(s *Step) []string {
-	out := p.attemptNotes(s)
-	out = append(out, p.resultNotes(s)...)
-	return append(out, p.placeNotes(s)...)
+func (n noter) notes(s *Step) []string {
+	out := n.attemptNotes(s)
+	out = append(out, n.resultNotes(s)...)
+	return append(out, n.placeNotes(s)...)
 }
 
 // attemptNotes says how the attempts of a step went.
-func (p *page) attemptNotes(s *Step) (out []string) {
+func (n noter) attemptNotes(s *Step) (out []string) {
 	leaf := len(s.Steps) == 0
 	if s.Again && leaf {
 		out = append(out, "interrupted by a restart, and started again")
 	}
 	if s.State == Interrupted && leaf {
-		out = append(out, "cut short when the operator ended; goes on "+p.turn())
+		out = append(out, "cut short when the operator ended; goes on "+n.turn())
 	}
-	if leaf && s.State == Backoff && !s.Due.IsZero() && p.run.Live && !p.reported(s) {
-		out = append(out, "next try "+p.look.due(s.Due))
+	if leaf && s.State == Backoff && !s.Due.IsZero() && n.run.Live && !n.reported(s) {
+		out = append(out, "next try "+n.look.due(s.Due))
 	}
 	if s.Merged > 1 {
 		out = append(out, plural(s.Merged, "task", "tasks")+" in one run")
 	}
-	if p.hasOwnError(s) {
-		out = append(out, p.look.reason(s.Error))
+	if n.hasOwnError(s) {
+		out = append(out, n.look.reason(s.Error))
 	}
 	if s.LastError != "" {
-		out = append(out, "failed "+plural(s.Failures, "time", "times")+" before, last error: "+p.look.reason(s.LastError))
+		out = append(out, "failed "+plural(s.Failures, "time", "times")+" before, last error: "+n.look.reason(s.LastError))
 	}
 	return out
 }
 
 // hasOwnError reports whether the error of s ended it and is not shown as a problem.
-func (p *page) hasOwnError(s *Step) bool {
+func (n noter) hasOwnError(s *Step) bool {
 	switch s.State {
 	case Allowed, Dropped:
 		return s.Error != ""
 	case Failed:
-		return s.Error != "" && !p.reported(s)
+		return s.Error != "" && !n.reported(s)
 	default:
 		return false
 	}
 }
 
 // resultNotes says what became of a step.
-func (p *page) resultNotes(s *Step) (out []string) {
+func (n noter) resultNotes(s *Step) (out []string) {
 	if s.Warning != "" {
 		out = append(out, flat(s.Warning))
 	}
-	if s.State == Dropped && s.Detail != "" && !p.look.Wide {
+	if s.State == Dropped && s.Detail != "" && !n.look.Wide {
 		out = append(out, flat(s.Detail))
 	}
-	if s.State == Skipped && s.Detail != "" || p.look.Wide && s.Detail != "" {
-		out = append(out, p.look.reason(s.Detail))
+	if s.State == Skipped && s.Detail != "" || n.look.Wide && s.Detail != "" {
+		out = append(out, n.look.reason(s.Detail))
 	}
 	if o := s.Object; o != nil {
 		out = append(out, causeText(o.Event, strings.TrimSpace(o.Kind+" "+strings.TrimLeft(o.Namespace+"/"+o.Name, "/")), o.ResourceVersion, "", ""))
@@ -86,9 +92,9 @@ func (p *page) resultNotes(s *Step) (out []string) {
 }
 
 // placeNotes says what a step waits for and in which queue it is.
-func (p *page) placeNotes(s *Step) (out []string) {
+func (n noter) placeNotes(s *Step) (out []string) {
 	leaf := len(s.Steps) == 0
-	if text := p.wait(s); text != "" {
+	if text := n.wait(s); text != "" {
 		out = append(out, text)
 	}
 	if leaf && s.inHookQueue() && (s.Wait == nil || s.Wait.For != ForQueue) {
@@ -97,7 +103,7 @@ func (p *page) placeNotes(s *Step) (out []string) {
 	if leaf && s.State == Running && s.Behind != nil && s.Behind.Tasks > 0 {
 		out = append(out, plural(s.Behind.Tasks, "task waits", "tasks wait")+" behind it in queue "+s.Behind.Queue)
 	}
-	if p.look.Wide && (leaf || !s.State.ended()) && !s.Task.IsZero() {
+	if n.look.Wide && (leaf || !s.State.ended()) && !s.Task.IsZero() {
 		out = append(out, "task "+s.Task.String()+" in queue "+s.Queue)
 	}
 	return out
@@ -109,9 +115,9 @@ func (s *Step) inHookQueue() bool {
 }
 
 // reported reports whether the error of s is among the problems above the tree.
-func (p *page) reported(s *Step) bool {
-	for i := range p.run.Problems {
-		if r := &p.run.Problems[i]; r.Run == p.run.ID && r.Node == s.Node && r.Subject == s.Subject {
+func (n noter) reported(s *Step) bool {
+	for i := range n.run.Problems {
+		if r := &n.run.Problems[i]; r.Run == n.run.ID && r.Node == s.Node && r.Subject == s.Subject {
 			return true
 		}
 	}
@@ -119,16 +125,16 @@ func (p *page) reported(s *Step) bool {
 }
 
 // turn says when an interrupted step continues.
-func (p *page) turn() string {
-	if p.run.Live {
+func (n noter) turn() string {
+	if n.run.Live {
 		return "at its turn"
 	}
 	return "when an operator starts"
 }
 
 // wait says what a step waits for, where its place in the tree does not.
-func (p *page) wait(s *Step) string {
-	w, l := s.Wait, p.look
+func (n noter) wait(s *Step) string {
+	w, l := s.Wait, n.look
 	if w == nil || s.State == Interrupted {
 		return ""
 	}
@@ -150,7 +156,7 @@ func (p *page) wait(s *Step) string {
 	case ForItems:
 		parts := []string{l.blocked(w.Held)}
 		for _, r := range w.On {
-			if r.Run != p.run.ID {
+			if r.Run != n.run.ID {
 				parts = append(parts, l.ref(r)+" in queue "+r.Queue)
 			}
 		}

@@ -147,7 +147,7 @@ func (p *statusPage) problems() {
 // title writes what is wrong, since when, and the error.
 func (p *statusPage) title(r *Problem) {
 	l := p.look
-	text := p.page.title(r)
+	text := p.page.look.title(r)
 	if r.Try > 1 && !r.Since.IsZero() {
 		text += " since " + l.Clock(r.Since)
 	}
