@@ -34,21 +34,6 @@ func (a *again) rearm() {
 	}
 }
 
-// shortestPeriod returns the shortest period of all owners, zero if they have none.
-func (f *watch) shortestPeriod() time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var shortest time.Duration
-	for _, v := range f.views {
-		for _, o := range v.owners {
-			if o.period > 0 && (shortest == 0 || o.period < shortest) {
-				shortest = o.period
-			}
-		}
-	}
-	return shortest
-}
-
 // missing is an object that a view shows and a list of that version did not.
 type missing struct{ uid, version string }
 
@@ -64,13 +49,13 @@ func (f *watch) relist(ctx context.Context) error {
 	}
 	for _, g := range gathering {
 		f.mu.Lock()
-		f.takeOver(g, version)
-		judged := f.judgeAll([]gathered{g})
+		g.update(version, f.version)
+		judged := judgeAll([]gathered{g})
 		g.view.listed, g.view.delivered = f.version, later(g.view.delivered, f.version)
 		admitted := pick(g.view.owners, func(o *owner) bool { return o.registered })
 		f.mu.Unlock()
 		f.announce()
-		f.tellFailures(judged)
+		f.reads.observer.failuresChanged(judged...)
 		if err := f.sayList(ctx, g.view, Again, admitted); err != nil {
 			return err
 		}
@@ -78,15 +63,15 @@ func (f *watch) relist(ctx context.Context) error {
 	return nil
 }
 
-// takeOver makes a view show what a list of that version does, as far as the watch has come. What is missing from the list
-// may have been deleted after that: it is gone when it is missing again and the watch has passed the list it was missing
-// from. The caller holds the lock.
-func (f *watch) takeOver(g gathered, version string) {
+// update updates the view of g from a list of that version. The list counts up to version reached, where the watch is. An
+// object that is missing from the list may have been deleted after reached. It is removed when it is missing again and
+// the watch has passed the list from which it was missing. The caller holds the lock.
+func (g gathered) update(version, reached string) {
 	v := g.view
 	for key, o := range g.objects {
 		before := v.objects[key]
 		same := before != nil && before.UID == o.UID && before.Checksum == o.Checksum && before.Unfiltered == o.Unfiltered
-		if !same && !After(o.ResourceVersion, f.version) {
+		if !same && !After(o.ResourceVersion, reached) {
 			v.set(key, o)
 		}
 	}
@@ -95,7 +80,7 @@ func (f *watch) takeOver(g gathered, version string) {
 		if g.objects[key] != nil {
 			continue
 		}
-		if m, known := v.missing[key]; known && m.uid == before.UID && !After(m.version, f.version) {
+		if m, known := v.missing[key]; known && m.uid == before.UID && !After(m.version, reached) {
 			v.set(key, nil)
 			continue
 		}

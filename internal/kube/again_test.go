@@ -12,14 +12,14 @@ import (
 
 func TestASourceIsListedByTheShortestPeriodOfItsOwners(t *testing.T) {
 	t.Parallel()
-	f := &watch{views: map[string]*view{
+	all := views{
 		"":   {owners: []*owner{{}, {period: time.Hour}}},
 		".a": {owners: []*owner{{period: time.Minute}, {}}},
-	}}
-	if got := f.shortestPeriod(); got != time.Minute {
+	}
+	if got := all.shortestPeriod(); got != time.Minute {
 		t.Errorf("period is %s", got)
 	}
-	if got := (&watch{}).shortestPeriod(); got != 0 {
+	if got := (views{}).shortestPeriod(); got != 0 {
 		t.Errorf("period of nobody is %s", got)
 	}
 }
@@ -54,7 +54,6 @@ func TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome(t *testing.T) {
 		return out
 	}
 	v := &view{objects: all(object("same", "1", "x"), object("stale", "2", "x"), object("moves", "3", "x"), object("goes", "4", "x"))}
-	f := &watch{version: "10"}
 	shows := func() string {
 		var found []string
 		for _, key := range slices.SortedFunc(maps.Keys(v.objects), func(a, b objectKey) int { return strings.Compare(a.name, b.name) }) {
@@ -72,12 +71,11 @@ func TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome(t *testing.T) {
 	listed := gathered{view: v, objects: all(
 		object("same", "1", "x"), object("stale", "5", "y"), object("moves", "11", "y"), object("found", "6", "x"), object("comes", "12", "x"),
 	)}
-	f.takeOver(listed, "12")
-	want("what the watch should have told", "found@6x goes@4x moves@3x same@1x stale@5y")
-	f.takeOver(listed, "12")
+	listed.update("12", "10")
+	want("changes up to the version of the watch", "found@6x goes@4x moves@3x same@1x stale@5y")
+	listed.update("12", "10")
 	want("while the watch has not passed the list", "found@6x goes@4x moves@3x same@1x stale@5y")
-	f.version = "12"
-	f.takeOver(listed, "13")
+	listed.update("13", "12")
 	want("when it has", "comes@12x found@6x moves@11y same@1x stale@5y")
 }
 
@@ -85,21 +83,20 @@ func TestWhatIsMissingOnceMayComeAgain(t *testing.T) {
 	t.Parallel()
 	goes := &Object{Name: "goes", UID: "1", ResourceVersion: "4"}
 	v := &view{objects: map[objectKey]*Object{goes.key(): goes}}
-	f := &watch{version: "10"}
 	none := gathered{view: v, objects: map[objectKey]*Object{}}
-	f.takeOver(none, "10")
-	f.takeOver(gathered{view: v, objects: map[objectKey]*Object{goes.key(): goes}}, "10")
-	f.takeOver(none, "10")
+	none.update("10", "10")
+	gathered{view: v, objects: map[objectKey]*Object{goes.key(): goes}}.update("10", "10")
+	none.update("10", "10")
 	if len(v.objects) != 1 {
 		t.Error("it is gone though it was missing once only")
 	}
 	another := &Object{Name: "goes", UID: "2", ResourceVersion: "9"}
 	v.set(another.key(), another)
-	f.takeOver(none, "10")
+	none.update("10", "10")
 	if len(v.objects) != 1 {
 		t.Error("it is gone though another one of its name was missing")
 	}
-	f.takeOver(none, "10")
+	none.update("10", "10")
 	if len(v.objects) != 0 {
 		t.Error("it is there though it was missing twice")
 	}

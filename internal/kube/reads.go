@@ -50,7 +50,7 @@ func (r *reads) join(source Source, filter *jq.Filter, o *owner) place {
 	if f == nil {
 		f = &watch{
 			source: source, reads: r, picks: source.picker(), previous: r.ending[source],
-			done: make(chan struct{}), wake: make(chan struct{}, 1), views: map[string]*view{},
+			done: make(chan struct{}), wake: make(chan struct{}, 1), views: views{},
 		}
 		r.watches[source] = f
 		delete(r.ending, source)

@@ -153,8 +153,11 @@ func (o Observer) filterFailed(v View, owners []string, object *Object, failure 
 	}
 }
 
-func (o Observer) failuresChanged(v View) {
-	if o.FailuresChanged != nil {
+func (o Observer) failuresChanged(views ...View) {
+	if o.FailuresChanged == nil {
+		return
+	}
+	for _, v := range views {
 		o.FailuresChanged(v)
 	}
 }

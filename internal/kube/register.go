@@ -22,7 +22,7 @@ func (f *watch) register(ctx context.Context) error {
 		f.mu.Lock()
 		var waiting []*view
 		lacking := false
-		for _, v := range f.ordered() {
+		for _, v := range f.views.ordered() {
 			if len(v.newcomers()) > 0 {
 				waiting = append(waiting, v)
 				lacking = lacking || v.lacking()
@@ -65,11 +65,11 @@ func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore stri
 		g.view.objects, g.view.full, g.view.listed = g.objects, g.full && g.view.keeps(), version
 		g.view.sorted, g.view.dirty, g.view.newest = nil, true, notBefore == newestVersion
 	}
-	judged := f.judgeAll(gathering)
+	judged := judgeAll(gathering)
 	f.err = nil
 	f.mu.Unlock()
 	f.announce()
-	f.tellFailures(judged)
+	f.reads.observer.failuresChanged(judged...)
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore s
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		gathering = nil
-		for _, v := range f.ordered() {
+		for _, v := range f.views.ordered() {
 			if which(v) {
 				gathering = append(gathering, gathered{v, v.named(), v.keeps(), map[objectKey]*Object{}, map[objectKey]string{}})
 			}
@@ -110,9 +110,9 @@ func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore s
 	return gathering, version, nil
 }
 
-// judgeAll makes the objects that fail the filters of views those of a list, and returns the views for which that
+// judgeAll sets the objects on which the filters fail, for the views of a list. It returns the views for which they
 // changed. The caller holds the lock.
-func (f *watch) judgeAll(gathering []gathered) (changed []View) {
+func judgeAll(gathering []gathered) (changed []View) {
 	for _, g := range gathering {
 		if !maps.Equal(g.view.failing, g.failing) {
 			changed = append(changed, g.view.name)
@@ -122,16 +122,10 @@ func (f *watch) judgeAll(gathering []gathered) (changed []View) {
 	return changed
 }
 
-func (f *watch) tellFailures(views []View) {
-	for _, v := range views {
-		f.reads.observer.failuresChanged(v)
-	}
-}
-
 // gather returns what a list shows of doc in one view. Where the filter fails, that is what it showed before. The error is that
 // of a filter that was not run to its end.
 func (f *watch) gather(ctx context.Context, g gathered, doc *document) (*Object, error) {
-	object, err := f.see(ctx, g.view, g.owners, doc, g.full)
+	object, err := f.reads.see(ctx, g.view, g.owners, doc, g.full)
 	failure := (*jq.FilterError)(nil)
 	switch {
 	case err == nil:
@@ -266,7 +260,7 @@ func (f *watch) compare(ctx context.Context) error {
 		return err
 	}
 	f.mu.Lock()
-	views := f.ordered()
+	views := f.views.ordered()
 	f.mu.Unlock()
 	for _, v := range views {
 		if !v.asked {
@@ -320,7 +314,7 @@ func (f *watch) unsubscribe(ctx context.Context) error {
 	f.mu.Lock()
 	var views []*view
 	var left [][]*owner
-	for _, v := range f.ordered() {
+	for _, v := range f.views.ordered() {
 		if gone := pick(v.owners, func(o *owner) bool { return o.leaving }); len(gone) > 0 {
 			views, left = append(views, v), append(left, gone)
 		}

@@ -24,7 +24,7 @@ func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]C
 	version := doc.id.Metadata.ResourceVersion
 	f.mu.Lock()
 	var news []seen
-	for _, v := range f.ordered() {
+	for _, v := range f.views.ordered() {
 		if v.listed == "" {
 			continue // its first list will show the object
 		}
@@ -38,7 +38,7 @@ func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]C
 	for i := range news {
 		n := &news[i]
 		var err error
-		n.object, err = f.see(ctx, n.view, n.owners, doc, n.full) // filters take time; those who read do not wait for them
+		n.object, err = f.reads.see(ctx, n.view, n.owners, doc, n.full) // filters take time; those who read do not wait for them
 		if err != nil && !errors.As(err, &n.failure) {
 			return nil, err
 		}
@@ -104,16 +104,16 @@ func (n seen) applyTo(frameType string) *Change {
 	}
 }
 
-// see returns what v, a view of owners, shows of doc, with the whole of it if full is true.
-func (f *watch) see(ctx context.Context, v *view, owners []string, doc *document, full bool) (*Object, error) {
-	if f.reads.metadata {
+// see returns doc as v, a view of owners, shows it. If full is set, the object includes the whole document.
+func (r *reads) see(ctx context.Context, v *view, owners []string, doc *document, full bool) (*Object, error) {
+	if r.metadata {
 		return doc.object(), nil
 	}
-	delivered := f.reads.observer.Filtered
+	delivered := r.observer.Filtered
 	if v.filter == nil || delivered == nil {
 		return doc.through(ctx, v.filter, full)
 	}
-	passed := f.reads.observer.time()
+	passed := r.observer.time()
 	object, err := doc.through(ctx, v.filter, full)
 	delivered(v.name, owners, passed())
 	return object, err

@@ -137,7 +137,19 @@ func (s *site) createIn(t testing.TB, namespace, name string, data ...string) *c
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.awaitCache(t, made)
 	return made
+}
+
+// awaitCache waits until the cache of the API server, from which first lists are read, has a written object.
+func (s *site) awaitCache(t testing.TB, made *corev1.ConfigMap) {
+	t.Helper()
+	_, err := s.api.CoreV1().ConfigMaps(made.Namespace).List(context.Background(), metav1.ListOptions{
+		ResourceVersion: made.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func configMap(name string, data ...string) *corev1.ConfigMap {
@@ -154,6 +166,7 @@ func (s *site) update(t testing.TB, name string, data ...string) *corev1.ConfigM
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.awaitCache(t, made)
 	return made
 }
 

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -24,6 +25,39 @@ type owner struct {
 	registered bool
 	leaving    bool   // unsubscribes after pending changes are delivered, on the goroutine of the watch
 	since      string // changes up to this version do not concern it
+}
+
+// views are the views of a source, by the text of their filter. The lock of the watch guards them.
+type views map[string]*view
+
+// ordered returns the views in an order that is always the same.
+func (vs views) ordered() []*view {
+	return slices.SortedFunc(maps.Values(vs), func(a, b *view) int { return cmp.Compare(a.name.Filter, b.name.Filter) })
+}
+
+// oldestDelivered returns the version after which a watch must begin for the view whose last delivery is the oldest. It
+// is empty if nothing was delivered.
+func (vs views) oldestDelivered() string {
+	oldest := ""
+	for _, v := range vs {
+		if v.delivered != "" && (oldest == "" || After(oldest, v.delivered)) {
+			oldest = v.delivered
+		}
+	}
+	return oldest
+}
+
+// shortestPeriod returns the shortest period of all owners, zero if they have none.
+func (vs views) shortestPeriod() time.Duration {
+	var shortest time.Duration
+	for _, v := range vs {
+		for _, o := range v.owners {
+			if o.period > 0 && (shortest == 0 || o.period < shortest) {
+				shortest = o.period
+			}
+		}
+	}
+	return shortest
 }
 
 // view is the state of a view while its source is watched. The lock of its feed guards it; listed, told and asked are

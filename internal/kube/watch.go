@@ -1,12 +1,10 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,8 +27,8 @@ type watch struct {
 	wake chan struct{} // has an element when views or owners have changed
 
 	mu    sync.Mutex
-	views map[string]*view // by the text of the filter
-	err   error            // why the source cannot be read now
+	views views
+	err   error // why the source cannot be read now
 
 	// Only run's goroutine uses what follows.
 	version string // the receiver was told all changes up to here
@@ -68,7 +66,9 @@ func (f *watch) follow(ctx context.Context) error {
 		return err
 	}
 	if f.version == "" {
-		f.version = f.oldestDelivered()
+		f.mu.Lock()
+		f.version = f.views.oldestDelivered()
+		f.mu.Unlock()
 	}
 	if f.version == "" {
 		return nil // all owners have left
@@ -141,7 +141,7 @@ func (f *watch) read(ctx context.Context, in *buffer) error {
 	timer := time.NewTimer(f.reads.versionEvery)
 	timer.Stop()
 	defer timer.Stop()
-	f.again.set(f.shortestPeriod())
+	f.setPeriod()
 	for armed := false; ; {
 		select {
 		case <-ctx.Done():
@@ -150,7 +150,7 @@ func (f *watch) read(ctx context.Context, in *buffer) error {
 			if err := f.register(ctx); err != nil || f.rewound {
 				return err
 			}
-			f.again.set(f.shortestPeriod())
+			f.setPeriod()
 		case <-f.again.alarm.C:
 			f.again.rearm()
 			if err := f.relist(ctx); err != nil {
@@ -171,6 +171,14 @@ func (f *watch) read(ctx context.Context, in *buffer) error {
 			armed = true
 		}
 	}
+}
+
+// setPeriod sets the period after which the source is listed again, to the shortest that an owner wants.
+func (f *watch) setPeriod() {
+	f.mu.Lock()
+	period := f.views.shortestPeriod()
+	f.mu.Unlock()
+	f.again.set(period)
 }
 
 // takeBuffered applies the frames that in holds. It reports whether the watch has ended, and
@@ -228,7 +236,7 @@ func (f *watch) take(ctx context.Context, frames []frame) error {
 func (f *watch) say(ctx context.Context, changes []Change) error {
 	batch := Batch{Source: f.source, Version: f.version, Changes: changes}
 	f.mu.Lock()
-	for _, v := range f.ordered() {
+	for _, v := range f.views.ordered() {
 		if v.asked && (v.delivered == f.version || !After(v.delivered, f.version)) {
 			batch.Filters = append(batch.Filters, v.name.Filter)
 		}
@@ -271,27 +279,4 @@ func (f *watch) announce() {
 	for _, changed := range delivered {
 		changed()
 	}
-}
-
-// ordered returns the views in an order that is always the same. The caller holds the lock.
-func (f *watch) ordered() []*view {
-	views := make([]*view, 0, len(f.views))
-	for _, v := range f.views {
-		views = append(views, v)
-	}
-	slices.SortFunc(views, func(a, b *view) int { return cmp.Compare(a.name.Filter, b.name.Filter) })
-	return views
-}
-
-// oldestDelivered returns the version that a watch has to begin after for the view that was told least.
-func (f *watch) oldestDelivered() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	oldest := ""
-	for _, v := range f.views {
-		if v.delivered != "" && (oldest == "" || After(oldest, v.delivered)) {
-			oldest = v.delivered
-		}
-	}
-	return oldest
 }
