@@ -1,0 +1,96 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// moduleMetrics are the metrics of converges, modules and their releases.
+type moduleMetrics struct {
+	moduleRun       *prometheus.HistogramVec
+	moduleRunErrors *prometheus.CounterVec
+	moduleDelErrors *prometheus.CounterVec
+	discoverErrors  prometheus.Counter
+	configErrors    prometheus.Counter
+	convergeTime    *prometheus.CounterVec
+	converges       *prometheus.CounterVec
+	moduleHelm      *prometheus.HistogramVec
+	helmOperation   *prometheus.HistogramVec
+	addonsFetch     *prometheus.HistogramVec
+	redeployed      *prometheus.CounterVec
+	absent          *prometheus.CounterVec
+	blocked         prometheus.Gauge
+}
+
+func (m maker) modules() moduleMetrics {
+	return moduleMetrics{
+		moduleRun:       m.long("module_run_seconds", "Duration of module runs from their first step to the last afterHelm hook.", "module", "activation"),
+		moduleRunErrors: m.counters("module_run_errors_total", "Failed attempts of steps of module runs.", "module"),
+		moduleDelErrors: m.counters("module_delete_errors_total", "Failed attempts of steps of module deletions.", "module"),
+		discoverErrors:  m.counter("modules_discover_errors_total", "Failed attempts to discover modules."),
+		configErrors:    m.counter("config_values_errors_total", "Changes of the ConfigMap that were refused."),
+		convergeTime:    m.counters("convergence_seconds", "Duration of completed converges.", "activation"),
+		converges:       m.counters("convergence_total", "Completed converges.", "activation"),
+		moduleHelm:      m.long("module_helm_seconds", "Duration of the Helm steps of module runs.", "module", "activation"),
+		helmOperation:   m.long("helm_operation_seconds", "Duration of Helm operations.", "module", "activation", "operation"),
+		addonsFetch:     m.long("addons_fetch_seconds", "Duration of fetching one repository of an addons configuration, by scope and reason of failure.", "scope", "reason"),
+		redeployed:      m.counters("modules_helm_release_redeployed_total", "Module runs started because objects of the release were absent.", "module"),
+		absent:          m.counters("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource"),
+		blocked:         m.gauge("releases_blocked", "Releases whose deletion a safety check blocked in the last discovery."),
+	}
+}
+
+// ModuleRan observes a run of module that came to its end.
+func (m moduleMetrics) ModuleRan(module, activation string, took time.Duration) {
+	m.moduleRun.WithLabelValues(module, activation).Observe(took.Seconds())
+}
+
+// ModuleRunFailed counts a failed attempt of a step of module's run.
+func (m moduleMetrics) ModuleRunFailed(module string) {
+	m.moduleRunErrors.WithLabelValues(module).Inc()
+}
+
+// ModuleDeleteFailed counts a failed attempt of a step of module's delete.
+func (m moduleMetrics) ModuleDeleteFailed(module string) {
+	m.moduleDelErrors.WithLabelValues(module).Inc()
+}
+
+// DiscoveryFailed counts a failed attempt to discover modules.
+func (m moduleMetrics) DiscoveryFailed() { m.discoverErrors.Inc() }
+
+// ConfigRefused counts a content of the ConfigMap that was refused.
+func (m moduleMetrics) ConfigRefused() { m.configErrors.Inc() }
+
+// Converged counts a converge that came to its end.
+func (m moduleMetrics) Converged(activation string, took time.Duration) {
+	m.convergeTime.WithLabelValues(activation).Add(max(0, took.Seconds()))
+	m.converges.WithLabelValues(activation).Inc()
+}
+
+// AddonsFetched observes that a repository was fetched with its addons; with a reason, that it was not.
+func (m moduleMetrics) AddonsFetched(scope, reason string, took time.Duration) {
+	m.addonsFetch.WithLabelValues(scope, reason).Observe(took.Seconds())
+}
+
+// HelmDid observes one operation of Helm.
+func (m moduleMetrics) HelmDid(module, activation, operation string, took time.Duration) {
+	m.helmOperation.WithLabelValues(module, activation, operation).Observe(took.Seconds())
+}
+
+// ModuleHelmDid observes the whole Helm part of a run of module.
+func (m moduleMetrics) ModuleHelmDid(module, activation string, took time.Duration) {
+	m.moduleHelm.WithLabelValues(module, activation).Observe(took.Seconds())
+}
+
+// ObjectsAbsent counts objects of module's release that were found absent, each
+// given as namespace/Kind/name.
+func (m moduleMetrics) ObjectsAbsent(module string, objects []string) {
+	m.redeployed.WithLabelValues(module).Inc()
+	for _, o := range objects {
+		m.absent.WithLabelValues(module, o).Inc()
+	}
+}
+
+// DeletionsBlocked sets the number of releases that a safety check kept in the last discovery.
+func (m moduleMetrics) DeletionsBlocked(releases int) { m.blocked.Set(float64(releases)) }

@@ -1,0 +1,43 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// watchMetrics are the metrics of watches and of the jqFilters of their events.
+type watchMetrics struct {
+	filterErrors *prometheus.CounterVec
+	watchErrors  *prometheus.CounterVec
+	filterTime   *prometheus.HistogramVec
+	eventTime    *prometheus.HistogramVec
+}
+
+func (m maker) watches() watchMetrics {
+	return watchMetrics{
+		filterErrors: m.counters("kube_jq_filter_errors_total", "Failed runs of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind"),
+		watchErrors:  m.counters("kubernetes_client_watch_errors_total", "Lists and watches that failed.", "error_type"),
+		filterTime:   m.histogram("kube_jq_filter_duration_seconds", "Duration of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind"),
+		eventTime:    m.histogram("kube_event_duration_seconds", "Time from the arrival of an event until it is in the queue of the binding.", "module", "hook", "binding", "queue", "kind"),
+	}
+}
+
+// FilterFailed counts an object of kind on which the jqFilter of a binding failed.
+func (m watchMetrics) FilterFailed(b Binding, kind string) {
+	m.filterErrors.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue, kind).Inc()
+}
+
+// FilterTook observes what the jqFilter of a binding took on an object of kind.
+func (m watchMetrics) FilterTook(b Binding, kind string, took time.Duration) {
+	m.filterTime.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue, kind).Observe(took.Seconds())
+}
+
+// EventTook observes how long it took until a change of an object of kind stood
+// in the queue of a binding.
+func (m watchMetrics) EventTook(b Binding, kind string, took time.Duration) {
+	m.eventTime.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue, kind).Observe(took.Seconds())
+}
+
+// WatchFailed counts a list or watch that failed. The reason is one word.
+func (m watchMetrics) WatchFailed(reason string) { m.watchErrors.WithLabelValues(reason).Inc() }
