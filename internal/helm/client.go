@@ -69,9 +69,10 @@ type Client struct {
 	labels     map[string]string
 	log        func(format string, args ...any)
 
-	cluster  *cluster
-	records  *records
-	metadata metadata.Interface
+	cluster   *cluster
+	records   *records
+	manifests manifests
+	metadata  metadata.Interface
 }
 
 // ownFields tells Helm, once for the whole program, in whose name to write.
@@ -123,8 +124,11 @@ func (c *Client) connect(config *rest.Config, transport *http.Client, driver str
 	if c.records, err = newRecords(c, config, transport, driver); err != nil {
 		return err
 	}
-	c.cluster, err = newCluster(config, c.log)
-	return err
+	if c.cluster, err = newCluster(config, c.log); err != nil {
+		return err
+	}
+	c.manifests = manifests{records: c.records, cluster: c.cluster, namespace: c.namespace, historyMax: c.historyMax, log: c.log}
+	return nil
 }
 
 // Labels returns the labels that every object of every release carries, for selecting them.

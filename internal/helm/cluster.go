@@ -65,10 +65,12 @@ func (k *cluster) tap(next http.RoundTripper) http.RoundTripper {
 
 // Refresh reads the kinds and versions that the cluster serves. It is needed only with an API server that does not
 // report changes of them (before Kubernetes 1.27). With newer ones, Render detects a new CRD or APIService.
-func (c *Client) Refresh(ctx context.Context) error {
-	c.cluster.mu.Lock()
-	defer c.cluster.mu.Unlock()
-	return c.cluster.read(ctx)
+func (c *Client) Refresh(ctx context.Context) error { return c.cluster.refresh(ctx) }
+
+func (k *cluster) refresh(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.read(ctx)
 }
 
 // known returns what the cluster was last seen to serve.

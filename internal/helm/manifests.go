@@ -11,15 +11,24 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
+// manifests corrects the manifests in the records of releases, so that Helm can process them.
+type manifests struct {
+	records    *records
+	cluster    *cluster
+	namespace  string
+	historyMax int
+	log        func(format string, args ...any)
+}
+
 // revisions decodes all revisions of a release that has some, the newest first.
-func (c *Client) revisions(name string) ([]*release.Release, error) {
-	decoded, err := c.records.storage(c.historyMax).History(name)
+func (m manifests) revisions(name string) ([]*release.Release, error) {
+	decoded, err := m.records.storage(m.historyMax).History(name)
 	if err != nil {
 		return nil, fmt.Errorf("read the revisions: %w", err)
 	}
 	if len(decoded) == 0 {
 		return nil, fmt.Errorf("none of its revisions can be decoded: look after its objects by hand, then delete the %ss "+
-			"sh.helm.release.v1.%s.v* in namespace %s", c.records.kind, name, c.namespace)
+			"sh.helm.release.v1.%s.v* in namespace %s", m.records.kind, name, m.namespace)
 	}
 	releaseutil.Reverse(decoded, releaseutil.SortByRevision)
 	return decoded, nil
@@ -29,39 +38,39 @@ func (c *Client) revisions(name string) ([]*release.Release, error) {
 // release's record. Helm cannot process such a manifest. Otherwise a release could not be upgraded or uninstalled after
 // one of its CRDs was deleted, or after Kubernetes dropped an old version of an API. If an API service only does not
 // respond, nothing is removed.
-func (c *Client) forgetGone(ctx context.Context, name string) error {
-	if err := c.Refresh(ctx); err != nil {
+func (m manifests) forgetGone(ctx context.Context, name string) error {
+	if err := m.cluster.refresh(ctx); err != nil {
 		return err
 	}
-	if found, err := c.records.of(ctx, name); err != nil || len(found) == 0 {
+	if found, err := m.records.of(ctx, name); err != nil || len(found) == 0 {
 		return err
 	}
-	revisions, err := c.revisions(name)
+	revisions, err := m.revisions(name)
 	if err != nil {
 		return err
 	}
 	for _, r := range revisions {
-		forgotten, err := c.withoutGone(ctx, r)
+		forgotten, err := m.withoutGone(ctx, r)
 		if err != nil || forgotten == 0 {
 			return err
 		}
-		c.log("release %q: forget %d objects of revision %d, as the cluster does not serve their kinds any more", name, forgotten, r.Version)
-		if err := c.records.storage(c.historyMax).Update(r); err != nil {
+		m.log("release %q: forget %d objects of revision %d, as the cluster does not serve their kinds any more", name, forgotten, r.Version)
+		if err := m.records.storage(m.historyMax).Update(r); err != nil {
 			return fmt.Errorf("write revision %d: %w", r.Version, err)
 		}
 	}
 	return nil
 }
 
-// withoutGone takes the objects out of one revision's manifest and returns how many.
-func (c *Client) withoutGone(ctx context.Context, r *release.Release) (int, error) {
+// withoutGone removes the objects of kinds that are not served from the manifest of one revision, and returns their number.
+func (m manifests) withoutGone(ctx context.Context, r *release.Release) (int, error) {
 	nodes, err := read(r.Manifest)
 	if err != nil {
 		return 0, fmt.Errorf("read the manifest of revision %d: %w", r.Version, err)
 	}
 	var served []*yaml.RNode
 	for _, n := range nodes {
-		if !c.cluster.gone(ctx, n.GetApiVersion(), n.GetKind()) {
+		if !m.cluster.gone(ctx, n.GetApiVersion(), n.GetKind()) {
 			served = append(served, n)
 		}
 	}
@@ -72,11 +81,10 @@ func (c *Client) withoutGone(ctx context.Context, r *release.Release) (int, erro
 	return len(nodes) - len(served), err
 }
 
-// gather makes the newest revision's manifest hold all objects that the release may have. Helm uninstalls what is in
-// that manifest: when the revision was not applied to its end, objects of the one before it that it drops would
-// stay for ever.
-func (c *Client) gather(name string) error {
-	revisions, err := c.revisions(name)
+// gather adds to the manifest of the newest revision all objects that the release may have. Helm uninstalls the objects
+// of that manifest. If the revision was not applied completely, objects that only the one before it has would stay for ever.
+func (m manifests) gather(name string) error {
+	revisions, err := m.revisions(name)
 	if err != nil {
 		return err
 	}
@@ -93,14 +101,14 @@ func (c *Client) gather(name string) error {
 			continue
 		}
 		newest.Manifest = manifest
-		if err := c.records.storage(c.historyMax).Update(newest); err != nil {
+		if err := m.records.storage(m.historyMax).Update(newest); err != nil {
 			return fmt.Errorf("write revision %d: %w", newest.Version, err)
 		}
 	}
 	return nil
 }
 
-// union returns a manifest with those objects of another that it does not name, and how many these are.
+// union returns a manifest with the objects that only another one has, and their number.
 func union(manifest, other string) (string, int, error) {
 	nodes, err := read(manifest)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
 )
 
 // lookups is how many objects are asked for at a time.
@@ -16,7 +17,7 @@ const lookups = 8
 // Missing returns those of the objects that are not in the cluster, in their order. Objects of a kind the cluster
 // does not serve are among them. It costs one small request an object, and changes nothing.
 func (c *Client) Missing(ctx context.Context, objects []Object) ([]Object, error) {
-	mappings, err := c.mappings(ctx, objects)
+	mappings, err := c.cluster.mappings(ctx, objects)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +30,7 @@ func (c *Client) Missing(ctx context.Context, objects []Object) ([]Object, error
 		}
 		group.Go(func() error {
 			var err error
-			there[i], err = c.exists(ctx, mappings[i], o)
+			there[i], err = exists(ctx, c.metadata, mappings[i], o)
 			return err
 		})
 	}
@@ -45,18 +46,18 @@ func (c *Client) Missing(ctx context.Context, objects []Object) ([]Object, error
 	return missing, nil
 }
 
-// mappings returns how each object is reached, nil for one whose kind is not served even on a second look.
-func (c *Client) mappings(ctx context.Context, objects []Object) ([]*meta.RESTMapping, error) {
+// mappings returns the mapping of each object, nil if its kind is not served. It reads the served kinds again before.
+func (k *cluster) mappings(ctx context.Context, objects []Object) ([]*meta.RESTMapping, error) {
 	mappings := make([]*meta.RESTMapping, len(objects))
 	refreshed := false
 	for i, o := range objects {
-		m, err := c.cluster.mapping(ctx, o.APIVersion, o.Kind)
+		m, err := k.mapping(ctx, o.APIVersion, o.Kind)
 		if meta.IsNoMatchError(err) && !refreshed {
 			refreshed = true
-			if err := c.Refresh(ctx); err != nil {
+			if err := k.refresh(ctx); err != nil {
 				return nil, err
 			}
-			m, err = c.cluster.mapping(ctx, o.APIVersion, o.Kind)
+			m, err = k.mapping(ctx, o.APIVersion, o.Kind)
 		}
 		if err != nil && !meta.IsNoMatchError(err) {
 			return nil, fmt.Errorf("look for %s of %s: %w", o, o.APIVersion, err)
@@ -66,9 +67,9 @@ func (c *Client) mappings(ctx context.Context, objects []Object) ([]*meta.RESTMa
 	return mappings, nil
 }
 
-// exists tells whether an object is in the cluster.
-func (c *Client) exists(ctx context.Context, m *meta.RESTMapping, o Object) (bool, error) {
-	_, err := c.metadata.Resource(m.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+// exists reports whether an object is in the cluster.
+func exists(ctx context.Context, c metadata.Interface, m *meta.RESTMapping, o Object) (bool, error) {
+	_, err := c.Resource(m.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

@@ -68,9 +68,9 @@ type labeller struct {
 	sum string
 }
 
-// labeller returns the post-renderer of a release.
-func (c *Client) labeller(r Release) *labeller {
-	labels := maps.Clone(c.labels)
+// newLabeller returns the post-renderer of a release, which puts the labels of all releases on its objects.
+func newLabeller(all map[string]string, r Release) *labeller {
+	labels := maps.Clone(all)
 	if r.Maintained {
 		labels[maintenanceLabel] = ""
 	}

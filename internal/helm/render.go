@@ -94,7 +94,7 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	labels := c.labeller(r)
+	labels := newLabeller(c.labels, r)
 	rendered, sum, err := c.dryRun(ctx, r, caps, labels)
 	if meta.IsNoMatchError(err) {
 		// Only a server that does not say when its kinds change comes here with a kind that is served.

@@ -26,7 +26,7 @@ func (c *Client) Uninstall(ctx context.Context, name string) ([]Kept, error) {
 	}
 	kept, err := c.uninstall(ctx, name)
 	if meta.IsNoMatchError(err) && ctx.Err() == nil {
-		if err = c.forgetGone(ctx, name); err == nil {
+		if err = c.manifests.forgetGone(ctx, name); err == nil {
 			kept, err = c.uninstall(ctx, name)
 		}
 	}
@@ -42,7 +42,7 @@ func (c *Client) uninstall(ctx context.Context, name string) ([]Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.gather(name); err != nil {
+	if err := c.manifests.gather(name); err != nil {
 		return nil, err
 	}
 	objects := c.objects(ctx, c.config, name)

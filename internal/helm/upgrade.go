@@ -39,7 +39,7 @@ func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgra
 	if meta.IsNoMatchError(err) && ctx.Err() == nil {
 		// The kinds changed under way, or the revision in force has objects of a kind that is served no longer.
 		c.log("release %q: %s: read the kinds of the cluster again", r.Name, err)
-		if err = c.forgetGone(ctx, r.Name); err == nil {
+		if err = c.manifests.forgetGone(ctx, r.Name); err == nil {
 			done, err = c.upgrade(ctx, r, m)
 		}
 	}
@@ -101,7 +101,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 		labels: map[string]string{
 			checksumLabel: m.Checksum, maintenanceLabel: strconv.FormatBool(r.Maintained), addonLabel: strconv.FormatBool(r.Addon),
 		},
-		post: c.labeller(r),
+		post: newLabeller(c.labels, r),
 	}
 	act := c.applyUpgrade
 	if p.install {
@@ -157,7 +157,7 @@ func (c *Client) explain(name string, err error) error {
 		return fmt.Errorf("%w: another program upgrades it, or its newest revision cannot be decoded: then delete the newest "+
 			"%s sh.helm.release.v1.%s.v* in namespace %s", err, c.records.kind, name, c.namespace)
 	case strings.HasPrefix(err.Error(), "no revision for release"):
-		_, unreadable := c.revisions(name)
+		_, unreadable := c.manifests.revisions(name)
 		return errors.Join(unreadable, err)
 	case strings.Contains(err.Error(), "Too long: may not be more than"), strings.Contains(err.Error(), "Too long: must have at most"):
 		return fmt.Errorf("%w: the record of a release holds its whole chart and may have 1 MiB: keep other files out of it by a .helmignore", err)
