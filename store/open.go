@@ -1,57 +1,11 @@
 package store
 
 import (
-	"bytes"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
-	"strconv"
-	"time"
 )
-
-func schemaKey() Key { return At(Meta).Str("schema") }
-func idKey() Key     { return At(Meta).Str("id") }
-func epochKey() Key  { return At(Meta).Str("epoch") }
-
-// Options are the options of an open store. The zero value is usable.
-type Options struct {
-	// Clock returns the time of transactions. The default is the system's clock.
-	Clock func() time.Time
-
-	// Committed is called after each attempt to commit, with its duration by Clock and the number of written keys.
-	// The next commit waits for it, so it must return soon. It must not call Update or Close.
-	Committed func(took time.Duration, writes int)
-
-	// Shortage is called with a shortage when commits begin to fail because the disk is full, and with nil when there
-	// is room again. It must return soon, and must not call Update or Close.
-	Shortage func(*Shortage)
-
-	// LockWait is how long to wait until another process closes the file. The default is one second.
-	LockWait time.Duration
-
-	// Ballast is the size in bytes of a file beside the store, with its name and ".ballast". It is deleted when the
-	// disk is full, so that the store can still be written. With a ballast, the space for the note of clean exits is
-	// allocated, too. There is none by default.
-	Ballast int64
-}
-
-func (o Options) clock() func() time.Time {
-	if o.Clock != nil {
-		return o.Clock
-	}
-	return time.Now //nolint:forbidigo // this is the clock
-}
-
-func (o Options) wait() time.Duration {
-	if o.LockWait > 0 {
-		return o.LockWait
-	}
-	return time.Second
-}
 
 // Open opens the store in the file at path. It verifies the file and durably increments the epoch. It
 // compacts a file that is mostly free. It creates a missing file, but not a missing directory. The
@@ -150,74 +104,6 @@ func begin(db *DB) (err error) {
 		}
 	}
 	return nil
-}
-
-// An identity is what the first records of a store contain.
-type identity struct {
-	schema int
-	id     string
-	epoch  uint64
-}
-
-// raiseEpoch makes the next epoch the one that can commit.
-func raiseEpoch(b Backend, i *identity) error {
-	raise := []Write{{Key: epochKey(), Value: number(i.epoch + 1)}, {Key: schemaKey(), Value: number(schema)}}
-	if err := b.Commit(i.epoch, raise); err != nil {
-		return err
-	}
-	i.epoch++
-	i.schema = schema
-	return nil
-}
-
-// identify reads the identity of the store in b.
-func identify(b Backend) (i identity, err error) {
-	r, err := b.Reader()
-	if err != nil {
-		return i, err
-	}
-	defer r.Close()
-	for _, f := range []struct {
-		key  Key
-		into any
-	}{{schemaKey(), &i.schema}, {idKey(), &i.id}, {epochKey(), &i.epoch}} {
-		v, err := r.Get(f.key)
-		if err != nil {
-			return i, err
-		}
-		if v == nil {
-			return i, corrupt("record %s is missing", f.key)
-		}
-		if err := damageOf(f.key, v); err != nil {
-			return i, err
-		}
-		if err := json.Unmarshal(v, f.into); err != nil {
-			return i, corrupt("record %s: %w", f.key, err)
-		}
-		if i.schema > schema {
-			return i, fmt.Errorf("%w: schema %d, this version knows %d", ErrNewer, i.schema, schema)
-		}
-	}
-	return i, nil
-}
-
-// newIdentity returns the first records of a new store.
-func newIdentity() []Write {
-	id := []byte(strconv.Quote(rand.Text()))
-	writes := []Write{{Key: schemaKey(), Value: number(schema)}, {Key: idKey(), Value: id}, {Key: epochKey(), Value: number(0)}}
-	slices.SortFunc(writes, func(a, b Write) int { return bytes.Compare(a.Key, b.Key) })
-	return writes
-}
-
-// number returns n as JSON.
-func number(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
-
-// checkEpoch returns ErrStale unless stored is the record of epoch; no record is epoch 0.
-func checkEpoch(stored []byte, epoch uint64) error {
-	if stored == nil && epoch == 0 || string(stored) == strconv.FormatUint(epoch, 10) {
-		return nil
-	}
-	return fmt.Errorf("%w: epoch %s is stored, this is %d", ErrStale, stored, epoch)
 }
 
 // openError adds the path and what to do.

@@ -36,8 +36,6 @@ type page struct {
 	widest, found int
 }
 
-func (p *page) noter() noter { return noter{p.look, p.run} }
-
 func (p *page) line(text string) { p.lines = append(p.lines, strings.TrimRight(text, " ")) }
 
 // field writes a name and a text, which may take several lines.

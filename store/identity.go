@@ -1,0 +1,82 @@
+package store
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+func schemaKey() Key { return At(Meta).Str("schema") }
+func idKey() Key     { return At(Meta).Str("id") }
+func epochKey() Key  { return At(Meta).Str("epoch") }
+
+// An identity is what the first records of a store contain.
+type identity struct {
+	schema int
+	id     string
+	epoch  uint64
+}
+
+// raiseEpoch makes the next epoch the one that can commit.
+func raiseEpoch(b Backend, i *identity) error {
+	raise := []Write{{Key: epochKey(), Value: number(i.epoch + 1)}, {Key: schemaKey(), Value: number(schema)}}
+	if err := b.Commit(i.epoch, raise); err != nil {
+		return err
+	}
+	i.epoch++
+	i.schema = schema
+	return nil
+}
+
+// identify reads the identity of the store in b.
+func identify(b Backend) (i identity, err error) {
+	r, err := b.Reader()
+	if err != nil {
+		return i, err
+	}
+	defer r.Close()
+	for _, f := range []struct {
+		key  Key
+		into any
+	}{{schemaKey(), &i.schema}, {idKey(), &i.id}, {epochKey(), &i.epoch}} {
+		v, err := r.Get(f.key)
+		if err != nil {
+			return i, err
+		}
+		if v == nil {
+			return i, corrupt("record %s is missing", f.key)
+		}
+		if err := damageOf(f.key, v); err != nil {
+			return i, err
+		}
+		if err := json.Unmarshal(v, f.into); err != nil {
+			return i, corrupt("record %s: %w", f.key, err)
+		}
+		if i.schema > schema {
+			return i, fmt.Errorf("%w: schema %d, this version knows %d", ErrNewer, i.schema, schema)
+		}
+	}
+	return i, nil
+}
+
+// newIdentity returns the first records of a new store.
+func newIdentity() []Write {
+	id := []byte(strconv.Quote(rand.Text()))
+	writes := []Write{{Key: schemaKey(), Value: number(schema)}, {Key: idKey(), Value: id}, {Key: epochKey(), Value: number(0)}}
+	slices.SortFunc(writes, func(a, b Write) int { return bytes.Compare(a.Key, b.Key) })
+	return writes
+}
+
+// number returns n as JSON.
+func number(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
+
+// checkEpoch returns ErrStale unless stored is the record of epoch; no record is epoch 0.
+func checkEpoch(stored []byte, epoch uint64) error {
+	if stored == nil && epoch == 0 || string(stored) == strconv.FormatUint(epoch, 10) {
+		return nil
+	}
+	return fmt.Errorf("%w: epoch %s is stored, this is %d", ErrStale, stored, epoch)
+}
