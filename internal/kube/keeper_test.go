@@ -203,7 +203,11 @@ func (k *keeper) until(t *testing.T, what string, holds func(k *keeper) bool) {
 		case <-limit.C:
 			k.mu.Lock()
 			defer k.mu.Unlock()
-			t.Fatalf("timed out waiting for %s\nevents: %q", what, k.events)
+			var lists []string
+			for _, list := range k.lists {
+				lists = append(lists, fmt.Sprintf("%s of %s at %s to %s", list.Cause, list.View, list.Version, list.Owners))
+			}
+			t.Fatalf("timed out waiting for %s\nevents: %q\nlists: %q", what, k.events, lists)
 		}
 	}
 }
