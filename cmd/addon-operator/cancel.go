@@ -1,34 +1,43 @@
 package main
 
 import (
+	"github.com/rs/zerolog"
+
 	"addon-operator/internal/kube"
+	"addon-operator/steps"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
-// cancelSwitchedOff cancels the running tasks of the modules that content of the ConfigMap switches off.
-// Step 16, which is at the front of the main queue, then deletes them.
-func (o *operator) cancelSwitchedOff(content kube.Content) {
-	modules, err := o.steps.ConfigMap.SwitchedOff(content)
+// A moduleCanceler cancels the running tasks of modules that the ConfigMap switches off.
+type moduleCanceler struct {
+	log       zerolog.Logger
+	engine    *workflow.Engine
+	configMap *steps.ConfigMap
+}
+
+// configRaised cancels the running tasks of the modules that content switches off. Step 16, which is at the front of
+// the main queue, then deletes the modules.
+func (c moduleCanceler) configRaised(content kube.Content) {
+	modules, err := c.configMap.SwitchedOff(content)
 	if err != nil {
-		o.log.Warn().Err(err).Msg("modules that the ConfigMap switches off not found: their running tasks are not canceled before their deletion")
+		c.log.Warn().Err(err).Msg("modules that the ConfigMap switches off not found: their running tasks are not canceled before their deletion")
 		return
 	}
 	for _, module := range modules {
-		o.cancelRunning(module)
+		c.cancel(module)
 	}
 }
 
-// cancelRunning cancels the running tasks of a module that the ConfigMap switches off, except those of
-// its deletion.
-func (o *operator) cancelRunning(module string) {
+// cancel cancels the running tasks of a module, except those of its deletion.
+func (c moduleCanceler) cancel(module string) {
 	deletion, _ := lifecycle.Graph.Node(lifecycle.ModuleDelete)
-	n := o.engine.CancelWhere(func(t workflow.Task) bool {
+	n := c.engine.CancelWhere(func(t workflow.Task) bool {
 		node, ok := lifecycle.Graph.Node(graph.NodeID(t.Node))
 		return t.Subject.Module == module && (!ok || node.Group != deletion.Group && node.ID != lifecycle.ModulePurge)
 	}, workflow.Cancellation{By: "the operator", Reason: "the ConfigMap switches module " + module + " off"})
 	if n > 0 {
-		o.log.Warn().Str("module", module).Int("tasks", n).Msg("module is switched off: canceling its running tasks")
+		c.log.Warn().Str("module", module).Int("tasks", n).Msg("module is switched off: canceling its running tasks")
 	}
 }

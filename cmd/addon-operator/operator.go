@@ -76,6 +76,7 @@ type operator struct {
 	schedule  *triggers.Schedule
 	absent    *triggers.Absent
 	configMap *triggers.ConfigMap
+	canceler  moduleCanceler
 	webhooks  *webhooks
 	webhook   *triggers.Webhook
 
@@ -231,7 +232,8 @@ func (o *operator) assemble() (err error) {
 	o.absent.Delivered = o.clusterObserver.objectsAbsent
 	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.configObject(), o.engine.Retry)
 	o.configMap.Seen = o.configSeen
-	o.configMap.Raised = o.cancelSwitchedOff
+	o.canceler = moduleCanceler{o.log, o.engine, o.steps.ConfigMap}
+	o.configMap.Raised = o.canceler.configRaised
 	o.webhooks = newWebhooks(o)
 	o.webhook = triggers.NewWebhook(o.db, o.webhooks.endpoint.Serve)
 	o.surveys = newSurveys(surveys{

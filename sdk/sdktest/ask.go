@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"testing"
 
 	"sigs.k8s.io/yaml"
 
@@ -16,7 +17,7 @@ import (
 func (t *Test) Admit(binding, request string) *Result {
 	t.t.Helper()
 	element, mutating := t.admission(binding)
-	element.Review = t.review(request)
+	element.Review = wrapReview(t.t, request)
 	r, files := t.execute([]hook.Element{element})
 	if r.Err != nil {
 		return r
@@ -70,7 +71,7 @@ func (t *Test) Convert(binding, from, to, objects string) *Result {
 		t.t.Fatal(err)
 	}
 	r, files := t.execute([]hook.Element{{
-		Binding: binding, Type: hook.TypeConversion, FromVersion: from, ToVersion: to, Review: t.review(string(request)),
+		Binding: binding, Type: hook.TypeConversion, FromVersion: from, ToVersion: to, Review: wrapReview(t.t, string(request)),
 		Group: t.config.Conversion[i].Group, Snapshots: t.snapshots(t.config.Conversion[i].IncludeSnapshotsFrom),
 	}})
 	if r.Err != nil {
@@ -85,12 +86,12 @@ func (t *Test) Convert(binding, from, to, objects string) *Result {
 	return r
 }
 
-// review wraps a request as the API server does.
-func (t *Test) review(request string) json.RawMessage {
-	t.t.Helper()
+// wrapReview returns a request as the API server wraps it.
+func wrapReview(t testing.TB, request string) json.RawMessage {
+	t.Helper()
 	asJSON, err := yaml.YAMLToJSON([]byte(request))
 	if err != nil {
-		t.t.Fatalf("the request is no YAML: %v", err)
+		t.Fatalf("the request is no YAML: %v", err)
 	}
 	return json.RawMessage(`{"request":` + string(asJSON) + `}`)
 }
