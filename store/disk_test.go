@@ -155,6 +155,8 @@ var children = map[string]func(path string) error{
 
 	"compact": compactOne,
 	"images":  liveTwice,
+
+	"restore on full": restoreOnFullDisk,
 }
 
 func TestMain(m *testing.M) {

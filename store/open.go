@@ -48,18 +48,27 @@ func Open(path string, o Options) (*DB, error) {
 // OpenReadOnly opens the store in the file at path, or a snapshot of one, for View only. It writes nothing, and
 // several processes can read the file at the same time. A store that an operator uses is ErrLocked.
 func OpenReadOnly(path string, o Options) (*DB, error) {
-	f, err := lock(path, os.O_RDONLY, o.wait())
+	db, err := openReadOnly(path, o)
 	if err != nil {
 		return nil, openError(path, err)
 	}
+	return db, nil
+}
+
+// openReadOnly is OpenReadOnly, and leaves the path and what to do out of its errors.
+func openReadOnly(path string, o Options) (*DB, error) {
+	f, err := lock(path, os.O_RDONLY, o.wait())
+	if err != nil {
+		return nil, err
+	}
 	b, err := openBolt(f, true)
 	if err != nil {
-		return nil, openError(path, err)
+		return nil, err
 	}
 	db := newDB(path, b, o)
 	db.readOnly = true
 	if db.identity, err = identify(b); err != nil {
-		return nil, openError(path, errors.Join(err, b.Close()))
+		return nil, errors.Join(err, b.Close())
 	}
 	return db, nil
 }
@@ -113,9 +122,9 @@ func openError(path string, err error) error {
 	case errors.Is(err, ErrLocked):
 		advice = "; stop the operator that uses it, or ask that operator over its debug socket"
 	case errors.Is(err, ErrCorrupt):
-		advice = "; set the file aside and restore a snapshot, or start without one"
+		advice = "; restore a snapshot with addon-operator store restore, or set the file aside and start without one"
 	case errors.Is(err, ErrNewer):
-		advice = "; use that version of the operator or a later one"
+		advice = "; use that version of the operator or a later one, or restore a snapshot from before the upgrade"
 	case errors.Is(err, ErrNotStore):
 		advice = "; give the path of a store, or of no file to begin a new one"
 	case errors.Is(err, ErrFull):

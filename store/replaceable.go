@@ -22,6 +22,7 @@ func replaceables() []replaceable {
 		replaceableAs[Ends](EndsKey()),
 		replaceableAs[Ref](ExclusiveKey()),
 		replaceableAs[AllowedPurge](AllowedPurgeKey()),
+		replaceableAs[LostSpan](LostSpanKey()),
 	}
 }
 

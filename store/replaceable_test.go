@@ -30,7 +30,7 @@ func spoiled(t *testing.T, keys ...Key) *Memory {
 
 func TestUnreadableRecordsOfTheWholeStoreAreMovedAtOpen(t *testing.T) {
 	t.Parallel()
-	lost := []Key{StartupKey(), TenureKey(), EndsKey(), ExclusiveKey(), AllowedPurgeKey()}
+	lost := []Key{StartupKey(), TenureKey(), EndsKey(), ExclusiveKey(), AllowedPurgeKey(), LostSpanKey()}
 	marks := []Key{PreparationKey(), CopyKey()}
 	db, err := OpenMemory(spoiled(t, append(lost, marks...)...), Options{})
 	if err != nil {

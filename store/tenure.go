@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,19 @@ func TenureKey() Key { return At(Meta).Str("tenure") }
 type Copy struct {
 	Epoch uint64    `json:"epoch"`
 	At    time.Time `json:"at"`
+	// Restored is the name of the snapshot that [Restore] put in the place of a store, empty in other copies. Until is
+	// the time of the last commit of the replaced store, as far as it is known.
+	Restored string    `json:"restored,omitempty"`
+	Until    time.Time `json:"until,omitzero"`
+}
+
+// Lost returns the span that the copy does not know. Its end is zero if that is not known.
+func (c Copy) Lost() *LostSpan {
+	how := fmt.Sprintf("the store is a copy, made in epoch %d, of one that was in use", c.Epoch)
+	if c.Restored != "" {
+		how = fmt.Sprintf("the snapshot %s, made in epoch %d, was restored", c.Restored, c.Epoch)
+	}
+	return &LostSpan{How: how, From: c.At, To: c.Until}
 }
 
 // CopyKey returns the key of the mark.
@@ -50,10 +64,55 @@ func MarkCopy(path string, o Options) error {
 	return nil
 }
 
-// DropWork deletes pending work: tasks in queues and due later, journals, claims, what is quarantined. What remains is
+// A LostSpan is a time of which a store knows nothing: it was not the store in use.
+type LostSpan struct {
+	// How says in one sentence why the store was not in use.
+	How  string    `json:"how"`
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// At is when the pending work of the store was dropped because of it.
+	At time.Time `json:"at"`
+}
+
+// LostSpanKey returns the key of the last LostSpan.
+func LostSpanKey() Key { return At(Meta).Str("lost span") }
+
+func (l LostSpan) String() string {
+	return fmt.Sprintf("%s; unknown is what happened from %s to %s", l.How, l.From.UTC().Format(time.RFC3339), l.To.UTC().Format(time.RFC3339))
+}
+
+// DropWork keeps only the lasting state of the store: it deletes pending work, records lost as the reason, and lets the
+// next start begin a new start run. It writes transactions of bounded size. On a full disk it waits for room. After an
+// interruption, it must be called again.
+func (db *DB) DropWork(ctx context.Context, lost LostSpan) error {
+	return keepLasting(func(fn func(*Tx) error) error { return db.UpdateWithRoom(ctx, fn) }, lost)
+}
+
+// keepLasting implements [DB.DropWork] with the given function for transactions.
+func keepLasting(update func(func(*Tx) error) error, lost LostSpan) error {
+	for more := true; more; {
+		if err := update(func(tx *Tx) (err error) {
+			more, err = dropWork(tx)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return update(func(tx *Tx) error {
+		startup, _, err := Load[Startup](tx, StartupKey())
+		if err != nil {
+			return err
+		}
+		startup.Digest = "" // the next start differs from every earlier one
+		lost.At = tx.Now()
+		return errors.Join(Save(tx, StartupKey(), startup), Save(tx, LostSpanKey(), lost))
+	})
+}
+
+// dropWork deletes pending work: tasks in queues and due later, journals, claims, what is quarantined. What remains is
 // what is known of the cluster, of modules and of hooks, and history. Its runs end. It stops when the budget of tx is
 // spent, and reports whether there is more.
-func DropWork(tx *Tx) (more bool, err error) {
+func dropWork(tx *Tx) (more bool, err error) {
 	tx.Delete(ExclusiveKey())
 	tx.Delete(PreparationKey())
 	for t := range tables {

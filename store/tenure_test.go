@@ -33,7 +33,7 @@ func TestDroppingWorkKeepsWhatIsKnownAndEndsRuns(t *testing.T) {
 	}
 	times := 0
 	for more := true; more; times++ {
-		if err := db.Update(func(tx *Tx) (err error) { more, err = DropWork(tx); return err }); err != nil {
+		if err := db.Update(func(tx *Tx) (err error) { more, err = dropWork(tx); return err }); err != nil {
 			t.Fatal(err)
 		}
 	}

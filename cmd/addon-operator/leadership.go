@@ -191,65 +191,58 @@ func (l *leadership) lead(ctx context.Context) (dropped string, release func(), 
 // takeOver prepares the store for the work of this process. Where another operator has worked since the store's last
 // epoch, that operator has done or replaced the pending tasks of this store, so they are dropped.
 func (l *leadership) takeOver(ctx context.Context, previous lease.Previous) (why string, err error) {
+	var lost *store.LostSpan
 	if err := l.file.db.View(func(tx *store.Tx) (err error) {
-		why, err = l.interlude(tx, previous)
+		lost, err = l.interlude(tx, previous)
 		return err
 	}); err != nil {
 		return "", err
 	}
-	for more := why != ""; more; {
-		if err := l.file.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
-			more, err = store.DropWork(tx)
-			return err
-		}); err != nil {
+	if lost != nil {
+		if err := l.file.db.DropWork(ctx, *lost); err != nil {
 			return "", err
 		}
-	}
-	if why != "" {
+		why = lost.String()
 		l.log.Warn().Str("store", l.file.path).Str("previous", previous.String()).
 			Msg("pending work of the store is dropped, a new start begins: " + why)
 	}
 	return why, l.file.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		tx.Delete(store.CopyKey())
-		if why != "" {
-			startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
-			if err != nil {
-				return err
-			}
-			startup.Digest = "" // no start is like the one before
-			if err := store.Save(tx, store.StartupKey(), startup); err != nil {
-				return err
-			}
-		}
 		return store.Save(tx, store.TenureKey(), store.Tenure{Epoch: tx.Epoch(), Began: tx.Now()})
 	})
 }
 
 // interlude returns how another operator has worked between the last epoch of the store and now, with the span that
-// the store does not know; empty where none has.
-func (l *leadership) interlude(tx *store.Tx, previous lease.Previous) (string, error) {
+// the store does not know; nil where none has.
+func (l *leadership) interlude(tx *store.Tx, previous lease.Previous) (*store.LostSpan, error) {
 	worked, err := lastWorked(tx)
 	if err != nil || worked == 0 {
-		return "", err // nothing was ever done with this store
+		return nil, err // nothing was ever done with this store
 	}
-	how, since, err := l.copied(tx)
+	lost, err := l.copied(tx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	how, other := "", true
 	switch {
-	case how != "":
 	case previous.Foreign:
 		how = "another program held the Lease"
 	case previous.Store == "":
+		other = false
 	case previous.Store != l.file.db.ID():
 		how = fmt.Sprintf("an operator with another store (%s, epoch %d) held the Lease", previous.Store, previous.Epoch)
 	case previous.Epoch > worked:
-		how = fmt.Sprintf("the store is of epoch %d, and was worked on until epoch %d", worked, previous.Epoch)
+		how, other = fmt.Sprintf("the store is of epoch %d, and was worked on until epoch %d", worked, previous.Epoch), false
+	default:
+		other = false
 	}
-	if how == "" {
-		return "", nil
+	switch {
+	case lost == nil && how != "":
+		lost = &store.LostSpan{How: how, From: l.file.written, To: tx.Now()}
+	case lost != nil && (lost.To.IsZero() || other):
+		lost.To = tx.Now()
 	}
-	return fmt.Sprintf("%s; unknown is what happened from %s to %s", how, since.UTC().Format(time.RFC3339), tx.Now().Format(time.RFC3339)), nil
+	return lost, nil
 }
 
 // lastWorked returns the last epoch in which an operator worked with the store, 0 if there is none. Each of two records
@@ -263,17 +256,17 @@ func lastWorked(tx *store.Tx) (uint64, error) {
 	return max(tenure.Epoch, ends.Begun), err
 }
 
-// copied returns how the store is a copy, empty if it is none, and the time after which it does not know what happened.
-// A mark that cannot be read is still the mark of a copy.
-func (l *leadership) copied(tx *store.Tx) (how string, since time.Time, err error) {
+// copied returns the span that the store does not know because it is a copy, nil if it is none. The end of the span is
+// zero if it is not known. A mark that cannot be read is still the mark of a copy.
+func (l *leadership) copied(tx *store.Tx) (*store.LostSpan, error) {
 	mark, marked, err := store.Load[store.Copy](tx, store.CopyKey())
 	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
-		return "the store is a copy of one that was in use", l.file.written, nil
+		return &store.LostSpan{How: "the store is a copy of one that was in use", From: l.file.written}, nil
 	}
 	if err != nil || !marked {
-		return "", l.file.written, err
+		return nil, err
 	}
-	return fmt.Sprintf("the store is a copy, made in epoch %d, of one that was in use", mark.Epoch), mark.At, nil
+	return mark.Lost(), nil
 }
 
 // killHooks kills the hooks that run: this process may not act any more.

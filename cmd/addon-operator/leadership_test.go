@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -182,6 +183,28 @@ func TestStoreThatAnotherOperatorHasOvertakenStartsColdAndSaysWhatItDoesNotKnow(
 				t.Fatal(err)
 			}
 		}, "the store is a copy, made in epoch 1", "onStartup beforeHelm onStartup beforeHelm"},
+		"a snapshot is restored in the place of a corrupt file": {func(t *testing.T, _ *cluster.Cluster, _ string, s *site) {
+			t.Helper()
+			whole, err := os.ReadFile(s.path("store.db"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			corrupt := append(whole[:2*4096:2*4096], make([]byte, len(whole)-2*4096)...)
+			if err := os.WriteFile(s.path("store.db"), corrupt, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := process(t, "store", "restore", s.path("snapshot"), "--store", s.path("store.db")).CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "store.db.replaced.1") || !strings.Contains(string(out), "lost      what happened from ") {
+				t.Errorf("store restore: %v\n%s", err, out)
+			}
+			if aside, err := os.ReadFile(s.path("store.db.replaced.1")); err != nil || !bytes.Equal(aside, corrupt) {
+				t.Errorf("the corrupt file was not renamed: %v", err)
+			}
+			out, err = process(t, "status", "--store", s.path("store.db")).CombinedOutput()
+			if !strings.Contains(string(out), "lost      the snapshot snapshot, made in") {
+				t.Errorf("status of the restored store: %v\n%s", err, out)
+			}
+		}, "the snapshot snapshot, made in epoch 1, was restored", "onStartup beforeHelm onStartup beforeHelm"},
 		"a file of an earlier epoch is restored": {func(t *testing.T, c *cluster.Cluster, namespace string, s *site) {
 			t.Helper()
 			old, err := os.ReadFile(s.path("store.db"))
@@ -225,6 +248,13 @@ func TestStoreThatAnotherOperatorHasOvertakenStartsColdAndSaysWhatItDoesNotKnow(
 			out, err := process(t, "workflow", "list", "--debug-unix-socket", s.path("socket"), "-o", "json").CombinedOutput()
 			if err != nil || !strings.Contains(string(out), interlude.why) {
 				t.Errorf("workflow list: %v\n%s", err, out)
+			}
+			for _, verb := range [][]string{{"status"}, {"workflow", "inspect"}} {
+				out, err := process(t, append(verb, "--debug-unix-socket", s.path("socket"))...).CombinedOutput()
+				words := strings.Join(strings.Fields(string(out)), " ")
+				if shown := strings.Contains(words, "unknown is what happened from"); err != nil || shown != (interlude.why != "") || !strings.Contains(words, interlude.why) {
+					t.Errorf("%v: %v\n%s", verb, err, out)
+				}
 			}
 		})
 	}

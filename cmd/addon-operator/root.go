@@ -46,7 +46,7 @@ func newRoot() *cobra.Command {
 			newAddonsGet, newAddonsIndex, newAddonsLint, newAddonsList, newAddonsPackage, newAddonsWhy),
 		newGroup("config", "Show and change settings of the running operator, such as its log level", newConfigList, newConfigSet),
 		newGroup("webhooks", "Withdraw the webhook configurations of the operator", newWebhooksWithdraw),
-		newGroup("store", "Check, compact, print or copy the store", newStoreCheck, newStoreCompact, newStoreDump, newStoreSnapshot),
+		newGroup("store", "Check, compact, print, copy or restore the store", newStoreCheck, newStoreCompact, newStoreDump, newStoreRestore, newStoreSnapshot),
 	)
 	return root
 }

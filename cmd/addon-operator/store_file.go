@@ -161,17 +161,11 @@ func (f *storeFile) rename(cluster string) (string, error) {
 	if err := f.db.Close(); err != nil {
 		return "", err
 	}
-	for n := 1; ; n++ {
-		path := fmt.Sprintf("%s.cluster-%.8s.%d", f.path, cluster, n)
-		// Unlike a rename, a link never takes the place of a file.
-		err := os.Link(f.path, path)
-		switch {
-		case err == nil:
-			return path, os.Remove(f.path)
-		case !errors.Is(err, os.ErrExist):
-			return "", fmt.Errorf("set the store of another cluster aside: %w; move %s away by hand", err, f.path)
-		}
+	path, err := store.LinkAside(f.path, fmt.Sprintf("cluster-%.8s", cluster))
+	if err != nil {
+		return "", fmt.Errorf("store of another cluster: %w", err)
 	}
+	return path, os.Remove(f.path)
 }
 
 // awaitCluster checks to which cluster the store belongs as soon as the API server answers, if it did not

@@ -97,6 +97,8 @@ type Run struct {
 	// nobody looked there.
 	Unfound int `json:"unfound,omitempty"`
 
+	// Lost is the last span of which the store knows nothing, for seven days; nil if there is none.
+	Lost *store.LostSpan `json:"lost,omitempty"`
 	// Problems of this run first, then those of others, newest first.
 	Problems []Problem `json:"problems,omitempty"`
 	Advice   []Advice  `json:"advice,omitempty"`

@@ -82,6 +82,9 @@ func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run,
 			w.count(top)
 		}
 	}
+	if w.Lost, err = s.lost(); err != nil {
+		return nil, err
+	}
 	damage, err := s.damage()
 	if err != nil {
 		return nil, err

@@ -38,6 +38,9 @@ type Status struct {
 	// up to 50,000 are counted.
 	Later int `json:"later,omitempty"`
 
+	// Lost is the last span of which the store knows nothing, for seven days; nil if there is none.
+	Lost *store.LostSpan `json:"lost,omitempty"`
+
 	// Requests are those to the API server; nil where no operator runs.
 	Requests *Requests `json:"requests,omitempty"`
 
@@ -112,6 +115,9 @@ func (r *Reader) Status(tx *store.Tx) (*Status, error) {
 		return nil, err
 	}
 	if err := status.queues(r, s); err != nil {
+		return nil, err
+	}
+	if status.Lost, err = s.lost(); err != nil {
 		return nil, err
 	}
 	damage, err := s.damage()

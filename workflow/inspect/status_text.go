@@ -51,6 +51,9 @@ func (p *statusPage) write() {
 	p.queues()
 	p.running()
 	p.store()
+	if lost := p.status.Lost; lost != nil {
+		p.section("lost", lost.String())
+	}
 	if r := p.status.Requests; r != nil {
 		p.section("API", r.text())
 	}

@@ -78,6 +78,9 @@ func (p *page) head() {
 	if cause := causeText(w.Cause.Event, w.Cause.Object, w.Cause.ResourceVersion, w.Cause.By, w.Cause.Detail); cause != "" {
 		p.field("cause", cause)
 	}
+	if lost := w.Lost; lost != nil && !strings.Contains(w.Cause.Detail, lost.String()) {
+		p.field("lost", lost.String())
+	}
 	p.field("began", began)
 	p.field("progress", l.progress(w))
 	if r := w.Restarts; r != nil {

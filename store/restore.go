@@ -1,0 +1,402 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrOtherStore means that a snapshot is one of another store than the file that it would replace.
+var ErrOtherStore = errors.New("snapshot is of another store")
+
+// RestoreOptions say how to restore a snapshot.
+type RestoreOptions struct {
+	Options
+	// OtherStore allows a snapshot of another store than the present one.
+	OtherStore bool
+	// DryRun changes nothing.
+	DryRun bool
+}
+
+// A Restoration describes what restoring a snapshot does, or has done.
+type Restoration struct {
+	// ID is the id of the snapshot's store, Epoch the epoch in which the snapshot was made.
+	ID    string
+	Epoch uint64
+	// Damaged is the number of records of the snapshot that cannot be read. At most 100 are counted.
+	Damaged int
+	// Lost is the span from the last commit of the snapshot to that of the present file, or to now.
+	Lost LostSpan
+	// Kept and Dropped count the records of each table that is kept, and of those with pending work.
+	Kept, Dropped []TableCount
+	// Present is the id of the present store, empty if there is none or if Unreadable says why it cannot be read.
+	Present    string
+	Unreadable error
+	// Aside is the new name of the present file, empty without one. In a dry run the name is not chosen yet.
+	Aside string
+	// Replaces is set if there is a present file.
+	Replaces bool
+	// Before is set if an earlier call, of which the operator has not started since, has restored this snapshot.
+	Before bool
+	// Bytes is the size of the snapshot, which the restored file does not exceed by much. Free is the room on its disk.
+	Bytes int64
+	Free  uint64
+}
+
+// A TableCount is the number of records of a table.
+type TableCount struct {
+	Table   Table
+	Records int
+}
+
+// Restore puts the snapshot in the place of the store at path, which no process may use. The restored store has the
+// lasting state of the snapshot and none of its pending work, and is marked as a copy. Restore never changes the present
+// file: it gets another name. A crash leaves the present file or the restored one in place; after a crash, the next call
+// finishes the work. After an error, the present file is in place. The errors are those of Open and ErrOtherStore.
+func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
+	r := &restore{path: path, snapshot: snapshot, options: o}
+	if err := r.isOther(); err != nil {
+		return nil, err
+	}
+	from, err := r.openSnapshot()
+	if err != nil {
+		return nil, err
+	}
+	present, err := r.lockPresent()
+	if present != nil {
+		defer present.Close()
+	}
+	switch {
+	case err != nil:
+	case r.Before:
+		err = syncDir(filepath.Dir(path)) // the earlier call may have been killed before it did that
+	case !o.DryRun:
+		err = r.replace(from, present)
+	}
+	return &r.Restoration, errors.Join(err, from.Close())
+}
+
+// restore is one call of Restore.
+type restore struct {
+	Restoration
+	path, snapshot string
+	options        RestoreOptions
+	minEpoch       uint64 // the restored store begins behind it: notes of clean exits name epochs
+}
+
+// openSnapshot opens and describes the snapshot.
+func (r *restore) openSnapshot() (*DB, error) {
+	from, err := openReadOnly(r.snapshot, r.options.Options)
+	if err != nil {
+		return nil, snapshotError(r.snapshot, err)
+	}
+	if err := r.describe(from); err != nil {
+		return nil, errors.Join(snapshotError(r.snapshot, err), from.Close())
+	}
+	return from, nil
+}
+
+// snapshotError says why the snapshot cannot be restored, and what to do.
+func snapshotError(path string, err error) error {
+	advice := ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		advice = "; give the path of a snapshot, as FILE.snapshot-… beside the store"
+	case errors.Is(err, ErrLocked):
+		advice = "; it is the store of a running operator: make a snapshot of it with store snapshot, and restore that"
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNotStore):
+		advice = "; restore another snapshot, nothing was changed"
+	case errors.Is(err, ErrNewer):
+		advice = "; use that version of the operator or a later one, or restore an older snapshot"
+	}
+	return fmt.Errorf("store: restore the snapshot %s: %w%s", path, err, advice)
+}
+
+// describe reads what the snapshot holds.
+func (r *restore) describe(from *DB) error {
+	info, err := os.Stat(r.snapshot)
+	if err != nil {
+		return err
+	}
+	r.ID, r.Epoch, r.Damaged, r.Bytes = from.ID(), from.Epoch(), len(from.Damaged()), info.Size()
+	return from.View(func(tx *Tx) error {
+		mark, marked, err := Load[Copy](tx, CopyKey())
+		if damaged := (*RecordError)(nil); err != nil && !errors.As(err, &damaged) {
+			return err
+		}
+		if err != nil || !marked {
+			mark = Copy{Epoch: r.Epoch, At: info.ModTime().Round(0).UTC()}
+		}
+		mark.Restored, mark.Until = filepath.Base(r.snapshot), time.Time{}
+		r.Epoch, r.Lost = mark.Epoch, *mark.Lost()
+		for t := range tables {
+			r.count(tx, Table(t))
+		}
+		return nil
+	})
+}
+
+// count counts the records of a table of the snapshot.
+func (r *restore) count(tx *Tx, t Table) {
+	n := 0
+	for range tx.Range(At(t)) {
+		n++
+	}
+	switch {
+	case n == 0:
+	case tables[t].work:
+		r.Dropped = append(r.Dropped, TableCount{t, n})
+	default:
+		r.Kept = append(r.Kept, TableCount{t, n})
+	}
+}
+
+// lockPresent locks the present file, so that no operator starts with it, and describes it. It returns nil if there is
+// none.
+func (r *restore) lockPresent() (*os.File, error) {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(filepath.Dir(r.path), &disk); err != nil {
+		return nil, fmt.Errorf("store: restore to %s: %w; give the path of the store", r.path, err)
+	}
+	r.Free = disk.Bavail * uint64(disk.Bsize) //nolint:gosec // a size is positive
+	r.Lost.To = r.options.clock()().Round(0).UTC()
+	for _, epoch := range (exitsFile{r.path + ".clean-exits"}).read() {
+		r.minEpoch = max(r.minEpoch, epoch)
+	}
+	db, err := openReadOnly(r.path, r.options.Options)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil //nolint:nilnil // there is no file
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewer), errors.Is(err, ErrNotStore):
+		r.Unreadable = err
+	case err != nil:
+		return nil, openError(r.path, err)
+	default:
+		if err := errors.Join(r.compare(db), db.Close()); err != nil {
+			return nil, err
+		}
+	}
+	f, err := lock(r.path, os.O_RDWR, r.options.wait())
+	if err != nil {
+		return nil, openError(r.path, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return f, err
+	}
+	r.Replaces = true
+	if written := info.ModTime().Round(0).UTC(); !r.Before && written.After(r.Lost.From) {
+		r.Lost.To = written
+	}
+	return f, nil
+}
+
+// isOther returns an error if the snapshot is the present file itself.
+func (r *restore) isOther() error {
+	present, err1 := os.Stat(r.path)
+	snapshot, err2 := os.Stat(r.snapshot)
+	if err1 == nil && err2 == nil && os.SameFile(present, snapshot) {
+		return fmt.Errorf("store: restore the snapshot %s: it is the store itself; give the path of another snapshot", r.snapshot)
+	}
+	return nil
+}
+
+// compare compares the snapshot with the present store.
+func (r *restore) compare(db *DB) error {
+	r.Present = db.ID()
+	r.minEpoch = max(r.minEpoch, db.Epoch())
+	var mark Copy
+	err := db.View(func(tx *Tx) (err error) {
+		mark, _, err = Load[Copy](tx, CopyKey())
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	if r.Present != r.ID && !r.options.OtherStore {
+		return fmt.Errorf("store: restore the snapshot %s: %w: %s, %s is %s; restore a snapshot of this store, or allow the other one with --other-store",
+			r.snapshot, ErrOtherStore, r.ID, r.path, r.Present)
+	}
+	if r.Present == r.ID && mark.Restored == filepath.Base(r.snapshot) && mark.Epoch == r.Epoch && mark.At.Equal(r.Lost.From) {
+		r.Before, r.Lost.To = true, mark.Until
+	}
+	return nil
+}
+
+// replace makes the restored store beside path and gives it that name. present is the locked file there, nil without one.
+func (r *restore) replace(from *DB, present *os.File) error {
+	dir, base := filepath.Split(r.path)
+	temp := filepath.Join(dir, "."+base+".restore")
+	db, err := r.make(from, temp)
+	if err == nil {
+		err = r.name(temp, present)
+		// Until here nobody could open the restored store: a crash might have undone its name.
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("store: restore to %s: %w", r.path, errors.Join(restoreAdvice(err, r), remove(temp)))
+	}
+	return remove(temp)
+}
+
+// restoreAdvice adds to err what to do.
+func restoreAdvice(err error, r *restore) error {
+	if err = fullOr(err); errors.Is(err, ErrFull) {
+		return fmt.Errorf("%w; free about %d bytes on its file system, nothing was changed", err, r.Bytes)
+	}
+	return err
+}
+
+// make makes the restored store in the file at temp, durable and locked.
+func (r *restore) make(from *DB, temp string) (*DB, error) {
+	b, ok := from.backend.(*bolt)
+	if !ok {
+		return nil, errors.New("the snapshot is not a file")
+	}
+	f, err := claim(temp)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.own(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	copied, err := b.copyInto(f)
+	if err != nil {
+		return nil, err
+	}
+	db := newDB(r.path, copied, r.options.Options)
+	if err := r.keepLasting(db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// claim returns the file at temp, locked. It has no other name.
+func claim(temp string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		// A killed process can have given the file the name of the store, and not removed this one.
+		named, err := namedTwice(f)
+		if err == nil && named {
+			if err = errors.Join(f.Close(), remove(temp)); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err == nil {
+			if err = flock(f, unix.LOCK_EX, 0); errors.Is(err, ErrLocked) {
+				err = fmt.Errorf("%w: it restores a snapshot; wait for its end", err)
+			}
+		}
+		same := false
+		if err == nil {
+			same, err = isAt(f, temp)
+		}
+		if err == nil {
+			named, err = namedTwice(f) // whoever had the lock may have named it
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if same && !named {
+			return f, nil
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// namedTwice reports whether the open file f has several names.
+func namedTwice(f *os.File) (bool, error) {
+	var stat unix.Stat_t
+	err := unix.Fstat(int(f.Fd()), &stat)
+	return stat.Nlink > 1, err
+}
+
+// own empties the file f and gives it the owner of the file that it replaces. Root can restore for an operator that runs
+// as another user.
+func (r *restore) own(f *os.File) error {
+	owned := r.path
+	if !r.Replaces {
+		owned = r.snapshot
+	}
+	var stat unix.Stat_t
+	err := unix.Stat(owned, &stat)
+	if err == nil && os.Geteuid() == 0 {
+		err = f.Chown(int(stat.Uid), int(stat.Gid))
+	}
+	return errors.Join(err, f.Truncate(0))
+}
+
+// keepLasting upgrades the restored store and drops its pending work, exactly as the start with a copied file does.
+func (r *restore) keepLasting(db *DB) error {
+	if err := begin(db); err != nil {
+		return err
+	}
+	if next := r.minEpoch + 1; next > db.identity.epoch {
+		if err := db.backend.Commit(db.identity.epoch, []Write{{Key: epochKey(), Value: number(next)}}); err != nil {
+			return err
+		}
+		db.identity.epoch = next
+	}
+	if err := keepLasting(db.Update, r.Lost); err != nil {
+		return err
+	}
+	return db.Update(func(tx *Tx) error {
+		return Save(tx, CopyKey(), Copy{Epoch: r.Epoch, At: r.Lost.From, Restored: filepath.Base(r.snapshot), Until: r.Lost.To})
+	})
+}
+
+// name gives the file at temp the name of the store, after the present file got another one.
+func (r *restore) name(temp string, present *os.File) (err error) {
+	dir := filepath.Dir(r.path)
+	if present == nil {
+		// Unlike a rename, a link never takes the place of a file.
+		if err := os.Link(temp, r.path); err != nil {
+			return fmt.Errorf("%w; stop the operator that has created it, and run the command again", err)
+		}
+		return syncDir(dir)
+	}
+	if r.Aside, err = LinkAside(r.path, "replaced"); err != nil {
+		return err
+	}
+	if err := syncDir(dir); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, r.path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// LinkAside gives the file at path another name beside the one it has: path, suffix and a number. It uses a name that the
+// file has already, and never one of another file.
+func LinkAside(path, suffix string) (string, error) {
+	for n := 1; ; n++ {
+		aside := fmt.Sprintf("%s.%s.%d", path, suffix, n)
+		err := os.Link(path, aside)
+		if err == nil {
+			return aside, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", fmt.Errorf("set the file aside: %w; move %s away by hand and repeat the command", err, path)
+		}
+		mine, err1 := os.Stat(path)
+		other, err2 := os.Lstat(aside)
+		if err := errors.Join(err1, err2); err != nil {
+			return "", err
+		}
+		if os.SameFile(mine, other) {
+			return aside, nil
+		}
+	}
+}
