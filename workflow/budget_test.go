@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -316,4 +317,103 @@ func TestTheLargestBatchEndsInOneTransaction(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAConvergeThatReplacesThousandsOfParkedStepsDoesSoInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const parked = 12_000
+		w := newContinuing(t)
+		w.unchecked()
+		w.discovers(modules("a", "b"), nil, nil)
+		w.fails("release-check b", 1000)
+		w.start(on(lifecycle.OnStart))
+		first := w.pending(workflow.Parked)
+		if len(first) != 1 {
+			t.Fatalf("%d steps are parked, want 1", len(first))
+		}
+		// No rewind takes the steps over: they were rewound as often as they may be.
+		again := *first[0]
+		again.Rewinds = 1000
+		for from := uint64(0); from < parked; from += 1000 {
+			if err := w.db.Update(func(tx *store.Tx) error {
+				run, _, err := store.Load[store.Run](tx, store.RunKey(again.Run))
+				if err != nil {
+					return err
+				}
+				run.Open += 1000
+				for i := range uint64(1000) {
+					more := again
+					more.ID, more.Slot = store.ID{Epoch: again.ID.Epoch, N: tx.NextID()}, again.Slot+from+i
+					if more.Slot == again.Slot {
+						more.ID = again.ID
+						run.Open--
+					}
+					if err := store.Save(tx, more.Key(), more); err != nil {
+						return err
+					}
+				}
+				return store.Save(tx, store.RunKey(run.ID), run)
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.ran()
+		w.changeConfig()
+		w.sleep(time.Minute)
+		if ran := w.ran(); !slices.Contains(ran, "discover-modules") {
+			t.Errorf("ran: %q, want a new converge", ran)
+		}
+		w.expectPending(workflow.Parked, "global-afterall")
+		for _, left := range w.pending(workflow.Parked) {
+			if left.ID == first[0].ID {
+				t.Error("the parked step of the first converge is still there")
+			}
+		}
+		if left := w.pending(workflow.Main); len(left) > 0 {
+			t.Errorf("%d tasks are left in main, the first at %s", len(left), left[0].Node)
+		}
+	})
+}
+
+func TestSkipOfTheLargestQuarantinedBatchSkipsThatBatchAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const events, batch = 5000, 1000
+		w := newWorld(t, eventGraph())
+		w.unchecked()
+		w.hangs("event m/h b")
+		for from := 0; from < events; from += 250 {
+			var some []workflow.Event
+			for i := range 250 {
+				ev := about(in("q", on("event", "m", "h", "b")), fmt.Sprint("o", from+i))
+				ev.Payload = json.RawMessage(fmt.Sprintf("%-*d", 5000, from+i))
+				some = append(some, ev)
+			}
+			w.raise(some...)
+		}
+		for range 3 {
+			w.start()
+			w.crash()
+			w.unchecked()
+		}
+		w.start()
+		ids := w.expectQuarantined("event m/h b")
+		w.took()
+		w.says("event m/h b")
+		if err := w.e.Skip(ids[0], "me", "no need"); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(time.Minute)
+		next := batch
+		for _, n := range w.took() {
+			for _, task := range n.task.Batch {
+				if got := strings.TrimSpace(string(task.Payload)); got != fmt.Sprint(next) {
+					t.Fatalf("the hook was given event %s, want %d", got, next)
+				}
+				next++
+			}
+		}
+		if next != events {
+			t.Errorf("the hook was given the events up to %d, want %d", next, events)
+		}
+	})
 }

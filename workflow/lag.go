@@ -147,22 +147,24 @@ func (g *lagging) stepAside(n *graph.Node, t *store.Task) (moved bool, err error
 	return true, g.arrivals.tail(&next, lane)
 }
 
-// replaceParked takes away the parked steps of b's graph, in favour of t's run, which comes to them
-// itself.
-func (g *lagging) replaceParked(b *bound, t *store.Task) error {
-	var parked []*store.Task
+// replaceParked removes the parked steps of b's graph, because t's run reaches them itself. It reports
+// whether the budget had no room for some of them: then t starts after a later transition has removed
+// them.
+func (g *lagging) replaceParked(b *bound, t *store.Task) (more bool, err error) {
 	for other, err := range store.Tasks(g.tx, Parked) {
 		if err != nil {
-			return err
+			return false, err
 		}
-		if other.Graph == b.Graph.Name && other.Past == t.Node {
-			parked = append(parked, other)
+		if other.Graph != b.Graph.Name || other.Past != t.Node {
+			continue
 		}
-	}
-	for _, other := range parked {
+		if !g.fits(costOf(other)) {
+			g.lookLater(t.Queue)
+			return true, nil
+		}
 		if err := g.remover.drop(other, store.Superseded, t); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }

@@ -218,8 +218,8 @@ func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
 func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) (c *claim, wait bool, err error) {
 	if b.rewinds[n.ID] {
 		t.Past = t.Node
-		if err := m.lagging.replaceParked(b, t); err != nil {
-			return nil, false, err
+		if more, err := m.lagging.replaceParked(b, t); more || err != nil {
+			return nil, more, err
 		}
 	}
 	l := t.FanOut
