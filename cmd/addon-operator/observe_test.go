@@ -2,14 +2,23 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/metrics"
+	"addon-operator/steps"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
 func TestInvalidConfigMapIsReportedOnceForEachContent(t *testing.T) {
@@ -40,5 +49,78 @@ func TestMetricsAreLabeledAsStartupUntilTheFirstConvergeEnds(t *testing.T) {
 	converged.Store(true)
 	if got := o.activation(); got != "" {
 		t.Errorf("after the first converge: activation %q, want none", got)
+	}
+}
+
+func TestSlowHookIsLoggedCountedAndShownUntilItEnds(t *testing.T) {
+	t.Parallel()
+	db, err := store.OpenMemory(new(store.Memory), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	began := time.Now().Add(-10 * time.Minute).UTC()
+	task := store.Task{
+		ID: store.ID{Epoch: 1, N: 7}, Graph: lifecycle.Graph.Name, Node: string(lifecycle.ModuleKubernetesEvent), Run: 3, Queued: began,
+		Pos:     store.Pos{Queue: "q", Slot: store.FirstSlot},
+		Subject: graph.Subject{Module: "web", Hook: "hooks/copy.sh", Binding: "pods"}, Claim: &store.Claim{Epoch: 1, Since: began},
+	}
+	if err := db.Update(func(tx *store.Tx) error {
+		run := store.Run{ID: task.Run, Graph: task.Graph, Trigger: string(lifecycle.OnModuleKubeEvent), Began: began, Open: 1}
+		if err := store.Save(tx, store.RunKey(run.ID), run); err != nil {
+			return err
+		}
+		return store.SaveTask(tx, &task)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	o := &lifecycleObserver{
+		log: zerolog.New(&log), slow: new(debugapi.SlowRuns), notices: newNotices(nil, &settings.Settings{}, zerolog.Nop()),
+		metrics: metrics.New("p_", func() (metrics.State, error) { return metrics.State{}, nil }),
+	}
+	api := debugapi.API{DB: db, Now: time.Now, Slow: o.slow}
+	asked := func(h http.Handler, path string) string {
+		t.Helper()
+		answer := httptest.NewRecorder()
+		h.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		if answer.Code != http.StatusOK {
+			t.Fatalf("GET %s: status %d: %s", path, answer.Code, answer.Body)
+		}
+		return answer.Body.String()
+	}
+	pages := map[string]string{
+		"/workflow/inspect.text?run=3": "far longer than ever",
+		"/workflow/inspect.json?run=3": `"kind": "slow"`,
+		"/status.text":                 "far longer than ever",
+		"/status.json":                 `"kind": "slow"`,
+	}
+	gauge := `p_hook_runs_slow{hook="hooks/copy.sh",module="web"} `
+
+	ended := o.HookSlow(steps.SlowRun{
+		Node: lifecycle.ModuleKubernetesEvent, Task: workflow.Task{Task: task}, Since: began, After: 10 * time.Minute, Longest: 2 * time.Second,
+	})
+	for path, want := range pages {
+		if page := asked(api.Routes(), path); !strings.Contains(page, want) {
+			t.Errorf("%s lacks %q:\n%s", path, want, page)
+		}
+	}
+	if page := asked(o.metrics.Page(), "/metrics"); !strings.Contains(page, gauge+"1") {
+		t.Errorf("metrics lack %s1:\n%s", gauge, page)
+	}
+	for _, want := range []string{`"level":"warn"`, `"hook":"hooks/copy.sh"`, `"task":"1-7"`, "hook runs for 10m0s already; its longest run took 2s"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, log.String())
+		}
+	}
+
+	ended()
+	for path, not := range pages {
+		if page := asked(api.Routes(), path); strings.Contains(page, not) {
+			t.Errorf("%s still has %q:\n%s", path, not, page)
+		}
+	}
+	if page := asked(o.metrics.Page(), "/metrics"); !strings.Contains(page, gauge+"0") {
+		t.Errorf("metrics lack %s0:\n%s", gauge, page)
 	}
 }
