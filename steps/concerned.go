@@ -15,7 +15,7 @@ type configChange struct {
 	exists           bool                // now is of a ConfigMap that exists
 	startup          store.Startup
 	modules          map[string]store.Module
-	released         map[string]bool // modules whose release is known
+	releases         map[string]*store.Release // the known ones, by module; nil if the record cannot be read
 	enabledOverrides map[string]values.EnabledOverride
 	failing          bool // a task of the main queue has failed and waits to be retried
 }

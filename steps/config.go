@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"addon-operator/internal/kube"
+	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -306,9 +307,14 @@ func (cm *ConfigMap) readChange(tx *store.Tx, read readConfig) (c configChange, 
 	if c.enabledOverrides, err = enabledOverrides(tx); err != nil {
 		return c, err
 	}
-	c.released = map[string]bool{}
+	c.releases = map[string]*store.Release{}
 	for name := range c.modules {
-		c.released[name] = tx.Get(store.ReleaseKey(name)) != nil
+		switch release, ok, err := store.Load[store.Release](tx, store.ReleaseKey(name)); {
+		case err != nil:
+			c.releases[name] = nil
+		case ok:
+			c.releases[name] = &release
+		}
 	}
 	c.failing, err = mainFails(tx)
 	return c, err
@@ -316,12 +322,12 @@ func (cm *ConfigMap) readChange(tx *store.Tx, read readConfig) (c configChange, 
 
 // concerned lists the modules that a change of the ConfigMap concerns: those to run at once, those
 // to run after what waits already, and those to delete at once.
-func (cm *ConfigMap) concerned(c configChange) (map[graph.FanOut][]graph.Item, error) {
+func (cm *ConfigMap) concerned(ctx context.Context, c configChange, releases *Releases) (map[graph.FanOut][]graph.Item, error) {
 	d, err := c.before.Diff(c.now)
 	if err != nil {
 		return nil, err
 	}
-	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: items(cm.switchedOff(c, d))}
+	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: items(cm.switchedOff(ctx, c, d, releases))}
 	if len(d.Flags) > 0 && !c.failing {
 		return lists, nil // a reload follows and runs every module, and nothing holds it up
 	}
@@ -342,27 +348,36 @@ func (cm *ConfigMap) concerned(c configChange) (map[graph.FanOut][]graph.Item, e
 // they are deleted, where a reload may not reach their deletion: while a task of the main queue
 // fails. Otherwise the reload deletes them in its order, after the modules that run.
 //
-// A change that switches other modules on is left to the reload: a new module can take over
-// objects of an old one, which must not be deleted before. So is a ConfigMap that is gone, as the
-// reload checks whether that may delete releases.
-func (cm *ConfigMap) switchedOff(c configChange, d values.Difference) (names []string) {
+// A module whose objects can be taken over by one that the change switches on is left to the reload, because
+// they must not be deleted before. So is a ConfigMap that is gone, as the reload checks whether that may
+// delete releases.
+func (cm *ConfigMap) switchedOff(ctx context.Context, c configChange, d values.Difference, releases *Releases) (names []string) {
 	if !c.failing || !c.exists {
 		return nil
 	}
 	disk := cm.modules.Disk()
+	var on []module.Module
 	for _, m := range disk.Modules {
 		if slices.Contains(d.Flags, values.Flag(m.Key)) && !c.decide(m, c.before) && c.decide(m, c.now) {
-			return nil
+			on = append(on, m)
 		}
 	}
 	for _, m := range slices.Backward(disk.Modules) {
 		record, known := c.modules[m.Name]
-		installed := c.released[m.Name] || record.State != store.Off && record.State != ""
+		_, released := c.releases[m.Name]
+		installed := released || record.State != store.Off && record.State != ""
 		if known && m.Broken == nil && installed && c.switchesOff(disk, m.Name) {
 			names = append(names, m.Name)
 		}
 	}
-	return names
+	if len(on) == 0 || len(names) == 0 {
+		return names
+	}
+	taken := releases.takeoverOf(ctx, on, c.now)
+	return slices.DeleteFunc(names, func(name string) bool {
+		release := c.releases[name]
+		return release == nil || taken.of(release)
+	})
 }
 
 // SwitchedOff returns the modules that content of the ConfigMap switches off and the content in

@@ -17,6 +17,7 @@ type configMapStep struct {
 	db       *store.DB
 	config   *ConfigMap
 	modules  *Modules
+	releases *Releases
 	observer Observer
 }
 
@@ -53,7 +54,7 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	}
 	if read.Error != "" {
 		out.Detail = "refused: " + read.Error
-	} else if out.Items, err = s.config.concerned(c); err != nil {
+	} else if out.Items, err = s.config.concerned(ctx, c, s.releases); err != nil {
 		return out, err
 	}
 	out.Data, err = json.Marshal(read)

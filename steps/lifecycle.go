@@ -153,7 +153,7 @@ func (l *Lifecycle) Binding() workflow.Binding {
 		lifecycle.ModuleKubernetesEvent: l.hookNode(lifecycle.ModuleKubernetesEvent, ""),
 		lifecycle.GlobalScheduleEvent:   l.hookNode(lifecycle.GlobalScheduleEvent, ""),
 		lifecycle.ModuleScheduleEvent:   l.hookNode(lifecycle.ModuleScheduleEvent, ""),
-		lifecycle.ConfigMapChanged:      &configMapStep{db: l.db, config: l.ConfigMap, modules: l.Modules, observer: l.options.Observer},
+		lifecycle.ConfigMapChanged:      &configMapStep{db: l.db, config: l.ConfigMap, modules: l.Modules, releases: l.Releases, observer: l.options.Observer},
 	}}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"addon-operator/internal/helm"
 	modules "addon-operator/internal/module"
+	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
 )
@@ -67,6 +68,11 @@ func (rs *Releases) keepRelease(tx *store.Tx, module string, o workflow.Outcome)
 // release returns what Helm is to install for module; nothing where it has no
 // chart.
 func (rs *Releases) release(module string) (*helm.Release, error) {
+	return rs.releaseUnder(module, nil)
+}
+
+// releaseUnder is release with the content of the ConfigMap that is not yet in force, unless it is nil.
+func (rs *Releases) releaseUnder(module string, config *values.Config) (*helm.Release, error) {
 	m, ok := rs.modules.Disk().Find(module)
 	if !ok {
 		return nil, fmt.Errorf("module %s is not on disk any more", module)
@@ -85,6 +91,9 @@ func (rs *Releases) release(module string) (*helm.Release, error) {
 		layers, err := rs.values.layers(tx, key)
 		if err != nil {
 			return err
+		}
+		if config != nil {
+			layers.Config = *config
 		}
 		l, err := startup(tx)
 		if err != nil {

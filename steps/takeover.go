@@ -1,0 +1,80 @@
+package steps
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"addon-operator/internal/helm"
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+)
+
+// A takeover is what the modules that a change of the ConfigMap switches on can take over from those that it switches
+// off. Such objects must not be deleted before the new module owns them.
+type takeover struct {
+	objects []store.Object // of the charts, rendered with the values of the change
+	// hooks is set if a module has hooks. They can change values before the chart is rendered again.
+	hooks bool
+	// unknown is set if a chart cannot be rendered.
+	unknown bool
+}
+
+// takeoverOf renders the charts of the modules that are switched on.
+func (rs *Releases) takeoverOf(ctx context.Context, on []module.Module, config values.Config) (t takeover) {
+	for _, m := range on {
+		t.hooks = t.hooks || m.Hooks != ""
+		r, err := rs.releaseUnder(m.Name, &config)
+		if err == nil && r == nil {
+			continue // it has no chart
+		}
+		var manifest helm.Manifest
+		if err == nil {
+			r.EnabledModules = append(r.EnabledModules, m.Name)
+			manifest, err = rs.render(ctx, *r)
+		}
+		if err != nil {
+			t.unknown = true
+			rs.log.Debug().Err(err).Str("module", m.Name).Msg("chart cannot be rendered yet; no module that is switched off is deleted before it")
+			continue
+		}
+		for _, o := range manifest.Objects {
+			t.objects = append(t.objects, store.Object(o))
+		}
+	}
+	return t
+}
+
+// of reports whether an object of the release can be taken over.
+func (t takeover) of(release *store.Release) bool {
+	if t.unknown {
+		return true
+	}
+	for _, o := range release.Objects {
+		if slices.ContainsFunc(t.objects, o.Is) || t.hooks && keepsData(o) {
+			return true
+		}
+	}
+	return false
+}
+
+// keepsData reports whether a chart cannot make the object again as it was. This holds for all kinds that are not
+// Kubernetes' own.
+func keepsData(o store.Object) bool {
+	group, _, named := strings.Cut(o.APIVersion, "/")
+	if !named {
+		switch o.Kind {
+		case "Namespace", "PersistentVolume", "PersistentVolumeClaim", "Secret":
+			return true
+		}
+		return false
+	}
+	switch {
+	case group == "apiextensions.k8s.io":
+		return true
+	case strings.HasSuffix(group, ".k8s.io"):
+		return strings.Count(group, ".") > 2 // as in snapshot.storage.k8s.io
+	}
+	return strings.Contains(group, ".")
+}
