@@ -3,6 +3,7 @@ package steps
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -49,4 +50,22 @@ func applied(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 		return values.Config{}, record, fmt.Errorf("the applied ConfigMap content in the store: %w", err)
 	}
 	return c, record, nil
+}
+
+// appliedOrLost is applied. If the record cannot be read, it counts as absent.
+func appliedOrLost(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
+	c, record, err := applied(tx)
+	if errors.As(err, new(*store.RecordError)) {
+		return values.Config{}, store.AppliedConfig{}, nil
+	}
+	return c, record, err
+}
+
+// moveLost moves the record of the content in force to the table of damaged records if it cannot be read.
+func moveLost(tx *store.Tx) error {
+	_, _, err := applied(tx)
+	if lost := (*store.RecordError)(nil); errors.As(err, &lost) {
+		_, _, err = store.MoveDamaged(tx, store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, lost.Key, lost)
+	}
+	return err
 }

@@ -292,7 +292,7 @@ func (cm *ConfigMap) readChange(tx *store.Tx, read readConfig) (c configChange, 
 	if c.startup, err = startup(tx); err != nil {
 		return c, err
 	}
-	if c.before, c.record, err = applied(tx); err != nil || read.Error != "" {
+	if c.before, c.record, err = appliedOrLost(tx); err != nil || read.Error != "" {
 		return c, err
 	}
 	c.exists = read.ResourceVersion != ""

@@ -90,6 +90,9 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 		})
 	}
 	tx.Delete(store.RefusedConfigKey())
+	if err := moveLost(tx); err != nil {
+		return nil, err
+	}
 	before, record, err := applied(tx)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"errors"
 	"time"
 
 	"addon-operator/internal/values"
@@ -63,9 +64,22 @@ type known struct {
 
 // modulesKnown returns the records of all modules by name.
 func modulesKnown(tx *store.Tx) (map[string]store.Module, error) {
+	return modulesBut(tx, func(error) bool { return false })
+}
+
+// readableModules is modulesKnown without the modules whose records cannot be read.
+func readableModules(tx *store.Tx) (map[string]store.Module, error) {
+	return modulesBut(tx, func(err error) bool { return errors.As(err, new(*store.RecordError)) })
+}
+
+// modulesBut returns the records of all modules but of those whose errors passes accepts.
+func modulesBut(tx *store.Tx, passes func(error) bool) (map[string]store.Module, error) {
 	known := map[string]store.Module{}
 	for key := range tx.Range(store.At(store.Modules)) {
 		m, _, err := store.Load[store.Module](tx, key)
+		if passes(err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -9,10 +9,15 @@ import (
 )
 
 // mendable returns the unreadable record that is the cause of err; nil if there is none, or if the engine cannot
-// continue without it. The engine can if it alone writes the record, or if the operator can lose it.
+// continue without it. The engine can if it alone writes the record, or if the operator can lose it. A
+// module whose record is lost is treated as a new one: the next discovery finds what is known of it.
 func mendable(err error) *store.RecordError {
 	damaged := (*store.RecordError)(nil)
-	if !errors.As(err, &damaged) || !slices.Contains(engineTables, damaged.Key.Table()) && !store.IsReplaceable(damaged.Key) {
+	if !errors.As(err, &damaged) {
+		return nil
+	}
+	table := damaged.Key.Table()
+	if !slices.Contains(engineTables, table) && !store.IsReplaceable(damaged.Key) && table != store.Modules {
 		return nil
 	}
 	return damaged

@@ -332,3 +332,28 @@ func TestReleaseOfAnUnreadableQuarantineRecordSetsItAside(t *testing.T) {
 		}
 	})
 }
+
+func TestAnUnreadableModuleRecordIsMovedAwayAndTheStepThatReadsItRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		if err := w.db.Update(func(tx *store.Tx) error { return store.Save(tx, store.ModuleKey("m"), store.Module{Enabled: true}) }); err != nil {
+			t.Fatal(err)
+		}
+		w.damage(store.ModuleKey("m"))
+		w.set("event m/a b", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+			err := w.db.View(func(tx *store.Tx) error {
+				_, _, err := store.Load[store.Module](tx, store.ModuleKey("m"))
+				return err
+			})
+			return workflow.Outcome{}, err
+		})
+		w.raise(event("a", "b", "1", false))
+		w.start()
+		w.sleep(time.Minute)
+		w.expect("event m/a b", "event m/a b")
+		if d := w.damaged(); len(d) != 1 || d[0].String() != "record modules/m" {
+			t.Errorf("damaged records: %+v", d)
+		}
+		w.expectAllEnded()
+	})
+}

@@ -77,7 +77,7 @@ func (e *Engine) mend(damaged *store.RecordError) error {
 				return err
 			}
 		}
-		if damaged.Key.Table() == store.Meta { // the tasks of all queues may have waited for it
+		if table := damaged.Key.Table(); table == store.Meta || table == store.Modules { // the tasks of all queues may have waited for it
 			if err := m.lanes.touchAll(); err != nil {
 				return err
 			}

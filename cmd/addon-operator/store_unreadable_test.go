@@ -57,3 +57,34 @@ func TestAStoppedStoreShowsTheModulesWhoseRecordsCanBeRead(t *testing.T) {
 		})
 	}
 }
+
+func TestAnUnreadableConfigMapRecordIsNamedAndModulesAreListed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	db := makeStore(t, s.path("store.db"))
+	if err := db.Update(func(tx *store.Tx) error {
+		tx.Put(store.AppliedConfigKey(), []byte(`{"config":`))
+		if err := store.Save(tx, store.ModuleKey("first"), store.Module{State: store.On, Enabled: true}); err != nil {
+			return err
+		}
+		return store.Save(tx, store.RunKey(1), store.Run{ID: 1, Graph: "lifecycle"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, db)
+	for verb, want := range map[string][]string{
+		"module list":      {"first true on", "record configmap/applied cannot be read", "change the ConfigMap or restart the operator"},
+		"workflow inspect": {"record configmap/applied cannot be read"},
+	} {
+		out, err := asked(t, s.path("store.db"), verb).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", verb, err, out)
+		}
+		words := strings.Join(strings.Fields(string(out)), " ")
+		for _, part := range want {
+			if !strings.Contains(words, part) {
+				t.Errorf("%s does not contain %q:\n%s", verb, part, out)
+			}
+		}
+	}
+}

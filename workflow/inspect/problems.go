@@ -130,12 +130,14 @@ func (r *Reader) recorded(s *scan) ([]Problem, error) {
 }
 
 // damage returns a problem for each record that could not be read, and for those records of the
-// whole store that the snapshot did not need.
+// whole store and of the ConfigMap that the snapshot did not need.
 func (s *scan) damage() ([]Problem, error) {
 	whole, err := store.UnreadableRecords(s.tx)
 	for _, record := range whole {
 		err = errors.Join(err, s.unreadable.pass(record))
 	}
+	_, _, unread := load[store.AppliedConfig](s.unreadable, store.AppliedConfigKey())
+	err = errors.Join(err, unread)
 	var out []Problem
 	for _, record := range s.unreadable.records {
 		out = append(out, storedProblem(store.Problem{
@@ -154,6 +156,8 @@ func (s *scan) repair(record *store.RecordError) string {
 		return "start the operator: it moves the record to the table of damaged records and goes on without it"
 	case bytes.Equal(record.Key, store.RefusedConfigKey()):
 		return "change the ConfigMap: the operator then writes the record again"
+	case bytes.Equal(record.Key, store.AppliedConfigKey()):
+		return "change the ConfigMap or restart the operator: it then reads the ConfigMap and writes the record again"
 	case table == store.Problems:
 		return "wait: the operator writes the record again when it finds the problem again"
 	case table == store.History:

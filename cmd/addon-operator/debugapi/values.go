@@ -79,7 +79,7 @@ func (pages modulePages) moduleList() (ModuleList, error) {
 		}
 		list.Problems = status.Problems
 		config, err := appliedConfig(tx)
-		if err != nil {
+		if err != nil && !isUnreadable(err) { // that it is unreadable is one of the problems
 			return err
 		}
 		made, err := modules.List(tx, config.Sections)
