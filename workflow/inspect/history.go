@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -26,11 +27,14 @@ type line struct {
 // many there are before them, up to mostSkimmed.
 func (s *scan) history(run uint64) (lines []line, unread int, err error) {
 	for k, v := range s.tx.Backwards(store.At(store.History).Uint(run)) {
-		if len(lines) == mostRead {
-			if unread++; unread == mostSkimmed {
+		read := len(lines) < mostRead
+		if !read {
+			if unread++; unread >= mostSkimmed {
 				break
 			}
-			continue
+			if !bytes.Contains(v, []byte(`"omitted":`)) {
+				continue
+			}
 		}
 		l, err := readLine(k, v)
 		if err != nil {
@@ -39,10 +43,10 @@ func (s *scan) history(run uint64) (lines []line, unread int, err error) {
 			}
 			continue
 		}
-		lines = append(lines, l)
-	}
-	for _, l := range lines {
 		unread += l.Omitted
+		if read {
+			lines = append(lines, l)
+		}
 	}
 	slices.Reverse(lines)
 	return lines, min(unread, mostSkimmed), nil

@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -364,6 +365,69 @@ func TestUnknownRunIsAnError(t *testing.T) {
 		})
 		if !errors.Is(err, inspect.ErrNoRun) {
 			t.Errorf("the error for a run that never was is %v", err)
+		}
+	})
+}
+
+func TestForgottenAttemptsOfAnOpenRunAreCounted(t *testing.T) {
+	t.Parallel()
+	const steps, tries, kept, read = 25, 300, 101, 2000
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var attempts *store.Attempts
+		if err := w.db.Update(func(tx *store.Tx) error {
+			if err := store.Save(tx, store.RunKey(1), store.Run{ID: 1, Graph: lifecycle.Graph.Name, Trigger: string(lifecycle.OnStart), Began: tx.Now(), Open: 1}); err != nil {
+				return err
+			}
+			task := &store.Task{
+				ID: store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, Graph: lifecycle.Graph.Name, Node: string(lifecycle.ModuleRun), Run: 1, Queued: tx.Now(),
+				Pos: store.Pos{Queue: workflow.Main, Slot: store.FirstSlot}, Subject: graph.Subject{Module: "m0"},
+			}
+			for try := range tries {
+				for m := range steps {
+					r := store.Record{Run: 1, Task: task.ID, Node: task.Node, Subject: graph.Subject{Module: fmt.Sprint("m", m)}, Queue: workflow.Main, State: store.Failed, Error: "no", Try: try + 1}
+					if err := store.AddRecord(tx, r); err != nil {
+						return err
+					}
+				}
+			}
+			return store.SaveTask(tx, task)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.db.View(func(tx *store.Tx) (err error) {
+			attempts, err = store.ExcessAttempts(tx)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for more := true; more; {
+			if err := w.db.Update(func(tx *store.Tx) (err error) {
+				_, more, err = attempts.Forget(tx)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := w.read(inspect.Reader{}, 1)
+		shown := 0
+		if err := w.db.View(func(tx *store.Tx) error {
+			for _, err := range store.RecordsOf(tx, 1) {
+				if err != nil {
+					return err
+				}
+				shown++
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if shown != steps*kept {
+			t.Fatalf("%d lines are kept, want %d", shown, steps*kept)
+		}
+		want := fmt.Sprintf("%d older lines of history left out", steps*tries-read)
+		if text := inspect.Text(run, look); !strings.Contains(text, want) {
+			t.Errorf("inspect lacks %q:\n%s", want, text)
 		}
 	})
 }
