@@ -3,6 +3,7 @@ package store
 import (
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"addon-operator/workflow/graph"
@@ -44,8 +45,8 @@ func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {
 // Crashed reports whether epoch ended without a clean exit.
 func (e *Ends) Crashed(epoch uint64) bool { return slices.Contains(e.Unclean, epoch) }
 
-// A QuarantinedItem is work that has crashed the process several times. It is held
-// until a user releases or skips it.
+// A QuarantinedItem keeps work from starting until a person acts: work that has crashed the process several times, until
+// a person releases or skips it, or with Paused work that a person paused, until a person resumes it.
 type QuarantinedItem struct {
 	ID      ID            `json:"id"`
 	Graph   string        `json:"graph"`
@@ -55,6 +56,9 @@ type QuarantinedItem struct {
 	Run     uint64        `json:"walk"`
 	At      time.Time     `json:"at"`
 	Crashes int           `json:"crashes"`
+	// Paused is set for a pause. Its Node is empty. Its Subject is empty for a pause of the queue, or without a queue of
+	// all work.
+	Paused *Pause `json:"paused,omitempty"`
 	// First and Last are the oldest and the newest task of an item whose tasks are
 	// held, in one lane, like all others of its module.
 	First ID `json:"first,omitzero"`
@@ -92,6 +96,13 @@ func QuarantineOf(tx *Tx, graphName, node string, s graph.Subject) (*Quarantined
 
 // Reason returns why work that q holds is not done.
 func (q *QuarantinedItem) Reason() Reason {
+	if p := q.Paused; p != nil {
+		kind := AwaitsResume
+		if q.Subject == (graph.Subject{}) {
+			kind = AwaitsQueue
+		}
+		return Reason{Kind: kind, By: q.ID, Detail: q.paused() + " by " + p.By + ": " + p.Reason}
+	}
 	what := "module " + q.Subject.Module
 	switch {
 	case q.Subject.Configuration != "":
@@ -104,8 +115,16 @@ func (q *QuarantinedItem) Reason() Reason {
 	return Reason{Kind: AwaitsRelease, By: q.ID, Detail: what + " is in quarantine (task " + q.ID.String() + ")"}
 }
 
-// Holds reports whether q keeps what is about s at a node of the graph from being
-// done: all of its module or configuration; of a global hook that hook; else the node.
+// paused says what is paused.
+func (q *QuarantinedItem) paused() string {
+	if what := q.What(); len(what) > 1 {
+		return strings.Join(what, " ") + " is paused"
+	}
+	return "all work is paused"
+}
+
+// Holds reports whether q keeps work about s at a node of the graph from starting: all work of its module or
+// configuration; that of its global hook; otherwise that of its node. A pause of a module's hook holds only that hook.
 func (q *QuarantinedItem) Holds(graphName, node string, s graph.Subject) bool {
 	switch {
 	case q.Graph != graphName:
@@ -113,7 +132,7 @@ func (q *QuarantinedItem) Holds(graphName, node string, s graph.Subject) bool {
 	case q.Subject.Configuration != "":
 		return s.Configuration == q.Subject.Configuration
 	case q.Subject.Module != "":
-		return s.Module == q.Subject.Module
+		return s.Module == q.Subject.Module && (q.Paused == nil || q.Subject.Hook == "" || q.Subject.Hook == s.Hook)
 	case q.Subject.Hook != "":
 		return s.Module == "" && s.Hook == q.Subject.Hook
 	}

@@ -22,6 +22,10 @@ const (
 	AwaitsStart ReasonKind = "start"
 	// AwaitsRelease: an item of the task's module or global hook is in quarantine. The task is held.
 	AwaitsRelease ReasonKind = "quarantine"
+	// AwaitsResume: a person paused the task's module or hook. The task is held.
+	AwaitsResume ReasonKind = "pause"
+	// AwaitsQueue: a person paused the task's queue, or all work.
+	AwaitsQueue ReasonKind = "queue pause"
 	// AwaitsLimit: the rate limit of the task's hook defers it.
 	AwaitsLimit ReasonKind = "rate limit"
 	// AwaitsDelay: the task's run changes values each time, which defers it.
@@ -38,7 +42,7 @@ const (
 
 // Holds reports whether a task with this reason is held: it leaves its queue, and the tasks behind it go
 // on. It is false for no reason.
-func (r *Reason) Holds() bool { return r.Is(AwaitsStart) || r.Is(AwaitsRelease) }
+func (r *Reason) Holds() bool { return r.Is(AwaitsStart) || r.Is(AwaitsRelease) || r.Is(AwaitsResume) }
 
 // Is reports whether the reason is of that kind. It is false for no reason.
 func (r *Reason) Is(kind ReasonKind) bool { return r != nil && r.Kind == kind }

@@ -109,14 +109,20 @@ func keepLasting(update func(func(*Tx) error) error, lost LostSpan) error {
 	})
 }
 
-// dropWork deletes pending work: tasks in queues and due later, journals, claims, what is quarantined. What remains is
-// what is known of the cluster, of modules and of hooks, and history. Its runs end. It stops when the budget of tx is
+// dropWork deletes pending work: tasks in queues and due later, journals, claims and quarantined tasks. The records of the
+// cluster, of modules and of hooks remain, and so do history and pauses. Its runs end. It stops when the budget of tx is
 // spent, and reports whether there is more.
 func dropWork(tx *Tx) (more bool, err error) {
 	tx.Delete(ExclusiveKey())
 	tx.Delete(PreparationKey())
 	for t := range tables {
 		if !tables[t].work {
+			continue
+		}
+		if Table(t) == Quarantine {
+			if more, err := dropQuarantined(tx); more || err != nil {
+				return more, err
+			}
 			continue
 		}
 		if tx.Erase(At(Table(t))) {
@@ -134,6 +140,21 @@ func dropWork(tx *Tx) (more bool, err error) {
 		if err := Save(tx, RunKey(w.ID), w); err != nil {
 			return false, err
 		}
+	}
+	return false, nil
+}
+
+// dropQuarantined deletes the quarantined tasks, and keeps the pauses. It stops when the budget of tx is spent, and reports
+// whether there is more.
+func dropQuarantined(tx *Tx) (more bool, err error) {
+	for k := range tx.Range(At(Quarantine)) {
+		if q, _, err := Load[QuarantinedItem](tx, k); err == nil && q.Paused != nil {
+			continue
+		}
+		if tx.Spent() {
+			return true, nil
+		}
+		tx.Delete(k)
 	}
 	return false, nil
 }

@@ -23,6 +23,9 @@ func BlockedBy(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	case t.Later():
 		return deferredReason(tx, t), nil
 	}
+	if reason, err := pauseReason(tx, homeQueue(t)); reason != nil || err != nil {
+		return reason, err
+	}
 	if reason, err := exclusiveReason(tx, t.Queue); reason != nil || err != nil {
 		return reason, err
 	}
@@ -102,6 +105,9 @@ func exclusiveTask(tx *store.Tx) (*store.Task, error) {
 	if err != nil || !ok || head.ID != t.ID {
 		return nil, err
 	}
+	if paused, err := store.PauseOfQueue(tx, homeQueue(t)); paused != nil || err != nil {
+		return nil, err
+	}
 	return t, nil
 }
 
@@ -119,7 +125,7 @@ func retryReason(tx *store.Tx, t *store.Task) *store.Reason {
 }
 
 // quarantineReason returns the reason for which t is held: an item of its module or global hook is
-// in quarantine. A task with a journal has run and only ends; an abandoned one does not run.
+// in quarantine, or a person paused its module or hook. A task with a journal has run and only ends; an abandoned one does not run.
 func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	if t.Journal || t.Abandoned {
 		return nil, nil

@@ -106,10 +106,10 @@ func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) 
 	if err != nil {
 		return nil, err
 	}
-	if q != nil && !t.Journal {
-		return nil, fs.passOver(b, n, t, item, q)
+	if q == nil || t.Journal || q.Paused != nil && q.Subject.Module != "" && q.Subject.Hook != "" {
+		return &item, nil // of a paused hook of a module, the run of the module is not paused
 	}
-	return &item, nil
+	return nil, fs.passOver(b, n, t, item, q)
 }
 
 // doneHere reports whether an item for queue is processed in the queue of t. In a lane of a parallel

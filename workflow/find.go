@@ -62,7 +62,7 @@ func (f *finder) search() error {
 		if err != nil {
 			return err
 		}
-		if f.means(q.Subject) {
+		if q.Paused == nil && f.means(q.Subject) {
 			f.add(quarantined, q.ID, q.Node, q.Subject, q.Queue)
 		}
 	}

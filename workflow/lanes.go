@@ -266,8 +266,11 @@ func heldError(tx *store.Tx, t *store.Task) error {
 		return err
 	}
 	todo := "it starts by itself then"
-	if r := lane.Reason; r.Kind == store.AwaitsRelease {
+	switch r := lane.Reason; r.Kind {
+	case store.AwaitsRelease:
 		todo = "run task release " + r.By.String()
+	case store.AwaitsResume:
+		todo = "run the command resume"
 	}
 	return fmt.Errorf("task %s: %w: %s; %s", t.ID, ErrHeld, lane.Reason.Detail, todo)
 }

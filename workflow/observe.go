@@ -23,6 +23,8 @@ type Observer struct {
 	Looped func(t store.Task)
 	// Quarantined is called when work that crashes the process is quarantined.
 	Quarantined func(q store.QuarantinedItem)
+	// Paused is called when a person paused or resumed work.
+	Paused func(q store.QuarantinedItem, by string, paused bool)
 	// Damaged is called when an unreadable record was moved to the table of damaged records.
 	Damaged func(d store.Damaged)
 	// Broken is called when the engine itself cannot go on with a queue; with "", with what is due

@@ -122,7 +122,7 @@ func takeQuarantined(tx *store.Tx, id store.ID) (*store.QuarantinedItem, error) 
 	if err != nil {
 		return nil, err
 	}
-	if !ok {
+	if !ok || q.Paused != nil {
 		return nil, fmt.Errorf("task %s: %w", id, ErrNoTask)
 	}
 	tx.Delete(store.QuarantineKey(id))

@@ -182,6 +182,8 @@ func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
 	switch {
 	case err != nil:
 		return nil, false, err
+	case reason.Is(store.AwaitsQueue):
+		return nil, true, nil
 	case reason.Is(store.AwaitsExclusive):
 		return nil, true, m.exclusive.touchNext()
 	case reason.Is(store.AwaitsRetry):

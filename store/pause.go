@@ -1,0 +1,50 @@
+package store
+
+import (
+	"time"
+
+	"addon-operator/workflow/graph"
+)
+
+// A Pause is what a person said of work that they paused. Events and schedule ticks are recorded meanwhile; no new
+// attempt starts.
+type Pause struct {
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+// PausesQueue reports whether q is a pause of that queue, or of all queues.
+func (q *QuarantinedItem) PausesQueue(queue string) bool {
+	return q.Paused != nil && q.Subject == (graph.Subject{}) && (q.Queue == "" || q.Queue == queue)
+}
+
+// What returns what q pauses, as the arguments of the command pause name it: all, a queue, a module or a hook.
+func (q *QuarantinedItem) What() []string {
+	s := q.Subject
+	switch {
+	case s.Hook != "" && s.Module != "":
+		return []string{"hook", s.Module + "/" + s.Hook}
+	case s.Hook != "":
+		return []string{"hook", s.Hook}
+	case s.Module != "":
+		return []string{"module", s.Module}
+	case q.Queue != "":
+		return []string{"queue", q.Queue}
+	default:
+		return []string{"all"}
+	}
+}
+
+// PauseOfQueue returns the pause that keeps tasks of queue from starting, or nil.
+func PauseOfQueue(tx *Tx, queue string) (*QuarantinedItem, error) {
+	for q, err := range QuarantinedItems(tx) {
+		if err != nil {
+			return nil, err
+		}
+		if q.PausesQueue(queue) {
+			return &q, nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,97 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// ErrPaused is the error of a pause of work that is paused already.
+var ErrPaused = errors.New("is paused already")
+
+// ErrNotPaused is the error of a resumption of work that is not paused.
+var ErrNotPaused = errors.New("is not paused")
+
+// A PauseTarget is the work that a person pauses: all work, a queue, a module, or a hook. Only one of its fields is set;
+// none is all work. A subject has a module, a hook, or both.
+type PauseTarget struct {
+	Queue   string
+	Subject graph.Subject
+}
+
+// matches reports whether q is the pause of target.
+func (target PauseTarget) matches(q *store.QuarantinedItem) bool {
+	return q.Paused != nil && q.Queue == target.Queue && q.Subject == target.Subject
+}
+
+// Pause keeps the work of target in a graph from starting until Resume, also after a restart. Attempts that run go on to
+// their end. Triggers record events and schedule ticks meanwhile. The tasks of a paused module or hook leave their
+// queues, so that the tasks behind them go on. A run of a paused module ends with its current step, and starts over after
+// the resumption. Of the hook of a module, only events and schedule ticks are paused, because the run of the module needs
+// its other bindings. The errors are ErrPaused and those of the store.
+func (e *Engine) Pause(graphName string, target PauseTarget, by, reason string) error {
+	return e.update(func(m *transition) error {
+		if q, err := pauseOf(m.tx, target); q != nil || err != nil {
+			if err == nil {
+				err = fmt.Errorf("%s %w, by %s", strings.Join(q.What(), " "), ErrPaused, q.Paused.By)
+			}
+			return err
+		}
+		q := store.QuarantinedItem{
+			ID: m.newID(), Graph: graphName, Subject: target.Subject, Queue: target.Queue, At: m.now,
+			Paused: &store.Pause{By: by, Reason: reason, At: m.now},
+		}
+		if f := m.observer.Paused; f != nil {
+			m.tx.OnCommit(func() { f(q, by, true) })
+		}
+		return store.Save(m.tx, store.QuarantineKey(q.ID), q)
+	})
+}
+
+// Resume lets the work of target start that Pause keeps from starting. The errors are ErrNotPaused and those of the store.
+func (e *Engine) Resume(target PauseTarget, by string) error {
+	return e.update(func(m *transition) error {
+		q, err := pauseOf(m.tx, target)
+		if err != nil {
+			return err
+		}
+		if q == nil {
+			other := store.QuarantinedItem{Queue: target.Queue, Subject: target.Subject}
+			return fmt.Errorf("%s %w", strings.Join(other.What(), " "), ErrNotPaused)
+		}
+		m.tx.Delete(store.QuarantineKey(q.ID))
+		if f := m.observer.Paused; f != nil {
+			m.tx.OnCommit(func() { f(*q, by, false) })
+		}
+		if target.Subject == (graph.Subject{}) {
+			return m.lanes.touchAll()
+		}
+		return m.quarantines.freeHeld(q)
+	})
+}
+
+// pauseOf returns the pause of target; nil if it is not paused.
+func pauseOf(tx *store.Tx, target PauseTarget) (*store.QuarantinedItem, error) {
+	for q, err := range store.QuarantinedItems(tx) {
+		if err != nil {
+			return nil, err
+		}
+		if target.matches(&q) {
+			return &q, nil
+		}
+	}
+	return nil, nil
+}
+
+// pauseReason returns the reason for which no task of queue starts: a person paused the queue or all work.
+func pauseReason(tx *store.Tx, queue string) (*store.Reason, error) {
+	q, err := store.PauseOfQueue(tx, queue)
+	if q == nil || err != nil {
+		return nil, err
+	}
+	reason := q.Reason()
+	return &reason, nil
+}

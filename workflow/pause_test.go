@@ -1,0 +1,161 @@
+package workflow_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+func (w *world) pause(target workflow.PauseTarget) {
+	w.t.Helper()
+	if err := w.e.Pause(lifecycle.Graph.Name, target, "mia", "an incident"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) resume(target workflow.PauseTarget) {
+	w.t.Helper()
+	if err := w.e.Resume(target, "mia"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func module(name string) workflow.PauseTarget {
+	return workflow.PauseTarget{Subject: graph.Subject{Module: name}}
+}
+
+func TestWhileAllWorkIsPausedEventsAreRecordedAndNothingStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(modules("m"), nil, nil)
+		open := w.gate("discover-modules")
+		w.start(on(lifecycle.OnStart))
+		w.expect("discover-modules")
+		w.pause(workflow.PauseTarget{})
+		w.raise(in("q", on(lifecycle.OnModuleSchedule, "m", "h", "tick")))
+		open(workflow.Outcome{}, nil) // the running attempt ends
+		w.expect()
+		w.sleep(time.Hour)
+		w.crash()
+		w.start()
+		w.raise(in("r", on(lifecycle.OnModuleSchedule, "n", "h", "tick")))
+		w.sleep(time.Hour)
+		w.expect()
+		w.resume(workflow.PauseTarget{})
+		synctest.Wait()
+		ran := w.ran()
+		for _, want := range []string{"module-schedule-event m/h tick", "module-schedule-event n/h tick"} {
+			if !slices.Contains(ran, want) {
+				t.Errorf("after the resumption ran %q, without %s", ran, want)
+			}
+		}
+		w.expectPending("main")
+		w.expectPending("q")
+	})
+}
+
+func TestPausedQueueStandsStillAndOthersGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.start()
+		w.pause(workflow.PauseTarget{Queue: "q"})
+		w.raise(
+			in("q", on(lifecycle.OnModuleSchedule, "m", "h", "tick")), in("q", on(lifecycle.OnGlobalSchedule, "", "g")),
+			in("r", on(lifecycle.OnModuleSchedule, "m", "h", "tock")),
+		)
+		w.expect("module-schedule-event m/h tock")
+		w.resume(workflow.PauseTarget{Queue: "q"})
+		w.expect("module-schedule-event m/h tick", "global-schedule-event g")
+	})
+}
+
+func TestPausedModuleIsHeldAndRunsOnceAfterItsResumption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(modules("a", "b"), nil, nil)
+		w.start()
+		w.pause(module("a"))
+		w.raise(on(lifecycle.OnStart), in("q", on(lifecycle.OnModuleSchedule, "a", "h", "tick")))
+		w.expect("discover-modules", "module-run b", "release-check b")
+		w.expectPending("main")
+		w.expectHeld("module-run a", "module-schedule-event a/h tick")
+		w.crash()
+		w.start()
+		w.expect()
+		w.resume(module("a"))
+		w.expectAny("module-run a", "release-check a", "module-schedule-event a/h tick")
+		w.expectHeld()
+		w.expectPending("main")
+	})
+}
+
+func TestRunOfAModuleThatIsPausedStartsOverAfterTheResumption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		open := w.gate("release-check a")
+		w.start(on(lifecycle.OnResourcesAbsent, "a"))
+		w.expect("module-run a", "release-check a")
+		w.pause(module("a"))
+		w.says("release-check a", lifecycle.Outdated)
+		open(workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}}, nil)
+		w.expect()
+		w.says("release-check a")
+		w.resume(module("a"))
+		w.expect("module-run a", "release-check a")
+		w.expectAllEnded()
+	})
+}
+
+func TestPausedHookOfAModuleMissesNoEventAndItsModuleRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		hook := workflow.PauseTarget{Subject: graph.Subject{Module: "a", Hook: "h"}}
+		w.lists(lifecycle.ModuleBeforeHelm, graph.Item{Subject: graph.Subject{Module: "a", Hook: "h"}})
+		w.start()
+		w.pause(hook)
+		w.raise(
+			in("q", on(lifecycle.OnModuleSchedule, "a", "h", "tick")), in("q", on(lifecycle.OnModuleSchedule, "a", "i", "tick")),
+			on(lifecycle.OnResourcesAbsent, "a"),
+		)
+		w.expectAny("module-schedule-event a/i tick", "module-run a", "module-beforehelm a/h", "release-check a")
+		w.resume(hook)
+		w.expect("module-schedule-event a/h tick")
+	})
+}
+
+func TestPauseThatIsNoneIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.start()
+		if err := w.e.Resume(module("a"), "mia"); !errors.Is(err, workflow.ErrNotPaused) {
+			t.Errorf("resume: %v", err)
+		}
+		w.pause(module("a"))
+		if err := w.e.Pause(lifecycle.Graph.Name, module("a"), "tom", "again"); !errors.Is(err, workflow.ErrPaused) {
+			t.Errorf("pause: %v", err)
+		}
+		var id store.ID
+		w.view(func(tx *store.Tx) error {
+			for q, err := range store.QuarantinedItems(tx) {
+				if err != nil {
+					return err
+				}
+				id = q.ID
+			}
+			return nil
+		})
+		if err := w.e.Release(id); !errors.Is(err, workflow.ErrNoTask) {
+			t.Errorf("release: %v", err)
+		}
+		if err := w.e.Skip(id, "mia", "no"); !errors.Is(err, workflow.ErrNoTask) {
+			t.Errorf("skip: %v", err)
+		}
+	})
+}
