@@ -3,9 +3,12 @@ package workflow_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
@@ -122,7 +125,14 @@ func TestFailingModuleThatIsDeletedNoLongerHoldsUpAfterAll(t *testing.T) {
 		w.start(on(lifecycle.OnStart))
 		w.ran()
 		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: modules("b")}, lifecycle.ModuleChanged)
-		w.expectAny("configmap-changed", "module-run b", "module-delete b", "release-delete b", "global-afterall z")
+		synctest.Wait()
+		// The change wakes the failing run in its lane, which gets as far as the deletion in queue main lets it.
+		ran := slices.DeleteFunc(w.ran(), func(what string) bool { return what == "release-check b" })
+		slices.Sort(ran)
+		want := []string{"configmap-changed", "global-afterall z", "module-delete b", "module-run b", "release-delete b"}
+		if diff := cmp.Diff(want, ran); diff != "" {
+			t.Errorf("what ran (-want +got):\n%s", diff)
+		}
 		w.expectAllEnded()
 	})
 }
