@@ -266,10 +266,9 @@ func heldError(tx *store.Tx, t *store.Task) error {
 		return err
 	}
 	todo := "it starts by itself then"
-	switch r := lane.Reason; r.Kind {
-	case store.AwaitsRelease:
+	if r := &lane.Reason; r.Is(store.AwaitsRelease) {
 		todo = "run task release " + r.By.String()
-	case store.AwaitsResume:
+	} else if r.Is(store.AwaitsResume) {
 		todo = "run the command resume"
 	}
 	return fmt.Errorf("task %s: %w: %s; %s", t.ID, ErrHeld, lane.Reason.Detail, todo)

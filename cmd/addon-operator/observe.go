@@ -66,7 +66,7 @@ func (o *lifecycleObserver) engine() workflow.Observer {
 			defer o.seen.mu.Unlock()
 			delete(o.seen.runs, w.ID)
 		},
-		Looped: o.looped, Quarantined: o.quarantined, Damaged: o.recordDamaged,
+		Looped: o.looped, Quarantined: o.quarantined, Paused: o.paused, Damaged: o.recordDamaged,
 		Broken: func(queue string, err error) {
 			o.log.Error().Err(err).Str("queue", queue).Msg("queue stands still")
 		},
@@ -220,6 +220,15 @@ func (o *lifecycleObserver) quarantined(q store.QuarantinedItem) {
 	o.notices.add(notice{reason: "Quarantined", message: fmt.Sprintf(
 		"%s is in quarantine because the operator crashed %d times while it ran: check what it does and how much memory it needs, then run addon-operator task release %s, or task skip to forget it",
 		subject, q.Crashes, q.ID)})
+}
+
+// paused reports that a person paused or resumed work.
+func (o *lifecycleObserver) paused(q store.QuarantinedItem, by string, paused bool) {
+	text := "work resumed"
+	if paused {
+		text = "work paused until a person resumes it"
+	}
+	o.log.Warn().Str("what", strings.Join(q.What(), " ")).Str("by", by).Str("reason", q.Paused.Reason).Msg(text)
 }
 
 // recordDamaged reports a record that could not be read.

@@ -68,6 +68,8 @@ var routesOf = map[string]string{
 	"module list": "/module/list", "module values": "/module/MODULE/values", "module config": "/module/MODULE/config",
 	"module patches": "/module/MODULE/patches", "module snapshots": "/module/MODULE/snapshots",
 	"module render": "/module/MODULE/render", "module resource-monitor": "/module/resource-monitor",
+	"pause all": "POST /pause/all", "pause queue": "POST /pause/queue", "pause module": "POST /pause/module", "pause hook": "POST /pause/hook",
+	"resume all": "POST /resume/all", "resume queue": "POST /resume/queue", "resume module": "POST /resume/module", "resume hook": "POST /resume/hook",
 	"module run": "POST /module/MODULE/run", "reload": "POST /reload", "status": "/status",
 	"addons list": "/addons/list", "addons get": "/addons/get?name=ID", "addons why": "/addons/why?name=CONFIGURATION",
 	"hook list": "/hook/list", "hook snapshot": "/hook/HOOK/snapshots",
@@ -223,6 +225,8 @@ const socketOutro = `
 | ` + "`/store/dump` | `table=NAME`" + ` |
 | ` + "`POST /config/set` | in the form: `name`, `value`, `duration`" + ` |
 | ` + "`POST` of `skip` | in the form: `reason`, `by`" + ` |
+| ` + "`POST` of `pause` | in the form: `name`, `reason`, `by`" + ` |
+| ` + "`POST` of `resume` | in the form: `name`, `by`" + ` |
 | ` + "`POST` of `run` | in the form: `by`" + ` |
 | ` + "`POST /reload` | in the form: `by`, `allow-purge`" + ` |
 `

@@ -39,6 +39,7 @@ func newRoot() *cobra.Command {
 		newGroup("workflow", "Show runs and their steps", newWorkflowInspect, newWorkflowList, newWorkflowGraph),
 		newGroup("queue", "Show the tasks in queues", newQueueList, newQueueMain, newQueueShow),
 		newGroup("task", "Retry, skip, cancel or release a task", newTaskCancel, newTaskRelease, newTaskRetry, newTaskSkip),
+		newPause(), newResume(),
 		newGroup("module", "Show modules and their values; run a module", newModuleList, newModuleValues, newModuleConfig, newModulePatches, newModuleSnapshots, newModuleRender, newModuleMonitor, newModuleRun),
 		newGroup("global", "Show global hooks and values", newGlobalList, newGlobalValues, newGlobalConfig, newGlobalPatches, newGlobalSnapshots),
 		newGroup("hook", "Show hooks and their snapshots", newHookList, newHookSnapshot),

@@ -342,6 +342,8 @@ var carriedOut = map[string]map[string]string{
 		"bin/addon-operator task skip":     "TestStories/retry-and-skip-by-hand",
 		"bin/addon-operator task release":  "TestStories/quarantined-hook",
 		"bin/addon-operator task cancel":   "TestStories/hanging-hook",
+		"bin/addon-operator pause":         "TestStories/pause",
+		"bin/addon-operator resume":        "TestStories/pause",
 		"bin/addon-operator module run":    "TestRequestedModuleRunPassesAFailingModule",
 		"addon-operator webhooks withdraw": "TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn",
 	},

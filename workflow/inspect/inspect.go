@@ -173,6 +173,7 @@ const (
 	ForItems     Reason = "members" // its items, in other queues
 	ForWorker    Reason = "turn"    // nothing; it is about to begin
 	ForStart     Reason = "start"   // an operator: none runs
+	ForPause     Reason = "pause"   // the resumption of its queue or of all work, which a person paused
 	ForExclusive Reason = "alone"   // the end of a task that runs exclusively
 	ForModules   Reason = "modules" // the success of failing modules, which are retried in lanes of their own
 )
@@ -232,6 +233,7 @@ const (
 	KindSlow        Kind = "slow"        // a hook runs far longer than it ever did
 	KindFull        Kind = "disk full"   // the disk has no room for the store
 	KindAPIServer   Kind = "api server"  // the API server is slow, or refuses or fails requests
+	KindPaused      Kind = "paused"      // a person paused work
 	KindQuarantined Kind = "quarantined" // a task is in quarantine because the operator crashed each time it ran
 )
 

@@ -21,6 +21,7 @@ const (
 	ModuleRunning     ModuleState = "running"     // a step of its run or delete runs now
 	ModuleFailing     ModuleState = "failing"     // a task of it failed and is retried
 	ModuleBlocked     ModuleState = "blocked"     // its CRDs cannot be installed, so it is not run
+	ModulePaused      ModuleState = "paused"      // a person paused it
 	ModuleQuarantined ModuleState = "quarantined" // a task of it killed the operator
 	ModuleBroken      ModuleState = "broken"      // it cannot be loaded
 )
@@ -88,6 +89,8 @@ func (s *scan) modules(problems []Problem) (Modules, error) {
 		p := &problems[i]
 		if p.stored() {
 			out.Problems = append(out.Problems, *p)
+		}
+		if p.stored() && p.Kind != KindPaused {
 			continue
 		}
 		out.raise(p.Subject.Module, p.status())
@@ -127,6 +130,11 @@ func (p *Problem) status() ModuleStatus {
 		return ModuleStatus{State: ModuleBroken, Reason: p.Error}
 	case KindNoCRDs:
 		return ModuleStatus{State: ModuleBlocked, Reason: "its CRDs cannot be installed: " + p.Error}
+	case KindPaused:
+		if p.Subject.Hook != "" {
+			return ModuleStatus{}
+		}
+		return ModuleStatus{State: ModulePaused, Reason: p.Error, Since: p.At}
 	case KindQuarantined:
 		return ModuleStatus{State: ModuleQuarantined, Reason: what + " is quarantined as " + p.Task.String() + ": " + p.Error}
 	case KindFailing:
@@ -138,7 +146,8 @@ func (p *Problem) status() ModuleStatus {
 
 // gravest orders the states: of two, the one behind is shown.
 var gravest = []ModuleState{
-	"", ModuleOff, ModulePending, ModuleOn, ModuleDeleting, ModuleRunning, ModuleFailing, ModuleBlocked, ModuleQuarantined, ModuleBroken,
+	"", ModuleOff, ModulePending, ModuleOn, ModuleDeleting, ModuleRunning, ModuleFailing, ModuleBlocked, ModulePaused, ModuleQuarantined,
+	ModuleBroken,
 }
 
 // raise gives a module a graver status than it has.

@@ -141,7 +141,7 @@ func (n noter) wait(s *Step) string {
 		return ""
 	}
 	switch w.For {
-	case ForHold, ForTime, ForLimit, ForExclusive, ForModules:
+	case ForHold, ForPause, ForTime, ForLimit, ForExclusive, ForModules:
 		return l.blocked(w.Held)
 	case ForQueue:
 		parts := []string{"behind " + plural(w.Ahead, "task", "tasks") + " in queue " + s.Queue}

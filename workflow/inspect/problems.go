@@ -63,11 +63,18 @@ func (r *Reader) standing(s *scan) (out []Problem, _ error) {
 	return append(out, r.Slow...), nil
 }
 
-// quarantined returns a problem for each item in quarantine.
+// quarantined returns a problem for each item in quarantine, and for each pause.
 func quarantined(s *scan) (out []Problem, _ error) {
 	for q, err := range readable(s.unreadable, store.QuarantinedItems(s.tx)) {
 		if err != nil {
 			return nil, err
+		}
+		if q.Paused != nil {
+			out = append(out, Problem{
+				Kind: KindPaused, Queue: q.Queue, Subject: q.Subject, At: q.At, Error: q.Reason().Detail,
+				Command: append([]string{"resume"}, q.What()...), Held: s.kept[q.ID],
+			})
+			continue
 		}
 		out = append(out, Problem{
 			Kind: KindQuarantined, Run: q.Run, Task: q.ID, Queue: q.Queue, Node: q.Node, Subject: q.Subject, At: q.At, Try: q.Crashes,

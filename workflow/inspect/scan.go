@@ -313,6 +313,7 @@ func (s *scan) wait(at *spot) (*Wait, error) {
 // waitsFor says what a task waits for that a reason keeps from starting.
 var waitsFor = map[store.ReasonKind]Reason{
 	store.AwaitsStart: ForHold, store.AwaitsRelease: ForHold, store.AwaitsLimit: ForLimit, store.AwaitsDelay: ForTime,
+	store.AwaitsResume: ForHold, store.AwaitsQueue: ForPause,
 	store.AwaitsRetry: ForRetry, store.AwaitsExclusive: ForExclusive, store.AwaitsItems: ForItems, store.AwaitsModules: ForModules,
 }
 

@@ -140,7 +140,7 @@ func (r *Problem) reach() int {
 		return 0
 	case KindAPIServer:
 		return 1
-	case KindStalled:
+	case KindStalled, KindPaused:
 		return 2
 	default:
 		return 3

@@ -100,7 +100,9 @@ func (api *API) storeRoutes(mux *http.ServeMux) {
 func (api *API) actionRoutes(mux *http.ServeMux) {
 	a := actions{api.DB, api.Engine, api.Withdraw}
 	mux.HandleFunc("POST /module/{module}/run", a.moduleRunRoute)
+	mux.HandleFunc("POST /pause/{kind}", a.pauseRoute)
 	mux.HandleFunc("POST /reload", a.reloadRoute)
+	mux.HandleFunc("POST /resume/{kind}", a.resumeRoute)
 	mux.HandleFunc("POST /webhooks/withdraw", a.withdrawRoute)
 	mux.HandleFunc("POST /task/{task}/retry", a.retryRoute)
 	mux.HandleFunc("POST /task/{task}/skip", a.skipRoute)

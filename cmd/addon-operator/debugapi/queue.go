@@ -265,6 +265,8 @@ func (reader queueReader) stateOf(tx *store.Tx, t *store.Task, first bool) (stat
 	switch {
 	case err != nil:
 		return "", nil, err
+	case reason.Is(store.AwaitsQueue):
+		state = reason.String()
 	case t.Failed != nil && t.Due.After(tx.Now()):
 		state = fmt.Sprintf("%s for %s (%s left)", retrying, Short(t.Due.Sub(t.Failed.At)), left)
 	case reason != nil:
