@@ -28,3 +28,13 @@ func (c *Client) ListNames(ctx context.Context, source Source, notBefore string)
 
 // TellVersionsEvery makes the watches report versions more often than once a minute.
 func (h *Watches) TellVersionsEvery(d time.Duration) { h.objects.versionEvery = d }
+
+// KnowDefinitions tells k that there are no CustomResourceDefinitions.
+func (k *Kinds) KnowDefinitions(ctx context.Context) error {
+	return (&appearances{k}).Listed(ctx, List{View: View{Source: definitionSource}})
+}
+
+// Reach reads the kinds of a local version of a group, as if an APIService had announced it.
+func (k *Kinds) Reach(ctx context.Context, groupName, version string) {
+	k.reach(ctx, group{Group: groupName, Version: version})
+}

@@ -57,6 +57,7 @@ type Kinds struct {
 	begin    func() // joins the two watches, once
 
 	mu          sync.Mutex
+	defined     bool                                 // definitions are known, so they tell of all their kinds
 	definitions map[string][]*metav1.APIResourceList // by the name of the CustomResourceDefinition
 	groups      map[string]group                     // those that are remote and can be reached, by the name of the APIService
 	waiting     map[*wanted]struct{}
@@ -253,13 +254,17 @@ func (k *Kinds) announce(o *Object, gone bool) (group, bool) {
 	return g, true
 }
 
-// reach looks into g, if it may have what is waited for, until that succeeds: what is announced may take a moment.
+// reach reads the kinds of g if one of them may be waited for. It tries again until that succeeds, because a group is
+// announced a moment before it is served. The kinds of a local group are those of CustomResourceDefinitions. If these are
+// known, reach leaves the kinds to them: g is only one version of its group, and may not be the preferred one. The next
+// process would resolve the preferred one, and would deliver the objects again as those of another source.
 func (k *Kinds) reach(ctx context.Context, g group) {
 	k.mu.Lock()
 	asked := false
 	for w := range k.waiting {
 		asked = asked || w.isIn(g)
 	}
+	asked = asked && (g.Remote || !k.defined)
 	k.mu.Unlock()
 	if !asked {
 		return
@@ -302,6 +307,7 @@ func (a *appearances) Listed(ctx context.Context, list List) error {
 	}
 	a.mu.Lock()
 	clear(a.definitions)
+	a.defined = true
 	a.mu.Unlock()
 	for _, o := range list.Objects {
 		a.define(o, false)

@@ -75,6 +75,34 @@ func (s *site) drop(t testing.TB, resource schema.GroupVersionResource, name str
 	}
 }
 
+func TestKindIsNotTakenFromAVersionThatIsAnnouncedBeforeItsDefinition(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	resource := s.define(t, "Doodad")
+	s.put(t, resource, "Doodad", "one") // it is served
+	for _, known := range []bool{false, true} {
+		kinds := kube.NewKinds(s.client, kube.Observer{})
+		if known {
+			if err := kinds.KnowDefinitions(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		served, stop := kinds.Served("", "Doodad")
+		kinds.Reach(t.Context(), resource.Group, "v1beta1")
+		stop()
+		select {
+		case kind := <-served:
+			if known {
+				t.Errorf("with known definitions, the kind is %+v", kind)
+			}
+		default:
+			if !known {
+				t.Error("without known definitions, the kind is not found")
+			}
+		}
+	}
+}
+
 func TestKindsAreFoundByAnyOfTheirNames(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
