@@ -157,6 +157,8 @@ var children = map[string]func(path string) error{
 	"images":  liveTwice,
 
 	"restore on full": restoreOnFullDisk,
+	"restore":         restoreOnce,
+	"upgrade":         upgradeOnce,
 }
 
 func TestMain(m *testing.M) {

@@ -42,6 +42,13 @@ func TestAStoreThatCannotBeOpenedEndsTheStartAndIsLeftAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, exitCorrupt, "set the file aside"},
+		{"truncated", func(t *testing.T, path string) {
+			t.Helper()
+			closeStore(t, makeStore(t, path))
+			if err := os.Truncate(path, 3*4096); err != nil {
+				t.Fatal(err)
+			}
+		}, exitCorrupt, "restore a snapshot with addon-operator store restore"},
 		{"no store", func(t *testing.T, path string) {
 			t.Helper()
 			if err := os.WriteFile(path, []byte(strings.Repeat("dear diary, ", 5000)), 0o600); err != nil {
