@@ -69,6 +69,40 @@ func TestDroppingWorkKeepsWhatIsKnownAndEndsRuns(t *testing.T) {
 	}
 }
 
+func TestDroppingWorkKeepsPauses(t *testing.T) {
+	t.Parallel()
+	db, err := OpenMemory(new(Memory), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paused, quarantined := ID{Epoch: 1, N: 1}, ID{Epoch: 1, N: 2}
+	if err := db.Update(func(tx *Tx) error {
+		return errors.Join(
+			Save(tx, QuarantineKey(paused), QuarantinedItem{ID: paused, Paused: &Pause{By: "mia", Reason: "an incident"}}),
+			Save(tx, QuarantineKey(quarantined), QuarantinedItem{ID: quarantined, Node: "n"}),
+		)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *Tx) error { _, err := dropWork(tx); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.View(func(tx *Tx) error {
+		for q, err := range QuarantinedItems(tx) {
+			if err != nil || q.ID != paused {
+				t.Errorf("left is %+v, %v", q, err)
+			}
+			paused = ID{}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if paused != (ID{}) {
+		t.Error("the pause is dropped")
+	}
+}
+
 func TestSnapshotOfAStoreInUseIsMarkedAsACopy(t *testing.T) {
 	t.Parallel()
 	path := made(t, 1)
