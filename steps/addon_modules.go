@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -59,6 +60,11 @@ func (a *AddonModules) choose() (modules.Selection, error) {
 		return modules.Selection{}, err
 	}
 	return modules.Select(a.db, a.all, config.Sections, image)
+}
+
+// made reports whether m was made from an addon.
+func (a *AddonModules) made(m module.Module) bool {
+	return a.dir != "" && strings.HasPrefix(m.Path, a.dir+string(filepath.Separator))
 }
 
 // ImageModules returns the path of each module that is not made from an addon, by name. No addon can be

@@ -188,10 +188,9 @@ func (d *Modules) loaded() map[string]*schema.Set {
 	return d.schemas
 }
 
-// Code returns one checksum over all that the lifecycle runs: the global hooks,
-// the modules of set with their values files and flags, and what else is given.
-// Of files that have not changed since they were last read by a step or by Code
-// nothing is read.
+// Code returns one checksum over all that the lifecycle runs: the global hooks, the modules of set with their values
+// files and flags, and more. It reads no file that has not changed since a step or Code read it last. Modules made from
+// addons are left out: they change while the operator runs, and each change requests a converge.
 func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	sum := sha256.New()
 	global, err := d.digests.GlobalHooks(d.globalHooks)
@@ -204,6 +203,9 @@ func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	}
 	_, _ = fmt.Fprintln(sum, more, global, static) // a hash takes what it is given
 	for _, m := range set.Modules {
+		if d.addons.made(m) {
+			continue
+		}
 		own, crds := "broken", ""
 		if m.Broken == nil {
 			if own, err = d.digests.Module(m); err != nil {

@@ -128,7 +128,8 @@ func (s *surveys) requestMended(ctx context.Context) {
 // until ctx ends.
 func (s *surveys) requestAddons(ctx context.Context) {
 	requested := "" // the modules that the last converge was requested for
-	for {
+	// A process that ended may not have requested the converge.
+	for s.registry.raise(); ; {
 		select {
 		case <-ctx.Done():
 			return
