@@ -163,12 +163,12 @@ func (a *Absent) tell(ctx context.Context, release string, absent []kube.Ref) er
 			return nil
 		}
 		if busy, err := workedAt(tx, release); busy || err != nil {
-			a.tellAgain(release)
+			tx.OnCommit(func() { a.tellAgain(release) })
 			return err
 		}
 		now := tx.Now()
 		if due := a.due(release, absent, now); due > 0 {
-			a.after(release, due)
+			tx.OnCommit(func() { a.after(release, due) })
 			return nil
 		}
 		tx.OnCommit(func() {
