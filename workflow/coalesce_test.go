@@ -102,6 +102,21 @@ func TestModifiedReplacesTheWaitingEventOfItsObjectInALongBacklog(t *testing.T) 
 	})
 }
 
+func TestModifiedReplacesNeitherADeletedNorAnEventOfAnotherObjectOfItsName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		open := w.backlog(1000)
+		other := seen("Modified", "b", 2)
+		other.Object.UID = "another"
+		w.raise(seen("Deleted", "a", 1), seen("Modified", "a", 2), seen("Modified", "b", 1), other)
+		open(workflow.Outcome{}, nil)
+		want := []string{"Deleted a 1", "Modified a 2", "Modified b 1", "Modified b 2"}
+		if diff := cmp.Diff(want, w.heard()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestNoEventIsCoalescedInAShortBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())

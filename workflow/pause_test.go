@@ -159,3 +159,19 @@ func TestPauseThatIsNoneIsAnError(t *testing.T) {
 		}
 	})
 }
+
+func TestReloadFollowsTheResumptionOfAGlobalHookThatOneHasPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		hook := workflow.PauseTarget{Subject: graph.Subject{Hook: "b"}}
+		w.lists(lifecycle.GlobalBeforeAll, hooks("a", "b", "c")...)
+		w.start(on(lifecycle.OnStart))
+		w.expect("global-beforeall a", "global-beforeall b", "global-beforeall c", "discover-modules")
+		w.pause(hook)
+		w.raise(on(lifecycle.OnReloadRequest))
+		w.expect("global-beforeall a", "global-beforeall c", "discover-modules")
+		w.resume(hook)
+		w.expect("global-beforeall a", "global-beforeall b", "global-beforeall c", "discover-modules")
+		w.expectAllEnded()
+	})
+}
