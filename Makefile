@@ -18,7 +18,7 @@ STORMS ?= 30
 FIGHTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help build controlplane run test race kills crash-images fuzz bench shape lint fmt vet generate vuln clean
+.PHONY: help build controlplane run test race kills crash-images breakages fuzz bench shape lint fmt vet generate vuln clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +46,9 @@ kills: build controlplane ## Test kills of the operator at every step, in bursts
 
 crash-images: ## Check what a power loss can leave of the store, with CRASH_IMAGES=1000 random images for each moment
 	CRASH_IMAGES=$(or $(CRASH_IMAGES),1000) go test -count=1 -timeout 240m -v -run 'LossOfPower' ./store ./workflow
+
+breakages: ## Break the durability code on purpose, one place at a time, and check that the tests fail (BREAKAGES="NAME..." for some)
+	go run ./e2e/breakages $(BREAKAGES)
 
 fuzz: ## Fuzz each parser of input for FUZZTIME=30m
 	FUZZTIME=$(or $(FUZZTIME),30m) .ci/fuzz

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+)
+
+// A breakage is a change of one file that the named tests must catch.
+type breakage struct {
+	name string // of its file
+	// about says what is broken, in one sentence.
+	about string
+	// file is the path of the changed file, below the root of the repository. The text old stands in it once.
+	file     string
+	old, new string
+	// pkg is the package of the tests, and tests the pattern of their names, as go test takes both.
+	pkg, tests string
+}
+
+// load reads the breakages in dir, sorted by name.
+func load(dir string) ([]breakage, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil {
+		return nil, err
+	}
+	var all []breakage
+	for _, file := range files {
+		b, err := read(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// read reads a breakage: in the comment a sentence, a line "file PATH" and a line "test PACKAGE PATTERN", then the texts
+// old and new, without their last newline.
+func read(path string) (breakage, error) {
+	archive, err := txtar.ParseFile(path)
+	if err != nil {
+		return breakage{}, err
+	}
+	b := breakage{name: strings.TrimSuffix(filepath.Base(path), ".txtar")}
+	for line := range strings.Lines(string(archive.Comment)) {
+		switch words := strings.Fields(line); {
+		case len(words) == 2 && words[0] == "file":
+			b.file = words[1]
+		case len(words) == 3 && words[0] == "test":
+			b.pkg, b.tests = words[1], words[2]
+		default:
+			b.about = strings.TrimSpace(b.about + " " + strings.TrimSpace(line))
+		}
+	}
+	for _, f := range archive.Files {
+		switch f.Name {
+		case "old":
+			b.old = strings.TrimSuffix(string(f.Data), "\n")
+		case "new":
+			b.new = strings.TrimSuffix(string(f.Data), "\n")
+		}
+	}
+	if b.about == "" || b.file == "" || b.pkg == "" || b.old == "" {
+		return b, errors.New("a breakage needs a sentence, a line with file, a line with test, and the texts old and new")
+	}
+	return b, nil
+}
+
+// broken returns the content of the changed file below root.
+func (b *breakage) broken(root string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, b.file))
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(text), b.old); n != 1 {
+		return "", fmt.Errorf("%s has the old text %d times, not once: adapt the breakage to the code", b.file, n)
+	}
+	return strings.Replace(string(text), b.old, b.new, 1), nil
+}
+
+// failedTest matches the report of a test that failed, or the stack of one that panicked.
+var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|\.(Test\w+)[.(]`)
+
+// test applies the breakage to the repository at root, by an overlay of the build, and runs its tests. It returns the
+// first test that failed. It is an error if none did, or if the broken code does not compile.
+func (b *breakage) test(ctx context.Context, root string) (caught string, err error) {
+	dir, err := os.MkdirTemp("", "breakage-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is temporary
+	overlay, err := b.overlay(root, dir)
+	if err != nil {
+		return "", err
+	}
+	vet := exec.CommandContext(ctx, "go", "vet", "-overlay", overlay, "./"+filepath.Dir(b.file))
+	vet.Dir = root
+	if output, err := vet.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("the broken code does not compile and vet: %w\n%s", err, output)
+	}
+	tests := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout=5m", "-overlay", overlay, "-run", b.tests, b.pkg)
+	tests.Dir = root
+	output, err := tests.CombinedOutput()
+	if err == nil {
+		return "", fmt.Errorf("no test of %s -run %s fails: %s", b.pkg, b.tests, b.about)
+	}
+	found := failedTest.FindSubmatch(output)
+	if found == nil {
+		return "", fmt.Errorf("%w, but no test says so:\n%s", err, output)
+	}
+	return string(found[1]) + string(found[2]), nil
+}
+
+// overlay writes the changed file and the overlay for it to dir, and returns the path of the overlay.
+func (b *breakage) overlay(root, dir string) (string, error) {
+	text, err := b.broken(root)
+	if err != nil {
+		return "", err
+	}
+	original, err := filepath.Abs(filepath.Join(root, b.file))
+	if err != nil {
+		return "", err
+	}
+	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	if err != nil {
+		return "", err
+	}
+	return overlay, errors.Join(os.WriteFile(changed, []byte(text), 0o600), os.WriteFile(overlay, replace, 0o600))
+}
