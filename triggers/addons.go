@@ -519,8 +519,13 @@ func (a *Addons) judge(tx *store.Tx, c configuration) (why string, err error) {
 	if !known || !c.mustHeal(record) {
 		return "", nil
 	}
-	if _, busy, err := store.Head(tx, graph.Subject{Configuration: c.id.String()}.Queue()); err != nil || busy {
-		return "", err // the status is about to be written, or was just now
+	_, busy, err := store.Head(tx, graph.Subject{Configuration: c.id.String()}.Queue())
+	if err != nil {
+		return "", err
+	}
+	if busy { // its status is about to be written, or was just written and then changed by somebody else
+		a.checkAt(tx, c.id, tx.Now().Add(healPause))
+		return "", nil
 	}
 	return a.heal(tx, c.id), nil
 }
@@ -553,16 +558,21 @@ func (c *configuration) mustHeal(record store.Configuration) bool {
 	return c.lacksFinalizers || c.phase != record.Phase || c.observed != record.Generation
 }
 
+// checkAt plans that the configuration is read again at that time, once tx is committed.
+func (a *Addons) checkAt(tx *store.Tx, id api.Identity, at time.Time) {
+	tx.OnCommit(func() {
+		a.planAt(id, at)
+		a.signal()
+	})
+}
+
 // heal says that the status or the finalizer must be repaired, or plans it if that was done just now.
 func (a *Addons) heal(tx *store.Tx, id api.Identity) (why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := tx.Now()
 	if next := a.healed[id].Add(healPause); now.Before(next) {
-		if due, ok := a.due[id]; !ok || next.Before(due) {
-			a.due[id] = next
-			tx.OnCommit(a.signal)
-		}
+		a.checkAt(tx, id, next)
 		return ""
 	}
 	tx.OnCommit(func() {

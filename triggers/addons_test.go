@@ -15,6 +15,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 )
 
 // An addonsWorld is an Addons over a store in memory that notes what it raises.
@@ -277,6 +278,32 @@ func TestRepairOfTheStatusForgetsNoAttempt(t *testing.T) {
 		}
 		w.expect("c: another attempt is due")
 		w.expectRetryIn("c", time.Hour)
+	})
+}
+
+func TestStatusThatIsForgedWhileItsRoundEndsIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newAddonsWorld(t)
+		defer w.forget()
+		w.know("c", 1, store.PhaseReady)
+		w.list("c 1 Ready 1 1")
+		w.expect()
+		subject := graph.Subject{Configuration: "c"}
+		ending := &store.Task{ID: store.ID{Epoch: 1, N: 1}, Node: "configuration-status", Subject: subject}
+		ending.Pos = store.Pos{Queue: subject.Queue(), Slot: store.FirstSlot}
+		if err := w.db.Update(func(tx *store.Tx) error { return store.SaveTask(tx, ending) }); err != nil {
+			t.Fatal(err)
+		}
+		w.change("c 1 Failed 1 1")
+		w.expect()
+		if err := w.db.Update(func(tx *store.Tx) error { tx.Delete(ending.Key()); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(healPause)
+		if err := w.raiseDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("c: another attempt is due")
 	})
 }
 

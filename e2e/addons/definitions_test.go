@@ -104,9 +104,16 @@ func TestDefinitionsOfAddonsConfigurationsAreTheContract(t *testing.T) {
 
 func names(t *testing.T, client *discovery.DiscoveryClient) {
 	t.Helper()
-	list, err := client.ServerResourcesForGroupVersion("addons.kyma-project.io/v1alpha1")
-	if err != nil {
-		t.Fatal(err)
+	var list *metav1.APIResourceList
+	// The API server publishes the resources of a definition a moment after that is established.
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 90*time.Second, true, func(context.Context) (_ bool, err error) {
+		list, err = client.ServerResourcesForGroupVersion("addons.kyma-project.io/v1alpha1")
+		return err == nil && len(list.APIResources) == 4, nil
+	}); err != nil {
+		t.Errorf("there are not 4 resources: %v", err)
+	}
+	if list == nil {
+		t.FailNow()
 	}
 	type resource struct {
 		Name, Singular, Kind string
