@@ -62,9 +62,13 @@ func (a *AddonModules) choose() (modules.Selection, error) {
 	return modules.Select(a.db, a.all, config.Sections, image)
 }
 
-// made reports whether m was made from an addon.
+// made reports whether m was made from an addon, or is what is left of such a module.
 func (a *AddonModules) made(m module.Module) bool {
-	return a.dir != "" && strings.HasPrefix(m.Path, a.dir+string(filepath.Separator))
+	if m.Addon != nil {
+		return true
+	}
+	dir, err := filepath.Abs(a.dir)
+	return a.dir != "" && err == nil && strings.HasPrefix(m.Path, dir+string(filepath.Separator))
 }
 
 // ImageModules returns the path of each module that is not made from an addon, by name. No addon can be
