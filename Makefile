@@ -18,7 +18,7 @@ STORMS ?= 30
 FIGHTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help build controlplane run test race kills crash-images breakages fuzz bench shape lint fmt vet generate vuln clean
+.PHONY: help build controlplane run test race kills crash-images breakages alerts fuzz bench shape lint fmt vet generate vuln clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,10 @@ crash-images: ## Check what a power loss can leave of the store, with CRASH_IMAG
 
 breakages: ## Break the durability code on purpose, one place at a time, and check that the tests fail (BREAKAGES="NAME..." for some)
 	go run ./e2e/breakages $(BREAKAGES)
+
+alerts: ## Test the alerts of deploy/monitoring with promtool (the first run takes 4 minutes longer)
+	go build -C e2e/promtool -buildvcs=false -tags remove_all_sd -o ../../bin/promtool github.com/prometheus/prometheus/cmd/promtool
+	go run ./e2e/alerts bin/promtool
 
 fuzz: ## Fuzz each parser of input for FUZZTIME=30m
 	FUZZTIME=$(or $(FUZZTIME),30m) .ci/fuzz

@@ -54,14 +54,15 @@ func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []h
 }
 
 // checkSafety returns names, or none where too large a part of all releases would go. What is what happens to
-// them.
-func (s *discoverStep) checkSafety(names []string, going, releases int, what string, found *discovered, allowed int) []string {
+// them, and fix says how to keep them.
+func (s *discoverStep) checkSafety(names []string, going, releases int, what, fix string, found *discovered, allowed int) []string {
 	if going == 0 || 2*going <= releases || going <= max(s.allowPurge, allowed) {
 		return names
 	}
 	s.blockDeletion(found, store.Problem{
 		Object: what, Error: fmt.Sprintf("%d of %d releases would be %s, so the safety check keeps them", going, releases, what),
-		Command: []string{"reload", "--allow-purge=" + strconv.Itoa(going)},
+		Fix: fix, Command: []string{"reload", "--allow-purge=" + strconv.Itoa(going)},
+		Effect: "uninstalls the releases, with all their objects",
 	}, names)
 	return nil
 }
@@ -76,11 +77,10 @@ func (s *discoverStep) blockDeletion(found *discovered, p store.Problem, names [
 	p.Error += ": " + strings.Join(shown, ", ")
 	p.More = len(names) - len(shown)
 	found.Blocked = append(found.Blocked, p)
-	fix := p.Fix
+	why := p.Error + "; " + p.Fix
 	if len(p.Command) > 0 {
-		fix = "if that is right, run addon-operator " + strings.Join(p.Command, " ") + " in the pod"
+		why += "; or run addon-operator " + strings.Join(p.Command, " ") + " in the pod, which " + p.Effect
 	}
-	why := p.Error + "; " + fix
 	s.log.Error().Strs("releases", names).Msg(why)
 	s.observer.DeletionBlocked(names, why)
 }

@@ -226,7 +226,8 @@ func (v *surveyRun) missing(set module.Set) {
 		}
 		v.add(store.GoneDirectory, store.Problem{
 			Subject: graph.Subject{Module: name}, Object: name,
-			Error: fmt.Sprintf("the directory of module %s is gone; the next converge purges its release", name), Command: []string{"reload"},
+			Error: fmt.Sprintf("the directory of module %s is gone; the next converge purges its release", name),
+			Fix:   "restore or mount the directory to keep the release", Command: []string{"reload"}, Effect: "uninstalls the release, with all its objects",
 		})
 	}
 }

@@ -47,7 +47,11 @@ func problemsOf(t *testing.T, s *Lifecycle, root string) (found []string) {
 	if err := s.db.View(func(tx *store.Tx) error {
 		all, err := store.AllProblems(tx)
 		for _, p := range all {
-			text := string(p.Kind) + " " + p.Subject.Module + ": " + p.Error + "; " + p.Fix + strings.Join(p.Command, " ")
+			text := string(p.Kind) + " " + p.Subject.Module + ": " + p.Error + "; " + p.Fix
+			if p.Fix != "" && len(p.Command) > 0 {
+				text += "; "
+			}
+			text += strings.Join(p.Command, " ")
 			found = append(found, strings.ReplaceAll(text, root, "ROOT"))
 		}
 		return err
@@ -101,7 +105,7 @@ func TestNewAndMissingModuleDirectoriesAreProblems(t *testing.T) {
 		return store.Save(tx, store.ModuleKey("old"), store.Module{State: store.On, Enabled: true})
 	})
 	expect(t, "one new, one gone", problemsOf(t, s, root),
-		"missing directory old: the directory of module old is gone; the next converge purges its release; reload",
+		"missing directory old: the directory of module old is gone; the next converge purges its release; restore or mount the directory to keep the release; reload",
 		"new directory new: module directory ROOT/a/020-new is new; no converge has read it yet; reload")
 	s.Survey.discovered.Store(false)
 	expect(t, "before the discovery of the start", problemsOf(t, s, root))

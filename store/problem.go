@@ -43,9 +43,11 @@ type Problem struct {
 	Error string `json:"error"`
 	// More counts other objects with the same problem.
 	More int `json:"more,omitempty"`
-	// Fix says what to edit or to run. Command, if set, is a command of this program that mends it.
+	// Fix says what to edit or to run. Command, if set, is a command of this program that mends it. Effect
+	// says what Command does besides, if that is hard to undo.
 	Fix     string    `json:"fix,omitempty"`
 	Command []string  `json:"command,omitempty"`
+	Effect  string    `json:"effect,omitempty"`
 	Since   time.Time `json:"since"`
 }
 

@@ -18,10 +18,13 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/jq"
+	"addon-operator/store"
+	"addon-operator/workflow/inspect"
 )
 
 // deployed reads the objects of a file in deploy into those given.
@@ -231,6 +234,119 @@ func TestImageHasWhatHooksAreTold(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(root, fields[1])); err != nil {
 			t.Errorf("the image copies what is not there: %v", err)
+		}
+	}
+}
+
+// alerts are the parts of a PrometheusRule that deploy has.
+type alerts struct {
+	Spec struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr string
+				Annotations map[string]string
+			}
+		}
+	}
+}
+
+// TestEachAlertLeadsToAnAction looks for each alert in the page for people on call and in the tests of alerts, for the
+// commands that they name, and for the kinds of problems that they select.
+func TestEachAlertLeadsToAnAction(t *testing.T) {
+	t.Parallel()
+	read := func(path ...string) string {
+		text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	page, tests := read("docs", "on-call.md"), read("e2e", "alerts", "tests.yaml")
+	var all alerts
+	if err := yaml.Unmarshal([]byte(read("deploy", "monitoring", "prometheusrule.yaml")), &all); err != nil {
+		t.Fatal(err)
+	}
+	var names, sections []string
+	selected := regexp.MustCompile(`\{kind=~?"([^"]+)"\}`)
+	for _, rule := range all.Spec.Groups[0].Rules {
+		names = append(names, rule.Alert)
+		if !strings.Contains(tests, "\n- name: "+rule.Alert) {
+			t.Errorf("no test fires %s", rule.Alert)
+		}
+		if args, ours := strings.CutPrefix(rule.Annotations["command"], "addon-operator "); ours {
+			if cmd, rest, err := newRoot().Find(strings.Fields(args)); err != nil || len(rest) > 0 || !cmd.Runnable() {
+				t.Errorf("%s: there is no command %s", rule.Alert, args)
+			}
+		} else if !strings.HasPrefix(rule.Annotations["command"], "kubectl -n addon-operator ") {
+			t.Errorf("%s names no command", rule.Alert)
+		}
+		for _, match := range selected.FindAllStringSubmatch(rule.Expr, -1) {
+			for kind := range strings.SplitSeq(match[1], "|") {
+				if !slices.Contains(inspect.Kinds(), inspect.Kind(kind)) {
+					t.Errorf("%s: no problem is of the kind %q", rule.Alert, kind)
+				}
+			}
+		}
+	}
+	for _, match := range regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(page, -1) {
+		sections = append(sections, match[1])
+	}
+	if diff := cmp.Diff(names, sections); diff != "" {
+		t.Errorf("sections of the page (-alerts +sections):\n%s", diff)
+	}
+}
+
+// TestEachKindOfProblemHasAnAlert finds kinds of problems of a running operator that nobody is told about.
+func TestEachKindOfProblemHasAnAlert(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "prometheusrule.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := map[inspect.Kind]string{
+		inspect.KindFull: "store_full", inspect.KindSlow: "hook_runs_slow", inspect.Kind(store.StaleWebhook): "", // while no operator runs
+	}
+	for _, kind := range inspect.Kinds() {
+		metric, isOther := others[kind]
+		if isOther && strings.Contains(string(text), metric) || regexp.MustCompile(`kind=~?"([^"]+\|)?`+string(kind)+`["|]`).Match(text) {
+			continue
+		}
+		t.Errorf("no alert tells of problems of the kind %q", kind)
+	}
+}
+
+// TestServiceMonitorSelectsTheService compares its selector and ports with the Service, and the alerts' job with its name.
+func TestServiceMonitorSelectsTheService(t *testing.T) {
+	t.Parallel()
+	var monitor struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+		Spec              struct {
+			Selector  metav1.LabelSelector
+			Endpoints []struct {
+				Port, Path  string
+				HonorLabels bool
+			}
+		}
+	}
+	var service corev1.Service
+	deployed(t, "service.yaml", &service)
+	deployed(t, filepath.Join("monitoring", "servicemonitor.yaml"), &monitor)
+	if !maps.Equal(monitor.Spec.Selector.MatchLabels, service.Labels) || monitor.Namespace != service.Namespace {
+		t.Errorf("the monitor selects %v in %s", monitor.Spec.Selector.MatchLabels, monitor.Namespace)
+	}
+	for _, endpoint := range monitor.Spec.Endpoints {
+		if endpoint.Port != service.Spec.Ports[0].Name {
+			t.Errorf("port %s is not one of the Service", endpoint.Port)
+		}
+	}
+	rules, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "prometheusrule.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, match := range regexp.MustCompile(`job="([^"]*)"`).FindAllSubmatch(rules, -1) {
+		if string(match[1]) != service.Name {
+			t.Errorf("alerts select job %s", match[1])
 		}
 	}
 }

@@ -93,7 +93,7 @@ func rejections(t webhook.Table) (problems []store.Problem) {
 			Subject: graph.Subject{Module: a.Module, Hook: a.Hook, Binding: a.Binding}, Object: "webhook " + a.Config.Name,
 			Error: "while no operator runs, the API server rejects " + requestsOf(a.Config.Rules) + ": webhook " + a.Config.Name +
 				" of hook " + hookName(a.Asked) + " has failurePolicy Fail",
-			Command: []string{"webhooks", "withdraw"},
+			Fix: "start the operator", Command: []string{"webhooks", "withdraw"}, Effect: "admits the requests without a check",
 		})
 	}
 	for _, c := range t.Conversions {

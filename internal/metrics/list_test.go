@@ -87,6 +87,7 @@ func TestThePageServesWhatIsListed(t *testing.T) {
 			Queues:   []Queue{{Name: "main", Length: 1, State: waiting}},
 			Bindings: []Seen{{Binding: b, Kubernetes: true}}, Modules: []Module{{Name: "m", Maintenance: "on"}},
 			Addons: map[string]int{"cluster": 1}, Configurations: []Configuration{{Scope: "cluster", Name: "c", Phase: "Ready"}}, OrphanedModules: []string{"m"},
+			Problems: map[Problem]int{{Kind: "failing", Module: "m"}: 1},
 		}, nil
 	})
 	for _, run := range []HookRun{{}, {Failed: true}, {Failed: true, Allowed: true}} {

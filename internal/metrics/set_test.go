@@ -126,6 +126,7 @@ func TestStateIsReadAtEachScrape(t *testing.T) {
 			Modules:        []Module{{Name: "m", Enabled: true, Maintenance: "NoResourceReconciliation"}, {Name: "n"}},
 			Addons:         map[string]int{"cluster": 2, "ns/stage": 1},
 			Configurations: []Configuration{{"cluster", "c1", "Ready"}}, OrphanedModules: []string{"redis"},
+			Problems: map[Problem]int{{"failing", "m"}: 2, {"disk full", ""}: 1},
 		}, nil
 	})
 	scraped(t, s, "p_")
@@ -146,6 +147,7 @@ func TestStateIsReadAtEachScrape(t *testing.T) {
 		`p_mm_module_maintenance{module="m",state="NoResourceReconciliation"} 1`, "p_store_readable 1", "p_store_full 1",
 		`p_addons_registered{scope="cluster"} 2`, `p_addons_registered{scope="ns/stage"} 1`,
 		`p_addons_config_phase{name="c1",phase="Ready",scope="cluster"} 1`, `p_addon_module_orphaned{module="redis"} 1`,
+		`p_problems{kind="failing",module="m"} 2`, `p_problems{kind="disk full",module=""} 1`,
 	} {
 		if !strings.Contains(got, line) {
 			t.Errorf("there is no %s", line)

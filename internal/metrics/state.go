@@ -19,7 +19,12 @@ type State struct {
 	Configurations []Configuration
 	// OrphanedModules are the enabled modules whose addon is not registered any more.
 	OrphanedModules []string
+	// Problems counts the problems of the status.
+	Problems map[Problem]int
 }
+
+// A Problem is what problems are counted by. Module is empty for those of no module.
+type Problem struct{ Kind, Module string }
 
 // A Configuration is one addons configuration.
 type Configuration struct{ Scope, Name, Phase string }
@@ -59,6 +64,7 @@ type scrape struct {
 	moduleInfo, moduleEnabled             *prometheus.Desc
 	moduleMaintenance                     *prometheus.Desc
 	addons, configurations, orphaned      *prometheus.Desc
+	problems                              *prometheus.Desc
 }
 
 func newScrape(m maker, state func() (State, error)) *scrape {
@@ -81,6 +87,7 @@ func newScrape(m maker, state func() (State, error)) *scrape {
 		addons:            desc("addons_registered", "Registered addons by scope: cluster, or ns/ and a namespace.", "scope"),
 		configurations:    desc("addons_config_phase", "Addons configurations and their phases.", "scope", "name", "phase"),
 		orphaned:          desc("addon_module_orphaned", "Enabled modules whose addon or addon version is no longer registered.", "module"),
+		problems:          desc("problems", "Problems that the command status shows, by kind.", "kind", "module"),
 		up:                desc("store_readable", "Whether this scrape could read the store."),
 	}
 }
@@ -89,7 +96,7 @@ func newScrape(m maker, state func() (State, error)) *scrape {
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.ticks, s.store, s.full, s.length, s.head, s.tasks, s.bindings, s.objects, s.moduleInfo, s.moduleEnabled, s.moduleMaintenance,
-		s.addons, s.configurations, s.orphaned, s.up,
+		s.addons, s.configurations, s.orphaned, s.problems, s.up,
 	} {
 		to <- d
 	}
@@ -134,6 +141,9 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	}
 	for _, name := range now.OrphanedModules {
 		gauge(s.orphaned, 1, name)
+	}
+	for p, n := range now.Problems {
+		gauge(s.problems, float64(n), p.Kind, p.Module)
 	}
 	s.collectModules(now, gauge)
 }

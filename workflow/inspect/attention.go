@@ -137,7 +137,16 @@ func (p *page) stored(r *Problem) {
 		p.line("  fix: " + flat(r.Fix)) // a command must stay whole to be copied
 	}
 	if len(r.Command) > 0 {
-		p.line("  fix: " + strings.TrimSpace(l.Program+" "+strings.Join(r.Command, " ")+l.More))
+		lead := "  fix: "
+		if r.Fix != "" {
+			lead = "  or:  "
+		}
+		p.line(lead + strings.TrimSpace(l.Program+" "+strings.Join(r.Command, " ")+l.More))
+	}
+	if r.Effect != "" {
+		for _, part := range wrap("this "+r.Effect, l.width()-7) {
+			p.line("       " + part)
+		}
 	}
 }
 

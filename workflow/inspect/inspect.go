@@ -237,6 +237,16 @@ const (
 	KindQuarantined Kind = "quarantined" // a task is in quarantine because the operator crashed each time it ran
 )
 
+// Kinds returns all kinds of problems.
+func Kinds() []Kind {
+	return []Kind{
+		KindFailing, KindRefused, KindBroken, KindNoCRDs, KindStalled, KindSlow, KindFull, KindAPIServer, KindPaused, KindQuarantined,
+		Kind(store.NotExecutable), Kind(store.NewDirectory), Kind(store.ChangedDirectory), Kind(store.GoneDirectory),
+		Kind(store.BadDirectories), Kind(store.UnknownKey), Kind(store.BlockedDeletion), Kind(store.FailingFilter),
+		Kind(store.DamagedRecord), Kind(store.UnusableAddon), Kind(store.OrphanedModule), Kind(store.StaleWebhook),
+	}
+}
+
 // A Problem is something a person should look at.
 type Problem struct {
 	Kind    Kind          `json:"kind"`
@@ -256,9 +266,11 @@ type Problem struct {
 	// reports, and More counts others with the same problem. At is since when it exists.
 	Object string `json:"object,omitempty"`
 	More   int    `json:"more,omitempty"`
-	// Fix says what to edit or to run. Command holds the arguments of a command of this program.
+	// Fix says what to edit or to run. Command holds the arguments of a command of this program. Effect says
+	// what the command does besides, if that is hard to undo.
 	Fix     string   `json:"fix,omitempty"`
 	Command []string `json:"command,omitempty"`
+	Effect  string   `json:"effect,omitempty"`
 	// Held is how many tasks an item in quarantine holds.
 	Held int `json:"held,omitempty"`
 }

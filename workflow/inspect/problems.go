@@ -12,6 +12,29 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// Problems returns the problems that [Reader.Status] shows.
+func (r *Reader) Problems(tx *store.Tx) ([]Problem, error) {
+	s, err := look(tx, r.Live, 0)
+	if err != nil {
+		return nil, err
+	}
+	problems, err := r.problems(s)
+	if err != nil {
+		return nil, err
+	}
+	others, err := r.others(s)
+	return append(problems, others...), err
+}
+
+// others returns the problems that no run shows: the records that s could not read, and the requests to the API server.
+func (r *Reader) others(s *scan) ([]Problem, error) {
+	out, err := s.damage()
+	if p := r.Requests.problem(); p != nil {
+		out = append(out, *p)
+	}
+	return out, err
+}
+
 // problems returns what a person should look at, newest run first.
 func (r *Reader) problems(s *scan) ([]Problem, error) {
 	var out []Problem
@@ -177,7 +200,7 @@ func (s *scan) repair(record *store.RecordError) string {
 // storedProblem returns the problem of a record.
 func storedProblem(p store.Problem) Problem {
 	return Problem{
-		Kind: Kind(p.Kind), Subject: p.Subject, Object: p.Object, At: p.Since, Error: p.Error, More: p.More, Fix: p.Fix, Command: p.Command,
+		Kind: Kind(p.Kind), Subject: p.Subject, Object: p.Object, At: p.Since, Error: p.Error, More: p.More, Fix: p.Fix, Command: p.Command, Effect: p.Effect,
 	}
 }
 
@@ -265,7 +288,7 @@ func (p *Problem) commands() []Advice {
 	case p.Kind == KindSlow:
 		return []Advice{{Args: []string{"task", "cancel", task, "--reason", "TEXT"}, Why: "end it, as a failure"}}
 	case p.Kind == KindQuarantined:
-		return []Advice{{Args: []string{"task", "release", task}, Why: "run it again"}, skip("forget it")}
+		return []Advice{{Args: []string{"task", "release", task}, Why: "run it again, once its cause is removed; else the operator crashes again"}, skip("forget it")}
 	default:
 		return nil
 	}

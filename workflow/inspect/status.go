@@ -120,14 +120,11 @@ func (r *Reader) Status(tx *store.Tx) (*Status, error) {
 	if status.Lost, err = s.lost(); err != nil {
 		return nil, err
 	}
-	damage, err := s.damage()
+	rest, err := r.others(s)
 	if err != nil {
 		return nil, err
 	}
-	status.Problems = append(status.Problems, damage...)
-	if p := r.Requests.problem(); p != nil {
-		status.Problems = append(status.Problems, *p)
-	}
+	status.Problems = append(status.Problems, rest...)
 	slices.SortStableFunc(status.Problems, func(a, b Problem) int { return cmp.Compare(a.reach(), b.reach()) })
 	status.Attention = len(status.Problems) > 0
 	return status, nil

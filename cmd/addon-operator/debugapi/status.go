@@ -34,8 +34,7 @@ func (api *API) statusRoutes(mux *http.ServeMux) {
 // status returns the status of the operator, or of the store of a stopped one.
 func (api *API) status() (Page, error) {
 	var status *inspect.Status
-	reader := api.runs().reader()
-	reader.Requests = api.requests()
+	reader := api.reader()
 	err := api.DB.View(func(tx *store.Tx) (err error) {
 		status, err = reader.Status(tx)
 		return err
@@ -45,6 +44,13 @@ func (api *API) status() (Page, error) {
 	}
 	status.Operator = api.operator()
 	return Page{status, func(look inspect.Look) string { look.Now = status.At; return inspect.StatusText(status, look) }}, nil
+}
+
+// reader returns what reads the status.
+func (api *API) reader() *inspect.Reader {
+	reader := api.runs().reader()
+	reader.Requests = api.requests()
+	return reader
 }
 
 // operator returns the part of the status that is not in the store.

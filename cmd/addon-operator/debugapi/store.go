@@ -15,6 +15,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -152,6 +153,9 @@ func (api *API) State() (metrics.State, error) {
 		if err := addonsState(tx, &s); err != nil {
 			return err
 		}
+		if err := api.problemsState(tx, &s); err != nil {
+			return err
+		}
 		maintained, err := maintenance(tx)
 		if err != nil {
 			return err
@@ -162,6 +166,19 @@ func (api *API) State() (metrics.State, error) {
 		})
 	})
 	return s, err
+}
+
+// problemsState counts the problems that the status shows, by kind and module. Each kind is counted without a module, too.
+func (api *API) problemsState(tx *store.Tx, s *metrics.State) error {
+	problems, err := api.reader().Problems(tx)
+	s.Problems = map[metrics.Problem]int{}
+	for _, kind := range inspect.Kinds() {
+		s.Problems[metrics.Problem{Kind: string(kind)}] = 0
+	}
+	for _, p := range problems {
+		s.Problems[metrics.Problem{Kind: string(p.Kind), Module: p.Subject.Module}]++
+	}
+	return err
 }
 
 // maintenance returns the state of maintenance that modules are in, by the key of
