@@ -134,9 +134,13 @@ func (s *discoverStep) lists(unknown []string, found *discovered, k known, relea
 		found.Left = append(disabled, unknown...)
 		disabled, unknown = nil, nil
 	}
-	unknown = s.checkSafety(unknown, len(unknown), len(releases), "purged", "restore or mount the module directories of the releases", found, k.allowed.Releases)
+	unknown = s.checkSafety(deletion{
+		unknown, len(unknown), "purged", "restore or mount the module directories of the releases",
+	}, len(releases), found, k.allowed.Releases)
 	if k.config.ResourceVersion == "" {
-		disabled = s.checkSafety(disabled, deletes, len(releases), "deleted because there is no "+s.config.object.String(), "create the ConfigMap", found, k.allowed.Releases)
+		disabled = s.checkSafety(deletion{
+			disabled, deletes, "deleted because there is no " + s.config.object.String(), "create the ConfigMap",
+		}, len(releases), found, k.allowed.Releases)
 	}
 	return map[graph.FanOut][]graph.Item{
 		lifecycle.Enabled: s.enabled(found, k), lifecycle.Disabled: items(disabled), lifecycle.Unknown: items(unknown),

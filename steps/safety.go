@@ -53,17 +53,24 @@ func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []h
 	}
 }
 
-// checkSafety returns names, or none where too large a part of all releases would go. What is what happens to
-// them, and fix says how to keep them.
-func (s *discoverStep) checkSafety(names []string, going, releases int, what, fix string, found *discovered, allowed int) []string {
-	if going == 0 || 2*going <= releases || going <= max(s.allowPurge, allowed) {
-		return names
+// A deletion is what a discovery wants to delete.
+type deletion struct {
+	names []string // modules, or releases without one
+	going int      // how many of them have a release
+	what  string   // happens to the releases
+	keep  string   // says what to do to keep them
+}
+
+// checkSafety returns the names of d, or none if more than half of all releases would be deleted and that is not allowed.
+func (s *discoverStep) checkSafety(d deletion, releases int, found *discovered, allowed int) []string {
+	if d.going == 0 || 2*d.going <= releases || d.going <= max(s.allowPurge, allowed) {
+		return d.names
 	}
 	s.blockDeletion(found, store.Problem{
-		Object: what, Error: fmt.Sprintf("%d of %d releases would be %s, so the safety check keeps them", going, releases, what),
-		Fix: fix, Command: []string{"reload", "--allow-purge=" + strconv.Itoa(going)},
+		Object: d.what, Error: fmt.Sprintf("%d of %d releases would be %s, so the safety check keeps them", d.going, releases, d.what),
+		Fix: d.keep, Command: []string{"reload", "--allow-purge=" + strconv.Itoa(d.going)},
 		Effect: "uninstalls the releases, with all their objects",
-	}, names)
+	}, d.names)
 	return nil
 }
 
