@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -35,10 +37,7 @@ func TestAnUnreadableRecordOfTheConfigMapIsReplacedByTheNextRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step, ok := s.Binding().Steps[lifecycle.ConfigMapChanged].(*configMapStep)
-	if !ok {
-		t.Fatal("the step has another type")
-	}
+	step := configMapStepOf(t, s)
 	var facts []graph.Fact
 	update(t, s.db, func(tx *store.Tx) (err error) {
 		facts, err = step.Apply(tx, workflow.Task{}, workflow.Outcome{Data: data})
@@ -65,4 +64,56 @@ func TestAnUnreadableRecordOfTheConfigMapIsReplacedByTheNextRead(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func configMapStepOf(t *testing.T, s *Lifecycle) *configMapStep {
+	t.Helper()
+	step, ok := s.Binding().Steps[lifecycle.ConfigMapChanged].(*configMapStep)
+	if !ok {
+		t.Fatal("the step has another type")
+	}
+	return step
+}
+
+func TestASectionThatAJournalAnnouncesIsNotInForceBeforeItsTaskEnds(t *testing.T) {
+	s, _, _ := newLifecycle(t)
+	if _, err := s.Modules.Scan(); err != nil {
+		t.Fatal(err)
+	}
+	before := values.Config{Sections: values.Values{"web": map[string]any{"n": int64(1)}}}
+	w, err := planConfig(before, "web", []values.Op{{Op: "add", Path: "/web/n", Value: json.RawMessage("2")}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	effect, err := w.effect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := readConfig{ResourceVersion: "7", Config: values.Config{Sections: values.Values{
+		"web": map[string]any{"n": int64(2)}, "other": map[string]any{"n": int64(2)},
+	}}}
+	data, err := json.Marshal(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := configMapStepOf(t, s)
+	update(t, s.db, func(tx *store.Tx) error {
+		journal := store.JournalKey(store.ID{Epoch: 1, N: 1})
+		if err := store.Save(tx, journal, workflow.Outcome{Effects: []workflow.Effect{effect}}); err != nil {
+			return err
+		}
+		defer tx.Delete(journal) // it belongs to no task
+		if err := s.ConfigMap.saveApplied(tx, before, "6"); err != nil {
+			return err
+		}
+		_, err := step.Apply(tx, workflow.Task{}, workflow.Outcome{Data: data})
+		return err
+	})
+	update(t, s.db, func(tx *store.Tx) error {
+		now, _, err := applied(tx)
+		if diff := cmp.Diff(values.Values{"web": map[string]any{"n": int64(1)}, "other": map[string]any{"n": int64(2)}}, now.Sections); diff != "" {
+			t.Errorf("in force (-want +got):\n%s", diff)
+		}
+		return err
+	})
 }

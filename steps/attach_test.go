@@ -27,8 +27,10 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 		{Event: hook.Added, Name: "again", UID: "3", ResourceVersion: "4"},
 		{Event: hook.Modified, Name: "again", UID: "3", ResourceVersion: "5"},
 		{Event: hook.Modified, Name: "old", UID: "1", ResourceVersion: "6"},
+		{Event: hook.Deleted, Name: "back", UID: "4", ResourceVersion: "7"}, // it left the selector and came back
+		{Event: hook.Added, Name: "back", UID: "4", ResourceVersion: "8"},
 	}
-	told := map[string]observed{"/old": {"1", "6"}, "/again": {"3", "5"}}
+	told := map[string]observed{"/old": {"1", "6"}, "/again": {"3", "5"}, "/back": {"4", "8"}}
 	// The first three are put off, so they stand in no queue.
 	for _, off := range []int{0, 3} {
 		t.Run(strconv.Itoa(off), func(t *testing.T) {
@@ -75,7 +77,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]string{"Modified 2", "Deleted 2", "Added 3", "Modified 3"}, left); diff != "" {
+			if diff := cmp.Diff([]string{"Modified 2", "Deleted 2", "Added 3", "Modified 3", "Deleted 4", "Added 4"}, left); diff != "" {
 				t.Errorf("what is left (-want +got):\n%s", diff)
 			}
 		})

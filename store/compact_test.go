@@ -176,6 +176,44 @@ func TestCompactWritesANewFileOfAnUnusedStore(t *testing.T) {
 	}
 }
 
+func TestACompactionInPiecesKeepsEveryRecord(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	db, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const records = 5
+	for n := range uint64(records) {
+		if err := db.Update(func(tx *Tx) error {
+			return Save(tx, At(Metrics).Uint(n), strings.Repeat("m", compactPiece/2))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Compact(path, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = Open(path, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if err := db.View(func(tx *Tx) error {
+		for range tx.Range(At(Metrics)) {
+			n++
+		}
+		return nil
+	}); err != nil || n != records {
+		t.Errorf("%d of %d records are left: %v", n, records, err)
+	}
+	if err := errors.Join(db.Check(), db.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // compactOne opens the store at path, which compacts it.
 func compactOne(path string) error {
 	runtime.LockOSThread() // strace counts the calls of each thread by itself

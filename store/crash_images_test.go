@@ -13,8 +13,8 @@ import (
 	"addon-operator/store/crashimage"
 )
 
-// imagedUpdates is how many updates liveTwice makes.
-const imagedUpdates = 40
+// imagedUpdates is how many updates liveTwice makes: the last one to the compacted file.
+const imagedUpdates = 41
 
 // writeImaged is update n of liveTwice: records of all sizes come, change and go, and a is n.
 func writeImaged(tx *Tx, n int) error {
@@ -31,8 +31,8 @@ func writeImaged(tx *Tx, n int) error {
 	return Save(tx, At(Modules).Str("a"), n)
 }
 
-// liveTwice makes a store in the directory path, updates it, makes a snapshot, ends, opens it again, updates it, and
-// compacts it. It marks what is acknowledged.
+// liveTwice makes a store in the directory path, updates it, makes a snapshot, ends, opens it again, updates it, compacts
+// it, makes a snapshot of the unused store, and updates the compacted file. It marks what is acknowledged.
 func liveTwice(path string) error {
 	runtime.LockOSThread()
 	mark, err := crashimage.Marks(path)
@@ -59,8 +59,22 @@ func liveTwice(path string) error {
 			return err
 		}
 	}
-	_, err = Compact(file, Options{})
-	return err
+	if _, err := Compact(file, Options{}); err != nil {
+		return err
+	}
+	unused, err := OpenReadOnly(file, Options{})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(unused.SnapshotFile(snapshot), mark("snapshot %d", n), unused.Close()); err != nil {
+		return err
+	}
+	db, err := Open(file, Options{})
+	if err != nil {
+		return err
+	}
+	n++
+	return errors.Join(db.Update(func(tx *Tx) error { return writeImaged(tx, n) }), mark("update %d", n), db.Close())
 }
 
 // lastMark returns the number of the last mark of that kind, 0 if there is none.

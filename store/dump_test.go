@@ -62,6 +62,24 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, os.ErrClosed }
 
+func TestASnapshotOfAnUnusedStoreIsVerified(t *testing.T) {
+	t.Parallel()
+	path := made(t, 500)
+	db, err := OpenReadOnly(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	damageLeaf(t, path, "000250")
+	dir := t.TempDir()
+	if err := db.SnapshotFile(filepath.Join(dir, "snapshot.db")); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a snapshot of a damaged store: %v", err)
+	}
+	if names := directory(t, dir); names != "" {
+		t.Errorf("the directory holds %s", names)
+	}
+}
+
 func TestASnapshotFileIsWholeOrNotThere(t *testing.T) {
 	t.Parallel()
 	path := made(t, 500)

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 )
 
 // made makes a store of n records in a file of its own and closes it.
@@ -196,6 +198,59 @@ func TestALiveStoreIsLocked(t *testing.T) {
 		}
 	}
 	untouched(t, path, ErrLocked, Open)
+}
+
+func TestAWaitingProcessLocksTheFileThatReplacedTheStore(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	for _, file := range []string{path, path + ".new"} {
+		if err := os.WriteFile(file, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held, err := lock(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := watchOpening(t, path)
+	locked := make(chan *os.File)
+	go func() {
+		f, err := lock(path, os.O_RDWR, time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		locked <- f
+	}()
+	opened()
+	if err := errors.Join(os.Rename(path+".new", path), held.Close()); err != nil {
+		t.Fatal(err)
+	}
+	f := <-locked
+	if same, err := isAt(f, path); err != nil || !same {
+		t.Errorf("the lock is on the file that was replaced: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// watchOpening returns a function that waits until somebody opens the file at path.
+func watchOpening(t *testing.T, path string) func() {
+	t.Helper()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if _, err := unix.InotifyAddWatch(fd, path, unix.IN_OPEN); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if _, err := unix.Read(fd, make([]byte, 4096)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestWhatIsNoStoreIsLeftAlone(t *testing.T) {

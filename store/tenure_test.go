@@ -69,6 +69,40 @@ func TestDroppingWorkKeepsWhatIsKnownAndEndsRuns(t *testing.T) {
 	}
 }
 
+func TestNothingOfDroppedWorkBlocksTheNextStart(t *testing.T) {
+	t.Parallel()
+	db, err := OpenMemory(new(Memory), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *Tx) error {
+		return errors.Join(
+			Save(tx, ExclusiveKey(), Ref{ID: ID{Epoch: 1, N: 1}}), Save(tx, PreparationKey(), true),
+			Save(tx, StartupKey(), Startup{StartRun: 3, Digest: "as before"}),
+		)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.DropWork(t.Context(), LostSpan{How: "a test"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.View(func(tx *Tx) error {
+		if tx.Get(ExclusiveKey()) != nil {
+			t.Error("the other tasks wait for an exclusive task that does not exist")
+		}
+		if tx.Get(PreparationKey()) != nil {
+			t.Error("tasks wait for the preparation of work that was dropped")
+		}
+		startup, _, err := Load[Startup](tx, StartupKey())
+		if startup.Digest != "" || startup.StartRun != 3 {
+			t.Errorf("the next start may continue %+v", startup)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDroppingWorkKeepsPauses(t *testing.T) {
 	t.Parallel()
 	db, err := OpenMemory(new(Memory), Options{})

@@ -2,6 +2,7 @@ package triggers
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -221,6 +222,36 @@ func TestLargeBatchesAreToldWholeInPieces(t *testing.T) {
 	d.want()
 }
 
+func TestTheVersionOfAWatchMovesAfterAllEventsOfABatch(t *testing.T) {
+	d := newTestReceiver(t)
+	d.listed(kube.First, "1")
+	var changes []kube.Change
+	for i := range 3007 { // more than one transaction delivers
+		changes = append(changes, kube.Change{
+			Type: kube.Added, Object: pod(fmt.Sprintf("p%05d", i), 2+i, "x"), Filter: label.Filter, Owners: us,
+		})
+	}
+	d.endAfterOneCommit()
+	if err := d.Changed(t.Context(), kube.Batch{Source: pods, Filters: []string{label.Filter}, Version: "9999", Changes: changes}); err == nil {
+		t.Fatal("the batch was delivered in one transaction")
+	}
+	d.db.Guard(nil)
+	if version := d.stored(label); version != "1" {
+		t.Errorf("%d of %d events are raised, and a watch would go on from version %q", len(d.told), len(changes), version)
+	}
+}
+
+// endAfterOneCommit makes the store reject all commits after the next one.
+func (d *testReceiver) endAfterOneCommit() {
+	commits := 0
+	d.db.Guard(func() error {
+		if commits++; commits > 1 {
+			return errors.New("the process ends")
+		}
+		return nil
+	})
+}
+
 func TestCursorsOfViewsThatNobodySeesAreForgotten(t *testing.T) {
 	d := newTestReceiver(t)
 	whole := kube.View{Source: pods}
@@ -243,6 +274,26 @@ func TestCursorsOfViewsThatNobodySeesAreForgotten(t *testing.T) {
 	}
 	d.listed(kube.First, "70", pod("a", 1, "x"))
 	d.want()
+}
+
+func TestACursorWhoseDeletionWasInterruptedIsNone(t *testing.T) {
+	d := newTestReceiver(t)
+	var pods []*kube.Object
+	for i := range 12_000 { // more than one transaction deletes
+		pods = append(pods, pod(fmt.Sprint("p", i), 1, "a"))
+	}
+	d.listed(kube.First, "1", pods...)
+	d.endAfterOneCommit()
+	if err := d.Left(t.Context(), label, us); err == nil {
+		t.Fatal("the cursor was deleted in one transaction")
+	}
+	d.db.Guard(nil)
+	if version := d.stored(label); version != "" {
+		t.Errorf("a watch would go on from version %q", version)
+	}
+	d.listed(kube.First, "2", pods[0])
+	d.changed("3", kube.Change{Type: kube.Deleted, Object: pods[0]})
+	d.want("Deleted p0@1")
 }
 
 func TestAListAgainTellsWhatDiffersFromWhatWasTold(t *testing.T) {

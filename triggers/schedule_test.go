@@ -3,6 +3,7 @@ package triggers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,6 +240,33 @@ func TestATickOnAFullDiskIsRaisedWhenThereIsRoom(t *testing.T) {
 			tick, _, err := store.Load[time.Time](tx, store.TickKey(graph.Subject{Module: "m", Hook: "hooks/h", Binding: "tick"}))
 			if tick.Hour() != 3 {
 				t.Errorf("the last tick is %s, raised %d times", tick, events)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestATickThatCannotBeRaisedIsNotRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := store.OpenMemory(new(store.Memory), store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		attachSchedule(t, db, "0 3 * * *", false)
+		broken := errors.New("the event cannot be enqueued")
+		s := NewSchedule(db, func(*store.Tx, ...workflow.Event) error { return broken }, Skip, zerolog.Nop())
+		if err := s.Run(t.Context()); !errors.Is(err, broken) {
+			t.Errorf("the schedule ended with %v", err)
+		}
+		if err := db.View(func(tx *store.Tx) error {
+			tick, recorded, err := store.Load[time.Time](tx, store.TickKey(graph.Subject{Module: "m", Hook: "hooks/h", Binding: "tick"}))
+			if recorded {
+				t.Errorf("the tick at %s is recorded", tick)
 			}
 			return err
 		}); err != nil {

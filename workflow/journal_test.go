@@ -151,6 +151,28 @@ func TestNotesOfAnAttemptThatWasRefusedAreForgotten(t *testing.T) {
 	})
 }
 
+func TestAJournalOfANodeThatAnUpgradeRemovesGoesWithItsTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.set("event", returns(effects("one")))
+		w.effect = func(ctx context.Context, _ workflow.Task, _ workflow.Effect) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		w.start(on("event", "m", "h", "b"))
+		w.expect("event m/h b")
+		if n := w.count(store.Journal); n != 1 {
+			t.Fatalf("%d journals", n)
+		}
+		w.restart()
+		w.upgrade(newGraph([]graph.Node{{ID: "tick", Scope: graph.ScopeBinding}}, graph.Edge{On: "tick", To: "tick", Place: graph.BindingQueue}))
+		w.start()
+		if tasks, journals := w.count(store.Queues), w.count(store.Journal); tasks != 0 || journals != 0 {
+			t.Errorf("%d tasks and %d journals are left", tasks, journals)
+		}
+	})
+}
+
 func TestEffectThatFailsIsTriedAgainFromTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, chain(graph.Node{ID: "first", Unique: true}, graph.Node{ID: "n", RetryFrom: "first", Scope: graph.ScopeBinding}, graph.Node{ID: "after"}))

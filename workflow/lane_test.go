@@ -92,6 +92,40 @@ func TestEventsAndTicksWaitForTheirGateAndOthersOfTheirQueuePass(t *testing.T) {
 	})
 }
 
+func TestHeldEventsOfSeveralHooksReturnToTheirQueueInTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGated(t)
+		w.shut("h")
+		w.shut("g")
+		w.start()
+		w.raise(hookEvent("h", "1"), hookEvent("g", "2"), hookEvent("h", "3"))
+		w.expectTold()
+		w.raise(on("ready", "m"))
+		w.expectTold("0", "0 h 1", "0 g 2", "0 h 3")
+		w.expectAllEnded()
+	})
+}
+
+func TestHeldTasksWhoseReasonEndedBetweenTwoProcessesRunAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGated(t)
+		w.shut("h")
+		w.start()
+		w.raise(hookEvent("h", "1"))
+		w.expectTold()
+		w.restart()
+		if err := w.db.Update(func(tx *store.Tx) error {
+			tx.Delete(gateKey("h"))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		w.expectTold("0 h 1")
+		w.expectAllEnded()
+	})
+}
+
 func TestHeldEventsComeBeforeNewerOnesThatAreInTheirQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newGated(t)

@@ -144,6 +144,46 @@ func TestEndOfASuspectClearsIt(t *testing.T) {
 	}
 }
 
+func TestACrashWhileAFailedSuspectWaitsForItsRetryIsNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.gate("event m/h b")
+		w.start(event("h", "b", "1", false))
+		w.crash()
+		w.start()
+		w.crash()
+		open := w.gate("event m/h b")
+		w.start()
+		w.expect("event m/h b")
+		open(workflow.Outcome{}, errors.New("no"))
+		w.took()
+		w.crash()
+		w.gate("event m/other b")
+		w.start(in("q2", event("other", "b", "2", false)))
+		w.expect("event m/other b")
+		w.sleep(10 * time.Second)
+		w.expect("event m/h b") // beside the other
+		w.expectQuarantined()
+	})
+}
+
+func TestASuspectWaitsForTasksThatRunAlready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, eventGraph())
+		w.gate("event m/h b")
+		w.start(event("h", "b", "1", false))
+		w.crash()
+		w.start()
+		w.crash()
+		w.took()
+		end := w.gate("event n/other b")
+		w.start(in("a", on("event", "n", "other", "b"))) // queue a gets its task before queue q
+		w.expect("event n/other b")
+		end(workflow.Outcome{}, nil)
+		w.expect("event m/h b")
+	})
+}
+
 func TestDeliberateEndIsNoCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())

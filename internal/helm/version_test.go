@@ -6,6 +6,9 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 
@@ -43,6 +46,40 @@ func (l *listed) take() []string {
 	taken := l.versions
 	l.versions = nil
 	return taken
+}
+
+// newestRecord returns the resource version of the record that was written last.
+func (b bench) newestRecord(t *testing.T, driver string) string {
+	t.Helper()
+	var list runtime.Object
+	var err error
+	if options := (metav1.ListOptions{LabelSelector: "owner=helm"}); driver == "secret" {
+		list, err = b.kube.CoreV1().Secrets(b.namespace).List(t.Context(), options)
+	} else {
+		list, err = b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), options)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := ""
+	if err := meta.EachListItem(list, func(o runtime.Object) error {
+		record, err := meta.Accessor(o)
+		if err != nil {
+			return err
+		}
+		version := record.GetResourceVersion()
+		order := 1
+		if newest != "" {
+			order, err = resourceversion.CompareResourceVersion(version, newest)
+		}
+		if order > 0 {
+			newest = version
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return newest
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -85,6 +122,9 @@ func TestRecordsAreListedFromTheServersCacheButNeverBeforeAnOwnWrite(t *testing.
 				}
 				written := find(helm.Deployed)
 				isLater(written, before)
+				if newest := k.newestRecord(t, driver); written != newest {
+					t.Errorf("list asked for version %q, want %q of the last write", written, newest)
+				}
 				before = written
 			}
 			if _, err := k.Uninstall(t.Context(), "web"); err != nil {

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -117,8 +118,13 @@ func TestSecondWaitsForTheHolderAndTakesOverWhenItReleases(t *testing.T) {
 	b := s.lease("b", func(o *lease.Options) { o.Waiting = func(h lease.Holder, _ error) { waits <- h } })
 	got := make(chan lease.Previous, 1)
 	go func() { got <- s.acquire(b) }()
-	if h := <-waits; h.Identity != "a" || h.Store != "store-a" || h.Epoch != 7 {
-		t.Errorf("it waits for %+v", h)
+	select {
+	case <-got:
+		t.Fatal("two hold the Lease")
+	case h := <-waits:
+		if h.Identity != "a" || h.Store != "store-a" || h.Epoch != 7 {
+			t.Errorf("it waits for %+v", h)
+		}
 	}
 	select {
 	case <-got:
@@ -207,6 +213,39 @@ func TestLeaseThatCannotBeRenewedIsLostByTheClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	late = validFor - validFor/30 // as after a pause of the process: others wait for validFor
+	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("it may act: %v", err)
+	}
+}
+
+// A slowServer lets the time of a clock pass while it answers.
+type slowServer struct {
+	http.RoundTripper
+	takes *time.Duration
+	clock *time.Duration
+}
+
+// RoundTrip answers after the time that the server takes.
+func (s slowServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := s.RoundTripper.RoundTrip(r)
+	*s.clock += *s.takes
+	return answer, err
+}
+
+func TestLeaseCountsFromTheRequestAndNotFromItsAnswer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var late, takes time.Duration
+	a := s.lease("a", func(o *lease.Options) {
+		o.Clock = func() time.Time { return time.Now().Add(late) }
+		o.Config = rest.CopyConfig(o.Config)
+		o.Config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return slowServer{rt, &takes, &late} })
+	})
+	s.acquire(a)
+	takes = validFor // others may begin when the answer comes
+	if err := a.Mark(t.Context(), "store", 1); err != nil {
+		t.Fatal(err)
+	}
 	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("it may act: %v", err)
 	}
