@@ -87,8 +87,18 @@ func (b *breakage) broken(root string) (string, error) {
 	return strings.Replace(string(text), b.old, b.new, 1), nil
 }
 
-// failedTest matches the report of a test that failed, or the stack of one that panicked.
+// failedTest matches the report of a test that failed, or the stack of one that panicked or hung.
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|\.(Test\w+)[.(]`)
+
+// firstFailed returns the first test that failed according to the output of go test.
+func firstFailed(output []byte) (name string, ok bool) {
+	for _, found := range failedTest.FindAllSubmatch(output, -1) {
+		if name := string(found[1]) + string(found[2]); name != "TestMain" { // it is in each stack of a hung package
+			return name, true
+		}
+	}
+	return "", false
+}
 
 // test applies the breakage to the repository at root, by an overlay of the build, and runs its tests. It returns the
 // first test that failed. It is an error if none did, or if the broken code does not compile.
@@ -113,11 +123,11 @@ func (b *breakage) test(ctx context.Context, root string) (caught string, err er
 	if err == nil {
 		return "", fmt.Errorf("no test of %s -run %s fails: %s", b.pkg, b.tests, b.about)
 	}
-	found := failedTest.FindSubmatch(output)
-	if found == nil {
+	caught, ok := firstFailed(output)
+	if !ok {
 		return "", fmt.Errorf("%w, but no test says so:\n%s", err, output)
 	}
-	return string(found[1]) + string(found[2]), nil
+	return caught, nil
 }
 
 // overlay writes the changed file and the overlay for it to dir, and returns the path of the overlay.

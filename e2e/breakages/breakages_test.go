@@ -3,22 +3,25 @@ package main
 import (
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // root is the root of the repository.
 var root = filepath.Join("..", "..")
 
-// sampled is the number of breakages of which one is tested here. The target breakages tests all of them.
-const sampled = 6
+// sampled is the number of breakages of which one is tested here. Each day it is the next one, so all are tested in this
+// number of days. The target breakages tests all of them.
+const sampled = 20
 
 func TestEveryBreakageChangesTheCodeAndASampleIsCaught(t *testing.T) {
 	all, err := load("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) < 50 {
+	if len(all) < 130 {
 		t.Errorf("%d breakages are found", len(all))
 	}
+	first := int(time.Now().Unix()/(24*60*60)) % sampled
 	for i, b := range all {
 		t.Run(b.name, func(t *testing.T) {
 			text, err := b.broken(root)
@@ -28,7 +31,7 @@ func TestEveryBreakageChangesTheCodeAndASampleIsCaught(t *testing.T) {
 			if text == "" || b.new == b.old {
 				t.Errorf("it does not change %s", b.file)
 			}
-			if i%sampled != 0 {
+			if i%sampled != first {
 				return
 			}
 			caught, err := b.test(t.Context(), root)
@@ -52,5 +55,18 @@ func TestBreakageThatChangesNothingOfNoteIsReported(t *testing.T) {
 	senseless.new = "import \"sync\"\nsenseless\n"
 	if caught, err := senseless.test(t.Context(), root); err == nil {
 		t.Errorf("code that does not compile is caught by %s", caught)
+	}
+}
+
+func TestTheFirstFailedTestIsNamed(t *testing.T) {
+	for output, want := range map[string]string{
+		"=== RUN TestA\n--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/b (0.00s)\n":                           "TestA",
+		"panic: index\n\naddon-operator/workflow.TestB(0x1)\n":                                              "TestB",
+		"panic: test timed out\n\nlease_test.TestMain(0x1)\n\nlease_test.TestC.func1()\nFAIL\tlease\t60s\n": "TestC",
+		"FAIL\tlease [build failed]\n":                                                                      "",
+	} {
+		if got, ok := firstFailed([]byte(output)); got != want || ok != (want != "") {
+			t.Errorf("%q of %q, want %q", got, output, want)
+		}
 	}
 }
