@@ -129,6 +129,39 @@ func takeQuarantined(tx *store.Tx, id store.ID) (*store.QuarantinedItem, error) 
 	return &q, nil
 }
 
+// release lets the item in quarantine as id, and all work that it holds, be done.
+func (z *quarantines) release(id store.ID) error {
+	q, err := takeQuarantined(z.tx, id)
+	if err != nil {
+		return err
+	}
+	if err := z.startOver(q); err != nil {
+		return err
+	}
+	return z.freeHeld(q)
+}
+
+// skip deletes the item in quarantine as id, or the damaged task with that id. The work that it held goes on.
+func (z *quarantines) skip(id store.ID, by, reason string) error {
+	if store.ForgetDamaged(z.tx, id) {
+		return nil
+	}
+	q, err := takeQuarantined(z.tx, id)
+	if err != nil {
+		return err
+	}
+	r := store.Record{
+		Run: q.Run, Task: q.ID, Node: q.Node, Subject: q.Subject, Queue: q.Queue, State: store.Skipped, Detail: skippedBy(by, reason),
+	}
+	if err := z.history.record(r); err != nil {
+		return err
+	}
+	if err := z.skipItem(q); err != nil {
+		return err
+	}
+	return z.freeHeld(q)
+}
+
 // startOver puts the first node of the run that q was part of at the tail of the
 // main queue or the configuration's; of a fan-out of global hooks at a start, the hook alone. Events and ticks
 // are held, and need nothing.

@@ -50,7 +50,7 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 		return m.remover.leave(t, nil)
 	})
 	if errors.Is(err, ErrNoTask) {
-		return e.skipQuarantined(id, by, reason)
+		return e.update(func(m *transition) error { return m.quarantines.skip(id, by, reason) })
 	}
 	return err
 }
@@ -144,40 +144,7 @@ func (e *Engine) change(id store.ID, fn, later func(*transition, *store.Task) er
 // follows in its order. Where another item in quarantine holds it as well, it goes on
 // when that is released or skipped. The errors are ErrNoTask and the store's.
 func (e *Engine) Release(id store.ID) error {
-	return e.update(func(m *transition) error {
-		q, err := takeQuarantined(m.tx, id)
-		if err != nil {
-			return err
-		}
-		if err := m.quarantines.startOver(q); err != nil {
-			return err
-		}
-		return m.quarantines.freeHeld(q)
-	})
-}
-
-// skipQuarantined forgets the item in quarantine as id. The work that it held goes
-// on.
-func (e *Engine) skipQuarantined(id store.ID, by, reason string) error {
-	return e.update(func(m *transition) error {
-		if store.ForgetDamaged(m.tx, id) {
-			return nil
-		}
-		q, err := takeQuarantined(m.tx, id)
-		if err != nil {
-			return err
-		}
-		r := store.Record{
-			Run: q.Run, Task: q.ID, Node: q.Node, Subject: q.Subject, Queue: q.Queue, State: store.Skipped, Detail: skippedBy(by, reason),
-		}
-		if err := m.history.record(r); err != nil {
-			return err
-		}
-		if err := m.quarantines.skipItem(q); err != nil {
-			return err
-		}
-		return m.quarantines.freeHeld(q)
-	})
+	return e.update(func(m *transition) error { return m.quarantines.release(id) })
 }
 
 func skippedBy(by, reason string) string { return fmt.Sprintf("skipped by %s: %s", by, reason) }
