@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"addon-operator/cmd/addon-operator/debugapi"
@@ -9,8 +11,11 @@ import (
 
 // newHookList returns the verb that shows all hooks.
 func newHookList(from *sourceFlags) *cobra.Command {
-	t := table[[]debugapi.HookLine]{from: from, text: func(hooks *[]debugapi.HookLine, look inspect.Look) string { return debugapi.HooksText(*hooks, look) }}
-	cmd := &cobra.Command{Use: "list", Short: "Show the hooks of all modules and the global ones, with their bindings", Args: args(cobra.NoArgs)}
+	t := table[[]debugapi.HookLine]{from: from, text: func(hooks *[]debugapi.HookLine, look inspect.Look) string {
+		look.Now = time.Now()
+		return debugapi.HooksText(*hooks, look)
+	}}
+	cmd := &cobra.Command{Use: "list", Short: "Show the hooks of all modules and the global ones, with their bindings and next ticks", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.show(cmd, "/hook/list", nil) }
 	return cmd

@@ -73,7 +73,7 @@ func (api *API) Routes() http.Handler {
 	runs.workflowRoutes(mux)
 	api.statusRoutes(mux)
 	snapshots := snapshotReader{api.DB, api.Snapshot}
-	hooks := hookPages{api.DB, snapshots}
+	hooks := hookPages{api.DB, snapshots, api.Engine != nil}
 	mux.HandleFunc("GET /hook/{what...}", answer(hooks.hookRoute))
 	modules := modulePages{db: api.DB, runs: runs, snapshots: snapshots, values: api.Values, render: api.Render}
 	mux.HandleFunc("GET /global/{what}", answer(modules.globalRoute))

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 )
 
@@ -18,6 +19,8 @@ type HookLine struct {
 	Module string          `json:"module,omitempty"`
 	Name   string          `json:"name"`
 	Config json.RawMessage `json:"config"`
+	// Schedules are its attached schedule bindings.
+	Schedules []ScheduleLine `json:"schedules,omitempty"`
 }
 
 // FullName returns the name of the hook as inspect shows it.
@@ -32,6 +35,7 @@ func (h *HookLine) FullName() string {
 type hookPages struct {
 	db        *store.DB
 	snapshots snapshotReader
+	live      bool // an operator runs
 }
 
 // hookRoute answers what is asked of all hooks, or of those of one name, which
@@ -44,6 +48,16 @@ func (pages hookPages) hookRoute(r *http.Request, what string) (Page, error) {
 		return Page{}, notFound("there is no /hook/%s: ask for /hook/list, or /hook/NAME/snapshots", what)
 	}
 	hooks, err := hooksBelow(pages.db, store.At(store.Hooks))
+	if err != nil {
+		return Page{}, err
+	}
+	err = pages.db.View(func(tx *store.Tx) error {
+		schedules, err := attachedSchedules(tx, pages.live)
+		for i := range hooks {
+			hooks[i].Schedules = schedules[graph.Subject{Module: hooks[i].Module, Hook: hooks[i].Name}]
+		}
+		return err
+	})
 	return Page{hooks, func(look inspect.Look) string { return HooksText(hooks, look) }}, err
 }
 
@@ -73,9 +87,9 @@ func hooksBelow(db *store.DB, below store.Key) ([]HookLine, error) {
 
 // HooksText returns the hooks for people.
 func HooksText(hooks []HookLine, look inspect.Look) string {
-	rows := [][]string{{"MODULE", "HOOK", "BINDINGS"}}
+	rows := [][]string{{"MODULE", "HOOK", "NEXT TICK", "BINDINGS"}}
 	for _, h := range hooks {
-		rows = append(rows, []string{orGlobal(h.Module), h.Name, strings.Join(BindingsOf(h.Config), " ")})
+		rows = append(rows, []string{orGlobal(h.Module), h.Name, h.nextTick(look), strings.Join(BindingsOf(h.Config), " ")})
 	}
 	return look.Table(rows)
 }

@@ -1,0 +1,81 @@
+package debugapi
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+)
+
+// TestHookListShowsTheNextTick attaches schedules of each sort.
+func TestHookListShowsTheNextTick(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 34, 56, 0, time.UTC)
+	db, err := store.Open(t.TempDir()+"/store.db", store.Options{Clock: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	attach := func(tx *store.Tx, hook, binding, crontab string, detached bool) error {
+		config, err := json.Marshal(map[string]string{"name": binding, "crontab": crontab})
+		if err != nil {
+			return err
+		}
+		return store.Save(tx, store.BindingKey("web", hook, binding), store.Binding{Kind: store.Schedule, Config: config, Detached: detached})
+	}
+	if err := db.Update(func(tx *store.Tx) error {
+		for hook, bindings := range map[string]map[string]string{
+			"hourly":   {"hour": "0 * * * *", "day": "0 3 * * *"},
+			"february": {"thirtieth": "0 0 30 2 *"},
+			"both":     {"hour": "0 * * * *", "thirtieth": "0 0 30 2 *"},
+			"every":    {"5m": "@every 5m"},
+			"detached": {"hour": "0 * * * *"},
+			"none":     nil,
+		} {
+			if err := store.Save(tx, store.HookKey("web", hook), store.Hook{Config: json.RawMessage(`{}`)}); err != nil {
+				return err
+			}
+			for binding, crontab := range bindings {
+				if err := attach(tx, hook, binding, crontab, hook == "detached"); err != nil {
+					return err
+				}
+			}
+		}
+		return store.Save(tx, store.TickKey(graph.Subject{Module: "web", Hook: "every", Binding: "5m"}), now.Add(-time.Minute))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		live bool
+		want map[string]string
+	}{
+		{"a running operator", true, map[string]string{
+			"hourly": "13:00:00Z", "february": "never", "both": "13:00:00Z, one never", "every": "12:38:56Z", "detached": "-", "none": "-",
+		}},
+		{"the store of a stopped one", false, map[string]string{
+			"hourly": "-", "february": "never", "both": "never", "every": "-", "detached": "-", "none": "-",
+		}},
+	} {
+		page, err := hookPages{db: db, live: test.live}.hookRoute(nil, "list")
+		if err != nil {
+			t.Fatal(err)
+		}
+		hooks, isList := page.Data.([]HookLine)
+		if !isList {
+			t.Fatalf("the page has %T", page.Data)
+		}
+		got := map[string]string{}
+		for i := range hooks {
+			got[hooks[i].Name] = hooks[i].nextTick(inspect.Look{Now: now, Zone: time.UTC})
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
