@@ -37,7 +37,7 @@ func (v *Values) layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 	if err != nil {
 		return values.Layers{}, err
 	}
-	l := values.Layers{Static: v.modules.Disk().Static, Config: config, Saved: map[string][]values.Saved{}, Schemas: v.modules.loaded()}
+	l := values.Layers{Static: v.modules.Disk().Static, Files: v.modules.Disk().Files, Config: config, Saved: map[string][]values.Saved{}, Schemas: v.modules.loaded()}
 	for _, key := range append(slices.Clone(keys), values.Global) {
 		saved, ok, err := store.Load[[]values.Saved](tx, store.SavedKey(key))
 		if err != nil {

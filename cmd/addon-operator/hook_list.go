@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"addon-operator/cmd/addon-operator/debugapi"
@@ -12,7 +10,6 @@ import (
 // newHookList returns the verb that shows all hooks.
 func newHookList(from *sourceFlags) *cobra.Command {
 	t := table[[]debugapi.HookLine]{from: from, text: func(hooks *[]debugapi.HookLine, look inspect.Look) string {
-		look.Now = time.Now()
 		return debugapi.HooksText(*hooks, look)
 	}}
 	cmd := &cobra.Command{Use: "list", Short: "Show the hooks of all modules and the global ones, with their bindings and next ticks", Args: args(cobra.NoArgs)}

@@ -27,6 +27,8 @@ type Set struct {
 	// of every directory in turn, and of each module that is not broken the one of
 	// the directory it lies in with its own over it.
 	Static values.Values
+	// Files holds the sections that Static was merged from, by key.
+	Files map[string][]values.Part
 	// Empty names the directories that were read without error and hold no module,
 	// as one that is not mounted does. No module may be taken for gone because of
 	// what such a directory does not hold.
@@ -189,10 +191,11 @@ func (s *scan) warn(format string, args ...any) {
 // mergeValues gives every module the flags that the files say of it, breaks those
 // that a file says something wrong of, and merges the sections.
 func (s *scan) mergeValues() {
-	s.set.Static = values.Values{}
+	s.set.Static, s.set.Files = values.Values{}, map[string][]values.Part{}
 	s.blame()
 	for _, file := range s.files {
 		s.set.Static = values.Merge(s.set.Static, section(file, values.Global))
+		s.notePart(file, values.Global)
 	}
 	for i := range s.set.Modules {
 		m := &s.set.Modules[i]
@@ -207,6 +210,7 @@ func (s *scan) mergeValues() {
 			}
 			if filepath.Dir(file.Path) == filepath.Dir(m.Path) {
 				beside = section(file, m.Key)
+				s.notePart(file, m.Key)
 			}
 		}
 		own := s.own[m.Path]
@@ -219,7 +223,15 @@ func (s *scan) mergeValues() {
 		}
 		if m.Broken == nil {
 			maps.Copy(s.set.Static, values.Merge(beside, section(own, m.Key)))
+			s.notePart(own, m.Key)
 		}
+	}
+}
+
+// notePart notes that the section with this key has a part in file, if it has.
+func (s *scan) notePart(file values.File, key string) {
+	if part, found := file.Sections[key]; found {
+		s.set.Files[key] = append(s.set.Files[key], values.Part{Path: file.Path, Section: part})
 	}
 }
 

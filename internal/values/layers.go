@@ -8,6 +8,8 @@ import "addon-operator/internal/schema"
 type Layers struct {
 	// Static holds the sections of the values files, already merged.
 	Static Values
+	// Files holds, by key, what Static was merged from, from low to high. Only Explain reads it.
+	Files map[string][]Part
 	// Config is what the ConfigMap says.
 	Config Config
 	// Saved holds the operations kept from hooks, by the key of the section.

@@ -255,10 +255,10 @@ func (pages modulePages) section(r *http.Request, what, module, key string) (Pag
 	switch what {
 	case "snapshots":
 		data, err = pages.snapshots.of(module)
-	case "values", "config", "patches":
+	case "values", "config", "patches", "origins":
 		data, err = pages.layered(what, key, withGlobal)
 	default:
-		return Page{}, notFound("%q is not known here: ask for values, config, patches or snapshots", what)
+		return Page{}, notFound("%q is not known here: ask for values, config, patches, origins or snapshots", what)
 	}
 	if err != nil {
 		return Page{}, err
@@ -266,7 +266,7 @@ func (pages modulePages) section(r *http.Request, what, module, key string) (Pag
 	return shown(r, data)
 }
 
-// layered returns values, config or patches of the section with this key.
+// layered returns values, config, patches or the origins of values of the section with this key.
 func (pages modulePages) layered(what, key string, withGlobal bool) (data any, err error) {
 	all, err := pages.values()
 	if err != nil {
@@ -285,6 +285,8 @@ func (pages modulePages) layered(what, key string, withGlobal bool) (data any, e
 			}
 			data = saved
 			return nil
+		case "origins":
+			data = layers.Explain(key)
 		case "config":
 			data = only(layers.HookConfigValues(key), key, withGlobal)
 		case "values":

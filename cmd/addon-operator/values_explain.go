@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/internal/values"
+	"addon-operator/workflow/inspect"
+)
+
+// newValuesExplain returns the verb that shows where values come from.
+func newValuesExplain(from *sourceFlags) *cobra.Command {
+	var key, path string
+	t := table[[]values.Said]{from: from, text: func(said *[]values.Said, look inspect.Look) string {
+		if path != "" {
+			*said = values.Below(*said, key, path)
+		}
+		return explained(*said, look, path != "")
+	}}
+	cmd := &cobra.Command{
+		Use: "explain MODULE [PATH]", Short: "Show which file, default, ConfigMap or hook each value of a module comes from",
+		Long: "Show which file, default, ConfigMap or hook each value of a module comes from. MODULE is the name of a module, or global.\n\n" +
+			"With PATH, which is a JSON pointer such as /web/image/tag or names such as image.tag, show only values at and below it, and also\n" +
+			"what they override. -o wide shows what is overridden for all values.",
+		Args: args(cobra.RangeArgs(1, 2)), ValidArgsFunction: from.complete(listModules),
+	}
+	t.declare(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		route := "/module/" + url.PathEscape(given[0]) + "/origins"
+		if key = values.Camel(given[0]); given[0] == values.Global {
+			route = "/global/origins"
+		}
+		if len(given) > 1 {
+			path = given[1]
+		}
+		return t.show(cmd, route, nil)
+	}
+	return cmd
+}
+
+// explained returns what is said of values for people: what is in force, and if all is set what that overrides.
+func explained(said []values.Said, look inspect.Look, all bool) string {
+	rows := [][]string{{"PATH", "VALUE", "SINCE", "FROM"}}
+	for i := range said {
+		s := &said[i]
+		path := s.Path
+		switch {
+		case !s.Overridden:
+		case all || look.Wide:
+			path = "  overrides"
+		default:
+			continue
+		}
+		since, source := "-", s.Source()
+		if !s.At.IsZero() {
+			since = look.Clock(s.At)
+		}
+		if s.Outdated {
+			source += " (its earlier code)"
+		}
+		rows = append(rows, []string{path, excerpt(s.Text(), look), since, source})
+	}
+	if len(rows) == 1 {
+		return "no values\n"
+	}
+	return look.Table(rows)
+}
+
+// excerpt returns the beginning of a value, and all of it where nothing is to be cut off.
+func excerpt(text string, look inspect.Look) string {
+	const most = 32
+	if runes := []rune(text); len(runes) > most && !look.Wide && !look.Whole {
+		return fmt.Sprintf("%s… (%d more)", strings.TrimSpace(string(runes[:most])), len(runes)-most)
+	}
+	return text
+}

@@ -1,0 +1,246 @@
+package values
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Layer is one of the sources that values are merged from.
+type Layer string
+
+// The layers, from low to high. Defaults stand above the files, those for the ConfigMap below it.
+const (
+	FileLayer      Layer = "file"
+	DefaultLayer   Layer = "default"
+	ConfigMapLayer Layer = "ConfigMap"
+	HookLayer      Layer = "hook"
+)
+
+// A Part is the section that one values file has.
+type Part struct {
+	Path    string // of the file
+	Section any
+}
+
+// Said is what one layer says of one value. A value is a scalar, a list or an empty map.
+type Said struct {
+	// Path is the JSON pointer (RFC 6901) of the value. It begins with the key of the section.
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+	// Removed is set if the layer removes the value, or puts something else above it.
+	Removed bool `json:"removed,omitempty"`
+	// Overridden is set if a higher layer says something of the value, too.
+	Overridden bool  `json:"overridden,omitempty"`
+	Layer      Layer `json:"layer"`
+	// By is the values file, the schema file with the default, or the hook. It is empty for the ConfigMap.
+	By string `json:"by,omitempty"`
+	Origin
+}
+
+// Explain returns what each layer says of each value of a section, by path. What is in force comes before what it
+// overrides. If several patches of hooks concern a value, only the last is returned.
+func (l Layers) Explain(key string) []Said {
+	e := &explanation{key: key, section: map[string]any{}, said: map[string][]Said{}}
+	for _, part := range l.files(key) {
+		e.merge(part.Section, Said{Layer: FileLayer, By: part.Path})
+	}
+	schemas := l.schemas(key)
+	e.next(withDefaults(schemas.Config, e.section), nil, Said{Layer: DefaultLayer, By: schemas.Config.File()})
+	if config, said := l.Config.Sections[key]; said {
+		e.merge(config, Said{Layer: ConfigMapLayer})
+	}
+	e.next(withDefaults(schemas.Values, e.section), nil, Said{Layer: DefaultLayer, By: schemas.Values.File()})
+	e.patch(l.Saved[key])
+	return e.all()
+}
+
+// files returns the sections with this key, from low to high.
+func (l Layers) files(key string) []Part {
+	if parts := l.Files[key]; parts != nil {
+		return parts
+	}
+	if section, found := l.Static[key]; found {
+		return []Part{{Section: section}}
+	}
+	return nil
+}
+
+// An explanation follows a section through its layers.
+type explanation struct {
+	key     string
+	section any               // as the layers so far make it
+	said    map[string][]Said // by path, the lowest layer first
+}
+
+// merge puts a layer over the section.
+func (e *explanation) merge(layer any, by Said) {
+	merged := Merge(Values{e.key: e.section}, Values{e.key: layer})
+	own := leaves(e.pointer(), layer)
+	e.next(merged[e.key], func(path string) (Said, bool) { _, says := own[path]; return by, says }, by)
+}
+
+// next makes section the one of the next layer. Says returns what says a value even if it stays the same; what says
+// each other value that changed is by.
+func (e *explanation) next(section any, says func(path string) (Said, bool), by Said) {
+	before, after := leaves(e.pointer(), e.section), leaves(e.pointer(), section)
+	for path, value := range after {
+		said, explicit := by, false
+		if says != nil {
+			if one, is := says(path); is {
+				said, explicit = one, true
+			}
+		}
+		old, stood := before[path]
+		if changed, err := Changed(old, value); explicit || !stood || changed || err != nil {
+			said.Path, said.Value = path, value
+			e.said[path] = append(e.said[path], said)
+		}
+	}
+	for path := range before {
+		if _, stays := after[path]; stays {
+			continue
+		}
+		if has(section, segments(path)[1:]) {
+			delete(e.said, path) // an empty map has got keys
+			continue
+		}
+		said := by
+		if says != nil {
+			if one, is := says(path); is {
+				said = one
+			}
+		}
+		said.Path, said.Removed = path, true
+		e.said[path] = append(e.said[path], said)
+	}
+	e.section = section
+}
+
+// patch puts what hooks saved over the section.
+func (e *explanation) patch(saved []Saved) {
+	merged, skipped := Replay(Values{e.key: e.section}, saved)
+	at := map[string]Saved{}    // by path
+	below := map[string]Saved{} // the last one below a path
+	for _, s := range saved {
+		if slices.ContainsFunc(skipped, func(other Skipped) bool { return other.same(s) }) {
+			continue
+		}
+		at[s.Path] = s
+		for path := parent(s.Path); path != ""; path = parent(path) {
+			below[path] = s
+		}
+	}
+	e.next(orEmpty(merged[e.key]), func(path string) (Said, bool) {
+		by, isBelow := below[path] // path is a list, or a map that is gone
+		for p := path; !isBelow && p != ""; p = parent(p) {
+			if s, is := at[p]; is {
+				return saidBy(s), true
+			}
+		}
+		return saidBy(by), isBelow
+	}, Said{Layer: HookLayer})
+}
+
+func saidBy(s Saved) Said { return Said{Layer: HookLayer, By: s.Hook, Origin: s.Origin} }
+
+// all returns what was said, the highest layer of each path first.
+func (e *explanation) all() []Said {
+	var out []Said
+	for _, path := range slices.Sorted(maps.Keys(e.said)) {
+		for i, said := range slices.Backward(e.said[path]) {
+			said.Overridden = i < len(e.said[path])-1
+			out = append(out, said)
+		}
+	}
+	return out
+}
+
+// pointer returns the path of the section.
+func (e *explanation) pointer() string { return "/" + escape.Replace(e.key) }
+
+// escape makes a name a part of a JSON pointer.
+var escape = strings.NewReplacer("~", "~0", "/", "~1")
+
+// parent returns the path above path, which is empty above the section.
+func parent(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
+
+// leaves returns the values in v, which is at path.
+func leaves(path string, v any) map[string]any {
+	out := map[string]any{}
+	var visit func(path string, v any)
+	visit = func(path string, v any) {
+		m, isMap := asMap(v)
+		if !isMap || len(m) == 0 {
+			out[path] = v
+			return
+		}
+		for key, under := range m {
+			visit(path+"/"+escape.Replace(key), under)
+		}
+	}
+	visit(path, v)
+	return out
+}
+
+// has reports whether v has something at the path with these names.
+func has(v any, names []string) bool {
+	for _, name := range names {
+		m, isMap := asMap(v)
+		under, found := m[name]
+		if !isMap || !found {
+			return false
+		}
+		v = under
+	}
+	return true
+}
+
+// Below returns those of said whose value is at path or below it. Path is a JSON pointer, or names with dots between
+// them, as in Helm. It may leave out the key of the section.
+func Below(said []Said, key, path string) []Said {
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + strings.ReplaceAll(escape.Replace(path), ".", "/")
+	}
+	path = strings.TrimSuffix(path, "/")
+	below := func(path string) (found []Said) {
+		for _, s := range said {
+			if s.Path == path || strings.HasPrefix(s.Path, path+"/") {
+				found = append(found, s)
+			}
+		}
+		return found
+	}
+	if found := below(path); found != nil {
+		return found
+	}
+	return below("/" + escape.Replace(key) + path)
+}
+
+// Source says in words which layer it is.
+func (s *Said) Source() string {
+	switch s.Layer {
+	case FileLayer:
+		return cmp.Or(s.By, "values.yaml")
+	case DefaultLayer:
+		return "default in " + s.By
+	case HookLayer:
+		return "hook " + s.By
+	default:
+		return string(s.Layer)
+	}
+}
+
+// Text returns the value for people, as JSON, or that the layer removes it.
+func (s *Said) Text() string {
+	if s.Removed {
+		return "(removed)"
+	}
+	text, err := Canonical(s.Value)
+	if err != nil {
+		return strconv.Quote(err.Error())
+	}
+	return string(text)
+}
