@@ -152,3 +152,40 @@ func TestPathsInDocumentsExist(t *testing.T) {
 		t.Errorf("only %d paths were found", shown)
 	}
 }
+
+// testName matches the name of a test in backquotes.
+var testName = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)`")
+
+func TestTestsNamedInDocumentsExist(t *testing.T) {
+	t.Parallel()
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	exist := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range declared.FindAllStringSubmatch(string(text), -1) {
+			exist[found[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for name := range documents(t) {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range testName.FindAllStringSubmatch(string(text), -1) {
+			if named++; !exist[found[1]] {
+				t.Errorf("%s names %s, which does not exist", name, found[1])
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("only %d names were found", named)
+	}
+}
