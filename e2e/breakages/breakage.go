@@ -117,7 +117,15 @@ func (b *breakage) test(ctx context.Context, root string) (caught string, err er
 	if output, err := vet.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("the broken code does not compile and vet: %w\n%s", err, output)
 	}
-	tests := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout=5m", "-overlay", overlay, "-run", b.tests, b.pkg)
+	args := []string{"test", "-count=1", "-timeout=5m", "-overlay", overlay, "-run", b.tests, b.pkg}
+	drawn, err := b.drawn(ctx, root)
+	if err != nil {
+		return "", err
+	}
+	if drawn {
+		args = append(args, "-rapid.nofailfile") // it would be written to the repository, and replayed from then on
+	}
+	tests := exec.CommandContext(ctx, "go", args...)
 	tests.Dir = root
 	output, err := tests.CombinedOutput()
 	if err == nil {
@@ -128,6 +136,17 @@ func (b *breakage) test(ctx context.Context, root string) (caught string, err er
 		return "", fmt.Errorf("%w, but no test says so:\n%s", err, output)
 	}
 	return caught, nil
+}
+
+// drawn reports whether tests of the package draw their input with rapid.
+func (b *breakage) drawn(ctx context.Context, root string) (bool, error) {
+	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.TestImports}} {{.XTestImports}}", b.pkg)
+	list.Dir = root
+	imports, err := list.Output()
+	if err != nil {
+		return false, fmt.Errorf("list the imports of the tests of %s: %w", b.pkg, err)
+	}
+	return strings.Contains(string(imports), "pgregory.net/rapid"), nil
 }
 
 // overlay writes the changed file and the overlay for it to dir, and returns the path of the overlay.
