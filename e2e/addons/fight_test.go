@@ -59,8 +59,7 @@ func newArena(t *testing.T) *arena {
 	t.Cleanup(func() {
 		a.p.Kill()
 		if t.Failed() {
-			log := a.site.Log()
-			t.Logf("the end of the operator's log:\n%s", log[max(0, len(log)-4000):])
+			t.Logf("the end of the operator's log:\n%s", a.site.EndOfLog())
 		}
 	})
 	return a

@@ -77,7 +77,7 @@ func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure
 	}
 	defer p.Kill()
 	if err := awaitReady(ctx, objects, func(c *unstructured.Unstructured) bool { return true }, configurations); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+		return nil, fmt.Errorf("%w\n%s", err, site.EndOfLog())
 	}
 	all := time.Since(p.Started)
 	requests := served.requests.Load()
@@ -87,7 +87,7 @@ func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure
 	}
 	again, err := reprocess(ctx, objects, served)
 	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+		return nil, fmt.Errorf("%w\n%s", err, site.EndOfLog())
 	}
 	note := fmt.Sprintf("%d configurations, %d repositories with %d addons each", configurations, repositories, addonsInEach)
 	return []figure{

@@ -57,19 +57,19 @@ func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures
 	ready, cancel := context.WithTimeout(ctx, convergeWithin)
 	defer cancel()
 	if err := p.Ready(ready); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+		return nil, fmt.Errorf("%w\n%s", err, site.EndOfLog())
 	}
 	var wrong error
 	if err := p.Until(ready, "the API server to ask the hook", func() bool {
 		wrong = w.ask(ctx, namespace)
 		return wrong != nil || len(reviews(site.Log())) > 0
 	}); err != nil || wrong != nil {
-		return nil, fmt.Errorf("%w\n%s", firstOf(wrong, err), tail(site.Log()))
+		return nil, fmt.Errorf("%w\n%s", firstOf(wrong, err), site.EndOfLog())
 	}
 	progress.Printf("%d requests to admit", requests)
 	over, ran, err := w.admit(ctx, site, namespace)
 	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+		return nil, fmt.Errorf("%w\n%s", err, site.EndOfLog())
 	}
 	slices.Sort(over)
 	note := fmt.Sprintf("from request to answer, less the run of the hook (p50 %s ms); %d one after the other", round(median(ran)), requests)

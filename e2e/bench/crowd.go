@@ -125,14 +125,14 @@ func (w *world) crowd(ctx context.Context, site operator.Site, filter func(int) 
 	within, cancel := context.WithTimeout(ctx, convergeWithin)
 	defer cancel()
 	if err := p.Ready(within); err != nil {
-		return c, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+		return c, fmt.Errorf("%w\n%s", err, site.EndOfLog())
 	}
 	var times []time.Time
 	if err := p.Until(within, "all hooks to be told", func() bool {
 		times, err = readTimes(record)
 		return err != nil || len(times) >= watchers
 	}); err != nil {
-		return c, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+		return c, fmt.Errorf("%w\n%s", err, site.EndOfLog())
 	}
 	if err != nil {
 		return c, err
@@ -175,7 +175,7 @@ func (w *world) flood(ctx context.Context) ([]figure, error) {
 	within, cancel := context.WithTimeout(ctx, convergeWithin)
 	defer cancel()
 	if err := p.Ready(within); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+		return nil, fmt.Errorf("%w\n%s", err, site.EndOfLog())
 	}
 	w.progress.Printf("make %d ConfigMaps that a busy hook watches", flood)
 	began := time.Now()
@@ -192,7 +192,7 @@ func (w *world) flood(ctx context.Context) ([]figure, error) {
 		told, runs, err = readFlood(record)
 		return err != nil || told >= flood
 	}); err != nil {
-		return nil, fmt.Errorf("told of %d of %d: %w\n%s", told, flood, err, tail(site.Log()))
+		return nil, fmt.Errorf("told of %d of %d: %w\n%s", told, flood, err, site.EndOfLog())
 	}
 	drained := time.Since(free)
 	peak, wrong := p.PeakMemory()

@@ -179,7 +179,7 @@ func converge(ctx context.Context, site operator.Site, record string) (*operator
 	defer cancel()
 	if err := p.Ready(ctx); err != nil {
 		p.Kill()
-		return nil, 0, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+		return nil, 0, fmt.Errorf("%w\n%s", err, site.EndOfLog())
 	}
 	var ended time.Time
 	if err := p.Until(ctx, "the converge to end in the log", func() bool {
@@ -193,7 +193,7 @@ func converge(ctx context.Context, site operator.Site, record string) (*operator
 	// Each start tells each module's hook what there is; one that did not was none.
 	if err := synchronized(record, p.Started); err != nil {
 		p.Kill()
-		return nil, 0, fmt.Errorf("%w\n%s", err, tail(site.Log()))
+		return nil, 0, fmt.Errorf("%w\n%s", err, site.EndOfLog())
 	}
 	return p, took, nil
 }
@@ -210,10 +210,4 @@ func convergedAfter(start time.Time, log string) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-// tail returns the end of a log.
-func tail(log string) string {
-	const most = 4000
-	return log[max(0, len(log)-most):]
 }

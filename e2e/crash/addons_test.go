@@ -188,7 +188,7 @@ func addonsWorld(t *testing.T, c *cluster.Cluster) *world {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the operator's log:\n%s", w.site.Log())
+			t.Logf("the end of the operator's log:\n%s", w.site.EndOfLog())
 		}
 		_ = os.RemoveAll(dir) // a temporary directory
 	})

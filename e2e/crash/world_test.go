@@ -62,7 +62,7 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the operator's log:\n%s", w.site.Log())
+			t.Logf("the end of the operator's log:\n%s", w.site.EndOfLog())
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // Site is where one operator runs, one process after the other.
@@ -53,6 +55,20 @@ func (s Site) Log() string {
 		return err.Error()
 	}
 	return string(b)
+}
+
+// EndOfLog returns the last 80 lines of the log in the console form of zerolog, which takes half the space of the JSON.
+func (s Site) EndOfLog() string {
+	const most = 80
+	lines := strings.SplitAfter(s.Log(), "\n")
+	var text strings.Builder
+	console := zerolog.ConsoleWriter{Out: &text, NoColor: true, TimeFormat: "15:04:05.000", FieldsExclude: []string{"logger"}}
+	for _, line := range lines[max(0, len(lines)-most):] {
+		if _, err := console.Write([]byte(line)); err != nil {
+			text.WriteString(line) // not of the operator's logger: a panic, a process that was killed while it wrote
+		}
+	}
+	return text.String()
 }
 
 // Process is a running operator, or one that has ended.

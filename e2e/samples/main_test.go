@@ -121,7 +121,7 @@ func start(t *testing.T, site operator.Site, env ...string) *operator.Process {
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Logf("the operator's log:\n%s", site.Log())
+			t.Logf("the end of the operator's log:\n%s", site.EndOfLog())
 		}
 	})
 	if err := p.Ready(t.Context()); err != nil {
