@@ -97,6 +97,8 @@ const (
 	Chunks
 	// AddonModules holds the modules that are made from addons. Key: module.
 	AddonModules
+	// Actions holds what people did with commands. Key: id (epoch, number).
+	Actions
 )
 
 // tables is, by number, the name of each table and what else is to know of it.
@@ -146,6 +148,7 @@ var tables = [...]struct {
 	Charts:           {name: "charts", layout: "s", work: true},
 	Chunks:           {name: "chunks", layout: "ssu", secret: true, raw: true, work: true},
 	AddonModules:     {name: "addon-modules", layout: "s", work: true},
+	Actions:          {name: "actions", layout: "uu", secret: true},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }

@@ -48,6 +48,9 @@ func TestCanceledTaskFailsAndIsRetried(t *testing.T) {
 		if failed == nil || failed.Error != "canceled by mia: it hangs" {
 			t.Errorf("the failure is %+v", failed)
 		}
+		if got := w.actions(); len(got) != 1 || got[0] != "task cancel m in main by mia: it hangs" {
+			t.Errorf("stored actions: %q", got)
+		}
 		w.says("release-check m")
 		w.sleep(5 * time.Second)
 		w.expect("module-run m", "release-check m")

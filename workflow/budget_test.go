@@ -216,7 +216,7 @@ func TestQuarantineOfAModuleWithManyLongQueuesLosesNoEvent(t *testing.T) {
 		w.took()
 		w.says("event")
 		_, ids := w.inQuarantine()
-		if err := w.e.Release(ids[0]); err != nil {
+		if err := w.e.Release(ids[0], "me", ""); err != nil {
 			t.Fatal(err)
 		}
 		w.sleep(time.Minute)

@@ -7,11 +7,21 @@ import (
 )
 
 // Cancel ends the attempt that does the task id: its step is told by its context, and a hook gets
-// SIGTERM. Cancel does not wait for the end of the step. The errors are ErrNoTask, ErrNotRunning and
+// SIGTERM. Cancel does not wait for the end of the step. It records who canceled the task and why. The errors are ErrNoTask, ErrNotRunning and
 // the store's.
 func (e *Engine) Cancel(id store.ID, why Cancellation) error {
-	if e.attempts.cancel(func(c *claim) bool { return c.covers(id) }, why) > 0 {
-		return nil
+	var task store.Task
+	if e.attempts.cancel(func(c *claim) bool {
+		if !c.covers(id) {
+			return false
+		}
+		task = c.task.Task
+		return true
+	}, why) > 0 {
+		task.ID = id // of a batch, the one that was named
+		return e.update(func(m *transition) error {
+			return m.addTaskAction(store.Action{Verb: "task cancel", By: why.By, Reason: why.Reason}, &task)
+		})
 	}
 	pending := false
 	if err := e.db.View(func(tx *store.Tx) error {

@@ -188,7 +188,7 @@ func (c *chaos) happen(d chaosAction) {
 func (c *chaos) release() {
 	_, ids := c.inQuarantine()
 	for _, id := range ids {
-		if err := c.e.Release(id); err != nil {
+		if err := c.e.Release(id, "me", ""); err != nil {
 			c.t.Error(err)
 		}
 	}
@@ -214,7 +214,7 @@ func (c *chaos) change(d chaosAction) {
 		return
 	}
 	id := all[d.Which%len(all)].ID
-	err := c.e.Retry(id)
+	err := c.e.Retry(id, "me", "")
 	if d.What == "skip" {
 		err = c.e.Skip(id, "chaos", "because")
 	}

@@ -75,7 +75,7 @@ func TestQuarantineOfAConfigurationHoldsNothingElse(t *testing.T) {
 		w.expectHeld("configuration-changed kills")
 
 		open := w.gate("fetch-repositories kills")
-		if err := w.e.Release(ids[0]); err != nil {
+		if err := w.e.Release(ids[0], "me", ""); err != nil {
 			t.Fatal(err)
 		}
 		w.expect("configuration-changed kills", "fetch-repositories kills")

@@ -102,7 +102,7 @@ func TestAnUnreadableTaskOfAnotherQueueBlocksNothing(t *testing.T) {
 		w.raise(in("b-queue", event("block", "b", "4", false)), in("b-queue", event("lost", "b", "5", false)))
 		w.damage(w.pending("b-queue")[1].Key())
 		failing := w.pending("q")[0].ID
-		if err := w.e.Retry(failing); err != nil {
+		if err := w.e.Retry(failing, "me", ""); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()
@@ -323,7 +323,7 @@ func TestReleaseOfAnUnreadableQuarantineRecordSetsItAside(t *testing.T) {
 		w.crashThreeTimes()
 		id := w.expectQuarantined("event m/h b")[0]
 		w.damage(store.QuarantineKey(id))
-		if err := w.e.Release(id); !errors.Is(err, workflow.ErrNoTask) {
+		if err := w.e.Release(id, "me", ""); !errors.Is(err, workflow.ErrNoTask) {
 			t.Errorf("released with %v, want %v", err, workflow.ErrNoTask)
 		}
 		d := w.damaged()

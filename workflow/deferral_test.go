@@ -198,7 +198,7 @@ func TestPutOffTaskIsDoneAtOnceWhenAPersonSaysSo(t *testing.T) {
 			}
 			return nil
 		})
-		if err := w.e.Retry(last); err != nil {
+		if err := w.e.Retry(last, "me", ""); err != nil {
 			t.Fatal(err)
 		}
 		w.expectTold("0 h 1 2 3")
@@ -285,7 +285,7 @@ func TestEventsThatAPersonRetriesAfterALargeBurstPrecedeNewerOnes(t *testing.T) 
 					} else {
 						w.raiseAtCommits()
 					}
-					if err := w.e.Retry(id); err != nil {
+					if err := w.e.Retry(id, "me", ""); err != nil {
 						t.Fatal(err)
 					}
 					synctest.Wait()

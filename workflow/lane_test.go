@@ -253,7 +253,7 @@ func TestAHeldTaskSaysWhatItWaitsForWhenItIsRetriedAndCanBeSkipped(t *testing.T)
 		if len(ids) != 2 {
 			t.Fatalf("%d tasks are held", len(ids))
 		}
-		if err := w.e.Retry(ids[0]); !errors.Is(err, workflow.ErrHeld) || err.Error() !=
+		if err := w.e.Retry(ids[0], "me", ""); !errors.Is(err, workflow.ErrHeld) || err.Error() !=
 			fmt.Sprintf("task %s: the task is held: h has yet to be made ready; it starts by itself then", ids[0]) {
 			t.Errorf("Retry returned %v", err)
 		}
@@ -292,7 +292,7 @@ func TestQuarantineHoldsAllWorkOfItsModuleAndLosesNone(t *testing.T) {
 			}
 		}
 		delete(w.do, "module-kubernetes-event bad/h b")
-		if err := w.e.Release(ids[0]); err != nil {
+		if err := w.e.Release(ids[0], "me", ""); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -330,7 +330,7 @@ func TestAReleasedRunTellsTheHookThatItWasInterrupted(t *testing.T) {
 		w.crashThreeTimes()
 		ids := w.expectQuarantined("module-beforehelm bad/b")
 		delete(w.do, "module-beforehelm bad/b")
-		if err := w.e.Release(ids[0]); err != nil {
+		if err := w.e.Release(ids[0], "me", ""); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

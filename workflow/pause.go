@@ -47,12 +47,12 @@ func (e *Engine) Pause(graphName string, target PauseTarget, by, reason string) 
 		if f := m.observer.Paused; f != nil {
 			m.tx.OnCommit(func() { f(q, by, true) })
 		}
-		return store.Save(m.tx, store.QuarantineKey(q.ID), q)
+		return errors.Join(addPauseAction(m.tx, "pause", &q, by, reason), store.Save(m.tx, store.QuarantineKey(q.ID), q))
 	})
 }
 
-// Resume lets the work of target start that Pause keeps from starting. The errors are ErrNotPaused and those of the store.
-func (e *Engine) Resume(target PauseTarget, by string) error {
+// Resume lets the work of target start that Pause keeps from starting. The reason can be empty. The errors are ErrNotPaused and those of the store.
+func (e *Engine) Resume(target PauseTarget, by, reason string) error {
 	return e.update(func(m *transition) error {
 		q, err := pauseOf(m.tx, target)
 		if err != nil {
@@ -62,6 +62,9 @@ func (e *Engine) Resume(target PauseTarget, by string) error {
 			other := store.QuarantinedItem{Queue: target.Queue, Subject: target.Subject}
 			return fmt.Errorf("%s %w", strings.Join(other.What(), " "), ErrNotPaused)
 		}
+		if err := addPauseAction(m.tx, "resume", q, by, reason); err != nil {
+			return err
+		}
 		m.tx.Delete(store.QuarantineKey(q.ID))
 		if f := m.observer.Paused; f != nil {
 			m.tx.OnCommit(func() { f(*q, by, false) })
@@ -70,6 +73,13 @@ func (e *Engine) Resume(target PauseTarget, by string) error {
 			return m.lanes.touchAll()
 		}
 		return m.quarantines.freeHeld(q)
+	})
+}
+
+// addPauseAction records that a person paused or resumed the work of q.
+func addPauseAction(tx *store.Tx, verb string, q *store.QuarantinedItem, by, reason string) error {
+	return store.AddAction(tx, store.Action{
+		Verb: verb, What: strings.Join(q.What(), " "), By: by, Reason: reason, Subject: q.Subject, Queue: q.Queue,
 	})
 }
 

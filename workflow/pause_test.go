@@ -22,7 +22,7 @@ func (w *world) pause(target workflow.PauseTarget) {
 
 func (w *world) resume(target workflow.PauseTarget) {
 	w.t.Helper()
-	if err := w.e.Resume(target, "mia"); err != nil {
+	if err := w.e.Resume(target, "mia", ""); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -134,7 +134,7 @@ func TestPauseThatIsNoneIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		w.start()
-		if err := w.e.Resume(module("a"), "mia"); !errors.Is(err, workflow.ErrNotPaused) {
+		if err := w.e.Resume(module("a"), "mia", ""); !errors.Is(err, workflow.ErrNotPaused) {
 			t.Errorf("resume: %v", err)
 		}
 		w.pause(module("a"))
@@ -151,7 +151,7 @@ func TestPauseThatIsNoneIsAnError(t *testing.T) {
 			}
 			return nil
 		})
-		if err := w.e.Release(id); !errors.Is(err, workflow.ErrNoTask) {
+		if err := w.e.Release(id, "me", ""); !errors.Is(err, workflow.ErrNoTask) {
 			t.Errorf("release: %v", err)
 		}
 		if err := w.e.Skip(id, "mia", "no"); !errors.Is(err, workflow.ErrNoTask) {

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"errors"
 	"fmt"
 
 	"addon-operator/store"
@@ -130,9 +131,12 @@ func takeQuarantined(tx *store.Tx, id store.ID) (*store.QuarantinedItem, error) 
 }
 
 // release lets the item in quarantine as id, and all work that it holds, be done.
-func (z *quarantines) release(id store.ID) error {
+func (z *quarantines) release(id store.ID, by, reason string) error {
 	q, err := takeQuarantined(z.tx, id)
 	if err != nil {
+		return err
+	}
+	if err := addItemAction(z.tx, store.Action{Verb: "task release", By: by, Reason: reason}, q); err != nil {
 		return err
 	}
 	if err := z.startOver(q); err != nil {
@@ -143,8 +147,10 @@ func (z *quarantines) release(id store.ID) error {
 
 // skip deletes the item in quarantine as id, or the damaged task with that id. The work that it held goes on.
 func (z *quarantines) skip(id store.ID, by, reason string) error {
+	action := store.Action{Verb: "task skip", By: by, Reason: reason}
 	if store.ForgetDamaged(z.tx, id) {
-		return nil
+		action.What, action.Task = id.String(), id
+		return store.AddAction(z.tx, action)
 	}
 	q, err := takeQuarantined(z.tx, id)
 	if err != nil {
@@ -153,7 +159,7 @@ func (z *quarantines) skip(id store.ID, by, reason string) error {
 	r := store.Record{
 		Run: q.Run, Task: q.ID, Node: q.Node, Subject: q.Subject, Queue: q.Queue, State: store.Skipped, Detail: skippedBy(by, reason),
 	}
-	if err := z.history.record(r); err != nil {
+	if err := errors.Join(z.history.record(r), addItemAction(z.tx, action, q)); err != nil {
 		return err
 	}
 	if err := z.skipItem(q); err != nil {

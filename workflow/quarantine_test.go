@@ -107,13 +107,16 @@ func TestCrashingTaskRunsAloneAndIsThenQuarantined(t *testing.T) {
 		w.raise(event("more", "b", "z", false), in("q4", on("event", "n", "h", "b")))
 		w.expect("event n/h b")
 		w.set("event m/kills b", returns(workflow.Outcome{}))
-		if err := w.e.Release(ids[0]); err != nil {
+		if err := w.e.Release(ids[0], "me", ""); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		w.expectRanges([]string{"1", "2"}, []string{"3"}, []string{"z"})
 		w.expectQuarantined()
-		if err := w.e.Release(ids[0]); !errors.Is(err, workflow.ErrNoTask) {
+		if got := w.actions(); len(got) != 1 || !strings.HasPrefix(got[0], "task release m in ") {
+			t.Errorf("stored actions: %q", got)
+		}
+		if err := w.e.Release(ids[0], "me", ""); !errors.Is(err, workflow.ErrNoTask) {
 			t.Errorf("a second release returned %v", err)
 		}
 		w.expectAllEnded()
@@ -246,7 +249,7 @@ func TestFanOutContinuesAfterItsModuleRunIsQuarantined(t *testing.T) {
 				w.expectHeld("module-kubernetes-event bad/h b", "module-run bad")
 				w.lists(lifecycle.ModuleBeforeHelm)
 				delete(w.do, "module-beforehelm bad/h")
-				if err := w.e.Release(ids[0]); err != nil {
+				if err := w.e.Release(ids[0], "me", ""); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
@@ -281,7 +284,7 @@ func TestQuarantinedGlobalHookIsSkipped(t *testing.T) {
 			t.Errorf("while bad was in quarantine, these ran: %q", ran)
 		}
 		delete(w.do, "global-beforeall bad")
-		if err := w.e.Release(ids[0]); err != nil {
+		if err := w.e.Release(ids[0], "me", ""); err != nil {
 			t.Fatal(err)
 		}
 		w.expectAny("global-beforeall a", "global-beforeall bad", "global-beforeall c", "discover-modules", "module-run m", "release-check m",
@@ -377,7 +380,7 @@ func TestReleaseBringsBackWhatIsDoneByItself(t *testing.T) {
 					}
 					return workflow.Outcome{}, nil
 				})
-				if err := w.e.Release(ids[0]); err != nil {
+				if err := w.e.Release(ids[0], "me", ""); err != nil {
 					t.Fatal(err)
 				}
 				w.expectRanges([]string{"1"})
@@ -398,7 +401,7 @@ func TestReleasedPartOfAReloadIsDoneByAReload(t *testing.T) {
 		w.crashThreeTimes()
 		ids := w.expectQuarantined("module-purge old")
 		w.set("module-purge old", returns(workflow.Outcome{}))
-		if err := w.e.Release(ids[0]); err != nil {
+		if err := w.e.Release(ids[0], "me", ""); err != nil {
 			t.Fatal(err)
 		}
 		w.expect("discover-modules", "module-purge old")
@@ -479,7 +482,7 @@ func TestReleasedTaskWaitsForOtherQuarantinedTasksOfItsModule(t *testing.T) {
 				if order == "second, first" {
 					slices.Reverse(ids)
 				}
-				if err := w.e.Release(ids[0]); err != nil {
+				if err := w.e.Release(ids[0], "me", ""); err != nil {
 					t.Fatal(err)
 				}
 				w.expectRanges()
@@ -491,7 +494,7 @@ func TestReleasedTaskWaitsForOtherQuarantinedTasksOfItsModule(t *testing.T) {
 					want = want[:1]
 					err = w.e.Skip(ids[1], "me", "no need")
 				} else {
-					err = w.e.Release(ids[1])
+					err = w.e.Release(ids[1], "me", "")
 				}
 				if err != nil {
 					t.Fatal(err)

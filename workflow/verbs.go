@@ -10,10 +10,11 @@ import (
 
 // Retry has the pending task id tried again at once. A task that is not waiting
 // for its time is left as it is; one that was put off to keep the pace of its hook
-// is done whatever the pace, with what was put off with it. The errors are ErrNoTask, ErrRuns, ErrHeld and the
+// is done whatever the pace, with what was put off with it. The history records by and the reason; by is empty if
+// the operator itself retries the task. The errors are ErrNoTask, ErrRuns, ErrHeld and the
 // store's.
-func (e *Engine) Retry(id store.ID) error {
-	return e.change(id, func(m *transition, t *store.Task) error {
+func (e *Engine) Retry(id store.ID, by, reason string) error {
+	return e.change(id, store.Action{Verb: "task retry", By: by, Reason: reason}, func(m *transition, t *store.Task) error {
 		t.Due = m.now
 		m.queues.touch(t.Queue)
 		return m.queues.save(t)
@@ -32,7 +33,7 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 		}
 		return r
 	}
-	err := e.change(id, func(m *transition, t *store.Task) error {
+	err := e.change(id, store.Action{Verb: "task skip", By: by, Reason: reason}, func(m *transition, t *store.Task) error {
 		if err := m.history.record(skipped(t)); err != nil {
 			return err
 		}
@@ -103,8 +104,8 @@ func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
 }
 
 // change runs fn on the pending task id, unless it runs, or later on one that
-// is due later.
-func (e *Engine) change(id store.ID, fn, later func(*transition, *store.Task) error) error {
+// is due later. It records a as done to the task.
+func (e *Engine) change(id store.ID, a store.Action, fn, later func(*transition, *store.Task) error) error {
 	return e.update(func(m *transition) error {
 		err := eachQueued(m.tx, func(t, holder *store.Task) error {
 			if t.ID != id {
@@ -113,7 +114,7 @@ func (e *Engine) change(id store.ID, fn, later func(*transition, *store.Task) er
 			if holder != nil && (holder.ID != id || claimed(m.tx, t)) {
 				return fmt.Errorf("task %s at node %s: %w", id, t.Node, ErrRuns)
 			}
-			if err := fn(m, t); err != nil {
+			if err := errors.Join(m.addTaskAction(a, t), fn(m, t)); err != nil {
 				return err
 			}
 			return errFound
@@ -123,7 +124,7 @@ func (e *Engine) change(id store.ID, fn, later func(*transition, *store.Task) er
 				if t.ID != id {
 					return nil
 				}
-				if err := later(m, t); err != nil {
+				if err := errors.Join(m.addTaskAction(a, t), later(m, t)); err != nil {
 					return err
 				}
 				return errFound
@@ -139,12 +140,30 @@ func (e *Engine) change(id store.ID, fn, later func(*transition, *store.Task) er
 	})
 }
 
+// addTaskAction records a as done to the task t, unless no person did it.
+func (m *transition) addTaskAction(a store.Action, t *store.Task) error {
+	if a.By == "" {
+		return nil
+	}
+	a.What, a.Task, a.Run, a.Queue, a.Subject = t.ID.String(), t.ID, t.Run, t.Queue, t.Subject
+	if t.Failed != nil && t.FanOut != nil {
+		a.Subject = t.Failed.Subject // of the item in front
+	}
+	return store.AddAction(m.tx, a)
+}
+
+// addItemAction records a as done to the item q in quarantine.
+func addItemAction(tx *store.Tx, a store.Action, q *store.QuarantinedItem) error {
+	a.What, a.Task, a.Run, a.Queue, a.Subject = q.ID.String(), q.ID, q.Run, q.Queue, q.Subject
+	return store.AddAction(tx, a)
+}
+
 // Release lets the item in quarantine as id, and all work that it holds, be done. The
 // run that the item was part of starts over at the tail of its queue; what is held
 // follows in its order. Where another item in quarantine holds it as well, it goes on
-// when that is released or skipped. The errors are ErrNoTask and the store's.
-func (e *Engine) Release(id store.ID) error {
-	return e.update(func(m *transition) error { return m.quarantines.release(id) })
+// when that is released or skipped. The history records by and the reason. The errors are ErrNoTask and the store's.
+func (e *Engine) Release(id store.ID, by, reason string) error {
+	return e.update(func(m *transition) error { return m.quarantines.release(id, by, reason) })
 }
 
 func skippedBy(by, reason string) string { return fmt.Sprintf("skipped by %s: %s", by, reason) }

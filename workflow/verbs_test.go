@@ -26,7 +26,7 @@ func TestTasksDueLaterAreRetriedAndSkippedByHand(t *testing.T) {
 		if n := len(w.ran()); n != 6 || len(ids) != 1 {
 			t.Fatalf("%d steps ran, %d tasks are due later", n, len(ids))
 		}
-		if err := w.e.Retry(ids[0]); err != nil {
+		if err := w.e.Retry(ids[0], "me", ""); err != nil {
 			t.Fatal(err)
 		}
 		w.expect("n m", "again m")
@@ -38,7 +38,7 @@ func TestTasksDueLaterAreRetriedAndSkippedByHand(t *testing.T) {
 		if run := w.runs()[0]; run.Open != 0 || run.Ended.IsZero() {
 			t.Errorf("the run is %+v", run)
 		}
-		if err := w.e.Retry(ids[1]); !errors.Is(err, workflow.ErrNoTask) {
+		if err := w.e.Retry(ids[1], "me", ""); !errors.Is(err, workflow.ErrNoTask) {
 			t.Errorf("retry of a skipped task: %v", err)
 		}
 	})
@@ -50,7 +50,7 @@ func TestRetryTriesAtOnceAndKeepsTheCount(t *testing.T) {
 		w.fails("n", 3)
 		w.start(on("go"))
 		w.sleep(5 * time.Second)
-		if err := w.e.Retry(w.pending("main")[0].ID); err != nil {
+		if err := w.e.Retry(w.pending("main")[0].ID, "me", ""); err != nil {
 			t.Fatal(err)
 		}
 		w.sleep(20 * time.Second)
@@ -136,7 +136,7 @@ func TestWhatRunsCanNeitherBeRetriedNorSkipped(t *testing.T) {
 		w.raise(event("a", "x", "3", false))
 		tasks := w.pending("q")
 		for i, want := range []error{workflow.ErrRuns, workflow.ErrRuns, nil} {
-			if err := w.e.Retry(tasks[i].ID); !errors.Is(err, want) {
+			if err := w.e.Retry(tasks[i].ID, "me", ""); !errors.Is(err, want) {
 				t.Errorf("retry of task %d: %v", i, err)
 			}
 			if err := w.e.Skip(tasks[i].ID, "ann", "known"); !errors.Is(err, want) {

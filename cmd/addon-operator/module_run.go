@@ -8,13 +8,15 @@ import (
 
 // newModuleRun returns the verb that requests a run of one module.
 func newModuleRun(from *sourceFlags) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "run MODULE", Short: "Run an enabled module now, before all waiting tasks; needs a running operator", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: from.complete(listModules),
 		Long: "Run an enabled module now: its beforeHelm hooks, its release, its afterHelm hooks. The run goes to the front of " +
 			"queue main, even before a failing task. The request is stored, so a restart of the operator does not lose it.",
-		RunE: func(cmd *cobra.Command, given []string) error {
-			return request(cmd, from, "/module/"+url.PathEscape(given[0])+"/run", url.Values{})
-		},
 	}
+	reason := reasonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		return request(cmd, from, "/module/"+url.PathEscape(given[0])+"/run", url.Values{"reason": {*reason}})
+	}
+	return cmd
 }

@@ -230,7 +230,7 @@ func (o *operator) assemble() (err error) {
 	o.schedule = triggers.NewSchedule(o.db, o.engine.Raise, triggers.Missed(s.ScheduleMissed), o.log)
 	o.absent = triggers.NewAbsent(o.db, o.engine.Raise, o.kinds, selector(o.helm.Labels()), observer)
 	o.absent.Delivered = o.clusterObserver.objectsAbsent
-	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.configObject(), o.engine.Retry)
+	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.configObject(), func(id store.ID) error { return o.engine.Retry(id, "", "") })
 	o.configMap.Seen = o.configSeen
 	o.canceler = moduleCanceler{o.log, o.engine, o.steps.ConfigMap}
 	o.configMap.Raised = o.canceler.configRaised

@@ -73,8 +73,9 @@ func (p pausable) pause(from *sourceFlags) *cobra.Command {
 // resume returns the verb that resumes p.
 func (p pausable) resume(from *sourceFlags) *cobra.Command {
 	cmd := p.command(from, "", "Resume "+p.about)
+	reason := reasonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		return request(cmd, from, "/resume/"+p.kind, url.Values{"name": given})
+		return request(cmd, from, "/resume/"+p.kind, url.Values{"name": given, "reason": {*reason}})
 	}
 	return cmd
 }

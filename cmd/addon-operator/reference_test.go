@@ -227,9 +227,9 @@ const socketOutro = `
 | ` + "`POST /config/set` | in the form: `name`, `value`, `duration`" + ` |
 | ` + "`POST` of `skip` | in the form: `reason`, `by`" + ` |
 | ` + "`POST` of `pause` | in the form: `name`, `reason`, `by`" + ` |
-| ` + "`POST` of `resume` | in the form: `name`, `by`" + ` |
-| ` + "`POST` of `run` | in the form: `by`" + ` |
-| ` + "`POST /reload` | in the form: `by`, `allow-purge`" + ` |
+| ` + "`POST` of `resume` | in the form: `name`, `reason`, `by`" + ` |
+| ` + "`POST` of `run`, `retry`, `release` | in the form: `reason`, `by`" + ` |
+| ` + "`POST /reload` | in the form: `reason`, `by`, `allow-purge`" + ` |
 `
 
 // servedAt describes each public path.

@@ -16,7 +16,12 @@ func newReload() *cobra.Command {
 		Use: "reload", Short: "Scan the module directories and converge now; needs a running operator", Args: args(cobra.NoArgs),
 		Long: "Scan the module directories and converge now. A running converge restarts at beforeAll. " +
 			"The request is stored, so a restart of the operator does not lose it.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return request(cmd, &from, "/reload", reloadForm(allowed)) },
+	}
+	reason := reasonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		form := reloadForm(allowed)
+		form.Set("reason", *reason)
+		return request(cmd, &from, "/reload", form)
 	}
 	cmd.Flags().UintVar(&allowed, "allow-purge", 0, "maximum number of releases this converge may delete without the 50 % safety check")
 	from.declare(cmd)
@@ -29,6 +34,11 @@ func reloadForm(allowed uint) url.Values {
 		form.Set("allow-purge", strconv.FormatUint(uint64(allowed), 10))
 	}
 	return form
+}
+
+// reasonFlag declares the flag --reason of a command that needs no reason.
+func reasonFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("reason", "", "reason, stored in the history with your name")
 }
 
 // request posts to path in the name of the user and prints the answer.

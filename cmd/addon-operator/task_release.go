@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"net/url"
 
 	"github.com/spf13/cobra"
@@ -9,15 +8,15 @@ import (
 
 // newTaskRelease returns the verb that releases a task from quarantine.
 func newTaskRelease(from *sourceFlags) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "release TASK", Short: "Release a task from quarantine and run it again; needs a running operator", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: from.complete(listQuarantined),
 		Long: "Release a task from quarantine. It is there because the operator crashed each time the task ran. " +
 			"The run of the task starts again at the tail of its queue. To end the task instead, use task skip. " + namingTasks,
-		RunE: func(cmd *cobra.Command, given []string) error {
-			return from.with(cmd, func(ctx context.Context, s *source) error {
-				return s.post(ctx, "/task/"+url.PathEscape(given[0])+"/release", nil, cmd.OutOrStdout())
-			})
-		},
 	}
+	reason := reasonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		return request(cmd, from, "/task/"+url.PathEscape(given[0])+"/release", url.Values{"reason": {*reason}})
+	}
+	return cmd
 }

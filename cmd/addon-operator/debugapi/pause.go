@@ -16,7 +16,7 @@ import (
 
 // pauseRoute pauses the work that the path and the form name.
 func (act actions) pauseRoute(w http.ResponseWriter, r *http.Request) {
-	reason := strings.TrimSpace(r.FormValue("reason"))
+	reason := reasonGiven(r)
 	if reason == "" {
 		Fail(w, BadRequest("a pause needs a reason, which others are shown: --reason TEXT"))
 		return
@@ -28,7 +28,9 @@ func (act actions) pauseRoute(w http.ResponseWriter, r *http.Request) {
 
 // resumeRoute resumes the work that the path and the form name.
 func (act actions) resumeRoute(w http.ResponseWriter, r *http.Request) {
-	act.changePause(w, r, "resumed", func(target workflow.PauseTarget) error { return act.engine.Resume(target, requester(r)) })
+	act.changePause(w, r, "resumed", func(target workflow.PauseTarget) error {
+		return act.engine.Resume(target, requester(r), reasonGiven(r))
+	})
 }
 
 // changePause calls change for the work that the path and the form name, and answers what was done.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"addon-operator/store"
@@ -45,13 +46,17 @@ func (act actions) reloadRoute(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// requester returns the person who sent r.
 func requester(r *http.Request) string { return cmp.Or(r.FormValue("by"), "somebody") }
+
+// reasonGiven returns the reason of the person who sent r, empty if they gave none.
+func reasonGiven(r *http.Request) string { return strings.TrimSpace(r.FormValue("reason")) }
 
 // moduleRunRoute requests a run of one module.
 func (act actions) moduleRunRoute(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("module")
 	event := workflow.Event{On: lifecycle.OnRunRequest, Subject: graph.Subject{Module: name}}
-	act.request(w, r, "module run of "+name, event, func(tx *store.Tx) error { return canRun(tx, name) })
+	act.request(w, r, "module run", event, func(tx *store.Tx) error { return canRun(tx, name) })
 }
 
 // canRun returns an error if a requested run of the module would do nothing.
@@ -68,14 +73,15 @@ func canRun(tx *store.Tx, name string) error {
 	return nil
 }
 
-// request calls prepare and raises event, in one transaction, for the user named in the form. It answers
+// request calls prepare, raises event and records the command verb, in one transaction, for the user named in the form. It answers
 // with the number of the run. The event is durable when the answer is sent.
-func (act actions) request(w http.ResponseWriter, r *http.Request, what string, event workflow.Event, prepare func(*store.Tx) error) {
+func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, event workflow.Event, prepare func(*store.Tx) error) {
 	if act.engine == nil {
 		Fail(w, errNotRunning)
 		return
 	}
 	event.Cause.By = requester(r)
+	action := store.Action{Verb: verb, What: event.Subject.Module, Subject: event.Subject, By: event.Cause.By, Reason: reasonGiven(r)}
 	var run uint64
 	ctx, cancel := context.WithTimeout(r.Context(), commandRoom)
 	defer cancel()
@@ -86,11 +92,16 @@ func (act actions) request(w http.ResponseWriter, r *http.Request, what string, 
 		if run, err = store.NextRun(tx); err != nil {
 			return err
 		}
-		return act.engine.Raise(tx, event)
+		action.Run = run
+		return errors.Join(store.AddAction(tx, action), act.engine.Raise(tx, event))
 	})
 	if err != nil {
 		Fail(w, err)
 		return
+	}
+	what := verb
+	if name := event.Subject.Module; name != "" {
+		what += " of " + name
 	}
 	_, _ = fmt.Fprintf(w, "%s requested as run %d; see workflow inspect %d\n", what, run, run)
 }

@@ -162,8 +162,18 @@ func TestRequestedModuleRunPassesAFailingModule(t *testing.T) {
 		if ran := w.since(); len(ran) == 0 || ran[0] != "module-run good" || slices.Contains(ran, "module-run bad") {
 			t.Errorf("ran %q, want the run of good before the failing one", ran)
 		}
+		actions := 0
 		if err := w.db.View(func(tx *store.Tx) error {
 			run, _, err := store.Load[store.Run](tx, store.RunKey(2))
+			for a, err := range store.ActionsBackwards(tx) {
+				if err != nil || a.Verb != "module run" || a.By != "alice" || a.What != "good" || a.Run != 2 || a.At.IsZero() {
+					t.Errorf("the history has the action %+v (%v)", a, err)
+				}
+				actions++
+			}
+			if actions != 1 {
+				t.Errorf("the history has %d actions, want 1", actions)
+			}
 			if run.Cause.By != "alice" || run.Subject.Module != "good" || run.Ended.IsZero() {
 				t.Errorf("run %+v", run)
 			}

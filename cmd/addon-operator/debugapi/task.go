@@ -1,12 +1,10 @@
 package debugapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -21,31 +19,28 @@ type actions struct {
 
 // retryRoute has a task tried again at once.
 func (act actions) retryRoute(w http.ResponseWriter, r *http.Request) {
-	act.changeTask(w, r, "is tried again", func(id store.ID) error { return act.engine.Retry(id) })
+	act.changeTask(w, r, "is tried again", func(id store.ID) error { return act.engine.Retry(id, requester(r), reasonGiven(r)) })
 }
 
 // releaseRoute releases a task from quarantine.
 func (act actions) releaseRoute(w http.ResponseWriter, r *http.Request) {
-	act.changeTask(w, r, "is released", func(id store.ID) error { return act.engine.Release(id) })
+	act.changeTask(w, r, "is released", func(id store.ID) error { return act.engine.Release(id, requester(r), reasonGiven(r)) })
 }
 
 // skipRoute ends a task as if it had found nothing.
 func (act actions) skipRoute(w http.ResponseWriter, r *http.Request) {
-	reason, by := strings.TrimSpace(r.FormValue("reason")), r.FormValue("by")
+	reason := reasonGiven(r)
 	if reason == "" {
 		Fail(w, BadRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
 		return
 	}
-	if by == "" {
-		by = "somebody"
-	}
-	act.changeTask(w, r, "is skipped", func(id store.ID) error { return act.engine.Skip(id, by, reason) })
+	act.changeTask(w, r, "is skipped", func(id store.ID) error { return act.engine.Skip(id, requester(r), reason) })
 }
 
 // cancelRoute ends a task that is running.
 func (act actions) cancelRoute(w http.ResponseWriter, r *http.Request) {
 	why := workflow.Cancellation{
-		By: cmp.Or(r.FormValue("by"), "somebody"), Reason: strings.TrimSpace(r.FormValue("reason")), Skip: r.FormValue("skip") == "true",
+		By: requester(r), Reason: reasonGiven(r), Skip: r.FormValue("skip") == "true",
 	}
 	if why.Skip && why.Reason == "" {
 		Fail(w, BadRequest("a skip needs a reason, which is kept in history: --reason TEXT"))

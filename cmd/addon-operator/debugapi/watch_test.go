@@ -112,7 +112,7 @@ func TestWatchSendsASnapshotAfterEachCommitAndEndsWithTheRun(t *testing.T) {
 	if len(failing.Problems) != 1 || failing.Problems[0].Error != "not yet" {
 		t.Errorf("the failing run's problems are %+v", failing.Problems)
 	}
-	if err := l.Engine.Retry(failing.Problems[0].Task); err != nil {
+	if err := l.Engine.Retry(failing.Problems[0].Task, "me", ""); err != nil {
 		t.Fatal(err)
 	}
 	close(gate)

@@ -1,0 +1,72 @@
+package store
+
+import (
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"addon-operator/workflow/graph"
+)
+
+// Bounds of the actions that are kept, and of the texts of each.
+const (
+	mostActions    = 1000
+	mostActionText = 1 << 10
+)
+
+// An Action is what a person did with a command: they paused or resumed work, requested a run, or changed a task.
+type Action struct {
+	At time.Time `json:"at"`
+	By string    `json:"by"`
+	// Verb is the command without its arguments, such as "task retry".
+	Verb string `json:"verb"`
+	// What are its arguments: the kind and the name of the work. It is empty for a reload.
+	What   string `json:"what,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Subject, Queue, Task and Run are what the action is about, as far as each is known.
+	Subject graph.Subject `json:"subject,omitzero"`
+	Queue   string        `json:"queue,omitempty"`
+	Task    ID            `json:"task,omitzero"`
+	Run     uint64        `json:"run,omitempty"`
+}
+
+// AddAction stores a with the time of tx. It deletes the oldest actions above the number of those that are kept, and
+// truncates long texts, so that their size is bounded.
+func AddAction(tx *Tx, a Action) error {
+	a.At = tx.Now()
+	a.By, a.What, a.Reason = truncated(a.By), truncated(a.What), truncated(a.Reason)
+	kept := 1
+	for k := range tx.Backwards(At(Actions)) {
+		if kept++; kept > mostActions {
+			if tx.Spent() {
+				break // the next action deletes the others
+			}
+			tx.Delete(k)
+		}
+	}
+	return Save(tx, At(Actions).Uint(tx.Epoch()).Uint(tx.NextID()), a)
+}
+
+// truncated returns text without what follows the most that is kept, as valid UTF-8.
+func truncated(text string) string {
+	if len(text) <= mostActionText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostActionText], "") + "…"
+}
+
+// ActionsBackwards yields the actions, newest first. Records that cannot be read are left out.
+func ActionsBackwards(tx *Tx) iter.Seq2[Action, error] {
+	return func(yield func(Action, error) bool) {
+		for k := range tx.Backwards(At(Actions)) {
+			a, _, err := Load[Action](tx, k)
+			if damaged := (*RecordError)(nil); errors.As(err, &damaged) {
+				continue
+			}
+			if !yield(a, err) {
+				return
+			}
+		}
+	}
+}
