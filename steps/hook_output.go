@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"addon-operator/internal/hook"
@@ -97,7 +100,51 @@ func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcom
 	if o.Data, err = json.Marshal(out); err != nil {
 		return o, err
 	}
+	o.Detail = out.summary(len(operations))
 	return o, bounded(o)
+}
+
+// summary names what the output changes, without the values, which can be secrets. Operations is the number of operations
+// on objects.
+func (out hookOutput) summary(operations int) string {
+	var changes []string
+	add := func(what string, paths []string) {
+		const most = 3
+		if more := len(paths) - most; more > 0 {
+			paths = append(slices.Clone(paths[:most]), fmt.Sprintf("%d more", more))
+		}
+		if len(paths) > 0 {
+			changes = append(changes, what+" "+strings.Join(paths, ", "))
+		}
+	}
+	if out.Changed {
+		add("values", pathsOf(out.Values))
+	}
+	if out.Global != nil && out.Global.Changed {
+		add("values", pathsOf(out.Global.Values))
+	}
+	if out.Config != nil {
+		add("ConfigMap values", append(pathsOf(out.Config.Ops), slices.Sorted(maps.Keys(out.Config.Flags))...))
+	}
+	add("enabled overrides", slices.Sorted(maps.Keys(out.Flags)))
+	switch operations {
+	case 0:
+	case 1:
+		changes = append(changes, "1 object operation")
+	default:
+		changes = append(changes, fmt.Sprintf("%d object operations", operations))
+	}
+	if len(changes) == 0 {
+		return ""
+	}
+	return "changes: " + strings.Join(changes, "; ")
+}
+
+func pathsOf(ops []values.Op) (paths []string) {
+	for _, op := range ops {
+		paths = append(paths, op.Path)
+	}
+	return paths
 }
 
 // badFile returns the error about an output file of a hook. Of a file that is no JSON, it quotes the first lines.

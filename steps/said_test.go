@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -50,5 +51,38 @@ func TestErrorOfAnEnabledScriptNamesItOnceWithItsExitStatus(t *testing.T) {
 	_, err = s.discoverStep().Do(t.Context(), workflow.Task{})
 	if want := "module web: enabled script: exit status 4: cannot ask"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestSummaryOfAHooksOutputNamesWhatChangesWithoutValues(t *testing.T) {
+	t.Parallel()
+	ops := func(paths ...string) (ops []values.Op) {
+		for _, path := range paths {
+			ops = append(ops, values.Op{Op: "add", Path: path, Value: json.RawMessage(`"secret"`)})
+		}
+		return ops
+	}
+	yes := true
+	for _, test := range []struct {
+		want       string
+		out        hookOutput
+		operations int
+	}{
+		{"", hookOutput{}, 0},
+		{"", hookOutput{valuesPatch: valuesPatch{Values: ops("/web/same")}}, 0},
+		{"changes: 1 object operation", hookOutput{}, 1},
+		{"changes: values /web/a, /web/b, /web/c, 2 more; 7 object operations", hookOutput{
+			valuesPatch: valuesPatch{Values: ops("/web/a", "/web/b", "/web/c", "/web/d", "/web/e"), Changed: true},
+		}, 7},
+		{"changes: values /web/a; values /global/b; ConfigMap values /web/c, dbEnabled; enabled overrides webEnabled", hookOutput{
+			valuesPatch: valuesPatch{Values: ops("/web/a"), Changed: true},
+			Global:      &valuesPatch{Values: ops("/global/b"), Changed: true},
+			Config:      &configWrite{Ops: ops("/web/c"), Flags: map[string]*bool{"dbEnabled": &yes}},
+			Flags:       map[string]*bool{"webEnabled": nil},
+		}, 0},
+	} {
+		if got := test.out.summary(test.operations); got != test.want {
+			t.Errorf("summary of %+v with %d operations: %q, want %q", test.out, test.operations, got, test.want)
+		}
 	}
 }

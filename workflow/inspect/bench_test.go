@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -134,4 +135,24 @@ func read(tb testing.TB, db *store.DB, id uint64) (run *inspect.Run) {
 		tb.Fatal(err)
 	}
 	return run
+}
+
+// BenchmarkTimeline reads the newest 50 entries of all, and those of one module.
+func BenchmarkTimeline(b *testing.B) {
+	for name, size := range sizes {
+		db := generate(b, size.runs, size.records, size.pending)
+		for _, subject := range []string{"", "module-007"} {
+			b.Run(name+"/"+cmp.Or(subject, "all"), func(b *testing.B) {
+				for b.Loop() {
+					if err := db.View(func(tx *store.Tx) error {
+						t, err := inspect.ReadTimeline(tx, inspect.TimelineRequest{Subject: subject, Limit: 50})
+						_ = inspect.TimelineText(&t, inspect.Look{Now: db.Now()})
+						return err
+					}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
 }

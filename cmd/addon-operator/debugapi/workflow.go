@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -33,7 +34,7 @@ func (pages runPages) workflowRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /workflow/watch", pages.watchRoute)
 }
 
-// workflowRoute answers inspect and list.
+// workflowRoute answers inspect, list and timeline.
 func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) {
 	switch what {
 	case "inspect":
@@ -50,9 +51,34 @@ func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) 
 		}
 		runs, err := pages.runs(int(min(limit, 100_000))) //nolint:gosec // it is small
 		return Page{runs, func(look inspect.Look) string { return inspect.ListText(runs, look) }}, err
+	case "timeline":
+		return pages.timeline(r)
 	default:
-		return Page{}, notFound("there is no /workflow/%s: ask for inspect, list or watch", what)
+		return Page{}, notFound("there is no /workflow/%s: ask for inspect, list, timeline or watch", what)
 	}
+}
+
+// ShownEntries is how many entries of the timeline are shown when nobody says how many.
+const ShownEntries = 50
+
+// timeline returns the page with what happened.
+func (pages runPages) timeline(r *http.Request) (Page, error) {
+	limit, err := number(r, "limit", ShownEntries)
+	if err != nil {
+		return Page{}, err
+	}
+	req := inspect.TimelineRequest{Subject: r.URL.Query().Get("subject"), Limit: int(min(limit, 100_000))} //nolint:gosec // it is small
+	if since := r.URL.Query().Get("since"); since != "" {
+		if req.Since, err = time.Parse(time.RFC3339, since); err != nil {
+			return Page{}, BadRequest("since is %q; it has to be a time such as 2006-01-02T15:04:05Z", since)
+		}
+	}
+	var t inspect.Timeline
+	err = pages.db.View(func(tx *store.Tx) (err error) {
+		t, err = inspect.ReadTimeline(tx, req)
+		return err
+	})
+	return Page{t, func(look inspect.Look) string { return inspect.TimelineText(&t, look) }}, err
 }
 
 // number returns the parameter name of r.

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/workflow/inspect"
+)
+
+// newTimeline returns the command that shows what happened.
+func newTimeline() *cobra.Command {
+	var from sourceFlags
+	t := table[inspect.Timeline]{from: &from, text: inspect.TimelineText}
+	var limit uint
+	var since string
+	cmd := &cobra.Command{
+		Use: "timeline [SUBJECT]", Short: "Show what happened, in order: runs, attempts, and commands of people",
+		Long: "Show what happened, in order, over all runs: the beginnings and ends of runs with their causes, attempts with their errors\n" +
+			"and results, and commands of people with their reasons. The newest is last.\n\n" +
+			"SUBJECT is the name of a module, a hook as MODULE/HOOK, the name of a global hook or of a queue, the ID of a task, or the\n" +
+			"number of a run.",
+		Args: args(cobra.MaximumNArgs(1)), ValidArgsFunction: from.complete(listModules),
+	}
+	t.declare(cmd)
+	from.declare(cmd)
+	cmd.Flags().UintVarP(&limit, "limit", "n", debugapi.ShownEntries, "maximum number of entries to show")
+	cmd.Flags().StringVar(&since, "since", "", "show only what happened since this time, such as 2006-01-02T15:04:05Z, or in this last duration, such as 2h")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		query := url.Values{"limit": {strconv.FormatUint(uint64(limit), 10)}}
+		if len(given) > 0 {
+			query.Set("subject", given[0])
+		}
+		if since != "" {
+			at, err := sinceTime(since, time.Now())
+			if err != nil {
+				return &codedError{exitUsage, err}
+			}
+			query.Set("since", at.Format(time.RFC3339))
+		}
+		return t.show(cmd, "/workflow/timeline", query)
+	}
+	return cmd
+}
+
+// sinceTime returns the time that text says, by itself or as a duration before now.
+func sinceTime(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, fmt.Errorf("--since is %q: it has to be a duration such as 2h or a time such as %s", text, now.UTC().Format(time.RFC3339))
+	}
+	return at, nil
+}

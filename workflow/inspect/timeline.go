@@ -1,0 +1,384 @@
+package inspect
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// What happened, besides the states of attempts.
+const (
+	RunBegan = "began"   // a run began
+	RunEnded = "ended"   // a run of several steps ended
+	Command  = "command" // a person used a command
+)
+
+// An Entry of a timeline is one thing that happened.
+type Entry struct {
+	At time.Time `json:"at"`
+	// What is [RunBegan], [RunEnded], [Command], or the state that an attempt ended in.
+	What string `json:"what"`
+	Run  uint64 `json:"run,omitempty"`
+	// Task, Node, Subject, Queue, Began and Try are those of an attempt. A command has those of the work it is about.
+	Task    store.ID  `json:"task,omitzero"`
+	Node    string    `json:"node,omitempty"`
+	Subject string    `json:"subject,omitempty"`
+	Queue   string    `json:"queue,omitempty"`
+	Began   time.Time `json:"began,omitzero"`
+	Try     int       `json:"try,omitempty"`
+	// By is the person who used a command, or who requested the run.
+	By string `json:"by,omitempty"`
+	// Text is the cause of a run, the error or the result of an attempt, or a command with its reason.
+	Text string `json:"text,omitempty"`
+
+	written position
+}
+
+// position orders what the store wrote: the epoch, and the number within it.
+type position struct{ epoch, number uint64 }
+
+func (p position) compare(other position) int {
+	return cmp.Or(cmp.Compare(p.epoch, other.epoch), cmp.Compare(p.number, other.number))
+}
+
+// A TimelineRequest says which part of the timeline is wanted.
+type TimelineRequest struct {
+	// Subject is the name of a module, hook or queue, the ID of a task, or the number of a run. If it is empty, all is
+	// wanted.
+	Subject string
+	// Since is the time of the oldest entry, zero for any.
+	Since time.Time
+	// Limit is the maximum number of entries.
+	Limit int
+}
+
+// A Timeline is what happened, oldest first.
+type Timeline struct {
+	Entries []Entry `json:"entries"`
+	// More is set if there are older entries that were requested but exceed the limit.
+	More bool `json:"more,omitempty"`
+	// Subject is the requested one.
+	Subject string `json:"subject,omitempty"`
+}
+
+// ReadTimeline returns the newest entries that req asks for. Records that cannot be read are left out.
+func ReadTimeline(tx *store.Tx, req TimelineRequest) (Timeline, error) {
+	req.Limit = max(req.Limit, 1)
+	r := timelineReader{tx: tx, req: req, unreadable: &unreadable{tx: tx}, perRun: map[uint64]int{}}
+	if err := r.attempts(); err != nil {
+		return Timeline{}, err
+	}
+	if err := r.commands(); err != nil {
+		return Timeline{}, err
+	}
+	if err := r.runs(); err != nil {
+		return Timeline{}, err
+	}
+	slices.SortStableFunc(r.found, func(a, b Entry) int { return cmp.Or(a.At.Compare(b.At), a.written.compare(b.written)) })
+	over := len(r.found) - req.Limit
+	return Timeline{Entries: append([]Entry{}, r.found[max(over, 0):]...), More: over > 0 || r.more, Subject: req.Subject}, nil
+}
+
+// A timelineReader collects the entries of a timeline.
+type timelineReader struct {
+	tx         *store.Tx
+	req        TimelineRequest
+	unreadable *unreadable
+	found      []Entry
+	perRun     map[uint64]int // attempts found
+	cut        bool           // attempts were left out because of the limit
+	more       bool           // requested ones among them
+}
+
+// add adds an entry unless it is too old.
+func (r *timelineReader) add(e Entry) bool {
+	if e.At.Before(r.req.Since) {
+		return false
+	}
+	r.found = append(r.found, e)
+	return true
+}
+
+// attempts adds the newest attempts. History is in the order of runs, which overlap: the newest attempts of all are found by their
+// positions, which are in the keys. Only their records are decoded.
+func (r *timelineReader) attempts() error {
+	var newest []located
+	sign := r.sign()
+	for k, v := range r.tx.Backwards(store.At(store.History)) {
+		if !bytes.Contains(v, sign) && !r.ofRun(k) {
+			continue
+		}
+		at, err := locate(k, v)
+		if err != nil {
+			return err
+		}
+		if r.cut && at.compare(newest[r.req.Limit-1].position) < 0 {
+			continue
+		}
+		if r.req.Subject != "" {
+			if l, err := readLine(k, v); err != nil || !r.concerns(&l.Record) {
+				continue
+			}
+		}
+		if newest = append(newest, at); len(newest) > 2*r.req.Limit {
+			newest = r.newest(newest)
+		}
+	}
+	newest = r.newest(newest)
+	cut := r.cut
+	for _, at := range newest {
+		l, err := readLine(at.key, at.value)
+		if err != nil {
+			if err := r.unreadable.pass(err); err != nil {
+				return err
+			}
+			continue
+		}
+		if !r.add(attemptEntry(&l, at.position)) {
+			cut = false // what is older is not requested
+			continue
+		}
+		r.perRun[l.Run]++
+	}
+	r.more = cut
+	return nil
+}
+
+// located is a record of history that is not decoded. Its value is valid until the transaction ends.
+type located struct {
+	position
+	key   store.Key
+	value []byte
+}
+
+func locate(k store.Key, v []byte) (located, error) {
+	parts, err := k.Parts()
+	if err != nil {
+		return located{}, err
+	}
+	parts.Uint() // the run
+	at := located{position{parts.Uint(), parts.Uint()}, k, v}
+	return at, parts.Err()
+}
+
+// newest returns the newest of all, newest first, as many as the limit.
+func (r *timelineReader) newest(all []located) []located {
+	if len(all) <= r.req.Limit {
+		return all
+	}
+	r.cut = true
+	slices.SortFunc(all, func(a, b located) int { return b.compare(a.position) })
+	return all[:r.req.Limit]
+}
+
+// sign returns text that the record of an attempt contains if its subject, queue or task is the requested one.
+func (r *timelineReader) sign() []byte {
+	_, name, found := strings.Cut(r.req.Subject, "/")
+	if !found {
+		name = r.req.Subject
+	}
+	name, _, _ = strings.Cut(name, " ")
+	text, err := json.Marshal(name)
+	if err != nil {
+		return nil
+	}
+	return bytes.Trim(text, `"`)
+}
+
+// ofRun reports whether k is the key of a record of the requested run.
+func (r *timelineReader) ofRun(k store.Key) bool {
+	parts, err := k.Parts()
+	return err == nil && r.isRun(parts.Uint())
+}
+
+func (r *timelineReader) isRun(run uint64) bool { return r.req.Subject == strconv.FormatUint(run, 10) }
+
+// concerns reports whether an attempt is about the requested subject.
+func (r *timelineReader) concerns(a *store.Record) bool {
+	return r.isRun(a.Run) || r.isSubject(a.Subject) || a.Queue == r.req.Subject || a.Task.String() == r.req.Subject
+}
+
+// isSubject reports whether s is the requested module or hook, or belongs to it.
+func (r *timelineReader) isSubject(s graph.Subject) bool {
+	if s == (graph.Subject{}) {
+		return false
+	}
+	hook := graph.Subject{Module: s.Module, Hook: s.Hook}
+	return slices.Contains([]string{s.Module, hook.String(), s.String()}, r.req.Subject)
+}
+
+func attemptEntry(l *line, at position) Entry {
+	text := cmp.Or(l.Detail, l.Error)
+	if l.State == store.Failed || l.State == store.Allowed {
+		text = cmp.Or(l.Error, l.Detail)
+	}
+	if l.Warning != "" {
+		text = strings.TrimPrefix(text+"; "+l.Warning, "; ")
+	}
+	return Entry{
+		At: l.Ended, What: string(l.State), Run: l.Run, Task: l.Task, Node: l.Node, Subject: l.Subject.String(), Queue: l.Queue,
+		Began: l.Began, Try: l.Try, Text: text, written: at,
+	}
+}
+
+// commands adds the commands of people.
+func (r *timelineReader) commands() error {
+	before := len(r.found)
+	for a, err := range store.ActionsBackwards(r.tx) {
+		if err != nil {
+			return err
+		}
+		if r.req.Subject != "" && !r.actionConcerns(&a) {
+			continue
+		}
+		e := Entry{
+			At: a.At, What: Command, Run: a.Run, Task: a.Task, Subject: a.Subject.String(), Queue: a.Queue, By: a.By, Text: commandText(&a),
+		}
+		if !r.add(e) {
+			break
+		}
+	}
+	slices.Reverse(r.found[before:]) // they have no position
+	return nil
+}
+
+func commandText(a *store.Action) string {
+	text := strings.TrimSpace(a.Verb + " " + a.What)
+	if about := a.Subject.String(); !strings.Contains(text, about) {
+		text += " (" + about + ")"
+	}
+	if a.Reason != "" {
+		text += ": " + a.Reason
+	}
+	return text
+}
+
+func (r *timelineReader) actionConcerns(a *store.Action) bool {
+	return a.Run != 0 && r.isRun(a.Run) || r.isSubject(a.Subject) || a.Queue == r.req.Subject || a.Task.String() == r.req.Subject
+}
+
+// mostRunsRead bounds the newest runs that are searched for those about the subject.
+const mostRunsRead = 1000
+
+// runs adds the beginnings and ends of the newest runs, and of those with attempts that were found.
+func (r *timelineReader) runs() error {
+	most := r.req.Limit
+	if r.req.Subject != "" {
+		most = mostRunsRead
+	}
+	if number, err := strconv.ParseUint(r.req.Subject, 10, 64); err == nil {
+		r.perRun[number] += 0 // the run is read even if no attempt is found
+	}
+	read := map[uint64]bool{}
+	for w, err := range readable(r.unreadable, store.RunsBackwards(r.tx)) {
+		if err != nil {
+			return err
+		}
+		if len(read) == most {
+			break
+		}
+		read[w.ID] = true
+		r.run(&w)
+	}
+	for run := range r.perRun {
+		if read[run] {
+			continue
+		}
+		w, ok, err := load[store.Run](r.unreadable, store.RunKey(run))
+		if err != nil {
+			return err
+		}
+		if ok {
+			r.run(&w)
+		}
+	}
+	return nil
+}
+
+// run adds the beginning and the end of w if it concerns the subject. The end of a run with one attempt says nothing more.
+func (r *timelineReader) run(w *store.Run) {
+	if r.req.Subject != "" && r.perRun[w.ID] == 0 && !r.isRun(w.ID) && !r.isSubject(w.Subject) {
+		return
+	}
+	if r.perRun[w.ID] > 1 && !w.Ended.IsZero() {
+		r.add(Entry{At: w.Ended, What: RunEnded, Run: w.ID, Began: w.Began, Text: endText(w), written: last})
+	}
+	r.add(Entry{At: w.Began, What: RunBegan, Run: w.ID, By: w.Cause.By, Text: runText(w)})
+}
+
+// last is behind all positions of records with the same time.
+var last = position{epoch: ^uint64(0)}
+
+func endText(w *store.Run) string {
+	if w.Joined != 0 {
+		return "goes on as run " + id(w.Joined)
+	}
+	return w.Warning
+}
+
+func runText(w *store.Run) string {
+	s := Summary{Trigger: w.Trigger, Subject: w.Subject.String(), Cause: w.Cause}
+	return s.what()
+}
+
+// TimelineText returns a timeline as a table. Look.Now must be set.
+func TimelineText(t *Timeline, look Look) string {
+	switch {
+	case len(t.Entries) > 0:
+	case t.Subject == "":
+		return "nothing is in the history of that time\n"
+	default:
+		return look.Item("", "nothing is in the history of that time about "+strconv.Quote(t.Subject)+
+			": name a module, a hook as MODULE/HOOK, a queue, the ID of a task, or the number of a run", "")
+	}
+	rows := [][]string{{"TIME", "RUN", "WHAT", "DESCRIPTION"}}
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		run := "-"
+		if e.Run != 0 {
+			run = id(e.Run)
+		}
+		rows = append(rows, []string{look.Clock(e.At), run, e.What, e.description(look)})
+	}
+	text := look.Table(rows)
+	if t.More {
+		text = look.paint(grey, "older entries are left out; -n N shows more") + "\n" + text
+	}
+	return text
+}
+
+// description returns what an entry says besides its time, its run and what happened.
+func (e *Entry) description(look Look) string {
+	text := e.Text
+	switch e.What {
+	case RunBegan:
+	case RunEnded:
+		text = strings.TrimSuffix("after "+span(e.At.Sub(e.Began))+"; "+text, "; ")
+	case Command:
+		text = cmp.Or(e.By, "somebody") + ": " + text
+	default:
+		head := strings.TrimSpace(e.Node + " " + e.Subject)
+		var facts []string
+		if e.Try > 1 {
+			facts = append(facts, "attempt "+strconv.Itoa(e.Try))
+		}
+		if took := e.At.Sub(e.Began); !e.Began.IsZero() && took >= 100*time.Millisecond {
+			facts = append(facts, span(took))
+		}
+		if look.Wide {
+			facts = append(facts, "task "+e.Task.String(), "queue "+e.Queue)
+		}
+		if len(facts) > 0 {
+			head += " (" + strings.Join(facts, ", ") + ")"
+		}
+		text = strings.TrimSuffix(head+": "+look.reason(text), ": ")
+	}
+	return text
+}
