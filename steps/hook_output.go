@@ -104,29 +104,29 @@ func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcom
 	return o, bounded(o)
 }
 
-// summary names what the output changes, without the values, which can be secrets. Operations is the number of operations
-// on objects.
+// summary names what the output changes or sets, without the values, which can be secrets. Operations is the number of
+// operations on objects.
 func (out hookOutput) summary(operations int) string {
 	var changes []string
-	add := func(what string, paths []string) {
+	add := func(what string, paths []string, how string) {
 		const most = 3
 		if more := len(paths) - most; more > 0 {
 			paths = append(slices.Clone(paths[:most]), fmt.Sprintf("%d more", more))
 		}
 		if len(paths) > 0 {
-			changes = append(changes, what+" "+strings.Join(paths, ", "))
+			changes = append(changes, what+" "+strings.Join(paths, ", ")+" "+how)
 		}
 	}
 	if out.Changed {
-		add("values", pathsOf(out.Values))
+		add("values", pathsOf(out.Values), "changed")
 	}
 	if out.Global != nil && out.Global.Changed {
-		add("values", pathsOf(out.Global.Values))
+		add("values", pathsOf(out.Global.Values), "changed")
 	}
 	if out.Config != nil {
-		add("ConfigMap values", append(pathsOf(out.Config.Ops), slices.Sorted(maps.Keys(out.Config.Flags))...))
+		add("ConfigMap values", append(pathsOf(out.Config.Ops), slices.Sorted(maps.Keys(out.Config.Flags))...), "set")
 	}
-	add("enabled overrides", slices.Sorted(maps.Keys(out.Flags)))
+	add("enabled overrides", slices.Sorted(maps.Keys(out.Flags)), "set")
 	switch operations {
 	case 0:
 	case 1:
@@ -134,10 +134,7 @@ func (out hookOutput) summary(operations int) string {
 	default:
 		changes = append(changes, fmt.Sprintf("%d object operations", operations))
 	}
-	if len(changes) == 0 {
-		return ""
-	}
-	return "changes: " + strings.Join(changes, "; ")
+	return strings.Join(changes, "; ")
 }
 
 func pathsOf(ops []values.Op) (paths []string) {

@@ -70,11 +70,11 @@ func TestSummaryOfAHooksOutputNamesWhatChangesWithoutValues(t *testing.T) {
 	}{
 		{"", hookOutput{}, 0},
 		{"", hookOutput{valuesPatch: valuesPatch{Values: ops("/web/same")}}, 0},
-		{"changes: 1 object operation", hookOutput{}, 1},
-		{"changes: values /web/a, /web/b, /web/c, 2 more; 7 object operations", hookOutput{
+		{"1 object operation", hookOutput{}, 1},
+		{"values /web/a, /web/b, /web/c, 2 more changed; 7 object operations", hookOutput{
 			valuesPatch: valuesPatch{Values: ops("/web/a", "/web/b", "/web/c", "/web/d", "/web/e"), Changed: true},
 		}, 7},
-		{"changes: values /web/a; values /global/b; ConfigMap values /web/c, dbEnabled; enabled overrides webEnabled", hookOutput{
+		{"values /web/a changed; values /global/b changed; ConfigMap values /web/c, dbEnabled set; enabled overrides webEnabled set", hookOutput{
 			valuesPatch: valuesPatch{Values: ops("/web/a"), Changed: true},
 			Global:      &valuesPatch{Values: ops("/global/b"), Changed: true},
 			Config:      &configWrite{Ops: ops("/web/c"), Flags: map[string]*bool{"dbEnabled": &yes}},

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"iter"
 	"strings"
 	"time"
@@ -36,15 +35,7 @@ type Action struct {
 func AddAction(tx *Tx, a Action) error {
 	a.At = tx.Now()
 	a.By, a.What, a.Reason = truncated(a.By), truncated(a.What), truncated(a.Reason)
-	kept := 1
-	for k := range tx.Backwards(At(Actions)) {
-		if kept++; kept > mostActions {
-			if tx.Spent() {
-				break // the next action deletes the others
-			}
-			tx.Delete(k)
-		}
-	}
+	keepNewest(tx, Actions, mostActions-1)
 	return Save(tx, At(Actions).Uint(tx.Epoch()).Uint(tx.NextID()), a)
 }
 
@@ -57,16 +48,4 @@ func truncated(text string) string {
 }
 
 // ActionsBackwards yields the actions, newest first. Records that cannot be read are left out.
-func ActionsBackwards(tx *Tx) iter.Seq2[Action, error] {
-	return func(yield func(Action, error) bool) {
-		for k := range tx.Backwards(At(Actions)) {
-			a, _, err := Load[Action](tx, k)
-			if damaged := (*RecordError)(nil); errors.As(err, &damaged) {
-				continue
-			}
-			if !yield(a, err) {
-				return
-			}
-		}
-	}
-}
+func ActionsBackwards(tx *Tx) iter.Seq2[Action, error] { return readableBackwards[Action](tx, Actions) }

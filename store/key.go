@@ -99,6 +99,8 @@ const (
 	AddonModules
 	// Actions holds what people did with commands. Key: id (epoch, number).
 	Actions
+	// Starts tells of the processes that worked on the store. Key: epoch.
+	Starts
 )
 
 // tables is, by number, the name of each table and what else is to know of it.
@@ -149,6 +151,7 @@ var tables = [...]struct {
 	Chunks:           {name: "chunks", layout: "ssu", secret: true, raw: true, work: true},
 	AddonModules:     {name: "addon-modules", layout: "s", work: true},
 	Actions:          {name: "actions", layout: "uu", secret: true},
+	Starts:           {name: "starts", layout: "u"},
 }
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }

@@ -39,6 +39,8 @@ func Forget(ctx context.Context, db *store.DB) error {
 type Circumstances struct {
 	// Code is the digest of the code.
 	Code string
+	// Version is that of the operator, Pod the name of its pod.
+	Version, Pod string
 	// Dropped says why the pending work of the store was dropped; empty if it was not.
 	Dropped string
 	// NewContainer is set where the process runs in another container than the one before it. Files
@@ -47,10 +49,13 @@ type Circumstances struct {
 }
 
 // Begin returns the events of an operator's start, for the transaction that
-// starts the engine: step 16, which goes to the front of the main queue, and
+// starts the engine, and records the start: step 16, which goes to the front of the main queue, and
 // unless pending work resumes, a start run right behind it, in the place of an
 // unfinished start or reload.
 func Begin(tx *store.Tx, how Startup, now Circumstances) ([]workflow.Event, error) {
+	if err := store.AddStart(tx, now.Version, now.Pod); err != nil {
+		return nil, err
+	}
 	startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 	if err != nil {
 		return nil, err

@@ -127,7 +127,7 @@ func (e *Engine) endEpoch() {
 			return err
 		}
 		ends.Ended = tx.Epoch()
-		return store.Save(tx, store.EndsKey(), ends)
+		return errors.Join(store.EndStart(tx), store.Save(tx, store.EndsKey(), ends))
 	})
 	if errors.Is(err, store.ErrFull) {
 		err = e.db.NoteCleanExit()

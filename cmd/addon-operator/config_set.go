@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"net/url"
 
 	"github.com/spf13/cobra"
@@ -9,18 +8,18 @@ import (
 
 // newConfigSet returns the verb that sets something while the operator runs.
 func newConfigSet(from *sourceFlags) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "set NAME VALUE [DURATION]", Short: "Change a setting shown by config list, for a duration or until the operator stops",
 		Args:              args(cobra.RangeArgs(2, 3)),
 		ValidArgsFunction: from.complete(listParams),
-		RunE: func(cmd *cobra.Command, given []string) error {
-			form := url.Values{"name": {given[0]}, "value": {given[1]}}
-			if len(given) > 2 {
-				form.Set("duration", given[2])
-			}
-			return from.with(cmd, func(ctx context.Context, s *source) error {
-				return s.post(ctx, "/config/set", form, cmd.OutOrStdout())
-			})
-		},
 	}
+	reason := reasonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		form := url.Values{"name": {given[0]}, "value": {given[1]}, "reason": {*reason}}
+		if len(given) > 2 {
+			form.Set("duration", given[2])
+		}
+		return request(cmd, from, "/config/set", form)
+	}
+	return cmd
 }

@@ -399,7 +399,7 @@ func (o *operator) begin(ctx context.Context, code, dropped string) (err error) 
 	if o.engine.NewContainer, err = mark.inNewContainer(); err != nil {
 		return err
 	}
-	now := triggers.Circumstances{Code: code, Dropped: dropped, NewContainer: o.engine.NewContainer}
+	now := triggers.Circumstances{Code: code, Version: version, Pod: o.settings.OwnPod(), Dropped: dropped, NewContainer: o.engine.NewContainer}
 	defer context.AfterFunc(ctx, o.engine.Stop)()
 	if err := o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, how, now) }); err != nil {
 		return err

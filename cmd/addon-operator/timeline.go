@@ -21,7 +21,7 @@ func newTimeline() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "timeline [SUBJECT]", Short: "Show what happened, in order: runs, attempts, and commands of people",
 		Long: "Show what happened, in order, over all runs: the beginnings and ends of runs with their causes, attempts with their errors\n" +
-			"and results, and commands of people with their reasons. The newest is last.\n\n" +
+			"and results, commands of people with their reasons, starts and stops of the operator. The newest is last.\n\n" +
 			"SUBJECT is the name of a module, a hook as MODULE/HOOK, the name of a global hook or of a queue, the ID of a task, or the\n" +
 			"number of a run.",
 		Args: args(cobra.MaximumNArgs(1)), ValidArgsFunction: from.complete(listModules),

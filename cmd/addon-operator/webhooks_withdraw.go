@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 			"the debug socket, the command deletes them with your kubeconfig; an operator that runs elsewhere creates them again at once. " +
 			"Conversion webhooks stay, because otherwise objects could be read in a version in which they were not written.",
 	}
+	reason := reasonFlag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&to.Kubeconfig, "kube-config", os.Getenv("KUBE_CONFIG"), "without a running operator: kubeconfig file [$KUBE_CONFIG, $KUBECONFIG]")
 	f.StringVar(&to.Context, "kube-context", os.Getenv("KUBE_CONTEXT"), "without a running operator: context of the kubeconfig [$KUBE_CONTEXT]")
@@ -46,7 +48,7 @@ func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 			s, err := from.open(cmd.Context())
 			if err == nil {
 				defer s.close() //nolint:errcheck // the answer says all
-				return s.post(cmd.Context(), "/webhooks/withdraw", nil, cmd.OutOrStdout())
+				return s.post(cmd.Context(), "/webhooks/withdraw", url.Values{"by": {me()}, "reason": {*reason}}, cmd.OutOrStdout())
 			}
 			if from.socket != "" {
 				return err // this operator was meant, and no other

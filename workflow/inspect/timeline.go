@@ -18,12 +18,14 @@ const (
 	RunBegan = "began"   // a run began
 	RunEnded = "ended"   // a run of several steps ended
 	Command  = "command" // a person used a command
+	Started  = "started" // a process of the operator began to process tasks
+	Stopped  = "stopped" // it stopped to do so
 )
 
 // An Entry of a timeline is one thing that happened.
 type Entry struct {
 	At time.Time `json:"at"`
-	// What is [RunBegan], [RunEnded], [Command], or the state that an attempt ended in.
+	// What is [RunBegan], [RunEnded], [Command], [Started], [Stopped], or the state that an attempt ended in.
 	What string `json:"what"`
 	Run  uint64 `json:"run,omitempty"`
 	// Task, Node, Subject, Queue, Began and Try are those of an attempt. A command has those of the work it is about.
@@ -81,6 +83,9 @@ func ReadTimeline(tx *store.Tx, req TimelineRequest) (Timeline, error) {
 	if err := r.runs(); err != nil {
 		return Timeline{}, err
 	}
+	if err := r.starts(); err != nil {
+		return Timeline{}, err
+	}
 	slices.SortStableFunc(r.found, func(a, b Entry) int { return cmp.Or(a.At.Compare(b.At), a.written.compare(b.written)) })
 	over := len(r.found) - req.Limit
 	return Timeline{Entries: append([]Entry{}, r.found[max(over, 0):]...), More: over > 0 || r.more, Subject: req.Subject}, nil
@@ -117,7 +122,7 @@ func (r *timelineReader) attempts() error {
 		}
 		at, err := locate(k, v)
 		if err != nil {
-			return err
+			continue
 		}
 		if r.cut && at.compare(newest[r.req.Limit-1].position) < 0 {
 			continue
@@ -264,6 +269,36 @@ func (r *timelineReader) actionConcerns(a *store.Action) bool {
 	return a.Run != 0 && r.isRun(a.Run) || r.isSubject(a.Subject) || a.Queue == r.req.Subject || a.Task.String() == r.req.Subject
 }
 
+// starts adds the starts and stops of the operator, which concern no subject more than others.
+func (r *timelineReader) starts() error {
+	if r.req.Subject != "" {
+		return nil
+	}
+	for s, err := range store.StartsBackwards(r.tx) {
+		if err != nil {
+			return err
+		}
+		epoch := "epoch " + id(s.Epoch)
+		if !s.Ended.IsZero() {
+			r.add(Entry{At: s.Ended, What: Stopped, Text: "operator, " + epoch, written: position{s.Epoch, ^uint64(0)}})
+		}
+		text := "operator, " + epoch
+		if s.Version != "" {
+			text += ", version " + s.Version
+		}
+		if s.Pod != "" {
+			text += ", pod " + s.Pod
+		}
+		if s.Crashed != 0 {
+			text += "; the process of epoch " + id(s.Crashed) + " had crashed"
+		}
+		if !r.add(Entry{At: s.Began, What: Started, Text: text, written: position{}}) {
+			break
+		}
+	}
+	return nil
+}
+
 // mostRunsRead bounds the newest runs that are searched for those about the subject.
 const mostRunsRead = 1000
 
@@ -310,8 +345,11 @@ func (r *timelineReader) run(w *store.Run) {
 	if r.perRun[w.ID] > 1 && !w.Ended.IsZero() {
 		r.add(Entry{At: w.Ended, What: RunEnded, Run: w.ID, Began: w.Began, Text: endText(w), written: last})
 	}
-	r.add(Entry{At: w.Began, What: RunBegan, Run: w.ID, By: w.Cause.By, Text: runText(w)})
+	r.add(Entry{At: w.Began, What: RunBegan, Run: w.ID, By: w.Cause.By, Text: runText(w), written: afterStart})
 }
+
+// afterStart is behind the start of the operator with the same time, and before all else.
+var afterStart = position{number: 1}
 
 // last is behind all positions of records with the same time.
 var last = position{epoch: ^uint64(0)}
@@ -333,10 +371,10 @@ func TimelineText(t *Timeline, look Look) string {
 	switch {
 	case len(t.Entries) > 0:
 	case t.Subject == "":
-		return "nothing is in the history of that time\n"
+		return "the history has nothing of that time\n"
 	default:
-		return look.Item("", "nothing is in the history of that time about "+strconv.Quote(t.Subject)+
-			": name a module, a hook as MODULE/HOOK, a queue, the ID of a task, or the number of a run", "")
+		return look.Item("", "the history has nothing about "+strconv.Quote(t.Subject)+
+			" of that time: name a module, a hook as MODULE/HOOK, a queue, the ID of a task, or the number of a run", "")
 	}
 	rows := [][]string{{"TIME", "RUN", "WHAT", "DESCRIPTION"}}
 	for i := range t.Entries {
@@ -358,7 +396,7 @@ func TimelineText(t *Timeline, look Look) string {
 func (e *Entry) description(look Look) string {
 	text := e.Text
 	switch e.What {
-	case RunBegan:
+	case RunBegan, Started, Stopped:
 	case RunEnded:
 		text = strings.TrimSuffix("after "+span(e.At.Sub(e.Began))+"; "+text, "; ")
 	case Command:

@@ -84,7 +84,6 @@ func (api *API) Routes() http.Handler {
 	mux.HandleFunc("GET /queue/{what}", answer(api.queues().queueRoute))
 	mux.HandleFunc("GET /addons/{what}", answer(addonPages{api.DB}.addonsRoute))
 	mux.HandleFunc("GET /config/{what}", answer(api.Params.configRoute))
-	mux.HandleFunc("POST /config/set", api.Params.configSetRoute)
 	return mux
 }
 
@@ -98,7 +97,8 @@ func (api *API) storeRoutes(mux *http.ServeMux) {
 
 // actionRoutes adds the routes that change something.
 func (api *API) actionRoutes(mux *http.ServeMux) {
-	a := actions{api.DB, api.Engine, api.Withdraw}
+	a := actions{api.DB, api.Engine, api.Withdraw, api.Params}
+	mux.HandleFunc("POST /config/set", a.configSetRoute)
 	mux.HandleFunc("POST /module/{module}/run", a.moduleRunRoute)
 	mux.HandleFunc("POST /pause/{kind}", a.pauseRoute)
 	mux.HandleFunc("POST /reload", a.reloadRoute)

@@ -207,8 +207,8 @@ func ParamsText(lines []ParamLine, look inspect.Look) string {
 }
 
 // configSetRoute sets what the form says: name, value and perhaps duration.
-func (p *Params) configSetRoute(w http.ResponseWriter, r *http.Request) {
-	if p == nil {
+func (act actions) configSetRoute(w http.ResponseWriter, r *http.Request) {
+	if act.params == nil {
 		Fail(w, errNoParams)
 		return
 	}
@@ -220,10 +220,12 @@ func (p *Params) configSetRoute(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	said, err := p.Set(r.FormValue("name"), r.FormValue("value"), lasts)
+	name, value := r.FormValue("name"), r.FormValue("value")
+	said, err := act.params.Set(name, value, lasts)
 	if err != nil {
 		Fail(w, err)
 		return
 	}
 	_, _ = fmt.Fprintln(w, said)
+	act.carriedOut(w, r, "config set", strings.TrimSpace(name+" "+value+" "+r.FormValue("duration")))
 }

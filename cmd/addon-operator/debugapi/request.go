@@ -46,6 +46,16 @@ func (act actions) reloadRoute(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// carriedOut stores that the command verb was carried out for r. If the store does not take it, the answer says so.
+func (act actions) carriedOut(w http.ResponseWriter, r *http.Request, verb, what string) {
+	err := act.db.Update(func(tx *store.Tx) error {
+		return store.AddAction(tx, store.Action{Verb: verb, What: what, By: requester(r), Reason: reasonGiven(r)})
+	})
+	if err != nil {
+		_, _ = fmt.Fprintf(w, "the timeline does not show this: %v\n", err)
+	}
+}
+
 // requester returns the person who sent r.
 func requester(r *http.Request) string { return cmp.Or(r.FormValue("by"), "somebody") }
 

@@ -15,6 +15,7 @@ type actions struct {
 	db       *store.DB
 	engine   *workflow.Engine // nil where no operator runs
 	withdraw func(context.Context) (deleted []string, namespace string, err error)
+	params   *Params // nil where no operator runs
 }
 
 // retryRoute has a task tried again at once.

@@ -28,4 +28,5 @@ func (act actions) withdrawRoute(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	WriteWithdrawn(w, deleted, namespace)
+	act.carriedOut(w, r, "webhooks withdraw", "")
 }

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"errors"
+	"iter"
+	"time"
+)
+
+// mostStarts is how many starts are kept.
+const mostStarts = 1000
+
+// A Start tells of a process that worked on the store. Its key is its epoch.
+type Start struct {
+	Epoch   uint64    `json:"epoch"`
+	Began   time.Time `json:"began"`
+	Version string    `json:"version,omitempty"`
+	Pod     string    `json:"pod,omitempty"`
+	// Crashed is the epoch of the process before this one if that process had no clean exit.
+	Crashed uint64 `json:"crashed,omitempty"`
+	// Ended is the time at which the process stopped to process tasks. It is zero if the store did not take it.
+	Ended time.Time `json:"ended,omitzero"`
+}
+
+func startKey(epoch uint64) Key { return At(Starts).Uint(epoch) }
+
+// AddStart records that the process of this epoch begins to process tasks. The record [Ends] tells of this epoch already.
+func AddStart(tx *Tx, version, pod string) error {
+	s := Start{Epoch: tx.Epoch(), Began: tx.Now(), Version: truncated(version), Pod: truncated(pod)}
+	ends, _, err := Load[Ends](tx, EndsKey())
+	if damaged := (*RecordError)(nil); err != nil && !errors.As(err, &damaged) {
+		return err
+	}
+	for before, err := range StartsBackwards(tx) {
+		if err != nil {
+			return err
+		}
+		if before.Epoch != s.Epoch {
+			if ends.Crashed(before.Epoch) {
+				s.Crashed = before.Epoch
+			}
+			break
+		}
+	}
+	keepNewest(tx, Starts, mostStarts-1)
+	return Save(tx, startKey(s.Epoch), s)
+}
+
+// EndStart records that the process of this epoch stops to process tasks.
+func EndStart(tx *Tx) error {
+	s, ok, err := Load[Start](tx, startKey(tx.Epoch()))
+	if damaged := (*RecordError)(nil); errors.As(err, &damaged) || err == nil && !ok {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.Ended = tx.Now()
+	return Save(tx, startKey(s.Epoch), s)
+}
+
+// StartsBackwards yields the starts, newest first. Records that cannot be read are left out.
+func StartsBackwards(tx *Tx) iter.Seq2[Start, error] { return readableBackwards[Start](tx, Starts) }
+
+// readableBackwards yields the records of a table that can be read, the last first.
+func readableBackwards[T any](tx *Tx, table Table) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for k := range tx.Backwards(At(table)) {
+			v, _, err := Load[T](tx, k)
+			if damaged := (*RecordError)(nil); errors.As(err, &damaged) {
+				continue
+			}
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+// keepNewest deletes all records of a table before the last most, or a part of them in a transaction that has no room
+// for more.
+func keepNewest(tx *Tx, table Table, most int) {
+	for k := range tx.Backwards(At(table)) {
+		if most--; most >= 0 {
+			continue
+		}
+		if tx.Spent() {
+			return
+		}
+		tx.Delete(k)
+	}
+}

@@ -1,0 +1,127 @@
+package store
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A startsFile is a store in memory whose process starts, stops and crashes.
+type startsFile struct {
+	t   *testing.T
+	mem *Memory
+	db  *DB
+}
+
+// start opens the store with a new epoch and begins to process tasks.
+func (f *startsFile) start() {
+	f.t.Helper()
+	var err error
+	if f.db, err = OpenMemory(f.mem, Options{}); err != nil {
+		f.t.Fatal(err)
+	}
+	f.update(func(tx *Tx) error {
+		ends, _, err := Load[Ends](tx, EndsKey())
+		if err != nil {
+			return err
+		}
+		ends.Begin(tx.Epoch(), func(uint64) bool { return false })
+		if err := Save(tx, EndsKey(), ends); err != nil {
+			return err
+		}
+		return AddStart(tx, "v1", "pod-0")
+	})
+}
+
+// stop ends the process cleanly.
+func (f *startsFile) stop() {
+	f.t.Helper()
+	f.update(func(tx *Tx) error {
+		ends, _, err := Load[Ends](tx, EndsKey())
+		if err != nil {
+			return err
+		}
+		ends.Ended = tx.Epoch()
+		if err := EndStart(tx); err != nil {
+			return err
+		}
+		return Save(tx, EndsKey(), ends)
+	})
+	f.crash()
+}
+
+// crash ends the process.
+func (f *startsFile) crash() {
+	f.t.Helper()
+	if err := f.db.Close(); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *startsFile) update(fn func(*Tx) error) {
+	f.t.Helper()
+	if err := f.db.Update(fn); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// starts returns the starts, oldest first.
+func (f *startsFile) starts() (all []Start) {
+	f.t.Helper()
+	if err := f.db.View(func(tx *Tx) error {
+		for s, err := range StartsBackwards(tx) {
+			if err != nil {
+				return err
+			}
+			all = append(all, s)
+		}
+		return nil
+	}); err != nil {
+		f.t.Fatal(err)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+func TestStartsTellOfStopsAndCrashes(t *testing.T) {
+	t.Parallel()
+	f := &startsFile{t: t, mem: new(Memory)}
+	f.start()
+	f.stop()
+	f.start()
+	f.crash()
+	f.start()
+	type told struct {
+		Epoch, Crashed uint64
+		Stopped        bool
+	}
+	var got []told
+	for _, s := range f.starts() {
+		if got = append(got, told{s.Epoch, s.Crashed, !s.Ended.IsZero()}); s.Began.IsZero() || s.Version != "v1" || s.Pod != "pod-0" {
+			t.Errorf("start %+v lacks its time, version or pod", s)
+		}
+	}
+	if diff := cmp.Diff([]told{{1, 0, true}, {2, 0, false}, {3, 2, false}}, got); diff != "" {
+		t.Errorf("starts (-want +got):\n%s", diff)
+	}
+}
+
+func TestNewestStartsAreKept(t *testing.T) {
+	t.Parallel()
+	f := &startsFile{t: t, mem: new(Memory)}
+	f.start()
+	f.update(func(tx *Tx) error {
+		for epoch := range uint64(mostStarts + 10) {
+			if err := Save(tx, startKey(epoch+100), Start{Epoch: epoch + 100}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	f.update(func(tx *Tx) error { tx.Delete(startKey(1)); return AddStart(tx, "", "") })
+	all := f.starts()
+	if len(all) != mostStarts || all[len(all)-1].Epoch != mostStarts+109 {
+		t.Errorf("%d starts are kept, the last of epoch %d", len(all), all[len(all)-1].Epoch)
+	}
+}
