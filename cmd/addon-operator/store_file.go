@@ -19,6 +19,10 @@ import (
 // clusterWait bounds how long a start waits to be told which cluster it is in.
 const clusterWait = 5 * time.Second
 
+// lockWait is how long a start waits for the lock of the store. A killed process leaves its lock to a hook that it was just
+// starting until that hook is executed. On a loaded machine, that has taken a quarter of a second.
+const lockWait = 5 * time.Second
+
 // ballast is the size of the file that gives way when the disk is full.
 const ballast = 4 << 20
 
@@ -81,7 +85,8 @@ func (f *storeFile) openWithRoom(ctx context.Context) (db *store.DB, err error) 
 	var logged time.Time
 	for {
 		db, err = store.Open(f.path, store.Options{
-			Clock: time.Now, Committed: f.committed, Shortage: f.shortageChanged, Ballast: ballast,
+			LockWait: lockWait,
+			Clock:    time.Now, Committed: f.committed, Shortage: f.shortageChanged, Ballast: ballast,
 		})
 		if _, missing := os.Stat(f.path); !errors.Is(err, store.ErrFull) || missing != nil {
 			return db, err

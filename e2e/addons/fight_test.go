@@ -172,7 +172,7 @@ func (a *arena) nothingLeft() {
 	if err := a.p.Stop(); err != nil {
 		a.Fatal(err)
 	}
-	db, err := store.OpenReadOnly(a.site.Store(), store.Options{})
+	db, err := store.OpenReadOnly(a.site.Store(), store.Options{LockWait: time.Minute})
 	if err != nil {
 		a.Fatal(err)
 	}

@@ -185,11 +185,15 @@ func (w *world) runs(t *testing.T) []run {
 	return runs
 }
 
+// ended are the options to open the store of an operator that has ended. The lock of a killed process lasts until a hook
+// that it was just starting is executed, which takes long on a loaded machine.
+var ended = store.Options{LockWait: time.Minute}
+
 // inStore opens the store of the operator that was stopped, checks it, and
 // calls fn.
 func (w *world) inStore(t *testing.T, fn func(*store.Tx) error) {
 	t.Helper()
-	db, err := store.OpenReadOnly(w.site.Store(), store.Options{})
+	db, err := store.OpenReadOnly(w.site.Store(), ended)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +209,7 @@ func (w *world) inStore(t *testing.T, fn func(*store.Tx) error) {
 // noHooks fails when a process of a hook is left of an operator that was stopped.
 func (w *world) noHooks(t *testing.T) {
 	t.Helper()
-	db, err := store.OpenReadOnly(w.site.Store(), store.Options{})
+	db, err := store.OpenReadOnly(w.site.Store(), ended)
 	if err != nil {
 		t.Fatal(err)
 	}
