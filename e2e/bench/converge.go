@@ -99,7 +99,7 @@ func (w *world) busyRound(ctx context.Context, namespace string, n, work int) (t
 	}
 	before := took.hooks
 	for _, multiple := range []*float64{&took.empty, &took.restart} {
-		p, converged, err := converge(ctx, site, filepath.Join(site.Dir, "record"))
+		p, converged, err := converge(ctx, site, n, filepath.Join(site.Dir, "record"))
 		if err != nil {
 			return took, err
 		}

@@ -145,23 +145,22 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// synchronized fails unless the hooks of all modules have been told what there
-// is since a time.
-func synchronized(record string, since time.Time) error {
+// synchronized fails unless the hooks of all n modules have received Synchronization since a time.
+func synchronized(record string, n int, since time.Time) error {
 	told, err := readRecord(record)
 	if err != nil {
 		return err
 	}
-	n := 0
+	ran := 0
 	for _, run := range told {
 		for _, e := range run.elements {
 			if e.Type == "Synchronization" && run.at.After(since) {
-				n++
+				ran++
 			}
 		}
 	}
-	if n != modules {
-		return fmt.Errorf("the operator is ready and has synchronized %d of %d modules", n, modules)
+	if ran != n {
+		return fmt.Errorf("the operator is ready and Synchronization has run in %d of %d modules", ran, n)
 	}
 	return nil
 }

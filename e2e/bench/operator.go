@@ -107,7 +107,7 @@ func (w *world) round(ctx context.Context, namespace string, events bool) (took 
 		return took, nil, err
 	}
 	record := filepath.Join(site.Dir, "record")
-	p, empty, err := converge(ctx, site, record)
+	p, empty, err := converge(ctx, site, modules, record)
 	if err != nil {
 		return took, nil, err
 	}
@@ -121,7 +121,7 @@ func (w *world) round(ctx context.Context, namespace string, events bool) (took 
 	if err = errors.Join(err, p.Stop()); err != nil {
 		return took, nil, err
 	}
-	p, restart, err := converge(ctx, site, record)
+	p, restart, err := converge(ctx, site, modules, record)
 	if err != nil {
 		return took, nil, err
 	}
@@ -167,9 +167,9 @@ func (w *world) bareSite(ctx context.Context, namespace string) (operator.Site, 
 // run meanwhile; the log of the operator says when the converge ended.
 const readyEvery = 50 * time.Millisecond
 
-// converge starts the operator and returns how long it took until its first
+// converge starts the operator with n modules and returns how long it took until its first
 // converge ended.
-func converge(ctx context.Context, site operator.Site, record string) (*operator.Process, time.Duration, error) {
+func converge(ctx context.Context, site operator.Site, n int, record string) (*operator.Process, time.Duration, error) {
 	p, err := site.Start("RECORD=" + record)
 	if err != nil {
 		return nil, 0, err
@@ -190,8 +190,8 @@ func converge(ctx context.Context, site operator.Site, record string) (*operator
 		return nil, 0, err
 	}
 	took := ended.Sub(p.Started)
-	// Each start tells each module's hook what there is; one that did not was none.
-	if err := synchronized(record, p.Started); err != nil {
+	// A start in which a hook received no Synchronization is no converge.
+	if err := synchronized(record, n, p.Started); err != nil {
 		p.Kill()
 		return nil, 0, fmt.Errorf("%w\n%s", err, site.EndOfLog())
 	}
