@@ -115,7 +115,7 @@ func reviews(text string) []float64 {
 	var ran []float64
 	for line := range strings.Lines(text) {
 		var record struct {
-			Message string `json:"message"`
+			Message string `json:"msg"`
 			Ran     string `json:"ran"`
 		}
 		if json.Unmarshal([]byte(line), &record) != nil || record.Message != "admission review answered" {

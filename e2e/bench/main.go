@@ -94,11 +94,16 @@ func run(ctx context.Context, args []string, out io.Writer, progress *log.Logger
 		}
 		more, err := part.measure(ctx, *rounds, progress)
 		if err != nil {
-			return fmt.Errorf("measure the %s: %w", part.name, err)
+			return errors.Join(fmt.Errorf("measure the %s: %w", part.name, err), printFigures(out, *asJSON, load, figures))
 		}
 		figures = append(figures, more...)
 	}
-	if *asJSON {
+	return printFigures(out, *asJSON, load, figures)
+}
+
+// printFigures prints figures, which were measured on a machine with that load before, as a table or as JSON.
+func printFigures(out io.Writer, asJSON bool, load float64, figures []figure) error {
+	if asJSON {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(map[string]any{"cpus": runtime.NumCPU(), "loadBefore": load, "figures": figures})
