@@ -32,6 +32,8 @@ type Cause struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Event is Added, Modified or Deleted.
 	Event string `json:"event,omitempty"`
+	// Manager is the field manager that changed the object last, empty for a deleted object.
+	Manager string `json:"manager,omitempty"`
 	// By is the person who asked for it.
 	By     string `json:"by,omitempty"`
 	Detail string `json:"detail,omitempty"`

@@ -136,7 +136,7 @@ func (c *ConfigMap) see(tx *store.Tx, content kube.Content) error {
 	}
 	return c.raise(tx, workflow.Event{
 		On:    lifecycle.OnConfigMap,
-		Cause: store.Cause{Object: c.source.String(), ResourceVersion: content.ResourceVersion, Event: string(kube.Modified)},
+		Cause: store.Cause{Object: c.source.String(), ResourceVersion: content.ResourceVersion, Event: string(kube.Modified), Manager: content.Manager},
 	})
 }
 

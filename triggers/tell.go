@@ -302,13 +302,17 @@ func (p *piece) event(events []workflow.Event, t *target, change kube.ChangeType
 	if o.Namespace != "" {
 		name = o.Namespace + "/" + o.Name
 	}
+	manager := o.Manager
+	if change == kube.Deleted {
+		manager = "" // the object does not say who deleted it
+	}
 	ev := workflow.Event{
 		On: lifecycle.OnModuleKubeEvent, Subject: t.subject, Queue: t.binding.Queue, Payload: payload,
 		AllowFailure: t.config.AllowFailure, NoBatch: t.config.Legacy,
 		Object: &store.ObjectRef{
 			Event: string(change), Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 		},
-		Cause: store.Cause{Object: kind + " " + name, ResourceVersion: o.ResourceVersion, Event: string(change)},
+		Cause: store.Cause{Object: kind + " " + name, ResourceVersion: o.ResourceVersion, Event: string(change), Manager: manager},
 	}
 	if t.subject.Module == "" {
 		ev.On = lifecycle.OnGlobalKubeEvent

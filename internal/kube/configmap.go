@@ -36,6 +36,8 @@ type Content struct {
 	Exists          bool
 	Data            map[string]string
 	ResourceVersion string
+	// Manager is the field manager that changed it last, as the watch tells. It is empty in what a read or a write returns.
+	Manager string
 }
 
 func (m *ConfigMap) path() string { return m.source.path() + "/" + m.source.Names }
@@ -137,7 +139,7 @@ func (m *ConfigMap) content(text []byte) (Content, error) {
 	if err := json.Unmarshal(text, &object); err != nil {
 		return Content{}, fmt.Errorf("read %s: %w", m, err)
 	}
-	return Content{true, object.Data, object.ResourceVersion}, nil
+	return Content{Exists: true, Data: object.Data, ResourceVersion: object.ResourceVersion}, nil
 }
 
 // Watch tells what the ConfigMap holds: once at first, and whenever its data has changed, until ctx ends. Several changes
@@ -180,7 +182,7 @@ func (c *contents) Changed(ctx context.Context, batch Batch) error {
 }
 
 func (c *contents) tellOf(ctx context.Context, object *Object) error {
-	content := Content{Exists: true, ResourceVersion: object.ResourceVersion}
+	content := Content{Exists: true, ResourceVersion: object.ResourceVersion, Manager: object.Manager}
 	if object.Unfiltered {
 		return errors.New("the ConfigMap's data cannot be read")
 	}

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -169,7 +171,8 @@ func TestTheConfigMapIsToldAtFirstAndWhenItsDataChanges(t *testing.T) {
 		t.Errorf("at first: %+v", c)
 	}
 	s.create(t, "operator", "a", "1")
-	if c := <-contents; !c.Exists || c.Data["a"] != "1" || c.ResourceVersion == "" {
+	program := filepath.Base(os.Args[0]) // the field manager of requests that name none
+	if c := <-contents; !c.Exists || c.Data["a"] != "1" || c.ResourceVersion == "" || c.Manager != program {
 		t.Errorf("created: %+v", c)
 	}
 	object, err := s.api.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), "operator", metav1.GetOptions{})
@@ -183,6 +186,15 @@ func TestTheConfigMapIsToldAtFirstAndWhenItsDataChanges(t *testing.T) {
 	s.update(t, "operator", "a", "2")
 	if c := <-contents; c.Data["a"] != "2" {
 		t.Errorf("updated: %+v", c)
+	}
+	if _, err := s.client.ConfigMap(s.namespace, "operator").Update(t.Context(), func(data map[string]string) error {
+		data["a"] = "3"
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-contents; c.Data["a"] != "3" || !slices.Contains(strings.Split(c.Manager, " or "), "addon-operator") {
+		t.Errorf("updated by the operator: %+v", c)
 	}
 	s.delete(t, "operator")
 	if c := <-contents; c.Exists {

@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"unique"
 
 	"addon-operator/internal/jq"
@@ -19,6 +21,10 @@ type Object struct {
 	Name            string
 	UID             string
 	ResourceVersion string
+
+	// Manager is the field manager that changed the object last, empty if the object names none. Managers that changed it in
+	// the same second are joined by "or".
+	Manager string
 
 	// Checksum tells whether what the view shows of the object has changed: it is of the filter's result, or, without a
 	// filter, of the whole object.
@@ -53,7 +59,35 @@ type identity struct {
 		Name            string `json:"name"`
 		UID             string `json:"uid"`
 		ResourceVersion string `json:"resourceVersion"`
+		ManagedFields   []struct {
+			Manager     string `json:"manager"`
+			Subresource string `json:"subresource"`
+			Time        string `json:"time"` // RFC 3339 in UTC, whole seconds
+		} `json:"managedFields"`
 	} `json:"metadata"`
+}
+
+// manager returns the field manager of the newest change, with its subresource as in "kubelet (status)". The times of changes
+// are whole seconds: managers of the same second are joined by "or".
+func (id *identity) manager() string {
+	newest := ""
+	var names []string
+	for _, f := range id.Metadata.ManagedFields {
+		if f.Time < newest {
+			continue
+		}
+		if f.Time > newest {
+			newest, names = f.Time, nil
+		}
+		name := f.Manager
+		if f.Subresource != "" {
+			name += " (" + f.Subresource + ")"
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " or ")
 }
 
 // document is an object on its way in: read from the server, not yet seen through any view.
@@ -85,6 +119,7 @@ func (d *document) object() *Object {
 	m := d.id.Metadata
 	return &Object{
 		Namespace: unique.Make(m.Namespace).Value(), Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		Manager: unique.Make(d.id.manager()).Value(),
 	}
 }
 

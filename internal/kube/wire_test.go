@@ -87,6 +87,26 @@ func TestAListedObjectIsTheSameTextAsAWatchedOne(t *testing.T) {
 	}
 }
 
+func TestTheNewestFieldManagerIsNamed(t *testing.T) {
+	t.Parallel()
+	for fields, want := range map[string]string{
+		`[]`: "",
+		`[{"manager":"kubectl-edit","operation":"Update","time":"2026-11-23T10:00:00Z"}]`:                                                             "kubectl-edit",
+		`[{"manager":"flux","operation":"Apply","time":"2026-11-23T10:00:02Z"},{"manager":"kubectl","time":"2026-11-23T10:00:01Z"}]`:                  "flux",
+		`[{"manager":"kubectl","time":"2026-11-23T09:59:59Z"},{"manager":"kubelet","time":"2026-11-23T10:00:00Z","subresource":"status"}]`:            "kubelet (status)",
+		`[{"manager":"a","time":"2026-11-23T10:00:00Z"},{"manager":"b","time":"2026-11-23T10:00:00Z"},{"manager":"a","time":"2026-11-23T10:00:00Z"}]`: "a or b",
+		`[{"manager":"no-time"}]`: "no-time",
+	} {
+		d, err := readDocument(json.RawMessage(`{"kind":"Pod","metadata":{"name":"a","managedFields":`+fields+`}}`), Source{Resource: "pods", Kind: "Pod"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.object().Manager; got != want {
+			t.Errorf("%s: manager %q, want %q", fields, got, want)
+		}
+	}
+}
+
 func TestRefusalsAreToldFromFailures(t *testing.T) {
 	t.Parallel()
 	status := func(code int32) error { return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code}} }

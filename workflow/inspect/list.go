@@ -56,7 +56,7 @@ func (w *Summary) what() string {
 	if w.Subject != "" {
 		what += ": " + w.Subject
 	}
-	if cause := causeText(w.Cause.Event, w.Cause.Object, w.Cause.ResourceVersion, w.Cause.By, w.Cause.Detail); cause != "" {
+	if cause := causeText(&w.Cause); cause != "" {
 		what += ": " + cause
 	}
 	if w.Joined != 0 {

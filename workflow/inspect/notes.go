@@ -81,7 +81,9 @@ func (n noter) resultNotes(s *Step) (out []string) {
 		out = append(out, n.look.reason(s.Detail))
 	}
 	if o := s.Object; o != nil {
-		out = append(out, causeText(o.Event, strings.TrimSpace(o.Kind+" "+strings.TrimLeft(o.Namespace+"/"+o.Name, "/")), o.ResourceVersion, "", ""))
+		out = append(out, causeText(&store.Cause{
+			Event: o.Event, Object: strings.TrimSpace(o.Kind + " " + strings.TrimLeft(o.Namespace+"/"+o.Name, "/")), ResourceVersion: o.ResourceVersion,
+		}))
 	}
 	switch {
 	case s.Into == "" || s.Wait != nil && s.Wait.For == ForHold:

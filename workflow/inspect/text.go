@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"addon-operator/store"
 )
 
 // Text returns w as lines for a terminal, within the width of look: its title and state, its
@@ -75,7 +77,7 @@ func (p *page) head() {
 	case w.Open > 0:
 		began += "; " + plural(w.Open, "task", "tasks") + " pending"
 	}
-	if cause := causeText(w.Cause.Event, w.Cause.Object, w.Cause.ResourceVersion, w.Cause.By, w.Cause.Detail); cause != "" {
+	if cause := causeText(&w.Cause); cause != "" {
 		p.field("cause", cause)
 	}
 	if lost := w.Lost; lost != nil && !strings.Contains(w.Cause.Detail, lost.String()) {
@@ -103,20 +105,23 @@ func (p *page) head() {
 }
 
 // causeText returns in words what a trigger saw.
-func causeText(event, object, version, by, detail string) string {
+func causeText(c *store.Cause) string {
 	var parts []string
-	if object != "" {
-		text := strings.TrimSpace(object + " " + strings.ToLower(event))
-		if version != "" {
-			text += " (resourceVersion " + version + ")"
+	if c.Object != "" {
+		text := strings.TrimSpace(c.Object + " " + strings.ToLower(c.Event))
+		if c.ResourceVersion != "" {
+			text += " (resourceVersion " + c.ResourceVersion + ")"
 		}
 		parts = append(parts, text)
 	}
-	if detail != "" {
-		parts = append(parts, detail)
+	if c.Manager != "" {
+		parts = append(parts, "field manager "+c.Manager)
 	}
-	if by != "" {
-		parts = append(parts, "by "+by)
+	if c.Detail != "" {
+		parts = append(parts, c.Detail)
+	}
+	if c.By != "" {
+		parts = append(parts, "by "+c.By)
 	}
 	return strings.Join(parts, ", ")
 }
