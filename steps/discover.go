@@ -187,7 +187,7 @@ func withUnseen(before, now []string, set module.Set) []string {
 }
 
 // Apply keeps what was decided, and forgets modules that are gone.
-func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+func (s *discoverStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var found discovered
 	if err := json.Unmarshal(o.Data, &found); err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	if err != nil {
 		return nil, err
 	}
-	if err := saveModules(tx, found.Modules, before); err != nil {
+	if err := saveModules(tx, t.Run, found.Modules, before); err != nil {
 		return nil, err
 	}
 	if found.Whole {
@@ -226,8 +226,8 @@ func (s *discoverStep) Apply(tx *store.Tx, _ workflow.Task, o workflow.Outcome) 
 	return nil, store.Save(tx, store.StartupKey(), l)
 }
 
-// saveModules saves the decisions about modules in their records, which were before.
-func saveModules(tx *store.Tx, modules []decided, before map[string]store.Module) error {
+// saveModules saves the decisions of run about modules in their records, which were before.
+func saveModules(tx *store.Tx, run uint64, modules []decided, before map[string]store.Module) error {
 	for _, d := range modules {
 		old, known := before[d.Name]
 		if !d.Enabled {
@@ -235,6 +235,9 @@ func saveModules(tx *store.Tx, modules []decided, before map[string]store.Module
 		}
 		next := old
 		next.Order, next.Enabled, next.Why, next.Broken = d.Order, d.Enabled, d.Why, d.Broken
+		if !known || next.Enabled != old.Enabled || next.Why != old.Why {
+			next.DecidedIn, next.DecidedAt = run, tx.Now()
+		}
 		if next.State == "" {
 			next.State = store.Off
 		}

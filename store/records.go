@@ -129,9 +129,12 @@ type Module struct {
 	// RanIn is the workflow run in which a run of it ended last, RanAt the time of that end.
 	RanIn uint64    `json:"ranIn,omitempty"`
 	RanAt time.Time `json:"ranAt,omitzero"`
-	// Enabled is what the last discovery came to, Why what decided it.
+	// Enabled is the decision of the last discovery, Why names the source that decided it.
 	Enabled bool   `json:"enabled"`
 	Why     string `json:"why,omitempty"`
+	// DecidedIn is the workflow run in which Enabled or Why changed last, DecidedAt the time of that change.
+	DecidedIn uint64    `json:"decidedIn,omitempty"`
+	DecidedAt time.Time `json:"decidedAt,omitzero"`
 	// Broken is why it cannot be loaded.
 	Broken string `json:"broken,omitempty"`
 	// Defined is the digest of the CRDs that were installed for it last, DefinedIn

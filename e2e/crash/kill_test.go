@@ -278,6 +278,7 @@ func (w *world) end(t *testing.T) end {
 			}
 			// Numbers of runs, of which a restart may begin one more, and their time.
 			m.StartedIn, m.DefinedIn, m.RanIn, m.RanAt = min(m.StartedIn, 1), min(m.DefinedIn, 1), min(m.RanIn, 1), time.Time{}
+			m.DecidedIn, m.DecidedAt = min(m.DecidedIn, 1), time.Time{}
 			m.Why = strings.ReplaceAll(m.Why, w.site.Dir, "")
 			e.Modules[key.String()] = m
 		}

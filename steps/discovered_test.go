@@ -1,0 +1,43 @@
+package steps
+
+import (
+	"testing"
+
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+)
+
+// TestRunThatDecidedAboutAModuleIsStored saves the decisions of four runs. A run that decides the same as the one before is
+// not stored.
+func TestRunThatDecidedAboutAModuleIsStored(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	for i, c := range []struct {
+		decided decided
+		want    uint64
+	}{
+		{decided{Name: "web", Enabled: true, Why: "enabled by modules/values.yaml"}, 1},
+		{decided{Name: "web", Enabled: true, Why: "enabled by modules/values.yaml", Order: 20}, 1},
+		{decided{Name: "web", Enabled: true, Why: "enabled by ConfigMap key webEnabled"}, 3},
+		{decided{Name: "web", Why: "enabled by ConfigMap key webEnabled"}, 4},
+	} {
+		var m store.Module
+		err := db.Update(func(tx *store.Tx) error {
+			before, err := modulesKnown(tx)
+			if err != nil {
+				return err
+			}
+			if err := saveModules(tx, uint64(i+1), []decided{c.decided}, before); err != nil { //nolint:gosec // it is small
+				return err
+			}
+			m, _, err = store.Load[store.Module](tx, store.ModuleKey("web"))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.DecidedIn != c.want || m.DecidedAt.IsZero() {
+			t.Errorf("after run %d the record is %+v, want run %d", i+1, m, c.want)
+		}
+	}
+}
