@@ -40,12 +40,8 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 		return workflow.Outcome{}, found.manifestErr
 	}
 	if state.Outdated(manifest.Checksum) {
-		why := fmt.Sprintf("release is %s", state.Status)
-		if state.Status == helm.Deployed {
-			why = "manifest changed"
-		}
 		s.releases.keepRendering(release.Name, manifest)
-		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: why}, nil
+		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: s.whyOutdated(release.Name, state, manifest)}, nil
 	}
 	missing, err := found.missing, found.missingErr
 	if err != nil || !slices.Equal(found.objects, manifest.Objects) {
@@ -64,6 +60,22 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 		return !slices.ContainsFunc(missing, func(o helm.Object) bool { return removed.Is(store.Object(o)) })
 	})
 	return releaseOutcome(*release, manifest, state.Revision, known, "up to date")
+}
+
+// whyOutdated returns in one line why a release in state must be upgraded to manifest. It names fields, and no values.
+func (s *releaseCheckStep) whyOutdated(name string, state helm.State, manifest helm.Manifest) string {
+	if state.Status != helm.Deployed {
+		return fmt.Sprintf("release is %s", state.Status)
+	}
+	changes, err := s.releases.helm.Changes(name, state.Revision, manifest)
+	switch {
+	case err != nil: // the upgrade reads the revision, too, and reports the error
+		return "manifest changed"
+	case len(changes) == 0:
+		return "manifest changed: only its form, or objects of another API version"
+	default:
+		return "manifest changed: " + helm.ChangesText(changes)
+	}
 }
 
 // readings are the state of a release, its manifest now, and which objects of the last check are missing.

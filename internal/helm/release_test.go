@@ -44,6 +44,13 @@ func TestReleaseIsInstalledThenLeftAloneThenUpgraded(t *testing.T) {
 	if !deployed.Outdated(m.Checksum) {
 		t.Error("a value changed, but the release is not outdated")
 	}
+	changes, err := b.Changes("web", 1, m)
+	if err != nil || helm.ChangesText(changes) != "ConfigMap web (data.size)" {
+		t.Errorf("changes from revision 1 are %v (error %v)", changes, err)
+	}
+	if again, err := b.Changes("web", 1, b.render(t, r)); err != nil || len(again) > 0 {
+		t.Errorf("nothing changed, but %v did (error %v)", again, err)
+	}
 	if _, revision := b.apply(t, changed); revision != 2 {
 		t.Errorf("the upgrade is revision %d, want 2", revision)
 	}
