@@ -156,3 +156,37 @@ func BenchmarkTimeline(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkWhy explains a module, a hook and a queue beside 500 other modules.
+func BenchmarkWhy(b *testing.B) {
+	r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}
+	for name, size := range sizes {
+		db := generate(b, size.runs, size.records, size.pending)
+		if err := db.Update(func(tx *store.Tx) error {
+			for i := range 500 {
+				m := store.Module{State: store.On, Enabled: true, Why: "enabled by modules/values.yaml", DecidedIn: 1, RanIn: 1}
+				if err := store.Save(tx, store.ModuleKey(fmt.Sprintf("module-%03d", i)), m); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			b.Fatal(err)
+		}
+		for _, subject := range []string{"module-007", "m/h", "main"} {
+			b.Run(name+"/"+subject, func(b *testing.B) {
+				for b.Loop() {
+					if err := db.View(func(tx *store.Tx) error {
+						why, err := r.Why(tx, subject)
+						if err == nil {
+							_ = inspect.WhyText(why, inspect.Look{Now: db.Now()})
+						}
+						return err
+					}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -278,25 +278,29 @@ func (r *timelineReader) starts() error {
 		if err != nil {
 			return err
 		}
-		epoch := "epoch " + id(s.Epoch)
 		if !s.Ended.IsZero() {
-			r.add(Entry{At: s.Ended, What: Stopped, Text: "operator, " + epoch, written: position{s.Epoch, ^uint64(0)}})
+			r.add(Entry{At: s.Ended, What: Stopped, Text: "operator, epoch " + id(s.Epoch), written: position{s.Epoch, ^uint64(0)}})
 		}
-		text := "operator, " + epoch
-		if s.Version != "" {
-			text += ", version " + s.Version
-		}
-		if s.Pod != "" {
-			text += ", pod " + s.Pod
-		}
-		if s.Crashed != 0 {
-			text += "; the process of epoch " + id(s.Crashed) + " had crashed"
-		}
-		if !r.add(Entry{At: s.Began, What: Started, Text: text, written: position{}}) {
+		if !r.add(Entry{At: s.Began, What: Started, Text: startText(&s), written: position{}}) {
 			break
 		}
 	}
 	return nil
+}
+
+// startText names the operator process of a start, and the one before it if that crashed.
+func startText(s *store.Start) string {
+	text := "operator, epoch " + id(s.Epoch)
+	if s.Version != "" {
+		text += ", version " + s.Version
+	}
+	if s.Pod != "" {
+		text += ", pod " + s.Pod
+	}
+	if s.Crashed != 0 {
+		text += "; the process of epoch " + id(s.Crashed) + " had crashed"
+	}
+	return text
 }
 
 // mostRunsRead bounds the newest runs that are searched for those about the subject.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"addon-operator/store"
@@ -34,7 +35,7 @@ func (pages runPages) workflowRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /workflow/watch", pages.watchRoute)
 }
 
-// workflowRoute answers inspect, list and timeline.
+// workflowRoute answers inspect, list, timeline and why.
 func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) {
 	switch what {
 	case "inspect":
@@ -53,8 +54,10 @@ func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) 
 		return Page{runs, func(look inspect.Look) string { return inspect.ListText(runs, look) }}, err
 	case "timeline":
 		return pages.timeline(r)
+	case "why":
+		return pages.why(r)
 	default:
-		return Page{}, notFound("there is no /workflow/%s: ask for inspect, list, timeline or watch", what)
+		return Page{}, notFound("there is no /workflow/%s: ask for inspect, list, timeline, why or watch", what)
 	}
 }
 
@@ -79,6 +82,23 @@ func (pages runPages) timeline(r *http.Request) (Page, error) {
 		return err
 	})
 	return Page{t, func(look inspect.Look) string { return inspect.TimelineText(&t, look) }}, err
+}
+
+// why returns the page that explains a subject.
+func (pages runPages) why(r *http.Request) (Page, error) {
+	subject := strings.TrimSpace(r.URL.Query().Get("subject"))
+	if subject == "" {
+		return Page{}, BadRequest("subject is missing: name a module, a hook, a queue, a task or a run")
+	}
+	var w *inspect.Why
+	err := pages.db.View(func(tx *store.Tx) (err error) {
+		w, err = pages.reader().Why(tx, subject)
+		return err
+	})
+	if errors.Is(err, inspect.ErrUnknownSubject) {
+		err = &routeError{http.StatusNotFound, err}
+	}
+	return Page{w, func(look inspect.Look) string { look.Now = w.At; return inspect.WhyText(w, look) }}, err
 }
 
 // number returns the parameter name of r.

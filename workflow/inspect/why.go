@@ -1,0 +1,304 @@
+package inspect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// ErrUnknownSubject is the error of [Reader.Why] if the store has nothing about the subject.
+var ErrUnknownSubject = errors.New("the store has nothing about the subject")
+
+// A Why explains one subject.
+type Why struct {
+	Schema int       `json:"schema"`
+	At     time.Time `json:"at"` // of the snapshot
+	Live   bool      `json:"live"`
+	// Subject is the requested one.
+	Subject string   `json:"subject"`
+	Answers []Answer `json:"answers"`
+	Advice  []Advice `json:"advice,omitempty"`
+}
+
+// An Answer is a question and its chain of causes.
+type Answer struct {
+	Question string `json:"question"`
+	// Causes begin with the nearest one. The last one is the root.
+	Causes []CauseStep `json:"causes"`
+}
+
+// A CauseStep is one cause in a chain, with its evidence: the run, the task and the time of the record that it was read
+// from.
+type CauseStep struct {
+	At   time.Time `json:"at,omitzero"`
+	Text string    `json:"text"`
+	// Next is when a failed step is tried again, Until when a wait ends that only time ends.
+	Next  time.Time `json:"next,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	Run   uint64    `json:"run,omitempty"`
+	Task  store.ID  `json:"task,omitzero"`
+}
+
+// Why explains the subject with that name: a module, a hook as MODULE/HOOK, a global hook or a queue by name, a task by ID,
+// a run by number. Where names are equal, it explains all of them. The error is [ErrUnknownSubject] if there is none.
+func (r *Reader) Why(tx *store.Tx, name string) (*Why, error) {
+	s, err := look(tx, r.Live, 0)
+	if err != nil {
+		return nil, err
+	}
+	problems, err := r.problems(s)
+	if err != nil {
+		return nil, err
+	}
+	states, err := s.modules(problems)
+	if err != nil {
+		return nil, err
+	}
+	e := explainer{
+		reader: r, scan: s, name: name, problems: problems, states: states.Modules, runs: map[uint64]*Run{},
+		out: &Why{Schema: Schema, At: s.now, Live: r.Live, Subject: name, Answers: []Answer{}},
+	}
+	if err := e.explain(); err != nil {
+		return nil, err
+	}
+	if len(e.out.Answers) == 0 {
+		return nil, fmt.Errorf("%w %q: name a module, a hook as MODULE/HOOK, a global hook, a queue, the ID of a task, or the number of a run",
+			ErrUnknownSubject, name)
+	}
+	e.advise()
+	return e.out, nil
+}
+
+// An explainer collects the answers about one subject.
+type explainer struct {
+	reader   *Reader
+	scan     *scan
+	name     string
+	problems []Problem
+	states   map[string]ModuleStatus
+	runs     map[uint64]*Run // read so far
+	root     uint64          // the run of the last cause of the first answer
+	out      *Why
+}
+
+func (e *explainer) explain() error {
+	if run, err := strconv.ParseUint(e.name, 10, 64); err == nil {
+		return e.run(run)
+	}
+	if id, err := store.ParseID(e.name); err == nil {
+		return e.task(id)
+	}
+	if _, known := e.states[e.name]; known {
+		if err := e.module(e.name); err != nil {
+			return err
+		}
+	}
+	if err := e.queue(); err != nil {
+		return err
+	}
+	return e.hook()
+}
+
+// answer adds an answer unless it has no causes.
+func (e *explainer) answer(question string, causes []CauseStep) {
+	if len(causes) == 0 {
+		return
+	}
+	if len(e.out.Answers) == 0 {
+		for _, c := range causes {
+			e.root = cmp.Or(c.Run, e.root)
+		}
+	}
+	e.out.Answers = append(e.out.Answers, Answer{question, causes})
+}
+
+// run explains a run.
+func (e *explainer) run(id uint64) error {
+	w, err := e.read(id)
+	if err != nil || w == nil {
+		return err
+	}
+	began, err := e.runCauses(id)
+	if err != nil {
+		return err
+	}
+	number := strconv.FormatUint(id, 10)
+	if w.Open > 0 {
+		causes, err := e.chain(w, w.blocking())
+		if err != nil {
+			return err
+		}
+		e.answer("Why has run "+number+" not ended?", causes)
+	}
+	e.answer("Why did run "+number+" begin?", began)
+	return nil
+}
+
+// task explains a task, pending or ended.
+func (e *explainer) task(id store.ID) error {
+	run, queue, err := e.runOf(id)
+	if err != nil || run == 0 {
+		return err
+	}
+	w, err := e.read(run)
+	if err != nil || w == nil {
+		return err
+	}
+	step := w.step(func(s *Step) bool { return s.Task == id })
+	question := "What does task " + id.String() + " do?"
+	switch {
+	case step == nil:
+		ended, err := e.newest(containsOne([][]byte{[]byte(id.String())}), func(a *store.Record) bool { return a.Task == id })
+		if err != nil || ended == nil {
+			return err
+		}
+		e.answer("What became of task "+id.String()+"?", []CauseStep{attemptCause(ended)})
+	case step.State == Waiting:
+		question = "Why does task " + id.String() + " wait?"
+		fallthrough
+	default:
+		causes, err := e.chain(w, step)
+		if err != nil {
+			return err
+		}
+		e.answer(question, causes)
+	}
+	began, err := e.runCauses(run)
+	question = "Why is there task " + id.String()
+	if queue != "" {
+		question += " in queue " + queue
+	}
+	e.answer(question+"?", began)
+	return err
+}
+
+// hook explains the hook, or the addons configuration, with the name.
+func (e *explainer) hook() error {
+	hook := func(s graph.Subject) bool {
+		return s.Configuration != "" && s.Configuration == e.name ||
+			s.Hook != "" && (graph.Subject{Module: s.Module, Hook: s.Hook}.String() == e.name || s.String() == e.name)
+	}
+	w, step, err := e.pending(hook)
+	if err != nil {
+		return err
+	}
+	if step != nil {
+		causes, err := e.chain(w, step)
+		if err != nil {
+			return err
+		}
+		e.answer("Why "+step.verb(e.name)+"?", causes)
+	}
+	module, attached, err := e.bindings(hook)
+	if err != nil || attached == 0 && step == nil && len(e.out.Answers) > 0 {
+		return err // the name is that of a module or queue
+	}
+	last, err := e.newest(containsOne(e.hookSigns()), func(a *store.Record) bool { return hook(a.Subject) && !a.Began.IsZero() })
+	if err != nil {
+		return err
+	}
+	switch {
+	case last != nil:
+		began, err := e.runCauses(last.Run)
+		if err != nil {
+			return err
+		}
+		e.answer("Why did "+e.name+" run last?", append([]CauseStep{attemptCause(last)}, began...))
+		module = last.Subject.Module
+	case attached > 0 && step == nil:
+		e.answer("Why has "+e.name+" not run?", []CauseStep{{
+			Text: plural(attached, "binding of it is", "bindings of it are") + " attached, and the history has no event or tick for " + pronoun(attached),
+		}})
+	}
+	if last == nil && attached == 0 {
+		module, _, _ = strings.Cut(e.name, "/")
+	}
+	switch e.states[module].State {
+	case ModuleOff:
+		return e.enabled(module)
+	case ModulePending, ModuleBroken, ModuleBlocked:
+		return e.state(module)
+	default:
+		return nil
+	}
+}
+
+func pronoun(n int) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
+}
+
+// bindings counts the attached bindings of the hook, and returns its module.
+func (e *explainer) bindings(hook func(graph.Subject) bool) (module string, n int, err error) {
+	for k := range e.scan.tx.Range(store.At(store.Bindings)) {
+		parts, err := k.Parts()
+		if err != nil {
+			return "", 0, err
+		}
+		s := graph.Subject{Module: parts.Str(), Hook: parts.Str(), Binding: parts.Str()}
+		if hook(s) {
+			module, n = s.Module, n+1
+		}
+	}
+	return module, n, nil
+}
+
+// queue explains the queue with the name.
+func (e *explainer) queue() error {
+	q := e.scan.queues[e.name]
+	if q == nil {
+		used, err := e.usesQueue()
+		if used {
+			e.answer("What does queue "+e.name+" do?", []CauseStep{{Text: "nothing: it has no tasks"}})
+		}
+		return err
+	}
+	t := cmp.Or(q.busy, q.head)
+	w, err := e.read(t.Run)
+	if err != nil || w == nil {
+		return err
+	}
+	causes, err := e.chain(w, w.step(func(s *Step) bool { return s.Task == t.ID }))
+	if err != nil {
+		return err
+	}
+	began, err := e.runCauses(t.Run)
+	e.answer("What does queue "+e.name+" do?", append(causes, began...))
+	return err
+}
+
+// usesQueue reports whether tasks can be added to the queue with the name: it is the main queue or that of a binding.
+func (e *explainer) usesQueue() (bool, error) {
+	if e.name == workflow.Main {
+		return true, nil
+	}
+	for k := range e.scan.tx.Range(store.At(store.Bindings)) {
+		b, _, err := load[store.Binding](e.scan.unreadable, k)
+		if err != nil || b.Queue == e.name {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// advise adds commands that show more. They change nothing.
+func (e *explainer) advise() {
+	if e.root != 0 && e.name != id(e.root) {
+		e.out.Advice = append(e.out.Advice, Advice{Args: []string{"workflow", "inspect", id(e.root)}, Why: "the run of the root cause, with errors in full"})
+	}
+	e.out.Advice = append(e.out.Advice, Advice{Args: []string{"timeline", e.name}, Why: "what happened before"})
+	failing := slices.ContainsFunc(e.problems, func(p Problem) bool { return p.Run == e.root && p.Kind == KindFailing })
+	if failing {
+		e.out.Advice = append(e.out.Advice, Advice{Args: []string{"status"}, Why: "everything that is wrong"})
+	}
+}

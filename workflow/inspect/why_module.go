@@ -1,0 +1,182 @@
+package inspect
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// module explains the module with that name: its state, its flag, its last run and its last upgrade.
+func (e *explainer) module(name string) error {
+	for _, explain := range []func(string) error{e.state, e.enabled, e.ran, e.upgraded, e.others} {
+		if err := explain(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// state explains the state of a module.
+func (e *explainer) state(name string) error {
+	is := e.states[name]
+	question := "Why is module " + name + " " + string(is.State) + "?"
+	if is.State == ModuleOff {
+		return nil // its flag says it all
+	}
+	if slices.Contains([]ModuleState{ModuleBroken, ModuleBlocked, ModulePaused, ModuleQuarantined}, is.State) {
+		e.answer(question, []CauseStep{{At: is.Since, Text: is.Reason}})
+		return nil
+	}
+	w, step, err := e.pending(func(s graph.Subject) bool { return s.Module == name })
+	if err != nil {
+		return err
+	}
+	if step == nil {
+		m, _, err := load[store.Module](e.scan.unreadable, store.ModuleKey(name))
+		if err != nil || is.State != ModuleOn {
+			e.answer(question, []CauseStep{{At: is.Since, Text: is.Reason}})
+			return err
+		}
+		e.answer("Why does nothing run for module "+name+"?", []CauseStep{{
+			At: m.RanAt, Run: m.RanIn, Text: "its last run succeeded, and nothing of it is pending; it runs again when its values or files change, or one of its objects is missing",
+		}})
+		return nil
+	}
+	causes, err := e.chain(w, step)
+	if err != nil {
+		return err
+	}
+	began, err := e.runCauses(lastRun(causes))
+	if is.State == ModuleOn {
+		question = "Why " + step.verb("a task of module "+name) + "?"
+	}
+	e.answer(question, append(causes, began...))
+	return err
+}
+
+// lastRun returns the run of the last cause that has one.
+func lastRun(causes []CauseStep) (run uint64) {
+	for _, c := range causes {
+		if c.Run != 0 {
+			run = c.Run
+		}
+	}
+	return run
+}
+
+// enabled explains why a module is enabled or disabled.
+func (e *explainer) enabled(name string) error {
+	m, ok, err := load[store.Module](e.scan.unreadable, store.ModuleKey(name))
+	if err != nil || !ok {
+		return err
+	}
+	word := "disabled"
+	if m.Enabled {
+		word = "enabled"
+	}
+	causes := []CauseStep{{At: m.DecidedAt, Run: m.DecidedIn, Text: m.Why}}
+	if m.Why == "" {
+		causes[0].Text = word
+	}
+	began, err := e.runCauses(m.DecidedIn)
+	e.answer("Why is module "+name+" "+word+"?", append(causes, began...))
+	return err
+}
+
+// ran explains the last run of a module that ended.
+func (e *explainer) ran(name string) error {
+	m, ok, err := load[store.Module](e.scan.unreadable, store.ModuleKey(name))
+	if err != nil || !ok || m.RanIn == 0 {
+		return err
+	}
+	began, err := e.runCauses(m.RanIn)
+	e.answer("Why did module "+name+" run last?", append([]CauseStep{{At: m.RanAt, Run: m.RanIn, Text: "its run ended"}}, began...))
+	return err
+}
+
+// upgraded explains the last upgrade of a module's release that succeeded: by the check before it, and by the hooks that
+// changed values in the same run before it.
+func (e *explainer) upgraded(name string) error {
+	of := func(a *store.Record, node string) bool { return a.Node == node && a.Subject.Module == name }
+	upgrade, err := e.newest(containsOne([][]byte{[]byte(releaseUpgrade)}), func(a *store.Record) bool { return of(a, releaseUpgrade) && a.State == store.Done })
+	if err != nil || upgrade == nil {
+		return err
+	}
+	var check *store.Record
+	var changed []CauseStep
+	for a, err := range readable(e.scan.unreadable, store.RecordsOf(e.scan.tx, upgrade.Run)) {
+		switch {
+		case err != nil:
+			return err
+		case a.Ended.After(upgrade.Ended):
+		case of(&a, releaseCheck):
+			check = &a
+		case a.Subject.Hook != "" && (a.Subject.Module == name || a.Subject.Module == "") && strings.Contains(a.Detail, "values "):
+			changed = append(changed, attemptCause(&a))
+		}
+	}
+	causes := []CauseStep{attemptCause(upgrade)}
+	if check != nil {
+		causes = append(causes, attemptCause(check))
+	}
+	const most = 3
+	causes = append(causes, changed[max(len(changed)-most, 0):]...)
+	began, err := e.runCauses(upgrade.Run)
+	e.answer("Why was the release of module "+name+" upgraded last?", append(causes, began...))
+	return err
+}
+
+// Nodes of the lifecycle that make a release.
+const (
+	releaseCheck   = "release-check"
+	releaseUpgrade = "release-upgrade"
+)
+
+// others adds the problems of a module that do not decide its state.
+func (e *explainer) others(name string) error {
+	var causes []CauseStep
+	for i := range e.problems {
+		p := &e.problems[i]
+		if p.Subject.Module != name || !p.stored() || p.Kind == KindPaused {
+			continue
+		}
+		c := CauseStep{At: p.At, Text: p.Error}
+		if p.Fix != "" {
+			c.Text += "; fix: " + p.Fix
+		}
+		causes = append(causes, c)
+	}
+	e.answer("What else is wrong with module "+name+"?", causes)
+	return nil
+}
+
+// newest returns the last attempt of the newest run in which one is wanted; nil if there is none. Only records that may be
+// wanted by their text are decoded.
+func (e *explainer) newest(mayBe func(text []byte) bool, wanted func(*store.Record) bool) (*store.Record, error) {
+	for k, v := range e.scan.tx.Backwards(store.At(store.History)) {
+		if !mayBe(v) {
+			continue
+		}
+		l, err := readLine(k, v)
+		if err != nil {
+			if err := e.scan.unreadable.pass(err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if wanted(&l.Record) {
+			return &l.Record, nil
+		}
+	}
+	return nil, nil
+}
+
+// containsOne returns a function that reports whether a text contains one of signs.
+func containsOne(signs [][]byte) func(text []byte) bool {
+	return func(text []byte) bool {
+		return slices.ContainsFunc(signs, func(sign []byte) bool { return bytes.Contains(text, sign) })
+	}
+}

@@ -1,0 +1,249 @@
+package inspect_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+	"addon-operator/workflow/lifecycle"
+)
+
+// why explains a subject of a running operator.
+func (w *world) why(subject string) (*inspect.Why, error) {
+	w.t.Helper()
+	r := inspect.Reader{Live: true, Graphs: []*graph.Graph{lifecycle.Graph}}
+	var why *inspect.Why
+	err := w.db.View(func(tx *store.Tx) (err error) {
+		why, err = r.Why(tx, subject)
+		return err
+	})
+	return why, err
+}
+
+// save saves the records of modules.
+func (w *world) save(modules map[string]store.Module) {
+	w.t.Helper()
+	if err := w.db.Update(func(tx *store.Tx) error {
+		for name, m := range modules {
+			if err := store.Save(tx, store.ModuleKey(name), m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// edited is a change of the ConfigMap with kubectl.
+func edited(version string) workflow.Event {
+	ev := onConfigMap(version)
+	ev.Cause.Manager = "kubectl-edit"
+	return ev
+}
+
+// TestWhyNamesTheRootCause compares explanations with golden files. Each is of a scene and a subject.
+func TestWhyNamesTheRootCause(t *testing.T) {
+	t.Parallel()
+	on := func(run uint64, at time.Time) store.Module {
+		return store.Module{State: store.On, Enabled: true, Why: "enabled by ConfigMap key webEnabled", DecidedIn: run, DecidedAt: at, RanIn: run, RanAt: at}
+	}
+	behindFailing := func(w *world) {
+		w.discovers("db", "web", "shop")
+		w.fails("release-upgrade web", "timed out waiting for the condition\nPod web-0: ImagePullBackOff")
+		w.start(onStart)
+		sleep(5*time.Minute + 2*time.Second)
+		w.save(map[string]store.Module{
+			"db": on(1, w.db.Now()), "web": {State: store.On, Enabled: true, Why: "enabled by modules/values.yaml", DecidedIn: 1, DecidedAt: w.db.Now()},
+			"shop": {State: store.Off, Enabled: true, Why: "enabled by hook hooks/flags.sh", DecidedIn: 1, DecidedAt: w.db.Now()},
+		})
+		w.raise(event("shop", "orders.sh"), event("shop", "orders.sh"))
+	}
+	for name, c := range map[string]struct {
+		scene   func(*world)
+		subject string
+	}{
+		"module-behind-a-failing-one": {behindFailing, "shop"},
+		"failing-module":              {behindFailing, "web"},
+		"module-that-waits-for-none":  {behindFailing, "db"},
+		"queue":                       {behindFailing, "main"},
+		"run-that-has-not-ended":      {behindFailing, "1"},
+		"hook-behind-a-failing-run":   {behindFailing, "shop/orders.sh"},
+		"upgraded-module": {func(w *world) {
+			w.discovers("web")
+			w.members[lifecycle.ModuleBeforeHelm] = hooks("web", "10-size.sh")
+			w.reports("module-beforehelm web/10-size.sh", "values /web/replicas changed")
+			w.set("release-check web", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+				return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: "manifest changed: Deployment shop/web (spec.replicas)"}, nil
+			})
+			w.reports("release-upgrade web", "revision 7")
+			w.start(onStart, edited("4711"))
+			sleep(time.Minute)
+			w.save(map[string]store.Module{"web": on(2, w.db.Now())})
+		}, "web"},
+		"disabled-module": {func(w *world) {
+			w.start(onStart)
+			w.raise(edited("4712"))
+			sleep(time.Second)
+			w.save(map[string]store.Module{"web": {State: store.Off, Why: "disabled by ConfigMap key webEnabled", DecidedIn: 2, DecidedAt: w.db.Now()}})
+		}, "web"},
+		"hook-of-a-disabled-module": {func(w *world) {
+			w.start(onStart)
+			w.save(map[string]store.Module{"web": {State: store.Off, Why: "disabled as nobody enables it", DecidedIn: 1, DecidedAt: w.db.Now()}})
+		}, "web/20-pods.sh"},
+		"hook-that-ran": {func(w *world) {
+			w.start(onStart)
+			sleep(time.Minute)
+			w.reports("module-kubernetes-event web/20-pods.sh pods", "1 object operation")
+			w.raise(event("web", "20-pods.sh"))
+			sleep(time.Minute)
+		}, "web/20-pods.sh"},
+		"paused-hook": {func(w *world) {
+			w.start(onStart)
+			sleep(time.Minute)
+			if err := w.e.Pause(lifecycle.Graph.Name, workflow.PauseTarget{Subject: graph.Subject{Module: "web"}}, "ann", "the disk is changed"); err != nil {
+				w.t.Fatal(err)
+			}
+			w.raise(event("web", "20-pods.sh"))
+		}, "web/20-pods.sh"},
+		"reload-of-a-person": {func(w *world) {
+			w.start(onStart)
+			sleep(time.Minute)
+			if err := w.db.Update(func(tx *store.Tx) error {
+				if err := w.e.Raise(tx, workflow.Event{On: lifecycle.OnReloadRequest, Cause: store.Cause{By: "bob"}}); err != nil {
+					return err
+				}
+				return store.AddAction(tx, store.Action{By: "bob", Verb: "reload", Reason: "new images", Run: 2})
+			}); err != nil {
+				w.t.Fatal(err)
+			}
+			sleep(time.Minute)
+		}, "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				c.scene(w)
+				why, err := w.why(c.subject)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l := look
+				l.Now = why.At
+				compare(t, "why-"+name+".txt", inspect.WhyText(why, l))
+			})
+		})
+	}
+}
+
+// reports makes what succeed with a result.
+func (w *world) reports(what, result string) {
+	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
+		return workflow.Outcome{Detail: result}, nil
+	})
+}
+
+// event is a change of a pod that a hook of the module watches in queue pods.
+func event(module, hook string) workflow.Event {
+	ev := on(lifecycle.OnModuleKubeEvent, module, hook, "pods")
+	ev.Queue = "pods"
+	ev.Cause = store.Cause{Object: "Pod shop/web-0", ResourceVersion: "812", Event: "Modified", Manager: "kubelet (status)"}
+	return ev
+}
+
+// TestWhyExplainsAllThatIsPending asks for every run, task, module, hook and queue of every scene: each has an answer, which
+// ends with a run's beginning or with what only a person or time ends.
+func TestWhyExplainsAllThatIsPending(t *testing.T) {
+	t.Parallel()
+	for name, scene := range scenes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				run := w.snapshot(scene(w))
+				subjects := map[string]bool{strconv.FormatUint(run.ID, 10): true}
+				var visit func([]inspect.Step)
+				visit = func(steps []inspect.Step) {
+					for i := range steps {
+						s := &steps[i]
+						if !s.Task.IsZero() {
+							subjects[s.Task.String()] = true
+						}
+						if s.Subject.Hook != "" {
+							subjects[graph.Subject{Module: s.Subject.Module, Hook: s.Subject.Hook}.String()] = true
+						}
+						if s.Wait != nil && s.Queue != "" && len(s.Steps) == 0 {
+							subjects[s.Queue] = true
+						}
+						visit(s.Steps)
+					}
+				}
+				visit(run.Steps)
+				for subject := range subjects {
+					why, err := w.why(subject)
+					if errors.Is(err, inspect.ErrUnknownSubject) && strings.Contains(subject, "/") {
+						continue // a hook that has not been reached
+					}
+					if err != nil {
+						t.Errorf("why %s: %v", subject, err)
+						continue
+					}
+					for _, a := range why.Answers {
+						if last := a.Causes[len(a.Causes)-1]; last.Text == "" || strings.HasSuffix(last.Text, "waits") {
+							t.Errorf("why %s: %s ends with %+v", subject, a.Question, last)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestWhyOfNothingKnownSaysWhatToName(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start(onStart)
+		for _, subject := range []string{"nothing", "no/thing.sh", "77", "9-9"} {
+			if why, err := w.why(subject); !errors.Is(err, inspect.ErrUnknownSubject) || !strings.Contains(err.Error(), "name a module") {
+				t.Errorf("why %s: %+v, error %v", subject, why, err)
+			}
+		}
+	})
+}
+
+// TestWhyNamesTheStartOfTheOperator explains a run that a start began: the last cause is the start, and that the process
+// before it had crashed.
+func TestWhyNamesTheStartOfTheOperator(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if err := w.e.Start(func(tx *store.Tx) ([]workflow.Event, error) {
+			return []workflow.Event{onStart}, store.AddStart(tx, "v1.2.3", "addon-operator-0")
+		}); err != nil {
+			t.Fatal(err)
+		}
+		sleep(time.Minute)
+		why, err := w.why("1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		causes := why.Answers[0].Causes
+		if last := causes[len(causes)-1].Text; len(causes) != 2 || last != "start of the operator, epoch 1, version v1.2.3, pod addon-operator-0" {
+			t.Errorf("causes are %+v", causes)
+		}
+		w.raise(event("web", "20-pods.sh"))
+		if why, err = w.why("2"); err != nil || len(why.Answers[0].Causes) != 1 {
+			t.Errorf("the start is named as a cause of an event: %+v, error %v", why, err)
+		}
+	})
+}
