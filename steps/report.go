@@ -19,8 +19,8 @@ func (r *runReports) ran(t workflow.Task, n *graph.Node, binding string, u hook.
 	r.observer.HookRan(Report{Task: t, Node: n.ID, Binding: binding, Usage: u, Err: err})
 }
 
-// output returns what logs the lines that t's hook prints, run for event, with
-// its fields.
+// output returns a function for the lines that t's hook, run for event, prints. It logs each line with its fields and adds
+// it to the output of the attempt. The lines of an enabled script begin with its module, as one attempt runs several.
 func (r *runReports) output(t workflow.Task, n *graph.Node, event string) func(hook.Stream, string) {
 	binding := t.Subject.Binding
 	if binding == "" {
@@ -29,7 +29,14 @@ func (r *runReports) output(t workflow.Task, n *graph.Node, event string) func(h
 	log := r.log.With().
 		Str("module", t.Subject.Module).Str("hook", t.Subject.Hook).Str("binding", binding).Str("event.type", event).
 		Str("node", string(n.ID)).Str("queue", t.Queue).Str("task.id", t.ID.String()).Logger()
-	return linesTo(log)
+	toLog, lead := linesTo(log), ""
+	if event == "enabled" {
+		lead = t.Subject.String() + ": "
+	}
+	return func(stream hook.Stream, line string) {
+		toLog(stream, line)
+		t.Print(lead + line)
+	}
 }
 
 // linesTo returns what logs the lines that a hook prints.

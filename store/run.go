@@ -100,6 +100,8 @@ type Record struct {
 	Detail string `json:"detail,omitempty"`
 	// Warning is one line about a result that needs a person although the step succeeded.
 	Warning string `json:"warning,omitempty"`
+	// Output is what the step printed, such as stdout and stderr of a hook, within bounds. It can hold secrets.
+	Output string `json:"output,omitempty"`
 	// Into names what goes on in its stead.
 	Into string `json:"into,omitempty"`
 	// Omitted is how many attempts of the same step of this run came after this one and were

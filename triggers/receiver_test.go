@@ -345,3 +345,25 @@ func TestWhatAFilterFailedOnGoesInSilence(t *testing.T) {
 	d.changed("11", kube.Change{Type: kube.Deleted, Object: half})
 	d.want()
 }
+
+func TestCauseOfAnEventNamesWhoChangedTheObject(t *testing.T) {
+	t.Parallel()
+	d := newTestReceiver(t)
+	d.listed(kube.First, "1")
+	by := func(manager string, version int, labels string) *kube.Object {
+		o := pod("a", version, labels)
+		o.Manager = manager
+		return o
+	}
+	d.changed("4",
+		kube.Change{Type: kube.Added, Object: by("kubectl-create", 2, "x")},
+		kube.Change{Type: kube.Modified, Object: by("kubelet (status)", 3, "y")},
+		kube.Change{Type: kube.Deleted, Object: by("kubelet (status)", 4, "y")}) // who deleted it is not known
+	var managers []string
+	for _, ev := range d.events {
+		managers = append(managers, ev.Cause.Event+" "+ev.Cause.Manager)
+	}
+	if diff := cmp.Diff([]string{"Added kubectl-create", "Modified kubelet (status)", "Deleted "}, managers); diff != "" {
+		t.Errorf("managers in causes (-want +got):\n%s", diff)
+	}
+}

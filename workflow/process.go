@@ -40,6 +40,7 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 		w.e.observer.Began(c.task)
 	}
 	failpoint(c.node.ID, "claimed")
+	c.task.output = new(output)
 	out, failed := w.do(c.ctx, c)
 	if failed != nil {
 		if damaged := mendable(failed.err); damaged != nil { // the step has read it outside of a transition
@@ -277,7 +278,7 @@ func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outco
 	if t.Abandoned && r.Detail == "" {
 		r.Detail = abandonedDetail
 	}
-	r.Facts = report(nil, facts)
+	r.Facts, r.Output = report(nil, facts), c.task.output.text()
 	if len(c.task.Batch) > 1 {
 		r.Merged = len(c.task.Batch)
 	}
@@ -303,7 +304,7 @@ func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 		return nil, err
 	}
 	r := recordOf(t, store.Skipped)
-	r.Subject, r.Try, r.Detail = c.task.Subject, c.task.Try, skippedBy(why.By, why.Reason)
+	r.Subject, r.Try, r.Detail, r.Output = c.task.Subject, c.task.Try, skippedBy(why.By, why.Reason), c.task.output.text()
 	if len(c.task.Batch) > 1 {
 		r.Merged = len(c.task.Batch)
 	}
@@ -346,7 +347,7 @@ func (m *transition) fail(c *claim, f failure) (*claim, error) {
 		}
 		f.subject = t.Subject
 	}
-	if err := m.retries.retryLater(c.bound, c.node, t, f); err != nil {
+	if err := m.retries.retryLater(c.bound, c.node, t, f, c.task.output); err != nil {
 		return nil, err
 	}
 	return m.advance(t.Queue)

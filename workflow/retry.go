@@ -19,8 +19,8 @@ type retries struct {
 	lagging   *lagging
 }
 
-// retryLater has t, or the run it belongs to, tried again after a delay.
-func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure) error {
+// retryLater has t, or the run it belongs to, tried again after a delay. Its attempt failed with f and printed out.
+func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure, out *output) error {
 	if err := rt.exclusive.endExclusive(t); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure)
 		count, since = t.Failed.Count+1, cmp.Or(t.Failed.Since, t.Failed.At)
 	}
 	r := recordOf(t, store.Failed)
-	r.Subject, r.Try, r.Error = f.subject, count, f.text()
+	r.Subject, r.Try, r.Error, r.Output = f.subject, count, f.text(), out.text()
 	if err := rt.history.record(r); err != nil {
 		return err
 	}

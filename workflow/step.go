@@ -26,6 +26,7 @@ type Task struct {
 	Resumed bool
 
 	remarks *[]string // of Apply
+	output  *output   // of Do
 }
 
 // Remark adds a text for people to the detail of the attempt in history. Only Apply calls it.

@@ -238,7 +238,7 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 		m.lookLater(t.Queue)
 		return nil, true, nil
 	case m.failing[refOf(t)] != nil:
-		return nil, false, m.retries.retryLater(b, n, t, failure{err: m.failing[refOf(t)], subject: t.Subject})
+		return nil, false, m.retries.retryLater(b, n, t, failure{err: m.failing[refOf(t)], subject: t.Subject}, nil)
 	case l == nil && !t.Prepared && b.prepares(n):
 		return m.claims.begin(b, n, t, graph.Item{})
 	case l == nil:

@@ -35,7 +35,7 @@ func sample(t *testing.T) *site {
 	s.file("modules/010-first/hooks/sees.sh", hookText(
 		`{"configVersion":"v1","beforeHelm":5,"kubernetes":[{"name":"secrets","kind":"Secret","queue":"side","nameSelector":{"matchNames":["hidden"]}}]}`,
 		`echo '{"op":"add","path":"/first/token","value":"tok-123"}' >> $VALUES_JSON_PATCH_PATH`))
-	s.file("modules/020-second/hooks/fails.sh", hookText(`{"configVersion":"v1","beforeHelm":1}`, "echo cannot reach the thing >&2; exit 3"))
+	s.file("modules/020-second/hooks/fails.sh", hookText(`{"configVersion":"v1","beforeHelm":1}`, "echo ask with password=hunter2; echo cannot reach the thing >&2; exit 3"))
 	s.file("global-hooks/watch.sh", hookText(`{"configVersion":"v1","onStartup":1}`, "true"))
 	return s
 }

@@ -76,7 +76,7 @@ var routesOf = map[string]string{
 	"hook list": "/hook/list", "hook snapshot": "/hook/HOOK/snapshots",
 	"config list": "/config/list", "config set": "POST /config/set",
 	"task retry": "POST /task/TASK/retry", "task skip": "POST /task/TASK/skip", "task release": "POST /task/TASK/release", "task cancel": "POST /task/TASK/cancel",
-	"workflow inspect": "/workflow/inspect", "workflow list": "/workflow/list", "timeline": "/workflow/timeline", "why": "/workflow/why",
+	"workflow inspect": "/workflow/inspect", "workflow list": "/workflow/list", "timeline": "/workflow/timeline", "logs": "/workflow/logs", "why": "/workflow/why",
 	"webhooks withdraw": "POST /webhooks/withdraw",
 	"store check":       "/store/check", "store dump": "/store/dump", "store snapshot": "/store/snapshot",
 }
@@ -224,6 +224,7 @@ const socketOutro = `
 | ` + "`/workflow/inspect` | `run=N`" + ` |
 | ` + "`/workflow/list` | `limit=N`" + ` |
 | ` + "`/workflow/timeline` | `subject=NAME`, `since=TIME`, `limit=N`" + ` |
+| ` + "`/workflow/logs` | `subject=NAME`, `since=TIME`, `limit=N`, `attempt=N`" + ` |
 | ` + "`/workflow/why` | `subject=NAME`" + ` |
 | ` + "`/store/dump` | `table=NAME`" + ` |
 | ` + "`POST /config/set` | in the form: `name`, `value`, `duration`" + ` |

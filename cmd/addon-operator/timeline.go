@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,31 +14,21 @@ import (
 func newTimeline() *cobra.Command {
 	var from sourceFlags
 	t := table[inspect.Timeline]{from: &from, text: inspect.TimelineText}
-	var limit uint
-	var since string
+	var scope timelineFlags
 	cmd := &cobra.Command{
 		Use: "timeline [SUBJECT]", Short: "Show what happened, in order: runs, attempts, and commands of people",
 		Long: "Show what happened, in order, over all runs: the beginnings and ends of runs with their causes, attempts with their errors\n" +
 			"and results, commands of people with their reasons, starts and stops of the operator. The newest is last.\n\n" +
-			"SUBJECT is the name of a module, a hook as MODULE/HOOK, the name of a global hook or of a queue, the ID of a task, or the\n" +
-			"number of a run.",
+			subjectsOfHistory,
 		Args: args(cobra.MaximumNArgs(1)), ValidArgsFunction: from.complete(listModules),
 	}
 	t.declare(cmd)
 	from.declare(cmd)
-	cmd.Flags().UintVarP(&limit, "limit", "n", debugapi.ShownEntries, "maximum number of entries to show")
-	cmd.Flags().StringVar(&since, "since", "", "show only what happened since this time, such as 2006-01-02T15:04:05Z, or in this last duration, such as 2h")
+	scope.declare(cmd, debugapi.ShownEntries, "maximum number of entries to show")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		query := url.Values{"limit": {strconv.FormatUint(uint64(limit), 10)}}
-		if len(given) > 0 {
-			query.Set("subject", given[0])
-		}
-		if since != "" {
-			at, err := sinceTime(since, time.Now())
-			if err != nil {
-				return &codedError{exitUsage, err}
-			}
-			query.Set("since", at.Format(time.RFC3339))
+		query, err := scope.query(given)
+		if err != nil {
+			return err
 		}
 		return t.show(cmd, "/workflow/timeline", query)
 	}

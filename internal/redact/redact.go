@@ -60,6 +60,51 @@ func Beginning(text []byte) string {
 	return "“" + strings.Join(lines, "⏎ ") + "”"
 }
 
+// Forms of secrets in a line of text, besides a setting with a secret name. Each keeps its first group.
+var secretForms = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[\w.~+/=-]{6,}`), // HTTP authorization
+	regexp.MustCompile(`(://[^\s/:@]*:)[^\s/@]+`),                   // user and password in a URL
+}
+
+// setting is a name and what separates it from its value: an assignment, a field of JSON or YAML, or a flag.
+var setting = regexp.MustCompile(`(-{1,2}|\b)([\pL\pN_][\pL\pN_.-]*)(["']?\s*[:=]\s*|\s+)`)
+
+// Text returns text with the mark in place of what looks like a secret: the rest of a line behind a setting with the name
+// of a secret, the credentials of HTTP and of URLs, and private keys in PEM.
+func Text(text string) string {
+	var out []string
+	inKey := false
+	for line := range strings.SplitSeq(text, "\n") {
+		switch {
+		case inKey:
+			inKey = !strings.Contains(line, "-----END ")
+		case strings.Contains(line, "-----BEGIN ") && strings.Contains(line, "PRIVATE KEY"):
+			inKey = !strings.Contains(line, "-----END ")
+			out = append(out, Mark)
+		default:
+			out = append(out, redactLine(line))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+func redactLine(line string) string {
+	for _, at := range setting.FindAllStringSubmatchIndex(line, -1) {
+		isFlag, name, separator := at[2] < at[3], line[at[4]:at[5]], line[at[6]:at[7]]
+		if !Secret(name) || !isFlag && !strings.ContainsAny(separator, ":=") {
+			continue
+		}
+		if at[1] < len(line) {
+			line = line[:at[1]] + Mark
+		}
+		break
+	}
+	for _, form := range secretForms {
+		line = form.ReplaceAllString(line, "${1}"+Mark)
+	}
+	return line
+}
+
 // printable returns a blank for a character that a terminal would obey.
 func printable(r rune) rune {
 	if !unicode.IsPrint(r) {

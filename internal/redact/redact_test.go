@@ -36,3 +36,28 @@ func TestNamesOfSecrets(t *testing.T) {
 		}
 	}
 }
+
+func TestTextKeepsAllButSecrets(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"created secret web-tls in 3 s":                       "created secret web-tls in 3 s",
+		"secret web-tls not found":                            "secret web-tls not found",
+		"password=hunter2 user=ann":                           "password=(redacted)",
+		"user=ann DB_PASSWORD='hunter 2'":                     "user=ann DB_PASSWORD=(redacted)",
+		`{"level":"info","msg":"login","password":"hunter2"}`: `{"level":"info","msg":"login","password":(redacted)`,
+		"token: abc":                            "token: (redacted)",
+		"+ mysql --user ann --password hunter2": "+ mysql --user ann --password (redacted)",
+		"curl -H 'Authorization: Bearer eyJhbGciOi.x' https://ex.com": "curl -H 'Authorization: Bearer (redacted)' https://ex.com",
+		"git clone https://ann:hunter2@git.example.com/x":             "git clone https://ann:(redacted)@git.example.com/x",
+		"secretName: web-tls": "secretName: web-tls",
+		"public_key=abc":      "public_key=abc",
+		"a\n-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nb": "a\n(redacted)\nb",
+		"password:":     "password:",
+		"":              "",
+		"the password ": "the password ",
+	} {
+		if got := redact.Text(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}

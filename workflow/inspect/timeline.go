@@ -39,6 +39,8 @@ type Entry struct {
 	By string `json:"by,omitempty"`
 	// Text is the cause of a run, the error or the result of an attempt, or a command with its reason.
 	Text string `json:"text,omitempty"`
+	// Output is what the attempt printed. Only [ReadLogs] sets it.
+	Output string `json:"output,omitempty"`
 
 	written position
 }
@@ -86,9 +88,7 @@ func ReadTimeline(tx *store.Tx, req TimelineRequest) (Timeline, error) {
 	if err := r.starts(); err != nil {
 		return Timeline{}, err
 	}
-	slices.SortStableFunc(r.found, func(a, b Entry) int { return cmp.Or(a.At.Compare(b.At), a.written.compare(b.written)) })
-	over := len(r.found) - req.Limit
-	return Timeline{Entries: append([]Entry{}, r.found[max(over, 0):]...), More: over > 0 || r.more, Subject: req.Subject}, nil
+	return r.timeline(), nil
 }
 
 // A timelineReader collects the entries of a timeline.
@@ -100,6 +100,17 @@ type timelineReader struct {
 	perRun     map[uint64]int // attempts found
 	cut        bool           // attempts were left out because of the limit
 	more       bool           // requested ones among them
+
+	// Of a request for output: text that the record of a wanted attempt contains, and whether an attempt is wanted.
+	output []byte
+	wanted func(*store.Record) bool
+}
+
+// timeline returns the newest of the collected entries.
+func (r *timelineReader) timeline() Timeline {
+	slices.SortStableFunc(r.found, func(a, b Entry) int { return cmp.Or(a.At.Compare(b.At), a.written.compare(b.written)) })
+	over := len(r.found) - r.req.Limit
+	return Timeline{Entries: append([]Entry{}, r.found[max(over, 0):]...), More: over > 0 || r.more, Subject: r.req.Subject}
 }
 
 // add adds an entry unless it is too old.
@@ -117,7 +128,7 @@ func (r *timelineReader) attempts() error {
 	var newest []located
 	sign := r.sign()
 	for k, v := range r.tx.Backwards(store.At(store.History)) {
-		if !bytes.Contains(v, sign) && !r.ofRun(k) {
+		if !bytes.Contains(v, sign) && !r.ofRun(k) || !bytes.Contains(v, r.output) {
 			continue
 		}
 		at, err := locate(k, v)
@@ -127,8 +138,8 @@ func (r *timelineReader) attempts() error {
 		if r.cut && at.compare(newest[r.req.Limit-1].position) < 0 {
 			continue
 		}
-		if r.req.Subject != "" {
-			if l, err := readLine(k, v); err != nil || !r.concerns(&l.Record) {
+		if r.req.Subject != "" || r.wanted != nil {
+			if l, err := readLine(k, v); err != nil || !r.requested(&l.Record) {
 				continue
 			}
 		}
@@ -146,7 +157,11 @@ func (r *timelineReader) attempts() error {
 			}
 			continue
 		}
-		if !r.add(attemptEntry(&l, at.position)) {
+		entry := attemptEntry(&l, at.position)
+		if r.wanted != nil {
+			entry.Output = l.Output
+		}
+		if !r.add(entry) {
 			cut = false // what is older is not requested
 			continue
 		}
@@ -154,6 +169,11 @@ func (r *timelineReader) attempts() error {
 	}
 	r.more = cut
 	return nil
+}
+
+// requested reports whether an attempt is about the requested subject, and wanted.
+func (r *timelineReader) requested(a *store.Record) bool {
+	return (r.req.Subject == "" || r.concerns(a)) && (r.wanted == nil || r.wanted(a))
 }
 
 // located is a record of history that is not decoded. Its value is valid until the transaction ends.

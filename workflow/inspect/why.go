@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -297,8 +296,8 @@ func (e *explainer) advise() {
 		e.out.Advice = append(e.out.Advice, Advice{Args: []string{"workflow", "inspect", id(e.root)}, Why: "the run of the root cause, with errors in full"})
 	}
 	e.out.Advice = append(e.out.Advice, Advice{Args: []string{"timeline", e.name}, Why: "what happened before"})
-	failing := slices.ContainsFunc(e.problems, func(p Problem) bool { return p.Run == e.root && p.Kind == KindFailing })
-	if failing {
-		e.out.Advice = append(e.out.Advice, Advice{Args: []string{"status"}, Why: "everything that is wrong"})
+	if p := e.problem(func(p *Problem) bool { return p.Run == e.root && p.Kind == KindFailing }); p != nil {
+		e.out.Advice = append(e.out.Advice,
+			Advice{Args: []string{"logs", p.Task.String()}, Why: "what the failing step printed"}, Advice{Args: []string{"status"}, Why: "everything that is wrong"})
 	}
 }

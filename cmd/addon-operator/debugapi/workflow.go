@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"addon-operator/internal/redact"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/addons"
@@ -35,7 +37,7 @@ func (pages runPages) workflowRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /workflow/watch", pages.watchRoute)
 }
 
-// workflowRoute answers inspect, list, timeline and why.
+// workflowRoute answers inspect, list, logs, timeline and why.
 func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) {
 	switch what {
 	case "inspect":
@@ -56,25 +58,64 @@ func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) 
 		return pages.timeline(r)
 	case "why":
 		return pages.why(r)
+	case "logs":
+		return pages.logs(r)
 	default:
-		return Page{}, notFound("there is no /workflow/%s: ask for inspect, list, timeline, why or watch", what)
+		return Page{}, notFound("there is no /workflow/%s: ask for inspect, list, logs, timeline, why or watch", what)
 	}
 }
 
 // ShownEntries is how many entries of the timeline are shown when nobody says how many.
 const ShownEntries = 50
 
-// timeline returns the page with what happened.
-func (pages runPages) timeline(r *http.Request) (Page, error) {
-	limit, err := number(r, "limit", ShownEntries)
+// timelineRequest returns the part of the timeline that r asks for; if r does not say how many entries, shown ones.
+func timelineRequest(r *http.Request, shown uint64) (req inspect.TimelineRequest, err error) {
+	limit, err := number(r, "limit", shown)
+	if err != nil {
+		return req, err
+	}
+	req.Subject, req.Limit = r.URL.Query().Get("subject"), int(min(limit, 100_000)) //nolint:gosec // it is small
+	if since := r.URL.Query().Get("since"); since != "" {
+		if req.Since, err = time.Parse(time.RFC3339, since); err != nil {
+			return req, BadRequest("since is %q; it has to be a time such as 2006-01-02T15:04:05Z", since)
+		}
+	}
+	return req, nil
+}
+
+// ShownLogs is the number of attempts whose output is shown when nobody says how many.
+const ShownLogs = 10
+
+// logs returns the page with the output of attempts, without secrets unless r asks for them.
+func (pages runPages) logs(r *http.Request) (Page, error) {
+	var req inspect.LogsRequest
+	var err error
+	if req.TimelineRequest, err = timelineRequest(r, ShownLogs); err != nil {
+		return Page{}, err
+	}
+	attempt, err := number(r, "attempt", 0)
 	if err != nil {
 		return Page{}, err
 	}
-	req := inspect.TimelineRequest{Subject: r.URL.Query().Get("subject"), Limit: int(min(limit, 100_000))} //nolint:gosec // it is small
-	if since := r.URL.Query().Get("since"); since != "" {
-		if req.Since, err = time.Parse(time.RFC3339, since); err != nil {
-			return Page{}, BadRequest("since is %q; it has to be a time such as 2006-01-02T15:04:05Z", since)
+	req.Attempt = int(min(attempt, math.MaxInt32)) //nolint:gosec // it is small
+	var t inspect.Timeline
+	err = pages.db.View(func(tx *store.Tx) (err error) {
+		t, err = inspect.ReadLogs(tx, req)
+		return err
+	})
+	for i := range t.Entries {
+		if e := &t.Entries[i]; !showSecrets(r) {
+			e.Output, e.Text = redact.Text(e.Output), redact.Text(e.Text)
 		}
+	}
+	return Page{t, func(look inspect.Look) string { return inspect.LogsText(&t, look) }}, err
+}
+
+// timeline returns the page with what happened.
+func (pages runPages) timeline(r *http.Request) (Page, error) {
+	req, err := timelineRequest(r, ShownEntries)
+	if err != nil {
+		return Page{}, err
 	}
 	var t inspect.Timeline
 	err = pages.db.View(func(tx *store.Tx) (err error) {

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/workflow/inspect"
+)
+
+// newLogs returns the command that shows what hooks printed.
+func newLogs() *cobra.Command {
+	var from sourceFlags
+	t := table[inspect.Timeline]{from: &from, text: inspect.LogsText}
+	var scope timelineFlags
+	var attempt uint
+	cmd := &cobra.Command{
+		Use: "logs [SUBJECT]", Short: "Show what hooks printed in their attempts, also of a stopped operator",
+		Long: "Show stdout and stderr of hooks and enabled scripts, of each attempt that ended: of long output the first and last lines.\n" +
+			"The newest is last. Lines that look like secrets are cut off.\n\n" + subjectsOfHistory,
+		Args: args(cobra.MaximumNArgs(1)), ValidArgsFunction: from.complete(listModules),
+	}
+	t.declare(cmd)
+	from.declare(cmd)
+	scope.declare(cmd, debugapi.ShownLogs, "maximum number of attempts to show")
+	cmd.Flags().UintVar(&attempt, "attempt", 0, "show only this attempt of each step, counted from 1")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		query, err := scope.query(given)
+		if err != nil {
+			return err
+		}
+		if attempt > 0 {
+			query.Set("attempt", strconv.FormatUint(uint64(attempt), 10))
+		}
+		return t.show(cmd, "/workflow/logs", query)
+	}
+	return cmd
+}
+
+// timelineFlags are the flags that select a part of the timeline.
+type timelineFlags struct {
+	limit uint
+	since string
+}
+
+func (f *timelineFlags) declare(cmd *cobra.Command, limit uint, about string) {
+	cmd.Flags().UintVarP(&f.limit, "limit", "n", limit, about)
+	cmd.Flags().StringVar(&f.since, "since", "", "show only what happened since this time, such as 2006-01-02T15:04:05Z, or in this last duration, such as 2h")
+}
+
+// query returns the parameters of a request about the subject in given, if there is one.
+func (f *timelineFlags) query(given []string) (url.Values, error) {
+	query := url.Values{"limit": {strconv.FormatUint(uint64(f.limit), 10)}}
+	if len(given) > 0 {
+		query.Set("subject", given[0])
+	}
+	if f.since == "" {
+		return query, nil
+	}
+	at, err := sinceTime(f.since, time.Now())
+	if err != nil {
+		return nil, &codedError{exitUsage, err}
+	}
+	query.Set("since", at.Format(time.RFC3339))
+	return query, nil
+}
+
+// subjectsOfHistory says what the subject of timeline and logs can be.
+const subjectsOfHistory = "SUBJECT is the name of a module, a hook as MODULE/HOOK, the name of a global hook or of a queue, the ID of a task, or the\n" +
+	"number of a run."

@@ -1,0 +1,64 @@
+package workflow
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Bounds of the output of an attempt that history keeps, in bytes.
+const (
+	mostHead = 1 << 10 // of the first lines
+	mostTail = 3 << 10 // of the last lines
+	mostLine = 1 << 10 // of one line
+)
+
+// An output collects the lines that a step prints, within the bounds: of long output, it keeps the first and the last lines.
+type output struct {
+	mu      sync.Mutex
+	head    []string // guarded by mu, as all below
+	inHead  int      // bytes
+	tail    []string
+	inTail  int // bytes
+	omitted int // lines between head and tail
+}
+
+// Print adds a line to the output of the attempt, which history keeps within bounds however the attempt ends. Only an
+// attempt that the end of the process interrupts leaves none. Do can call Print from any goroutine until it returns.
+func (t Task) Print(line string) {
+	if t.output != nil {
+		t.output.add(line)
+	}
+}
+
+func (o *output) add(line string) {
+	line = strings.ToValidUTF8(line, "?")
+	if len(line) > mostLine {
+		line = strings.ToValidUTF8(line[:mostLine-len("…")], "") + "…"
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.tail) == 0 && o.inHead+len(line) < mostHead {
+		o.head, o.inHead = append(o.head, line), o.inHead+len(line)+1
+		return
+	}
+	o.tail, o.inTail = append(o.tail, line), o.inTail+len(line)+1
+	for o.inTail > mostTail {
+		o.inTail -= len(o.tail[0]) + 1
+		o.tail, o.omitted = o.tail[1:], o.omitted+1
+	}
+}
+
+// text returns the lines, with a line that counts the omitted ones.
+func (o *output) text() string {
+	if o == nil {
+		return ""
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	lines := append([]string{}, o.head...)
+	if o.omitted > 0 {
+		lines = append(lines, fmt.Sprintf("… %d lines left out …", o.omitted))
+	}
+	return strings.Join(append(lines, o.tail...), "\n")
+}
