@@ -68,6 +68,9 @@ func (r *Reader) Why(tx *store.Tx, name string) (*Why, error) {
 	if err := e.explain(); err != nil {
 		return nil, err
 	}
+	if err := e.failure(); err != nil {
+		return nil, err
+	}
 	if len(e.out.Answers) == 0 {
 		return nil, fmt.Errorf("%w %q: name a module, a hook as MODULE/HOOK, a global hook, a queue, the ID of a task, or the number of a run",
 			ErrUnknownSubject, name)
@@ -85,6 +88,7 @@ type explainer struct {
 	states   map[string]ModuleStatus
 	runs     map[uint64]*Run // read so far
 	root     uint64          // the run of the last cause of the first answer
+	failing  *Step           // the failing step at the end of the first chain; nil if there is none
 	out      *Why
 }
 

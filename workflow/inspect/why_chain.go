@@ -217,6 +217,9 @@ func (e *explainer) chain(w *Run, s *Step) (causes []CauseStep, err error) {
 	for w != nil && s != nil && !seen[s] && len(causes) < mostCauses {
 		seen[s] = true
 		causes = append(causes, e.stepCause(w, s))
+		if s.Failures > 0 && !s.State.ended() && e.failing == nil && len(e.out.Answers) == 0 {
+			e.failing = s
+		}
 		if s.State != Waiting || s.Wait == nil {
 			break
 		}

@@ -1,0 +1,203 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// failure adds to the first answer what the error of the failing step can mean, and what changed before the step failed.
+func (e *explainer) failure() error {
+	s := e.failing
+	if s == nil || len(e.out.Answers) == 0 {
+		return nil
+	}
+	var more []Answer
+	if meaning := errorMeaning(s.Error); meaning != "" {
+		more = append(more, Answer{"What does the error mean?", []CauseStep{{Text: meaning}}})
+	}
+	if p := e.problem(func(p *Problem) bool { return p.Kind == KindFailing && p.Task == s.Task }); p != nil {
+		changes, err := e.changesBefore(p.Since, p.Node, p.Subject)
+		if err != nil {
+			return err
+		}
+		more = append(more, Answer{"What changed before it failed?", changes})
+	}
+	e.out.Answers = slices.Insert(e.out.Answers, 1, more...)
+	return nil
+}
+
+// mostChanges is how many changes before a failure are named.
+const mostChanges = 3
+
+// changesBefore returns the last success of a step before since, and the changes between the two, newest first.
+func (e *explainer) changesBefore(since time.Time, node string, subject graph.Subject) ([]CauseStep, error) {
+	of := func(a *store.Record) bool {
+		return a.Node == node && a.Subject == subject && a.State == store.Done && a.Ended.Before(since)
+	}
+	about, err := json.Marshal(subject)
+	if err != nil {
+		return nil, err
+	}
+	signs := [][]byte{[]byte(`"node":"` + node + `"`), about}
+	success, err := e.newest(func(text []byte) bool {
+		return !slices.ContainsFunc(signs, func(sign []byte) bool { return !bytes.Contains(text, sign) })
+	}, of)
+	if err != nil {
+		return nil, err
+	}
+	last, from := CauseStep{Text: "the history has no success of the step"}, time.Time{}
+	if success != nil {
+		last, from = attemptCause(success), success.Ended
+		last.Text = "the step succeeded last: " + last.Text
+	}
+	changes, err := e.changedRuns(from, since)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := e.newVersions(from, since)
+	if err != nil {
+		return nil, err
+	}
+	changes = append(changes, versions...)
+	slices.SortStableFunc(changes, func(a, b CauseStep) int { return b.At.Compare(a.At) })
+	return append(changes[:min(len(changes), mostChanges)], last), nil
+}
+
+// changeTriggers are the triggers of the lifecycle by which something new comes in force.
+var changeTriggers = []string{"ConfigMap changed", "module mended", "addons changed"}
+
+// changedRuns returns the runs that a change or a person began after from and up to until, newest first.
+func (e *explainer) changedRuns(from, until time.Time) (changes []CauseStep, err error) {
+	searched := 0
+	for w, err := range readable(e.scan.unreadable, store.RunsBackwards(e.scan.tx)) {
+		if err != nil {
+			return nil, err
+		}
+		if searched++; searched > mostRunsRead || len(changes) == mostChanges || !w.Began.After(from) {
+			break
+		}
+		isChange := slices.Contains(changeTriggers, w.Trigger) && w.Cause.Object != "" || w.Cause.By != ""
+		if isChange && !w.Began.After(until) {
+			changes = append(changes, CauseStep{At: w.Began, Run: w.ID, Text: runText(&w)})
+		}
+	}
+	return changes, nil
+}
+
+// newVersions returns the starts of the operator with another version than before, after from and up to until.
+func (e *explainer) newVersions(from, until time.Time) (changes []CauseStep, err error) {
+	var newer *store.Start
+	for s, err := range store.StartsBackwards(e.scan.tx) {
+		if err != nil {
+			return nil, err
+		}
+		if newer != nil && newer.Version != s.Version && !newer.Began.After(until) {
+			changes = append(changes, CauseStep{At: newer.Began, Text: "start of the " + startText(newer) + "; before it was version " + s.Version})
+		}
+		if newer = &s; !s.Began.After(from) {
+			break
+		}
+	}
+	return changes, nil
+}
+
+// A meaning says what errors that match a pattern mean, and what to do. Names with $ are groups of the pattern.
+type meaning struct {
+	pattern *regexp.Regexp
+	text    string
+}
+
+// meanings are of the errors that Kubernetes, Helm, shells and the Go libraries write. The first match counts.
+var meanings = []meaning{
+	{
+		regexp.MustCompile(`User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)"(?: in API group "[^"]*")? in the namespace "(?P<namespace>[^"]+)"`),
+		`RBAC does not allow it: add "$verb" for "$resource" to a Role of $user in namespace $namespace. Check: kubectl auth can-i $verb $resource -n $namespace --as $user`,
+	},
+	{
+		regexp.MustCompile(`User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)"`),
+		`RBAC does not allow it: add "$verb" for "$resource" to a ClusterRole of $user. Check: kubectl auth can-i $verb $resource --as $user`,
+	},
+	{
+		regexp.MustCompile(`no matches for kind "(?P<kind>[^"]+)" in version "(?P<version>[^"]+)"`),
+		`the cluster does not serve kind $kind of $version: its CRD is not installed, or was deleted. Check: kubectl api-resources | grep $kind`,
+	},
+	{
+		regexp.MustCompile(`failed calling webhook "(?P<name>[^"]+)"`),
+		"the admission webhook $name does not respond, so the API server rejects the request: check the pods and the Service of the webhook. If its operator is stopped: addon-operator webhooks withdraw",
+	},
+	{
+		regexp.MustCompile(`admission webhook "(?P<name>[^"]+)" denied the request`),
+		"the policy of the admission webhook $name rejected the object: change the object or the policy",
+	},
+	{
+		regexp.MustCompile(`certificate has expired or is not yet valid`),
+		"a certificate is outside of its validity: renew it. If it is valid, the clock of the node is wrong",
+	},
+	{
+		regexp.MustCompile(`certificate signed by unknown authority`),
+		"the client does not trust the CA that signed the certificate of the server: add the CA, or renew the certificate",
+	},
+	{
+		regexp.MustCompile(`field is immutable`),
+		"the object has a field that cannot be changed: undo the change, or delete the object, so that the next upgrade creates it. A deletion can lose data",
+	},
+	{
+		regexp.MustCompile(`exceeded quota: (?P<quota>[^,]+)`),
+		"the ResourceQuota $quota of the namespace is used up: kubectl describe resourcequota $quota",
+	},
+	{
+		regexp.MustCompile(`ImagePullBackOff|ErrImagePull`),
+		"a node cannot pull an image: check its name and tag, the credentials, and the way to the registry",
+	},
+	{
+		regexp.MustCompile(`timed out waiting for the condition`),
+		"Helm waited for objects that did not become ready, or for a Job of a Helm hook: kubectl get events",
+	},
+	{
+		regexp.MustCompile(`(?:^|: )signal: killed|OOMKilled|exit status 137`),
+		"something outside of the operator killed the process, most often the kernel because the pod reached its memory limit: raise the limit, or have the hook use less memory",
+	},
+	{
+		regexp.MustCompile(`no space left on device`),
+		"a disk is full. In the pod, /tmp is memory; the volume of the store is at the path that status shows",
+	},
+	{
+		// As bash, dash and busybox write it.
+		regexp.MustCompile(`(?P<bash>[\w.+-]+): command not found|: (?:line )?\d+: (?P<dash>[\w.+-]+): not found|/sh: (?P<busybox>[\w.+-]+): not found`),
+		"the image of the operator has no command $bash$dash$busybox: add it to the image, or to PATH",
+	},
+	{
+		regexp.MustCompile(`no such host|[Cc]ould not resolve host|Temporary failure in name resolution`),
+		"DNS does not know the host: check its name, the Service, and CoreDNS",
+	},
+	{
+		regexp.MustCompile(`connection refused|[Ff]ailed to connect|i/o timeout|no route to host`),
+		"a server that it calls does not respond: check the pods behind the Service, and NetworkPolicies",
+	},
+	{
+		regexp.MustCompile(`the object has been modified; please apply your changes to the latest version`),
+		"another client changed the object at the same time. If it happens again and again, two clients change the same fields",
+	},
+	{
+		regexp.MustCompile(`[Tt]oo [Mm]any [Rr]equests`),
+		"a server limits the rate of requests: if it is the API server, check its flow control (PriorityLevelConfiguration)",
+	},
+}
+
+// errorMeaning returns what an error means; empty if it is not known.
+func errorMeaning(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	for _, m := range meanings {
+		if at := m.pattern.FindStringSubmatchIndex(text); at != nil {
+			return string(m.pattern.ExpandString(nil, m.text, text, at))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,108 @@
+package inspect_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/inspect"
+	"addon-operator/workflow/lifecycle"
+)
+
+// TestErrorsAreExplained fails a hook with errors as Kubernetes, Helm and shells write them.
+func TestErrorsAreExplained(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`exit status 1: Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:ops:addon-operator" cannot list resource "pods" in API group "" in the namespace "shop"`:    "kubectl auth can-i list pods -n shop --as system:serviceaccount:ops:addon-operator",
+		`clusterroles.rbac.authorization.k8s.io is forbidden: User "ann" cannot create resource "clusterroles" in API group "rbac.authorization.k8s.io" at the cluster scope`:                     "kubectl auth can-i create clusterroles --as ann",
+		"resource mapping not found for name: \"web\" namespace: \"\" from \"\": no matches for kind \"ServiceMonitor\" in version \"monitoring.coreos.com/v1\"\nensure CRDs are installed first": "kind ServiceMonitor of monitoring.coreos.com/v1: its CRD is not installed",
+		`Internal error occurred: failed calling webhook "validate.policy.io": failed to call webhook: Post "https://policy.ops.svc:443/": dial tcp 10.0.0.1:443: connect: connection refused`:    "the admission webhook validate.policy.io does not respond",
+		`admission webhook "limits.policy.io" denied the request: no limits`:                                                    "the policy of the admission webhook limits.policy.io rejected",
+		`Get "https://api": tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time`: "a certificate is outside of its validity",
+		`Service "web" is invalid: spec.clusterIP: Invalid value: "": field is immutable`:                                       "a field that cannot be changed",
+		`pods "web" is forbidden: exceeded quota: team, requested: pods=1, used: pods=5, limited: pods=5`:                       "kubectl describe resourcequota team",
+		"signal: killed": "its memory limit",
+		"exit status 127: hooks/x.sh: line 3: yq: command not found":            "no command yq",
+		"exit status 127: hooks/x.sh: 3: yq: not found":                         "no command yq",
+		"exit status 6: curl: (6) Could not resolve host: api":                  "DNS does not know the host",
+		"exit status 7: curl: (7) Failed to connect to api port 443 after 0 ms": "does not respond",
+		"timed out waiting for the condition":                                   "kubectl get events",
+		"uninstall: release: not found":                                         "",
+		"did not end within 1s (signal: killed)":                                "",
+		"exit status 3: no idea":                                                "",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.discovers("web")
+				w.fails("release-upgrade web", text)
+				w.start(onStart)
+				why, err := w.why("1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				l := look
+				l.Width, l.Now = inspect.Unlimited, why.At
+				page := inspect.WhyText(why, l)
+				if known := strings.Contains(page, "What does the error mean?"); known != (want != "") || !strings.Contains(page, want) {
+					t.Errorf("the explanation lacks %q:\n%s", want, page)
+				}
+			})
+		})
+	}
+}
+
+// TestWhyNamesWhatChangedBeforeAFailure fails a hook after it has succeeded, a ConfigMap was changed and a person reloaded.
+func TestWhyNamesWhatChangedBeforeAFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.discovers("web")
+		broken := false
+		w.members[lifecycle.ModuleBeforeHelm] = hooks("web", "10-class.sh")
+		w.set("module-beforehelm web/10-class.sh", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+			if broken {
+				return workflow.Outcome{}, errors.New("exit status 3: no class")
+			}
+			return workflow.Outcome{}, nil
+		})
+		w.raiseStart("v1")
+		sleep(time.Minute)
+		w.raise(edited("1")) // before the last success
+		w.raise(on(lifecycle.OnRunRequest, "web"))
+		sleep(time.Minute)
+		w.raise(edited("2"))
+		sleep(time.Minute)
+		w.raise(event("web", "20-pods.sh")) // no change
+		broken = true
+		w.close()
+		w.open()
+		w.raiseStart("v2")
+		sleep(time.Minute)
+		w.raise(edited("3")) // after the first failure
+		why, err := w.why("web/10-class.sh")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := look
+		l.Now = why.At
+		compare(t, "why-changed.txt", inspect.WhyText(why, l))
+	})
+}
+
+// raiseStart starts the operator with a version.
+func (w *world) raiseStart(version string) {
+	w.t.Helper()
+	if err := w.e.Start(func(tx *store.Tx) ([]workflow.Event, error) {
+		return []workflow.Event{onStart}, store.AddStart(tx, version, "")
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
