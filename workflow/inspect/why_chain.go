@@ -285,6 +285,9 @@ func (e *explainer) stepCause(w *Run, s *Step) CauseStep {
 			c.At = p.Since
 		}
 		c.Text = name + " failed " + plural(max(s.Failures, 1), "time", "times") + ": " + s.Error
+		if !e.reader.Live {
+			c.Next, c.Text = time.Time{}, c.Text+"; it is tried again when an operator starts"
+		}
 	case s.State == Running:
 		c.At, c.Text = s.Began, name+" runs"
 		if s.Failures > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 	"addon-operator/workflow/lifecycle"
 )
@@ -93,6 +94,19 @@ func TestWhyNamesWhatChangedBeforeAFailure(t *testing.T) {
 		l := look
 		l.Now = why.At
 		compare(t, "why-changed.txt", inspect.WhyText(why, l))
+
+		w.close()
+		w.open()
+		stopped := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}}
+		if err := w.db.View(func(tx *store.Tx) (err error) {
+			why, err = stopped.Why(tx, "web/10-class.sh")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if text := why.Answers[0].Causes[0].Text; !strings.HasSuffix(text, "; it is tried again when an operator starts") {
+			t.Errorf("without an operator the nearest cause is %q", text)
+		}
 	})
 }
 
