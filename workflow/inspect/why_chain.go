@@ -227,9 +227,16 @@ func (e *explainer) chain(w *Run, s *Step) (causes []CauseStep, err error) {
 		case ForStep:
 			s = w.blocking()
 		case ForQueue, ForRunning, ForItems, ForExclusive:
-			if w, s, err = e.follow(w, s.Wait); err != nil {
+			wait := s.Wait
+			if w, s, err = e.follow(w, wait); err != nil {
 				return nil, err
 			}
+			if s == nil && len(wait.On) > 0 {
+				on := &wait.On[0]
+				causes = append(causes, CauseStep{Run: on.Run, Task: on.Task, Text: on.name() + ", " + looks[on.State].word})
+			}
+		case ForWorker:
+			return append(causes, e.standstill(s.Queue)...), nil
 		default:
 			return append(causes, e.heldBy(s.Wait)...), nil
 		}
@@ -262,6 +269,20 @@ func (e *explainer) follow(w *Run, wait *Wait) (*Run, *Step, error) {
 	return other, other.step(func(s *Step) bool { return s.Task == task }), nil
 }
 
+// standstill returns why the engine does not begin the task at the head of a queue although nothing blocks the task: the disk
+// is full, or the engine cannot go on with the queue.
+func (e *explainer) standstill(queue string) []CauseStep {
+	p := e.problem(func(p *Problem) bool { return p.Kind == KindFull || p.Kind == KindStalled && p.Queue == queue })
+	switch {
+	case p == nil:
+		return nil
+	case p.Kind == KindFull:
+		return []CauseStep{{At: p.At, Text: "the disk of the store is full: " + p.Error}}
+	default:
+		return []CauseStep{{At: p.At, Text: "queue " + queue + " stands still: " + p.Error}}
+	}
+}
+
 // heldBy returns the quarantined item that a wait is for, as a cause.
 func (e *explainer) heldBy(wait *Wait) []CauseStep {
 	if wait.Held == nil || wait.Held.By.IsZero() {
@@ -290,6 +311,9 @@ func (e *explainer) stepCause(w *Run, s *Step) CauseStep {
 		}
 	case s.State == Running:
 		c.At, c.Text = s.Began, name+" runs"
+		if e.reader.isSlow(s.Task) {
+			c.Text += ", far longer than ever"
+		}
 		if s.Failures > 0 {
 			c.Text += ", after " + plural(s.Failures, "failure", "failures") + ": " + s.Error
 		}

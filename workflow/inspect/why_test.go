@@ -19,7 +19,13 @@ import (
 // why explains a subject of a running operator.
 func (w *world) why(subject string) (*inspect.Why, error) {
 	w.t.Helper()
-	r := inspect.Reader{Live: true, Graphs: []*graph.Graph{lifecycle.Graph}}
+	return w.explain(inspect.Reader{Live: true}, subject)
+}
+
+// explain explains a subject with r.
+func (w *world) explain(r inspect.Reader, subject string) (*inspect.Why, error) {
+	w.t.Helper()
+	r.Graphs = []*graph.Graph{lifecycle.Graph}
 	var why *inspect.Why
 	err := w.db.View(func(tx *store.Tx) (err error) {
 		why, err = r.Why(tx, subject)
@@ -244,6 +250,51 @@ func TestWhyNamesTheStartOfTheOperator(t *testing.T) {
 		w.raise(event("web", "20-pods.sh"))
 		if why, err = w.why("2"); err != nil || len(why.Answers[0].Causes) != 1 {
 			t.Errorf("the start is named as a cause of an event: %+v, error %v", why, err)
+		}
+	})
+}
+
+// TestWhyNamesWhatOnlyTheRunningOperatorKnows explains tasks with a slow hook, a full disk and a queue that the engine cannot go on with.
+func TestWhyNamesWhatOnlyTheRunningOperatorKnows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.discovers("web")
+		w.takes("release-upgrade web", time.Hour)
+		w.start(onStart)
+		running, err := w.why("1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		task := running.Answers[0].Causes[0].Task
+		last := func(why *inspect.Why, err error) string {
+			if err != nil {
+				t.Fatal(err)
+			}
+			causes := why.Answers[0].Causes
+			return causes[len(causes)-1].Text
+		}
+		slow := inspect.Reader{Live: true, Slow: []inspect.Problem{{Kind: inspect.KindSlow, Task: task}}}
+		if got := last(w.explain(slow, task.String())); got != "release-upgrade web runs, far longer than ever" {
+			t.Errorf("of a slow step, the last cause is %q", got)
+		}
+		w.close()
+		w.open()
+		if err := w.db.Update(func(tx *store.Tx) error {
+			return store.SaveTask(tx, &store.Task{
+				ID: store.ID{Epoch: 2, N: 99}, Pos: store.Pos{Queue: "pods", Slot: store.FirstSlot}, Graph: lifecycle.Graph.Name, Run: 1,
+				Node: string(lifecycle.ModuleKubernetesEvent), Subject: graph.Subject{Module: "web", Hook: "20-pods.sh", Binding: "pods"},
+			})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		stalled := inspect.Reader{Live: true, Stalled: map[string]string{"pods": "a bug"}}
+		if got := last(w.explain(stalled, "web/20-pods.sh")); got != "queue pods stands still: a bug" {
+			t.Errorf("of a stalled queue, the last cause is %q", got)
+		}
+		full := inspect.Reader{Live: true, Full: &store.Shortage{Err: store.ErrFull}}
+		if got := last(w.explain(full, "web/20-pods.sh")); !strings.HasPrefix(got, "the disk of the store is full: ") {
+			t.Errorf("on a full disk, the last cause is %q", got)
 		}
 	})
 }
