@@ -135,7 +135,7 @@ func (e *explainer) run(id uint64) error {
 	}
 	number := strconv.FormatUint(id, 10)
 	if w.Open > 0 {
-		causes, err := e.chain(w, w.blocking())
+		causes, _, err := e.chain(w, w.blocking())
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (e *explainer) task(id store.ID) error {
 		question = "Why does task " + id.String() + " wait?"
 		fallthrough
 	default:
-		causes, err := e.chain(w, step)
+		causes, _, err := e.chain(w, step)
 		if err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (e *explainer) hook() error {
 		return err
 	}
 	if step != nil {
-		causes, err := e.chain(w, step)
+		causes, err := e.rooted(w, step)
 		if err != nil {
 			return err
 		}
@@ -271,12 +271,8 @@ func (e *explainer) queue() error {
 	if err != nil || w == nil {
 		return err
 	}
-	causes, err := e.chain(w, w.step(func(s *Step) bool { return s.Task == t.ID }))
-	if err != nil {
-		return err
-	}
-	began, err := e.runCauses(t.Run)
-	e.answer("What does queue "+e.name+" do?", append(causes, began...))
+	causes, err := e.rooted(w, w.step(func(s *Step) bool { return s.Task == t.ID }))
+	e.answer("What does queue "+e.name+" do?", causes)
 	return err
 }
 

@@ -211,8 +211,20 @@ func (w *Run) blocking() *Step {
 	})
 }
 
-// chain returns why a pending step of w is in its state: what it waits for, what that waits for, and so on.
-func (e *explainer) chain(w *Run, s *Step) (causes []CauseStep, err error) {
+// rooted returns the chain of causes of a pending step of w. If the last cause is a step that runs or fails, the beginning of
+// its run follows.
+func (e *explainer) rooted(w *Run, s *Step) ([]CauseStep, error) {
+	causes, last, err := e.chain(w, s)
+	if err != nil || last == nil {
+		return causes, err
+	}
+	began, err := e.runCauses(last.ID)
+	return append(causes, began...), err
+}
+
+// chain returns why a pending step of w is in its state: what it waits for, what that waits for, and so on. If the last of
+// these steps runs or fails, it returns the run of that step, too.
+func (e *explainer) chain(w *Run, s *Step) (causes []CauseStep, last *Run, err error) {
 	seen := map[*Step]bool{}
 	for w != nil && s != nil && !seen[s] && len(causes) < mostCauses {
 		seen[s] = true
@@ -221,7 +233,7 @@ func (e *explainer) chain(w *Run, s *Step) (causes []CauseStep, err error) {
 			e.failing = s
 		}
 		if s.State != Waiting || s.Wait == nil {
-			break
+			return causes, w, nil
 		}
 		switch s.Wait.For {
 		case ForStep:
@@ -229,19 +241,19 @@ func (e *explainer) chain(w *Run, s *Step) (causes []CauseStep, err error) {
 		case ForQueue, ForRunning, ForItems, ForExclusive:
 			wait := s.Wait
 			if w, s, err = e.follow(w, wait); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if s == nil && len(wait.On) > 0 {
 				on := &wait.On[0]
 				causes = append(causes, CauseStep{Run: on.Run, Task: on.Task, Text: on.name() + ", " + looks[on.State].word})
 			}
 		case ForWorker:
-			return append(causes, e.standstill(s.Queue)...), nil
+			return append(causes, e.standstill(s.Queue)...), nil, nil
 		default:
-			return append(causes, e.heldBy(s.Wait)...), nil
+			return append(causes, e.heldBy(s.Wait)...), nil, nil
 		}
 	}
-	return causes, nil
+	return causes, nil, nil
 }
 
 // follow returns the first step that wait names, and its run.

@@ -38,9 +38,7 @@ const mostChanges = 3
 
 // changesBefore returns the last success of a step before since, and the changes between the two, newest first.
 func (e *explainer) changesBefore(since time.Time, node string, subject graph.Subject) ([]CauseStep, error) {
-	of := func(a *store.Record) bool {
-		return a.Node == node && a.Subject == subject && a.State == store.Done && a.Ended.Before(since)
-	}
+	of := func(a *store.Record) bool { return a.Node == node && a.Subject == subject && a.State == store.Done }
 	about, err := json.Marshal(subject)
 	if err != nil {
 		return nil, err

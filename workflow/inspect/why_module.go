@@ -45,26 +45,12 @@ func (e *explainer) state(name string) error {
 		}})
 		return nil
 	}
-	causes, err := e.chain(w, step)
-	if err != nil {
-		return err
-	}
-	began, err := e.runCauses(lastRun(causes))
+	causes, err := e.rooted(w, step)
 	if is.State == ModuleOn {
 		question = "Why " + step.verb("a task of module "+name) + "?"
 	}
-	e.answer(question, append(causes, began...))
+	e.answer(question, causes)
 	return err
-}
-
-// lastRun returns the run of the last cause that has one.
-func lastRun(causes []CauseStep) (run uint64) {
-	for _, c := range causes {
-		if c.Run != 0 {
-			run = c.Run
-		}
-	}
-	return run
 }
 
 // enabled explains why a module is enabled or disabled.

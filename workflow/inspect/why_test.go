@@ -91,6 +91,11 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 				return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: "manifest changed: Deployment shop/web (spec.replicas)"}, nil
 			})
 			w.reports("release-upgrade web", "revision 7")
+			w.members[lifecycle.ModuleAfterHelm] = hooks("web", "10-after.sh")
+			w.set("module-afterhelm web/10-after.sh", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+				time.Sleep(time.Second)
+				return workflow.Outcome{Detail: "values /web/after changed"}, nil // too late for the upgrade
+			})
 			w.start(onStart, edited("4711"))
 			sleep(time.Minute)
 			w.save(map[string]store.Module{"web": on(2, w.db.Now())})
@@ -104,6 +109,13 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 		"hook-of-a-disabled-module": {func(w *world) {
 			w.start(onStart)
 			w.save(map[string]store.Module{"web": {State: store.Off, Why: "disabled as nobody enables it", DecidedIn: 1, DecidedAt: w.db.Now()}})
+		}, "web/20-pods.sh"},
+		"hook-behind-another": {func(w *world) {
+			w.start(onStart)
+			w.takes("module-kubernetes-event db/10-slow.sh pods", time.Hour)
+			w.raise(event("db", "10-slow.sh"))
+			sleep(time.Minute)
+			w.raise(event("web", "20-pods.sh"))
 		}, "web/20-pods.sh"},
 		"hook-that-ran": {func(w *world) {
 			w.start(onStart)
@@ -127,7 +139,9 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 				if err := w.e.Raise(tx, workflow.Event{On: lifecycle.OnReloadRequest, Cause: store.Cause{By: "bob"}}); err != nil {
 					return err
 				}
-				return store.AddAction(tx, store.Action{By: "bob", Verb: "reload", Reason: "new images", Run: 2})
+				return errors.Join(
+					store.AddAction(tx, store.Action{By: "bob", Verb: "reload", Reason: "new images", Run: 2}),
+					store.AddAction(tx, store.Action{By: "ann", Verb: "module run", What: "web", Reason: "another run", Run: 3}))
 			}); err != nil {
 				w.t.Fatal(err)
 			}
