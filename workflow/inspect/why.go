@@ -1,9 +1,12 @@
 package inspect
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,21 +52,13 @@ type CauseStep struct {
 // Why explains the subject with that name: a module, a hook as MODULE/HOOK, a global hook or a queue by name, a task by ID,
 // a run by number. Where names are equal, it explains all of them. The error is [ErrUnknownSubject] if there is none.
 func (r *Reader) Why(tx *store.Tx, name string) (*Why, error) {
-	s, err := look(tx, r.Live, 0)
-	if err != nil {
-		return nil, err
-	}
-	problems, err := r.problems(s)
-	if err != nil {
-		return nil, err
-	}
-	states, err := s.modules(problems)
+	found, err := r.newEvidence(tx)
 	if err != nil {
 		return nil, err
 	}
 	e := explainer{
-		reader: r, scan: s, name: name, problems: problems, states: states.Modules, runs: map[uint64]*Run{},
-		out: &Why{Schema: Schema, At: s.now, Live: r.Live, Subject: name, Answers: []Answer{}},
+		chains: chains{evidence: found}, name: name,
+		out: &Why{Schema: Schema, At: found.scan.now, Live: r.Live, Subject: name, Answers: []Answer{}},
 	}
 	if err := e.explain(); err != nil {
 		return nil, err
@@ -81,15 +76,12 @@ func (r *Reader) Why(tx *store.Tx, name string) (*Why, error) {
 
 // An explainer collects the answers about one subject.
 type explainer struct {
-	reader   *Reader
-	scan     *scan
-	name     string
-	problems []Problem
-	states   map[string]ModuleStatus
-	runs     map[uint64]*Run // read so far
-	root     uint64          // the run of the last cause of the first answer
-	failing  *Step           // the failing step at the end of the first chain; nil if there is none
-	out      *Why
+	chains
+
+	name  string
+	root  uint64 // the run of the last cause of the first answer
+	first *Step  // the failing step in the chain of the first answer; nil if there is none
+	out   *Why
 }
 
 func (e *explainer) explain() error {
@@ -119,6 +111,7 @@ func (e *explainer) answer(question string, causes []CauseStep) {
 		for _, c := range causes {
 			e.root = cmp.Or(c.Run, e.root)
 		}
+		e.first = e.failing
 	}
 	e.out.Answers = append(e.out.Answers, Answer{question, causes})
 }
@@ -189,7 +182,7 @@ func (e *explainer) hook() error {
 		return s.Configuration != "" && s.Configuration == e.name ||
 			s.Hook != "" && (graph.Subject{Module: s.Module, Hook: s.Hook}.String() == e.name || s.String() == e.name)
 	}
-	w, step, err := e.pending(hook)
+	w, step, err := e.pending(e.name, hook)
 	if err != nil {
 		return err
 	}
@@ -241,21 +234,6 @@ func pronoun(n int) string {
 	return "them"
 }
 
-// bindings counts the attached bindings of the hook, and returns its module.
-func (e *explainer) bindings(hook func(graph.Subject) bool) (module string, n int, err error) {
-	for k := range e.scan.tx.Range(store.At(store.Bindings)) {
-		parts, err := k.Parts()
-		if err != nil {
-			return "", 0, err
-		}
-		s := graph.Subject{Module: parts.Str(), Hook: parts.Str(), Binding: parts.Str()}
-		if hook(s) {
-			module, n = s.Module, n+1
-		}
-	}
-	return module, n, nil
-}
-
 // queue explains the queue with the name.
 func (e *explainer) queue() error {
 	q := e.scan.queues[e.name]
@@ -300,4 +278,41 @@ func (e *explainer) advise() {
 		e.out.Advice = append(e.out.Advice,
 			Advice{Args: []string{"logs", p.Task.String()}, Why: "what the failing step printed"}, Advice{Args: []string{"status"}, Why: "everything that is wrong"})
 	}
+}
+
+// failure adds to the first answer what the error of the failing step can mean, and what changed before the step failed.
+func (e *explainer) failure() error {
+	s := e.first
+	if s == nil || len(e.out.Answers) == 0 {
+		return nil
+	}
+	var more []Answer
+	if meaning := errorMeaning(s.Error); meaning != "" {
+		more = append(more, Answer{"What does the error mean?", []CauseStep{{Text: meaning}}})
+	}
+	if p := e.problem(func(p *Problem) bool { return p.Kind == KindFailing && p.Task == s.Task }); p != nil {
+		changes, err := e.changesBefore(p.Since, p.Node, p.Subject)
+		if err != nil {
+			return err
+		}
+		more = append(more, Answer{"What changed before it failed?", changes})
+	}
+	e.out.Answers = slices.Insert(e.out.Answers, 1, more...)
+	return nil
+}
+
+// hookSigns returns texts of which the record of an attempt contains one if it is about the hook or the addons configuration
+// with the name.
+func (e *explainer) hookSigns() (signs [][]byte) {
+	module, hook, _ := strings.Cut(e.name, "/")
+	subjects := []graph.Subject{{Module: module, Hook: hook}}
+	if _, known := e.states[module]; !known {
+		subjects = append(subjects, graph.Subject{Hook: e.name}, graph.Subject{Configuration: e.name})
+	}
+	for _, s := range subjects {
+		if text, err := json.Marshal(s); err == nil { // a subject always is JSON
+			signs = append(signs, bytes.Trim(text, "{}"))
+		}
+	}
+	return signs
 }

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -30,7 +29,7 @@ func (e *explainer) state(name string) error {
 		e.answer(question, []CauseStep{{At: is.Since, Text: is.Reason}})
 		return nil
 	}
-	w, step, err := e.pending(func(s graph.Subject) bool { return s.Module == name })
+	w, step, err := e.pending(name, func(s graph.Subject) bool { return s.Module == name })
 	if err != nil {
 		return err
 	}
@@ -137,32 +136,4 @@ func (e *explainer) others(name string) error {
 	}
 	e.answer("What else is wrong with module "+name+"?", causes)
 	return nil
-}
-
-// newest returns the last attempt of the newest run in which one is wanted; nil if there is none. Only records that may be
-// wanted by their text are decoded.
-func (e *explainer) newest(mayBe func(text []byte) bool, wanted func(*store.Record) bool) (*store.Record, error) {
-	for k, v := range e.scan.tx.Backwards(store.At(store.History)) {
-		if !mayBe(v) {
-			continue
-		}
-		l, err := readLine(k, v)
-		if err != nil {
-			if err := e.scan.unreadable.pass(err); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if wanted(&l.Record) {
-			return &l.Record, nil
-		}
-	}
-	return nil, nil
-}
-
-// containsOne returns a function that reports whether a text contains one of signs.
-func containsOne(signs [][]byte) func(text []byte) bool {
-	return func(text []byte) bool {
-		return slices.ContainsFunc(signs, func(sign []byte) bool { return bytes.Contains(text, sign) })
-	}
 }

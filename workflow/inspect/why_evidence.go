@@ -1,0 +1,300 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// evidence is what causes are read from: the tasks, the history, and the problems of a snapshot.
+type evidence struct {
+	reader   *Reader
+	scan     *scan
+	problems []Problem
+	states   map[string]ModuleStatus
+	runs     map[uint64]*Run // read so far
+}
+
+// newEvidence returns the evidence in the snapshot tx.
+func (r *Reader) newEvidence(tx *store.Tx) (*evidence, error) {
+	s, err := look(tx, r.Live, 0)
+	if err != nil {
+		return nil, err
+	}
+	problems, err := r.problems(s)
+	if err != nil {
+		return nil, err
+	}
+	states, err := s.modules(problems)
+	if err != nil {
+		return nil, err
+	}
+	return &evidence{reader: r, scan: s, problems: problems, states: states.Modules, runs: map[uint64]*Run{}}, nil
+}
+
+// problem returns the first wanted problem; nil if there is none.
+func (e *evidence) problem(wanted func(*Problem) bool) *Problem {
+	for i := range e.problems {
+		if p := &e.problems[i]; wanted(p) {
+			return p
+		}
+	}
+	return nil
+}
+
+// pausedAt returns since when there is the pause that is the reason; zero if the reason is no pause.
+func (e *evidence) pausedAt(reason *store.Reason) (at time.Time) {
+	if reason.Kind != store.AwaitsResume && reason.Kind != store.AwaitsQueue {
+		return at
+	}
+	p := e.problem(func(p *Problem) bool { return p.Kind == KindPaused && p.Error == reason.Detail })
+	if p != nil {
+		at = p.At
+	}
+	return at
+}
+
+// read returns a snapshot of run; nil if the store does not have it.
+func (e *evidence) read(run uint64) (*Run, error) {
+	if w, known := e.runs[run]; known {
+		return w, nil
+	}
+	w, err := e.reader.Run(e.scan.tx, Request{Run: run})
+	if errors.Is(err, ErrNoRun) {
+		w, err = nil, nil
+	}
+	if err == nil {
+		e.runs[run] = w
+	}
+	return w, err
+}
+
+// queued yields the tasks in queues that may be wanted by their queue and text. Only these are decoded.
+func (e *evidence) queued(mayBe func(queue string, task []byte) bool) iter.Seq2[*store.Task, error] {
+	return func(yield func(*store.Task, error) bool) {
+		for k, v := range e.scan.tx.Range(store.At(store.Queues)) {
+			pos, err := store.ParsePos(k)
+			if err == nil && !mayBe(pos.Queue, v) {
+				continue
+			}
+			var t *store.Task
+			if err == nil {
+				t, _, err = store.LoadTask(e.scan.tx, pos)
+			}
+			if err = e.scan.unreadable.pass(err); t == nil && err == nil {
+				continue
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
+	}
+}
+
+// outOfQueues returns the tasks that are due later, and the held ones.
+func (e *evidence) outOfQueues() []iter.Seq2[*store.Task, error] {
+	return []iter.Seq2[*store.Task, error]{
+		readable(e.scan.unreadable, store.LaterTasks(e.scan.tx)), readable(e.scan.unreadable, store.AllHeldTasks(e.scan.tx)),
+	}
+}
+
+// runOf returns the run of a task, and its queue if it is pending; 0 if the store does not have the task.
+func (e *evidence) runOf(task store.ID) (run uint64, queue string, err error) {
+	sign := []byte(`"` + task.String() + `"`)
+	inQueues := e.queued(func(_ string, task []byte) bool { return bytes.Contains(task, sign) })
+	for _, tasks := range append(e.outOfQueues(), inQueues) {
+		for t, err := range tasks {
+			if err != nil {
+				return 0, "", err
+			}
+			if t.ID == task {
+				return t.Run, t.Queue, nil
+			}
+		}
+	}
+	ended, err := e.newest(containsOne([][]byte{sign}), func(a *store.Record) bool { return a.Task == task })
+	if err != nil || ended == nil {
+		return 0, "", err
+	}
+	return ended.Run, "", nil
+}
+
+// newest returns the last attempt of the newest run in which one is wanted; nil if there is none. Only records that may be
+// wanted by their text are decoded.
+func (e *evidence) newest(mayBe func(text []byte) bool, wanted func(*store.Record) bool) (*store.Record, error) {
+	for k, v := range e.scan.tx.Backwards(store.At(store.History)) {
+		if !mayBe(v) {
+			continue
+		}
+		l, err := readLine(k, v)
+		if err != nil {
+			if err := e.scan.unreadable.pass(err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if wanted(&l.Record) {
+			return &l.Record, nil
+		}
+	}
+	return nil, nil
+}
+
+// containsOne returns a function that reports whether a text contains one of signs.
+func containsOne(signs [][]byte) func(text []byte) bool {
+	return func(text []byte) bool {
+		return slices.ContainsFunc(signs, func(sign []byte) bool { return bytes.Contains(text, sign) })
+	}
+}
+
+// bindings counts the attached bindings of the hook, and returns its module.
+func (e *evidence) bindings(hook func(graph.Subject) bool) (module string, n int, err error) {
+	for k := range e.scan.tx.Range(store.At(store.Bindings)) {
+		parts, err := k.Parts()
+		if err != nil {
+			return "", 0, err
+		}
+		s := graph.Subject{Module: parts.Str(), Hook: parts.Str(), Binding: parts.Str()}
+		if hook(s) {
+			module, n = s.Module, n+1
+		}
+	}
+	return module, n, nil
+}
+
+// runCauses returns why a run began.
+func (e *evidence) runCauses(run uint64) ([]CauseStep, error) {
+	if run == 0 {
+		return nil, nil
+	}
+	w, ok, err := load[store.Run](e.scan.unreadable, store.RunKey(run))
+	if err != nil || !ok {
+		return nil, err
+	}
+	c := CauseStep{At: w.Began, Run: run, Text: "run " + id(run) + " began: " + runText(&w)}
+	if w.Cause.By != "" {
+		reason, err := e.reasonOf(run)
+		if err != nil {
+			return nil, err
+		}
+		c.Text = strings.TrimSuffix(c.Text+": "+reason, ": ")
+	}
+	started, err := e.startOf(&w)
+	return append([]CauseStep{c}, started...), err
+}
+
+// startOf returns the start of the operator that began w, as a cause: the two have the same time. It returns none if
+// something else began w.
+func (e *evidence) startOf(w *store.Run) ([]CauseStep, error) {
+	for s, err := range store.StartsBackwards(e.scan.tx) {
+		switch {
+		case err != nil:
+			return nil, err
+		case s.Began.Before(w.Began):
+			return nil, nil
+		case s.Began.Equal(w.Began):
+			return []CauseStep{{At: s.Began, Text: "start of the " + startText(&s)}}, nil
+		}
+	}
+	return nil, nil
+}
+
+// reasonOf returns the reason that a person gave for a run, empty if none.
+func (e *evidence) reasonOf(run uint64) (string, error) {
+	for a, err := range store.ActionsBackwards(e.scan.tx) {
+		if err != nil || a.Run == run {
+			return a.Reason, err
+		}
+	}
+	return "", nil
+}
+
+// attemptCause returns an attempt as a cause.
+func attemptCause(a *store.Record) CauseStep {
+	entry := attemptEntry(&line{Record: *a}, position{})
+	text := strings.TrimSpace(a.Node + " " + a.Subject.String())
+	if a.State != store.Done {
+		text += ", " + string(a.State)
+	}
+	return CauseStep{At: a.Ended, Run: a.Run, Task: a.Task, Text: strings.TrimSuffix(text+": "+entry.Text, ": ")}
+}
+
+// mostChanges is how many changes before a failure are named.
+const mostChanges = 3
+
+// changesBefore returns the last success of a step before since, and the changes between the two, newest first.
+func (e *evidence) changesBefore(since time.Time, node string, subject graph.Subject) ([]CauseStep, error) {
+	of := func(a *store.Record) bool { return a.Node == node && a.Subject == subject && a.State == store.Done }
+	about, err := json.Marshal(subject)
+	if err != nil {
+		return nil, err
+	}
+	signs := [][]byte{[]byte(`"node":"` + node + `"`), about}
+	success, err := e.newest(func(text []byte) bool {
+		return !slices.ContainsFunc(signs, func(sign []byte) bool { return !bytes.Contains(text, sign) })
+	}, of)
+	if err != nil {
+		return nil, err
+	}
+	last, from := CauseStep{Text: "the history has no success of the step"}, time.Time{}
+	if success != nil {
+		last, from = attemptCause(success), success.Ended
+		last.Text = "the step succeeded last: " + last.Text
+	}
+	changes, err := e.changedRuns(from, since)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := e.newVersions(from, since)
+	if err != nil {
+		return nil, err
+	}
+	changes = append(changes, versions...)
+	slices.SortStableFunc(changes, func(a, b CauseStep) int { return b.At.Compare(a.At) })
+	return append(changes[:min(len(changes), mostChanges)], last), nil
+}
+
+// changeTriggers are the triggers of the lifecycle by which something new comes in force.
+var changeTriggers = []string{"ConfigMap changed", "module mended", "addons changed"}
+
+// changedRuns returns the runs that a change or a person began after from and up to until, newest first.
+func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err error) {
+	searched := 0
+	for w, err := range readable(e.scan.unreadable, store.RunsBackwards(e.scan.tx)) {
+		if err != nil {
+			return nil, err
+		}
+		if searched++; searched > mostRunsRead || len(changes) == mostChanges || !w.Began.After(from) {
+			break
+		}
+		isChange := slices.Contains(changeTriggers, w.Trigger) && w.Cause.Object != "" || w.Cause.By != ""
+		if isChange && !w.Began.After(until) {
+			changes = append(changes, CauseStep{At: w.Began, Run: w.ID, Text: runText(&w)})
+		}
+	}
+	return changes, nil
+}
+
+// newVersions returns the starts of the operator with another version than before, after from and up to until.
+func (e *evidence) newVersions(from, until time.Time) (changes []CauseStep, err error) {
+	var newer *store.Start
+	for s, err := range store.StartsBackwards(e.scan.tx) {
+		if err != nil {
+			return nil, err
+		}
+		if newer != nil && newer.Version != s.Version && !newer.Began.After(until) {
+			changes = append(changes, CauseStep{At: newer.Began, Text: "start of the " + startText(newer) + "; before it was version " + s.Version})
+		}
+		if newer = &s; !s.Began.After(from) {
+			break
+		}
+	}
+	return changes, nil
+}
