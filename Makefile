@@ -3,7 +3,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # Without cgo the linker removes unused code. With cgo, a library that can load plugins makes it keep all code, which needs
 # 30 MB of memory. The version control stamp is off, because with it each commit would link every program again.
-BUILD := CGO_ENABLED=0 go build -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)"
+BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)"
 TOOL  := go tool -modfile=tools.mod
 
 # The control plane is a separate Go module, because it needs other versions of the Kubernetes libraries than the operator.

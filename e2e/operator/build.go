@@ -18,7 +18,7 @@ func Build(dir string, tags ...string) (string, error) {
 	}
 	program := filepath.Join(dir, "addon-operator")
 	for target, source := range map[string]string{program: "addon-operator", filepath.Join(dir, "hooktools", "jq"): "jq"} {
-		build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-tags="+strings.Join(tags, ","),
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-tags="+strings.Join(tags, ","),
 			"-o", target, "./cmd/"+source)
 		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := build.CombinedOutput(); err != nil {
