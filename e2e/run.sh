@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the operator with the sample modules: on a control plane of its own, or
 # with CLUSTER=current on the cluster of the current kubeconfig. Needs Go, git,
-# gcc and bash. Everything it keeps is in .run/, so the next run goes on where
+# gcc and bash, and uses an installed kubectl rather than its own. Everything it keeps is in .run/, so the next run goes on where
 # this one stopped. "make run" starts it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,6 +11,7 @@ namespace=${NAMESPACE:-addon-operator}
 port=${PORT:-9650}
 run=.run
 log=$run/operator.log
+export PATH=$PATH:$PWD/bin KUBECACHEDIR=$PWD/$run/kubectl
 operator='' controlplane='' follower='' ticker='' running='' repository='' addons=''
 
 # say LINE...: prints lines. Whoever reads them may be gone: tee ends at Ctrl-C, too.
@@ -77,13 +78,15 @@ during() {
 build() {
   if [[ $cluster == local ]]; then
     local first=''
-    [[ -x bin/controlplane ]] || first=', which takes some six minutes the first time'
+    [[ -x bin/controlplane ]] || first=', which takes some seven minutes the first time'
     during "Building the control plane$first …" make --no-print-directory -s controlplane
+  elif ! command -v kubectl >/dev/null; then
+    during 'Building kubectl, which takes some minutes …' make --no-print-directory -s bin/kubectl
   fi
   local first=''
   [[ -x bin/addon-operator ]] || first=', which takes a minute or two the first time'
   during "Building the operator$first …" make --no-print-directory -s build
-  during 'Building a small client …' go build -buildvcs=false -ldflags '-s -w' -o bin/ ./e2e/objects ./e2e/repository
+  during 'Building two small helpers …' go build -buildvcs=false -ldflags '-s -w' -o bin/ ./e2e/address ./e2e/repository
 }
 
 # start_repository packs the sample addons with the author tools and serves $run/repository over HTTP.
@@ -98,6 +101,12 @@ start_repository() {
   repository=$!
 }
 
+# create ARG...: runs kubectl create, and leaves objects that exist as they are.
+create() {
+  local errors
+  errors=$(kubectl create "$@" 2>&1 >/dev/null) || ! grep -v '(AlreadyExists)' <<<"$errors" >&2
+}
+
 # create_addons defines the addons configurations of the sample, in the background: the start waits for none of it.
 # The API server serves a new kind only a moment after its definition, and on a busy machine that takes long.
 create_addons() {
@@ -108,7 +117,7 @@ create_addons() {
   done
   sed "s|REPOSITORY|$(<$run/repository.url)|" e2e/sample/configurations.yaml >$run/configurations.yaml
   while ((SECONDS - began < 90)) && alive "$controlplane"; do
-    ! bin/objects create $run/configurations.yaml >$run/addons.log 2>&1 || return 0
+    ! create -f $run/configurations.yaml 2>$run/addons.log || return 0
     sleep 0.5
   done
   say "The addons configurations of the sample were not created: $(<$run/addons.log)"
@@ -134,15 +143,15 @@ start_cluster() {
 use_current_cluster() {
   export KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config}
   local ours foreign uid
-  ours=$(bin/objects get namespaces -l "kubernetes.io/metadata.name=$namespace,addons.example.com/made-by=make-run")
-  foreign=$(bin/objects -n "$namespace" get secrets -l "owner=helm${ours:+,!moduleChecksum}")
+  ours=$(kubectl get namespaces -l "kubernetes.io/metadata.name=$namespace,addons.example.com/made-by=make-run" -o name)
+  foreign=$(kubectl -n "$namespace" get secrets -l "owner=helm${ours:+,!moduleChecksum}" -o name)
   [[ -z $foreign ]] || die "namespace $namespace of the current cluster holds Helm releases that were not made here:
 $foreign
 The operator would delete them. Choose another namespace: make run CLUSTER=current NAMESPACE=…"
-  uid=$(bin/objects get namespace kube-system | sed -n 's/^  uid: //p')
+  uid=$(kubectl get namespace kube-system -o 'jsonpath={.metadata.uid}')
   store=$run/store-${uid%%-*}.db
   # This machine, as the API server sees it. There is no Service that leads here.
-  webhooks=${WEBHOOK_URL:-https://$(bin/objects address)}
+  webhooks=${WEBHOOK_URL:-https://$(bin/address)}
   say "The API server asks webhooks of hooks at $webhooks. If it cannot reach that, set WEBHOOK_URL=https://HOST."
 }
 
@@ -154,14 +163,15 @@ metadata:
   name: $namespace
   labels: {addons.example.com/made-by: make-run}
 END
-  bin/objects apply $run/namespace.yaml
+  kubectl apply --server-side -f $run/namespace.yaml >/dev/null
   # A cluster that is somebody's gets no definitions from here: they would stay.
-  [[ $cluster != local ]] || bin/objects apply deploy/crds.yaml
+  [[ $cluster != local ]] || kubectl apply --server-side -f deploy/crds.yaml >/dev/null
   # Only what is not there: people edit these.
   local soon # when the certificate of the sample expires
   TZ=UTC printf -v soon '%(%Y-%m-%d)T' $((EPOCHSECONDS + 5 * 86400))
   sed "s/notAfter: .*/notAfter: \"${soon}T00:00:00Z\"/" e2e/sample/objects.yaml >$run/objects.yaml
-  bin/objects -n "$namespace" create e2e/sample/config.yaml $run/objects.yaml
+  create -n "$namespace" -f e2e/sample/config.yaml
+  create -f $run/objects.yaml
 }
 
 start_operator() {
@@ -227,30 +237,30 @@ show_resumed() {
 }
 
 show_next() {
-  local on=''
-  [[ $namespace == addon-operator ]] || on=" -n $namespace"
   local addons_shown=''
   [[ $cluster != local ]] || addons_shown="\
-  bin/objects$on set addon-operator 'banner={plan: plain}'           another plan of an addon
-  bin/addon-operator addons why broken                            why this configuration is Failed
+  setting '{\"banner\": \"plan: plain\"}'                         another plan of an addon
+  bin/addon-operator addons why broken                          why this configuration is Failed
 "
   cat <<END
 
 Converged. The operator runs on; Ctrl-C stops it. In another terminal:
 
   bin/addon-operator workflow inspect           what it did, does and waits for
-  export KUBECONFIG=$KUBECONFIG
 
-Change something, and look again (with kubectl, or where there is none, with bin/objects):
+Change something, and look again:
 
-  bin/objects$on set addon-operator 'web={title: Hi, replicas: 3}'   a setting
-  bin/objects$on set addon-operator statusPageEnabled=false          a module off …
-  bin/objects$on set addon-operator statusPageEnabled-               … and on again
-  bin/objects$on delete service web                                  heals
-  bin/objects$on set addon-operator 'web=replicas: many'             fails, until you set a number
-  bin/objects delete namespace team-red                           no team, no quotas
-${addons_shown}  bin/objects$on set addon-operator importEnabled=true               the next start takes half a minute:
-                                                                  press Ctrl-C in the middle of that
+  export KUBECONFIG=$KUBECONFIG PATH=\$PATH:\$PWD/bin
+  setting() { kubectl -n $namespace patch configmap addon-operator --type merge -p "{\"data\": \$1}"; }
+
+  setting '{"web": "{title: Hi, replicas: 3}"}'                 another title and size
+  setting '{"statusPageEnabled": "false"}'                      a module off …
+  setting '{"statusPageEnabled": null}'                         … and on again
+  kubectl -n $namespace delete service web                 restored at once
+  setting '{"web": "replicas: many"}'                           fails, until you set a number
+  kubectl delete namespace team-red                             no team, no quotas
+${addons_shown}  setting '{"importEnabled": "true"}'                           the next start takes half a minute:
+                                                                press Ctrl-C in the middle of that
 
 END
 }

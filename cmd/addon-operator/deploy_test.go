@@ -227,6 +227,24 @@ func TestImageHasWhatHooksAreTold(t *testing.T) {
 			t.Errorf("the image is not built from a %s with a tag and a digest", image)
 		}
 	}
+	// The directories that the documents copy to are those that the operator reads.
+	workDir := regexp.MustCompile(`(?m)^WORKDIR (.*)$`).FindAllStringSubmatch(dockerfile, -1)
+	for flag, want := range map[string]string{"modules-dir": "/modules", "global-hooks-dir": "/global-hooks"} {
+		flags := pflag.NewFlagSet("start", pflag.ContinueOnError)
+		settings.Declare(&settings.Settings{}, flags)
+		if got := filepath.Join(workDir[len(workDir)-1][1], flags.Lookup(flag).DefValue); got != want {
+			t.Errorf("in the image, --%s is %s by default", flag, got)
+		}
+		for _, page := range []string{"README.md", filepath.Join("docs", "moving-over.md")} {
+			text, err := os.ReadFile(filepath.Join(root, page))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(text), "COPY "+strings.TrimPrefix(want, "/")+" "+want+"\n") {
+				t.Errorf("%s does not copy to %s", page, want)
+			}
+		}
+	}
 	for line := range strings.Lines(dockerfile) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 || fields[0] != "COPY" || strings.HasPrefix(fields[1], "--") {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +82,135 @@ func TestDeploymentIsAcceptedAndItsPodBecomesReady(t *testing.T) {
 	}
 	if seconds := pod.Spec.TerminationGracePeriodSeconds; seconds == nil || *seconds < 30 {
 		t.Error("the pod is killed before an operator that stops has ended")
+	}
+}
+
+// oldOperator is what an operator of flant/addon-operator was installed as: a Deployment in a namespace of the same name.
+const oldOperator = `apiVersion: v1
+kind: Namespace
+metadata: {name: addon-operator}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: addon-operator, namespace: addon-operator}
+spec:
+  selector: {matchLabels: {app: addon-operator}}
+  template:
+    metadata: {labels: {app: addon-operator}}
+    spec:
+      containers:
+      - {name: addon-operator, image: registry.example.com/old-operator:1}
+`
+
+// TestOperatorMovesOverIsReadyAndMovesBack carries out the commands of README and moving-over on a copy of deploy: the old
+// operator is stopped, this one is installed and becomes ready, and the way back leads to the old one.
+func TestOperatorMovesOverIsReadyAndMovesBack(t *testing.T) {
+	dir := shortDir(t)
+	linkPrograms(t, dir)
+	c := cluster.Launch(t, filepath.Join(dir, ".run/cluster"))
+	if err := os.CopyFS(filepath.Join(dir, "deploy"), os.DirFS(root+"/deploy")); err != nil {
+		t.Fatal(err)
+	}
+	h := home{t: t, dir: dir, exports: blockOf(t, "docs/getting-started.md", "export KUBECONFIG=")}
+	run := func(b block) string {
+		t.Helper()
+		output, err := h.run(b)
+		if err != nil {
+			t.Fatalf("%s:%d: %v\n%s%s", b.file, b.line, err, b.text, output)
+		}
+		return output
+	}
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "addon-operator"
+	running := func(replicas int32) {
+		t.Helper()
+		eventually(t, fmt.Sprint(replicas, " pods of the old operator are ready"), func() error {
+			old, err := client.AppsV1().Deployments(name).Get(t.Context(), name, metav1.GetOptions{})
+			if err == nil && old.Status.ReadyReplicas != replicas {
+				err = fmt.Errorf("%+v", old.Status)
+			}
+			return err
+		})
+	}
+	run(block{text: "kubectl apply -f - <<'END'\n" + oldOperator + "END\n"})
+	running(1)
+
+	run(blockOf(t, "docs/moving-over.md", "kubectl -n addon-operator scale deployment"))
+	running(0)
+	run(blockOf(t, "README.md", "cd deploy"))
+	run(block{text: "kubectl -n addon-operator rollout status statefulset/addon-operator --timeout=20s\n"})
+	image := run(block{text: "kubectl -n addon-operator get pod addon-operator-0 -o 'jsonpath={.spec.containers[0].image}'\n"})
+	if image != "registry.example.com/addon-operator:1" {
+		t.Errorf("the pod runs image %q", image)
+	}
+	if !mayEscalate(t, client) {
+		t.Error("the component rights-all was not added")
+	}
+
+	run(blockOf(t, "docs/moving-over.md", "kubectl -n addon-operator scale statefulset"))
+	running(1)
+	if pods := run(block{text: "kubectl -n addon-operator get pods -o name\n"}); strings.Contains(pods, "addon-operator-0") {
+		t.Errorf("both operators run: %s", pods)
+	}
+}
+
+// TestImageIsBuilt builds the image as README does, where a docker daemon runs. Elsewhere it runs the commands of the stage
+// that compiles, on the files that docker would copy.
+func TestImageIsBuilt(t *testing.T) {
+	if exec.CommandContext(t.Context(), "docker", "info").Run() == nil {
+		build := blockOf(t, "README.md", "docker build")
+		shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", build.text)
+		shell.Dir = root
+		if output, err := shell.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		return
+	}
+	dir := t.TempDir()
+	ignored, err := os.ReadFile(root + "/deploy/Dockerfile.dockerignore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		from, to := filepath.Join(root, entry.Name()), filepath.Join(dir, entry.Name())
+		switch {
+		case slices.Contains(strings.Fields(string(ignored)), entry.Name()):
+		case entry.IsDir():
+			err = errors.Join(err, os.CopyFS(to, os.DirFS(from)))
+		default:
+			text, readErr := os.ReadFile(from)
+			err = errors.Join(err, readErr, os.WriteFile(to, text, 0o600))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dockerfile, err := os.ReadFile(root + "/deploy/Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(dockerfile), "FROM ${BASE_IMAGE}")
+	var commands strings.Builder
+	for line := range strings.Lines(first) {
+		if command, ok := strings.CutPrefix(line, "RUN "); ok {
+			commands.WriteString(strings.ReplaceAll(command, "/out/", dir+"/out/"))
+		}
+	}
+	shell := exec.CommandContext(t.Context(), "sh", "-eu", "-c", commands.String())
+	shell.Dir, shell.Env = dir, append(os.Environ(), "VERSION=1.2.3")
+	if output, err := shell.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	output, err := exec.CommandContext(t.Context(), dir+"/out/addon-operator", "version").Output()
+	if err != nil || !strings.Contains(string(output), "1.2.3") {
+		t.Errorf("the program in the image is of version %q: %v", output, err)
 	}
 }
 

@@ -52,15 +52,16 @@ func blocks(t *testing.T) []block {
 			t.Fatal(err)
 		}
 		var open *block
+		indent := "" // of the open block
 		for i, line := range strings.Split(string(text), "\n") {
-			info, fence := strings.CutPrefix(line, "```")
+			before, info, fence := strings.Cut(line, "```")
 			switch {
-			case fence && open == nil:
-				open = &block{file: name, line: i + 1, info: info}
-			case fence:
+			case fence && open == nil && strings.TrimSpace(before) == "":
+				open, indent = &block{file: name, line: i + 1, info: info}, before
+			case line == indent+"```":
 				out, open = append(out, *open), nil
 			case open != nil:
-				open.text += line + "\n"
+				open.text += strings.TrimPrefix(line, indent) + "\n"
 			}
 		}
 		if open != nil {
@@ -68,6 +69,18 @@ func blocks(t *testing.T) []block {
 		}
 	}
 	return out
+}
+
+// blockOf returns the block of the page that begins so.
+func blockOf(t *testing.T, page, begins string) block {
+	t.Helper()
+	for _, b := range blocks(t) {
+		if b.file == page && strings.HasPrefix(b.text, begins) {
+			return b
+		}
+	}
+	t.Fatalf("%s has no block %q", page, begins)
+	return block{}
 }
 
 // TestCommandsInDocumentsRun runs what is marked "sh test", in order, beside an operator that runs as make run runs it.
@@ -125,15 +138,17 @@ func (b block) shownIn(output string) error {
 type home struct {
 	t   *testing.T
 	dir string
+	// exports is the block of getting-started that sets variables for the blocks after it.
+	exports block
 }
 
 // run runs a block and returns its output.
 func (h home) run(b block) (string, error) {
 	ctx, cancel := context.WithTimeout(h.t.Context(), 30*time.Second)
 	defer cancel()
-	shell := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.text)
+	shell := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", h.exports.text+b.text)
 	shell.Dir = h.dir
-	shell.Env = append(os.Environ(), "KUBECONFIG=", "DEBUG_UNIX_SOCKET=")
+	shell.Env = append(os.Environ(), "KUBECONFIG=", "KUBECACHEDIR="+filepath.Join(h.dir, "kubectl"), "DEBUG_UNIX_SOCKET=")
 	output, err := shell.CombinedOutput()
 	return string(output), err
 }
@@ -152,7 +167,7 @@ func (h home) serveRepository() string {
 bin/addon-operator addons package %[1]s/e2e/sample/addons --destination %[2]s
 bin/addon-operator addons index %[1]s/e2e/sample/addons --destination %[2]s
 cp %[1]s/e2e/sample/broken-index.yaml %[2]s
-bin/objects apply %[1]s/deploy/crds.yaml
+kubectl apply --server-side -f %[1]s/deploy/crds.yaml
 `, absolute, sample)}
 	if output, err := h.run(prepare); err != nil {
 		h.t.Fatalf("%v\n%s", err, output)
@@ -170,7 +185,7 @@ bin/objects apply %[1]s/deploy/crds.yaml
 		return err
 	})
 	create := block{text: fmt.Sprintf(`sed "s|REPOSITORY|%s|" %s/e2e/sample/configurations.yaml >.run/configurations.yaml
-bin/objects create .run/configurations.yaml
+kubectl apply -f .run/configurations.yaml
 `, url, absolute)}
 	eventually(h.t, "the API server serves addons configurations", func() error {
 		output, err := h.run(create)
@@ -185,32 +200,23 @@ bin/objects create .run/configurations.yaml
 // newHome makes a home and returns the site of its operator.
 func newHome(t *testing.T) (home, operator.Site) {
 	t.Helper()
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := shortDir(t)
+	path := linkPrograms(t, dir)
 	run := filepath.Join(dir, ".run")
 	c := cluster.Launch(t, filepath.Join(run, "cluster"))
 	absolute, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(filepath.Dir(path), filepath.Join(dir, "bin")); err != nil {
-		t.Fatal(err)
-	}
-	namespace := filepath.Join(dir, "namespace.yaml")
-	text := "apiVersion: v1\nkind: Namespace\nmetadata: {name: addon-operator}\n"
-	if err := os.WriteFile(namespace, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	create := exec.Command("bin/objects", "--kubeconfig", c.Kubeconfig(), "create", namespace,
-		filepath.Join(absolute, "e2e/sample/config.yaml"), filepath.Join(absolute, "e2e/sample/objects.yaml"))
-	create.Dir = dir
-	if output, err := create.CombinedOutput(); err != nil {
+	h := home{t: t, dir: dir, exports: blockOf(t, "docs/getting-started.md", "export KUBECONFIG=")}
+	create := block{text: fmt.Sprintf(`kubectl create namespace addon-operator
+kubectl -n addon-operator create -f %[1]s/e2e/sample/config.yaml
+kubectl create -f %[1]s/e2e/sample/objects.yaml
+`, absolute)}
+	if output, err := h.run(create); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	return home{t, dir}, operator.Site{
+	return h, operator.Site{
 		Program: path, Dir: run, Kubeconfig: c.Kubeconfig(), Namespace: "addon-operator",
 		ModulesDir: filepath.Join(absolute, "modules"), GlobalHooksDir: filepath.Join(absolute, "global-hooks"),
 	}
@@ -323,7 +329,8 @@ func metricsServed(t *testing.T, p *operator.Process) {
 var carriedOut = map[string]map[string]string{
 	"README.md": {
 		"make run":     "TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC",
-		"docker build": "TestDeploymentIsAcceptedAndItsPodBecomesReady",
+		"docker build": "TestImageIsBuilt",
+		"cd deploy":    "TestOperatorMovesOverIsReadyAndMovesBack",
 		"FROM registry.example.com/addon-operator": "TestImageHasWhatHooksAreTold",
 	},
 	"CONTRIBUTING.md": {"make ": "TestCommandsInDocumentsExist"},
@@ -333,9 +340,13 @@ var carriedOut = map[string]map[string]string{
 	},
 	"docs/addons-configurations.md": {
 		"kubectl create secret generic repository": "TestStories/addons-credentials",
-		"ssh-keyscan": "TestAnSSHServerWithAnUnknownKeyIsRefused",
+		"ssh-keyscan": "TestKeysThatSSHKeyscanPrintsAreKnown",
 	},
-	"docs/moving-over.md": {"kubectl -n addon-operator scale": "TestStories/moved-over"},
+	"docs/moving-over.md": {
+		"FROM registry.example.com/addon-operator":    "TestImageHasWhatHooksAreTold",
+		"kubectl -n addon-operator scale deployment":  "TestOperatorMovesOverIsReadyAndMovesBack",
+		"kubectl -n addon-operator scale statefulset": "TestOperatorMovesOverIsReadyAndMovesBack",
+	},
 	"docs/operations.md": {
 		"kubectl -n addon-operator exec":   "TestEveryVerbShowsWhatTheOperatorDoes",
 		"bin/addon-operator task retry":    "TestStories/retry-and-skip-by-hand",

@@ -31,10 +31,10 @@ var program = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", dir+"/", "./e2e/objects", "./e2e/repository")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", dir+"/", "./e2e/address", "./e2e/repository")
 	build.Dir = root
 	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build objects and repository: %w\n%s", err, output)
+		return "", fmt.Errorf("build address and repository: %w\n%s", err, output)
 	}
 	if err := buildHook(filepath.Join(dir, "collect")); err != nil {
 		return "", err
@@ -44,12 +44,46 @@ var program = sync.OnceValues(func() (string, error) {
 
 // buildHook builds the sample hook that is written in Go, as make build does.
 func buildHook(path string) error {
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "./modules/050-images/src/collect")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "./modules/050-images/src/collect")
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the hook of module images: %w\n%s", err, output)
 	}
 	return nil
+}
+
+// linkPrograms makes dir/bin with the programs that make run and the documents use, and returns the path of the operator.
+func linkPrograms(t *testing.T, dir string) string {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, kubernetes := filepath.Dir(path), kubernetesPrograms(t)
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range map[string]string{
+		"addon-operator": built, "hooktools": built, "address": built, "repository": built,
+		"controlplane": kubernetes, "kubectl": kubernetes, "kustomize": kubernetes,
+	} {
+		if err := os.Symlink(filepath.Join(from, name), filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// kubernetesPrograms returns the directory of the control plane, kubectl and kustomize, after building them.
+func kubernetesPrograms(t *testing.T) string {
+	t.Helper()
+	cluster.Start(t) // which builds them
+	dir, err := filepath.Abs(filepath.Join(root, "bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // shortDir makes a directory for t, to be removed when t ends, whose path is short enough for a socket in it.

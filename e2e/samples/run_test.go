@@ -33,30 +33,14 @@ type checkout struct {
 
 func newCheckout(t *testing.T, env ...string) checkout {
 	t.Helper()
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster.Start(t) // which builds the control plane
 	dir := shortDir(t)
+	linkPrograms(t, dir)
 	absolute, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, target := range map[string]string{
-		"e2e": filepath.Join(absolute, "e2e"), "modules": filepath.Join(absolute, "modules"),
-		"global-hooks":       filepath.Join(absolute, "global-hooks"),
-		"deploy":             filepath.Join(absolute, "deploy"),
-		"bin/controlplane":   filepath.Join(absolute, "bin/controlplane"),
-		"bin/addon-operator": path,
-		"bin/objects":        filepath.Join(filepath.Dir(path), "objects"),
-		"bin/repository":     filepath.Join(filepath.Dir(path), "repository"),
-		"bin/hooktools":      filepath.Join(filepath.Dir(path), "hooktools"),
-	} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+	for _, name := range []string{"e2e", "modules", "global-hooks", "deploy"} {
+		if err := os.Symlink(filepath.Join(absolute, name), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -256,11 +240,11 @@ func (c checkout) stopped() {
 	}
 }
 
-// objects runs bin/objects and returns what it printed.
-func (c checkout) objects(args ...string) (string, error) {
-	command := exec.CommandContext(c.t.Context(), "bin/objects", args...)
+// kubectl runs kubectl in the namespace of the operator and returns its output.
+func (c checkout) kubectl(args ...string) (string, error) {
+	command := exec.CommandContext(c.t.Context(), "bin/kubectl", append([]string{"-n", "addon-operator"}, args...)...)
 	command.Dir = c.dir
-	command.Env = append(os.Environ(), "KUBECONFIG=")
+	command.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(c.dir, ".run/cluster/kubeconfig"), "KUBECACHEDIR="+filepath.Join(c.dir, ".run/kubectl"))
 	text, err := command.CombinedOutput()
 	return string(text), err
 }
@@ -275,7 +259,7 @@ func (c checkout) addonsOfTheSample() {
 		"configmap banner":                   {"colour: red", "text: Welcome"},
 	} {
 		eventually(c.t, object+" has "+strings.Join(texts, ", "), func() error {
-			printed, err := c.objects(append([]string{"get"}, strings.Fields(object)...)...)
+			printed, err := c.kubectl(append([]string{"get", "-o", "yaml"}, strings.Fields(object)...)...)
 			for _, text := range texts {
 				if err == nil && !strings.Contains(printed, text) {
 					err = fmt.Errorf("no %s in\n%s", text, printed)
@@ -328,18 +312,18 @@ func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 			return false
 		}
 		eventually(t, "the webhook is asked", func() error {
-			if text, err := c.objects("create", object); err == nil || !strings.Contains(text, "the guard says no") {
+			if text, err := c.kubectl("create", "-f", object); err == nil || !strings.Contains(text, "the guard says no") {
 				return fmt.Errorf("%w: %s", errors.Join(err, errors.New("the request was not refused")), text)
 			}
 			return nil
 		})
 		for _, kind := range []string{"clusteraddonsconfigurations", "addonsconfigurations"} {
-			if text, err := c.objects("get", "customresourcedefinitions", kind+".addons.kyma-project.io"); err != nil {
+			if text, err := c.kubectl("get", "customresourcedefinitions", kind+".addons.kyma-project.io"); err != nil {
 				t.Errorf("make run does not define %s: %v: %s", kind, err, text)
 			}
 		}
 		c.addonsOfTheSample()
-		if text, err := c.objects("set", "addon-operator", "importEnabled=true"); err != nil {
+		if text, err := c.kubectl("patch", "configmap", "addon-operator", "--type=merge", `--patch={"data": {"importEnabled": "true"}}`); err != nil {
 			t.Errorf("%v: %s", err, text)
 		}
 		return true

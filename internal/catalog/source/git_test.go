@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -217,6 +218,35 @@ func TestFailuresOfGitHaveTheirReasonAndNoSecret(t *testing.T) {
 	}
 	_, err = f.Open(address)
 	checkFailure(t, err, api.FetchingIndexError, "git over ssh needs a private key")
+}
+
+// TestKeysThatSSHKeyscanPrintsAreKnown makes the file of known hosts as the documents do.
+func TestKeysThatSSHKeyscanPrintsAreKnown(t *testing.T) {
+	t.Parallel()
+	keyscan, err := exec.LookPath("ssh-keyscan")
+	if err != nil {
+		t.Skip("ssh-keyscan is not installed")
+	}
+	root := t.TempDir()
+	sourcetest.NewGit(t, root, "r.git", addonFiles("x"))
+	server := sourcetest.ServeSSH(t, root)
+	host, port, err := net.SplitHostPort(server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := exec.CommandContext(t.Context(), keyscan, "-p", port, host).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := filepath.Join(t.TempDir(), "known_hosts")
+	if err := os.WriteFile(known, keys, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFetcher(t, Options{KnownHosts: known})
+	secret := secretOf("key", server.Key)
+	if _, err := open(t, f, "git::ssh://git@"+server.Addr+"/r.git//addons/index.yaml?sshkey={key}", secret).Index(t.Context(), Validators{}); err != nil {
+		t.Errorf("%v; ssh-keyscan printed\n%s", err, keys)
+	}
 }
 
 func TestAnSSHServerWithAnUnknownKeyIsRefused(t *testing.T) {
