@@ -71,7 +71,7 @@ var routesOf = map[string]string{
 	"module render":  "/module/MODULE/render", "module resource-monitor": "/module/resource-monitor",
 	"pause all": "POST /pause/all", "pause queue": "POST /pause/queue", "pause module": "POST /pause/module", "pause hook": "POST /pause/hook",
 	"resume all": "POST /resume/all", "resume queue": "POST /resume/queue", "resume module": "POST /resume/module", "resume hook": "POST /resume/hook",
-	"module run": "POST /module/MODULE/run", "reload": "POST /reload", "status": "/status",
+	"module run": "POST /module/MODULE/run", "reload": "POST /reload", "status": "/status", "diagnose": "/diagnosis",
 	"addons list": "/addons/list", "addons get": "/addons/get?name=ID", "addons why": "/addons/why?name=CONFIGURATION",
 	"hook list": "/hook/list", "hook snapshot": "/hook/HOOK/snapshots",
 	"config list": "/config/list", "config set": "POST /config/set",

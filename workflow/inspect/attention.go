@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -71,32 +72,41 @@ func (p *page) below(text string) {
 	}
 }
 
-// title says in one line what is wrong.
+// title says in one line what is wrong, and since when.
 func (l Look) title(r *Problem) string {
-	subject := r.Subject.String()
-	switch r.Kind {
-	case KindRefused:
-		return "the ConfigMap is invalid and not in force, since " + l.Clock(r.At)
-	case KindBroken:
-		return "module " + subject + " cannot be loaded"
-	case KindNoCRDs:
-		return "module " + subject + " is not run, its CRDs cannot be installed"
-	case KindQuarantined:
-		return strings.TrimSpace(r.Node+" "+subject) + " is in quarantine since " + l.Clock(r.At) + ", as " + r.Task.String()
-	case KindAPIServer:
+	text := r.headline()
+	if slices.Contains([]Kind{KindRefused, KindQuarantined, KindFull, KindSlow}, r.Kind) {
+		text += ", since " + l.Clock(r.At)
+	}
+	return text
+}
+
+// headline says in one line what is wrong.
+func (r *Problem) headline() string {
+	name := strings.TrimSpace(r.Node + " " + r.Subject.String())
+	switch {
+	case r.stored():
+		return r.Error
+	case r.Kind == KindRefused:
+		return "the ConfigMap is invalid and not in force"
+	case r.Kind == KindBroken:
+		return "module " + name + " cannot be loaded"
+	case r.Kind == KindNoCRDs:
+		return "module " + name + " is not run, its CRDs cannot be installed"
+	case r.Kind == KindQuarantined:
+		return name + " is in quarantine as " + r.Task.String()
+	case r.Kind == KindAPIServer:
 		return "the API server does not respond as it should"
-	case KindFull:
-		return "the disk is full since " + l.Clock(r.At) + ": no task starts until there is room"
-	case KindSlow:
-		return strings.TrimSpace(r.Node+" "+subject) + " runs since " + l.Clock(r.At) + ", far longer than ever"
-	case KindStalled:
+	case r.Kind == KindFull:
+		return "no task starts, as the disk is full"
+	case r.Kind == KindSlow:
+		return name + " runs far longer than ever"
+	case r.Kind == KindStalled:
 		return "queue " + r.Queue + " stands still"
+	case r.Try == 1:
+		return name + " failed"
 	default:
-		text := strings.TrimSpace(r.Node+" "+subject) + " failed"
-		if r.Try == 1 {
-			return text
-		}
-		return text + " " + strconv.Itoa(r.Try) + " times"
+		return name + " failed " + strconv.Itoa(r.Try) + " times"
 	}
 }
 

@@ -157,6 +157,36 @@ func BenchmarkTimeline(b *testing.B) {
 	}
 }
 
+// BenchmarkDiagnose looks for patterns in a history of a failing hook.
+func BenchmarkDiagnose(b *testing.B) {
+	r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}
+	for name, size := range sizes {
+		db := generate(b, size.runs, size.records, size.pending)
+		if err := db.Update(func(tx *store.Tx) error {
+			return store.SaveTask(tx, &store.Task{
+				ID: store.ID{Epoch: 1, N: tx.NextID()}, Pos: store.Pos{Queue: "failing", Slot: store.FirstSlot}, Graph: lifecycle.Graph.Name, Run: 1,
+				Node: string(lifecycle.ModuleKubernetesEvent), Subject: graph.Subject{Module: "web", Hook: "h", Binding: "b"},
+				Failed: &store.Failure{Node: string(lifecycle.ModuleKubernetesEvent), Subject: graph.Subject{Module: "web", Hook: "h", Binding: "b"}, Count: 3, Error: "exit status 3"},
+			})
+		}); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := db.View(func(tx *store.Tx) error {
+					d, err := r.Diagnose(tx, inspect.StatusOperator{})
+					if err == nil {
+						_ = inspect.DiagnosisText(d, inspect.Look{Now: db.Now()})
+					}
+					return err
+				}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkWhy explains a module, a hook and a queue beside 500 other modules.
 func BenchmarkWhy(b *testing.B) {
 	r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}

@@ -59,6 +59,8 @@ type StatusOperator struct {
 	Store      string `json:"store,omitempty"`
 	StoreBytes int64  `json:"storeBytes,omitempty"`
 	FreeBytes  uint64 `json:"freeBytes,omitempty"`
+	// Aside are the paths of stores of other clusters beside Store, which were there before it.
+	Aside []string `json:"aside,omitempty"`
 	// Lease describes the Lease, empty where no operator runs.
 	Lease string `json:"lease,omitempty"`
 }

@@ -84,7 +84,7 @@ func (p *page) head() {
 		p.field("lost", lost.String())
 	}
 	p.field("began", began)
-	p.field("progress", l.progress(w))
+	p.field("progress", w.progress(l))
 	if r := w.Restarts; r != nil {
 		name, text := "restarts", id(uint64(r.Count))+", epoch "+id(r.First)+" to "+id(r.Last) //nolint:gosec // a count
 		if !r.Resumed.IsZero() {
@@ -127,7 +127,7 @@ func causeText(c *store.Cause) string {
 }
 
 // progress returns the counts in words.
-func (l Look) progress(w *Run) string {
+func (w *Run) progress(l Look) string {
 	var parts []string
 	if w.Progress != nil && w.Progress.Of > 1 {
 		parts = append(parts, strconv.Itoa(w.Progress.Done)+" of "+plural(w.Progress.Of, "module", "modules"))

@@ -287,8 +287,8 @@ func (e *explainer) failure() error {
 		return nil
 	}
 	var more []Answer
-	if meaning := errorMeaning(s.Error); meaning != "" {
-		more = append(more, Answer{"What does the error mean?", []CauseStep{{Text: meaning}}})
+	if m := meaningOf(s.Error); m != nil {
+		more = append(more, Answer{"What does the error mean?", []CauseStep{{Text: m.text()}}})
 	}
 	if p := e.problem(func(p *Problem) bool { return p.Kind == KindFailing && p.Task == s.Task }); p != nil {
 		changes, err := e.changesBefore(p.Since, p.Node, p.Subject)

@@ -9,7 +9,7 @@ func WhyText(w *Why, look Look) string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString(look.answer(&w.Answers[i]))
+		b.WriteString(w.Answers[i].text(look))
 	}
 	if len(w.Advice) > 0 {
 		b.WriteByte('\n')
@@ -20,24 +20,33 @@ func WhyText(w *Why, look Look) string {
 	return b.String()
 }
 
-// answer returns a question, and below it a line or more for each cause with its time.
-func (l Look) answer(a *Answer) string {
-	times, widest := make([]string, len(a.Causes)), 0
-	for i, c := range a.Causes {
+// text returns a question, and below it a line or more for each cause with its time.
+func (a *Answer) text(l Look) string {
+	var lines strings.Builder
+	for _, line := range wrap(a.Question, l.width()) {
+		lines.WriteString(l.paint(bold, line) + "\n")
+	}
+	return lines.String() + l.causes(a.Causes)
+}
+
+// causes returns a line or more for each cause with its time.
+func (l Look) causes(all []CauseStep) string {
+	times, widest := make([]string, len(all)), 0
+	for i, c := range all {
 		if times[i] = "-"; !c.At.IsZero() {
 			times[i] = l.Clock(c.At)
 		}
 		widest = max(widest, columns(times[i]))
 	}
-	lines := []string{l.paint(bold, flat(a.Question)) + "\n"}
-	for i, c := range a.Causes {
+	var lines strings.Builder
+	for i, c := range all {
 		if !c.Next.IsZero() {
 			c.Text += ", next try " + l.due(c.Next)
 		}
 		if !c.Until.IsZero() {
 			c.Text += ", until " + l.due(c.Until)
 		}
-		lines = append(lines, l.Item("  "+fill(times[i], widest)+"  ", c.Text, ""))
+		lines.WriteString(l.Item("  "+fill(times[i], widest)+"  ", c.Text, ""))
 	}
-	return strings.Join(lines, "")
+	return lines.String()
 }

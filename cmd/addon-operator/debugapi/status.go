@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -12,22 +13,20 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// statusRoutes adds the status of the operator.
+// statusRoutes adds the status of the operator, and its diagnosis.
 func (api *API) statusRoutes(mux *http.ServeMux) {
-	for _, format := range []string{"", "text", "yaml", "json"} {
-		path := "GET /status"
-		if format != "" {
-			path += "." + format
+	for path, page := range map[string]func() (Page, error){"GET /status": api.status, "GET /diagnosis": api.diagnosis} {
+		for _, format := range []string{"", "text", "yaml", "json"} {
+			mux.HandleFunc(strings.TrimSuffix(path+"."+format, "."), func(w http.ResponseWriter, _ *http.Request) {
+				p, err := page()
+				if err == nil {
+					err = p.Write(w, format)
+				}
+				if err != nil {
+					Fail(w, err)
+				}
+			})
 		}
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			p, err := api.status()
-			if err == nil {
-				err = p.Write(w, format)
-			}
-			if err != nil {
-				Fail(w, err)
-			}
-		})
 	}
 }
 
@@ -46,7 +45,21 @@ func (api *API) status() (Page, error) {
 	return Page{status, func(look inspect.Look) string { look.Now = status.At; return inspect.StatusText(status, look) }}, nil
 }
 
-// reader returns what reads the status.
+// diagnosis returns the findings about the operator, or about the store of a stopped one.
+func (api *API) diagnosis() (Page, error) {
+	var diagnosis *inspect.Diagnosis
+	reader, operator := api.reader(), api.operator()
+	err := api.DB.View(func(tx *store.Tx) (err error) {
+		diagnosis, err = reader.Diagnose(tx, operator)
+		return err
+	})
+	if err != nil {
+		return Page{}, err
+	}
+	return Page{diagnosis, func(look inspect.Look) string { look.Now = diagnosis.At; return inspect.DiagnosisText(diagnosis, look) }}, nil
+}
+
+// reader returns what reads the status and the diagnosis.
 func (api *API) reader() *inspect.Reader {
 	reader := api.runs().reader()
 	reader.Requests = api.requests()
@@ -65,6 +78,7 @@ func (api *API) operator() inspect.StatusOperator {
 	if info, err := os.Stat(api.Path); err == nil {
 		o.StoreBytes = info.Size()
 	}
+	o.Aside, _ = filepath.Glob(api.Path + ".cluster-*") // an error is about the pattern: a path with brackets
 	var fs unix.Statfs_t
 	if unix.Statfs(filepath.Dir(api.Path), &fs) == nil {
 		o.FreeBytes = fs.Bavail * uint64(fs.Bsize) //nolint:gosec // a size

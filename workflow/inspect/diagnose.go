@@ -1,0 +1,280 @@
+package inspect
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"addon-operator/store"
+)
+
+// A Pattern is a kind of finding. The findings about problems that no pattern explains have the [Kind] of the problem.
+type Pattern string
+
+// The patterns that concern the whole operator, or many tasks.
+const (
+	SecondOperator Pattern = "second operator"  // another operator holds the Lease
+	OtherCluster   Pattern = "other cluster"    // the volume had a store of another cluster
+	LittleRoom     Pattern = "disk nearly full" // compaction needs more room than there is
+	WrongClock     Pattern = "clock"            // records are of the future, or a start is older than the one before it
+	CrashLoop      Pattern = "crash loop"       // the operator crashed again and again
+	LostWork       Pattern = "lost work"        // the store knows nothing of a span
+	ValueLoop      Pattern = "value loop"       // hooks change values at each run
+	EventStorm     Pattern = "event storm"      // many events of one binding wait
+)
+
+// A Diagnosis has what is wrong with the operator, what that is seen by, and what to do.
+type Diagnosis struct {
+	Schema int       `json:"schema"`
+	At     time.Time `json:"at"` // of the snapshot
+	Live   bool      `json:"live"`
+	// Findings begin with those that affect everything.
+	Findings []Finding `json:"findings"`
+}
+
+// A Finding is something that is wrong.
+type Finding struct {
+	Pattern Pattern `json:"pattern"`
+	// Text says in one sentence what is wrong.
+	Text     string      `json:"text"`
+	Evidence []CauseStep `json:"evidence,omitempty"`
+	// Fix says what a person must mend first. Advice are commands that show more, and those that help once it is mended.
+	Fix    string   `json:"fix,omitempty"`
+	Advice []Advice `json:"advice,omitempty"`
+}
+
+// Diagnose looks for known patterns in the store, and in what the operator says of itself. Each problem of [Reader.Problems]
+// is in a finding.
+func (r *Reader) Diagnose(tx *store.Tx, operator StatusOperator) (*Diagnosis, error) {
+	found, err := r.newEvidence(tx)
+	if err != nil {
+		return nil, err
+	}
+	others, err := r.others(found.scan)
+	if err != nil {
+		return nil, err
+	}
+	found.problems = append(found.problems, others...)
+	p := &diagnostician{evidence: found, operator: operator}
+	out := &Diagnosis{Schema: Schema, At: found.scan.now, Live: r.Live, Findings: []Finding{}}
+	for _, look := range []func() ([]Finding, error){
+		p.standby, p.ofReach(0, 1), p.disk, p.clock, p.crashes, p.lost, p.ofReach(2, 2), p.failures, p.loops, p.storms, p.ofReach(3, 3),
+	} {
+		findings, err := look()
+		if err != nil {
+			return nil, err
+		}
+		out.Findings = append(out.Findings, findings...)
+	}
+	return out, nil
+}
+
+// A diagnostician looks for patterns.
+type diagnostician struct {
+	*evidence
+
+	operator StatusOperator
+	searched int // failures before which changes were searched
+}
+
+// standby finds another operator in the namespace, and a store of another cluster.
+func (d *diagnostician) standby() (out []Finding, _ error) {
+	if waits := d.operator.Standby; waits != "" {
+		out = append(out, Finding{
+			Pattern: SecondOperator, Text: "this operator does nothing, because another one works in the namespace: " + waits,
+			Evidence: []CauseStep{{Text: cmp.Or(d.operator.Lease, "the Lease is not known")}},
+			Fix:      "keep one: scale the other workload to 0 replicas. A replica that only waits is no mistake",
+		})
+	}
+	if aside := d.operator.Aside; len(aside) > 0 {
+		f := Finding{
+			Pattern: OtherCluster, Text: "the volume had the store of another cluster; the operator renamed it and started with an empty one",
+			Fix: "mount the volume of this cluster. If the volume is right, delete the renamed file: the next start converges from the state of the cluster",
+		}
+		for _, path := range aside {
+			f.Evidence = append(f.Evidence, CauseStep{Text: path})
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// littleRoom is the free room below which a disk is nearly full, however small the store is.
+const littleRoom = 64 << 20
+
+// disk finds a disk with so little room that the store cannot be compacted.
+func (d *diagnostician) disk() ([]Finding, error) {
+	o := &d.operator
+	needed := max(uint64(max(o.StoreBytes, 0)), littleRoom)
+	full := d.problem(func(p *Problem) bool { return p.Kind == KindFull })
+	if o.FreeBytes == 0 && o.StoreBytes == 0 || o.FreeBytes >= needed || full != nil {
+		return nil, nil
+	}
+	return []Finding{{
+		Pattern: LittleRoom, Text: "the disk of the store is nearly full: " + size(o.FreeBytes) + " are free",
+		Evidence: []CauseStep{{Text: o.Store + " has " + size(uint64(max(o.StoreBytes, 0))) + "; a compaction needs " + size(needed)}},
+		Fix:      "enlarge the volume, or delete other files on it",
+		Advice:   []Advice{{Args: []string{"store", "check"}, Why: "what takes the room in the store"}},
+	}}, nil
+}
+
+// mostSkew is how far clocks may differ.
+const mostSkew = 5 * time.Second
+
+// clock finds records of the future, and starts that are older than the start before them.
+func (d *diagnostician) clock() ([]Finding, error) {
+	var evidence []CauseStep
+	later := func(at time.Time, what string, run uint64) {
+		if at.Sub(d.scan.now) > mostSkew {
+			evidence = append(evidence, CauseStep{At: at, Run: run, Text: what + ", " + span(at.Sub(d.scan.now)) + " in the future"})
+		}
+	}
+	for w, err := range readable(d.scan.unreadable, store.RunsBackwards(d.scan.tx)) {
+		if err != nil {
+			return nil, err
+		}
+		later(w.Began, "run "+id(w.ID)+" began", w.ID)
+		break
+	}
+	var newer *store.Start
+	for s, err := range store.StartsBackwards(d.scan.tx) {
+		if err != nil {
+			return nil, err
+		}
+		if newer == nil {
+			later(s.Began, "start of the "+startText(&s), 0)
+		} else if back := s.Began.Sub(newer.Began); back > mostSkew {
+			evidence = append(evidence, CauseStep{
+				At: newer.Began, Text: "start of the " + startText(newer) + ", " + span(back) + " before the start of epoch " + id(s.Epoch),
+			})
+		}
+		if newer = &s; len(evidence) > 0 || d.scan.now.Sub(s.Began) > lostShown {
+			break
+		}
+	}
+	if len(evidence) == 0 {
+		return nil, nil
+	}
+	return []Finding{{
+		Pattern: WrongClock, Text: "the clock of a node was or is wrong: times are not in the order of the work", Evidence: evidence,
+		Fix: "synchronize the clocks of the nodes (chronyc tracking, timedatectl). Schedules and retries follow the clock; certificates depend on it",
+	}}, nil
+}
+
+// A crash loop is this many crashes in this time.
+const (
+	leastCrashes = 2
+	crashSpan    = time.Hour
+)
+
+// crashes finds a crash loop, and what the operator processed when it crashed.
+func (d *diagnostician) crashes() ([]Finding, error) {
+	var evidence []CauseStep
+	n := 0
+	for s, err := range store.StartsBackwards(d.scan.tx) {
+		if err != nil {
+			return nil, err
+		}
+		if d.scan.now.Sub(s.Began) > crashSpan {
+			break
+		}
+		if s.Crashed == 0 {
+			continue
+		}
+		if n++; n <= mostNamed {
+			evidence = append(evidence, CauseStep{At: s.Began, Text: "start of the " + startText(&s)})
+		}
+	}
+	if n < leastCrashes {
+		return nil, nil
+	}
+	for _, name := range d.scan.names {
+		q := d.scan.queues[name]
+		if t := cmp.Or(q.busy, q.head); d.scan.state(t) == Interrupted {
+			ref := d.scan.ref(t)
+			evidence = append(evidence, CauseStep{At: t.Claim.Since, Run: t.Run, Task: t.ID, Text: ref.name() + " was interrupted by a crash"})
+		}
+	}
+	return []Finding{{
+		Pattern: CrashLoop, Text: "the operator crashed " + plural(n, "time", "times") + " in the last " + span(crashSpan), Evidence: evidence,
+		Fix:    `read why in the pod: kubectl describe pod ("OOMKilled": raise the memory limit), kubectl logs --previous. A task that is interrupted each time is put in quarantine`,
+		Advice: []Advice{{Args: []string{"timeline", "--since", "1h"}, Why: "what ran before each crash"}},
+	}}, nil
+}
+
+// lost finds a span of which the store knows nothing.
+func (d *diagnostician) lost() ([]Finding, error) {
+	lost, err := d.scan.lost()
+	if err != nil || lost == nil {
+		return nil, err
+	}
+	return []Finding{{
+		Pattern: LostWork, Text: "the pending work of the store was dropped, because it did not know what happened for " + span(lost.To.Sub(lost.From)),
+		Evidence: []CauseStep{{At: lost.At, Text: lost.String()}},
+		Fix:      "nothing, if a snapshot was restored or another operator worked in this time. Otherwise find out why the operator had an old volume",
+		Advice:   []Advice{{Args: []string{"timeline"}, Why: "what happened since then"}},
+	}}, nil
+}
+
+// ofReach returns what finds the problems that are no failures and that stop so much.
+func (d *diagnostician) ofReach(least, most int) func() ([]Finding, error) {
+	return func() (out []Finding, _ error) {
+		for i := range d.problems {
+			p := &d.problems[i]
+			if p.Kind != KindFailing && least <= p.reach() && p.reach() <= most {
+				out = append(out, d.finding(p))
+			}
+		}
+		return out, nil
+	}
+}
+
+// fixes are what to mend for problems that do not say it themselves.
+var fixes = map[Kind]string{
+	KindRefused:   "correct the ConfigMap; until then the last valid content is in force",
+	KindBroken:    "correct the files of the module; the operator then loads it by itself",
+	KindNoCRDs:    "correct the files in crds of the module; the next converge installs them",
+	KindFull:      "enlarge the volume, or delete other files on it; the operator then goes on by itself",
+	KindAPIServer: "see the log and the metrics of the API server; the operator repeats its requests by itself",
+	KindStalled:   "report the error with the log of the operator, and restart its pod: it goes on where it stopped",
+}
+
+// finding returns the finding about a problem that needs no explanation.
+func (d *diagnostician) finding(p *Problem) Finding {
+	f := Finding{Pattern: Pattern(p.Kind), Text: p.headline(), Fix: p.Fix}
+	at := CauseStep{At: p.At, Run: p.Run, Task: p.Task}
+	switch {
+	case f.Text != p.Error:
+		at.Text = flat(p.Error)
+	case p.Object != "" && !strings.Contains(p.Error, p.Object):
+		at.Text = p.Object
+	}
+	if p.More > 0 {
+		at.Text = strings.TrimPrefix(at.Text+"; "+plural(p.More, "other has", "others have")+" the same problem", "; ")
+	}
+	if p.Held > 0 {
+		at.Text = strings.TrimPrefix(at.Text+"; "+plural(p.Held, "task is", "tasks are")+" held until then", "; ")
+	}
+	if at.Text != "" || !at.At.IsZero() {
+		at.Text = cmp.Or(at.Text, "since then")
+		f.Evidence = []CauseStep{at}
+	}
+	if m := meaningOf(p.Error); m != nil && f.Fix == "" {
+		f.Fix = m.text()
+	}
+	f.Fix = cmp.Or(f.Fix, fixes[p.Kind])
+	if next := p.next(d.reader.Live); len(next) > 0 && !p.stored() {
+		f.Advice = append(f.Advice, Advice{Args: next, Why: "the problem in full"})
+	}
+	if d.reader.Live {
+		f.Advice = append(f.Advice, p.commands()...)
+	}
+	if len(p.Command) > 0 {
+		a := Advice{Args: p.Command}
+		if p.Effect != "" {
+			a.Why = "this " + p.Effect
+		}
+		f.Advice = append(f.Advice, a)
+	}
+	return f
+}

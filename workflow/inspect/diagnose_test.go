@@ -1,0 +1,209 @@
+package inspect_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+	"addon-operator/workflow/lifecycle"
+)
+
+// diagnose looks for patterns with r.
+func (w *world) diagnose(r inspect.Reader, operator inspect.StatusOperator) *inspect.Diagnosis {
+	w.t.Helper()
+	r.Graphs = []*graph.Graph{lifecycle.Graph}
+	var d *inspect.Diagnosis
+	if err := w.db.View(func(tx *store.Tx) (err error) {
+		d, err = r.Diagnose(tx, operator)
+		return err
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+// update writes to the store.
+func (w *world) update(fn func(tx *store.Tx) error) {
+	w.t.Helper()
+	if err := w.db.Update(fn); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+const forbidden = `exit status 1: Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:ops:operator" cannot list resource "pods" in API group "" in the namespace "shop"`
+
+// TestDiagnosisFindsThePattern compares diagnoses with golden files. Each is of a scene, in which the patterns are the
+// wanted ones.
+func TestDiagnosisFindsThePattern(t *testing.T) {
+	t.Parallel()
+	live := inspect.Reader{Live: true}
+	for name, c := range map[string]struct {
+		scene    func(*world)
+		reader   inspect.Reader
+		operator inspect.StatusOperator
+		want     []inspect.Pattern
+	}{
+		"nothing": {func(w *world) {
+			w.raiseStart("v1")
+			sleep(time.Minute)
+		}, live, inspect.StatusOperator{Store: "/store/store.db", StoreBytes: 1 << 20, FreeBytes: 1 << 30}, nil},
+		"failures": {func(w *world) {
+			w.set(string(lifecycle.ModuleKubernetesEvent), func(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
+				if t.Subject.Module == "db" {
+					return workflow.Outcome{}, errors.New("exit status 3: no such thing")
+				}
+				return workflow.Outcome{}, errors.New(forbidden)
+			})
+			w.raiseStart("v1")
+			sleep(time.Minute)
+			for i := range 5 {
+				ev := event("web", fmt.Sprintf("hook-%d.sh", i))
+				ev.Queue = fmt.Sprint("queue-", i)
+				w.raise(ev)
+			}
+			w.raise(event("db", "backup.sh"))
+			sleep(time.Minute)
+		}, live, inspect.StatusOperator{}, []inspect.Pattern{"failing", inspect.MissingRights}},
+		"failing-since-a-change": {func(w *world) {
+			w.raiseStart("v1")
+			w.raise(event("web", "20-pods.sh"))
+			sleep(time.Minute)
+			w.raise(edited("7"))
+			sleep(time.Minute)
+			w.fails(string(lifecycle.ModuleKubernetesEvent), "exit status 3: no class")
+			w.raise(event("web", "20-pods.sh"))
+			sleep(20 * time.Second)
+		}, live, inspect.StatusOperator{}, []inspect.Pattern{"failing"}},
+		"crash-loop": {func(w *world) {
+			w.raiseStart("v1")
+			w.takes("release-upgrade web", time.Hour)
+			w.discovers("web")
+			for range 4 {
+				w.raise(on(lifecycle.OnRunRequest, "web"))
+				w.e.Stop()
+				w.update(func(tx *store.Tx) error { return store.Save(tx, store.EndsKey(), store.Ends{Begun: w.db.Epoch()}) })
+				w.close()
+				w.open()
+				sleep(time.Minute)
+				w.raiseStart("v1")
+			}
+		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.CrashLoop}},
+		"second-operator": {func(w *world) { w.raiseStart("v1") }, live, inspect.StatusOperator{
+			Standby: "the Lease is held by addon-operator-7 since 10:00", Lease: "ops/addon-operator-leader-election", Store: "/store/store.db",
+			StoreBytes: 30 << 20, FreeBytes: 20 << 20, Aside: []string{"/store/store.db.cluster-4f0c.1"},
+		}, []inspect.Pattern{inspect.SecondOperator, inspect.OtherCluster, inspect.LittleRoom}},
+		"clock": {func(w *world) {
+			sleep(2 * time.Hour)
+			w.raiseStart("v1")
+			w.update(func(tx *store.Tx) error {
+				return store.Save(tx, store.At(store.Starts).Uint(0), store.Start{Began: time.Now().Add(90 * time.Minute)})
+			})
+		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.WrongClock}},
+		"lost-work": {func(w *world) {
+			w.raiseStart("v1")
+			if err := w.db.DropWork(w.t.Context(), store.LostSpan{How: "a snapshot was restored", From: w.db.Now().Add(-time.Hour), To: w.db.Now(), At: w.db.Now()}); err != nil {
+				w.t.Fatal(err)
+			}
+		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.LostWork}},
+		"value-loop": {func(w *world) {
+			w.discovers("web")
+			w.members[lifecycle.ModuleAfterHelm] = hooks("web", "10-stamp.sh")
+			w.set("module-afterhelm web/10-stamp.sh", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+				return workflow.Outcome{Facts: []graph.Fact{lifecycle.ModuleChanged}, Detail: "values /web/stamp changed"}, nil
+			})
+			w.raiseStart("v1")
+		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.ValueLoop}},
+		"event-storm": {func(w *world) {
+			w.raiseStart("v1")
+			sleep(time.Minute)
+			w.takes(string(lifecycle.ModuleKubernetesEvent), time.Hour)
+			var storm []workflow.Event
+			for range 700 {
+				storm = append(storm, event("web", "20-pods.sh"))
+			}
+			w.raise(event("shop", "10-first.sh"))
+			w.raise(storm...)
+		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.EventStorm}},
+		"stopped-store": {func(w *world) {
+			w.fails(string(lifecycle.ModuleKubernetesEvent), "hooks/x.sh: line 3: yq: command not found")
+			w.raiseStart("v1")
+			w.raise(event("web", "20-pods.sh"))
+		}, inspect.Reader{}, inspect.StatusOperator{}, []inspect.Pattern{inspect.MissingCommand}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				c.scene(w)
+				d := w.diagnose(c.reader, c.operator)
+				var patterns []inspect.Pattern
+				for _, f := range d.Findings {
+					patterns = append(patterns, f.Pattern)
+				}
+				slices.Sort(patterns)
+				slices.Sort(c.want)
+				if !slices.Equal(patterns, c.want) {
+					t.Errorf("patterns are %q, want %q", patterns, c.want)
+				}
+				l := look
+				l.Now = d.At
+				compare(t, "diagnosis-"+name+".txt", inspect.DiagnosisText(d, l))
+			})
+		})
+	}
+}
+
+// TestEachKindOfProblemIsInAFinding stores a problem of each kind that the store or the operator reports.
+func TestEachKindOfProblemIsInAFinding(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := inspect.Reader{
+			Live: true, Stalled: map[string]string{"main": "a bug"}, Full: &store.Shortage{Since: time.Now(), Err: store.ErrFull},
+			Slow:     []inspect.Problem{{Kind: inspect.KindSlow, Run: 1, Node: "release-upgrade", At: time.Now()}},
+			Requests: &inspect.Requests{Answered: 50, Throttled: 50},
+		}
+		w.raiseStart("v1")
+		w.fails(string(lifecycle.ModuleKubernetesEvent), "exit status 1")
+		w.raise(event("web", "20-pods.sh"))
+		w.save(map[string]store.Module{"broken": {Broken: "no values.yaml"}, "blocked": {Undefined: "bad CRD"}})
+		paused := workflow.PauseTarget{Subject: graph.Subject{Module: "shop"}}
+		if err := w.e.Pause(lifecycle.Graph.Name, paused, "ann", "the disk is changed"); err != nil {
+			t.Fatal(err)
+		}
+		w.update(func(tx *store.Tx) error {
+			err := store.Save(tx, store.RefusedConfigKey(), store.RefusedConfig{Run: 1, Error: "web: no YAML", At: tx.Now()})
+			quarantined := store.QuarantinedItem{ID: store.ID{Epoch: 1, N: 99}, Run: 1, Node: string(lifecycle.ModuleBeforeHelm), Subject: graph.Subject{Module: "crasher"}}
+			err = errors.Join(err, store.Save(tx, store.QuarantineKey(quarantined.ID), quarantined))
+			for _, kind := range inspect.Kinds() {
+				if stored := store.ProblemKind(kind); strings.Contains(string(kind), " ") && kind != inspect.KindNoCRDs && kind != inspect.KindFull && kind != inspect.KindAPIServer {
+					_, saved := store.SaveProblem(tx, store.Problem{Kind: stored, Object: "x", Error: "error of " + string(kind), Fix: "mend it", Since: tx.Now()})
+					err = errors.Join(err, saved)
+				}
+			}
+			return err
+		})
+		d := w.diagnose(r, inspect.StatusOperator{})
+		stopped := w.diagnose(inspect.Reader{}, inspect.StatusOperator{})
+		for _, kind := range inspect.Kinds() {
+			of := func(f inspect.Finding) bool { return f.Pattern == inspect.Pattern(kind) }
+			if !slices.ContainsFunc(d.Findings, of) && !slices.ContainsFunc(stopped.Findings, of) {
+				t.Errorf("no finding has a problem of kind %q", kind)
+			}
+		}
+		for _, f := range d.Findings {
+			if f.Text == "" || f.Fix == "" && len(f.Advice) == 0 || strings.Contains(f.Text, "\n") {
+				t.Errorf("a finding does not say what is wrong or what to do: %+v", f)
+			}
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package inspect
+
+import (
+	"slices"
+	"strings"
+)
+
+// DiagnosisText returns d as text: each finding with its pattern, its evidence, what to mend, and the commands to type next.
+// Look.Now must be set.
+func DiagnosisText(d *Diagnosis, look Look) string {
+	p := &page{look: look}
+	if len(d.Findings) == 0 {
+		p.line(look.paint(bold+green, look.ascii("✔", "+")+" no finding"))
+		return strings.Join(p.lines, "\n") + "\n"
+	}
+	p.line(look.paint(bold, plural(len(d.Findings), "finding", "findings")))
+	for i := range d.Findings {
+		p.line("")
+		p.finding(&d.Findings[i])
+	}
+	return strings.Join(p.lines, "\n") + "\n"
+}
+
+// readers are the commands, or groups of them, that change nothing.
+var readers = []string{"global", "logs", "queue", "status", "timeline", "why", "workflow", "module patches", "store check"}
+
+// changesNothing reports whether a is a command that only shows something.
+func (a *Advice) changesNothing() bool {
+	command := strings.Join(a.Args, " ")
+	return slices.ContainsFunc(readers, func(reader string) bool { return strings.HasPrefix(command+" ", reader+" ") })
+}
+
+// finding writes a finding. Commands stay whole, to be copied.
+func (p *page) finding(f *Finding) {
+	l := p.look
+	lead := l.paint(red, l.ascii("✖", "x")) + " "
+	for _, line := range wrap(string(f.Pattern)+": "+f.Text, l.width()-2) {
+		p.line(lead + l.paint(bold, line))
+		lead = "  "
+	}
+	for line := range strings.Lines(l.causes(f.Evidence)) {
+		p.line(strings.TrimSuffix(line, "\n"))
+	}
+	if f.Fix != "" {
+		lead = "  fix:  "
+		for _, line := range wrap(f.Fix, l.width()-columns(lead)) {
+			p.line(lead + line)
+			lead = "        "
+		}
+	}
+	for i := range f.Advice {
+		a := &f.Advice[i]
+		label := "next"
+		if !a.changesNothing() {
+			label = "then"
+		}
+		line := "  " + label + ": " + strings.TrimSpace(l.Program+" "+strings.Join(a.Args, " ")+l.More)
+		if comment := "  # " + a.Why; a.Why != "" && columns(line)+columns(comment) <= l.width() {
+			p.line(line + l.paint(grey, comment))
+			continue
+		}
+		p.line(line)
+		for _, part := range wrap(a.Why, l.width()-8) {
+			p.line("        " + l.paint(grey, part))
+		}
+	}
+}
