@@ -239,7 +239,7 @@ show_resumed() {
 show_next() {
   local addons_shown=''
   [[ $cluster != local ]] || addons_shown="\
-  setting '{\"banner\": \"plan: plain\"}'                         another plan of an addon
+  setting '{\"banner\": \"plan: plain\"}'                           another plan of an addon
   bin/addon-operator addons why broken                          why this configuration is Failed
 "
   cat <<END

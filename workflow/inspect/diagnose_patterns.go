@@ -96,9 +96,9 @@ func (d *diagnostician) failure(p *Problem, m *meaning) (Finding, error) {
 	if s := (graph.Subject{Module: p.Subject.Module, Hook: p.Subject.Hook}); s != (graph.Subject{}) {
 		subject = s.String()
 	}
-	f.Advice = []Advice{
-		{Args: []string{"why", subject}, Why: "the chain of causes"},
-		{Args: []string{"logs", p.Task.String()}, Why: "what it printed"},
+	f.Advice = []Advice{{Args: []string{"why", subject}, Why: "the chain of causes"}}
+	if p.Subject.Hook != "" {
+		f.Advice = append(f.Advice, Advice{Args: []string{"logs", p.Task.String()}, Why: "what it printed"})
 	}
 	if d.reader.Live && !p.Due.IsZero() {
 		f.Advice = append(f.Advice, Advice{Args: []string{"task", "retry", p.Task.String()}, Why: "once it is mended"})

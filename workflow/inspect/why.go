@@ -275,8 +275,10 @@ func (e *explainer) advise() {
 	}
 	e.out.Advice = append(e.out.Advice, Advice{Args: []string{"timeline", e.name}, Why: "what happened before"})
 	if p := e.problem(func(p *Problem) bool { return p.Run == e.root && p.Kind == KindFailing }); p != nil {
-		e.out.Advice = append(e.out.Advice,
-			Advice{Args: []string{"logs", p.Task.String()}, Why: "what the failing step printed"}, Advice{Args: []string{"status"}, Why: "everything that is wrong"})
+		if p.Subject.Hook != "" {
+			e.out.Advice = append(e.out.Advice, Advice{Args: []string{"logs", p.Task.String()}, Why: "what the failing step printed"})
+		}
+		e.out.Advice = append(e.out.Advice, Advice{Args: []string{"diagnose"}, Why: "everything that is wrong, and what to mend"})
 	}
 }
 
