@@ -173,3 +173,14 @@ func (k *cluster) gone(ctx context.Context, apiVersion, kind string) bool {
 	}
 	return true
 }
+
+// unserved says which objects are of kinds the cluster does not serve, and where they come from.
+func (k *cluster) unserved(ctx context.Context, documents []document, err error) error {
+	for _, d := range documents {
+		if _, unknown := k.mapping(ctx, d.APIVersion, d.Kind); meta.IsNoMatchError(unknown) {
+			return fmt.Errorf("template %s: %s: the cluster does not serve kind %s of %s: install its CRD first, or correct apiVersion and kind: %w",
+				d.template(), d, d.Kind, d.APIVersion, unknown)
+		}
+	}
+	return err
+}

@@ -107,7 +107,7 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 		rendered, sum, err = c.dryRun(ctx, r, caps, labels)
 	}
 	if meta.IsNoMatchError(err) {
-		return Manifest{}, c.unserved(ctx, labels.documents, err)
+		return Manifest{}, c.cluster.unserved(ctx, labels.documents, err)
 	}
 	if err != nil {
 		return Manifest{}, err
@@ -145,17 +145,6 @@ func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabili
 	install.PostRenderer = labels
 	rendered, err := install.RunWithContext(context.WithoutCancel(ctx), ch, values)
 	return rendered, sum, err
-}
-
-// unserved says which objects are of kinds the cluster does not serve, and where they come from.
-func (c *Client) unserved(ctx context.Context, documents []document, err error) error {
-	for _, d := range documents {
-		if _, unknown := c.cluster.mapping(ctx, d.APIVersion, d.Kind); meta.IsNoMatchError(unknown) {
-			return fmt.Errorf("template %s: %s: the cluster does not serve kind %s of %s: install its CRD first, or correct apiVersion and kind: %w",
-				d.template(), d, d.Kind, d.APIVersion, unknown)
-		}
-	}
-	return err
 }
 
 // offline is Helm's client for an action that asks the cluster for nothing, and so need not ask whether it is there.
