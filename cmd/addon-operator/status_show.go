@@ -32,12 +32,20 @@ func newDiagnose() *cobra.Command {
 	v := &reportVerb[inspect.Diagnosis]{
 		path: "/diagnosis", text: inspect.DiagnosisText, bad: func(d *inspect.Diagnosis) bool { return len(d.Findings) > 0 },
 	}
-	return v.declare(&cobra.Command{
+	cmd := v.declare(&cobra.Command{
 		Use: "diagnose", Short: "Find known patterns of problems, with their evidence and what to do",
 		Long: "Find known patterns of problems, with their evidence and what to do: crash loops, value loops, event storms, steps that fail for\n" +
 			"one reason, steps that fail since a change, little room on the disk, wrong clocks, a second operator, and all problems of status.\n\n" +
 			"The exit code is " + strconv.Itoa(exitAttention) + " if there is a finding, and " + strconv.Itoa(exitFailed) + " if no operator responds.",
 	})
+	archive := cmd.Flags().String("bundle", "", "file to create with a support archive (.tar.gz) without secrets, instead of printing the findings; - is stdout")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("bundle") {
+			return writeBundle(cmd, &v.from, *archive)
+		}
+		return v.show(cmd)
+	}
+	return cmd
 }
 
 // reportVerb is one call of a command that shows a report T about the whole operator.

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/internal/redact"
+	"addon-operator/workflow/inspect"
+)
+
+// A bundlePage is a page of the debug API in a support archive.
+type bundlePage struct {
+	name  string // of its files, without a suffix
+	path  string
+	query url.Values
+	// text renders the page for people; nil if it is in the archive as JSON only.
+	text func(page []byte, look inspect.Look) (string, error)
+}
+
+// rendered returns a function that renders a page of type T.
+func rendered[T any](text func(*T, inspect.Look) string) func([]byte, inspect.Look) (string, error) {
+	return func(page []byte, look inspect.Look) (string, error) {
+		v := new(T)
+		if err := json.Unmarshal(page, v); err != nil {
+			return "", err
+		}
+		return text(v, look), nil
+	}
+}
+
+// bundlePages have no values and no snapshots. What hooks printed, and the errors that quote it, is in them.
+var bundlePages = []bundlePage{
+	{name: "diagnosis", path: "/diagnosis", text: rendered(inspect.DiagnosisText)},
+	{name: "status", path: "/status", text: rendered(inspect.StatusText)},
+	{name: "run", path: "/workflow/inspect", text: rendered(inspect.Text)},
+	{name: "runs", path: "/workflow/list", query: url.Values{"limit": {"200"}}, text: rendered(func(runs *[]inspect.Summary, look inspect.Look) string {
+		return inspect.ListText(*runs, look)
+	})},
+	{name: "timeline", path: "/workflow/timeline", query: url.Values{"limit": {"2000"}}, text: rendered(inspect.TimelineText)},
+	{name: "logs", path: "/workflow/logs", query: url.Values{"limit": {"200"}}},
+	{name: "queues", path: "/queue/list", text: rendered(func(queues *debugapi.QueueList, look inspect.Look) string { return queues.Text(look) })},
+	{name: "modules", path: "/module/list"},
+	{name: "hooks", path: "/hook/list"},
+	{name: "addons", path: "/addons/list"},
+	{name: "settings", path: "/config/list"},
+}
+
+// writeBundle writes a support archive to the file with that name, which must not exist, or to stdout for the name -.
+// No file is left after an error.
+func writeBundle(cmd *cobra.Command, from *sourceFlags, name string) error {
+	if from.showSecrets {
+		return &codedError{exitUsage, errors.New("--bundle leaves secrets out: remove --show-secrets")}
+	}
+	if name == "-" {
+		return from.with(cmd, func(ctx context.Context, s *source) error { return s.bundle(ctx, cmd.OutOrStdout(), from) })
+	}
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return &codedError{exitUsage, fmt.Errorf("--bundle: %w", err)}
+	}
+	err = from.with(cmd, func(ctx context.Context, s *source) error { return s.bundle(ctx, file, from) })
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has the diagnosis, the status, runs, the timeline, the output of hooks, queues, modules, hooks and settings.\n"+
+		"It has no values and no snapshots, and texts that look like secrets are left out. Read it before you pass it on.\n", name)
+	return err
+}
+
+// bundle writes an archive with all pages to w. What could not be read is in its file errors.txt.
+func (s *source) bundle(ctx context.Context, w io.Writer, from *sourceFlags) error {
+	packed := gzip.NewWriter(w)
+	b := &bundle{out: tar.NewWriter(packed), at: time.Now()}
+	look := inspect.Look{Now: b.at, Program: "addon-operator", Wide: true, Zone: from.zone(), ASCII: true}
+	b.add("about.txt", fmt.Appendf(nil, "%s\naddon-operator %s wrote this at %s\n", s.about, version, b.at.UTC().Format(time.RFC3339)))
+	var failed strings.Builder
+	for i := range bundlePages {
+		if err := b.page(ctx, s, &bundlePages[i], look); err != nil {
+			fmt.Fprintf(&failed, "%s: %v\n", bundlePages[i].name, err)
+		}
+	}
+	if failed.Len() > 0 {
+		b.add("errors.txt", []byte(redact.Text(failed.String())))
+	}
+	return cmp.Or(b.err, errors.Join(b.out.Close(), packed.Close()))
+}
+
+// A bundle is an archive that is being written.
+type bundle struct {
+	out *tar.Writer
+	at  time.Time
+	err error // the first error of writing
+}
+
+// add writes a file.
+func (b *bundle) add(name string, text []byte) {
+	if b.err != nil {
+		return
+	}
+	b.err = b.out.WriteHeader(&tar.Header{Name: path.Join("addon-operator", name), Mode: 0o600, Size: int64(len(text)), ModTime: b.at})
+	if b.err == nil {
+		_, b.err = b.out.Write(text)
+	}
+}
+
+// page writes the files of a page. The error says why it could not be read.
+func (b *bundle) page(ctx context.Context, s *source, p *bundlePage, look inspect.Look) error {
+	var body bytes.Buffer
+	if err := s.get(ctx, p.path+".json", p.query, &body); err != nil {
+		return err
+	}
+	page, err := redacted(body.Bytes())
+	if err != nil {
+		return err
+	}
+	b.add(p.name+".json", page)
+	if p.text == nil {
+		return nil
+	}
+	text, err := p.text(page, look)
+	if err == nil {
+		b.add(p.name+".txt", []byte(text))
+	}
+	return err
+}
+
+// redacted returns a JSON document in which no string has what looks like a secret.
+func redacted(document []byte) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber()
+	var v any
+	if err := decoder.Decode(&v); err != nil {
+		return nil, err
+	}
+	return json.MarshalIndent(redactedStrings(v), "", "  ")
+}
+
+func redactedStrings(v any) any {
+	switch v := v.(type) {
+	case string:
+		return redact.Text(v)
+	case []any:
+		for i := range v {
+			v[i] = redactedStrings(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			if _, isText := v[key].(string); isText && redact.Secret(key) {
+				v[key] = redact.Mark
+				continue
+			}
+			v[key] = redactedStrings(v[key])
+		}
+	}
+	return v
+}
