@@ -8,6 +8,7 @@ TOOL  := go tool -modfile=tools.mod
 
 # The control plane is a separate Go module, because it needs other versions of the Kubernetes libraries than the operator.
 CONTROLPLANE := e2e/controlplane
+KUBERNETES   := go build -C $(CONTROLPLANE) -buildvcs=false -ldflags "-s -w" -o ../../bin/
 
 # All packages except e2e and the shell framework, which run other processes that the race detector cannot check. Tests
 # of power losses are left out, as only the tests themselves have goroutines there.
@@ -29,10 +30,10 @@ build: ## Build bin/addon-operator, bin/hooktools/jq (for hooks on systems witho
 	$(BUILD) -o modules/050-images/hooks/collect ./modules/050-images/src/collect
 
 controlplane: ## Build bin/controlplane, a local Kubernetes API, with bin/kubectl and bin/kustomize (7 minutes the first time, then cached)
-	go build -C $(CONTROLPLANE) -buildvcs=false -ldflags "-s -w" -o ../../bin/ . tool
+	$(KUBERNETES) . tool
 
 bin/kubectl:
-	go build -C $(CONTROLPLANE) -buildvcs=false -ldflags "-s -w" -o ../../bin/ k8s.io/kubernetes/cmd/kubectl
+	$(KUBERNETES) k8s.io/kubernetes/cmd/kubectl
 
 run: ## Run the operator with the sample modules on a local control plane, or with CLUSTER=current on the cluster of the kubeconfig
 	@CLUSTER="$(CLUSTER)" bash e2e/run.sh

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs the operator with the sample modules: on a control plane of its own, or
 # with CLUSTER=current on the cluster of the current kubeconfig. Needs Go, git,
-# gcc and bash, and uses an installed kubectl rather than its own. Everything it keeps is in .run/, so the next run goes on where
-# this one stopped. "make run" starts it.
+# gcc and bash, and uses an installed kubectl rather than its own. Everything it
+# keeps is in .run/, so the next run goes on where this one stopped. "make run"
+# starts it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

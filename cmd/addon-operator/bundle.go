@@ -18,8 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/redact"
+	"addon-operator/internal/tree"
 	"addon-operator/workflow/inspect"
 )
 
@@ -48,12 +48,10 @@ var bundlePages = []bundlePage{
 	{name: "diagnosis", path: "/diagnosis", text: rendered(inspect.DiagnosisText)},
 	{name: "status", path: "/status", text: rendered(inspect.StatusText)},
 	{name: "run", path: "/workflow/inspect", text: rendered(inspect.Text)},
-	{name: "runs", path: "/workflow/list", query: url.Values{"limit": {"200"}}, text: rendered(func(runs *[]inspect.Summary, look inspect.Look) string {
-		return inspect.ListText(*runs, look)
-	})},
+	{name: "runs", path: "/workflow/list", query: url.Values{"limit": {"200"}}, text: rendered(runListText)},
 	{name: "timeline", path: "/workflow/timeline", query: url.Values{"limit": {"2000"}}, text: rendered(inspect.TimelineText)},
 	{name: "logs", path: "/workflow/logs", query: url.Values{"limit": {"200"}}},
-	{name: "queues", path: "/queue/list", text: rendered(func(queues *debugapi.QueueList, look inspect.Look) string { return queues.Text(look) })},
+	{name: "queues", path: "/queue/list", text: rendered(queueListText)},
 	{name: "modules", path: "/module/list"},
 	{name: "hooks", path: "/hook/list"},
 	{name: "addons", path: "/addons/list"},
@@ -141,10 +139,8 @@ func (b *bundle) page(ctx context.Context, s *source, p *bundlePage, look inspec
 
 // redacted returns a JSON document in which no string has what looks like a secret.
 func redacted(document []byte) ([]byte, error) {
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	var v any
-	if err := decoder.Decode(&v); err != nil {
+	v, err := tree.Decode(document)
+	if err != nil {
 		return nil, err
 	}
 	return json.MarshalIndent(redactedStrings(v), "", "  ")

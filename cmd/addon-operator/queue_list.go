@@ -16,7 +16,7 @@ import (
 
 // newQueueList returns the verb that shows the tasks of all queues.
 func newQueueList(from *sourceFlags) *cobra.Command {
-	t := table[debugapi.QueueList]{from: from, text: func(queues *debugapi.QueueList, look inspect.Look) string { return queues.Text(look) }}
+	t := table[debugapi.QueueList]{from: from, text: queueListText}
 	var empty bool
 	var again repeat
 	cmd := &cobra.Command{Use: "list", Short: "Show the tasks of all queues", Args: args(cobra.NoArgs)}
@@ -32,6 +32,8 @@ func newQueueList(from *sourceFlags) *cobra.Command {
 	}
 	return cmd
 }
+
+func queueListText(queues *debugapi.QueueList, look inspect.Look) string { return queues.Text(look) }
 
 // repeat holds the flags of a verb that shows its answer again and again.
 type repeat struct {

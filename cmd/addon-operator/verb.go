@@ -126,18 +126,31 @@ func (t *table[T]) fetch(cmd *cobra.Command, path string, query url.Values) ([]b
 	if err := t.output.check(); err != nil || !t.output.isText() {
 		return fetch(cmd, t.from, &t.output, path, query)
 	}
-	body, err := fetch(cmd, t.from, &output{format: "json", can: []string{"json"}}, path, query)
+	data, _, err := t.read(cmd, path, query)
 	if err != nil {
 		return nil, err
 	}
-	data := new(T)
-	if err := json.Unmarshal(body, data); err != nil {
-		return nil, fmt.Errorf("read the answer to %s: %w", path, err)
+	return t.page(cmd, data), nil
+}
+
+// read returns the answer to path, as data and as JSON.
+func (t *table[T]) read(cmd *cobra.Command, path string, query url.Values) (data *T, body []byte, err error) {
+	if body, err = fetch(cmd, t.from, &output{format: "json", can: []string{"json"}}, path, query); err != nil {
+		return nil, nil, err
 	}
+	data = new(T)
+	if err := json.Unmarshal(body, data); err != nil {
+		return nil, nil, fmt.Errorf("read the answer to %s: %w", path, err)
+	}
+	return data, body, nil
+}
+
+// page returns data as text.
+func (t *table[T]) page(cmd *cobra.Command, data *T) []byte {
 	look := t.paint.look(cmd.OutOrStdout(), t.from.zone())
 	look.Now, look.Wide = time.Now(), t.output.format == "wide"
 	look.Program, look.More = os.Args[0], t.from.again()
-	return []byte(t.text(data, look)), nil
+	return []byte(t.text(data, look))
 }
 
 // with opens the source for do.

@@ -12,9 +12,7 @@ import (
 
 // newWorkflowList returns the verb that shows the newest runs.
 func newWorkflowList(from *sourceFlags) *cobra.Command {
-	t := table[[]inspect.Summary]{from: from, text: func(runs *[]inspect.Summary, look inspect.Look) string {
-		return inspect.ListText(*runs, look)
-	}}
+	t := table[[]inspect.Summary]{from: from, text: runListText}
 	var limit uint
 	cmd := &cobra.Command{Use: "list", Short: "Show the newest runs", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
@@ -23,4 +21,8 @@ func newWorkflowList(from *sourceFlags) *cobra.Command {
 		return t.show(cmd, "/workflow/list", url.Values{"limit": {strconv.FormatUint(uint64(limit), 10)}})
 	}
 	return cmd
+}
+
+func runListText(runs *[]inspect.Summary, look inspect.Look) string {
+	return inspect.ListText(*runs, look)
 }

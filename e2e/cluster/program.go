@@ -9,8 +9,8 @@ import (
 )
 
 // program returns the path of bin/controlplane, after building it with the programs beside it, as make controlplane does.
-// That takes minutes the first time and seconds when nothing changed. Of several processes that come at once, as go test runs packages side by side, one builds and the
-// others wait for it.
+// That takes minutes the first time and seconds when nothing changed. Of several processes that come at once, as go test
+// runs packages side by side, one builds and the others wait for it.
 func program() (string, error) {
 	root, err := repository()
 	if err != nil {

@@ -105,13 +105,10 @@ spec:
 // TestOperatorMovesOverIsReadyAndMovesBack carries out the commands of README and moving-over on a copy of deploy: the old
 // operator is stopped, this one is installed and becomes ready, and the way back leads to the old one.
 func TestOperatorMovesOverIsReadyAndMovesBack(t *testing.T) {
-	dir := shortDir(t)
-	linkPrograms(t, dir)
-	c := cluster.Launch(t, filepath.Join(dir, ".run/cluster"))
-	if err := os.CopyFS(filepath.Join(dir, "deploy"), os.DirFS(root+"/deploy")); err != nil {
+	h, c, _ := launchHome(t)
+	if err := os.CopyFS(filepath.Join(h.dir, "deploy"), os.DirFS(root+"/deploy")); err != nil {
 		t.Fatal(err)
 	}
-	h := home{t: t, dir: dir, exports: blockOf(t, "docs/getting-started.md", "export KUBECONFIG=")}
 	run := func(b block) string {
 		t.Helper()
 		output, err := h.run(b)

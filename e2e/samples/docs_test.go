@@ -197,18 +197,22 @@ kubectl apply -f .run/configurations.yaml
 	return url
 }
 
-// newHome makes a home and returns the site of its operator.
+// launchHome makes a home with a cluster of its own, and returns the path of the operator.
+func launchHome(t *testing.T) (h home, c *cluster.Cluster, path string) {
+	t.Helper()
+	h = home{t: t, dir: shortDir(t), exports: blockOf(t, "docs/getting-started.md", "export KUBECONFIG=")}
+	path = linkPrograms(t, h.dir)
+	return h, cluster.Launch(t, filepath.Join(h.dir, ".run", "cluster")), path
+}
+
+// newHome makes a home with the objects of the sample, and returns the site of its operator.
 func newHome(t *testing.T) (home, operator.Site) {
 	t.Helper()
-	dir := shortDir(t)
-	path := linkPrograms(t, dir)
-	run := filepath.Join(dir, ".run")
-	c := cluster.Launch(t, filepath.Join(run, "cluster"))
+	h, c, path := launchHome(t)
 	absolute, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := home{t: t, dir: dir, exports: blockOf(t, "docs/getting-started.md", "export KUBECONFIG=")}
 	create := block{text: fmt.Sprintf(`kubectl create namespace addon-operator
 kubectl -n addon-operator create -f %[1]s/e2e/sample/config.yaml
 kubectl create -f %[1]s/e2e/sample/objects.yaml
@@ -217,7 +221,7 @@ kubectl create -f %[1]s/e2e/sample/objects.yaml
 		t.Fatalf("%v\n%s", err, output)
 	}
 	return h, operator.Site{
-		Program: path, Dir: run, Kubeconfig: c.Kubeconfig(), Namespace: "addon-operator",
+		Program: path, Dir: filepath.Join(h.dir, ".run"), Kubeconfig: c.Kubeconfig(), Namespace: "addon-operator",
 		ModulesDir: filepath.Join(absolute, "modules"), GlobalHooksDir: filepath.Join(absolute, "global-hooks"),
 	}
 }

@@ -72,7 +72,7 @@ func (p *page) below(text string) {
 	}
 }
 
-// title says in one line what is wrong, and since when.
+// title returns the headline of a problem, with the time since which it exists if the problem stops something.
 func (l Look) title(r *Problem) string {
 	text := r.headline()
 	if slices.Contains([]Kind{KindRefused, KindQuarantined, KindFull, KindSlow}, r.Kind) {
@@ -81,9 +81,12 @@ func (l Look) title(r *Problem) string {
 	return text
 }
 
-// headline says in one line what is wrong.
+// name returns the step that the problem is about.
+func (r *Problem) name() string { return strings.TrimSpace(r.Node + " " + r.Subject.String()) }
+
+// headline describes the problem in one line.
 func (r *Problem) headline() string {
-	name := strings.TrimSpace(r.Node + " " + r.Subject.String())
+	name := r.name()
 	switch {
 	case r.stored():
 		return r.Error

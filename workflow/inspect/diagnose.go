@@ -23,7 +23,7 @@ const (
 	EventStorm     Pattern = "event storm"      // many events of one binding wait
 )
 
-// A Diagnosis has what is wrong with the operator, what that is seen by, and what to do.
+// A Diagnosis is the list of all findings about an operator.
 type Diagnosis struct {
 	Schema int       `json:"schema"`
 	At     time.Time `json:"at"` // of the snapshot
@@ -32,10 +32,10 @@ type Diagnosis struct {
 	Findings []Finding `json:"findings"`
 }
 
-// A Finding is something that is wrong.
+// A Finding is a fault with its evidence and its remedy.
 type Finding struct {
 	Pattern Pattern `json:"pattern"`
-	// Text says in one sentence what is wrong.
+	// Text describes the fault in one sentence.
 	Text     string      `json:"text"`
 	Evidence []CauseStep `json:"evidence,omitempty"`
 	// Fix says what a person must mend first. Advice are commands that show more, and those that help once it is mended.

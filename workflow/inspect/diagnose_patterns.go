@@ -5,10 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-	"strings"
-	"time"
 
 	"addon-operator/store"
+	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 )
 
@@ -17,62 +16,45 @@ const mostChangesSearched = 3
 
 // failures finds steps that fail. Those that fail for one known reason are one finding.
 func (d *diagnostician) failures() (out []Finding, _ error) {
-	at := map[string]int{} // of the finding, by its reason
-	count := map[string]int{}
+	var reasons []string
+	alike := map[string][]*Problem{} // by reason
 	for i := range d.problems {
 		p := &d.problems[i]
 		if p.Kind != KindFailing {
 			continue
 		}
-		reason, m := p.Task.String(), meaningOf(p.Error)
-		if m != nil {
+		reason := p.Task.String()
+		if m := meaningOf(p.Error); m != nil {
 			reason = m.what
 		}
-		if n := count[reason]; n > 0 {
-			count[reason]++
-			if n < mostNamed {
-				f := &out[at[reason]]
-				f.Evidence = slices.Insert(f.Evidence, n, failure(p))
-			}
-			continue
+		if alike[reason] == nil {
+			reasons = append(reasons, reason)
 		}
-		f, err := d.failure(p, m)
+		alike[reason] = append(alike[reason], p)
+	}
+	for _, reason := range reasons {
+		f, err := d.failure(alike[reason])
 		if err != nil {
 			return nil, err
 		}
-		at[reason], count[reason] = len(out), 1
 		out = append(out, f)
-	}
-	for reason, i := range at {
-		f, n := &out[i], count[reason]
-		if n > mostNamed {
-			f.Evidence = slices.Insert(f.Evidence, mostNamed, CauseStep{Text: "and " + plural(n-mostNamed, "more step", "more steps")})
-		}
-		if f.Pattern != Pattern(KindFailing) {
-			f.Text = plural(n, "step fails", "steps fail") + ": " + f.Text
-		}
 	}
 	return out, nil
 }
 
-// failure returns a failing step as evidence.
-func failure(p *Problem) CauseStep {
-	text := strings.TrimSpace(p.Node+" "+p.Subject.String()) + " failed " + plural(max(p.Try, 1), "time", "times") + ": " + flat(p.Error)
-	if b := p.Behind; b != nil {
-		text += "; " + plural(b.Run+b.Tasks, "step waits", "steps wait") + " behind it"
-	}
-	return CauseStep{At: p.Since, Run: p.Run, Task: p.Task, Text: text, Next: p.Due}
-}
-
-// failure returns the finding about a failing step, the error of which has a meaning or not.
-func (d *diagnostician) failure(p *Problem, m *meaning) (Finding, error) {
-	name := strings.TrimSpace(p.Node + " " + p.Subject.String())
-	f := Finding{Pattern: Pattern(KindFailing), Text: name + " fails", Evidence: []CauseStep{failure(p)}}
-	if !d.reader.Live {
-		f.Evidence[0].Next = time.Time{}
-	}
+// failure returns the finding about failing steps, the errors of which have the same meaning. A step whose error has none is
+// alone.
+func (d *diagnostician) failure(all []*Problem) (Finding, error) {
+	p, m := all[0], meaningOf(all[0].Error)
+	f := Finding{Pattern: Pattern(KindFailing), Text: p.name() + " fails"}
 	if m != nil {
-		f.Pattern, f.Text, f.Fix = m.is, m.what, m.todo
+		f.Pattern, f.Text, f.Fix = m.is, plural(len(all), "step fails", "steps fail")+": "+m.what, m.todo
+	}
+	for _, p := range all[:min(len(all), mostNamed)] {
+		f.Evidence = append(f.Evidence, d.attempts(p))
+	}
+	if more := len(all) - mostNamed; more > 0 {
+		f.Evidence = append(f.Evidence, CauseStep{Text: "and " + plural(more, "more step", "more steps")})
 	}
 	if d.searched++; d.searched <= mostChangesSearched {
 		changes, err := d.changesBefore(p.Since, p.Node, p.Subject)
@@ -106,8 +88,19 @@ func (d *diagnostician) failure(p *Problem, m *meaning) (Finding, error) {
 	return f, nil
 }
 
-// leastLoops is how often in a row a run must have closed a loop to be delayed.
-const leastLoops = 3
+// attempts returns the failed attempts of a step as evidence.
+func (d *diagnostician) attempts(p *Problem) CauseStep {
+	c := CauseStep{
+		At: p.Since, Run: p.Run, Task: p.Task, Text: p.name() + " failed " + plural(max(p.Try, 1), "time", "times") + ": " + flat(p.Error),
+	}
+	if b := p.Behind; b != nil {
+		c.Text += "; " + plural(b.Run+b.Tasks, "step waits", "steps wait") + " behind it"
+	}
+	if d.reader.Live {
+		c.Next = p.Due
+	}
+	return c
+}
 
 // loops finds runs that hooks cause again and again, because they change values each time.
 func (d *diagnostician) loops() (out []Finding, _ error) {
@@ -119,7 +112,14 @@ func (d *diagnostician) loops() (out []Finding, _ error) {
 		if searched++; searched > mostCounted {
 			break
 		}
-		if t.Loop == nil || t.Loop.N < leastLoops {
+		if t.Loop == nil {
+			continue
+		}
+		reason, err := workflow.BlockedBy(d.scan.tx, t)
+		if err = d.scan.unreadable.pass(err); err != nil {
+			return nil, err
+		}
+		if reason == nil || reason.Kind != store.AwaitsDelay {
 			continue
 		}
 		f := Finding{
@@ -148,7 +148,7 @@ func (d *diagnostician) changedValues(t *store.Task) (out []CauseStep, _ error) 
 		if err != nil {
 			return nil, err
 		}
-		if a.Subject.Hook != "" && (t.Subject.Module == "" || a.Subject.Module == t.Subject.Module) && strings.Contains(a.Detail, "values ") {
+		if changesValues(&a) && (t.Subject.Module == "" || a.Subject.Module == t.Subject.Module) {
 			out = append(out, attemptCause(&a))
 		}
 	}

@@ -227,7 +227,7 @@ func (c *chains) heldBy(wait *Wait) []CauseStep {
 	if p == nil {
 		return nil
 	}
-	return []CauseStep{{At: p.At, Run: p.Run, Task: p.Task, Text: strings.TrimSpace(p.Node+" "+p.Subject.String()) + ": " + p.Error}}
+	return []CauseStep{{At: p.At, Run: p.Run, Task: p.Task, Text: p.name() + ": " + p.Error}}
 }
 
 // stepCause says in which state a step is, and what it waits for.

@@ -169,6 +169,11 @@ func (e *evidence) bindings(hook func(graph.Subject) bool) (module string, n int
 	return module, n, nil
 }
 
+// changesValues reports whether a is an attempt of a hook that changed values.
+func changesValues(a *store.Record) bool {
+	return a.Subject.Hook != "" && strings.Contains(a.Detail, "values ")
+}
+
 // runCauses returns why a run began.
 func (e *evidence) runCauses(run uint64) ([]CauseStep, error) {
 	if run == 0 {

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"slices"
-	"strings"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -99,7 +98,7 @@ func (e *explainer) upgraded(name string) error {
 		case a.Ended.After(upgrade.Ended):
 		case of(&a, releaseCheck):
 			check = &a
-		case a.Subject.Hook != "" && (a.Subject.Module == name || a.Subject.Module == "") && strings.Contains(a.Detail, "values "):
+		case changesValues(&a) && (a.Subject.Module == name || a.Subject.Module == ""):
 			changed = append(changed, attemptCause(&a))
 		}
 	}
