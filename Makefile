@@ -19,7 +19,7 @@ STORMS ?= 30
 FIGHTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help build controlplane run test race kills crash-images breakages alerts fuzz bench shape lint fmt vet generate vuln clean
+.PHONY: help build controlplane run test race kills every-step crash-images breakages alerts fuzz bench shape lint fmt vet generate vuln clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,10 @@ race: controlplane ## Run all tests except end-to-end ones with the race detecto
 
 kills: build controlplane ## Test kills of the operator at every step, in bursts of events and in competition for an ID (KILLS=50 STORMS=30 FIGHTS=100 rounds)
 	KILLS=$(KILLS) STORMS=$(STORMS) FIGHTS=$(FIGHTS) go test -count=1 -timeout 120m -v -run 'Kill|Storm|Fight' ./e2e/...
+
+every-step: build controlplane ## Kill the operator before and after every step of the sample modules (the flags in EVERY_STEP are added)
+	bin/addon-operator test --crash-every-step . --control-plane bin/controlplane \
+		--objects e2e/sample/config.yaml,e2e/sample/objects.yaml $(EVERY_STEP)
 
 crash-images: ## Check what a power loss can leave of the store, with CRASH_IMAGES=1000 random images for each moment
 	CRASH_IMAGES=$(or $(CRASH_IMAGES),1000) go test -count=1 -timeout 240m -v -run 'LossOfPower' ./store ./workflow

@@ -29,6 +29,10 @@ type Engine struct {
 	// start over at their first node. It is set before Start.
 	NewContainer bool
 
+	// Checkpoint is called at each moment of each attempt, by the worker, which waits for its return.
+	// It is nil except in crash tests, which kill the process in it. It is set before Start.
+	Checkpoint func(t Task, at Moment)
+
 	workers  workers
 	alarms   alarms
 	attempts attempts

@@ -39,7 +39,7 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	if w.e.observer.Began != nil {
 		w.e.observer.Began(c.task)
 	}
-	failpoint(c.node.ID, "claimed")
+	w.reach(c, AtClaimed)
 	c.task.output = new(output)
 	out, failed := w.do(c.ctx, c)
 	if failed != nil {
@@ -58,7 +58,7 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 		}
 	}
 	if failed == nil {
-		failpoint(c.node.ID, "done")
+		w.reach(c, AtDone)
 		next, err = w.commit(ctx, c, func(m *transition) (*claim, error) { return m.finish(c, out) })
 		if err != nil {
 			failed = &failure{err: err, subject: c.task.Subject}
@@ -119,7 +119,7 @@ func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure)
 		if i > 0 && w.isAbandoned(c) {
 			break
 		}
-		failpoint(c.node.ID, "effect")
+		w.reach(c, AtEffect)
 		err := guard(c.node, "Effect", func() error { return effecter.Effect(ctx, c.task, effect) })
 		if err != nil {
 			refused := (*refusal)(nil)
@@ -155,8 +155,12 @@ func (w worker) outcome(ctx context.Context, c *claim) (out Outcome, err error) 
 	} else {
 		err = guard(c.node, "Do", func() (err error) { out, err = step.Do(ctx, c.task); return err })
 	}
-	if err != nil || len(out.Effects) == 0 {
+	if err != nil {
 		return out, err
+	}
+	w.reach(c, AtEnded)
+	if len(out.Effects) == 0 {
+		return out, nil
 	}
 	_, err = w.commit(w.e.workers.ctx, c, func(m *transition) (*claim, error) {
 		t, err := m.reload(c)

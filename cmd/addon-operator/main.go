@@ -25,6 +25,7 @@ const (
 	exitFailed    = 1
 	exitUsage     = 2
 	exitAttention = 3  // something needs a person, asked for with --exit-code
+	exitUntested  = 4  // the modules could not be tested
 	exitLocked    = 10 // the store is in use by another process
 	exitCorrupt   = 11 // the store is damaged, or no store
 	exitNewer     = 12 // the store was written by a newer version

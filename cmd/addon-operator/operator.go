@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"addon-operator/cmd/addon-operator/crashtest"
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/crd"
@@ -71,6 +72,8 @@ type operator struct {
 	logConfigEvents atomic.Bool
 	// kept is set if the parts of the operator still run when Run returns. They end with the process.
 	kept bool
+	// control is nil unless the command test has started this process.
+	control *crashtest.Control
 
 	kube      *triggers.Kube
 	schedule  *triggers.Schedule
@@ -87,7 +90,10 @@ type operator struct {
 // Run runs the operator until ctx is done, and then lets what runs come to its
 // end for a while. It fails when the operator cannot start, or when its store
 // can no longer be written.
-func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
+func Run(ctx context.Context, s settings.Settings, w io.Writer) error { return run(ctx, s, w, nil) }
+
+// run is [Run] under the control of the command test; without it, control is nil.
+func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashtest.Control) error {
 	defer limitHeap()()
 	notices, err := newLog(s, w)
 	if err != nil {
@@ -105,7 +111,7 @@ func Run(ctx context.Context, s settings.Settings, w io.Writer) error {
 	for _, warning := range s.Warnings {
 		log.Warn().Msg(warning)
 	}
-	o := &operator{settings: s, log: log, began: time.Now()}
+	o := &operator{settings: s, log: log, began: time.Now(), control: control}
 	if o.params, err = debugapi.NewParams(s, log, o.logConfigEvents.Store); err != nil {
 		return err
 	}
@@ -223,6 +229,7 @@ func (o *operator) assemble() (err error) {
 		return err
 	}
 	o.addons = o.watchAddons()
+	o.engine.Checkpoint = o.checkpoint()
 	o.engine.ContinueOnFailure = s.OnModuleFailure == settings.ContinueOnFailure
 	watches := o.clusterObserver.hooks()
 	watches.FailuresChanged = func(kube.View) { o.surveys.filters.raise() }
@@ -251,6 +258,9 @@ func (o *operator) engineObserver() workflow.Observer {
 	observer.Recorded = func(r store.Record) {
 		observe(r)
 		stepChanges{o}.recorded(r)
+		if o.control != nil {
+			o.control.Recorded(r)
+		}
 	}
 	return observer
 }
@@ -335,6 +345,9 @@ func (o *operator) run(ctx context.Context) error {
 		return err
 	}
 	o.status.begun.Store(true)
+	if o.control != nil {
+		o.control.Begun()
+	}
 	o.log.Info().Str("version", version).Str("store", o.settings.Store).Uint64("epoch", o.db.Epoch()).
 		Str("namespace", o.settings.Namespace).Int("modules", len(o.steps.Modules.Disk().Modules)).Msg("operator started")
 	o.watch(watching, group)

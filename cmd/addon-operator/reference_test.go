@@ -50,8 +50,8 @@ const cliIntro = `# Commands
 <!-- Made from the code by go test ./cmd/addon-operator -run Reference -update. -->
 
 Most commands connect to the running operator over its debug socket. With ` + "`--store FILE`" + `, they read the store of a stopped
-operator instead, and print its path and age on stderr. The commands ` + "`start`, `version`, `addons index`, `addons lint`" + ` and
-` + "`addons package`" + `, and ` + "`workflow graph`" + ` without a run, need neither.
+operator instead, and print its path and age on stderr. The commands ` + "`start`, `test`, `version`, `addons index`, `addons lint`" + `
+and ` + "`addons package`" + `, and ` + "`workflow graph`" + ` without a run, need neither.
 
 The socket serves HTTP. Each command below names its route, and ` + "`raw PATH`" + ` and curl can use the same routes. The suffix of a
 path selects the format. Settings with names such as password, secret, token, credentials or key, and the data of Secrets, are

@@ -8,6 +8,10 @@ import (
 	"syscall"
 )
 
+// Program returns the path of bin/controlplane, which has kubectl beside it, after building them. See [Start] for a cluster
+// that it serves.
+func Program() (string, error) { return program() }
+
 // program returns the path of bin/controlplane, after building it with the programs beside it, as make controlplane does.
 // That takes minutes the first time and seconds when nothing changed. Of several processes that come at once, as go test
 // runs packages side by side, one builds and the others wait for it.

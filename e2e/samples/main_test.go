@@ -101,15 +101,13 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// newSite returns where an operator of t runs: with a copy of the samples, in namespace. The copy's crontabs that say
-// every minute say every second, as nobody wants to wait for a minute here.
-func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Site {
+// copySamples copies the sample modules and global hooks to dir, with the hook that is written in Go.
+func copySamples(t *testing.T, dir string) {
 	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := shortDir(t)
 	for _, name := range []string{"modules", "global-hooks"} {
 		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(root, name))); err != nil {
 			t.Fatal(err)
@@ -123,6 +121,18 @@ func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Site {
 	if err := errors.Join(os.MkdirAll(hooks, 0o755), os.WriteFile(filepath.Join(hooks, "collect"), hook, 0o755)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// newSite returns where an operator of t runs: with a copy of the samples, in namespace. The copy's crontabs that say
+// every minute say every second, as nobody wants to wait for a minute here.
+func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Site {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := shortDir(t)
+	copySamples(t, dir)
 	for _, name := range []string{"modules/030-certificates/hooks/expiry.sh", "global-hooks/hooks/30-office-hours.sh"} {
 		file := filepath.Join(dir, name)
 		text, err := os.ReadFile(file)

@@ -1,0 +1,180 @@
+package crashtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// goneWithin is the time in which the objects of a round must be gone after their deletion.
+const goneWithin = 2 * time.Minute
+
+// givenCluster is a cluster of the user that serves as the plane of one round after the other. Between two rounds, it is
+// brought back to the objects that it had before the first.
+type givenCluster struct {
+	path   string // of the kubeconfig file with the chosen context
+	client *client
+	before map[thing]kept
+}
+
+// kept is an object that was in the cluster before the first round.
+type kept struct {
+	resource resource
+	object   *unstructured.Unstructured
+}
+
+// newGivenCluster returns the cluster of a context of a kubeconfig file. It writes a kubeconfig file with only this context
+// to path. It fails if the cluster already has the namespace.
+func newGivenCluster(ctx context.Context, file, contextName, namespace, path string) (*givenCluster, error) {
+	raw, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: file}, &clientcmd.ConfigOverrides{CurrentContext: contextName}).RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("--kube-config: %w", err)
+	}
+	if contextName != "" {
+		raw.CurrentContext = contextName
+	}
+	if raw.Contexts[raw.CurrentContext] == nil {
+		return nil, fmt.Errorf("--kube-config %s has no context %q: name one with --kube-context", file, raw.CurrentContext)
+	}
+	if err := api.FlattenConfig(&raw); err != nil {
+		return nil, fmt.Errorf("--kube-config: %w", err)
+	}
+	if err := clientcmd.WriteToFile(raw, path); err != nil {
+		return nil, err
+	}
+	g := &givenCluster{path: path, before: map[thing]kept{}}
+	if g.client, err = connect(path); err != nil {
+		return nil, err
+	}
+	objects, err := g.client.objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for r, list := range objects {
+		for _, o := range list {
+			g.before[g.identify(r, o)] = kept{r, o}
+		}
+	}
+	if _, exists := g.before[thing{Kind: namespaces.GroupResource().String(), Name: namespace}]; exists {
+		return nil, fmt.Errorf("the cluster already has namespace %s: name another with --namespace, or delete it", namespace)
+	}
+	return g, nil
+}
+
+// identify returns the key of an object of r.
+func (g *givenCluster) identify(r resource, o *unstructured.Unstructured) thing {
+	return thing{r.GroupResource().String(), o.GetNamespace(), o.GetName()}
+}
+
+func (g *givenCluster) acquire(context.Context, string) (plane, error) { return g, nil }
+
+func (g *givenCluster) kubeconfig() string { return g.path }
+
+// at returns the client of the resource of o.
+func (g *givenCluster) at(r resource, o *unstructured.Unstructured) dynamic.ResourceInterface {
+	if r.namespaced {
+		return g.client.dynamic.Resource(r.GroupVersionResource).Namespace(o.GetNamespace())
+	}
+	return g.client.dynamic.Resource(r.GroupVersionResource)
+}
+
+// release deletes all objects that were not there before, and creates or changes those that are missing or differ.
+func (g *givenCluster) release(ctx context.Context) error {
+	for deadline := time.Now().Add(goneWithin); ; {
+		left, err := g.restore(ctx)
+		if err != nil {
+			return err
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			slices.Sort(left)
+			return fmt.Errorf("the cluster is not as before after %s: %s; look at the finalizers of these objects", goneWithin, strings.Join(left, ", "))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// restore requests what is necessary to bring the cluster back, and returns the objects that still differ.
+func (g *givenCluster) restore(ctx context.Context) (left []string, err error) {
+	objects, err := g.client.objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	present := map[thing]bool{}
+	for r, list := range objects {
+		for _, o := range list {
+			at := g.identify(r, o)
+			present[at] = true
+			if !isCompared(o) && !isRelease(o) {
+				continue
+			}
+			before, known := g.before[at]
+			switch {
+			case !known:
+				left = append(left, at.String())
+				err = g.remove(ctx, r, o)
+			case isCompared(o) && fieldsOf(o, false).text() != fieldsOf(before.object, false).text():
+				left = append(left, at.String())
+				err = g.change(ctx, r, o, before.object)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	for at, before := range g.before {
+		if present[at] || !isCompared(before.object) {
+			continue
+		}
+		left = append(left, at.String())
+		o := before.object.DeepCopy()
+		o.SetResourceVersion("")
+		o.SetUID("")
+		if _, err := g.at(before.resource, o).Create(ctx, o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, fmt.Errorf("create %s again: %w", at, err)
+		}
+	}
+	return left, nil
+}
+
+// remove deletes an object, and what belongs to it.
+func (g *givenCluster) remove(ctx context.Context, r resource, o *unstructured.Unstructured) error {
+	if o.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	background := metav1.DeletePropagationBackground
+	err := g.at(r, o).Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete %s %s: %w", r.kind, o.GetName(), err)
+	}
+	return nil
+}
+
+// change gives an object the content that it had before.
+func (g *givenCluster) change(ctx context.Context, r resource, o, before *unstructured.Unstructured) error {
+	restored := before.DeepCopy()
+	restored.SetResourceVersion(o.GetResourceVersion())
+	restored.SetUID(o.GetUID())
+	restored.SetManagedFields(nil)
+	_, err := g.at(r, o).Update(ctx, restored, metav1.UpdateOptions{})
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("change %s %s back: %w", r.kind, o.GetName(), err)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+// Package crashtest runs the modules of a user on a control plane, kills the operator before and after each step, and
+// compares the results with those of undisturbed runs. It implements the command test --crash-every-step.
+//
+// A *round* is one run of the operator, from an empty control plane until nothing is left to do, with one kill at a
+// *target*: a moment of a step. The operator is a child process with a *control*: a socket on which it reports each moment
+// and waits for permission to continue. A round that ends otherwise than the undisturbed runs is a *finding*.
+package crashtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// controlFD is the file descriptor of the control in the child process.
+const controlFD = 3
+
+// message is a line that the operator writes to its control.
+type message struct {
+	// Begun is set in the message that says that the operator has started: pending work is resumed, and new work is
+	// enqueued.
+	Begun   bool          `json:"begun,omitempty"`
+	Node    graph.NodeID  `json:"node,omitempty"`
+	Subject graph.Subject `json:"subject,omitzero"`
+	// At is set if the operator waits for permission to continue.
+	At workflow.Moment `json:"at,omitempty"`
+	// State is set in the message about an attempt that has ended, with the error of a failed one.
+	State store.State `json:"state,omitempty"`
+	Error string      `json:"error,omitempty"`
+}
+
+// A Control is the connection of an operator to the command test that has started it. If the connection ends, the process
+// kills itself: nobody waits for its results.
+type Control struct {
+	mu      sync.Mutex // held from a message until it has been answered
+	conn    net.Conn
+	allowed chan struct{}
+}
+
+// OpenControl returns the control of this process. It fails unless the parent of this process made the inherited socket.
+// So no deployment can use it by mistake: a container inherits no socket, and its first process has no parent.
+func OpenControl() (*Control, error) {
+	const advice = "only the command test starts the operator so; use the command start"
+	unix.CloseOnExec(controlFD) // hooks must not inherit it
+	peer, err := unix.GetsockoptUcred(controlFD, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return nil, fmt.Errorf("file descriptor %d: %w; %s", controlFD, err, advice)
+	}
+	if int(peer.Pid) != os.Getppid() {
+		return nil, fmt.Errorf("the socket at file descriptor %d is not of the parent process; %s", controlFD, advice)
+	}
+	file := os.NewFile(controlFD, "control")
+	defer file.Close() // FileConn has its own
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, fmt.Errorf("open the control: %w", err)
+	}
+	c := &Control{conn: conn, allowed: make(chan struct{})}
+	go c.listen()
+	return c, nil
+}
+
+// listen reads the permissions, and ends this process with the connection.
+func (c *Control) listen() {
+	for permission := make([]byte, 1); ; {
+		if _, err := c.conn.Read(permission); err != nil {
+			killSelf()
+		}
+		c.allowed <- struct{}{}
+	}
+}
+
+func killSelf() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // the signal may take a moment
+}
+
+// Checkpoint reports that an attempt has reached a moment, and returns when the operator may continue.
+func (c *Control) Checkpoint(t workflow.Task, at workflow.Moment) {
+	c.send(message{Node: graph.NodeID(t.Node), Subject: t.Subject, At: at})
+}
+
+// Recorded reports the end of an attempt.
+func (c *Control) Recorded(r store.Record) {
+	c.send(message{Node: graph.NodeID(r.Node), Subject: r.Subject, State: r.State, Error: r.Error})
+}
+
+// Begun reports that the operator has started.
+func (c *Control) Begun() { c.send(message{Begun: true}) }
+
+// send writes m and waits for the answer if m needs one.
+func (c *Control) send(m message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := json.NewEncoder(c.conn).Encode(m); err != nil {
+		killSelf()
+	}
+	if m.At != "" {
+		<-c.allowed
+	}
+}
+
+// newControl returns both ends of a control: the one of this process, and the one for the child.
+func newControl() (ours net.Conn, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the control of the operator: %w", err)
+	}
+	file := os.NewFile(uintptr(fds[0]), "control")
+	theirs = os.NewFile(uintptr(fds[1]), "control of the operator")
+	ours, err = net.FileConn(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, nil, errors.Join(err, theirs.Close())
+	}
+	return ours, theirs, nil
+}

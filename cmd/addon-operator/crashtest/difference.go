@@ -1,0 +1,191 @@
+package crashtest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"addon-operator/internal/redact"
+)
+
+// A Difference is a field in which the end of a round differs from that of an undisturbed run.
+type Difference struct {
+	// Of is the object, release or values, such as "ConfigMap shop/counter".
+	Of string `json:"of"`
+	// Field is the path of the field; empty if the whole of it exists on one side only.
+	Field string `json:"field,omitempty"`
+	// Want is the value in the undisturbed run, and Got the value after the kill; nil if it does not exist. A secret is
+	// redacted.
+	Want *string `json:"want"`
+	Got  *string `json:"got"`
+}
+
+func (d Difference) String() string {
+	value := func(s *string, absent string) string {
+		if s == nil {
+			return absent
+		}
+		return *s
+	}
+	if d.Field == "" {
+		return fmt.Sprintf("%s: %s → %s", d.Of, value(d.Want, "does not exist"), value(d.Got, "does not exist"))
+	}
+	return fmt.Sprintf("%s: %s: %s → %s", d.Of, d.Field, value(d.Want, "(none)"), value(d.Got, "(none)"))
+}
+
+// longestValue is the number of characters of a value that are shown, and shownBefore how many of them are before the first
+// difference of a long value.
+const (
+	longestValue = 60
+	shownBefore  = 20
+)
+
+// diff returns the differences between two states, sorted.
+func diff(want, got state) (out []Difference) {
+	for of := range union(want, got) {
+		a, inWant := want[of]
+		b, inGot := got[of]
+		if !inWant || !inGot {
+			out = append(out, Difference{Of: of.String(), Want: existence(inWant), Got: existence(inGot)})
+			continue
+		}
+		for path := range union(a, b) {
+			x, inA := a[path]
+			y, inB := b[path]
+			if inA != inB || x != y {
+				x, y = excerpts(x, y)
+				out = append(out, Difference{of.String(), path, shown(of, path, x, inA), shown(of, path, y, inB)})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Difference) int { return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Field, b.Field)) })
+	return out
+}
+
+// union returns the keys of either map.
+func union[K comparable, V any](a, b map[K]V) map[K]bool {
+	keys := map[K]bool{}
+	for k := range a {
+		keys[k] = true
+	}
+	for k := range b {
+		keys[k] = true
+	}
+	return keys
+}
+
+// excerpts returns the parts of two long values from shortly before their first difference.
+func excerpts(a, b string) (x, y string) {
+	first, second, same := []rune(a), []rune(b), 0
+	if max(len(first), len(second)) <= longestValue {
+		return a, b
+	}
+	for same < min(len(first), len(second)) && first[same] == second[same] {
+		same++
+	}
+	if same <= shownBefore {
+		return a, b
+	}
+	from := same - shownBefore + 1
+	return "…" + string(first[from:]), "…" + string(second[from:])
+}
+
+func existence(is bool) *string {
+	if !is {
+		return nil
+	}
+	text := "exists"
+	return &text
+}
+
+// shown returns a value of a field for people: short, and without secrets.
+func shown(of thing, path, value string, is bool) *string {
+	if !is {
+		return nil
+	}
+	if of.Kind == "Secret" && (strings.HasPrefix(path, "data") || strings.HasPrefix(path, "stringData")) || isSecret(path) {
+		value = redact.Mark
+	} else if value = strings.Join(strings.Fields(redact.Text(value)), " "); len([]rune(value)) > longestValue {
+		value = string([]rune(value)[:longestValue]) + "…"
+	}
+	return &value
+}
+
+// isSecret reports whether a part of a path is the name of a secret.
+func isSecret(path string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(`.[]"`, r) }), redact.Secret)
+}
+
+// noise is what differs between undisturbed runs. It is not compared.
+type noise struct {
+	// things exist in some of the runs only, because their names are random. Of each kind and namespace only their number
+	// is compared.
+	things map[thing]bool
+	// fields have different values.
+	fields map[thing]map[string]bool
+}
+
+// findNoise returns what differs between two undisturbed runs.
+func findNoise(a, b state) noise {
+	n := noise{map[thing]bool{}, map[thing]map[string]bool{}}
+	for of := range union(a, b) {
+		x, inA := a[of]
+		y, inB := b[of]
+		if !inA || !inB {
+			n.things[of] = true
+			continue
+		}
+		for path := range union(x, y) {
+			v, inX := x[path]
+			w, inY := y[path]
+			if inX != inY || v != w {
+				if n.fields[of] == nil {
+					n.fields[of] = map[string]bool{}
+				}
+				n.fields[of][path] = true
+			}
+		}
+	}
+	return n
+}
+
+// texts names what is not compared, sorted.
+func (n noise) texts() (out []string) {
+	for of, paths := range n.fields {
+		for path := range paths {
+			out = append(out, of.String()+": "+path)
+		}
+	}
+	for of := range n.things {
+		out = append(out, of.String())
+	}
+	slices.Sort(out)
+	return out
+}
+
+// apply returns s without the noise. Things of which want has none and whose kind and namespace have random names are
+// replaced by their number.
+func (n noise) apply(s, want state) state {
+	random := map[thing]bool{}
+	for of := range n.things {
+		random[thing{Kind: of.Kind, Namespace: of.Namespace}] = true
+	}
+	out, numbers := state{}, map[thing]int{}
+	for of, f := range s {
+		group := thing{Kind: of.Kind, Namespace: of.Namespace}
+		if _, known := want[of]; n.things[of] || !known && random[group] {
+			numbers[group]++
+			continue
+		}
+		f = maps.Clone(f)
+		maps.DeleteFunc(f, func(path, _ string) bool { return n.fields[of][path] })
+		out[of] = f
+	}
+	for group := range random {
+		group.Name = "(random names)"
+		out[group] = fields{"number": fmt.Sprint(numbers[thing{Kind: group.Kind, Namespace: group.Namespace}])}
+	}
+	return out
+}

@@ -1,0 +1,122 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// fields are the leaves of an object or of values, by path. An empty map or list is a leaf.
+type fields map[string]string
+
+// add adds the leaves of a value at a path.
+func (f fields) add(path string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, child := range v {
+			f.add(join(path, key), child)
+		}
+		if len(v) == 0 {
+			f[path] = "{}"
+		}
+	case []any:
+		for i, child := range v {
+			f.add(fmt.Sprintf("%s[%d]", path, i), child)
+		}
+		if len(v) == 0 {
+			f[path] = "[]"
+		}
+	case string:
+		f[path] = v
+	default:
+		text, err := json.Marshal(v)
+		if err != nil {
+			text = fmt.Append(nil, v)
+		}
+		f[path] = string(text)
+	}
+}
+
+// join returns the path of a key below path.
+func join(path, key string) string {
+	if strings.ContainsAny(key, "./[] ") {
+		return path + fmt.Sprintf("[%q]", key)
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// setByServer are fields of metadata that the API server sets, or that identify the object.
+var setByServer = []string{
+	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink",
+	"name", "namespace", "generateName", "ownerReferences",
+}
+
+// fieldsOf returns the fields of an object that hooks and charts determine. For the ConfigMap of the operator, sections is
+// set: each key is YAML, and its fields are compared.
+func fieldsOf(o *unstructured.Unstructured, sections bool) fields {
+	content := o.DeepCopy().Object
+	delete(content, "apiVersion")
+	delete(content, "kind")
+	if metadata, ok := content["metadata"].(map[string]any); ok {
+		for _, name := range setByServer {
+			delete(metadata, name)
+		}
+	}
+	if controllersSetStatus(o) {
+		delete(content, "status")
+	}
+	switch o.GetKind() {
+	case "Service":
+		for _, name := range []string{"clusterIP", "clusterIPs"} {
+			unstructured.RemoveNestedField(content, "spec", name)
+		}
+	case "CustomResourceDefinition":
+		delete(content, "status")
+	}
+	if data, ok := content["data"].(map[string]any); ok && sections {
+		for key, text := range data {
+			var section any
+			if s, ok := text.(string); ok && yaml.Unmarshal([]byte(s), &section) == nil {
+				data[key] = section
+			}
+		}
+	}
+	f := fields{}
+	f.add("", content)
+	return f
+}
+
+// controllersSetStatus reports whether o is of a kind of Kubernetes itself. Its controllers set the status at any time.
+func controllersSetStatus(o *unstructured.Unstructured) bool {
+	group := o.GroupVersionKind().Group
+	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
+}
+
+// ignoredKinds are written by parts of the control plane at any time.
+var ignoredKinds = []string{
+	"Event", "Lease", "Endpoints", "EndpointSlice", "Node", "CSINode", "APIService",
+	"PriorityLevelConfiguration", "FlowSchema", "ComponentStatus", "IPAddress",
+}
+
+// isCompared reports whether hooks and charts determine o: no controller has made it.
+func isCompared(o *unstructured.Unstructured) bool {
+	switch {
+	case slices.Contains(ignoredKinds, o.GetKind()),
+		o.GetKind() == "ConfigMap" && o.GetName() == "kube-root-ca.crt",
+		o.GetKind() == "Service" && o.GetNamespace() == "default" && o.GetName() == "kubernetes":
+		return false
+	}
+	for _, owner := range o.GetOwnerReferences() {
+		if owner.Controller != nil && *owner.Controller {
+			return false
+		}
+	}
+	return o.GetLabels()["owner"] != "helm" // a release, which is compared by itself
+}

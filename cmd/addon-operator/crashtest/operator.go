@@ -1,0 +1,180 @@
+package crashtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// StartCommand is the hidden command of the program that starts an operator with a control.
+const StartCommand = "supervised-start"
+
+// stopWithin is the time that an operator has for its end.
+const stopWithin = time.Minute
+
+// site is the directory, modules and cluster of the operators of one round.
+type site struct {
+	dir         string // has the store, the debug socket, the log and temporary files
+	kubeconfig  string
+	namespace   string
+	modules     string
+	globalHooks string
+}
+
+func (s *site) socket() string { return filepath.Join(s.dir, "debug.socket") }
+
+func (s *site) log() string { return filepath.Join(s.dir, "log") }
+
+// operator is a running operator, or one that has ended.
+type operator struct {
+	cmd      *exec.Cmd
+	control  net.Conn
+	messages chan message
+	ended    chan struct{} // closed when the process has ended
+}
+
+// start starts an operator as a child. It ends by kill or stop, or with this process.
+func (s *site) start() (*operator, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(s.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the child has its own
+	ours, theirs, err := newControl()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close() // with this one open, the end of the child would not be seen
+	o := &operator{control: ours, messages: make(chan message), ended: make(chan struct{})}
+	o.cmd = exec.CommandContext(context.Background(), program, StartCommand,
+		"--kube-config", s.kubeconfig, "--namespace", s.namespace, "--modules-dir", s.modules, "--global-hooks-dir", s.globalHooks,
+		"--store", filepath.Join(s.dir, "store.db"), "--tmp-dir", filepath.Join(s.dir, "tmp"), "--debug-unix-socket", s.socket(),
+		"--prometheus-listen-address", "127.0.0.1", "--prometheus-listen-port", "0", "--debug-http-addr", "",
+		"--webhook-url", "https://127.0.0.1", "--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0",
+		"--conversion-webhook-listen-address", "127.0.0.1", "--conversion-webhook-listen-port", "0",
+		"--snapshot-interval", "0", "--log-type", "json")
+	o.cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig) // for hooks that call kubectl
+	o.cmd.Stdout, o.cmd.Stderr, o.cmd.ExtraFiles = log, log, []*os.File{theirs}
+	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := o.cmd.Start(); err != nil {
+		return nil, errors.Join(err, ours.Close())
+	}
+	go o.read()
+	return o, nil
+}
+
+// read passes on the messages of the operator until it has ended.
+func (o *operator) read() {
+	defer close(o.ended)
+	lines := bufio.NewReader(o.control)
+	for {
+		line, err := lines.ReadBytes('\n')
+		var m message
+		if err != nil || json.Unmarshal(line, &m) != nil {
+			break
+		}
+		o.messages <- m
+	}
+	_ = o.cmd.Wait() // how it ended is in ProcessState
+}
+
+// allow lets the operator continue after a moment that it has reported.
+func (o *operator) allow() {
+	_, _ = o.control.Write([]byte{1}) // fails only if the operator has ended, which is seen elsewhere
+}
+
+// kill ends the operator with SIGKILL, and returns when it has ended.
+func (o *operator) kill() {
+	_ = o.cmd.Process.Kill() // fails only if it has ended
+	o.drain()
+	_ = o.control.Close()
+}
+
+// drain lets the operator continue until it has ended.
+func (o *operator) drain() {
+	for {
+		select {
+		case m := <-o.messages:
+			if m.At != "" {
+				o.allow()
+			}
+		case <-o.ended:
+			return
+		}
+	}
+}
+
+// stop asks the operator to end, and returns when it has ended.
+func (o *operator) stop() {
+	_ = o.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
+	kill := time.AfterFunc(stopWithin, func() { _ = o.cmd.Process.Kill() })
+	defer kill.Stop()
+	o.drain()
+	_ = o.control.Close()
+}
+
+// get reads the answer of the debug socket to path into out.
+func (s *site) get(ctx context.Context, path string, out any) error {
+	client := http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", s.socket())
+		},
+		DisableKeepAlives: true,
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %s", path, response.Status, strings.TrimSpace(string(body)))
+	}
+	if err := json.Unmarshal(body, out); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// values returns the merged values of a module; of the global section for "". They can hold secrets.
+func (s *site) values(ctx context.Context, module string) (map[string]any, error) {
+	path := "/global/values.json"
+	if module != "" {
+		path = "/module/" + url.PathEscape(module) + "/values.json"
+	}
+	var out map[string]any
+	return out, s.get(ctx, path+"?show-secrets=true", &out)
+}
+
+// endOfLog returns the last lines of the operator's log.
+func (s *site) endOfLog(lines int) string {
+	text, err := os.ReadFile(s.log())
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,91 @@
+package crashtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A plane is the Kubernetes API of one round. It has nothing in it of an earlier round.
+type plane interface {
+	// kubeconfig returns the path of a kubeconfig file.
+	kubeconfig() string
+	// release makes the plane free for other rounds.
+	release(ctx context.Context) error
+}
+
+// planes makes a plane for each round.
+type planes interface {
+	acquire(ctx context.Context, dir string) (plane, error)
+}
+
+// localPlanes starts a control plane program for each round. It is e2e/controlplane, or a program with the same flags.
+type localPlanes struct{ program string }
+
+// localPlane is a running control plane program.
+type localPlane struct {
+	dir    string
+	cmd    *exec.Cmd
+	errors bytes.Buffer // standard error of the program, to be read after ended is closed
+	ended  chan struct{}
+}
+
+// acquire starts a control plane with its data in dir, and returns when it serves. It ends by release, or with this process.
+func (l localPlanes) acquire(ctx context.Context, dir string) (plane, error) {
+	ready, announce, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer ready.Close()
+	p := &localPlane{dir: filepath.Join(dir, "controlplane"), ended: make(chan struct{})}
+	p.cmd = exec.CommandContext(context.Background(), l.program, "--dir", p.dir, "--ephemeral", "--with-parent", "--ready-fd", "3")
+	p.cmd.ExtraFiles, p.cmd.Stderr = []*os.File{announce}, &p.errors
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C ends this process first
+	err = p.cmd.Start()
+	_ = announce.Close() // the program has its own
+	if err != nil {
+		return nil, fmt.Errorf("start the control plane: %w; name the program with --control-plane", err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // how it ended is in ProcessState
+		close(p.ended)
+	}()
+	defer context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() })()
+	line, err := io.ReadAll(ready)
+	if err == nil && len(line) > 0 {
+		return p, nil
+	}
+	p.end()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	said := strings.TrimSpace(p.errors.String())
+	if said == "" {
+		said = "it printed nothing on stderr"
+	}
+	return nil, errors.Join(err, fmt.Errorf("control plane %s ended before it served: %s: %s", l.program, p.cmd.ProcessState, said))
+}
+
+func (p *localPlane) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
+
+// release stops the program, which removes its directory.
+func (p *localPlane) release(context.Context) error {
+	p.end()
+	return os.RemoveAll(p.dir)
+}
+
+// end ends the program and returns when it has ended. Its data is not needed any more.
+func (p *localPlane) end() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
+	kill := time.AfterFunc(stopWithin, func() { _ = p.cmd.Process.Kill() })
+	defer kill.Stop()
+	<-p.ended
+}

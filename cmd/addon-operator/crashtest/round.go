@@ -1,0 +1,202 @@
+package crashtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"addon-operator/internal/redact"
+	"addon-operator/store"
+	"addon-operator/workflow/inspect"
+)
+
+// step identifies the step of a failure.
+type step struct {
+	node, doer string
+}
+
+// A Failure is a failed attempt of a step that no undisturbed run has.
+type Failure struct {
+	Node string `json:"node"`
+	Doer string `json:"of"`
+	// Error is that of the last attempt, without secrets.
+	Error string `json:"error"`
+	// Attempts is the number of failed attempts.
+	Attempts int `json:"attempts"`
+}
+
+// round runs the operator until nothing is left to do.
+type round struct {
+	options *Options
+	site    site
+	client  *client
+	target  *Target // nil in an undisturbed run
+	known   map[step]bool
+
+	operator *operator
+	began    bool // the running operator has reported its start
+	recorder *recorder
+	killed   bool
+	failures map[step]*Failure
+	order    []step // of failures
+}
+
+// errFailing ends a round early: a step fails again and again.
+var errFailing = errors.New("a step fails repeatedly")
+
+// open acquires a plane for the round in dir, creates the namespace and the objects, and starts the operator.
+func (o *Options) open(ctx context.Context, dir string, target *Target, known map[step]bool) (r *round, release func() error, err error) {
+	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o700); err != nil {
+		return nil, nil, err
+	}
+	p, err := o.planes.acquire(ctx, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	r = &round{
+		options: o, target: target, known: known, recorder: newRecorder(), failures: map[step]*Failure{},
+		site: site{dir: dir, kubeconfig: p.kubeconfig(), namespace: o.Namespace, modules: o.modules, globalHooks: o.globalHooks},
+	}
+	release = func() error {
+		if r.operator != nil {
+			r.operator.stop()
+		}
+		return p.release(context.WithoutCancel(ctx))
+	}
+	if r.client, err = connect(p.kubeconfig()); err == nil {
+		err = r.client.createNamespace(ctx, o.Namespace)
+	}
+	if err == nil {
+		err = r.client.apply(ctx, o.Namespace, o.objects)
+	}
+	if err == nil {
+		r.operator, err = r.site.start()
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, release())
+	}
+	return r, release, nil
+}
+
+// settle waits until the operator has nothing to do for a while, changes the objects of the events, and waits again.
+func (r *round) settle(ctx context.Context) error {
+	if err := r.rest(ctx); err != nil {
+		return err
+	}
+	if len(r.options.events) == 0 {
+		return nil
+	}
+	if err := r.client.apply(ctx, r.site.namespace, r.options.events); err != nil {
+		return err
+	}
+	return r.rest(ctx)
+}
+
+// rest serves the operator until it has had nothing to do for the quiet time. It fails if the operator ends by itself, if
+// a step fails repeatedly, or if ctx is done.
+func (r *round) rest(ctx context.Context) error {
+	quiet := time.NewTimer(r.options.Quiet)
+	defer quiet.Stop()
+	for {
+		select {
+		case m := <-r.operator.messages:
+			if err := r.handle(m); err != nil {
+				return err
+			}
+			quiet.Reset(r.options.Quiet)
+		case <-r.operator.ended:
+			return fmt.Errorf("the operator ended by itself: %s; the end of its log:\n%s", r.operator.cmd.ProcessState, r.site.endOfLog(5))
+		case <-quiet.C:
+			if r.isIdle(ctx) {
+				return nil
+			}
+			quiet.Reset(min(r.options.Quiet, 200*time.Millisecond))
+		case <-ctx.Done():
+			return fmt.Errorf("the operator still has work: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// isIdle reports whether a converge has ended and no task is pending.
+func (r *round) isIdle(ctx context.Context) bool {
+	var status inspect.Status
+	err := r.site.get(ctx, "/status.json", &status)
+	return err == nil && r.began && !status.Starting && len(status.Queues) == 0 && status.Later == 0
+}
+
+// handle records a message. If it is the target, it kills the operator and starts the next one.
+func (r *round) handle(m message) error {
+	switch {
+	case m.Begun:
+		r.began = true
+	case m.State == store.Failed || m.State == store.Allowed:
+		return r.fail(m)
+	case m.At != "":
+		t := r.recorder.record(m)
+		if r.target == nil || r.killed || t != *r.target {
+			r.operator.allow()
+			return nil
+		}
+		r.operator.kill()
+		r.killed, r.began = true, false
+		var err error
+		r.operator, err = r.site.start()
+		return err
+	}
+	return nil
+}
+
+// fail records a failed attempt. One that an undisturbed run has, too, is none to report.
+func (r *round) fail(m message) error {
+	at := step{string(m.Node), doer(m.Node, m.Subject)}
+	f := r.failures[at]
+	if f == nil {
+		f = &Failure{Node: at.node, Doer: at.doer}
+		r.failures[at] = f
+		r.order = append(r.order, at)
+	}
+	f.Error = redact.Text(m.Error)
+	f.Attempts++
+	const enough = 2
+	if r.killed && !r.known[at] && f.Attempts >= enough {
+		return errFailing
+	}
+	return nil
+}
+
+// newFailures returns the failures that no undisturbed run has.
+func (r *round) newFailures() (out []Failure) {
+	for _, at := range r.order {
+		if !r.known[at] {
+			out = append(out, *r.failures[at])
+		}
+	}
+	return out
+}
+
+// state returns the state now.
+func (r *round) state(ctx context.Context) (state, error) {
+	return r.site.state(ctx, r.client, r.options.ConfigMap)
+}
+
+// compare returns the differences from the undisturbed state. While there are some, it waits for changes up to the settle
+// time: controllers and watches can be late.
+func (r *round) compare(ctx context.Context, want state, n noise) ([]Difference, error) {
+	wanted := n.apply(want, want)
+	for deadline := time.Now().Add(r.options.Settle); ; {
+		got, err := r.state(ctx)
+		if err != nil {
+			return nil, err
+		}
+		differences := diff(wanted, n.apply(got, want))
+		if len(differences) == 0 || time.Now().After(deadline) {
+			return differences, nil
+		}
+		if err := r.rest(ctx); err != nil {
+			return differences, err
+		}
+	}
+}

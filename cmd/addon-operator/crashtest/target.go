@@ -1,0 +1,113 @@
+package crashtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A Target is the moment of a step at which the operator is killed.
+type Target struct {
+	Node    graph.NodeID    `json:"node"`
+	Subject graph.Subject   `json:"subject,omitzero"`
+	At      workflow.Moment `json:"at"`
+	// Nth is the number of times that the step has reached the moment, from 1.
+	Nth int `json:"nth"`
+}
+
+// moments says for each moment when the operator is killed, as a person would.
+var moments = map[workflow.Moment]string{
+	workflow.AtClaimed: "before", workflow.AtEnded: "after", workflow.AtDone: "after the effects of",
+}
+
+// String returns the target as a clause: "after module-beforehelm web/hooks/a.sh (2nd time)".
+func (t Target) String() string {
+	text := strings.TrimSpace(fmt.Sprintf("%s %s %s", cmp.Or(moments[t.At], string(t.At)), t.Node, t.Subject))
+	if t.Nth > 1 {
+		text += fmt.Sprintf(" (time %d)", t.Nth)
+	}
+	return text
+}
+
+// doer names the code of the user that runs in a step.
+func doer(node graph.NodeID, s graph.Subject) string {
+	switch {
+	case s.Hook != "" && s.Module != "":
+		return "hook " + s.Hook + " of module " + s.Module
+	case s.Hook != "":
+		return "global hook " + s.Hook
+	case node == lifecycle.ReleaseCheck || node == lifecycle.ReleaseUpgrade || node == lifecycle.ReleaseDelete || node == lifecycle.EnsureCRDs:
+		return "chart of module " + s.Module
+	case s.Module != "":
+		return "module " + s.Module + ", step " + string(node)
+	default:
+		return "step " + string(node)
+	}
+}
+
+// byClock are the nodes whose tasks come with the time, not with the run.
+var byClock = []graph.NodeID{lifecycle.GlobalScheduleEvent, lifecycle.ModuleScheduleEvent}
+
+// recorder counts the moments that a run reaches.
+type recorder struct {
+	reached map[Target]int  // by targets with Nth 0
+	effects map[Target]bool // steps with effects in their current attempt, by targets with neither At nor Nth
+	targets []Target
+}
+
+func newRecorder() *recorder { return &recorder{map[Target]int{}, map[Target]bool{}, nil} }
+
+// record returns the target that m reports. It is a zero one if m reports none: the operator is not killed before each of
+// several effects, and a step without effects is not killed twice after its end.
+func (r *recorder) record(m message) (t Target) {
+	step := Target{Node: m.Node, Subject: m.Subject}
+	switch m.At {
+	case workflow.AtClaimed:
+		delete(r.effects, step)
+	case workflow.AtEffect:
+		r.effects[step] = true
+		return t
+	case workflow.AtEnded:
+	case workflow.AtDone:
+		if !r.effects[step] {
+			return t
+		}
+	}
+	if slices.Contains(byClock, m.Node) {
+		return t
+	}
+	t = Target{Node: m.Node, Subject: m.Subject, At: m.At}
+	r.reached[t]++
+	t.Nth = r.reached[t]
+	r.targets = append(r.targets, t)
+	return t
+}
+
+// selection says which targets are tested. Empty fields select all.
+type selection struct {
+	steps, modules []string
+	// most is the number of rounds; 0 is one for each target.
+	most int
+}
+
+// choose returns the selected ones of all. If there are more than most, they are spread over all.
+func (s selection) choose(all []Target) (out []Target) {
+	for _, t := range all {
+		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {
+			out = append(out, t)
+		}
+	}
+	if s.most <= 0 || len(out) <= s.most {
+		return out
+	}
+	spread := make([]Target, s.most)
+	for i := range spread {
+		spread[i] = out[i*len(out)/s.most]
+	}
+	return spread
+}

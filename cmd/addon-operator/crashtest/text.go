@@ -1,0 +1,103 @@
+package crashtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/internal/text"
+)
+
+// width is the number of columns that the report needs, unless a name or a value is longer.
+const width = 80
+
+// shownDifferences is the number of differences of a finding that are shown.
+const shownDifferences = 10
+
+// Text returns the report for people.
+func (r *Report) Text() string {
+	var out strings.Builder
+	for _, doer := range r.doers() {
+		fmt.Fprintf(&out, "\n%s does not bear a crash:\n", doer)
+		for i := range r.Findings {
+			if f := &r.Findings[i]; f.Doer == doer {
+				f.write(&out)
+			}
+		}
+	}
+	if len(r.Ignored) > 0 {
+		out.WriteString("\nNot compared, because two undisturbed runs differ in it:\n")
+		writeList(&out, r.Ignored)
+	}
+	if len(r.NotReached) > 0 {
+		out.WriteString("\nNot tested, because the round did the work in other steps:\n")
+		writeList(&out, r.NotReached)
+	}
+	fmt.Fprintf(&out, "\n%s in %s, of %s.\n", text.Count(r.Rounds-len(r.NotReached), "kill", "kills"),
+		(time.Duration(r.Seconds) * time.Second).String(), text.Count(r.Targets, "moment of an undisturbed run", "moments of an undisturbed run"))
+	if len(r.Findings) == 0 {
+		out.WriteString("All rounds ended as the undisturbed runs.\n")
+	} else {
+		fmt.Fprintf(&out, "%s ended otherwise than the undisturbed runs.\n", text.Count(len(r.Findings), "round", "rounds"))
+		out.WriteString("A hook runs again after a crash: it must check the state before it acts.\nSee docs/writing-hooks.md#failures\n")
+	}
+	return out.String()
+}
+
+// doers returns the hooks and charts of the findings, each once, in the order of the run.
+func (r *Report) doers() (out []string) {
+	for i := range r.Findings {
+		if doer := r.Findings[i].Doer; !slices.Contains(out, doer) {
+			out = append(out, doer)
+		}
+	}
+	return out
+}
+
+// write writes a finding, indented.
+func (f *Finding) write(out *strings.Builder) {
+	fmt.Fprintf(out, "  killed %s\n", f.Moment)
+	for _, failure := range f.Failures {
+		writeWrapped(out, fmt.Sprintf("%s failed: %s", failure.Doer, failure.Error))
+	}
+	for i, d := range f.Differences {
+		if i == shownDifferences {
+			writeWrapped(out, fmt.Sprintf("and %d more; -o json has all", len(f.Differences)-i))
+			break
+		}
+		writeWrapped(out, d.String())
+	}
+	if f.Unfinished != "" {
+		writeWrapped(out, f.Unfinished)
+	}
+	writeWrapped(out, "log: "+f.Files+"/log")
+}
+
+func writeList(out *strings.Builder, lines []string) {
+	for i, line := range lines {
+		if i == shownDifferences {
+			fmt.Fprintf(out, "  and %d more; -o json has all\n", len(lines)-i)
+			return
+		}
+		fmt.Fprintf(out, "  %s\n", line)
+	}
+}
+
+// writeWrapped writes a paragraph, indented, in lines of at most width columns if its words allow that.
+func writeWrapped(out *strings.Builder, paragraph string) {
+	const indent, more = "    ", "      "
+	line := indent
+	for i, word := range strings.Fields(paragraph) {
+		switch {
+		case i == 0:
+			line += word
+		case len([]rune(line))+1+len([]rune(word)) > width:
+			out.WriteString(line + "\n")
+			line = more + word
+		default:
+			line += " " + word
+		}
+	}
+	out.WriteString(line + "\n")
+}

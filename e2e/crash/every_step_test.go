@@ -1,0 +1,192 @@
+package crash_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"addon-operator/e2e/cluster"
+)
+
+// everyStepReport is the part of the report of the command test that these tests read.
+type everyStepReport struct {
+	Rounds     int      `json:"rounds"`
+	NotReached []string `json:"notReached"`
+	Findings   []struct {
+		Of          string `json:"of"`
+		Moment      string `json:"moment"`
+		Differences []struct {
+			Of, Field string
+			Want, Got *string
+		} `json:"differences"`
+		Failures []struct {
+			Of    string `json:"of"`
+			Error string `json:"error"`
+		} `json:"failures"`
+		Unfinished string `json:"unfinished"`
+	} `json:"findings"`
+}
+
+// numbered is a hook that runs before the release, as the nth one, and does work.
+func numbered(n int, work string) string {
+	return fmt.Sprintf("#!/bin/bash\nset -eu\nif [[ ${1:-} == --config ]]; then echo '{configVersion: v1, beforeHelm: %d}'; exit; fi\n%s\n", n, work)
+}
+
+// badModules has a hook that bears a crash, and some that do not.
+var badModules = map[string]string{
+	"modules/values.yaml":          "shopEnabled: true\n",
+	"modules/010-shop/values.yaml": "shop: {}\n",
+	"modules/010-shop/hooks/good.sh": numbered(1,
+		`kubectl create configmap good --dry-run=client -o yaml | kubectl apply -n addon-operator -f -`),
+	"modules/010-shop/hooks/count.sh": numbered(2, `count=$(kubectl get -n addon-operator configmap counter -o 'jsonpath={.data.count}')
+kubectl patch -n addon-operator configmap counter --type merge -p "{\"data\": {\"count\": \"$((count + 1))\"}}"`),
+	"modules/010-shop/hooks/create.sh": numbered(3, `kubectl create -n addon-operator configmap made`),
+	"objects.yaml":                     "{apiVersion: v1, kind: ConfigMap, metadata: {name: counter}, data: {count: '0'}}\n",
+}
+
+// everyStep runs the command test on files, and returns its exit code, report and stderr.
+func everyStep(t *testing.T, files map[string]string, flags ...string) (code int, report everyStepReport, stderr string) {
+	t.Helper()
+	dir := shortDir(t)
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o700)); err != nil { //nolint:gosec // hooks are executed
+			t.Fatal(err)
+		}
+	}
+	controlPlane, err := cluster.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"test", "--crash-every-step", dir, "--work-dir", filepath.Join(dir, "work"), "--output", "json", "--quiet", "300ms", "--settle", "2s"}
+	if !slices.Contains(flags, "--kube-config") {
+		args = append(args, "--control-plane", controlPlane)
+	}
+	command := exec.CommandContext(t.Context(), build(t), append(args, flags...)...)
+	command.Env = append(os.Environ(), "PATH="+filepath.Dir(controlPlane)+":"+os.Getenv("PATH"))
+	command.Dir = dir
+	var out, said bytes.Buffer
+	command.Stdout, command.Stderr = &out, &said
+	exit := (*exec.ExitError)(nil)
+	if err := command.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if out.Len() > 0 {
+		if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, &out, &said)
+		}
+	}
+	return command.ProcessState.ExitCode(), report, said.String()
+}
+
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "every-") //nolint:usetesting // a test's own has too long a path for the socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// lines returns what the report found, by hook or chart and moment.
+func (r everyStepReport) lines() map[string][]string {
+	text := func(s *string) string {
+		if s == nil {
+			return "none"
+		}
+		return *s
+	}
+	found := map[string][]string{}
+	for _, f := range r.Findings {
+		at := f.Of + ", killed " + f.Moment
+		for _, d := range f.Differences {
+			found[at] = append(found[at], fmt.Sprintf("%s: %s: %s → %s", d.Of, d.Field, text(d.Want), text(d.Got)))
+		}
+		for _, failure := range f.Failures {
+			found[at] = append(found[at], failure.Of+" failed: "+failure.Error)
+		}
+		if f.Unfinished != "" {
+			found[at] = append(found[at], f.Unfinished)
+		}
+	}
+	return found
+}
+
+// TestKillsAtEveryStepFindHooksThatDoNotBearThem runs the command test on hooks that bear a kill, that leave something
+// twice, and that fail at their second run.
+func TestKillsAtEveryStepFindHooksThatDoNotBearThem(t *testing.T) {
+	t.Parallel()
+	code, report, stderr := everyStep(t, badModules, "--objects", "objects.yaml", "--steps", "module-beforehelm", "--parallel", "2")
+	if code != 1 {
+		t.Errorf("exit code %d, want 1\n%s", code, stderr)
+	}
+	want := map[string]string{
+		"hook hooks/count.sh of module shop, killed after module-beforehelm shop/hooks/count.sh":   "ConfigMap addon-operator/counter: data.count: 1 → 2",
+		"hook hooks/create.sh of module shop, killed after module-beforehelm shop/hooks/create.sh": `configmaps "made" already exists`,
+	}
+	got := report.lines()
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" {
+		t.Errorf("findings (-want +got):\n%s\n%s", diff, stderr)
+	}
+	for at, line := range want {
+		if len(got[at]) != 1 || !strings.Contains(got[at][0], line) {
+			t.Errorf("%s: %q, want only %q", at, got[at], line)
+		}
+	}
+	if report.Rounds != 6 || len(report.NotReached) > 0 {
+		t.Errorf("%d rounds, want 6: before and after each of three hooks; not reached were %q\n%s", report.Rounds, report.NotReached, stderr)
+	}
+}
+
+// TestKillsInAGivenClusterLeaveItAsItWas does the same in a cluster that is used for one round after the other.
+func TestKillsInAGivenClusterLeaveItAsItWas(t *testing.T) {
+	t.Parallel()
+	c := cluster.Launch(t, t.TempDir())
+	code, report, stderr := everyStep(t, badModules, "--objects", "objects.yaml", "--steps", "module-beforehelm", "--rounds", "4",
+		"--kube-config", c.Kubeconfig(), "--disposable-cluster")
+	if code != 1 || report.Rounds != 4 {
+		t.Errorf("exit code %d after %d rounds, want 1 after 4\n%s", code, report.Rounds, stderr)
+	}
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range left.Items {
+		if n.Name == "addon-operator" {
+			t.Errorf("the namespace of the test is left: %+v", n)
+		}
+	}
+}
+
+// TestKillsAtEveryStepNeedModulesThatConverge fails in the undisturbed run.
+func TestKillsAtEveryStepNeedModulesThatConverge(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := everyStep(t, map[string]string{"global-hooks/bad.sh": strings.Replace(numbered(1, "echo 'no idea' >&2; exit 3"), "beforeHelm", "onStartup", 1)},
+		"--timeout", (20 * time.Second).String())
+	if code != 4 {
+		t.Errorf("exit code %d, want 4", code)
+	}
+	for _, text := range []string{"the modules do not converge without a crash", "global hook bad.sh", "no idea", "the log is "} {
+		if !strings.Contains(stderr, text) {
+			t.Errorf("stderr does not say %q:\n%s", text, stderr)
+		}
+	}
+}

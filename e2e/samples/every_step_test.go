@@ -1,0 +1,37 @@
+package samples_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSamplesBearAKillAtEveryStep runs the command of writing-hooks.md, with a few rounds that are spread over the run. All
+// rounds are those of make every-step.
+func TestSamplesBearAKillAtEveryStep(t *testing.T) {
+	dir := shortDir(t)
+	linkPrograms(t, dir)
+	copySamples(t, dir)
+	absolute, err := filepath.Abs(filepath.Join(root, "e2e", "sample"))
+	if err == nil {
+		err = errors.Join(os.Mkdir(filepath.Join(dir, "e2e"), 0o755), os.Symlink(absolute, filepath.Join(dir, "e2e", "sample")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := blockOf(t, "docs/writing-hooks.md", "bin/addon-operator test").text
+	command := exec.CommandContext(t.Context(), "bash", "-euc", strings.TrimSuffix(shown, "\n")+" --rounds 4 --parallel 2 --work-dir work")
+	command.Dir = dir
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+	for _, text := range []string{"round 4 of 4: killed ", "4 kills in ", "All rounds ended as the undisturbed runs."} {
+		if !strings.Contains(string(output), text) {
+			t.Errorf("it does not print %q:\n%s", text, output)
+		}
+	}
+}
