@@ -81,6 +81,22 @@ func CountEvents(tx *Tx, t *Task) (n int) {
 	return n
 }
 
+// EventsBehind returns how many events of t's queue, binding and node are in that queue behind the task under key k, and the
+// newest of them; nil if there is none. It reads no other.
+func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
+	var last, header []byte
+	for index, at := range tx.Range(eventsLike(t)) {
+		if len(at) > 0 && Table(at[0]) == Queues && bytes.Compare(at, k) > 0 {
+			n++
+			last, header = append(last[:0], index...), append(header[:0], at...)
+		}
+	}
+	if n > 0 {
+		newest, err = indexed(tx, last, header)
+	}
+	return n, newest, err
+}
+
 // ReindexEvents makes the index agree with the headers in tx. It returns an error where
 // a header cannot be read.
 func ReindexEvents(tx *Tx) error {

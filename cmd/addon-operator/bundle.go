@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/redact"
 	"addon-operator/internal/tree"
 	"addon-operator/workflow/inspect"
@@ -51,7 +52,7 @@ var bundlePages = []bundlePage{
 	{name: "runs", path: "/workflow/list", query: url.Values{"limit": {"200"}}, text: rendered(runListText)},
 	{name: "timeline", path: "/workflow/timeline", query: url.Values{"limit": {"2000"}}, text: rendered(inspect.TimelineText)},
 	{name: "logs", path: "/workflow/logs", query: url.Values{"limit": {"200"}}},
-	{name: "queues", path: "/queue/list", text: rendered(queueListText)},
+	{name: "queues", path: "/queue/list", text: rendered((*debugapi.QueueList).Text)},
 	{name: "modules", path: "/module/list"},
 	{name: "hooks", path: "/hook/list"},
 	{name: "addons", path: "/addons/list"},

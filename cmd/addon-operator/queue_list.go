@@ -16,11 +16,12 @@ import (
 
 // newQueueList returns the verb that shows the tasks of all queues.
 func newQueueList(from *sourceFlags) *cobra.Command {
-	t := table[debugapi.QueueList]{from: from, text: queueListText}
+	t, each := newQueueTable((*debugapi.QueueList).Text, from)
 	var empty bool
 	var again repeat
 	cmd := &cobra.Command{Use: "list", Short: "Show the tasks of all queues", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
+	each.declare(cmd)
 	cmd.Flags().BoolVarP(&empty, "show-empty", "e", false, "show empty queues too")
 	again.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -33,7 +34,21 @@ func newQueueList(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-func queueListText(queues *debugapi.QueueList, look inspect.Look) string { return queues.Text(look) }
+// eachEvent is the flag that shows each waiting event in a line of its own.
+type eachEvent struct{ all bool }
+
+func (e *eachEvent) declare(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&e.all, "all", "a", false, "show each waiting event in a line of its own")
+}
+
+// newQueueTable returns a verb that shows tasks, and its flag for events.
+func newQueueTable[T any](text func(*T, inspect.Look) string, from *sourceFlags) (table[T], *eachEvent) {
+	each := new(eachEvent)
+	return table[T]{from: from, text: func(data *T, look inspect.Look) string {
+		look.All = each.all
+		return text(data, look)
+	}}, each
+}
 
 // repeat holds the flags of a verb that shows its answer again and again.
 type repeat struct {

@@ -6,17 +6,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/cmd/addon-operator/debugapi"
-	"addon-operator/workflow/inspect"
 )
 
 // newQueueShow returns the verb that shows one queue.
 func newQueueShow(from *sourceFlags) *cobra.Command {
-	t := table[debugapi.QueueDump]{from: from, text: func(queue *debugapi.QueueDump, look inspect.Look) string { return queue.Text(look) }}
+	t, each := newQueueTable((*debugapi.QueueDump).Text, from)
 	var again repeat
 	cmd := &cobra.Command{
 		Use: "show QUEUE", Short: "Show the tasks of one queue", Args: args(cobra.ExactArgs(1)), ValidArgsFunction: from.complete(listQueues),
 	}
 	t.declare(cmd)
+	each.declare(cmd)
 	again.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		query := url.Values{"queue": given}

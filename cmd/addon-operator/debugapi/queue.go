@@ -17,10 +17,14 @@ const shownTasks = 200
 
 // QueueList is what queues hold, in the form of shell-operator's dump.
 type QueueList struct {
-	Active  []QueueDump  `json:"active"`
-	Empty   []QueueDump  `json:"empty,omitempty"`
-	Later   []TaskLine   `json:"later,omitempty"`
-	Summary queueSummary `json:"summary"`
+	Active []QueueDump `json:"active"`
+	Empty  []QueueDump `json:"empty,omitempty"`
+	// Later are the first tasks that are in no queue, LaterEvents the groups of events among them, and LaterCount is how many
+	// tasks are in no queue.
+	Later       []TaskLine   `json:"later,omitempty"`
+	LaterEvents []EventGroup `json:"laterEvents,omitempty"`
+	LaterCount  int          `json:"laterCount,omitempty"`
+	Summary     queueSummary `json:"summary"`
 }
 
 type queueSummary struct {
@@ -40,9 +44,12 @@ type QueueDump struct {
 	Name       string `json:"name"`
 	TasksCount int    `json:"tasksCount"`
 	Status     string `json:"status"`
-	// Tasks are the first ones; More says how many are not listed.
+	// Tasks are the first ones, and the first of those behind them that are in no group of events. More says how many are not
+	// listed.
 	Tasks []TaskLine `json:"tasks,omitempty"`
 	More  int        `json:"more,omitempty"`
+	// Events are the groups of waiting events. Those of them that are among the first tasks are in Tasks, too.
+	Events []EventGroup `json:"events,omitempty"`
 }
 
 // TaskLine is one task.
@@ -53,6 +60,8 @@ type TaskLine struct {
 	State       string `json:"state"`
 	// Reason is what keeps the task from starting where no task is before it in its queue.
 	Reason *store.Reason `json:"reason,omitempty"`
+	// Grouped is set if the task is in a group of events.
+	Grouped bool `json:"grouped,omitempty"`
 
 	plain string // the description without the error
 }
@@ -132,6 +141,7 @@ func (q *QueueList) named(name string) (QueueDump, bool) {
 // bindings use.
 func (reader queueReader) queues() (list *QueueList, err error) {
 	list = &QueueList{Active: []QueueDump{}}
+	left := readTasks
 	err = reader.db.View(func(tx *store.Tx) error {
 		holds := map[string]bool{}
 		for name, err := range store.AllQueues(tx) {
@@ -139,7 +149,7 @@ func (reader queueReader) queues() (list *QueueList, err error) {
 				return err
 			}
 			holds[name] = true
-			q, err := reader.queue(tx, name)
+			q, err := reader.queue(tx, name, &left)
 			if err != nil {
 				return err
 			}
@@ -154,8 +164,7 @@ func (reader queueReader) queues() (list *QueueList, err error) {
 				list.Empty = append(list.Empty, QueueDump{Name: name, Status: noTasks})
 			}
 		}
-		list.Later, err = reader.later(tx)
-		return err
+		return reader.later(tx, list)
 	})
 	list.sum()
 	return list, err
@@ -192,7 +201,7 @@ func (q *QueueList) sum() {
 			q.Summary.OtherQueues.Empty++
 		}
 	}
-	q.Summary.TotalTasks += len(q.Later)
+	q.Summary.TotalTasks += q.LaterCount
 	// The main queue comes first.
 	slices.SortStableFunc(q.Active, func(a, b QueueDump) int {
 		switch {
@@ -207,36 +216,61 @@ func (q *QueueList) sum() {
 	})
 }
 
-// queue reads the first tasks of a queue and counts the rest.
-func (reader queueReader) queue(tx *store.Tx, name string) (QueueDump, error) {
+// queue reads the first tasks of a queue and counts the rest. Of a long queue it reads as many as left says, but at least
+// those that are always listed, and reduces left.
+func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump, error) {
 	q := QueueDump{Name: name}
+	var all []*TaskLine
+	var groups eventGroups
+	most := max(*left, shownTasks)
 	for t, err := range store.Tasks(tx, name) {
 		if err != nil {
 			return q, err
 		}
-		state, reason, err := reader.stateOf(tx, t, len(q.Tasks) == 0)
+		state, reason, err := reader.stateOf(tx, t, len(all) == 0)
 		if err != nil {
 			return q, err
 		}
-		line := lineOf(t, len(q.Tasks)+1, state)
+		line := lineOf(t, len(all)+1, state)
 		line.Reason = reason
-		q.Tasks = append(q.Tasks, line)
+		all = append(all, &line)
+		groups.add(t, &line, "")
 		// A task that was put before the running one can be the first.
 		if q.Status == "" || strings.HasPrefix(state, Running) && !strings.HasPrefix(q.Status, Running) {
 			q.Status = state
 		}
-		if len(q.Tasks) == shownTasks {
+		if len(all) == most {
+			if err := groups.countBehind(tx, t.Key()); err != nil {
+				return q, err
+			}
 			break
 		}
 	}
-	q.TasksCount = countTasks(tx, name)
+	*left -= len(all)
+	var err error
+	q.Events, err = groups.finish(tx)
+	q.Tasks = listed(all)
+	q.TasksCount = countRecords(tx, store.QueueKey(name))
 	q.More = q.TasksCount - len(q.Tasks)
-	return q, nil
+	return q, err
 }
 
-// countTasks counts the tasks of a queue without reading them.
-func countTasks(tx *store.Tx, queue string) (n int) {
-	for range tx.Range(store.At(store.Queues).Str(queue)) {
+// listed returns the first lines, and the first of those behind them whose tasks are in no group.
+func listed(all []*TaskLine) (lines []TaskLine) {
+	for _, line := range all {
+		if line.Index <= shownTasks || !line.Grouped {
+			lines = append(lines, *line)
+		}
+		if len(lines) == 2*shownTasks {
+			break
+		}
+	}
+	return lines
+}
+
+// countRecords counts the records with this prefix without reading them.
+func countRecords(tx *store.Tx, prefix store.Key) (n int) {
+	for range tx.Range(prefix) {
 		n++
 	}
 	return n
@@ -317,7 +351,7 @@ func describe(t *store.Task) string {
 		parts = append(parts, subject)
 	}
 	if t.Object != nil {
-		parts = append(parts, strings.TrimSpace(t.Object.Event+" "+t.Object.Kind+" "+strings.TrimPrefix(t.Object.Namespace+"/"+t.Object.Name, "/")))
+		parts = append(parts, objectText(t.Object))
 	}
 	if t.FanOut != nil {
 		parts = append(parts, fmt.Sprintf("%d of %d", min(t.FanOut.Next+1, t.FanOut.Len), t.FanOut.Len))
@@ -328,36 +362,64 @@ func describe(t *store.Task) string {
 	return strings.Join(parts, ":")
 }
 
-// later returns the tasks that stand in no queue before their time.
-func (reader queueReader) later(tx *store.Tx) (lines []TaskLine, err error) {
+// later reads the tasks that are in no queue: those that are due later, and those that something keeps from starting.
+func (reader queueReader) later(tx *store.Tx, list *QueueList) error {
+	var later outOfQueue
+	if err := later.due(tx); err != nil {
+		return err
+	}
+	if err := later.held(tx); err != nil {
+		return err
+	}
+	var err error
+	list.LaterEvents, err = later.groups.finish(tx)
+	list.Later = listed(later.lines)
+	list.LaterCount = countRecords(tx, store.At(store.Later)) + countRecords(tx, store.At(store.Held))
+	return err
+}
+
+// outOfQueue collects tasks that are in no queue, up to a limit.
+type outOfQueue struct {
+	lines  []*TaskLine
+	groups eventGroups
+}
+
+// add adds a task and reports whether there is room for another.
+func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool {
+	line := lineOf(t, len(o.lines)+1, state)
+	line.Reason = reason
+	o.lines = append(o.lines, &line)
+	o.groups.add(t, &line, state)
+	return len(o.lines) < readTasks
+}
+
+// due adds the first tasks that are due later.
+func (o *outOfQueue) due(tx *store.Tx) error {
 	for t, err := range store.LaterTasks(tx) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		reason, err := workflow.BlockedBy(tx, t)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		state := "due now"
 		if reason != nil {
 			state = reason.String() + ", due in " + Short(reason.Until.Sub(tx.Now()))
 		}
-		line := lineOf(t, len(lines)+1, state)
-		line.Reason = reason
-		lines = append(lines, line)
-		if len(lines) == shownTasks {
+		if !o.add(t, state, reason) {
 			break
 		}
 	}
-	held, err := reader.held(tx)
-	return append(lines, held...), err
+	o.groups.close()
+	return nil
 }
 
-// held returns the tasks that something keeps from starting, and what.
-func (reader queueReader) held(tx *store.Tx) (lines []TaskLine, err error) {
+// held adds the first tasks that something keeps from starting, and what.
+func (o *outOfQueue) held(tx *store.Tx) error {
 	for lane, err := range store.AllLanes(tx) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		state, reason := "goes back to its queue", (*store.Reason)(nil)
 		if !lane.Open {
@@ -365,27 +427,22 @@ func (reader queueReader) held(tx *store.Tx) (lines []TaskLine, err error) {
 		}
 		for t, err := range store.HeldTasks(tx, lane.LaneKey) {
 			if err != nil {
-				return nil, err
+				return err
 			}
-			if len(lines) == shownTasks {
-				return lines, nil
+			if !o.add(t, state, reason) {
+				return nil
 			}
-			lines = append(lines, TaskLine{Index: len(lines) + 1, ID: t.ID.String(), Description: describe(t), State: state, Reason: reason})
 		}
+		o.groups.close()
 	}
-	return lines, nil
+	return nil
 }
 
 // Text returns one queue for people and for scripts that search it.
 func (d *QueueDump) Text(look inspect.Look) string {
 	var b strings.Builder
 	_, _ = fmt.Fprintf(&b, "Queue '%s': length %d, status: '%s'\n", d.Name, d.TasksCount, d.Status)
-	for _, t := range d.Tasks {
-		b.WriteString(look.Item(fmt.Sprintf("%3d. ", t.Index), t.Description, "  ["+t.ID+"]"))
-	}
-	if d.More > 0 {
-		_, _ = fmt.Fprintf(&b, "     and %d more\n", d.More)
-	}
+	taskList{tasks: d.Tasks, groups: d.Events, count: d.TasksCount}.write(&b, look)
 	b.WriteString("\n")
 	return b.String()
 }
@@ -398,9 +455,7 @@ func (q *QueueList) Text(look inspect.Look) string {
 	}
 	if len(q.Later) > 0 {
 		b.WriteString("Later, in no queue yet:\n")
-		for _, t := range q.Later {
-			b.WriteString(look.Item(fmt.Sprintf("%3d. ", t.Index), t.Description+"  ["+t.ID+"], "+t.State, ""))
-		}
+		taskList{tasks: q.Later, groups: q.LaterEvents, count: q.LaterCount, states: true}.write(&b, look)
 		b.WriteString("\n")
 	}
 	if len(q.Empty) > 0 {

@@ -210,7 +210,7 @@ func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 		}
 	}
 	for _, name := range names {
-		q := metrics.Queue{Name: name, Length: countTasks(tx, name)}
+		q := metrics.Queue{Name: name, Length: countRecords(tx, store.QueueKey(name))}
 		head, ok, err := store.Head(tx, name)
 		if err != nil {
 			return err
