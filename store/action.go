@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,3 +51,37 @@ func truncated(text string) string {
 
 // ActionsBackwards yields the actions, newest first. Records that cannot be read are left out.
 func ActionsBackwards(tx *Tx) iter.Seq2[Action, error] { return readableBackwards[Action](tx, Actions) }
+
+// ActionsAfter returns the actions after the one with this ID, oldest first, and the ID of the last. Records that cannot be
+// read are left out.
+func ActionsAfter(tx *Tx, after ID) (actions []Action, last ID, err error) {
+	last = after
+	for k := range tx.Backwards(At(Actions)) {
+		parts, err := k.Parts()
+		if err != nil {
+			return nil, after, err
+		}
+		id := ID{Epoch: parts.Uint(), N: parts.Uint()}
+		if err := parts.Err(); err != nil {
+			return nil, after, err
+		}
+		if !after.Before(id) {
+			break
+		}
+		if last.Before(id) {
+			last = id
+		}
+		a, ok, err := Load[Action](tx, k)
+		if damaged := (*RecordError)(nil); errors.As(err, &damaged) {
+			continue
+		}
+		if err != nil {
+			return nil, after, err
+		}
+		if ok {
+			actions = append(actions, a)
+		}
+	}
+	slices.Reverse(actions)
+	return actions, last, nil
+}

@@ -16,6 +16,7 @@ func newLogs() *cobra.Command {
 	var from sourceFlags
 	t := table[inspect.Timeline]{from: &from, text: inspect.LogsText}
 	var scope timelineFlags
+	var follow follow
 	var attempt uint
 	cmd := &cobra.Command{
 		Use: "logs [SUBJECT]", Short: "Show what hooks printed in their attempts, also of a stopped operator",
@@ -26,6 +27,7 @@ func newLogs() *cobra.Command {
 	t.declare(cmd)
 	from.declare(cmd)
 	scope.declare(cmd, debugapi.ShownLogs, "maximum number of attempts to show")
+	follow.declare(cmd, "go on with each attempt that ends")
 	cmd.Flags().UintVar(&attempt, "attempt", 0, "show only this attempt of each step, counted from 1")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		query, err := scope.query(given)
@@ -34,6 +36,9 @@ func newLogs() *cobra.Command {
 		}
 		if attempt > 0 {
 			query.Set("attempt", strconv.FormatUint(uint64(attempt), 10))
+		}
+		if follow.on {
+			return follow.show(cmd, &t, "/workflow/logs/follow", query, inspect.FollowedLog)
 		}
 		return t.show(cmd, "/workflow/logs", query)
 	}

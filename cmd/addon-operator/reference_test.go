@@ -195,7 +195,7 @@ The [commands](cli.md) send HTTP requests over a unix socket (` + "`--debug-unix
 curl --unix-socket /var/run/addon-operator/debug.socket http://unix/module/list.json
 ` + "```" + `
 
-The suffix of a path selects the format: ` + "`.text`, `.yaml` or `.json`" + `. The routes of ` + "`render`, `store`, `task`" + `, ` + "`watch`" + `,
+The suffix of a path selects the format: ` + "`.text`, `.yaml` or `.json`" + `. The routes of ` + "`render`, `store`, `task`" + `, ` + "`watch`, `follow`" + `,
 ` + "`/graph`, `/queue` and `/debug/pprof/`" + ` have no suffix. Secrets are omitted unless ` + "`?show-secrets=true`" + ` is added. Errors are
 text, with status 400 for an invalid request, 404 for a missing object, 409 for a conflict with the current state, and 500.
 
@@ -205,14 +205,16 @@ text, with status 400 for an invalid request, 404 for a missing object, 409 for 
 
 // routesOfNone has the routes of the debug socket without a command of their own.
 var routesOfNone = map[string]string{
-	"/":                        "none: confirms that the operator runs",
-	"/graph":                   "none: the modules in their order, with the enabled ones marked, in DOT",
-	"/workflow/watch":          "`workflow inspect --watch`",
-	"/queue":                   "none: `queue list --show-empty`; `?output=` selects the format",
-	"/debug/pprof/":            "none: profiles of the process, for `go tool pprof`",
-	"/addons":                  "none: `addons list` as JSON",
-	"/cluster/v2/catalog":      "none: the registered addons of the cluster in the format of the Open Service Broker API",
-	"/ns/NAMESPACE/v2/catalog": "none: the registered addons of a namespace in the same format",
+	"/":                         "none: confirms that the operator runs",
+	"/graph":                    "none: the modules in their order, with the enabled ones marked, in DOT",
+	"/workflow/watch":           "`workflow inspect --watch`",
+	"/workflow/timeline/follow": "`timeline --follow`",
+	"/workflow/logs/follow":     "`logs --follow`",
+	"/queue":                    "none: `queue list --show-empty`; `?output=` selects the format",
+	"/debug/pprof/":             "none: profiles of the process, for `go tool pprof`",
+	"/addons":                   "none: `addons list` as JSON",
+	"/cluster/v2/catalog":       "none: the registered addons of the cluster in the format of the Open Service Broker API",
+	"/ns/NAMESPACE/v2/catalog":  "none: the registered addons of a namespace in the same format",
 }
 
 const socketOutro = `

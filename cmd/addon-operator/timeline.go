@@ -15,6 +15,7 @@ func newTimeline() *cobra.Command {
 	var from sourceFlags
 	t := table[inspect.Timeline]{from: &from, text: inspect.TimelineText}
 	var scope timelineFlags
+	var follow follow
 	cmd := &cobra.Command{
 		Use: "timeline [SUBJECT]", Short: "Show what happened, in order: runs, attempts, and commands of people",
 		Long: "Show what happened, in order, over all runs: the beginnings and ends of runs with their causes, attempts with their errors\n" +
@@ -25,10 +26,14 @@ func newTimeline() *cobra.Command {
 	t.declare(cmd)
 	from.declare(cmd)
 	scope.declare(cmd, debugapi.ShownEntries, "maximum number of entries to show")
+	follow.declare(cmd, "go on with each new entry")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		query, err := scope.query(given)
 		if err != nil {
 			return err
+		}
+		if follow.on {
+			return follow.show(cmd, &t, "/workflow/timeline/follow", query, inspect.FollowedRow)
 		}
 		return t.show(cmd, "/workflow/timeline", query)
 	}

@@ -218,14 +218,19 @@ func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File
 // watch returns the snapshots of a run as they come. The error is there once
 // there are no more.
 func (s *source) watch(ctx context.Context, query url.Values) (<-chan *inspect.Run, <-chan error) {
-	snapshots, ended := make(chan *inspect.Run), make(chan error, 1)
+	return stream[inspect.Run](ctx, s, "/workflow/watch", query)
+}
+
+// stream returns what the route at path streams, as it comes. The error is there once there is no more.
+func stream[T any](ctx context.Context, s *source, path string, query url.Values) (<-chan *T, <-chan error) {
+	items, ended := make(chan *T), make(chan error, 1)
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(s.get(ctx, "/workflow/watch", query, w)) }()
+	go func() { w.CloseWithError(s.get(ctx, path, query, w)) }()
 	go func() {
-		defer close(snapshots)
+		defer close(items)
 		for in := json.NewDecoder(r); ; {
-			run := new(inspect.Run)
-			if err := in.Decode(run); err != nil {
+			item := new(T)
+			if err := in.Decode(item); err != nil {
 				if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 					err = nil
 				}
@@ -233,12 +238,12 @@ func (s *source) watch(ctx context.Context, query url.Values) (<-chan *inspect.R
 				return
 			}
 			select {
-			case snapshots <- run:
+			case items <- item:
 			case <-ctx.Done():
 				ended <- nil
 				return
 			}
 		}
 	}()
-	return snapshots, ended
+	return items, ended
 }

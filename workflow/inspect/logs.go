@@ -17,11 +17,16 @@ type LogsRequest struct {
 	Attempt int
 }
 
+// wanted reports whether the output of an attempt is wanted.
+func (req LogsRequest) wanted(a *store.Record) bool {
+	return a.Output != "" && (req.Attempt == 0 || a.Try == req.Attempt)
+}
+
 // ReadLogs returns the newest attempts that printed something, with their output, which can hold secrets.
 func ReadLogs(tx *store.Tx, req LogsRequest) (Timeline, error) {
 	req.Limit = max(req.Limit, 1)
 	r := timelineReader{tx: tx, req: req.TimelineRequest, unreadable: &unreadable{tx: tx}, perRun: map[uint64]int{}, output: []byte(`"output":"`)}
-	r.wanted = func(a *store.Record) bool { return a.Output != "" && (req.Attempt == 0 || a.Try == req.Attempt) }
+	r.wanted = req.wanted
 	err := r.attempts()
 	return r.timeline(), err
 }
@@ -40,12 +45,26 @@ func LogsText(t *Timeline, look Look) string {
 		b.WriteString(look.paint(grey, "older attempts are left out; -n N shows more") + "\n")
 	}
 	for i := range t.Entries {
-		e := &t.Entries[i]
-		b.WriteString(look.paint(bold, e.logTitle(look)) + "\n")
-		for line := range strings.SplitSeq(e.Output, "\n") {
-			line = strings.Map(printable, controls.ReplaceAllString(line, ""))
-			b.WriteString(strings.TrimRight("  "+line, " ") + "\n")
-		}
+		b.WriteString(t.Entries[i].log(look))
+	}
+	return b.String()
+}
+
+// FollowedLog returns the output of one attempt, or that output was omitted. Look.Now must be set.
+func FollowedLog(e *Entry, look Look) string {
+	if e.What == Omitted {
+		return FollowedRow(e, look)
+	}
+	return e.log(look)
+}
+
+// log returns the output of an attempt below its title.
+func (e *Entry) log(look Look) string {
+	var b strings.Builder
+	b.WriteString(look.paint(bold, e.logTitle(look)) + "\n")
+	for line := range strings.SplitSeq(e.Output, "\n") {
+		line = strings.Map(printable, controls.ReplaceAllString(line, ""))
+		b.WriteString(strings.TrimRight("  "+line, " ") + "\n")
 	}
 	return b.String()
 }

@@ -263,15 +263,18 @@ func (r *timelineReader) commands() error {
 		if r.req.Subject != "" && !r.actionConcerns(&a) {
 			continue
 		}
-		e := Entry{
-			At: a.At, What: Command, Run: a.Run, Task: a.Task, Subject: a.Subject.String(), Queue: a.Queue, By: a.By, Text: commandText(&a),
-		}
-		if !r.add(e) {
+		if !r.add(commandEntry(&a)) {
 			break
 		}
 	}
 	slices.Reverse(r.found[before:]) // they have no position
 	return nil
+}
+
+func commandEntry(a *store.Action) Entry {
+	return Entry{
+		At: a.At, What: Command, Run: a.Run, Task: a.Task, Subject: a.Subject.String(), Queue: a.Queue, By: a.By, Text: commandText(a),
+	}
 }
 
 func commandText(a *store.Action) string {
@@ -367,9 +370,17 @@ func (r *timelineReader) run(w *store.Run) {
 		return
 	}
 	if r.perRun[w.ID] > 1 && !w.Ended.IsZero() {
-		r.add(Entry{At: w.Ended, What: RunEnded, Run: w.ID, Began: w.Began, Text: endText(w), written: last})
+		r.add(ended(w))
 	}
-	r.add(Entry{At: w.Began, What: RunBegan, Run: w.ID, By: w.Cause.By, Text: runText(w), written: afterStart})
+	r.add(began(w))
+}
+
+func began(w *store.Run) Entry {
+	return Entry{At: w.Began, What: RunBegan, Run: w.ID, By: w.Cause.By, Text: runText(w), written: afterStart}
+}
+
+func ended(w *store.Run) Entry {
+	return Entry{At: w.Ended, What: RunEnded, Run: w.ID, Began: w.Began, Text: endText(w), written: last}
 }
 
 // afterStart is behind the start of the operator with the same time, and before all else.
@@ -420,7 +431,7 @@ func TimelineText(t *Timeline, look Look) string {
 func (e *Entry) description(look Look) string {
 	text := e.Text
 	switch e.What {
-	case RunBegan, Started, Stopped:
+	case RunBegan, Started, Stopped, Omitted:
 	case RunEnded:
 		text = strings.TrimSuffix("after "+span(e.At.Sub(e.Began))+"; "+text, "; ")
 	case Command:

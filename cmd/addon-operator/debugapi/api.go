@@ -95,19 +95,25 @@ func (api *API) storeRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /store/snapshot", pages.snapshotRoute)
 }
 
-// actionRoutes adds the routes that change something.
+// actionRoutes adds the routes that change something. After each, those who watch read the command of the person.
 func (api *API) actionRoutes(mux *http.ServeMux) {
+	post := func(path string, act http.HandlerFunc) {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+			act(w, r)
+			api.Changes.Notify(0)
+		})
+	}
 	a := actions{api.DB, api.Engine, api.Withdraw, api.Params}
-	mux.HandleFunc("POST /config/set", a.configSetRoute)
-	mux.HandleFunc("POST /module/{module}/run", a.moduleRunRoute)
-	mux.HandleFunc("POST /pause/{kind}", a.pauseRoute)
-	mux.HandleFunc("POST /reload", a.reloadRoute)
-	mux.HandleFunc("POST /resume/{kind}", a.resumeRoute)
-	mux.HandleFunc("POST /webhooks/withdraw", a.withdrawRoute)
-	mux.HandleFunc("POST /task/{task}/retry", a.retryRoute)
-	mux.HandleFunc("POST /task/{task}/skip", a.skipRoute)
-	mux.HandleFunc("POST /task/{task}/cancel", a.cancelRoute)
-	mux.HandleFunc("POST /task/{task}/release", a.releaseRoute)
+	post("/config/set", a.configSetRoute)
+	post("/module/{module}/run", a.moduleRunRoute)
+	post("/pause/{kind}", a.pauseRoute)
+	post("/reload", a.reloadRoute)
+	post("/resume/{kind}", a.resumeRoute)
+	post("/webhooks/withdraw", a.withdrawRoute)
+	post("/task/{task}/retry", a.retryRoute)
+	post("/task/{task}/skip", a.skipRoute)
+	post("/task/{task}/cancel", a.cancelRoute)
+	post("/task/{task}/release", a.releaseRoute)
 }
 
 func (api *API) runs() runPages {

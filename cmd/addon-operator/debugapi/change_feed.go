@@ -6,6 +6,7 @@ import (
 
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/inspect"
 )
 
 // ChangeFeed wakes those who watch a run when a commit has touched it, and keeps
@@ -20,7 +21,15 @@ type ChangeFeed struct {
 type watcher struct {
 	wake chan struct{} // holds one: what happens meanwhile is one piece of news
 	run  uint64        // zero is every run
+
+	// Of a watcher that collects news: those that it has not taken yet, and how many more there were.
+	collects bool
+	news     []inspect.News
+	lost     int
 }
+
+// mostNews is how many news a watcher can have that it has not taken.
+const mostNews = 1000
 
 // Observe returns observer with news told first of all that it is told.
 func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
@@ -34,13 +43,18 @@ func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 		then.Began(t)
 	}
 	observer.Recorded = func(r store.Record) {
+		n.publish(inspect.News{Record: &r})
 		if n.Notify(r.Run); r.State == store.Failed {
 			n.Notify(0)
 		}
 		then.Recorded(r)
 	}
-	observer.Raised = func(w store.Run) { n.Notify(w.ID) }
+	observer.Raised = func(w store.Run) {
+		n.publish(inspect.News{Began: &w})
+		n.Notify(w.ID)
+	}
 	observer.Ended = func(w store.Run) {
+		n.publish(inspect.News{Ended: &w})
 		n.Notify(w.ID)
 		then.Ended(w)
 	}
@@ -66,9 +80,33 @@ func (n *ChangeFeed) Notify(run uint64) {
 	}
 }
 
-// watch returns a watcher of every run, until stop is called.
-func (n *ChangeFeed) watch() (w *watcher, stop func()) {
-	w = &watcher{wake: make(chan struct{}, 1)}
+// publish passes news to the watchers that collect them.
+func (n *ChangeFeed) publish(news inspect.News) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for w := range n.watchers {
+		switch {
+		case !w.collects:
+		case len(w.news) < mostNews:
+			w.news = append(w.news, news)
+		default:
+			w.lost++
+		}
+	}
+}
+
+// take returns the news that w has collected since the last call, oldest first, and how many later ones are lost.
+func (n *ChangeFeed) take(w *watcher) (news []inspect.News, lost int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	news, lost = w.news, w.lost
+	w.news, w.lost = nil, 0
+	return news, lost
+}
+
+// watch returns a watcher of every run, until stop is called. It collects news only if collects is set.
+func (n *ChangeFeed) watch(collects bool) (w *watcher, stop func()) {
+	w = &watcher{wake: make(chan struct{}, 1), collects: collects}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.watchers == nil {

@@ -35,6 +35,8 @@ type runPages struct {
 func (pages runPages) workflowRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /workflow/{what}", answer(pages.workflowRoute))
 	mux.HandleFunc("GET /workflow/watch", pages.watchRoute)
+	mux.HandleFunc("GET /workflow/timeline/follow", pages.followTimeline)
+	mux.HandleFunc("GET /workflow/logs/follow", pages.followLogs)
 }
 
 // workflowRoute answers inspect, list, logs, timeline and why.
@@ -88,27 +90,37 @@ const ShownLogs = 10
 
 // logs returns the page with the output of attempts, without secrets unless r asks for them.
 func (pages runPages) logs(r *http.Request) (Page, error) {
-	var req inspect.LogsRequest
-	var err error
-	if req.TimelineRequest, err = timelineRequest(r, ShownLogs); err != nil {
-		return Page{}, err
-	}
-	attempt, err := number(r, "attempt", 0)
+	req, err := logsRequest(r)
 	if err != nil {
 		return Page{}, err
 	}
-	req.Attempt = int(min(attempt, math.MaxInt32)) //nolint:gosec // it is small
 	var t inspect.Timeline
 	err = pages.db.View(func(tx *store.Tx) (err error) {
 		t, err = inspect.ReadLogs(tx, req)
 		return err
 	})
-	for i := range t.Entries {
-		if e := &t.Entries[i]; !showSecrets(r) {
-			e.Output, e.Text = redact.Text(e.Output), redact.Text(e.Text)
-		}
-	}
+	redactOutput(r, t.Entries)
 	return Page{t, func(look inspect.Look) string { return inspect.LogsText(&t, look) }}, err
+}
+
+// logsRequest returns the output that r asks for.
+func logsRequest(r *http.Request) (req inspect.LogsRequest, err error) {
+	if req.TimelineRequest, err = timelineRequest(r, ShownLogs); err != nil {
+		return req, err
+	}
+	attempt, err := number(r, "attempt", 0)
+	req.Attempt = int(min(attempt, math.MaxInt32)) //nolint:gosec // it is small
+	return req, err
+}
+
+// redactOutput removes what looks like secrets from the output of attempts, unless r asks for it.
+func redactOutput(r *http.Request, entries []inspect.Entry) {
+	if showSecrets(r) {
+		return
+	}
+	for i := range entries {
+		entries[i].Output, entries[i].Text = redact.Text(entries[i].Output), redact.Text(entries[i].Text)
+	}
 }
 
 // timeline returns the page with what happened.
@@ -206,7 +218,7 @@ func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 		Fail(w, err)
 		return
 	}
-	at, stop := pages.changes.watch()
+	at, stop := pages.changes.watch(false)
 	defer stop()
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
 	for req := (inspect.Request{Run: id}); ; {

@@ -1,0 +1,88 @@
+package debugapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"addon-operator/store"
+	"addon-operator/workflow/inspect"
+)
+
+// followTimeline streams the timeline that r asks for: the newest entries, and then each new one.
+func (pages runPages) followTimeline(w http.ResponseWriter, r *http.Request) {
+	req, err := timelineRequest(r, ShownEntries)
+	if err != nil {
+		Fail(w, err)
+		return
+	}
+	pages.stream(w, r, func([]inspect.Entry) {}, func(tx *store.Tx) (*inspect.Follower, []inspect.Entry, error) {
+		return inspect.FollowTimeline(tx, req)
+	})
+}
+
+// followLogs streams what attempts printed: the newest, and then each attempt that ends.
+func (pages runPages) followLogs(w http.ResponseWriter, r *http.Request) {
+	req, err := logsRequest(r)
+	if err != nil {
+		Fail(w, err)
+		return
+	}
+	pages.stream(w, r, func(entries []inspect.Entry) { redactOutput(r, entries) }, func(tx *store.Tx) (*inspect.Follower, []inspect.Entry, error) {
+		return inspect.FollowLogs(tx, req)
+	})
+}
+
+// stream writes the first entries, and then those of each commit, one JSON object a line, until the client leaves. The
+// stream of a stopped store ends after the first entries. prepare is called with entries before they are written.
+func (pages runPages) stream(w http.ResponseWriter, r *http.Request,
+	prepare func([]inspect.Entry), first func(*store.Tx) (*inspect.Follower, []inspect.Entry, error),
+) {
+	at, stop := pages.changes.watch(true)
+	defer stop()
+	var follower *inspect.Follower
+	var entries []inspect.Entry
+	err := pages.db.View(func(tx *store.Tx) (err error) {
+		follower, entries, err = first(tx)
+		return err
+	})
+	if err != nil {
+		Fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out, flush := json.NewEncoder(w), http.NewResponseController(w)
+	for {
+		prepare(entries)
+		for i := range entries {
+			if err := out.Encode(&entries[i]); err != nil {
+				return
+			}
+		}
+		if flush.Flush() != nil || pages.engine == nil {
+			return
+		}
+		select {
+		case <-at.wake:
+		case <-r.Context().Done():
+			return
+		}
+		if entries, err = pages.newEntries(at, follower); err != nil {
+			entries = append(entries, inspect.Entry{At: pages.db.Now(), What: inspect.Omitted, Text: err.Error()})
+		}
+	}
+}
+
+// newEntries returns the entries of what at has collected.
+func (pages runPages) newEntries(at *watcher, follower *inspect.Follower) (entries []inspect.Entry, err error) {
+	news, lost := pages.changes.take(at)
+	err = pages.db.View(func(tx *store.Tx) (err error) {
+		if entries, err = follower.Entries(tx, news); err != nil || lost == 0 {
+			return err
+		}
+		text := fmt.Sprintf("%d entries, which came faster than they were read: timeline without --follow shows them", lost)
+		entries = append(entries, inspect.Entry{At: tx.Now(), What: inspect.Omitted, Text: text})
+		return nil
+	})
+	return entries, err
+}

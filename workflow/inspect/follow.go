@@ -1,0 +1,164 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"addon-operator/store"
+)
+
+// Omitted is what happened to entries that a follower did not read in time.
+const Omitted = "omitted"
+
+// News is one thing that the engine has committed: a line of history, or the beginning or the end of a run.
+type News struct {
+	Record       *store.Record
+	Began, Ended *store.Run
+}
+
+// A Follower turns news into entries of a timeline. It is used by one goroutine.
+type Follower struct {
+	reader timelineReader
+	logs   bool
+	sent   map[string]bool // the entries that the store had at the beginning
+	runs   map[uint64]int  // attempts of each run whose beginning was shown
+	action store.ID        // the last that was read
+}
+
+// FollowTimeline returns the newest entries that req asks for, and a follower of those that come. News of commits that tx
+// does not see must not be lost: the caller collects them before tx begins.
+func FollowTimeline(tx *store.Tx, req TimelineRequest) (*Follower, []Entry, error) {
+	f := &Follower{reader: timelineReader{req: req}, sent: map[string]bool{}, runs: map[uint64]int{}}
+	t, err := ReadTimeline(tx, req)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range t.Entries {
+		switch e := &t.Entries[i]; {
+		case e.What == RunBegan:
+			f.runs[e.Run] += 0
+		case e.isAttempt():
+			f.runs[e.Run]++
+		}
+	}
+	f.begin(t.Entries)
+	_, f.action, err = store.ActionsAfter(tx, store.ID{})
+	return f, t.Entries, err
+}
+
+// FollowLogs is [FollowTimeline] for the output of attempts.
+func FollowLogs(tx *store.Tx, req LogsRequest) (*Follower, []Entry, error) {
+	f := &Follower{reader: timelineReader{req: req.TimelineRequest, wanted: req.wanted}, logs: true, sent: map[string]bool{}}
+	t, err := ReadLogs(tx, req)
+	f.begin(t.Entries)
+	return f, t.Entries, err
+}
+
+func (f *Follower) begin(entries []Entry) {
+	for i := range entries {
+		f.sent[entries[i].identity()] = true
+	}
+}
+
+// isAttempt reports whether e tells of an attempt.
+func (e *Entry) isAttempt() bool { return e.What != Command && !e.Task.IsZero() }
+
+// identity tells e from other entries.
+func (e *Entry) identity() string {
+	return fmt.Sprint(e.What, e.Run, e.Task, e.Node, e.Subject, e.Try, e.At.UnixNano())
+}
+
+// Entries returns the entries of news, and of the commands that people used since the last call.
+func (f *Follower) Entries(tx *store.Tx, news []News) (entries []Entry, err error) {
+	if !f.logs {
+		if entries, err = f.commands(tx); err != nil {
+			return nil, err
+		}
+	}
+	for i := range news {
+		switch n := &news[i]; {
+		case n.Record != nil:
+			entries, err = f.attempt(tx, n.Record, entries)
+		case f.logs:
+		case n.Began != nil && f.about(n.Began):
+			entries = f.runBegan(n.Began, entries)
+		case n.Ended != nil:
+			entries = f.runEnded(n.Ended, entries)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(entries, func(e Entry) bool { return f.sent[e.identity()] }), nil
+}
+
+// about reports whether all of a run is requested.
+func (f *Follower) about(w *store.Run) bool {
+	return f.reader.req.Subject == "" || f.reader.isRun(w.ID) || f.reader.isSubject(w.Subject)
+}
+
+// attempt adds an attempt, behind the beginning of its run if that was not shown.
+func (f *Follower) attempt(tx *store.Tx, a *store.Record, entries []Entry) ([]Entry, error) {
+	if !f.reader.requested(a) {
+		return entries, nil
+	}
+	l := line{Record: *a}
+	entry := attemptEntry(&l, position{})
+	if f.logs {
+		entry.Output = a.Output
+		return append(entries, entry), nil
+	}
+	if _, shown := f.runs[a.Run]; !shown {
+		w, ok, err := load[store.Run](&unreadable{tx: tx}, store.RunKey(a.Run))
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			entries = f.runBegan(&w, entries)
+		}
+	}
+	f.runs[a.Run]++
+	return append(entries, entry), nil
+}
+
+func (f *Follower) runBegan(w *store.Run, entries []Entry) []Entry {
+	if _, shown := f.runs[w.ID]; shown {
+		return entries
+	}
+	f.runs[w.ID] = 0
+	return append(entries, began(w))
+}
+
+func (f *Follower) runEnded(w *store.Run, entries []Entry) []Entry {
+	if f.runs[w.ID] > 1 {
+		entries = append(entries, ended(w))
+	}
+	delete(f.runs, w.ID)
+	return entries
+}
+
+// commands returns the requested commands that people used since the last call.
+func (f *Follower) commands(tx *store.Tx) (entries []Entry, err error) {
+	actions, last, err := store.ActionsAfter(tx, f.action)
+	if err != nil {
+		return nil, err
+	}
+	f.action = last
+	for i := range actions {
+		if a := &actions[i]; f.reader.req.Subject == "" || f.reader.actionConcerns(a) {
+			entries = append(entries, commandEntry(a))
+		}
+	}
+	return entries, nil
+}
+
+// FollowedRow returns an entry as one row of a timeline that grows. Look.Now must be set.
+func FollowedRow(e *Entry, look Look) string {
+	run := "-"
+	if e.Run != 0 {
+		run = id(e.Run)
+	}
+	lead := strings.Join([]string{fill(look.Clock(e.At), len("15:04:05Z")), left(run, 6), fill(e.What, len(store.Quarantined))}, "  ")
+	return look.Item(lead+"  ", flat(e.description(look)), "")
+}
