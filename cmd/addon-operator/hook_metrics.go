@@ -8,9 +8,10 @@ import (
 	"addon-operator/store"
 )
 
-// committed observes a commit of the store. Those before there are metrics, at
+// committed observes a commit of the store, and updates open web pages. Commits before there are metrics, at
 // the start, are not observed.
 func (o *operator) committed(took time.Duration, writes int) {
+	o.changes.Committed()
 	if o.metrics != nil {
 		o.metrics.Committed(took, writes)
 	}

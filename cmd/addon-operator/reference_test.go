@@ -19,6 +19,7 @@ import (
 
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
+	"addon-operator/cmd/addon-operator/webui"
 )
 
 //go:generate go test . -run Reference -update
@@ -186,6 +187,16 @@ the operator logs a warning and starts without the debug pages.
 |---|---|
 `
 
+const webIntro = `
+## The web page
+
+The [web page](../web-page.md) is on 127.0.0.1:9116 in the pod (` + "`--web-listen-address`" + `). If the port is in use, the operator logs a
+warning and starts without it. The answers are HTML; secrets are always left out.
+
+| path | |
+|---|---|
+`
+
 const socketIntro = `
 ## The debug socket
 
@@ -258,6 +269,30 @@ var servedForDebugging = map[string]string{
 	"/debug/pprof/":       "profiles of the process, for `go tool pprof`",
 }
 
+// servedForBrowsers describes each view of the web page.
+var servedForBrowsers = map[string]string{
+	"/":                 "what needs a person, and what the operator does",
+	"/modules":          "all modules",
+	"/module/{module}":  "one module: why it is in its state, its hooks, its timeline",
+	"/runs":             "the newest runs; `?limit=N`, up to 500",
+	"/run/{run}":        "one run: its tree of steps, its attempts by time, its graph; `?all=true` leaves no step out",
+	"/queues":           "all queues",
+	"/queue/{queue...}": "one queue with its tasks",
+	"/task/{task}":      "one task: its causes and its output",
+	"/hooks":            "all hooks",
+	"/hook/{hook...}":   "one hook, as `MODULE/HOOK`: its durations, its last output, its history",
+	"/values":           "values of `?module=NAME`, `global` if it is missing, with their origins; `?path=PATH` selects those below it",
+	"/values/{module}":  "the same for one module",
+	"/releases":         "the Helm releases",
+	"/release/{module}": "one release with its objects; `?diff=true` compares it with what the chart renders now",
+	"/timeline":         "what happened; `?subject=NAME`, `?since=2h`, `?limit=N`, up to 500",
+	"/logs":             "what attempts printed; `?subject=NAME`, `?limit=N`, up to 500",
+	"/why":              "the causes of `?subject=NAME`",
+	"/events":           "server-sent events: one now, and one after commits of the store",
+	"/do/{action...}":   "`POST`: the actions, if `--web-actions` allows them; the rest of the path is that of the debug socket",
+	"/assets/{file}":    "style sheet, scripts and icon",
+}
+
 func httpPage() string {
 	var page strings.Builder
 	page.WriteString(httpIntro)
@@ -267,6 +302,10 @@ func httpPage() string {
 	page.WriteString(debugIntro)
 	for _, path := range debugapi.Paths {
 		fmt.Fprintf(&page, "| `%s` | %s |\n", path, servedForDebugging[path])
+	}
+	page.WriteString(webIntro)
+	for _, path := range webui.Paths() {
+		fmt.Fprintf(&page, "| `%s` | %s |\n", path, servedForBrowsers[path])
 	}
 	page.WriteString(socketIntro)
 	root := newRoot()
@@ -328,7 +367,7 @@ func TestEveryPathOfThePortsIsDescribed(t *testing.T) {
 	for _, port := range []struct {
 		paths     []string
 		described map[string]string
-	}{{publicPaths, servedAt}, {debugapi.Paths, servedForDebugging}} {
+	}{{publicPaths, servedAt}, {debugapi.Paths, servedForDebugging}, {webui.Paths(), servedForBrowsers}} {
 		described := slices.Sorted(maps.Keys(port.described))
 		served := slices.Sorted(slices.Values(port.paths))
 		if d := cmp.Diff(served, described); d != "" {

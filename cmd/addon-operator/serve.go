@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// serve serves the public port, the debug socket and the debug port until the
-// returned function is called.
+// serve serves the public port, the debug socket, the debug port and the web page until
+// the returned function is called.
 func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
 	public, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(o.settings.ListenAddress, strconv.Itoa(o.settings.ListenPort)))
 	if err != nil {
@@ -42,6 +42,9 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 	begin(private, &http.Server{Handler: o.debugAPI().Routes(), ReadHeaderTimeout: 10 * time.Second})
 	if l := o.listenDebug(ctx); l != nil {
 		begin(l, &http.Server{Handler: o.debugAPI().Pages(), ReadHeaderTimeout: 10 * time.Second})
+	}
+	if l := o.listenWeb(ctx); l != nil {
+		begin(l, &http.Server{Handler: o.webPage(), ReadHeaderTimeout: 10 * time.Second})
 	}
 	return func() {
 		for _, s := range servers {

@@ -79,17 +79,14 @@ func (p *statusPage) omitted(n int, one, many string) {
 
 // verdict says in the first line whether something needs a person, and in the second who says so.
 func (p *statusPage) verdict() {
-	s, l := p.status, p.look
-	icon, colour, text := l.ascii("✔", "+"), green, "nothing needs attention"
-	switch n := len(s.Problems); {
-	case n > 0:
-		icon, colour, text = l.ascii("✖", "x"), red, plural(n, "problem needs", "problems need")+" attention"
-	case !s.Live:
-		icon, colour, text = l.ascii("◷", "."), yellow, "no operator runs; nothing in its store needs attention"
-	case s.Operator.Standby != "":
-		icon, colour, text = l.ascii("◷", "."), yellow, "standby: "+s.Operator.Standby
-	case s.Starting:
-		icon, colour, text = l.ascii("●", "*"), blue, "nothing needs attention; the converge of the start is in progress"
+	l := p.look
+	text, state := p.status.Verdict()
+	icon, colour := looks[state].icon, looks[state].colour
+	if l.ASCII {
+		icon = looks[state].ascii
+	}
+	if state == Waiting {
+		colour = yellow
 	}
 	for i, part := range wrap(text, l.width()-2) {
 		if i > 0 {
@@ -99,6 +96,23 @@ func (p *statusPage) verdict() {
 	}
 	for _, part := range wrap(strings.Join(p.process(), ", "), l.width()) {
 		p.line(l.paint(grey, part))
+	}
+}
+
+// Verdict says in a sentence whether something needs a person. The state shows it in one word: [Failing] if something does,
+// else [Done], [Running] while the converge of the start is in progress, or [Waiting] where nothing is processed.
+func (s *Status) Verdict() (text string, state State) {
+	switch n := len(s.Problems); {
+	case n > 0:
+		return plural(n, "problem needs", "problems need") + " attention", Failing
+	case !s.Live:
+		return "no operator runs; nothing in its store needs attention", Waiting
+	case s.Operator.Standby != "":
+		return "standby: " + s.Operator.Standby, Waiting
+	case s.Starting:
+		return "nothing needs attention; the converge of the start is in progress", Running
+	default:
+		return "nothing needs attention", Done
 	}
 }
 

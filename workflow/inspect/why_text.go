@@ -40,13 +40,7 @@ func (l Look) causes(all []CauseStep) string {
 	}
 	var lines strings.Builder
 	for i, c := range all {
-		if !c.Next.IsZero() {
-			c.Text += ", next try " + l.due(c.Next)
-		}
-		if !c.Until.IsZero() {
-			c.Text += ", until " + l.due(c.Until)
-		}
-		lines.WriteString(l.Item("  "+fill(times[i], widest)+"  ", c.Text, ""))
+		lines.WriteString(l.Item("  "+fill(times[i], widest)+"  ", c.Words(l), ""))
 	}
 	return lines.String()
 }

@@ -9,11 +9,12 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// ChangeFeed wakes those who watch a run when a commit has touched it, and keeps
-// which queues the engine cannot go on with. Its zero value is ready.
+// ChangeFeed wakes those who watch a run when a commit has touched it, and those who watch the store after each commit. It
+// keeps which queues the engine cannot go on with. Its zero value is ready.
 type ChangeFeed struct {
 	mu       sync.Mutex
 	watchers map[*watcher]bool
+	commits  map[chan struct{}]bool
 	stalled  map[string]string // by queue, why
 }
 
@@ -102,6 +103,35 @@ func (n *ChangeFeed) take(w *watcher) (news []inspect.News, lost int) {
 	news, lost = w.news, w.lost
 	w.news, w.lost = nil, 0
 	return news, lost
+}
+
+// Committed wakes those who watch the store.
+func (n *ChangeFeed) Committed() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for wake := range n.commits {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Commits returns a channel that receives after commits, until stop is called: once after all commits since it was last
+// received from.
+func (n *ChangeFeed) Commits() (wake <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.commits == nil {
+		n.commits = map[chan struct{}]bool{}
+	}
+	n.commits[c] = true
+	return c, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.commits, c)
+	}
 }
 
 // watch returns a watcher of every run, until stop is called. It collects news only if collects is set.

@@ -33,7 +33,7 @@ func (api *API) Pages() http.Handler {
 	mux.HandleFunc("GET /queue/{what}", answer(func(r *http.Request, what string) (Page, error) {
 		return api.queues().queuePage(r, what, true)
 	}))
-	return localOnly(mux)
+	return LocalOnly(mux)
 }
 
 // debugPages adds the pages that the debug port and the debug socket share. Where
@@ -68,9 +68,9 @@ func (api *API) debugPages(mux *http.ServeMux, redacted bool) {
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 }
 
-// localOnly refuses requests for another host than this one: a web page that has
-// its own name resolve to the loopback address must not read the debug port.
-func localOnly(next http.Handler) http.Handler {
+// LocalOnly refuses requests for another host than this one: a web page that has
+// its own name resolve to the loopback address must not read what next serves.
+func LocalOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
 		if name, _, err := net.SplitHostPort(host); err == nil {

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// newBrowser starts a headless Chromium that ends with the test, and returns the context that tabs are opened in. It skips
+// the test where none is installed.
+func newBrowser(t *testing.T) context.Context {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no chromium in PATH: install the package chromium")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+	)
+	allocator, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	ctx, stop := chromedp.NewContext(allocator)
+	t.Cleanup(func() { stop(); cancel() })
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start Chromium: %v", err)
+	}
+	return ctx
+}
+
+// A tab is a tab of a browser.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu     sync.Mutex
+	errors []string // of scripts, of requests, and of violations of the policy
+}
+
+// newTab opens a tab, which is closed with the test.
+func newTab(t *testing.T, browser context.Context) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	b := &tab{t: t, ctx: ctx}
+	if err := chromedp.Do(ctx); err != nil { // the tab is there as long as the context of this call
+		t.Fatal(err)
+	}
+	b.size(1280, 800)
+	if err := chromedp.Listen(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			b.complain("script: " + e.ExceptionDetails.Text)
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+				b.complain(string(e.Entry.Source) + ": " + e.Entry.Text + " " + e.Entry.URL)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *tab) complain(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.errors = append(b.errors, text)
+}
+
+// complaints returns what the browser found wrong since the last call.
+func (b *tab) complaints() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found := b.errors
+	b.errors = nil
+	return found
+}
+
+// actionTimeout is how long an action in a browser takes only if something is wrong.
+const actionTimeout = 90 * time.Second
+
+// do carries out actions, within a time that only a fault exceeds.
+func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, actionTimeout)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// size sets the size of the view.
+func (b *tab) size(width, height int64) {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500,
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// dark makes the browser prefer dark colours, or light ones.
+func (b *tab) dark(dark bool) {
+	b.t.Helper()
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// scripts allows the scripts of views, or forbids them.
+func (b *tab) scripts(allowed bool) {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !allowed}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// open opens a view and waits until it is loaded.
+func (b *tab) open(url string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(url))
+}
+
+// eval returns the value of a script.
+func eval[T any](b *tab, script string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, actionTimeout)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
+	if err != nil {
+		b.t.Fatalf("%s: %v", script, err)
+	}
+	return value
+}
+
+// until waits until a script returns true.
+func (b *tab) until(what, script string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(90 * time.Second); !eval[bool](b, script); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("timed out waiting until %s; the view:\n%s", what, b.text())
+		}
+	}
+}
+
+// text returns the text of the view.
+func (b *tab) text() string {
+	b.t.Helper()
+	return eval[string](b, `document.body.innerText`)
+}
+
+// says reports whether the view says text.
+func (b *tab) says(text string) bool { b.t.Helper(); return strings.Contains(b.text(), text) }
+
+// shoot writes a picture of the view to a file.
+func (b *tab) shoot(file string) {
+	b.t.Helper()
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(file, picture, 0o600)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}

@@ -1,0 +1,349 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"addon-operator/cmd/addon-operator/settings"
+	"addon-operator/e2e/cluster"
+)
+
+// pictures is the directory for the pictures of the docs; none are made if it is empty.
+var pictures = flag.String("pictures", "", "directory to write the pictures of the web page to that the docs show")
+
+// shown are the views whose pictures the docs show.
+var shown = []string{"overview", "run", "graph", "hook"}
+
+// webSample fills a site with modules of which one fails, and with a hook that has run several times in a queue of its own.
+func webSample(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t)
+	config := "monitoring: {replicas: 2, image: {tag: \"1.4\"}, password: hunter2}\n"
+	for i, name := range []string{"certs", "ingress", "dns", "storage", "monitoring", "logging", "autoscaler", "policy"} {
+		config += name + "Enabled: true\n"
+		dir := "modules/0" + string(rune('1'+i)) + "0-" + name
+		s.file(dir+"/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {a: \"1\"}\n")
+		s.file(dir+"/hooks/prepare.sh", hookText(`{"configVersion":"v1","beforeHelm":5}`, "sleep 0.0"+string(rune('1'+i))))
+	}
+	s.file("modules/values.yaml", config)
+	s.file("modules/050-monitoring/hooks/discover.sh", hookText(
+		`{"configVersion":"v1","schedule":[{"name":"probe","crontab":"* * * * * *","queue":"probes"}]}`,
+		"echo \"12 targets answer\"; echo \"token=abc123\"; sleep 0.$((RANDOM % 3 + 1))"))
+	s.file("modules/060-logging/hooks/connect.sh", hookText(`{"configVersion":"v1","beforeHelm":10}`,
+		`echo "dial tcp: lookup logs.example.com: no such host, password=hunter2" >&2; exit 1`))
+	s.file("global-hooks/settings.sh", hookText(`{"configVersion":"v1","onStartup":1}`, "true"))
+	return s
+}
+
+// startWeb starts an operator with the page, waits until its module fails, and returns the URL of the page.
+func (s *site) startWeb(c *cluster.Cluster, more ...string) string {
+	s.t.Helper()
+	address := net.JoinHostPort(freeAddress(s.t))
+	s.start(c.Kubeconfig(), c.Namespace(s.t), append([]string{"--web-listen-address", address}, more...)...)
+	s.until("the module fails", func() bool { return strings.Contains(s.ask("/status.json"), "no such host") })
+	s.until("the probes have run", func() bool { return strings.Count(s.ask("/workflow/list.text"), "probe") > 3 })
+	return "http://" + address
+}
+
+// webViews are the views, by the names of their pictures.
+var webViews = []struct{ name, path, says string }{
+	{"overview", "/", "1 problem needs attention"},
+	{"modules", "/modules", "autoscaler"},
+	{"module", "/module/logging", "Why is module logging failing?"},
+	{"runs", "/runs", "schedule of a module hook"},
+	{"run", "/run/1", "5c module-beforehelm"},
+	{"queues", "/queues", "sleep after fail"},
+	{"queue", "/queue/main", "module-run"},
+	{"hooks", "/hooks", "hooks/discover.sh"},
+	{"hook", "/hook/monitoring/hooks/discover.sh", "12 targets answer"},
+	{"values", "/values/monitoring?path=image", "/monitoring/image/tag"},
+	{"releases", "/releases", "storage"},
+	{"release", "/release/dns?diff=true", "no difference"},
+	{"timeline", "/timeline", "module-schedule-event"},
+	{"logs", "/logs?subject=logging", "no such host"},
+	{"why", "/why?subject=main", "What does queue main do?"},
+}
+
+// TestWebPageInABrowser opens the page of a running operator in Chromium.
+func TestWebPageInABrowser(t *testing.T) {
+	browser := newBrowser(t)
+	c := cluster.Start(t)
+	s := webSample(t)
+	url := s.startWeb(c, "--web-actions")
+	b := newTab(t, browser)
+	t.Run("each view is shown and is accessible", func(t *testing.T) { b.showsEachView(t, url) })
+	t.Run("each view fits a phone", func(t *testing.T) { b.fitsAPhone(t, url) })
+	t.Run("the page follows the preference for dark colours", func(t *testing.T) { b.isDark(t, url) })
+	t.Run("the keyboard reaches the content", func(t *testing.T) { b.takesKeys(t, url) })
+	t.Run("each view names commands that work", func(t *testing.T) { s.webCommands(t, b, url) })
+	t.Run("an open view follows commits", func(t *testing.T) { s.webFollows(t, b, url) })
+	t.Run("a button acts with the name of the person", func(t *testing.T) { s.webActs(t, b, url) })
+	t.Run("each view is shown without JavaScript", func(t *testing.T) { b.worksWithoutScripts(t, url) })
+}
+
+// use lets b report to t.
+func (b *tab) use(t *testing.T) { t.Helper(); b.t = t }
+
+// accessible is a script that returns what a screen reader would miss in a view.
+const accessible = `(() => {
+	const wrong = [], name = e => (e.getAttribute("aria-label") || e.labels?.[0]?.textContent || e.textContent || "").trim();
+	const all = selector => [...document.querySelectorAll(selector)];
+	if (document.documentElement.lang !== "en") wrong.push("no language");
+	if (!document.title) wrong.push("no title");
+	for (const one of ["main", "nav[aria-label]", "h1"]) if (all(one).length !== 1) wrong.push(all(one).length + " of " + one);
+	let last = 0;
+	for (const h of all("h1, h2, h3, h4")) {
+		const level = +h.nodeName[1];
+		if (level > last + 1) wrong.push("heading skips a level: " + h.textContent);
+		if (!h.textContent.trim()) wrong.push("empty heading");
+		last = level;
+	}
+	for (const e of all("a[href], button, summary")) if (!name(e) && !e.querySelector("title")) wrong.push("no name: " + e.outerHTML);
+	for (const e of all("input:not([type=hidden]), select")) if (!e.labels?.length) wrong.push("no label: " + e.outerHTML);
+	for (const e of all("svg")) if (e.getAttribute("role") !== "img" || !name(e)) wrong.push("drawing without a description");
+	for (const e of all("table")) if (!e.querySelector("thead th[scope=col]")) wrong.push("table without headings");
+	for (const e of all("[aria-labelledby]")) if (!document.getElementById(e.getAttribute("aria-labelledby"))) wrong.push("label is missing: " + e.getAttribute("aria-labelledby"));
+	const ids = all("[id]").map(e => e.id);
+	for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) wrong.push("id twice: " + id);
+	for (const e of all("pre, .scroll")) if ((e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight) && e.tabIndex < 0) wrong.push("keyboard cannot scroll");
+	return [...new Set(wrong)];
+})()`
+
+// contrast is a script that returns the texts of a view whose contrast to their background is less than 4.5 to 1.
+const contrast = `(() => {
+	const pixel = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+	const rgb = colour => { pixel.clearRect(0, 0, 1, 1); pixel.fillStyle = colour; pixel.fillRect(0, 0, 1, 1); return [...pixel.getImageData(0, 0, 1, 1).data]; };
+	const light = ([r, g, b]) => { const f = v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; return .2126 * f(r) + .7152 * f(g) + .0722 * f(b); };
+	const below = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c[3] > 0) return c; } return [255, 255, 255, 255]; };
+	const wrong = [];
+	for (const e of document.querySelectorAll("body *:not(svg *):not(script)")) {
+		if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility()) continue;
+		const [a, b] = [light(rgb(getComputedStyle(e).color)), light(below(e))].sort((x, y) => y - x);
+		if ((a + .05) / (b + .05) < 4.5) wrong.push(((a + .05) / (b + .05)).toFixed(1) + ": " + e.textContent.trim().slice(0, 40));
+	}
+	return [...new Set(wrong)];
+})()`
+
+// showsEachView checks what each view says, and that a screen reader finds its way.
+func (b *tab) showsEachView(t *testing.T, url string) {
+	b.use(t)
+	b.size(1000, 640)
+	defer b.size(1280, 800)
+	for _, v := range webViews {
+		b.open(url + v.path)
+		if !b.says(v.says) {
+			t.Errorf("%s does not say %q:\n%s", v.path, v.says, b.text())
+		}
+		if b.says("hunter2") || b.says("abc123") {
+			t.Errorf("%s shows a secret:\n%s", v.path, b.text())
+		}
+		if wrong := eval[[]string](b, accessible); len(wrong) > 0 {
+			t.Errorf("%s: %q", v.path, wrong)
+		}
+		if wrong := eval[[]string](b, contrast); len(wrong) > 0 {
+			t.Errorf("%s has little contrast: %q", v.path, wrong)
+		}
+		if wrong := b.complaints(); len(wrong) > 0 {
+			t.Errorf("%s: the browser complains: %q", v.path, wrong)
+		}
+		b.picture(v.name)
+		if eval[bool](b, `(document.getElementById("graph")?.scrollIntoView(), document.getElementById("graph") !== null)`) {
+			b.picture("graph")
+		}
+	}
+}
+
+// picture writes a picture of the view if the docs show it, and if they were asked for.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	if *pictures != "" && slices.Contains(shown, name) {
+		b.shoot(filepath.Join(*pictures, "web-"+name+".png"))
+	}
+}
+
+// fitsAPhone checks that no view is wider than a phone.
+func (b *tab) fitsAPhone(t *testing.T, url string) {
+	b.use(t)
+	b.size(390, 844)
+	defer b.size(1280, 800)
+	for _, v := range webViews {
+		b.open(url + v.path)
+		if width := eval[int](b, `document.documentElement.scrollWidth`); width > 390 {
+			t.Errorf("%s is %d pixels wide", v.path, width)
+		}
+	}
+}
+
+// isDark checks the colours of a browser that prefers dark ones.
+func (b *tab) isDark(t *testing.T, url string) {
+	b.use(t)
+	b.dark(true)
+	defer b.dark(false)
+	for _, v := range webViews {
+		b.open(url + v.path)
+		if !eval[bool](b, `getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g).every(part => part < 64)`) {
+			t.Errorf("%s has a light background", v.path)
+		}
+		if wrong := eval[[]string](b, contrast); len(wrong) > 0 {
+			t.Errorf("%s has little contrast: %q", v.path, wrong)
+		}
+	}
+}
+
+// takesKeys goes to the content, and to a view, by the keyboard alone.
+func (b *tab) takesKeys(t *testing.T, url string) {
+	b.use(t)
+	b.open(url + "/")
+	b.do(chromedp.KeyEvent(kb.Tab))
+	if focus := eval[string](b, `document.activeElement.textContent`); focus != "Skip to the content" {
+		t.Fatalf("the first tab reaches %q", focus)
+	}
+	if top := eval[float64](b, `document.activeElement.getBoundingClientRect().top`); top < 0 {
+		b.until("the link is seen", `document.activeElement.getBoundingClientRect().top >= 0`)
+	}
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.until("the content has the focus", `document.activeElement.id === "main"`)
+	b.open(url + "/")
+	for range 4 { // the skip link, the name, Overview, Modules
+		b.do(chromedp.KeyEvent(kb.Tab))
+	}
+	if outline := eval[string](b, `getComputedStyle(document.activeElement).outlineStyle`); outline != "solid" {
+		t.Errorf("the focus is not seen: outline %q", outline)
+	}
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.until("the modules are shown", `document.title.startsWith("Modules")`)
+}
+
+// webCommands runs the commands that views name at their ends.
+func (s *site) webCommands(t *testing.T, b *tab, url string) {
+	b.use(t)
+	ran := map[string]bool{}
+	for _, v := range webViews {
+		b.open(url + v.path)
+		for _, command := range eval[[]string](b, `[...document.querySelectorAll("main > footer code")].map(e => e.textContent)`) {
+			args := strings.Fields(command)
+			if ran[command] || args[0] != "addon-operator" {
+				continue
+			}
+			ran[command] = true
+			var failed bytes.Buffer
+			cmd := process(t, args[1:]...)
+			cmd.Env, cmd.Stderr = append(os.Environ(), settings.SocketVariable+"="+s.path("socket")), &failed
+			if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != exitAttention {
+				t.Errorf("%s names %q: %v: %s", v.path, command, err, failed.String())
+			}
+		}
+	}
+	if len(ran) < len(webViews) {
+		t.Errorf("the views name only %d commands", len(ran))
+	}
+}
+
+// webFollows checks that an open view shows a change without being loaded again, and keeps what a person opened and typed.
+func (s *site) webFollows(t *testing.T, b *tab, url string) {
+	b.use(t)
+	b.open(url + "/module/dns")
+	eval[bool](b, `(window.loadedOnce = true, document.querySelector(".action").open = true, document.querySelector(".action [name=reason]").value = "typed", true)`)
+	form := strings.NewReader("name=dns&by=alice&reason=watching")
+	answer, err := s.socket().Post("http://unix/pause/module", "application/x-www-form-urlencoded", form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	b.until("the pause is shown", `document.querySelector(".lead").textContent.includes("paused")`)
+	if !eval[bool](b, `window.loadedOnce === true`) {
+		t.Error("the view was loaded again")
+	}
+	if !eval[bool](b, `document.querySelector(".action").open && document.querySelector(".action [name=reason]").value === "typed"`) {
+		t.Error("what a person opened or typed is gone")
+	}
+	if wrong := b.complaints(); len(wrong) > 0 {
+		t.Errorf("the browser complains: %q", wrong)
+	}
+}
+
+// webActs resumes the module that webFollows paused by the button of its view.
+func (s *site) webActs(t *testing.T, b *tab, url string) {
+	b.use(t)
+	b.open(url + "/module/dns")
+	const action = `details[id="do-/do/resume/module"]`
+	b.do(
+		chromedp.Click(action+" summary"), chromedp.WaitVisible(action+" button"),
+		chromedp.SendKeys(action+" [name=by]", "bob"), chromedp.SendKeys(action+" [name=reason]", "seen enough"),
+	)
+	b.do(chromedp.Click(action + " button"))
+	b.until("the answer is shown", `document.body?.innerText.includes("module dns resumed") === true`)
+	if timeline := s.ask("/workflow/timeline.text?subject=dns"); !strings.Contains(timeline, "bob: resume module dns: seen enough") {
+		t.Errorf("the timeline is\n%s", timeline)
+	}
+	b.do(chromedp.Click(`main a[href="/module/dns"]`))
+	b.until("the module is shown again", `document.title.startsWith("Module dns")`)
+	if name := eval[string](b, `document.querySelector("[name=by]").value`); name != "bob" {
+		t.Errorf("the name is not kept: %q", name)
+	}
+}
+
+// worksWithoutScripts checks that views say the same in a browser that runs no scripts.
+func (b *tab) worksWithoutScripts(t *testing.T, url string) {
+	b.use(t)
+	b.scripts(false)
+	defer b.scripts(true)
+	for _, v := range webViews {
+		b.open(url + v.path)
+		text, err := chromedp.Run(b.ctx, chromedp.TextContent("main"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text, v.says) {
+			t.Errorf("%s does not say %q:\n%s", v.path, v.says, text)
+		}
+	}
+}
+
+// TestWebPageIsServedToThisHostOnly requests the page under another name, and starts an operator whose port for it is taken.
+func TestWebPageIsServedToThisHostOnly(t *testing.T) {
+	c := cluster.Start(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := newSite(t)
+	s.file("modules/values.yaml", "")
+	s.start(c.Kubeconfig(), c.Namespace(t), "--web-listen-address", taken.Addr().String())
+	s.converged()
+	if log := s.log.String(); !strings.Contains(log, "choose another address with --web-listen-address") {
+		t.Errorf("no warning in the log:\n%s", log)
+	}
+	if err := s.end(); err != nil {
+		t.Fatal(err)
+	}
+	address := net.JoinHostPort(freeAddress(t))
+	s.start(c.Kubeconfig(), c.Namespace(t), "--web-listen-address", address)
+	foreign := func(to string) (*http.Response, error) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		r.Host = "rebound.example.com"
+		return http.DefaultClient.Do(r)
+	}
+	answerOf(t, foreign, "http://"+address+"/", http.StatusForbidden)
+	if page := answerOf(t, http.Get, "http://"+address+"/", http.StatusOK); !strings.Contains(page, "addon-operator status") {
+		t.Errorf("the page is\n%s", page)
+	}
+	post := func(to string) (*http.Response, error) {
+		return http.PostForm(to, map[string][]string{"by": {"alice"}})
+	}
+	answerOf(t, post, "http://"+address+"/do/reload", http.StatusForbidden)
+}

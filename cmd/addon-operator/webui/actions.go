@@ -1,0 +1,201 @@
+package webui
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// An action is a button and the command that does the same.
+type action struct {
+	// path is a pattern of the actions below /do. Its parts in braces are taken as they are.
+	path string
+	// reason is set if the command needs a reason.
+	reason bool
+	// command returns the command for the parts in braces and the form.
+	command func(parts []string, form url.Values) []string
+}
+
+// actions are all actions. Each has the path of its route of the debug API.
+var actions = []action{
+	{"reload", false, func([]string, url.Values) []string { return command("reload") }},
+	{"module/{}/run", false, func(p []string, _ url.Values) []string { return command("module", "run", p[0]) }},
+	{"pause/{}", true, func(p []string, f url.Values) []string { return command("pause", p[0], f.Get("name")) }},
+	{"resume/{}", false, func(p []string, f url.Values) []string { return command("resume", p[0], f.Get("name")) }},
+	{"task/{}/retry", false, func(p []string, _ url.Values) []string { return command("task", "retry", p[0]) }},
+	{"task/{}/skip", true, func(p []string, _ url.Values) []string { return command("task", "skip", p[0]) }},
+	{"task/{}/release", false, func(p []string, _ url.Values) []string { return command("task", "release", p[0]) }},
+	{"task/{}/cancel", false, func(p []string, _ url.Values) []string { return command("task", "cancel", p[0]) }},
+}
+
+// actionAt returns the action at a path below /do, with the parts in braces.
+func actionAt(path string) (found *action, parts []string) {
+	given := strings.Split(path, "/")
+	for i := range actions {
+		pattern := strings.Split(actions[i].path, "/")
+		parts = nil
+		if len(pattern) != len(given) || !slices.EqualFunc(pattern, given, func(want, got string) bool {
+			if want == "{}" && got != "" {
+				parts = append(parts, got)
+				return true
+			}
+			return want == got
+		}) {
+			continue
+		}
+		return &actions[i], parts
+	}
+	return nil, nil
+}
+
+// A done is the answer to an action.
+type done struct {
+	frame
+
+	// Said is the answer of the command. Back is the view that the action was taken in.
+	Said, Back string
+}
+
+// mostForm is the greatest size of a form.
+const mostForm = 64 << 10
+
+// nameCookie keeps the name of the person who used the last action.
+const nameCookie = "addon-operator-name"
+
+// act carries out an action as its command does, and records the person who took it.
+func (p *pages) act(w http.ResponseWriter, r *http.Request) {
+	if !p.Actions {
+		p.fail(w, r, &answerError{http.StatusForbidden, "this page only shows; start the operator with --web-actions, or use the command"})
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+	if err := r.ParseForm(); err != nil {
+		p.fail(w, r, badRequest("the form cannot be read: %v", err))
+		return
+	}
+	path := r.PathValue("action")
+	a, parts := actionAt(path)
+	if a == nil {
+		p.fail(w, r, notFound("there is no action %q", path))
+		return
+	}
+	reason := strings.TrimSpace(r.PostForm.Get("reason"))
+	if a.reason && reason == "" {
+		p.fail(w, r, badRequest("%s needs a reason, which others are shown", strings.Join(a.command(parts, r.PostForm), " ")))
+		return
+	}
+	by := strings.TrimSpace(r.PostForm.Get("by"))
+	if by == "" {
+		p.fail(w, r, badRequest("your name is missing: it is stored with the action, as that of a person who uses the command"))
+		return
+	}
+	form := url.Values{"by": {by}, "reason": {reason}, "name": {r.PostForm.Get("name")}}
+	said, err := p.api.post(r.Context(), escaped(path), form)
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: nameCookie, Value: url.QueryEscape(by), Path: "/", MaxAge: int((30 * 24 * time.Hour).Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil,
+	})
+	args := a.command(parts, r.PostForm)
+	if reason != "" && a.reason {
+		args = append(args, "--reason", reason)
+	}
+	d := &done{frame: p.frame(r, "Done", args), Said: said, Back: backTo(r.PostForm.Get("back"))}
+	d.Live = false
+	p.render(w, http.StatusOK, "done", d)
+}
+
+// escaped returns the path of a route for its parts as they are.
+func escaped(path string) string {
+	return at(nil, strings.Split(path, "/")...)
+}
+
+// backTo returns the path of a view of this page that a form names, the overview if it names none.
+func backTo(back string) string {
+	if !strings.HasPrefix(back, "/") || strings.HasPrefix(back, "//") || strings.Contains(back, `\`) {
+		return "/"
+	}
+	return back
+}
+
+// requester returns the name of the person who used the last action in this browser.
+func requester(r *http.Request) string {
+	c, err := r.Cookie(nameCookie)
+	if err != nil {
+		return ""
+	}
+	name, err := url.QueryUnescape(c.Value)
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// A button is the form of one action.
+type button struct {
+	// Actions, By and Back are those of the view.
+	Actions  bool
+	By, Back string
+
+	Path, Label, About, Command string
+	// Reason is set if a reason is needed. Name is that of the work.
+	Reason bool
+	Name   string
+}
+
+// button returns the form of an action. Its path is below /do.
+func (f *frame) button(path, label, about string, form url.Values) button {
+	a, parts := actionAt(path)
+	args := a.command(parts, form)
+	if a.reason {
+		args = append(args, "--reason", "TEXT")
+	}
+	return button{
+		Actions: f.Actions, By: f.By, Back: f.Here, Path: "/do" + escaped(path), Label: label, About: about, Command: f.Shell(args), Reason: a.reason,
+		Name: form.Get("name"),
+	}
+}
+
+// Reload returns the button that requests a converge.
+func (f *frame) Reload() button {
+	return f.button("reload", "Reload", "Scans the module directories and converges now.", nil)
+}
+
+// PauseButton returns the button that pauses or resumes work.
+func (f *frame) PauseButton(c pauseControl) button {
+	form := url.Values{"name": {c.Name}}
+	if c.Paused {
+		return f.button("resume/"+c.Kind, "Resume "+c.What(), "Lets the paused work start.", form)
+	}
+	return f.button("pause/"+c.Kind, "Pause "+c.What(), "Keeps work from starting until somebody resumes it. Attempts that run go on to their end.", form)
+}
+
+// Buttons returns the buttons of a module.
+func (m *module) Buttons() []button {
+	return []button{
+		m.button("module/"+m.Name+"/run", "Run now", "Runs the module before all waiting tasks: its beforeHelm hooks, its release, its afterHelm hooks.", nil),
+		m.PauseButton(m.Pause),
+	}
+}
+
+// Buttons returns the buttons of a task, those that have an effect.
+func (t *task) Buttons() (out []button) {
+	if t.Failing {
+		out = append(out, t.button("task/"+t.ID+"/retry", "Retry", "Tries the failed task at once.", nil))
+	}
+	if t.Running {
+		out = append(out, t.button("task/"+t.ID+"/cancel", "Cancel", "Ends the running attempt as a failure: its hook gets SIGTERM, and SIGKILL 5 s later.", nil))
+	}
+	if t.Quarantined {
+		out = append(out, t.button("task/"+t.ID+"/release", "Release", "Runs the task again. The operator crashed each time it ran.", nil))
+	}
+	if t.Failing || t.Quarantined {
+		out = append(out, t.button("task/"+t.ID+"/skip", "Skip", "Ends the task as if it had succeeded without any result. Its work is not done.", nil))
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+// Keeps the open view as its server has it: after a commit of the store, the view is fetched again and what differs is
+// replaced. The page is whole without this file.
+"use strict";
+(() => {
+	const main = document.getElementById("main");
+	const connection = document.getElementById("connection");
+
+	// An update takes at most a fifth of the time: after one that took long, the next one waits.
+	const share = 4;
+	let updating = false, again = false, rested = 0, timer = 0;
+
+	async function update() {
+		const left = rested - performance.now();
+		if (updating || left > 0) {
+			again = true;
+			if (!updating && !timer) timer = setTimeout(() => { timer = 0; update(); }, left);
+			return;
+		}
+		updating = true;
+		again = false;
+		const began = performance.now();
+		try {
+			const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+			const next = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("main");
+			if (!next) throw new Error("the answer is no view");
+			if (!next.hasAttribute("data-live")) return; // an error, which a later commit can end
+			Idiomorph.morph(main, next, { ignoreActiveValue: true, callbacks: { beforeAttributeUpdated: kept } });
+			ages();
+		} finally {
+			rested = performance.now() + share * (performance.now() - began);
+			updating = false;
+			if (again) update();
+		}
+	}
+
+	// What a person has opened, closed or typed stays as it is.
+	function kept(name, node) {
+		return !(name === "open" && node.nodeName === "DETAILS" || name === "value" && node.nodeName === "INPUT");
+	}
+
+	function say(text) {
+		connection.textContent = text;
+		connection.hidden = !text;
+	}
+
+	// A hidden view follows nothing, so that many open views do not use up the connections to one server.
+	let source = null;
+	function follow() {
+		if (document.hidden || !main.hasAttribute("data-live")) {
+			source?.close();
+			source = null;
+			return;
+		}
+		if (source) return;
+		source = new EventSource("/events");
+		source.addEventListener("commit", event => {
+			if (event.data !== main.dataset.process) return location.reload();
+			say("");
+			update().catch(() => say("no answer"));
+		});
+		source.addEventListener("error", () => {
+			say("no connection; the view is that of " + new Date(main.dataset.now).toLocaleTimeString());
+			if (source.readyState === EventSource.CLOSED) {
+				source = null;
+				setTimeout(follow, 3000);
+			}
+		});
+	}
+	document.addEventListener("visibilitychange", follow);
+	follow();
+
+	// Spans since a time go on by the clock of the server.
+	let skew = Date.now() - new Date(main.dataset.now);
+	function ages() {
+		skew = Math.min(skew, Date.now() - new Date(main.dataset.now));
+		for (const time of main.querySelectorAll("time[data-age]")) {
+			const seconds = Math.max(0, Math.floor((Date.now() - skew - new Date(time.dateTime)) / 1000));
+			time.textContent = span(seconds);
+		}
+	}
+	function span(s) {
+		const two = n => String(n).padStart(2, "0");
+		if (s < 60) return s + "s";
+		if (s < 3600) return Math.floor(s / 60) + "m" + two(s % 60) + "s";
+		if (s < 86400) return Math.floor(s / 3600) + "h" + two(Math.floor(s / 60) % 60) + "m";
+		return Math.floor(s / 86400) + "d" + two(Math.floor(s / 3600) % 24) + "h";
+	}
+	setInterval(() => { if (!document.hidden) ages(); }, 1000);
+})();

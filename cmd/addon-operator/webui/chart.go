@@ -1,0 +1,259 @@
+package webui
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"addon-operator/workflow/inspect"
+)
+
+// Measures of the charts, in units of their view boxes.
+const (
+	chartWidth  = 960
+	labelWidth  = 150
+	rowHeight   = 18
+	axisHeight  = 24
+	leastBar    = 3 // so that a short attempt can be seen and clicked
+	chartTop    = 6
+	laneGap     = 8
+	labelLetter = 7 // the width of a letter of a label, roughly
+)
+
+// attempts is a chart of attempts by time, one lane for each queue.
+type attempts struct {
+	Width, Height, Left, Axis int
+	Lanes                     []attemptLane
+	Bars                      []bar
+	Ticks                     []tick
+	// About says in a sentence what the chart shows, for those who cannot see it.
+	About string
+}
+
+// An attemptLane is the lane of a queue.
+type attemptLane struct {
+	Name, Label    string
+	Y, Height, Mid int
+}
+
+// A bar is one attempt.
+type bar struct {
+	X, Y, Width, Height int
+	Tone, Title, URL    string
+}
+
+// A tick is a time on the axis.
+type tick struct {
+	X     int
+	Label string
+}
+
+// newAttempts draws the attempts among entries; nil if there are none.
+func newAttempts(entries []inspect.Entry, now time.Time) *attempts {
+	entries = attemptsOf(entries)
+	if len(entries) == 0 {
+		return nil
+	}
+	began, ended := entries[0].Began, entries[0].At
+	for i := range entries {
+		if ended.Before(entries[i].At) {
+			ended = entries[i].At
+		}
+	}
+	c := &attempts{Width: chartWidth, Left: labelWidth}
+	scale := newScale(began, ended)
+	y := chartTop
+	for _, queue := range queuesOf(entries) {
+		lane := attemptLane{Name: queue, Label: shortened(queue, (labelWidth-10)/labelLetter), Y: y}
+		rows := c.lane(entries, queue, y, scale)
+		lane.Height = rows * rowHeight
+		lane.Mid = y + lane.Height/2 + 4
+		c.Lanes = append(c.Lanes, lane)
+		y += lane.Height + laneGap
+	}
+	c.Axis = y
+	c.Height = y + axisHeight
+	c.Ticks = scale.ticks(now)
+	c.About = strconv.Itoa(len(entries)) + " attempts in " + strconv.Itoa(len(c.Lanes)) + " queues within " + inspect.Span(ended.Sub(began))
+	return c
+}
+
+// attemptsOf returns the entries that are attempts with a beginning, ordered by it.
+func attemptsOf(entries []inspect.Entry) (out []inspect.Entry) {
+	for i := range entries {
+		if e := &entries[i]; e.Node != "" && !e.Began.IsZero() && !e.At.Before(e.Began) {
+			out = append(out, *e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b inspect.Entry) int { return a.Began.Compare(b.Began) })
+	return out
+}
+
+// queuesOf returns the queues of attempts, main first.
+func queuesOf(entries []inspect.Entry) (queues []string) {
+	for i := range entries {
+		if !slices.Contains(queues, entries[i].Queue) {
+			queues = append(queues, entries[i].Queue)
+		}
+	}
+	slices.SortFunc(queues, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rankOfQueue(a), rankOfQueue(b)), cmp.Compare(a, b))
+	})
+	return queues
+}
+
+func rankOfQueue(queue string) int {
+	if queue == "main" {
+		return 0
+	}
+	return 1
+}
+
+// lane adds the bars of a queue below y and returns how many rows they take: attempts at the same time are below each other.
+func (c *attempts) lane(entries []inspect.Entry, queue string, y int, scale timeScale) int {
+	var free []int // by row, where it is free
+	for i := range entries {
+		e := &entries[i]
+		if e.Queue != queue {
+			continue
+		}
+		x := scale.x(e.Began)
+		width := max(scale.x(e.At)-x, leastBar)
+		row := slices.IndexFunc(free, func(at int) bool { return at <= x })
+		if row < 0 {
+			row = len(free)
+			free = append(free, 0)
+		}
+		free[row] = x + width
+		c.Bars = append(c.Bars, newBar(e, x, y+row*rowHeight, width, rowHeight-4))
+	}
+	return len(free)
+}
+
+func newBar(e *inspect.Entry, x, y, width, height int) bar {
+	b := bar{X: x, Y: y, Width: width, Height: height, URL: at(nil, "task", e.Task.String())}
+	_, word, tone := inspect.State(e.What).Badge()
+	b.Tone = tones[tone]
+	b.Title = e.Node
+	if e.Subject != "" {
+		b.Title += " " + e.Subject
+	}
+	b.Title += ": " + word + " after " + inspect.Span(e.At.Sub(e.Began))
+	if e.Try > 1 {
+		b.Title += ", attempt " + strconv.Itoa(e.Try)
+	}
+	return b
+}
+
+// shortened returns text with an ellipsis in place of what makes it longer than most.
+func shortened(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	return string(runes[:most-1]) + "…"
+}
+
+// A timeScale maps times to the width of a chart.
+type timeScale struct {
+	began time.Time
+	span  time.Duration
+}
+
+func newScale(began, ended time.Time) timeScale {
+	return timeScale{began, max(ended.Sub(began), time.Millisecond)}
+}
+
+func (s timeScale) x(t time.Time) int {
+	const room = chartWidth - labelWidth - 10
+	return labelWidth + int(float64(room)*float64(t.Sub(s.began))/float64(s.span))
+}
+
+// tickSteps are the distances that ticks may have.
+var tickSteps = []time.Duration{
+	time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute,
+	5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
+}
+
+// ticks returns at most eight ticks.
+func (s timeScale) ticks(now time.Time) (ticks []tick) {
+	const most = 7
+	step := tickSteps[len(tickSteps)-1]
+	for _, d := range tickSteps {
+		if s.span/d <= most {
+			step = d
+			break
+		}
+	}
+	layout := "15:04:05"
+	switch {
+	case step < time.Second:
+		layout = "15:04:05.000"
+	case step >= 24*time.Hour || s.began.Before(now.Add(-20*time.Hour)):
+		layout = "Jan 02 15:04"
+	case step >= time.Minute:
+		layout = "15:04"
+	}
+	for t := s.began.Truncate(step); !t.After(s.began.Add(s.span)); t = t.Add(step) {
+		if !t.Before(s.began) {
+			ticks = append(ticks, tick{s.x(t), t.UTC().Format(layout) + "Z"})
+		}
+		if len(ticks) > most {
+			break
+		}
+	}
+	return ticks
+}
+
+// durations is a chart of how long the attempts of a hook took, one bar for each, oldest first.
+type durations struct {
+	Width, Height, Left, Axis int
+	Bars                      []bar
+	Lines                     []line
+	First, Last               string
+	About                     string
+}
+
+// A line is a duration on the axis.
+type line struct {
+	Y     int
+	Label string
+}
+
+const (
+	durationsHeight = 140
+	durationsLeft   = 60
+	mostBarWidth    = 24
+)
+
+// newDurations draws the attempts among entries; nil if there are none.
+func newDurations(entries []inspect.Entry) *durations {
+	entries = attemptsOf(entries)
+	if len(entries) == 0 {
+		return nil
+	}
+	longest, total := time.Duration(1), time.Duration(0)
+	failed := 0
+	for i := range entries {
+		took := entries[i].At.Sub(entries[i].Began)
+		longest, total = max(longest, took), total+took
+		if inspect.State(entries[i].What) == inspect.Failed {
+			failed++
+		}
+	}
+	d := &durations{
+		Width: chartWidth, Height: durationsHeight + axisHeight + chartTop, Left: durationsLeft, Axis: durationsHeight + chartTop,
+		First: entries[0].Began.UTC().Format(time.DateTime) + "Z", Last: entries[len(entries)-1].Began.UTC().Format(time.DateTime) + "Z",
+	}
+	d.Lines = []line{{chartTop + 4, inspect.Span(longest)}, {chartTop + durationsHeight/2 + 4, inspect.Span(longest / 2)}, {d.Axis, "0"}}
+	width := min((chartWidth-durationsLeft)/len(entries), mostBarWidth)
+	for i := range entries {
+		e := &entries[i]
+		height := max(int(float64(durationsHeight)*float64(e.At.Sub(e.Began))/float64(longest)), leastBar)
+		d.Bars = append(d.Bars, newBar(e, durationsLeft+i*width, d.Axis-height, max(width-3, 2), height))
+	}
+	d.About = strconv.Itoa(len(entries)) + " attempts, " + strconv.Itoa(failed) + " failed; on average " +
+		inspect.Span(total/time.Duration(len(entries))) + ", at most " + inspect.Span(longest)
+	return d
+}

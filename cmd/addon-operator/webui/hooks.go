@@ -1,0 +1,136 @@
+package webui
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/workflow/inspect"
+)
+
+// hooks shows all hooks.
+type hooks struct {
+	frame
+
+	Hooks []debugapi.HookLine
+}
+
+func (p *pages) hooks(r *http.Request) (model, error) {
+	all, err := p.allHooks(r)
+	return &hooks{frame: p.frame(r, "Hooks", command("hook", "list")), Hooks: all}, err
+}
+
+// allHooks returns all hooks, the global ones first.
+func (p *pages) allHooks(r *http.Request) (all []debugapi.HookLine, err error) {
+	return all, p.api.get(r.Context(), "/hook/list", nil, &all)
+}
+
+// Bindings names what a hook is bound to.
+func (*frame) Bindings(h debugapi.HookLine) string {
+	return strings.Join(debugapi.BindingsOf(h.Config), ", ")
+}
+
+// A hook shows one hook.
+type hook struct {
+	frame
+
+	Hook debugapi.HookLine
+	// Name is MODULE/HOOK, or HOOK for a global hook.
+	Name   string
+	Events inspect.Timeline
+	Chart  *durations
+	Output *inspect.Entry // nil if there is none
+	Pause  pauseControl
+}
+
+// shownRuns is how many attempts the chart of a hook shows.
+const shownRuns = 60
+
+func (p *pages) hook(r *http.Request) (model, error) {
+	name := r.PathValue("hook")
+	all, err := p.allHooks(r)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(h debugapi.HookLine) bool { return h.FullName() == name })
+	if i < 0 {
+		return nil, notFound("no hook is called %q", name)
+	}
+	h := &hook{frame: p.frame(r, "Hook "+name,
+		command("timeline", name, "-n", strconv.Itoa(shownRuns)), command("logs", name, "-n", "1"), command("why", name)), Name: name, Hook: all[i]}
+	if err := p.api.get(r.Context(), "/workflow/timeline", subjectQuery(name, shownRuns), &h.Events); err != nil {
+		return nil, err
+	}
+	h.Chart = newDurations(h.Events.Entries)
+	var logs inspect.Timeline
+	if err := p.api.get(r.Context(), "/workflow/logs", subjectQuery(name, 1), &logs); err != nil {
+		return nil, err
+	}
+	if n := len(logs.Entries); n > 0 {
+		h.Output = &logs.Entries[n-1]
+	}
+	h.Pause, err = p.pauseOf(r, "hook", name)
+	return h, err
+}
+
+// pauseOf returns the control of work.
+func (p *pages) pauseOf(r *http.Request, kind, name string) (pauseControl, error) {
+	var status inspect.Status
+	err := p.api.get(r.Context(), "/status", nil, &status)
+	return pauseOf(status.Problems, kind, name), err
+}
+
+// logs shows what attempts printed.
+type logs struct {
+	frame
+
+	Subject string
+	Limit   int
+	Logs    inspect.Timeline
+}
+
+func (p *pages) logs(r *http.Request) (model, error) {
+	l := &logs{Subject: r.FormValue("subject")}
+	var err error
+	if l.Limit, err = limitOf(r, debugapi.ShownLogs); err != nil {
+		return nil, err
+	}
+	l.frame = p.frame(r, strings.TrimSpace("Output "+l.Subject), command("logs", l.Subject, "-n", strconv.Itoa(l.Limit)))
+	return l, p.api.get(r.Context(), "/workflow/logs", subjectQuery(l.Subject, l.Limit), &l.Logs)
+}
+
+// mostEntries is the greatest number of entries that one view shows.
+const mostEntries = 500
+
+// limitOf returns the number of entries that r asks for.
+func limitOf(r *http.Request, otherwise int) (int, error) {
+	text := r.FormValue("limit")
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > mostEntries {
+		return 0, badRequest("limit must be a number from 1 to %d (got %q)", mostEntries, text)
+	}
+	return n, nil
+}
+
+// why explains a subject.
+type why struct {
+	frame
+
+	Subject string
+	Why     inspect.Why
+}
+
+func (p *pages) why(r *http.Request) (model, error) {
+	w := &why{Subject: strings.TrimSpace(r.FormValue("subject"))}
+	w.frame = p.frame(r, strings.TrimSpace("Why "+w.Subject), command("why", w.Subject))
+	if w.Subject == "" {
+		return w, nil
+	}
+	return w, p.api.get(r.Context(), "/workflow/why", url.Values{"subject": {w.Subject}}, &w.Why)
+}

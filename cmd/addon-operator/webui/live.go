@@ -1,0 +1,25 @@
+package webui
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// events writes a server-sent event now and after commits of the store, until the browser goes away. The data of an event is
+// the process of the operator.
+func (p *pages) events(w http.ResponseWriter, r *http.Request) {
+	wake, stop := p.Commits()
+	defer stop()
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	for {
+		if _, err := fmt.Fprintf(w, "event: commit\ndata: %s\n\n", p.Process); err != nil || out.Flush() != nil {
+			return
+		}
+		select {
+		case <-wake:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package webui
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+
+	"addon-operator/workflow/inspect"
+)
+
+// An overview shows what needs a person, and what the operator does.
+type overview struct {
+	frame
+
+	Status    inspect.Status
+	Diagnosis inspect.Diagnosis
+	// Verdict says whether something needs a person, VerdictState the same as a state.
+	Verdict      string
+	VerdictState inspect.State
+	// Counts are how many modules are in each state. Modules are those that are neither on nor off.
+	Counts  []moduleCount
+	Modules []inspect.StatusModule
+	// Stuck are the queues that do not move.
+	Stuck []inspect.StatusQueue
+	Pause pauseControl
+}
+
+// A moduleCount is how many modules are in a state.
+type moduleCount struct {
+	State inspect.ModuleState
+	Count int
+}
+
+func (p *pages) overview(r *http.Request) (model, error) {
+	o := &overview{frame: p.frame(r, "Overview", command("status"), command("diagnose"))}
+	if err := p.api.get(r.Context(), "/status", nil, &o.Status); err != nil {
+		return nil, err
+	}
+	if err := p.api.get(r.Context(), "/diagnosis", nil, &o.Diagnosis); err != nil {
+		return nil, err
+	}
+	o.Verdict, o.VerdictState = o.Status.Verdict()
+	counts := map[inspect.ModuleState]int{}
+	for i := range o.Status.Modules {
+		m := o.Status.Modules[i]
+		if counts[m.State]++; m.State != inspect.ModuleOn && m.State != inspect.ModuleOff {
+			o.Modules = append(o.Modules, m)
+		}
+	}
+	for state, n := range counts {
+		o.Counts = append(o.Counts, moduleCount{state, n})
+	}
+	slices.SortFunc(o.Counts, func(a, b moduleCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.State, b.State))
+	})
+	if o.Status.Live {
+		for i := range o.Status.Queues {
+			if q := o.Status.Queues[i]; !q.Moves() {
+				o.Stuck = append(o.Stuck, q)
+			}
+		}
+	}
+	o.Pause = pauseOf(o.Status.Problems, "all", "")
+	return o, nil
+}
+
+// Summary returns what is known of the process and its last converge.
+func (o *overview) Summary() string { return o.Status.ProcessText(o.look) }
+
+// Tasks returns the number of pending tasks.
+func (o *overview) Tasks() (n int) {
+	for i := range o.Status.Queues {
+		n += o.Status.Queues[i].Tasks
+	}
+	return n + o.Status.Later
+}
+
+// StoreText returns the path and the size of the store, and the free room on its disk.
+func (o *overview) StoreText() string {
+	text := o.Status.Operator.Store
+	if n := o.Status.Operator.StoreBytes; n > 0 {
+		text += ", " + inspect.Size(uint64(n))
+	}
+	if n := o.Status.Operator.FreeBytes; n > 0 {
+		text += ", " + inspect.Size(n) + " free on its disk"
+	}
+	return text
+}
+
+// A pauseControl is the button that pauses or resumes work.
+type pauseControl struct {
+	// Kind is all, queue, module or hook. Name is empty for all.
+	Kind, Name string
+	// Paused is set if the work is paused.
+	Paused bool
+}
+
+// What names the work.
+func (c pauseControl) What() string {
+	if c.Kind == "all" {
+		return "all work"
+	}
+	return c.Kind + " " + c.Name
+}
+
+// Command returns the command that does the same as the button.
+func (c pauseControl) Command() []string {
+	verb := "pause"
+	if c.Paused {
+		verb = "resume"
+	}
+	args := command(verb, c.Kind, c.Name)
+	if !c.Paused {
+		args = append(args, "--reason", "TEXT")
+	}
+	return args
+}
+
+// pauseOf returns the control of work, of whose pause the problems of a status tell.
+func pauseOf(problems []inspect.Problem, kind, name string) pauseControl {
+	c := pauseControl{Kind: kind, Name: name}
+	resume := command("resume", kind, name)
+	c.Paused = slices.ContainsFunc(problems, func(p inspect.Problem) bool {
+		return p.Kind == inspect.KindPaused && slices.Equal(p.Command, resume)
+	})
+	return c
+}

@@ -1,0 +1,301 @@
+// Package webui serves the web page of the operator: HTML made on the server from the answers of the debug API, so that the
+// page shows the same as the commands. It works without JavaScript; with it, a page follows the commits of the store.
+package webui
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+)
+
+// program is the name of the program in commands that the page shows.
+const program = "addon-operator"
+
+// Options are what the page is made of.
+type Options struct {
+	// API serves the routes of the debug socket.
+	API http.Handler
+	// Commits returns a channel that receives after commits of the store, until stop is called.
+	Commits func() (wake <-chan struct{}, stop func())
+	// Graphs are those whose runs are drawn.
+	Graphs []*graph.Graph
+	// Version is the version of the operator. Process tells processes apart: an open page loads itself again in a new one.
+	Version, Process string
+	// Actions allows the buttons that change something.
+	Actions bool
+}
+
+// pages serves the page.
+type pages struct {
+	Options
+
+	api   source
+	views map[string]*template.Template // by the name of their file
+}
+
+//go:embed assets
+var assets embed.FS
+
+//go:embed templates
+var templates embed.FS
+
+// parsed are the templates of the views, each with the layout around it.
+var parsed = parseViews()
+
+func parseViews() map[string]*template.Template {
+	layout := template.Must(template.New("layout").Funcs(functions).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
+	files, err := fs.Glob(templates, "templates/view_*.html")
+	if err != nil {
+		panic(err) // the pattern is wrong
+	}
+	out := map[string]*template.Template{}
+	for _, file := range files {
+		name := strings.TrimSuffix(strings.TrimPrefix(path.Base(file), "view_"), ".html")
+		out[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, file))
+	}
+	return out
+}
+
+// functions are those of templates besides the methods of a frame.
+var functions = template.FuncMap{
+	"dict": func(pairs ...any) map[string]any {
+		d := map[string]any{}
+		for i := 0; i+1 < len(pairs); i += 2 {
+			d[fmt.Sprint(pairs[i])] = pairs[i+1]
+		}
+		return d
+	},
+	"list": func(items ...any) []any { return items },
+	"sub":  func(a, b int) int { return a - b },
+	"link": func(m model, to, text string) navLink { return navLink{to, text, m.base().Section == to} },
+}
+
+// A navLink is an entry of the navigation.
+type navLink struct {
+	URL, Text string
+	Current   bool
+}
+
+// A view answers the GET requests of one path. Its model is what the template of that name shows.
+type view struct {
+	// path is a pattern of [http.ServeMux], without the method.
+	path, template string
+	// section is the part of the navigation that it belongs to.
+	section string
+	model   func(*pages, *http.Request) (model, error)
+}
+
+// A model is what one template shows.
+type model interface{ base() *frame }
+
+// views are all views.
+var views = []view{
+	{"/{$}", "overview", "/", (*pages).overview},
+	{"/modules", "modules", "/modules", (*pages).modules},
+	{"/module/{module}", "module", "/modules", (*pages).module},
+	{"/runs", "runs", "/runs", (*pages).runs},
+	{"/run/{run}", "run", "/runs", (*pages).run},
+	{"/queues", "queues", "/queues", (*pages).queues},
+	{"/queue/{queue...}", "queue", "/queues", (*pages).queue},
+	{"/task/{task}", "task", "/queues", (*pages).task},
+	{"/hooks", "hooks", "/hooks", (*pages).hooks},
+	{"/hook/{hook...}", "hook", "/hooks", (*pages).hook},
+	{"/values", "values", "/values", (*pages).values},
+	{"/values/{module}", "values", "/values", (*pages).values},
+	{"/releases", "releases", "/releases", (*pages).releases},
+	{"/release/{module}", "release", "/releases", (*pages).release},
+	{"/timeline", "timeline", "/timeline", (*pages).timeline},
+	{"/logs", "logs", "/timeline", (*pages).logs},
+	{"/why", "why", "/", (*pages).why},
+}
+
+// The paths of what is no view.
+const (
+	assetPath  = "/assets/{file}"
+	eventsPath = "/events"
+	actionPath = "/do/{action...}"
+)
+
+// Paths returns the paths of the page as patterns of [http.ServeMux], the views first.
+func Paths() (paths []string) {
+	for i := range views {
+		paths = append(paths, strings.TrimSuffix(views[i].path, "{$}"))
+	}
+	return append(paths, eventsPath, actionPath, assetPath)
+}
+
+// Handler serves the page. The caller restricts who reaches it.
+func Handler(o Options) http.Handler {
+	p := &pages{Options: o, api: source{o.API}, views: parsed}
+	mux := http.NewServeMux()
+	for _, v := range views {
+		mux.HandleFunc("GET "+v.path, func(w http.ResponseWriter, r *http.Request) { p.show(w, r, &v) })
+	}
+	mux.HandleFunc("GET "+assetPath, serveAsset)
+	mux.HandleFunc("GET "+eventsPath, p.events)
+	mux.HandleFunc("POST "+actionPath, p.act)
+	return http.NewCrossOriginProtection().Handler(secured(mux))
+}
+
+// policy lets the page use its own files only, and no inline script or style.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'"
+
+// secured sets the headers that restrict what a browser does with the page.
+func secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serveAsset serves an embedded file. A browser may keep it as long as it names the version in the query.
+func serveAsset(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "max-age=31536000, immutable")
+	http.ServeFileFS(w, r, assets, "assets/"+r.PathValue("file"))
+}
+
+// show answers with a view.
+func (p *pages) show(w http.ResponseWriter, r *http.Request, v *view) {
+	m, err := v.model(p, r)
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	m.base().Section = v.section
+	p.render(w, http.StatusOK, v.template, m)
+}
+
+// render writes a template with its model.
+func (p *pages) render(w http.ResponseWriter, status int, name string, m model) {
+	var page bytes.Buffer
+	if err := p.views[name].ExecuteTemplate(&page, "layout", m); err != nil {
+		http.Error(w, fmt.Sprintf("the page %s cannot be shown: %v", name, err), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes()) // a browser that went away is no error
+}
+
+// failure is the model of the page of an error.
+type failure struct {
+	frame
+
+	Status int
+	Text   string
+}
+
+// fail answers with an error and its status.
+func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status := http.StatusInternalServerError
+	if e := (*answerError)(nil); errors.As(err, &e) {
+		status = e.status
+	}
+	f := &failure{frame: p.frame(r, http.StatusText(status)), Status: status, Text: err.Error()}
+	f.Live = false
+	p.render(w, status, "failure", f)
+}
+
+// A frame is the part of a model that all views share.
+type frame struct {
+	links
+
+	// Title names the view. Commands print the same in a terminal.
+	Title    string
+	Commands [][]string
+	// Section is the chosen part of the navigation.
+	Section string
+	// Live is set if the view follows the commits of the store.
+	Live bool
+	// Actions is set if buttons that change something are allowed. By is the person who used the last one.
+	Actions bool
+	By      string
+	Version string
+	Process string
+	// Here is the path of the view with its query.
+	Here string
+	// Now is the time of the view.
+	Now time.Time
+
+	look inspect.Look
+}
+
+func (f *frame) base() *frame { return f }
+
+// frame returns the frame of a view.
+func (p *pages) frame(r *http.Request, title string, commands ...[]string) frame {
+	now := time.Now()
+	return frame{
+		Title: title, Commands: commands, Live: true, Actions: p.Actions, By: requester(r), Version: p.Version, Process: p.Process,
+		Here: r.URL.RequestURI(), Now: now, look: inspect.Look{Program: program, Whole: true, Width: inspect.Unlimited, Now: now},
+	}
+}
+
+// command returns the command of arguments, of which empty ones are left out, as a person types it.
+func command(args ...string) []string {
+	return slices.DeleteFunc(args, func(arg string) bool { return arg == "" })
+}
+
+// Shell returns the arguments of a command of this program as a shell reads them.
+func (*frame) Shell(args []string) string {
+	quoted := []string{program}
+	for _, arg := range args {
+		if strings.ContainsFunc(arg, unsafeInShell) || arg == "" {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		quoted = append(quoted, arg)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// unsafeInShell reports whether a shell may read r as more than itself.
+func unsafeInShell(r rune) bool {
+	return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,", r)
+}
+
+// at returns a path of segments, each escaped, with the query.
+func at(query map[string]string, segments ...string) string {
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
+	}
+	out := "/" + strings.Join(segments, "/")
+	values := url.Values{}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if query[name] != "" {
+			values.Set(name, query[name])
+		}
+	}
+	if len(values) > 0 {
+		out += "?" + values.Encode()
+	}
+	return out
+}
+
+// nested returns the path of a name with slashes below a first segment.
+func nested(first, name string) string {
+	return at(nil, append([]string{first}, strings.Split(name, "/")...)...)
+}
+
+// orGlobal returns the name of a module, or what stands for none.
+func orGlobal(module string) string { return cmp.Or(module, "(global)") }

@@ -1,0 +1,88 @@
+package webui
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/workflow/inspect"
+)
+
+// queues shows all queues.
+type queues struct {
+	frame
+
+	List debugapi.QueueList
+}
+
+func (p *pages) queues(r *http.Request) (model, error) {
+	q := &queues{frame: p.frame(r, "Queues", command("queue", "list", "--show-empty"))}
+	return q, p.api.get(r.Context(), "/queue/list", url.Values{"showEmpty": {"true"}}, &q.List)
+}
+
+// First returns the first tasks of a queue, and how many more there are.
+func (*queues) First(d debugapi.QueueDump) debugapi.QueueDump {
+	const most = 5
+	if len(d.Tasks) > most {
+		d.Tasks = d.Tasks[:most]
+	}
+	d.More = d.TasksCount - len(d.Tasks)
+	return d
+}
+
+// A queue shows the tasks of one queue.
+type queue struct {
+	frame
+
+	Queue debugapi.QueueDump
+	Pause pauseControl
+}
+
+func (p *pages) queue(r *http.Request) (model, error) {
+	name := r.PathValue("queue")
+	q := &queue{frame: p.frame(r, "Queue "+name, command("queue", "show", name), command("why", name))}
+	if err := p.api.get(r.Context(), "/queue/show", url.Values{"queue": {name}}, &q.Queue); err != nil {
+		return nil, err
+	}
+	var err error
+	q.Pause, err = p.pauseOf(r, "queue", name)
+	return q, err
+}
+
+// A task explains one task, pending or ended.
+type task struct {
+	frame
+
+	ID  string
+	Why inspect.Why
+	// Running, Failing and Quarantined tell which actions have an effect.
+	Running, Failing, Quarantined bool
+	Output                        inspect.Timeline
+}
+
+func (p *pages) task(r *http.Request) (model, error) {
+	id := r.PathValue("task")
+	t := &task{frame: p.frame(r, "Task "+id, command("why", id), command("logs", id)), ID: id}
+	var status inspect.Status
+	if err := p.api.get(r.Context(), "/status", nil, &status); err != nil {
+		return nil, err
+	}
+	for i := range status.Running {
+		t.Running = t.Running || status.Running[i].Task.String() == id
+	}
+	for i := range status.Problems {
+		if problem := &status.Problems[i]; problem.Task.String() == id {
+			t.Failing = t.Failing || problem.Kind == inspect.KindFailing
+			t.Quarantined = t.Quarantined || problem.Kind == inspect.KindQuarantined
+		}
+	}
+	err := p.api.get(r.Context(), "/workflow/why", url.Values{"subject": {id}}, &t.Why)
+	if t.Quarantined && strings.Contains(id, "-") && err != nil {
+		err = nil // an item in quarantine is no task
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, p.api.get(r.Context(), "/workflow/logs", subjectQuery(id, debugapi.ShownLogs), &t.Output)
+}

@@ -1,0 +1,200 @@
+package webui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"addon-operator/workflow/draw"
+	"addon-operator/workflow/graph"
+)
+
+// Measures of the drawing of a graph.
+const (
+	railRow     = 34 // the distance of two nodes
+	railBox     = 26 // the height of a node
+	railWidth   = 300
+	railLane    = 11 // the distance of two lanes of edges
+	railHeading = 30
+	railCorner  = 6
+	railMargin  = 14
+)
+
+// rails is the drawing of a graph: its nodes below each other in the order of their numbers, its edges in lanes beside them,
+// those forward on the right and those back on the left. An edge to the next node is a line between both.
+type rails struct {
+	Width, Height int
+	Headings      []railText
+	Nodes         []railNode
+	Edges         []railEdge
+	About         string
+}
+
+// A railText is a heading.
+type railText struct {
+	X, Y int
+	Text string
+}
+
+// A railNode is a node.
+type railNode struct {
+	X, Y, Width, Height int
+	TextX, TextY        int
+	StateX              int
+	Label, Title, Tone  string
+	State               string
+	Begins              bool // the run began here
+	group               string
+	id                  graph.NodeID
+}
+
+// A railEdge is an edge with its path.
+type railEdge struct {
+	Path, Title string
+	// Taken is set if the run has reached both ends.
+	Taken bool
+	// Elsewhere is set if the edge leads to another place of a queue.
+	Elsewhere bool
+
+	from, to int // rows
+	lane     int
+}
+
+// newRails draws g with the states of a run that trigger began.
+func newRails(g *graph.Graph, states draw.States, trigger string) *rails {
+	r := &rails{}
+	rows := r.rows(g)
+	var forward, back []railEdge
+	for _, e := range g.Edges {
+		if e.On != "" {
+			if string(e.On) == trigger {
+				r.Nodes[rows[e.To]].Begins = true
+			}
+			continue
+		}
+		edge := railEdge{
+			from: rows[e.From], to: rows[e.To], Title: edgeTitle(e), Elsewhere: e.Place != graph.Stack,
+			Taken: states[e.From].Word != "" && states[e.To].Word != "",
+		}
+		if edge.to > edge.from {
+			forward = append(forward, edge)
+		} else {
+			back = append(back, edge)
+		}
+	}
+	left := assignLanes(back)*railLane + railMargin + railCorner
+	right := assignLanes(forward)*railLane + railMargin + railCorner
+	r.place(left, states)
+	for _, e := range append(forward, back...) {
+		e.Path = r.path(e)
+		r.Edges = append(r.Edges, e)
+	}
+	r.Width = left + railWidth + right
+	r.About = fmt.Sprintf("graph %s with %d nodes and %d edges; its outline below says the same as text", g.Name, len(r.Nodes), len(r.Edges))
+	return r
+}
+
+// rows makes the nodes and returns their positions in the order of the drawing.
+func (r *rails) rows(g *graph.Graph) map[graph.NodeID]int {
+	rows := map[graph.NodeID]int{}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		rows[n.ID] = i
+		r.Nodes = append(r.Nodes, railNode{
+			Label: strings.TrimSpace(n.Number + " " + string(n.ID)), Title: n.Doc, group: n.Group, id: n.ID, Height: railBox, Width: railWidth,
+		})
+	}
+	return rows
+}
+
+// place sets where the headings and the nodes are.
+func (r *rails) place(left int, states draw.States) {
+	y := chartTop
+	for i := range r.Nodes {
+		n := &r.Nodes[i]
+		if n.group != "" && (i == 0 || r.Nodes[i-1].group != n.group) {
+			r.Headings = append(r.Headings, railText{left, y + railHeading - 12, n.group})
+			y += railHeading
+		}
+		n.X, n.Y, n.TextX, n.TextY, n.StateX = left, y, left+10, y+railBox/2+4, left+railWidth-10
+		state := states[n.id]
+		n.Tone = tones[state.Tone]
+		n.State = strings.TrimSpace(state.Icon + " " + state.Word)
+		if state.Detail != "" {
+			n.Title += "; " + state.Word + ": " + state.Detail
+		}
+		y += railRow
+	}
+	r.Height = y + chartTop
+}
+
+// assignLanes gives each edge the innermost lane in which it meets no other, except those to the same node, and returns how
+// many there are. Edges to the next node have none.
+func assignLanes(edges []railEdge) int {
+	slices.SortStableFunc(edges, func(a, b railEdge) int { return a.span() - b.span() })
+	type stretch struct{ top, bottom, to int }
+	var lanes [][]stretch
+	for i := range edges {
+		e := &edges[i]
+		if e.to == e.from+1 {
+			e.lane = -1
+			continue
+		}
+		s := stretch{min(e.from, e.to), max(e.from, e.to), e.to}
+		at := slices.IndexFunc(lanes, func(lane []stretch) bool {
+			return !slices.ContainsFunc(lane, func(other stretch) bool {
+				return other.to != s.to && s.top <= other.bottom && other.top <= s.bottom
+			})
+		})
+		if at < 0 {
+			at = len(lanes)
+			lanes = append(lanes, nil)
+		}
+		lanes[at] = append(lanes[at], s)
+		e.lane = at
+	}
+	return len(lanes)
+}
+
+func (e *railEdge) span() int { return max(e.from-e.to, e.to-e.from) }
+
+// path returns the way of an edge: out of the side of a node, along its lane, and into the side of the other.
+func (r *rails) path(e railEdge) string {
+	from, to := &r.Nodes[e.from], &r.Nodes[e.to]
+	if e.lane < 0 {
+		x := from.X + 20
+		return fmt.Sprintf("M%d %dV%d", x, from.Y+railBox, to.Y-1)
+	}
+	side, out := from.X+railWidth, railMargin+e.lane*railLane
+	sign := 1
+	if e.to <= e.from {
+		side, sign = from.X, -1
+	}
+	lane := side + sign*out
+	// Edges leave in the lower half of a node and arrive in its upper half.
+	y1, y2 := from.Y+railBox/2+5, to.Y+railBox/2-5
+	c, down := railCorner, 1
+	if y2 < y1 {
+		down = -1
+	}
+	return fmt.Sprintf("M%d %dH%dQ%d %d %d %dV%dQ%d %d %d %dH%d", side, y1, lane-sign*c, lane, y1, lane, y1+down*c,
+		y2-down*c, lane, y2, lane-sign*c, y2, side+sign*2)
+}
+
+// edgeTitle says where an edge leads and when it is taken.
+func edgeTitle(e graph.Edge) string {
+	text := string(e.From) + " → " + string(e.To)
+	if e.When != "" {
+		text += ", if " + string(e.When)
+	}
+	if e.Unless != "" {
+		text += ", unless " + string(e.Unless)
+	}
+	if e.ForEach != "" {
+		text += ", each of " + string(e.ForEach)
+	}
+	if e.Place != graph.Stack {
+		text += ", " + string(e.Place)
+	}
+	return text
+}

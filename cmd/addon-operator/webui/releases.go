@@ -1,0 +1,122 @@
+package webui
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+)
+
+// releases shows the Helm release of each module.
+type releases struct {
+	frame
+
+	Rows []releaseRow
+}
+
+// A releaseRow is the release of one module.
+type releaseRow struct {
+	Module   string
+	Revision int
+	State    string
+	Objects  int
+}
+
+// monitored is what the debug API says of the objects of releases: a list of names, or a text where there is no release.
+type monitored map[string]any
+
+// objects returns the objects of the release of a module.
+func (m monitored) objects(module string) (objects []string) {
+	list, _ := m[module].([]any)
+	for _, o := range list {
+		if name, ok := o.(string); ok {
+			objects = append(objects, name)
+		}
+	}
+	return objects
+}
+
+func (p *pages) releases(r *http.Request) (model, error) {
+	out := &releases{frame: p.frame(r, "Releases", command("module", "list"), command("module", "resource-monitor"))}
+	var list debugapi.ModuleList
+	if err := p.api.get(r.Context(), "/module/list", nil, &list); err != nil {
+		return nil, err
+	}
+	var objects monitored
+	if err := p.api.get(r.Context(), "/module/resource-monitor", nil, &objects); err != nil {
+		return nil, err
+	}
+	for i := range list.Modules {
+		if m := &list.Modules[i]; m.Revision > 0 {
+			out.Rows = append(out.Rows, releaseRow{m.Name, m.Revision, m.State, len(objects.objects(m.Name))})
+		}
+	}
+	return out, nil
+}
+
+// A release shows the objects of one release, and how it differs from what the chart renders now.
+type release struct {
+	frame
+
+	Module   string
+	Revision int
+	Objects  []string
+	// Compared is set if the difference was asked for, which renders the chart.
+	Compared bool
+	Diff     []diffLine
+}
+
+// A diffLine is a line of a difference with its class.
+type diffLine struct{ Class, Text string }
+
+func (p *pages) release(r *http.Request) (model, error) {
+	name := r.PathValue("module")
+	out := &release{frame: p.frame(r, "Release "+name, command("module", "render", name, "--diff")), Module: name}
+	var list debugapi.ModuleList
+	if err := p.api.get(r.Context(), "/module/list", nil, &list); err != nil {
+		return nil, err
+	}
+	known := false
+	for i := range list.Modules {
+		if m := &list.Modules[i]; m.Name == name {
+			known, out.Revision = true, m.Revision
+		}
+	}
+	if !known {
+		return nil, notFound("no module is called %q", name)
+	}
+	var objects monitored
+	if err := p.api.get(r.Context(), "/module/resource-monitor", nil, &objects); err != nil {
+		return nil, err
+	}
+	out.Objects = objects.objects(name)
+	if r.FormValue("diff") != "true" {
+		return out, nil
+	}
+	out.Compared, out.Live = true, false // each look renders the chart
+	text, err := p.api.text(r.Context(), "/module/"+url.PathEscape(name)+"/render", url.Values{"diff": {"true"}})
+	if err != nil {
+		return nil, err
+	}
+	out.Diff = diffLines(string(text))
+	return out, nil
+}
+
+// diffLines returns the lines of a unified diff with their classes.
+func diffLines(text string) (lines []diffLine) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		class := ""
+		switch {
+		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"), strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "@@"):
+			class = "head"
+		case strings.HasPrefix(line, "+"):
+			class = "added"
+		case strings.HasPrefix(line, "-"):
+			class = "removed"
+		}
+		lines = append(lines, diffLine{class, line})
+	}
+	return lines
+}

@@ -1,0 +1,122 @@
+package webui
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/workflow/draw"
+	"addon-operator/workflow/inspect"
+)
+
+// runs shows the newest runs.
+type runs struct {
+	frame
+
+	Limit int
+	Runs  []inspect.Summary
+}
+
+func (p *pages) runs(r *http.Request) (model, error) {
+	limit, err := limitOf(r, debugapi.ShownRuns)
+	if err != nil {
+		return nil, err
+	}
+	out := &runs{frame: p.frame(r, "Runs", command("workflow", "list", "-n", strconv.Itoa(limit))), Limit: limit}
+	return out, p.api.get(r.Context(), "/workflow/list", url.Values{"limit": {strconv.Itoa(limit)}}, &out.Runs)
+}
+
+// More returns the path of the same view with more runs, empty if there are no more or one view does not show more.
+func (r *runs) More() string {
+	if len(r.Runs) < r.Limit || r.Limit >= mostEntries {
+		return ""
+	}
+	return at(map[string]string{"limit": strconv.Itoa(min(r.Limit*4, mostEntries))}, "runs")
+}
+
+// A run shows one run: its tree of steps, its attempts by time, and its graph.
+type run struct {
+	frame
+
+	Run   inspect.Run
+	Tree  []treeRow
+	Chart *attempts
+	Graph *rails
+	// Outline is the graph as text.
+	Outline string
+	// All is set if no steps are left out of the tree.
+	All bool
+}
+
+// shownAttempts is how many attempts of a run are drawn by time.
+const shownAttempts = 200
+
+// shownOfError is how many columns of an error are shown at a node.
+const shownOfError = 60
+
+func (p *pages) run(r *http.Request) (model, error) {
+	id := r.PathValue("run")
+	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
+		return nil, badRequest("a run has a number (got %q)", id)
+	}
+	all := r.FormValue("all") == "true"
+	inspected := command("workflow", "inspect", id)
+	if all {
+		inspected = append(inspected, "--all")
+	}
+	out := &run{frame: p.frame(r, "Run "+id, inspected, command("timeline", id), command("workflow", "graph", id)), All: all}
+	if err := p.api.get(r.Context(), "/workflow/inspect", url.Values{"run": {id}}, &out.Run); err != nil {
+		return nil, err
+	}
+	var events inspect.Timeline
+	if err := p.api.get(r.Context(), "/workflow/timeline", subjectQuery(id, shownAttempts), &events); err != nil {
+		return nil, err
+	}
+	out.Tree = (&treeBuilder{frame: &out.frame, run: &out.Run, all: all}).rows(nil, out.Run.Steps, out.Run.Ahead)
+	out.Chart = newAttempts(append(events.Entries, running(out.Run.Steps, out.Run.At)...), out.Now)
+	for _, g := range p.Graphs {
+		if g.Name == out.Run.Graph {
+			states := inspect.States(&out.Run, shownOfError)
+			out.Graph, out.Outline = newRails(g, states, out.Run.Trigger), draw.Text(g, states)
+		}
+	}
+	return out, nil
+}
+
+// Cause returns what the trigger of the run saw.
+func (r *run) CauseText() string { return r.Redacted(r.Run.CauseText()) }
+
+// Progress returns the counts of modules and steps.
+func (r *run) Progress() string { return r.Run.ProgressText(r.look) }
+
+// OwnProblems returns the problems of the run itself.
+func (r *run) OwnProblems() (own []inspect.Problem) {
+	for _, p := range r.Run.Problems {
+		if p.Run == r.Run.ID {
+			own = append(own, p)
+		}
+	}
+	return own
+}
+
+// OtherProblems counts the problems that are not those of the run.
+func (r *run) OtherProblems() int { return len(r.Run.Problems) - len(r.OwnProblems()) }
+
+// running returns an entry for each step that is being done, which ends now.
+func running(steps []inspect.Step, now time.Time) (out []inspect.Entry) {
+	for i := range steps {
+		s := &steps[i]
+		if len(s.Steps) > 0 {
+			out = append(out, running(s.Steps, now)...)
+			continue
+		}
+		if s.State == inspect.Running && !s.Began.IsZero() {
+			out = append(out, inspect.Entry{
+				At: now, What: string(inspect.Running), Task: s.Task, Node: s.Node, Subject: s.Subject.String(), Queue: s.Queue, Began: s.Began, Try: s.Try,
+			})
+		}
+	}
+	return out
+}

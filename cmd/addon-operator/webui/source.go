@@ -1,0 +1,96 @@
+package webui
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// A source requests what the commands request, without a connection.
+type source struct{ api http.Handler }
+
+// An answerError is an error with the HTTP status of the answer that it comes from.
+type answerError struct {
+	status int
+	text   string
+}
+
+func (e *answerError) Error() string { return e.text }
+
+func badRequest(format string, args ...any) error {
+	return &answerError{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+func notFound(format string, args ...any) error {
+	return &answerError{http.StatusNotFound, fmt.Sprintf(format, args...)}
+}
+
+// get decodes the JSON at path into into. Secrets are left out of it.
+func (s source) get(ctx context.Context, path string, query url.Values, into any) error {
+	body, err := s.text(ctx, path+".json", query)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("read the answer to %s: %w", path, err)
+	}
+	return nil
+}
+
+// text returns the text at path.
+func (s source) text(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	return s.send(request)
+}
+
+// post sends a form to path and returns the answer.
+func (s source) post(ctx context.Context, path string, form url.Values) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://operator"+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	body, err := s.send(request)
+	return strings.TrimSpace(string(body)), err
+}
+
+func (s source) send(request *http.Request) ([]byte, error) {
+	var a answer
+	s.api.ServeHTTP(&a, request)
+	if a.status >= http.StatusMultipleChoices {
+		return nil, &answerError{a.status, strings.TrimSpace(a.body.String())}
+	}
+	return a.body.Bytes(), nil
+}
+
+// An answer keeps what a handler writes.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header {
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	return a.header
+}
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(b)
+}

@@ -1,0 +1,120 @@
+package webui
+
+import (
+	"strconv"
+
+	"addon-operator/workflow/inspect"
+)
+
+// A treeRow is a row of the tree of a run: a step, or adjacent steps of one state.
+type treeRow struct {
+	Badge badge
+	Title string
+	// URL is the view of the module, the hook or the task that the step is about; it may be empty.
+	URL string
+	// Task is what is pending for the step, nil if nothing is.
+	Task  *taskLink
+	Took  string
+	Try   int
+	Notes []string
+	// Rows are those below it. Open is set if there is more to say of them than that they ended well.
+	Rows []treeRow
+	Open bool
+	// Closed says how many steps below it are left out.
+	Closed string
+}
+
+// A taskLink leads to a task.
+type taskLink struct{ ID, URL string }
+
+// A treeBuilder makes the rows of a run.
+type treeBuilder struct {
+	frame *frame
+	run   *inspect.Run
+	all   bool // leaves out nothing
+}
+
+// mostAlike is the maximum number of adjacent steps of one state that are shown in separate rows.
+const mostAlike = 3
+
+// rows returns the rows of the steps below parent, and one for what may follow. Adjacent steps of which there is no more to
+// say than their state are below one row.
+func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []inspect.Ahead) (rows []treeRow) {
+	for i := 0; i < len(steps); {
+		n := b.alike(steps[i:])
+		if n <= mostAlike {
+			rows = append(rows, b.row(parent, &steps[i]))
+			i++
+			continue
+		}
+		merged := treeRow{Badge: b.frame.Badge(steps[i].State), Title: strconv.Itoa(n) + " steps"}
+		if parent != nil {
+			merged.Title = strconv.Itoa(n) + " " + parent.Kind() + "s"
+		}
+		for j := i; j < i+n; j++ {
+			row := b.row(parent, &steps[j])
+			merged.Rows = append(merged.Rows, row)
+		}
+		rows = append(rows, merged)
+		i += n
+	}
+	if text := inspect.AheadText(ahead); text != "" {
+		rows = append(rows, treeRow{Title: "then " + text})
+	}
+	return rows
+}
+
+// alike returns the number of first steps of which there is no more to say than that they have one state.
+func (b *treeBuilder) alike(steps []inspect.Step) (n int) {
+	if b.all {
+		return 1
+	}
+	for n < len(steps) {
+		s := &steps[n]
+		plain := !s.Interesting() || s.State == inspect.Waiting && len(s.Steps) == 0
+		if s.State != steps[0].State || !plain || len(b.run.Notes(s, b.frame.look)) > 0 {
+			break
+		}
+		n++
+	}
+	return max(n, 1)
+}
+
+// row returns the row of a step.
+func (b *treeBuilder) row(parent, s *inspect.Step) treeRow {
+	f := b.frame
+	row := treeRow{Badge: f.Badge(s.State), Title: s.Title(parent), URL: b.url(s), Try: s.Try, Open: s.Interesting()}
+	if s.State == inspect.Backoff && s.Failures > 1 {
+		row.Try = s.Failures // the next has not been made
+	}
+	if ended := s.Ended; !s.Began.IsZero() {
+		if ended.IsZero() {
+			ended = b.run.At
+		}
+		row.Took = f.Took(s.Began, ended)
+	}
+	if len(s.Steps) == 0 && s.Ended.IsZero() && !s.Task.IsZero() {
+		row.Task = &taskLink{s.Task.String(), f.TaskURL(s.Task)}
+	}
+	for _, note := range b.run.Notes(s, f.look) {
+		row.Notes = append(row.Notes, f.Redacted(note))
+	}
+	if n := len(s.Steps); n > 0 && !row.Open && !b.all && parent != nil {
+		row.Closed = f.Count(n, s.Kind())
+		return row
+	}
+	row.Rows = b.rows(s, s.Steps, s.Ahead)
+	return row
+}
+
+// url returns the path of the view of what a step is about.
+func (b *treeBuilder) url(s *inspect.Step) string {
+	switch f := b.frame; {
+	case s.Subject.Hook != "":
+		return f.HookURL(s.Subject.Module, s.Subject.Hook)
+	case s.Subject.Module != "":
+		return f.ModuleURL(s.Subject.Module)
+	default:
+		return ""
+	}
+}

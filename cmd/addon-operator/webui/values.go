@@ -1,0 +1,67 @@
+package webui
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+	sections "addon-operator/internal/values"
+)
+
+// values shows where the values of a section come from.
+type values struct {
+	frame
+
+	// Module is the name of a module, or global. Path selects the values at and below it.
+	Module, Path string
+	Modules      []string
+	Rows         []valueRow
+	Hidden       int // values that are not shown
+}
+
+// A valueRow is a value in force, and what it overrides.
+type valueRow struct {
+	sections.Said
+
+	Overrides []sections.Said
+}
+
+// shownValues is how many values one view shows.
+const shownValues = 300
+
+func (p *pages) values(r *http.Request) (model, error) {
+	v := &values{Module: cmp.Or(r.PathValue("module"), r.FormValue("module"), sections.Global), Path: strings.TrimSpace(r.FormValue("path"))}
+	v.frame = p.frame(r, "Values of "+v.Module, command("values", "explain", v.Module, v.Path))
+	var list debugapi.ModuleList
+	if err := p.api.get(r.Context(), "/module/list", nil, &list); err != nil {
+		return nil, err
+	}
+	v.Modules = []string{sections.Global}
+	for i := range list.Modules {
+		v.Modules = append(v.Modules, list.Modules[i].Name)
+	}
+	route, key := "/global/origins", sections.Global
+	if v.Module != sections.Global {
+		route, key = "/module/"+url.PathEscape(v.Module)+"/origins", sections.Camel(v.Module)
+	}
+	var said []sections.Said
+	if err := p.api.get(r.Context(), route, nil, &said); err != nil {
+		return nil, err
+	}
+	if v.Path != "" {
+		said = sections.Below(said, key, v.Path)
+	}
+	for _, s := range said {
+		if n := len(v.Rows); s.Overridden && n > 0 && v.Rows[n-1].Path == s.Path {
+			v.Rows[n-1].Overrides = append(v.Rows[n-1].Overrides, s)
+			continue
+		}
+		v.Rows = append(v.Rows, valueRow{Said: s})
+	}
+	if v.Hidden = len(v.Rows) - shownValues; v.Hidden > 0 {
+		v.Rows = v.Rows[:shownValues]
+	}
+	return v, nil
+}

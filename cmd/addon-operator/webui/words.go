@@ -1,0 +1,100 @@
+package webui
+
+import (
+	"html/template"
+	"strconv"
+	"time"
+
+	"addon-operator/internal/redact"
+	"addon-operator/workflow/draw"
+	"addon-operator/workflow/inspect"
+)
+
+// A badge is a state as an icon and a word. Its tone is a class of the style sheet.
+type badge struct{ Icon, Word, Tone string }
+
+// tones are the classes of the tones of drawings.
+var tones = map[draw.Tone]string{draw.Done: "good", draw.Active: "busy", draw.Waiting: "wait", draw.Failed: "bad", draw.Plain: "none"}
+
+// Badge returns the badge of the state of a step, a run, an attempt, or of what a timeline says happened.
+func (*frame) Badge(state any) badge {
+	var s inspect.State
+	switch v := state.(type) {
+	case inspect.State:
+		s = v
+	case string:
+		s = inspect.State(v)
+	}
+	icon, word, tone := s.Badge()
+	return badge{icon, word, tones[tone]}
+}
+
+// moduleLooks are the states whose badges those of modules share.
+var moduleLooks = map[inspect.ModuleState]inspect.State{
+	inspect.ModuleOn: inspect.Done, inspect.ModuleRunning: inspect.Running, inspect.ModulePending: inspect.Waiting,
+	inspect.ModuleDeleting: inspect.Running, inspect.ModulePaused: inspect.Waiting, inspect.ModuleFailing: inspect.Failing,
+	inspect.ModuleBlocked: inspect.Failed, inspect.ModuleQuarantined: inspect.Quarantined, inspect.ModuleBroken: inspect.Failed,
+	inspect.ModuleOff: inspect.Dropped,
+}
+
+// ModuleBadge returns the badge of the state of a module.
+func (*frame) ModuleBadge(state inspect.ModuleState) badge {
+	icon, _, tone := moduleLooks[state].Badge()
+	return badge{icon, string(state), tones[tone]}
+}
+
+// ModuleState returns the badge of the state of a module in the list of modules.
+func (f *frame) ModuleState(state string) badge { return f.ModuleBadge(inspect.ModuleState(state)) }
+
+// Redacted returns text that may quote what a hook printed, without what looks like a secret.
+func (*frame) Redacted(text string) string { return redact.Text(inspect.Printable(text)) }
+
+// Cause returns the text of a cause, an advice or evidence.
+func (f *frame) Cause(c inspect.CauseStep) string { return f.Redacted(c.Words(f.look)) }
+
+// Headline describes a problem in one line.
+func (f *frame) Headline(p inspect.Problem) string { return f.Redacted(p.Headline(f.look)) }
+
+// Description returns what an entry of a timeline says.
+func (f *frame) Description(e inspect.Entry) string { return f.Redacted(e.Description(f.look)) }
+
+// Waits says why the head of a queue is not being done.
+func (f *frame) Waits(q inspect.StatusQueue) string { return f.Redacted(q.Waits(f.look)) }
+
+// Clock returns a time as an element that says it exactly.
+func (f *frame) Clock(t time.Time) template.HTML {
+	if t.IsZero() {
+		return "–"
+	}
+	return f.time(t, f.look.Clock(t), "")
+}
+
+// Ago returns how long ago a time is. With JavaScript, the text stays right while the page is open.
+func (f *frame) Ago(t time.Time) template.HTML {
+	if t.IsZero() {
+		return "–"
+	}
+	return f.time(t, inspect.Span(f.Now.Sub(t).Truncate(time.Second)), ` data-age`)
+}
+
+// time returns a time element, all of whose parts are made here.
+func (*frame) time(t time.Time, text, attribute string) template.HTML {
+	stamp := t.UTC().Format(time.RFC3339)
+	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `"` + attribute + `>` + text + `</time>`) //nolint:gosec // numbers and colons
+}
+
+// Took returns a duration, "–" if one of its ends is not known.
+func (*frame) Took(began, ended time.Time) string {
+	if began.IsZero() || ended.IsZero() {
+		return "–"
+	}
+	return inspect.Span(ended.Sub(began))
+}
+
+// Count returns a number and what is counted, whose plural ends in s.
+func (*frame) Count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
+}

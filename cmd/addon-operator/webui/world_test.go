@@ -1,0 +1,219 @@
+package webui_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/cmd/addon-operator/webui"
+	"addon-operator/steps"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A world is the page of a real engine over a store in memory. Its modules are good and bad; that of bad fails until it is
+// mended.
+type world struct {
+	t       *testing.T
+	db      *store.DB
+	engine  *workflow.Engine
+	changes *debugapi.ChangeFeed
+	options webui.Options
+	server  *httptest.Server
+
+	mu     sync.Mutex
+	mended bool
+}
+
+// badHook is the hook of bad that fails.
+var badHook = graph.Subject{Module: "bad", Hook: "hooks/connect.sh"}
+
+// printed is what the failing hook prints.
+const printed = "no such host\nconnecting with password=hunter2"
+
+type worldStep struct {
+	w    *world
+	node graph.NodeID
+}
+
+func (s worldStep) Do(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
+	switch s.node {
+	case lifecycle.DiscoverModules:
+		return workflow.Outcome{Items: map[graph.FanOut][]graph.Item{
+			lifecycle.Enabled: {{Subject: graph.Subject{Module: "good"}}, {Subject: graph.Subject{Module: "bad"}}},
+		}}, nil
+	case lifecycle.ModuleRun:
+		return workflow.Outcome{Facts: []graph.Fact{lifecycle.AlreadyStarted}}, nil
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	if t.Subject == badHook && !s.w.mended {
+		for line := range strings.Lines(printed) {
+			t.Print(strings.TrimSuffix(line, "\n"))
+		}
+		return workflow.Outcome{}, errors.New("exit status 1: " + printed)
+	}
+	return workflow.Outcome{}, nil
+}
+
+func (s worldStep) Items(_ *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
+	if s.node == lifecycle.ModuleBeforeHelm && t.Subject.Module == "bad" {
+		return []graph.Item{{Subject: badHook}}, nil, nil
+	}
+	return nil, nil, nil
+}
+
+// newWorld starts the engine and serves its page. It returns when the hook has failed.
+func newWorld(t *testing.T, actions bool) *world {
+	t.Helper()
+	w := &world{t: t, changes: new(debugapi.ChangeFeed)}
+	var err error
+	if w.db, err = store.OpenMemory(new(store.Memory), store.Options{
+		Clock: time.Now, Committed: func(time.Duration, int) { w.changes.Committed() },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	code := map[graph.NodeID]workflow.Step{}
+	for _, n := range lifecycle.Graph.Nodes {
+		if !n.Junction && !n.JoinsRunning {
+			code[n.ID] = worldStep{w, n.ID}
+		}
+	}
+	observer := w.changes.Observe(workflow.Observer{
+		Began: func(workflow.Task) {}, Recorded: func(store.Record) {}, Ended: func(store.Run) {}, Broken: func(string, error) {},
+	})
+	if w.engine, err = workflow.New(w.db, observer, workflow.Binding{Graph: lifecycle.Graph, Steps: code}); err != nil {
+		t.Fatal(err)
+	}
+	w.fill()
+	if err := w.engine.Start(func(*store.Tx) ([]workflow.Event, error) {
+		return []workflow.Event{{On: lifecycle.OnStart, Cause: store.Cause{Detail: "always"}}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	values := steps.New(steps.Options{DB: w.db}).Values
+	api := &debugapi.API{
+		DB: w.db, Now: time.Now, Began: time.Now(), Version: "v1", Engine: w.engine, Changes: w.changes, Slow: new(debugapi.SlowRuns),
+		Values: func() (*steps.Values, error) { return values, nil },
+		Render: func(_ context.Context, module string, _, _ bool) (now, released string, err error) {
+			return "kind: Secret\nmetadata: {name: " + module + "}\nstringData: {a: new-secret}\n", "kind: ConfigMap\nmetadata: {name: " + module + "}\n", nil
+		},
+	}
+	w.options = webui.Options{
+		API: api.Routes(), Commits: w.changes.Commits, Graphs: debugapi.Graphs, Version: "v1", Process: "p1", Actions: actions,
+	}
+	w.server = httptest.NewServer(webui.Handler(w.options))
+	t.Cleanup(func() {
+		w.server.Close()
+		w.engine.Stop()
+		if err := w.db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.until("the hook has failed", func() bool { return strings.Contains(w.get("/"), "no such host") })
+	return w
+}
+
+// fill writes the records that steps would write.
+func (w *world) fill() {
+	w.t.Helper()
+	if err := w.db.Update(func(tx *store.Tx) error {
+		return errors.Join(
+			store.Save(tx, store.ModuleKey("good"), store.Module{Order: 10, State: store.On, Enabled: true, Why: "enabled by modules/values.yaml"}),
+			store.Save(tx, store.ModuleKey("bad"), store.Module{Order: 20, State: store.On, Enabled: true, Why: "enabled by modules/values.yaml"}),
+			store.Save(tx, store.ReleaseKey("good"), store.Release{Revision: 3, Objects: []store.Object{{Kind: "ConfigMap", Namespace: "n", Name: "good"}}}),
+			store.Save(tx, store.HookKey("bad", badHook.Hook), store.Hook{Config: json.RawMessage(`{"ordered":{"beforeHelm":10}}`)}),
+			store.Save(tx, store.HookKey("", "settings.sh"), store.Hook{Config: json.RawMessage(`{"ordered":{"onStartup":1}}`)}),
+		)
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// mend makes the failing hook succeed from now on.
+func (w *world) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mended = true
+}
+
+// until waits until something is true.
+func (w *world) until(what string, is func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(90 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("timed out waiting until %s", what)
+		}
+	}
+}
+
+// answer returns the status and the body of the answer to a request.
+func (w *world) answer(request *http.Request) (status int, body string) {
+	w.t.Helper()
+	response, err := w.server.Client().Do(request)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return response.StatusCode, string(b)
+}
+
+func (w *world) request(method, path, body string) *http.Request {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), method, w.server.URL+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return request
+}
+
+// get returns the view at a path, which must be there.
+func (w *world) get(path string) string {
+	w.t.Helper()
+	status, body := w.answer(w.request(http.MethodGet, path, ""))
+	if status != http.StatusOK {
+		w.t.Fatalf("%s: status %d: %s", path, status, body)
+	}
+	return body
+}
+
+// post sends a form as a browser does that shows the page.
+func (w *world) post(path string, form url.Values) (status int, body string) {
+	w.t.Helper()
+	request := w.request(http.MethodPost, path, form.Encode())
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Sec-Fetch-Site", "same-origin")
+	return w.answer(request)
+}
+
+// actions returns the actions that the store holds, newest first.
+func (w *world) actions() (all []store.Action) {
+	w.t.Helper()
+	if err := w.db.View(func(tx *store.Tx) error {
+		for a, err := range store.ActionsBackwards(tx) {
+			if err != nil {
+				return err
+			}
+			all = append(all, a)
+		}
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
