@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
@@ -249,9 +250,39 @@ func (cm *ConfigMap) saveApplied(tx *store.Tx, c values.Config, resourceVersion 
 	if err != nil {
 		return err
 	}
+	changed, err := sectionsChanged(tx, c)
+	if err != nil {
+		return err
+	}
 	tx.OnCommit(cm.changes.ConfigApplied)
 	tx.OnCommit(cm.changes.ProblemsChanged)
-	return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: resourceVersion, Config: b, At: tx.Now()})
+	return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{
+		ResourceVersion: resourceVersion, Config: b, At: tx.Now(), Changed: changed,
+	})
+}
+
+// sectionsChanged returns when each section of c changed last: now if it differs from the one in force.
+func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error) {
+	before, record, err := appliedOrLost(tx)
+	if err != nil {
+		return nil, err
+	}
+	at := map[string]time.Time{}
+	for key, section := range c.Sections {
+		at[key] = tx.Now().Truncate(time.Second)
+		old, had := before.Sections[key]
+		changed, err := values.Changed(old, section)
+		if err != nil {
+			return nil, err
+		}
+		if known, dated := record.Changed[key]; had && !changed {
+			if !dated {
+				known = record.At.Truncate(time.Second) // of a version that did not date sections
+			}
+			at[key] = known
+		}
+	}
+	return at, nil
 }
 
 // refusal says why content of the ConfigMap is not taken: what is in force is before,

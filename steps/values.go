@@ -54,7 +54,13 @@ func (v *Values) layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 // named by keys are made of: the files as scanned last, and what tx has of the
 // ConfigMap and of hooks' patches. They are not to be changed.
 func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
-	return v.layers(tx, keys...)
+	l, err := v.layers(tx, keys...)
+	if err != nil {
+		return l, err
+	}
+	_, record, err := applied(tx)
+	l.ConfigAt = record.Changed
+	return l, err
 }
 
 // keepValues saves the patch of a section, and reports whether the section's merged values

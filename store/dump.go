@@ -2,6 +2,7 @@ package store
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -62,7 +63,7 @@ func newRow(k Key, v []byte, asked bool) row {
 		r.Key = []any{"0x" + hex.EncodeToString(k)}
 	}
 	switch {
-	case k.Table().secret() && !asked:
+	case k.Table().secret() && !asked, bytes.Equal(k, redactionKey()):
 		r.Redacted, r.Bytes = true, len(v)
 	case k.Table() == Unique:
 		r.Value = Key(v).String()

@@ -43,6 +43,11 @@ func TestADumpIsReadableAndKeepsSecrets(t *testing.T) {
 {"table":"table(200)","key":["0xc801"],"redacted":true,"bytes":20}
 `
 	_, rest, _ := strings.Cut(dump(), `"key":["schema"],"value":3}`+"\n")
+	secret := `{"table":"meta","key":["redaction"],"redacted":true,"bytes":57}` + "\n"
+	if !strings.HasPrefix(rest, secret) || !strings.HasSuffix(dump(Meta), secret) {
+		t.Errorf("the secret of redacted values: %s", dump(Meta))
+	}
+	rest = strings.TrimPrefix(rest, secret)
 	if diff := cmp.Diff(want, rest); diff != "" {
 		t.Errorf("behind meta (-want +got):\n%s", diff)
 	}

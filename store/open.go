@@ -92,8 +92,8 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 	return db, nil
 }
 
-// begin starts a new epoch: it reads the identity of the store, upgrades it, increments the epoch, and moves unreadable
-// records of the whole store to the table of damaged records.
+// begin starts a new epoch: it reads the identity of the store, upgrades it, increments the epoch, moves unreadable
+// records of the whole store to the table of damaged records, and adds the secret of redacted values if there is none.
 func begin(db *DB) (err error) {
 	if db.identity, err = identify(db.backend); err != nil {
 		return err
@@ -103,7 +103,7 @@ func begin(db *DB) (err error) {
 		db.movedAtOpen, err = moveUnreadable(db)
 		return err
 	}
-	for _, step := range []func(*DB) error{upgrade, raise, move} {
+	for _, step := range []func(*DB) error{upgrade, raise, move, addRedaction} {
 		err := step(db)
 		if errors.Is(err, ErrFull) {
 			err = step(db) // a ballast may have given way

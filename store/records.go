@@ -201,6 +201,8 @@ type AppliedConfig struct {
 	ResourceVersion string          `json:"resourceVersion,omitempty"`
 	Config          json.RawMessage `json:"config"`
 	At              time.Time       `json:"at"`
+	// Changed is when each section changed last.
+	Changed map[string]time.Time `json:"changed,omitempty"`
 }
 
 // A RefusedConfig is content of the ConfigMap that is not in force because it

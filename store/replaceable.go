@@ -23,6 +23,7 @@ func replaceables() []replaceable {
 		replaceableAs[Ref](ExclusiveKey()),
 		replaceableAs[AllowedPurge](AllowedPurgeKey()),
 		replaceableAs[LostSpan](LostSpanKey()),
+		replaceableAs[redaction](redactionKey()),
 	}
 }
 

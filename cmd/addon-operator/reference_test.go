@@ -56,7 +56,7 @@ and ` + "`addons package`" + `, and ` + "`workflow graph`" + ` without a run, ne
 
 The socket serves HTTP. Each command below names its route, and ` + "`raw PATH`" + ` and curl can use the same routes. The suffix of a
 path selects the format. Settings with names such as password, secret, token, credentials or key, and the data of Secrets, are
-shown as ` + "`(redacted)`" + ` unless ` + "`--show-secrets`" + ` is given.
+shown as ` + "`(redacted 3f9a1c2e)`, with a hash that is the same for the same secret," + ` unless ` + "`--show-secrets`" + ` is given.
 
 [Operations](../operations.md#the-store) lists the exit codes, and [HTTP](http.md) the routes.
 `

@@ -4,11 +4,21 @@ package redact
 import (
 	"regexp"
 	"strings"
+	"time"
 	"unicode"
 )
 
 // Mark stands in place of a secret.
 const Mark = "(redacted)"
+
+// Hashed returns the mark of a secret with this hash, by which people see whether two are the same, and since when the secret
+// is as it is, if that is known.
+func Hashed(hash string, since time.Time) string {
+	if since.IsZero() {
+		return "(redacted " + hash + ")"
+	}
+	return "(redacted " + hash + ", since " + since.UTC().Format("2006-01-02 15:04Z") + ")"
+}
 
 // A secret's name ends in a word that says so. Names of the place of a secret, such as secretName and tokenPath, do not.
 var (

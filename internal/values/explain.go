@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A Layer is one of the sources that values are merged from.
@@ -50,11 +51,22 @@ func (l Layers) Explain(key string) []Said {
 	schemas := l.schemas(key)
 	e.next(withDefaults(schemas.Config, e.section), nil, Said{Layer: DefaultLayer, By: schemas.Config.File()})
 	if config, said := l.Config.Sections[key]; said {
-		e.merge(config, Said{Layer: ConfigMapLayer})
+		e.merge(config, Said{Layer: ConfigMapLayer, Origin: Origin{At: l.ConfigAt[key]}})
 	}
 	e.next(withDefaults(schemas.Values, e.section), nil, Said{Layer: DefaultLayer, By: schemas.Values.File()})
 	e.patch(l.Saved[key])
 	return e.all()
+}
+
+// Since returns, by path, since when values of a section are as they are. It has those of which a layer knows that.
+func (l Layers) Since(key string) map[string]time.Time {
+	since := map[string]time.Time{}
+	for _, said := range l.Explain(key) {
+		if !said.Overridden && !said.At.IsZero() {
+			since[said.Path] = said.At
+		}
+	}
+	return since
 }
 
 // files returns the sections with this key, from low to high.

@@ -1,6 +1,10 @@
 package values
 
-import "addon-operator/internal/schema"
+import (
+	"time"
+
+	"addon-operator/internal/schema"
+)
 
 // Layers are all that the values of the global section and of modules are made
 // of, from low to high: files, defaults for the ConfigMap, the ConfigMap, defaults
@@ -12,6 +16,8 @@ type Layers struct {
 	Files map[string][]Part
 	// Config is what the ConfigMap says.
 	Config Config
+	// ConfigAt is when each section of Config changed last, as far as that is known. Only Explain reads it.
+	ConfigAt map[string]time.Time
 	// Saved holds the operations kept from hooks, by the key of the section.
 	Saved map[string][]Saved
 	// Schemas holds the schemas of sections, by key. A section without may be

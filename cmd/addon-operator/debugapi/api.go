@@ -39,7 +39,7 @@ type API struct {
 
 	// Values returns the values of the files. Without a running operator, it reads them when they are requested.
 	Values func() (*steps.Values, error)
-	// Changes wakes the requests that watch a run. It is empty where no operator runs.
+	// Changes wakes the requests that watch a run or follow what happens. It is empty where no operator runs.
 	Changes *ChangeFeed
 
 	// The fields below are nil where no operator runs.
@@ -100,7 +100,9 @@ func (api *API) actionRoutes(mux *http.ServeMux) {
 	post := func(path string, act http.HandlerFunc) {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 			act(w, r)
-			api.Changes.Notify(0)
+			if api.Changes != nil {
+				api.Changes.Notify(0)
+			}
 		})
 	}
 	a := actions{api.DB, api.Engine, api.Withdraw, api.Params}

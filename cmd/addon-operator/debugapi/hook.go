@@ -153,7 +153,11 @@ func (pages hookPages) hookSnapshots(r *http.Request, name string) (Page, error)
 			return Page{}, notFound("hook %s has no kubernetes binding %q; see hook list", name, binding)
 		}
 	}
-	return shown(r, seen)
+	without, err := redactorOf(pages.db)
+	if err != nil {
+		return Page{}, err
+	}
+	return shown(r, seen, without)
 }
 
 // onlyBinding removes all snapshots but those of the binding and reports whether any is left.
@@ -167,10 +171,10 @@ func onlyBinding(seen map[string][]snapshotOf, binding string) bool {
 }
 
 // shown returns the page of data, without secrets unless r asks for them.
-func shown(r *http.Request, data any) (Page, error) {
+func shown(r *http.Request, data any, without redactor) (Page, error) {
 	if showSecrets(r) {
 		return Page{Data: data}, nil
 	}
-	data, err := withoutSecrets(data)
+	data, err := without.withoutSecrets(data)
 	return Page{Data: data}, err
 }

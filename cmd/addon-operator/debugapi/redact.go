@@ -1,19 +1,46 @@
 package debugapi
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"addon-operator/internal/redact"
 	"addon-operator/internal/tree"
+	"addon-operator/store"
 )
+
+// A redactor replaces secrets by marks. Its zero value knows nothing of them.
+type redactor struct {
+	// secret is the key of the hashes in marks; without it there are none. The same value has the same hash.
+	secret []byte
+	// prefix is the JSON pointer of what is redacted, within the values that since is about.
+	prefix string
+	// since is when values became as they are, by JSON pointer.
+	since map[string]time.Time
+	// undated is set if marks have no dates, because what is redacted has them already.
+	undated bool
+}
+
+// redactorOf returns a redactor whose marks have the hashes of a store.
+func redactorOf(db *store.DB) (r redactor, err error) {
+	err = db.View(func(tx *store.Tx) error {
+		r.secret = store.RedactionSecret(tx)
+		return nil
+	})
+	return r, err
+}
 
 // withoutSecrets returns v as JSON has it, with every text and number replaced that
 // stands below a key that looks secret, in a Secret object but for its name, in
 // the value of a patch whose path looks secret, or in that of a pair whose name
 // does, such as a variable of a container. Empty texts, true, false and null
 // stay.
-func withoutSecrets(v any) (any, error) {
+func (r redactor) withoutSecrets(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -22,28 +49,69 @@ func withoutSecrets(v any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hide(out, false), nil
+	return r.hide(out, place{path: r.prefix}), nil
 }
 
-func hide(v any, secret bool) any {
+// A place is where a value stands.
+type place struct {
+	path string
+	at   time.Time // since when the value above is as it is
+	// secret is set if the value is part of a secret, encoded if it is in base64 as the data of a Secret.
+	secret, encoded bool
+}
+
+// below returns the place of the value with this key.
+func (p place) below(key string) place {
+	p.path += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	return p
+}
+
+// in returns p as a part of a secret, if is is set.
+func (p place) in(is bool) place {
+	p.secret = p.secret || is
+	return p
+}
+
+func (r redactor) hide(v any, at place) any {
 	switch v := v.(type) {
 	case map[string]any:
-		return hideMap(v, secret)
+		return r.hideMap(v, at)
 	case []any:
 		for i := range v {
-			v[i] = hide(v[i], secret)
+			v[i] = r.hide(v[i], at)
 		}
 		return v
 	case string:
-		if secret && v != "" {
-			return redact.Mark
+		if at.secret && v != "" {
+			return r.mark(v, at)
 		}
 	case json.Number:
-		if secret {
-			return redact.Mark
+		if at.secret {
+			return r.mark(v.String(), at)
 		}
 	}
 	return v
+}
+
+// mark returns what stands in place of a secret: with a hash of it, and since when it is the same, as far as both are known.
+func (r redactor) mark(secret string, at place) string {
+	if r.secret == nil {
+		return redact.Mark
+	}
+	if decoded, err := base64.StdEncoding.DecodeString(secret); at.encoded && err == nil {
+		secret = string(decoded)
+	}
+	sum := hmac.New(sha256.New, r.secret)
+	_, _ = sum.Write([]byte(secret)) // a hash takes what it is given
+	hash := hex.EncodeToString(sum.Sum(nil)[:4])
+	if r.undated {
+		return redact.Hashed(hash, time.Time{})
+	}
+	since := at.at
+	for path := at.path; path != "" && since.IsZero(); path = path[:strings.LastIndex(path, "/")] {
+		since = r.since[path]
+	}
+	return redact.Hashed(hash, since)
 }
 
 // plainInSecrets are the fields of a Secret object, and of what is shown of one,
@@ -53,37 +121,44 @@ var plainInSecrets = map[string]bool{
 	"uid": true, "resourceVersion": true, "creationTimestamp": true, "labels": true,
 }
 
-func hideMap(m map[string]any, secret bool) any {
+func (r redactor) hideMap(m map[string]any, at place) any {
+	if text, dated := m["at"].(string); dated { // a patch, or what is said of a value
+		if since, err := time.Parse(time.RFC3339, text); err == nil {
+			at.at = since
+		}
+	}
 	kind, _ := m["kind"].(string)
 	path, _ := m["path"].(string)
 	name, _ := m["name"].(string)
 	inSecret := isSecretKind(kind)
 	for key, value := range m {
+		below := at.below(key)
 		switch {
-		case inSecret && !secret && key == "metadata":
-			m[key] = hideMetadata(value)
+		case inSecret && !at.secret && key == "metadata":
+			m[key] = r.hideMetadata(value, below)
 		case inSecret && key == "objects": // what a binding sees: each says itself what it is
-			m[key] = hide(value, secret)
+			m[key] = r.hide(value, below)
 		case inSecret && !plainInSecrets[key] && key != "binding" && key != "queue" && key != "count":
-			m[key] = hide(value, true)
+			below.encoded = key == "data"
+			m[key] = r.hide(value, below.in(true))
 		case key == "value" && (secretPath(path) || redact.Secret(name)):
-			m[key] = hide(value, true)
+			m[key] = r.hide(value, below.in(true))
 		default:
-			m[key] = hide(value, secret || redact.Secret(key))
+			m[key] = r.hide(value, below.in(redact.Secret(key)))
 		}
 	}
 	return m
 }
 
 // hideMetadata keeps what names an object; annotations can hold all of it.
-func hideMetadata(v any) any {
+func (r redactor) hideMetadata(v any, at place) any {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return hide(v, true)
+		return r.hide(v, at.in(true))
 	}
 	for key, value := range m {
 		if !plainInSecrets[key] {
-			m[key] = hide(value, true)
+			m[key] = r.hide(value, at.below(key).in(true))
 		}
 	}
 	return m

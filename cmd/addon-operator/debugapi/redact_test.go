@@ -2,7 +2,10 @@ package debugapi
 
 import (
 	"encoding/json"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -26,7 +29,7 @@ func TestOnlyWhatLooksSecretIsRedacted(t *testing.T) {
 		},
 		{"a patch", `[{"op":"add","path":"/m/db/password","value":"x"},{"op":"add","path":"/m/a","value":{"token":"y","b":1}}]`, `[{"op":"add","path":"/m/db/password","value":"(redacted)"},{"op":"add","path":"/m/a","value":{"token":"(redacted)","b":1}}]`},
 	} {
-		got, err := withoutSecrets(json.RawMessage(test.given))
+		got, err := redactor{}.withoutSecrets(json.RawMessage(test.given))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,6 +50,50 @@ func TestOnlyWhatLooksSecretIsRedacted(t *testing.T) {
 	}
 }
 
+// TestTheSameSecretHasTheSameHashEverywhere redacts values, patches, what is said of values, and Secrets.
+func TestTheSameSecretHasTheSameHashEverywhere(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 2, 10, 4, 30, 0, time.UTC)
+	r := redactor{secret: []byte("of the store"), prefix: "/web", since: map[string]time.Time{"/web/db/password": at, "/web/tokens": at}}
+	hash := func(r redactor, secret string) string {
+		t.Helper()
+		mark, isText := r.hide(secret, place{secret: true}).(string)
+		if !isText || !regexp.MustCompile(`^\(redacted [0-9a-f]{8}\)$`).MatchString(mark) {
+			t.Fatalf("the mark is %s", mark)
+		}
+		return mark[len("(redacted ") : len(mark)-1]
+	}
+	x := hash(r, "x")
+	if x == hash(r, "y") || x == hash(redactor{secret: []byte("of another store")}, "x") {
+		t.Error("another secret, or another store, has the same hash")
+	}
+	for _, test := range []struct{ name, given, want string }{
+		{"values", `{"db":{"password":"x","user":"u"}}`, `{"db":{"password":"(redacted X, since 2026-11-02 10:04Z)","user":"u"}}`},
+		{"values of which no layer has a date", `{"password":"x"}`, `{"password":"(redacted X)"}`},
+		{"a list", `{"tokens":["x"]}`, `{"tokens":["(redacted X, since 2026-11-02 10:04Z)"]}`},
+		{
+			"a patch", `[{"op":"add","path":"/web/a","value":{"token":"x"},"at":"2026-11-03T11:00:00Z"}]`,
+			`[{"op":"add","path":"/web/a","value":{"token":"(redacted X, since 2026-11-03 11:00Z)"},"at":"2026-11-03T11:00:00Z"}]`,
+		},
+		{
+			"a Secret", `{"kind":"Secret","metadata":{"name":"n"},"data":{"a":"eA=="},"stringData":{"b":"x"}}`,
+			`{"kind":"Secret","metadata":{"name":"n"},"data":{"a":"(redacted X)"},"stringData":{"b":"(redacted X)"}}`,
+		},
+	} {
+		got, err := r.withoutSecrets(json.RawMessage(test.given))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want any
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(test.want, " X", " "+x)), &want); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, d)
+		}
+	}
+}
+
 func FuzzRedactKeepsTheShape(f *testing.F) {
 	f.Add(`{"password":{"a":[1,"x",null]},"kind":"Secret"}`)
 	f.Add(`{"password":{"kind":"Secret","metadata":{"name":"a"}}}`)
@@ -55,11 +102,11 @@ func FuzzRedactKeepsTheShape(f *testing.F) {
 		if json.Unmarshal([]byte(text), &v) != nil {
 			t.Skip()
 		}
-		out, err := withoutSecrets(v)
+		out, err := redactor{}.withoutSecrets(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := withoutSecrets(out)
+		again, err := redactor{}.withoutSecrets(out)
 		if err != nil {
 			t.Fatal(err)
 		}

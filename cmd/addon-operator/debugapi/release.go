@@ -107,7 +107,7 @@ func redactDocument(text []byte) string {
 	if err != nil {
 		return "# left out: " + err.Error()
 	}
-	hidden, err := withoutSecrets(document)
+	hidden, err := redactor{}.withoutSecrets(document)
 	if err != nil {
 		return "# left out: " + err.Error()
 	}

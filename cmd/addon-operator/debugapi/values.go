@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -250,33 +251,42 @@ func (pages modulePages) moduleNamed(name string) (string, error) {
 // section answers what is asked of one section.
 func (pages modulePages) section(r *http.Request, what, module, key string) (Page, error) {
 	withGlobal := r.URL.Query().Get("global") == "true" || module == ""
+	without, err := redactorOf(pages.db)
+	if err != nil {
+		return Page{}, err
+	}
 	var data any
-	var err error
 	switch what {
 	case "snapshots":
 		data, err = pages.snapshots.of(module)
 	case "values", "config", "patches", "origins":
-		data, err = pages.layered(what, key, withGlobal)
+		if !withGlobal || key == values.Global {
+			without.prefix = "/" + key
+		}
+		without.undated = what == "origins"
+		data, without.since, err = pages.layered(what, key, withGlobal)
 	default:
 		return Page{}, notFound("%q is not known here: ask for values, config, patches, origins or snapshots", what)
 	}
 	if err != nil {
 		return Page{}, err
 	}
-	return shown(r, data)
+	return shown(r, data, without)
 }
 
-// layered returns values, config, patches or the origins of values of the section with this key.
-func (pages modulePages) layered(what, key string, withGlobal bool) (data any, err error) {
+// layered returns values, config, patches or the origins of values of the section with this key, and since when values are as
+// they are.
+func (pages modulePages) layered(what, key string, withGlobal bool) (data any, since map[string]time.Time, err error) {
 	all, err := pages.values()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	err = pages.db.View(func(tx *store.Tx) error {
 		layers, err := all.Layers(tx, key)
 		if err != nil {
 			return err
 		}
+		since = sinceOf(layers, what, key, withGlobal)
 		switch what {
 		case "patches":
 			saved := layers.Saved[key]
@@ -299,7 +309,19 @@ func (pages modulePages) layered(what, key string, withGlobal bool) (data any, e
 		}
 		return nil
 	})
-	return data, err
+	return data, since, err
+}
+
+// sinceOf returns since when values are as they are, in what is shown of the section with this key.
+func sinceOf(layers values.Layers, what, key string, withGlobal bool) map[string]time.Time {
+	if what == "config" {
+		layers.Saved = nil // the patches of hooks are not in it
+	}
+	since := layers.Since(key)
+	if withGlobal && key != values.Global {
+		maps.Copy(since, layers.Since(values.Global))
+	}
+	return since
 }
 
 // only returns what is in the section with this key, or with the global one a document of both.
