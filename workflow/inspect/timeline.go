@@ -126,9 +126,9 @@ func (r *timelineReader) add(e Entry) bool {
 // positions, which are in the keys. Only their records are decoded.
 func (r *timelineReader) attempts() error {
 	var newest []located
-	sign := r.sign()
+	signs := r.signs()
 	for k, v := range r.tx.Backwards(store.At(store.History)) {
-		if !bytes.Contains(v, sign) && !r.ofRun(k) || !bytes.Contains(v, r.output) {
+		if !containsAll(v, signs) && !r.ofRun(k) || !bytes.Contains(v, r.output) {
 			continue
 		}
 		at, err := locate(k, v)
@@ -203,18 +203,31 @@ func (r *timelineReader) newest(all []located) []located {
 	return all[:r.req.Limit]
 }
 
-// sign returns text that the record of an attempt contains if its subject, queue or task is the requested one.
-func (r *timelineReader) sign() []byte {
-	_, name, found := strings.Cut(r.req.Subject, "/")
-	if !found {
-		name = r.req.Subject
+func containsAll(v []byte, texts [][]byte) bool {
+	for _, text := range texts {
+		if !bytes.Contains(v, text) {
+			return false
+		}
 	}
-	name, _, _ = strings.Cut(name, " ")
-	text, err := json.Marshal(name)
-	if err != nil {
-		return nil
+	return true
+}
+
+// signs returns texts that the record of an attempt contains, all of them, if its subject, queue or task is the requested one.
+// They spare the decoding of other records.
+func (r *timelineReader) signs() (signs [][]byte) {
+	name, _, bound := strings.Cut(r.req.Subject, " ")
+	parts := strings.SplitN(name, "/", 2)
+	for _, part := range parts {
+		text, err := json.Marshal(part)
+		if err != nil {
+			continue
+		}
+		if len(parts) > 1 || bound || name == "" {
+			text = bytes.Trim(text, `"`) // it can be a part of the name of a hook or a queue
+		}
+		signs = append(signs, text)
 	}
-	return bytes.Trim(text, `"`)
+	return signs
 }
 
 // ofRun reports whether k is the key of a record of the requested run.

@@ -94,7 +94,8 @@ func (c *chains) pendingRuns(name string, wanted func(graph.Subject) bool) (runs
 
 // signOf returns text that the record of a task about name contains.
 func signOf(name string) string {
-	return string((&timelineReader{req: TimelineRequest{Subject: name}}).sign())
+	signs := (&timelineReader{req: TimelineRequest{Subject: name}}).signs()
+	return strings.Trim(string(signs[len(signs)-1]), `"`)
 }
 
 // step returns the pending step without steps below that is wanted and needs attention most; nil if there is none.
