@@ -22,6 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/cmd/addon-operator/settings"
+	"addon-operator/cmd/addon-operator/webaccess"
+	"addon-operator/cmd/addon-operator/webui"
 	"addon-operator/internal/jq"
 	"addon-operator/store"
 	"addon-operator/workflow/inspect"
@@ -203,6 +205,34 @@ func TestDeployedRightsAreThoseOfThePage(t *testing.T) {
 		if slices.Contains(rule.Resources, "*") || slices.Contains(rule.Verbs, "*") {
 			t.Errorf("a rule for everything is the default: %+v", rule)
 		}
+	}
+}
+
+// TestDeployedRolesGiveEachRightOfTheWebPage compares the ClusterRoles for people with the rights that views and actions need.
+func TestDeployedRolesGiveEachRightOfTheWebPage(t *testing.T) {
+	t.Parallel()
+	var binding rbacv1.ClusterRoleBinding
+	var viewer, actor rbacv1.ClusterRole
+	deployed(t, "web/rbac.yaml", &binding, &viewer, &actor)
+	gives := func(role *rbacv1.ClusterRole, right webui.Right) bool {
+		return slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+			resource := strings.TrimSuffix(right.Resource+"/"+right.Subresource, "/")
+			return slices.Equal(rule.APIGroups, []string{webaccess.Group}) && slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, right.Verb)
+		})
+	}
+	see, act := webui.Rights()
+	for _, right := range see {
+		if !gives(&viewer, right) || !gives(&actor, right) {
+			t.Errorf("a viewer or an actor may not %s", right)
+		}
+	}
+	for _, right := range act {
+		if !gives(&actor, right) || gives(&viewer, right) {
+			t.Errorf("an actor may not %s, or a viewer may", right)
+		}
+	}
+	if len(see) < 4 || len(act) < 8 {
+		t.Errorf("the page needs %v and %v", see, act)
 	}
 }
 

@@ -191,7 +191,8 @@ const webIntro = `
 ## The web page
 
 The [web page](../web-page.md) is on 127.0.0.1:9116 in the pod (` + "`--web-listen-address`" + `). If the port is in use, the operator logs a
-warning and starts without it. The answers are HTML; secrets are always left out.
+warning and starts without it. With a certificate (` + "`--web-tls-cert-file`" + `), requests need a token, and RBAC rules decide. The answers
+are HTML; secrets are always left out.
 
 | path | |
 |---|---|
@@ -290,6 +291,8 @@ var servedForBrowsers = map[string]string{
 	"/why":              "the causes of `?subject=NAME`",
 	"/events":           "server-sent events: one now, and one after commits of the store",
 	"/do/{action...}":   "`POST`: the actions, if `--web-actions` allows them; the rest of the path is that of the debug socket",
+	"/sign-in":          "`POST`: with a certificate, keeps a token in a cookie of the browser",
+	"/sign-out":         "`POST`: makes the browser forget it",
 	"/assets/{file}":    "style sheet, scripts and icon",
 }
 

@@ -43,8 +43,8 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 	if l := o.listenDebug(ctx); l != nil {
 		begin(l, &http.Server{Handler: o.debugAPI().Pages(), ReadHeaderTimeout: 10 * time.Second})
 	}
-	if l := o.listenWeb(ctx); l != nil {
-		begin(l, &http.Server{Handler: o.webPage(), ReadHeaderTimeout: 10 * time.Second})
+	if l, server := o.webServer(ctx); l != nil {
+		begin(l, server)
 	}
 	return func() {
 		for _, s := range servers {

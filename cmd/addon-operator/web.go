@@ -2,33 +2,64 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"strconv"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/cmd/addon-operator/webaccess"
 	"addon-operator/cmd/addon-operator/webui"
 )
 
-// listenWeb listens for the web page. It returns nil where the page is switched off or the port is taken: the commands show
-// the same.
-func (o *operator) listenWeb(ctx context.Context) net.Listener {
-	address := o.settings.Web.Address
-	if address == "" {
-		return nil
+// webServer listens for the web page and returns its server. It returns nil where the page is switched off, the port is taken,
+// or the certificate cannot be read: the commands show the same.
+func (o *operator) webServer(ctx context.Context) (net.Listener, *http.Server) {
+	w := &o.settings.Web
+	if w.Address == "" {
+		return nil, nil
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	server, err := o.webPage()
+	if err != nil {
+		o.log.Warn().Err(err).Msg("the web page is not served; mend the certificate, and restart the operator")
+		return nil, nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", w.Address)
 	if err != nil {
 		o.log.Warn().Err(err).Msg("the web page is not served; choose another address with --web-listen-address")
-		return nil
+		return nil, nil
 	}
-	return l
+	if server.TLSConfig != nil {
+		l = tls.NewListener(l, server.TLSConfig)
+	}
+	return l, server
 }
 
-// webPage serves the web page to this host.
-func (o *operator) webPage() http.Handler {
-	return debugapi.LocalOnly(webui.Handler(webui.Options{
+// webPage returns the server of the web page. Without a certificate it answers this host only, and everybody on it.
+func (o *operator) webPage() (*http.Server, error) {
+	options := webui.Options{
 		API: o.debugAPI().Routes(), Commits: o.changes.Commits, Graphs: debugapi.Graphs, Version: version,
 		Process: strconv.FormatInt(o.began.UnixNano(), 36), Actions: o.settings.Web.Actions,
-	}))
+	}
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second}
+	if !o.settings.Web.Authenticated() {
+		server.Handler = debugapi.LocalOnly(webui.Handler(options))
+		return server, nil
+	}
+	certificate, err := webaccess.LoadCertificate(o.settings.Web.CertFile, o.settings.Web.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	// A standby reviews tokens as well, so the client is not the one that the Lease guards.
+	client, err := kubernetes.NewForConfig(rest.CopyConfig(o.leadership.config))
+	if err != nil {
+		return nil, err
+	}
+	options.Access = webaccess.New(client, o.settings.Namespace)
+	server.Handler, server.TLSConfig = webui.Handler(options), certificate.Config()
+	return server, nil
 }

@@ -8,12 +8,16 @@ type Web struct {
 	Address string
 	// Actions allows the buttons that change something.
 	Actions bool
+	// CertFile and KeyFile are those of TLS. With them, requests need a token, and the RBAC rules of the cluster decide.
+	CertFile, KeyFile string
 }
 
 // declare declares the flags of s.
 func (s *Web) declare(d *declarations) {
-	d.text(&s.Address, "web-listen-address", "127.0.0.1:9116", "loopback address, HOST:PORT, to listen on for the web page; off if empty", "ADDON_OPERATOR_WEB_LISTEN_ADDRESS")
+	d.text(&s.Address, "web-listen-address", "127.0.0.1:9116", "address, HOST:PORT, to listen on for the web page; off if empty; one that is not a loopback address needs --web-tls-cert-file", "ADDON_OPERATOR_WEB_LISTEN_ADDRESS")
 	d.toggle(&s.Actions, "web-actions", "allow actions on the web page, such as retry and pause; it only shows otherwise", "ADDON_OPERATOR_WEB_ACTIONS")
+	d.text(&s.CertFile, "web-tls-cert-file", "", "file with the certificate of the web page; with it, requests need a token, and RBAC rules decide who sees and does what", "ADDON_OPERATOR_WEB_TLS_CERT_FILE")
+	d.text(&s.KeyFile, "web-tls-private-key-file", "", "file with the private key of --web-tls-cert-file", "ADDON_OPERATOR_WEB_TLS_PRIVATE_KEY_FILE")
 }
 
 // check returns an error for the first invalid setting.
@@ -25,8 +29,14 @@ func (s *Web) check() error {
 	if err != nil {
 		return Invalid("--web-listen-address must be HOST:PORT (got %q): %w", s.Address, err)
 	}
-	if !IsLoopback(host) {
-		return Invalid("--web-listen-address must be a loopback address, which kubectl port-forward reaches (got %q)", s.Address)
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		return Invalid("--web-tls-cert-file and --web-tls-private-key-file must be set together")
+	}
+	if !IsLoopback(host) && s.CertFile == "" {
+		return Invalid("--web-listen-address must be a loopback address, which kubectl port-forward reaches (got %q); to serve other machines, set --web-tls-cert-file and --web-tls-private-key-file", s.Address)
 	}
 	return nil
 }
+
+// Authenticated reports whether requests need a token.
+func (s *Web) Authenticated() bool { return s.CertFile != "" }

@@ -14,20 +14,22 @@ type action struct {
 	path string
 	// reason is set if the command needs a reason.
 	reason bool
+	// right is what a person needs. The name {} is the part in braces.
+	right Right
 	// command returns the command for the parts in braces and the form.
 	command func(parts []string, form url.Values) []string
 }
 
 // actions are all actions. Each has the path of its route of the debug API.
 var actions = []action{
-	{"reload", false, func([]string, url.Values) []string { return command("reload") }},
-	{"module/{}/run", false, func(p []string, _ url.Values) []string { return command("module", "run", p[0]) }},
-	{"pause/{}", true, func(p []string, f url.Values) []string { return command("pause", p[0], f.Get("name")) }},
-	{"resume/{}", false, func(p []string, f url.Values) []string { return command("resume", p[0], f.Get("name")) }},
-	{"task/{}/retry", false, func(p []string, _ url.Values) []string { return command("task", "retry", p[0]) }},
-	{"task/{}/skip", true, func(p []string, _ url.Values) []string { return command("task", "skip", p[0]) }},
-	{"task/{}/release", false, func(p []string, _ url.Values) []string { return command("task", "release", p[0]) }},
-	{"task/{}/cancel", false, func(p []string, _ url.Values) []string { return command("task", "cancel", p[0]) }},
+	{"reload", false, Right{Verb: "create", Resource: "reloads"}, func([]string, url.Values) []string { return command("reload") }},
+	{"module/{}/run", false, Right{Verb: "create", Resource: "modules", Subresource: "run", Name: "{}"}, func(p []string, _ url.Values) []string { return command("module", "run", p[0]) }},
+	{"pause/{}", true, Right{Verb: "create", Resource: "pauses"}, func(p []string, f url.Values) []string { return command("pause", p[0], f.Get("name")) }},
+	{"resume/{}", false, Right{Verb: "delete", Resource: "pauses"}, func(p []string, f url.Values) []string { return command("resume", p[0], f.Get("name")) }},
+	{"task/{}/retry", false, Right{Verb: "create", Resource: "tasks", Subresource: "retry"}, func(p []string, _ url.Values) []string { return command("task", "retry", p[0]) }},
+	{"task/{}/skip", true, Right{Verb: "create", Resource: "tasks", Subresource: "skip"}, func(p []string, _ url.Values) []string { return command("task", "skip", p[0]) }},
+	{"task/{}/release", false, Right{Verb: "create", Resource: "tasks", Subresource: "release"}, func(p []string, _ url.Values) []string { return command("task", "release", p[0]) }},
+	{"task/{}/cancel", false, Right{Verb: "create", Resource: "tasks", Subresource: "cancel"}, func(p []string, _ url.Values) []string { return command("task", "cancel", p[0]) }},
 }
 
 // actionAt returns the action at a path below /do, with the parts in braces.
@@ -86,7 +88,14 @@ func (p *pages) act(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, badRequest("%s needs a reason, which others are shown", strings.Join(a.command(parts, r.PostForm), " ")))
 		return
 	}
+	if err := may(r, a.rightOf(parts)); err != nil {
+		p.fail(w, r, err)
+		return
+	}
 	by := strings.TrimSpace(r.PostForm.Get("by"))
+	if v := viewerOf(r); v != nil {
+		by = v.Name()
+	}
 	if by == "" {
 		p.fail(w, r, badRequest("your name is missing: it is stored with the action, as that of a person who uses the command"))
 		return
@@ -138,9 +147,9 @@ func requester(r *http.Request) string {
 
 // A button is the form of one action.
 type button struct {
-	// Actions, By and Back are those of the view.
-	Actions  bool
-	By, Back string
+	// Actions, SignedIn, By and Back are those of the view.
+	Actions, SignedIn bool
+	By, Back          string
 
 	Path, Label, About, Command string
 	// Reason is set if a reason is needed. Name is that of the work.
@@ -156,7 +165,7 @@ func (f *frame) button(path, label, about string, form url.Values) button {
 		args = append(args, "--reason", "TEXT")
 	}
 	return button{
-		Actions: f.Actions, By: f.By, Back: f.Here, Path: "/do" + escaped(path), Label: label, About: about, Command: f.Shell(args), Reason: a.reason,
+		Actions: f.Actions, SignedIn: f.SignedIn, By: f.By, Back: f.Here, Path: "/do" + escaped(path), Label: label, About: about, Command: f.Shell(args), Reason: a.reason,
 		Name: form.Get("name"),
 	}
 }

@@ -1,6 +1,7 @@
 package webui
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -65,8 +66,8 @@ func (p *pages) hook(r *http.Request) (model, error) {
 		return nil, err
 	}
 	h.Chart = newDurations(h.Events.Entries)
-	var logs inspect.Timeline
-	if err := p.api.get(r.Context(), "/workflow/logs", subjectQuery(name, 1), &logs); err != nil {
+	logs, err := p.outputOf(r, name, 1)
+	if err != nil {
 		return nil, err
 	}
 	if n := len(logs.Entries); n > 0 {
@@ -74,6 +75,16 @@ func (p *pages) hook(r *http.Request) (model, error) {
 	}
 	h.Pause, err = p.pauseOf(r, "hook", name)
 	return h, err
+}
+
+// outputOf returns the output of the newest attempts of a subject, nothing if the sender of r may not see it.
+func (p *pages) outputOf(r *http.Request, subject string, limit int) (output inspect.Timeline, err error) {
+	if err := may(r, sees(outputResource)); errors.As(err, new(*answerError)) {
+		return output, nil
+	} else if err != nil {
+		return output, err
+	}
+	return output, p.api.get(r.Context(), "/workflow/logs", subjectQuery(subject, limit), &output)
 }
 
 // pauseOf returns the control of work.

@@ -8,6 +8,10 @@ import (
 // events writes a server-sent event now and after commits of the store, until the browser goes away. The data of an event is
 // the process of the operator.
 func (p *pages) events(w http.ResponseWriter, r *http.Request) {
+	if err := may(r, sees(statusResource)); err != nil {
+		p.fail(w, r, err)
+		return
+	}
 	wake, stop := p.Commits()
 	defer stop()
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -37,6 +37,8 @@ type Options struct {
 	Version, Process string
 	// Actions allows the buttons that change something.
 	Actions bool
+	// Access decides who sees and does what. If it is nil, everybody who reaches the page sees all of it.
+	Access Access
 }
 
 // pages serves the page.
@@ -96,7 +98,9 @@ type view struct {
 	path, template string
 	// section is the part of the navigation that it belongs to.
 	section string
-	model   func(*pages, *http.Request) (model, error)
+	// resource is what a person must have the right to see.
+	resource string
+	model    func(*pages, *http.Request) (model, error)
 }
 
 // A model is what one template shows.
@@ -104,23 +108,23 @@ type model interface{ base() *frame }
 
 // views are all views.
 var views = []view{
-	{"/{$}", "overview", "/", (*pages).overview},
-	{"/modules", "modules", "/modules", (*pages).modules},
-	{"/module/{module}", "module", "/modules", (*pages).module},
-	{"/runs", "runs", "/runs", (*pages).runs},
-	{"/run/{run}", "run", "/runs", (*pages).run},
-	{"/queues", "queues", "/queues", (*pages).queues},
-	{"/queue/{queue...}", "queue", "/queues", (*pages).queue},
-	{"/task/{task}", "task", "/queues", (*pages).task},
-	{"/hooks", "hooks", "/hooks", (*pages).hooks},
-	{"/hook/{hook...}", "hook", "/hooks", (*pages).hook},
-	{"/values", "values", "/values", (*pages).values},
-	{"/values/{module}", "values", "/values", (*pages).values},
-	{"/releases", "releases", "/releases", (*pages).releases},
-	{"/release/{module}", "release", "/releases", (*pages).release},
-	{"/timeline", "timeline", "/timeline", (*pages).timeline},
-	{"/logs", "logs", "/timeline", (*pages).logs},
-	{"/why", "why", "/", (*pages).why},
+	{"/{$}", "overview", "/", statusResource, (*pages).overview},
+	{"/modules", "modules", "/modules", statusResource, (*pages).modules},
+	{"/module/{module}", "module", "/modules", statusResource, (*pages).module},
+	{"/runs", "runs", "/runs", statusResource, (*pages).runs},
+	{"/run/{run}", "run", "/runs", statusResource, (*pages).run},
+	{"/queues", "queues", "/queues", statusResource, (*pages).queues},
+	{"/queue/{queue...}", "queue", "/queues", statusResource, (*pages).queue},
+	{"/task/{task}", "task", "/queues", statusResource, (*pages).task},
+	{"/hooks", "hooks", "/hooks", statusResource, (*pages).hooks},
+	{"/hook/{hook...}", "hook", "/hooks", statusResource, (*pages).hook},
+	{"/values", "values", "/values", valuesResource, (*pages).values},
+	{"/values/{module}", "values", "/values", valuesResource, (*pages).values},
+	{"/releases", "releases", "/releases", releasesResource, (*pages).releases},
+	{"/release/{module}", "release", "/releases", releasesResource, (*pages).release},
+	{"/timeline", "timeline", "/timeline", statusResource, (*pages).timeline},
+	{"/logs", "logs", "/timeline", outputResource, (*pages).logs},
+	{"/why", "why", "/", statusResource, (*pages).why},
 }
 
 // The paths of what is no view.
@@ -128,6 +132,9 @@ const (
 	assetPath  = "/assets/{file}"
 	eventsPath = "/events"
 	actionPath = "/do/{action...}"
+	// Where requests need a person, one signs in and out at:
+	signInPath  = "/sign-in"
+	signOutPath = "/sign-out"
 )
 
 // Paths returns the paths of the page as patterns of [http.ServeMux], the views first.
@@ -135,7 +142,7 @@ func Paths() (paths []string) {
 	for i := range views {
 		paths = append(paths, strings.TrimSuffix(views[i].path, "{$}"))
 	}
-	return append(paths, eventsPath, actionPath, assetPath)
+	return append(paths, eventsPath, actionPath, signInPath, signOutPath, assetPath)
 }
 
 // Handler serves the page. The caller restricts who reaches it.
@@ -148,7 +155,11 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET "+assetPath, serveAsset)
 	mux.HandleFunc("GET "+eventsPath, p.events)
 	mux.HandleFunc("POST "+actionPath, p.act)
-	return http.NewCrossOriginProtection().Handler(secured(mux))
+	if p.Access != nil {
+		mux.HandleFunc("POST "+signInPath, p.signIn)
+		mux.HandleFunc("POST "+signOutPath, p.signOut)
+	}
+	return http.NewCrossOriginProtection().Handler(secured(p.identified(mux)))
 }
 
 // policy lets the page use its own files only, and no inline script or style.
@@ -177,6 +188,11 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 
 // show answers with a view.
 func (p *pages) show(w http.ResponseWriter, r *http.Request, v *view) {
+	err := may(r, sees(v.resource))
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
 	m, err := v.model(p, r)
 	if err != nil {
 		p.fail(w, r, err)
@@ -228,11 +244,12 @@ type frame struct {
 	Section string
 	// Live is set if the view follows the commits of the store.
 	Live bool
-	// Actions is set if buttons that change something are allowed. By is the person who used the last one.
-	Actions bool
-	By      string
-	Version string
-	Process string
+	// Actions is set if buttons that change something are allowed. By is the person who used the last one, or who signed in.
+	Actions  bool
+	By       string
+	SignedIn bool
+	Version  string
+	Process  string
 	// Here is the path of the view with its query.
 	Here string
 	// Now is the time of the view.
@@ -246,8 +263,12 @@ func (f *frame) base() *frame { return f }
 // frame returns the frame of a view.
 func (p *pages) frame(r *http.Request, title string, commands ...[]string) frame {
 	now := time.Now()
+	by, signedIn := requester(r), false
+	if v := viewerOf(r); v != nil {
+		by, signedIn = v.Name(), true
+	}
 	return frame{
-		Title: title, Commands: commands, Live: true, Actions: p.Actions, By: requester(r), Version: p.Version, Process: p.Process,
+		Title: title, Commands: commands, Live: true, Actions: p.Actions, By: by, SignedIn: signedIn, Version: p.Version, Process: p.Process,
 		Here: r.URL.RequestURI(), Now: now, look: inspect.Look{Program: program, Whole: true, Width: inspect.Unlimited, Now: now},
 	}
 }

@@ -84,5 +84,6 @@ func (p *pages) task(r *http.Request) (model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t, p.api.get(r.Context(), "/workflow/logs", subjectQuery(id, debugapi.ShownLogs), &t.Output)
+	t.Output, err = p.outputOf(r, id, debugapi.ShownLogs)
+	return t, err
 }

@@ -1,0 +1,122 @@
+// Package webaccess asks the API server who sends a request to the web page and what they may see and do: a TokenReview
+// names the person, SubjectAccessReviews decide by the RBAC rules of the cluster.
+package webaccess
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	authentication "k8s.io/api/authentication/v1"
+	authorization "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/kubernetes"
+
+	"addon-operator/cmd/addon-operator/webui"
+)
+
+// Group is the API group of the resources of the page in RBAC rules. The API server has no such resources: only rules name them.
+const Group = "addon-operator"
+
+// keptFor is how long an answer of the API server is used. A right that is withdrawn lasts that long.
+const keptFor = 15 * time.Second
+
+// mostKept is the greatest number of answers of each kind that are kept.
+const mostKept = 1000
+
+// reviewTimeout is the longest time that a review may take.
+const reviewTimeout = 10 * time.Second
+
+// Access asks the API server. It is safe for concurrent use.
+type Access struct {
+	client    kubernetes.Interface
+	namespace string
+	people    *cache.LRUExpireCache // of persons by the digest of their token
+	rights    *cache.LRUExpireCache // of bools by person and right
+}
+
+// New returns what asks the API server of client about resources in a namespace.
+func New(client kubernetes.Interface, namespace string) *Access {
+	return &Access{client: client, namespace: namespace, people: cache.NewLRUExpireCache(mostKept), rights: cache.NewLRUExpireCache(mostKept)}
+}
+
+// A person is the owner of a token.
+type person struct{ authentication.UserInfo }
+
+// Name returns the name of the user or the service account.
+func (p person) Name() string { return p.Username }
+
+// token returns the bearer token of a request, empty if it has none.
+func token(r *http.Request) string {
+	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	if c, err := r.Cookie(webui.TokenCookie); err == nil {
+		return c.Value
+	}
+	return ""
+}
+
+// Person returns the person whose token a request has. The error is [webui.ErrUnknown] if the request has none, or one that
+// is not valid, else that of the API server.
+func (a *Access) Person(r *http.Request) (webui.Person, error) {
+	secret := token(r)
+	if secret == "" {
+		return nil, webui.ErrUnknown
+	}
+	sum := sha256.Sum256([]byte(secret))
+	digest := hex.EncodeToString(sum[:])
+	if known, ok := a.people.Get(digest); ok {
+		return known.(webui.Person), nil //nolint:forcetypeassert // only persons are added
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
+	defer cancel()
+	review, err := a.client.AuthenticationV1().TokenReviews().Create(ctx, &authentication.TokenReview{
+		Spec: authentication.TokenReviewSpec{Token: secret},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("the API server does not review the token: %w; the operator needs the ClusterRole system:auth-delegator", err)
+	}
+	if !review.Status.Authenticated {
+		return nil, webui.ErrUnknown
+	}
+	p := person{review.Status.User}
+	a.people.Add(digest, webui.Person(p), keptFor)
+	return p, nil
+}
+
+// Allows reports whether a person that Person returned has a right.
+func (a *Access) Allows(ctx context.Context, p webui.Person, right webui.Right) (bool, error) {
+	who, ok := p.(person)
+	if !ok {
+		return false, nil
+	}
+	key := fmt.Sprintf("%q %q %q", who.UID+" "+who.Username, who.Groups, right)
+	if known, ok := a.rights.Get(key); ok {
+		return known.(bool), nil //nolint:forcetypeassert // only bools are added
+	}
+	extra := map[string]authorization.ExtraValue{}
+	for name, values := range who.Extra {
+		extra[name] = authorization.ExtraValue(values)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	review, err := a.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorization.SubjectAccessReview{
+		Spec: authorization.SubjectAccessReviewSpec{
+			User: who.Username, UID: who.UID, Groups: who.Groups, Extra: extra,
+			ResourceAttributes: &authorization.ResourceAttributes{
+				Namespace: a.namespace, Group: Group, Verb: right.Verb, Resource: right.Resource, Subresource: right.Subresource, Name: right.Name,
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("the API server does not review the right: %w; the operator needs the ClusterRole system:auth-delegator", err)
+	}
+	a.rights.Add(key, review.Status.Allowed, keptFor)
+	return review.Status.Allowed, nil
+}

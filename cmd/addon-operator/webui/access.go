@@ -1,0 +1,180 @@
+package webui
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// ErrUnknown is the error of a request whose sender is not known.
+var ErrUnknown = errors.New("sign in")
+
+// A Person sends requests.
+type Person interface {
+	// Name is stored with the actions of the person.
+	Name() string
+}
+
+// A Right is what a person may do, as RBAC rules name it. The resources are in an API group of their own.
+type Right struct{ Verb, Resource, Subresource, Name string }
+
+// The resources that views show.
+const (
+	statusResource   = "status"   // all views but those below
+	outputResource   = "output"   // what hooks printed
+	valuesResource   = "values"   // values with their origins
+	releasesResource = "releases" // manifests of releases
+)
+
+// Access decides who sees and does what.
+type Access interface {
+	// Person returns who sent a request. The error is ErrUnknown if that is not known.
+	Person(r *http.Request) (Person, error)
+	// Allows reports whether a person has a right.
+	Allows(ctx context.Context, p Person, right Right) (bool, error)
+}
+
+// viewer is who a view is made for, nil where everybody who reaches the page may see it.
+type viewer struct {
+	Person
+
+	access Access
+}
+
+// viewerKey is the key of the viewer in the context of a request.
+type viewerKey struct{}
+
+// viewerOf returns the viewer of a request; nil if there is no access control.
+func viewerOf(r *http.Request) *viewer {
+	v, _ := r.Context().Value(viewerKey{}).(*viewer)
+	return v
+}
+
+// may returns an error unless the sender of r has a right. An error of the API server denies.
+func may(r *http.Request, right Right) error {
+	v := viewerOf(r)
+	if v == nil {
+		return nil
+	}
+	allowed, err := v.access.Allows(r.Context(), v.Person, right)
+	if err != nil {
+		return err
+	}
+	if !allowed {
+		return &answerError{http.StatusForbidden, v.Name() + " may not " + right.String() + "; a Role can allow it"}
+	}
+	return nil
+}
+
+// String returns the right as RBAC rules name it.
+func (right Right) String() string {
+	text := right.Verb + " " + right.Resource
+	if right.Subresource != "" {
+		text += "/" + right.Subresource
+	}
+	if right.Name != "" {
+		text += " " + right.Name
+	}
+	return text + " in the API group addon-operator"
+}
+
+// Rights returns the rights that views need, and those that actions need, each once.
+func Rights() (see, act []Right) {
+	for i := range views {
+		if right := sees(views[i].resource); !slices.Contains(see, right) {
+			see = append(see, right)
+		}
+	}
+	for i := range actions {
+		right := actions[i].right
+		right.Name = ""
+		act = append(act, right)
+	}
+	return see, act
+}
+
+// sees returns the right to see a resource.
+func sees(resource string) Right { return Right{Verb: "get", Resource: resource} }
+
+// TokenCookie keeps the token of a person who signed in. Browsers send it over TLS and to this host only.
+const TokenCookie = "__Host-addon-operator-token" //nolint:gosec // a name
+
+// mostCookie is the length up to which browsers keep a cookie.
+const mostCookie = 4000
+
+// signIn is the model of the view in which a person signs in.
+type signIn struct {
+	frame
+
+	Wrong string // what is wrong with the last try
+}
+
+// identified lets next answer the requests of known persons, and asks others to sign in.
+func (p *pages) identified(next http.Handler) http.Handler {
+	if p.Access == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/assets/") || r.Method == http.MethodPost && r.URL.Path == signInPath {
+			next.ServeHTTP(w, r)
+			return
+		}
+		person, err := p.Access.Person(r)
+		switch {
+		case errors.Is(err, ErrUnknown):
+			p.askToSignIn(w, r, "")
+		case err != nil:
+			p.fail(w, r, err)
+		default:
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), viewerKey{}, &viewer{person, p.Access})))
+		}
+	})
+}
+
+// askToSignIn answers with the view in which a person signs in.
+func (p *pages) askToSignIn(w http.ResponseWriter, r *http.Request, wrong string) {
+	s := &signIn{frame: p.frame(r, "Sign in"), Wrong: wrong}
+	s.Live = false
+	if r.Method != http.MethodGet {
+		s.Here = backTo(r.PostFormValue("back"))
+	}
+	p.render(w, http.StatusUnauthorized, "sign_in", s)
+}
+
+// signIn keeps the token of a form in a cookie if it is valid.
+func (p *pages) signIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+	token := strings.TrimSpace(r.PostFormValue("token"))
+	if token == "" || len(token) > mostCookie || strings.ContainsAny(token, " ;,\"\\\r\n\t") {
+		p.askToSignIn(w, r, "This is no token that a browser can keep.")
+		return
+	}
+	probe := r.Clone(r.Context())
+	probe.Header.Set("Authorization", "Bearer "+token)
+	if _, err := p.Access.Person(probe); errors.Is(err, ErrUnknown) {
+		p.askToSignIn(w, r, "The API server does not accept this token.")
+		return
+	} else if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: TokenCookie, Value: token, Path: "/", HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
+	http.Redirect(w, r, backTo(r.PostFormValue("back")), http.StatusSeeOther)
+}
+
+// signOut makes the browser forget the token.
+func (*pages) signOut(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{Name: TokenCookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// rightOf returns the right that an action needs for the parts of its path.
+func (a *action) rightOf(parts []string) Right {
+	right := a.right
+	if right.Name == "{}" {
+		right.Name = parts[0]
+	}
+	return right
+}
