@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	"addon-operator/internal/redact"
 	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -52,6 +54,11 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	if content.ResourceVersion == "" {
 		out.Detail = "there is none"
 	}
+	if read.Error == "" {
+		if out.Changes, err = s.valueChanges(c.before, read.Config); err != nil {
+			return out, err
+		}
+	}
 	if read.Error != "" {
 		out.Detail = "refused: " + read.Error
 	} else if out.Items, err = s.config.concerned(ctx, c, s.releases); err != nil {
@@ -59,6 +66,41 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	}
 	out.Data, err = json.Marshal(read)
 	return out, err
+}
+
+// valueChanges returns how other content of the ConfigMap changes values; nil if it does not.
+func (s *configMapStep) valueChanges(before, now values.Config) (*store.ValueChanges, error) {
+	d, err := before.Diff(now)
+	if err != nil {
+		return nil, err
+	}
+	keys := slices.Compact(slices.Sorted(slices.Values(d.Modules))) // one can be there for two reasons
+	if d.Global {
+		keys = append(keys, values.Global)
+	}
+	var changes valueChanges
+	layers := values.Layers{
+		Static: s.modules.Disk().Static, Config: before, Saved: map[string][]values.Saved{}, Schemas: s.modules.loaded(),
+	}
+	if err := s.db.View(func(tx *store.Tx) error {
+		changes.without = redact.Redactor{Secret: store.RedactionSecret(tx), Undated: true}
+		for _, key := range keys {
+			saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(key))
+			if err != nil {
+				return err
+			}
+			layers.Saved[key] = saved
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if err := changes.addConfig(layers, key, now); err != nil {
+			return nil, err
+		}
+	}
+	return changes.recorded(), nil
 }
 
 // check holds what was read to the schemas, and tells of what is invalid.

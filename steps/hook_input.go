@@ -16,11 +16,13 @@ type hookInput struct {
 	enabled []string          // nil where hooks are not told
 	metrics func(text []byte) (hookmetrics.Operations, error)
 	at      time.Time // when it was read, before the run
+	secret  []byte    // of redacted values
 }
 
 // readLayers reads the layers of a section and of the global one, which cannot be older
 // than the bases.
 func (in *hookInput) readLayers(tx *store.Tx, v *Values, section string) (err error) {
+	in.secret = store.RedactionSecret(tx)
 	in.bases = map[string]string{}
 	for _, key := range []string{section, values.Global} {
 		if in.bases[key], err = v.base(tx, key); err != nil {

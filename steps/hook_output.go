@@ -15,6 +15,7 @@ import (
 	"addon-operator/internal/values"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
+	"addon-operator/store"
 	"addon-operator/workflow"
 )
 
@@ -43,6 +44,8 @@ type valuesPatch struct {
 	Base    string   `json:"base,omitempty"`
 	Changed bool     `json:"changed,omitempty"`
 	NoOp    []string `json:"vain,omitempty"`
+
+	before, after any // the section without and with the operations
 }
 
 // tryPatch tries the operations on the section as in has it.
@@ -52,7 +55,7 @@ func tryPatch(in hookInput, section string, ops []values.Op) (valuesPatch, error
 		return valuesPatch{}, err
 	}
 	changed, err := values.Changed(f.before, f.after)
-	return valuesPatch{Values: ops, Base: in.bases[section], Changed: changed, NoOp: f.noOp}, err
+	return valuesPatch{Values: ops, Base: in.bases[section], Changed: changed, NoOp: f.noOp, before: f.before, after: f.after}, err
 }
 
 // observed is the version of an object that a hook was told of.
@@ -100,8 +103,38 @@ func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcom
 	if o.Data, err = json.Marshal(out); err != nil {
 		return o, err
 	}
+	if o.Changes, err = out.valueChanges(in); err != nil {
+		return o, err
+	}
 	o.Detail = out.summary(len(operations))
 	return o, bounded(o)
+}
+
+// valueChanges returns how the output changes the values that the hook was given; nil if it does not.
+func (out hookOutput) valueChanges(in hookInput) (*store.ValueChanges, error) {
+	changes := valueChanges{without: redact.Redactor{Secret: in.secret, Undated: true}}
+	if out.Changed {
+		if err := changes.add(out.Section, out.before, out.after); err != nil {
+			return nil, err
+		}
+	}
+	if out.Global != nil && out.Global.Changed {
+		if err := changes.add(values.Global, out.Global.before, out.Global.after); err != nil {
+			return nil, err
+		}
+	}
+	if out.Config != nil && len(out.Config.Ops) > 0 {
+		config := in.layers.Config
+		config.Sections = maps.Clone(config.Sections)
+		if config.Sections == nil {
+			config.Sections = values.Values{}
+		}
+		config.Sections[out.Section] = out.Config.Now[out.Section]
+		if err := changes.addConfig(in.layers, out.Section, config); err != nil {
+			return nil, err
+		}
+	}
+	return changes.recorded(), nil
 }
 
 // summary names what the output changes or sets, without the values, which can be secrets. Operations is the number of

@@ -42,11 +42,14 @@ func AddAction(tx *Tx, a Action) error {
 }
 
 // truncated returns text without what follows the most that is kept, as valid UTF-8.
-func truncated(text string) string {
-	if len(text) <= mostActionText {
+func truncated(text string) string { return truncatedTo(mostActionText, text) }
+
+// truncatedTo returns at most that many bytes of text, as valid UTF-8, and a sign of what is left out.
+func truncatedTo(most int, text string) string {
+	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:mostActionText], "") + "…"
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // ActionsBackwards yields the actions, newest first. Records that cannot be read are left out.

@@ -102,6 +102,8 @@ type Record struct {
 	Warning string `json:"warning,omitempty"`
 	// Output is what the step printed, such as stdout and stderr of a hook, within bounds. It can hold secrets.
 	Output string `json:"output,omitempty"`
+	// Changes are those of values; nil if there are none. They hold no secrets.
+	Changes *ValueChanges `json:"changes,omitempty"`
 	// Into names what goes on in its stead.
 	Into string `json:"into,omitempty"`
 	// Omitted is how many attempts of the same step of this run came after this one and were

@@ -272,6 +272,9 @@ func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outco
 	}
 	r := recordOf(t, state)
 	r.Subject, r.Try, r.Detail, r.Error = c.task.Subject, c.task.Try, out.Detail, out.Allowed
+	if state == store.Done || state == store.Allowed {
+		r.Changes = out.Changes
+	}
 	if state == store.Done && out.Warning != "" {
 		r.Warning = out.Warning
 		m.history.warn(r.Run, r.Warning)

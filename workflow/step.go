@@ -56,6 +56,8 @@ type Outcome struct {
 	Data json.RawMessage `json:"data,omitempty"`
 	// Detail is one line for people.
 	Detail string `json:"detail,omitempty"`
+	// Changes are what the step changes of values, without secrets; nil if nothing.
+	Changes *store.ValueChanges `json:"changes,omitempty"`
 	// Warning is one line about a result that needs a person although the step succeeded. The run keeps
 	// the last one.
 	Warning string `json:"warning,omitempty"`

@@ -68,8 +68,8 @@ var routesOf = map[string]string{
 	"global patches": "/global/patches", "global snapshots": "/global/snapshots",
 	"module list": "/module/list", "module values": "/module/MODULE/values", "module config": "/module/MODULE/config",
 	"module patches": "/module/MODULE/patches", "module snapshots": "/module/MODULE/snapshots",
-	"values explain": "/module/MODULE/origins",
-	"module render":  "/module/MODULE/render", "module resource-monitor": "/module/resource-monitor",
+	"values explain": "/module/MODULE/origins", "values diff": "/module/MODULE/changes",
+	"module render": "/module/MODULE/render", "module resource-monitor": "/module/resource-monitor",
 	"pause all": "POST /pause/all", "pause queue": "POST /pause/queue", "pause module": "POST /pause/module", "pause hook": "POST /pause/hook",
 	"resume all": "POST /resume/all", "resume queue": "POST /resume/queue", "resume module": "POST /resume/module", "resume hook": "POST /resume/hook",
 	"module run": "POST /module/MODULE/run", "reload": "POST /reload", "status": "/status", "diagnose": "/diagnosis",
@@ -235,6 +235,7 @@ const socketOutro = `
 | ` + "`config` and `values` of a module | `global=true`" + ` |
 | ` + "`render` | `debug=true`, `diff=true`" + ` |
 | ` + "`/queue/list` | `showEmpty=true`" + ` |
+| ` + "`changes` of a module | `from=RUN`, `to=RUN`" + ` |
 | ` + "`/workflow/inspect` | `run=N`" + ` |
 | ` + "`/workflow/list` | `limit=N`" + ` |
 | ` + "`/workflow/timeline` | `subject=NAME`, `since=TIME`, `limit=N`" + ` |

@@ -39,6 +39,8 @@ type Entry struct {
 	By string `json:"by,omitempty"`
 	// Text is the cause of a run, the error or the result of an attempt, or a command with its reason.
 	Text string `json:"text,omitempty"`
+	// Changes are what the attempt changed of values, without secrets.
+	Changes *store.ValueChanges `json:"changes,omitempty"`
 	// Output is what the attempt printed. Only [ReadLogs] sets it.
 	Output string `json:"output,omitempty"`
 
@@ -262,7 +264,7 @@ func attemptEntry(l *line, at position) Entry {
 	}
 	return Entry{
 		At: l.Ended, What: string(l.State), Run: l.Run, Task: l.Task, Node: l.Node, Subject: l.Subject.String(), Queue: l.Queue,
-		Began: l.Began, Try: l.Try, Text: text, written: at,
+		Began: l.Began, Try: l.Try, Text: text, Changes: l.Changes, written: at,
 	}
 }
 
@@ -465,6 +467,9 @@ func (e *Entry) description(look Look) string {
 			head += " (" + strings.Join(facts, ", ") + ")"
 		}
 		text = strings.TrimSuffix(head+": "+look.reason(text), ": ")
+		if changes := changesText(e.Changes, look); changes != "" {
+			text += " (" + changes + ")"
+		}
 	}
 	return text
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"addon-operator/internal/redact"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
@@ -171,10 +172,19 @@ func onlyBinding(seen map[string][]snapshotOf, binding string) bool {
 }
 
 // shown returns the page of data, without secrets unless r asks for them.
-func shown(r *http.Request, data any, without redactor) (Page, error) {
+func shown(r *http.Request, data any, without redact.Redactor) (Page, error) {
 	if showSecrets(r) {
 		return Page{Data: data}, nil
 	}
-	data, err := without.withoutSecrets(data)
+	data, err := without.Values(data)
 	return Page{Data: data}, err
+}
+
+// redactorOf returns a redactor whose marks have the hashes of a store.
+func redactorOf(db *store.DB) (r redact.Redactor, err error) {
+	err = db.View(func(tx *store.Tx) error {
+		r.Secret = store.RedactionSecret(tx)
+		return nil
+	})
+	return r, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"addon-operator/internal/redact"
 	"addon-operator/internal/tree"
 	"addon-operator/store"
 )
@@ -107,7 +108,7 @@ func redactDocument(text []byte) string {
 	if err != nil {
 		return "# left out: " + err.Error()
 	}
-	hidden, err := redactor{}.withoutSecrets(document)
+	hidden, err := redact.Redactor{}.Values(document)
 	if err != nil {
 		return "# left out: " + err.Error()
 	}

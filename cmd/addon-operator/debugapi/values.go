@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"addon-operator/internal/kube"
@@ -250,6 +249,9 @@ func (pages modulePages) moduleNamed(name string) (string, error) {
 
 // section answers what is asked of one section.
 func (pages modulePages) section(r *http.Request, what, module, key string) (Page, error) {
+	if what == "changes" {
+		return pages.changes(r, key)
+	}
 	withGlobal := r.URL.Query().Get("global") == "true" || module == ""
 	without, err := redactorOf(pages.db)
 	if err != nil {
@@ -261,17 +263,38 @@ func (pages modulePages) section(r *http.Request, what, module, key string) (Pag
 		data, err = pages.snapshots.of(module)
 	case "values", "config", "patches", "origins":
 		if !withGlobal || key == values.Global {
-			without.prefix = "/" + key
+			without.Prefix = "/" + key
 		}
-		without.undated = what == "origins"
-		data, without.since, err = pages.layered(what, key, withGlobal)
+		without.Undated = what == "origins"
+		data, without.Since, err = pages.layered(what, key, withGlobal)
 	default:
-		return Page{}, notFound("%q is not known here: ask for values, config, patches, origins or snapshots", what)
+		return Page{}, notFound("%q is not known here: ask for values, config, patches, origins, changes or snapshots", what)
 	}
 	if err != nil {
 		return Page{}, err
 	}
 	return shown(r, data, without)
+}
+
+// changes returns how the values of the section with this key differ between two runs.
+func (pages modulePages) changes(r *http.Request, key string) (Page, error) {
+	req := inspect.ValueDiffRequest{Section: key}
+	var err error
+	if req.From, err = number(r, "from", 0); err != nil {
+		return Page{}, err
+	}
+	if req.To, err = number(r, "to", 0); err != nil {
+		return Page{}, err
+	}
+	var diff inspect.ValueDiff
+	err = pages.db.View(func(tx *store.Tx) (err error) {
+		diff, err = inspect.ReadValueDiff(tx, req)
+		return err
+	})
+	if errors.Is(err, inspect.ErrNoRun) {
+		err = &routeError{http.StatusNotFound, err}
+	}
+	return Page{diff, func(look inspect.Look) string { return inspect.ValueDiffText(&diff, look) }}, err
 }
 
 // layered returns values, config, patches or the origins of values of the section with this key, and since when values are as
@@ -407,11 +430,4 @@ func (reader snapshotReader) of(module string) (map[string][]snapshotOf, error) 
 		return nil
 	})
 	return out, err
-}
-
-// isSecretKind reports whether objects of a kind, as a hook writes it, are
-// Secrets.
-func isSecretKind(kind string) bool {
-	kind = strings.ToLower(kind)
-	return kind == "secret" || kind == "secrets"
 }

@@ -1,4 +1,4 @@
-package debugapi
+package redact
 
 import (
 	"crypto/hmac"
@@ -9,38 +9,27 @@ import (
 	"strings"
 	"time"
 
-	"addon-operator/internal/redact"
 	"addon-operator/internal/tree"
-	"addon-operator/store"
 )
 
-// A redactor replaces secrets by marks. Its zero value knows nothing of them.
-type redactor struct {
-	// secret is the key of the hashes in marks; without it there are none. The same value has the same hash.
-	secret []byte
-	// prefix is the JSON pointer of what is redacted, within the values that since is about.
-	prefix string
-	// since is when values became as they are, by JSON pointer.
-	since map[string]time.Time
-	// undated is set if marks have no dates, because what is redacted has them already.
-	undated bool
+// A Redactor replaces secrets in values by marks. The marks of its zero value are all the same.
+type Redactor struct {
+	// Secret is the key of the hashes in marks; without it there are none. The same value has the same hash.
+	Secret []byte
+	// Prefix is the JSON pointer of what is redacted, within the values that Since is about.
+	Prefix string
+	// Since is when values became as they are, by JSON pointer.
+	Since map[string]time.Time
+	// Undated is set if marks have no dates, because what is redacted has them already.
+	Undated bool
 }
 
-// redactorOf returns a redactor whose marks have the hashes of a store.
-func redactorOf(db *store.DB) (r redactor, err error) {
-	err = db.View(func(tx *store.Tx) error {
-		r.secret = store.RedactionSecret(tx)
-		return nil
-	})
-	return r, err
-}
-
-// withoutSecrets returns v as JSON has it, with every text and number replaced that
+// Values returns v as JSON has it, with every text and number replaced that
 // stands below a key that looks secret, in a Secret object but for its name, in
 // the value of a patch whose path looks secret, or in that of a pair whose name
 // does, such as a variable of a container. Empty texts, true, false and null
 // stay.
-func (r redactor) withoutSecrets(v any) (any, error) {
+func (r Redactor) Values(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -49,7 +38,20 @@ func (r redactor) withoutSecrets(v any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.hide(out, place{path: r.prefix}), nil
+	return r.hide(out, place{path: r.Prefix}), nil
+}
+
+// Value returns the value v at a JSON pointer as [Redactor.Values] does, all of it if a part of the path looks secret.
+func (r Redactor) Value(path string, v any) (any, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	out, err := tree.Decode(b)
+	if err != nil {
+		return nil, err
+	}
+	return r.hide(out, place{path: path, secret: secretPath(path)}), nil
 }
 
 // A place is where a value stands.
@@ -72,7 +74,7 @@ func (p place) in(is bool) place {
 	return p
 }
 
-func (r redactor) hide(v any, at place) any {
+func (r Redactor) hide(v any, at place) any {
 	switch v := v.(type) {
 	case map[string]any:
 		return r.hideMap(v, at)
@@ -94,24 +96,24 @@ func (r redactor) hide(v any, at place) any {
 }
 
 // mark returns what stands in place of a secret: with a hash of it, and since when it is the same, as far as both are known.
-func (r redactor) mark(secret string, at place) string {
-	if r.secret == nil {
-		return redact.Mark
+func (r Redactor) mark(secret string, at place) string {
+	if r.Secret == nil {
+		return Mark
 	}
 	if decoded, err := base64.StdEncoding.DecodeString(secret); at.encoded && err == nil {
 		secret = string(decoded)
 	}
-	sum := hmac.New(sha256.New, r.secret)
+	sum := hmac.New(sha256.New, r.Secret)
 	_, _ = sum.Write([]byte(secret)) // a hash takes what it is given
 	hash := hex.EncodeToString(sum.Sum(nil)[:4])
-	if r.undated {
-		return redact.Hashed(hash, time.Time{})
+	if r.Undated {
+		return Hashed(hash, time.Time{})
 	}
 	since := at.at
 	for path := at.path; path != "" && since.IsZero(); path = path[:strings.LastIndex(path, "/")] {
-		since = r.since[path]
+		since = r.Since[path]
 	}
-	return redact.Hashed(hash, since)
+	return Hashed(hash, since)
 }
 
 // plainInSecrets are the fields of a Secret object, and of what is shown of one,
@@ -121,7 +123,7 @@ var plainInSecrets = map[string]bool{
 	"uid": true, "resourceVersion": true, "creationTimestamp": true, "labels": true,
 }
 
-func (r redactor) hideMap(m map[string]any, at place) any {
+func (r Redactor) hideMap(m map[string]any, at place) any {
 	if text, dated := m["at"].(string); dated { // a patch, or what is said of a value
 		if since, err := time.Parse(time.RFC3339, text); err == nil {
 			at.at = since
@@ -141,17 +143,17 @@ func (r redactor) hideMap(m map[string]any, at place) any {
 		case inSecret && !plainInSecrets[key] && key != "binding" && key != "queue" && key != "count":
 			below.encoded = key == "data"
 			m[key] = r.hide(value, below.in(true))
-		case key == "value" && (secretPath(path) || redact.Secret(name)):
+		case key == "value" && (secretPath(path) || Secret(name)):
 			m[key] = r.hide(value, below.in(true))
 		default:
-			m[key] = r.hide(value, below.in(redact.Secret(key)))
+			m[key] = r.hide(value, below.in(Secret(key)))
 		}
 	}
 	return m
 }
 
 // hideMetadata keeps what names an object; annotations can hold all of it.
-func (r redactor) hideMetadata(v any, at place) any {
+func (r Redactor) hideMetadata(v any, at place) any {
 	m, ok := v.(map[string]any)
 	if !ok {
 		return r.hide(v, at.in(true))
@@ -167,9 +169,16 @@ func (r redactor) hideMetadata(v any, at place) any {
 // secretPath reports whether a part of a JSON pointer looks secret.
 func secretPath(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
-		if redact.Secret(strings.NewReplacer("~1", "/", "~0", "~").Replace(part)) {
+		if Secret(strings.NewReplacer("~1", "/", "~0", "~").Replace(part)) {
 			return true
 		}
 	}
 	return false
+}
+
+// isSecretKind reports whether objects of a kind, as a hook writes it, are
+// Secrets.
+func isSecretKind(kind string) bool {
+	kind = strings.ToLower(kind)
+	return kind == "secret" || kind == "secrets"
 }

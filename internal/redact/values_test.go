@@ -1,4 +1,4 @@
-package debugapi
+package redact
 
 import (
 	"encoding/json"
@@ -29,7 +29,7 @@ func TestOnlyWhatLooksSecretIsRedacted(t *testing.T) {
 		},
 		{"a patch", `[{"op":"add","path":"/m/db/password","value":"x"},{"op":"add","path":"/m/a","value":{"token":"y","b":1}}]`, `[{"op":"add","path":"/m/db/password","value":"(redacted)"},{"op":"add","path":"/m/a","value":{"token":"(redacted)","b":1}}]`},
 	} {
-		got, err := redactor{}.withoutSecrets(json.RawMessage(test.given))
+		got, err := Redactor{}.Values(json.RawMessage(test.given))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,8 +54,8 @@ func TestOnlyWhatLooksSecretIsRedacted(t *testing.T) {
 func TestTheSameSecretHasTheSameHashEverywhere(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 2, 10, 4, 30, 0, time.UTC)
-	r := redactor{secret: []byte("of the store"), prefix: "/web", since: map[string]time.Time{"/web/db/password": at, "/web/tokens": at}}
-	hash := func(r redactor, secret string) string {
+	r := Redactor{Secret: []byte("of the store"), Prefix: "/web", Since: map[string]time.Time{"/web/db/password": at, "/web/tokens": at}}
+	hash := func(r Redactor, secret string) string {
 		t.Helper()
 		mark, isText := r.hide(secret, place{secret: true}).(string)
 		if !isText || !regexp.MustCompile(`^\(redacted [0-9a-f]{8}\)$`).MatchString(mark) {
@@ -64,7 +64,7 @@ func TestTheSameSecretHasTheSameHashEverywhere(t *testing.T) {
 		return mark[len("(redacted ") : len(mark)-1]
 	}
 	x := hash(r, "x")
-	if x == hash(r, "y") || x == hash(redactor{secret: []byte("of another store")}, "x") {
+	if x == hash(r, "y") || x == hash(Redactor{Secret: []byte("of another store")}, "x") {
 		t.Error("another secret, or another store, has the same hash")
 	}
 	for _, test := range []struct{ name, given, want string }{
@@ -80,7 +80,7 @@ func TestTheSameSecretHasTheSameHashEverywhere(t *testing.T) {
 			`{"kind":"Secret","metadata":{"name":"n"},"data":{"a":"(redacted X)"},"stringData":{"b":"(redacted X)"}}`,
 		},
 	} {
-		got, err := r.withoutSecrets(json.RawMessage(test.given))
+		got, err := r.Values(json.RawMessage(test.given))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,11 +102,11 @@ func FuzzRedactKeepsTheShape(f *testing.F) {
 		if json.Unmarshal([]byte(text), &v) != nil {
 			t.Skip()
 		}
-		out, err := redactor{}.withoutSecrets(v)
+		out, err := Redactor{}.Values(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := redactor{}.withoutSecrets(out)
+		again, err := Redactor{}.Values(out)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/internal/values"
+	"addon-operator/workflow/inspect"
+)
+
+// newValuesDiff returns the verb that shows how values differ between two runs.
+func newValuesDiff(from *sourceFlags) *cobra.Command {
+	t := table[inspect.ValueDiff]{from: from, text: inspect.ValueDiffText}
+	cmd := &cobra.Command{
+		Use: "diff MODULE [RUN [RUN]]", Short: "Show how the values of a module differ between two runs, and what changed them",
+		Long: "Show how the values of a module differ between the ends of two runs, and which hook or ConfigMap changed each of them last.\n" +
+			"MODULE is the name of a module, or global. The second run is now if it is left out. Without runs, the changes of the newest run\n" +
+			"that changed values are shown. Secrets are shown as hashes. Changes of files in the image are not among them.",
+		Args: args(cobra.RangeArgs(1, 3)), ValidArgsFunction: from.complete(listModules),
+	}
+	t.declare(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		route := "/module/" + url.PathEscape(given[0]) + "/changes"
+		if given[0] == values.Global {
+			route = "/global/changes"
+		}
+		query := url.Values{}
+		for i, name := range []string{"from", "to"} {
+			if len(given) <= i+1 {
+				break
+			}
+			if n, err := strconv.ParseUint(given[i+1], 10, 64); err != nil || n == 0 {
+				return &codedError{exitUsage, fmt.Errorf("%q is no run: want its number, as workflow list shows it", given[i+1])}
+			}
+			query.Set(name, given[i+1])
+		}
+		return t.show(cmd, route, query)
+	}
+	return cmd
+}

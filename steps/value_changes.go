@@ -1,0 +1,64 @@
+package steps
+
+import (
+	"encoding/json"
+
+	"addon-operator/internal/redact"
+	"addon-operator/internal/values"
+	"addon-operator/store"
+)
+
+// valueChanges collects for the history what changes of values.
+type valueChanges struct {
+	without redact.Redactor
+	all     store.ValueChanges
+}
+
+// add adds the changes of the section with this key.
+func (c *valueChanges) add(key string, before, after any) error {
+	changes, err := values.Diff(key, before, after)
+	if err != nil {
+		return err
+	}
+	for _, change := range changes {
+		recorded := store.ValueChange{Path: change.Path}
+		if !change.Added {
+			if recorded.Old, err = c.text(change.Path, change.Old); err != nil {
+				return err
+			}
+		}
+		if !change.Removed {
+			if recorded.New, err = c.text(change.Path, change.New); err != nil {
+				return err
+			}
+		}
+		c.all.Add(recorded)
+	}
+	return nil
+}
+
+// text returns a value as JSON without secrets.
+func (c *valueChanges) text(path string, value any) (string, error) {
+	shown, err := c.without.Value(path, value)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(shown)
+	return string(text), err
+}
+
+// addConfig adds the changes of a section if the ConfigMap has other values of it than layers.
+func (c *valueChanges) addConfig(layers values.Layers, key string, config values.Config) error {
+	before, _ := layers.Section(key)
+	layers.Config = config
+	after, _ := layers.Section(key)
+	return c.add(key, before, after)
+}
+
+// recorded returns the changes; nil if there are none.
+func (c *valueChanges) recorded() *store.ValueChanges {
+	if len(c.all.List) == 0 {
+		return nil
+	}
+	return &c.all
+}

@@ -1,0 +1,193 @@
+package inspect
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/store"
+)
+
+// A ValueDiffRequest says which changes of values are wanted.
+type ValueDiffRequest struct {
+	// Section is the key of the section.
+	Section string
+	// From is the run whose end is the beginning of the comparison. Zero is the beginning of the newest run that changed a
+	// value.
+	From uint64
+	// To is the run whose end is the end of it. Zero is now.
+	To uint64
+}
+
+// A ValueDiff is how the values of a section differ between two times.
+type ValueDiff struct {
+	// Since and Until are those times. Since is zero if no run that history has changed a value.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	// Changes are by path. A value that was changed and changed back is not among them.
+	Changes []ValueDiffChange `json:"changes"`
+	// More is the number of changes of which the store knows only that there were some.
+	More int `json:"more,omitempty"`
+}
+
+// A ValueDiffChange is another value at a path than before.
+type ValueDiffChange struct {
+	store.ValueChange
+	// At is when the last attempt changed it, Run and By are the run and the step of that attempt.
+	At  time.Time `json:"at"`
+	Run uint64    `json:"run"`
+	By  string    `json:"by"`
+}
+
+// ReadValueDiff returns how the values of a section differ after one run and after another. Records that cannot be read are
+// left out.
+func ReadValueDiff(tx *store.Tx, req ValueDiffRequest) (ValueDiff, error) {
+	diff := ValueDiff{Changes: []ValueDiffChange{}}
+	changed, err := attemptsThatChange(tx, req.Section)
+	if err != nil {
+		return diff, err
+	}
+	if diff.Until, err = endOfRun(tx, req.To); err != nil {
+		return diff, err
+	}
+	if req.From != 0 {
+		if diff.Since, err = endOfRun(tx, req.From); err != nil {
+			return diff, err
+		}
+	}
+	if req.To != 0 && diff.Until.Before(diff.Since) {
+		return diff, fmt.Errorf("run %d ended before run %d: name the earlier run first", req.To, req.From)
+	}
+	changed = slices.DeleteFunc(changed, func(a *store.Record) bool {
+		return req.To != 0 && a.Ended.After(diff.Until) || req.From != 0 && !a.Ended.After(diff.Since)
+	})
+	if req.From == 0 && len(changed) > 0 {
+		run := changed[len(changed)-1].Run
+		changed = slices.DeleteFunc(changed, func(a *store.Record) bool { return a.Run != run })
+		diff.Since = changed[0].Began
+	}
+	diff.compose(req.Section, changed)
+	return diff, nil
+}
+
+// endOfRun returns when a run ended, or now if it goes on or is zero.
+func endOfRun(tx *store.Tx, run uint64) (time.Time, error) {
+	if run == 0 {
+		return tx.Now(), nil
+	}
+	w, ok, err := store.Load[store.Run](tx, store.RunKey(run))
+	if err != nil {
+		return time.Time{}, err
+	}
+	if !ok {
+		return time.Time{}, fmt.Errorf("run %d: %w: it never was, or history has forgotten it", run, ErrNoRun)
+	}
+	if w.Ended.IsZero() {
+		return tx.Now(), nil
+	}
+	return w.Ended, nil
+}
+
+// attemptsThatChange returns the attempts that changed values of a section, oldest first.
+func attemptsThatChange(tx *store.Tx, section string) (all []*store.Record, err error) {
+	unreadable := &unreadable{tx: tx}
+	type changed struct {
+		position
+		record *store.Record
+	}
+	var found []changed
+	for k, v := range tx.Range(store.At(store.History)) {
+		if !bytes.Contains(v, []byte(`"changes":{`)) {
+			continue
+		}
+		at, err := locate(k, v)
+		if err != nil {
+			continue
+		}
+		l, err := readLine(k, v)
+		if err != nil {
+			if err := unreadable.pass(err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if l.Changes != nil && (l.Changes.More > 0 || slices.ContainsFunc(l.Changes.List, func(c store.ValueChange) bool { return inSection(c.Path, section) })) {
+			found = append(found, changed{at.position, &l.Record})
+		}
+	}
+	slices.SortFunc(found, func(a, b changed) int { return a.compare(b.position) })
+	for _, c := range found {
+		all = append(all, c.record)
+	}
+	return all, nil
+}
+
+// inSection reports whether a JSON pointer leads into the section with this key.
+func inSection(path, section string) bool {
+	return path == "/"+section || strings.HasPrefix(path, "/"+section+"/")
+}
+
+// compose puts the changes of attempts together: of each path the first old value and the last new one.
+func (d *ValueDiff) compose(section string, attempts []*store.Record) {
+	byPath := map[string]*ValueDiffChange{}
+	for _, a := range attempts {
+		d.More += a.Changes.More
+		for _, c := range a.Changes.List {
+			if !inSection(c.Path, section) {
+				continue
+			}
+			composed := byPath[c.Path]
+			if composed == nil {
+				composed = &ValueDiffChange{ValueChange: c}
+				byPath[c.Path] = composed
+			}
+			composed.New, composed.At, composed.Run = c.New, a.Ended, a.Run
+			composed.By = strings.TrimSpace(a.Node + " " + a.Subject.String())
+		}
+	}
+	for _, c := range byPath {
+		if c.Old != c.New {
+			d.Changes = append(d.Changes, *c)
+		}
+	}
+	slices.SortFunc(d.Changes, func(a, b ValueDiffChange) int { return cmp.Compare(a.Path, b.Path) })
+}
+
+// ValueDiffText returns a diff as a table. Look.Now must be set.
+func ValueDiffText(d *ValueDiff, look Look) string {
+	more := ""
+	if d.More > 0 {
+		more = plural(d.More, "more change was", "more changes were") + " made by attempts that changed many values\n"
+	}
+	if len(d.Changes) == 0 {
+		return "no values differ\n" + more
+	}
+	rows := [][]string{{"PATH", "OLD", "NEW", "SINCE", "RUN", "BY"}}
+	for i := range d.Changes {
+		c := &d.Changes[i]
+		rows = append(rows, []string{c.Path, cmp.Or(c.Old, "-"), cmp.Or(c.New, "-"), look.Clock(c.At), id(c.Run), c.By})
+	}
+	return look.Table(rows) + more
+}
+
+// changesText returns changes of values in one line.
+func changesText(changes *store.ValueChanges, look Look) string {
+	if changes == nil {
+		return ""
+	}
+	const most = 3
+	var parts []string
+	for i, c := range changes.List {
+		if i == most && !look.whole() {
+			break
+		}
+		parts = append(parts, c.Path+": "+cmp.Or(c.Old, "none")+look.ascii(" → ", " -> ")+cmp.Or(c.New, "none"))
+	}
+	if more := len(changes.List) + changes.More - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,112 @@
+package inspect_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+)
+
+// valueHistory returns a store in which runs 1 to 3 ended one minute after the other, with what each changed of values.
+func valueHistory(t *testing.T) *store.DB {
+	t.Helper()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	for i, changes := range [][]store.ValueChange{
+		{{Path: "/web/replicas", New: "1"}, {Path: "/web/tag", Old: `"a"`, New: `"b"`}, {Path: "/webhook/a", New: "1"}},
+		{{Path: "/web/replicas", Old: "1", New: "2"}, {Path: "/web/password", Old: `"(redacted 11111111)"`, New: `"(redacted 22222222)"`}},
+		{{Path: "/web/replicas", Old: "2", New: "3"}, {Path: "/web/tag", Old: `"b"`, New: `"a"`}, {Path: "/web/gone", Old: "true"}},
+	} {
+		run := uint64(i + 1)
+		if err := db.Update(func(tx *store.Tx) error {
+			return errors.Join(
+				store.Save(tx, store.RunKey(run), store.Run{ID: run, Graph: "lifecycle", Began: now, Ended: now.Add(30 * time.Second)}),
+				store.AddRecord(tx, store.Record{
+					Run: run, Task: store.ID{Epoch: 1, N: run}, Node: "module-kubernetes-event", State: store.Done, Began: now, Ended: now.Add(20 * time.Second),
+					Subject: graph.Subject{Module: "web", Hook: "hooks/pods.sh", Binding: "pods"}, Changes: &store.ValueChanges{List: changes},
+				}))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Minute)
+	}
+	return db
+}
+
+func valueDiff(t *testing.T, db *store.DB, req inspect.ValueDiffRequest) (diff inspect.ValueDiff, err error) {
+	t.Helper()
+	err = db.View(func(tx *store.Tx) (err error) {
+		diff, err = inspect.ReadValueDiff(tx, req)
+		return err
+	})
+	return diff, err
+}
+
+func TestValuesOfTwoRunsAreCompared(t *testing.T) {
+	t.Parallel()
+	db := valueHistory(t)
+	for _, test := range []struct {
+		name     string
+		from, to uint64
+		want     []string
+	}{
+		{"the newest run that changed values", 0, 0, []string{`/web/gone true -> none, run 3`, `/web/replicas 2 -> 3, run 3`, `/web/tag "b" -> "a", run 3`}},
+		{"a run until now", 1, 0, []string{
+			`/web/gone true -> none, run 3`, `/web/password "(redacted 11111111)" -> "(redacted 22222222)", run 2`, `/web/replicas 1 -> 3, run 3`,
+			`/web/tag "b" -> "a", run 3`,
+		}},
+		{"two runs", 1, 2, []string{`/web/password "(redacted 11111111)" -> "(redacted 22222222)", run 2`, `/web/replicas 1 -> 2, run 2`}},
+		{"a run and itself", 2, 2, nil},
+	} {
+		diff, err := valueDiff(t, db, inspect.ValueDiffRequest{Section: "web", From: test.from, To: test.to})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range diff.Changes {
+			text := c.Path + " " + c.Old + " -> " + c.New
+			if c.New == "" {
+				text += "none"
+			}
+			got = append(got, text+", run "+string('0'+rune(c.Run))) //nolint:gosec // it is below 4
+			if c.By != "module-kubernetes-event web/hooks/pods.sh pods" {
+				t.Errorf("%s was changed by %q", c.Path, c.By)
+			}
+		}
+		if d := cmp.Diff(test.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, d)
+		}
+	}
+	if _, err := valueDiff(t, db, inspect.ValueDiffRequest{Section: "web", From: 9}); !errors.Is(err, inspect.ErrNoRun) {
+		t.Errorf("a run that is not known: %v", err)
+	}
+	if _, err := valueDiff(t, db, inspect.ValueDiffRequest{Section: "web", From: 3, To: 1}); err == nil || !strings.Contains(err.Error(), "name the earlier run first") {
+		t.Errorf("the later run first: %v", err)
+	}
+}
+
+func TestTimelineShowsHowAttemptsChangedValues(t *testing.T) {
+	t.Parallel()
+	db := valueHistory(t)
+	var timeline inspect.Timeline
+	if err := db.View(func(tx *store.Tx) (err error) {
+		timeline, err = inspect.ReadTimeline(tx, inspect.TimelineRequest{Limit: 50})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	text := inspect.TimelineText(&timeline, inspect.Look{Width: inspect.Unlimited, Whole: true, Now: time.Date(2026, 3, 1, 13, 0, 0, 0, time.UTC)})
+	if !strings.Contains(text, `(/web/replicas: 2 → 3; /web/tag: "b" → "a"; /web/gone: true → none)`) {
+		t.Errorf("the timeline is:\n%s", text)
+	}
+}
