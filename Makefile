@@ -16,10 +16,11 @@ RACE = $(shell go list ./... | grep -v -e '/e2e' -e '/sdk/shell')
 
 KILLS  ?= 50
 STORMS ?= 30
+CHAINS ?= 110
 FIGHTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help build controlplane run test race kills every-step crash-images breakages alerts fuzz bench shape lint fmt vet generate vuln clean
+.PHONY: help build controlplane run test race kills crash-kills every-step crash-images breakages alerts fuzz bench shape lint fmt vet generate vuln clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +48,9 @@ race: controlplane ## Run all tests except end-to-end ones with the race detecto
 
 kills: build controlplane ## Test kills of the operator at every step, in bursts of events and in competition for an ID (KILLS=50 STORMS=30 FIGHTS=100 rounds)
 	KILLS=$(KILLS) STORMS=$(STORMS) FIGHTS=$(FIGHTS) go test -count=1 -timeout 120m -v -run 'Kill|Storm|Fight' ./e2e/...
+
+crash-kills: ## Kill the operator with SIGKILL 2,000 times: at every step and every effect of a converge (CHAINS=110 converges with up to 10 kills, for each of two kinds of converge)
+	KILLS=100 CHAINS=$(CHAINS) go test -count=1 -timeout 240m -v -run 'TestKilled' ./e2e/crash
 
 every-step: build controlplane ## Kill the operator before and after every step of the sample modules (the flags in EVERY_STEP are added)
 	bin/addon-operator test --crash-every-step . --control-plane bin/controlplane \

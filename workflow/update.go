@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"addon-operator/internal/failpoint"
 	"addon-operator/store"
 )
 
@@ -24,8 +25,15 @@ func (e *Engine) update(fn func(*transition) error) error {
 			if err := fn(m); err != nil {
 				return err
 			}
-			return m.end()
+			if err := m.end(); err != nil {
+				return err
+			}
+			failpoint.Reach("commit", "before")
+			return nil
 		})
+		if err == nil {
+			failpoint.Reach("commit", "after")
+		}
 		if err != nil && m != nil {
 			e.attempts.loaded.Add(-int64(m.batches.loaded))
 		}

@@ -101,6 +101,7 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 	w.wholeEnd(t, want)
 
 	all := killings(random, w.attempts(t))
+	t.Run("chains", func(t *testing.T) { killedInChains(t, random, continues, prepared, want) })
 	kills := chosen(t, all, rounds)
 	for range max(1, len(kills)/10) {
 		k := all[random.IntN(len(all))]
@@ -185,7 +186,14 @@ func round(t *testing.T, k killing, continues bool, prepared int, span time.Dura
 		}
 		kills++
 	}
-	w.quiet(t, w.start(t), total(want.Told))
+	w.endsAs(t, w.start(t), want, kills)
+	return true
+}
+
+// endsAs waits until p has converged, and compares the end with the undisturbed one. So many kills went before.
+func (w *world) endsAs(t *testing.T, p *operator.Process, want end, kills int) {
+	t.Helper()
+	w.quiet(t, p, total(want.Told))
 	for _, wrong := range w.repeated(w.runs(t), kills) {
 		t.Error(wrong)
 	}
@@ -199,7 +207,6 @@ func round(t *testing.T, k killing, continues bool, prepared int, span time.Dura
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the world ends otherwise than undisturbed (-want +got):\n%s", diff)
 	}
-	return true
 }
 
 // merge returns what is in either.
@@ -230,6 +237,12 @@ func (w *world) killAfter(t *testing.T, age time.Duration) (within bool) {
 	p := w.start(t)
 	time.Sleep(age)
 	p.Kill()
+	return w.isWithinStart(t)
+}
+
+// isWithinStart reports whether the start run of the last process has not ended.
+func (w *world) isWithinStart(t *testing.T) (within bool) {
+	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 		within = startup.Epoch < 2 || startup.Converged < startup.StartRun

@@ -7,6 +7,8 @@ import (
 
 	"helm.sh/helm/v3/pkg/kube"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/internal/failpoint"
 )
 
 // independent are kinds whose objects the API server and its controllers accept before any other object exists. Objects
@@ -24,7 +26,10 @@ func (o *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 		errs := make([]error, len(batch))
 		var creating sync.WaitGroup
 		for i, kind := range batch {
-			creating.Go(func() { _, errs[i] = o.Client.Create(kind) })
+			creating.Go(func() {
+				_, errs[i] = o.Client.Create(kind)
+				failpoint.Reach("helm", "during")
+			})
 		}
 		creating.Wait()
 		failed = append(failed, errs...)

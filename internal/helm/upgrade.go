@@ -13,6 +13,8 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/api/meta"
+
+	"addon-operator/internal/failpoint"
 )
 
 // Upgraded is what an upgrade led to.
@@ -107,10 +109,12 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	if p.install {
 		act = c.applyInstall
 	}
+	failpoint.Reach("helm", "before")
 	done, err := act(context.WithoutCancel(ctx), r.Name, a)
 	if err != nil {
 		return Upgraded{}, err
 	}
+	failpoint.Reach("helm", "after")
 	return Upgraded{Revision: done.Version, Kept: objects.kept}, nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"addon-operator/internal/failpoint"
 )
 
 // ErrTimeout is in the error of a run that took longer than its timeout and was ended.
@@ -119,6 +121,7 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 		return ending{}, err
 	}
 
+	failpoint.Reach("hook", "started")
 	if p.started != nil {
 		p.started()
 	}
@@ -131,6 +134,7 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 		close(pumped)
 	}()
 	signalled := r.await(ctx, process.Pid, p)
+	failpoint.Reach("hook", "ended")
 	took := r.clock().Sub(began)
 	r.release(pumped, outRead, errRead)
 	// Not reaped until here: as long as it is a zombie its number, and that of its group, mean no other process.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"addon-operator/internal/failpoint"
 	"addon-operator/internal/jq"
 )
 
@@ -105,6 +106,7 @@ func (m *ConfigMap) write(ctx context.Context, before Content, data map[string]s
 	if err != nil {
 		return Content{}, fmt.Errorf("write %s: %w", m, err)
 	}
+	failpoint.Reach("configmap", "written")
 	return m.content(text)
 }
 

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"addon-operator/internal/failpoint"
 )
 
 // Acquire waits until the process holds the Lease, and returns who worked in the namespace before. It takes a Lease that
@@ -25,6 +27,7 @@ func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 			var previous Previous
 			previous, err = l.take(ctx, current)
 			if err == nil {
+				failpoint.Reach("lease", "acquired")
 				return previous, nil
 			}
 			if isTaken(err) {
