@@ -34,6 +34,7 @@ var mayImport = []struct {
 	{"workflow/lifecycle", []string{"workflow/graph"}},
 	{"workflow/addons", []string{"workflow/graph"}},
 	{"workflow/draw", []string{"workflow/graph"}},
+	{"workflow/forecast", []string{"workflow", "store"}},
 	{"workflow/inspect", []string{"workflow", "store"}},
 	{"workflow", []string{"workflow/graph", "store", "internal/failpoint"}},
 	{"store/storetest", []string{"store", "workflow/graph"}},
@@ -47,7 +48,7 @@ var mayImport = []struct {
 }
 
 // internalPackages import only each other.
-var internalPackages = []string{"internal/hook", "internal/values", "internal/module", "internal/crd", "internal/helm", "internal/jq", "internal/kube", "internal/metrics", "internal/operation", "internal/redact", "internal/schema", "internal/series", "internal/tree", "internal/webhook"}
+var internalPackages = []string{"internal/hook", "internal/values", "internal/module", "internal/crd", "internal/dryrun", "internal/helm", "internal/jq", "internal/kube", "internal/metrics", "internal/operation", "internal/redact", "internal/schema", "internal/series", "internal/tree", "internal/webhook"}
 
 // longestChain is how many packages of ours may stand on one another below cmd.
 const longestChain = 5

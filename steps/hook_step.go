@@ -5,6 +5,7 @@ import (
 	"addon-operator/steps/objects"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
 // A hookStep runs one hook: with what its node is given, for what its node may
@@ -26,4 +27,11 @@ type hookStep struct {
 	objects  *objects.Executor
 	releases *Releases
 	reports  *runReports
+}
+
+// Runs reports whether the hook of an item of node n runs. A Synchronization that its hook does not want to be told of
+// does not.
+func Runs(tx *store.Tx, n *graph.Node, s graph.Subject) (bool, error) {
+	h, known, err := hookOf(tx, s.Module, s.Hook)
+	return known && !(n.Has(lifecycle.Objects) && h.silent(s.Binding)), err
 }

@@ -149,17 +149,9 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 // waited for by the steps that need it.
 func (o *operator) connect() error {
 	s := &o.settings
-	config, namespace, err := kube.Connect(kube.Options{
-		Kubeconfig: s.Kubeconfig, Context: s.KubeContext, Server: s.KubeServer, QPS: float32(s.KubeQPS), Burst: s.KubeBurst,
-	})
+	config, err := connect(s)
 	if err != nil {
 		return err
-	}
-	if s.Namespace == "" {
-		s.Namespace = namespace
-	}
-	if s.Namespace == "" {
-		return settings.Invalid("the namespace of releases is not known: set ADDON_OPERATOR_NAMESPACE or --namespace")
 	}
 	if s.DebugKubernetes {
 		config.Wrap(requestLog(o.log))
@@ -171,16 +163,39 @@ func (o *operator) connect() error {
 		return err
 	}
 	o.file.client = o.client
-	labels, err := s.Labels()
+	options, err := helmOptions(s)
 	if err != nil {
 		return err
 	}
 	log := o.log.With().Str("source", "helm").Logger()
-	o.helm, err = helm.New(helm.Options{
-		Config: config, Namespace: s.Namespace, Driver: s.HelmDriver, HistoryMax: s.HelmHistoryMax, Timeout: s.HelmTimeout,
-		ExtraLabels: labels, Log: func(format string, args ...any) { log.Debug().Msgf(format, args...) },
-	})
+	options.Config, options.Log = config, func(format string, args ...any) { log.Debug().Msgf(format, args...) }
+	o.helm, err = helm.New(options)
 	return err
+}
+
+// helmOptions returns the settings of the client of releases.
+func helmOptions(s *settings.Settings) (helm.Options, error) {
+	labels, err := s.Labels()
+	return helm.Options{
+		Namespace: s.Namespace, Driver: s.HelmDriver, HistoryMax: s.HelmHistoryMax, Timeout: s.HelmTimeout, ExtraLabels: labels,
+	}, err
+}
+
+// connect returns how to reach the cluster, and sets the namespace of s if it is not set.
+func connect(s *settings.Settings) (*rest.Config, error) {
+	config, namespace, err := kube.Connect(kube.Options{
+		Kubeconfig: s.Kubeconfig, Context: s.KubeContext, Server: s.KubeServer, QPS: float32(s.KubeQPS), Burst: s.KubeBurst,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.Namespace == "" {
+		s.Namespace = namespace
+	}
+	if s.Namespace == "" {
+		return nil, settings.Invalid("the namespace of releases is not known: set ADDON_OPERATOR_NAMESPACE or --namespace")
+	}
+	return config, nil
 }
 
 // open opens the store, and makes what runs hooks.
@@ -284,18 +299,22 @@ func (o *operator) configObject() *kube.ConfigMap {
 
 // stepOptions returns the clients and settings of the steps.
 func (o *operator) stepOptions(executor *operation.Executor) steps.Options {
-	s := o.settings
-	return steps.Options{
-		DB: o.db, Log: o.log, Hooks: o.runner, Helm: o.helm, Kube: o.client, Objects: objects.New(o.db, executor, stepChanges{o}),
-		CRDs: crd.NewInstaller(o.client, o.helm.Labels()), Config: o.configObject(),
+	options := stepSettings(&o.settings)
+	options.DB, options.Log, options.Hooks, options.Helm, options.Kube = o.db, o.log, o.runner, o.helm, o.client
+	options.Objects, options.CRDs = objects.New(o.db, executor, stepChanges{o}), crd.NewInstaller(o.client, o.helm.Labels())
+	options.Config, options.Observer, options.Changes = o.configObject(), o.lifecycleObserver, stepChanges{o}
+	options.Pod = o.settings.OwnPod()
+	return options
+}
 
+// stepSettings returns the settings of the steps, without clients.
+func stepSettings(s *settings.Settings) steps.Options {
+	return steps.Options{
 		ModulesDirs: strings.Split(s.ModulesDirs, ":"), AddonModulesDir: addonModulesDir(s.Store),
-		AllAddonsAsModules: s.AddonsModules, GlobalHooksDir: s.GlobalHooksDir, Namespace: s.Namespace, Pod: s.OwnPod(),
+		AllAddonsAsModules: s.AddonsModules, GlobalHooksDir: s.GlobalHooksDir, Namespace: s.Namespace, Pod: s.Pod,
 		UnnumberedOrder: s.UnnumberedOrder, ParallelModules: s.ParallelModules, StrictValues: s.StrictValues, CRDFilters: s.CRDPrefixes(),
 		IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
 		MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == settings.ExpireMetrics,
-
-		Observer: o.lifecycleObserver, Changes: stepChanges{o},
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func (o *operator) debugAPI() *debugapi.API {
 	l := &debugapi.API{
 		DB: o.db, Now: time.Now, Path: o.settings.Store, Began: o.began, Engine: o.engine, Changes: &o.changes, Slow: &o.slow,
-		Values: func() (*steps.Values, error) { return o.steps.Values, nil }, Render: o.rendered, Params: o.params,
+		Values: func() (*steps.Values, error) { return o.steps.Values, nil }, Render: o.rendered, Params: o.params, Plan: o.planned,
 		Standby: o.leadership.standby, Lease: o.leadership.describe, Version: version,
 		Requests: func() metrics.Requests { return o.metrics.Requests() },
 	}

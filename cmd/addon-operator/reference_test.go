@@ -78,6 +78,7 @@ var routesOf = map[string]string{
 	"config list": "/config/list", "config set": "POST /config/set",
 	"task retry": "POST /task/TASK/retry", "task skip": "POST /task/TASK/skip", "task release": "POST /task/TASK/release", "task cancel": "POST /task/TASK/cancel",
 	"workflow inspect": "/workflow/inspect", "workflow list": "/workflow/list", "timeline": "/workflow/timeline", "logs": "/workflow/logs", "why": "/workflow/why",
+	"plan":              "POST /plan.json",
 	"webhooks withdraw": "POST /webhooks/withdraw",
 	"store check":       "/store/check", "store dump": "/store/dump", "store snapshot": "/store/snapshot",
 }
@@ -248,6 +249,7 @@ const socketOutro = `
 | ` + "`POST` of `resume` | in the form: `name`, `reason`, `by`" + ` |
 | ` + "`POST` of `run`, `retry`, `release` | in the form: `reason`, `by`" + ` |
 | ` + "`POST /reload` | in the form: `reason`, `by`, `allow-purge`" + ` |
+| ` + "`POST /plan.json` | in the form: `module`, `modules-dir`, `global-hooks-dir`, `config-map` (its text), `show-secrets`" + ` |
 `
 
 // servedAt describes each public path.

@@ -35,7 +35,7 @@ func newRoot() *cobra.Command {
 	root.Flags().AddFlagSet(bare.Flags())
 	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	root.AddCommand(
-		newStart(), newStatus(), newDiagnose(), newTimeline(), newVersion(), newWhy(), newLogs(), newRaw(), newReload(), newTest(), newSupervisedStart(),
+		newStart(), newStatus(), newDiagnose(), newTimeline(), newVersion(), newWhy(), newLogs(), newPlan(), newRaw(), newReload(), newTest(), newSupervisedStart(),
 		newGroup("workflow", "Show runs and their steps", newWorkflowInspect, newWorkflowList, newWorkflowGraph),
 		newGroup("queue", "Show the tasks in queues", newQueueList, newQueueMain, newQueueShow),
 		newGroup("task", "Retry, skip, cancel or release a task", newTaskCancel, newTaskRelease, newTaskRetry, newTaskSkip),

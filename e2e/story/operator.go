@@ -31,6 +31,7 @@ type operator struct {
 
 var operatorCommands = map[string]command{
 	"operator":       runOperator,
+	"exit-code":      exitWith,
 	"await-exit":     awaitExit,
 	"await-output":   awaitOutput,
 	"wait-converged": waitConverged,
@@ -79,6 +80,27 @@ func runOperator(w *world, ts *testscript.TestScript, args []string) error {
 		}
 	}
 	return ts.Exec(w.program, append(args, "--debug-unix-socket", w.path("socket"))...)
+}
+
+// exitWith runs a verb of the operator, which must exit with a code: exit-code CODE VERB [ARG...]. What it printed is for
+// the script's standard output.
+func exitWith(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) < 2 {
+		return usage("exit-code CODE VERB [ARG...]")
+	}
+	code, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	err = runOperator(w, ts, args[1:])
+	got := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		got, err = exit.ExitCode(), nil
+	}
+	if err == nil && got != code {
+		err = fmt.Errorf("%s: exit code %d, want %d", strings.Join(args[1:], " "), got, code)
+	}
+	return err
 }
 
 // awaitOutput runs a verb of the operator until its output matches: await-output REGEXP VERB [ARG...].

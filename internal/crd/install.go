@@ -41,6 +41,14 @@ type Installer struct {
 	crds    dynamic.ResourceInterface
 	objects metadata.Interface
 	labels  map[string]string
+	dry     bool // writes are dry runs, so that nothing follows from them
+}
+
+// DryRun returns an Installer that does not wait for what follows from its writes. The client must make them dry runs.
+func (i *Installer) DryRun() *Installer {
+	dry := *i
+	dry.dry = true
+	return &dry
 }
 
 // NewInstaller returns an Installer that puts labels on every definition.
@@ -130,6 +138,9 @@ func (i *Installer) ensure(ctx context.Context, d Definition) (installed, error)
 	done, err := i.write(ctx, d)
 	if err != nil {
 		return installed{}, err
+	}
+	if i.dry {
+		return done, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, establishWithin)
 	defer cancel()

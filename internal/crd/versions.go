@@ -52,6 +52,9 @@ func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstr
 	if after, err = i.update(ctx, keeping(want, was, dropped)); err != nil {
 		return nil, "", err
 	}
+	if i.dry {
+		return after, "", nil // the version is dropped after its objects were written again
+	}
 	if err := i.rewrite(ctx, now); err != nil {
 		return after, fmt.Sprintf("CustomResourceDefinition %s keeps version %s, not served, as objects may be stored in it: %v",
 			want.GetName(), strings.Join(dropped, ", "), err), nil

@@ -54,6 +54,10 @@ type Options struct {
 	// ExtraLabels are put on every object of every release. heritage=addon-operator is added where there is no heritage.
 	ExtraLabels map[string]string
 
+	// DryRun makes the client record no revision and run no Helm hook, and is told of both. Config must make the writes
+	// of objects dry runs. Nil is a client that does what it is asked for.
+	DryRun *DryRun
+
 	// Log takes what Helm says while it works. Nil drops it.
 	Log func(format string, args ...any)
 }
@@ -73,6 +77,7 @@ type Client struct {
 	records   *records
 	manifests manifests
 	metadata  metadata.Interface
+	dry       *DryRun // nil unless the client makes dry runs
 }
 
 // ownFields tells Helm, once for the whole program, in whose name to write.
@@ -94,6 +99,7 @@ func New(o Options) (*Client, error) {
 		timeout:    o.Timeout,
 		labels:     extraLabels(o.ExtraLabels),
 		log:        o.Log,
+		dry:        o.DryRun,
 	}
 	if c.timeout == 0 {
 		c.timeout = defaultTimeout
@@ -123,6 +129,9 @@ func (c *Client) connect(config *rest.Config, transport *http.Client, driver str
 	}
 	if c.records, err = newRecords(c, config, transport, driver); err != nil {
 		return err
+	}
+	if c.dry != nil {
+		c.records.withhold(c.dry)
 	}
 	if c.cluster, err = newCluster(config, c.log); err != nil {
 		return err

@@ -49,6 +49,7 @@ func (c *Client) uninstall(ctx context.Context, name string) ([]Kept, error) {
 	uninstall := action.NewUninstall(c.configuration(c.config, objects, caps))
 	uninstall.DeletionPropagation = "background"
 	uninstall.Timeout = c.timeout
+	uninstall.DisableHooks = c.dry != nil
 	if _, err = uninstall.Run(name); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, errors.Join(append([]error{err}, objects.failures...)...)
 	}

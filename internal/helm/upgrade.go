@@ -137,6 +137,7 @@ func (c *Client) applyInstall(ctx context.Context, name string, a applied) (*rel
 	install.TakeOwnership = true
 	install.DisableOpenAPIValidation = true
 	install.PostRenderer = a.post
+	install.DisableHooks = c.dry != nil
 	return install.RunWithContext(ctx, a.chart, a.values)
 }
 
@@ -151,6 +152,7 @@ func (c *Client) applyUpgrade(ctx context.Context, name string, a applied) (*rel
 	upgrade.ResetValues = true
 	upgrade.DisableOpenAPIValidation = true
 	upgrade.PostRenderer = a.post
+	upgrade.DisableHooks = c.dry != nil
 	return upgrade.RunWithContext(ctx, name, a.chart, a.values)
 }
 

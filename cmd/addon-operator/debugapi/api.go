@@ -52,6 +52,8 @@ type API struct {
 	// withReleased.
 	Render func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
 	Params *Params
+	// Plan returns what a converge would do.
+	Plan func(context.Context, PlanRequest) (*inspect.Plan, error)
 	// Withdraw deletes the webhook configurations.
 	Withdraw func(context.Context) (deleted []string, namespace string, err error)
 	// Standby names the operator that this one waits for, if any.
@@ -81,6 +83,7 @@ func (api *API) Routes() http.Handler {
 	mux.HandleFunc("GET /module/{module}/{what}", answer(modules.moduleRoute))
 	mux.HandleFunc("GET /module/{module}/render", modules.renderRoute)
 	mux.HandleFunc("GET /graph", modules.graphRoute)
+	mux.HandleFunc("POST /plan.json", api.planRoute)
 	mux.HandleFunc("GET /queue/{what}", answer(api.queues().queueRoute))
 	mux.HandleFunc("GET /addons/{what}", answer(addonPages{api.DB}.addonsRoute))
 	mux.HandleFunc("GET /config/{what}", answer(api.Params.configRoute))

@@ -154,7 +154,7 @@ func (pages hookPages) hookSnapshots(r *http.Request, name string) (Page, error)
 			return Page{}, notFound("hook %s has no kubernetes binding %q; see hook list", name, binding)
 		}
 	}
-	without, err := redactorOf(pages.db)
+	without, err := RedactorOf(pages.db)
 	if err != nil {
 		return Page{}, err
 	}
@@ -180,8 +180,8 @@ func shown(r *http.Request, data any, without redact.Redactor) (Page, error) {
 	return Page{Data: data}, err
 }
 
-// redactorOf returns a redactor whose marks have the hashes of a store.
-func redactorOf(db *store.DB) (r redact.Redactor, err error) {
+// RedactorOf returns a redactor whose marks have the hashes of a store.
+func RedactorOf(db *store.DB) (r redact.Redactor, err error) {
 	err = db.View(func(tx *store.Tx) error {
 		r.Secret = store.RedactionSecret(tx)
 		return nil

@@ -253,7 +253,7 @@ func (pages modulePages) section(r *http.Request, what, module, key string) (Pag
 		return pages.changes(r, key)
 	}
 	withGlobal := r.URL.Query().Get("global") == "true" || module == ""
-	without, err := redactorOf(pages.db)
+	without, err := RedactorOf(pages.db)
 	if err != nil {
 		return Page{}, err
 	}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/cmd/addon-operator/settings"
+	"addon-operator/workflow/inspect"
+)
+
+// exitChange is the exit code of plan if something would change. It is that of wrong usage elsewhere, so wrong usage of
+// plan has the code of all its errors.
+const exitChange = 2
+
+// planVerb is the command plan.
+type planVerb struct {
+	table[inspect.Plan]
+
+	from     sourceFlags
+	settings settings.Settings // of the operator, without a running one
+	flags    *pflag.FlagSet    // of settings
+	read     func() error      // the environment
+	config   string            // file of the ConfigMap
+}
+
+// operatorFlags are the flags of the operator that plan has, too. The others are read from their variables.
+var operatorFlags = []string{
+	"modules-dir", "global-hooks-dir", "namespace", "kube-config", "kube-context", "kube-server", "store", "allow-purge",
+	"helm-driver", "helm-ignore-release", "crd-extra-labels",
+}
+
+// newPlan returns the command that shows what a converge would do.
+func newPlan() *cobra.Command {
+	v := &planVerb{flags: pflag.NewFlagSet("operator", pflag.ContinueOnError)}
+	v.table.from, v.text = &v.from, inspect.PlanText
+	v.read = settings.Declare(&v.settings, v.flags)
+	cmd := &cobra.Command{
+		Use: "plan [MODULE...]", Short: "Show what a converge would do, without doing it",
+		Long: "Show what a converge would do, without doing it: modules that are switched on, switched off or purged, and why; values that\n" +
+			"change; CRDs and objects that are created, changed, deleted or handed over to another release; hooks that would run.\n\n" +
+			"Objects are changed by dry runs of the API server, so defaults and admission are part of the result. Hooks are not run: the\n" +
+			"values that their last runs patched are used. Hooks print their configuration (--config), and enabled scripts run, because\n" +
+			"they decide which modules are enabled.\n\n" +
+			"Without --kube-config, --kube-context, --kube-server or --store, the running operator makes the plan. With one of them, the\n" +
+			"command makes it alone, as in CI, for a start of the operator. It reads other settings from the operator's variables.\n\n" +
+			"The exit code is 0 if nothing would change, 2 if something would change, and 1 for all errors, also for a module that would fail.",
+		Example: "  addon-operator plan\n  addon-operator plan --config-map new.yaml web\n  addon-operator plan --kube-config ~/.kube/config --namespace addons --modules-dir modules",
+	}
+	v.declare(cmd)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &codedError{exitFailed, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	})
+	cmd.RunE = func(cmd *cobra.Command, modules []string) error { return v.run(cmd, modules) }
+	return cmd
+}
+
+// declare declares the flags.
+func (v *planVerb) declare(cmd *cobra.Command) {
+	v.table.declare(cmd)
+	f := cmd.Flags()
+	f.StringVar(&v.config, "config-map", "", "file with a manifest of the operator's ConfigMap to use instead of the one in the cluster")
+	f.StringVar(&v.from.socket, "debug-unix-socket", "", "socket of the running operator [$"+settings.SocketVariable+", ./"+localSocket+", "+settings.DefaultSocket+"]")
+	f.BoolVar(&v.from.showSecrets, "show-secrets", false, "show what is masked otherwise: what Secrets hold, and settings named like password, secret, token, credentials or key")
+	for _, name := range operatorFlags {
+		flag := v.flags.Lookup(name)
+		if name == "store" {
+			flag.Usage, flag.DefValue = "store file of a stopped operator, or snapshot, for the values that hooks patched; makes the plan without a running operator", ""
+		}
+		if name == "modules-dir" || name == "global-hooks-dir" {
+			flag.DefValue = "" // the running operator's own
+		}
+		f.AddFlag(flag)
+	}
+}
+
+// run prints the plan. The error says with its exit code that something would change.
+func (v *planVerb) run(cmd *cobra.Command, modules []string) error {
+	plan, err := v.make(cmd, modules)
+	if err == nil {
+		err = v.print(cmd, plan)
+	}
+	switch {
+	case err != nil:
+		return &codedError{exitFailed, err}
+	case plan.Failed():
+		return &codedError{exitFailed, errors.New("")} // the plan says it
+	case plan.Changes:
+		return &codedError{exitChange, errors.New("")} // the first line says it
+	default:
+		return nil
+	}
+}
+
+func (v *planVerb) print(cmd *cobra.Command, plan *inspect.Plan) (err error) {
+	var body []byte
+	switch v.output.format {
+	case "json":
+		body, err = json.MarshalIndent(plan, "", "  ")
+		body = append(body, '\n')
+	case "yaml":
+		body, err = yaml.Marshal(plan)
+	default:
+		body = v.page(cmd, plan)
+	}
+	if err == nil {
+		_, err = cmd.OutOrStdout().Write(body)
+	}
+	return err
+}
+
+// make makes the plan, or has the running operator make it.
+func (v *planVerb) make(cmd *cobra.Command, modules []string) (*inspect.Plan, error) {
+	if err := v.output.check(); err != nil {
+		return nil, err
+	}
+	r := debugapi.PlanRequest{Modules: modules, ShowSecrets: v.from.showSecrets}
+	var err error
+	if r.ConfigMap, err = readPlanConfig(v.config); err != nil {
+		return nil, err
+	}
+	given := cmd.Flags().Changed
+	if !given("kube-config") && !given("kube-context") && !given("kube-server") && !given("store") {
+		return v.ask(cmd, r)
+	}
+	if err := v.read(); err != nil {
+		return nil, err
+	}
+	if !given("store") {
+		v.settings.Store = "" // that of the variable is for the operator
+	}
+	return planAlone(cmd.Context(), &v.settings, r)
+}
+
+// ask has the running operator make the plan.
+func (v *planVerb) ask(cmd *cobra.Command, r debugapi.PlanRequest) (*inspect.Plan, error) {
+	form := url.Values{"module": r.Modules}
+	for _, name := range []string{"modules-dir", "global-hooks-dir"} {
+		flag := cmd.Flags().Lookup(name)
+		if !flag.Changed {
+			continue
+		}
+		dirs, err := absolute(flag.Value.String())
+		if err != nil {
+			return nil, err
+		}
+		form.Set(name, dirs)
+	}
+	if r.ConfigMap != nil {
+		form.Set("config-map", string(r.ConfigMap))
+	}
+	if r.ShowSecrets {
+		form.Set("show-secrets", "true")
+	}
+	var body bytes.Buffer
+	err := v.from.with(cmd, func(ctx context.Context, s *source) error { return s.post(ctx, "/plan.json", form, &body) })
+	if err != nil {
+		return nil, err
+	}
+	plan := new(inspect.Plan)
+	if err := json.Unmarshal(body.Bytes(), plan); err != nil {
+		return nil, fmt.Errorf("read the plan: %w", err)
+	}
+	return plan, nil
+}

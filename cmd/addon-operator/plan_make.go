@@ -1,0 +1,140 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/cmd/addon-operator/planner"
+	"addon-operator/cmd/addon-operator/settings"
+	"addon-operator/internal/hook"
+	"addon-operator/internal/redact"
+	"addon-operator/sdk/shell"
+	"addon-operator/store"
+	"addon-operator/workflow/inspect"
+)
+
+// planned returns what a converge of the running operator would do.
+func (o *operator) planned(ctx context.Context, r debugapi.PlanRequest) (*inspect.Plan, error) {
+	if o.steps == nil || !o.status.begun.Load() {
+		return nil, debugapi.BadRequest("the operator has not started yet: it waits for the Lease, or for the API server")
+	}
+	s := o.settings
+	basis := "the running operator"
+	if start := r.ModulesDirs != "" || r.GlobalHooksDir != ""; start {
+		basis += ", as if it started with other directories"
+	}
+	s.ModulesDirs, s.GlobalHooksDir = cmp.Or(r.ModulesDirs, s.ModulesDirs), cmp.Or(r.GlobalHooksDir, s.GlobalHooksDir)
+	in, err := planInput(&s, r)
+	if err != nil {
+		return nil, err
+	}
+	in.Store, in.InForce, in.Steps.Hooks, in.Steps.Pod = o.db, o.steps.Values, o.runner, s.OwnPod()
+	in.TempDir = s.TempDir
+	in.Start = r.ModulesDirs != "" || r.GlobalHooksDir != ""
+	in.Basis = basis + basisOfConfig(r)
+	redactor, err := debugapi.RedactorOf(o.db)
+	if err != nil {
+		return nil, err
+	}
+	return planner.Make(ctx, in, redactor.Values)
+}
+
+// basisOfConfig names the ConfigMap of a plan.
+func basisOfConfig(r debugapi.PlanRequest) string {
+	if r.ConfigMap == nil {
+		return ""
+	}
+	return ", with the ConfigMap of a file"
+}
+
+// planInput returns the input of a plan with settings, without a store.
+func planInput(s *settings.Settings, r debugapi.PlanRequest) (in planner.Input, err error) {
+	if in.Cluster, err = connect(s); err != nil {
+		return in, err
+	}
+	if in.Helm, err = helmOptions(s); err != nil {
+		return in, err
+	}
+	in.Steps, in.ConfigMap = stepSettings(s), s.ConfigMap
+	in.Content, in.Modules, in.ShowSecrets = r.ConfigMap, r.Modules, r.ShowSecrets
+	for _, dir := range in.Steps.ModulesDirs {
+		if _, err := os.Stat(dir); err != nil {
+			return in, debugapi.BadRequest("--modules-dir: %v", err)
+		}
+	}
+	return in, nil
+}
+
+// planAlone returns what a converge would do, without a running operator. The store of s is read if it is named.
+func planAlone(ctx context.Context, s *settings.Settings, r debugapi.PlanRequest) (plan *inspect.Plan, err error) {
+	in, err := planInput(s, r)
+	if err != nil {
+		return nil, err
+	}
+	in.Start, in.Basis = true, "a start of the operator, without its store"
+	temp, err := os.MkdirTemp("", "addon-operator-plan-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	in.TempDir = temp
+	id := ""
+	if s.Store != "" {
+		db, err := store.OpenReadOnly(s.Store, store.Options{Clock: time.Now})
+		if err != nil {
+			return nil, err
+		}
+		defer db.Close() //nolint:errcheck // it was only read
+		in.Store, in.Basis, id = db, "a start of the operator with the store "+s.Store, db.ID()
+	}
+	in.Basis += basisOfConfig(r)
+	var redactor redact.Redactor
+	if in.Store != nil {
+		if redactor, err = debugapi.RedactorOf(in.Store); err != nil {
+			return nil, err
+		}
+	}
+	in.Steps.Hooks, err = hook.NewRunner(hook.Options{
+		TempDir: filepath.Join(temp, "runs"), ToolsDir: s.ToolsDir, Framework: shell.Framework, StoreID: cmp.Or(id, "plan"),
+		Clock: time.Now, Timeout: s.HookTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer in.Steps.Hooks.Close()
+	return planner.Make(ctx, in, redactor.Values)
+}
+
+// readPlanConfig returns the text of the file that --config-map names; nil for no name.
+func readPlanConfig(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--config-map: %w", err)
+	}
+	return text, nil
+}
+
+// absolute returns directories, separated by colons, as the operator finds them from its own working directory.
+func absolute(dirs string) (string, error) {
+	if dirs == "" {
+		return "", nil
+	}
+	parts := strings.Split(dirs, ":")
+	for i, dir := range parts {
+		var err error
+		if parts[i], err = filepath.Abs(dir); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(parts, ":"), nil
+}

@@ -1,0 +1,385 @@
+// Package planner finds out what a converge would do, without doing it. It carries out the lifecycle graph with the steps
+// of the operator on a copy of the store. Their clients make dry runs, and no hook runs.
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/internal/crd"
+	"addon-operator/internal/dryrun"
+	"addon-operator/internal/helm"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/values"
+	"addon-operator/steps"
+	"addon-operator/store"
+	"addon-operator/workflow/forecast"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+	"addon-operator/workflow/lifecycle"
+)
+
+// Input is what a plan is made from.
+type Input struct {
+	// Steps are the options of the operator's steps. Clients, store and observers in them are not used.
+	Steps steps.Options
+	// Helm are the options of the operator's client of releases, without those that lead to the cluster.
+	Helm helm.Options
+	// Cluster reaches the API server. It is copied.
+	Cluster *rest.Config
+	// ConfigMap is the name of the operator's ConfigMap, in the namespace of the steps.
+	ConfigMap string
+	// Store is that of the operator, which is only read; nil if it is not known.
+	Store *store.DB
+	// InForce are the values in force in a running operator; nil if none runs.
+	InForce *steps.Values
+	// Basis names, for people, what the plan is made from.
+	Basis string
+
+	// TempDir is an existing directory for files of the plan; empty for that of the system.
+	TempDir string
+	// Start plans the converge of a start, as after a new image; otherwise that of a reload.
+	Start bool
+	// Content is the text of a ConfigMap to use instead of that in the cluster; nil if there is none.
+	Content []byte
+	// Modules are those to plan; empty for all.
+	Modules []string
+	// ShowSecrets shows values that are masked otherwise.
+	ShowSecrets bool
+}
+
+// tables are what the steps read of the store. Pending work and history are left out.
+var tables = []store.Table{
+	store.Meta, store.Values, store.EnabledOverrides, store.Hooks, store.Bindings, store.ConfigMap, store.Modules,
+	store.Releases, store.Addons, store.AddonNames, store.Configurations, store.Rounds, store.Holds, store.Holders,
+	store.Contents, store.Charts, store.Chunks, store.AddonModules,
+}
+
+// A planner makes one plan.
+type planner struct {
+	Input
+	session *dryrun.Session
+	dry     *helm.DryRun
+	db      *store.DB // the copy
+	steps   *steps.Lifecycle
+	helm    *helm.Client
+	hide    func(any) (any, error)
+
+	before   map[string]store.Module // the modules before the plan
+	released map[string]bool         // the releases in the cluster
+	modules  map[string]*inspect.PlanModule
+	order    []string
+	plan     inspect.Plan
+}
+
+// Make returns what a converge would do. The function hide returns a tree with its secrets replaced.
+func Make(ctx context.Context, in Input, hide func(any) (any, error)) (*inspect.Plan, error) {
+	p := &planner{
+		Input: in, session: &dryrun.Session{}, dry: &helm.DryRun{}, hide: hide,
+		modules: map[string]*inspect.PlanModule{}, released: map[string]bool{},
+	}
+	if in.ShowSecrets {
+		p.hide = func(tree any) (any, error) { return tree, nil }
+	}
+	scratch, err := os.MkdirTemp(in.TempDir, "plan-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(scratch)
+	if err := p.open(scratch); err != nil {
+		return nil, err
+	}
+	defer p.db.Close() //nolint:errcheck // it is a copy in memory
+	if err := p.run(ctx); err != nil {
+		return nil, err
+	}
+	return p.finish()
+}
+
+// open copies the store and makes the clients and the steps. Files are written to the directory scratch.
+func (p *planner) open(scratch string) (err error) {
+	copied := &store.Memory{}
+	if p.Store != nil {
+		if copied, err = p.Store.CopyTo(tables...); err != nil {
+			return err
+		}
+	}
+	if p.db, err = store.OpenMemory(copied, store.Options{}); err != nil {
+		return err
+	}
+	config := rest.CopyConfig(p.Cluster)
+	p.session.Wrap(config)
+	client, err := kube.NewClient(config)
+	if err != nil {
+		return err
+	}
+	about := p.Helm
+	about.Config, about.DryRun, about.Log = config, p.dry, nil
+	if p.helm, err = helm.New(about); err != nil {
+		return err
+	}
+	options := p.Steps
+	options.DB, options.Log, options.Helm, options.Kube, options.Objects = p.db, zerolog.Nop(), p.helm, client, nil
+	options.CRDs = crd.NewInstaller(client, p.helm.Labels()).DryRun()
+	options.Config = client.ConfigMap(options.Namespace, p.ConfigMap)
+	options.Observer, options.Changes = nil, nil
+	if options.AddonModulesDir = ""; p.Store != nil {
+		options.AddonModulesDir = filepath.Join(scratch, "addon-modules")
+	}
+	p.steps = steps.New(options)
+	return p.present(config)
+}
+
+// present makes the content of the ConfigMap that was given the one in the cluster.
+func (p *planner) present(config *rest.Config) error {
+	if p.Content == nil {
+		return nil
+	}
+	var o map[string]any
+	if err := yaml.Unmarshal(p.Content, &o); err != nil {
+		return fmt.Errorf("--config-map: %w", err)
+	}
+	if kind, _ := o["kind"].(string); kind != "ConfigMap" {
+		return fmt.Errorf("--config-map: the file must hold the manifest of a ConfigMap (got kind %q)", kind)
+	}
+	o["metadata"] = map[string]any{"name": p.ConfigMap, "namespace": p.Steps.Namespace, "resourceVersion": "1", "uid": "plan"}
+	base := ""
+	if at, err := url.Parse(config.Host); err == nil && strings.Contains(config.Host, "://") {
+		base = strings.TrimSuffix(at.Path, "/")
+	}
+	p.session.Present(base+"/api/v1/namespaces/"+p.Steps.Namespace+"/configmaps/"+p.ConfigMap, o)
+	return nil
+}
+
+// run carries out the converge on the copy.
+func (p *planner) run(ctx context.Context) error {
+	if _, err := p.steps.Modules.Scan(); err != nil {
+		return fmt.Errorf("modules: %w", err)
+	}
+	if err := p.readBefore(ctx); err != nil {
+		return err
+	}
+	first, run := lifecycle.GlobalBeforeAll, uint64(0)
+	if err := p.db.Update(func(tx *store.Tx) (err error) {
+		if run, err = store.NextRun(tx); err != nil || !p.Start {
+			return err
+		}
+		first = lifecycle.GlobalOnStartup
+		l, _, err := store.Load[store.Startup](tx, store.StartupKey())
+		l.StartRun, l.Epoch = run, tx.Epoch()
+		return errors.Join(err, store.Save(tx, store.StartupKey(), l))
+	}); err != nil {
+		return err
+	}
+	f := &forecast.Forecast{DB: p.db, Binding: p.steps.Binding(), Run: run, Skip: p.skips, Done: p.done}
+	if err := f.Only(ctx, lifecycle.ConfigMapChanged); err != nil {
+		return err
+	}
+	if err := p.refused(); err != nil {
+		return err
+	}
+	return f.From(ctx, first)
+}
+
+// refused returns why the content of the ConfigMap that was given is refused. What is in the cluster and refused is a
+// problem of the plan.
+func (p *planner) refused() error {
+	return p.db.View(func(tx *store.Tx) error {
+		refused, is, err := store.Load[store.RefusedConfig](tx, store.RefusedConfigKey())
+		switch {
+		case err != nil || !is:
+			return err
+		case p.Content != nil:
+			return fmt.Errorf("--config-map: the operator would refuse this content: %s", refused.Error)
+		}
+		p.plan.Problems = append(p.plan.Problems, "the ConfigMap is refused, so its last valid content is used: "+refused.Error)
+		return nil
+	})
+}
+
+// readBefore notes which modules are on, and which releases there are.
+func (p *planner) readBefore(ctx context.Context) error {
+	if err := p.db.View(func(tx *store.Tx) (err error) {
+		p.before, err = modulesIn(tx)
+		return err
+	}); err != nil {
+		return err
+	}
+	releases, err := p.helm.List(ctx)
+	for _, r := range releases {
+		p.released[r.Name] = true
+	}
+	return err
+}
+
+func modulesIn(tx *store.Tx) (map[string]store.Module, error) {
+	found := map[string]store.Module{}
+	for k := range tx.Range(store.At(store.Modules)) {
+		m, _, err := store.Load[store.Module](tx, k)
+		if err != nil {
+			return nil, err
+		}
+		parts, err := k.Parts()
+		if err != nil {
+			return nil, err
+		}
+		found[parts.Str()] = m
+	}
+	return found, nil
+}
+
+// skips reports whether a module is none of those to plan.
+func (p *planner) skips(_ graph.NodeID, s graph.Subject) bool {
+	return len(p.Modules) > 0 && s.Module != "" && !slices.Contains(p.Modules, s.Module)
+}
+
+// module returns the plan of a module.
+func (p *planner) module(name string) *inspect.PlanModule {
+	m := p.modules[name]
+	if m == nil {
+		m = &inspect.PlanModule{Name: name, Action: inspect.PlanNone}
+		p.modules[name] = m
+		p.order = append(p.order, name)
+	}
+	return m
+}
+
+// done notes what came of a node.
+func (p *planner) done(r forecast.Result) {
+	if r.Subject.Module == "" {
+		p.plan.Hooks = append(p.plan.Hooks, p.hooks(r)...)
+		return
+	}
+	m := p.module(r.Subject.Module)
+	if r.Err != nil && m.Error == "" {
+		m.Error = r.Err.Error()
+	}
+	m.Hooks = append(m.Hooks, p.hooks(r)...)
+	switch r.Node.ID {
+	case lifecycle.ModuleRun:
+		if m.Action != inspect.PlanOn {
+			m.Action = p.runs(m.Name)
+		}
+		p.noteBroken(m)
+	case lifecycle.ReleaseCheck:
+		if slices.Contains(r.Facts, lifecycle.Outdated) {
+			m.Release = r.Outcome.Detail
+		}
+	case lifecycle.ModuleDelete:
+		if slices.Contains(r.Facts, lifecycle.Unwanted) {
+			m.Action, m.Release = inspect.PlanOff, "deleted, with its objects"
+		}
+	case lifecycle.ModulePurge:
+		m.Action, m.Why, m.Release = inspect.PlanPurge, "there is a release, and no module directory", "deleted, with its objects"
+	}
+	p.note(m, r.Node.ID == lifecycle.EnsureCRDs)
+}
+
+// runs returns the action of a module that runs: whether it is on only now. Without a store, nothing is known of a
+// module that has no release because it has no chart.
+func (p *planner) runs(name string) inspect.PlanAction {
+	on := p.before[name].Enabled || p.released[name]
+	if p.Store == nil && !p.hasChart(name) {
+		on = true
+	}
+	if on {
+		return inspect.PlanRun
+	}
+	return inspect.PlanOn
+}
+
+func (p *planner) hasChart(name string) bool {
+	m, found := p.steps.Modules.Disk().Find(name)
+	return found && m.ChartDir() != ""
+}
+
+// noteBroken notes why a module cannot be loaded, or its CRDs cannot be installed.
+func (p *planner) noteBroken(m *inspect.PlanModule) {
+	_ = p.db.View(func(tx *store.Tx) error {
+		record, _, err := store.Load[store.Module](tx, store.ModuleKey(m.Name))
+		if err == nil && m.Error == "" {
+			m.Error = record.Broken
+			if m.Error == "" && record.Undefined != "" {
+				m.Error = record.Undefined
+			}
+		}
+		return err
+	})
+}
+
+// note adds the changes since the last call to m.
+func (p *planner) note(m *inspect.PlanModule, definitions bool) {
+	for _, c := range p.session.Take() {
+		o, err := p.object(c)
+		if err != nil {
+			m.Error = err.Error()
+			continue
+		}
+		if definitions {
+			m.CRDs = append(m.CRDs, o)
+		} else {
+			m.Objects = append(m.Objects, o)
+		}
+	}
+	for _, r := range p.dry.Take() {
+		for _, h := range r.Hooks {
+			m.HelmHooks = append(m.HelmHooks, inspect.PlanObject{APIVersion: h.APIVersion, Kind: h.Kind, Namespace: h.Namespace, Name: h.Name})
+		}
+		if r.Deleted {
+			continue
+		}
+		m.Revision = r.Revision
+		if p.InForce == nil && p.released[m.Name] {
+			m.Values = p.fieldChanges(sections(r.Before, m.Name), sections(r.After, m.Name))
+		}
+	}
+}
+
+// sections returns of the values of a release the sections global and of a module. The list of enabled modules, which
+// the operator adds, is left out.
+func sections(all map[string]any, module string) map[string]any {
+	found := map[string]any{}
+	for _, key := range []string{values.Global, values.Camel(module)} {
+		section, _ := all[key].(map[string]any)
+		left := map[string]any{}
+		for name, value := range section {
+			if key != values.Global || name != "enabledModules" {
+				left[name] = value
+			}
+		}
+		found[key] = left
+	}
+	return found
+}
+
+// bindings are the names of the kinds of bindings that nodes run.
+var bindings = map[graph.NodeID]string{
+	lifecycle.GlobalOnStartup: "onStartup", lifecycle.GlobalSynchronization: "kubernetes", lifecycle.GlobalBeforeAll: "beforeAll",
+	lifecycle.GlobalAfterAll: "afterAll", lifecycle.ModuleOnStartup: "onStartup", lifecycle.ModuleSynchronization: "kubernetes",
+	lifecycle.ModuleBeforeHelm: "beforeHelm", lifecycle.ModuleAfterHelm: "afterHelm",
+	lifecycle.ModuleBeforeDelete: "beforeDeleteHelm", lifecycle.ModuleAfterDelete: "afterDeleteHelm",
+}
+
+// hooks returns the hooks that r's node would run.
+func (p *planner) hooks(r forecast.Result) (hooks []inspect.PlanHook) {
+	_ = p.db.View(func(tx *store.Tx) error {
+		for _, item := range r.Items {
+			h := inspect.PlanHook{Name: item.Subject.Hook, Binding: bindings[r.Node.ID]}
+			if runs, err := steps.Runs(tx, r.Node, item.Subject); err == nil && runs && !slices.Contains(hooks, h) {
+				hooks = append(hooks, h)
+			}
+		}
+		return nil
+	})
+	return hooks
+}

@@ -1,0 +1,216 @@
+// Package plan_test compares plans with the converges that follow them, object by object, after random edits of modules
+// of the shapes that public charts have.
+package plan_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/cmd/addon-operator/planner"
+	"addon-operator/e2e/cluster"
+	"addon-operator/e2e/operator"
+	"addon-operator/internal/dryrun"
+	"addon-operator/workflow/inspect"
+)
+
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+
+// program returns the path of the operator, built from the tree as it is.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := filepath.Abs("../../bin/plan")
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err != nil {
+		return "", err
+	}
+	return operator.Build(dir)
+})
+
+// TestPlansAgreeWithTheConverge makes PLAN_EDITS random edits, 6 by default, from the seed PLAN_SEED.
+func TestPlansAgreeWithTheConverge(t *testing.T) {
+	edits, seed := number(t, "PLAN_EDITS", 6), number(t, "PLAN_SEED", 1)
+	w := newWorld(t, rand.New(rand.NewPCG(uint64(seed), 0)))
+	w.start()
+	w.stop()
+	t.Logf("seed %d", seed)
+	for n := range edits {
+		what := w.edit()
+		t.Logf("edit %d: %s", n, what)
+		w.check(fmt.Sprintf("edit %d (%s)", n, what), n%2 == 0)
+		if t.Failed() {
+			t.Fatalf("repeat with PLAN_SEED=%d PLAN_EDITS=%d; the log ends with\n%s", seed, n+1, w.site.EndOfLog())
+		}
+	}
+}
+
+func number(t *testing.T, variable string, otherwise int) int {
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}
+
+// check makes a plan, lets the operator converge, and compares both. With live, the running operator makes the plan.
+func (w *world) check(what string, live bool) {
+	w.t.Helper()
+	var before map[string]map[string]any
+	var plan *inspect.Plan
+	var code int
+	if live {
+		before, plan, code = w.planLive()
+	} else {
+		before = w.objects()
+		plan, code = w.planAlone()
+	}
+	if diff := cmp.Diff(before, w.objects()); diff != "" {
+		w.t.Fatalf("%s: the plan changed objects (-before +after):\n%s", what, diff)
+	}
+	w.putConfig()
+	w.start()
+	after := w.objects()
+	planned, happened := changesOf(plan), w.changes(before, after)
+	if diff := cmp.Diff(planned, happened); diff != "" {
+		w.t.Errorf("%s: objects (-planned +happened):\n%s", what, diff)
+	}
+	if want := exitCode(plan); code != want {
+		w.t.Errorf("%s: exit code %d, want %d", what, code, want)
+	}
+	if len(happened) > 0 && code != 2 {
+		w.t.Errorf("%s: %d objects changed, and the exit code is %d", what, len(happened), code)
+	}
+	if again, code := w.run(); code != 0 {
+		w.t.Errorf("%s: the plan after the converge has exit code %d: %v", what, code, changesOf(again))
+	}
+	w.stop()
+}
+
+func exitCode(p *inspect.Plan) int {
+	if p.Changes {
+		return 2
+	}
+	return 0
+}
+
+// changesOf returns what becomes of each object, with the paths of the changed fields.
+func changesOf(p *inspect.Plan) map[string]string {
+	changes := map[string]string{}
+	for _, m := range p.Modules {
+		for _, o := range slices.Concat(m.CRDs, m.Objects) {
+			text := o.Action
+			if o.Action == inspect.ObjectHandedOver {
+				text = inspect.ObjectChanged
+			}
+			changes[o.String()] = text + fieldsText(o.Fields)
+		}
+	}
+	return changes
+}
+
+func uidOf(o map[string]any) string {
+	metadata, _ := o["metadata"].(map[string]any)
+	uid, _ := metadata["uid"].(string)
+	return uid
+}
+
+// fieldsText returns changed fields as one text.
+func fieldsText(fields []inspect.FieldChange) string {
+	var texts []string
+	for _, f := range fields {
+		was, _ := json.Marshal(f.Old)
+		is, _ := json.Marshal(f.New)
+		texts = append(texts, fmt.Sprintf(" %s: %s → %s", f.Path, was, is))
+	}
+	return strings.Join(texts, "")
+}
+
+// changes returns what became of each object. One that was deleted and made again counts as created.
+func (w *world) changes(before, after map[string]map[string]any) map[string]string {
+	changes := map[string]string{}
+	for name, was := range before {
+		is, exists := after[name]
+		if !exists {
+			changes[name] = inspect.ObjectDeleted
+			continue
+		}
+		if uidOf(was) != uidOf(is) {
+			changes[name] = inspect.ObjectCreated
+			continue
+		}
+		fields, err := planner.FieldChanges(dryrun.Content(was), dryrun.Content(is), func(v any) (any, error) { return v, nil })
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if len(fields) > 0 {
+			changes[name] = inspect.ObjectChanged + fieldsText(fields)
+		}
+	}
+	for name := range after {
+		if _, existed := before[name]; !existed {
+			changes[name] = inspect.ObjectCreated
+		}
+	}
+	return changes
+}
+
+// planLive starts the operator with what it ran before, and has it plan the edit. It also returns the objects after the
+// start, which may have put some back.
+func (w *world) planLive() (before map[string]map[string]any, plan *inspect.Plan, code int) {
+	next := filepath.Join(w.site.Dir, "next")
+	w.must(os.RemoveAll(next))
+	w.must(os.CopyFS(next, os.DirFS(w.modules)))
+	w.must(os.Rename(w.modules, w.modules+".edited"))
+	w.must(os.CopyFS(w.modules, os.DirFS(w.modules+".last")))
+	w.start()
+	before = w.objects()
+	plan, code = w.run("--modules-dir", next, "--config-map", w.configFile())
+	w.stop()
+	w.must(os.RemoveAll(w.modules))
+	w.must(os.Rename(w.modules+".edited", w.modules))
+	return before, plan, code
+}
+
+// planAlone has the command plan the edit without an operator, for its store.
+func (w *world) planAlone() (*inspect.Plan, int) {
+	return w.run("--kube-config", w.site.Kubeconfig, "--namespace", w.site.Namespace, "--store", w.site.Store(),
+		"--modules-dir", w.modules, "--global-hooks-dir", w.site.GlobalHooksDir, "--config-map", w.configFile())
+}
+
+// run runs the command plan.
+func (w *world) run(flags ...string) (*inspect.Plan, int) {
+	w.t.Helper()
+	args := append([]string{"plan", "-o", "json", "--show-secrets"}, flags...)
+	if !slices.Contains(flags, "--store") {
+		args = append(args, "--debug-unix-socket", w.site.Socket())
+	}
+	command := exec.Command(w.site.Program, args...)
+	command.Dir = w.site.Dir
+	var errs strings.Builder
+	command.Stderr = &errs
+	body, err := command.Output()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		w.t.Fatal(err)
+	}
+	plan := new(inspect.Plan)
+	if err := json.Unmarshal(body, plan); err != nil {
+		w.t.Fatalf("%v: %v\n%s%s", args, err, body, errs.String())
+	}
+	return plan, command.ProcessState.ExitCode()
+}

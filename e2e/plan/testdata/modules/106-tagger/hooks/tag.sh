@@ -1,0 +1,7 @@
+#!/bin/bash
+# Writes a value that the chart uses, always the same.
+if [[ $1 == --config ]]; then
+  echo '{"configVersion": "v1", "beforeHelm": 1, "afterHelm": 1}'
+  exit
+fi
+echo '{"op": "add", "path": "/tagger/tag", "value": "from-a-hook"}' > "$VALUES_JSON_PATCH_PATH"

@@ -1,0 +1,441 @@
+package dryrun
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+)
+
+// A Session turns the writes of clients into dry runs (dryRun=All) and remembers what each would have stored. Reads of
+// one object are answered from that, so that a client finds its own writes and those of other clients of the session.
+// Lists and watches are answered by the API server alone. The zero value is ready; it is safe for concurrent use.
+type Session struct {
+	mu      sync.Mutex
+	objects map[string]*object // by path; guarded by mu
+	changes []Change           // since the last Take; guarded by mu
+}
+
+// An object is one that the session has written.
+type object struct {
+	live map[string]any // as the API server has it; nil if it has none
+	now  map[string]any // as the session left it; nil if it is deleted
+	note string         // why now is not what a dry run of the API server returned
+}
+
+// A Change is one write of a client.
+type Change struct {
+	// Before and After are the object before and after the write; nil if there is none.
+	Before, After *unstructured.Unstructured
+	// Note says why the API server did not check the write; empty if it did.
+	Note string
+}
+
+// Wrap makes the requests of clients that are made from config requests of the session. Call it before config gets
+// other wrappers: those must see the answers of the session.
+func (s *Session) Wrap(config *rest.Config) {
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{session: s, next: next} })
+}
+
+// Take returns the changes since the last call, in their order. A write that changes nothing is none.
+func (s *Session) Take() []Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := s.changes
+	s.changes = nil
+	return taken
+}
+
+// get returns what the session knows of the object at path.
+func (s *Session) get(path string) (o object, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.objects[path]; found != nil {
+		return *found, true
+	}
+	return object{}, false
+}
+
+// record notes that the object at path was before and is now.
+func (s *Session) record(path string, before, now map[string]any, note string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.objects[path]
+	if known == nil {
+		known = &object{live: before}
+		if s.objects == nil {
+			s.objects = map[string]*object{}
+		}
+		s.objects[path] = known
+	}
+	known.now = now
+	if note != "" {
+		known.note = note
+	}
+	if same(before, now) {
+		return
+	}
+	s.changes = append(s.changes, Change{Before: wrapped(before), After: wrapped(now), Note: known.note})
+}
+
+func wrapped(o map[string]any) *unstructured.Unstructured {
+	if o == nil {
+		return nil
+	}
+	return (&unstructured.Unstructured{Object: o}).DeepCopy()
+}
+
+// transport sends the requests of one client.
+type transport struct {
+	session *Session
+	next    http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch r.Method {
+	case http.MethodGet:
+		return t.get(r)
+	case http.MethodPost:
+		return t.post(r)
+	case http.MethodPut, http.MethodPatch:
+		return t.change(r)
+	case http.MethodDelete:
+		return t.remove(r)
+	default:
+		return nil, fmt.Errorf("a dry run sends no %s request", r.Method)
+	}
+}
+
+// get answers a read of one object from the session if the session has written it.
+func (t *transport) get(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/apis") {
+		return t.kinds(r)
+	}
+	o, known := t.session.get(r.URL.Path)
+	switch {
+	case !known:
+		return t.next.RoundTrip(r)
+	case o.now == nil:
+		return answer(r, http.StatusNotFound, notFound(r.URL.Path))
+	case strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata"):
+		return answer(r, http.StatusOK, map[string]any{
+			"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": o.now["metadata"],
+		})
+	default:
+		return answer(r, http.StatusOK, o.now)
+	}
+}
+
+// post creates an object. Requests without the name of one, such as reviews, are sent and not remembered.
+func (t *transport) post(r *http.Request) (*http.Response, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	want := decoded(body)
+	name := nameOf(want)
+	if name == "" {
+		return t.send(r, body, nil)
+	}
+	path := r.URL.Path + "/" + name
+	known, written := t.session.get(path)
+	if written && known.now == nil && known.live != nil {
+		return t.pretend(r, path, nil, want, "it is deleted and created again")
+	}
+	response, err := t.send(r, body, nil)
+	if err != nil {
+		return nil, err
+	}
+	answered, err := replayable(response)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode/100 == 2 {
+		t.session.record(path, nil, decoded(answered), "")
+		return response, nil
+	}
+	if why := t.unchecked(r.URL.Path, response.StatusCode, answered); why != "" {
+		return t.pretend(r, path, nil, want, why)
+	}
+	return response, nil
+}
+
+// change replaces or patches an object.
+func (t *transport) change(r *http.Request) (*http.Response, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	path, _ := strings.CutSuffix(r.URL.Path, "/status")
+	before, note, err := t.current(r, path)
+	if err != nil {
+		return nil, err
+	}
+	known, written := t.session.get(path)
+	if !written {
+		return t.changeLive(r, path, body, before)
+	}
+	want := decoded(body)
+	if r.Method == http.MethodPatch {
+		if want, err = patched(before, body, r.Header.Get("Content-Type")); err != nil {
+			return nil, fmt.Errorf("dry run of a patch of %s: %w", path, err)
+		}
+	}
+	if known.live == nil || note != "" {
+		return t.pretend(r, path, before, want, note)
+	}
+	// The patch is relative to what the session wrote, and the API server has the object as it was before.
+	replacement, err := json.Marshal(want)
+	if err != nil {
+		return nil, err
+	}
+	put := r.Clone(r.Context())
+	put.Method = http.MethodPut
+	put.Header.Set("Content-Type", "application/json")
+	return t.changeLive(put, path, replacement, before)
+}
+
+// changeLive sends a change of an object that the API server has.
+func (t *transport) changeLive(r *http.Request, path string, body []byte, before map[string]any) (*http.Response, error) {
+	response, err := t.send(r, body, nil)
+	if err != nil {
+		return nil, err
+	}
+	answered, err := replayable(response)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode/100 == 2 {
+		t.session.record(path, before, decoded(answered), "")
+		return response, nil
+	}
+	if why := t.unchecked(path, response.StatusCode, answered); why != "" && before != nil {
+		want := decoded(body)
+		if r.Method == http.MethodPatch {
+			if want, err = patched(before, body, r.Header.Get("Content-Type")); err != nil {
+				return nil, fmt.Errorf("dry run of a patch of %s: %w", path, err)
+			}
+		}
+		return t.pretend(r, path, before, want, why)
+	}
+	return response, nil
+}
+
+// remove deletes one object.
+func (t *transport) remove(r *http.Request) (*http.Response, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	before, note, err := t.current(r, r.URL.Path)
+	if err != nil {
+		return nil, err
+	}
+	if kind, _ := before["kind"].(string); strings.HasSuffix(kind, "List") && before["items"] != nil {
+		return nil, errors.New("a dry run deletes no collection: " + r.URL.Path)
+	}
+	known, written := t.session.get(r.URL.Path)
+	if written && (known.live == nil || known.now == nil) {
+		if known.now == nil {
+			return answer(r, http.StatusNotFound, notFound(r.URL.Path))
+		}
+		return t.pretend(r, r.URL.Path, before, nil, note)
+	}
+	// A body with options makes the API server ignore those of the query.
+	options := map[string]any{}
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &options); err != nil {
+			return nil, fmt.Errorf("the options of the deletion of %s are not JSON, so it cannot be a dry run: %w", r.URL.Path, err)
+		}
+	}
+	options["kind"], options["apiVersion"], options["dryRun"] = "DeleteOptions", "v1", []string{"All"}
+	if written {
+		delete(options, "preconditions") // they are of the object as the session wrote it
+	}
+	if body, err = json.Marshal(options); err != nil {
+		return nil, err
+	}
+	response, err := t.send(r, body, http.Header{"Content-Type": {"application/json"}})
+	if err != nil {
+		return nil, err
+	}
+	answered, err := replayable(response)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode/100 == 2 {
+		t.session.record(r.URL.Path, before, nil, "")
+		return response, nil
+	}
+	if why := t.unchecked(r.URL.Path, response.StatusCode, answered); why != "" && before != nil {
+		return t.pretend(r, r.URL.Path, before, nil, why)
+	}
+	return response, nil
+}
+
+// current returns the object at path: as the session wrote it, with the note about that, or as the API server has it.
+// It is nil if there is none.
+func (t *transport) current(r *http.Request, path string) (o map[string]any, note string, err error) {
+	if known, written := t.session.get(path); written {
+		return known.now, known.note, nil
+	}
+	read := r.Clone(r.Context())
+	read.Method, read.Body, read.ContentLength, read.GetBody = http.MethodGet, nil, 0, nil
+	read.URL.Path, read.URL.RawPath, read.URL.RawQuery = path, "", ""
+	read.Header.Set("Accept", "application/json")
+	read.Header.Del("Content-Type")
+	response, err := t.next.RoundTrip(read)
+	if err != nil {
+		return nil, "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case response.StatusCode == http.StatusNotFound:
+		return nil, "", nil
+	case response.StatusCode/100 != 2:
+		return nil, "", fmt.Errorf("read %s before a dry run: %s", path, response.Status)
+	default:
+		return decoded(body), "", nil
+	}
+}
+
+// send sends a write as a dry run.
+func (t *transport) send(r *http.Request, body []byte, header http.Header) (*http.Response, error) {
+	sent := r.Clone(r.Context())
+	query := sent.URL.Query()
+	query.Set("dryRun", "All")
+	sent.URL.RawQuery = query.Encode()
+	for name, values := range header {
+		sent.Header[name] = values
+	}
+	sent.Body = io.NopCloser(bytes.NewReader(body))
+	sent.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	sent.ContentLength = int64(len(body))
+	return t.next.RoundTrip(sent)
+}
+
+// pretend answers a write as if the API server had stored now, and remembers it with a note.
+func (t *transport) pretend(r *http.Request, path string, before, now map[string]any, note string) (*http.Response, error) {
+	t.session.record(path, before, now, note)
+	switch {
+	case now == nil:
+		return answer(r, http.StatusOK, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
+	case r.Method == http.MethodPost:
+		return answer(r, http.StatusCreated, now)
+	default:
+		return answer(r, http.StatusOK, now)
+	}
+}
+
+// unchecked returns why the API server could not check a write that it refused with a status and a body; empty if the
+// refusal holds for the write itself.
+func (t *transport) unchecked(path string, status int, body []byte) string {
+	switch status {
+	case http.StatusNotFound:
+		if namespace := t.newNamespace(path); namespace != "" {
+			return "its Namespace " + namespace + " is created by the same plan"
+		}
+		if kind := t.session.newKind(path); kind != "" {
+			return "its kind " + kind + " is of a CustomResourceDefinition of the same plan"
+		}
+	case http.StatusBadRequest:
+		message, _ := decoded(body)["message"].(string)
+		if strings.Contains(message, "does not support dry run") {
+			return message
+		}
+	}
+	return ""
+}
+
+// newNamespace returns the namespace in path if the session has created it.
+func (t *transport) newNamespace(path string) string {
+	_, rest, found := strings.Cut(path, "/namespaces/")
+	name, _, within := strings.Cut(rest, "/")
+	if !found || !within {
+		return ""
+	}
+	base, _, _ := strings.Cut(path, "/api")
+	if o, known := t.session.get(base + "/api/v1/namespaces/" + name); known && o.live == nil && o.now != nil {
+		return name
+	}
+	return ""
+}
+
+// readBody returns the body of a request, and closes it.
+func readBody(r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	defer r.Body.Close()
+	return io.ReadAll(r.Body)
+}
+
+// replayable reads the body of a response and leaves it to be read again.
+func replayable(response *http.Response) ([]byte, error) {
+	body, err := io.ReadAll(response.Body)
+	if closed := response.Body.Close(); err == nil {
+		err = closed
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return body, err
+}
+
+// decoded returns the object that text holds, nil if it holds none.
+func decoded(text []byte) map[string]any {
+	var o unstructured.Unstructured
+	if err := o.UnmarshalJSON(text); err == nil {
+		return o.Object
+	}
+	var any map[string]any
+	if err := json.Unmarshal(text, &any); err != nil {
+		return nil
+	}
+	return any
+}
+
+func nameOf(o map[string]any) string {
+	metadata, _ := o["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	return name
+}
+
+// answer returns a response that is not of the API server.
+func answer(r *http.Request, status int, body map[string]any) (*http.Response, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)),
+		ContentLength: int64(len(text)), Request: r,
+	}, nil
+}
+
+func notFound(path string) map[string]any {
+	return map[string]any{
+		"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": http.StatusNotFound,
+		"message": path + " not found", "details": map[string]any{},
+	}
+}
+
+// Present makes reads find an object at path, whether or not the API server has it. It is no change.
+func (s *Session) Present(path string, o map[string]any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.objects == nil {
+		s.objects = map[string]*object{}
+	}
+	s.objects[path] = &object{live: o, now: o}
+}

@@ -1,0 +1,218 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/kustomize/kyaml/kio"
+)
+
+// A DryRun takes what a client withholds that makes dry runs. The zero value is ready. It is safe for concurrent use, but
+// only one action on each release may be made.
+type DryRun struct {
+	mu        sync.Mutex
+	revisions []DryRevision // guarded by mu
+}
+
+// A DryRevision is a revision that a client has not recorded, or a release that it has not deleted.
+type DryRevision struct {
+	Release string
+	// Revision is its number, or that of the last revision of a deleted release.
+	Revision int
+	Deleted  bool
+	// Before and After are the values of the last revision and of this one. They may hold secrets.
+	Before, After map[string]any
+	// Hooks are the objects of Helm hooks of the chart that were not run.
+	Hooks []Object
+}
+
+// Take returns the revisions since the last call.
+func (d *DryRun) Take() []DryRevision {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	taken := d.revisions
+	d.revisions = nil
+	return taken
+}
+
+// add notes a revision, or replaces what is known of it.
+func (d *DryRun) add(r DryRevision) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, known := range d.revisions {
+		if known.Release == r.Release {
+			d.revisions[i] = r
+			return
+		}
+	}
+	d.revisions = append(d.revisions, r)
+}
+
+// withhold makes the records those of a dry run: what is written is kept in memory and read again from there.
+func (s *records) withhold(to *DryRun) {
+	written := &withheld{Driver: s.driver, to: to, changed: map[string]*release.Release{}}
+	s.driver = written
+	s.objects = withheldObjects{s.objects, written}
+}
+
+// withheld is a storage driver that writes to memory only. A key with nil was deleted.
+type withheld struct {
+	driver.Driver
+	to *DryRun
+
+	mu      sync.Mutex
+	changed map[string]*release.Release // by key; guarded by mu
+}
+
+// Get implements driver.Queryor.
+func (w *withheld) Get(key string) (*release.Release, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, known := w.changed[key]
+	switch {
+	case !known:
+		return w.Driver.Get(key)
+	case r == nil:
+		return nil, driver.ErrReleaseNotFound
+	default:
+		return r, nil
+	}
+}
+
+// Query implements driver.Queryor.
+func (w *withheld) Query(labels map[string]string) ([]*release.Release, error) {
+	found, err := w.Driver.Query(labels)
+	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found = slices.DeleteFunc(found, func(r *release.Release) bool { _, known := w.changed[keyOf(r)]; return known })
+	for _, key := range slices.Sorted(maps.Keys(w.changed)) {
+		if r := w.changed[key]; r != nil && matches(r, labels) {
+			found = append(found, r)
+		}
+	}
+	if len(found) == 0 {
+		return nil, driver.ErrReleaseNotFound
+	}
+	return found, nil
+}
+
+// matches reports whether labels, as Helm puts them on records, select r.
+func matches(r *release.Release, labels map[string]string) bool {
+	own := map[string]string{
+		ownerLabel: "helm", nameLabel: r.Name, statusLabel: r.Info.Status.String(), versionLabel: strconv.Itoa(r.Version),
+	}
+	for label, value := range labels {
+		if own[label] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// keyOf returns the name of the object in which Helm keeps r.
+func keyOf(r *release.Release) string {
+	return "sh.helm.release.v1." + r.Name + ".v" + strconv.Itoa(r.Version)
+}
+
+// Create implements driver.Creator.
+func (w *withheld) Create(key string, r *release.Release) error {
+	planned := DryRevision{Release: r.Name, Revision: r.Version, After: r.Config, Hooks: hooksOf(r, release.HookPreUpgrade, release.HookPostUpgrade)}
+	if r.Version == 1 || r.Info.Status == release.StatusPendingInstall {
+		planned.Hooks = hooksOf(r, release.HookPreInstall, release.HookPostInstall)
+	}
+	if last := w.last(r.Name); last != nil {
+		planned.Before = last.Config
+	}
+	w.to.add(planned)
+	return w.set(key, r)
+}
+
+// last returns the newest revision of a release, nil if there is none.
+func (w *withheld) last(name string) (newest *release.Release) {
+	found, _ := w.Query(map[string]string{ownerLabel: "helm", nameLabel: name}) // an error is that of the action, too
+	for _, r := range found {
+		if newest == nil || r.Version > newest.Version {
+			newest = r
+		}
+	}
+	return newest
+}
+
+// Update implements driver.Updator.
+func (w *withheld) Update(key string, r *release.Release) error {
+	if r.Info.Status == release.StatusUninstalling {
+		w.to.add(DryRevision{
+			Release: r.Name, Revision: r.Version, Deleted: true, Before: r.Config,
+			Hooks: hooksOf(r, release.HookPreDelete, release.HookPostDelete),
+		})
+	}
+	return w.set(key, r)
+}
+
+// Delete implements driver.Deletor.
+func (w *withheld) Delete(key string) (*release.Release, error) {
+	r, err := w.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	return r, w.set(key, nil)
+}
+
+func (w *withheld) set(key string, r *release.Release) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changed[key] = r
+	return nil
+}
+
+// hooksOf returns the objects of the hooks of r that run at one of the events.
+func hooksOf(r *release.Release, events ...release.HookEvent) (objects []Object) {
+	for _, h := range r.Hooks {
+		if !slices.ContainsFunc(h.Events, func(e release.HookEvent) bool { return slices.Contains(events, e) }) {
+			continue
+		}
+		o := Object{Kind: h.Kind, Name: h.Name}
+		if nodes, err := kio.FromBytes([]byte(h.Manifest)); err == nil && len(nodes) == 1 {
+			o = named(nodes[0])
+		}
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+// withheldObjects are the objects of records without those that were deleted.
+type withheldObjects struct {
+	metadata.ResourceInterface
+	written *withheld
+}
+
+// List lists objects.
+func (o withheldObjects) List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	list, err := o.ResourceInterface.List(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	o.written.mu.Lock()
+	defer o.written.mu.Unlock()
+	list.Items = slices.DeleteFunc(list.Items, func(item metav1.PartialObjectMetadata) bool {
+		r, known := o.written.changed[item.Name]
+		return known && r == nil
+	})
+	return list, nil
+}
+
+// Delete notes that the object is deleted.
+func (o withheldObjects) Delete(_ context.Context, name string, _ metav1.DeleteOptions, _ ...string) error {
+	return o.written.set(name, nil)
+}

@@ -1,0 +1,21 @@
+package store
+
+import (
+	"bytes"
+	"slices"
+)
+
+// CopyTo returns a Memory with the records of tables as they are now. With the table Meta, the copy is a store of the
+// same identity; without it, one of its own.
+func (db *DB) CopyTo(tables ...Table) (*Memory, error) {
+	m := &Memory{}
+	err := db.View(func(tx *Tx) error {
+		for _, table := range tables {
+			for k, v := range tx.Range(At(table)) {
+				m.set.put(Write{Key: slices.Clone(k), Value: bytes.Clone(v)})
+			}
+		}
+		return nil
+	})
+	return m, err
+}

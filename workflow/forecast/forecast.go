@@ -1,0 +1,194 @@
+// Package forecast finds out what a run would do. It carries out the nodes of a graph once, in the order of its edges, on
+// a store that is a copy. It runs no item of a node's own fan-out, which are hooks in the lifecycle.
+package forecast
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// mostRounds is how often a forecast follows edges that put a task at the tail of a queue.
+const mostRounds = 3
+
+// A Forecast is a run on a copy of a store.
+type Forecast struct {
+	// DB is the copy. Steps write to it.
+	DB *store.DB
+	// Binding is the graph with steps that change nothing outside of DB.
+	Binding workflow.Binding
+	// Run is the number of the run.
+	Run uint64
+	// Skip is asked before each item of an edge's fan-out; nil skips none.
+	Skip func(to graph.NodeID, s graph.Subject) bool
+	// Done is told of each node that was carried out, with the error of a module's node, whose edges are not followed.
+	Done func(Result)
+
+	later []task
+}
+
+// A Result is what came of a node.
+type Result struct {
+	Node    *graph.Node
+	Subject graph.Subject
+	Outcome workflow.Outcome
+	Facts   []graph.Fact
+	// Items are those of the node's own fan-out. They were not run.
+	Items []graph.Item
+	Err   error
+}
+
+type task struct {
+	node    graph.NodeID
+	subject graph.Subject
+}
+
+// From carries out the node first and all that follows from it. It returns the error of the first node that failed and
+// that is not of one module.
+func (f *Forecast) From(ctx context.Context, first graph.NodeID) error {
+	f.later = []task{{node: first}}
+	for round := 0; len(f.later) > 0 && round < mostRounds; round++ {
+		next := f.later[0]
+		f.later = f.later[1:]
+		if err := f.follow(ctx, next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Only carries out the node id and follows no edge.
+func (f *Forecast) Only(ctx context.Context, id graph.NodeID) error {
+	return f.carryOut(ctx, task{node: id}).Err
+}
+
+// follow carries out a task and all that its edges put in its slot.
+func (f *Forecast) follow(ctx context.Context, t task) error {
+	r := f.carryOut(ctx, t)
+	if r.Err != nil {
+		if r.Node.Scope != graph.ScopeModule || ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", r.Node.ID, r.Err)
+		}
+		return nil
+	}
+	for _, edge := range f.Binding.Graph.Edges {
+		if edge.From != t.node || edge.Loop || !holds(edge, r.Facts) {
+			continue
+		}
+		for _, next := range f.tasks(edge, t, r) {
+			if edge.Place == graph.Tail {
+				f.later = append(f.later, next)
+				continue
+			}
+			if err := f.follow(ctx, next); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// holds reports whether an edge is taken with facts.
+func holds(edge graph.Edge, facts []graph.Fact) bool {
+	return (edge.When == "" || slices.Contains(facts, edge.When)) && (edge.Unless == "" || !slices.Contains(facts, edge.Unless))
+}
+
+// tasks returns those to which an edge from t leads.
+func (f *Forecast) tasks(edge graph.Edge, t task, r Result) (next []task) {
+	if edge.ForEach == "" {
+		return []task{{edge.To, t.subject}}
+	}
+	for _, item := range r.Outcome.Items[edge.ForEach] {
+		if f.Skip == nil || !f.Skip(edge.To, item.Subject) {
+			next = append(next, task{edge.To, item.Subject})
+		}
+	}
+	return next
+}
+
+// carryOut carries out one node.
+func (f *Forecast) carryOut(ctx context.Context, t task) (r Result) {
+	node, known := f.Binding.Graph.Node(t.node)
+	if !known {
+		return Result{Node: &graph.Node{ID: t.node}, Err: fmt.Errorf("graph %s has no node %s", f.Binding.Graph.Name, t.node)}
+	}
+	r = Result{Node: node, Subject: t.subject}
+	defer func() {
+		if p := recover(); p != nil {
+			r.Err = fmt.Errorf("step panicked: %v\n%s", p, debug.Stack())
+		}
+		if f.Done != nil {
+			f.Done(r)
+		}
+	}()
+	step, bound := f.Binding.Steps[t.node]
+	if !bound {
+		return r // a junction, or a node that waits for running tasks, of which a copy has none
+	}
+	work := f.task(t)
+	if node.ForEach != "" {
+		r.Items, r.Facts, r.Err = f.list(ctx, step, work)
+		return r
+	}
+	if r.Outcome, r.Err = step.Do(ctx, work); r.Err == nil {
+		r.Facts, r.Err = f.apply(step, work, r.Outcome)
+		r.Facts = append(r.Facts, r.Outcome.Facts...)
+	}
+	return r
+}
+
+func (f *Forecast) task(t task) workflow.Task {
+	stored := store.Task{
+		ID: store.ID{Epoch: f.DB.Epoch(), N: 1}, Graph: f.Binding.Graph.Name, Node: string(t.node), Subject: t.subject, Run: f.Run,
+	}
+	return workflow.Task{Task: stored, Batch: []*store.Task{&stored}, Try: 1, Previous: workflow.None}
+}
+
+// apply writes an outcome to the copy.
+func (f *Forecast) apply(step workflow.Step, t workflow.Task, o workflow.Outcome) (facts []graph.Fact, err error) {
+	applier, ok := step.(workflow.Applier)
+	if !ok {
+		return nil, nil
+	}
+	err = f.DB.Update(func(tx *store.Tx) error {
+		facts, err = applier.Apply(tx, t, o)
+		return err
+	})
+	return facts, err
+}
+
+// list makes the list of a node with a fan-out and ends it, as if no item had changed anything.
+func (f *Forecast) list(ctx context.Context, step workflow.Step, t workflow.Task) (items []graph.Item, facts []graph.Fact, err error) {
+	if preparer, ok := step.(workflow.Preparer); ok {
+		o, err := preparer.Prepare(ctx, t)
+		if err == nil {
+			_, err = f.apply(step, t, o)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		t.Prepared = true
+	}
+	lister, ok := step.(workflow.FanOuter)
+	if !ok {
+		return nil, nil, fmt.Errorf("the step of node %s makes no list", t.Node)
+	}
+	err = f.DB.Update(func(tx *store.Tx) error {
+		var note json.RawMessage
+		if items, note, err = lister.Items(tx, t); err != nil {
+			return err
+		}
+		t.FanOut = &store.FanOut{Len: len(items), Next: len(items), Note: note}
+		if ender, ok := step.(workflow.Ender); ok {
+			facts, err = ender.End(tx, t, nil)
+		}
+		return err
+	})
+	return items, facts, err
+}

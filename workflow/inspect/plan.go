@@ -1,0 +1,159 @@
+package inspect
+
+import "slices"
+
+// A Plan is what a converge would do.
+type Plan struct {
+	// Changes is set if the converge would change something.
+	Changes bool       `json:"changes"`
+	Counts  PlanCounts `json:"counts"`
+	// Basis names what the plan was made from.
+	Basis string `json:"basis"`
+	// Limits are what the plan could not find out, one sentence each.
+	Limits []string `json:"limits,omitempty"`
+	// Problems keep the converge from doing what is wanted, such as a blocked deletion.
+	Problems []string `json:"problems,omitempty"`
+	// Values are the changed values of the global section.
+	Values []FieldChange `json:"values,omitempty"`
+	// Hooks are the global hooks that would run.
+	Hooks   []PlanHook   `json:"hooks,omitempty"`
+	Modules []PlanModule `json:"modules"`
+}
+
+// PlanCounts are the numbers of what a plan changes.
+type PlanCounts struct {
+	On         int `json:"on"`
+	Off        int `json:"off"`
+	Purged     int `json:"purged"`
+	Upgraded   int `json:"upgraded"` // releases that get a revision
+	Created    int `json:"created"`
+	Changed    int `json:"changed"`
+	Deleted    int `json:"deleted"`
+	HandedOver int `json:"handedOver"`
+}
+
+// A PlanModule is what a converge would do with one module, or with a release without one.
+type PlanModule struct {
+	Name string `json:"name"`
+	// Action is on, off, purge, run, or none for a module that stays off.
+	Action PlanAction `json:"action"`
+	// Why is the reason of the module's being enabled or disabled.
+	Why string `json:"why,omitempty"`
+	// Error is why the module would fail; what follows it is not planned.
+	Error string `json:"error,omitempty"`
+	// Release is why the release would be upgraded, installed or deleted.
+	Release string `json:"release,omitempty"`
+	// Revision is the number of the new revision; 0 if there would be none.
+	Revision int           `json:"revision,omitempty"`
+	Values   []FieldChange `json:"values,omitempty"`
+	// CRDs are the definitions of the module's directory crds that would be created or changed.
+	CRDs    []PlanObject `json:"crds,omitempty"`
+	Objects []PlanObject `json:"objects,omitempty"`
+	// Hooks are the hooks that would run. HelmHooks are the objects that the chart runs as Helm hooks.
+	Hooks     []PlanHook   `json:"hooks,omitempty"`
+	HelmHooks []PlanObject `json:"helmHooks,omitempty"`
+}
+
+// PlanAction is what a converge would do with a module.
+type PlanAction string
+
+// The actions.
+const (
+	PlanOn    PlanAction = "on"
+	PlanOff   PlanAction = "off"
+	PlanPurge PlanAction = "purge"
+	PlanRun   PlanAction = "run"
+	PlanNone  PlanAction = "none"
+)
+
+// A PlanHook is a hook that would run.
+type PlanHook struct {
+	Name string `json:"name"`
+	// Binding is the kind of binding, such as beforeHelm.
+	Binding string `json:"binding"`
+}
+
+// A PlanObject is what would become of one object.
+type PlanObject struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+	// Action is created, changed, deleted or handed over; empty for a Helm hook.
+	Action string `json:"action,omitempty"`
+	// From is the release that an object is taken over from.
+	From   string        `json:"from,omitempty"`
+	Fields []FieldChange `json:"fields,omitempty"`
+	// Note says why the API server did not check it.
+	Note string `json:"note,omitempty"`
+}
+
+// What can become of an object.
+const (
+	ObjectCreated    = "created"
+	ObjectChanged    = "changed"
+	ObjectDeleted    = "deleted"
+	ObjectHandedOver = "handed over"
+)
+
+func (o PlanObject) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+// A FieldChange is one field that differs. Old and New are absent where the field is.
+type FieldChange struct {
+	Path string `json:"path"`
+	Old  any    `json:"old,omitempty"`
+	New  any    `json:"new,omitempty"`
+}
+
+// Count sets the counts of p and whether it changes something.
+func (p *Plan) Count() {
+	c := PlanCounts{}
+	changes := len(p.Values) > 0
+	for _, m := range p.Modules {
+		switch m.Action {
+		case PlanOn:
+			c.On++
+		case PlanOff:
+			c.Off++
+		case PlanPurge:
+			c.Purged++
+		}
+		if m.Revision > 0 {
+			c.Upgraded++
+		}
+		changes = changes || len(m.Values) > 0
+		for _, o := range slices.Concat(m.CRDs, m.Objects) {
+			c.count(o)
+		}
+	}
+	p.Counts, p.Changes = c, changes || c != PlanCounts{}
+}
+
+func (c *PlanCounts) count(o PlanObject) {
+	switch o.Action {
+	case ObjectCreated:
+		c.Created++
+	case ObjectChanged:
+		c.Changed++
+	case ObjectDeleted:
+		c.Deleted++
+	case ObjectHandedOver:
+		c.HandedOver++
+	}
+}
+
+// Failed reports whether the plan is of a module that would fail, and so does not say all.
+func (p *Plan) Failed() bool {
+	return slices.ContainsFunc(p.Modules, func(m PlanModule) bool { return m.Error != "" })
+}
+
+// changes reports whether the converge would change anything of m.
+func (m *PlanModule) changes() bool {
+	return m.Action == PlanOn || m.Action == PlanOff || m.Action == PlanPurge ||
+		m.Error != "" || m.Revision > 0 || len(m.Values)+len(m.CRDs)+len(m.Objects) > 0
+}
