@@ -108,30 +108,40 @@ func (c *ConfigMap) compare(ctx context.Context) {
 	}
 }
 
-// wake has step 16 tried again where it has failed, at a start, because the
-// ConfigMap was invalid or out of reach: now there is something to be read.
+// wake has step 16 tried again where it has failed because the ConfigMap was invalid or out of reach:
+// now there is something to be read.
 func (c *ConfigMap) wake() error {
-	var failed store.ID
-	if err := c.db.View(func(tx *store.Tx) error {
-		head, ok, err := store.Head(tx, workflow.Main)
-		if err == nil && ok && head.Node == string(lifecycle.ConfigMapChanged) && head.Failed != nil {
-			failed = head.ID
-		}
+	var failed *store.Task
+	if err := c.db.View(func(tx *store.Tx) (err error) {
+		failed, err = failedStep(tx)
 		return err
-	}); err != nil || failed.IsZero() {
+	}); err != nil || failed == nil {
 		return err
 	}
-	err := c.retry(failed)
+	err := c.retry(failed.ID)
 	if errors.Is(err, workflow.ErrNoTask) || errors.Is(err, workflow.ErrRuns) {
 		return nil // it has been
 	}
 	return err
 }
 
-// see raises an event for content that is news.
+// failedStep returns the task of step 16 that failed and is retried; nil if there is none.
+func failedStep(tx *store.Tx) (*store.Task, error) {
+	head, ok, err := store.Head(tx, workflow.Main)
+	if err != nil || !ok || head.Node != string(lifecycle.ConfigMapChanged) || head.Failed == nil {
+		return nil, err
+	}
+	return head, nil
+}
+
+// see raises an event for content that is news. A task of step 16 that waits for its retry reads the content itself: a second
+// task would fail as the first one did, and the end of its attempt would lead to a third.
 func (c *ConfigMap) see(tx *store.Tx, content kube.Content) error {
 	news, err := isNews(tx, content)
 	if err != nil || !news {
+		return err
+	}
+	if failed, err := failedStep(tx); err != nil || failed != nil && failed.Claim == nil {
 		return err
 	}
 	return c.raise(tx, workflow.Event{

@@ -3,6 +3,7 @@ package triggers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
 )
 
 // A section that a hook was writing when the ConfigMap was read is left to the
@@ -68,6 +70,44 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 			t.Errorf("the watch told it after the task had ended: raised %d times, %v", raised, err)
 		}
 	})
+}
+
+func TestAFailedReadOfTheConfigMapIsRetriedAndNotDoubled(t *testing.T) {
+	t.Parallel()
+	db, raised := storetest.Memory(t), 0
+	raise := func(*store.Tx, ...workflow.Event) error { raised++; return nil }
+	c := NewConfigMap(db, raise, &kube.ConfigMap{}, nil)
+	content := kube.Content{ResourceVersion: "7", Data: map[string]string{"mod": "p: 1"}, Exists: true}
+	put := func(change func(*store.Task)) {
+		t.Helper()
+		if err := db.Update(func(tx *store.Tx) error {
+			task := &store.Task{
+				ID: store.ID{Epoch: 1, N: 1}, Pos: store.Pos{Queue: workflow.Main, Slot: store.FirstSlot}, Graph: lifecycle.Graph.Name, Run: 1,
+				Node: string(lifecycle.ConfigMapChanged),
+			}
+			change(task)
+			return errors.Join(store.SaveTask(tx, task), store.Save(tx, store.RunKey(1), store.Run{ID: 1, Graph: lifecycle.Graph.Name, Began: tx.Now(), Open: 1}),
+				store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: "6", Config: json.RawMessage("{}"), At: tx.Now()}))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed := &store.Failure{Node: string(lifecycle.ConfigMapChanged), Count: 1, Error: "the API server failed"}
+	for _, step := range []struct {
+		what   string
+		change func(*store.Task)
+		want   int
+	}{
+		{"the task waits for its retry and reads the content itself", func(task *store.Task) { task.Failed = failed }, 0},
+		{"the task runs again and may have read the content before", func(task *store.Task) { task.Failed, task.Claim = failed, &store.Claim{Epoch: 1} }, 1},
+		{"the head of the queue is another step", func(task *store.Task) { task.Node, task.Failed = string(lifecycle.ModuleRun), failed }, 1},
+	} {
+		put(step.change)
+		raised = 0
+		if err := db.Update(func(tx *store.Tx) error { return c.see(tx, content) }); err != nil || raised != step.want {
+			t.Errorf("%s: raised %d times, want %d (%v)", step.what, raised, step.want, err)
+		}
+	}
 }
 
 func TestAConfigMapIsReadAgainWhenTheRecordOfTheRefusedOneCannotBeRead(t *testing.T) {
