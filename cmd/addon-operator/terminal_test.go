@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,8 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
+	"addon-operator/e2e/screen"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -27,39 +25,11 @@ import (
 // onTerminal runs cmd on a pseudo-terminal of that many columns and returns what it shows.
 func onTerminal(t *testing.T, columns uint16, cmd *exec.Cmd) string {
 	t.Helper()
-	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	shown, err := screen.Show(cmd, 50, columns)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%q: %v", cmd.Args, err)
 	}
-	defer ours.Close()
-	if err := unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(int(ours.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: columns}); err != nil {
-		t.Fatal(err)
-	}
-	theirs, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout = theirs
-	err = cmd.Start()
-	_ = theirs.Close() // the process has its own
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown, err := io.ReadAll(ours)
-	if err != nil && !errors.Is(err, unix.EIO) { // which is the end of a terminal
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%q: %v", cmd.Args, err)
-	}
-	return strings.ReplaceAll(string(shown), "\r\n", "\n")
+	return shown
 }
 
 // A failingStep always fails.

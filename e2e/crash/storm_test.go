@@ -19,6 +19,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"addon-operator/e2e/disk"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -76,7 +77,7 @@ func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // it takes wha
 // A storm is one round of the test.
 type storm struct {
 	*world
-	disk   *disk
+	disk   *disk.Disk
 	keeper *keeper
 	record *stormRecord
 	loads  []*load
@@ -86,8 +87,8 @@ type storm struct {
 
 func newStorm(t *testing.T, seed uint64) *storm {
 	t.Helper()
-	s := &storm{disk: newDisk(t, "64m"), world: newWorld(t)}
-	s.site.StoreDir = s.disk.dir
+	s := &storm{disk: disk.New(t, "64m"), world: newWorld(t)}
+	s.site.StoreDir = s.disk.Dir
 	if err := os.Mkdir(s.world.record+".d", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,7 @@ func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
 	filling, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan error, 1)
-	go func() { done <- s.disk.fill(filling) }()
+	go func() { done <- s.disk.Fill(filling) }()
 	began := time.Now()
 	for time.Since(began) < fullFor || full() == before {
 		if err := s.keeper.err(); err != nil {

@@ -1,4 +1,5 @@
-package crash_test
+// Package disk gives tests small file systems that can be filled.
+package disk
 
 import (
 	"bufio"
@@ -13,16 +14,16 @@ import (
 	"time"
 )
 
-// A disk is a small file system in memory. It is mounted in a namespace of its own, which needs
+// A Disk is a small file system in memory. It is mounted in a namespace of its own, which needs
 // no privileges, and vanishes with the process that holds the namespace.
-type disk struct {
-	// dir is the root of the file system, as this process and the operator reach it.
-	dir string
+type Disk struct {
+	// Dir is the root of the file system, as this process and the programs that it starts reach it.
+	Dir string
 }
 
-// newDisk mounts a disk of a size that tmpfs understands, until the test ends. It skips the test
-// where the kernel or the container forbids that.
-func newDisk(t *testing.T, size string) *disk {
+// New mounts a disk of a size that tmpfs understands, until the test ends. It skips the test where
+// the kernel or the container forbids that.
+func New(t testing.TB, size string) *Disk {
 	t.Helper()
 	at := t.TempDir()
 	holder := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
@@ -43,13 +44,13 @@ func newDisk(t *testing.T, size string) *disk {
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		t.Skipf("no small file system can be mounted here: unshare and mount -t tmpfs printed %q", line)
 	}
-	return &disk{dir: fmt.Sprintf("/proc/%d/root%s", holder.Process.Pid, at)}
+	return &Disk{Dir: fmt.Sprintf("/proc/%d/root%s", holder.Process.Pid, at)}
 }
 
-// fill takes all free space of the disk, also what is freed meanwhile, until ctx is done. Then it
+// Fill takes all free space of the disk, also what is freed meanwhile, until ctx is done. Then it
 // gives all of it back.
-func (d *disk) fill(ctx context.Context) error {
-	path := filepath.Join(d.dir, "filler")
+func (d *Disk) Fill(ctx context.Context) error {
+	path := filepath.Join(d.Dir, "filler")
 	f, err := os.Create(path)
 	if err != nil {
 		return err

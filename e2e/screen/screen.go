@@ -1,0 +1,49 @@
+// Package screen runs programs on a pseudo-terminal, so that tests see what a person sees.
+package screen
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Show runs cmd with its standard output on a terminal of that size and returns what the terminal shows. The error is that of
+// cmd, or says why there is no terminal.
+func Show(cmd *exec.Cmd, rows, columns uint16) (string, error) {
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	defer ours.Close()
+	fd := int(ours.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		return "", fmt.Errorf("unlock the terminal: %w", err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		return "", fmt.Errorf("ask for the number of the terminal: %w", err)
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}); err != nil {
+		return "", fmt.Errorf("set the size of the terminal: %w", err)
+	}
+	theirs, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return "", err
+	}
+	cmd.Stdout = theirs
+	err = cmd.Start()
+	_ = theirs.Close() // the process has its own
+	if err != nil {
+		return "", err
+	}
+	shown, err := io.ReadAll(ours)
+	if errors.Is(err, unix.EIO) { // which is the end of a terminal
+		err = nil
+	}
+	return strings.ReplaceAll(string(shown), "\r\n", "\n"), errors.Join(err, cmd.Wait())
+}
