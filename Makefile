@@ -20,7 +20,7 @@ CHAINS ?= 110
 FIGHTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help build controlplane run test race kills crash-kills every-step crash-images breakages alerts fuzz bench shape lint fmt vet generate vuln clean
+.PHONY: help build controlplane run test race kills crash-kills every-step crash-images breakages incidents alerts fuzz bench shape lint fmt vet generate vuln clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,9 @@ crash-images: ## Check what a power loss can leave of the store, with CRASH_IMAG
 
 breakages: ## Break the durability code on purpose, one place at a time, and check that the tests fail (BREAKAGES="NAME..." for some)
 	go run ./e2e/breakages $(BREAKAGES)
+
+incidents: build controlplane ## Test what a person on call sees of incidents, also of those that take minutes
+	INCIDENTS=all go test -count=1 -timeout 20m -v -run Incident ./e2e/incidents
 
 alerts: ## Test the alerts of deploy/monitoring with promtool (the first run takes 4 minutes longer)
 	go build -C e2e/promtool -buildvcs=false -tags remove_all_sd -o ../../bin/promtool github.com/prometheus/prometheus/cmd/promtool

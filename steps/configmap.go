@@ -128,7 +128,7 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	}
 	if read.Error != "" {
 		return nil, store.Save(tx, store.RefusedConfigKey(), store.RefusedConfig{
-			ResourceVersion: read.ResourceVersion, Error: read.Error, At: tx.Now(), Run: t.Run,
+			ResourceVersion: read.ResourceVersion, Error: read.Error, Fix: s.config.editConfig(), At: tx.Now(), Run: t.Run,
 		})
 	}
 	tx.Delete(store.RefusedConfigKey())

@@ -164,7 +164,7 @@ type releaseDeleteStep struct {
 
 // Do uninstalls the release. One that is absent is deleted.
 func (s *releaseDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	return s.releases.uninstall(ctx, t.Subject.Module)
+	return s.releases.uninstall(s.releases.watchHelmHooks(ctx, t), t.Subject.Module)
 }
 
 // Apply notes that the release is gone.
@@ -248,7 +248,7 @@ type modulePurgeStep struct {
 
 // Do uninstalls the release.
 func (s *modulePurgeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	return s.releases.uninstall(ctx, t.Subject.Module)
+	return s.releases.uninstall(s.releases.watchHelmHooks(ctx, t), t.Subject.Module)
 }
 
 // Apply forgets what was kept of it.

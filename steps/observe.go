@@ -14,8 +14,8 @@ import (
 type Observer interface {
 	// HookRan reports a run of a hook.
 	HookRan(Report)
-	// HookSlow reports a run of a hook that takes much longer than any run before. The returned
-	// function is called at the end of the run; it can be nil.
+	// HookSlow reports a run of a hook that takes much longer than any run before, or a long wait for a
+	// Helm hook. The returned function is called at the end of the run or wait; it can be nil.
 	HookSlow(SlowRun) (ended func())
 	hookmetrics.Observer
 	// HelmBegins reports the start of an operation on a module's chart. The returned function is
@@ -74,11 +74,13 @@ func (silent) Converged()                         {}
 func (silent) ProblemsChanged()                   {}
 func (silent) AddonModulesChanged()               {}
 
-// A SlowRun is a run of a hook that takes far longer than any before.
+// A SlowRun is a run of a hook that takes far longer than any before, or a long wait for a Helm hook.
 type SlowRun struct {
 	Task workflow.Task
 	Node graph.NodeID
-	// Since is when the attempt began.
+	// Awaits is the Job or Pod that Helm waits for; empty for the run of a hook of a module.
+	Awaits string
+	// Since is when the attempt or the wait began.
 	Since time.Time
 	// After is the time after which the run is reported.
 	After time.Duration

@@ -137,7 +137,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 			}
 		}
 	}
-	done, err := s.releases.helm.Upgrade(ctx, *release, manifest)
+	done, err := s.releases.helm.Upgrade(s.releases.watchHelmHooks(ctx, t), *release, manifest)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}

@@ -1,8 +1,10 @@
 package steps
 
 import (
+	"context"
 	"time"
 
+	"addon-operator/internal/helm"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -30,9 +32,23 @@ func (r *runReports) watchSlow(t workflow.Task, n *graph.Node, longest time.Dura
 	if t.Claim == nil {
 		return func() {}
 	}
-	run := SlowRun{Task: t, Node: n.ID, Since: t.Claim.Since, After: slowAfter(longest), Longest: longest}
+	return reportSlow(r.observer, SlowRun{Task: t, Node: n.ID, Since: t.Claim.Since, After: slowAfter(longest), Longest: longest})
+}
+
+// watchHelmHooks returns a context for an action on the release of t's module. While the action waits for the Job or Pod of a
+// Helm hook for long, that is reported as a slow run.
+func (rs *Releases) watchHelmHooks(ctx context.Context, t workflow.Task) context.Context {
+	return helm.WithAwaits(ctx, func(hook helm.Object) (ended func()) {
+		return reportSlow(rs.observer, SlowRun{
+			Task: t, Node: graph.NodeID(t.Node), Since: rs.db.Now(), After: slowLeast, Awaits: hook.String(),
+		})
+	})
+}
+
+// reportSlow reports run unless the returned function, which the caller calls at its end, is called in time.
+func reportSlow(to Observer, run SlowRun) (ends func()) {
 	reported := make(chan func(), 1)
-	timer := time.AfterFunc(run.After, func() { reported <- r.observer.HookSlow(run) })
+	timer := time.AfterFunc(run.After, func() { reported <- to.HookSlow(run) })
 	return func() {
 		if timer.Stop() {
 			return

@@ -54,6 +54,32 @@ func TestHookIsReportedThatRunsFarLongerThanItEverDidOrThanTenMinutes(t *testing
 	}
 }
 
+func TestWaitForAHelmHookIsReportedAfterAMinuteUntilItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reported, ended atomic.Int32
+		observer := slowHooks{report: func(r SlowRun) func() {
+			if r.Awaits != "Job shop/migrate" || r.Node != "release-upgrade" || r.Since.IsZero() {
+				t.Errorf("reported is %+v", r)
+			}
+			reported.Add(1)
+			return func() { ended.Add(1) }
+		}}
+		ends := reportSlow(observer, SlowRun{Node: "release-upgrade", Since: time.Now(), After: slowLeast, Awaits: "Job shop/migrate"})
+		time.Sleep(slowLeast - time.Second)
+		if reported.Load() != 0 {
+			t.Error("it is reported too early")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if reported.Load() != 1 {
+			t.Error("it is not reported")
+		}
+		if ends(); ended.Load() != 1 {
+			t.Error("its end is not reported")
+		}
+	})
+}
+
 // slowHooks observes slow runs of hooks.
 type slowHooks struct {
 	silent

@@ -22,7 +22,7 @@ import (
 // surveyed are the kinds of problems that a survey finds.
 var surveyed = []store.ProblemKind{
 	store.NotExecutable, store.NewDirectory, store.ChangedDirectory, store.GoneDirectory, store.BadDirectories, store.UnknownKey,
-	store.UnusableAddon, store.OrphanedModule,
+	store.UnusableAddon, store.OrphanedModule, store.SharedObject,
 }
 
 // A Survey finds problems of the module directories and the ConfigMap before a converge meets them. It
@@ -59,7 +59,7 @@ type surveyRun struct {
 
 // Run reads the directories of modules and hooks and saves as problems what is wrong with them: a
 // hook file without an execute bit, a directory that is new, changed or missing, a key of the
-// ConfigMap that belongs to no module. Problems that are mended are deleted. It reports whether any
+// ConfigMap that belongs to no module, an object that two modules have. Problems that are mended are deleted. It reports whether any
 // problem came or went. The modules in force stay what they are.
 func (s *Survey) Run() (changed bool, err error) {
 	v := surveyRun{survey: s, found: map[store.ProblemKind][]store.Problem{}}
@@ -73,6 +73,8 @@ func (s *Survey) Run() (changed bool, err error) {
 	} else if err := v.compare(set); err != nil {
 		return false, err
 	} else if err := v.addons(); err != nil {
+		return false, err
+	} else if err := v.sharedObjects(); err != nil {
 		return false, err
 	} else {
 		v.unknownKeys(set)
@@ -164,10 +166,33 @@ func (v *surveyRun) compare(set module.Set) error {
 			v.changes(m, record)
 		}
 	}
-	if scanned && len(set.Empty) == 0 {
+	switch {
+	case scanned && len(set.Empty) > 0:
+		v.unseen(set)
+	case scanned:
 		v.missing(set)
 	}
 	return nil
+}
+
+// unseen finds modules that are installed and cannot be seen, because a directory of modules is empty.
+func (v *surveyRun) unseen(set module.Set) {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(v.known)) {
+		if _, onDisk := set.Find(name); !onDisk && v.known[name].State != store.Off {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	dirs, shown := strings.Join(set.Empty, ", "), names[:min(len(names), mostNamed)]
+	v.add(store.BadDirectories, store.Problem{
+		Object: dirs, More: len(names) - len(shown),
+		Error: fmt.Sprintf("%s holds no module, so installed modules cannot be seen: %s. They stay as they are, and are neither upgraded nor deleted",
+			dirs, strings.Join(shown, ", ")),
+		Fix: "mount the directory. If these modules are to be uninstalled, disable them in the ConfigMap while their directories are there",
+	})
 }
 
 // hooks finds programs among the hooks in dir that lack the execute bit.

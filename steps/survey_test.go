@@ -135,6 +135,43 @@ func TestChangedModuleDirectoryIsAProblemUntilTheModuleHasRun(t *testing.T) {
 	}
 }
 
+func TestObjectOfTwoModulesIsAProblemUntilOneIsDisabled(t *testing.T) {
+	s, root := surveyedSteps(t)
+	shared := store.Object{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "ops", Name: "web"}
+	older := shared
+	older.APIVersion = "apps/v1beta1"
+	for name, objects := range map[string][]store.Object{
+		"a": {shared, {APIVersion: "v1", Kind: "ConfigMap", Namespace: "ops", Name: "a"}},
+		"b": {{APIVersion: "example.com/v1", Kind: "Deployment", Namespace: "ops", Name: "web"}},
+		"c": {older},
+	} {
+		commit(t, s, func(tx *store.Tx) error {
+			return errors.Join(
+				store.Save(tx, store.ModuleKey(name), store.Module{State: store.On, Enabled: true}),
+				store.Save(tx, store.ReleaseKey(name), store.Release{Revision: 1, Objects: objects}))
+		})
+	}
+	has := func() (found []string) {
+		for _, p := range problemsOf(t, s, root) {
+			if strings.HasPrefix(p, string(store.SharedObject)) {
+				found = append(found, p)
+			}
+		}
+		return found
+	}
+	want := []string{"shared object c: Deployment ops/web is in the charts of modules a and c: each upgrade of one module overwrites the object of the other; " +
+		"remove it from one of the charts, or disable one of the modules; the object then stays with the other"}
+	if diff := cmp.Diff(want, has()); diff != "" {
+		t.Error(diff)
+	}
+	commit(t, s, func(tx *store.Tx) error {
+		return store.Save(tx, store.ModuleKey("a"), store.Module{State: store.On})
+	})
+	if found := has(); len(found) > 0 {
+		t.Errorf("a disabled module shares an object: %q", found)
+	}
+}
+
 func TestUnknownKeyOfTheConfigMapIsAProblemWithASuggestion(t *testing.T) {
 	s, root := surveyedSteps(t)
 	put := func(data map[string]string) {

@@ -180,8 +180,12 @@ type Object struct {
 
 // Is reports whether o and other name the same object, be it in two versions of
 // its kind.
-func (o Object) Is(other Object) bool {
-	return o.Kind == other.Kind && o.Namespace == other.Namespace && o.Name == other.Name && o.group() == other.group()
+func (o Object) Is(other Object) bool { return o.Identity() == other.Identity() }
+
+// Identity returns o without the version of its API: two objects with equal identities are the same.
+func (o Object) Identity() Object {
+	o.APIVersion = o.group()
+	return o
 }
 
 func (o Object) group() string {
@@ -210,8 +214,10 @@ type AppliedConfig struct {
 type RefusedConfig struct {
 	ResourceVersion string    `json:"resourceVersion"`
 	Error           string    `json:"error"`
-	At              time.Time `json:"at"`
-	Run             uint64    `json:"walk"`
+	// Fix is the command that edits the ConfigMap.
+	Fix string    `json:"fix,omitempty"`
+	At  time.Time `json:"at"`
+	Run uint64    `json:"walk"`
 }
 
 // AppliedConfigKey returns the key of the ConfigMap content in force.

@@ -9,27 +9,31 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// HookSlow reports that a run of a hook takes far longer than any before, until it ends.
+// HookSlow reports that a run of a hook takes far longer than any before, or that Helm waits long for a Helm hook, until the run or
+// the wait ends.
 func (o *lifecycleObserver) HookSlow(r steps.SlowRun) (ended func()) {
 	subject := r.Task.Subject
 	why := "no run of it has succeeded before"
 	if r.Longest > 0 {
 		why = "its longest run took " + r.Longest.Round(time.Millisecond).String()
 	}
-	o.log.Warn().Str("module", subject.Module).Str("hook", subject.Hook).Str("binding", subject.Binding).Str("node", string(r.Node)).
+	what, hook := strings.TrimSpace(string(r.Node)+" "+subject.String()), subject.Hook
+	if r.Awaits != "" {
+		why, hook = "Helm waits for "+r.Awaits, r.Awaits
+	}
+	o.log.Warn().Str("module", subject.Module).Str("hook", hook).Str("binding", subject.Binding).Str("node", string(r.Node)).
 		Str("queue", r.Task.Queue).Str("task", r.Task.ID.String()).Time("since", r.Since).
 		Msg("hook runs for " + r.After.String() + " already; " + why)
-	what := strings.TrimSpace(string(r.Node) + " " + subject.String())
 	o.notices.add(notice{reason: "HookSlow", message: fmt.Sprintf(
 		"%s runs for %s already; %s. See what it waits for, or run addon-operator task cancel %s", what, r.After, why, r.Task.ID)})
-	counted := o.metrics.HookSlow(subject.Module, subject.Hook)
+	counted := o.metrics.HookSlow(subject.Module, hook)
 	removed := o.slow.Add(inspect.Problem{
 		Kind: inspect.KindSlow, Run: r.Task.Run, Task: r.Task.ID, Queue: r.Task.Queue, Node: string(r.Node),
-		Subject: subject, At: r.Since, Error: why,
+		Subject: subject, At: r.Since, Error: why, Awaits: r.Awaits,
 	})
 	return func() {
 		removed()
 		counted()
-		o.log.Info().Str("module", subject.Module).Str("hook", subject.Hook).Str("task", r.Task.ID.String()).Msg("slow hook has ended")
+		o.log.Info().Str("module", subject.Module).Str("hook", hook).Str("task", r.Task.ID.String()).Msg("slow hook has ended")
 	}
 }

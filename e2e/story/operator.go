@@ -160,7 +160,7 @@ func (w *world) start(flags []string) error {
 	}
 	o.cmd = exec.Command(w.program, append([]string{
 		"start", "--namespace", w.namespace, "--kube-config", w.kubeconfig,
-		"--store", w.path("store.db"), "--debug-unix-socket", w.path("socket"), "--tmp-dir", w.path("tmp"),
+		"--store", w.store(), "--debug-unix-socket", w.path("socket"), "--tmp-dir", w.path("tmp"),
 		"--prometheus-listen-address", address, "--prometheus-listen-port", port,
 		"--modules-dir", w.path("modules"), "--global-hooks-dir", w.path("global-hooks"),
 		"--webhook-url", "https://127.0.0.1", "--validating-webhook-configuration-name", w.namespace,

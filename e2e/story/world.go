@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"addon-operator/e2e/cluster"
+	"addon-operator/e2e/disk"
 )
 
 // patience is how long a command waits for what it is told to see. Machines that run the stories may have one slow CPU.
@@ -53,6 +54,12 @@ type world struct {
 
 	operator *operator
 	starts   int
+
+	reader *reader // nil until a person looks
+
+	proxy   *faultyServer // nil until the story starts one
+	disk    *disk.Disk    // nil where the store is beside the modules
+	filling func() error  // ends the filling of the disk; nil where the disk has room
 
 	repositories *repositoryServer // nil until the story serves some
 	certificates string            // file of the certificates that the operator trusts; those of the system if empty
@@ -193,6 +200,9 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	maps.Copy(all, pageCommands)
 	maps.Copy(all, repositoryCommands)
 	maps.Copy(all, sourceCommands)
+	maps.Copy(all, readerCommands)
+	maps.Copy(all, faultCommands)
+	maps.Copy(all, alertCommands)
 	out := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, run := range all {
 		out[name] = func(ts *testscript.TestScript, neg bool, args []string) {

@@ -26,6 +26,7 @@ type objectClient struct {
 	*kube.Client
 	release  string
 	within   func(time.Duration) (context.Context, context.CancelFunc)
+	awaits   func(Object) (ended func())
 	failures []error
 
 	mu   sync.Mutex
@@ -46,9 +47,29 @@ func (c *Client) objects(ctx context.Context, config *rest.Config, release strin
 	k := kube.New(c.getter(config))
 	k.Log = c.log
 	k.Namespace = c.namespace
-	return &objectClient{Client: k, release: release, within: func(timeout time.Duration) (context.Context, context.CancelFunc) {
+	o := &objectClient{Client: k, release: release, within: func(timeout time.Duration) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, timeout)
 	}}
+	o.awaits, _ = ctx.Value(awaitsKey{}).(func(Object) func())
+	return o
+}
+
+// awaitsKey is the key of the function that is called when an action begins to wait for an object.
+type awaitsKey struct{}
+
+// WithAwaits returns a context for an action. The action calls awaits when it begins to wait for the Job or Pod of a Helm hook, and
+// calls what awaits returns when the wait is over.
+func WithAwaits(ctx context.Context, awaits func(Object) (ended func())) context.Context {
+	return context.WithValue(ctx, awaitsKey{}, awaits)
+}
+
+// await reports that the action waits for a hook, until the returned function is called.
+func (o *objectClient) await(hook *resource.Info) (ended func()) {
+	if o.awaits == nil {
+		return func() {}
+	}
+	kind := hook.Mapping.GroupVersionKind
+	return o.awaits(Object{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: hook.Namespace, Name: hook.Name})
 }
 
 // IsReachable implements kube.Interface. The records of the release have just been read, so the API server answers.
@@ -77,12 +98,14 @@ func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Dur
 		if kind != "Job" && kind != "Pod" {
 			continue
 		}
+		over := o.await(hook)
 		err := o.wait(hook, timeout, nil, func(e watch.Event) (bool, error) {
 			if e.Type == watch.Deleted {
 				return true, nil // a hook that cleans up after itself
 			}
 			return ended(e)
 		})
+		over()
 		if err != nil {
 			return fmt.Errorf("hook %s %s/%s: %w", kind, hook.Namespace, hook.Name, err)
 		}

@@ -102,6 +102,8 @@ func (r *Problem) headline() string {
 		return "the API server does not respond as it should"
 	case r.Kind == KindFull:
 		return "no task starts, as the disk is full"
+	case r.Kind == KindSlow && r.Awaits != "":
+		return name + " waits long for a Helm hook, " + r.Awaits
 	case r.Kind == KindSlow:
 		return name + " runs far longer than ever"
 	case r.Kind == KindStalled:

@@ -17,6 +17,7 @@ const (
 	OtherCluster   Pattern = "other cluster"    // the volume had a store of another cluster
 	LittleRoom     Pattern = "disk nearly full" // compaction needs more room than there is
 	WrongClock     Pattern = "clock"            // records are of the future, or a start is older than the one before it
+	Crash          Pattern = "crash"            // the operator of a stopped store crashed
 	CrashLoop      Pattern = "crash loop"       // the operator crashed again and again
 	LostWork       Pattern = "lost work"        // the store knows nothing of a span
 	ValueLoop      Pattern = "value loop"       // hooks change values at each run
@@ -36,7 +37,9 @@ type Diagnosis struct {
 type Finding struct {
 	Pattern Pattern `json:"pattern"`
 	// Text describes the fault in one sentence.
-	Text     string      `json:"text"`
+	Text string `json:"text"`
+	// Since is the time of the oldest evidence in a [Status], which has no evidence.
+	Since    time.Time   `json:"since,omitzero"`
 	Evidence []CauseStep `json:"evidence,omitempty"`
 	// Fix says what a person must mend first. Advice are commands that show more, and those that help once it is mended.
 	Fix    string   `json:"fix,omitempty"`
@@ -77,7 +80,7 @@ type diagnostician struct {
 	searched int // failures before which changes were searched
 }
 
-// standby finds another operator in the namespace, and a store of another cluster.
+// standby finds another operator in the namespace, and a store of another cluster that was on the volume.
 func (d *diagnostician) standby() (out []Finding, _ error) {
 	if waits := d.operator.Standby; waits != "" {
 		out = append(out, Finding{
@@ -86,6 +89,22 @@ func (d *diagnostician) standby() (out []Finding, _ error) {
 			Fix:      "keep one: scale the other workload to 0 replicas. A replica that only waits is no mistake",
 		})
 	}
+	other, err := d.otherCluster()
+	return append(out, other...), err
+}
+
+// since returns the time of the oldest evidence; zero if none has one.
+func (f *Finding) since() (at time.Time) {
+	for _, c := range f.Evidence {
+		if !c.At.IsZero() && (at.IsZero() || c.At.Before(at)) {
+			at = c.At
+		}
+	}
+	return at
+}
+
+// otherCluster finds a store of another cluster that was on the volume.
+func (d *diagnostician) otherCluster() (out []Finding, _ error) {
 	if aside := d.operator.Aside; len(aside) > 0 {
 		f := Finding{
 			Pattern: OtherCluster, Text: "the volume had the store of another cluster; the operator renamed it and started with an empty one",
@@ -123,7 +142,33 @@ const mostSkew = 5 * time.Second
 
 // clock finds records of the future, and starts that are older than the start before them.
 func (d *diagnostician) clock() ([]Finding, error) {
-	var evidence []CauseStep
+	evidence, err := d.laterRecords()
+	if err != nil {
+		return nil, err
+	}
+	back, err := d.olderStart()
+	return wrongClock(append(evidence, back...)), err
+}
+
+// future finds records of the future: the clock is wrong now, or was when they were written.
+func (d *diagnostician) future() ([]Finding, error) {
+	evidence, err := d.laterRecords()
+	return wrongClock(evidence), err
+}
+
+// wrongClock returns the finding that has the evidence, if there is any.
+func wrongClock(evidence []CauseStep) []Finding {
+	if len(evidence) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Pattern: WrongClock, Text: "the clock of a node was or is wrong: times are not in the order of the work", Evidence: evidence,
+		Fix: "synchronize the clocks of the nodes (chronyc tracking, timedatectl). Schedules and retries follow the clock; certificates depend on it",
+	}}
+}
+
+// laterRecords returns the newest run and the newest start if they are of the future.
+func (d *diagnostician) laterRecords() (evidence []CauseStep, _ error) {
 	later := func(at time.Time, what string, run uint64) {
 		if at.Sub(d.scan.now) > mostSkew {
 			evidence = append(evidence, CauseStep{At: at, Run: run, Text: what + ", " + span(at.Sub(d.scan.now)) + " in the future"})
@@ -136,70 +181,95 @@ func (d *diagnostician) clock() ([]Finding, error) {
 		later(w.Began, "run "+id(w.ID)+" began", w.ID)
 		break
 	}
+	for s, err := range store.StartsBackwards(d.scan.tx) {
+		if err != nil {
+			return nil, err
+		}
+		later(s.Began, "start of the "+startText(&s), 0)
+		break
+	}
+	return evidence, nil
+}
+
+// olderStart returns the newest start that is older than the start before it.
+func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(d.scan.tx) {
 		if err != nil {
 			return nil, err
 		}
-		if newer == nil {
-			later(s.Began, "start of the "+startText(&s), 0)
-		} else if back := s.Began.Sub(newer.Began); back > mostSkew {
-			evidence = append(evidence, CauseStep{
-				At: newer.Began, Text: "start of the " + startText(newer) + ", " + span(back) + " before the start of epoch " + id(s.Epoch),
-			})
+		if newer != nil && s.Began.Sub(newer.Began) > mostSkew {
+			return []CauseStep{{
+				At: newer.Began, Text: "start of the " + startText(newer) + ", " + span(s.Began.Sub(newer.Began)) + " before the start of epoch " + id(s.Epoch),
+			}}, nil
 		}
-		if newer = &s; len(evidence) > 0 || d.scan.now.Sub(s.Began) > lostShown {
+		if newer = &s; d.scan.now.Sub(s.Began) > lostShown {
 			break
 		}
 	}
-	if len(evidence) == 0 {
-		return nil, nil
-	}
-	return []Finding{{
-		Pattern: WrongClock, Text: "the clock of a node was or is wrong: times are not in the order of the work", Evidence: evidence,
-		Fix: "synchronize the clocks of the nodes (chronyc tracking, timedatectl). Schedules and retries follow the clock; certificates depend on it",
-	}}, nil
+	return nil, nil
 }
 
 // A crash loop is this many crashes in this time.
 const (
 	leastCrashes = 2
 	crashSpan    = time.Hour
+	crashesShown = 2
 )
 
-// crashes finds a crash loop, and what the operator processed when it crashed.
+// crashes finds a crash loop, and a stopped store whose operator crashed, with what the operator processed when it crashed.
 func (d *diagnostician) crashes() ([]Finding, error) {
 	var evidence []CauseStep
-	n := 0
+	n, dead := 0, false
+	newest := true
 	for s, err := range store.StartsBackwards(d.scan.tx) {
 		if err != nil {
 			return nil, err
 		}
-		if d.scan.now.Sub(s.Began) > crashSpan {
+		dead = dead || newest && !d.reader.Live && s.Ended.IsZero()
+		if newest = false; d.scan.now.Sub(s.Began) > crashSpan {
 			break
 		}
 		if s.Crashed == 0 {
 			continue
 		}
-		if n++; n <= mostNamed {
+		if n++; n <= crashesShown {
 			evidence = append(evidence, CauseStep{At: s.Began, Text: "start of the " + startText(&s)})
 		}
 	}
-	if n < leastCrashes {
+	interrupted := d.interrupted()
+	if dead = dead && len(interrupted) > 0; n < leastCrashes && !dead {
 		return nil, nil
 	}
-	for _, name := range d.scan.names {
-		q := d.scan.queues[name]
-		if t := cmp.Or(q.busy, q.head); d.scan.state(t) == Interrupted {
-			ref := d.scan.ref(t)
-			evidence = append(evidence, CauseStep{At: t.Claim.Since, Run: t.Run, Task: t.ID, Text: ref.name() + " was interrupted by a crash"})
-		}
-	}
-	return []Finding{{
-		Pattern: CrashLoop, Text: "the operator crashed " + plural(n, "time", "times") + " in the last " + span(crashSpan), Evidence: evidence,
+	f := Finding{
+		Pattern: CrashLoop, Text: "the operator crashed " + plural(n, "time", "times") + " in the last " + span(crashSpan),
 		Fix:    `read why in the pod: kubectl describe pod ("OOMKilled": raise the memory limit), kubectl logs --previous. A task that is interrupted each time is put in quarantine`,
 		Advice: []Advice{{Args: []string{"timeline", "--since", "1h"}, Why: "what ran before each crash"}},
-	}}, nil
+	}
+	if dead {
+		f.Pattern, f.Text = Crash, "the last operator of this store had no clean end: it crashed or was killed, or the file is a snapshot"
+	}
+	if len(interrupted) > 0 {
+		f.Text += "; " + strings.TrimSuffix(interrupted[0].Text, wasInterrupted) + " was running"
+	}
+	f.Evidence = append(interrupted, evidence...)
+	return []Finding{f}, nil
+}
+
+const wasInterrupted = " was interrupted by a crash"
+
+// interrupted returns the tasks that a crash interrupted.
+func (d *diagnostician) interrupted() (evidence []CauseStep) {
+	for _, name := range d.scan.names {
+		q := d.scan.queues[name]
+		t := cmp.Or(q.busy, q.head)
+		if d.scan.state(t) != Interrupted {
+			continue
+		}
+		ref := d.scan.ref(t)
+		evidence = append(evidence, CauseStep{At: t.Claim.Since, Run: t.Run, Task: t.ID, Text: ref.name() + wasInterrupted})
+	}
+	return evidence
 }
 
 // lost finds a span of which the store knows nothing.
@@ -229,19 +299,9 @@ func (d *diagnostician) ofReach(least, most int) func() ([]Finding, error) {
 	}
 }
 
-// fixes are what to mend for problems that do not say it themselves.
-var fixes = map[Kind]string{
-	KindRefused:   "correct the ConfigMap; until then the last valid content is in force",
-	KindBroken:    "correct the files of the module; the operator then loads it by itself",
-	KindNoCRDs:    "correct the files in crds of the module; the next converge installs them",
-	KindFull:      "enlarge the volume, or delete other files on it; the operator then goes on by itself",
-	KindAPIServer: "see the log and the metrics of the API server; the operator repeats its requests by itself",
-	KindStalled:   "report the error with the log of the operator, and restart its pod: it goes on where it stopped",
-}
-
 // finding returns the finding about a problem that needs no explanation.
 func (d *diagnostician) finding(p *Problem) Finding {
-	f := Finding{Pattern: Pattern(p.Kind), Text: p.headline(), Fix: p.Fix}
+	f := Finding{Pattern: Pattern(p.Kind), Text: p.headline()}
 	at := CauseStep{At: p.At, Run: p.Run, Task: p.Task}
 	switch {
 	case f.Text != p.Error:
@@ -259,10 +319,7 @@ func (d *diagnostician) finding(p *Problem) Finding {
 		at.Text = cmp.Or(at.Text, "since then")
 		f.Evidence = []CauseStep{at}
 	}
-	if m := meaningOf(p.Error); m != nil && f.Fix == "" {
-		f.Fix = m.text()
-	}
-	f.Fix = cmp.Or(f.Fix, fixes[p.Kind])
+	f.Fix = p.fix()
 	if next := p.next(d.reader.Live); len(next) > 0 && !p.stored() {
 		f.Advice = append(f.Advice, Advice{Args: next, Why: "the problem in full"})
 	}

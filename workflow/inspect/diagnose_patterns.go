@@ -24,8 +24,8 @@ func (d *diagnostician) failures() (out []Finding, _ error) {
 			continue
 		}
 		reason := p.Task.String()
-		if m := meaningOf(p.Error); m != nil {
-			reason = m.what
+		if p.Meaning != nil {
+			reason = p.Meaning.What
 		}
 		if alike[reason] == nil {
 			reasons = append(reasons, reason)
@@ -45,10 +45,11 @@ func (d *diagnostician) failures() (out []Finding, _ error) {
 // failure returns the finding about failing steps, the errors of which have the same meaning. A step whose error has none is
 // alone.
 func (d *diagnostician) failure(all []*Problem) (Finding, error) {
-	p, m := all[0], meaningOf(all[0].Error)
+	p, m := all[0], all[0].Meaning
 	f := Finding{Pattern: Pattern(KindFailing), Text: p.name() + " fails"}
+	f.Fix = p.fix()
 	if m != nil {
-		f.Pattern, f.Text, f.Fix = m.is, plural(len(all), "step fails", "steps fail")+": "+m.what, m.todo
+		f.Pattern, f.Text = m.Pattern, plural(len(all), "step fails", "steps fail")+": "+m.What
 	}
 	for _, p := range all[:min(len(all), mostNamed)] {
 		f.Evidence = append(f.Evidence, d.attempts(p))
@@ -74,16 +75,12 @@ func (d *diagnostician) failure(all []*Problem) (Finding, error) {
 			f.Evidence = append(f.Evidence, success)
 		}
 	}
-	subject := p.Task.String()
-	if s := (graph.Subject{Module: p.Subject.Module, Hook: p.Subject.Hook}); s != (graph.Subject{}) {
-		subject = s.String()
-	}
-	f.Advice = []Advice{{Args: []string{"why", subject}, Why: "the chain of causes"}}
+	f.Advice = []Advice{{Args: []string{"why", p.about()}, Why: "the chain of causes"}}
 	if p.Subject.Hook != "" {
 		f.Advice = append(f.Advice, Advice{Args: []string{"logs", p.Task.String()}, Why: "what it printed"})
 	}
-	if d.reader.Live && !p.Due.IsZero() {
-		f.Advice = append(f.Advice, Advice{Args: []string{"task", "retry", p.Task.String()}, Why: "once it is mended"})
+	if d.reader.Live {
+		f.Advice = append(f.Advice, p.commands()...)
 	}
 	return f, nil
 }

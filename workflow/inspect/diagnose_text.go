@@ -22,7 +22,7 @@ func DiagnosisText(d *Diagnosis, look Look) string {
 }
 
 // readers are the commands, or groups of them, that change nothing.
-var readers = []string{"global", "logs", "queue", "status", "timeline", "why", "workflow", "module patches", "store check"}
+var readers = []string{"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "store check", "timeline", "values explain", "why", "workflow"}
 
 // changesNothing reports whether a is a command that only shows something.
 func (a *Advice) changesNothing() bool {
@@ -41,15 +41,24 @@ func (p *page) finding(f *Finding) {
 	for line := range strings.Lines(l.causes(f.Evidence)) {
 		p.line(strings.TrimSuffix(line, "\n"))
 	}
-	if f.Fix != "" {
-		lead = "  fix:  "
-		for _, line := range wrap(f.Fix, l.width()-columns(lead)) {
-			p.line(lead + line)
-			lead = "        "
-		}
+	p.fix(f.Fix)
+	p.advise(f.Advice)
+}
+
+// fix writes what to mend.
+func (p *page) fix(text string) {
+	lead := "  fix:  "
+	for _, line := range wrap(text, p.look.width()-columns(lead)) {
+		p.line(lead + line)
+		lead = "        "
 	}
-	for i := range f.Advice {
-		a := &f.Advice[i]
+}
+
+// advise writes commands, each whole, with what it is for.
+func (p *page) advise(all []Advice) {
+	l := p.look
+	for i := range all {
+		a := &all[i]
 		label := "next"
 		if !a.changesNothing() {
 			label = "then"
@@ -60,8 +69,10 @@ func (p *page) finding(f *Finding) {
 			continue
 		}
 		p.line(line)
-		for _, part := range wrap(a.Why, l.width()-8) {
-			p.line("        " + l.paint(grey, part))
+		if label == "then" {
+			for _, part := range wrap(a.Why, l.width()-8) {
+				p.line("        " + l.paint(grey, part))
+			}
 		}
 	}
 }

@@ -243,7 +243,7 @@ func Kinds() []Kind {
 		KindFailing, KindRefused, KindBroken, KindNoCRDs, KindStalled, KindSlow, KindFull, KindAPIServer, KindPaused, KindQuarantined,
 		Kind(store.NotExecutable), Kind(store.NewDirectory), Kind(store.ChangedDirectory), Kind(store.GoneDirectory),
 		Kind(store.BadDirectories), Kind(store.UnknownKey), Kind(store.BlockedDeletion), Kind(store.FailingFilter),
-		Kind(store.DamagedRecord), Kind(store.UnusableAddon), Kind(store.OrphanedModule), Kind(store.StaleWebhook),
+		Kind(store.DamagedRecord), Kind(store.UnusableAddon), Kind(store.OrphanedModule), Kind(store.SharedObject), Kind(store.StaleWebhook),
 	}
 }
 
@@ -258,10 +258,14 @@ type Problem struct {
 	Try     int           `json:"try,omitempty"` // failures in a row
 	At      time.Time     `json:"at,omitzero"`
 	// Since is the time of the first of the failures in a row.
-	Since  time.Time `json:"since,omitzero"`
-	Due    time.Time `json:"due,omitzero"`
-	Error  string    `json:"error,omitempty"`
-	Behind *Behind   `json:"behind,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	Due   time.Time `json:"due,omitzero"`
+	Error string    `json:"error,omitempty"`
+	// Meaning is what the error of a failing step means; nil if that is not known.
+	Meaning *Meaning `json:"meaning,omitempty"`
+	Behind  *Behind  `json:"behind,omitempty"`
+	// Awaits is the Job or Pod of a Helm hook that a slow step waits for.
+	Awaits string `json:"awaits,omitempty"`
 	// Object is the file, directory, ConfigMap key or Kubernetes object of a problem that no task
 	// reports, and More counts others with the same problem. At is since when it exists.
 	Object string `json:"object,omitempty"`

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,15 +50,30 @@ func (l Look) reason(text string) string {
 	return l.clip(flat(first), 200)
 }
 
-// lines wraps text to width. Of more than most lines it drops the rest and says so by dots, unless the look cuts
-// nothing off.
+// lines wraps text to width. Of more than most lines it leaves out the middle, unless the look cuts nothing off: an error says
+// at its beginning what failed, and at its end why.
 func (l Look) lines(text string, width, most int) []string {
 	lines := wrap(text, width)
 	if len(lines) <= most || l.whole() {
 		return lines
 	}
-	lines[most-1] = l.clip(lines[most-1]+" "+lines[most], width)
-	return lines[:most]
+	if most == 1 {
+		return []string{l.clip(lines[0]+" "+lines[1], width)}
+	}
+	end := l.dots()
+	words := strings.Fields(text)
+	for i := range slices.Backward(words) {
+		longer := l.dots() + " " + strings.Join(words[i:], " ")
+		if columns(longer) > width {
+			break
+		}
+		end = longer
+	}
+	if end == l.dots() { // the last word is longer than a line
+		lines[most-1] = l.clip(lines[most-1]+" "+lines[most], width)
+		return lines[:most]
+	}
+	return append(lines[:most-1:most-1], end)
 }
 
 // looks holds, for each state, its icon, the same in ASCII, its word, its

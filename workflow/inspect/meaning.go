@@ -3,7 +3,18 @@ package inspect
 import (
 	"regexp"
 	"strings"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
+
+// A Meaning is what an error means.
+type Meaning struct {
+	Pattern Pattern `json:"pattern"`
+	// What is the cause, and Fix what to mend.
+	What string `json:"what"`
+	Fix  string `json:"fix"`
+}
 
 // A meaning says what errors that match a pattern mean, and what to do. Names with $ are groups of the pattern.
 type meaning struct {
@@ -13,14 +24,14 @@ type meaning struct {
 	todo    string
 }
 
-// text returns the meaning and what to do in one sentence.
-func (m *meaning) text() string { return m.what + ": " + m.todo }
-
 // The patterns of findings about errors that have a meaning.
 const (
 	MissingRights   Pattern = "missing rights"
+	SharedObject    Pattern = "shared object" // an object is of another release
+	EndingNamespace Pattern = "ending namespace"
 	MissingKind     Pattern = "missing kind"
 	SilentWebhook   Pattern = "silent webhook"
+	OwnWebhook      Pattern = "own webhook" // a hook of this operator rejects or blocks what the operator itself does
 	RefusingWebhook Pattern = "refusing webhook"
 	BadCertificate  Pattern = "certificate"
 	ImmutableField  Pattern = "immutable field"
@@ -34,10 +45,26 @@ const (
 	SilentServer    Pattern = "silent server"
 	Conflict        Pattern = "conflict"
 	TooManyRequests Pattern = "too many requests"
+	FailingServer   Pattern = "failing API server"
 )
 
 // meanings are of the errors that Kubernetes, Helm, shells and the Go libraries write. The first match counts.
 var meanings = []meaning{
+	{
+		regexp.MustCompile(`in namespace (?P<namespace>\S+) because it is being terminated`), EndingNamespace,
+		"namespace $namespace is being deleted, and takes no new objects until it is gone",
+		"if its deletion does not end, something has a finalizer: kubectl get namespace $namespace -o yaml says what is left. Do not remove finalizers unless you know what they protect",
+	},
+	{
+		regexp.MustCompile(`(?P<kind>\w+) "(?P<name>[^"]+)" in namespace "(?P<namespace>[^"]*)" exists and cannot be imported into the current release.*"meta.helm.sh/release-name" must equal "[^"]+": current value is "(?P<owner>[^"]+)"`), SharedObject,
+		"$kind $name in namespace $namespace belongs to release $owner: two modules have the same object",
+		"remove the object from one of the two charts, or disable one of the modules",
+	},
+	{
+		regexp.MustCompile(`(?P<kind>\w+) "(?P<name>[^"]+)" in namespace "(?P<namespace>[^"]*)" exists and cannot be imported into the current release`), SharedObject,
+		"$kind $name in namespace $namespace is there already, and belongs to no release",
+		"delete it if it may be created anew, or give it to the release with the label and annotations that the error names",
+	},
 	{
 		regexp.MustCompile(`User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)"(?: in API group "[^"]*")? in the namespace "(?P<namespace>[^"]+)"`), MissingRights,
 		`RBAC does not allow $user to $verb $resource in namespace $namespace`,
@@ -56,7 +83,17 @@ var meanings = []meaning{
 	{
 		regexp.MustCompile(`failed calling webhook "(?P<name>[^"]+)"`), SilentWebhook,
 		"the admission webhook $name does not respond, so the API server rejects the request",
-		"check the pods and the Service of the webhook. If its operator is stopped: addon-operator webhooks withdraw",
+		"check the pods and the Service of the webhook: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml has its address",
+	},
+	{
+		regexp.MustCompile(`ValidatingAdmissionPolicy '(?P<name>[^']+)' with binding '[^']+' denied request`), RefusingWebhook,
+		"the ValidatingAdmissionPolicy $name rejected the object",
+		"change the object as the error says, or the policy",
+	},
+	{
+		regexp.MustCompile(`conversion webhook for (?P<kind>.+?) failed`), SilentWebhook,
+		"the conversion webhook for $kind does not respond, so the API server cannot read or write such objects",
+		"check the pods and the Service of the webhook, which the CustomResourceDefinition names",
 	},
 	{
 		regexp.MustCompile(`admission webhook "(?P<name>[^"]+)" denied the request`), RefusingWebhook,
@@ -64,9 +101,9 @@ var meanings = []meaning{
 		"change the object or the policy",
 	},
 	{
-		regexp.MustCompile(`certificate has expired or is not yet valid`), BadCertificate,
-		"a certificate is outside of its validity",
-		"renew it. If it is valid, the clock of the node is wrong",
+		regexp.MustCompile(`certificate has expired|certificate is not yet valid`), BadCertificate,
+		"the certificate of a server has expired, or is not valid yet",
+		"renew the certificate of the server that the step calls. If it is valid, the clock of a node is wrong",
 	},
 	{
 		regexp.MustCompile(`certificate signed by unknown authority`), BadCertificate,
@@ -81,7 +118,7 @@ var meanings = []meaning{
 	{
 		regexp.MustCompile(`exceeded quota: (?P<quota>[^,]+)`), UsedQuota,
 		"the ResourceQuota $quota of the namespace is used up",
-		"kubectl describe resourcequota $quota",
+		"raise the quota or delete what is not needed: kubectl describe resourcequota $quota",
 	},
 	{
 		regexp.MustCompile(`ImagePullBackOff|ErrImagePull`), MissingImage,
@@ -91,7 +128,7 @@ var meanings = []meaning{
 	{
 		regexp.MustCompile(`timed out waiting for the condition`), NotReady,
 		"Helm waited for objects that did not become ready, or for a Job of a Helm hook",
-		"kubectl get events",
+		"see why they are not ready: kubectl get events, kubectl describe and kubectl logs of these objects",
 	},
 	{
 		regexp.MustCompile(`(?:^|: )signal: killed|OOMKilled|exit status 137`), KilledProcess,
@@ -129,17 +166,69 @@ var meanings = []meaning{
 		"a server limits the rate of requests",
 		"if it is the API server, check its flow control (PriorityLevelConfiguration)",
 	},
+	{
+		regexp.MustCompile(`etcdserver: |an error on the server \(`), FailingServer,
+		"the API server failed the request with an internal error",
+		"see the log of the API server, and whether etcd has room and a leader. The step is retried by itself",
+	},
 }
 
 // meaningOf returns what an error means, with the names that it has; nil if it is not known.
-func meaningOf(text string) *meaning {
+func meaningOf(text string) *Meaning {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, m := range meanings {
 		if at := m.pattern.FindStringSubmatchIndex(text); at != nil {
-			m.what = string(m.pattern.ExpandString(nil, m.what, text, at))
-			m.todo = string(m.pattern.ExpandString(nil, m.todo, text, at))
-			return &m
+			expand := func(template string) string { return string(m.pattern.ExpandString(nil, template, text, at)) }
+			return &Meaning{Pattern: m.is, What: expand(m.what), Fix: expand(m.todo)}
 		}
 	}
 	return nil
+}
+
+// webhookNamed finds the webhook that an error is about.
+var webhookNamed = regexp.MustCompile(`(failed calling|admission) webhook "([^"]+)"`)
+
+// meaning is meaningOf, and knows the webhooks of this operator.
+func (s *scan) meaning(text string) (*Meaning, error) {
+	m := meaningOf(text)
+	named := webhookNamed.FindStringSubmatch(text)
+	if m == nil || named == nil {
+		return m, nil
+	}
+	hook, found, err := s.webhook(named[2])
+	if err != nil || !found {
+		return m, err
+	}
+	what := "hook " + hook + " of this operator, which answers webhook " + named[2] + ","
+	if named[1] == "admission" {
+		return &Meaning{
+			Pattern: OwnWebhook, What: what + " rejected the object or failed",
+			Fix: "see the log of the operator for the output of " + hook + ". Correct the object, or the hook",
+		}, nil
+	}
+	return &Meaning{
+		Pattern: OwnWebhook, What: what + " fails or is too slow, or the API server cannot reach the operator: it rejects the request",
+		Fix: "see the log of the operator for the output of " + hook + ", and correct the hook. To admit requests without a check until then: addon-operator webhooks withdraw",
+	}, nil
+}
+
+// webhook returns the hook that answers the webhook with the name, if it is one of this operator.
+func (s *scan) webhook(name string) (hook string, found bool, err error) {
+	for k := range s.tx.Range(store.At(store.Bindings)) {
+		subject, err := store.ParseBindingKey(k)
+		if err != nil {
+			return "", false, err
+		}
+		if subject.Binding != name {
+			continue
+		}
+		b, _, err := load[store.Binding](s.unreadable, k)
+		if err != nil {
+			return "", false, err
+		}
+		if b.Kind == store.Validating || b.Kind == store.Mutating {
+			return graph.Subject{Module: subject.Module, Hook: subject.Hook}.String(), true, nil
+		}
+	}
+	return "", false, nil
 }

@@ -62,6 +62,9 @@ func failing(s *scan) (out []Problem, err error) {
 		if p.Behind, err = s.behind(at); err != nil {
 			return nil, err
 		}
+		if p.Meaning, err = s.meaning(p.Error); err != nil {
+			return nil, err
+		}
 		if s.state(at.Task) == Backoff {
 			p.Due = at.Due
 		}
@@ -96,6 +99,7 @@ func quarantined(s *scan) (out []Problem, _ error) {
 			out = append(out, Problem{
 				Kind: KindPaused, Queue: q.Queue, Subject: q.Subject, At: q.At, Error: q.Reason().Detail,
 				Command: append([]string{"resume"}, q.What()...), Held: s.kept[q.ID],
+				Effect: "starts the work that waits: first ask whether the reason of the pause still holds",
 			})
 			continue
 		}
@@ -113,7 +117,7 @@ func refused(s *scan) ([]Problem, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	return []Problem{{Kind: KindRefused, Run: config.Run, At: config.At, Error: config.Error}}, nil
+	return []Problem{{Kind: KindRefused, Run: config.Run, At: config.At, Error: config.Error, Fix: config.Fix}}, nil
 }
 
 // unusable returns a problem for each module that cannot be loaded, or whose CRDs cannot be installed.
@@ -205,7 +209,17 @@ func storedProblem(p store.Problem) Problem {
 }
 
 // stored reports whether p comes from a record of its own, not from a task, a module or a queue.
-func (p *Problem) stored() bool { return p.Object != "" || p.Fix != "" || len(p.Command) > 0 }
+func (p *Problem) stored() bool {
+	return p.Kind != KindRefused && p.Kind != KindAPIServer && (p.Object != "" || p.Fix != "" || len(p.Command) > 0)
+}
+
+// about returns the name by which "why" explains the step of p: its hook, its module, or its task.
+func (p *Problem) about() string {
+	if s := (graph.Subject{Module: p.Subject.Module, Hook: p.Subject.Hook}); s != (graph.Subject{}) {
+		return s.String()
+	}
+	return p.Task.String()
+}
 
 // mineFirst returns problems with those of run in front.
 func mineFirst(problems []Problem, run uint64) []Problem {
@@ -284,11 +298,11 @@ func (p *Problem) commands() []Advice {
 	}
 	switch {
 	case p.Kind == KindFailing && !p.Due.IsZero():
-		return []Advice{{Args: []string{"task", "retry", task}, Why: "try it now"}, skip("go on as if it had succeeded")}
+		return []Advice{{Args: []string{"task", "retry", task}, Why: "once it is mended"}, skip("go on without it")}
 	case p.Kind == KindSlow:
-		return []Advice{{Args: []string{"task", "cancel", task, "--reason", "TEXT"}, Why: "end it, as a failure"}}
+		return []Advice{{Args: []string{"task", "cancel", task, "--reason", "TEXT"}, Why: "end it as a failure; it is then retried"}}
 	case p.Kind == KindQuarantined:
-		return []Advice{{Args: []string{"task", "release", task}, Why: "run it again, once its cause is removed; else the operator crashes again"}, skip("forget it")}
+		return []Advice{{Args: []string{"task", "release", task}, Why: "once the cause is removed; before, the operator crashes again"}, skip("go on without it")}
 	default:
 		return nil
 	}

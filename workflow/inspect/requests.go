@@ -34,11 +34,11 @@ func (r *Requests) problem() *Problem {
 	last := " in the last " + span(r.Span)
 	switch {
 	case r.Failed >= manyRefusals && r.Failed*shareOfFailures >= r.Answered:
-		return &Problem{Kind: KindAPIServer, Error: plural(r.Failed, "request", "requests") + " failed" + last + ": it responded with status 5xx or not at all; see the log of the API server"}
+		return &Problem{Kind: KindAPIServer, Error: plural(r.Failed, "request", "requests") + " failed" + last + " (status 5xx or no response)", Fix: fixes[KindAPIServer]}
 	case r.Throttled >= manyRefusals:
-		return &Problem{Kind: KindAPIServer, Error: plural(r.Throttled, "request was", "requests were") + " refused" + last + " (status 429), and are retried: it limits the rate of this operator; see its flow control (PriorityLevelConfiguration)"}
+		return &Problem{Kind: KindAPIServer, Error: plural(r.Throttled, "request was", "requests were") + " refused" + last + " (status 429)", Fix: "find out who sends so many requests, and see the flow control of the API server: kubectl get prioritylevelconfigurations,flowschemas. The operator repeats its requests by itself"}
 	case r.Answered >= leastRequests && r.Within >= slowRequests:
-		return &Problem{Kind: KindAPIServer, Error: "1 of 20 requests takes longer than 5 s" + last + ", so hooks and releases are slow; see the latency metrics of the API server"}
+		return &Problem{Kind: KindAPIServer, Error: "1 of 20 requests takes longer than 5 s" + last + ", so all work is slow", Fix: "see the load of the API server and of etcd, and slow admission webhooks: kubectl get --raw /metrics | grep duration. Nothing is lost"}
 	default:
 		return nil
 	}

@@ -28,6 +28,8 @@ type Status struct {
 	// Problems begin with those of the disk and the API server, which affect everything, then of queues. The others are sorted by their runs,
 	// newest run first.
 	Problems []Problem `json:"problems,omitempty"`
+	// Findings are patterns that no problem shows, such as a crash loop, without their evidence. [Reader.Diagnose] has it.
+	Findings []Finding `json:"findings,omitempty"`
 	// Modules are sorted by their order and name.
 	Modules []StatusModule `json:"modules"`
 	// Queues are the queues with tasks: first those that do not move, then by name.
@@ -44,7 +46,6 @@ type Status struct {
 	// Requests are those to the API server; nil where no operator runs.
 	Requests *Requests `json:"requests,omitempty"`
 
-	// Operator is set by the operator that answers, or by the program that reads a stopped store.
 	Operator StatusOperator `json:"operator"`
 }
 
@@ -100,13 +101,14 @@ type StatusTask struct {
 	Slow bool `json:"slow,omitempty"`
 }
 
-// Status returns a snapshot of the whole operator, without [Status.Operator].
-func (r *Reader) Status(tx *store.Tx) (*Status, error) {
+// Status returns a snapshot of the whole operator. The argument is what the operator that answers, or the program that reads a
+// stopped store, says of itself.
+func (r *Reader) Status(tx *store.Tx, operator StatusOperator) (*Status, error) {
 	s, err := look(tx, r.Live, 0)
 	if err != nil {
 		return nil, err
 	}
-	status := &Status{Schema: Schema, At: s.now, Epoch: s.epoch, Live: r.Live, Later: s.others, Requests: r.Requests, Modules: []StatusModule{}}
+	status := &Status{Schema: Schema, At: s.now, Epoch: s.epoch, Live: r.Live, Later: s.others, Requests: r.Requests, Modules: []StatusModule{}, Operator: operator}
 	if status.Problems, err = r.problems(s); err != nil {
 		return nil, err
 	}
@@ -128,8 +130,26 @@ func (r *Reader) Status(tx *store.Tx) (*Status, error) {
 	}
 	status.Problems = append(status.Problems, rest...)
 	slices.SortStableFunc(status.Problems, func(a, b Problem) int { return cmp.Compare(a.reach(), b.reach()) })
-	status.Attention = len(status.Problems) > 0
+	if err := status.findings(r, s); err != nil {
+		return nil, err
+	}
+	status.Attention = len(status.Problems)+len(status.Findings) > 0
 	return status, nil
+}
+
+// findings looks for the patterns of now that no problem shows.
+func (status *Status) findings(r *Reader, s *scan) error {
+	d := &diagnostician{evidence: &evidence{reader: r, scan: s, problems: status.Problems}, operator: status.Operator}
+	for _, look := range []func() ([]Finding, error){d.otherCluster, d.disk, d.future, d.crashes, d.loops, d.storms} {
+		found, err := look()
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
+			status.Findings = append(status.Findings, Finding{Pattern: f.Pattern, Text: f.Text, Since: f.since()})
+		}
+	}
+	return nil
 }
 
 // reach returns how much the problem stops: 0 is everything.

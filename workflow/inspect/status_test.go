@@ -17,14 +17,14 @@ import (
 func (w *world) status(r inspect.Reader) (s *inspect.Status) {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}
+	operator := inspect.StatusOperator{
+		Version: "v1.2.3", Started: w.db.Now().Add(-3 * time.Hour), Store: "/data/store.db", StoreBytes: 12<<20 + 300<<10, FreeBytes: 3 << 30,
+	}
 	if err := w.db.View(func(tx *store.Tx) (err error) {
-		s, err = r.Status(tx)
+		s, err = r.Status(tx, operator)
 		return err
 	}); err != nil {
 		w.t.Fatal(err)
-	}
-	s.Operator = inspect.StatusOperator{
-		Version: "v1.2.3", Started: w.db.Now().Add(-3 * time.Hour), Store: "/data/store.db", StoreBytes: 12<<20 + 300<<10, FreeBytes: 3 << 30,
 	}
 	return s
 }
@@ -167,5 +167,90 @@ func TestStatusOfAStoppedStoreSaysThatNobodyRuns(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 		compare(t, "status-stopped.txt", inspect.StatusText(s, look))
+	})
+}
+
+func TestStatusLeadsToThePatternsThatNoProblemShows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.raiseStart("v1")
+		w.takes("release-upgrade web", time.Hour)
+		w.discovers("web")
+		for range 3 {
+			w.raise(on(lifecycle.OnRunRequest, "web"))
+			w.e.Stop()
+			w.update(func(tx *store.Tx) error { return store.Save(tx, store.EndsKey(), store.Ends{Begun: w.db.Epoch()}) })
+			w.close()
+			w.open()
+			sleep(time.Minute)
+			w.raiseStart("v1")
+		}
+		s := w.status(inspect.Reader{Live: true})
+		l := look
+		l.Now = s.At
+		text := inspect.StatusText(s, l)
+		for _, want := range []string{"✖ 1 problem needs attention\n", "✖ crash loop: the operator crashed 3 times in the last 1h00m", ", since 00:0", "\n  next:  addon-operator diagnose\n"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the status lacks %q:\n%s", want, text)
+			}
+		}
+		if !s.Attention || len(s.Problems) > 0 {
+			t.Errorf("attention is %t, with the problems %v", s.Attention, s.Problems)
+		}
+		sleep(2 * time.Hour)
+		if s = w.status(inspect.Reader{Live: true}); s.Attention {
+			t.Errorf("hours after the last crash, there are the findings %v", s.Findings)
+		}
+	})
+}
+
+func TestStatusNamesTheHookOfTheOperatorWhoseWebhookBlocksItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.discovers("web")
+		w.fails("release-upgrade web", `failed calling webhook "pods.guard.example.com": context deadline exceeded`)
+		w.start(onStart)
+		means := func() string {
+			t.Helper()
+			s := w.status(inspect.Reader{Live: true})
+			if len(s.Problems) != 1 || s.Problems[0].Meaning == nil {
+				t.Fatalf("the problems are %+v", s.Problems)
+			}
+			return s.Problems[0].Meaning.What
+		}
+		if got := means(); strings.Contains(got, "of this operator") {
+			t.Errorf("the webhook of somebody else is taken for an own one: %s", got)
+		}
+		w.update(func(tx *store.Tx) error {
+			return store.Save(tx, store.BindingKey("guard", "hooks/check.sh", "pods.guard.example.com"), store.Binding{Kind: store.Validating})
+		})
+		if got := means(); !strings.HasPrefix(got, "hook guard/hooks/check.sh of this operator, which answers webhook pods.guard.example.com, fails or is too slow") {
+			t.Errorf("the meaning is %q", got)
+		}
+	})
+}
+
+func TestStatusNamesTheHelmHookThatIsAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.discovers("web")
+		w.takes("release-upgrade web", time.Hour)
+		w.start(onStart)
+		sleep(2 * time.Minute)
+		s := w.status(inspect.Reader{Live: true, Slow: []inspect.Problem{{
+			Kind: inspect.KindSlow, Run: 1, Task: store.ID{Epoch: 1, N: 8}, Node: "release-upgrade", Subject: graph.Subject{Module: "web"},
+			At: w.db.Now().Add(-2 * time.Minute), Error: "Helm waits for Job shop/migrate", Awaits: "Job shop/migrate",
+		}}})
+		l := look
+		l.Now = s.At
+		text := inspect.StatusText(s, l)
+		for _, want := range []string{"release-upgrade web waits long for a Helm hook, Job shop/migrate, since ", "next:  addon-operator why web\n"} {
+			if !strings.Contains(oneLine(text)+"\n", oneLine(want)) {
+				t.Errorf("the status lacks %q:\n%s", want, text)
+			}
+		}
 	})
 }

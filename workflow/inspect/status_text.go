@@ -27,11 +27,17 @@ func StatusText(s *Status, look Look) string {
 	if look.Height > 0 {
 		height = look.Height
 	}
-	for most := mostRows; ; most-- {
-		p := &statusPage{page: page{look: look}, status: s, most: most}
+	rows, problems := mostRows, mostRows
+	for {
+		p := &statusPage{page: page{look: look}, status: s, rows: rows, most: problems}
 		p.write()
-		if len(p.lines) <= height || most == 1 || look.whole() {
+		if len(p.lines) <= height || problems == 1 || look.whole() {
 			return strings.Join(p.lines, "\n") + "\n"
+		}
+		if rows > 0 { // problems say what to do, and the other sections only show their effects
+			rows--
+		} else {
+			problems--
 		}
 	}
 }
@@ -40,7 +46,8 @@ func StatusText(s *Status, look Look) string {
 type statusPage struct {
 	page
 	status *Status
-	most   int // rows of each section
+	rows   int // of each section
+	most   int // problems
 }
 
 func (p *statusPage) write() {
@@ -62,25 +69,33 @@ func (p *statusPage) write() {
 	}
 }
 
-// shown returns how many of n rows are shown.
+// shown returns how many of n rows of a section are shown.
 func (p *statusPage) shown(n int) int {
+	if p.look.whole() {
+		return n
+	}
+	return min(n, p.rows)
+}
+
+// shownProblems returns how many of n problems are shown.
+func (p *statusPage) shownProblems(n int) int {
 	if p.look.whole() {
 		return n
 	}
 	return min(n, p.most)
 }
 
-// omitted says how many rows of a section are left out.
-func (p *statusPage) omitted(n int, one, many string) {
-	if left := n - p.shown(n); left > 0 {
+// omitted says how many of n rows are left out.
+func (p *statusPage) omitted(n, shown int, one, many string) {
+	if left := n - shown; left > 0 {
 		p.line("  " + p.look.dots() + " and " + plural(left, one, many) + "; see them with " + strings.TrimSpace(p.look.Program+" status -o wide"+p.look.More))
 	}
 }
 
 // verdict says in the first line whether something needs a person, and in the second who says so.
 func (p *statusPage) verdict() {
-	l := p.look
-	text, state := p.status.Verdict()
+	s, l := p.status, p.look
+	text, state := s.Verdict()
 	icon, colour := looks[state].icon, looks[state].colour
 	if l.ASCII {
 		icon = looks[state].ascii
@@ -97,12 +112,15 @@ func (p *statusPage) verdict() {
 	for _, part := range wrap(strings.Join(p.process(), ", "), l.width()) {
 		p.line(l.paint(grey, part))
 	}
+	if s.Operator.Standby != "" && len(s.Findings) == 0 {
+		p.line("  next:  " + strings.TrimSpace(l.Program+" diagnose"+l.More))
+	}
 }
 
 // Verdict says in a sentence whether something needs a person. The state shows it in one word: [Failing] if something does,
 // else [Done], [Running] while the converge of the start is in progress, or [Waiting] where nothing is processed.
 func (s *Status) Verdict() (text string, state State) {
-	switch n := len(s.Problems); {
+	switch n := len(s.Problems) + len(s.Findings); {
 	case n > 0:
 		return plural(n, "problem needs", "problems need") + " attention", Failing
 	case !s.Live:
@@ -143,22 +161,41 @@ func (p *statusPage) process() []string {
 // problems writes the problems, each with the command to type next.
 func (p *statusPage) problems() {
 	all := p.status.Problems
-	if len(all) == 0 {
+	if len(all)+len(p.status.Findings) == 0 {
 		return
 	}
 	p.line("")
-	for i := range all[:p.shown(len(all))] {
+	p.findings()
+	for i := range all[:p.shownProblems(len(all))] {
 		r := &all[i]
 		if r.stored() {
 			p.stored(r)
 			continue
 		}
 		p.title(r)
-		if command := r.next(p.status.Live); len(command) > 0 {
-			p.line("  next: " + strings.TrimSpace(p.look.Program+" "+strings.Join(command, " ")+p.look.More))
+		p.explain(r)
+	}
+	p.omitted(len(all), p.shownProblems(len(all)), "more problem", "more problems")
+}
+
+// findings writes the patterns that no problem shows.
+func (p *statusPage) findings() {
+	l := p.look
+	for i := range p.status.Findings {
+		f := &p.status.Findings[i]
+		text := string(f.Pattern) + ": " + f.Text
+		if !f.Since.IsZero() {
+			text += ", since " + l.Clock(f.Since)
+		}
+		lead := l.paint(red, l.ascii("✖", "x")) + " "
+		for _, line := range l.lines(text, l.width()-2, 3) {
+			p.line(lead + line)
+			lead = "  "
 		}
 	}
-	p.omitted(len(all), "more problem", "more problems")
+	if len(p.status.Findings) > 0 {
+		p.line("  next:  " + strings.TrimSpace(l.Program+" diagnose"+l.More))
+	}
 }
 
 // title writes what is wrong, since when, and the error.
@@ -172,22 +209,50 @@ func (p *statusPage) title(r *Problem) {
 		text += ": " + r.Error
 	}
 	lead := l.paint(red, l.ascii("✖", "x")) + " "
-	for _, line := range l.lines(text, l.width()-2, 2) {
+	most := 2
+	if len(p.status.Problems) <= 2 {
+		most = 4
+	}
+	for _, line := range l.lines(text, l.width()-2, most) {
 		p.line(lead + line)
 		lead = "  "
 	}
 }
 
-// next returns the command that shows more of the problem, without the program. It changes nothing. It is
-// empty where the error says all.
+// explain writes what an error means, what waits for the step, what to mend, and the command to type next.
+func (p *statusPage) explain(r *Problem) {
+	l := p.look
+	labelled := func(label, text string, most int) {
+		for _, line := range l.lines(text, l.width()-columns(label)-2, most) {
+			p.line("  " + label + line)
+			label = strings.Repeat(" ", columns(label))
+		}
+	}
+	if r.Meaning != nil {
+		labelled("means: ", r.Meaning.What, 3)
+	}
+	if text := l.behind(r.Behind); text != "" {
+		labelled("waits: ", text, 1)
+	}
+	command := r.next(p.status.Live)
+	if len(command) == 0 {
+		labelled("fix:   ", r.fix(), 2)
+	}
+	if len(command) > 0 {
+		p.line("  next:  " + strings.TrimSpace(l.Program+" "+strings.Join(command, " ")+l.More))
+	}
+}
+
+// next returns the command that explains the problem, without the program. It changes nothing. It is empty where the problem
+// itself says all.
 func (r *Problem) next(live bool) []string {
 	switch {
 	case r.Kind == KindStalled && live:
 		return []string{"queue", "show", r.Queue}
-	case r.Kind == KindBroken || r.Kind == KindNoCRDs || r.Kind == KindFull || r.Kind == KindAPIServer || r.Run == 0:
-		return nil
+	case r.Kind == KindFailing || r.Kind == KindSlow || r.Kind == KindQuarantined:
+		return []string{"why", r.about()}
 	default:
-		return []string{"workflow", "inspect", id(r.Run)}
+		return nil
 	}
 }
 
@@ -224,7 +289,7 @@ func (p *statusPage) modules() {
 		parts = []string{"none"}
 	}
 	p.section("modules", strings.Join(parts, ", "))
-	if len(rows) == 0 {
+	if p.shown(len(rows)) == 0 {
 		return
 	}
 	table := [][]string{{"MODULE", "STATE", "SINCE", "LAST RUN", "REVISION", "REASON"}}
@@ -232,7 +297,7 @@ func (p *statusPage) modules() {
 		table = append(table, p.module(m))
 	}
 	p.table(table)
-	p.omitted(len(rows), "more module", "more modules")
+	p.omitted(len(rows), p.shown(len(rows)), "more module", "more modules")
 }
 
 // module returns the row of a module.
@@ -288,7 +353,7 @@ func (p *statusPage) queues() {
 		}
 	}
 	p.section("queues", summary)
-	if len(stuck) == 0 || !p.status.Live {
+	if p.shown(len(stuck)) == 0 || !p.status.Live {
 		return
 	}
 	table := [][]string{{"QUEUE", "TASKS", "HEAD SINCE", "HEAD: REASON"}}
@@ -296,7 +361,7 @@ func (p *statusPage) queues() {
 		table = append(table, []string{q.Name, strconv.Itoa(q.Tasks), p.ago(q.Since), q.Head.name() + ": " + p.waits(q)})
 	}
 	p.table(table)
-	p.omitted(len(stuck), "more queue", "more queues")
+	p.omitted(len(stuck), p.shown(len(stuck)), "more queue", "more queues")
 }
 
 // waits says why the head of q is not being done.
@@ -315,6 +380,9 @@ func (p *statusPage) running() {
 		return
 	}
 	p.section("running", plural(len(all), "task", "tasks"))
+	if p.shown(len(all)) == 0 {
+		return
+	}
 	table := [][]string{{"TASK", "SINCE", "RUN", "WHAT"}}
 	for i := range all[:p.shown(len(all))] {
 		t := &all[i]
@@ -325,7 +393,7 @@ func (p *statusPage) running() {
 		table = append(table, []string{t.Task.String(), p.ago(t.Since), id(t.Run), what})
 	}
 	p.table(table)
-	p.omitted(len(all), "more task", "more tasks")
+	p.omitted(len(all), p.shown(len(all)), "more task", "more tasks")
 }
 
 // store writes where the store is, and how much room there is.

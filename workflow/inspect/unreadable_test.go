@@ -64,7 +64,7 @@ func TestAStoreWithAnUnreadableRecordIsShownWithAProblemThatNamesTheRecord(t *te
 					if _, err := r.Modules(tx); err != nil {
 						t.Errorf("modules: %v", err)
 					}
-					status, err := r.Status(tx)
+					status, err := r.Status(tx, inspect.StatusOperator{})
 					if err != nil {
 						t.Fatal("status:", err)
 					}

@@ -27,7 +27,10 @@ type Why struct {
 	// Subject is the requested one.
 	Subject string   `json:"subject"`
 	Answers []Answer `json:"answers"`
-	Advice  []Advice `json:"advice,omitempty"`
+	// Fix says what a person must mend first, if that is known. Advice are commands that show more, and those that help once it
+	// is mended.
+	Fix    string   `json:"fix,omitempty"`
+	Advice []Advice `json:"advice,omitempty"`
 }
 
 // An Answer is a question and its chain of causes.
@@ -268,18 +271,36 @@ func (e *explainer) usesQueue() (bool, error) {
 	return false, nil
 }
 
-// advise adds commands that show more. They change nothing.
+// advise adds what to mend, commands that show more and change nothing, and those that help once it is mended.
 func (e *explainer) advise() {
-	if e.root != 0 && e.name != id(e.root) {
-		e.out.Advice = append(e.out.Advice, Advice{Args: []string{"workflow", "inspect", id(e.root)}, Why: "the run of the root cause, with errors in full"})
+	p := e.problem(func(p *Problem) bool { return e.first != nil && p.Task == e.first.Task && e.first.Task != (store.ID{}) })
+	if p == nil {
+		p = e.problem(func(p *Problem) bool {
+			return p.Run == e.root && e.root != 0 && (p.Kind == KindFailing || p.Kind == KindSlow || p.Kind == KindQuarantined)
+		})
 	}
-	e.out.Advice = append(e.out.Advice, Advice{Args: []string{"timeline", e.name}, Why: "what happened before"})
-	if p := e.problem(func(p *Problem) bool { return p.Run == e.root && p.Kind == KindFailing }); p != nil {
-		if p.Subject.Hook != "" {
-			e.out.Advice = append(e.out.Advice, Advice{Args: []string{"logs", p.Task.String()}, Why: "what the failing step printed"})
-		}
-		e.out.Advice = append(e.out.Advice, Advice{Args: []string{"diagnose"}, Why: "everything that is wrong, and what to mend"})
+	if p != nil && p.Subject.Hook != "" && p.Kind != KindSlow { // a run that has not ended has no output yet
+		e.show("what it printed", "logs", p.Task.String())
 	}
+	if e.root != 0 && e.name != id(e.root) && (p == nil || p.Subject.Hook == "") {
+		e.show("its run, with errors in full", "workflow", "inspect", id(e.root))
+	}
+	e.show("what happened before", "timeline", e.name)
+	if p == nil {
+		return
+	}
+	if len(e.problems) > 1 {
+		e.show("everything that is wrong", "diagnose")
+	}
+	e.out.Fix = p.fix()
+	if e.reader.Live {
+		e.out.Advice = append(e.out.Advice, p.commands()...)
+	}
+}
+
+// show adds a command that changes nothing.
+func (e *explainer) show(why string, args ...string) {
+	e.out.Advice = append(e.out.Advice, Advice{Args: args, Why: why})
 }
 
 // failure adds to the first answer what the error of the failing step can mean, and what changed before the step failed.
@@ -289,8 +310,12 @@ func (e *explainer) failure() error {
 		return nil
 	}
 	var more []Answer
-	if m := meaningOf(s.Error); m != nil {
-		more = append(more, Answer{"What does the error mean?", []CauseStep{{Text: m.text()}}})
+	m, err := e.scan.meaning(s.Error)
+	if err != nil {
+		return err
+	}
+	if m != nil {
+		more = append(more, Answer{"What does the error mean?", []CauseStep{{Text: m.What}}})
 	}
 	if p := e.problem(func(p *Problem) bool { return p.Kind == KindFailing && p.Task == s.Task }); p != nil {
 		changes, err := e.changesBefore(p.Since, p.Node, p.Subject)

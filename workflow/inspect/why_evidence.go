@@ -241,7 +241,10 @@ func (e *evidence) changesBefore(since time.Time, node string, subject graph.Sub
 	if err != nil {
 		return nil, err
 	}
-	signs := [][]byte{[]byte(`"node":"` + node + `"`), about}
+	signs := [][]byte{[]byte(`"node":"` + node + `"`)}
+	if subject != (graph.Subject{}) { // an empty one is left out of the record
+		signs = append(signs, about)
+	}
 	success, err := e.newest(func(text []byte) bool {
 		return !slices.ContainsFunc(signs, func(sign []byte) bool { return !bytes.Contains(text, sign) })
 	}, of)

@@ -2,22 +2,35 @@ package inspect
 
 import "strings"
 
-// WhyText returns w as text: each question, then its causes, the nearest first. Look.Now must be set.
+// WhyText returns w as text: each question, then its causes, the nearest first, then what to mend and the commands to type next.
+// Unless the look cuts nothing off, there are at most 23 lines: the last questions are left out. Look.Now must be set.
 func WhyText(w *Why, look Look) string {
-	var b strings.Builder
+	var advice page
+	advice.look = look
+	advice.fix(w.Fix)
+	advice.advise(w.Advice)
+	answers := make([]string, len(w.Answers))
+	lines := len(advice.lines)
 	for i := range w.Answers {
-		if i > 0 {
-			b.WriteByte('\n')
+		answers[i] = w.Answers[i].text(look) + "\n"
+		lines += strings.Count(answers[i], "\n")
+	}
+	n := len(answers)
+	for ; n > 1 && lines > statusHeight && !look.whole(); n-- {
+		lines -= strings.Count(answers[n-1], "\n")
+		if n == len(answers) {
+			lines++ // to say so
 		}
-		b.WriteString(w.Answers[i].text(look))
 	}
-	if len(w.Advice) > 0 {
-		b.WriteByte('\n')
+	text := strings.Join(answers[:n], "")
+	if left := len(answers) - n; left > 0 {
+		text += look.dots() + " and " + plural(left, "more answer", "more answers") + "; see them with " +
+			strings.TrimSpace(look.Program+" why "+w.Subject+" -o wide"+look.More) + "\n"
 	}
-	for _, a := range w.Advice {
-		b.WriteString("next: " + strings.TrimSpace(look.Program+" "+strings.Join(a.Args, " ")+look.More) + "\n")
+	if len(advice.lines) == 0 {
+		return strings.TrimSuffix(text, "\n")
 	}
-	return b.String()
+	return text + strings.Join(advice.lines, "\n") + "\n"
 }
 
 // text returns a question, and below it a line or more for each cause with its time.

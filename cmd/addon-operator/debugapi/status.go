@@ -33,15 +33,14 @@ func (api *API) statusRoutes(mux *http.ServeMux) {
 // status returns the status of the operator, or of the store of a stopped one.
 func (api *API) status() (Page, error) {
 	var status *inspect.Status
-	reader := api.reader()
+	reader, operator := api.reader(), api.operator()
 	err := api.DB.View(func(tx *store.Tx) (err error) {
-		status, err = reader.Status(tx)
+		status, err = reader.Status(tx, operator)
 		return err
 	})
 	if err != nil {
 		return Page{}, err
 	}
-	status.Operator = api.operator()
 	return Page{status, func(look inspect.Look) string { look.Now = status.At; return inspect.StatusText(status, look) }}, nil
 }
 

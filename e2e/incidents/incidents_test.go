@@ -1,0 +1,84 @@
+// Package incidents_test holds incidents as a person on call meets them. Each script in testdata builds one with the real
+// operator and a real API server, and reads it from a screen of 24 rows and 80 columns: status, and from there only commands
+// that the screen before advises, at most three in all. Then it mends the cause, types what the screen advises, and status is
+// well again.
+package incidents_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"addon-operator/e2e/cluster"
+	"addon-operator/e2e/story"
+)
+
+// sideBySide is how many incidents there are at once. They wait for most of the time.
+const sideBySide = "5"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", sideBySide); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := cluster.Run(m)
+	if err := story.Clean(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+func TestIncidents(t *testing.T) { story.Run(t, "testdata") }
+
+// TestSlowIncidents has the incidents that are problems only after a minute.
+func TestSlowIncidents(t *testing.T) {
+	if os.Getenv("INCIDENTS") != "all" {
+		t.Skip("they take two minutes; run them with make incidents")
+	}
+	story.Run(t, filepath.Join("testdata", "slow"))
+}
+
+// withoutIncident are the alerts that no incident here has, and what tests them.
+var withoutIncident = map[string]string{
+	"AddonOperatorDown":            "no operator answers: kubectl describes the pod",
+	"AddonOperatorStoreUnreadable": "tests of cmd/addon-operator damage the store",
+	"AddonOperatorStoreSlow":       "needs a slow disk",
+	"AddonOperatorDamagedRecord":   "tests of cmd/addon-operator damage the store",
+	"AddonOperatorQueueStalled":    "needs a bug of the store",
+	"AddonOperatorWatchFailing":    "the story absent-kinds",
+	"AddonsConfigurationNotReady":  "the stories of addons",
+}
+
+// TestEachAlertIsFollowedInAnIncident finds alerts that no incident follows from the alert to the action.
+func TestEachAlertIsFollowedInAnIncident(t *testing.T) {
+	rules, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "prometheusrule.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err1 := filepath.Glob(filepath.Join("testdata", "*.txtar"))
+	slow, err2 := filepath.Glob(filepath.Join("testdata", "slow", "*.txtar"))
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range append(files, slow...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	for _, match := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
+		_, excepted := withoutIncident[match[1]]
+		followed := regexp.MustCompile(`(?m)^alert ` + match[1] + `( |$)`).MatchString(all.String())
+		if followed == excepted {
+			t.Errorf("%s: followed in an incident %t, listed as without one %t", match[1], followed, excepted)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package story
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"sigs.k8s.io/yaml"
+)
+
+var alertCommands = map[string]command{"alert": followAlert}
+
+// An alertRule is an alert of deploy/monitoring with its section in docs/on-call.md.
+type alertRule struct {
+	Alert, Expr string
+	Annotations map[string]string
+
+	section string
+}
+
+// findAlert returns the alert with the name.
+func findAlert(name string) (*alertRule, error) {
+	root := filepath.Join("..", "..") // of the packages with stories
+	text, err1 := os.ReadFile(filepath.Join(root, "deploy", "monitoring", "prometheusrule.yaml"))
+	page, err2 := os.ReadFile(filepath.Join(root, "docs", "on-call.md"))
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	var all struct {
+		Spec struct{ Groups []struct{ Rules []alertRule } }
+	}
+	if err := yaml.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	for _, group := range all.Spec.Groups {
+		for i := range group.Rules {
+			if rule := &group.Rules[i]; rule.Alert == name {
+				_, rest, _ := strings.Cut(string(page), "\n### "+name+"\n")
+				rule.section, _, _ = strings.Cut(rest, "\n### ")
+				return rule, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("there is no alert %s", name)
+}
+
+// followAlert follows an alert as docs/on-call.md says: alert NAME [PLACEHOLDER=VALUE...]. It waits until the metrics of the alert
+// say that something is wrong, types the command that the alert names, and then the commands of the section of the page that
+// change nothing. Placeholders in these, such as MODULE, have the given values.
+func followAlert(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) == 0 {
+		return usage("alert NAME [PLACEHOLDER=VALUE...]")
+	}
+	rule, err := findAlert(args[0])
+	if err != nil {
+		return err
+	}
+	if err := w.fires(rule); err != nil {
+		return err
+	}
+	w.reader = &reader{}
+	for i, command := range rule.commands() {
+		for _, arg := range args[1:] {
+			placeholder, value, _ := strings.Cut(arg, "=")
+			for j := range command {
+				if command[j] == placeholder {
+					command[j] = value
+				}
+			}
+		}
+		text, err := w.show(command)
+		say(ts, "$ addon-operator "+strings.Join(command, " ")+"\n"+text)
+		if err != nil {
+			return err
+		}
+		if i == 0 && command[0] == "status" && !strings.Contains(text, "needs attention\n") && !strings.Contains(text, "need attention\n") {
+			return fmt.Errorf("the alert leads to a status without a problem:\n%s", text)
+		}
+	}
+	return nil
+}
+
+// quotedCommand finds a command of the operator in a page.
+var quotedCommand = regexp.MustCompile("(?s)`addon-operator ([^`]+)`")
+
+// commands returns the command of the alert, and those of its section that change nothing.
+func (r *alertRule) commands() (all [][]string) {
+	named, ours := strings.CutPrefix(r.Annotations["command"], "addon-operator ")
+	if ours {
+		all = append(all, strings.Fields(named))
+	}
+	for _, match := range quotedCommand.FindAllStringSubmatch(r.section, -1) {
+		command := strings.Join(strings.Fields(match[1]), " ")
+		if slices.ContainsFunc(readingCommands, func(c string) bool { return strings.HasPrefix(command+" ", c+" ") }) && command != named {
+			all = append(all, strings.Fields(command))
+		}
+	}
+	return all
+}
+
+// metricOfAlert finds a metric of the operator in the expression of an alert, and the pattern of its label kind.
+var metricOfAlert = regexp.MustCompile(`(addon_operator_\w+)(?:\{kind=~?"([^"]+)"\})?`)
+
+// fires waits until one metric of the alert is not 0.
+func (w *world) fires(r *alertRule) error {
+	named := metricOfAlert.FindAllStringSubmatch(r.Expr, -1)
+	if len(named) == 0 {
+		return nil
+	}
+	return wait(func() error {
+		page, err := w.page("/metrics")
+		if err != nil {
+			return err
+		}
+		for _, metric := range named {
+			kind := ""
+			if metric[2] != "" {
+				kind = `[^}]*kind="(` + metric[2] + `)"`
+			}
+			if regexp.MustCompile(`(?m)^` + metric[1] + `(\{` + kind + `[^}]*\})? [1-9]`).MatchString(page) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no metric of %s is above 0: %s", r.Alert, r.Expr)
+	})
+}

@@ -1,0 +1,186 @@
+package story
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"addon-operator/e2e/disk"
+)
+
+var faultCommands = map[string]command{
+	"kubeconfig-of": restrictUser,
+	"proxy":         proxyServer,
+	"small-disk":    useSmallDisk,
+	"fill-disk":     fillDisk,
+	"free-disk":     freeDisk,
+}
+
+// restrictUser writes a kubeconfig for a user who has no rights but those that objects of the story give: kubeconfig-of USER FILE.
+func restrictUser(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return usage("kubeconfig-of USER FILE")
+	}
+	config, err := clientcmd.LoadFromFile(w.kubeconfig)
+	if err != nil {
+		return err
+	}
+	for _, user := range config.AuthInfos {
+		user.Impersonate = args[0]
+	}
+	return clientcmd.WriteToFile(*config, w.path(args[1]))
+}
+
+// A faultyServer stands before the API server and does to requests what a story says.
+type faultyServer struct {
+	server *httptest.Server
+	fault  atomic.Pointer[string]
+}
+
+// The faults of the API server.
+const (
+	slowServer     = "slow"     // each response takes 6 s longer
+	limitingServer = "limiting" // requests are refused with status 429
+	failingServer  = "failing"  // requests are refused with status 500
+)
+
+// proxyServer starts a proxy before the API server and writes a kubeconfig for it, or makes it faulty: proxy start FILE, proxy
+// slow|limiting|failing|well. Faults concern neither watches nor Leases.
+func proxyServer(w *world, _ *testscript.TestScript, args []string) error {
+	switch {
+	case len(args) == 2 && args[0] == "start" && w.proxy == nil:
+		return w.startProxy(args[1])
+	case len(args) == 1 && w.proxy != nil:
+		w.proxy.fault.Store(&args[0])
+		return nil
+	default:
+		return usage("proxy start FILE | proxy slow|limiting|failing|well")
+	}
+}
+
+func (w *world) startProxy(file string) error {
+	target, err := url.Parse(w.config.Host)
+	if err != nil {
+		return err
+	}
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(w.config)) // requests bring their own credentials
+	if err != nil {
+		return err
+	}
+	forward := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1,
+		ErrorHandler: func(rw http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(rw, err.Error(), http.StatusBadGateway)
+		},
+	}
+	p := &faultyServer{}
+	well := "well"
+	p.fault.Store(&well)
+	p.server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if !p.spoils(rw, r) {
+			forward.ServeHTTP(rw, r)
+		}
+	}))
+	p.server.TLS = &tls.Config{NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
+	p.server.EnableHTTP2 = true
+	p.server.StartTLS()
+	w.t.Cleanup(p.server.CloseClientConnections)
+	w.proxy = p
+	config, err := clientcmd.LoadFromFile(w.kubeconfig)
+	if err != nil {
+		return err
+	}
+	for _, c := range config.Clusters {
+		c.Server = p.server.URL
+		c.CertificateAuthorityData = certificateOf(p.server.Certificate())
+	}
+	return clientcmd.WriteToFile(*config, w.path(file))
+}
+
+func certificateOf(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+// spoils does to a request what the fault says, and reports whether it is answered by that.
+func (p *faultyServer) spoils(rw http.ResponseWriter, r *http.Request) bool {
+	if r.URL.Query().Get("watch") == "true" || strings.Contains(r.URL.Path, "/leases/") {
+		return false
+	}
+	switch *p.fault.Load() {
+	case slowServer:
+		select {
+		case <-time.After(6 * time.Second):
+		case <-r.Context().Done():
+		}
+	case limitingServer:
+		rw.Header().Set("Retry-After", "1")
+		http.Error(rw, "too many requests, please try again later", http.StatusTooManyRequests)
+		return true
+	case failingServer:
+		http.Error(rw, "etcdserver: request timed out", http.StatusInternalServerError)
+		return true
+	}
+	return false
+}
+
+// useSmallDisk makes a disk of a size for the store of the operators that start from then on: small-disk SIZE.
+func useSmallDisk(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return usage("small-disk SIZE")
+	}
+	w.disk = disk.New(w.t, args[0])
+	return nil
+}
+
+// fillDisk leaves no room on the small disk until free-disk is called: fill-disk. It returns when the disk is full.
+func fillDisk(w *world, _ *testscript.TestScript, _ []string) error {
+	if w.disk == nil || w.filling != nil {
+		return errors.New("there is no small disk with room")
+	}
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.disk.Fill(ctx) }()
+	w.filling = func() error { end(); return <-done }
+	w.t.Cleanup(end)
+	return wait(func() error {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(w.disk.Dir, &fs); err != nil || fs.Bavail == 0 {
+			return err
+		}
+		return errors.New("the disk still has room")
+	})
+}
+
+// freeDisk gives the room back that fill-disk took: free-disk.
+func freeDisk(w *world, _ *testscript.TestScript, _ []string) error {
+	if w.filling == nil {
+		return errors.New("the disk is not full")
+	}
+	err := w.filling()
+	w.filling = nil
+	return err
+}
+
+// store returns the path of the store.
+func (w *world) store() string {
+	if w.disk != nil {
+		return w.disk.Dir + "/store.db"
+	}
+	return w.path("store.db")
+}

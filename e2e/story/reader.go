@@ -1,0 +1,225 @@
+package story
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"addon-operator/e2e/screen"
+)
+
+// The screen of a person on call.
+const (
+	screenRows    = 24
+	screenColumns = 80
+)
+
+// mostTyped is how many commands a reader needs at most to know what is wrong.
+const mostTyped = 3
+
+// readingCommands are the commands, or groups of them, that change nothing. Only these are followed while the cause is not known.
+var readingCommands = []string{
+	"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "timeline", "values explain", "why", "workflow",
+}
+
+// A reader is a person who types commands, and knows only what is on the screen.
+type reader struct {
+	store string // flags for a stopped store; empty where the operator runs
+	typed int    // commands since the first screen
+	text  string // of the last screen
+	all   string // of all screens since the first
+}
+
+var readerCommands = map[string]command{
+	"screen": firstScreen,
+	"follow": followAdvice,
+	"type":   typeAdvice,
+	"well":   awaitWell,
+	"absent": absentFromScreens,
+}
+
+// firstScreen types status until its screen shows what a reader must find there: screen [--store FILE] REGEXP...
+// The screen is one of 24 rows and 80 columns.
+func firstScreen(w *world, ts *testscript.TestScript, args []string) error {
+	w.reader = &reader{}
+	if len(args) > 1 && args[0] == "--store" {
+		w.reader.store, args = ts.MkAbs(args[1]), args[2:]
+	}
+	return w.sees(ts, []string{"status"}, args)
+}
+
+// followAdvice types the first command after "next:" on the last screen until its screen shows what a reader must find
+// there: follow REGEXP... It must be a command that changes nothing, and no more than the third that the reader types.
+func followAdvice(w *world, ts *testscript.TestScript, args []string) error {
+	if w.reader == nil {
+		return errors.New("there is no screen before it")
+	}
+	next := w.reader.advised("next", regexp.MustCompile(`^`))
+	if next == nil {
+		return fmt.Errorf("no command follows next: on the screen\n%s", w.reader.text)
+	}
+	if !slices.ContainsFunc(readingCommands, func(c string) bool { return strings.HasPrefix(strings.Join(next, " ")+" ", c+" ") }) {
+		return fmt.Errorf("%q is advised as a next command, and is none that only shows something", next)
+	}
+	return w.sees(ts, next, args)
+}
+
+// sees types a command until its screen matches all patterns. Line breaks and repeated blanks count as one blank.
+func (w *world) sees(ts *testscript.TestScript, command, patterns []string) error {
+	r := w.reader
+	if r.typed++; r.typed > mostTyped {
+		return fmt.Errorf("it takes more than %d commands", mostTyped)
+	}
+	var wanted []*regexp.Regexp
+	for _, p := range patterns {
+		pattern, err := regexp.Compile(p)
+		if err != nil {
+			return err
+		}
+		wanted = append(wanted, pattern)
+	}
+	err := wait(func() (err error) {
+		if r.text, err = w.show(command); err != nil {
+			return err
+		}
+		for _, pattern := range wanted {
+			if !pattern.MatchString(flat(r.text)) {
+				return fmt.Errorf("%s does not show %q:\n%s", strings.Join(command, " "), pattern, r.text)
+			}
+		}
+		if n := rowsOf(r.text); n >= screenRows { // the prompt takes one
+			return final{fmt.Errorf("%s takes %d rows, and the screen has %d:\n%s", strings.Join(command, " "), n, screenRows, r.text)}
+		}
+		return nil
+	})
+	r.all += r.text
+	say(ts, "$ addon-operator "+strings.Join(command, " ")+"\n"+r.text)
+	return err
+}
+
+// show returns what a command shows on the screen. It must end with the code 0 or 3.
+func (w *world) show(command []string) (string, error) {
+	cmd := w.typed(command)
+	text, err := screen.Show(cmd, screenRows, screenColumns)
+	const attention = 3
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == attention {
+		err = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, text)
+	}
+	return text, err
+}
+
+// typed returns a command as a person types it who has the operator in PATH.
+func (w *world) typed(command []string) *exec.Cmd {
+	cmd := exec.Command(w.program)
+	cmd.Args = append([]string{"addon-operator"}, command...)
+	if w.reader.store != "" && !slices.Contains(command, "--store") {
+		cmd.Args = append(cmd.Args, "--store", w.reader.store)
+	}
+	cmd.Dir = w.dir
+	cmd.Env = append(os.Environ(), "DEBUG_UNIX_SOCKET="+w.path("socket"), "NO_COLOR=1", "TZ=UTC")
+	return cmd
+}
+
+// advised returns the first command of the operator on the last screen with a label and a text that matches, without the
+// program and the comment behind it; nil if there is none. A command that is longer than the screen is broken by the terminal.
+func (r *reader) advised(label string, matching *regexp.Regexp) []string {
+	for line := range strings.Lines(r.text) {
+		at, text, found := strings.Cut(strings.TrimSpace(line), ":")
+		if !found || at != label && label != "" {
+			continue
+		}
+		command, ours := strings.CutPrefix(strings.TrimSpace(text), "addon-operator ")
+		if command, _, _ = strings.Cut(command, "  # "); ours && matching.MatchString(command) {
+			return strings.Fields(command)
+		}
+	}
+	return nil
+}
+
+// isRetried matches what a retry by hand says of a task that is tried again, or done, already.
+var isRetried = regexp.MustCompile(`the task is running; wait|no pending task has this id`)
+
+// typeAdvice types the first command of the operator on the last screen that matches, whatever its label says: type REGEXP. Where it
+// wants a TEXT, the reader gives one. It must succeed.
+func typeAdvice(w *world, ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 || w.reader == nil {
+		return usage("type REGEXP, after a screen")
+	}
+	pattern, err := regexp.Compile(args[0])
+	if err != nil {
+		return err
+	}
+	command := w.reader.advised("", pattern)
+	if command == nil {
+		return fmt.Errorf("no command matches on the screen\n%s", w.reader.text)
+	}
+	for i, arg := range command {
+		if arg == "TEXT" {
+			command[i] = "incident"
+		}
+	}
+	output, err := w.typed(command).CombinedOutput()
+	say(ts, "$ addon-operator "+strings.Join(command, " ")+"\n"+string(output))
+	if err != nil && command[0] == "task" && isRetried.Match(output) {
+		return nil // the operator was faster than the reader
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, output)
+	}
+	return nil
+}
+
+// awaitWell waits until status says that nothing needs attention: well.
+func awaitWell(w *world, _ *testscript.TestScript, args []string) error {
+	if len(args) != 0 {
+		return usage("well")
+	}
+	w.reader = &reader{}
+	return wait(func() error {
+		text, err := w.show([]string{"status"})
+		if err == nil && !strings.HasPrefix(text, "✔ nothing needs attention\n") {
+			err = errors.New(text)
+		}
+		return err
+	})
+}
+
+// absentFromScreens fails if one of the screens since the first matches: absent REGEXP...
+func absentFromScreens(w *world, _ *testscript.TestScript, args []string) error {
+	if w.reader == nil {
+		return errors.New("there is no screen before it")
+	}
+	for _, arg := range args {
+		pattern, err := regexp.Compile(arg)
+		if err != nil {
+			return err
+		}
+		if found := pattern.FindString(flat(w.reader.all)); found != "" {
+			return fmt.Errorf("a screen shows %q", found)
+		}
+	}
+	return nil
+}
+
+// flat returns text without the line breaks of the layout.
+func flat(text string) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(text, "│", "")), " ")
+}
+
+// rowsOf returns how many rows text takes on the screen.
+func rowsOf(text string) int {
+	n := 0
+	for line := range strings.Lines(text) {
+		n += max(1, (len([]rune(strings.TrimRight(line, "\n")))+screenColumns-1)/screenColumns)
+	}
+	return n
+}
