@@ -18,10 +18,15 @@ var effectFailpoints = []struct {
 	name        string
 	first, last int
 }{
-	{"commit:before", 6, 16}, {"commit:after", 6, 16},
-	{"hook:started", 3, 6}, {"hook:ended", 3, 6},
-	{"helm:before", 2, 2}, {"helm:during", 3, 4}, {"helm:after", 2, 2},
-	{"configmap:written", 1, 1}, {"lease:acquired", 1, 1},
+	{"commit:before", 6, 16},
+	{"commit:after", 6, 16},
+	{"hook:started", 3, 6},
+	{"hook:ended", 3, 6},
+	{"helm:before", 2, 2},
+	{"helm:during", 3, 4},
+	{"helm:after", 2, 2},
+	{"configmap:written", 1, 1},
+	{"lease:acquired", 1, 1},
 }
 
 // killsOfAChain is the number of kills of one converge that are tried.
