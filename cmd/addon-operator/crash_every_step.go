@@ -116,6 +116,9 @@ func (f *testFlags) run(cmd *cobra.Command) error {
 	if isNamed := errors.As(err, &undisturbed) || err == nil && len(report.Findings) > 0; made != "" && !isNamed {
 		err = errors.Join(err, os.RemoveAll(made))
 	}
+	if cmd.Context().Err() != nil {
+		err = errors.New("interrupted")
+	}
 	if err != nil {
 		return &codedError{exitUntested, err}
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -152,27 +154,36 @@ func TestKillsAtEveryStepFindHooksThatDoNotBearThem(t *testing.T) {
 	}
 }
 
-// TestKillsInAGivenClusterLeaveItAsItWas does the same in a cluster that is used for one round after the other.
+// TestKillsInAGivenClusterLeaveItAsItWas does the same in a cluster that is used for one round after the other. A hook
+// changes an object that was there, and creates one outside of the namespace.
 func TestKillsInAGivenClusterLeaveItAsItWas(t *testing.T) {
 	t.Parallel()
 	c := cluster.Launch(t, t.TempDir())
-	code, report, stderr := everyStep(t, badModules, "--objects", "objects.yaml", "--steps", "module-beforehelm", "--rounds", "4",
-		"--kube-config", c.Kubeconfig(), "--disposable-cluster")
-	if code != 1 || report.Rounds != 4 {
-		t.Errorf("exit code %d after %d rounds, want 1 after 4\n%s", code, report.Rounds, stderr)
-	}
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
+	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Data: map[string]string{"version": "1"}}
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), kept, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range left.Items {
-		if n.Name == "addon-operator" {
-			t.Errorf("the namespace of the test is left: %+v", n)
-		}
+	files := maps.Clone(badModules)
+	files["modules/010-shop/hooks/reach.sh"] = numbered(4, `kubectl patch -n default configmap kept --type merge -p '{"data": {"version": "2"}}'
+kubectl create clusterrole made --verb=get --resource=pods --dry-run=client -o yaml | kubectl apply -f -`)
+	code, report, stderr := everyStep(t, files, "--objects", "objects.yaml", "--steps", "module-beforehelm", "--rounds", "4",
+		"--kube-config", c.Kubeconfig(), "--disposable-cluster")
+	if code != 1 || report.Rounds != 4 {
+		t.Errorf("exit code %d after %d rounds, want 1 after 4\n%s", code, report.Rounds, stderr)
+	}
+	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "addon-operator", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the namespace of the test is left: %v", err)
+	}
+	if _, err := client.RbacV1().ClusterRoles().Get(t.Context(), "made", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the ClusterRole of a hook is left: %v", err)
+	}
+	after, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{})
+	if err != nil || after.Data["version"] != "1" {
+		t.Errorf("a changed object was not brought back: %v, %v", after.Data, err)
 	}
 }
 

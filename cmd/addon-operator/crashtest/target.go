@@ -95,7 +95,8 @@ type selection struct {
 	most int
 }
 
-// choose returns the selected ones of all. If there are more than most, they are spread over all.
+// choose returns the selected ones of all. If there are more than most, they are spread over all. Every second one is then
+// moved by one, because moments before and after steps alternate.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {
 		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {
@@ -107,7 +108,11 @@ func (s selection) choose(all []Target) (out []Target) {
 	}
 	spread := make([]Target, s.most)
 	for i := range spread {
-		spread[i] = out[i*len(out)/s.most]
+		at := i * len(out) / s.most
+		if len(out) >= 2*s.most {
+			at += i % 2
+		}
+		spread[i] = out[at]
 	}
 	return spread
 }

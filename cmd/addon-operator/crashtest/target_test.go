@@ -63,9 +63,11 @@ func TestSelectionSpreadsRoundsOverTheRun(t *testing.T) {
 		want      []int
 	}{
 		"all":       {selection{}, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
-		"most":      {selection{most: 3}, []int{0, 3, 6}},
+		"most":      {selection{most: 3}, []int{0, 4, 6}},
+		"half":      {selection{most: 5}, []int{0, 3, 4, 7, 8}},
+		"almost":    {selection{most: 9}, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
 		"module":    {selection{modules: []string{"shop"}}, []int{1, 3, 5, 7, 9}},
-		"both":      {selection{modules: []string{"shop"}, most: 2}, []int{1, 5}},
+		"both":      {selection{modules: []string{"shop"}, most: 2}, []int{1, 7}},
 		"steps":     {selection{steps: []string{"module-run"}, most: 1}, []int{0}},
 		"none":      {selection{steps: []string{"release-check"}}, nil},
 		"more room": {selection{modules: []string{"shop"}, most: 20}, []int{1, 3, 5, 7, 9}},
