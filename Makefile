@@ -20,7 +20,7 @@ CHAINS ?= 110
 FIGHTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help build controlplane run test race kills crash-kills every-step crash-images breakages incidents alerts fuzz bench shape lint fmt vet generate vuln clean
+.PHONY: help build controlplane run test race plans kills crash-kills every-step crash-images breakages incidents alerts fuzz bench shape lint fmt vet generate vuln clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +45,9 @@ test: build controlplane ## Run all tests: unit, end to end on a real API server
 
 race: controlplane ## Run all tests except end-to-end ones with the race detector
 	go test -race -timeout 30m -skip LossOfPower $(RACE)
+
+plans: controlplane ## Compare plans with the converges that follow them, after random edits (PLAN_EDITS=50 PLAN_SEED=1)
+	PLAN_EDITS=$(or $(PLAN_EDITS),50) PLAN_SEED=$(or $(PLAN_SEED),1) go test -count=1 -timeout 120m -v -run PlansAgree ./e2e/plan
 
 kills: build controlplane ## Test kills of the operator at every step, in bursts of events and in competition for an ID (KILLS=50 STORMS=30 FIGHTS=100 rounds)
 	KILLS=$(KILLS) STORMS=$(STORMS) FIGHTS=$(FIGHTS) go test -count=1 -timeout 120m -v -run 'Kill|Storm|Fight' ./e2e/...

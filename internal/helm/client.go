@@ -131,7 +131,7 @@ func (c *Client) connect(config *rest.Config, transport *http.Client, driver str
 		return err
 	}
 	if c.dry != nil {
-		c.records.withhold(c.dry)
+		c.records.keepUnsaved(c.dry)
 	}
 	if c.cluster, err = newCluster(config, c.log); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/kio"
 )
 
-// A DryRun takes what a client withholds that makes dry runs. The zero value is ready. It is safe for concurrent use, but
+// A DryRun receives the revisions that a client of dry runs does not save. The zero value is ready. It is safe for concurrent use, but
 // only one action on each release may be made.
 type DryRun struct {
 	mu        sync.Mutex
@@ -56,15 +56,15 @@ func (d *DryRun) add(r DryRevision) {
 	d.revisions = append(d.revisions, r)
 }
 
-// withhold makes the records those of a dry run: what is written is kept in memory and read again from there.
-func (s *records) withhold(to *DryRun) {
-	written := &withheld{Driver: s.driver, to: to, changed: map[string]*release.Release{}}
+// keepUnsaved makes the records those of a dry run: what is written is kept in memory and read again from there.
+func (s *records) keepUnsaved(to *DryRun) {
+	written := &unsaved{Driver: s.driver, to: to, changed: map[string]*release.Release{}}
 	s.driver = written
-	s.objects = withheldObjects{s.objects, written}
+	s.objects = unsavedObjects{s.objects, written}
 }
 
-// withheld is a storage driver that writes to memory only. A key with nil was deleted.
-type withheld struct {
+// unsaved is a storage driver that writes to memory only. A key with nil was deleted.
+type unsaved struct {
 	driver.Driver
 	to *DryRun
 
@@ -73,7 +73,7 @@ type withheld struct {
 }
 
 // Get implements driver.Queryor.
-func (w *withheld) Get(key string) (*release.Release, error) {
+func (w *unsaved) Get(key string) (*release.Release, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, known := w.changed[key]
@@ -88,7 +88,7 @@ func (w *withheld) Get(key string) (*release.Release, error) {
 }
 
 // Query implements driver.Queryor.
-func (w *withheld) Query(labels map[string]string) ([]*release.Release, error) {
+func (w *unsaved) Query(labels map[string]string) ([]*release.Release, error) {
 	found, err := w.Driver.Query(labels)
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, err
@@ -126,7 +126,7 @@ func keyOf(r *release.Release) string {
 }
 
 // Create implements driver.Creator.
-func (w *withheld) Create(key string, r *release.Release) error {
+func (w *unsaved) Create(key string, r *release.Release) error {
 	planned := DryRevision{Release: r.Name, Revision: r.Version, After: r.Config, Hooks: hooksOf(r, release.HookPreUpgrade, release.HookPostUpgrade)}
 	if r.Version == 1 || r.Info.Status == release.StatusPendingInstall {
 		planned.Hooks = hooksOf(r, release.HookPreInstall, release.HookPostInstall)
@@ -139,7 +139,7 @@ func (w *withheld) Create(key string, r *release.Release) error {
 }
 
 // last returns the newest revision of a release, nil if there is none.
-func (w *withheld) last(name string) (newest *release.Release) {
+func (w *unsaved) last(name string) (newest *release.Release) {
 	found, _ := w.Query(map[string]string{ownerLabel: "helm", nameLabel: name}) // an error is that of the action, too
 	for _, r := range found {
 		if newest == nil || r.Version > newest.Version {
@@ -150,7 +150,7 @@ func (w *withheld) last(name string) (newest *release.Release) {
 }
 
 // Update implements driver.Updator.
-func (w *withheld) Update(key string, r *release.Release) error {
+func (w *unsaved) Update(key string, r *release.Release) error {
 	if r.Info.Status == release.StatusUninstalling {
 		w.to.add(DryRevision{
 			Release: r.Name, Revision: r.Version, Deleted: true, Before: r.Config,
@@ -161,7 +161,7 @@ func (w *withheld) Update(key string, r *release.Release) error {
 }
 
 // Delete implements driver.Deletor.
-func (w *withheld) Delete(key string) (*release.Release, error) {
+func (w *unsaved) Delete(key string) (*release.Release, error) {
 	r, err := w.Get(key)
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (w *withheld) Delete(key string) (*release.Release, error) {
 	return r, w.set(key, nil)
 }
 
-func (w *withheld) set(key string, r *release.Release) error {
+func (w *unsaved) set(key string, r *release.Release) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.changed[key] = r
@@ -191,14 +191,14 @@ func hooksOf(r *release.Release, events ...release.HookEvent) (objects []Object)
 	return objects
 }
 
-// withheldObjects are the objects of records without those that were deleted.
-type withheldObjects struct {
+// unsavedObjects are the objects of records without those that were deleted.
+type unsavedObjects struct {
 	metadata.ResourceInterface
-	written *withheld
+	written *unsaved
 }
 
 // List lists objects.
-func (o withheldObjects) List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+func (o unsavedObjects) List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	list, err := o.ResourceInterface.List(ctx, options)
 	if err != nil {
 		return nil, err
@@ -213,6 +213,6 @@ func (o withheldObjects) List(ctx context.Context, options metav1.ListOptions) (
 }
 
 // Delete notes that the object is deleted.
-func (o withheldObjects) Delete(_ context.Context, name string, _ metav1.DeleteOptions, _ ...string) error {
+func (o unsavedObjects) Delete(_ context.Context, name string, _ metav1.DeleteOptions, _ ...string) error {
 	return o.written.set(name, nil)
 }
