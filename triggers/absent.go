@@ -112,7 +112,7 @@ func (a *Absent) follow() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.db.View(func(tx *store.Tx) error {
-		for name := range a.stale {
+		for _, name := range slices.Sorted(maps.Keys(a.stale)) {
 			r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(name))
 			if err != nil {
 				return err

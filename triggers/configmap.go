@@ -47,10 +47,17 @@ func (c *ConfigMap) Changed() {
 	}
 }
 
-// Left is [ConfigMap.Changed] for when a task has ended otherwise than it was to:
-// a section that it wrote, and that was left to its end when it was read, is not in
-// force then. It does not block.
-func (c *ConfigMap) Left() {
+// Recorded compares again if r ends a task otherwise than it was to: a section that the task wrote, and
+// that was left to its end when it was read, is not in force then. A failed attempt of step 16 is no
+// reason: the retry reads the ConfigMap again, and an event would be another task that fails at once. It
+// does not block.
+func (c *ConfigMap) Recorded(r store.Record) {
+	switch {
+	case r.State == store.Done, r.State == store.Joined:
+		return
+	case r.State == store.Failed && r.Node == string(lifecycle.ConfigMapChanged):
+		return
+	}
 	c.mu.Lock()
 	c.left = true
 	c.mu.Unlock()

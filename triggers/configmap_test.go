@@ -13,6 +13,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -40,6 +41,7 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		left := func() { c.Recorded(store.Record{Node: string(lifecycle.ModuleBeforeHelm), State: store.Failed}) }
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go c.compare(ctx)
@@ -50,10 +52,10 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 			want             int
 		}{
 			{"it is read while a hook writes it", "7", "p: 0", c.Changed, 0},
-			{"the hook's task has ended otherwise", "7", "p: 0", c.Left, 1},
+			{"the hook's task has ended otherwise", "7", "p: 0", left, 1},
 			{"that was told", "7", "p: 0", c.Changed, 0},
-			{"nothing was left", "7", "p: 1", c.Left, 0},
-			{"what is in force was read later", "8", "p: 0", c.Left, 0},
+			{"nothing was left", "7", "p: 1", left, 0},
+			{"what is in force was read later", "8", "p: 0", left, 0},
 			{"what is in force was read before", "6", "p: 0", c.Changed, 1},
 		} {
 			inForce(step.version, step.section)
@@ -169,5 +171,38 @@ func TestAChangeOfTheConfigMapOnAFullDiskIsRaisedWhenThereIsRoom(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+func TestAFailedReadOfTheConfigMapRequestsNoFurtherRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, raised := storetest.Memory(t), 0
+		c := NewConfigMap(db, func(*store.Tx, ...workflow.Event) error { raised++; return nil }, &kube.ConfigMap{}, nil)
+		c.last = kube.Content{ResourceVersion: "7", Data: map[string]string{"mod": "p: 1"}, Exists: true}
+		if err := db.Update(func(tx *store.Tx) error {
+			return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: "6", Config: []byte(`{}`), At: tx.Now()})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go c.compare(ctx)
+		for _, step := range []struct {
+			node  graph.NodeID
+			state store.State
+			want  int
+		}{
+			{lifecycle.ConfigMapChanged, store.Failed, 0},
+			{lifecycle.ModuleBeforeHelm, store.Done, 0},
+			{lifecycle.ModuleBeforeHelm, store.Failed, 1},
+			{lifecycle.ConfigMapChanged, store.Skipped, 2},
+		} {
+			c.Recorded(store.Record{Node: string(step.node), State: step.state})
+			synctest.Wait()
+			if raised != step.want {
+				t.Errorf("after %s of %s, %d events were raised, want %d", step.state, step.node, raised, step.want)
+			}
+		}
+		cancel()
+		synctest.Wait()
 	})
 }

@@ -164,7 +164,8 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	for subject, f := range k.follows {
+	for _, subject := range inOrder(k.follows) {
+		f := k.follows[subject]
 		if b, ok := attached[subject]; ok && f.config == string(b.Config) {
 			continue
 		}
@@ -174,9 +175,9 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 		}
 		delete(k.follows, subject)
 	}
-	for subject, b := range attached {
+	for _, subject := range inOrder(attached) {
 		if k.follows[subject] == nil {
-			k.follows[subject] = k.open(subject, b.Binding)
+			k.follows[subject] = k.open(subject, attached[subject].Binding)
 		}
 	}
 	k.read = asked + 1

@@ -227,10 +227,10 @@ func (s *Schedule) tickOf(tx *store.Tx, subject graph.Subject, t *ticker) (*work
 	return &ev, err
 }
 
-// inOrder returns whom tickers are of, by name: those that tick at the same time
-// do so in this order.
-func inOrder(tickers map[graph.Subject]*ticker) []graph.Subject {
-	return slices.SortedFunc(maps.Keys(tickers), func(a, b graph.Subject) int {
+// inOrder returns the keys of m by name: bindings that are due at the same time are
+// served in this order.
+func inOrder[T any](m map[graph.Subject]T) []graph.Subject {
+	return slices.SortedFunc(maps.Keys(m), func(a, b graph.Subject) int {
 		return cmp.Or(strings.Compare(a.Module, b.Module), strings.Compare(a.Hook, b.Hook), strings.Compare(a.Binding, b.Binding))
 	})
 }

@@ -20,9 +20,7 @@ func (s stepChanges) BindingsChanged() {
 
 // recorded makes the triggers follow a task that ended.
 func (s stepChanges) recorded(r store.Record) {
-	if r.State != store.Done && r.State != store.Joined {
-		s.o.configMap.Left()
-	}
+	s.o.configMap.Recorded(r)
 	if c := r.Subject.Configuration; c != "" && api.ParseIdentity(c).Namespace == "" { // only those of the cluster provide modules
 		s.o.surveys.registry.raise()
 	}

@@ -146,13 +146,16 @@ func (k *Kinds) Resolve(ctx context.Context, apiVersion, name string) (Kind, err
 
 // join begins to watch what can bring kinds.
 func (k *Kinds) join() {
-	for source, text := range map[Source]string{definitionSource: definitionFilter, groupSource: groupFilter} {
-		filter, err := jq.CompileOwn(text)
+	for _, watched := range []struct {
+		source Source
+		text   string
+	}{{definitionSource, definitionFilter}, {groupSource, groupFilter}} {
+		filter, err := jq.CompileOwn(watched.text)
 		if err != nil {
-			k.observer.sourceFailed(source, err)
+			k.observer.sourceFailed(watched.source, err)
 			continue
 		}
-		k.reads.join(source, filter, &owner{name: "kinds"})
+		k.reads.join(watched.source, filter, &owner{name: "kinds"})
 	}
 }
 
