@@ -20,7 +20,7 @@ CHAINS ?= 110
 FIGHTS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help build controlplane run test race plans kills crash-kills every-step crash-images breakages incidents alerts fuzz bench shape lint fmt vet generate vuln clean
+.PHONY: help build controlplane run test race plans kills crash-kills every-step simulate crash-images breakages incidents alerts fuzz bench shape lint fmt vet generate vuln clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +58,9 @@ crash-kills: ## Kill the operator with SIGKILL 2,000 times: at every step and ev
 every-step: build controlplane ## Kill the operator before and after every step of the sample modules (the flags in EVERY_STEP are added)
 	bin/addon-operator test --crash-every-step . --control-plane bin/controlplane \
 		--objects e2e/sample/config.yaml,e2e/sample/objects.yaml $(EVERY_STEP)
+
+simulate: ## Simulate SIMULATE_DAYS=100000 days of the operator, from SIMULATE_SEED=1 on
+	SIMULATE_DAYS=$(or $(SIMULATE_DAYS),100000) go test -count=1 -timeout 600m -v -run 'Simulated|Histories' ./e2e/simulate
 
 crash-images: ## Check what a power loss can leave of the store, with CRASH_IMAGES=1000 random images for each moment
 	CRASH_IMAGES=$(or $(CRASH_IMAGES),1000) go test -count=1 -timeout 240m -v -run 'LossOfPower' ./store ./workflow

@@ -26,7 +26,7 @@ import (
 type Hooks struct {
 	db      *store.DB
 	log     *logger
-	runner  *hook.Runner
+	runner  HookRunner
 	modules *Modules
 
 	mu   sync.RWMutex

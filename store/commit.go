@@ -54,6 +54,9 @@ func (db *DB) Update(fn func(*Tx) error) error {
 	if db.readOnly {
 		return fmt.Errorf("store: update %s: %w", db.path, ErrReadOnly)
 	}
+	if db.entering != nil {
+		db.entering()
+	}
 	r := &request{fn: fn}
 	lead, err := db.commits.enter(r)
 	if err != nil {

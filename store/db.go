@@ -21,6 +21,7 @@ type DB struct {
 	room     *roomWatch
 	exits    *cleanExits
 	copying  sync.Mutex // held by SnapshotFile
+	entering func()     // called by each Update; nil for none
 
 	compaction  *Compaction // nil without one
 	movedAtOpen []Damaged

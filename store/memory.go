@@ -17,6 +17,9 @@ type Memory struct {
 	// the commit: nothing is stored. An error from After is a crash after it: the
 	// commit is stored, but the caller gets an error.
 	Before, After func(n int) error
+	// Entering, when set, is called by each Update before its function waits for its turn. A simulation
+	// blocks here to choose the order of the functions.
+	Entering func()
 
 	mu      sync.Mutex
 	set     sorted

@@ -85,6 +85,7 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 		}
 	}
 	db := newDB("memory", b, o)
+	db.entering = m.Entering
 	if err := begin(db); err != nil {
 		return nil, openError("memory", err)
 	}

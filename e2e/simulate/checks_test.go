@@ -1,0 +1,275 @@
+package simulate_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// checkEvery is the number of commits between two complete checks of the store.
+const checkEvery = 16
+
+// checks are what must hold in every world, whatever happens.
+type checks struct {
+	world *world
+
+	mu      sync.Mutex
+	synced  map[hookName]bool      // its Synchronization of this start is done
+	last    map[[2]string]store.ID // the last event done, by queue and hook
+	start   uint64                 // the last start run
+	done    int                    // lines of history
+	commits int
+}
+
+func newChecks(w *world) *checks {
+	return &checks{world: w, synced: map[hookName]bool{}, last: map[[2]string]store.ID{}}
+}
+
+// watching are the hooks with a kubernetes binding, and hence with a Synchronization.
+var watching = map[hookName]string{
+	{"alpha", "hooks/watch"}: "alpha", {"beta", "hooks/watch"}: "beta", {"gamma", "hooks/watch"}: "gamma", {"", "fleet"}: "fleet",
+}
+
+// raised is called for each run that begins.
+func (c *checks) raised(run store.Run) {
+	c.world.note("operator", "run %d begins: %s", run.ID, run.Trigger)
+	if run.Trigger == string(lifecycle.OnStart) {
+		c.mu.Lock()
+		c.begin(run)
+		c.mu.Unlock()
+	}
+}
+
+// begin takes note of a start run: all hooks must run their Synchronization again. The caller holds mu.
+func (c *checks) begin(run store.Run) {
+	if run.ID > c.start {
+		c.start = run.ID
+		clear(c.synced)
+	}
+}
+
+// started is called when a hook starts: its events come after its Synchronization.
+func (c *checks) started(h hookName, elements []element) {
+	c.mu.Lock()
+	synced := c.synced[h]
+	c.mu.Unlock()
+	if _, has := watching[h]; !has || synced {
+		return
+	}
+	if slices.ContainsFunc(elements, func(e element) bool { return e.Type == "Event" || e.Type == "Schedule" }) {
+		c.world.violated("gate: hook %s runs on events before its Synchronization of this start is done", h)
+	}
+}
+
+// recorded is called for each line of history, after its commit.
+func (c *checks) recorded(r store.Record) {
+	c.world.note("operator", "%s: %s %s, task %s of run %d in queue %s%s", r.State, r.Node, r.Subject, r.Task, r.Run, r.Queue, because(r))
+	if r.State != store.Done {
+		return
+	}
+	h := hookName{r.Subject.Module, r.Subject.Hook}
+	node, _ := lifecycle.Graph.Node(graph.NodeID(r.Node))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done++
+	c.sync(r)
+	if h.name == "" {
+		return
+	}
+	if !c.world.hooks.hasSucceeded(r.Task.String(), h) {
+		c.world.violated("task %s at %s is done, but hook %s did not succeed for it", r.Task, r.Node, h)
+	}
+	if !node.Batch {
+		return
+	}
+	of := [2]string{r.Queue, h.String()}
+	if last := c.last[of]; r.Task.Before(last) {
+		c.world.violated("order: task %s of hook %s in queue %s is done after task %s", r.Task, h, r.Queue, last)
+	}
+	c.last[of] = r.Task
+}
+
+// sync takes note of Synchronizations that are done, and of modules that are deleted. The caller holds mu.
+func (c *checks) sync(r store.Record) {
+	switch graph.NodeID(r.Node) {
+	case lifecycle.GlobalSynchronization, lifecycle.ModuleSynchronization:
+		if r.Subject.Hook != "" {
+			c.synced[hookName{r.Subject.Module, r.Subject.Hook}] = true
+		}
+	case lifecycle.ModuleAfterDelete:
+		maps.DeleteFunc(c.synced, func(h hookName, _ bool) bool { return h.module == r.Subject.Module })
+	}
+}
+
+// learn takes note of what the last commit of a process did that crashed directly after it.
+func (c *checks) learn(tx *store.Tx) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for run, err := range store.RunsBackwards(tx) {
+		if err != nil {
+			return err
+		}
+		if run.Trigger == string(lifecycle.OnStart) {
+			c.begin(run)
+			break
+		}
+	}
+	var done []store.Record
+	for k := range tx.Range(store.At(store.History)) {
+		r, _, err := store.Load[store.Record](tx, k)
+		if err != nil {
+			return err
+		}
+		if r.State == store.Done && !r.Ended.Before(c.world.process.booted) {
+			done = append(done, r)
+		}
+	}
+	slices.SortStableFunc(done, func(a, b store.Record) int { return a.Ended.Compare(b.Ended) })
+	for _, r := range done {
+		c.sync(r)
+	}
+	return nil
+}
+
+func because(r store.Record) string {
+	text := r.Error
+	if text == "" {
+		text = r.Detail
+	}
+	if text == "" {
+		return ""
+	}
+	text, _, _ = strings.Cut(text, "\n")
+	text = strings.TrimSuffix(text, " (Client.Timeout exceeded while awaiting headers)") // of two equal timeouts, either can come first
+	return ": " + text
+}
+
+func (hs *hooks) hasSucceeded(task string, h hookName) bool {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	return hs.succeeded[task+" "+h.String()]
+}
+
+// committed is called after each commit of p.
+func (c *checks) committed(p *process, _ int) {
+	c.mu.Lock()
+	c.commits++
+	due := c.commits%checkEvery == 0
+	c.mu.Unlock()
+	if p.db == nil || !due {
+		return
+	}
+	if err := p.db.Check(); err != nil {
+		c.world.violated("the store is not consistent: %v", err)
+	}
+}
+
+// read reads a copy of the store.
+func (c *checks) read(fn func(*store.Tx) error) error {
+	db, err := store.OpenMemory(c.world.disk.Clone(), store.Options{})
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.View(fn), db.Check(), db.Close())
+}
+
+// stored checks the store between two processes.
+func (c *checks) stored(when string) {
+	if err := c.read(c.learn); err != nil {
+		c.world.violated("%s, the store is not consistent: %v", when, err)
+	}
+}
+
+// calm checks a world in which nothing fails any more and all work is done.
+func (c *checks) calm() {
+	w := c.world
+	if err := c.read(c.rest); err != nil {
+		w.violated("calm: %v", err)
+	}
+	w.hooks.mu.Lock()
+	clear(w.hooks.succeeded) // none of these tasks exists any more
+	w.hooks.mu.Unlock()
+	for _, h := range slices.SortedFunc(maps.Keys(watching), func(a, b hookName) int { return strings.Compare(a.String(), b.String()) }) {
+		if h.module != "" && !w.enabled[h.module] {
+			continue
+		}
+		if diff := difference(w.hooks.seen(h), w.existing(watching[h])); diff != "" {
+			w.violated("calm: what hook %s was told differs from the objects: %s", h, diff)
+		}
+	}
+	for _, module := range moduleNames {
+		c.release(module)
+	}
+}
+
+// rest checks that nothing is pending.
+func (c *checks) rest(tx *store.Tx) error {
+	for t, err := range store.AllTasks(tx) {
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("task %s at %s is left in queue %s: due %s, failed %v", t.ID, t.Node, t.Queue, t.Due, t.Failed)
+	}
+	for t, err := range store.LaterTasks(tx) {
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("task %s at %s is still deferred", t.ID, t.Node)
+	}
+	for t, err := range store.AllHeldTasks(tx) {
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("task %s at %s is still held", t.ID, t.Node)
+	}
+	for run, err := range store.RunsBackwards(tx) {
+		if err != nil {
+			return err
+		}
+		if run.Open != 0 || run.Ended.IsZero() {
+			return fmt.Errorf("run %d has not ended: %d tasks are open", run.ID, run.Open)
+		}
+	}
+	return nil
+}
+
+// release checks the objects of a module's release.
+func (c *checks) release(module string) {
+	w := c.world
+	state := w.network.server.objects[address{"configmaps", namespace, module + "-state"}]
+	if !w.enabled[module] {
+		if state != nil {
+			w.violated("calm: module %s is off, but its release has objects", module)
+		}
+		return
+	}
+	if state == nil {
+		w.violated("calm: the release of module %s lacks its ConfigMap", module)
+		return
+	}
+	data, _ := state.content["data"].(map[string]any)
+	if data["setting"] != w.settings[module] {
+		w.violated("calm: the release of module %s has setting %v, want %s", module, data["setting"], w.settings[module])
+	}
+	if module == "alpha" {
+		var shown map[string]string
+		text, _ := data["objects"].(string)
+		if err := json.Unmarshal([]byte(text), &shown); err != nil {
+			w.violated("calm: the release of module alpha shows %q", text)
+		}
+		if diff := difference(shown, w.existing(module)); diff != "" {
+			w.violated("calm: the release of module alpha shows other objects than exist: %s", diff)
+		}
+	}
+	if module == "gamma" && w.network.server.objects[address{"configmaps", "apps", "report-gamma"}] == nil {
+		w.violated("calm: the object that a hook of module gamma creates is missing")
+	}
+}

@@ -1,0 +1,315 @@
+package simulate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"addon-operator/internal/hook"
+)
+
+// The modules, in the order in which they run.
+var moduleNames = []string{"alpha", "beta", "gamma"}
+
+// files are the modules and global hooks on disk. A hook file is what the hook prints for --config.
+var files = map[string]string{
+	"modules/values.yaml": "alphaEnabled: true\nbetaEnabled: true\ngammaEnabled: true\n",
+
+	"modules/010-alpha/hooks/watch": `
+configVersion: v1
+onStartup: 1
+afterHelm: 1
+kubernetes:
+- {name: objects, apiVersion: v1, kind: ConfigMap, queue: alpha, jqFilter: .data, includeSnapshotsFrom: [objects],
+   namespace: {nameSelector: {matchNames: [apps]}}, labelSelector: {matchLabels: {for: alpha}}}
+schedule:
+- {name: ticks, crontab: "7 * * * *", queue: alpha, includeSnapshotsFrom: [objects]}
+`,
+	"modules/020-beta/hooks/watch": `
+configVersion: v1
+onStartup: 5
+beforeHelm: 1
+kubernetes:
+- {name: objects, apiVersion: v1, kind: ConfigMap, jqFilter: .data,
+   namespace: {nameSelector: {matchNames: [apps]}}, labelSelector: {matchLabels: {for: beta}}}
+`,
+	"modules/020-beta/hooks/turn": `
+configVersion: v1
+schedule:
+- {name: ticks, crontab: "0 */6 * * *", queue: shared}
+`,
+	"modules/030-gamma/hooks/watch": `
+configVersion: v1
+onStartup: 1
+afterHelm: 10
+beforeDeleteHelm: 1
+afterDeleteHelm: 1
+settings: {executionMinInterval: 3s, executionBurst: 1}
+kubernetes:
+- {name: objects, apiVersion: v1, kind: ConfigMap, queue: shared, jqFilter: .data, waitForSynchronization: false,
+   namespace: {nameSelector: {matchNames: [apps]}}, labelSelector: {matchLabels: {for: gamma}}}
+`,
+	"global-hooks/fleet": `
+configVersion: v1
+onStartup: 1
+beforeAll: 1
+afterAll: 1
+kubernetes:
+- {name: objects, apiVersion: v1, kind: ConfigMap, queue: shared, jqFilter: .data,
+   namespace: {nameSelector: {matchNames: [apps]}}, labelSelector: {matchLabels: {for: fleet}}}
+schedule:
+- {name: ticks, crontab: "30 3 * * *", queue: shared}
+`,
+}
+
+// chart is a chart whose release shows the values of its module.
+func chart(module string) map[string]string {
+	return map[string]string{
+		"Chart.yaml":  "apiVersion: v2\nname: " + module + "\nversion: 1.0.0\n",
+		"values.yaml": module + ":\n  setting: initial\n  turn: none\n  objects: {}\n",
+		"templates/state.yaml": fmt.Sprintf(`apiVersion: v1
+kind: ConfigMap
+metadata: {name: %[1]s-state}
+data:
+  setting: {{ .Values.%[1]s.setting | quote }}
+  turn: {{ .Values.%[1]s.turn | quote }}
+  objects: {{ .Values.%[1]s.objects | toJson | quote }}
+`, module),
+	}
+}
+
+// writeFiles writes the modules and global hooks below dir.
+func writeFiles(t *testing.T, dir string) {
+	t.Helper()
+	all := maps.Clone(files)
+	for i, module := range moduleNames {
+		for name, text := range chart(module) {
+			all[fmt.Sprintf("modules/%03d-%s/%s", 10*(i+1), module, name)] = text
+		}
+	}
+	for name, text := range all {
+		path := filepath.Join(dir, name)
+		mode := os.FileMode(0o600)
+		if filepath.Ext(name) == "" {
+			mode = 0o700
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A hookName names a hook: the module, empty for a global one, and its file.
+type hookName struct{ module, name string }
+
+func (h hookName) String() string { return strings.TrimPrefix(h.module+" "+h.name, " ") }
+
+// hooks are the programs of all hooks, and what happened to them. They live outside of the operator, so
+// a crash of it changes nothing here.
+type hooks struct {
+	world *world
+
+	mu        sync.Mutex
+	failing   map[hookName]int           // how often each fails from now on
+	slow      map[hookName]time.Duration // how long its next run takes
+	known     map[hookName]map[string]string
+	succeeded map[string]bool // attempts by task, as "task hook"
+	ticks     map[hookName]int
+	runs      int
+}
+
+func newHooks(w *world) *hooks {
+	return &hooks{
+		world: w, failing: map[hookName]int{}, slow: map[hookName]time.Duration{}, known: map[hookName]map[string]string{},
+		succeeded: map[string]bool{}, ticks: map[hookName]int{},
+	}
+}
+
+// A runner runs the hooks of one process of the operator.
+type runner struct {
+	*hooks
+	process *process
+}
+
+// Config implements steps.HookRunner.
+func (r *runner) Config(_ context.Context, file hook.File) (hook.Config, error) {
+	text, err := os.ReadFile(file.Path)
+	if err != nil {
+		return hook.Config{}, err
+	}
+	return hook.Load(file.Scope, text)
+}
+
+// Enabled implements steps.HookRunner. No module has an enabled script.
+func (r *runner) Enabled(context.Context, hook.EnabledRun) (bool, string, error) {
+	return false, "", errors.New("there is no enabled script")
+}
+
+// An element is one part of a binding context, as hooks read it.
+type element struct {
+	Binding      string
+	Type         string
+	WatchEvent   string
+	Object       *watched
+	FilterResult json.RawMessage
+	Objects      []item
+	Snapshots    map[string][]item
+}
+
+type item struct {
+	Object       *watched
+	FilterResult json.RawMessage
+}
+
+type watched struct {
+	Metadata struct{ Name, ResourceVersion string }
+}
+
+// Run implements steps.HookRunner.
+func (r *runner) Run(ctx context.Context, run hook.Run) (hook.Result, error) {
+	h := hookName{run.Module, run.File.Name}
+	var elements []element
+	if err := json.Unmarshal(run.Context, &elements); err != nil {
+		return hook.Result{}, err
+	}
+	about := summary(elements)
+	r.process.pass("start " + h.String() + " " + run.Task)
+	if r.process.dead.Load() {
+		return hook.Result{}, hook.ErrInterrupted
+	}
+	r.world.note("hook "+h.String(), "starts for %s: task %s, attempt %d, previous %s", about, run.Task, run.Attempt, run.Previous)
+	r.world.checks.started(h, elements)
+	took := r.duration(h)
+	if run.Started != nil {
+		run.Started()
+	}
+	if err := r.process.until(ctx, took); err != nil {
+		return hook.Result{}, fmt.Errorf("%w: %w", hook.ErrInterrupted, err)
+	}
+	r.process.pass("end " + h.String() + " " + run.Task)
+	if r.process.dead.Load() || ctx.Err() != nil {
+		return hook.Result{}, hook.ErrInterrupted
+	}
+	result, err := r.end(h, elements)
+	result.Usage.Took = took
+	word := "succeeds"
+	if err != nil {
+		word = "fails"
+	}
+	r.world.note("hook "+h.String(), "%s after %s: task %s", word, took, run.Task)
+	if err == nil {
+		r.mu.Lock()
+		r.succeeded[run.Task+" "+h.String()] = true
+		r.mu.Unlock()
+	}
+	return result, err
+}
+
+// summary names what a run is for.
+func summary(elements []element) string {
+	counts := map[string]int{}
+	for _, e := range elements {
+		counts[strings.TrimSpace(e.Type+" "+e.Binding)]++
+	}
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[what], what))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// duration returns how long the next run of h takes.
+func (r *runner) duration(h hookName) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs++
+	if d := r.slow[h]; d > 0 {
+		delete(r.slow, h)
+		return d
+	}
+	return time.Duration(10+r.process.below(500)) * time.Millisecond
+}
+
+// end ends a run of h: it has seen its context, or failed.
+func (r *runner) end(h hookName, elements []element) (hook.Result, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failing[h] > 0 {
+		r.failing[h]--
+		return hook.Result{}, &hook.ExitError{Code: 1, State: "exit status 1", Said: "it fails as planned"}
+	}
+	var result hook.Result
+	for _, e := range elements {
+		r.see(h, e)
+		if of, ok := e.Snapshots["objects"]; ok && h.module == "alpha" {
+			result.ValuesPatch = patch("/"+h.module+"/objects", contents(of))
+		}
+		if e.Type == "Schedule" {
+			r.ticks[h]++
+			if h.name == "hooks/turn" {
+				result.ValuesPatch = patch("/beta/turn", r.process.now().Format(time.DateOnly))
+			}
+		}
+		if e.Binding == "afterHelm" && h.module == "gamma" {
+			result.Operations = marshal(map[string]any{"operation": "CreateOrUpdate", "object": map[string]any{
+				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "report-gamma", "namespace": "apps"},
+				"data": map[string]any{"seen": string(marshal(r.known[h]))},
+			}})
+		}
+	}
+	return result, nil
+}
+
+// see takes what an element tells of objects.
+func (r *runner) see(h hookName, e element) {
+	switch e.Type {
+	case "Synchronization":
+		r.known[h] = contents(e.Objects)
+	case "Event":
+		if r.known[h] == nil {
+			r.known[h] = map[string]string{}
+		}
+		if name := e.Object.Metadata.Name; e.WatchEvent == "Deleted" {
+			delete(r.known[h], name)
+		} else {
+			r.known[h][name] = string(e.FilterResult)
+		}
+	}
+}
+
+// contents returns the data of objects by name.
+func contents(items []item) map[string]string {
+	out := map[string]string{}
+	for _, i := range items {
+		out[i.Object.Metadata.Name] = string(i.FilterResult)
+	}
+	return out
+}
+
+func patch(path string, value any) []byte {
+	return marshal([]any{map[string]any{"op": "add", "path": path, "value": value}})
+}
+
+// seen returns what h was told of objects.
+func (hs *hooks) seen(h hookName) map[string]string {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	return maps.Clone(hs.known[h])
+}
+
+// heal ends all planned failures.
+func (hs *hooks) heal() {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	clear(hs.failing)
+	clear(hs.slow)
+}

@@ -1,0 +1,191 @@
+package simulate_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// An action is something that happens to the operator or its cluster.
+type action struct {
+	number int
+	at     time.Duration // since the last action, or since the last calm
+	what   string
+	n      int
+	more   int
+}
+
+// A plan is what happens in a history: rounds of actions, each followed by calm.
+type plan struct {
+	seed      uint64
+	parallel  int
+	continues bool
+	rounds    []round
+}
+
+type round struct {
+	actions []action
+	quiet   int // days after the calm
+}
+
+// what happens, as often as it stands here.
+var whatHappens = []string{
+	"objects", "objects", "objects", "flood", "setting", "setting", "toggle", "invalid",
+	"failing hook", "failing hook", "slow hook", "fault", "fault", "fault", "silence", "down", "broken watches", "compaction", "compaction",
+	"full disk", "kill", "crash", "crash", "crash", "stop", "lost lease", "vanished object", "wait", "wait",
+}
+
+// newPlan draws what happens.
+func newPlan(seed uint64, rounds, actions, quiet int) plan {
+	chance := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // it is to be repeated
+	p := plan{seed: seed, parallel: 1 + chance.IntN(2), continues: chance.IntN(2) == 0}
+	number := 0
+	for range rounds {
+		r := round{quiet: chance.IntN(quiet + 1)}
+		for range 1 + chance.IntN(actions) {
+			a := action{number: number, what: whatHappens[chance.IntN(len(whatHappens))], n: chance.IntN(1000), more: chance.IntN(1000)}
+			a.at = time.Duration(chance.IntN(20)) * time.Duration(chance.IntN(1000)) * time.Millisecond
+			number++
+			r.actions = append(r.actions, a)
+		}
+		p.rounds = append(p.rounds, r)
+	}
+	return p
+}
+
+// happen does a.
+func (w *world) happen(a action) {
+	server, module := w.network.server, moduleNames[a.n%len(moduleNames)]
+	switch a.what {
+	case "objects":
+		w.changeObjects(1+a.more%4, a.n)
+	case "flood":
+		w.changeObjects(30+a.more%70, a.n)
+	case "setting":
+		w.settings[module] = fmt.Sprintf("s%d", a.more)
+		w.note("user", "sets %s.setting to %s", module, w.settings[module])
+		w.writeConfig()
+	case "toggle":
+		w.enabled[module] = !w.enabled[module]
+		w.note("user", "sets %sEnabled to %t", module, w.enabled[module])
+		w.writeConfig()
+	case "invalid":
+		w.note("user", "writes an invalid section %s", module)
+		server.put(address{"configmaps", namespace, configName}, nil, map[string]string{module: "{not valid"})
+	case "vanished object":
+		if at := (address{"configmaps", namespace, module + "-state"}); server.objects[at] != nil {
+			w.note("user", "deletes %s", at)
+			server.commit(at, nil)
+		}
+	case "failing hook", "slow hook":
+		w.disturbHook(a)
+	case "full disk":
+		w.full = true
+		w.note("disk", "is full")
+		w.live(time.Duration(a.n) * 100 * time.Millisecond)
+		w.full = false
+		w.note("disk", "has room")
+	case "wait":
+		w.live(time.Duration(a.n) * time.Second)
+	case "kill":
+		w.crash()
+	case "crash":
+		w.crashIn, w.crashAfter = 1+a.n%40, a.more%2 == 0
+		w.note("world", "plans a crash at commit %d from now (after it: %t)", w.crashIn, w.crashAfter)
+	case "stop":
+		w.stop()
+	case "lost lease":
+		w.loseLease()
+	default:
+		w.disturbNetwork(a)
+	}
+}
+
+// changeObjects creates, changes and deletes n objects that hooks watch.
+func (w *world) changeObjects(n, which int) {
+	server := w.network.server
+	for i := range n {
+		of := append(slices.Clone(moduleNames), "fleet")[(which+i)%4]
+		at := address{"configmaps", "apps", fmt.Sprintf("%s-%d", of, (which/4+i/4)%7)}
+		if server.objects[at] != nil && w.scheduler.below(3) == 0 {
+			server.commit(at, nil)
+			w.note("user", "deletes %s: version %d", at, server.version)
+			continue
+		}
+		server.put(at, map[string]string{"for": of}, map[string]string{"v": fmt.Sprint(server.version)})
+		w.note("user", "writes %s: version %d", at, server.version)
+	}
+}
+
+func (w *world) disturbHook(a action) {
+	all := []hookName{{"alpha", "hooks/watch"}, {"beta", "hooks/watch"}, {"beta", "hooks/turn"}, {"gamma", "hooks/watch"}, {"", "fleet"}}
+	h := all[a.n%len(all)]
+	w.hooks.mu.Lock()
+	if a.what == "slow hook" {
+		w.hooks.slow[h] = time.Duration(1+a.more) * time.Second
+	} else {
+		w.hooks.failing[h] += 1 + a.more%3
+	}
+	w.hooks.mu.Unlock()
+	w.note("world", "%s: %s", a.what, h)
+}
+
+func (w *world) disturbNetwork(a action) {
+	n := w.network
+	switch a.what {
+	case "fault":
+		codes := []int{0, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
+		f := &fault{code: codes[a.n%len(codes)], after: a.more%2 == 0, writes: a.more%3 > 0, left: 1 + a.more%5}
+		if f.code == http.StatusConflict || f.code == http.StatusTooManyRequests {
+			f.after = false // an API server says so before it does anything
+		}
+		if f.code == http.StatusConflict {
+			f.writes = true
+		}
+		n.mu.Lock()
+		n.faults = append(n.faults, f)
+		n.mu.Unlock()
+		w.note("API server", "%s", f)
+	case "silence":
+		w.note("API server", "falls silent")
+		n.setSilent(true)
+		w.live(time.Duration(a.n) * 100 * time.Millisecond)
+		n.setSilent(false)
+		w.note("API server", "answers again")
+	case "down":
+		w.note("API server", "goes down")
+		n.setDown(true)
+		w.live(time.Duration(a.n) * 50 * time.Millisecond)
+		if a.more%2 == 0 {
+			n.server.compact()
+		}
+		n.setDown(false)
+		w.note("API server", "is up again (compacted: %t)", a.more%2 == 0)
+	case "broken watches":
+		w.note("API server", "breaks all watches")
+		n.breakWatches()
+	case "compaction":
+		n.server.compact()
+		n.breakWatches()
+		w.note("API server", "breaks all watches and forgets all versions before %d", n.server.version)
+	}
+}
+
+// calmDown ends everything that disturbs the operator, and waits until all work is done.
+func (w *world) calmDown() {
+	w.note("world", "calm: nothing fails any more")
+	w.network.heal()
+	w.hooks.heal()
+	w.full, w.crashIn = false, 0
+	w.writeConfig()
+	for range 3 {
+		w.live(40 * time.Minute)
+		if w.wrong() != "" {
+			return
+		}
+		w.releaseQuarantined()
+	}
+	w.live(40 * time.Minute)
+}

@@ -1,0 +1,279 @@
+package simulate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/internal/crd"
+	"addon-operator/internal/helm"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/operation"
+	"addon-operator/steps"
+	"addon-operator/steps/objects"
+	"addon-operator/store"
+	"addon-operator/triggers"
+	"addon-operator/workflow"
+)
+
+const (
+	namespace  = "addon-operator"
+	configName = "addon-operator"
+)
+
+var errKilled = errors.New("the process is killed")
+
+// A process is one process of the operator: the real parts, joined as the program joins them, without its
+// servers, webhooks, addons and surveys of directories.
+type process struct {
+	*world
+	dead   atomic.Bool
+	killed chan struct{} // closed by kill
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error // of run; read it after ended
+
+	db        *store.DB
+	client    *kube.Client
+	engine    *workflow.Engine
+	lifecycle *steps.Lifecycle
+	kinds     *kube.Kinds
+	kube      *triggers.Kube
+	schedule  *triggers.Schedule
+	absent    *triggers.Absent
+	config    *triggers.ConfigMap
+
+	newContainer bool
+	booted       time.Time
+}
+
+// boot starts a process.
+func (w *world) boot(newContainer bool) {
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // it ends with the process
+	p := &process{world: w, killed: make(chan struct{}), cancel: cancel, ended: make(chan struct{}), newContainer: newContainer, booted: time.Now()}
+	w.process = p
+	w.disk.Entering = func() { p.pass("update " + caller()) }
+	w.disk.Before = func(int) error { return p.commit() }
+	w.disk.After = func(n int) error { return p.committed(n) }
+	go func() {
+		defer close(p.ended)
+		p.err = p.run(ctx)
+	}()
+}
+
+// kill ends the process at once: nothing that it does from now on has an effect.
+func (p *process) kill() {
+	if p.dead.CompareAndSwap(false, true) {
+		close(p.killed)
+		p.cancel()
+	}
+	p.release(p)
+	<-p.ended
+}
+
+func (p *process) pass(name string) { p.scheduler.pass(p, name) }
+
+func (p *process) below(n int) int { return p.scheduler.below(n) }
+
+func (p *process) now() time.Time { return time.Now().UTC() }
+
+func (p *process) note(format string, args ...any) { p.world.note("operator", format, args...) }
+
+func (p *process) release(q *process) { p.scheduler.release(q) }
+
+// run runs the operator until ctx ends or its store does.
+func (p *process) run(ctx context.Context) (err error) {
+	if err := p.open(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.db.Close()) }()
+	if err := p.assemble(); err != nil {
+		return err
+	}
+	set, err := p.lifecycle.Modules.Scan()
+	if err != nil {
+		return err
+	}
+	code, err := p.lifecycle.Modules.Code(set, "1")
+	if err != nil {
+		return err
+	}
+	now := triggers.Circumstances{Code: code, Version: "1", NewContainer: p.newContainer}
+	p.engine.NewContainer = p.newContainer
+	stopped := context.AfterFunc(ctx, p.engine.Stop)
+	defer stopped()
+	if err := p.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, triggers.Always, now) }); err != nil {
+		return err
+	}
+	p.note("started: epoch %d", p.db.Epoch())
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, watching := errgroup.WithContext(watching)
+	p.watch(watching, group)
+	select {
+	case <-ctx.Done():
+	case <-watching.Done():
+	case <-p.db.Done():
+	}
+	p.engine.Stop()
+	stop()
+	return group.Wait()
+}
+
+// open opens the store.
+func (p *process) open(ctx context.Context) (err error) {
+	for {
+		p.db, err = store.OpenMemory(p.disk, store.Options{})
+		if !errors.Is(err, store.ErrFull) {
+			return err
+		}
+		if err := p.until(ctx, 10*time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// assemble joins the parts.
+func (p *process) assemble() (err error) {
+	config := &rest.Config{Host: "http://simulated", QPS: -1, Transport: &transport{network: p.network, process: p}}
+	if p.client, err = kube.NewClient(config); err != nil {
+		return err
+	}
+	charts, err := helm.New(helm.Options{Config: config, Namespace: namespace, HistoryMax: 3})
+	if err != nil {
+		return err
+	}
+	log := zerolog.Nop()
+	if os.Getenv("SIMULATE_LOG") != "" {
+		log = zerolog.New(os.Stderr)
+	}
+	observer := kube.Observer{}
+	p.kinds = kube.NewKinds(p.client, observer)
+	executor, err := operation.NewExecutor(p.client, p.kinds, operation.Options{})
+	if err != nil {
+		return err
+	}
+	object := p.client.ConfigMap(namespace, configName)
+	p.lifecycle = steps.New(steps.Options{
+		DB: p.db, Log: log, Hooks: &runner{p.hooks, p}, Helm: charts, Kube: p.client, Config: object,
+		CRDs: crd.NewInstaller(p.client, charts.Labels()), Objects: objects.New(p.db, executor, changes{p}), Changes: changes{p},
+		ModulesDirs: []string{filepath.Join(p.dir, "modules")}, GlobalHooksDir: filepath.Join(p.dir, "global-hooks"),
+		Namespace: namespace, UnnumberedOrder: 1, ParallelModules: p.parallel,
+	})
+	if p.engine, err = workflow.New(p.db, p.observer(), p.lifecycle.Binding()); err != nil {
+		return err
+	}
+	p.engine.ContinueOnFailure = p.continues
+	p.kube = triggers.NewKube(p.db, p.engine.Raise, p.client, p.kinds, observer, log)
+	p.schedule = triggers.NewSchedule(p.db, p.engine.Raise, triggers.Once, log)
+	p.absent = triggers.NewAbsent(p.db, p.engine.Raise, p.kinds, "heritage=addon-operator", observer)
+	p.config = triggers.NewConfigMap(p.db, p.engine.Raise, object, func(id store.ID) error { return p.engine.Retry(id, "", "") })
+	p.lifecycle.Connect(p.engine, p.kube)
+	return nil
+}
+
+func (p *process) observer() workflow.Observer {
+	return workflow.Observer{
+		Recorded: func(r store.Record) {
+			p.checks.recorded(r)
+			p.config.Recorded(r)
+		},
+		Raised: p.checks.raised,
+		Broken: func(queue string, err error) {
+			if !p.dead.Load() && p.db.Err() == nil {
+				p.violated("the engine is broken at queue %q: %v", queue, err)
+			}
+		},
+	}
+}
+
+// watch starts what raises events.
+func (p *process) watch(ctx context.Context, group *errgroup.Group) {
+	group.Go(func() error { p.kinds.Run(ctx); return nil })
+	group.Go(func() error { return p.kube.Run(ctx) })
+	group.Go(func() error { return p.schedule.Run(ctx) })
+	group.Go(func() error { return p.absent.Run(ctx) })
+	group.Go(func() error { return p.config.Run(ctx, kube.Observer{}) })
+	group.Go(func() error { return p.trim(ctx) })
+}
+
+// trim forgets old history every hour.
+func (p *process) trim(ctx context.Context) error {
+	for p.until(ctx, time.Hour) == nil {
+		for more := true; more && ctx.Err() == nil; {
+			if err := p.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
+				_, more, err = store.TrimHistory(tx, tx.Now().Add(-historyAge), 0, 2000)
+				return err
+			}); err != nil {
+				more = false
+			}
+		}
+	}
+	return nil
+}
+
+// historyAge is how long the history of runs is kept.
+const historyAge = 12 * time.Hour
+
+// changes passes on what the steps change to the triggers.
+type changes struct{ p *process }
+
+func (c changes) BindingsChanged() {
+	c.p.kube.Changed()
+	c.p.schedule.Changed()
+	c.p.engine.RateLimitsChanged()
+}
+func (c changes) ConfigApplied()               { c.p.config.Changed() }
+func (c changes) ReleaseChanged(module string) { c.p.absent.Changed(module) }
+func (c changes) ModuleRetired(string)         {}
+func (c changes) Converged()                   { c.p.note("converged") }
+func (c changes) ProblemsChanged()             {}
+func (c changes) AddonModulesChanged()         {}
+
+// commit is called before each commit. The disk can be full, or the process be killed.
+func (p *process) commit() error {
+	if p.dead.Load() {
+		return errKilled
+	}
+	p.pass("commit")
+	if p.dead.Load() {
+		return errKilled
+	}
+	if p.full {
+		return fmt.Errorf("no space left on device: %w", store.ErrFull)
+	}
+	return p.crash(false)
+}
+
+// committed is called after each commit.
+func (p *process) committed(n int) error {
+	if err := p.crash(true); err != nil {
+		return err
+	}
+	p.checks.committed(p, n)
+	return nil
+}
+
+// crash counts a commit, and ends the process if a crash is planned at it.
+func (p *process) crash(after bool) error {
+	if p.crashIn == 0 || after != p.crashAfter {
+		return nil
+	}
+	if p.crashIn--; p.crashIn > 0 {
+		return nil
+	}
+	p.world.crashing = true
+	if p.dead.CompareAndSwap(false, true) {
+		close(p.killed)
+		p.cancel()
+	}
+	return errKilled
+}

@@ -1,0 +1,215 @@
+//go:debug randseednop=0
+
+package simulate_test
+
+import (
+	"errors"
+	"math/rand"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/robfig/cron/v3"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"addon-operator/store"
+)
+
+// TestMain lets one goroutine run at a time: goroutines that are started one after the other have
+// increasing numbers then.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1)
+	utilruntime.ErrorHandlers = nil // they wait for the time of an earlier world to pass
+	os.Exit(m.Run())
+}
+
+// releaseQuarantined releases all tasks in quarantine.
+func (w *world) releaseQuarantined() {
+	var ids []store.ID
+	if err := w.checks.read(func(tx *store.Tx) error {
+		for q, err := range store.QuarantinedItems(tx) {
+			if err != nil {
+				return err
+			}
+			ids = append(ids, q.ID)
+		}
+		return nil
+	}); err != nil {
+		w.violated("the store is not consistent: %v", err)
+	}
+	for _, id := range ids {
+		w.note("user", "releases task %s", id)
+		if err := w.do(func() error { return w.process.engine.Release(id, "me", "") }); err != nil {
+			w.violated("task %s cannot be released: %v", id, err)
+		}
+	}
+}
+
+var errLost = errors.New("the Lease is lost")
+
+// loseLease ends the right of the operator to act. Its process ends and starts again.
+func (w *world) loseLease() {
+	p := w.process
+	if p.db == nil {
+		return
+	}
+	w.note("world", "the operator loses its Lease")
+	w.fenced = true
+	p.db.Fence(errLost)
+	w.live(time.Second)
+}
+
+// play plays p and returns the world at its end, and the days that passed in it.
+func play(t *testing.T, p plan, keep bool) (s *story, days float64) {
+	t.Helper()
+	dir := t.TempDir()
+	writeFiles(t, dir)
+	rand.Seed(int64(p.seed)) //nolint:gosec,staticcheck // the backoff of watches and of client-go draws from this source
+	inBubble(t, func() {
+		w := newWorld(p.seed, dir, keep)
+		s = w.story
+		w.parallel, w.continues = p.parallel, p.continues
+		w.restart()
+		for _, r := range p.rounds {
+			w.play(r)
+			if w.wrong() != "" {
+				break
+			}
+		}
+		days = time.Since(w.begun).Hours() / 24
+		w.end()
+	})
+	return s, days
+}
+
+func (w *world) play(r round) {
+	for _, a := range r.actions {
+		w.live(a.at)
+		if w.wrong() != "" {
+			return
+		}
+		w.happen(a)
+	}
+	w.calmDown()
+	if w.wrong() == "" {
+		w.checks.calm()
+	}
+	w.quiet(r.quiet)
+}
+
+// quiet lets days pass in which nothing happens but ticks: each of them is delivered once.
+func (w *world) quiet(days int) {
+	if days == 0 || w.wrong() != "" {
+		return
+	}
+	now := time.Now().UTC()
+	w.live(now.Truncate(time.Hour).Add(2*time.Hour - 15*time.Minute).Sub(now))
+	from, before := time.Now().UTC(), w.hooks.tickCounts()
+	w.live(time.Duration(days) * 24 * time.Hour)
+	if w.wrong() != "" {
+		return
+	}
+	after := w.hooks.tickCounts()
+	for h, crontab := range crontabs {
+		want := 0
+		if h.module == "" || w.enabled[h.module] {
+			want = due(crontab, from, time.Now().UTC())
+		}
+		if got := after[h] - before[h]; got != want {
+			w.violated("quiet: hook %s had %d ticks in %d days, want %d", h, got, days, want)
+		}
+	}
+	w.checks.calm()
+}
+
+var crontabs = map[hookName]string{
+	{"alpha", "hooks/watch"}: "7 * * * *", {"beta", "hooks/turn"}: "0 */6 * * *", {"", "fleet"}: "30 3 * * *",
+}
+
+// due returns how many ticks of crontab there are after from and until to.
+func due(crontab string, from, to time.Time) (n int) {
+	schedule, err := cron.ParseStandard(crontab)
+	if err != nil {
+		panic(err)
+	}
+	for at := schedule.Next(from); !at.After(to); at = schedule.Next(at) {
+		n++
+	}
+	return n
+}
+
+func (hs *hooks) tickCounts() map[hookName]int {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	out := map[hookName]int{}
+	for h, n := range hs.ticks {
+		out[h] = n
+	}
+	return out
+}
+
+func number(name string, absent int) int {
+	n, err := strconv.Atoi(os.Getenv(name))
+	if err != nil {
+		return absent
+	}
+	return n
+}
+
+// The bounds of the histories of TestSimulatedOperatorKeepsItsPromises.
+const (
+	roundsOfHistory  = 2
+	actionsOfRound   = 25
+	quietDaysOfRound = 60
+	daysOfTest       = 1000
+)
+
+func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
+	first, days := number("SIMULATE_SEED", 1), number("SIMULATE_DAYS", daysOfTest)
+	if os.Getenv("SIMULATE_SEED") != "" {
+		days = number("SIMULATE_DAYS", 1) // one history
+	}
+	if testing.Short() {
+		days /= 10
+	}
+	passed, began, seed := 0.0, usedCPU(t), first
+	for ; passed < float64(days); seed++ {
+		p := newPlan(uint64(seed), roundsOfHistory, actionsOfRound, quietDaysOfRound) //nolint:gosec // seeds are positive
+		if kept := os.Getenv("SIMULATE_ACTIONS"); kept != "" {
+			p = p.with(kept)
+		}
+		s, days := play(t, p, false)
+		if passed += days; s.violation != "" {
+			tell(t, p)
+			break
+		}
+	}
+	used := usedCPU(t) - began
+	t.Logf("%.0f simulated days in %d histories from seed %d, in %s of CPU time: %.0f days a CPU minute",
+		passed, seed-first, first, used.Round(time.Second), passed/used.Minutes())
+}
+
+func TestHistoriesOfOneSeedAreEqual(t *testing.T) {
+	for seed := range uint64(number("SIMULATE_PAIRS", 10)) { //nolint:gosec // it is positive
+		p := newPlan(seed+1, roundsOfHistory, actionsOfRound, 3)
+		one, _ := play(t, p, true)
+		other, _ := play(t, p, true)
+		if one.sum() != other.sum() {
+			t.Errorf("seed %d has two histories (-one +other):\n%s", p.seed, cmp.Diff(one.lines, other.lines))
+		}
+	}
+}
+
+// usedCPU returns the CPU time that this process has used.
+func usedCPU(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}

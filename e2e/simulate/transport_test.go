@@ -1,0 +1,327 @@
+package simulate_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var (
+	errUnreachable = errors.New("connect: connection refused")
+	errBroken      = errors.New("connection reset by peer")
+)
+
+// A fault is what happens to the next requests instead of an answer.
+type fault struct {
+	code   int  // of the answer; 0 breaks the connection
+	after  bool // the request is carried out nevertheless
+	writes bool // only requests that change objects are affected
+	left   int
+}
+
+func (f *fault) String() string {
+	what := "break the connection"
+	if f.code != 0 {
+		what = fmt.Sprintf("are answered %d", f.code)
+	}
+	when := "before"
+	if f.after {
+		when = "after"
+	}
+	which := "requests"
+	if f.writes {
+		which = "writes"
+	}
+	return fmt.Sprintf("the next %d %s %s %s they are carried out", f.left, which, what, when)
+}
+
+// A network is the way from the operator to the API server, with its faults.
+type network struct {
+	server *apiServer
+
+	mu      sync.Mutex
+	faults  []*fault
+	silent  chan struct{} // closed at the end of a silence; nil if there is none
+	down    bool
+	cut     chan struct{} // closed and replaced when all watches break
+	refused map[string]int
+}
+
+func newNetwork() *network {
+	return &network{server: newAPIServer(), cut: make(chan struct{}), refused: map[string]int{}}
+}
+
+// breakWatches ends all watches.
+func (n *network) breakWatches() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.cut)
+	n.cut = make(chan struct{})
+}
+
+// setDown makes the API server unreachable, or reachable.
+func (n *network) setDown(down bool) {
+	n.mu.Lock()
+	n.down = down
+	n.mu.Unlock()
+	if down {
+		n.breakWatches()
+	}
+}
+
+// setSilent begins or ends a time in which nothing is answered and no watch delivers anything.
+func (n *network) setSilent(silent bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case silent && n.silent == nil:
+		n.silent = make(chan struct{})
+	case !silent && n.silent != nil:
+		close(n.silent)
+		n.silent = nil
+	}
+}
+
+// heal ends all faults.
+func (n *network) heal() {
+	n.setSilent(false)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.faults, n.down = nil, false
+}
+
+// take returns the fault that the call meets, nil if none.
+func (n *network) take(c *call) *fault {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, f := range n.faults {
+		if f.writes && !c.writes() {
+			continue
+		}
+		if f.left--; f.left == 0 {
+			n.faults = append(n.faults[:i:i], n.faults[i+1:]...)
+		}
+		return f
+	}
+	return nil
+}
+
+func (n *network) state() (silent <-chan struct{}, down bool, cut <-chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.silent, n.down, n.cut
+}
+
+// A transport carries the requests of one process.
+type transport struct {
+	*network
+	process *process
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.process.dead.Load() {
+		return nil, errUnreachable
+	}
+	_, down, _ := t.state()
+	if list, ok := discovery(r.URL.Path); ok { // not at a gate: the callers hold locks
+		if down {
+			return nil, errUnreachable
+		}
+		return answer(r, http.StatusOK, marshal(list)), nil
+	}
+	c, err := parse(r)
+	if err != nil {
+		refused := asStatus(err)
+		return answer(r, refused.code, refused.text()), nil
+	}
+	t.process.pass("request " + c.String())
+	if err := t.hear(r.Context(), c); err != nil {
+		return nil, err
+	}
+	f := t.take(c)
+	if f != nil && !f.after {
+		return t.fail(r, c, f)
+	}
+	if c.watches() {
+		return t.watch(r, c)
+	}
+	code, body, err := t.server.serve(c)
+	if err != nil {
+		refused := asStatus(err)
+		code, body = refused.code, refused.text()
+	}
+	if f != nil {
+		t.process.note("%s is carried out, and the answer is lost", c)
+		return t.fail(r, c, f)
+	}
+	if c.writes() {
+		t.process.note("%s: %d", c, code)
+	}
+	return answer(r, code, body), nil
+}
+
+// hear returns when the API server hears the call c of a request with ctx.
+func (t *transport) hear(ctx context.Context, c *call) error {
+	for {
+		silent, down, _ := t.state()
+		switch {
+		case t.process.dead.Load() || down:
+			return errUnreachable
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case silent == nil:
+			return nil
+		}
+		select {
+		case <-silent:
+		case <-ctx.Done():
+		case <-t.process.killed:
+		}
+		t.process.pass("wake " + c.String())
+	}
+}
+
+func (t *transport) fail(r *http.Request, c *call, f *fault) (*http.Response, error) {
+	t.process.note("%s fails: %d", c, f.code)
+	if f.code == 0 {
+		return nil, errBroken
+	}
+	reason := map[int]metav1.StatusReason{
+		http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusInternalServerError: metav1.StatusReasonInternalError,
+		http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable, http.StatusConflict: metav1.StatusReasonConflict,
+		http.StatusGone: metav1.StatusReasonExpired,
+	}[f.code]
+	resp := answer(r, f.code, refuse(f.code, reason, "the API server fails as planned").text())
+	if f.code == http.StatusTooManyRequests {
+		resp.Header.Set("Retry-After", "1")
+	}
+	return resp, nil
+}
+
+func answer(r *http.Request, code int, body []byte) *http.Response {
+	return &http.Response{
+		Status: strconv.Itoa(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}
+
+// watch answers a watch with a body that delivers changes as the scheduler lets it.
+func (t *transport) watch(r *http.Request, c *call) (*http.Response, error) {
+	after, err := strconv.Atoi(c.query.Get("resourceVersion"))
+	if err == nil {
+		_, _, err = t.server.changes(c, after, 1)
+	}
+	if err != nil {
+		refused := asStatus(err)
+		return answer(r, refused.code, refused.text()), nil
+	}
+	_, _, cut := t.state()
+	resp := answer(r, http.StatusOK, nil)
+	resp.ContentLength = -1
+	resp.Body = &stream{transport: t, call: c, ctx: r.Context(), version: after, cut: cut, closed: make(chan struct{})}
+	return resp, nil
+}
+
+// A stream is the body of a watch.
+type stream struct {
+	*transport
+	call    *call
+	ctx     context.Context //nolint:containedctx // of the request
+	version int
+	cut     <-chan struct{}
+	rest    []byte
+	closed  chan struct{}
+	once    sync.Once
+}
+
+// Close implements io.Closer.
+func (s *stream) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(p []byte) (int, error) {
+	for len(s.rest) == 0 {
+		changed := s.server.changed
+		silent, _, _ := s.state()
+		if err := s.over(); err != nil {
+			s.process.pass("cut " + s.call.String()) // streams that end at the same time end one after the other
+			return 0, err
+		}
+		_, version, err := s.server.changes(s.call, s.version, 1)
+		if silent != nil || err == nil && version == s.version {
+			select { // whatever it is, it is looked at again in the same order
+			case <-s.closed:
+			case <-s.ctx.Done():
+			case <-s.cut:
+			case <-s.process.killed:
+			case <-changed:
+			case <-silent: // nil unless there is a silence
+			}
+			continue
+		}
+		s.process.pass("deliver " + s.call.String())
+		if err := s.over(); err != nil {
+			return 0, err
+		}
+		s.fill()
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+// over returns why the stream has ended.
+func (s *stream) over() error {
+	select {
+	case <-s.closed:
+		return io.EOF
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	case <-s.cut:
+		return io.ErrUnexpectedEOF
+	case <-s.process.killed:
+		return errBroken
+	default:
+		return nil
+	}
+}
+
+// fill takes the next frame. More of them come while the receiver is busy, as the scheduler lets them.
+func (s *stream) fill() {
+	frames, version, err := s.server.changes(s.call, s.version, 1)
+	if err != nil {
+		s.rest = append(marshal(map[string]any{"type": "ERROR", "object": json.RawMessage(asStatus(err).text())}), '\n')
+		return
+	}
+	s.version, s.rest = version, frames
+	if len(frames) > 0 {
+		s.process.note("watch of %s delivers up to version %d", strings.TrimPrefix(s.call.String(), "WATCH "), version)
+	}
+}
+
+// until returns a channel that is closed after d, or when the process is killed.
+func (p *process) until(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.killed:
+		return errKilled
+	}
+}

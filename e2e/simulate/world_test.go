@@ -1,0 +1,253 @@
+package simulate_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+)
+
+// A world is everything outside of the operator, and the process of the operator that runs now.
+type world struct {
+	scheduler *scheduler
+	network   *network
+	hooks     *hooks
+	checks    *checks
+	disk      *store.Memory
+	dir       string // of modules and global hooks
+	process   *process
+	begun     time.Time
+
+	parallel  int  // modules that run at once
+	continues bool // the engine continues after the failure of a module
+
+	full       bool // the disk
+	crashIn    int  // commits until the process crashes; 0 for never
+	crashAfter bool // the crash comes after the commit
+	crashing   bool // the process has crashed and must be started again
+	fenced     bool // the end of the process is expected
+	boots      int
+
+	enabled  map[string]bool   // flags in the ConfigMap
+	settings map[string]string // of modules in the ConfigMap
+
+	story *story
+}
+
+// A story is what happened in a world. Two worlds of one seed have the same story.
+type story struct {
+	mu        sync.Mutex
+	begun     time.Time
+	digest    hash.Hash
+	lines     []string // nil unless they are kept
+	keep      bool
+	count     int
+	violation string
+}
+
+// newWorld returns a world with the operator's namespaces and modules, in which nothing runs.
+func newWorld(seed uint64, dir string, keep bool) *world {
+	w := &world{
+		scheduler: newScheduler(seed), network: newNetwork(), disk: new(store.Memory), dir: dir, begun: time.Now(),
+		enabled: map[string]bool{}, settings: map[string]string{},
+		story: &story{begun: time.Now(), digest: sha256.New(), keep: keep},
+	}
+	w.hooks, w.checks = newHooks(w), newChecks(w)
+	for _, name := range []string{"kube-system", namespace, "apps"} {
+		w.network.server.put(address{resource: "namespaces", name: name}, nil, nil)
+	}
+	for _, module := range moduleNames {
+		w.enabled[module], w.settings[module] = true, "initial"
+	}
+	return w
+}
+
+// note adds a line to the story.
+func (w *world) note(actor, format string, args ...any) {
+	s := w.story
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	line := fmt.Sprintf("%s  %-22s %s", passed(time.Since(s.begun)), actor, fmt.Sprintf(format, args...))
+	s.count++
+	_, _ = s.digest.Write([]byte(line + "\n")) // it never fails
+	if s.keep {
+		s.lines = append(s.lines, line)
+	}
+}
+
+// passed formats a time since the beginning of the world.
+func passed(d time.Duration) string {
+	day := d / (24 * time.Hour)
+	return fmt.Sprintf("day %3d %s", day, time.Time{}.Add(d).Format("15:04:05.000"))
+}
+
+// violated records what is wrong, once: what follows from it is not of interest.
+func (w *world) violated(format string, args ...any) {
+	w.story.mu.Lock()
+	first := w.story.violation == ""
+	if first {
+		w.story.violation = fmt.Sprintf(format, args...)
+	}
+	w.story.mu.Unlock()
+	if first {
+		w.note("VIOLATION", format, args...)
+	}
+}
+
+func (w *world) wrong() string {
+	w.story.mu.Lock()
+	defer w.story.mu.Unlock()
+	return w.story.violation
+}
+
+func (s *story) sum() string { return hex.EncodeToString(s.digest.Sum(nil)) }
+
+// live lets the world go on for d, or until something is wrong.
+func (w *world) live(d time.Duration) {
+	end := time.Now().Add(d)
+	for time.Now().Before(end) && w.wrong() == "" {
+		if name := w.scheduler.next(); name == "" {
+			w.scheduler.idle(end)
+		}
+		w.revive()
+	}
+}
+
+// do calls fn, which waits at gates, and lets the world go on until it returns.
+func (w *world) do(fn func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- fn() }()
+	for end := time.Now().Add(time.Hour); time.Now().Before(end) && w.wrong() == ""; {
+		synctest.Wait()
+		select {
+		case err := <-done:
+			return err
+		default:
+		}
+		if w.scheduler.next() == "" {
+			w.scheduler.idle(time.Now().Add(time.Second))
+		}
+		w.revive()
+	}
+	return errors.New("it did not come to its end within an hour")
+}
+
+// revive starts the operator again if its process has ended.
+func (w *world) revive() {
+	synctest.Wait()
+	p := w.process
+	select {
+	case <-p.ended:
+	default:
+		if !w.crashing {
+			return
+		}
+		p.kill()
+		w.note("world", "the operator crashes")
+	}
+	if !w.crashing && !w.fenced && w.wrong() == "" {
+		w.violated("the operator has ended: %v", p.err)
+		return
+	}
+	w.checks.stored("after the end of a process")
+	w.crashing, w.fenced = false, false
+	w.restart()
+}
+
+// restart starts the operator in a process that is told whether it runs in a new container.
+func (w *world) restart() {
+	w.boots++
+	fresh := w.boots == 1 || w.scheduler.below(4) == 0
+	w.note("world", "the operator is started (new container: %t)", fresh)
+	w.boot(fresh)
+}
+
+// crash kills the operator.
+func (w *world) crash() {
+	w.process.kill()
+	w.crashing = true
+	w.note("world", "the operator is killed")
+	w.revive()
+}
+
+// stop asks the operator to stop, and starts it again when it has.
+func (w *world) stop() {
+	w.note("world", "the operator is asked to stop")
+	p := w.process
+	w.fenced = true
+	p.cancel()
+	for end := time.Now().Add(10 * time.Minute); w.process == p && w.wrong() == ""; {
+		if w.scheduler.next() == "" {
+			if time.Now().After(end) {
+				w.violated("the operator did not stop within ten minutes")
+			}
+			w.scheduler.idle(end)
+		}
+		w.revive()
+	}
+}
+
+// end stops everything.
+func (w *world) end() {
+	w.process.kill()
+	synctest.Wait()
+}
+
+// writeConfig writes the operator's ConfigMap.
+func (w *world) writeConfig() {
+	data := map[string]string{}
+	for _, module := range moduleNames {
+		if s := w.settings[module]; s != "initial" {
+			data[module] = "setting: " + s + "\n"
+		}
+		if !w.enabled[module] {
+			data[module+"Enabled"] = "false"
+		}
+	}
+	w.network.server.put(address{"configmaps", namespace, configName}, nil, data)
+}
+
+// existing returns the data of the objects that hooks of module watch, by name.
+func (w *world) existing(module string) map[string]string {
+	out := map[string]string{}
+	for at, o := range w.network.server.objects {
+		if labels, _ := metadataOf(o.content)["labels"].(map[string]any); at.namespace == "apps" && labels["for"] == module {
+			out[at.name] = string(marshal(o.content["data"]))
+		}
+	}
+	return out
+}
+
+// difference describes how got differs from want; it is empty if it does not.
+func difference(got, want map[string]string) string {
+	var lines []string
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		if have, ok := got[k]; !ok {
+			lines = append(lines, fmt.Sprintf("%s is missing, want %s", k, want[k]))
+		} else if have != want[k] {
+			lines = append(lines, fmt.Sprintf("%s is %s, want %s", k, have, want[k]))
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[k]; !ok {
+			lines = append(lines, fmt.Sprintf("%s is there and must not be", k))
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+// inBubble calls fn with simulated time.
+func inBubble(t *testing.T, fn func()) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { fn() })
+}
