@@ -66,8 +66,8 @@ func (s *alarms) arm(now time.Time, f followUp) {
 	})
 }
 
-// rings reports whether a is due by the clock, or has been waited for long enough although the clock
-// was set back. Otherwise it sleeps on.
+// rings reports whether a is due, by the clock or by the time that its timer has counted: the clock
+// can be set back. Otherwise it starts the timer again.
 func (s *alarms) rings(a *alarm) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

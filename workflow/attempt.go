@@ -15,19 +15,19 @@ import (
 // A claim is a task that a worker has to do.
 type claim struct {
 	task    Task
-	header  store.Task // of the task, as the claim has left it
-	saved   []byte     // and as the store has it
+	header  store.Task // of the task, after the claim
+	saved   []byte     // the same header as stored
 	bound   *bound
 	node    *graph.Node
-	outcome *Outcome // what its journal holds
-	prepare bool     // the node is to be prepared, its list is not made yet
+	outcome *Outcome // in the journal of the task; nil if there is none
+	prepare bool     // the attempt calls Prepare, before the fan-out is created
 	size    int      // bytes of the payloads of a batch
 
 	ctx    context.Context //nolint:containedctx // of the attempt, from the commit of the claim on
 	cancel context.CancelCauseFunc
 }
 
-// again returns the header of c's task as the claim has left it, to be changed.
+// again returns a copy of the header of c's task after the claim. The caller may change it.
 func (c *claim) again() *store.Task {
 	t := c.header
 	if t.FanOut != nil {
@@ -38,13 +38,13 @@ func (c *claim) again() *store.Task {
 	return &t
 }
 
-// covers reports whether the attempt of c does the task id, alone or in a batch.
+// covers reports whether the attempt of c processes the task id, alone or in a batch.
 func (c *claim) covers(id store.ID) bool {
 	return slices.ContainsFunc(c.task.Batch, func(t *store.Task) bool { return t.ID == id })
 }
 
 // find returns the header of c's task, and whether it is still there. A rewind that is committed
-// while the task runs can have moved it up in its slot.
+// while the task runs can increase its depth.
 func (c *claim) find(tx *store.Tx) (*store.Task, bool, error) {
 	for t, err := range store.Slot(tx, c.task.Queue, c.task.Slot) {
 		if err != nil {
@@ -57,7 +57,7 @@ func (c *claim) find(tx *store.Tx) (*store.Task, bool, error) {
 	return nil, false, nil
 }
 
-// allowsFailure reports whether all that c covers may fail.
+// allowsFailure reports whether all tasks of c may fail.
 func (c *claim) allowsFailure() bool {
 	for _, t := range c.task.Batch[1:] {
 		if !t.AllowFailure {
@@ -67,22 +67,22 @@ func (c *claim) allowsFailure() bool {
 	return c.task.AllowFailure
 }
 
-// longestError is the greatest length in bytes of an error that is kept.
+// longestError is the maximum length of a recorded error in bytes.
 const longestError = 4 << 10
 
 // A failure is why an attempt failed.
 type failure struct {
 	err     error
-	subject graph.Subject // whom it is about
-	// resume is set where the attempt goes on from its journal.
+	subject graph.Subject // of the task or item that failed
+	// resume is set if the next attempt executes the journal again instead of the step.
 	resume bool
-	// strict is set where the failure is none that a binding can allow: the
-	// step had its say on that and failed too.
+	// strict is set if the binding cannot allow this failure, because the transition that recorded
+	// it failed as well.
 	strict bool
 }
 
-// text returns the part of the error that is kept: of a long one the beginning, which
-// says what failed, and the end, which says how. It cuts between characters.
+// text returns the error, shortened to about longestError bytes. Of a long error it keeps the
+// beginning, which says what failed, and the end, which says why. It cuts between characters.
 func (f failure) text() string {
 	s := f.err.Error()
 	if len(s) <= longestError {
@@ -97,7 +97,7 @@ type Cancellation struct {
 	// By is who canceled it.
 	By     string
 	Reason string
-	// Skip ends the task as if it had succeeded and found nothing.
+	// Skip ends the task as if it had succeeded without facts.
 	Skip bool
 }
 
@@ -122,10 +122,10 @@ func canceled(ctx context.Context) *canceledError {
 	return nil
 }
 
-// attempts are those under way. Each can be canceled from the commit of its claim until its step has
-// returned.
+// attempts are the running attempts. Each can be canceled from the commit of its claim until its
+// step has returned.
 type attempts struct {
-	ctx    context.Context //nolint:containedctx // what attempts end with; set by start
+	ctx    context.Context //nolint:containedctx // parent of the attempts' contexts; set by start
 	loaded atomic.Int64    // bytes of the payloads of their batches
 
 	mu      sync.Mutex

@@ -71,8 +71,8 @@ func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 	return false, nil
 }
 
-// backlog returns how many events wait for the binding of t, and whether they are
-// counted: they are from when the queue has grown long until none is left.
+// backlog returns the number of events that wait for the binding of t, and whether they are
+// counted. They are counted from the time when the queue is long until none of them is left.
 func (l *backlogs) backlog(t *store.Task) (n int, counted bool, err error) {
 	n, counted, err = store.Load[int](l.tx, store.BacklogKey(t, nil))
 	if err != nil || counted {
@@ -84,8 +84,8 @@ func (l *backlogs) backlog(t *store.Task) (n int, counted bool, err error) {
 	return store.CountEvents(l.tx, t), true, nil
 }
 
-// hasBacklog reports whether the lane or queue of t, which is about to be put there, is
-// so long that the events of its bindings are counted.
+// hasBacklog reports whether the lane or queue of t, a new task, is so long that the events of its
+// bindings must be counted.
 func hasBacklog(tx *store.Tx, t *store.Task) (long bool, err error) {
 	if t.IsHeld() {
 		lane, _, err := store.LoadLane(tx, t.LaneKey())
@@ -99,8 +99,8 @@ func hasBacklog(tx *store.Tx, t *store.Task) (long bool, err error) {
 	return t.Slot-first.Slot >= mostEvents, err
 }
 
-// countBacklog has the events that wait for the binding of t, one of them, counted
-// from now on.
+// countBacklog starts to count the events that wait for the binding of t, if t is one of them and
+// they are not counted yet.
 func (l *backlogs) countBacklog(t *store.Task) error {
 	key := store.BacklogKey(t, nil)
 	if !l.isEvent(t) || l.tx.Get(key) != nil {
@@ -109,8 +109,8 @@ func (l *backlogs) countBacklog(t *store.Task) error {
 	return store.Save(l.tx, key, store.CountEvents(l.tx, t))
 }
 
-// coveredBy returns the places of t's queue that an attempt of its hook covers,
-// from the first to the one behind the last; where none was begun there are none.
+// coveredBy returns the slots of t's queue that a started attempt of its hook covers: from is the
+// first one, to is behind the last one. Both are 0 if no attempt has started.
 func coveredBy(tx *store.Tx, t *store.Task) (from, to uint64, err error) {
 	for head, err := range heads(tx, t.Queue) {
 		if err != nil {
@@ -127,8 +127,8 @@ func coveredBy(tx *store.Tx, t *store.Task) (from, to uint64, err error) {
 	return from, to, nil
 }
 
-// replace has the waiting event old say what t says, whose run old's goes on
-// for.
+// replace gives old, a waiting event, the payload and the object of t, a new event. The run of t
+// points to the run of old, which continues.
 func (l *backlogs) replace(old, t *store.Task) error {
 	store.ReplacePayload(l.tx, old, t.Payload)
 	object := *t.Object
@@ -144,7 +144,7 @@ func (l *backlogs) replace(old, t *store.Task) error {
 	return l.queues.save(old)
 }
 
-// leaveBacklog counts t, which is taken away, no longer.
+// leaveBacklog subtracts t, which is removed, from the count of its binding.
 func (l *backlogs) leaveBacklog(t *store.Task) error {
 	if !l.isEvent(t) {
 		return nil
@@ -169,7 +169,7 @@ func (l *backlogs) leaveBacklog(t *store.Task) error {
 	return nil
 }
 
-// follows keeps track of t, which has come to another place.
+// follows updates the reference to the newest event of an object if that is t, which has moved.
 func (l *backlogs) follows(t *store.Task) error {
 	if !l.isEvent(t) {
 		return nil

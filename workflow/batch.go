@@ -6,8 +6,8 @@ import (
 	"addon-operator/store"
 )
 
-// The greatest batch one claim covers. All batches under way share sharedBytes of memory;
-// a batch may take leastBytes in any case.
+// Limits of the batch of one claim. All running batches share sharedBytes of memory. A batch may
+// use leastBytes in any case.
 const (
 	batchTasks  = 1000
 	batchBytes  = 8 << 20
@@ -15,8 +15,8 @@ const (
 	leastBytes  = 64 << 10
 )
 
-// batches joins adjacent tasks of one hook to one attempt. The tasks of a batch end together, or stay
-// in their order, and all batches under way share a bound of memory.
+// batches joins adjacent tasks of one hook to one attempt. The tasks of a batch end together, or
+// stay in their order. All running batches share a memory limit.
 type batches struct {
 	*txn
 	history *history
@@ -24,13 +24,13 @@ type batches struct {
 	unique  *unique
 	remover *remover
 
-	memory *atomic.Int64 // bytes of the payloads of all batches under way
-	loaded int           // of them, those of batches that are not under way if the transition fails
+	memory *atomic.Int64 // bytes of the payloads of all running batches
+	loaded int           // of these, the bytes to subtract if the transition fails
 }
 
-// extendBatch takes the tasks behind c's own that are of the same hook into c. A
-// claim that was interrupted, or whose journal goes on, covers what it covered
-// when it was old.
+// extendBatch adds the tasks behind c's own task that belong to the same hook to the batch of c. If
+// the claim old was interrupted, or its journal is executed again, the batch has the same tasks as
+// that of old.
 func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 	t := c.task.Batch[0]
 	limit, err := k.deferral(b, c)
@@ -82,8 +82,8 @@ func (k *batches) deferral(b *bound, c *claim) (store.Deferral, error) {
 	return bucket.Deferrals[t.Queue], err
 }
 
-// covered reports whether other, behind n tasks that the interrupted claim c
-// covered, was covered by it too.
+// covered reports whether the interrupted claim c covered other, which follows n tasks that it
+// covered.
 func covered(c *store.Claim, n int, other *store.Task) bool {
 	if c.Tasks > 0 {
 		return n < c.Tasks
@@ -91,8 +91,8 @@ func covered(c *store.Claim, n int, other *store.Task) bool {
 	return other.Slot <= c.End
 }
 
-// endBatch ends the tasks that c covers besides its own: they succeeded with
-// it, and their runs go on as t's.
+// endBatch removes the other tasks of c's batch. They end with t, and their runs point to the run
+// of t.
 func (k *batches) endBatch(c *claim, t *store.Task) error {
 	for _, other := range c.task.Batch[1:] {
 		k.history.join(other.Run, t.Run)
@@ -103,8 +103,8 @@ func (k *batches) endBatch(c *claim, t *store.Task) error {
 	return nil
 }
 
-// keepStrict ends those of c's tasks that may fail and returns the first that
-// stays, which takes over the count of failures of t, the first of all.
+// keepStrict ends the tasks of c's batch that may fail. It returns the first of the others, which
+// takes over the claim and the failures of t, the first task of the batch.
 func (k *batches) keepStrict(c *claim, t *store.Task, f failure) (*store.Task, error) {
 	var first *store.Task
 	for i, other := range c.task.Batch {
@@ -132,8 +132,9 @@ func (k *batches) keepStrict(c *claim, t *store.Task, f failure) (*store.Task, e
 	return first, nil
 }
 
-// load counts n bytes of the payloads of a batch as in memory. A transition of the engine's own counts
-// them at once, as others are committed together with it, and takes them back if it fails.
+// load adds n bytes of payloads to the memory of running batches. A transition with its own
+// transaction adds them at once, because other transitions can be committed together with it, and
+// subtracts them if it fails.
 func (k *batches) load(n int) {
 	if k.own {
 		k.loaded += n

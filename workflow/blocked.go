@@ -9,13 +9,14 @@ import (
 	"addon-operator/store"
 )
 
-// BlockedBy returns what keeps t from starting, nil if nothing does. Tasks before it in its queue
-// are no such reason. It reads records and writes nothing: every reader of a store gives the reason
-// that the engine acts on, also where no engine runs.
+// BlockedBy returns the reason why t cannot start; nil if there is none. It ignores the tasks
+// before t in its queue. It only reads records, so that every reader of a store finds the reason
+// that the engine acts on, even if no engine runs.
 //
-// Two reasons need the code of a step: that of a [Gater], and the rate limit of a [Pacer]. The
-// engine asks them when the task reaches the head of its queue, and takes a blocked task out of the
-// queue. The reason is then recorded with the lane that holds the task, or with the deferred task.
+// Two reasons need the code of a step: that of a [Gater], and the rate limit of a [RateLimiter].
+// The engine calls them when the task reaches the head of its queue, and takes a blocked task out
+// of the queue. The reason is then recorded with the lane that holds the task, or with the deferred
+// task.
 func BlockedBy(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	switch {
 	case t.IsHeld():
@@ -68,9 +69,9 @@ func limitReason(every time.Duration, due time.Time) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }
 
-// exclusiveReason returns the reason for which no task of queue starts: one of another queue runs
-// exclusively, or is about to. It is not about to while other tasks are before it, as these may need
-// the other queues.
+// exclusiveReason returns the reason for which no task of queue starts: a task of another queue
+// runs exclusively, or will do so next. It blocks nothing while other tasks are before it in its
+// queue, because these may need the other queues.
 func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	ref, ok, err := store.Load[store.Ref](tx, store.ExclusiveKey())
 	if err != nil || !ok || ref.Pos.Queue == queue {
@@ -125,7 +126,8 @@ func retryReason(tx *store.Tx, t *store.Task) *store.Reason {
 }
 
 // quarantineReason returns the reason for which t is held: an item of its module or global hook is
-// in quarantine, or a person paused its module or hook. A task with a journal has run and only ends; an abandoned one does not run.
+// in quarantine, or a person paused its module or hook. It does not hold a task with a journal,
+// whose step has run, and an abandoned task, which does not run.
 func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	if t.Journal || t.Abandoned {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 type bound struct {
 	Binding
 	nodes   map[graph.NodeID]*graph.Node
-	rewinds map[graph.NodeID]bool // nodes that cuts lead back to
+	rewinds map[graph.NodeID]bool // nodes to which Rewind edges lead
 }
 
 // graphs holds the graphs that the engine was bound to.
@@ -36,16 +36,15 @@ func (g *graphs) boundTo(t *store.Task) (*bound, *graph.Node, error) {
 	return b, n, nil
 }
 
-// prepares reports whether n's step prepares its list.
+// prepares reports whether n's step is a [Preparer].
 func (b *bound) prepares(n *graph.Node) bool {
 	_, ok := b.Steps[n.ID].(Preparer)
 	return ok
 }
 
-// first returns the node at which a run that n is part of begins: where it goes
-// back to after a failure, or the first under the same heading, where that is of a
-// module's run or of a run of which only one waits. All work about a configuration
-// begins at the node that triggers lead to.
+// first returns the node at which the run that n belongs to starts over. This is RetryFrom if n has
+// one. For a configuration, it is the node to which triggers lead. For a module, it is the first
+// node of n's group, as well as for all modules if that node is Unique. Otherwise it is n itself.
 func (b *bound) first(n *graph.Node) graph.NodeID {
 	if n.RetryFrom != "" {
 		return n.RetryFrom
@@ -66,7 +65,7 @@ func (b *bound) first(n *graph.Node) graph.NodeID {
 	return n.ID
 }
 
-// entry returns the first node of n's scope that a trigger leads to, n's own where there is none.
+// entry returns the first node of n's scope to which a trigger leads; n itself if there is none.
 func (b *bound) entry(n *graph.Node) graph.NodeID {
 	for _, edge := range b.Graph.Edges {
 		if edge.On != "" && b.nodes[edge.To].Scope == n.Scope {
@@ -76,8 +75,8 @@ func (b *bound) entry(n *graph.Node) graph.NodeID {
 	return n.ID
 }
 
-// byItself reports whether n's item about s, a global hook, is done again without
-// the others of its fan-out: those of a start are, as a start is not repeated.
+// byItself reports whether n's item about s, a global hook, is processed again without the other
+// items of its fan-out. This is true for the fan-outs of a start, which is not repeated.
 func (b *bound) byItself(n *graph.Node, s graph.Subject) bool {
 	return s.Module == "" && s.Hook != "" && n.ForEach != "" && !n.Unique && b.first(n) == n.ID
 }

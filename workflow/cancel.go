@@ -6,9 +6,9 @@ import (
 	"addon-operator/store"
 )
 
-// Cancel ends the attempt that does the task id: its step is told by its context, and a hook gets
-// SIGTERM. Cancel does not wait for the end of the step. It records who canceled the task and why. The errors are ErrNoTask, ErrNotRunning and
-// the store's.
+// Cancel cancels the context of the attempt that processes the task id. A hook gets SIGTERM. Cancel
+// does not wait for the end of the step. It records who canceled the task and why. The errors are
+// ErrNoTask, ErrNotRunning and those of the store.
 func (e *Engine) Cancel(id store.ID, why Cancellation) error {
 	var task store.Task
 	if e.attempts.cancel(func(c *claim) bool {
@@ -41,8 +41,8 @@ func (e *Engine) Cancel(id store.ID, why Cancellation) error {
 	return fmt.Errorf("task %s: %w", id, ErrNotRunning)
 }
 
-// CancelWhere cancels all attempts under way for whose task match returns true, and returns how many
-// there were.
+// CancelWhere cancels all running attempts for whose task match returns true, and returns their
+// number.
 func (e *Engine) CancelWhere(match func(Task) bool, why Cancellation) int {
 	return e.attempts.cancel(func(c *claim) bool { return match(c.task) }, why)
 }

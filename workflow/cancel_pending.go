@@ -25,7 +25,7 @@ func (c *cancellation) cancelPending(t *store.Task) error {
 		return err
 	}
 	if !marked {
-		mark = store.Ref{ID: c.newID(), Pos: t.Pos} // t's own id can be older than tasks it clears
+		mark = store.Ref{ID: c.newID(), Pos: t.Pos} // t's own id can be older than the tasks it cancels
 	}
 	by := *t
 	by.ID = mark.ID
@@ -54,8 +54,8 @@ func (c *cancellation) cancelPending(t *store.Task) error {
 	return err
 }
 
-// cancelWaiting removes the tasks that t clears from the queues. Those that a
-// running attempt covers are only abandoned.
+// cancelWaiting removes the tasks that t cancels from the queues. It only abandons those that a
+// running attempt covers.
 func (c *cancellation) cancelWaiting(t *store.Task) error {
 	return eachQueued(c.tx, func(other, holder *store.Task) error {
 		switch {
@@ -71,7 +71,7 @@ func (c *cancellation) cancelWaiting(t *store.Task) error {
 	})
 }
 
-// continueCancel goes on with what clear has left over.
+// continueCancel removes the tasks that cancelPending had no budget for.
 func (c *cancellation) continueCancel(t *store.Task) error {
 	c.lookLater(t.Queue)
 	if err := c.cancelPending(t); err != nil {
@@ -80,13 +80,13 @@ func (c *cancellation) continueCancel(t *store.Task) error {
 	return c.queues.save(t)
 }
 
-// cancels reports whether other is among what t clears.
+// cancels reports whether other is one of the tasks that t cancels.
 func cancels(t, other *store.Task) bool {
 	return other.ID.Before(t.ID) && other.Graph == t.Graph && other.Subject.Module == t.Subject.Module &&
 		(other.Queue != t.Queue || other.Slot != t.Slot)
 }
 
-// markAbandoned makes t one if it is among what is being cleared.
+// markAbandoned abandons t if an unfinished cancellation applies to it.
 func (c *cancellation) markAbandoned(t *store.Task) error {
 	if t.Abandoned || t.Subject.Module == "" {
 		return nil
@@ -99,14 +99,13 @@ func (c *cancellation) markAbandoned(t *store.Task) error {
 	return nil
 }
 
-// cancelKey is where it is marked that t's module is being cleared. No queue
-// has the empty name.
+// cancelKey returns the key of the mark that the pending tasks of t's module are being cancelled.
+// No queue has the empty name, so the key differs from those of waiting tasks.
 func cancelKey(t *store.Task) store.Key {
 	return store.At(store.Unique).Str("").Str(t.Graph).Str(t.Subject.Module)
 }
 
-// cancelDeferred removes the tasks that t clears and that are due later or held, until
-// the budget is spent.
+// cancelDeferred removes the deferred and held tasks that t cancels, until the budget is spent.
 func (c *cancellation) cancelDeferred(t *store.Task) error {
 	return eachOut(c.tx, store.HeldTasksOf(c.tx, t.Subject.Module), func(other *store.Task) error {
 		switch {

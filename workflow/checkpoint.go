@@ -16,7 +16,7 @@ const (
 	AtDone Moment = "done"
 )
 
-// reach reports that the attempt of c has come to a moment. A crash test kills the process there.
+// reach reports that the attempt of c has reached a moment. A crash test kills the process there.
 func (w worker) reach(c *claim, at Moment) {
 	if w.e.Checkpoint != nil {
 		w.e.Checkpoint(c.task, at)

@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// claims gives tasks to workers. A claim is written before its attempt begins, and says which process
-// makes it, which tasks it covers, and how often the process has died meanwhile.
+// claims gives tasks to workers. A claim is written before its attempt begins. It records the
+// epoch, the covered tasks, and the number of epochs that crashed during this work.
 type claims struct {
 	*txn
 	queues      *queues
@@ -61,7 +61,7 @@ func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item,
 	return c, cs.describe(c, t)
 }
 
-// describe fills in what the step is told of this attempt.
+// describe sets the fields of c's task that describe this attempt to the step.
 func (cs *claims) describe(c *claim, t *store.Task) error {
 	c.task.Try, c.task.Previous = 1, None
 	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {
@@ -105,7 +105,8 @@ func (cs *claims) begin(b *bound, n *graph.Node, t *store.Task, item graph.Item)
 	return c, false, err
 }
 
-// takeInterruption gives t, or its item, the claim that noteInterruption has kept of it.
+// takeInterruption sets the claim of t to the one that noteInterruption saved for t, or for its
+// item.
 func (cs *claims) takeInterruption(n *graph.Node, t *store.Task, item graph.Item) error {
 	if t.Claim != nil || t.Journal || n.Batch {
 		return nil

@@ -8,9 +8,10 @@ import (
 	"addon-operator/store"
 )
 
-// mendable returns the unreadable record that is the cause of err; nil if there is none, or if the engine cannot
-// continue without it. The engine can if it alone writes the record, or if the operator can lose it. A
-// module whose record is lost is treated as a new one: the next discovery finds what is known of it.
+// mendable returns the unreadable record that caused err. It returns nil if there is none, or if
+// the engine cannot continue without the record. The engine can continue without the records that
+// it alone writes, and without those that the operator can lose. The next discovery treats a module
+// without a record as a new one.
 func mendable(err error) *store.RecordError {
 	damaged := (*store.RecordError)(nil)
 	if !errors.As(err, &damaged) {
@@ -29,8 +30,8 @@ var engineTables = []store.Table{
 	store.Buckets, store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
 }
 
-// repair makes the records of the engine agree with each other when one of them cannot be read. What
-// can be read is not lost, and every count is that of the tasks there are.
+// repair makes the records of the engine agree with each other when one of them cannot be read.
+// Readable records are not lost, and every count matches the existing tasks.
 type repair struct {
 	*txn
 	history  *history
@@ -139,9 +140,8 @@ func (rp *repair) byID(id store.ID) (found *store.Task, err error) {
 	return found, err
 }
 
-// recount makes the numbers that depend on all tasks agree with the tasks there
-// are: of runs, of fan-out tasks, of lanes and of backlogs. Marks of tasks that
-// are gone are deleted.
+// recount corrects the counts of the tasks of runs, fan-out tasks, lanes and backlogs. It deletes
+// the marks of tasks that no longer exist.
 func (rp *repair) recount() error {
 	c := census{
 		runs: map[uint64]int{}, items: map[store.ID]int{}, lanes: map[store.LaneKey]int{}, backlogs: map[string]int{},
@@ -191,13 +191,13 @@ func (rp *repair) recount() error {
 	return store.ReindexEvents(rp.tx)
 }
 
-// A census is what there is of all tasks.
+// A census counts all tasks.
 type census struct {
 	runs     map[uint64]int        // tasks of each run
-	items    map[store.ID]int      // tasks that name each fan-out task
+	items    map[store.ID]int      // tasks with each fan-out task as their parent
 	lanes    map[store.LaneKey]int // tasks held in each lane
-	backlogs map[string]int        // events of each binding, by the key of their number
-	keys     map[string]store.ID   // of the headers
+	backlogs map[string]int        // events of each binding, by the key of the count
+	keys     map[string]store.ID   // tasks by the keys of their headers
 }
 
 func (rp *repair) recountRuns(c census) error {
@@ -251,7 +251,7 @@ func (rp *repair) recountLanes(c census) error {
 	return nil
 }
 
-// recountMarks deletes the marks of waiting tasks that are gone.
+// recountMarks deletes the marks of waiting tasks that no longer exist.
 func (rp *repair) recountMarks(c census) error {
 	for k, v := range rp.tx.Range(store.At(store.Unique)) {
 		parts, err := k.Parts()
@@ -265,8 +265,8 @@ func (rp *repair) recountMarks(c census) error {
 	return nil
 }
 
-// recountBacklogs corrects how many events wait for a binding, and deletes what
-// leads to an event that is gone.
+// recountBacklogs corrects the numbers of events that wait for bindings, and deletes references to
+// events that no longer exist.
 func (rp *repair) recountBacklogs(c census) error {
 	for k := range rp.tx.Range(store.At(store.Backlogs)) {
 		if n, ok := c.backlogs[string(k)]; ok {

@@ -19,7 +19,7 @@ type deferral struct {
 	arrivals *arrivals
 }
 
-// enqueueLater keeps t, which is new and whose Queue is set, until due.
+// enqueueLater defers t, a new task whose Queue is set, until due.
 func (d *deferral) enqueueLater(t *store.Task, due time.Time) error {
 	t.Due = due
 	d.history.count(t.Run, 1)
@@ -32,7 +32,7 @@ func (d *deferral) enqueueLater(t *store.Task, due time.Time) error {
 	return d.limits.armLater()
 }
 
-// bringDue puts the tasks whose time has come at the tails of their queues.
+// bringDue puts the deferred tasks that are due at the tails of their queues.
 func (d *deferral) bringDue() error {
 	err := eachLater(d.tx, func(t *store.Task) error {
 		if d.now.Before(d.limits.due(t)) || !d.fits(costOf(t)) {
@@ -46,7 +46,8 @@ func (d *deferral) bringDue() error {
 	return d.limits.armLater()
 }
 
-// recheckDeferred brings in what was put off to keep a pace that is another now.
+// recheckDeferred puts the tasks deferred by a rate limit at the tails of their queues if they are
+// due. A task is due at once if the rate limit of its hook has changed.
 func (d *deferral) recheckDeferred() error {
 	err := eachLater(d.tx, func(t *store.Task) error {
 		if t.Every == 0 || d.now.Before(d.limits.due(t)) {
@@ -64,10 +65,10 @@ func (d *deferral) recheckDeferred() error {
 	return d.limits.armLater()
 }
 
-// bringIn puts t, which is due later, at the tail of its queue.
+// bringIn puts t, a deferred task, at the tail of its queue.
 func (d *deferral) bringIn(t *store.Task) (err error) {
 	d.tx.Delete(t.Key())
-	begun := t.Every > 0 && !t.Waits // so it is not one with those that wait
+	begun := t.Every > 0 && !t.Waits // so it does not join an equal task that waits
 	d.unique.unwait(t)
 	t.Due, t.Every = time.Time{}, 0
 	if t.Slot, err = store.TailSlot(d.tx, t.Queue); err != nil {
@@ -84,8 +85,8 @@ func (d *deferral) bringIn(t *store.Task) (err error) {
 	return d.queues.save(t)
 }
 
-// expedite puts t, which is due later, at the tail of its queue. If the rate limit of its hook deferred
-// it, so are all tasks that were deferred with it, and the limit does not apply to them.
+// expedite puts t, a deferred task, at the tail of its queue. If a rate limit deferred t, all tasks
+// that were deferred with it follow, and the limit does not apply to them.
 func (d *deferral) expedite(t *store.Task) error {
 	if t.IsHeld() {
 		return heldError(d.tx, t)

@@ -16,12 +16,11 @@ const (
 	longestDelay = 30 * time.Second
 )
 
-// freeLoops is the closing of a circle, counted in a row, from which on it is
-// delayed.
+// From the freeLoops-th time in a row on that a run takes the same loop edge, it is delayed.
 const freeLoops = 3
 
-// dueAt returns when t is due. A time further off than its longest delay comes from a clock that
-// was wrong, and is now.
+// dueAt returns when t is due. A time that is further off than the longest delay was set by a wrong
+// clock; t is due now instead.
 func dueAt(t *store.Task, now time.Time) time.Time {
 	if t.Due.Sub(now) > max(longestDelay, t.Every) {
 		return now
@@ -37,8 +36,8 @@ func retryDelay(node *graph.Node, n int) time.Duration {
 	return delay(n)
 }
 
-// delay returns how long the n-th failure in a row is waited out: 5 s, doubling
-// to 30 s, without jitter, so that people can rely on what they read.
+// delay returns the delay after the n-th failure in a row: 5 s, doubled each time up to 30 s. It
+// has no jitter, so that people see exact times.
 func delay(n int) time.Duration {
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstDelay),

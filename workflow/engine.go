@@ -1,13 +1,12 @@
 // Package workflow is the engine: it runs graphs through durable queues.
 //
-// A trigger raises events, each of which puts a task in a queue. A worker takes
-// the first task of its queue, does the task's step, and ends the task in one
-// transaction, the transition: it writes the result, takes the task away, puts those
-// that the graph's edges lead to, and claims what then stands first. So at any
-// instant the store says exactly what is done and what is pending, and a new
-// process goes on from there.
+// A trigger raises events, each of which puts a task in a queue. A worker claims the first task of
+// its queue, executes the task's step, and ends the task in one transaction, the transition. A
+// transition writes the result, removes the task, adds the tasks of the edges that follow, and
+// claims the next task of the queue. So the store always has exactly the tasks that are pending,
+// and a new process continues with them.
 //
-// A step reports facts and never decides what comes next; the graph does.
+// A step reports facts and never decides which node comes next; the graph does.
 package workflow
 
 import (
@@ -20,11 +19,11 @@ type Engine struct {
 	observer Observer
 	graphs   graphs
 
-	// ContinueOnFailure lets the run of a module that fails go on in a lane of its own, while what is
-	// behind it goes on, too. The last step of a converge waits for it. It is set before Start.
+	// ContinueOnFailure moves the run of a failing module to a lane of its own, so that the tasks
+	// behind it continue. The last step of a converge waits for it. It is set before Start.
 	ContinueOnFailure bool
 
-	// NewContainer is set where this process runs in another container than the one before it. Files
+	// NewContainer is set if this process runs in another container than the previous one. Files
 	// that earlier steps left in that container are gone, so runs of modules that were in progress
 	// start over at their first node. It is set before Start.
 	NewContainer bool

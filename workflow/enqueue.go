@@ -6,8 +6,8 @@ import (
 	"addon-operator/store"
 )
 
-// arrivals puts new tasks into queues and lanes. A new task is behind all older ones of its hook, be
-// they in the queue, held or deferred, and joins the equal one that waits.
+// arrivals puts new tasks into queues and lanes. A new task is placed behind all older tasks of its
+// hook, whether they are queued, held or deferred. It joins an equal task that waits.
 type arrivals struct {
 	*txn
 	history  *history
@@ -20,9 +20,9 @@ type arrivals struct {
 	limits   *limits
 }
 
-// tail puts t, which is new, at the tail of queue, unless an equal task waits
-// there or t is an event that one of too many can say as well. Behind older tasks
-// that are held it is held, too.
+// tail puts t, a new task, at the tail of queue. If older tasks of its lane are held, t is held
+// behind them. It does not add t if an equal task waits there, or if t is coalesced with a waiting
+// event of the same object.
 func (a *arrivals) tail(t *store.Task, queue string) (err error) {
 	t.Queue, t.Depth = queue, 0
 	lane, held, err := a.lanes.laneFor(t)
@@ -55,8 +55,8 @@ func (a *arrivals) front(t *store.Task, queue string) (err error) {
 	return a.enqueue(t)
 }
 
-// enqueue writes t, which is new, at its place. Of two equal tasks that wait the
-// one nearer the head stays; the run of the other points to it.
+// enqueue writes t, a new task, at its position. Of two equal tasks that wait, the one nearer the
+// head stays; the run of the other points to it.
 func (a *arrivals) enqueue(t *store.Task) error {
 	if stays, err := a.enter(t); err != nil || !stays {
 		return err
@@ -64,8 +64,7 @@ func (a *arrivals) enqueue(t *store.Task) error {
 	return a.queues.save(t)
 }
 
-// enter is put without writing t, and reports whether t stays and is yet to be
-// saved.
+// enter is enqueue without the write: it reports whether t stays and the caller must save it.
 func (a *arrivals) enter(t *store.Task) (stays bool, err error) {
 	if a.unique.isUnique(t) {
 		dropped, err := a.coalesce(t)
@@ -80,8 +79,8 @@ func (a *arrivals) enter(t *store.Task) (stays bool, err error) {
 	return true, nil
 }
 
-// coalesce makes one of t and an equal task that waits in the same queue, and
-// reports whether that one stays in t's stead.
+// coalesce merges t with an equal task that waits in the same queue. It reports whether t is
+// dropped because that task stays.
 func (a *arrivals) coalesce(t *store.Task) (dropped bool, err error) {
 	old, ok, err := equalWaiting(a.tx, t)
 	if err != nil || !ok {
@@ -105,7 +104,7 @@ func (a *arrivals) coalesce(t *store.Task) (dropped bool, err error) {
 	}
 	if again := a.continueOnFailure && t.Parent != nil && old.Failed != nil && a.now.Before(old.Due); of != old.Parent || again {
 		old.Parent = of
-		if again { // a converge comes to it
+		if again { // a new converge does not wait for the delay
 			old.Due = a.now
 			a.queues.touch(old.Queue)
 		}
@@ -120,9 +119,8 @@ func (a *arrivals) coalesce(t *store.Task) (dropped bool, err error) {
 	return true, a.history.record(r)
 }
 
-// nearer reports whether a is done before b. What runs beside others of a list is
-// done before what waits behind that list.
-// What was put off was there before.
+// nearer reports whether a is processed before b. Deferred tasks come first, because they are
+// older. Tasks in the lanes of a parallel group come before the tasks of their home queue.
 func nearer(a, b *store.Task) bool {
 	if a.Later() != b.Later() {
 		return a.Later()
@@ -133,7 +131,7 @@ func nearer(a, b *store.Task) bool {
 	return bytes.Compare(a.Pos.Key(), b.Pos.Key()) < 0
 }
 
-// holdNew puts t, which is new, into lane k.
+// holdNew holds t, a new task, in lane k.
 func (a *arrivals) holdNew(k store.LaneKey, t *store.Task, reason *store.Reason) error {
 	t.Pos, t.Lane = store.Pos{Queue: k.Queue}, k.Kind
 	stays, err := a.enter(t)

@@ -5,14 +5,14 @@ import "errors"
 // ErrNoTask is returned for an ID that names no pending task.
 var ErrNoTask = errors.New("no pending task has this id")
 
-// ErrRuns is returned for a task that is being done and cannot be changed.
+// ErrRuns is returned for a running task, which cannot be changed.
 var ErrRuns = errors.New("the task is running")
 
-// ErrHeld is returned for a task that something keeps from starting.
+// ErrHeld is returned for a held task, which cannot start.
 var ErrHeld = errors.New("the task is held")
 
-// ErrNotRunning is returned for a task of which no attempt is under way.
+// ErrNotRunning is returned for a task without a running attempt.
 var ErrNotRunning = errors.New("the task is not running")
 
-// ErrAmbiguous is returned for a name that several tasks have equally.
+// ErrAmbiguous is returned for a name that several tasks share.
 var ErrAmbiguous = errors.New("several tasks have this name; give the id of one")

@@ -12,8 +12,8 @@ type exclusive struct {
 	lanes  *lanes
 }
 
-// claimExclusive has nothing else be begun before t has ended, and reports whether
-// nothing else runs.
+// claimExclusive keeps all other tasks from starting until t has ended. It reports whether no other
+// task runs.
 func (x *exclusive) claimExclusive(t *store.Task) (free bool, err error) {
 	if err := store.Save(x.tx, store.ExclusiveKey(), store.Ref{ID: t.ID, Pos: t.Pos}); err != nil {
 		return false, err
@@ -36,8 +36,7 @@ func (x *exclusive) touchNext() error {
 	return nil
 }
 
-// endExclusive lets others be begun again, if t was the one that ran alone, or was
-// to.
+// endExclusive lets other tasks start again if t ran exclusively, or was the next to do so.
 func (x *exclusive) endExclusive(t *store.Task) error {
 	if t.Claim == nil || !t.Claim.Exclusive && t.Claim.Crashes+1 < exclusiveAfter {
 		return nil

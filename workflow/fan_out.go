@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// fanOuts takes fan-out tasks from item to item. Each item is done once, by the fan-out task itself or
-// by a task that was started for it, in order.
+// fanOuts takes fan-out tasks from item to item. Each item is processed once and in order, by the
+// fan-out task itself or by a task that it starts.
 type fanOuts struct {
 	*txn
 	queues    *queues
@@ -24,7 +24,7 @@ type fanOuts struct {
 	groups    *groups
 }
 
-// makeFanOut writes the list that t's node is repeated over.
+// makeFanOut creates the fan-out of t: it writes the items for which t's node is repeated.
 func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error) {
 	list := &store.FanOut{}
 	var items []graph.Item
@@ -47,8 +47,9 @@ func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error
 	return saveItems(fs.tx, t, items)
 }
 
-// goOn returns the next item of the fan-out t if t does it itself, starts it if it goes elsewhere,
-// or ends the fan-out after the last. It reports whether t must wait instead.
+// goOn continues the fan-out task t. It returns the next item if t processes it itself, and starts
+// a task for it otherwise. After the last item it ends the fan-out. It reports whether t must wait
+// instead.
 func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Item, wait bool, err error) {
 	l := t.FanOut
 	if l.Next == l.Len {
@@ -100,14 +101,15 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	return nil, false, fs.arrivals.enqueue(child)
 }
 
-// own returns item, which t does itself; nil if it is in quarantine and was passed over.
+// own returns item, which t processes itself; nil if it was passed over because it is in
+// quarantine.
 func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) (*graph.Item, error) {
 	q, err := store.QuarantineOf(fs.tx, t.Graph, t.Node, item.Subject)
 	if err != nil {
 		return nil, err
 	}
 	if q == nil || t.Journal || q.Paused != nil && q.Subject.Module != "" && q.Subject.Hook != "" {
-		return &item, nil // of a paused hook of a module, the run of the module is not paused
+		return &item, nil // a paused hook of a module does not pause the run of the module
 	}
 	return nil, fs.passOver(b, n, t, item, q)
 }
@@ -119,8 +121,7 @@ func doneHere(t *store.Task, queue string) bool {
 	return queue == "" || queue == t.Queue || queue == t.HomeQueue || t.HomeQueue != "" && strings.HasPrefix(queue, parallelPrefix)
 }
 
-// endFanOut lets t's step have the last word on the list and follows the node's
-// edges.
+// endFanOut calls End of t's step, if it has one, and follows the node's edges.
 func (fs *fanOuts) endFanOut(b *bound, n *graph.Node, t *store.Task) error {
 	facts := make([]graph.Fact, 0, len(t.FanOut.Facts))
 	for _, f := range t.FanOut.Facts {
@@ -139,8 +140,9 @@ func (fs *fanOuts) endFanOut(b *bound, n *graph.Node, t *store.Task) error {
 	return fs.routes.complete(b, n, t, facts, nil)
 }
 
-// passOver takes the next item of the list t, as q holds it. A global hook's item
-// of a start is held by itself; after one of a reload, a reload follows the release.
+// passOver skips the current item of the fan-out task t, because q holds it. The item is held as a
+// task of its own if it can be repeated alone, as at a start. Otherwise its run is repeated after
+// the release of q.
 func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.Item, q *store.QuarantinedItem) error {
 	s := item.Subject
 	if err := fs.exclusive.endExclusive(t); err != nil {
@@ -174,10 +176,10 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 		return fs.lanes.joinHeld(there, child)
 	}
 	if ok && child.HomeQueue != "" && there.Queue == child.HomeQueue {
-		ok = false // it stands behind the list and is made one with child
+		ok = false // it is behind the fan-out task and will join child
 	}
 	if !ok && n.JoinsRunning {
-		return nil // it has ended since the list was made
+		return nil // it has ended since the fan-out was created
 	}
 	if !ok {
 		if wait {
@@ -199,7 +201,7 @@ func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
 		return nil
 	}
 	if _, alive, err := fanOutAt(fs.tx, there.Parent); err != nil || alive && !n.JoinsRunning {
-		return err // that list waits for it, which is enough
+		return err // another fan-out task waits for it
 	}
 	if err := fs.parents.countDown(there.Parent, nil); err != nil {
 		return err
@@ -209,7 +211,7 @@ func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
 	return fs.queues.save(there)
 }
 
-// equalTo returns the task about the same in t's queue that waits or has begun.
+// equalTo returns the task for the same work in t's queue that waits or has begun.
 func equalTo(tx *store.Tx, n *graph.Node, t *store.Task) (*store.Task, bool, error) {
 	if there, ok, err := equalWaiting(tx, t); ok || err != nil {
 		return there, ok, err
@@ -239,8 +241,8 @@ func runningOf(tx *store.Tx, t *store.Task) (items []graph.Item, err error) {
 	return items, err
 }
 
-// A fanOutRef names a list at the head of its queue. Tasks that a transition makes
-// have another ID each time it is tried.
+// A fanOutRef names a fan-out task at the head of its queue. It does not use the ID, because a task
+// that a transition creates has another ID each time the transition is repeated.
 type fanOutRef struct {
 	queue, graph, node string
 	subject            graph.Subject
@@ -248,8 +250,8 @@ type fanOutRef struct {
 
 func refOf(t *store.Task) fanOutRef { return fanOutRef{t.Queue, t.Graph, t.Node, t.Subject} }
 
-// A fanOutError is an error of a step that makes or ends a list. What the step
-// had written until then must not be kept.
+// A fanOutError is an error of a step that creates or ends a fan-out. The transition must be rolled
+// back, because the step may have written records.
 type fanOutError struct {
 	fanOut fanOutRef
 	err    error

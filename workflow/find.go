@@ -32,7 +32,7 @@ func (e *Engine) Find(name string) (store.ID, error) {
 	return f.result()
 }
 
-// rank orders the tasks of one name: a person means the first.
+// A rank orders the tasks with the same name. Find chooses the lowest.
 type rank int
 
 const (
@@ -52,8 +52,8 @@ type finder struct {
 	first [ranks]store.ID
 }
 
-// search looks through the begun tasks, then the quarantined ones, and only if
-// none has the name through all the others.
+// search searches the begun tasks and the quarantined items. Only if none of them has the name, it
+// searches the other tasks.
 func (f *finder) search() error {
 	if err := eachHead(f.tx, f.begun); err != nil {
 		return err
@@ -83,15 +83,15 @@ func (f *finder) search() error {
 	})
 }
 
-// addWaiting adds t, which waits, if it is about what the name says.
+// addWaiting adds t, which waits, if its subject has the name.
 func (f *finder) addWaiting(t *store.Task) {
 	if f.means(t.Subject) {
 		f.add(waiting, t.ID, t.Node, t.Subject, t.Queue)
 	}
 }
 
-// begun adds t if it has been begun and is about what the name says. A fan-out
-// task is about the item it is at.
+// begun adds t if it has begun and its subject has the name. The subject of a fan-out task is that
+// of its current item.
 func (f *finder) begun(t *store.Task) error {
 	s, r := t.Subject, interrupted
 	switch {

@@ -12,13 +12,13 @@ import (
 type followUp struct {
 	work  work
 	queue string    // that the work is about; deferredTasks for the tasks in no queue
-	due   time.Time // zero is at once; later work replaces what was due later for the queue
+	due   time.Time // zero: at once; a new time replaces an earlier one for the queue
 
 	module string      // for openLanesOf
 	events *withdrawal // for withdrawEvents
 }
 
-// deferredTasks is in the place of a queue's name where the work is about tasks in no queue.
+// deferredTasks replaces the name of a queue for work about tasks in no queue.
 const deferredTasks = ""
 
 // work is a kind of followUp.
@@ -28,13 +28,13 @@ type work int
 const (
 	claimNext           work = iota // claim the first task of the queue
 	bringDueTasks                   // put the deferred tasks that are due into their queues
-	bringExpeditedTasks             // put those into their queues that are expedited
-	recheckDeferred                 // put those into their queues that another rate limit does not defer
+	bringExpeditedTasks             // put the expedited tasks into their queues
+	recheckDeferred                 // put the tasks into their queues that their rate limits no longer defer
 	openLanes                       // open the lanes whose tasks nothing blocks any more
 	openLanesOf                     // the same for one module
 	wakeFailedTasks                 // retry failed tasks now
 	continuePreparation             // do what is left of a preparation
-	withdrawEvents                  // remove events that nothing waits for
+	withdrawEvents                  // remove the remaining events of a withdrawal
 )
 
 // A withdrawal says which waiting events of a hook are removed from a queue, and why.

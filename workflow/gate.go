@@ -7,14 +7,12 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Gater says what the hook of t must run before t may start, in one line for
-// people; an empty line is nothing. It is asked in a transaction and must not
-// write. The answer may change only with a transition of t's module, or of a
-// global hook where t has no module.
+// A Gater returns what the hook of t must run before t can start, as one line for people; empty if
+// there is nothing. It is called in a transaction and must not write. The answer may change only
+// with a transition of t's module, or of a global hook if t has no module.
 //
-// Only nodes that cover batches are gated. A task that the answer keeps from
-// starting is held, and the answer is recorded with its lane: [BlockedBy] gives it
-// without the step.
+// Only nodes with Batch have gates. If the answer is not empty, the task is held and the answer is
+// recorded with its lane. There [BlockedBy] finds it without the step.
 type Gater interface {
 	Gate(tx *store.Tx, t *store.Task) (awaits string, err error)
 }
@@ -71,8 +69,8 @@ func (g *gate) startReason(b *bound, n *graph.Node, t *store.Task) (*store.Reaso
 	return &store.Reason{Kind: store.AwaitsStart, Detail: awaits}, nil
 }
 
-// stop holds the task t at the head of its queue if the reason for which it is blocked holds it, or if
-// older tasks that must start before it are held.
+// stop holds the task t at the head of its queue if reason requires it, or if older tasks that must
+// start before it are held.
 func (g *gate) stop(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) (held bool, err error) {
 	if !reason.Holds() && (!n.Batch || t.Journal) {
 		return false, nil
@@ -90,8 +88,9 @@ func (g *gate) stop(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 	return true, g.hold(b, n, t, reason)
 }
 
-// hold takes t, at the head of its queue, out of it. A nil reason is that of the
-// older tasks that are held. Of a run that is under way its first node is held.
+// hold moves t from the head of its queue to its lane. A nil reason keeps the reason of the older
+// tasks in the lane. If t is part of a run in progress, a task at the first node of the run is held
+// instead.
 func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) error {
 	if err := g.queues.saveTop(); err != nil {
 		return err
@@ -130,9 +129,9 @@ func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 	return g.parents.countDown(of, nil)
 }
 
-// holdRun takes away the rest of the run that t is part of, and holds a task at its
-// first node in its stead; where one is held already, that does for both. Items of
-// reloads are passed over: a reload follows when they are released.
+// holdRun removes the rest of t's run and holds a task at the first node of the run instead. If
+// such a task is held already, it represents both runs. If the first node is not held, as in a
+// reload, the run is repeated after the release.
 func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reason) error {
 	first := b.nodes[b.first(n)]
 	next := g.follow(b, graph.Edge{To: first.ID}, t.Run, t.Subject)
@@ -167,8 +166,8 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 	return g.arrivals.holdNew(k, next, &reason)
 }
 
-// owe notes that a run from node on follows the release of q, because the item of t
-// about s was passed over.
+// owe records that a run from node on must follow the release of q, because the item of t about s
+// was passed over.
 func (g *gate) owe(q *store.QuarantinedItem, node graph.NodeID, t *store.Task, s graph.Subject) error {
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = s, q.ID.String()

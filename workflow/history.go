@@ -9,8 +9,8 @@ import (
 	"addon-operator/store"
 )
 
-// history owns the records of runs and what is recorded of attempts. A run's count of open tasks is
-// the number of its tasks, and it ends in the transition that removes the last of them.
+// history owns the records of runs and attempts. A run's count of open tasks is the number of its
+// tasks, and the run ends in the transition that removes the last of them.
 type history struct {
 	*txn
 
@@ -55,10 +55,10 @@ func (h *history) count(run uint64, n int) {
 	h.runs[run] += n
 }
 
-// forgetCounts takes back what the transition has counted so far.
+// forgetCounts discards the changes of counts in this transition.
 func (h *history) forgetCounts() { h.runs, h.reserved = nil, cost{} }
 
-// join has run point to the one that goes on in its stead, should it end.
+// join makes run point to into, the run that continues its work, if run ends in this transition.
 func (h *history) join(run, into uint64) {
 	if run == into {
 		return
@@ -78,7 +78,7 @@ func (h *history) warn(run uint64, warning string) {
 	h.count(run, 0) // so that the run is saved
 }
 
-// beginRun makes a new run for w's trigger.
+// beginRun creates the record of a new run.
 func (h *history) beginRun(w store.Run) (uint64, error) {
 	id, err := store.NextRun(h.tx)
 	if err != nil {
@@ -91,8 +91,8 @@ func (h *history) beginRun(w store.Run) (uint64, error) {
 	return id, store.Save(h.tx, store.RunKey(id), w)
 }
 
-// saveRuns writes the runs whose number of tasks has changed. A step may have
-// raised events in the same transaction, so what is written there counts.
+// saveRuns updates the records of the runs whose number of tasks has changed. It reads them again,
+// because a step may have raised events in the same transaction.
 func (h *history) saveRuns() error {
 	for _, id := range slices.Sorted(maps.Keys(h.runs)) {
 		begun := slices.Contains(h.begun, id)
@@ -104,7 +104,7 @@ func (h *history) saveRuns() error {
 			return err
 		}
 		if !ok {
-			w.ID = id // its tasks outlived its record, which is no reason to stop
+			w.ID = id // its record is lost and is created again
 		}
 		w.Open += h.runs[id]
 		w.Warning = cmp.Or(h.warnings[id], w.Warning)

@@ -7,9 +7,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// noteInterruption keeps the claim on t that ended with an earlier process, for the task that does
-// the same item next. The caller takes t away, and the run that t is part of starts over: its hook is
-// told of the interruption, and one that has killed the process is counted on.
+// noteInterruption saves the claim that an earlier process made on t, for the next task with the
+// same item. The caller removes t, and the run of t starts over. From the saved claim, the hook
+// learns of the interruption, and later crashes are added to those of the claim.
 func noteInterruption(tx *store.Tx, t *store.Task) error {
 	if t.Claim == nil || t.Claim.Epoch == 0 || claimed(tx, t) {
 		return nil
@@ -21,8 +21,8 @@ func noteInterruption(tx *store.Tx, t *store.Task) error {
 	return store.Save(tx, store.InterruptionKey(t.Graph, t.Node, item), t.Claim)
 }
 
-// forgetInterruptions deletes the claims that noteInterruption has kept of what t does, as t is skipped:
-// of its item or, if t is a fan-out whose items are not known yet, of all its items.
+// forgetInterruptions deletes the claims that noteInterruption saved for t, which is skipped: that
+// of its item or, if t is a fan-out task without items yet, those of all its items.
 func forgetInterruptions(tx *store.Tx, n *graph.Node, t *store.Task) error {
 	if n == nil || n.ForEach == "" || t.FanOut != nil {
 		item, err := itemOf(tx, t)
@@ -44,8 +44,8 @@ func forgetInterruptions(tx *store.Tx, n *graph.Node, t *store.Task) error {
 	return nil
 }
 
-// isWithin reports whether item can be one of a fan-out about s: it has all that s names. The items of
-// a fan-out about a configuration are configurations of the same scope.
+// isWithin reports whether item can be an item of a fan-out about s: it matches every field that s
+// sets. The items of a fan-out about a configuration are configurations of the same scope.
 func isWithin(item, s graph.Subject) bool {
 	return item.Module == s.Module && (s.Hook == "" || item.Hook == s.Hook) && (s.Binding == "" || item.Binding == s.Binding) &&
 		(s.Configuration == "" || item.Configuration != "" && scopeOf(item.Configuration) == scopeOf(s.Configuration))

@@ -15,9 +15,9 @@ type lagging struct {
 	arrivals *arrivals
 }
 
-// lagBehind lets the run of a module, whose task t has just failed, go on in a lane of its own, if
-// the engine is to continue. The tasks behind it go on; the last task of its slot, if that is
-// another step, waits for it.
+// lagBehind moves the run of a module, whose task t has just failed, to a lane of its own, if
+// ContinueOnFailure is set. The tasks behind it continue. The last task of its slot waits for it,
+// if that task belongs to another step.
 func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	if !g.continueOnFailure || t.Abandoned {
 		return nil
@@ -52,14 +52,15 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	return g.moveTo(run, moduleLane(t.Subject.Module))
 }
 
-// lag makes the last task of the run that waits for run wait for it, and its list no longer.
+// lag makes the last task of the surrounding run wait for run. The fan-out task that started run no
+// longer waits for it.
 func (g *lagging) lag(run, rest stack) error {
 	bottom := run.bottom()
 	var last *store.Task
 	if len(rest) > 0 {
 		last = rest.bottom()
 		if last.ID == rest[0].ID && last.FanOut != nil && last.FanOut.Edge {
-			last = nil // there is no step after the list
+			last = nil // there is no step after the fan-out
 		}
 	} else if list, ok, err := fanOutAt(g.tx, bottom.Parent); err != nil {
 		return err
@@ -82,8 +83,8 @@ func (g *lagging) lag(run, rest stack) error {
 	return g.queues.save(last)
 }
 
-// moveTo moves run, all tasks of a slot that are above others, to the tail of queue, which stands in
-// for the main queue.
+// moveTo moves run, the upper tasks of a slot, to the tail of queue, which is a lane of the main
+// queue.
 func (g *lagging) moveTo(run stack, queue string) error {
 	if run[0].Queue == queue {
 		return g.queues.save(run.bottom())
@@ -103,9 +104,9 @@ func (g *lagging) moveTo(run stack, queue string) error {
 	return nil
 }
 
-// stepAside moves the task t at the head of the main queue out of the way, and reports whether it
-// did: a step that waits for lagging ones is parked, and the run of a module whose last run has yet
-// to end in a lane goes behind that.
+// stepAside moves the task t from the head of the main queue to another queue if it cannot start,
+// and reports whether it did. A step that waits for lagging tasks is parked. A run of a module goes
+// behind the earlier run of the module that is still in a lane.
 func (g *lagging) stepAside(n *graph.Node, t *store.Task) (moved bool, err error) {
 	switch {
 	case t.Queue != Main || t.Abandoned || t.Claim != nil && t.Claim.Epoch != 0:

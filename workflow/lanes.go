@@ -23,8 +23,8 @@ func laneOf(n *graph.Node, t *store.Task) store.LaneKey {
 	return k
 }
 
-// countBatch makes the interrupted claim on t say how many tasks it covers: t
-// leaves the slots it names.
+// countBatch records the number of tasks that the interrupted claim on t covers, instead of their
+// last slot, because t leaves its slot.
 func countBatch(tx *store.Tx, t *store.Task) error {
 	c := t.Claim
 	if c == nil || c.End <= t.Slot {
@@ -54,7 +54,7 @@ type lanes struct {
 	backlogs *backlogs
 }
 
-// enterLane writes t, which is in no queue now, as held in lane k.
+// enterLane holds t, which is in no queue now, in lane k. A reason shuts the lane.
 func (l *lanes) enterLane(k store.LaneKey, t *store.Task, reason *store.Reason) error {
 	lane, ok, err := store.LoadLane(l.tx, k)
 	if err != nil {
@@ -92,7 +92,7 @@ func firstHeld(tx *store.Tx, k store.LaneKey) (*store.Task, error) {
 	return nil, nil
 }
 
-// joinHeld has old, an equal task that waits or is held, do for t, which is new.
+// joinHeld records that old, an equal task, replaces t, a new task.
 func (l *lanes) joinHeld(old, t *store.Task) error {
 	r := recordOf(t, store.Joined)
 	r.Into = old.ID.String()
@@ -101,7 +101,7 @@ func (l *lanes) joinHeld(old, t *store.Task) error {
 	return l.history.record(r)
 }
 
-// leaveLane counts t, which is taken away, no longer in its lane.
+// leaveLane subtracts t, which is removed, from the count of its lane.
 func (l *lanes) leaveLane(t *store.Task) error {
 	if !t.IsHeld() {
 		return nil
@@ -141,7 +141,7 @@ func (l *lanes) touchOpenLanes() error {
 	return nil
 }
 
-// A laneRow is a lane on its way back to its queue.
+// A laneRow reads the tasks of a lane that return to their queue.
 type laneRow struct {
 	lane  store.Lane
 	first *store.Task
@@ -149,10 +149,9 @@ type laneRow struct {
 	moved int
 }
 
-// drain moves the tasks of queue's open lanes back to its tail, the oldest of all
-// lanes first, as soon as the queue has passed the newer tasks of theirs that were
-// in it. It moves as many as the budget allows; the rest follows in transitions of
-// their own.
+// drain moves the tasks of queue's open lanes back to its tail, the oldest of all lanes first, once
+// the newer tasks of these lanes have left the queue. It moves as many as the budget allows; the
+// rest follows in transitions of their own.
 func (l *lanes) drain(queue string) error {
 	rows, err := l.openRows(queue)
 	if err != nil || len(rows) == 0 {
@@ -197,7 +196,7 @@ func (l *lanes) drain(queue string) error {
 	}
 	for _, r := range rows {
 		r.lane.Tasks -= r.moved
-		r.lane.After = 0 // none of the lane is in the queue but what was moved there
+		r.lane.After = 0 // the queue has no other tasks of the lane
 		if err := store.SaveLane(l.tx, r.lane); err != nil {
 			return err
 		}
@@ -208,7 +207,7 @@ func (l *lanes) drain(queue string) error {
 	return nil
 }
 
-// openRows returns queue's open lanes whose newer tasks the queue has passed.
+// openRows returns queue's open lanes whose newer tasks have left the queue.
 func (l *lanes) openRows(queue string) (rows []*laneRow, err error) {
 	for lane, err := range store.OpenLanes(l.tx, queue) {
 		if err != nil {
@@ -247,8 +246,8 @@ func oldestRow(rows []*laneRow) (oldest *laneRow) {
 	return oldest
 }
 
-// laneFor returns the lane into which t, which is new, goes at once because older
-// tasks are held that must start before it.
+// laneFor returns the lane in which t, a new task, must be held because older tasks are held that
+// must start before it.
 func (l *lanes) laneFor(t *store.Task) (k store.LaneKey, ok bool, err error) {
 	b := l.graphs.named[t.Graph]
 	if b == nil || b.nodes[graph.NodeID(t.Node)] == nil || !b.nodes[graph.NodeID(t.Node)].Batch {
@@ -259,7 +258,7 @@ func (l *lanes) laneFor(t *store.Task) (k store.LaneKey, ok bool, err error) {
 	return k, ok, err
 }
 
-// heldError says that t is held, why, and what ends that.
+// heldError returns an error that says why t is held and what to do.
 func heldError(tx *store.Tx, t *store.Task) error {
 	lane, _, err := store.LoadLane(tx, t.LaneKey())
 	if err != nil {

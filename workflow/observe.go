@@ -7,8 +7,8 @@ import (
 	"addon-operator/store"
 )
 
-// An Observer is told what happens, after it was committed. Nil functions are
-// silence. The functions are called by the workers and must not block.
+// An Observer is notified of events after their commit. Its functions may be nil. Workers call
+// them, so they must not block.
 type Observer struct {
 	// Began is called when a task's step begins.
 	Began func(t Task)
@@ -18,8 +18,8 @@ type Observer struct {
 	Raised func(w store.Run)
 	// Ended is called for each run that has ended.
 	Ended func(w store.Run)
-	// Looped is called when a circle of the graph was closed for the third time
-	// in a row or more, and waits before it goes on.
+	// Looped is called when a run takes the same loop edge for the third time in a row or more, and
+	// is delayed.
 	Looped func(t store.Task)
 	// Quarantined is called when work that crashes the process is quarantined.
 	Quarantined func(q store.QuarantinedItem)
@@ -27,11 +27,11 @@ type Observer struct {
 	Paused func(q store.QuarantinedItem, by string, paused bool)
 	// Damaged is called when an unreadable record was moved to the table of damaged records.
 	Damaged func(d store.Damaged)
-	// Broken is called when the engine itself cannot go on with a queue; with "", with what is due
-	// later. It is not called because the disk is full: see [store.DB.Shortage].
+	// Broken is called when the engine itself cannot process a queue; queue is empty for deferred
+	// tasks. It is not called for a full disk: see [store.DB.Shortage].
 	Broken func(queue string, err error)
-	// Acted is called for each action on a queue, with how long it took by Clock.
-	// Both are there or none.
+	// Acted is called for each action on a queue, with its duration by Clock. Both are set or
+	// neither is.
 	Acted func(queue string, action Action, took time.Duration)
 	Clock func() time.Time
 }
@@ -47,7 +47,7 @@ const (
 	TransitionTime Action = "transition"
 )
 
-// time begins to time an action; the returned function ends it for a queue.
+// time starts to measure an action. The returned function reports its duration for a queue.
 func (o Observer) time(action Action) func(queue string) {
 	if o.Acted == nil {
 		return func(string) {}
@@ -56,8 +56,8 @@ func (o Observer) time(action Action) func(queue string) {
 	return func(queue string) { o.Acted(queue, action, o.Clock().Sub(began)) }
 }
 
-// broken reports that the engine cannot go on with queue. A store that was closed is no news, and
-// neither is a full disk: the store reports that itself, and the engine tries again.
+// broken reports that the engine cannot process queue. It ignores a closed store and a full disk:
+// the store reports a full disk itself, and the engine tries again.
 func (o Observer) broken(queue string, err error) {
 	if o.Broken != nil && !errors.Is(err, store.ErrClosed) && !errors.Is(err, store.ErrFull) {
 		o.Broken(queue, err)

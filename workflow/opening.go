@@ -8,19 +8,18 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// openings opens lanes. A lane is shut exactly while something blocks its first task: a transition
-// that may have changed that checks the lanes of the module before it ends.
+// openings opens lanes. A lane is shut exactly while something blocks its first task. A transition
+// that may have changed this checks the lanes of the module before it ends.
 type openings struct {
 	*txn
 	queues *queues
 	gate   *gate
 
-	changed []string // modules whose held tasks may start now; no name is the global hooks
+	changed []string // modules whose held tasks may start now; empty for the global hooks
 }
 
-// changes notes that the transition may have changed what the tasks of the module of s
-// wait for; no module is the global hooks. Tasks about a configuration wait only for a
-// release, see freeHeld.
+// changes records that this transition may allow held tasks of the module of s to start; no module
+// means the global hooks. Tasks about a configuration wait only for a release, see freeHeld.
 func (o *openings) changes(s graph.Subject) {
 	if s.Configuration == "" {
 		o.changesModule(s.Module)
@@ -104,8 +103,8 @@ func (o *openings) reopenLane(lane store.Lane) error {
 	return store.SaveLane(o.tx, lane)
 }
 
-// stillBlocked is heldBy for a held task. One of a node that this version does
-// not have is dropped at the head of its queue.
+// stillBlocked returns the reason for which t stays held; nil if there is none. A task of a node
+// that this version does not have goes back to its queue, where it is dropped.
 func (o *openings) stillBlocked(t *store.Task) (*store.Reason, error) {
 	if t == nil {
 		return nil, nil

@@ -13,7 +13,8 @@ const (
 	mostLine = 1 << 10 // of one line
 )
 
-// An output collects the lines that a step prints, within the bounds: of long output, it keeps the first and the last lines.
+// An output collects the lines that a step prints. Of long output, it keeps the first and the last
+// lines.
 type output struct {
 	mu      sync.Mutex
 	head    []string // guarded by mu, as all below
@@ -23,8 +24,9 @@ type output struct {
 	omitted int // lines between head and tail
 }
 
-// Print adds a line to the output of the attempt, which history keeps within bounds however the attempt ends. Only an
-// attempt that the end of the process interrupts leaves none. Do can call Print from any goroutine until it returns.
+// Print adds a line to the output of the attempt. History keeps the output, within bounds, of
+// failed attempts too. The output of an attempt that a process exit interrupts is lost. Do can call
+// Print from any goroutine until it returns.
 func (t Task) Print(line string) {
 	if t.output != nil {
 		t.output.add(line)

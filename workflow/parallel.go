@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// groups chooses the lanes of items that run in parallel. At most as many items of a group run at a
-// time as its width, each in a lane of its own, and two runs of one module never do.
+// groups chooses the lanes of items that run in parallel. At most Width items of a group run at the
+// same time, each in a lane of its own. Two runs of one module never run at the same time.
 type groups struct {
 	*txn
 }
@@ -28,7 +28,7 @@ func (g *groups) laneForItem(t *store.Task, item graph.Item) (queue string, read
 		if l.Open > 0 {
 			return "", false, err
 		}
-		l.Group = queue // what comes next waits for its end
+		l.Group = queue // the next item waits for its end
 		return queue, err == nil, err
 	}
 	if grouped && l.Group != item.Group {

@@ -32,8 +32,8 @@ func (p *parents) countDown(ref *store.Ref, facts []graph.Fact) error {
 	return p.queues.save(t)
 }
 
-// catchUp notes that a lagging task has ended. When it was the last of them, the step that waited
-// goes to the tail of the main queue.
+// catchUp records that a lagging task has ended. After the last one, the parked task that waited
+// for them goes to the tail of the main queue.
 func (p *parents) catchUp(ref *store.Ref) error {
 	if err := p.queues.saveTop(); err != nil {
 		return err
@@ -55,9 +55,8 @@ func (p *parents) catchUp(ref *store.Ref) error {
 	return p.relocate(t, store.Pos{Queue: Main, Slot: place}, "")
 }
 
-// oneOf returns the list that goes on waiting for a task which two may name:
-// the first if it is still there. The second then waits no longer, as it would
-// not had it found the task there.
+// oneOf returns the parent that keeps waiting for a task with two possible parents: the first, if
+// it still exists. The count of the other parent is decremented.
 func (p *parents) oneOf(first, second *store.Ref) (*store.Ref, error) {
 	if first != nil && second != nil && first.Lags {
 		if _, ok, err := taskAt(p.tx, first); err != nil || !ok {
@@ -96,7 +95,8 @@ func report(known []string, facts []graph.Fact) []string {
 	return known
 }
 
-// relocate moves t to pos, of a queue that stands in for home, or of home itself if that is empty.
+// relocate moves t to pos. home is the queue that the queue of pos replaces; it is empty if there
+// is none.
 func (p *parents) relocate(t *store.Task, pos store.Pos, home string) error {
 	p.unique.unmark(t)
 	p.tx.Delete(t.Pos.Key())
@@ -108,7 +108,7 @@ func (p *parents) relocate(t *store.Task, pos store.Pos, home string) error {
 	return p.queues.save(t)
 }
 
-// repoint makes the tasks that name t as the one that waits for them point to its slot.
+// repoint updates the position of t in the tasks whose parent is t.
 func (p *parents) repoint(t *store.Task) error {
 	if t.Lagging == 0 && (t.FanOut == nil || t.FanOut.Open == 0) {
 		return nil
@@ -122,8 +122,7 @@ func (p *parents) repoint(t *store.Task) error {
 	})
 }
 
-// lift moves t up by one, so that there is room below it, where its own list
-// is waited for from then on.
+// lift increases the depth of t, so that another task can take the position below and t's parent.
 func (p *parents) lift(t *store.Task) error {
 	p.tx.Delete(t.Pos.Key())
 	t.Depth++

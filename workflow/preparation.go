@@ -29,10 +29,9 @@ type preparations struct {
 	rewinds  *rewinds
 }
 
-// prepare takes the runs of modules that are past their first node, and that nobody works on, back
-// to it. For a start, it also moves the runs of failing modules out of their lanes, and abandoned
-// tasks with a journal to the front. What the budget has no room for follows in transactions of
-// their own.
+// prepare moves idle runs of modules that are past their first node back to it. For a start, it
+// also moves the runs of failing modules out of their lanes, and abandoned tasks with a journal to
+// the front. The work that exceeds the budget follows in transactions of its own.
 func (ps *preparations) prepare(p preparation) error {
 	pending, err := loadPreparation(ps.tx)
 	if err != nil {
@@ -62,8 +61,8 @@ func (ps *preparations) prepare(p preparation) error {
 	return ps.lanes.touchAll()
 }
 
-// loadPreparation returns the preparation that is not complete; nil if there is none. If its record
-// cannot be read, all of its work is done again, which changes nothing that was done.
+// loadPreparation returns the incomplete preparation; nil if there is none. If its record cannot be
+// read, all of its work is repeated, which is harmless.
 func loadPreparation(tx *store.Tx) (*preparation, error) {
 	p, ok, err := store.Load[preparation](tx, store.PreparationKey())
 	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
@@ -75,7 +74,7 @@ func loadPreparation(tx *store.Tx) (*preparation, error) {
 	return &p, nil
 }
 
-// continuePreparation continues a preparation that is not complete, be it of an earlier process.
+// continuePreparation continues an incomplete preparation, possibly of an earlier process.
 func (ps *preparations) continuePreparation() error {
 	p, err := loadPreparation(ps.tx)
 	if err != nil || p == nil {
@@ -89,9 +88,8 @@ func waitsForPreparation(tx *store.Tx, queue string) bool {
 	return (queue == Main || strings.HasPrefix(queue, parallelPrefix)) && tx.Get(store.PreparationKey()) != nil
 }
 
-// restartRuns takes the runs of modules that are past their first node, and that nobody works on,
-// back to it. There each is one with an equal run that comes to the node before it. It returns
-// errEnough where the budget has no room for more.
+// restartRuns moves idle runs of modules that are past their first node back to it. A run there
+// joins an equal one that reaches the node before it. It returns errEnough if the budget is spent.
 func (ps *preparations) restartRuns() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		b, first := ps.runStart(t)
@@ -105,8 +103,8 @@ func (ps *preparations) restartRuns() error {
 	})
 }
 
-// runStart returns the first node of the module's run that t is part of; none where t is at that
-// node, is no such task, or runs.
+// runStart returns the first node of the module's run that t belongs to. It returns none if t is at
+// that node, is not part of such a run, or runs.
 func (ps *preparations) runStart(t *store.Task) (*bound, graph.NodeID) {
 	b, n, err := ps.graphs.boundTo(t)
 	if err != nil || t.Detached || t.Abandoned || claimed(ps.tx, t) || homeQueue(t) != Main {
@@ -120,7 +118,7 @@ func (ps *preparations) runStart(t *store.Task) (*bound, graph.NodeID) {
 }
 
 // restartRun replaces t, at the top of its slot, by a task at node. If t has a journal, its effects
-// are finished first, and what they come to no longer counts.
+// are executed first, and their result is ignored.
 func (ps *preparations) restartRun(b *bound, node graph.NodeID, t *store.Task) error {
 	dropped, err := ps.rewinds.cancelItems(t)
 	if err != nil {
@@ -151,9 +149,9 @@ func (ps *preparations) restartRun(b *bound, node graph.NodeID, t *store.Task) e
 	return ps.arrivals.enqueue(next)
 }
 
-// leaveLanes moves the runs of failing modules from their lanes to the tail of the main queue: a
-// start comes to these modules itself, and nothing of them precedes it. It returns errEnough where
-// the budget has no room for more.
+// leaveLanes moves the runs of failing modules from their lanes to the tail of the main queue. The
+// start reaches these modules itself, and must be the first to do so. It returns errEnough if the
+// budget is spent.
 func (ps *preparations) leaveLanes() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		_, n, err := ps.graphs.boundTo(t)
@@ -173,9 +171,9 @@ func (ps *preparations) leaveLanes() error {
 	})
 }
 
-// finishFirst moves the abandoned tasks of the main queue that have a journal to its front: what
-// they have yet to do to the cluster must not undo what the start does. It returns errEnough where
-// the budget has no room for more.
+// finishFirst moves the abandoned tasks of the main queue that have a journal to its front, because
+// their remaining effects must not undo those of the start. It returns errEnough if the budget is
+// spent.
 func (ps *preparations) finishFirst() error {
 	var abandoned []*store.Task
 	front := true // only such tasks precede the next one

@@ -11,20 +11,20 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A worker does the tasks of a queue, one after the other.
+// A worker processes the tasks of a queue, one after the other.
 type worker struct{ e *Engine }
 
-// work does the task of c, and what follows it in its queue, in a goroutine.
+// work starts a worker that processes the task of c and the tasks behind it.
 func (e *Engine) work(c *claim) { e.workers.run(func() { worker{e}.work(c) }) }
 
-// work does the task of c and what follows it in its queue, until nothing there can be done now.
+// work processes the task of c and the tasks behind it, until none of them can start now.
 func (w worker) work(c *claim) {
 	for c != nil {
 		next, err := w.process(w.e.workers.ctx, c)
 		if err != nil {
 			w.e.observer.broken(c.task.Queue, err)
 			if w.e.db.Err() == nil {
-				w.e.look(c.task.Queue) // what is left of it may go on
+				w.e.look(c.task.Queue) // its other tasks may start
 			}
 			return
 		}
@@ -32,8 +32,8 @@ func (w worker) work(c *claim) {
 	}
 }
 
-// process does the task of c and moves on. It returns the claim on what follows.
-// Where ctx ended the attempt, nothing is written: the claim in the store says
+// process runs an attempt of the task of c and ends it in a transition. It returns the claim on the
+// next task of the queue. If ctx ended the attempt, it writes nothing: the claim in the store shows
 // that the task was interrupted.
 func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) {
 	if w.e.observer.Began != nil {
@@ -70,8 +70,8 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	return next, nil
 }
 
-// commitFailure ends the attempt c as failed. If the transition fails, too, a second one records both
-// errors as a strict failure, which asks the step nothing.
+// commitFailure ends the attempt c as failed. If the transition fails as well, a second one records
+// both errors as a strict failure, without a call of the step.
 func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (next *claim, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -88,7 +88,7 @@ func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (ne
 	}
 }
 
-// commit runs fn as one transition of c's. On a full disk it waits for room.
+// commit runs fn as one transition for c. On a full disk it waits for room.
 func (w worker) commit(ctx context.Context, c *claim, fn func(*transition) (*claim, error)) (next *claim, err error) {
 	err = w.e.db.WithRoom(ctx, func() error {
 		acted := w.e.observer.time(TransitionTime)
@@ -105,7 +105,7 @@ func (w worker) commit(ctx context.Context, c *claim, fn func(*transition) (*cla
 	return next, nil
 }
 
-// do calls the step and has its effects done.
+// do calls the step and executes its effects.
 func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure) {
 	out, err := w.outcome(ctx, c)
 	if err != nil {
@@ -143,8 +143,8 @@ func (w worker) isAbandoned(c *claim) (abandoned bool) {
 	return err == nil && abandoned // if the task cannot be read, the transition reports the error
 }
 
-// outcome returns what the journal holds, or what the step has to say now; one
-// with effects is in the journal then.
+// outcome returns the outcome in the journal. Without one, it calls the step, and writes an outcome
+// with effects to the journal.
 func (w worker) outcome(ctx context.Context, c *claim) (out Outcome, err error) {
 	if c.outcome != nil {
 		return *c.outcome, nil
@@ -180,8 +180,7 @@ func (w worker) outcome(ctx context.Context, c *claim) (out Outcome, err error) 
 	return out, err
 }
 
-// reload returns the header of c's task as it is now: others may have changed
-// what concerns them.
+// reload returns the current header of c's task, because other transitions may have changed it.
 func (m *transition) reload(c *claim) (*store.Task, error) {
 	if bytes.Equal(m.tx.Get(c.task.Pos.Key()), c.saved) {
 		return c.again(), nil
@@ -196,7 +195,7 @@ func (m *transition) reload(c *claim) (*store.Task, error) {
 	return t, nil
 }
 
-// finish ends c's task with out and claims what comes next.
+// finish ends c's task with out and claims the next task of its queue.
 func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {
@@ -239,8 +238,8 @@ func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	return m.advance(t.Queue)
 }
 
-// apply makes the step write its outcome, and returns all the facts. For an abandoned
-// task nothing is written.
+// apply makes the step write its outcome, and returns all the facts. It writes nothing for an
+// abandoned task.
 func (m *transition) apply(c *claim, t *store.Task, out Outcome) (facts []graph.Fact, err error) {
 	if t.Abandoned {
 		return nil, nil
@@ -292,7 +291,7 @@ func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outco
 	return m.history.record(r)
 }
 
-// settle takes the marks of what was in the way from t.
+// settle removes the journal of t, and its failure if this attempt repeated the failed step.
 func (m *transition) settle(c *claim, t *store.Task) {
 	if t.Journal {
 		store.DropJournal(m.tx, t.ID)
@@ -303,8 +302,8 @@ func (m *transition) settle(c *claim, t *store.Task) {
 	}
 }
 
-// pass ends c's task, whose attempt was canceled, as if it had succeeded and found nothing. Of a
-// fan-out task it ends the item.
+// pass ends c's task, whose attempt was canceled, as if it had succeeded without facts. For a
+// fan-out task it ends the current item.
 func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {
@@ -334,8 +333,8 @@ func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 	return m.advance(t.Queue)
 }
 
-// fail ends an attempt that did not succeed. Where the binding allows that, it
-// ends as if it had, with nothing to follow.
+// fail ends a failed attempt. If the binding allows the failure, the task ends as if it had
+// succeeded. Otherwise it is retried later.
 func (m *transition) fail(c *claim, f failure) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {

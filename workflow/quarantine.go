@@ -23,9 +23,9 @@ type quarantines struct {
 	openings  *openings
 }
 
-// quarantine moves the item that t is about to the quarantine, or item where t is a
-// fan-out. All other work of its module or global hook is held from now on, each
-// task when it comes to the head of its queue. A fan-out takes its next item.
+// quarantine moves the item of t to the quarantine; for a fan-out task, this is item. From now on
+// all other work of its module or global hook is held, each task when it reaches the head of its
+// queue. A fan-out of global hooks continues with its next item.
 func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crashes int) error {
 	q := store.QuarantinedItem{
 		ID: z.newID(), Graph: t.Graph, Node: t.Node, Subject: t.Subject, Queue: homeQueue(t), Run: t.Run, At: z.now, Crashes: crashes,
@@ -54,8 +54,8 @@ func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crash
 	return store.Save(z.tx, store.QuarantineKey(q.ID), q)
 }
 
-// takeItem takes the item of q, which is t or the item in front of it, out of its
-// queue. Events and ticks are held like all others of their hook.
+// takeItem removes the item of q, which is t or its current item, from its queue. Events and
+// schedule ticks are held like the others of their hook.
 func (z *quarantines) takeItem(b *bound, t *store.Task, q *store.QuarantinedItem) error {
 	n := b.nodes[graph.NodeID(t.Node)]
 	switch {
@@ -102,7 +102,7 @@ func (z *quarantines) holdItem(n *graph.Node, t *store.Task, q *store.Quarantine
 	return nil
 }
 
-// freeHeld lets work go on that q held, which is not in quarantine any more.
+// freeHeld lets the work start that q held. q is no longer in quarantine.
 func (z *quarantines) freeHeld(q *store.QuarantinedItem) error {
 	z.openings.changesModule(q.Subject.Module)
 	for i := range q.Released { // by an older version
@@ -117,7 +117,7 @@ func (z *quarantines) freeHeld(q *store.QuarantinedItem) error {
 	return z.arrivals.tailOfOwn(z.follow(b, graph.Edge{To: graph.NodeID(q.Rerun)}, q.Run, q.Subject))
 }
 
-// takeQuarantined returns the item in quarantine as id, which it is not any more.
+// takeQuarantined removes the item with this id from the quarantine and returns it.
 func takeQuarantined(tx *store.Tx, id store.ID) (*store.QuarantinedItem, error) {
 	q, ok, err := store.Load[store.QuarantinedItem](tx, store.QuarantineKey(id))
 	if err != nil {
@@ -130,7 +130,7 @@ func takeQuarantined(tx *store.Tx, id store.ID) (*store.QuarantinedItem, error) 
 	return &q, nil
 }
 
-// release lets the item in quarantine as id, and all work that it holds, be done.
+// release ends the quarantine of the item with this id, and lets all work start that it holds.
 func (z *quarantines) release(id store.ID, by, reason string) error {
 	q, err := takeQuarantined(z.tx, id)
 	if err != nil {
@@ -145,7 +145,8 @@ func (z *quarantines) release(id store.ID, by, reason string) error {
 	return z.freeHeld(q)
 }
 
-// skip deletes the item in quarantine as id, or the damaged task with that id. The work that it held goes on.
+// skip deletes the item in quarantine with this id, or the damaged task with this id. The work that
+// the item held continues.
 func (z *quarantines) skip(id store.ID, by, reason string) error {
 	action := store.Action{Verb: "task skip", By: by, Reason: reason}
 	if store.ForgetDamaged(z.tx, id) {
@@ -168,9 +169,9 @@ func (z *quarantines) skip(id store.ID, by, reason string) error {
 	return z.freeHeld(q)
 }
 
-// startOver puts the first node of the run that q was part of at the tail of the
-// main queue or the configuration's; of a fan-out of global hooks at a start, the hook alone. Events and ticks
-// are held, and need nothing.
+// startOver puts a task at the first node of q's run at the tail of the main queue, or of the
+// configuration's queue. For a global hook of a start, the task is about the hook alone. Held
+// events and schedule ticks need no new task.
 func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	b := z.graphs.named[q.Graph]
 	switch {
@@ -207,7 +208,7 @@ func (z *quarantines) putBack(q *store.QuarantinedItem) error {
 	return nil
 }
 
-// skipItem takes the held tasks of q's item away.
+// skipItem removes the held tasks of q's item.
 func (z *quarantines) skipItem(q *store.QuarantinedItem) error {
 	if q.First.IsZero() {
 		return nil

@@ -11,8 +11,8 @@ import (
 // Main is the queue that triggers put their tasks in unless they name another.
 const Main = "main"
 
-// Parked is the queue that holds the last steps of runs whose other steps have ended, but for some that fail and
-// are retried in lanes of their own. No hook can name it, as it contains a space.
+// Parked is the queue of the last steps of runs that wait for failing modules, which are retried in
+// lanes of their own. No hook can name this queue, because its name contains a space.
 const Parked = "after failing modules"
 
 // parallelPrefix is the prefix of the lanes of parallel groups.
@@ -37,7 +37,7 @@ func LaggingModules(tx *store.Tx) (modules []string, err error) {
 	return modules, nil
 }
 
-// homeQueue returns the queue that t counts as a task of.
+// homeQueue returns the queue that t belongs to, even if it is in a lane.
 func homeQueue(t *store.Task) string {
 	if t.HomeQueue != "" {
 		return t.HomeQueue
@@ -45,5 +45,5 @@ func homeQueue(t *store.Task) string {
 	return t.Queue
 }
 
-// queueOf returns the queue of work about s that no binding names another for.
+// queueOf returns the default queue of work about s, for which no binding names another queue.
 func queueOf(s graph.Subject) string { return cmp.Or(s.Queue(), Main) }

@@ -7,9 +7,9 @@ import (
 	"addon-operator/store"
 )
 
-// queues owns the headers of tasks. What is written of a task is what its holder saved last, but for
-// the top of one queue, which is saved once for all its changes. A queue whose first task may have
-// changed is touched: it gets its next task before the transition ends, or in one that follows.
+// queues owns the headers of tasks. The header of a task is written with each save, except for the
+// first task of one queue, whose changes are saved together. A queue whose first task may have
+// changed is touched: its next task is claimed before the transition ends, or in a later one.
 type queues struct {
 	*txn
 
@@ -26,8 +26,8 @@ func (qs *queues) save(t *store.Task) error {
 	return store.SaveTask(qs.tx, t)
 }
 
-// setTop saves t, which is the top of the first slot of its queue, when something else is read there,
-// at the latest at the end of the transition.
+// setTop records that t, the first task of its queue, has changed. It is saved before another head
+// is read, at the latest at the end of the transition.
 func (qs *queues) setTop(t *store.Task) { qs.top = t }
 
 // forget notes that t is deleted.
@@ -37,7 +37,7 @@ func (qs *queues) forget(t *store.Task) {
 	}
 }
 
-// saveTop writes what is yet to be saved.
+// saveTop saves the task of setTop, if there is one.
 func (qs *queues) saveTop() error {
 	if qs.top == nil {
 		return nil
@@ -64,14 +64,14 @@ func (qs *queues) head(queue string) (t *store.Task, ok bool, err error) {
 	return store.Head(qs.tx, queue)
 }
 
-// touch has queue looked at before the transition ends.
+// touch makes the transition claim the next task of queue before it ends.
 func (qs *queues) touch(queue string) {
 	if !slices.Contains(qs.touched, queue) {
 		qs.touched = append(qs.touched, queue)
 	}
 }
 
-// seen takes back a touch of queue.
+// seen reverts touch.
 func (qs *queues) seen(queue string) {
 	qs.touched = slices.DeleteFunc(qs.touched, func(q string) bool { return q == queue })
 }

@@ -8,28 +8,28 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An Event is something a trigger has seen.
+// An Event is an observation of a trigger. It starts a run.
 type Event struct {
 	On      graph.Trigger
 	Subject graph.Subject
-	// Queue is where the task goes when the edge says it is bound to one.
+	// Queue is the queue of the binding. The task goes there if the place of its edge is
+	// BindingQueue.
 	Queue   string
 	Payload json.RawMessage
 	Object  *store.ObjectRef
 	Cause   store.Cause
 	// AllowFailure is the allowFailure of the subject's binding.
 	AllowFailure bool
-	// NoBatch keeps the task from being done together with others of its hook.
+	// NoBatch keeps the task out of batches with other tasks of its hook.
 	NoBatch bool
-	// Supersedes names the node whose runs in the main queue, waiting or under
-	// way, this run takes the place of.
+	// Supersedes names a node. The new run replaces all runs of the node in the main queue, waiting
+	// or in progress.
 	Supersedes graph.NodeID
 }
 
-// Raise begins a run for each of events, in order, as part of tx: their tasks
-// are in their queues when tx is committed, and a queue that was idle has a
-// worker then. A list is made by a transaction of its own, right behind, as its
-// step may fail.
+// Raise starts a run for each of events, in order, as part of tx. When tx is committed, the tasks
+// are in their queues, and idle queues have a worker. The fan-outs of the tasks are created in
+// later transactions, because their steps may fail.
 func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 	m := e.transition(tx)
 	err := m.raise(events)
@@ -88,12 +88,11 @@ func (m *transition) raise(events []Event) error {
 	return nil
 }
 
-// Withdraw removes the waiting events of the hook s in queue that match, as part of
-// tx; history says why. It leaves events that an attempt covers or did cover when it
-// was interrupted, and those whose effects have begun. Events that do not fit into the
-// budget of tx are removed in transactions that follow it: match is called there as
-// well and must not use tx. After a crash in between, the events that are left are
-// delivered.
+// Withdraw removes the waiting events of the hook s in queue for which match returns true, as part
+// of tx. History records why. It keeps events that an attempt covers or covered when it was
+// interrupted, and those whose effects have begun. Events that exceed the budget of tx are removed
+// in later transactions: match is called there as well and must not use tx. After a crash before
+// that, the remaining events are delivered.
 func (e *Engine) Withdraw(tx *store.Tx, queue string, s graph.Subject, why string, match func(*store.Task) bool) error {
 	m := e.transition(tx)
 	if err := m.remover.withdraw(withdrawal{queue: queue, subject: s, why: why, match: match}); err != nil {

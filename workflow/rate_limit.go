@@ -8,38 +8,36 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A RateLimiter says how the runs of its step for one hook follow each other. It is
-// asked in the transaction that is to claim t, and must not write.
+// A RateLimiter returns the rate limit of its step for one hook. It is called in the transaction
+// that claims t, and must not write.
 //
-// A node that covers ranges keeps the pace: a task that comes too early leaves
-// its queue, and what of the hook comes after it joins it, until there is a run
-// for all of them. An item of a fan-out is not deferred, but counts.
+// Only the tasks of nodes with Batch are deferred. A task that comes too early leaves its queue,
+// and later tasks of its hook are deferred with it, until one attempt can process all of them. The
+// items of a fan-out are not deferred, but they count.
 type RateLimiter interface {
 	RateLimit(tx *store.Tx, t *store.Task) RateLimit
 }
 
-// A RateLimit is how the runs for one hook follow each other. The zero RateLimit is no
-// bound.
+// A RateLimit limits the attempts for one hook, as a token bucket. The zero RateLimit is no limit.
 type RateLimit struct {
-	// Every is the time in which one run is allowed; zero is no bound.
+	// Every is the time in which one attempt is allowed; zero is no limit.
 	Every time.Duration
-	// Burst is how many runs that were not made may be made up for at once, at
-	// least 1.
+	// Burst is the maximum number of attempts at once after a time without attempts, at least 1.
 	Burst int
-	// NoBatch is set where a run does one task, never a range.
+	// NoBatch is set if an attempt processes one task, never a batch.
 	NoBatch bool
 }
 
 // maxSpan bounds the time it takes to fill a bucket.
 const maxSpan = 100 * 365 * 24 * time.Hour
 
-// span is how long an empty bucket takes to be full.
+// span returns the time in which an empty bucket becomes full.
 func (p RateLimit) span() time.Duration {
 	return p.Every * time.Duration(max(1, min(int64(p.Burst), int64(maxSpan/p.Every))))
 }
 
-// next returns when the next run is allowed by a bucket that is full at full. A
-// time further off than it can take comes from a clock that was wrong.
+// next returns when the next attempt is allowed, for a bucket that is full at the time full. If
+// full is further off than the span, it was set by a wrong clock, and the attempt is allowed now.
 func (p RateLimit) next(full, now time.Time) time.Time {
 	if full.Sub(now) > p.span() {
 		return now
@@ -47,19 +45,19 @@ func (p RateLimit) next(full, now time.Time) time.Time {
 	return full.Add(p.Every - p.span())
 }
 
-// take returns when the bucket is full after a run at now.
+// take returns when the bucket is full after an attempt at now.
 func (p RateLimit) take(full, now time.Time) time.Time {
 	if full.Before(now) || full.Sub(now) > p.span() {
 		full = now
 	}
 	if full = full.Add(p.Every); full.Sub(now) > p.span() {
-		full = now.Add(p.span()) // a run that was not to wait; there is no debt
+		full = now.Add(p.span()) // the attempt did not wait for the limit; there is no debt
 	}
 	return full
 }
 
-// limits owns the buckets of the rate limits. A hook runs at most as often as its limit allows, but
-// for tasks that a person expedites, and its deferred tasks of one queue keep their order.
+// limits owns the buckets of the rate limits. A hook runs at most as often as its limit allows,
+// except for tasks that a person expedites. Its deferred tasks of one queue keep their order.
 type limits struct {
 	*txn
 	queues   *queues
@@ -67,7 +65,7 @@ type limits struct {
 	backlogs *backlogs
 }
 
-// rateLimit returns the pace of n's runs for subject.
+// rateLimit returns the rate limit of n's step for subject.
 func (l *limits) rateLimit(b *bound, n *graph.Node, t *store.Task, subject graph.Subject) RateLimit {
 	pacer, ok := b.Steps[n.ID].(RateLimiter)
 	if !ok {
@@ -80,7 +78,8 @@ func (l *limits) rateLimit(b *bound, n *graph.Node, t *store.Task, subject graph
 	return p
 }
 
-// intervalOf returns in what time one run is allowed of the hook that t is about.
+// intervalOf returns the time in which the hook of t is allowed one attempt; zero if it has no
+// limit.
 func (l *limits) intervalOf(t *store.Task) time.Duration {
 	b, n, err := l.graphs.boundTo(t)
 	if err != nil {
@@ -89,14 +88,14 @@ func (l *limits) intervalOf(t *store.Task) time.Duration {
 	return l.rateLimit(b, n, t, t.Subject).Every
 }
 
-// bucketOf returns what is kept of the pace of subject's hook.
+// bucketOf returns the bucket of subject's hook, and its key.
 func bucketOf(tx *store.Tx, subject graph.Subject) (store.Key, store.Bucket, error) {
 	key := store.BucketKey(subject)
 	bucket, _, err := store.Load[store.Bucket](tx, key)
 	return key, bucket, err
 }
 
-// spendRun notes that a run for subject begins.
+// spendRun records that an attempt for subject begins.
 func (l *limits) spendRun(p RateLimit, subject graph.Subject) error {
 	if p.Every == 0 {
 		return nil
@@ -141,8 +140,8 @@ func (l *limits) deferralFor(b *bound, n *graph.Node, t *store.Task) (none store
 	return store.Deferral{Due: p.next(bucket.Full, l.now), Every: p.Every}, nil
 }
 
-// deferTask takes t, at the head of its queue, and the tasks behind it that the same attempt would do
-// out of the queue, as the rate limit of their hook defers them.
+// deferTask defers t, at the head of its queue, and the tasks behind it that the same attempt would
+// process, because of the rate limit of their hook.
 func (l *limits) deferTask(b *bound, n *graph.Node, t *store.Task) error {
 	put, err := l.deferralFor(b, n, t)
 	if err != nil {
@@ -165,8 +164,8 @@ func (l *limits) deferTask(b *bound, n *graph.Node, t *store.Task) error {
 	return l.armLater()
 }
 
-// deferBatch takes t, and those behind it that one run would do with it, out of
-// their queue.
+// deferBatch defers t and the tasks behind it that the same attempt would process, as far as the
+// budget allows.
 func (l *limits) deferBatch(b *bound, t *store.Task, put *store.Deferral) error {
 	if err := l.queues.saveTop(); err != nil {
 		return err
@@ -219,8 +218,8 @@ func (l *limits) joinDeferred(t *store.Task) error {
 	return nil
 }
 
-// deferralOf returns what was put off of t's hook and queue, if any of it has yet
-// to come in before t.
+// deferralOf returns the deferral of t's hook and queue if t must wait for it: the next deferred
+// task is older than t, or is not due yet.
 func (l *limits) deferralOf(bucket *store.Bucket, t *store.Task) (none store.Deferral, err error) {
 	put, ok := bucket.Deferrals[t.Queue]
 	if !ok {
@@ -264,7 +263,8 @@ func sameLimit(t, other *store.Task) bool {
 	return other.Every > 0 && other.Queue == t.Queue && other.Subject.Module == t.Subject.Module && other.Subject.Hook == t.Subject.Hook
 }
 
-// due returns when t is due. What was deferred by a rate limit that is another since is due now.
+// due returns when t is due. A task is due now if the rate limit of its hook has changed since it
+// was deferred.
 func (l *limits) due(t *store.Task) time.Time {
 	if t.Every > 0 && l.intervalOf(t) != t.Every {
 		return l.now
@@ -272,7 +272,7 @@ func (l *limits) due(t *store.Task) time.Time {
 	return dueAt(t, l.now)
 }
 
-// armLater sets the alarm for the first task that is due later.
+// armLater sets the alarm for the first deferred task.
 func (l *limits) armLater() error {
 	err := eachLater(l.tx, func(t *store.Task) error {
 		due := l.due(t)

@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// remover removes tasks. With a task all that belongs to it is gone: its pieces, its mark, its places
-// in a lane and in a backlog, its part of the run's count, and the mark of an exclusive run.
+// remover removes tasks with all their data: pieces, mark, places in a lane and in a backlog, part
+// of the run's count, and the mark of an exclusive run.
 type remover struct {
 	*txn
 	history   *history
@@ -20,8 +20,8 @@ type remover struct {
 	exclusive *exclusive
 }
 
-// drop takes the waiting task t away with all that belongs to it. into is what
-// goes on in its stead, if anything does.
+// drop removes the waiting task t and records its state. into is the task that replaces it; nil if
+// there is none.
 func (rm *remover) drop(t *store.Task, state store.State, into *store.Task) error {
 	r := recordOf(t, state)
 	if into != nil {
@@ -34,8 +34,8 @@ func (rm *remover) drop(t *store.Task, state store.State, into *store.Task) erro
 	return rm.remove(t)
 }
 
-// remove takes t away. The list that waits for it is not told: another task
-// takes t's part.
+// remove removes t with all its data. It does not update the parent of t, because another task
+// takes the place of t.
 func (rm *remover) remove(t *store.Task) error {
 	rm.queues.forget(t)
 	rm.unique.unwait(t)
@@ -51,8 +51,7 @@ func (rm *remover) remove(t *store.Task) error {
 	return rm.exclusive.endExclusive(t)
 }
 
-// leave takes t away with nothing to follow it, and tells the list that waits
-// for it.
+// leave removes t, which has no successors, and reports its end and facts to its parent.
 func (rm *remover) leave(t *store.Task, facts []graph.Fact) error {
 	if err := rm.remove(t); err != nil {
 		return err
@@ -79,7 +78,7 @@ func (rm *remover) abandon(t *store.Task) error {
 // abandonedDetail says in history why an abandoned task is dropped.
 const abandonedDetail = "its module is being deleted, or another run took the place of its run"
 
-// dropUnknown takes away a task that this version of the graph cannot do.
+// dropUnknown removes a task of a node that this version does not have.
 func (rm *remover) dropUnknown(t *store.Task, why error) error {
 	r := recordOf(t, store.Dropped)
 	r.Error = why.Error()

@@ -19,7 +19,8 @@ type retries struct {
 	lagging   *lagging
 }
 
-// retryLater has t, or the run it belongs to, tried again after a delay. Its attempt failed with f and printed out.
+// retryLater retries t, or its run from RetryFrom on, after a delay. The attempt failed with f and
+// printed out.
 func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure, out *output) error {
 	if err := rt.exclusive.endExclusive(t); err != nil {
 		return err
@@ -36,7 +37,7 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure,
 	t.Failed = &store.Failure{Node: t.Node, Subject: f.subject, Count: count, Error: r.Error, At: rt.now, Since: since}
 	t.Due = rt.now.Add(retryDelay(n, count))
 	if f.resume && t.Claim != nil {
-		t.Claim = &store.Claim{End: t.Claim.End} // the journal speaks for all of the range, and for no more
+		t.Claim = &store.Claim{End: t.Claim.End} // the journal is about exactly the tasks of this batch
 	} else {
 		t.Claim = nil
 	}
@@ -56,7 +57,8 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure,
 	return rt.lagging.lagBehind(b, back)
 }
 
-// backTo returns the task at node with which the run of t starts over in t's stead, not yet put.
+// backTo returns a task at node that replaces t, so that the run of t starts over there. It is not
+// in a queue yet.
 func (x *txn) backTo(b *bound, node graph.NodeID, t *store.Task) *store.Task {
 	back := x.follow(b, graph.Edge{To: node}, t.Run, t.Subject)
 	if t.FanOut == nil || t.FanOut.Open == 0 {

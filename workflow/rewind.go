@@ -7,19 +7,19 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mostRewinds is how often in a row a run is rewound. Then it runs to its end, so that changes
-// that never cease do not keep it from its last modules.
+// mostRewinds is the maximum number of rewinds of a run in a row. After that it runs to its end, so
+// that it reaches its last modules despite constant changes.
 const mostRewinds = 3
 
-// stuckAfter is the number of failures in a row after which a task counts as stuck: its run cannot
-// reach its end by itself, so a rewind takes nothing from it and is not counted.
+// stuckAfter is the number of failures in a row after which a task is stuck: its run cannot reach
+// its end by itself, so a rewind loses nothing and is not counted.
 const stuckAfter = 2
 
 // stuck reports whether the task on top of s fails again and again.
 func (s stack) stuck() bool { return s[0].Failed != nil && s[0].Failed.Count >= stuckAfter }
 
-// rewinds takes the runs of the main queue back. After a rewind each run has done the node, or does it
-// again; a task that must not be interrupted ends before.
+// rewinds moves runs of the main queue back to a node. A task that must not be interrupted ends
+// before its run continues there.
 type rewinds struct {
 	*txn
 	history  *history
@@ -29,8 +29,8 @@ type rewinds struct {
 	arrivals *arrivals
 }
 
-// rewind ensures that the work from t's node on is done again. A run that has not begun the node is
-// left as it is, and one that has begun it is rewound to it. If there is no such run, or it was
+// rewind ensures that the work from t's node on is done again. A run that has not begun the node
+// stays as it is, and one that has begun it is rewound to it. If there is no such run, or it was
 // rewound too often in a row, t goes to the tail of the main queue.
 func (w *rewinds) rewind(b *bound, t *store.Task) error {
 	past, before, err := stacks(w.tx, b, graph.NodeID(t.Node))
@@ -59,9 +59,8 @@ func (w *rewinds) rewind(b *bound, t *store.Task) error {
 	return w.history.record(r)
 }
 
-// stacks returns the stacks of the main queue that are past the beginning of
-// node, and those that come to it yet. Those that have been cut already and only
-// finish are left out.
+// stacks returns the stacks of the main queue whose runs have begun node, and those whose runs have
+// yet to reach it. It leaves out abandoned stacks, which only finish.
 func stacks(tx *store.Tx, b *bound, node graph.NodeID) (past, before []stack, err error) {
 	var s stack
 	sort := func() {
@@ -92,8 +91,8 @@ func stacks(tx *store.Tx, b *bound, node graph.NodeID) (past, before []stack, er
 	return past, before, nil
 }
 
-// replaceStack takes s away but for what must come to its end, and puts t, as part
-// of its run, in its stead.
+// replaceStack removes s, except for a task that must end by itself, and puts t in its slot as part
+// of its run.
 func (w *rewinds) replaceStack(s stack, t *store.Task) error {
 	bottom := *s.bottom()
 	next := *t
@@ -117,10 +116,9 @@ func (w *rewinds) replaceStack(s stack, t *store.Task) error {
 	return w.arrivals.enqueue(&next)
 }
 
-// cancelStack takes the tasks of s away as superseded by what is named into, and
-// what their lists have waiting elsewhere. It returns the task on top if that
-// must come to its end: a delete past its uninstall, and one that runs or has
-// begun its effects, which then has no successors.
+// cancelStack removes the tasks of s, and the items of their fan-outs that wait in other queues.
+// The records name into as the replacement. It returns the top task if that must end by itself: an
+// uninterruptible one, or one that runs or has begun its effects, which then has no successors.
 func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error) {
 	for i, old := range s {
 		if i == 0 {

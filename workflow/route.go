@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// routes follows the edges of a graph. A finished task is replaced by the tasks of exactly those edges
-// whose facts hold.
+// routes follows the edges of a graph. A finished task is replaced by the tasks of exactly those
+// edges whose conditions are true.
 type routes struct {
 	*txn
 	queues       *queues
@@ -21,17 +21,16 @@ type routes struct {
 	cancellation *cancellation
 }
 
-// complete takes the finished task t away and puts the tasks of every edge
-// whose facts hold: those that stay here on t's place, the first on top. The
-// last of these goes on with t's work under t's id, and what waits for t waits
-// for it.
+// complete replaces the finished task t by the tasks of all edges whose conditions are true. Those
+// with the place Stack take the slot of t, the first on top. The last of these continues the work
+// of t: it takes over the id and the parent of t.
 func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.FanOut][]graph.Item) error {
 	if t.Abandoned || t.Detached {
 		return r.remover.leave(t, facts)
 	}
 	var here []*store.Task
-	// Until it is known what takes its place t keeps it: the tail of a queue that
-	// was empty without it would be there.
+	// t keeps its slot until its successors are known. Without it, its slot would be
+	// the tail of a queue that has no other task.
 	if err := r.queues.saveTop(); err != nil {
 		return err
 	}
@@ -72,8 +71,7 @@ func startsOver(t, next *store.Task) bool {
 	return next.Loop != nil && (t.Loop == nil || *next.Loop != *t.Loop)
 }
 
-// stack puts t, which is on a place that is taken, there; top says that it is
-// what stands there first.
+// stack adds t to the slot of its position. top is set for the first task of the slot.
 func (r *routes) stack(t *store.Task, top bool) error {
 	if t.CancelsPending {
 		if err := r.cancellation.cancelPending(t); err != nil {
@@ -91,8 +89,8 @@ func (r *routes) stack(t *store.Task, top bool) error {
 	return r.queues.save(t)
 }
 
-// take follows edge from the finished task t. It returns the task that is to
-// stand on t's place, if there is one; others it puts where they belong.
+// take follows edge from the finished task t. It returns the task that takes the slot of t; nil if
+// there is none. It adds tasks with other places to their queues.
 func (r *routes) take(b *bound, edge graph.Edge, t *store.Task, items []graph.Item) (*store.Task, error) {
 	if edge.ForEach != "" && edge.Place != graph.Stack {
 		for _, item := range items {
@@ -130,7 +128,7 @@ func (r *routes) take(b *bound, edge graph.Edge, t *store.Task, items []graph.It
 	return next, saveItems(r.tx, next, items)
 }
 
-// loop counts one closing more of the circle that t's node closes.
+// loop returns the loop of t, counted once more, because the edge of t's node closes it.
 func loop(t *store.Task) *store.Loop {
 	l := &store.Loop{From: t.Node, N: 1}
 	if t.Loop != nil && t.Loop.From == t.Node {
@@ -139,7 +137,7 @@ func loop(t *store.Task) *store.Loop {
 	return l
 }
 
-// wakeFailed has failing tasks tried again at once.
+// wakeFailed retries the failing tasks at once.
 func (rt *retries) wakeFailed() error {
 	err := eachHead(rt.tx, func(t *store.Task) error {
 		if t.Failed == nil || !rt.now.Before(t.Due) {
@@ -159,7 +157,7 @@ func (rt *retries) wakeFailed() error {
 	return err
 }
 
-// send puts t, which is of a place of its own, where edge says.
+// send puts t, which gets a slot of its own, at the place of edge.
 func (r *routes) send(b *bound, edge graph.Edge, t *store.Task, queue string) error {
 	switch edge.Place {
 	case graph.Rewind:

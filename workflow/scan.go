@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// heads yields the tasks of queue that may have been begun: those on its front
-// places, and the first of those behind.
+// heads yields the tasks of queue that may have begun: those in slots at the front, and the first
+// one behind them.
 func heads(tx *store.Tx, queue string) iter.Seq2[*store.Task, error] {
 	return func(yield func(*store.Task, error) bool) {
 		for t, err := range store.Tasks(tx, queue) {
@@ -20,8 +20,7 @@ func heads(tx *store.Tx, queue string) iter.Seq2[*store.Task, error] {
 	}
 }
 
-// eachHead calls fn for the tasks of all queues that may have been begun, until
-// it fails.
+// eachHead calls fn for the tasks of all queues that may have begun, until it fails.
 func eachHead(tx *store.Tx, fn func(*store.Task) error) error {
 	for queue, err := range store.AllQueues(tx) {
 		if err != nil {
@@ -39,9 +38,9 @@ func eachHead(tx *store.Tx, fn func(*store.Task) error) error {
 	return nil
 }
 
-// eachQueued calls fn for the tasks of all queues, in order, until it fails. The holder is the task whose attempt that runs, or
-// whose journal that goes on, covers t; it may be t itself. It is nil for a
-// task that can be taken away.
+// eachQueued calls fn for the tasks of all queues, in order, until it fails. holder is the task
+// whose running attempt or whose journal covers t; it may be t itself. It is nil for a task that
+// can be removed.
 func eachQueued(tx *store.Tx, fn func(t, holder *store.Task) error) error {
 	var holder *store.Task
 	for t, err := range store.AllTasks(tx) {
@@ -61,7 +60,7 @@ func eachQueued(tx *store.Tx, fn func(t, holder *store.Task) error) error {
 	return nil
 }
 
-// covers reports whether t stands on the places that the claim on holder covers.
+// covers reports whether t is in the slots that the claim on holder covers.
 func covers(holder, t *store.Task) bool {
 	last := holder.Slot
 	if holder.Claim != nil {
@@ -73,7 +72,8 @@ func covers(holder, t *store.Task) bool {
 // claimed reports whether an attempt of this process does t.
 func claimed(tx *store.Tx, t *store.Task) bool { return t.Claim != nil && t.Claim.Epoch == tx.Epoch() }
 
-// runOf returns the tasks of the slot of t that are of the run of its module, and those below.
+// runOf returns the tasks of t's slot that belong to the run of t's module, and the tasks below
+// them.
 func runOf(tx *store.Tx, t *store.Task) (run, rest stack, err error) {
 	for other, err := range store.Slot(tx, t.Queue, t.Slot) {
 		if err != nil {
@@ -88,7 +88,7 @@ func runOf(tx *store.Tx, t *store.Task) (run, rest stack, err error) {
 	return run, rest, nil
 }
 
-// lastBelow returns the last task of the slot of list, nil if that is list itself.
+// lastBelow returns the last task of the slot of list, a fan-out task; nil if that is list itself.
 func lastBelow(tx *store.Tx, list *store.Task) (last *store.Task, err error) {
 	for t, err := range store.Slot(tx, list.Queue, list.Slot) {
 		if err != nil {
@@ -101,7 +101,7 @@ func lastBelow(tx *store.Tx, list *store.Task) (last *store.Task, err error) {
 	return last, nil
 }
 
-// hasClaimed reports whether a task of queue is being done.
+// hasClaimed reports whether a task of queue is running.
 func hasClaimed(tx *store.Tx, queue string) (bool, error) {
 	for t, err := range heads(tx, queue) {
 		if err != nil || claimed(tx, t) {
@@ -129,8 +129,8 @@ func fanOutAt(tx *store.Tx, ref *store.Ref) (*store.Task, bool, error) {
 	return t, ok && t.FanOut != nil, err
 }
 
-// itemOf returns what t is about now: the item it is at, where it is a fan-out task that
-// does its items itself.
+// itemOf returns the current subject of t: that of its current item if t is a fan-out task that
+// processes its items itself.
 func itemOf(tx *store.Tx, t *store.Task) (graph.Subject, error) {
 	l := t.FanOut
 	if l == nil || l.Edge || l.Next == l.Len {
@@ -140,8 +140,7 @@ func itemOf(tx *store.Tx, t *store.Task) (graph.Subject, error) {
 	return item.Subject, err
 }
 
-// eachLater calls fn for the tasks that are due later, the next first, until it
-// fails.
+// eachLater calls fn for the deferred tasks, the first due first, until it fails.
 func eachLater(tx *store.Tx, fn func(t *store.Task) error) error {
 	for t, err := range store.LaterTasks(tx) {
 		if err != nil {
@@ -154,8 +153,7 @@ func eachLater(tx *store.Tx, fn func(t *store.Task) error) error {
 	return nil
 }
 
-// eachOut calls fn for the tasks that are due later and then for those of held,
-// until it fails.
+// eachOut calls fn for the deferred tasks and then for the tasks of held, until it fails.
 func eachOut(tx *store.Tx, held iter.Seq2[*store.Task, error], fn func(t *store.Task) error) error {
 	if err := eachLater(tx, fn); err != nil {
 		return err
@@ -171,7 +169,7 @@ func eachOut(tx *store.Tx, held iter.Seq2[*store.Task, error], fn func(t *store.
 	return nil
 }
 
-// holders returns the tasks of queue whose attempt runs or whose journal goes on.
+// holders returns the tasks of queue with a running attempt or a journal.
 func holders(tx *store.Tx, queue string) (holders []*store.Task, err error) {
 	for t, err := range heads(tx, queue) {
 		if err != nil {
@@ -195,7 +193,7 @@ func waitsForGroup(t *store.Task) bool {
 	return t.FanOut != nil && t.FanOut.Edge && t.FanOut.Group != "" && t.FanOut.Open > 0
 }
 
-// A stack is the tasks of one place, the one that is done first in front.
+// A stack has the tasks of one slot in the order in which they are processed.
 type stack []*store.Task
 
 func (s stack) bottom() *store.Task { return s[len(s)-1] }

@@ -8,9 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// New returns an engine that runs bindings' graphs through the queues of db.
-// It fails when a graph is not whole, a node has no step, or two graphs share a
-// name or a trigger.
+// New returns an engine that runs the graphs of bindings through the queues of db. It fails if a
+// graph is invalid, a node has no step, or two graphs share a name or a trigger.
 func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) {
 	e := &Engine{
 		db: db, observer: observer,
@@ -114,12 +113,11 @@ func (e *Engine) Stop() {
 	e.Wait()
 }
 
-// Wait returns when no worker runs. Together with Drain it lets what runs come
-// to its end.
+// Wait returns when no worker runs. After Drain, it waits for the running attempts.
 func (e *Engine) Wait() { e.workers.wait() }
 
-// endEpoch notes that this process ends as it is meant to: in the store, or beside it where the store
-// takes nothing more.
+// endEpoch records the clean exit of this process: in the store or, on a full disk, in the note
+// beside it.
 func (e *Engine) endEpoch() {
 	err := e.db.Update(func(tx *store.Tx) error {
 		ends, err := loadEnds(tx)
@@ -137,8 +135,8 @@ func (e *Engine) endEpoch() {
 	}
 }
 
-// RateLimitsChanged has what was put off looked at again, as the paces of hooks may be others
-// now. It does not block.
+// RateLimitsChanged checks deferred tasks against the current rate limits of their hooks. It does
+// not block.
 func (e *Engine) RateLimitsChanged() {
 	e.workers.run(func() { e.attempt(followUp{work: recheckDeferred, queue: deferredTasks}) })
 }

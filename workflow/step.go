@@ -21,8 +21,8 @@ type Task struct {
 	Try int
 	// Previous tells how the attempt before this one ended.
 	Previous Previous
-	// Resumed is set where Effect is called for an outcome of an earlier attempt,
-	// of whose effects any may be done.
+	// Resumed is set if Effect is called for the outcome of an earlier attempt. Any of its effects
+	// may be done already.
 	Resumed bool
 
 	remarks *[]string // of Apply
@@ -36,18 +36,18 @@ func (t Task) Remark(text string) {
 	}
 }
 
-// Previous tells how an attempt ended that was made before.
+// A Previous says how the previous attempt ended.
 type Previous string
 
-// The ways an attempt can have ended.
+// The values of Previous.
 const (
 	None        Previous = "none"
 	WasFailed   Previous = "failed"
 	Interrupted Previous = "interrupted"
 )
 
-// An Outcome is what a step has to say. It is data only: it may be written down
-// and carried out by another process. It says nothing of what comes next.
+// An Outcome is the result of a step. It is only data: it can be stored, and another process can
+// execute it. It does not say which node comes next.
 type Outcome struct {
 	Facts   []graph.Fact                  `json:"facts,omitempty"`
 	Items   map[graph.FanOut][]graph.Item `json:"lists,omitempty"`
@@ -61,27 +61,26 @@ type Outcome struct {
 	// Warning is one line about a result that needs a person although the step succeeded. The run keeps
 	// the last one.
 	Warning string `json:"warning,omitempty"`
-	// Dropped says why nothing was done, where what the task is about is gone.
+	// Dropped says why the step did nothing, if the subject of the task no longer exists.
 	Dropped string `json:"dropped,omitempty"`
-	// Allowed is the error of an attempt that failed where that is allowed.
-	// Only the engine sets it.
+	// Allowed is the error of a failed attempt that the binding allows. Only the engine sets it.
 	Allowed string `json:"allowed,omitempty"`
 }
 
-// An Effect is one thing to be done outside of the store.
+// An Effect is one change outside of the store.
 type Effect struct {
 	Kind string          `json:"kind"`
 	Data json.RawMessage `json:"data"`
 }
 
-// A Step is the code of a node. Do works outside of any transaction; it may be
-// called again for the same task after a failure or an interruption. What it
-// wants done outside of the store it returns as effects.
+// A Step is the code of a node. Do runs outside of any transaction. It may be called again for the
+// same task after a failure or an interruption. It returns the changes outside of the store as
+// effects.
 //
-// A step that needs more implements [Effecter], [Applier], [FanOuter], [Ender],
-// [Preparer], [Pacer], [Gater] or [Skipper] as well. A panic in any of them is an error. What is called in a
-// transaction may be called again in another when that could not be committed,
-// so it must change nothing but the store.
+// A step that needs more also implements [Effecter], [Applier], [FanOuter], [Ender], [Preparer],
+// [RateLimiter], [Gater] or [Skipper]. A panic in any method is an error. A method that gets a
+// transaction must change nothing but the store, because it is called again in another transaction
+// if the commit fails.
 type Step interface {
 	Do(ctx context.Context, t Task) (Outcome, error)
 }
@@ -95,16 +94,15 @@ type Effecter interface {
 	Effect(ctx context.Context, t Task, e Effect) error
 }
 
-// An Applier writes an outcome to the store, in the transaction that ends the
-// task, and returns what that changed. An error takes all of it back and is a
-// failed attempt.
+// An Applier writes an outcome to the store, in the transaction that ends the task, and returns
+// additional facts. An error rolls back its writes and makes the attempt fail.
 type Applier interface {
 	Apply(tx *store.Tx, t Task, out Outcome) ([]graph.Fact, error)
 }
 
-// A FanOuter makes the list its node is repeated over, in the transaction that
-// reaches the node. The note is kept with the list. An error takes back what was
-// written and is a failed attempt.
+// A FanOuter returns the items for which its node is repeated, in the transaction that reaches the
+// node. The note is stored with the fan-out. An error rolls back its writes and makes the attempt
+// fail.
 type FanOuter interface {
 	Items(tx *store.Tx, t Task) (items []graph.Item, note json.RawMessage, err error)
 }
@@ -116,14 +114,14 @@ type Ender interface {
 	End(tx *store.Tx, t Task, facts []graph.Fact) ([]graph.Fact, error)
 }
 
-// A Preparer is called before its node's list is made; its outcome goes to the
+// A Preparer is called before the fan-out of its node is created. Its outcome is passed to the
 // step's Apply with Task.Prepared false.
 type Preparer interface {
 	Prepare(ctx context.Context, t Task) (Outcome, error)
 }
 
-// A Skipper is told, in the transaction in which a person skips a task of its node,
-// or an item of its node's fan-out, what other work waits for.
+// A Skipper is called in the transaction in which a person skips a task of its node, or an item of
+// its node's fan-out. It writes the state that other work waits for.
 type Skipper interface {
 	Skipped(tx *store.Tx, t Task) error
 }
@@ -143,8 +141,8 @@ type Binding struct {
 	Steps map[graph.NodeID]Step
 }
 
-// check reports every node of the graph that lacks a step, every step that has
-// no node, and every list that nothing makes.
+// check reports every node of the graph without a step, every step without a node, and every
+// fan-out that no step creates.
 func (b Binding) check() error {
 	errs := []error{b.Graph.Check()}
 	for _, n := range b.Graph.Nodes {
@@ -170,7 +168,7 @@ func (b Binding) check() error {
 	return errors.Join(errs...)
 }
 
-// guard calls a part of n's step. A panic in it is an error.
+// guard calls a method of n's step. It returns a panic as an error.
 func guard(n *graph.Node, part string, call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -8,16 +8,16 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A dispatcher begins what a transition has decided, once that is committed.
+// A dispatcher starts the work that follows a transition, after its commit.
 type dispatcher interface {
-	// work does the task of c in a goroutine.
+	// work processes the task of c in a goroutine.
 	work(c *claim)
-	// begin does the work that is left to a later transition.
+	// begin does f in a later transition.
 	begin(now time.Time, f followUp)
 }
 
-// A transition is one transaction of the engine. It changes a task by its components, and gives the
-// queues that this concerns their next tasks.
+// A transition is one transaction of the engine. It changes tasks by its components, and claims the
+// next tasks of the queues that this affects.
 type transition struct {
 	txn
 	components
@@ -29,9 +29,8 @@ type transition struct {
 	stuck   map[string]error    // queues in which no task could be claimed when it was tried before
 }
 
-// end gives the touched queues their next task, as many as the budget allows,
-// and writes the runs that changed. The other queues get theirs in transitions
-// of their own.
+// end claims the next tasks of the touched queues, as many as the budget allows, and writes the
+// runs that changed. The other queues get theirs in transitions of their own.
 func (m *transition) end() error {
 	if err := m.queues.saveTop(); err != nil {
 		return err
@@ -84,7 +83,7 @@ func (m *transition) publish() {
 	m.followUps = nil
 }
 
-// do does the work that another transition has left to this one.
+// do does the work that an earlier transition has left to this one.
 func (m *transition) do(f followUp) error {
 	switch f.work {
 	case claimNext:
@@ -110,8 +109,8 @@ func (m *transition) do(f followUp) error {
 	return fmt.Errorf("a transition was left work of the unknown kind %d", f.work)
 }
 
-// A claimError is why no task of queue can be claimed. What the transition had to
-// commit does not depend on that.
+// A claimError says why no task of queue can be claimed. The other changes of the transition can be
+// committed without the claim.
 type claimError struct {
 	queue string
 	err   error
@@ -169,13 +168,12 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 	return nil, nil
 }
 
-// mostStarts is how many items a transition starts, or lists it passes through,
-// in one queue, if its budget allows as many, before the next goes on.
+// mostStarts is the maximum number of tasks at the head of one queue that a transition processes
+// without a claim, such as fan-outs that start an item. The next transition continues.
 const mostStarts = 256
 
-// reach brings the task t at the head of its queue to where something is to be
-// done: it returns the claim on it, reports that t must wait, or has changed
-// what stands at the head.
+// reach processes the task t at the head of its queue. It returns the claim on t, reports that t
+// must wait, or has changed the head of the queue.
 func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
 	b, n, unknown := m.graphs.boundTo(t)
 	reason, err := m.gate.blockedBy(b, n, t)
@@ -216,7 +214,7 @@ func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
 	return m.start(b, n, t, reason)
 }
 
-// start brings the task t, which nothing but its items blocks, to a claim or to its next item.
+// start claims the task t or its next item. Nothing blocks t, except possibly its items.
 func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) (c *claim, wait bool, err error) {
 	if b.rewinds[n.ID] {
 		t.Past = t.Node
@@ -249,15 +247,16 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 	return m.beginItem(b, n, t)
 }
 
-// isSingle reports whether t, which has no fan-out, is one piece of work, and not to be fanned out.
+// isSingle reports whether t, which has no fan-out, is processed without one.
 func isSingle(n *graph.Node, t *store.Task) bool { return n.ForEach == "" || t.Detached || t.Journal }
 
-// awaitsLastItems reports whether the fan-out l has no next item and must wait for those under way.
+// awaitsLastItems reports whether the fan-out l has no next item and must wait for the running
+// ones.
 func awaitsLastItems(l *store.FanOut, reason *store.Reason) bool {
 	return l != nil && l.Next == l.Len && reason.Is(store.AwaitsItems)
 }
 
-// beginItem begins the next item of the fan-out t that t does itself.
+// beginItem continues the fan-out task t. It claims the next item if t processes it itself.
 func (m *transition) beginItem(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool, err error) {
 	item, wait, err := m.fanOuts.goOn(b, n, t)
 	if item == nil || err != nil {

@@ -18,22 +18,22 @@ type txn struct {
 
 	// continueOnFailure is [Engine.ContinueOnFailure].
 	continueOnFailure bool
-	// own is set unless the transition is part of another's transaction. That could not be tried
-	// again, so what may fail is left to a transition of the engine's own.
+	// own is set if the transition has its own transaction. The engine cannot repeat the
+	// transaction of another component, so work that may fail is left to a transition of its own.
 	own bool
 
 	optional  bool // work was done that a later transition could have done
-	reserved  cost // what is written at the end
+	reserved  cost // of the records that are written at the end
 	followUps []followUp
 }
 
 // newID returns the id of a new task.
 func (x *txn) newID() store.ID { return store.ID{Epoch: x.epoch, N: x.tx.NextID()} }
 
-// later leaves work to a transition of its own.
+// later leaves the work f to a transition of its own.
 func (x *txn) later(f followUp) { x.followUps = append(x.followUps, f) }
 
-// lookLater leaves the next task of queue to a transition of its own.
+// lookLater leaves the claim of the next task of queue to a transition of its own.
 func (x *txn) lookLater(queue string) { x.later(followUp{work: claimNext, queue: queue}) }
 
 // follow returns a task for edge, not yet in any queue.

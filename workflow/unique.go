@@ -11,7 +11,7 @@ type unique struct {
 	*txn
 }
 
-// isUnique reports whether only one of t's kind may wait.
+// isUnique reports whether at most one task equal to t may wait.
 func (u *unique) isUnique(t *store.Task) bool {
 	if t.Detached {
 		return true
@@ -23,8 +23,7 @@ func (u *unique) isUnique(t *store.Task) bool {
 	return b != nil && b.nodes[graph.NodeID(t.Node)] != nil && b.nodes[graph.NodeID(t.Node)].Unique
 }
 
-// equalWaiting returns the task equal to t that waits in t's queue, in one that
-// stands in for it, or out of it until it is due.
+// equalWaiting returns the task equal to t that waits in t's queue, in a lane of it, or deferred.
 func equalWaiting(tx *store.Tx, t *store.Task) (*store.Task, bool, error) {
 	k := tx.Get(uniqueKey(t))
 	if k == nil {
@@ -33,7 +32,7 @@ func equalWaiting(tx *store.Tx, t *store.Task) (*store.Task, bool, error) {
 	return store.LoadAt(tx, store.Key(k))
 }
 
-// mark has the mark of t, if it waits, point to its slot.
+// mark points the mark of t to its current key, if t waits.
 func (u *unique) mark(t *store.Task) {
 	if t.Waits {
 		u.tx.Put(uniqueKey(t), t.Key())

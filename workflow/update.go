@@ -65,8 +65,8 @@ func (e *Engine) update(fn func(*transition) error) error {
 // damaged records when it needs it.
 func Mendable(damaged *store.RecordError) bool { return mendable(damaged) != nil }
 
-// mend sets an unreadable record aside, in a transaction of its own, and corrects
-// what counted it. A scan that finds more of them sets these aside as well.
+// mend moves an unreadable record to the table of damaged records, in a transaction of its own, and
+// corrects the counts. If it finds other unreadable records, it moves these as well.
 func (e *Engine) mend(damaged *store.RecordError) error {
 	return e.db.Update(func(tx *store.Tx) error {
 		m := e.transition(tx)
@@ -101,13 +101,12 @@ func (e *Engine) mend(damaged *store.RecordError) error {
 	})
 }
 
-// look gives queue its next task in a transition of its own.
+// look claims the next task of queue in a transition of its own.
 func (e *Engine) look(queue string) {
 	e.begin(time.Time{}, followUp{work: claimNext, queue: queue})
 }
 
-// attempt does f in a transition that nobody waits for. While the disk is full, f is tried again
-// after a delay.
+// attempt does f in a transition of its own. While the disk is full, it tries again after a delay.
 func (e *Engine) attempt(f followUp) {
 	var now time.Time
 	err := e.update(func(m *transition) error {

@@ -8,11 +8,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Retry has the pending task id tried again at once. A task that is not waiting
-// for its time is left as it is; one that was put off to keep the pace of its hook
-// is done whatever the pace, with what was put off with it. The history records by and the reason; by is empty if
-// the operator itself retries the task. The errors are ErrNoTask, ErrRuns, ErrHeld and the
-// store's.
+// Retry retries the pending task id at once. If a rate limit deferred the task, it runs regardless
+// of the limit, together with the tasks that were deferred with it. A task that does not wait for a
+// time stays as it is. The history records by and the reason; by is empty if the operator itself
+// retries the task. The errors are ErrNoTask, ErrRuns, ErrHeld and those of the store.
 func (e *Engine) Retry(id store.ID, by, reason string) error {
 	return e.change(id, store.Action{Verb: "task retry", By: by, Reason: reason}, func(m *transition, t *store.Task) error {
 		t.Due = m.now
@@ -88,7 +87,7 @@ func (m *transition) skip(t *store.Task) error {
 	return m.routes.complete(b, n, t, nil, nil)
 }
 
-// skipped lets t's step know that t, or the item in front of it, is skipped.
+// skipped notifies t's step that t or its current item is skipped.
 func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
 	skipper, ok := b.Steps[n.ID].(Skipper)
 	if !ok || t.FanOut != nil && t.FanOut.Edge {
@@ -103,8 +102,8 @@ func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
 	return guard(n, "Skipped", func() error { return skipper.Skipped(m.tx, task) })
 }
 
-// change runs fn on the pending task id, unless it runs, or later on one that
-// is due later. It records a as done to the task.
+// change runs fn on the pending task id, unless it runs. For a deferred or held task, it runs later
+// instead. It records the action a.
 func (e *Engine) change(id store.ID, a store.Action, fn, later func(*transition, *store.Task) error) error {
 	return e.update(func(m *transition) error {
 		err := eachQueued(m.tx, func(t, holder *store.Task) error {
@@ -140,28 +139,28 @@ func (e *Engine) change(id store.ID, a store.Action, fn, later func(*transition,
 	})
 }
 
-// addTaskAction records a as done to the task t, unless no person did it.
+// addTaskAction records the action a for the task t, unless the operator itself did it.
 func (m *transition) addTaskAction(a store.Action, t *store.Task) error {
 	if a.By == "" {
 		return nil
 	}
 	a.What, a.Task, a.Run, a.Queue, a.Subject = t.ID.String(), t.ID, t.Run, t.Queue, t.Subject
 	if t.Failed != nil && t.FanOut != nil {
-		a.Subject = t.Failed.Subject // of the item in front
+		a.Subject = t.Failed.Subject // of the current item
 	}
 	return store.AddAction(m.tx, a)
 }
 
-// addItemAction records a as done to the item q in quarantine.
+// addItemAction records the action a for q, an item in quarantine.
 func addItemAction(tx *store.Tx, a store.Action, q *store.QuarantinedItem) error {
 	a.What, a.Task, a.Run, a.Queue, a.Subject = q.ID.String(), q.ID, q.Run, q.Queue, q.Subject
 	return store.AddAction(tx, a)
 }
 
-// Release lets the item in quarantine as id, and all work that it holds, be done. The
-// run that the item was part of starts over at the tail of its queue; what is held
-// follows in its order. Where another item in quarantine holds it as well, it goes on
-// when that is released or skipped. The history records by and the reason. The errors are ErrNoTask and the store's.
+// Release ends the quarantine of the item with this id. The run that the item was part of starts
+// over at the tail of its queue, and the work that the item holds follows in its order. Work that
+// another item in quarantine holds as well continues when that item is released or skipped. The
+// history records by and the reason. The errors are ErrNoTask and those of the store.
 func (e *Engine) Release(id store.ID, by, reason string) error {
 	return e.update(func(m *transition) error { return m.quarantines.release(id, by, reason) })
 }

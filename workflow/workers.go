@@ -26,7 +26,7 @@ func (w *workers) start() context.Context {
 	return w.ctx
 }
 
-// close keeps goroutines from beginning, and reports whether that had not been done.
+// close keeps new goroutines from starting. It reports whether the workers were open before.
 func (w *workers) close() (was bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +53,7 @@ func (w *workers) wait() {
 	}
 }
 
-// run calls fn in a goroutine, unless none may begin any more.
+// run calls fn in a goroutine, unless the workers are closed.
 func (w *workers) run(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
