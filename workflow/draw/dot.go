@@ -7,14 +7,13 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// dotWidth is how many characters of a state stand side by side: DOT does not
-// break lines by itself.
+// dotWidth is the maximum width of a state in characters. DOT does not break lines by itself.
 const dotWidth = 40
 
-// DOT returns g, which must have passed Check, in the language of Graphviz: a
-// cluster for each group, flags for triggers, ellipses for junctions. A dashed
-// arrow leads to a place other than the finished task's, a grey one to where a
-// failed run starts over. Nodes that have a state say it and are coloured.
+// DOT returns g, which must have passed Check, in the language of Graphviz: a cluster for each
+// group, flags for triggers, ellipses for junctions. A dashed arrow leads to another place than the
+// slot of the finished task. A grey one leads to the node at which a failed run starts over. Nodes
+// with a state show it as text and colour.
 func DOT(g *graph.Graph, states States) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "digraph %s {\n", dotString(g.Name))
@@ -75,7 +74,7 @@ func dotNode(g *graph.Graph, n *graph.Node, s State) string {
 	return strings.Join(attrs, ", ")
 }
 
-// dotEdge returns the attributes of e, in brackets, or nothing.
+// dotEdge returns the attributes of e in brackets; empty if there are none.
 func dotEdge(e graph.Edge) string {
 	var attrs []string
 	if say := terms(e); len(say) > 0 {

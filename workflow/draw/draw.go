@@ -1,8 +1,7 @@
-// Package draw draws graphs: as mermaid for pages, as DOT for Graphviz, as an
-// outline for a terminal, and as the reference page of the docs. It knows the
-// vocabulary of graphs and none of the graphs. Every drawing is made of one
-// [graph.Graph] and, where it shows a run under way, of the [States] of its
-// nodes. The same graph and states always give the same bytes.
+// Package draw draws graphs: as mermaid for pages, as DOT for Graphviz, as an outline for a
+// terminal, and as the reference page of the docs. It depends on package graph, but on no
+// particular graph. The input of a drawing is a [graph.Graph] and, for a run in progress, the
+// [States] of its nodes. The same input always gives the same bytes.
 package draw
 
 //go:generate go test . -run Drawings -update
@@ -16,10 +15,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Tone says how a node's state is coloured.
+// A Tone is the colour of a node's state.
 type Tone string
 
-// The tones. A node of no tone is drawn as one without a state.
+// The tones. A node with the tone Plain is drawn like one without a state.
 const (
 	Plain   Tone = ""
 	Done    Tone = "done"
@@ -28,19 +27,19 @@ const (
 	Failed  Tone = "failed"
 )
 
-// A State is what is to be shown of a node in a run under way. Icon and Word
-// say the same, so that the state is told without colour and without icons.
+// A State is the displayed state of a node in a run in progress. Icon and Word have the same
+// meaning, so that the state is readable without colour or without icons.
 type State struct {
 	Tone   Tone
 	Icon   string // one character wide, such as "✔"
 	Word   string // such as "done"
-	Detail string // such as whom it is about, or the last error
+	Detail string // such as the subject, or the last error
 }
 
-// States holds the state of each node that has one; nil is a graph at rest.
+// States has the state of each node that has one; nil if there is no run.
 type States map[graph.NodeID]State
 
-// line returns the state as one line, its icon first, or nothing.
+// line returns the state as one line, its icon first; empty if there is no state.
 func (s State) line() string {
 	told := strings.TrimSpace(s.Icon + " " + s.Word)
 	if told != "" && s.Detail != "" {
@@ -49,8 +48,8 @@ func (s State) line() string {
 	return flat(told + s.Detail)
 }
 
-// colours are those of the tones: fill, border and text, readable on a light
-// page and on a dark one.
+// colours has the colours of each tone: fill, border and text, readable on a light page and on a
+// dark one.
 var colours = []struct {
 	tone               Tone
 	fill, border, text string
@@ -61,7 +60,7 @@ var colours = []struct {
 	{Failed, "#ffd7d5", "#cf222e", "#5c0f14"},
 }
 
-// title names a node by its number and its name.
+// title returns the number and the name of a node.
 func title(g *graph.Graph, id graph.NodeID) string {
 	if n, ok := g.Node(id); ok {
 		return strings.TrimSpace(n.Number + " " + string(n.ID))
@@ -69,14 +68,14 @@ func title(g *graph.Graph, id graph.NodeID) string {
 	return string(id)
 }
 
-// short names a node by its number, where it has one.
+// short returns the number of a node; the name if it has no number.
 func short(g *graph.Graph, id graph.NodeID) string {
 	number, _, _ := strings.Cut(title(g, id), " ")
 	return number
 }
 
-// terms says when e is taken, how often and where its task is put, each in a
-// few words; the legend explains those that the graph does not.
+// terms returns when e is taken, how often, and where its task is put, each in a few words. The
+// legend explains the words that the graph does not declare.
 func terms(e graph.Edge) []string {
 	var out []string
 	if e.When != "" {
@@ -133,8 +132,7 @@ type group struct {
 	nodes []*graph.Node
 }
 
-// groups returns the nodes by heading, in the order in which the graph names
-// them.
+// groups returns the nodes by heading, in the order in which the graph declares them.
 func groups(g *graph.Graph) []group {
 	var out []group
 	for i := range g.Nodes {
@@ -158,8 +156,8 @@ func triggers(g *graph.Graph) []graph.Trigger {
 	return ordered(used, g.Triggers)
 }
 
-// ordered returns every name once: those used as they are first used, then
-// those only described, by name.
+// ordered returns every name once: first the used names in the order of their use, then the other
+// described ones by name.
 func ordered[K ~string](used []K, described map[K]string) []K {
 	var out []K
 	for _, name := range slices.Concat(used, slices.Sorted(maps.Keys(described))) {
@@ -170,8 +168,7 @@ func ordered[K ~string](used []K, described map[K]string) []K {
 	return out
 }
 
-// flat returns s on one line and without control characters, which a terminal
-// would obey.
+// flat returns s on one line, without the control characters that a terminal would interpret.
 func flat(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

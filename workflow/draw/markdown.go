@@ -8,9 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Markdown returns the reference page of g, which must have passed Check: the
-// drawing, how to read it, a section for each node with all that the graph
-// says of it, and the meaning of every name the graph declares.
+// Markdown returns the reference page of g, which must have passed Check: the drawing, how to read
+// it, a section for each node, and the meaning of every name that the graph declares.
 func Markdown(g *graph.Graph) string {
 	p := page{g: g}
 	p.put("# The " + g.Name + " graph")
@@ -32,13 +31,13 @@ func Markdown(g *graph.Graph) string {
 	return strings.TrimSuffix(p.String(), "\n")
 }
 
-// A page is markdown under way.
+// A page builds a markdown page.
 type page struct {
 	strings.Builder
 	g *graph.Graph
 }
 
-// put writes block, if there is anything in it.
+// put writes block unless it is empty.
 func (p *page) put(block string) {
 	if block != "" {
 		p.WriteString(block + "\n\n")
@@ -97,7 +96,7 @@ func (p *page) node(n *graph.Node) {
 	p.put(strings.Join(items, "\n"))
 }
 
-// before returns what leads to the node.
+// before returns the edges to the node.
 func (p *page) before(id graph.NodeID) []string {
 	var out []string
 	for _, e := range p.g.Edges {
@@ -113,7 +112,7 @@ func (p *page) before(id graph.NodeID) []string {
 	return out
 }
 
-// after returns what the node leads to.
+// after returns the edges from the node.
 func (p *page) after(id graph.NodeID) []string {
 	var out []string
 	for _, e := range p.g.Edges {
@@ -124,7 +123,7 @@ func (p *page) after(id graph.NodeID) []string {
 	return out
 }
 
-// failure says where the run goes when the node fails.
+// failure returns where the run starts over when the node fails.
 func (p *page) failure(n *graph.Node) string {
 	wait := ", with an increasing delay"
 	if n.FixedDelay {
@@ -145,8 +144,7 @@ func (p *page) link(id graph.NodeID) string {
 	return "[" + title(p.g, id) + "](#" + anchor(p.g, id) + ")"
 }
 
-// anchor returns what links to the section of the node name, as GitHub makes
-// it of the heading.
+// anchor returns the link target that GitHub makes of the heading of the node's section.
 func anchor(g *graph.Graph, id graph.NodeID) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -160,7 +158,7 @@ func anchor(g *graph.Graph, id graph.NodeID) string {
 	}, title(g, id))
 }
 
-// subjects says what the tasks of a node of each scope are about.
+// subjects has the subject of a node's tasks for each scope.
 var subjects = map[graph.Scope]string{
 	graph.ScopeModule:  "one module or release",
 	graph.ScopeBinding: "one binding of one hook",
@@ -168,7 +166,7 @@ var subjects = map[graph.Scope]string{
 	graph.ScopeConfiguration: "one addons configuration",
 }
 
-// traits says what is special about n.
+// traits returns the options of n in words.
 func traits(n *graph.Node) []string {
 	var out []string
 	for _, t := range []struct {

@@ -22,11 +22,11 @@ config:
 flowchart TB
 `
 
-// Mermaid returns g, which must have passed Check, as a mermaid flowchart: a
-// frame for each group, flags for triggers, round boxes for junctions. A solid
-// arrow keeps the finished task's place, a dotted one leads to another place.
-// Where a failed run starts over stands in the box, as arrows back would bury
-// the others. Nodes that have a state say it and are coloured.
+// Mermaid returns g, which must have passed Check, as a mermaid flowchart: a frame for each group,
+// flags for triggers, round boxes for junctions. A solid arrow keeps the slot of the finished task,
+// a dotted one leads to another place. The box of a node names the node at which a failed run
+// starts over, because arrows back would hide the others. Nodes with a state show it as text and
+// colour.
 func Mermaid(g *graph.Graph, states States) string {
 	var b strings.Builder
 	b.WriteString(mermaidHead)
@@ -65,7 +65,7 @@ func Mermaid(g *graph.Graph, states States) string {
 	return b.String()
 }
 
-// mermaidBox returns the shape of n with what stands in it.
+// mermaidBox returns the shape of n with its text.
 func mermaidBox(g *graph.Graph, n *graph.Node, s State) string {
 	say := []string{title(g, n.ID)}
 	if n.ForEach != "" {
@@ -83,7 +83,7 @@ func mermaidBox(g *graph.Graph, n *graph.Node, s State) string {
 	return "[" + mermaidLabel(say...) + "]"
 }
 
-// mermaidColours writes the colours of the states and which nodes have them.
+// mermaidColours writes the colours of the states and the nodes that have them.
 func mermaidColours(b *strings.Builder, g *graph.Graph, states States, keys map[any]string) {
 	for _, c := range colours {
 		var in []string
@@ -99,9 +99,8 @@ func mermaidColours(b *strings.Builder, g *graph.Graph, states States, keys map[
 	}
 }
 
-// mermaidKeys gives every node and every trigger a word that mermaid takes as
-// a name, no two the same. The prefixes keep clear of mermaid's own words, such
-// as end.
+// mermaidKeys returns a unique mermaid name for every node and every trigger. The prefixes keep the
+// names apart from mermaid's keywords, such as end.
 func mermaidKeys(g *graph.Graph) map[any]string {
 	keys, taken := map[any]string{}, map[string]bool{}
 	add := func(of any, key string) {

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// verbatim matches what a page shows as code: variables, patterns of names,
+// verbatim matches the parts of a text that a page shows as code: variables, patterns of names,
 // paths of values, and commands with an option.
 var verbatim = regexp.MustCompile(`[$*]\w+|(\w+ )*--\w+|\w+\.\w+`)
 
-// prose returns text as markdown that reads as it was written.
+// prose returns text as markdown that shows the same text.
 func prose(text string) string {
 	text = flat(text)
 	var b strings.Builder
@@ -35,7 +35,7 @@ func sentence(text string) string {
 	return prose(strings.TrimSuffix(text, ".")) + "."
 }
 
-// escapeMarkdown returns s with what markdown would read as its own marked.
+// escapeMarkdown returns s with the characters escaped that have a meaning in markdown.
 func escapeMarkdown(s string) string {
 	return strings.NewReplacer(
 		`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;",

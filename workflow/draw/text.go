@@ -9,14 +9,13 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Width is how many columns [Text] uses at most.
+// Width is the maximum number of columns of [Text].
 const Width = 80
 
-// Text returns g as an outline for a terminal, at most [Width] columns wide:
-// the triggers, then the nodes of each group with what they do, where they lead
-// (->) and where a failed run starts over (<-), then what the words mean. A
-// node that has a state begins with its icon and says it behind its name.
-// Nothing in g or states reaches the terminal as a control character.
+// Text returns g as an outline for a terminal, at most [Width] columns wide: the triggers, then the
+// nodes of each group with their descriptions, their edges (->) and the nodes at which a failed run
+// starts over (<-), then the meanings of the words. A node with a state begins with its icon and
+// shows the state behind its name. Text removes all control characters of g and states.
 func Text(g *graph.Graph, states States) string {
 	o := outline{g: g}
 	for _, n := range g.Nodes {
@@ -47,14 +46,14 @@ func Text(g *graph.Graph, states States) string {
 	return o.String()
 }
 
-// An outline is text made of lines that fit the width.
+// An outline is a text of lines that fit the width.
 type outline struct {
 	strings.Builder
 	g      *graph.Graph
 	column int // as wide as the longest number
 }
 
-// heading begins a part of the outline, which may have no name.
+// heading begins a part of the outline. name may be empty.
 func (o *outline) heading(name string) {
 	o.WriteString("\n")
 	if name != "" {
@@ -62,7 +61,7 @@ func (o *outline) heading(name string) {
 	}
 }
 
-// node writes n, its state, what it does and where it leads.
+// node writes n, its state, its description and its edges.
 func (o *outline) node(n *graph.Node, s State) {
 	icon, name := flat(s.Icon), string(n.ID)
 	if icon == "" {
@@ -83,7 +82,7 @@ func (o *outline) node(n *graph.Node, s State) {
 	}
 }
 
-// edges writes the edges that are among those asked for.
+// edges writes the edges for which among returns true.
 func (o *outline) edges(among func(graph.Edge) bool) {
 	for _, e := range o.g.Edges {
 		if among(e) {
@@ -92,11 +91,11 @@ func (o *outline) edges(among func(graph.Edge) bool) {
 	}
 }
 
-// indent is what stands before all that is said of a node.
+// indent returns the indentation of the lines about a node.
 func (o *outline) indent() string { return strings.Repeat(" ", o.column+4) }
 
-// line writes text behind lead, and what does not fit below it, indented as
-// far as lead is wide.
+// line writes lead and text. It breaks text that does not fit into lines indented by the width of
+// lead.
 func (o *outline) line(lead, text string) {
 	wide := utf8.RuneCountInString(lead)
 	for _, part := range fold(flat(text), max(Width-wide, 1)) {
@@ -105,8 +104,8 @@ func (o *outline) line(lead, text string) {
 	}
 }
 
-// fold cuts text between words into lines of at most width characters, and
-// within a word that is longer than a line. It returns one line at least.
+// fold breaks text between words into lines of at most width characters, and within words that are
+// longer. It returns at least one line.
 func fold(text string, width int) []string {
 	var lines []string
 	at := ""

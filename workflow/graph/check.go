@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// Check reports everything wrong with g, joined: names used but not declared,
-// declared but not used, nodes that no trigger reaches, and declarations that
-// cannot be carried out.
+// Check returns all errors in g, joined: names used but not declared, declared but not used, nodes
+// that no trigger reaches, and declarations that contradict each other.
 func (g *Graph) Check() error {
 	c := checker{g: g, used: names{}}
 	c.nodes()
@@ -95,7 +94,7 @@ func (c *checker) edges() {
 	}
 }
 
-// ends checks what e leads from, and where to.
+// ends checks the trigger or node at the start of e, and the node at its end.
 func (c *checker) ends(e Edge) {
 	if (e.On == "") == (e.From == "") {
 		c.bad("the edge to %s needs exactly one of On and From", e.To)
@@ -118,7 +117,7 @@ func (c *checker) junctions(e Edge) {
 	}
 }
 
-// conditions checks that what e leads from has what e asks for.
+// conditions checks that the start of e can have the conditions and options of e.
 func (c *checker) conditions(e Edge) {
 	if e.CancelsPending && (e.From == "" || e.Place != Stack || e.ForEach != "") {
 		c.bad("the edge to %s has CancelsPending and must lead from a node and have no Place and no ForEach", e.To)
@@ -148,7 +147,7 @@ func (c *checker) reach() {
 	}
 }
 
-// circles reports whether a path of junctions leads from id back to it.
+// circles reports whether a path of junctions leads from id back to id.
 func (c *checker) circles(id NodeID) bool {
 	at, seen := []NodeID{id}, map[NodeID]bool{}
 	for len(at) > 0 {

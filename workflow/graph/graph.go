@@ -1,8 +1,7 @@
-// Package graph is the vocabulary in which workflows are declared: nodes, the
-// edges between them, the facts on which edges are taken, and the triggers
-// that begin a run. A graph is data. It imports nothing of ours, so that the
-// docs, the inspect command and tests read a workflow without the machinery
-// that runs it.
+// Package graph is the vocabulary in which workflows are declared: nodes, the edges between them,
+// the facts on which edges are taken, and the triggers that begin a run. A graph is data. The
+// package imports no other package of this project, so that the docs, the inspect command and tests
+// can read a workflow without the engine.
 package graph
 
 import "slices"
@@ -10,34 +9,33 @@ import "slices"
 // A NodeID names one node of a graph.
 type NodeID string
 
-// A Trigger names a cause from outside a graph that begins a run through it.
+// A Trigger names an event outside a graph that begins a run of it.
 type Trigger string
 
-// A Fact names something a step found to be so. Edges route on facts, never on
-// code.
+// A Fact names something that a step has found to be true. Edges depend on facts, never on code.
 type Fact string
 
 // A FanOut names the items for which a node or an edge is repeated.
 type FanOut string
 
-// An Input names something a step is given to work on.
+// An Input names data that a step receives.
 type Input string
 
-// An Output names something a step may hand back.
+// An Output names data that a step may return.
 type Output string
 
-// A Scope says how much of a subject a node is about. The engine trims a
-// subject to it when an edge leads from a narrower node to a wider one.
+// A Scope says how much of a subject a node is about. When an edge leads from a narrower node to a
+// wider one, the engine trims the subject to the wider scope.
 type Scope string
 
 // The scopes, from widest to narrowest.
 const (
-	ScopeAll     Scope = ""        // the whole cluster's worth of modules
+	ScopeAll     Scope = ""        // all modules of the cluster
 	ScopeModule  Scope = "module"  // one module or release
 	ScopeBinding Scope = "binding" // one binding of one hook
 
-	// ScopeConfiguration is apart from these: one addons configuration. Its tasks have a queue of their
-	// own, so that a configuration whose repository hangs delays no other.
+	// ScopeConfiguration is separate from the others: one addons configuration. Its tasks have a
+	// queue of their own, so that a configuration with an unreachable repository delays no other.
 	ScopeConfiguration Scope = "configuration"
 )
 
@@ -64,10 +62,10 @@ type Subject struct {
 	Configuration string `json:"configuration,omitempty"`
 }
 
-// configurationQueue begins the names of the queues of configurations.
+// configurationQueue is the prefix of the queues of configurations.
 const configurationQueue = "configuration/"
 
-// Queue returns the name of the queue that s has to itself, empty if it has none.
+// Queue returns the name of the queue that only tasks about s use; empty if there is none.
 func (s Subject) Queue() string {
 	if s.Configuration == "" {
 		return ""
@@ -75,7 +73,7 @@ func (s Subject) Queue() string {
 	return configurationQueue + s.Configuration
 }
 
-// Trim returns s without what is narrower than scope.
+// Trim returns s without the fields that are narrower than scope.
 func (s Subject) Trim(scope Scope) Subject {
 	switch scope {
 	case ScopeBinding:
@@ -111,9 +109,8 @@ func (s Subject) String() string {
 	return out
 }
 
-// An Item is one entry of a list: whom it is about, the queue it belongs to
-// (empty: the list's own) and, when it is sent to another queue, whether the
-// list waits for its end.
+// An Item is one item of a fan-out: its subject, its queue (empty for the queue of the fan-out
+// task) and, for another queue, whether the fan-out waits for its end.
 type Item struct {
 	Subject Subject `json:"subject"`
 	Queue   string  `json:"queue,omitempty"`
@@ -142,46 +139,45 @@ type Node struct {
 	// Inputs and Outputs are what the document lists as the step's input and output.
 	Inputs  []Input
 	Outputs []Output
-	// RetryFrom is where the run starts over when the step failed, after a delay;
-	// at the node itself when empty.
+	// RetryFrom is the node at which the run starts over, after a delay, when the step has failed.
+	// Empty is the node itself.
 	RetryFrom NodeID
-	// FixedDelay nodes are tried again after the same delay each time.
+	// FixedDelay makes the delay before each retry the same.
 	FixedDelay bool
-	// Unique makes of equal tasks that wait in a queue the one nearer the head.
+	// Unique drops a task if an equal one waits in the same queue. The one nearer the head stays.
 	Unique bool
-	// Batch lets one claim cover the adjacent tasks of the same hook.
+	// Batch lets one attempt process adjacent tasks of the same hook.
 	Batch bool
-	// Uninterruptible is set where a cut lets a run that has come so far go to its end.
+	// Uninterruptible lets a run that has reached the node end before a rewind of it.
 	Uninterruptible bool
-	// JoinsRunning makes the node's list of the tasks of its subject's module that run
-	// in other queues: it starts none, it waits for their end.
+	// JoinsRunning makes a fan-out of the tasks of the subject's module that run in other queues.
+	// It starts none of them, but waits for their end.
 	JoinsRunning bool
-	// WakesFailed lets failing tasks be tried again at once when the node is done and
-	// has reported a fact: something is as it was not before.
+	// WakesFailed retries failing tasks at once when the node is done and has reported a fact,
+	// because that fact may let them succeed.
 	WakesFailed bool
-	// Lane lets a run that begins at the node and fails go on in a lane of its own, where the engine
-	// is told to continue after failures.
+	// Lane lets a failing run that begins at the node continue in a lane of its own, if the engine
+	// has ContinueOnFailure set.
 	Lane bool
-	// Junction marks a named place where edges meet: it has no step and makes no
-	// task.
+	// Junction marks a named node where edges meet. It has no step and makes no task.
 	Junction bool
 }
 
-// An Edge leads from a trigger or a finished node to what follows it. All
-// edges whose guard holds are taken, in the order written.
+// An Edge leads from a trigger or a finished node to the next node. All edges whose conditions are
+// true are taken, in the order in which they are declared.
 type Edge struct {
-	On      Trigger // set instead of From where the cause lies outside the graph
+	On      Trigger // set instead of From if a trigger begins the run
 	From    NodeID
 	To      NodeID
 	When    Fact   // taken only if the step reported it
 	Unless  Fact   // not taken if the step reported it
 	ForEach FanOut // taken once per item
 	Place   Place
-	// Loop marks the edges that close a circle. A run that takes one for the
-	// third time in a row waits before it goes on, longer each time.
+	// Loop marks the edges that close a loop. A run that takes one of them for the third time in a
+	// row is delayed, each time for longer.
 	Loop bool
-	// CancelsPending takes the module's waiting tasks out of every queue before the
-	// edge is taken, and lets those that run end without effect.
+	// CancelsPending removes the waiting tasks of the module from all queues before the edge is
+	// taken. The running ones end without a result.
 	CancelsPending bool
 }
 
@@ -191,7 +187,7 @@ type Graph struct {
 	Doc      string
 	Nodes    []Node
 	Edges    []Edge
-	Triggers map[Trigger]string // each with its meaning, as all that follow
+	Triggers map[Trigger]string // each with its meaning, as in the maps below
 	Facts    map[Fact]string
 	FanOuts  map[FanOut]string
 	Inputs   map[Input]string
@@ -208,24 +204,23 @@ func (g *Graph) Node(id NodeID) (*Node, bool) {
 	return nil, false
 }
 
-// Has reports whether the node is given in.
+// Has reports whether the node receives in.
 func (n *Node) Has(in Input) bool { return slices.Contains(n.Inputs, in) }
 
-// Next returns the edges to take when the node from has finished with facts,
-// led through signals to the nodes behind them.
+// Next returns the edges to take when the node from has finished with facts. Edges to junctions are
+// replaced by the edges from them.
 func (g *Graph) Next(from NodeID, facts []Fact) []Edge {
 	return g.taken(func(e Edge) bool { return e.From == from && e.holds(facts) }, 0)
 }
 
-// Begin returns the edges that trigger on begins a run with, led through
-// signals to the nodes behind them.
+// Begin returns the edges with which trigger on begins a run. Edges to junctions are replaced by
+// the edges from them.
 func (g *Graph) Begin(on Trigger) []Edge {
 	return g.taken(func(e Edge) bool { return e.On == on && on != "" }, 0)
 }
 
-// taken returns the edges that hold, each that leads to a signal replaced by
-// those that leave it. depth guards against signals in a circle, which Check
-// refuses.
+// taken returns the edges for which holds is true. An edge to a junction is replaced by the edges
+// from it. depth guards against a loop of junctions, which Check rejects.
 func (g *Graph) taken(holds func(Edge) bool, depth int) []Edge {
 	var out []Edge
 	for _, e := range g.Edges {
@@ -248,8 +243,8 @@ func (e Edge) holds(facts []Fact) bool {
 		(e.Unless == "" || !slices.Contains(facts, e.Unless))
 }
 
-// Leads reports whether a task at from comes to node to without leaving its
-// place, as one that stands before to in the same run does.
+// Leads reports whether a task at from reaches the node to in the same slot: to is from itself or
+// comes later in the same run.
 func (g *Graph) Leads(from, to NodeID) bool {
 	seen := map[NodeID]bool{}
 	var reaches func(NodeID) bool

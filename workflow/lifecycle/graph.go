@@ -36,7 +36,7 @@ const (
 	ConfigMapChanged      graph.NodeID = "configmap-changed"
 )
 
-// The causes from outside.
+// The triggers.
 const (
 	OnStart           graph.Trigger = "operator start"
 	OnGlobalKubeEvent graph.Trigger = "kubernetes event for a global hook"
@@ -51,7 +51,7 @@ const (
 	OnRunRequest      graph.Trigger = "module run requested"
 )
 
-// The facts steps report and edges route on.
+// The facts that steps report and edges depend on.
 const (
 	JustEnabled    graph.Fact = "just enabled"
 	AlreadyStarted graph.Fact = "already started"
@@ -64,7 +64,7 @@ const (
 	FlagsChanged   graph.Fact = "flags changed"
 )
 
-// The lists nodes and edges are repeated over.
+// The fan-outs of nodes and edges.
 const (
 	ByOrder  graph.FanOut = "hooks by ORDER"
 	Bindings graph.FanOut = "kubernetes bindings by hook name"
@@ -79,7 +79,7 @@ const (
 	SwitchedOff      graph.FanOut = "modules switched off"
 )
 
-// What steps are given.
+// The inputs of steps.
 const (
 	EventObject         graph.Input = "event object"
 	Objects             graph.Input = "objects"
@@ -99,7 +99,7 @@ const (
 	CRDFiles            graph.Input = "CRD files"
 )
 
-// What steps may hand back.
+// The outputs of steps.
 const (
 	ConfigPatch      graph.Output = "config patch"
 	ValuesPatch      graph.Output = "values patch"
@@ -113,7 +113,7 @@ const (
 	AppliedConfig    graph.Output = "applied config"
 )
 
-// The headings nodes are drawn under.
+// The headings under which nodes are drawn.
 const (
 	startup   = "startup"
 	reload    = "reload all modules"
@@ -129,11 +129,11 @@ var (
 	moduleSays = []graph.Output{ConfigPatch, ValuesPatch, HookMetrics, ObjectChanges}
 )
 
-// with returns more before what all steps of a kind are given.
+// with returns more, followed by the inputs of all steps of a kind.
 func with(kind []graph.Input, more ...graph.Input) []graph.Input { return append(more, kind...) }
 
-// Graph is the lifecycle. A task with nowhere else to go is put where the
-// finished one stood, so a reload runs to its end before what waits behind it.
+// Graph is the lifecycle. By default, a task takes the slot of the finished one, so a reload runs
+// to its end before the tasks behind it.
 var Graph = &graph.Graph{
 	Name: "lifecycle",
 	Doc:  "The lifecycle of modules, steps 1 to 16.",
@@ -312,7 +312,7 @@ var Graph = &graph.Graph{
 		{From: GlobalValuesChanged, To: GlobalBeforeAll, Place: graph.Tail},
 		{From: ModuleValuesChanged, To: ModuleRun, Place: graph.Tail},
 		{From: HelmResourcesAbsent, To: ModuleRun, Place: graph.Tail},
-		// The slot of step 16 is at the front of the queue: what a person has changed does not
+		// The slot of step 16 is at the front of the queue, so that a change by a person does not
 		// wait behind a failing module.
 		{From: ConfigMapChanged, To: GlobalBeforeAll, When: GlobalChanged, Place: graph.Rewind},
 		{From: ConfigMapChanged, To: GlobalBeforeAll, When: FlagsChanged, Place: graph.Rewind},
