@@ -10,13 +10,14 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Bounds of the actions that are kept, and of the texts of each.
+// Limits of the number of stored actions, and of the length in bytes of their texts.
 const (
 	mostActions    = 1000
 	mostActionText = 1 << 10
 )
 
-// An Action is what a person did with a command: they paused or resumed work, requested a run, or changed a task.
+// An Action is what a person did with a command: they paused or resumed work, requested a run, or
+// changed a task.
 type Action struct {
 	At time.Time `json:"at"`
 	By string    `json:"by"`
@@ -32,8 +33,8 @@ type Action struct {
 	Run     uint64        `json:"run,omitempty"`
 }
 
-// AddAction stores a with the time of tx. It deletes the oldest actions above the number of those that are kept, and
-// truncates long texts, so that their size is bounded.
+// AddAction stores a with the time of tx. It deletes the oldest actions above the limit, and
+// truncates long texts.
 func AddAction(tx *Tx, a Action) error {
 	a.At = tx.Now()
 	a.By, a.What, a.Reason = truncated(a.By), truncated(a.What), truncated(a.Reason)
@@ -52,11 +53,11 @@ func truncatedTo(most int, text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// ActionsBackwards yields the actions, newest first. Records that cannot be read are left out.
+// ActionsBackwards yields the actions, newest first. It skips records that cannot be read.
 func ActionsBackwards(tx *Tx) iter.Seq2[Action, error] { return readableBackwards[Action](tx, Actions) }
 
-// ActionsAfter returns the actions after the one with this ID, oldest first, and the ID of the last. Records that cannot be
-// read are left out.
+// ActionsAfter returns the actions after the one with this ID, oldest first, and the ID of the
+// last. It skips records that cannot be read.
 func ActionsAfter(tx *Tx, after ID) (actions []Action, last ID, err error) {
 	last = after
 	for k := range tx.Backwards(At(Actions)) {

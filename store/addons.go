@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A Configuration is what is known of an addons configuration. Its namespace and name are its key.
+// A Configuration describes an addons configuration. Its namespace and name are its key.
 type Configuration struct {
 	UID string `json:"uid"`
-	// Generation is that of the spec which Round processes.
+	// Generation is the generation of the spec that Round processes.
 	Generation int64 `json:"generation"`
 	// Round names the results of the latest round. They are complete once Phase says so.
 	Round ID `json:"round"`
@@ -25,31 +25,32 @@ type Configuration struct {
 	Processed time.Time `json:"processed,omitzero"`
 	// Created is the creationTimestamp of the configuration.
 	Created time.Time `json:"created,omitzero"`
-	// Modules is set if the configuration is marked such that its addons can be used as modules. That has no
-	// effect on one of a namespace.
+	// Modules is set if the configuration is marked such that its addons can be used as modules.
+	// The mark has no effect on a configuration of a namespace.
 	Modules bool `json:"modules,omitempty"`
-	// Image identifies the names of the modules of the image that the addons were last compared with.
-	// It is empty if the image has no modules, or the addons cannot be used as modules.
+	// Image identifies the names of the image's modules with which the addons were last compared.
+	// It is empty if the image has no modules, or if the addons cannot be used as modules.
 	Image string `json:"image,omitempty"`
-	// Attempts counts the rounds in a row that failed for a reason which may pass. Retry is when the
-	// next one is due; zero if none is planned.
+	// Attempts counts the rounds in a row that failed for a temporary reason. Retry is the time of
+	// the next one; zero if none is planned.
 	Attempts int       `json:"attempts,omitempty"`
 	Retry    time.Time `json:"retry,omitzero"`
-	// Reasons identifies why the last round that ended failed; empty if it did not.
+	// Reasons identifies why the last ended round failed; empty if it did not.
 	Reasons string `json:"reasons,omitempty"`
 }
 
 // A Phase is the result of the latest round of a configuration.
 type Phase string
 
-// The phases of a configuration, as its status has them.
+// The phases of a configuration, as in its status.
 const (
 	PhasePending Phase = "Pending"
 	PhaseReady   Phase = "Ready"
 	PhaseFailed  Phase = "Failed"
 )
 
-// ConfigurationKey returns the key of a configuration. Namespace is empty for one of the cluster.
+// ConfigurationKey returns the key of a configuration. namespace is empty for a configuration of
+// the cluster.
 func ConfigurationKey(namespace, name string) Key {
 	return ConfigurationsOf(namespace).Str(name)
 }
@@ -67,9 +68,9 @@ func ParseConfigurationKey(k Key) (namespace, name string, err error) {
 	return namespace, name, p.Err()
 }
 
-// A RepositoryResult is what a round found in one repository.
+// A RepositoryResult is the result of a round for one repository.
 type RepositoryResult struct {
-	// URL is that of the spec, with its placeholders.
+	// URL is the URL in the spec, with its placeholders.
 	URL string `json:"url"`
 	// Reason and Message say why the repository failed. They are empty if only addons of it failed.
 	Reason  string `json:"reason,omitempty"`
@@ -81,13 +82,13 @@ type RepositoryResult struct {
 	// Index identifies the index that was read, as the code that fetches it writes it.
 	Index  json.RawMessage `json:"index,omitempty"`
 	Addons []AddonResult   `json:"addons,omitempty"`
-	// Known are the addons of the last index that could be read, if the index could not be read now. Index
-	// identifies that index, and the round holds the contents: the next round need not fetch again what is
-	// unchanged.
+	// Known are the addons of the last readable index, if the index cannot be read now. Index then
+	// identifies the last readable index. The round holds the contents, so that the next round need
+	// not fetch unchanged ones again.
 	Known []AddonResult `json:"known,omitempty"`
 }
 
-// An AddonResult is what a round found in one entry of an index.
+// An AddonResult is the result of a round for one entry of an index.
 type AddonResult struct {
 	// Entry and EntryVersion are those of the index.
 	Entry        string `json:"entry"`
@@ -96,7 +97,7 @@ type AddonResult struct {
 	EntryError string `json:"entryError,omitempty"`
 	// Source identifies the archive or directory that was read, as the code that fetches it writes it.
 	Source json.RawMessage `json:"source,omitempty"`
-	// Content names what the archive or directory contains. The round holds it. It is empty if
+	// Content names the content of the archive or directory, which the round holds. It is empty if
 	// nothing was fetched.
 	Content string `json:"content,omitempty"`
 	// ID, Name and Version are those of the addon. They are empty if it could not be loaded.
@@ -118,7 +119,7 @@ func ResultKey(round ID, repository int) Key { return ResultsOf(round).Uint(uint
 // ResultsOf returns the prefix of a round's results.
 func ResultsOf(round ID) Key { return At(Rounds).Uint(round.Epoch).Uint(round.N) }
 
-// A RegisteredAddon is an addon that is offered to its scope: the cluster, or one namespace. Its
+// A RegisteredAddon is an addon that its scope can use: the cluster, or one namespace. Its
 // namespace and id are its key.
 type RegisteredAddon struct {
 	Name    string `json:"name"`
@@ -133,7 +134,7 @@ type RegisteredAddon struct {
 	Content string `json:"content"`
 }
 
-// AddonKey returns the key of a registered addon. Namespace is empty for one of the cluster.
+// AddonKey returns the key of a registered addon. namespace is empty for an addon of the cluster.
 func AddonKey(namespace, id string) Key { return AddonsOf(namespace).Str(id) }
 
 // AddonsOf returns the prefix of the registered addons of a namespace, or of the cluster.
@@ -151,10 +152,10 @@ func AddonNameKey(namespace, name, normal string) Key {
 // A Holder keeps contents in the store: a round, or a module.
 type Holder string
 
-// RoundHolder returns the holder that a round is.
+// RoundHolder returns the holder of a round.
 func RoundHolder(round ID) Holder { return Holder("round " + round.String()) }
 
-// ModuleHolder returns the holder that a module is.
+// ModuleHolder returns the holder of a module.
 func ModuleHolder(module string) Holder { return Holder("module " + module) }
 
 // HoldKey returns the key of a holder's reference to a content.
@@ -163,7 +164,8 @@ func HoldKey(h Holder, content string) Key { return HoldsOf(h).Str(content) }
 // HoldsOf returns the prefix of a holder's references.
 func HoldsOf(h Holder) Key { return At(Holds).Str(string(h)) }
 
-// HolderKey returns the key of the mark of a holder. The references of a dropped one are released.
+// HolderKey returns the key of the mark of a holder. The references of a dropped holder are
+// released.
 func HolderKey(h Holder, dropped bool) Key {
 	if dropped {
 		return DroppedHolders().Str(string(h))
@@ -174,7 +176,7 @@ func HolderKey(h Holder, dropped bool) Key {
 // DroppedHolders returns the prefix of the marks of dropped holders.
 func DroppedHolders() Key { return At(Holders).Str("dropped") }
 
-// A Content describes what an addon's archive or directory contains. Its [Chunks] hold the rest.
+// A Content describes the content of an addon's archive or directory. Its bytes are in [Chunks].
 type Content struct {
 	// Refs counts the holders.
 	Refs int `json:"refs"`

@@ -7,26 +7,26 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// keptAttempts is how many of the last attempts of a step are kept in a run that has not ended, besides
-// the first.
+// keptAttempts is the number of the latest attempts of a step that are kept in a run that has not
+// ended, besides the first attempt.
 const keptAttempts = 100
 
-// step is what attempts are of.
+// A step identifies the work of an attempt.
 type step struct {
 	node    string
 	subject graph.Subject
 	queue   string
 }
 
-// Attempts are those in the history of runs that have not ended and that need not be kept: a run that
-// fails for weeks has only its first and its last ones.
+// Attempts are the attempts that can be deleted from the history of runs that have not ended. A run
+// that fails for weeks keeps only its first and its latest attempts.
 type Attempts struct {
 	runs []uint64
-	// excess counts the attempts to forget, by run and step.
+	// excess counts the attempts to delete, by run and step.
 	excess map[uint64]map[step]int
 }
 
-// ExcessAttempts finds the attempts that need not be kept.
+// ExcessAttempts finds the attempts that can be deleted.
 func ExcessAttempts(tx *Tx) (*Attempts, error) {
 	a := &Attempts{excess: map[uint64]map[step]int{}}
 	for w, err := range RunsBackwards(tx) {
@@ -56,9 +56,9 @@ func ExcessAttempts(tx *Tx) (*Attempts, error) {
 
 func stepOf(r Record) step { return step{node: r.Node, subject: r.Subject, queue: r.Queue} }
 
-// Forget takes attempts away as long as tx has a budget, oldest first, and counts them in the first
-// attempt of their step. It reports how many bytes it freed, and whether there are more. If tx is
-// committed, the next call goes on.
+// Forget deletes attempts, oldest first, until the budget of tx is spent, and counts them in the
+// first attempt of their step. It reports how many bytes it freed, and whether attempts are left.
+// The next call continues if tx was committed.
 func (a *Attempts) Forget(tx *Tx) (freed int64, more bool, err error) {
 	if len(a.runs) == 0 {
 		return 0, false, nil
@@ -72,7 +72,7 @@ func (a *Attempts) Forget(tx *Tx) (freed int64, more bool, err error) {
 		}
 		r, _, err := Load[Record](tx, k)
 		if err != nil {
-			continue // another looks after damaged records
+			continue // damaged records are repaired elsewhere
 		}
 		switch s := stepOf(r); {
 		case left[s] == 0:

@@ -2,44 +2,40 @@ package store
 
 import "io"
 
-// A Backend keeps keys and values, in the order of the keys' bytes. It is
-// written by one goroutine at a time and read by many.
+// A Backend stores keys and values, in the order of the keys' bytes. One goroutine at a time writes
+// to it, and many can read.
 type Backend interface {
-	// Reader returns a view of the last commit that succeeded, for as long as
-	// it is open: later commits do not change it.
+	// Reader returns a view of the last successful commit. Later commits do not change it.
 	Reader() (Reader, error)
 
-	// Commit makes all writes durable, or none, provided that the epoch stored
-	// under the epoch's key is the one given; otherwise the error is ErrStale.
-	// ErrFull promises that nothing was written; after any other error nobody
-	// knows. The writes are in the order of their keys, each key once. Keys
-	// and values may be kept, nobody changes them; the slice they come in is
-	// the caller's again when Commit returns.
+	// Commit makes all writes durable, or none. It returns ErrStale unless epoch is the stored
+	// epoch. After ErrFull nothing was written; after any other error the result is unknown. The
+	// writes are in the order of their keys, each key once. The backend may keep keys and values,
+	// which nobody changes, but not the slice of writes.
 	Commit(epoch uint64, writes []Write) error
 
-	// Limits returns how much one Commit takes.
+	// Limits returns the maximum size of one Commit.
 	Limits() Limits
 
-	// Recovered says that a commit had room after others had failed with ErrFull.
+	// Recovered tells the backend that a commit had room after others had failed with ErrFull.
 	Recovered()
 
-	// Snapshot writes a copy of the last commit that succeeded, in a form that
-	// OpenReadOnly and Open accept.
+	// Snapshot writes a copy of the last successful commit, which OpenReadOnly and Open accept.
 	Snapshot(w io.Writer) error
 
-	// Damaged returns the keys of the records that were found damaged when the backend was opened, the
-	// first of them if there are many. Their values are those that damageOf knows.
+	// Damaged returns the keys of the records that were found damaged when the backend was opened;
+	// of many, the first ones. damageOf recognizes their values.
 	Damaged() []Key
 
-	// Check reports what is wrong with the backend's own structure.
+	// Check returns the errors in the backend's own structure.
 	Check() error
 
 	// Close waits for readers and releases everything.
 	Close() error
 }
 
-// A Reader is a view of one commit. It may be used by one goroutine at a time.
-// What it returns must not be changed and is gone when the reader is closed.
+// A Reader is a view of one commit, for one goroutine at a time. The returned slices must not be
+// changed, and are valid until the reader is closed.
 type Reader interface {
 	// Get returns the value under k, nil if there is none; an empty value is not nil.
 	Get(k Key) ([]byte, error)
@@ -52,14 +48,14 @@ type Reader interface {
 	Close() error
 }
 
-// Limits is how much one commit takes: the number of keys, and the bytes of
-// keys and values together.
+// Limits is the maximum size of one commit: the number of keys, and the bytes of keys and values
+// together.
 type Limits struct {
 	Ops   int
 	Bytes int
 }
 
-// A Write is one key's new value; a nil value takes the key away.
+// A Write is the new value of a key; nil deletes the key.
 type Write struct {
 	Key   Key
 	Value []byte

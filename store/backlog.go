@@ -2,16 +2,14 @@ package store
 
 import "fmt"
 
-// An NewestEvent says which task is about an object, of a binding for which many
-// events wait: the newest that does.
+// A NewestEvent refers to the newest task about an object, of a binding for which many events wait.
 type NewestEvent struct {
 	ID  ID     `json:"id"`
 	Key []byte `json:"key"` // of its header
 }
 
-// BacklogKey returns the key of how many events wait for the binding that t is
-// an event of, in t's queue or to go there; with of's, that of the newest about
-// the same object.
+// BacklogKey returns the key of the number of events that wait for t's binding in t's queue. With
+// of, it returns the key of the NewestEvent of that object.
 func BacklogKey(t *Task, of *ObjectRef) Key {
 	object := ""
 	if of != nil {
@@ -20,8 +18,7 @@ func BacklogKey(t *Task, of *ObjectRef) Key {
 	return At(Backlogs).Str(t.Queue).Str(t.Graph).Str(t.Node).Str(t.Subject.Module).Str(t.Subject.Hook).Str(t.Subject.Binding).Str(object)
 }
 
-// backlogs compares what is kept of bindings for which many events wait with the
-// tasks there are.
+// backlogs compares the records of bindings for which many events wait with the tasks.
 func (c *taskCheck) backlogs() {
 	count := map[string]int{}
 	for _, t := range c.byKey {

@@ -16,12 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bucket is the one bucket a store's file has.
+// bucket is the only bucket of a store's file.
 var bucket = []byte("addon-operator")
 
-// fillPercent is how full bbolt leaves a page that it splits. Most new keys
-// are behind those before them, in queues and history: half full pages, as is
-// usual, would stay half full.
+// fillPercent is how full bbolt leaves a page that it splits. Most new keys of queues and history
+// are behind the earlier ones, so that half full pages, bbolt's default, would stay half full.
 const fillPercent = 0.9
 
 // bolt is the backend over a bbolt file.
@@ -29,7 +28,7 @@ type bolt struct {
 	db      *bbolt.DB
 	ballast ballast
 	damaged []Key // records whose checksum did not match when the file was opened
-	free    bool  // most of the file was free then
+	free    bool  // most of the file was free at that time
 
 	committing sync.Mutex
 	durable    atomic.Int64 // bbolt's number of the last transaction known to be on disk
@@ -61,7 +60,7 @@ func openBolt(f *os.File, readOnly bool) (b *bolt, err error) {
 	return newBoltOver(db, verified)
 }
 
-// boltOptions returns how bbolt opens the file f, whose lock the caller holds.
+// boltOptions returns the options with which bbolt opens the file f, whose lock the caller holds.
 func boltOptions(f *os.File, readOnly bool) *bbolt.Options {
 	return &bbolt.Options{
 		OpenFile: held(f),
@@ -79,7 +78,7 @@ func boltOptions(f *os.File, readOnly bool) *bbolt.Options {
 	}
 }
 
-// newBoltOver returns the backend over an open file that was verified.
+// newBoltOver returns the backend of an open and verified file.
 func newBoltOver(db *bbolt.DB, verified *verifier) (*bolt, error) {
 	b := &bolt{db: db, damaged: verified.damaged, free: verified.mostlyFree()}
 	return b, db.View(func(tx *bbolt.Tx) error {
@@ -88,13 +87,12 @@ func newBoltOver(db *bbolt.DB, verified *verifier) (*bolt, error) {
 	})
 }
 
-// held gives bbolt a file that is open and locked already.
+// held makes bbolt use a file that is open and locked already.
 func held(f *os.File) func(string, int, os.FileMode) (*os.File, error) {
 	return func(string, int, os.FileMode) (*os.File, error) { return f, nil }
 }
 
-// newBolt locks the empty file f and makes an empty store of it. On an error
-// f is closed.
+// newBolt locks the empty file f and creates an empty store in it. On an error f is closed.
 func newBolt(f *os.File) (*bolt, error) {
 	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{
 		OpenFile: held(f), Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true,
@@ -181,10 +179,9 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 	return tx.Commit()
 }
 
-// judge makes ErrFull of an error of a commit that is known to have left
-// nothing: space was missing, and no reader sees a newer transaction than the
-// last durable one. An error after the meta page was written is not known to
-// have left nothing, whatever it is.
+// judge returns ErrFull if a failed commit has certainly written nothing: the disk was full, and no
+// reader sees a newer transaction than the last durable one. After the meta page was written, no
+// error proves this.
 func (b *bolt) judge(err error) error {
 	if !isFull(err) {
 		return err
@@ -201,14 +198,14 @@ func (b *bolt) judge(err error) error {
 	return fullOr(err)
 }
 
-// Recovered takes the ballast up again.
+// Recovered creates the ballast again.
 func (b *bolt) Recovered() { b.ballast.refill() }
 
 // Damaged returns the keys of records that were found damaged.
 func (b *bolt) Damaged() []Key { return b.damaged }
 
-// isFull reports whether err says that there is no space. bbolt passes on the
-// error of growing the file as text only.
+// isFull reports whether err says that the disk is full. bbolt passes on an error of growing the
+// file only as text.
 func isFull(err error) bool {
 	for _, full := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG} {
 		if errors.Is(err, full) || strings.HasSuffix(err.Error(), ": "+full.Error()) {
@@ -227,8 +224,8 @@ func (b *bolt) Snapshot(w io.Writer) error {
 	return errors.Join(err, r.Close())
 }
 
-// Check has bbolt check its pages. Commits wait, as bbolt compares what it
-// has in memory with what is on disk.
+// Check lets bbolt check its pages. Commits wait meanwhile, because bbolt compares its memory with
+// the disk.
 func (b *bolt) Check() error {
 	b.committing.Lock()
 	defer b.committing.Unlock()
@@ -267,7 +264,7 @@ func (r *boltReader) Close() error { return r.tx.Rollback() }
 
 func (r *boltReader) Get(k Key) (v []byte, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
-	v, _ = unseal(k, r.bucket.Get(k)) // who uses the value finds what is wrong with it
+	v, _ = unseal(k, r.bucket.Get(k)) // the reader of the value detects damage
 	return v, nil
 }
 
@@ -286,7 +283,7 @@ func (r *boltReader) Range(from, to Key, down bool, yield func(Key, []byte) bool
 	}
 }
 
-// first puts c on the first key not below from, or with down on the last below to.
+// first moves c to the first key that is not below from or, with down, to the last key below to.
 func first(c *bbolt.Cursor, from, to Key, down bool) (k, v []byte, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
 	if !down {
@@ -314,8 +311,8 @@ func next(c *bbolt.Cursor, down bool) (k, v []byte, err error) {
 	return k, v, nil
 }
 
-// guard makes an error of bbolt's panic over a page that is not what it must
-// be, and of the fault when the disk cannot deliver a page of the mapped file.
+// guard turns a panic of bbolt about a damaged page into an error, as well as the fault of a page
+// of the mapped file that the disk cannot read.
 func guard(before bool, err *error) {
 	debug.SetPanicOnFault(before)
 	if p := recover(); p != nil {

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock opens the file at path and locks it: for reading beside others when
-// flag is os.O_RDONLY, for nobody else otherwise. It waits as long as wait for
-// a process that has the lock, as one that is just ending has.
+// lock opens the file at path and locks it: shared if flag is os.O_RDONLY, otherwise exclusively.
+// It waits up to wait for a process that has the lock, because that process may be about to end.
 func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 	how := unix.LOCK_EX
 	if flag == os.O_RDONLY {
@@ -27,7 +26,7 @@ func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 		if err := flock(f, how, wait); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		// The name may have got another file while the lock was waited for.
+		// Another file may have got the name during the wait.
 		same, err := isAt(f, path)
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -41,8 +40,8 @@ func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 	}
 }
 
-// flock locks f. The system offers to wait for ever or not at all, so that a
-// bounded wait has to ask again and again.
+// flock locks f. The system call waits either for ever or not at all, so that a bounded wait must
+// poll.
 func flock(f *os.File, how int, wait time.Duration) error {
 	const pause = 20 * time.Millisecond
 	for ; ; wait -= pause {
@@ -75,8 +74,8 @@ func isAt(f *os.File, path string) (bool, error) {
 	return os.SameFile(mine, named), nil
 }
 
-// create makes a new store at path: in a file beside it, which gets its name
-// when it is whole and on disk, so that a crash leaves a store or no file.
+// create creates a new store at path. It writes a file beside path and renames it when it is
+// complete and durable, so that a crash leaves a store or no file.
 func create(path string) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*")
@@ -97,7 +96,7 @@ func create(path string) error {
 	return syncDir(dir)
 }
 
-// fullOr returns err, as ErrFull when it says that there is no space.
+// fullOr returns err, wrapped in ErrFull if the disk is full.
 func fullOr(err error) error {
 	if isFull(err) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
@@ -105,9 +104,9 @@ func fullOr(err error) error {
 	return err
 }
 
-// name gives the file at temp the name path, unless there is one already.
+// name gives the file at temp the name path, unless that name exists already.
 func name(temp, path string) error {
-	// Unlike a rename, a link never takes the place of a file.
+	// Unlike a rename, a link never replaces a file.
 	err := os.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
@@ -128,14 +127,14 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// ballast is a file that takes space away until the disk is full, so that
-// there is some to go on with. A size of zero is none.
+// A ballast is a file that reserves disk space. It is deleted when the disk is full, so that the
+// store can continue. With size 0 there is none.
 type ballast struct {
 	path string
 	size int64
 }
 
-// fill makes the file. That there is no space for it is no reason not to go on.
+// fill creates the file. If there is no space for it, the store works without it.
 func (b ballast) fill() {
 	if b.size <= 0 {
 		return
@@ -150,7 +149,7 @@ func (b ballast) fill() {
 	}
 }
 
-// refill makes the file again, where that leaves much more room than it takes.
+// refill creates the file again, if the disk has much more free space than it needs.
 func (b ballast) refill() {
 	var fs unix.Statfs_t
 	if b.size <= 0 || unix.Statfs(filepath.Dir(b.path), &fs) != nil {
@@ -161,9 +160,9 @@ func (b ballast) refill() {
 	}
 }
 
-// free gives the space back.
+// free deletes the file.
 func (b ballast) free() {
 	if b.size > 0 {
-		_ = os.Remove(b.path) // without it the disk stays full, which the caller says anyway
+		_ = os.Remove(b.path) // after a failure the disk stays full, which the caller reports anyway
 	}
 }

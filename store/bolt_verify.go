@@ -42,10 +42,10 @@ const (
 	largestNode = 256 << 20 // far above what a commit's largest value needs
 )
 
-// mostDamaged is how many damaged records are named.
+// mostDamaged is the maximum number of damaged records that are listed.
 const mostDamaged = 100
 
-// boltMeta is what a meta page says.
+// A boltMeta is the content of a meta page.
 type boltMeta struct {
 	pageSize             uint32
 	root, freelist, high uint64 // page numbers; high is the first never used
@@ -57,7 +57,7 @@ type verifier struct {
 	file io.ReaderAt
 	size int64
 	meta boltMeta
-	seen []bool // pages met, by number
+	seen []bool // visited pages, by number
 	buf  []byte
 
 	used    int64 // pages of the trees
@@ -65,15 +65,14 @@ type verifier struct {
 	damaged []Key // records whose checksum does not match
 }
 
-// verifyBolt reads the bbolt file of the given size whole. The error is
-// ErrNotStore for a file that is something else, ErrCorrupt for one that is
-// damaged, or that of a read that failed.
+// verifyBolt reads all pages of the bbolt file with that size. The error is ErrNotStore if the file
+// is something else, ErrCorrupt if it is damaged, or the error of a read.
 func verifyBolt(file io.ReaderAt, size int64) error {
 	_, err := inspectBolt(file, size)
 	return err
 }
 
-// inspectBolt is verifyBolt, and returns what it has met.
+// inspectBolt is verifyBolt, and returns the verifier with its results.
 func inspectBolt(file io.ReaderAt, size int64) (*verifier, error) {
 	v := &verifier{file: file, size: size}
 	if err := v.readMeta(); err != nil {
@@ -98,8 +97,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrCorrupt, fmt.Errorf(format, args...))
 }
 
-// readMeta finds the newer valid meta page. The first is at the beginning,
-// the second one page further, whatever a page's size.
+// readMeta finds the newer valid meta page. The first is at the beginning of the file, the second
+// one page further. The page size is unknown, so it tries all sizes.
 func (v *verifier) readMeta() error {
 	if v.size == 0 {
 		return corrupt("the file is empty")
@@ -142,8 +141,8 @@ func (m boltMeta) check(size int64) error {
 	return nil
 }
 
-// parseMeta reads a meta page behind its header. magic reports whether it is
-// one at all, ok whether it is whole.
+// parseMeta parses a meta page without its header. magic reports whether it is a meta page, ok
+// whether it is also valid.
 func parseMeta(b []byte) (m boltMeta, magic, ok bool) {
 	n := binary.NativeEndian
 	h := fnv.New64a()
@@ -159,7 +158,7 @@ func parseMeta(b []byte) (m boltMeta, magic, ok bool) {
 	return m, magic, magic && n.Uint32(b[4:]) == boltVersion && n.Uint64(b[56:]) == h.Sum64()
 }
 
-// page reads page id with what overflows, and notes that it was met.
+// page reads page id with its overflow pages, and marks them as visited.
 func (v *verifier) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= v.meta.high {
 		return nil, corrupt("page %d of %d", id, v.meta.high)
@@ -199,8 +198,8 @@ func resize(b []byte, n int64) []byte {
 	return b[:n]
 }
 
-// buckets visits the tree of buckets and returns the value of the
-// store's own, which must be the only one.
+// buckets visits the tree of buckets. It returns the value of the store's bucket, which must be the
+// only one.
 func (v *verifier) buckets() ([]byte, error) {
 	var own []byte
 	err := v.tree(v.meta.root, func(e element) error {
@@ -216,8 +215,7 @@ func (v *verifier) buckets() ([]byte, error) {
 	return own, err
 }
 
-// bucket visits the store's keys. A small bucket has its only page in
-// its value.
+// bucket visits the store's keys. The value of a small bucket contains its only page.
 func (v *verifier) bucket(value []byte) error {
 	if len(value) < bucketHeader {
 		return corrupt("the bucket has a header of %d bytes", len(value))
@@ -248,7 +246,8 @@ type span struct {
 	low, high []byte // nil is unbounded
 }
 
-// tree visits a tree of pages in no particular order and calls yield for what its leaves hold.
+// tree visits a tree of pages in no particular order, and calls yield for the elements of its
+// leaves.
 func (v *verifier) tree(root uint64, yield func(element) error) error {
 	for todo := []span{{page: root}}; len(todo) > 0; {
 		s := todo[len(todo)-1]
@@ -283,7 +282,7 @@ func (v *verifier) tree(root uint64, yield func(element) error) error {
 	return nil
 }
 
-// element is what a branch or leaf page holds many of.
+// An element is an entry of a branch or leaf page.
 type element struct {
 	key   []byte
 	page  uint64 // of a branch
@@ -291,8 +290,8 @@ type element struct {
 	value []byte // of a leaf
 }
 
-// elements calls yield for what page p holds, after it has seen that each
-// lies within the page, above the one before, and within s.
+// elements calls yield for the elements of page p. It first checks that each is inside the page,
+// behind the previous one, and within s.
 func elements(p []byte, s span, yield func(element) error) error {
 	n := binary.NativeEndian
 	leaf, count := n.Uint16(p[8:]) == leafPage, int(n.Uint16(p[10:]))

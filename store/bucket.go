@@ -6,24 +6,24 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Bucket is what is left of a hook's runs when no more than some are allowed
-// in a time.
+// A Bucket is the token bucket of a hook with a rate limit.
 type Bucket struct {
-	// Full is when as many may follow each other as the hook's burst says.
+	// Full is the time at which the hook may run as often in a row as its burst allows.
 	Full time.Time `json:"full"`
-	// Deferral says of each queue when what of the hook was put off is due.
+	// Deferrals describes the deferred tasks of the hook in each queue.
 	Deferrals map[string]Deferral `json:"putOff,omitempty"`
 }
 
-// A Deferral says when what was put off is due, and in what time one run is
+// A Deferral says when the deferred tasks of a hook in a queue are due, and in what time one run is
 // allowed.
 type Deferral struct {
 	Due   time.Time     `json:"due"`
 	Every time.Duration `json:"every"`
-	// Tasks is how many were put off so far.
+	// Tasks is the number of tasks deferred so far.
 	Tasks int `json:"tasks"`
-	// Expedited is the newest task that a person has released from the rate limit, with all
-	// that were deferred before it; zero if none is.
+	// Expedited is the newest task to which the rate limit does not apply, because a person
+	// expedited it. The limit does not apply to the tasks deferred before it either. It is zero if
+	// there is none.
 	Expedited ID `json:"expedited,omitzero"`
 }
 

@@ -6,14 +6,12 @@ import (
 	"fmt"
 )
 
-// maxFindings is how many findings of one kind a check tells in full.
+// maxFindings is the maximum number of findings of one kind that a check lists.
 const maxFindings = 20
 
-// Check looks for everything that can be wrong with the store: in the
-// backend's structure, in single records, between queues and their tasks,
-// between addons and their configurations.
-// What it finds is ErrCorrupt. It reads the whole store, and commits may wait
-// for it.
+// Check verifies the whole store: the backend's structure, single records, queues and their tasks,
+// addons and their configurations. Its findings are ErrCorrupt. It reads all records, and commits
+// may wait for it.
 func (db *DB) Check() error {
 	if err := db.Err(); err != nil {
 		return err

@@ -9,15 +9,15 @@ import (
 	"sync"
 )
 
-// mostCleanExits is how many epochs a note of clean exits holds.
+// mostCleanExits is the maximum number of epochs in a note of clean exits.
 const mostCleanExits = 32
 
 // noteSize is the size of the file with the note. Its space is allocated when the store is opened, so
 // that the note can be written on a full disk.
 const noteSize = 4096
 
-// cleanExits are the epochs whose process exited cleanly, or because of the store, but could not record that in
-// the store. A note beside the store holds them.
+// cleanExits are the epochs of processes that exited cleanly, or because of the store, but could
+// not record that in the store. A note beside the store has them.
 type cleanExits struct {
 	note  exitNote
 	known []uint64 // the epochs of the note when the store was opened
@@ -25,23 +25,25 @@ type cleanExits struct {
 	mu sync.Mutex // held while the note is written
 }
 
-// An exitNote is where the epochs of clean exits are kept.
+// An exitNote stores the epochs of clean exits.
 type exitNote interface {
 	read() []uint64
 	write(epochs []uint64) error
 }
 
-// readCleanExits returns the clean exits of a note. The note is never deleted, as epochs are not used again.
+// readCleanExits reads the clean exits of a note. The note is never deleted, because epochs are not
+// used again.
 func readCleanExits(note exitNote) *cleanExits { return &cleanExits{note: note, known: note.read()} }
 
-// ExitedCleanly reports whether the process of that epoch exited cleanly according to the note beside the store. The
-// note has the exits that the store could not take: a commit had failed, or the disk was full.
+// ExitedCleanly reports whether the process of that epoch exited cleanly according to the note
+// beside the store. The note has the exits that could not be written to the store, because a commit
+// had failed or the disk was full.
 func (db *DB) ExitedCleanly(epoch uint64) bool {
 	return db.exits != nil && slices.Contains(db.exits.known, epoch)
 }
 
-// NoteCleanExit writes to the note beside the store that this process exits cleanly. It is for a store that takes no
-// more transactions. If it fails, the end of the process looks like a crash.
+// NoteCleanExit records in the note beside the store that this process exits cleanly. It is for a
+// store that accepts no more transactions. If it fails, the end of the process looks like a crash.
 func (db *DB) NoteCleanExit() error {
 	if db.exits == nil { // the store is read-only
 		return nil
@@ -63,7 +65,8 @@ func (c *cleanExits) add(epoch uint64) error {
 // exitsFile is the note in a file beside the store.
 type exitsFile struct{ path string }
 
-// prepare gives the file its space. A disk without that space is no reason not to go on.
+// prepare allocates the space of the file. If the disk has no space for it, the store works without
+// it.
 func (f exitsFile) prepare() {
 	if info, err := os.Stat(f.path); err == nil && info.Size() >= noteSize {
 		return
@@ -116,7 +119,7 @@ func (e exitsIn) read() []uint64 {
 	return e.memory.exits
 }
 
-// A process that has crashed writes nothing.
+// write fails after a crash, because a crashed process writes nothing.
 func (e exitsIn) write(epochs []uint64) error {
 	e.memory.mu.Lock()
 	defer e.memory.mu.Unlock()

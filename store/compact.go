@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// compactFrom is the size in bytes from which a file is compacted when it is opened. Below, there is
-// little to gain.
+// compactFrom is the size in bytes from which a file is compacted when it is opened. Compacting a
+// smaller one saves little.
 const compactFrom = 8 << 20
 
-// compactPiece is how many bytes of records one transaction copies.
+// compactPiece is the size in bytes of the records that one transaction copies.
 const compactPiece = 4 << 20
 
-// A Compaction says what became of a store's file that was mostly free: its size in bytes before and
-// after, or why it stays as it is.
+// A Compaction is the result of compacting a store's file: its size in bytes before and after, or
+// the error because of which it stays as it is.
 type Compaction struct {
 	Before, After int64
 	Err           error
 }
 
-// Compaction returns what became of compacting the file when the store was opened, nil if there was
-// no need.
+// Compaction returns the result of compacting the file when the store was opened; nil if that was
+// not necessary.
 func (db *DB) Compaction() *Compaction { return db.compaction }
 
 // Compact copies the store at path to a new file without free pages, which then replaces the old
@@ -55,16 +55,16 @@ func Compact(path string, o Options) (Compaction, error) {
 	return c, errors.Join(err, compact.Close())
 }
 
-// mostlyFree reports whether less than half of what the file has ever used is in use.
+// mostlyFree reports whether less than half of the pages that the file has ever used are in use.
 func (v *verifier) mostlyFree() bool {
 	size := int64(v.meta.pageSize)
 	high := int64(v.meta.high) //nolint:gosec // it is within the file
 	return high*size >= compactFrom && v.used < high/2
 }
 
-// compactIfFree compacts the file at path if most of it is free, and returns the backend to use. What
-// keeps the file from being compacted is no reason not to use it; the error is that of a new file
-// that may not survive a crash.
+// compactIfFree compacts the file at path if most of it is free, and returns the backend to use. If
+// the file cannot be compacted, it is used as it is. The error is that of a new file that may not
+// survive a crash.
 func (b *bolt) compactIfFree(path string) (*bolt, *Compaction, error) {
 	if !b.free {
 		return b, nil, nil
@@ -87,13 +87,13 @@ func (b *bolt) compactIfFree(path string) (*bolt, *Compaction, error) {
 	return compact, c, nil
 }
 
-// errNotDurable means that a file has got a name, and that this may be undone by a crash.
+// errNotDurable means that a file was renamed, but that a crash may undo this.
 var errNotDurable = errors.New("the directory could not be synced after the file was replaced")
 
-// compact copies b to a new file, gives that the name path, and closes b. On an error b is as before.
+// compact copies b to a new file, gives it the name path, and closes b. On an error b is unchanged.
 func (b *bolt) compact(path string) (*bolt, error) {
 	dir, base := filepath.Split(path)
-	temp := filepath.Join(dir, "."+base+".compact") // who holds the lock of the store is alone here
+	temp := filepath.Join(dir, "."+base+".compact") // only the holder of the store's lock uses this name
 	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fullOr(err)
@@ -112,8 +112,8 @@ func (b *bolt) compact(path string) (*bolt, error) {
 	return compact, b.Close()
 }
 
-// copyInto makes a store with b's records of the empty file f, locked, verified and on disk. On an
-// error f is closed.
+// copyInto creates a store with b's records in the empty file f: locked, verified and durable. On
+// an error f is closed.
 func (b *bolt) copyInto(f *os.File) (*bolt, error) {
 	if err := flock(f, unix.LOCK_EX, 0); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -123,7 +123,7 @@ func (b *bolt) copyInto(f *os.File) (*bolt, error) {
 		_ = f.Close() // bbolt may have done so
 		return nil, err
 	}
-	db.NoSync = true // until all is there
+	db.NoSync = true // until all records are copied
 	copied, err := b.copyRecords(db)
 	if err == nil {
 		err = db.Sync()
@@ -143,7 +143,7 @@ func (b *bolt) copyInto(f *os.File) (*bolt, error) {
 	return c, nil
 }
 
-// verifyCopy reads the copy in f, which must hold that many records.
+// verifyCopy verifies the copy in f, which must have that number of records.
 func verifyCopy(f *os.File, records int) (*verifier, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -156,7 +156,7 @@ func verifyCopy(f *os.File, records int) (*verifier, error) {
 	return v, err
 }
 
-// copyRecords copies all records to another file, in pieces, and returns how many there are. Records
+// copyRecords copies all records to another file, in pieces, and returns their number. Records
 // without a checksum get one.
 func (b *bolt) copyRecords(to *bbolt.DB) (records int, err error) {
 	defer func() {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Damaged is a record that could not be read. Its key and its bytes are kept for
+// A Damaged is a record that could not be read. It keeps the key and the bytes of the record for
 // inspection.
 type Damaged struct {
 	ID    ID        `json:"id"`
@@ -38,9 +38,8 @@ func (d Damaged) problem() Problem {
 	}
 }
 
-// MoveDamaged moves the bytes of the record under k, which cannot be read because of
-// why, to the table of damaged records, and saves a problem. It returns false if
-// there is no record under k.
+// MoveDamaged moves the bytes of the record under k, which cannot be read because of why, to the
+// table of damaged records, and saves a problem. It returns false if there is no record under k.
 func MoveDamaged(tx *Tx, id ID, k Key, why error) (d Damaged, ok bool, err error) {
 	raw := tx.Get(k)
 	if raw == nil {
@@ -70,16 +69,15 @@ func AllDamaged(tx *Tx) iter.Seq2[Damaged, error] {
 	return records[Damaged](tx, At(DamagedRecords))
 }
 
-// A PieceOf says which task a piece that stands apart from its header is of, and
-// for an item of a fan-out task, which one.
+// A PieceOf identifies the task of a piece that is stored separately from the header and, for an
+// item of a fan-out task, the item.
 type PieceOf struct {
 	Task   ID
 	Item   int
 	IsItem bool
 }
 
-// ParsePiece takes the key of a payload's piece, an item, a journal or a note
-// apart.
+// ParsePiece parses the key of a part of a payload, an item, a journal or a note.
 func ParsePiece(k Key) (p PieceOf, ok bool) {
 	switch k.Table() {
 	case Payloads, Journal, Notes:
@@ -99,8 +97,8 @@ func ParsePiece(k Key) (p PieceOf, ok bool) {
 	return p, parts.Err() == nil
 }
 
-// DropItem removes item i of the fan-out task id, whose next item is next: the
-// items from next on move up by one. It returns the new next item.
+// DropItem removes item i of the fan-out task id, whose next item is next. The items from next to i
+// move up by one. It returns the new next item.
 func DropItem(tx *Tx, id ID, next, i int) int {
 	for ; i > next; i-- {
 		if raw := tx.Get(itemKey(id, i-1)); raw != nil && json.Valid(raw) {

@@ -11,22 +11,22 @@ import (
 	"slices"
 )
 
-// row is one line of a dump.
+// A row is one line of a dump.
 type row struct {
 	Table string `json:"table"`
-	// Key is the key's parts, or, where they do not follow the table's layout,
-	// one string: 0x and the whole key in hex.
+	// Key is the parts of the key. If they do not follow the table's layout, it is one string: 0x
+	// and the whole key in hex.
 	Key []any `json:"key"`
-	// Value is the record: JSON, a key as Key.String shows it, or else a
-	// string; absent where it is redacted.
+	// Value is the record: JSON, a key in the form of Key.String, or a string. It is absent if it
+	// is redacted.
 	Value    any  `json:"value,omitempty"`
 	Redacted bool `json:"redacted,omitempty"`
 	Bytes    int  `json:"bytes,omitempty"`
 }
 
-// Dump writes the records of the tables as JSON, one to a line, in the order
-// of their keys; without tables, all. Records that can hold secrets are left
-// out, their size is told, unless their table is named.
+// Dump writes the records of the tables as JSON, one to a line, in the order of their keys; without
+// tables, all records. It replaces records that can hold secrets by their size, unless their table
+// is named.
 func (db *DB) Dump(w io.Writer, tables ...Table) error {
 	out := bufio.NewWriter(w)
 	lines := json.NewEncoder(out)
@@ -75,6 +75,6 @@ func newRow(k Key, v []byte, asked bool) row {
 	return r
 }
 
-// secret reports whether records of t can hold what not everyone may see. A
-// table this version does not know can.
+// secret reports whether records of t can hold secrets. It is true for a table that this version
+// does not know.
 func (t Table) secret() bool { return !t.known() || tables[t].secret }

@@ -4,8 +4,8 @@ import "errors"
 
 // These errors can be returned when a store is opened. The file is left as it was.
 var (
-	// ErrLocked means that another process has the file open. A verb that wants
-	// to look into a live store asks the operator over its socket instead.
+	// ErrLocked means that another process has the file open. A command that reads a store in use
+	// asks the operator over its socket instead.
 	ErrLocked = errors.New("store is in use by another process")
 
 	// ErrCorrupt means that the file or a record in it cannot be decoded. Rename the file
@@ -16,12 +16,12 @@ var (
 	// version or a later one can open it.
 	ErrNewer = errors.New("store was written by a newer version")
 
-	// ErrNotStore means that the file is something else than a store.
+	// ErrNotStore means that the file is not a store.
 	ErrNotStore = errors.New("file is not a store")
 )
 
-// A RecordError says which record cannot be read, and why. Errors that hold one are ErrCorrupt. The
-// rest of the store can be used: the record can be taken away by its key.
+// A RecordError says which record cannot be read, and why. An error that wraps one is ErrCorrupt.
+// The rest of the store can be used: the record can be deleted by its key.
 type RecordError struct {
 	Key Key
 	Err error
@@ -34,7 +34,7 @@ func (e *RecordError) Error() string {
 // Unwrap returns the cause and ErrCorrupt.
 func (e *RecordError) Unwrap() []error { return []error{e.Err, ErrCorrupt} }
 
-// recordError returns err, which a record's reader has returned, as a RecordError.
+// recordError returns err, an error about the record under k, as a RecordError; nil if err is nil.
 func recordError(k Key, err error) error {
 	if err == nil {
 		return nil
@@ -44,30 +44,27 @@ func recordError(k Key, err error) error {
 
 // These errors can be returned by transactions.
 var (
-	// ErrFull means that there is no space for the commit. Nothing of it is
-	// kept, the store is as before, and the caller may try again.
+	// ErrFull means that there is no space for the commit. The store is unchanged, and the caller
+	// may try again.
 	ErrFull = errors.New("no space left for the store")
 
-	// ErrTooLarge means that one transaction writes more than a commit can
-	// hold, or a key or value larger than the backend takes. Its writer has to
-	// cut it into pieces.
+	// ErrTooLarge means that a transaction writes more than one commit can have, or a key or value
+	// above the limit of the backend. The caller must split it.
 	ErrTooLarge = errors.New("transaction is too large")
 
-	// ErrReadOnly means that a write was tried in a View, or in a store that
-	// was opened for reading only.
+	// ErrReadOnly means that a View, or a store opened for reading only, was asked to write.
 	ErrReadOnly = errors.New("store is open for reading only")
 
-	// ErrStale means that another process has opened the store since, so this
-	// one must no longer write.
+	// ErrStale means that another process has opened the store since, so that this process must not
+	// write any more.
 	ErrStale = errors.New("store belongs to a later epoch")
 
-	// ErrPoisoned means that a commit failed, so nobody knows what is on disk.
-	// The process has to stop; the next one verifies the file.
+	// ErrPoisoned means that a commit failed and the content of the disk is unknown. The process
+	// must stop; the next one verifies the file.
 	ErrPoisoned = errors.New("store is poisoned by a failed commit")
 
-	// ErrFenced means that this process may not write any more, because another
-	// operator may have taken its place. What it did not commit is done by the
-	// next process.
+	// ErrFenced means that this process may not write any more, because another operator may have
+	// replaced it. The next process repeats uncommitted work.
 	ErrFenced = errors.New("store is fenced off")
 
 	// ErrClosed means that the store was closed.

@@ -27,7 +27,7 @@ func eventsOf(queue string, s graph.Subject) Key {
 	return At(Events).Str(queue).Str(s.Module).Str(s.Hook)
 }
 
-// indexEvent makes the index record of t lead to the header under k, if t is an event.
+// indexEvent points the index record of t to the header under k, if t is an event.
 func indexEvent(tx *Tx, t *Task, k Key) {
 	if t.Object == nil {
 		return
@@ -44,9 +44,9 @@ func unindexEvent(tx *Tx, t *Task) {
 	}
 }
 
-// EventsOf yields the headers of the events of the hook s that wait for queue or run in
-// it: in the queue, held, or due later. Those of one binding and node are yielded oldest
-// first. The loop's body may change them.
+// EventsOf yields the headers of the events of the hook s in queue, whether they are queued,
+// running, held or deferred. Those of one binding and node are yielded oldest first. The loop's
+// body may change them.
 func EventsOf(tx *Tx, queue string, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		for k, header := range tx.Range(eventsOf(queue, s)) {
@@ -57,7 +57,7 @@ func EventsOf(tx *Tx, queue string, s graph.Subject) iter.Seq2[*Task, error] {
 	}
 }
 
-// indexed returns the event to which the index record under k leads.
+// indexed returns the event to which the index record under k points.
 func indexed(tx *Tx, k Key, header []byte) (*Task, error) {
 	if err := damageOf(k, header); err != nil {
 		return nil, err
@@ -72,8 +72,7 @@ func indexed(tx *Tx, k Key, header []byte) (*Task, error) {
 	return t, nil
 }
 
-// CountEvents returns how many events of t's queue, binding and node there are, without
-// reading them.
+// CountEvents returns the number of events of t's queue, binding and node, without reading them.
 func CountEvents(tx *Tx, t *Task) (n int) {
 	for range tx.Range(eventsLike(t)) {
 		n++
@@ -81,8 +80,9 @@ func CountEvents(tx *Tx, t *Task) (n int) {
 	return n
 }
 
-// EventsBehind returns how many events of t's queue, binding and node are in that queue behind the task under key k, and the
-// newest of them; nil if there is none. It reads no other.
+// EventsBehind returns the number of events of t's queue, binding and node that are in that queue
+// behind the task under key k, and the newest of them; nil if there is none. It reads only that
+// one.
 func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
 	var last, header []byte
 	for index, at := range tx.Range(eventsLike(t)) {
@@ -97,8 +97,8 @@ func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
 	return n, newest, err
 }
 
-// ReindexEvents makes the index agree with the headers in tx. It returns an error where
-// a header cannot be read.
+// ReindexEvents makes the index agree with the headers in tx. It returns an error if a header
+// cannot be read.
 func ReindexEvents(tx *Tx) error {
 	for k, header := range tx.Range(At(Events)) {
 		if _, err := indexed(tx, k, header); err != nil {

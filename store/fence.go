@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// Guard makes each commit from now on call check first. An error of check refuses the commit. An error in
-// which errors.Is finds ErrFenced also ends the store. A process that is fenced does not count as crashed.
+// Guard makes each later commit call check first. An error of check rejects the commit. An error
+// that wraps ErrFenced also ends the store, which does not count as a crash of the process.
 func (db *DB) Guard(check func() error) {
 	db.commits.mu.Lock()
 	defer db.commits.mu.Unlock()
 	db.commits.guard = check
 }
 
-// Fence ends the store because this process may not write any more.
+// Fence ends the store, because this process may not write any more.
 func (db *DB) Fence(why error) {
 	_ = db.NoteCleanExit() // without it, the end of this process looks like a crash
 	db.lifetime.end(fmt.Errorf("%w: %w", ErrFenced, why))

@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// Reactions is the kind of the lane of a hook's events and ticks.
+// Reactions is the kind of the lane for a hook's events and schedule ticks.
 const Reactions = "reactions"
 
-// A LaneKey names a lane: the held tasks of one queue that must stay in order. The
-// events and ticks of a hook share one lane; of every other node, those about the
-// same module or hook do.
+// A LaneKey names a lane: the held tasks of one queue that must stay in order. The events and
+// schedule ticks of a hook share one lane. For every other node, the tasks about the same module or
+// hook share one.
 type LaneKey struct {
 	Queue, Module, Hook string
 	Kind                string // Reactions, or the node
 }
 
-// A Lane describes the tasks held in it.
+// A Lane describes the tasks held in a lane.
 type Lane struct {
 	LaneKey `json:"-"` // its key, not its value
-	// Open is set once nothing keeps the tasks from starting: they go back to the
-	// tail of their queue, oldest first.
+	// Open is set once nothing blocks the tasks. They then go back to the tail of their queue,
+	// oldest first.
 	Open bool `json:"-"`
-	// Tasks is how many are held.
+	// Tasks is the number of held tasks.
 	Tasks  int       `json:"tasks"`
 	Reason Reason    `json:"reason"`
 	Since  time.Time `json:"since"`
-	// After is the last slot of the queue when the lane was opened. Tasks of the
-	// lane up to that slot are newer than those held and are held as well; the lane
-	// empties once the queue has passed it.
+	// After is the last slot of the queue when the lane was opened. Tasks of the lane up to that
+	// slot are newer than the held ones and are held as well. The lane empties once the queue has
+	// passed that slot.
 	After uint64 `json:"after,omitempty"`
 }
 
@@ -52,7 +52,7 @@ func (k LaneKey) held() Key {
 // IsHeld reports whether t is in a lane and in no queue.
 func (t *Task) IsHeld() bool { return t.Lane != "" }
 
-// LaneKey returns the lane that the held task t is in.
+// LaneKey returns the lane of the held task t.
 func (t *Task) LaneKey() LaneKey {
 	return LaneKey{Queue: t.Queue, Module: t.Subject.Module, Hook: t.Subject.Hook, Kind: t.Lane}
 }
@@ -74,7 +74,7 @@ func HeldTasksOf(tx *Tx, module string, hook ...string) iter.Seq2[*Task, error] 
 // AllHeldTasks yields the headers of all held tasks.
 func AllHeldTasks(tx *Tx) iter.Seq2[*Task, error] { return outOfQueue(tx.Range(At(Held))) }
 
-// LoadLane returns the lane k, and whether it holds tasks.
+// LoadLane returns the lane k, and whether it has tasks.
 func LoadLane(tx *Tx, k LaneKey) (Lane, bool, error) {
 	for _, state := range []string{shutLanes, openLanes} {
 		l, ok, err := Load[Lane](tx, k.key(state))
@@ -107,10 +107,10 @@ func OpenLanes(tx *Tx, queue string) iter.Seq2[Lane, error] {
 	return lanes(tx, At(Lanes).Str(openLanes).Str(queue))
 }
 
-// ShutLanes yields the lanes whose tasks something keeps from starting.
+// ShutLanes yields the lanes whose tasks are blocked.
 func ShutLanes(tx *Tx) iter.Seq2[Lane, error] { return lanes(tx, At(Lanes).Str(shutLanes)) }
 
-// ShutLanesOf is ShutLanes for the lanes of module. It does not read those of others.
+// ShutLanesOf is ShutLanes for the lanes of module. It does not read those of other modules.
 func ShutLanesOf(tx *Tx, module string) iter.Seq2[Lane, error] {
 	return func(yield func(Lane, error) bool) {
 		prefix := At(Held).Str(module)
@@ -147,7 +147,7 @@ func nextLane(tx *Tx, prefix, from Key) (*LaneKey, error) {
 	return nil, nil
 }
 
-// AllLanes yields all lanes, those that are shut first.
+// AllLanes yields all lanes, the shut ones first.
 func AllLanes(tx *Tx) iter.Seq2[Lane, error] {
 	return func(yield func(Lane, error) bool) {
 		for _, state := range []string{shutLanes, openLanes} {
@@ -186,7 +186,7 @@ func parseLaneKey(k Key) (l LaneKey, open bool, err error) {
 	return l, open, p.Err()
 }
 
-// lanes compares what is known of lanes with the tasks held in them.
+// lanes compares the records of lanes with the tasks held in them.
 func (c *taskCheck) lanes() {
 	count := map[LaneKey]int{}
 	for t, err := range AllHeldTasks(c.tx) {

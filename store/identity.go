@@ -13,14 +13,14 @@ func schemaKey() Key { return At(Meta).Str("schema") }
 func idKey() Key     { return At(Meta).Str("id") }
 func epochKey() Key  { return At(Meta).Str("epoch") }
 
-// An identity is what the first records of a store contain.
+// An identity is the content of the first records of a store.
 type identity struct {
 	schema int
 	id     string
 	epoch  uint64
 }
 
-// raiseEpoch makes the next epoch the one that can commit.
+// raiseEpoch makes the next epoch the only one that can commit.
 func raiseEpoch(b Backend, i *identity) error {
 	raise := []Write{{Key: epochKey(), Value: number(i.epoch + 1)}, {Key: schemaKey(), Value: number(schema)}}
 	if err := b.Commit(i.epoch, raise); err != nil {

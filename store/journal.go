@@ -2,15 +2,14 @@ package store
 
 import "fmt"
 
-// JournalKey returns the key of the outcome that task id is carrying out.
+// JournalKey returns the key of the outcome whose effects task id executes.
 func JournalKey(id ID) Key { return At(Journal).Uint(id.Epoch).Uint(id.N) }
 
-// noteKey returns the key of what was noted while task id carries out its outcome.
+// noteKey returns the key of the note that task id keeps about its effects.
 func noteKey(id ID) Key { return At(Notes).Uint(id.Epoch).Uint(id.N) }
 
-// SaveNote keeps how far the step of task id has come with its effects, in place
-// of what was noted before, for as long as the task has a journal. It fails where
-// it has none.
+// SaveNote stores how far the step of task id has executed its effects, and replaces the earlier
+// note. The note is deleted with the journal of the task. Without a journal, SaveNote fails.
 func SaveNote[T any](tx *Tx, id ID, note T) error {
 	if tx.Get(JournalKey(id)) == nil {
 		return fmt.Errorf("task %s has no journal that something could be noted of", id)
@@ -18,11 +17,10 @@ func SaveNote[T any](tx *Tx, id ID, note T) error {
 	return Save(tx, noteKey(id), note)
 }
 
-// LoadNote reads what SaveNote has kept for task id, and reports whether there is
-// anything.
+// LoadNote returns the note of task id, and whether there is one.
 func LoadNote[T any](tx *Tx, id ID) (T, bool, error) { return Load[T](tx, noteKey(id)) }
 
-// DropJournal takes away what task id is carrying out and what was noted of it.
+// DropJournal deletes the journal and the note of task id.
 func DropJournal(tx *Tx, id ID) {
 	tx.Delete(JournalKey(id))
 	if k := noteKey(id); tx.Get(k) != nil {

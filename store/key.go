@@ -7,22 +7,21 @@ import (
 	"strconv"
 )
 
-// A Table is the first byte of every key: one kind of record, one table.
-// The numbers are on disk and never change; a table that is no longer used
-// leaves its number unused.
+// A Table is one kind of record. It is the first byte of the keys of its records. The numbers are
+// on disk and never change, and the number of a removed table is not used again.
 type Table byte
 
-// The tables. Behind each stand the parts of its keys.
+// The tables, with the parts of their keys.
 const (
-	// Meta holds what is true of the whole store: schema, id, epoch, the
-	// cluster it belongs to. Key: name.
+	// Meta holds records about the whole store: schema, id, epoch, its cluster. Key: name.
 	Meta Table = iota + 1
-	// Queues holds the waiting and running tasks. Key: queue, place, complement of height.
+	// Queues holds the waiting and running tasks. Key: queue, slot, complement of depth.
 	Queues
-	// Payloads holds what is too large for a task's header. Key: task id (epoch, number), chunk.
+	// Payloads holds data that is too large for a task's header. Key: task id (epoch, number),
+	// chunk.
 	Payloads
-	// Unique holds the key of the task that waits where only one may. Key: queue, graph, node, module, hook, binding,
-	// and configuration if it is about one.
+	// Unique holds the key of the only task that waits, of equal tasks. Key: queue, graph, node,
+	// module, hook, binding, and configuration if the task is about one.
 	Unique
 	// Values holds the values patches of each section. Key: section.
 	Values
@@ -30,58 +29,65 @@ const (
 	EnabledOverrides
 	// Hooks holds parsed hook configurations. Key: module or empty for global, hook.
 	Hooks
-	// Bindings holds what is attached. Key: module or empty for global, hook, binding.
+	// Bindings holds the attached bindings. Key: module or empty for global, hook, binding.
 	Bindings
-	// Cursors holds what hooks were told of the cluster's objects. Key: cursor, object.
+	// Cursors holds the object versions delivered to hooks. Key: cursor, object.
 	Cursors
-	// Versions holds the resourceVersions watches go on from. Key: kind, namespace, selectors.
+	// Versions holds the resourceVersions at which watches resume. Key: kind, namespace, selectors.
 	Versions
 	// Ticks holds the last tick of each cron. Key: module or empty for global, hook, binding.
 	Ticks
-	// ConfigMap holds the content last applied and the content last refused. Key: name.
+	// ConfigMap holds the last applied and the last rejected content. Key: name.
 	ConfigMap
 	// Modules holds the state of each module. Key: module.
 	Modules
-	// Releases holds what is known of Helm releases. Key: release.
+	// Releases holds the state of Helm releases. Key: release.
 	Releases
-	// Metrics holds what hooks have counted. Key: "family", name; or "sheet", group, module or empty for global, hook.
+	// Metrics holds the metrics of hooks. Key: "family", name; or "sheet", group, module or empty
+	// for global, hook.
 	Metrics
-	// Journal holds outcomes whose outside effects are under way. Key: task id (epoch, number).
+	// Journal holds outcomes whose effects are in progress. Key: task id (epoch, number).
 	Journal
-	// Later holds tasks that stand in no queue before they are due. Key: due time, task id (epoch, number).
+	// Later holds deferred tasks, which are in no queue. Key: due time, task id (epoch, number).
 	Later
 	// Quarantine has tasks that crashed the process, until a user releases or skips them. Key: task id (epoch, number).
 	Quarantine
 	// Addons holds the registered addons. Key: namespace or empty for the cluster, id.
 	Addons
-	// Runs holds a record of every run kept. Key: run.
+	// Runs holds the runs. Key: run.
 	Runs
-	// History holds what became of tasks. Key: run, task id (epoch, number).
+	// History holds the attempts and results of tasks. Key: run, task id (epoch, number).
 	History
-	// Buckets holds how many runs a limited hook has left. Key: module or empty for global, hook.
+	// Buckets holds the state of hooks' rate limits. Key: module or empty for global, hook.
 	Buckets
-	// Backlogs holds, of bindings for which many events wait, how many do and which is the newest of each object.
-	// Key: queue, graph, node, module, hook, binding, object or empty for how many.
+	// Backlogs holds, for bindings for which many events wait, their number and the newest event of
+	// each object. Key: queue, graph, node, module, hook, binding, object or empty for the number.
 	Backlogs
-	// Notes holds how far tasks have come with the effects in their journals. Key: task id (epoch, number).
+	// Notes holds how far tasks have executed the effects in their journals. Key: task id (epoch,
+	// number).
 	Notes
-	// Problems holds what is wrong now and no failing task reports. Key: kind, module, hook, binding, object, and
-	// configuration if it is about one.
+	// Problems holds current problems that no failing task reports. Key: kind, module, hook,
+	// binding, object, and configuration if the problem is about one.
 	Problems
 	// DamagedRecords holds the bytes of records that could not be read. Key: id (epoch, number).
 	DamagedRecords
-	// Held holds tasks that something keeps from starting. Key: module or empty for global, hook, queue, kind of lane, task id (epoch, number).
+	// Held holds the held tasks. Key: module or empty for global, hook, queue, kind of lane, task
+	// id (epoch, number).
 	Held
-	// Lanes holds what is known of the lanes of held tasks. Key: "shut" or "open", queue, module or empty for global, hook, kind.
+	// Lanes holds the lanes of held tasks. Key: "shut" or "open", queue, module or empty for
+	// global, hook, kind.
 	Lanes
-	// Events holds the keys of the headers of events. Key: queue, module or empty for global, hook, binding, graph, node, task id (epoch, number).
+	// Events holds the keys of the headers of events. Key: queue, module or empty for global, hook,
+	// binding, graph, node, task id (epoch, number).
 	Events
-	// Interruptions holds the claims on items that ended with their process and whose tasks are gone, until another task
-	// does the item. Key: module or empty for global, hook, binding, graph, node, and configuration if it is about one.
+	// Interruptions holds the claims of ended processes on items whose tasks no longer exist, until
+	// another task processes the item. Key: module or empty for global, hook, binding, graph, node,
+	// and configuration if the item is about one.
 	Interruptions
 	// AddonNames holds the ids of the registered addons. Key: namespace or empty for the cluster, name, normalized version.
 	AddonNames
-	// Configurations holds what is known of each addons configuration. Key: namespace or empty for the cluster, name.
+	// Configurations holds the state of each addons configuration. Key: namespace or empty for the
+	// cluster, name.
 	Configurations
 	// Rounds holds the results of rounds, a record for each repository. Key: round (epoch, number), index of the repository.
 	Rounds
@@ -97,19 +103,19 @@ const (
 	Chunks
 	// AddonModules holds the modules that are made from addons. Key: module.
 	AddonModules
-	// Actions holds what people did with commands. Key: id (epoch, number).
+	// Actions holds the actions of people with commands. Key: id (epoch, number).
 	Actions
-	// Starts tells of the processes that worked on the store. Key: epoch.
+	// Starts holds the processes that used the store. Key: epoch.
 	Starts
 )
 
-// tables is, by number, the name of each table and what else is to know of it.
+// tables has the name and the properties of each table, by number.
 var tables = [...]struct {
 	name   string
 	layout string // of its keys, for people: s a string, u 8 bytes, i 4 bytes
-	secret bool   // records can hold what not everyone may see
-	raw    bool   // records are not JSON: pieces of some, or keys
-	work   bool   // records are pending work, of no use once another operator has worked
+	secret bool   // records can hold secrets
+	raw    bool   // records are not JSON: pieces of JSON, or keys
+	work   bool   // records are pending work, useless after another operator has worked
 }{
 	Meta:             {name: "meta", layout: "s"},
 	Queues:           {name: "queues", layout: "sui", secret: true, work: true},
@@ -164,7 +170,7 @@ func (t Table) String() string {
 	return tables[t].name
 }
 
-// ParseTable returns the table of a name that String returns.
+// ParseTable returns the table with the name that String returns.
 func ParseTable(name string) (Table, error) {
 	for i, t := range tables {
 		if i > 0 && t.name == name {
@@ -174,16 +180,16 @@ func ParseTable(name string) (Table, error) {
 	return 0, fmt.Errorf("store: there is no table %q", name)
 }
 
-// A Key is a record's place in the store: a table and parts. Keys sort as
-// bytes, so numbers sort by value, and strings of one length by content.
-// The methods that add a part return a new key and leave the old one alone.
+// A Key is the key of a record: a table and parts. Keys sort as bytes, so numbers sort by value,
+// and strings of the same length by content. The methods that add a part return a new key and do
+// not change the old one.
 type Key []byte
 
-// At returns the key that every key of t begins with.
+// At returns the common prefix of the keys of t.
 func At(t Table) Key { return Key{byte(t)} }
 
-// Str returns k with a string added: 2 bytes of length, then the string.
-// A string longer than 65,535 bytes makes a key that no transaction accepts.
+// Str returns k with a string added: 2 bytes of length, then the string. No transaction accepts a
+// key with a string longer than 65,535 bytes.
 func (k Key) Str(s string) Key {
 	n := make(Key, 0, len(k)+2+len(s))
 	n = append(n, k...)
@@ -219,8 +225,8 @@ func (k Key) Table() Table {
 	return Table(k[0])
 }
 
-// String returns k as dumps and errors show it: the table and its parts, or
-// the bytes in hex where they do not follow the table's layout.
+// String returns k as dumps and errors show it: the table and its parts, or the bytes in hex if
+// they do not follow the table's layout.
 func (k Key) String() string {
 	s := k.Table().String()
 	parts, err := k.split()
@@ -265,13 +271,13 @@ func (k Key) split() ([]any, error) {
 
 var errPart = errors.New("store: the key does not have the part asked for")
 
-// Parts takes a key apart, in the order in which it was put together.
+// Parts reads the parts of a key, in the order in which they were added.
 type Parts struct {
 	rest []byte
 	err  error
 }
 
-// Parts returns a reader of what follows k's table; an empty key has none.
+// Parts returns a reader of the parts behind k's table. An empty key is an error.
 func (k Key) Parts() (Parts, error) {
 	if len(k) == 0 {
 		return Parts{}, errPart
@@ -279,7 +285,7 @@ func (k Key) Parts() (Parts, error) {
 	return Parts{rest: k[1:]}, nil
 }
 
-// take returns the next n bytes, or nil and from then on Err.
+// take returns the next n bytes. If there are fewer, it sets Err and returns nil.
 func (p *Parts) take(n int) []byte {
 	if p.err == nil && len(p.rest) < n {
 		p.err = errPart
@@ -292,7 +298,7 @@ func (p *Parts) take(n int) []byte {
 	return b
 }
 
-// Str returns the next part, a string; "" once Err is set.
+// Str returns the next part, a string; empty once Err is set.
 func (p *Parts) Str() string {
 	b := p.take(2)
 	if b == nil {
@@ -322,10 +328,10 @@ func (p *Parts) Uint32() uint32 {
 // More reports whether parts are left and none failed.
 func (p *Parts) More() bool { return p.err == nil && len(p.rest) > 0 }
 
-// Err returns an error once a part was asked for that the key does not have.
+// Err returns an error if a part was read that the key does not have.
 func (p *Parts) Err() error { return p.err }
 
-// end returns the first key behind all that begin with k, nil if there is none.
+// end returns the first key behind all keys with the prefix k; nil if there is none.
 func (k Key) end() Key {
 	for i := len(k) - 1; i >= 0; i-- {
 		if k[i] != 0xff {

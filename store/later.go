@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// A laterTask is the record of a task that is in no queue, because it is not due
-// or is held: it names the queue whose tail it goes to then. Such a task has a Pos
-// without a slot.
+// A laterTask is the record of a task that is in no queue, because it is deferred or held. Queue is
+// the queue to whose tail it goes later. The Pos of such a task has no slot.
 type laterTask struct {
 	Queue string `json:"queue"`
 	*Task
 }
 
-// Later reports whether t is in no queue: before it is due, or while it is held.
+// Later reports whether t is in no queue, because it is deferred or held.
 func (t *Task) Later() bool { return t.Slot == 0 }
 
 // Key returns the key of t's header: in its queue, in its lane, or by its due time.
@@ -41,8 +40,8 @@ func SaveLater(tx *Tx, t *Task) error {
 	return saveHeader(tx, t.Key(), t, laterTask{Queue: t.Queue, Task: header(tx, t)})
 }
 
-// LoadAt reads the header under k, which is of a task in a queue, of one that is
-// held or of one that is due later, and reports whether there is one.
+// LoadAt reads the header under k, of a task that is queued, held or deferred, and reports whether
+// there is one.
 func LoadAt(tx *Tx, k Key) (*Task, bool, error) {
 	b := tx.Get(k)
 	if b == nil {
@@ -77,9 +76,8 @@ func decodeAt(k Key, b []byte) (*Task, error) {
 	return later.Task, nil
 }
 
-// LaterTasks yields the headers of the tasks that are due later, the next
-// first; with a prefix that LaterAt returns, those of that time. The loop's body
-// may change them.
+// LaterTasks yields the headers of the deferred tasks, the first due first. With a prefix of
+// LaterAt, it yields those of that time. The loop's body may change them.
 func LaterTasks(tx *Tx, prefix ...Key) iter.Seq2[*Task, error] {
 	if len(prefix) == 0 {
 		prefix = []Key{At(Later)}

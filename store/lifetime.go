@@ -2,7 +2,7 @@ package store
 
 import "sync"
 
-// A lifetime is the time in which a store takes transactions. It ends once, with a reason.
+// A lifetime is the time in which a store accepts transactions. It ends once, with a reason.
 type lifetime struct {
 	done chan struct{} // closed at its end
 

@@ -7,20 +7,22 @@ type Options struct {
 	// Clock returns the time of transactions. The default is the system's clock.
 	Clock func() time.Time
 
-	// Committed is called after each attempt to commit, with its duration by Clock and the number of written keys.
-	// The next commit waits for it, so it must return soon. It must not call Update or Close.
+	// Committed is called after each attempt to commit, with its duration by Clock and the number
+	// of written keys. The next commit waits for it, so it must return soon. It must not call
+	// Update or Close.
 	Committed func(took time.Duration, writes int)
 
-	// Shortage is called with a shortage when commits begin to fail because the disk is full, and with nil when there
-	// is room again. It must return soon, and must not call Update or Close.
+	// Shortage is called with a shortage when commits begin to fail because the disk is full, and
+	// with nil when there is room again. It must return soon, and must not call Update or Close.
 	Shortage func(*Shortage)
 
-	// LockWait is how long to wait until another process closes the file. The default is one second.
+	// LockWait is the maximum time to wait until another process closes the file. The default is
+	// one second.
 	LockWait time.Duration
 
-	// Ballast is the size in bytes of a file beside the store, with its name and ".ballast". It is deleted when the
-	// disk is full, so that the store can still be written. With a ballast, the space for the note of clean exits is
-	// allocated, too. There is none by default.
+	// Ballast is the size in bytes of a file beside the store, with the suffix ".ballast". It is
+	// deleted when the disk is full, so that the store can still be written. With a ballast, the
+	// space for the note of clean exits is allocated, too. There is none by default.
 	Ballast int64
 }
 

@@ -6,8 +6,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Pause is what a person said of work that they paused. Events and schedule ticks are recorded meanwhile; no new
-// attempt starts.
+// A Pause describes who paused work, and why. Events and schedule ticks are recorded meanwhile; no
+// new attempt starts.
 type Pause struct {
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`
@@ -19,7 +19,8 @@ func (q *QuarantinedItem) PausesQueue(queue string) bool {
 	return q.Paused != nil && q.Subject == (graph.Subject{}) && (q.Queue == "" || q.Queue == queue)
 }
 
-// What returns what q pauses, as the arguments of the command pause name it: all, a queue, a module or a hook.
+// What returns the work that q pauses, as arguments of the command pause: all, a queue, a module or
+// a hook.
 func (q *QuarantinedItem) What() []string {
 	s := q.Subject
 	switch {

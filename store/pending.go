@@ -2,23 +2,22 @@ package store
 
 import "slices"
 
-// pending is what a group of transactions has written and no commit holds
-// yet. It remembers what the transaction that runs now has changed, so that
-// this alone can be taken back.
+// pending holds the uncommitted writes of a group of transactions. It remembers the changes of the
+// running transaction, so that these alone can be rolled back.
 type pending struct {
 	set   sorted
 	bytes int
-	undo  []undo // what the running transaction did, in order
+	undo  []undo // the changes of the running transaction, in order
 	own   Limits // keys and bytes of the running transaction, each key once
 	run   uint64 // number of the running transaction; its writes carry it
-	moved uint64 // changes with every write, so that a Range knows to look again
+	moved uint64 // changes with every write, so that a Range searches again
 }
 
-// undo is what a key was before a write.
+// An undo is the state of a key before a write.
 type undo struct {
 	key Key
 	old Write
-	was bool // there was one pending
+	was bool // old was pending
 }
 
 func (p *pending) empty() bool { return p.set.len == 0 }
@@ -44,8 +43,8 @@ func (p *pending) put(w Write) {
 	p.moved++
 }
 
-// next returns the first write with from <= key < to, or with down the last
-// one; a nil to is behind all keys.
+// next returns the first write with from <= key < to; the last one if down is set. A nil to is
+// behind all keys.
 func (p *pending) next(from, to Key, down bool) (w Write, ok bool) {
 	p.set.visit(from, to, down, func(found Write) bool {
 		w, ok = found, true
@@ -54,15 +53,14 @@ func (p *pending) next(from, to Key, down bool) (w Write, ok bool) {
 	return w, ok
 }
 
-// keep ends the running transaction: its writes are the group's from now on.
+// keep ends the running transaction and keeps its writes in the group.
 func (p *pending) keep() {
 	p.undo = emptied(p.undo)
 	p.own = Limits{}
 	p.run++
 }
 
-// emptied returns s without elements and what they hold, to be used again
-// unless one large commit has made it large.
+// emptied returns s without elements, to be used again; nil if one large commit has made it large.
 func emptied[T any](s []T) []T {
 	if cap(s) > 1024 {
 		return nil
@@ -80,7 +78,7 @@ func (p *pending) mine() (own sorted) {
 	return own
 }
 
-// rollback ends the running transaction and takes its writes back.
+// rollback ends the running transaction and reverts its writes.
 func (p *pending) rollback() {
 	for _, u := range slices.Backward(p.undo) {
 		now, _ := p.set.get(u.key)
@@ -95,10 +93,10 @@ func (p *pending) rollback() {
 	p.keep()
 }
 
-// within reports whether a commit of everything pending keeps to the limits.
+// within reports whether one commit of all pending writes is within the limits.
 func (p *pending) within(l Limits) bool { return p.set.len <= l.Ops && p.bytes <= l.Bytes }
 
-// writes appends everything pending to out, in the order of the keys.
+// writes appends all pending writes to out, in the order of the keys.
 func (p *pending) writes(out []Write) []Write { return p.set.all(out) }
 
 func (p *pending) reset() {

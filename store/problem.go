@@ -19,7 +19,7 @@ type ProblemKind string
 // queues.
 const (
 	NotExecutable    ProblemKind = "not executable"        // a hook file has no execute bit
-	NewDirectory     ProblemKind = "new directory"         // a module directory is not in force yet
+	NewDirectory     ProblemKind = "new directory"         // a module directory is not used yet
 	ChangedDirectory ProblemKind = "changed directory"     // the module has not run since its directory changed
 	GoneDirectory    ProblemKind = "missing directory"     // a module is installed and has no directory
 	BadDirectories   ProblemKind = "unreadable directory"  // the module directories cannot be read
@@ -33,8 +33,8 @@ const (
 	StaleWebhook     ProblemKind = "webhook configuration" // requests are rejected while no operator runs
 )
 
-// A Problem is something that is wrong now and that no failing task reports. Its record is deleted
-// when it is mended.
+// A Problem is a current problem that no failing task reports. Its record is deleted when the
+// problem is solved.
 type Problem struct {
 	Kind    ProblemKind   `json:"kind"`
 	Subject graph.Subject `json:"subject,omitzero"`
@@ -44,8 +44,8 @@ type Problem struct {
 	Error string `json:"error"`
 	// More counts other objects with the same problem.
 	More int `json:"more,omitempty"`
-	// Fix says what to edit or to run. Command, if set, is a command of this program that mends it. Effect
-	// says what Command does besides, if that is hard to undo.
+	// Fix says what to edit or to run. Command, if set, is a command of this program that solves
+	// the problem. Effect names a side effect of Command that is hard to undo.
 	Fix     string    `json:"fix,omitempty"`
 	Command []string  `json:"command,omitempty"`
 	Effect  string    `json:"effect,omitempty"`
@@ -58,7 +58,7 @@ const (
 	mostProblemBytes = 1 << 20
 )
 
-// Key returns the key of p, which has one record for each kind, subject and object.
+// Key returns the key of p. There is one record for each kind, subject and object.
 func (p Problem) Key() Key {
 	return At(Problems).Str(string(p.Kind)).Str(p.Subject.Module).Str(p.Subject.Hook).Str(p.Subject.Binding).Str(p.Object).Opt(p.Subject.Configuration)
 }
@@ -81,8 +81,8 @@ func SaveProblem(tx *Tx, p Problem) (changed bool, err error) {
 	return true, nil
 }
 
-// ReplaceProblems makes the stored problems of kind exactly those given. It reports whether any
-// record changed. Of very many problems the first are stored.
+// ReplaceProblems replaces the stored problems of kind by problems. It reports whether any record
+// changed. Of very many problems, only the first are stored.
 func ReplaceProblems(tx *Tx, kind ProblemKind, problems []Problem) (changed bool, err error) {
 	stays := map[string]bool{}
 	size := 0
@@ -107,7 +107,7 @@ func ReplaceProblems(tx *Tx, kind ProblemKind, problems []Problem) (changed bool
 	return changed, nil
 }
 
-// DeleteProblems deletes the stored problems of a kind that a module has.
+// DeleteProblems deletes the stored problems of a kind and a module.
 func DeleteProblems(tx *Tx, kind ProblemKind, module string) {
 	for k := range tx.Range(At(Problems).Str(string(kind)).Str(module)) {
 		tx.Delete(k)

@@ -25,15 +25,15 @@ type Ends struct {
 // EndsKey returns the key of Ends.
 func EndsKey() Key { return At(Meta).Str("ends") }
 
-// ExclusiveKey returns the key of the Ref to the task that is to run alone.
+// ExclusiveKey returns the key of the Ref to the task that must run exclusively.
 func ExclusiveKey() Key { return At(Meta).Str("alone") }
 
 // PreparationKey returns the key of the record of work that must be complete before the engine
 // claims tasks of modules.
 func PreparationKey() Key { return At(Meta).Str("preparation") }
 
-// Begin notes that the process of epoch begins to do tasks. The one before it that has not said that
-// it ends has crashed, unless exitedCleanly says otherwise.
+// Begin records that the process of epoch begins to process tasks. An earlier process that has not
+// recorded its end has crashed, unless exitedCleanly returns true for it.
 func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {
 	if e.Begun != 0 && e.Ended != e.Begun && !exitedCleanly(e.Begun) {
 		e.Unclean = append(e.Unclean, e.Begun)
@@ -45,8 +45,9 @@ func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {
 // Crashed reports whether epoch ended without a clean exit.
 func (e *Ends) Crashed(epoch uint64) bool { return slices.Contains(e.Unclean, epoch) }
 
-// A QuarantinedItem keeps work from starting until a person acts: work that has crashed the process several times, until
-// a person releases or skips it, or with Paused work that a person paused, until a person resumes it.
+// A QuarantinedItem keeps work from starting until a person acts. It is work that has crashed the
+// process several times, until a person releases or skips it. With Paused, it is work that a person
+// paused, until a person resumes it.
 type QuarantinedItem struct {
 	ID      ID            `json:"id"`
 	Graph   string        `json:"graph"`
@@ -56,15 +57,15 @@ type QuarantinedItem struct {
 	Run     uint64        `json:"walk"`
 	At      time.Time     `json:"at"`
 	Crashes int           `json:"crashes"`
-	// Paused is set for a pause. Its Node is empty. Its Subject is empty for a pause of the queue, or without a queue of
-	// all work.
+	// Paused is set for a pause. Its Node is empty. Its Subject is empty for a pause of the queue,
+	// or of all work if Queue is empty, too.
 	Paused *Pause `json:"paused,omitempty"`
-	// First and Last are the oldest and the newest task of an item whose tasks are
-	// held, in one lane, like all others of its module.
+	// First and Last are the oldest and the newest task of an item whose tasks are held in one
+	// lane, together with all other tasks of its module.
 	First ID `json:"first,omitzero"`
 	Last  ID `json:"last,omitzero"`
-	// Rerun is the node at which a run follows the release, because items of such
-	// runs were passed over.
+	// Rerun is the node at which a run starts after the release, because items of such runs were
+	// passed over.
 	Rerun string `json:"rerun,omitempty"`
 	// Tasks and Released are written by older versions only: the item's tasks, and
 	// items that were released while this one held them.
@@ -80,8 +81,8 @@ func QuarantinedItems(tx *Tx) iter.Seq2[QuarantinedItem, error] {
 	return records[QuarantinedItem](tx, At(Quarantine))
 }
 
-// QuarantineOf returns the item in quarantine that holds tasks for s at a node of
-// the graph, or nil.
+// QuarantineOf returns the item in quarantine that holds tasks about s at a node of the graph; nil
+// if there is none.
 func QuarantineOf(tx *Tx, graphName, node string, s graph.Subject) (*QuarantinedItem, error) {
 	for q, err := range QuarantinedItems(tx) {
 		if err != nil {
@@ -94,7 +95,7 @@ func QuarantineOf(tx *Tx, graphName, node string, s graph.Subject) (*Quarantined
 	return nil, nil
 }
 
-// Reason returns why work that q holds is not done.
+// Reason returns the reason for which work that q holds cannot start.
 func (q *QuarantinedItem) Reason() Reason {
 	if p := q.Paused; p != nil {
 		kind := AwaitsResume
@@ -115,7 +116,7 @@ func (q *QuarantinedItem) Reason() Reason {
 	return Reason{Kind: AwaitsRelease, By: q.ID, Detail: what + " is in quarantine (task " + q.ID.String() + ")"}
 }
 
-// paused says what is paused.
+// paused describes the paused work.
 func (q *QuarantinedItem) paused() string {
 	if what := q.What(); len(what) > 1 {
 		return strings.Join(what, " ") + " is paused"
@@ -123,8 +124,9 @@ func (q *QuarantinedItem) paused() string {
 	return "all work is paused"
 }
 
-// Holds reports whether q keeps work about s at a node of the graph from starting: all work of its module or
-// configuration; that of its global hook; otherwise that of its node. A pause of a module's hook holds only that hook.
+// Holds reports whether q keeps work about s at a node of the graph from starting: all work of its
+// module or configuration, or all work of its global hook, or otherwise the work of its node. A
+// pause of a module's hook holds only that hook.
 func (q *QuarantinedItem) Holds(graphName, node string, s graph.Subject) bool {
 	switch {
 	case q.Graph != graphName:

@@ -2,11 +2,11 @@ package store
 
 import "iter"
 
-// QueueKey returns the key that those of queue's tasks begin with.
+// QueueKey returns the common prefix of the keys of queue's tasks.
 func QueueKey(queue string) Key { return At(Queues).Str(queue) }
 
-// Head returns the header of the task that queue does next: the top of its
-// first place. It reports false for a queue that holds none.
+// Head returns the header of the task that queue processes next: the top of its first slot. It
+// returns false for an empty queue.
 func Head(tx *Tx, queue string) (*Task, bool, error) {
 	for t, err := range Tasks(tx, queue) {
 		return t, err == nil, err
@@ -14,20 +14,20 @@ func Head(tx *Tx, queue string) (*Task, bool, error) {
 	return nil, false, nil
 }
 
-// Tasks yields the headers of queue's tasks in the order in which they are
-// done. The loop's body may change them.
+// Tasks yields the headers of queue's tasks in the order in which they are processed. The loop's
+// body may change them.
 func Tasks(tx *Tx, queue string) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(At(Queues).Str(queue)))
 }
 
-// TasksFrom yields the headers of queue's tasks from place on.
+// TasksFrom yields the headers of queue's tasks from the slot place on.
 func TasksFrom(tx *Tx, queue string, place uint64) iter.Seq2[*Task, error] {
 	prefix := At(Queues).Str(queue)
 	return tasks(tx.RangeFrom(prefix, prefix.Uint(place)))
 }
 
-// Slot yields the headers of the tasks in one slot of queue, the one that is done first in
-// front.
+// Slot yields the headers of the tasks in one slot of queue, in the order in which they are
+// processed.
 func Slot(tx *Tx, queue string, place uint64) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(QueueKey(queue).Uint(place)))
 }
@@ -52,11 +52,11 @@ func tasks(records iter.Seq2[Key, []byte]) iter.Seq2[*Task, error] {
 // other. The loop's body may change them.
 func AllTasks(tx *Tx) iter.Seq2[*Task, error] { return tasks(tx.Range(At(Queues))) }
 
-// AllQueues yields the names of the queues that hold tasks, shorter names first, without reading
-// the tasks.
+// AllQueues yields the names of the queues with tasks, shorter names first, without reading the
+// tasks.
 func AllQueues(tx *Tx) iter.Seq2[string, error] { return QueuesFrom(tx, "") }
 
-// QueuesFrom yields the queues that AllQueues yields, from the name first on.
+// QueuesFrom is AllQueues, beginning with the name first.
 func QueuesFrom(tx *Tx, first string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		from := QueueKey(first)
@@ -82,7 +82,7 @@ func QueuesFrom(tx *Tx, first string) iter.Seq2[string, error] {
 	}
 }
 
-// TailSlot returns the place behind queue's last.
+// TailSlot returns the slot behind the last one of queue.
 func TailSlot(tx *Tx, queue string) (uint64, error) {
 	for k := range tx.Backwards(At(Queues).Str(queue)) {
 		p, err := ParsePos(k)
@@ -91,7 +91,7 @@ func TailSlot(tx *Tx, queue string) (uint64, error) {
 	return FirstSlot, nil
 }
 
-// FrontSlot returns the place before queue's first.
+// FrontSlot returns the slot before the first one of queue.
 func FrontSlot(tx *Tx, queue string) (uint64, error) {
 	for k := range tx.Range(At(Queues).Str(queue)) {
 		p, err := ParsePos(k)

@@ -9,7 +9,7 @@ type Reason struct {
 	Detail string `json:"detail"`
 	// By is the task, or the quarantined item, that must end first.
 	By ID `json:"by,omitzero"`
-	// Until is when the task can start, where nothing but time keeps it from starting.
+	// Until is when the task can start, if only time keeps it from starting.
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -40,15 +40,15 @@ const (
 	AwaitsModules ReasonKind = "modules"
 )
 
-// Holds reports whether a task with this reason is held: it leaves its queue, and the tasks behind it go
-// on. It is false for no reason.
+// Holds reports whether a task with this reason is held: it leaves its queue, and the tasks behind
+// it continue. It is false for a nil reason.
 func (r *Reason) Holds() bool { return r.Is(AwaitsStart) || r.Is(AwaitsRelease) || r.Is(AwaitsResume) }
 
-// Is reports whether the reason is of that kind. It is false for no reason.
+// Is reports whether the reason is of that kind. It is false for a nil reason.
 func (r *Reason) Is(kind ReasonKind) bool { return r != nil && r.Kind == kind }
 
-// String returns the reason as one line for people, which says first where the task waits if that
-// is outside of its queue.
+// String returns the reason as one line for people. The line begins with "held" or "deferred" if
+// the task is outside of its queue.
 func (r *Reason) String() string {
 	switch {
 	case r.Holds():

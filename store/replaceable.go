@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// A replaceable record describes the store as a whole, and the operator can lose it: the next start or converge writes
-// it again, or a person repeats what it allows.
+// A replaceable record describes the store as a whole, and the operator can lose it: the next start
+// or converge writes it again, or a person repeats the action that it records.
 type replaceable struct {
 	key  Key
 	read func(*Tx) error
 }
 
-// replaceables returns the replaceable records. The other records of [Meta] are not replaceable: schema, id and epoch
-// identify the store, and the presence of a preparation or of the mark of a copy matters more than its content.
+// replaceables returns the replaceable records. The other records of [Meta] are not replaceable:
+// schema, id and epoch identify the store, and for a preparation or the mark of a copy, its
+// presence matters more than its content.
 func replaceables() []replaceable {
 	return []replaceable{
 		replaceableAs[Startup](StartupKey()),
@@ -39,8 +40,8 @@ func IsReplaceable(k Key) bool {
 	return slices.ContainsFunc(replaceables(), func(r replaceable) bool { return bytes.Equal(k, r.key) })
 }
 
-// UnreadableRecords returns an error for each record of the whole store that cannot be read and that the next start of
-// the operator moves to the table of damaged records.
+// UnreadableRecords returns an error for each record of the whole store that cannot be read. The
+// next start of the operator moves these records to the table of damaged records.
 func UnreadableRecords(tx *Tx) (all []*RecordError, err error) {
 	for _, r := range replaceables() {
 		err := r.read(tx)
@@ -53,7 +54,8 @@ func UnreadableRecords(tx *Tx) (all []*RecordError, err error) {
 	return all, nil
 }
 
-// moveUnreadable moves the replaceable records that cannot be read to the table of damaged records, and returns them.
+// moveUnreadable moves the replaceable records that cannot be read to the table of damaged records,
+// and returns them.
 func moveUnreadable(db *DB) (moved []Damaged, err error) {
 	var damaged []*RecordError
 	if err := db.View(func(tx *Tx) (err error) {

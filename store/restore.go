@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOtherStore means that a snapshot is one of another store than the file that it would replace.
+// ErrOtherStore means that the snapshot is of another store than the file that it would replace.
 var ErrOtherStore = errors.New("snapshot is of another store")
 
 // RestoreOptions say how to restore a snapshot.
@@ -23,27 +23,32 @@ type RestoreOptions struct {
 	DryRun bool
 }
 
-// A Restoration describes what restoring a snapshot does, or has done.
+// A Restoration describes the result of restoring a snapshot; for a dry run, the expected result.
 type Restoration struct {
 	// ID is the id of the snapshot's store, Epoch the epoch in which the snapshot was made.
 	ID    string
 	Epoch uint64
-	// Damaged is the number of records of the snapshot that cannot be read. At most 100 are counted.
+	// Damaged is the number of unreadable records in the snapshot. At most 100 are counted.
 	Damaged int
 	// Lost is the span from the last commit of the snapshot to that of the present file, or to now.
 	Lost LostSpan
-	// Kept and Dropped count the records of each table that is kept, and of those with pending work.
+	// Kept and Dropped count the records of each table that is kept, and of each table with pending
+	// work.
 	Kept, Dropped []TableCount
-	// Present is the id of the present store, empty if there is none or if Unreadable says why it cannot be read.
+	// Present is the id of the present store. It is empty if there is none, or if Unreadable says
+	// why it cannot be read.
 	Present    string
 	Unreadable error
-	// Aside is the new name of the present file, empty without one. In a dry run the name is not chosen yet.
+	// Aside is the new name of the present file; empty if there is none. A dry run does not choose
+	// the name.
 	Aside string
 	// Replaces is set if there is a present file.
 	Replaces bool
-	// Before is set if an earlier call, of which the operator has not started since, has restored this snapshot.
+	// Before is set if an earlier call has restored this snapshot, and no operator has started
+	// since.
 	Before bool
-	// Bytes is the size of the snapshot, which the restored file does not exceed by much. Free is the room on its disk.
+	// Bytes is the size of the snapshot, which is about the maximum size of the restored file. Free
+	// is the free space on its disk.
 	Bytes int64
 	Free  uint64
 }
@@ -54,10 +59,11 @@ type TableCount struct {
 	Records int
 }
 
-// Restore puts the snapshot in the place of the store at path, which no process may use. The restored store has the
-// lasting state of the snapshot and none of its pending work, and is marked as a copy. Restore never changes the present
-// file: it gets another name. A crash leaves the present file or the restored one in place; after a crash, the next call
-// finishes the work. After an error, the present file is in place. The errors are those of Open and ErrOtherStore.
+// Restore replaces the store at path, which no process may use, by the snapshot. The restored store
+// has the lasting state of the snapshot and none of its pending work, and is marked as a copy.
+// Restore never changes the present file, but renames it. After a crash, either the present file or
+// the restored one is in place, and the next call finishes the work. After an error, the present
+// file is in place. The errors are those of Open and ErrOtherStore.
 func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
 	r := &restore{path: path, snapshot: snapshot, options: o}
 	if err := r.isOther(); err != nil {
@@ -86,7 +92,7 @@ type restore struct {
 	Restoration
 	path, snapshot string
 	options        RestoreOptions
-	minEpoch       uint64 // the restored store begins behind it: notes of clean exits name epochs
+	minEpoch       uint64 // the restored store uses a later epoch, because notes of clean exits name epochs
 }
 
 // openSnapshot opens and describes the snapshot.
@@ -101,7 +107,7 @@ func (r *restore) openSnapshot() (*DB, error) {
 	return from, nil
 }
 
-// snapshotError says why the snapshot cannot be restored, and what to do.
+// snapshotError returns an error that says why the snapshot cannot be restored, and what to do.
 func snapshotError(path string, err error) error {
 	advice := ""
 	switch {
@@ -117,7 +123,7 @@ func snapshotError(path string, err error) error {
 	return fmt.Errorf("store: restore the snapshot %s: %w%s", path, err, advice)
 }
 
-// describe reads what the snapshot holds.
+// describe reads the content of the snapshot.
 func (r *restore) describe(from *DB) error {
 	info, err := os.Stat(r.snapshot)
 	if err != nil {
@@ -156,8 +162,8 @@ func (r *restore) count(tx *Tx, t Table) {
 	}
 }
 
-// lockPresent locks the present file, so that no operator starts with it, and describes it. It returns nil if there is
-// none.
+// lockPresent locks the present file, so that no operator starts with it, and describes it. It
+// returns nil if there is none.
 func (r *restore) lockPresent() (*os.File, error) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(r.path), &disk); err != nil {
@@ -228,14 +234,15 @@ func (r *restore) compare(db *DB) error {
 	return nil
 }
 
-// replace makes the restored store beside path and gives it that name. present is the locked file there, nil without one.
+// replace creates the restored store beside path and gives it that name. present is the locked file
+// there; nil if there is none.
 func (r *restore) replace(from *DB, present *os.File) error {
 	dir, base := filepath.Split(r.path)
 	temp := filepath.Join(dir, "."+base+".restore")
 	db, err := r.make(from, temp)
 	if err == nil {
 		err = r.name(temp, present)
-		// Until here nobody could open the restored store: a crash might have undone its name.
+		// The lock is kept until here, because a crash could have undone the rename.
 		err = errors.Join(err, db.Close())
 	}
 	if err != nil {
@@ -244,7 +251,7 @@ func (r *restore) replace(from *DB, present *os.File) error {
 	return remove(temp)
 }
 
-// restoreAdvice adds to err what to do.
+// restoreAdvice adds to err what a person can do.
 func restoreAdvice(err error, r *restore) error {
 	if err = fullOr(err); errors.Is(err, ErrFull) {
 		return fmt.Errorf("%w; free about %d bytes on its file system, nothing was changed", err, r.Bytes)
@@ -252,7 +259,7 @@ func restoreAdvice(err error, r *restore) error {
 	return err
 }
 
-// make makes the restored store in the file at temp, durable and locked.
+// make creates the restored store in the file at temp, durable and locked.
 func (r *restore) make(from *DB, temp string) (*DB, error) {
 	b, ok := from.backend.(*bolt)
 	if !ok {
@@ -276,7 +283,7 @@ func (r *restore) make(from *DB, temp string) (*DB, error) {
 	return db, nil
 }
 
-// claim returns the file at temp, locked. It has no other name.
+// claim returns the file at temp, locked and without another name.
 func claim(temp string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE, 0o600)
@@ -301,7 +308,7 @@ func claim(temp string) (*os.File, error) {
 			same, err = isAt(f, temp)
 		}
 		if err == nil {
-			named, err = namedTwice(f) // whoever had the lock may have named it
+			named, err = namedTwice(f) // the process that had the lock may have named it
 		}
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -322,8 +329,8 @@ func namedTwice(f *os.File) (bool, error) {
 	return stat.Nlink > 1, err
 }
 
-// own empties the file f and gives it the owner of the file that it replaces. Root can restore for an operator that runs
-// as another user.
+// own empties the file f and gives it the owner of the file that it replaces, because root can
+// restore for an operator that runs as another user.
 func (r *restore) own(f *os.File) error {
 	owned := r.path
 	if !r.Replaces {
@@ -356,11 +363,11 @@ func (r *restore) keepLasting(db *DB) error {
 	})
 }
 
-// name gives the file at temp the name of the store, after the present file got another one.
+// name gives the file at temp the name of the store, after the present file was renamed.
 func (r *restore) name(temp string, present *os.File) (err error) {
 	dir := filepath.Dir(r.path)
 	if present == nil {
-		// Unlike a rename, a link never takes the place of a file.
+		// Unlike a rename, a link never replaces a file.
 		if err := os.Link(temp, r.path); err != nil {
 			return fmt.Errorf("%w; stop the operator that has created it, and run the command again", err)
 		}
@@ -378,8 +385,8 @@ func (r *restore) name(temp string, present *os.File) (err error) {
 	return syncDir(dir)
 }
 
-// LinkAside gives the file at path another name beside the one it has: path, suffix and a number. It uses a name that the
-// file has already, and never one of another file.
+// LinkAside gives the file at path a second name: path, suffix and a number. It reuses such a name
+// of the file, and never uses the name of another file.
 func LinkAside(path, suffix string) (string, error) {
 	for n := 1; ; n++ {
 		aside := fmt.Sprintf("%s.%s.%d", path, suffix, n)

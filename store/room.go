@@ -9,22 +9,23 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// firstRoomRetry and longestRoomRetry bound the pause before a write is tried again on a full disk.
+// firstRoomRetry and longestRoomRetry bound the delay before a write is repeated on a full disk.
 const (
 	firstRoomRetry   = time.Second
 	longestRoomRetry = 5 * time.Second
 )
 
-// A Shortage is a time in which commits fail because the disk is full. Err is the error of the last one.
+// A Shortage is a period in which commits fail because the disk is full. Err is the error of the
+// last commit.
 type Shortage struct {
 	Since time.Time
 	Err   error
 }
 
-// A roomWatch knows whether the disk has room for commits.
+// A roomWatch records whether the disk has room for commits.
 type roomWatch struct {
 	clock     func() time.Time
-	changed   func(*Shortage) // called when a shortage begins or ends; nil if nobody asked
+	changed   func(*Shortage) // called when a shortage begins or ends; can be nil
 	recovered func()          // called when a shortage ends
 
 	mu       sync.Mutex
@@ -36,16 +37,16 @@ func newRoomWatch(o Options, recovered func()) *roomWatch {
 	return &roomWatch{clock: o.clock(), changed: o.Shortage, recovered: recovered, again: make(chan struct{})}
 }
 
-// Shortage returns the shortage that lasts, nil if the last commit had room.
+// Shortage returns the current shortage; nil if the last commit had room.
 func (db *DB) Shortage() *Shortage {
 	db.room.mu.Lock()
 	defer db.room.mu.Unlock()
 	return db.room.shortage
 }
 
-// WithRoom calls fn, which writes to the store, again while its error is ErrFull. Before each new call it waits
-// until another commit has had room, for a few seconds at most. When ctx ends, it returns an error that is both
-// ErrFull and that of ctx.
+// WithRoom calls fn, which writes to the store, and repeats the call while its error is ErrFull.
+// Before each repetition it waits until another commit has had room, for a few seconds at most.
+// When ctx ends, it returns an error that wraps ErrFull and the error of ctx.
 func (db *DB) WithRoom(ctx context.Context, fn func() error) error {
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstRoomRetry), backoff.WithMaxInterval(longestRoomRetry),
@@ -81,7 +82,8 @@ func (w *roomWatch) next() <-chan struct{} {
 	return w.again
 }
 
-// committed records whether the last commit had room, and reports a change. err is the result of the commit.
+// committed records whether the last commit had room, and reports a change. err is the result of
+// the commit.
 func (w *roomWatch) committed(err error) {
 	full := errors.Is(err, ErrFull)
 	if err != nil && !full {

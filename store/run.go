@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Run is everything that follows from one trigger.
+// A Run is all work that follows from one event of a trigger.
 type Run struct {
 	ID      uint64        `json:"id"`
 	Graph   string        `json:"graph"`
@@ -16,25 +16,25 @@ type Run struct {
 	Cause   Cause         `json:"cause,omitzero"`
 	Subject graph.Subject `json:"subject,omitzero"`
 	Began   time.Time     `json:"began"`
-	// Open is how many of its tasks are pending. At zero the run has ended.
+	// Open is the number of its pending tasks. At zero the run has ended.
 	Open  int       `json:"open"`
 	Ended time.Time `json:"ended,omitzero"`
-	// Joined is the run that goes on in this one's stead.
+	// Joined is the run that continues the work of this one.
 	Joined uint64 `json:"joined,omitempty"`
 	// Warning is that of the last step that ended with one.
 	Warning string `json:"warning,omitempty"`
 }
 
-// A Cause says what a trigger saw.
+// A Cause describes the observation of a trigger.
 type Cause struct {
-	// Object is what changed, as "Kind namespace/name".
+	// Object is the changed object, as "Kind namespace/name".
 	Object          string `json:"object,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Event is Added, Modified or Deleted.
 	Event string `json:"event,omitempty"`
 	// Manager is the field manager that changed the object last, empty for a deleted object.
 	Manager string `json:"manager,omitempty"`
-	// By is the person who asked for it.
+	// By is the person who requested the run.
 	By     string `json:"by,omitempty"`
 	Detail string `json:"detail,omitempty"`
 }
@@ -42,7 +42,7 @@ type Cause struct {
 // RunKey returns the key of run id.
 func RunKey(id uint64) Key { return At(Runs).Uint(id) }
 
-// NextRun returns the number of the run that begins next.
+// NextRun returns the number of the next run.
 func NextRun(tx *Tx) (uint64, error) {
 	for k := range tx.Backwards(At(Runs)) {
 		parts, err := k.Parts()
@@ -63,22 +63,22 @@ func RunsBackwards(tx *Tx) iter.Seq2[Run, error] {
 	}
 }
 
-// A State is what a piece of work came to.
+// A State is the result of a task or attempt.
 type State string
 
-// The states a record of history can tell of.
+// The states of records in history.
 const (
 	Done        State = "done"        // succeeded
-	Failed      State = "failed"      // failed and is tried again
+	Failed      State = "failed"      // failed and is retried
 	Allowed     State = "allowed"     // failed, as its binding allows
-	Skipped     State = "skipped"     // a person passed over it
-	Dropped     State = "dropped"     // what it was about is gone, or it no longer counts
+	Skipped     State = "skipped"     // a person skipped it
+	Dropped     State = "dropped"     // its subject no longer exists, or its result no longer counts
 	Superseded  State = "superseded"  // another run takes its place
-	Joined      State = "joined"      // an equal task that waited already does it
+	Joined      State = "joined"      // an equal waiting task replaces it
 	Quarantined State = "quarantined" // in quarantine until a user releases it
 )
 
-// A Record is one line of history: what became of a piece of work, once.
+// A Record is one line of history: the result of one attempt or task.
 type Record struct {
 	Run     uint64        `json:"walk"`
 	Task    ID            `json:"task"`
@@ -93,21 +93,21 @@ type Record struct {
 	// Again is set if a restart interrupted this attempt and it started again.
 	Again bool     `json:"again,omitempty"`
 	Facts []string `json:"facts,omitempty"`
-	// Merged is how many tasks this run did at once, when more than one.
+	// Merged is the number of tasks in the batch of this attempt; zero for a single task.
 	Merged int    `json:"merged,omitempty"`
 	Error  string `json:"error,omitempty"`
 	// Detail is what the step has to say of it, in one line.
 	Detail string `json:"detail,omitempty"`
 	// Warning is one line about a result that needs a person although the step succeeded.
 	Warning string `json:"warning,omitempty"`
-	// Output is what the step printed, such as stdout and stderr of a hook, within bounds. It can hold secrets.
+	// Output is the output of the step, such as stdout and stderr of a hook, within bounds. It can
+	// hold secrets.
 	Output string `json:"output,omitempty"`
 	// Changes are those of values; nil if there are none. They hold no secrets.
 	Changes *ValueChanges `json:"changes,omitempty"`
 	// Into names what goes on in its stead.
 	Into string `json:"into,omitempty"`
-	// Omitted is how many attempts of the same step of this run came after this one and were
-	// forgotten.
+	// Omitted is the number of later attempts of the same step of this run that were deleted.
 	Omitted int `json:"omitted,omitempty"`
 }
 
@@ -128,10 +128,9 @@ func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
 	}
 }
 
-// TrimHistory forgets the oldest finished runs and their history: those that
-// ended before, and as many more as it takes to bring excess bytes back. It
-// stops after limit records and reports how many bytes it freed and whether
-// there is more to forget. The newest run stays.
+// TrimHistory deletes the oldest finished runs and their history: those that ended before the given
+// time, and further ones until excess bytes are freed. It stops after limit records. It reports how
+// many bytes it freed and whether there is more to delete. The newest run stays.
 func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64, more bool, err error) {
 	newest, err := NextRun(tx)
 	if err != nil {

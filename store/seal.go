@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A sealed value begins with a mark and a checksum of its key and itself. A value without the mark was
-// written before values had checksums.
+// A sealed value begins with a mark and a checksum of its key and its value. Values without the
+// mark were written before values had checksums.
 const (
 	sealMark = 0x01
 	sealSize = 1 + 4
@@ -29,8 +29,8 @@ func seal(buf []byte, k Key, v []byte) []byte {
 	return append(buf, v...)
 }
 
-// unseal returns the value under k. Of a value that does not match its checksum it returns all that is
-// stored, with the mark: damageOf tells that from a value.
+// unseal returns the value under k. If the checksum does not match, it returns all stored bytes
+// with the mark, by which damageOf recognizes them.
 func unseal(k Key, stored []byte) (v []byte, ok bool) {
 	if len(stored) == 0 || stored[0] != sealMark {
 		return stored, len(stored) == 0 || unsealed(k.Table(), stored[0])
@@ -41,8 +41,8 @@ func unseal(k Key, stored []byte) (v []byte, ok bool) {
 	return stored[sealSize:], true
 }
 
-// unsealed reports whether a value of table t that has no checksum can begin with that byte. A value
-// whose mark was damaged does not.
+// unsealed reports whether first can be the first byte of a value without a checksum in table t. It
+// cannot be that of a value with a damaged mark.
 func unsealed(t Table, first byte) bool {
 	switch {
 	case t == Unique || t == Events:
@@ -53,7 +53,7 @@ func unsealed(t Table, first byte) bool {
 	return strings.IndexByte(`{["-0123456789tfn`, first) >= 0
 }
 
-// damageOf returns why v, the value under k, cannot be used, nil if its checksum matches.
+// damageOf returns an error if v, the value under k, does not match its checksum.
 func damageOf(k Key, v []byte) error {
 	if len(v) > 0 && v[0] == sealMark {
 		return recordError(k, errChecksum)

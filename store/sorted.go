@@ -5,33 +5,33 @@ import (
 	"slices"
 )
 
-// sorted is a set of writes in the order of their keys, each key once. It is
-// made for the few writes of a transition, which lie in one leaf, and stays quick
-// for a Memory of a hundred thousand. The zero value is empty.
+// sorted is a set of writes in the order of their keys, each key once. It is optimized for the few
+// writes of a transition, which fit in one leaf, and is fast for a Memory of a hundred thousand,
+// too. The zero value is empty.
 type sorted struct {
 	leaves []*leaf // none is empty, their keys ascend
 	len    int
-	owner  *mark // of the leaves that this set may change in place
+	owner  *mark // owner of the leaves that this set may change in place
 }
 
-// leaf is a run of writes. One that is shared with a clone is copied before it is changed.
+// A leaf is a part of the writes. A leaf that is shared with a clone is copied before a change.
 type leaf struct {
 	writes []Write
 	owner  *mark
 }
 
-// mark is something to be told apart by its address.
+// A mark is identified by its address.
 type mark struct{ _ byte }
 
 const leafSize = 64
 
-// clone returns a set of its own with the same content; the leaves are shared.
+// clone returns an independent set with the same content. Both share the leaves.
 func (s *sorted) clone() sorted {
-	s.owner = new(mark) // from here on neither owns what both have
+	s.owner = new(mark) // neither set owns the shared leaves
 	return sorted{leaves: slices.Clone(s.leaves), len: s.len, owner: new(mark)}
 }
 
-// reset makes the set empty and keeps a leaf to be used again.
+// reset empties the set and keeps one leaf for later use.
 func (s *sorted) reset() {
 	if len(s.leaves) > 0 && s.leaves[0].owner == s.owner {
 		clear(s.leaves[0].writes)
@@ -44,7 +44,8 @@ func (s *sorted) reset() {
 	s.len = 0
 }
 
-// find returns the leaf that holds k or would, the place in it, and whether it does.
+// find returns the leaf n and the index i in it at which k is or would be, and whether the set has
+// k.
 func (s *sorted) find(k Key) (n, i int, ok bool) {
 	n, ok = slices.BinarySearchFunc(s.leaves, k, func(l *leaf, k Key) int {
 		if len(l.writes) == 0 {
@@ -85,8 +86,8 @@ func (s *sorted) put(w Write) (old Write, was bool) {
 	l.writes = slices.Insert(l.writes, i, w)
 	s.len++
 	if len(l.writes) > leafSize {
-		// Keys often ascend: what is put at the end finds a leaf that is not
-		// half empty behind it.
+		// Keys often ascend: after a put at the end, the leaf is not split in
+		// the middle, so that it stays full.
 		at := leafSize / 2
 		if i == leafSize {
 			at = leafSize
@@ -99,7 +100,7 @@ func (s *sorted) put(w Write) (old Write, was bool) {
 	return Write{}, false
 }
 
-// remove takes the write of k away.
+// remove deletes the write of k.
 func (s *sorted) remove(k Key) {
 	n, i, ok := s.find(k)
 	if !ok {
@@ -113,7 +114,7 @@ func (s *sorted) remove(k Key) {
 	}
 }
 
-// own returns leaf n, not shared.
+// own returns leaf n. If it is shared, it copies it first.
 func (s *sorted) own(n int) *leaf {
 	l := s.leaves[n]
 	if l.owner != s.owner {
@@ -123,8 +124,8 @@ func (s *sorted) own(n int) *leaf {
 	return l
 }
 
-// seek returns the leaf and place of the first write with a key not below k;
-// both may be just behind the last.
+// seek returns the leaf and the index of the first write with a key not below k. They can be just
+// behind the last write.
 func (s *sorted) seek(k Key) (n, i int) {
 	n, i, _ = s.find(k)
 	if n < len(s.leaves) && i == len(s.leaves[n].writes) {
@@ -133,8 +134,9 @@ func (s *sorted) seek(k Key) (n, i int) {
 	return n, i
 }
 
-// visit calls yield for the writes with from <= key < to, upwards or down,
-// until it returns false; a nil to is behind all keys. The set must not change meanwhile.
+// visit calls yield for the writes with from <= key < to, in ascending order or, with down,
+// descending, until it returns false. A nil to is behind all keys. The set must not change
+// meanwhile.
 func (s *sorted) visit(from, to Key, down bool, yield func(Write) bool) {
 	n, i := s.seek(from)
 	end, j := len(s.leaves), 0

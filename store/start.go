@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// mostStarts is how many starts are kept.
+// mostStarts is the maximum number of stored starts.
 const mostStarts = 1000
 
-// A Start tells of a process that worked on the store. Its key is its epoch.
+// A Start describes a process that used the store. Its key is its epoch.
 type Start struct {
 	Epoch   uint64    `json:"epoch"`
 	Began   time.Time `json:"began"`
@@ -17,13 +17,15 @@ type Start struct {
 	Pod     string    `json:"pod,omitempty"`
 	// Crashed is the epoch of the process before this one if that process had no clean exit.
 	Crashed uint64 `json:"crashed,omitempty"`
-	// Ended is the time at which the process stopped to process tasks. It is zero if the store did not take it.
+	// Ended is the time at which the process stopped processing tasks. It is zero if this could not
+	// be stored.
 	Ended time.Time `json:"ended,omitzero"`
 }
 
 func startKey(epoch uint64) Key { return At(Starts).Uint(epoch) }
 
-// AddStart records that the process of this epoch begins to process tasks. The record [Ends] tells of this epoch already.
+// AddStart records that the process of this epoch begins to process tasks. The caller must have
+// updated [Ends] before.
 func AddStart(tx *Tx, version, pod string) error {
 	s := Start{Epoch: tx.Epoch(), Began: tx.Now(), Version: truncated(version), Pod: truncated(pod)}
 	ends, _, err := Load[Ends](tx, EndsKey())
@@ -45,7 +47,7 @@ func AddStart(tx *Tx, version, pod string) error {
 	return Save(tx, startKey(s.Epoch), s)
 }
 
-// EndStart records that the process of this epoch stops to process tasks.
+// EndStart records that the process of this epoch stops processing tasks.
 func EndStart(tx *Tx) error {
 	s, ok, err := Load[Start](tx, startKey(tx.Epoch()))
 	if damaged := (*RecordError)(nil); errors.As(err, &damaged) || err == nil && !ok {
@@ -58,10 +60,10 @@ func EndStart(tx *Tx) error {
 	return Save(tx, startKey(s.Epoch), s)
 }
 
-// StartsBackwards yields the starts, newest first. Records that cannot be read are left out.
+// StartsBackwards yields the starts, newest first. It skips records that cannot be read.
 func StartsBackwards(tx *Tx) iter.Seq2[Start, error] { return readableBackwards[Start](tx, Starts) }
 
-// readableBackwards yields the records of a table that can be read, the last first.
+// readableBackwards yields the readable records of a table, the last first.
 func readableBackwards[T any](tx *Tx, table Table) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for k := range tx.Backwards(At(table)) {
@@ -76,8 +78,8 @@ func readableBackwards[T any](tx *Tx, table Table) iter.Seq2[T, error] {
 	}
 }
 
-// keepNewest deletes all records of a table before the last most, or a part of them in a transaction that has no room
-// for more.
+// keepNewest deletes the records of a table except the last ones, as many as most. It stops when
+// the budget of tx is spent.
 func keepNewest(tx *Tx, table Table, most int) {
 	for k := range tx.Backwards(At(table)) {
 		if most--; most >= 0 {

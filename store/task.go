@@ -21,7 +21,7 @@ func (id ID) String() string {
 	return strconv.FormatUint(id.Epoch, 10) + "-" + strconv.FormatUint(id.N, 10)
 }
 
-// Before reports whether id was given before other.
+// Before reports whether id was assigned before other.
 func (id ID) Before(other ID) bool {
 	return id.Epoch < other.Epoch || id.Epoch == other.Epoch && id.N < other.N
 }
@@ -29,7 +29,7 @@ func (id ID) Before(other ID) bool {
 // IsZero reports whether id names no task.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// ParseID reads what [ID.String] wrote.
+// ParseID parses the result of [ID.String].
 func ParseID(s string) (ID, error) {
 	epoch, n, ok := strings.Cut(s, "-")
 	e, err1 := strconv.ParseUint(epoch, 10, 64)
@@ -43,35 +43,35 @@ func ParseID(s string) (ID, error) {
 // MarshalText makes IDs JSON strings.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the result of MarshalText.
 func (id *ID) UnmarshalText(b []byte) (err error) {
 	*id, err = ParseID(string(b))
 	return err
 }
 
-// A Pos is where a task stands: a queue is a row of places, each of which
-// holds a stack of tasks. The task at the greatest height is done first.
+// A Pos is the position of a task: a queue is a row of slots, each of which holds a stack of tasks.
+// The task with the greatest depth is processed first.
 type Pos struct {
 	Queue string `json:"queue"`
 	Slot  uint64 `json:"place"`
 	Depth uint32 `json:"height"`
 }
 
-// FirstSlot is the place of the first task of an empty queue. Places count up
-// from it at the tail and down from it at the front.
+// FirstSlot is the slot of the first task of an empty queue. Slots count up from it at the tail and
+// down from it at the front.
 const FirstSlot uint64 = 1 << 63
 
-// Key returns the key of the header of the task at p. Keys of one queue sort
-// in the order in which its tasks are done.
+// Key returns the key of the header of the task at p. The keys of one queue sort in the order in
+// which its tasks are processed.
 func (p Pos) Key() Key {
-	k := make(Key, 0, 1+2+len(p.Queue)+8+4) // it is made several times a transition, at once
+	k := make(Key, 0, 1+2+len(p.Queue)+8+4) // allocated once, because each transition makes several keys
 	k = append(k, byte(Queues))
 	k = binary.BigEndian.AppendUint16(k, uint16(min(len(p.Queue), 1<<16-1))) //nolint:gosec // as Key.Str does
 	k = append(k, p.Queue...)
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(k, p.Slot), ^p.Depth)
 }
 
-// ParsePos takes the key of a task's header apart.
+// ParsePos parses the key of a task's header.
 func ParsePos(k Key) (Pos, error) {
 	parts, err := k.Parts()
 	if err != nil || k.Table() != Queues {
@@ -94,12 +94,12 @@ type Task struct {
 	Run     uint64        `json:"walk"`
 	Queued  time.Time     `json:"queued,omitzero"`
 
-	// Payload is inline up to [InlinePayload] bytes, else in Chunks pieces of
-	// its own, which [LoadPayload] reads.
+	// Payload is part of the header up to [InlinePayload] bytes. Larger ones are in Chunks separate
+	// pieces, which [LoadPayload] reads.
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Chunks  int             `json:"chunks,omitempty"`
 
-	// Object is what a cluster event was about.
+	// Object is the object of a cluster event.
 	Object *ObjectRef `json:"object,omitempty"`
 	// AllowFailure is set where the binding allows its hook to fail.
 	AllowFailure bool `json:"lenient,omitempty"`
@@ -117,40 +117,38 @@ type Task struct {
 	// HomeQueue is the queue of the fan-out task if this task runs in a lane of a
 	// parallel group.
 	HomeQueue string `json:"home,omitempty"`
-	// Past is the node a cut leads back to, once the run has begun it.
+	// Past is the node to which a rewind leads back, once the run has begun it.
 	Past string `json:"past,omitempty"`
 	// Rewinds counts how often in a row the run was rewound to the node Past.
 	Rewinds int `json:"rewinds,omitempty"`
-	// Lagging is how many tasks in lanes of their own must end before this one, the last of its run,
-	// is begun.
+	// Lagging is the number of tasks in lanes of their own that must end before this one, the last
+	// of its run, starts.
 	Lagging int `json:"lagging,omitempty"`
-	// Loop counts how often in a row the run has closed a circle.
+	// Loop counts how often in a row the run has taken the same loop edge.
 	Loop *Loop `json:"loop,omitempty"`
-	// Failed is what went wrong last, until the node that failed succeeds.
+	// Failed is the last failure, until the failed node succeeds.
 	Failed *Failure `json:"failed,omitempty"`
-	// Due is when a failed task is tried again, or one that stands in no queue
-	// goes to its queue's tail; zero is now.
+	// Due is when a failed task is retried, or a deferred task goes to its queue's tail; zero is
+	// now.
 	Due time.Time `json:"due,omitzero"`
-	// Every is set while the task is due later because what it is about is done
-	// no more often than that.
+	// Every is set while a rate limit defers the task: the time in which its hook may run once.
 	Every time.Duration `json:"every,omitempty"`
-	// Lane is the kind of the lane the task is held in; such a task is in no queue.
+	// Lane is the kind of the lane that holds the task. Such a task is in no queue.
 	Lane string `json:"lane,omitempty"`
 	// Claim is set while a worker processes the task. A claim of an older epoch was interrupted.
 	Claim *Claim `json:"claim,omitempty"`
-	// CancelsPending is set while waiting tasks of the module are still to be taken out
-	// of the queues before the task is begun.
+	// CancelsPending is set while waiting tasks of the module must still be removed from the queues
+	// before the task starts.
 	CancelsPending bool `json:"clears,omitempty"`
 	// Prepared is set once the node's preparation is done.
 	Prepared bool `json:"prepared,omitempty"`
-	// Abandoned tasks no longer count: what they come to is only recorded.
+	// Abandoned tasks no longer count: their result is only recorded.
 	Abandoned bool `json:"orphan,omitempty"`
-	// Journal is set while an outcome with effects waits under [Journal].
+	// Journal is set while an outcome with effects is stored in [Journal].
 	Journal bool `json:"journal,omitempty"`
 }
 
-// An ObjectRef names a cluster object in one of its versions, and what happened
-// to it.
+// An ObjectRef names one version of a cluster object, and the event about it.
 type ObjectRef struct {
 	Event           string `json:"event"` // Added, Modified or Deleted
 	Kind            string `json:"kind,omitempty"`
@@ -160,13 +158,12 @@ type ObjectRef struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
-// A Ref points to a task: where it stood when it was pointed to, and its ID,
-// which tells whether it still does.
+// A Ref points to a task by its position. The ID shows whether the same task is still there.
 type Ref struct {
 	ID  ID  `json:"id"`
 	Pos Pos `json:"pos"`
-	// Lags is set where the task pointed to is no list but the last of a run that goes on meanwhile:
-	// it counts the pointer in its Lagging.
+	// Lags is set if the task is not a fan-out task, but the last task of a run that continues
+	// meanwhile. It counts this reference in its Lagging.
 	Lags bool `json:"lags,omitempty"`
 }
 
@@ -175,25 +172,25 @@ type FanOut struct {
 	Len  int `json:"len"`
 	Next int `json:"next"` // the first item that is neither done nor started
 	Open int `json:"open"` // items in other queues that have not ended
-	// Edge is set for the fan-out of an edge, which starts a task for each item. The
-	// fan-out task of a node processes its items itself.
+	// Edge is set for the fan-out of an edge, which starts a task for each item. The fan-out task
+	// of a node processes its items itself.
 	Edge bool `json:"edge,omitempty"`
 	// Group is the parallel group of the items that run now. An item of another group
 	// starts after they have ended.
 	Group string `json:"side,omitempty"`
-	// Note is the step's note from the creation of the fan-out.
+	// Note is the note that the step returned with the items.
 	Note json.RawMessage `json:"note,omitempty"`
 	// Facts are those reported by items so far.
 	Facts []string `json:"facts,omitempty"`
 }
 
-// A Loop counts closings of one circle in a row.
+// A Loop counts how often in a row a run has taken one loop edge.
 type Loop struct {
-	From string `json:"from"` // the node whose edge closes it
+	From string `json:"from"` // the node at which the edge begins
 	N    int    `json:"n"`
 }
 
-// A Failure is what went wrong with a run, how often in a row, and where.
+// A Failure is the last error of a run, how often in a row it failed, and where.
 type Failure struct {
 	Node    string        `json:"node"`
 	Subject graph.Subject `json:"subject,omitzero"`
@@ -210,7 +207,7 @@ type Failure struct {
 type Claim struct {
 	Epoch uint64    `json:"epoch"`
 	Since time.Time `json:"since,omitzero"`
-	// End is the last slot that the claim covers; zero is the task's own.
+	// End is the last slot that the claim covers; zero for the task's own slot.
 	End uint64 `json:"end,omitempty"`
 	// Again is set if an older epoch started the work and did not end it.
 	Again bool `json:"again,omitempty"`
@@ -224,22 +221,21 @@ type Claim struct {
 	Tasks int `json:"tasks,omitempty"`
 }
 
-// InlinePayload is the greatest payload in bytes that a header holds itself.
+// InlinePayload is the maximum size in bytes of a payload inside the header.
 const InlinePayload = 2 << 10
 
-// PayloadChunk is the greatest size in bytes of the pieces a larger payload is cut into, well
-// below what any backend takes as one value.
+// PayloadChunk is the maximum size in bytes of a piece of a larger payload, well below the maximum
+// value of any backend.
 const PayloadChunk = 256 << 10
 
-// SaveTask writes t's header at its place, its payload beside it when it is
-// large. A task whose payload is loaded keeps it where it stands.
+// SaveTask writes t's header at its position, and a large payload separately. A loaded payload is
+// not written again.
 func SaveTask(tx *Tx, t *Task) error {
 	indexEvent(tx, t, t.Pos.Key())
 	return saveHeader(tx, t.Pos.Key(), t, header(tx, t))
 }
 
-// header returns t as its header has it, its payload written beside it when it
-// is large.
+// header returns the header of t. It writes a large payload separately.
 func header(tx *Tx, t *Task) *Task {
 	h := *t
 	if len(t.Payload) <= InlinePayload {
@@ -296,7 +292,7 @@ func decodeTask(p Pos, b []byte) (*Task, error) {
 	return t, nil
 }
 
-// LoadPayload puts t's payload in place when it stands apart from the header.
+// LoadPayload reads t's payload if it is stored separately.
 func LoadPayload(tx *Tx, t *Task) error {
 	if t.Chunks == 0 || len(t.Payload) > 0 {
 		return nil
@@ -318,7 +314,7 @@ func LoadPayload(tx *Tx, t *Task) error {
 	return nil
 }
 
-// DropTask deletes t's header and all that stands apart from it.
+// DropTask deletes t's header and its separate records.
 func DropTask(tx *Tx, t *Task) {
 	tx.Delete(t.Key())
 	unindexEvent(tx, t)
@@ -354,7 +350,8 @@ func DeleteItem(tx *Tx, id ID, i int) { tx.Delete(itemKey(id, i)) }
 
 func payloadKey(id ID, i int) Key { return At(Payloads).Uint(id.Epoch).Uint(id.N).Uint(uint64(i)) }
 
-// firstItem keeps items apart from the pieces of a payload the same task may have.
+// firstItem separates the keys of items from those of a payload's pieces, because a task may have
+// both.
 const firstItem = 1 << 32
 
 func itemKey(id ID, i int) Key { return payloadKey(id, i+firstItem) }

@@ -93,7 +93,7 @@ func (c *taskCheck) claims(t *Task) {
 	}
 }
 
-// lists compares what lists count with the tasks that name them.
+// lists compares the counts in parents with the tasks that name them as their parent.
 func (c *taskCheck) lists() {
 	for _, t := range c.byID {
 		if t.FanOut != nil && t.FanOut.Open != c.children[t.ID] {
@@ -122,7 +122,7 @@ func (c *taskCheck) later() {
 	}
 }
 
-// apart looks for what no task owns, and for what a task owns and is missing.
+// apart reports records that belong to no task, and missing records that belong to a task.
 func (c *taskCheck) apart() {
 	seen := 0
 	for _, table := range []Table{Payloads, Journal} {
@@ -144,8 +144,8 @@ func (c *taskCheck) apart() {
 	}
 }
 
-// marks compares the marks of waiting tasks with the tasks. A mark of no queue
-// names the task that a module's others give way to.
+// marks compares the marks of waiting tasks with the tasks. A mark with an empty queue name is that
+// of a cancellation of a module's pending tasks.
 func (c *taskCheck) marks() {
 	marked := map[ID]bool{}
 	for k, v := range c.tx.Range(At(Unique)) {

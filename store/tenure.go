@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Tenure is the last epoch in which this store was worked on as the one of its namespace.
+// A Tenure is the last epoch in which this store was in use as the store of its namespace.
 type Tenure struct {
 	Epoch uint64    `json:"epoch"`
 	Began time.Time `json:"began"`
@@ -18,17 +18,18 @@ type Tenure struct {
 // TenureKey returns the key of the Tenure.
 func TenureKey() Key { return At(Meta).Str("tenure") }
 
-// A Copy marks a file as a copy of a store that was in use: the store went on, and the copy does not know how.
+// A Copy marks a file as a copy of a store that was in use. The copy does not have the later
+// changes of that store.
 type Copy struct {
 	Epoch uint64    `json:"epoch"`
 	At    time.Time `json:"at"`
-	// Restored is the name of the snapshot that [Restore] put in the place of a store, empty in other copies. Until is
-	// the time of the last commit of the replaced store, as far as it is known.
+	// Restored is the name of the snapshot with which [Restore] replaced a store; empty in other
+	// copies. Until is the time of the last commit of the replaced store, if known.
 	Restored string    `json:"restored,omitempty"`
 	Until    time.Time `json:"until,omitzero"`
 }
 
-// Lost returns the span that the copy does not know. Its end is zero if that is not known.
+// Lost returns the span of time that is missing in the copy. Its end is zero if it is unknown.
 func (c Copy) Lost() *LostSpan {
 	how := fmt.Sprintf("the store is a copy, made in epoch %d, of one that was in use", c.Epoch)
 	if c.Restored != "" {
@@ -40,7 +41,8 @@ func (c Copy) Lost() *LostSpan {
 // CopyKey returns the key of the mark.
 func CopyKey() Key { return At(Meta).Str("copy") }
 
-// MarkCopy marks the file at path as a copy of a store that was in use. The operator that opens it reads the mark.
+// MarkCopy marks the file at path as a copy of a store that was in use. The operator that opens it
+// reads the mark.
 func MarkCopy(path string, o Options) error {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if err != nil {
@@ -64,13 +66,13 @@ func MarkCopy(path string, o Options) error {
 	return nil
 }
 
-// A LostSpan is a time of which a store knows nothing: it was not the store in use.
+// A LostSpan is a span of time that is missing in a store, because it was not the store in use.
 type LostSpan struct {
 	// How says in one sentence why the store was not in use.
 	How  string    `json:"how"`
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// At is when the pending work of the store was dropped because of it.
+	// At is when the pending work of the store was dropped because of the lost span.
 	At time.Time `json:"at"`
 }
 
@@ -81,9 +83,9 @@ func (l LostSpan) String() string {
 	return fmt.Sprintf("%s; unknown is what happened from %s to %s", l.How, l.From.UTC().Format(time.RFC3339), l.To.UTC().Format(time.RFC3339))
 }
 
-// DropWork keeps only the lasting state of the store: it deletes pending work, records lost as the reason, and lets the
-// next start begin a new start run. It writes transactions of bounded size. On a full disk it waits for room. After an
-// interruption, it must be called again.
+// DropWork keeps only the lasting state of the store: it deletes pending work, records lost as the
+// reason, and makes the next start begin a new start run. It uses transactions of bounded size. On
+// a full disk it waits for room. After an interruption, it must be called again.
 func (db *DB) DropWork(ctx context.Context, lost LostSpan) error {
 	return keepLasting(func(fn func(*Tx) error) error { return db.UpdateWithRoom(ctx, fn) }, lost)
 }
@@ -109,9 +111,9 @@ func keepLasting(update func(func(*Tx) error) error, lost LostSpan) error {
 	})
 }
 
-// dropWork deletes pending work: tasks in queues and due later, journals, claims and quarantined tasks. The records of the
-// cluster, of modules and of hooks remain, and so do history and pauses. Its runs end. It stops when the budget of tx is
-// spent, and reports whether there is more.
+// dropWork deletes pending work: tasks in queues, deferred tasks, journals, claims and quarantined
+// tasks. The records of the cluster, of modules and of hooks remain, and so do history and pauses.
+// It ends the runs. It stops when the budget of tx is spent, and reports whether work is left.
 func dropWork(tx *Tx) (more bool, err error) {
 	tx.Delete(ExclusiveKey())
 	tx.Delete(PreparationKey())
@@ -131,7 +133,7 @@ func dropWork(tx *Tx) (more bool, err error) {
 	}
 	for w, err := range RunsBackwards(tx) {
 		if err != nil || w.Open == 0 {
-			continue // a record that cannot be read is named elsewhere
+			continue // unreadable records are reported elsewhere
 		}
 		if tx.Spent() {
 			return true, nil
@@ -144,8 +146,8 @@ func dropWork(tx *Tx) (more bool, err error) {
 	return false, nil
 }
 
-// dropQuarantined deletes the quarantined tasks, and keeps the pauses. It stops when the budget of tx is spent, and reports
-// whether there is more.
+// dropQuarantined deletes the quarantined tasks, and keeps the pauses. It stops when the budget of
+// tx is spent, and reports whether tasks are left.
 func dropQuarantined(tx *Tx) (more bool, err error) {
 	for k := range tx.Range(At(Quarantine)) {
 		if q, _, err := Load[QuarantinedItem](tx, k); err == nil && q.Paused != nil {

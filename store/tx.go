@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// A Tx is one transaction, given to a function by Update or View. It sees
-// what was committed before it, what the transactions before it in the same
-// commit wrote, and its own writes. It is for one goroutine, and of no use
-// once the function has returned.
+// A Tx is one transaction, which Update or View passes to a function. It sees the commits before
+// it, the earlier transactions of the same commit, and its own writes. One goroutine may use it,
+// until the function returns.
 //
-// Reading returns no errors: a failure of the backend makes every later read
-// find nothing, and fails the transaction whatever its function returns.
+// Reads return no errors. After a failure of the backend, every read finds nothing, and the
+// transaction fails, whatever its function returns.
 type Tx struct {
 	db       *DB
 	reader   Reader
@@ -25,8 +24,8 @@ type Tx struct {
 	onCommit []func()
 }
 
-// Now returns the time of the transaction, the same at every call, in UTC and
-// without a monotonic reading, as it would come back from a record.
+// Now returns the time of the transaction. It is the same at every call, in UTC and without a
+// monotonic reading, like a time that was read from a record.
 func (tx *Tx) Now() time.Time {
 	if tx.now.IsZero() {
 		tx.now = tx.db.clock().Round(0).UTC()
@@ -41,36 +40,35 @@ func (tx *Tx) Epoch() uint64 { return tx.db.identity.epoch }
 // unique for ever. Numbers of a failed transaction are not used again.
 func (tx *Tx) NextID() uint64 { return tx.db.ids.Add(1) }
 
-// Budget returns how much a transaction should write at most when its work can be continued in
-// another one. It is half of the backend's limits: the writes that end such a transaction fit in
-// the other half.
+// Budget returns how much a transaction should write at most if another one can continue its work.
+// It is half of the backend's limits. The other half is for the writes at the end of such a
+// transaction.
 func (tx *Tx) Budget() Limits {
 	l := tx.db.commits.limits
 	return Limits{Ops: l.Ops / 2, Bytes: l.Bytes / 2}
 }
 
-// Spent reports whether the transaction has used up its budget. A loop that can be continued in
-// another transaction stops then.
+// Spent reports whether the transaction has used up its budget. Then a loop that another
+// transaction can continue stops.
 func (tx *Tx) Spent() bool {
 	budget, written := tx.Budget(), tx.Written()
 	return written.Ops >= budget.Ops || written.Bytes >= budget.Bytes
 }
 
-// OnCommit has fn called after the commit that holds this transaction has
-// succeeded and before Update returns; in a View it is never called. Functions
-// run in the order of their transactions, and hold up what is committed next:
-// fn must be short and must not call Update or Close.
+// OnCommit makes fn run after the commit of this transaction and before Update returns. In a View,
+// fn is never called. The functions run in the order of their transactions, and the next commit
+// waits for them: fn must be short and must not call Update or Close.
 func (tx *Tx) OnCommit(fn func()) { tx.onCommit = append(tx.onCommit, fn) }
 
-// fail keeps the first error that makes the transaction fail.
+// fail records err if it is the first error. The transaction fails with it.
 func (tx *Tx) fail(err error) {
 	if tx.err == nil {
 		tx.err = err
 	}
 }
 
-// Get returns the value under k, nil if there is none. The value must not be
-// changed, and must be copied to be kept beyond the transaction.
+// Get returns the value under k; nil if there is none. The value must not be changed, and must be
+// copied for use after the transaction.
 func (tx *Tx) Get(k Key) []byte {
 	if tx.err != nil || tx.reader == nil {
 		return nil
@@ -96,12 +94,12 @@ func (tx *Tx) Put(k Key, v []byte) {
 	tx.write(Write{Key: b[:len(k):len(k)], Value: b[len(k):]})
 }
 
-// Delete takes k away; a key that is not there is none the less one write.
+// Delete deletes k. It counts as a write even if k does not exist.
 func (tx *Tx) Delete(k Key) { tx.write(Write{Key: append(Key(nil), k...)}) }
 
-// Written returns how many keys the transaction has written so far, each
-// counted once, and the bytes of these keys and their values. A commit takes
-// no transaction that writes more than Limits.
+// Written returns the number of keys that the transaction has written so far, each counted once,
+// and the bytes of these keys and their values. A commit rejects a transaction that writes more
+// than Limits.
 func (tx *Tx) Written() Limits {
 	if tx.pending == nil {
 		return Limits{}
@@ -123,21 +121,20 @@ func (tx *Tx) write(w Write) {
 	case len(w.Key) == 0 || len(w.Key) > maxKey || len(w.Value) > maxValue:
 		tx.fail(fmt.Errorf("store: write a key of %d bytes and a value of %d: %w", len(w.Key), len(w.Value), ErrTooLarge))
 	default:
-		// A write after a failure still goes to the overlay, so that a loop
-		// that takes away what it finds comes to its end.
+		// After a failure the write is still made in memory, so that a loop that
+		// deletes the keys that it finds ends.
 		tx.pending.put(w)
 	}
 }
 
-// Range returns the keys that begin with prefix and their values, upwards. It
-// sees the transaction's own writes: the loop may write and delete, also keys
-// of the range, and sees what it writes ahead. Keys may be kept; for values
-// the rule of Get holds.
+// Range returns the keys with prefix and their values, in ascending order. It sees the
+// transaction's own writes: the loop may write and delete keys, also those of the range, and visits
+// the keys that it writes ahead. Keys may be kept; values must be copied, as those of Get.
 func (tx *Tx) Range(prefix Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), false, yield) }
 }
 
-// RangeFrom is Range beginning with the first key that is not below from.
+// RangeFrom is Range, beginning with the first key that is not below from.
 func (tx *Tx) RangeFrom(prefix, from Key) iter.Seq2[Key, []byte] {
 	if bytes.Compare(from, prefix) < 0 {
 		from = prefix
@@ -145,12 +142,12 @@ func (tx *Tx) RangeFrom(prefix, from Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(from, prefix.end(), false, yield) }
 }
 
-// Backwards is Range downwards.
+// Backwards is Range in descending order.
 func (tx *Tx) Backwards(prefix Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), true, yield) }
 }
 
-// scan merges what is pending into what the backend holds with from <= key < to.
+// scan merges the pending writes with the stored ones, for from <= key < to.
 func (tx *Tx) scan(from, to Key, down bool, yield func(Key, []byte) bool) {
 	if tx.err != nil || tx.reader == nil || to != nil && bytes.Compare(from, to) >= 0 {
 		return
@@ -166,7 +163,7 @@ func (tx *Tx) scan(from, to Key, down bool, yield func(Key, []byte) bool) {
 	}
 }
 
-// merge is a scan on its way.
+// A merge is the state of a scan.
 type merge struct {
 	tx       *Tx
 	from, to Key
@@ -178,7 +175,7 @@ type merge struct {
 	next  Write // the pending write nearest to last, if found and still known
 	found bool
 	known bool
-	moved uint64 // pending as it was then
+	moved uint64 // value of pending.moved at that time
 }
 
 // stored visits the pending keys before the stored key k, then k, unless k has a
@@ -193,7 +190,7 @@ func (m *merge) stored(k Key, v []byte) bool {
 	return m.visit(bytes.Clone(k), v)
 }
 
-// written visits what is pending before the key limit, or with nil all of it.
+// written visits the pending writes before the key limit; all of them if limit is nil.
 func (m *merge) written(limit Key) bool {
 	for m.peek() {
 		if limit != nil {
@@ -209,7 +206,7 @@ func (m *merge) written(limit Key) bool {
 	return true
 }
 
-// peek finds the nearest pending write in what is left, and reports whether there is one.
+// peek finds the next pending write of the remaining range, and reports whether there is one.
 func (m *merge) peek() bool {
 	p := m.tx.pending
 	if p == nil || p.empty() {
@@ -221,15 +218,15 @@ func (m *merge) peek() bool {
 	if m.last != nil && m.down {
 		m.to = m.last
 	} else if m.last != nil {
-		m.from = append(slices.Clip(m.last), 0) // the next key there can be
+		m.from = append(slices.Clip(m.last), 0) // the next possible key
 	}
 	m.next, m.found = p.next(m.from, m.to, m.down)
 	m.known, m.moved = true, p.moved
 	return m.found
 }
 
-// visit passes k, whose nil value says that it was taken away, and reports
-// whether the scan goes on.
+// visit passes k to yield, unless the nil value v marks it as deleted. It reports whether the scan
+// continues.
 func (m *merge) visit(k Key, v []byte) bool {
 	m.known = m.known && !bytes.Equal(m.next.Key, k)
 	m.last = k
@@ -239,8 +236,8 @@ func (m *merge) visit(k Key, v []byte) bool {
 	return !m.stopped
 }
 
-// Load returns the record under k, and whether there is one. A record that
-// cannot be read as a T is a RecordError.
+// Load returns the record under k, and whether there is one. If it cannot be decoded as a T, the
+// error is a RecordError.
 func Load[T any](tx *Tx, k Key) (v T, ok bool, err error) {
 	b := tx.Get(k)
 	if b == nil {

@@ -1,7 +1,7 @@
 package store
 
-// schema is the version of tables and records this package reads and writes. Version 2 has checksums;
-// records of version 1 get theirs when they are written. Version 3 has the index [Events].
+// schema is the version of the tables and records of this package. Version 2 has checksums; a
+// record of version 1 gets one when it is written. Version 3 has the index [Events].
 const schema = 3
 
 // upgrade converts a store of an older version, in transactions of bounded size. After an
