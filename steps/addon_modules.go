@@ -14,22 +14,22 @@ import (
 	"addon-operator/store"
 )
 
-// AddonModules are the modules made from addons of the registry. Each has the name of no module of
-// the image, and the directory of a module that steps may be reading stays.
+// AddonModules are the modules made from addons of the registry. None has the name of a module of
+// the image. The directory of a module that a step may be reading is not deleted.
 type AddonModules struct {
 	db        *store.DB
 	log       *logger
 	applied   *appliedConfig
-	dir       string   // where they are written; "" for none
+	dir       string   // to which they are written; empty if there are none
 	imageDirs []string // of the modules of the image
 	all       bool     // all addons, not only those of configurations marked so
 
 	writing sync.Mutex // held while dir is written
 }
 
-// write makes the directory of modules made from addons hold those that the registry
-// provides now. A module that cannot be written keeps the directory it had. The directories in use
-// stay: steps may be reading them.
+// write updates the directory of modules made from addons to the modules that the registry provides
+// now. A module that cannot be written keeps its earlier directory. The directories in use stay,
+// because steps may be reading them.
 func (a *AddonModules) write(inUse []string) error {
 	if a.dir == "" || a.db == nil {
 		return nil
@@ -62,7 +62,7 @@ func (a *AddonModules) choose() (modules.Selection, error) {
 	return modules.Select(a.db, a.all, config.Sections, image)
 }
 
-// made reports whether m was made from an addon, or is what is left of such a module.
+// made reports whether m was made from an addon, or is the rest of such a module.
 func (a *AddonModules) made(m module.Module) bool {
 	if m.Addon != nil {
 		return true
@@ -71,9 +71,9 @@ func (a *AddonModules) made(m module.Module) bool {
 	return a.dir != "" && err == nil && strings.HasPrefix(m.Path, dir+string(filepath.Separator))
 }
 
-// ImageModules returns the path of each module that is not made from an addon, by name. No addon can be
-// a module of the same name. If a directory holds no module, as one that is not mounted does, the
-// modules of the last discovery are among them.
+// ImageModules returns the path of each module that is not made from an addon, by name. No addon
+// can be a module of the same name. If a directory has no module, for example because it is not
+// mounted, the result includes the modules of the last discovery.
 func (a *AddonModules) ImageModules() (paths map[string]string, err error) {
 	err = a.db.View(func(tx *store.Tx) (err error) {
 		paths, err = a.imageModules(tx)
@@ -101,8 +101,8 @@ func (a *AddonModules) imageModules(tx *store.Tx) (map[string]string, error) {
 	return paths, err
 }
 
-// expected reports whether a configuration that can provide modules is processed for the first time. Until
-// that ends, the names of its modules are not known.
+// expected reports whether a configuration that can provide modules is being processed for the
+// first time. Until that ends, the names of its modules are unknown.
 func (a *AddonModules) expected(tx *store.Tx) (bool, error) {
 	if a.dir == "" {
 		return false, nil
@@ -119,8 +119,8 @@ func (a *AddonModules) expected(tx *store.Tx) (bool, error) {
 	return false, nil
 }
 
-// saveAddonModules saves which modules of a discovery are made from addons. Those that are enabled,
-// or not deleted yet, keep the files of their addons.
+// saveAddonModules saves which modules of a discovery are made from addons. The enabled modules,
+// and those that are not deleted yet, keep the files of their addons.
 func saveAddonModules(tx *store.Tx, found discovered, before map[string]store.Module) error {
 	contents, used := map[string]string{}, map[string]bool{}
 	for _, d := range found.Modules {
@@ -133,8 +133,8 @@ func saveAddonModules(tx *store.Tx, found discovered, before map[string]store.Mo
 	return modules.Save(tx, contents, func(name string) bool { return used[name] })
 }
 
-// Outdated returns which modules the registry provides, as one text, if the last discovery found
-// others, or other versions of them; empty if it did not.
+// Outdated returns the modules that the registry provides, as one text, if the last discovery found
+// other modules or other versions of them. Otherwise it returns an empty text.
 func (a *AddonModules) Outdated(tx *store.Tx) (string, error) {
 	if a.dir == "" {
 		return "", nil

@@ -19,8 +19,7 @@ type appliedConfig struct {
 	raw    []byte        // the record that config was decoded from; guarded by mu
 }
 
-// inForce returns the ConfigMap content in force. It is decoded once for as long
-// as it stays the same, and must not be changed.
+// inForce returns the ConfigMap content in force. It must not be changed.
 func (a *appliedConfig) inForce(tx *store.Tx) (values.Config, error) {
 	raw := tx.Get(store.AppliedConfigKey())
 	a.mu.RLock()
@@ -39,7 +38,7 @@ func (a *appliedConfig) inForce(tx *store.Tx) (values.Config, error) {
 	return c, nil
 }
 
-// applied returns the ConfigMap content in force, and the record it is of.
+// applied returns the ConfigMap content in force, and its record.
 func applied(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 	record, ok, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
 	if err != nil || !ok {
@@ -52,7 +51,7 @@ func applied(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 	return c, record, nil
 }
 
-// appliedOrLost is applied. If the record cannot be read, it counts as absent.
+// appliedOrLost is applied, and treats an unreadable record as absent.
 func appliedOrLost(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 	c, record, err := applied(tx)
 	if errors.As(err, new(*store.RecordError)) {

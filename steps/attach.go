@@ -15,14 +15,14 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Snapshots are what hooks' kubernetes bindings see. A binding is identified by its subject.
+// Snapshots are the snapshots of hooks' kubernetes bindings. A binding is identified by its
+// subject.
 type Snapshots interface {
-	// Ready returns when every attached kubernetes binding of the hook sees all
-	// objects that exist, or with an error that says which list is missing and
-	// why.
+	// Ready waits until the snapshot of every attached kubernetes binding of the hook has all
+	// existing objects. Its error says which list is missing and why.
 	Ready(ctx context.Context, module, hook string) error
-	// Snapshot returns the objects that the binding sees now, by namespace and name; none
-	// for a binding that is not attached. They must not be changed.
+	// Snapshot returns the objects in the current snapshot of the binding, by namespace and name.
+	// There are none for a binding that is not attached. The objects must not be changed.
 	Snapshot(s graph.Subject) []*kube.Object
 }
 
@@ -32,8 +32,8 @@ type Queues interface {
 	Withdraw(tx *store.Tx, queue string, s graph.Subject, why string, match func(*store.Task) bool) error
 }
 
-// Bindings are the attached bindings of hooks. Their records are those of the hooks that a module
-// has; a binding that goes takes along what only it had.
+// Bindings are the attached bindings of hooks. Their records match the hooks of each module. With a
+// binding, the records that only it uses are deleted.
 type Bindings struct {
 	queues    Queues
 	snapshots Snapshots
@@ -86,8 +86,8 @@ func (a *attacher) hook(module string, h hookRecord) error {
 		if err != nil {
 			return err
 		}
-		// A binding that is not told of what exists stands for itself only: its
-		// Synchronization waits until what exists is known.
+		// A binding without executeHookOnSynchronization represents no other: its
+		// Synchronization only waits until its snapshot is complete.
 		group := b.Group + " " + b.Queue
 		if synced || b.Group != "" && b.ExecuteOnSynchronization && groups[group] {
 			continue
@@ -106,7 +106,7 @@ func (a *attacher) hook(module string, h hookRecord) error {
 	return a.asked(module, h, ids)
 }
 
-// asked attaches the bindings that the API server asks. They have no queue.
+// asked attaches the bindings of webhooks, which the API server calls. They have no queue.
 func (a *attacher) asked(module string, h hookRecord, ids ids) error {
 	keep := func(id string, kind store.BindingKind, config any) error {
 		_, err := a.keep(graph.Subject{Module: module, Hook: h.file.Name, Binding: id}, kind, config, "")
@@ -125,8 +125,8 @@ func (a *attacher) asked(module string, h hookRecord, ids ids) error {
 	return errors.Join(errs...)
 }
 
-// keep stores config in the binding's record, and reports whether it needs no
-// Synchronization. A binding with another config needs one.
+// keep stores config in the binding's record, and reports whether the binding is already
+// synchronized. After a change of its config, it is not.
 func (a *attacher) keep(s graph.Subject, kind store.BindingKind, config any, queue string) (synced bool, err error) {
 	key := store.BindingKey(s.Module, s.Hook, s.Binding)
 	a.kept[string(key)] = true
@@ -143,11 +143,11 @@ func (a *attacher) keep(s graph.Subject, kind store.BindingKind, config any, que
 	if same {
 		next.SyncedIn, next.AttachedIn, next.Baseline = old.SyncedIn, old.AttachedIn, old.Baseline
 		if old.Detached {
-			next.SyncedIn = 0 // what happened meanwhile led to nothing
+			next.SyncedIn = 0 // it missed the events since it was detached
 		}
 	}
 	if kind == store.Schedule && (!same || old.Detached) {
-		// Ticks are missed from now on, not from when it last ticked.
+		// Only ticks from now on can be missed, not those since its last tick.
 		if err := store.Save(a.tx, store.TickKey(s), a.tx.Now()); err != nil {
 			return false, err
 		}
@@ -155,9 +155,9 @@ func (a *attacher) keep(s graph.Subject, kind store.BindingKind, config any, que
 	return next.SyncedIn == a.start, store.Save(a.tx, key, next)
 }
 
-// synchronized ends the Synchronization t, which delivered the objects shown to its hook, by binding. It marks the
-// binding and those of its group as synchronized. If a binding was attached in this epoch, it cancels the pending events
-// that the Synchronization covers.
+// synchronized ends the Synchronization t, which delivered the objects shown to its hook, by
+// binding. It marks the binding and those of its group as synchronized. If a binding was attached
+// in this epoch, it cancels the pending events that the Synchronization covers.
 func (bs *Bindings) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]observed) error {
 	bindings, err := markSynchronized(tx, t.Subject)
 	if err != nil || len(shown) == 0 {
@@ -179,8 +179,8 @@ func (bs *Bindings) synchronized(tx *store.Tx, t workflow.Task, shown map[string
 	return bs.queues.Withdraw(tx, queue, t.Subject, "the Synchronization of its binding delivered the object", d.covers)
 }
 
-// markSynchronized marks the binding s, and those of its group in the same queue, as synchronized in this start. It
-// returns all bindings of the hook by ID; none if the binding s does not exist.
+// markSynchronized marks the binding s, and those of its group in the same queue, as synchronized
+// in this start. It returns all bindings of the hook by ID; none if the binding s does not exist.
 func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, error) {
 	start, err := startup(tx)
 	if err != nil {
@@ -221,7 +221,7 @@ func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, 
 	return bindings, nil
 }
 
-// A synchronization is what one Synchronization has delivered to a hook.
+// A synchronization has the objects that one Synchronization has delivered to a hook.
 type synchronization struct {
 	epoch     uint64
 	bindings  map[string]store.Binding       // of the hook, by ID
@@ -229,10 +229,11 @@ type synchronization struct {
 	deletions map[objectPlace]store.ID       // pending Deleted events
 }
 
-// covers reports whether the pending event need not be delivered, because the Synchronization delivered the object in the
-// same version or a later one. An event that was pending before a restart, or that was found by comparing with what an
-// earlier process delivered, is not covered: many hooks do nothing on Synchronization. Neither is a Deleted event, the
-// events of the object after it, and the Added event of an object that was not delivered.
+// covers reports whether the pending event need not be delivered, because the Synchronization
+// delivered the object in the same version or a later one. It does not cover events that were
+// pending before a restart, nor differences from the objects that an earlier process delivered,
+// because many hooks do nothing on Synchronization. It does not cover Deleted events, later events
+// of the same object, and Added events of objects that were not delivered.
 func (d synchronization) covers(pending *store.Task) bool {
 	o := pending.Object
 	if o.Event == hook.Deleted {
@@ -248,7 +249,7 @@ func (d synchronization) covers(pending *store.Task) bool {
 	return ok && version.UID == o.UID && !kube.After(o.ResourceVersion, version.ResourceVersion)
 }
 
-// An objectPlace identifies an object of a binding even if it is deleted and created
+// An objectPlace identifies an object of a binding by its name, even if it is deleted and created
 // again.
 type objectPlace struct{ binding, namespace, name string }
 
@@ -276,8 +277,8 @@ func deletions(tx *store.Tx, queue string, s graph.Subject) (map[objectPlace]sto
 	return first, nil
 }
 
-// groupOf returns the group in which one binding's Synchronization stands for
-// all. A binding that has no such run is in none.
+// groupOf returns the group of b, in which the Synchronization of one binding represents all. It
+// returns no group for a binding without a Synchronization of its own.
 func groupOf(b store.Binding) (string, error) {
 	if b.Kind != store.Kubernetes {
 		return "", nil
@@ -290,8 +291,7 @@ func groupOf(b store.Binding) (string, error) {
 	return c.Group, err
 }
 
-// detach stops what leads to tasks of module. What its bindings see can still
-// be read.
+// detach stops the events of module's bindings. Their snapshots can still be read.
 func (bs *Bindings) detach(tx *store.Tx, module string) error {
 	for k := range tx.Range(store.BindingsOf(module)) {
 		b, _, err := store.Load[store.Binding](tx, k)
@@ -307,16 +307,17 @@ func (bs *Bindings) detach(tx *store.Tx, module string) error {
 	return nil
 }
 
-// savedByHooksOf returns whether a hook of module saved an operation. A global hook below
-// a directory of the module's name can have the same name; it is told apart by its record.
+// savedByHooksOf returns a function that reports whether a hook of module saved an operation. A
+// global hook below a directory of the module's name can have the same name; the record of the
+// global hook distinguishes them.
 func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 	return func(s values.Saved) bool {
 		return strings.HasPrefix(s.Hook, nameOf(module, "")+"/") && tx.Get(store.HookKey("", s.Hook)) == nil
 	}
 }
 
-// forget deletes what is kept of module's hooks: bindings, configs, values,
-// metrics, and when they may run.
+// forget deletes the records of module's hooks: bindings, configs, values, metrics, ticks and rate
+// limits.
 func (bs *Bindings) forget(tx *store.Tx, module string) error {
 	for _, prefix := range []store.Key{
 		store.BindingsOf(module), store.HooksOf(module), store.At(store.Ticks).Str(module), store.At(store.Buckets).Str(module),

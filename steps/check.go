@@ -9,10 +9,10 @@ import (
 	"addon-operator/store"
 )
 
-// configTimeout bounds how long a hook of a module may take to print its config.
+// configTimeout is the timeout for a hook of a module to print its config.
 const configTimeout = 30 * time.Second
 
-// A hookCheck asks one hook of a module for its config.
+// A hookCheck is the call of one hook of a module for its config.
 type hookCheck struct {
 	module int // index in the set
 	file   hook.File
@@ -31,8 +31,8 @@ func brokenBy(m module.Module, hooks map[string]error) error {
 	return nil
 }
 
-// keepChecked writes to the modules' records what is wrong with them. All else of the records
-// is left to the discovery of modules.
+// keepChecked writes the errors of the modules to their records. The discovery of modules writes
+// all other fields of the records.
 func keepChecked(tx *store.Tx, checked []decided) error {
 	for _, c := range checked {
 		key := store.ModuleKey(c.Name)
@@ -53,7 +53,7 @@ func keepChecked(tx *store.Tx, checked []decided) error {
 	return nil
 }
 
-// AnyBroken reports whether any of the modules is known as one that cannot be loaded.
+// AnyBroken reports whether any of the modules is recorded as one that cannot be loaded.
 func AnyBroken(tx *store.Tx, names []string) (bool, error) {
 	for _, name := range names {
 		m, _, err := store.Load[store.Module](tx, store.ModuleKey(name))

@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A configChange is a change of the ConfigMap and what the store holds beside it.
+// A configChange is a change of the ConfigMap, with the related state from the store.
 type configChange struct {
 	before, now      values.Config
 	record           store.AppliedConfig // of before
@@ -20,7 +20,7 @@ type configChange struct {
 	failing          bool // a task of the main queue has failed and waits to be retried
 }
 
-// mainFails reports whether a task of the main queue has failed and waits to be retried. Only the
+// mainFails reports whether a task of the main queue has failed and waits for its retry. Only the
 // first task of a slot can.
 func mainFails(tx *store.Tx) (bool, error) {
 	for t, err := range store.Tasks(tx, workflow.Main) {
@@ -47,7 +47,7 @@ func (c configChange) switchesOff(disk module.Set, name string) bool {
 	return ok && !said && c.decide(m, c.before)
 }
 
-// decide returns what the flags say of m under config.
+// decide reports whether the flags enable m under config.
 func (c configChange) decide(m module.Module, config values.Config) bool {
 	return module.Decide(m, c.enabledOverrides, config).Enabled
 }

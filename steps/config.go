@@ -20,15 +20,15 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// writtenByHook stands for the version of a ConfigMap that was absent before a
-// hook made it, until it is read: there is one.
+// writtenByHook replaces the unknown version of a ConfigMap that a hook has created, until the
+// ConfigMap is read.
 const writtenByHook = "0"
 
-// configEffect is the kind of effect that writes one section of the ConfigMap.
+// configEffect is the kind of the effect that writes one section of the ConfigMap.
 const configEffect = "ConfigMap section"
 
-// A configWrite is a change of the ConfigMap that a hook wants: of one section, of flags,
-// or of both. Without Ops the section stays as it is.
+// A configWrite is a change of the ConfigMap that a hook requests: of one section, of flags, or of
+// both. Without Ops the section stays as it is.
 type configWrite struct {
 	Section string      `json:"section"`
 	Ops     []values.Op `json:"ops"`
@@ -37,7 +37,7 @@ type configWrite struct {
 	After  string `json:"after"`
 	// Now holds the section with Ops, and nothing else.
 	Now values.Values `json:"now"`
-	// Flags are the flags to set, or to remove where they are nil.
+	// Flags are the flags to set, or to remove if they are nil.
 	Flags map[string]*bool `json:"flags,omitempty"`
 }
 
@@ -47,8 +47,8 @@ func (w configWrite) effect() (workflow.Effect, error) {
 	return workflow.Effect{Kind: configEffect, Data: data}, err
 }
 
-// planConfig returns what ops make of section of config, and which flags become others;
-// nothing where nothing changes.
+// planConfig returns the change that ops make to section of config, with the flags that change; nil
+// if nothing changes.
 func planConfig(config values.Config, section string, ops []values.Op, flags map[string]*bool) (*configWrite, error) {
 	w, err := planSection(config, section, ops)
 	if err != nil {
@@ -66,7 +66,7 @@ func planConfig(config values.Config, section string, ops []values.Op, flags map
 	return w, nil
 }
 
-// isSet reports whether a flag already is as a hook wants it, nil being absent.
+// isSet reports whether a flag already has the value that a hook wants; nil means absent.
 func isSet(flags map[string]bool, flag string, want *bool) bool {
 	value, set := flags[flag]
 	return set == (want != nil) && (want == nil || *want == value)
@@ -104,8 +104,8 @@ func patched(before any, section string, ops []values.Op) (any, error) {
 	return document[section], nil
 }
 
-// A ConfigMap is the operator's ConfigMap and its content in force. Content comes into force in one
-// transaction with the record of it, and only after the schemas accepted it.
+// A ConfigMap is the operator's ConfigMap and its content in force. Content comes into force in the
+// transaction that records it, and only after the schemas have accepted it.
 type ConfigMap struct {
 	db      *store.DB
 	log     *logger
@@ -114,9 +114,9 @@ type ConfigMap struct {
 	changes Changes
 }
 
-// keepConfig puts in force what has been written to the ConfigMap, so that its
-// change is known when the ConfigMap's watch tells of it. It reports whether that is
-// another than was in force.
+// keepConfig puts the change w, which has been written to the ConfigMap, in force. The watch of the
+// ConfigMap then reports no new content. keepConfig reports whether the content in force has
+// changed.
 func (cm *ConfigMap) keepConfig(tx *store.Tx, w configWrite) (changed bool, err error) {
 	config, record, err := applied(tx)
 	if err != nil {
@@ -148,8 +148,9 @@ func (cm *ConfigMap) keepConfig(tx *store.Tx, w configWrite) (changed bool, err 
 	return changed, cm.saveApplied(tx, config, record.ResourceVersion)
 }
 
-// doConfig writes a hook's section and flags to the ConfigMap. A section that is what it
-// is to become is left alone; one that somebody changed meanwhile is patched as it is now.
+// doConfig writes a hook's section and flags to the ConfigMap. It does not write a section that has
+// the wanted content already. If somebody has changed the section meanwhile, it patches the current
+// one.
 func (cm *ConfigMap) doConfig(ctx context.Context, _ workflow.Task, data json.RawMessage) error {
 	var w configWrite
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -162,7 +163,7 @@ func (cm *ConfigMap) doConfig(ctx context.Context, _ workflow.Task, data json.Ra
 	return err
 }
 
-// writeConfig changes the ConfigMap as the hook wants, in one request.
+// writeConfig makes the hook's change of the ConfigMap in one request.
 func (cm *ConfigMap) writeConfig(ctx context.Context, w configWrite) error {
 	layers := values.Layers{Static: cm.modules.Disk().Static, Schemas: cm.modules.loaded()}
 	_, err := cm.object.Update(ctx, func(data map[string]string) error {
@@ -184,11 +185,11 @@ func (cm *ConfigMap) writeConfig(ctx context.Context, w configWrite) error {
 	return err
 }
 
-// errUnfit tells that a patch no longer fits the ConfigMap.
+// errUnfit means that a patch no longer fits the ConfigMap.
 var errUnfit = errors.New("the patch does not fit the ConfigMap as it is now")
 
-// section returns the text that the section has to have in data, and whether it
-// has another now. The schemas are those of layers.
+// section returns the text that the section in data must have, and whether the present text
+// differs. layers has the schemas.
 func (w configWrite) section(data map[string]string, layers values.Layers) (text string, changed bool, err error) {
 	live, err := values.ParseConfig(data)
 	if err != nil {
@@ -216,7 +217,7 @@ func (w configWrite) section(data map[string]string, layers values.Layers) (text
 	return text, true, err
 }
 
-// leave takes back into now what the write has just changed of before.
+// leave reverts in now the changes from before that w has just made.
 func (w configWrite) leave(before values.Config, now *values.Config) error {
 	for flag, value := range w.Flags {
 		if !isSet(now.Flags, flag, value) {
@@ -285,8 +286,8 @@ func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error
 	return at, nil
 }
 
-// refusal says why content of the ConfigMap is not taken: what is in force is before,
-// and modules are enabled. Of modules that are not, sections are not looked at.
+// refusal returns an error if new content of the ConfigMap is invalid. before is the content in
+// force. It checks the sections of the enabled modules, and of those that the new content enables.
 func (cm *ConfigMap) refusal(before, now values.Config, enabled []string) error {
 	l := values.Layers{Static: cm.modules.Disk().Static, Config: before, Schemas: cm.modules.loaded()}
 	keys := map[string]bool{}
@@ -317,8 +318,8 @@ func (cm *ConfigMap) editConfig() string {
 	return "kubectl -n " + namespace + " edit configmap " + name
 }
 
-// readChange returns the change from the content in force to read. Of invalid content it holds
-// the content in force only.
+// readChange returns the change from the content in force to read. For invalid content, it has only
+// the content in force.
 func (cm *ConfigMap) readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
 	if c.startup, err = startup(tx); err != nil {
 		return c, err
@@ -351,8 +352,8 @@ func (cm *ConfigMap) readChange(tx *store.Tx, read readConfig) (c configChange, 
 	return c, err
 }
 
-// concerned lists the modules that a change of the ConfigMap concerns: those to run at once, those
-// to run after what waits already, and those to delete at once.
+// concerned lists the modules that a change of the ConfigMap affects: those to run at once, those
+// to run after the tasks that wait already, and those to delete at once.
 func (cm *ConfigMap) concerned(ctx context.Context, c configChange, releases *Releases) (map[graph.FanOut][]graph.Item, error) {
 	d, err := c.before.Diff(c.now)
 	if err != nil {
@@ -375,13 +376,13 @@ func (cm *ConfigMap) concerned(ctx context.Context, c configChange, releases *Re
 	return lists, nil
 }
 
-// switchedOff returns the installed modules that the change switches off, in the order in which
-// they are deleted, where a reload may not reach their deletion: while a task of the main queue
-// fails. Otherwise the reload deletes them in its order, after the modules that run.
+// switchedOff returns the installed modules that the change switches off, in the order of their
+// deletion. While a task of the main queue fails, a reload may not reach their deletion. Otherwise
+// it returns none, because the reload deletes them in its order, after the modules that run.
 //
-// A module whose objects can be taken over by one that the change switches on is left to the reload, because
-// they must not be deleted before. So is a ConfigMap that is gone, as the reload checks whether that may
-// delete releases.
+// Two cases are left to the reload. The objects of a module that a newly enabled module can take
+// over must not be deleted before. If the ConfigMap no longer exists, the reload checks whether
+// this may delete releases.
 func (cm *ConfigMap) switchedOff(ctx context.Context, c configChange, d values.Difference, releases *Releases) (names []string) {
 	if !c.failing || !c.exists {
 		return nil
@@ -411,12 +412,12 @@ func (cm *ConfigMap) switchedOff(ctx context.Context, c configChange, d values.D
 	})
 }
 
-// SwitchedOff returns the modules that content of the ConfigMap switches off and the content in
-// force does not. Of content that is invalid it returns none.
+// SwitchedOff returns the modules that content switches off and the content in force does not. For
+// invalid content it returns none.
 func (cm *ConfigMap) SwitchedOff(content kube.Content) (names []string, err error) {
 	read := readConfig{ResourceVersion: content.ResourceVersion}
 	if read.Config, err = values.ParseConfig(content.Data); err != nil || content.ResourceVersion == "" {
-		return nil, nil // step 16 says what is wrong with it
+		return nil, nil // step 16 reports the error
 	}
 	var c configChange
 	if err := cm.db.View(func(tx *store.Tx) error {
@@ -437,7 +438,7 @@ func (cm *ConfigMap) SwitchedOff(content kube.Content) (names []string, err erro
 	return names, nil
 }
 
-// leaveAnnounced takes back into now what an open journal has just written.
+// leaveAnnounced reverts in now the changes that the effects of an open journal have just written.
 func leaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) error {
 	for k := range tx.Range(store.At(store.Journal)) {
 		o, _, err := store.Load[workflow.Outcome](tx, k)
@@ -460,10 +461,10 @@ func leaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) erro
 	return nil
 }
 
-// readConfig is the data of its outcome.
+// readConfig is the data of configMapStep's outcome.
 type readConfig struct {
 	ResourceVersion string        `json:"resourceVersion"`
 	Config          values.Config `json:"config"`
-	// Error is set for content that is invalid.
+	// Error is the error of invalid content.
 	Error string `json:"error,omitempty"`
 }

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// configMapStep applies the ConfigMap as it is when it runs.
+// A configMapStep reads the ConfigMap when it runs, and applies it.
 type configMapStep struct {
 	db       *store.DB
 	config   *ConfigMap
@@ -23,8 +23,8 @@ type configMapStep struct {
 	observer Observer
 }
 
-// Do reads the ConfigMap. One that does not exist is empty. Invalid content is
-// an outcome, unless none has ever been in force.
+// Do reads the ConfigMap. A ConfigMap that does not exist is empty. Invalid content is an outcome,
+// unless no content has ever been in force.
 func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.modules.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -119,8 +119,8 @@ func (s *configMapStep) check(read *readConfig, before values.Config, enabled []
 	return nil
 }
 
-// Apply puts the content in force. A section that a hook is writing just now is
-// left to the end of that hook's task.
+// Apply puts the content in force, except for a section that a hook is writing at the moment. The
+// end of that hook's task puts it in force.
 func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var read readConfig
 	if err := json.Unmarshal(o.Data, &read); err != nil {
@@ -153,7 +153,7 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	for _, key := range d.Modules {
 		names = append(names, values.Kebab(key))
 	}
-	// Another section can be what a broken module needs: discovery finds out.
+	// The new section can repair a broken module: discovery checks this.
 	mended, err := AnyBroken(tx, names)
 	if err != nil {
 		return nil, err

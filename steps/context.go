@@ -14,9 +14,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// elements returns the binding context of t: an element for each task of its
-// range. Objects and snapshots are those of now, at each attempt, and the same
-// in all elements.
+// elements returns the binding context of t: an element for each task of its batch. Objects and
+// snapshots are current at each attempt, and the same in all elements.
 func (s *hookStep) elements(t workflow.Task, config hook.Config, out *hookOutput) ([]hook.Element, error) {
 	look := snapshotReader{snapshotsOf: s.bindings.snapshots, module: t.Subject.Module, hook: t.Subject.Hook, config: config, ids: bindingIDs(config)}
 	if s.binding != "" {
@@ -49,7 +48,7 @@ func (s *hookStep) elements(t workflow.Task, config hook.Config, out *hookOutput
 	return elements, nil
 }
 
-// A snapshotReader looks at what a hook's bindings see, at each once.
+// A snapshotReader reads each snapshot of a hook's bindings once.
 type snapshotReader struct {
 	snapshotsOf  Snapshots
 	module, hook string
@@ -58,13 +57,13 @@ type snapshotReader struct {
 	seen         map[int]snapshot // by the number of the binding
 }
 
-// A snapshot is what one binding sees.
+// A snapshot has the objects of one binding.
 type snapshot struct {
 	objects []*kube.Object
 	items   []hook.Item
 }
 
-// read returns what the i-th kubernetes binding sees.
+// read returns the snapshot of the i-th kubernetes binding.
 func (l *snapshotReader) read(i int) snapshot {
 	if seen, ok := l.seen[i]; ok {
 		return seen
@@ -86,7 +85,7 @@ func (l *snapshotReader) read(i int) snapshot {
 	return seen
 }
 
-// snapshots returns what the bindings with these names see, nil for no names.
+// snapshots returns the snapshots of the bindings with these names; nil if there are no names.
 func (l *snapshotReader) snapshots(names []string) map[string][]hook.Item {
 	if len(names) == 0 {
 		return nil
@@ -100,8 +99,8 @@ func (l *snapshotReader) snapshots(names []string) map[string][]hook.Item {
 	return out
 }
 
-// synchronization returns the element that shows the binding id all objects,
-// and notes in out which they are.
+// synchronization returns the element that delivers all objects to the binding id. It records their
+// versions in out.
 func (l *snapshotReader) synchronization(id string, out *hookOutput) (hook.Element, error) {
 	i := slices.Index(l.ids.kubernetes, id)
 	if i < 0 {
@@ -121,16 +120,15 @@ func (l *snapshotReader) synchronization(id string, out *hookOutput) (hook.Eleme
 	return e, nil
 }
 
-// stands reports whether the run for b shows what the j-th binding sees and
-// stands for its run: both are of one group and queue, and the j-th is the one
-// that is meant by its name.
+// stands reports whether the run for b also delivers the snapshot of the j-th binding and replaces
+// its run: both have the same group and queue, and the name of the j-th binding refers to it.
 func (l *snapshotReader) stands(b hook.KubernetesBinding, j int) bool {
 	other := l.config.Kubernetes[j]
 	first, _ := l.config.KubernetesNamed(other.Name)
 	return b.Group != "" && other.Group == b.Group && other.Queue == b.Queue && first == j
 }
 
-// versions returns which objects these are, by namespace and name.
+// versions returns the versions of objects by namespace and name.
 func versions(objects []*kube.Object) map[string]observed {
 	out := make(map[string]observed, len(objects))
 	for _, o := range objects {
@@ -139,7 +137,7 @@ func versions(objects []*kube.Object) map[string]observed {
 	return out
 }
 
-// event returns the element for one event of the cluster, or one tick.
+// event returns the element for one event of the cluster, or one schedule tick.
 func (l *snapshotReader) event(t *store.Task) (hook.Element, error) {
 	id := t.Subject.Binding
 	for i, b := range l.config.Schedule {

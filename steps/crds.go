@@ -14,25 +14,25 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// ensureCRDsStep installs the CustomResourceDefinitions that a module brings.
+// An ensureCRDsStep installs the CustomResourceDefinitions of a module.
 type ensureCRDsStep struct {
 	log       *logger
 	modules   *Modules
 	helm      *helm.Client
 	installer *crd.Installer
-	filters   []string // prefixes of names of ignored files
+	filters   []string // prefixes of the names of ignored files
 }
 
-// ensured is the data of its outcome.
+// ensured is the data of ensureCRDsStep's outcome.
 type ensured struct {
-	// Digest is that of the files.
+	// Digest is the digest of the files.
 	Digest string `json:"digest"`
-	// Undefined is what is wrong with those that could not be installed.
+	// Undefined is the error of the definitions that could not be installed.
 	Undefined string `json:"undefined,omitempty"`
 }
 
-// Do makes the cluster have the definitions. Those that are wrong are an outcome:
-// trying them again would hold the other modules up and help nobody.
+// Do installs the definitions in the cluster. Invalid definitions are an outcome, because a retry
+// cannot succeed and would delay the other modules.
 func (s *ensureCRDsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	m, found := s.modules.Disk().Find(t.Subject.Module)
 	if !found || m.CRDs == "" {
@@ -48,7 +48,7 @@ func (s *ensureCRDsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outc
 		s.log.Warn().Str("module", m.Name).Msg(w)
 	}
 	if len(result.Written) > 0 {
-		// Charts are to see the new kinds, in .Capabilities too.
+		// Charts must see the new kinds, in .Capabilities too.
 		err = errors.Join(err, s.helm.Refresh(ctx))
 	}
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *ensureCRDsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outc
 	return out, err
 }
 
-// Apply notes what is installed, and what could not be.
+// Apply records the installed definitions, and the error of the others.
 func (s *ensureCRDsStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	if len(o.Data) == 0 {
 		return nil, nil
@@ -87,9 +87,8 @@ func (s *ensureCRDsStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome
 	return nil, store.Save(tx, key, record)
 }
 
-// defining lists those of the enabled modules whose definitions are to be
-// installed: after each start, when their files are others, and while they could
-// not be.
+// defining lists the enabled modules whose definitions must be installed: after each start, after a
+// change of their files, and while their installation fails.
 func (s *discoverStep) defining(found *discovered, set module.Set, k known) ([]graph.Item, error) {
 	var items []graph.Item
 	for i := range found.Modules {

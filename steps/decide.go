@@ -11,15 +11,15 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// decide finds out whether m is enabled: by the flags, then by its script, which
-// is told the modules enabled before it.
+// decide decides whether m is enabled: by the flags, then by its script, which receives the modules
+// enabled before it.
 func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Module, k known, before []string) (decided, error) {
 	d := decided{Name: m.Name, Order: m.Order}
 	if m.Addon != nil {
 		d.Addon = m.Addon.Content
 	}
 	flags := module.Decide(m, k.enabledOverrides, k.layers.Config)
-	// The ConfigMap can switch off a module whose hooks do not answer --config.
+	// The ConfigMap can also switch off a module whose hooks do not answer --config.
 	off := m.Broken == nil && !flags.Enabled && flags.Source == module.SourceConfig
 	if broken := brokenBy(m, k.hooks); broken != nil && !off {
 		d.Broken = broken.Error()

@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// moduleDeleteStep begins the delete of a module.
+// A moduleDeleteStep begins the deletion of a module.
 type moduleDeleteStep struct {
 	log      *logger
 	modules  *Modules
@@ -28,15 +28,14 @@ type moduleDeleteStep struct {
 	changes  Changes
 }
 
-// toDelete is the data of its outcome.
+// toDelete is the data of moduleDeleteStep's outcome.
 type toDelete struct {
 	Hooks    json.RawMessage `json:"hooks,omitempty"`
 	Released bool            `json:"released"`
 }
 
-// Do asks the module's hooks that are new for their config, and looks whether
-// there is a release. A hook that does not answer does not keep the module: the deletion goes on
-// without it and says so.
+// Do calls the module's new hooks for their config, and checks whether there is a release. A hook
+// that does not answer does not prevent the deletion, which continues without it and says so.
 func (s *moduleDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.modules.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -61,8 +60,8 @@ func (s *moduleDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	return out, err
 }
 
-// Apply retires the module: it detaches its bindings. Of a module that is
-// wanted again it says nothing, and the delete ends.
+// Apply retires the module: it detaches its bindings. For a module that is enabled again it returns
+// no fact, and the deletion ends.
 func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var data toDelete
 	if err := json.Unmarshal(o.Data, &data); err != nil {
@@ -98,9 +97,9 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	return []graph.Fact{lifecycle.Unwanted}, s.detachHooks(tx, name, data.Hooks)
 }
 
-// detachHooks saves the hooks of module that were asked for their config, if any were, and detaches the bindings of all.
-// A module that was never enabled in this store has no bindings yet. It gets them first, because its hooks receive
-// their snapshots.
+// detachHooks saves the hooks of module that were called for their config, if any, and detaches the
+// bindings of all hooks. A module that was never enabled in this store has no bindings yet. It gets
+// them first, because its hooks receive their snapshots.
 func (s *moduleDeleteStep) detachHooks(tx *store.Tx, module string, asked json.RawMessage) error {
 	if len(asked) > 0 {
 		var found foundHooks
@@ -121,7 +120,7 @@ func (s *moduleDeleteStep) detachHooks(tx *store.Tx, module string, asked json.R
 	return s.bindings.detach(tx, module)
 }
 
-// leaveEnabled removes name from the enabled modules, where discovery has not done so yet.
+// leaveEnabled removes name from the enabled modules, if discovery has not done so yet.
 func leaveEnabled(tx *store.Tx, name string) error {
 	l, err := startup(tx)
 	if err != nil || !slices.Contains(l.Enabled, name) {
@@ -131,7 +130,7 @@ func leaveEnabled(tx *store.Tx, name string) error {
 	return store.Save(tx, store.StartupKey(), l)
 }
 
-// noteRelease makes the record of module's release say whether there is one.
+// noteRelease creates or deletes the record of module's release.
 func noteRelease(tx *store.Tx, module string, released bool) error {
 	key := store.ReleaseKey(module)
 	if !released {
@@ -144,8 +143,8 @@ func noteRelease(tx *store.Tx, module string, released bool) error {
 	return store.Save(tx, key, store.Release{})
 }
 
-// A beforeDeleteStep is the hookStep of hooks that run before a release is
-// deleted: where there is none, none runs.
+// A beforeDeleteStep is the hookStep of the hooks that run before a release is deleted. Without a
+// release, none runs.
 type beforeDeleteStep struct{ hookStep }
 
 // Items lists the hooks, if the module has a release.
@@ -162,12 +161,12 @@ type releaseDeleteStep struct {
 	changes  Changes
 }
 
-// Do uninstalls the release. One that is absent is deleted.
+// Do uninstalls the release. An absent release counts as deleted.
 func (s *releaseDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	return s.releases.uninstall(s.releases.watchHelmHooks(ctx, t), t.Subject.Module)
 }
 
-// Apply notes that the release is gone.
+// Apply records that the release is deleted.
 func (s *releaseDeleteStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 	key := store.ModuleKey(t.Subject.Module)
 	record, _, err := store.Load[store.Module](tx, key)
@@ -180,21 +179,21 @@ func (s *releaseDeleteStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outc
 	return nil, store.Save(tx, key, record)
 }
 
-// An afterDeleteStep is the hookStep that ends a module's delete. One that comes
-// to its turn when another has ended the delete meanwhile, as that of an earlier
-// process can, does nothing: the module may be on again.
+// An afterDeleteStep is the hookStep that ends a module's deletion. If another task has ended the
+// deletion before, for example one of an earlier process, it does nothing, because the module may
+// be enabled again.
 type afterDeleteStep struct {
 	hookStep
 	changes Changes
 }
 
-// ended reports whether there is no delete of module to be ended.
+// ended reports whether there is no deletion of module to end.
 func (s *afterDeleteStep) ended(tx *store.Tx, module string) (bool, error) {
 	record, _, err := store.Load[store.Module](tx, store.ModuleKey(module))
 	return record.State != store.Uninstalled, err
 }
 
-// Do runs the hook, unless the delete has ended.
+// Do runs the hook, unless the deletion has ended.
 func (s *afterDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	ended := false
 	if err := s.db.View(func(tx *store.Tx) (err error) {
@@ -209,7 +208,7 @@ func (s *afterDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Out
 	return s.hookStep.Do(ctx, t)
 }
 
-// Items lists the hooks, unless the delete has ended.
+// Items lists the hooks, unless the deletion has ended.
 func (s *afterDeleteStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	if ended, err := s.ended(tx, t.Subject.Module); ended || err != nil {
 		return nil, nil, err
@@ -217,8 +216,8 @@ func (s *afterDeleteStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, js
 	return s.hookStep.Items(tx, t)
 }
 
-// End forgets the module. A module made from an addon stops using the addon, so that one that is
-// not registered is no module any more.
+// End deletes the state of the module. A module made from an addon releases the addon, so that it
+// no longer exists if the addon is not registered.
 func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	key := store.ModuleKey(t.Subject.Module)
 	record, _, err := store.Load[store.Module](tx, key)
@@ -240,7 +239,7 @@ func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]
 	return nil, store.Save(tx, key, record)
 }
 
-// modulePurgeStep deletes a release that has no module.
+// A modulePurgeStep deletes a release that has no module.
 type modulePurgeStep struct {
 	bindings *Bindings
 	releases *Releases
@@ -251,7 +250,7 @@ func (s *modulePurgeStep) Do(ctx context.Context, t workflow.Task) (workflow.Out
 	return s.releases.uninstall(s.releases.watchHelmHooks(ctx, t), t.Subject.Module)
 }
 
-// Apply forgets what was kept of it.
+// Apply deletes the records of the release.
 func (s *modulePurgeStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 	tx.Delete(store.ModuleKey(t.Subject.Module))
 	return nil, s.bindings.forget(tx, t.Subject.Module)

@@ -17,8 +17,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Do scans the directories, merges the enabled flags, runs the enabled scripts,
-// and compares the modules with the releases there are.
+// Do scans the directories, merges the enabled flags, runs the enabled scripts, and compares the
+// modules with the existing releases.
 func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	set, err := s.modules.Scan()
 	if err != nil {
@@ -108,8 +108,8 @@ func (s *discoverStep) known(set module.Set) (k known, err error) {
 	return k, err
 }
 
-// lists returns the modules to enable in order, those to delete in reverse
-// order, and of the unknown releases those to purge.
+// lists returns the modules to enable in order, the modules to delete in reverse order, and the
+// unknown releases to purge.
 func (s *discoverStep) lists(unknown []string, found *discovered, k known, releases []helm.Summary) map[graph.FanOut][]graph.Item {
 	released := map[string]bool{}
 	for _, r := range releases {
@@ -147,8 +147,8 @@ func (s *discoverStep) lists(unknown []string, found *discovered, k known, relea
 	}
 }
 
-// enabled returns the modules to run: the enabled ones that can be loaded. Those of equal
-// number go side by side, where that is wanted.
+// enabled returns the modules to run: the enabled ones that can be loaded. Modules with the same
+// number form a parallel group, if that is configured.
 func (s *discoverStep) enabled(found *discovered, k known) []graph.Item {
 	order := map[string]int{}
 	for name, m := range k.modules {
@@ -169,8 +169,8 @@ func (s *discoverStep) enabled(found *discovered, k known) []graph.Item {
 	return list
 }
 
-// withUnseen returns the modules now enabled with those that were and cannot be
-// seen, in the order in which they were.
+// withUnseen returns the modules that are enabled now, and those that were enabled before and are
+// not on disk, in their earlier order.
 func withUnseen(before, now []string, set module.Set) []string {
 	var all []string
 	for _, name := range before {
@@ -186,7 +186,7 @@ func withUnseen(before, now []string, set module.Set) []string {
 	return all
 }
 
-// Apply keeps what was decided, and forgets modules that are gone.
+// Apply saves the decisions, and deletes the state of modules that no longer exist.
 func (s *discoverStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var found discovered
 	if err := json.Unmarshal(o.Data, &found); err != nil {
@@ -226,7 +226,8 @@ func (s *discoverStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) 
 	return nil, store.Save(tx, store.StartupKey(), l)
 }
 
-// saveModules saves the decisions of run about modules in their records, which were before.
+// saveModules saves the decisions of run about modules in their records. before has the earlier
+// records.
 func saveModules(tx *store.Tx, run uint64, modules []decided, before map[string]store.Module) error {
 	for _, d := range modules {
 		old, known := before[d.Name]
@@ -254,7 +255,7 @@ func saveModules(tx *store.Tx, run uint64, modules []decided, before map[string]
 	return nil
 }
 
-// forgetMissing deletes the records of the modules that were known before and not found.
+// forgetMissing deletes the records of the modules in before that were not found.
 func (s *discoverStep) forgetMissing(tx *store.Tx, found []decided, before map[string]store.Module) error {
 	exists := map[string]bool{}
 	for _, d := range found {
@@ -272,8 +273,8 @@ func (s *discoverStep) forgetMissing(tx *store.Tx, found []decided, before map[s
 	return nil
 }
 
-// keepBlocked makes the problems of the safety check those of this discovery. What a person allowed
-// holds for one discovery.
+// keepBlocked replaces the problems of the safety check by those of this discovery. A person's
+// permission is valid for one discovery.
 func keepBlocked(tx *store.Tx, found discovered) error {
 	if _, err := store.ReplaceProblems(tx, store.BlockedDeletion, found.Blocked); err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"addon-operator/store"
 )
 
-// discoverStep makes the three lists of modules: to enable, to delete, to purge.
+// A discoverStep returns the modules to enable, the modules to delete, and the releases to purge.
 type discoverStep struct {
 	db       *store.DB
 	log      *logger

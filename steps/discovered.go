@@ -9,36 +9,35 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// decided is what discovery came to for one module.
+// decided is the result of a discovery for one module.
 type decided struct {
 	Name    string `json:"name"`
 	Order   int    `json:"order"`
 	Enabled bool   `json:"enabled"`
 	Why     string `json:"why"`
 	Broken  string `json:"broken,omitempty"`
-	// Defines is set where the module brings CRDs.
+	// Defines is set if the module has CRDs.
 	Defines bool `json:"defines,omitempty"`
 	// Addon is the content of the addon that the module is made from.
 	Addon string `json:"addon,omitempty"`
 }
 
-// discovered is the data of its outcome.
+// discovered is the data of discoverStep's outcome.
 type discovered struct {
 	Modules []decided `json:"modules"`
 	Enabled []string  `json:"enabled"`
-	// Left names what a first converge leaves to the next one.
+	// Left names the modules and releases that a first converge leaves to the next one.
 	Left []string `json:"left,omitempty"`
-	// Dropped holds, by section, the saved operations that schemas do not take any
-	// more.
+	// Dropped has, by section, the saved operations that the schemas no longer accept.
 	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
-	// Stale are bindings that their hooks have no more.
+	// Stale are bindings that their hooks no longer have.
 	Stale []staleBinding `json:"outlived,omitempty"`
 	// Blocked are the problems of releases whose deletion a safety check blocked.
 	Blocked []store.Problem `json:"withheld,omitempty"`
 	// Allowed is when a person allowed the deletions of this discovery; zero if nobody did.
 	Allowed time.Time `json:"allowed,omitzero"`
-	// Whole is set where the directories hold all modules there are, so that
-	// those which they do not hold are gone.
+	// Whole is set if the directories have all existing modules, so that other modules no longer
+	// exist.
 	Whole bool `json:"whole"`
 }
 
@@ -51,7 +50,7 @@ func (d *discovered) broken() (n int) {
 	return n
 }
 
-// known is what the store has for a discovery.
+// known is the state in the store before a discovery.
 type known struct {
 	layers           values.Layers
 	enabledOverrides map[string]values.EnabledOverride
@@ -72,7 +71,7 @@ func readableModules(tx *store.Tx) (map[string]store.Module, error) {
 	return modulesBut(tx, func(err error) bool { return errors.As(err, new(*store.RecordError)) })
 }
 
-// modulesBut returns the records of all modules but of those whose errors passes accepts.
+// modulesBut returns the records of all modules except those for whose errors passes returns true.
 func modulesBut(tx *store.Tx, passes func(error) bool) (map[string]store.Module, error) {
 	known := map[string]store.Module{}
 	for key := range tx.Range(store.At(store.Modules)) {
@@ -100,13 +99,12 @@ func items(names []string) []graph.Item {
 	return out
 }
 
-// started reports whether a run of the module has come to its end since the
-// current start.
+// started reports whether a run of the module has ended since the current start.
 func started(record store.Module, l store.Startup) bool {
 	return record.State == store.On && record.StartedIn == l.StartRun
 }
 
-// foundHooks are a module's hooks as they are on disk.
+// foundHooks are a module's hooks on disk.
 type foundHooks struct {
 	Digest string                `json:"digest"`
 	Hooks  map[string]store.Hook `json:"hooks"`
@@ -124,17 +122,16 @@ type moduleCheck struct {
 	Addon string `json:"addon,omitempty"`
 }
 
-// A staleBinding is one that the API server asks and that its hook, as it
-// is now, has no more. The hook's turn comes with its module's run, which
-// the binding must not hold up: it could have requests of modules before it
-// denied for ever.
+// A staleBinding is a webhook binding that its hook no longer has. The run of the hook's module
+// would remove it, but until then the API server could deny requests of modules that run before,
+// for ever.
 type staleBinding struct {
 	Subject graph.Subject `json:"subject"`
 	// Owner is the checksum of the hook that had the binding.
 	Owner string `json:"of"`
 }
 
-// An unaskedError says that hooks of a module did not answer --config. It holds the others.
+// An unaskedError says that hooks of a module did not answer --config. found has the other hooks.
 type unaskedError struct {
 	found foundHooks
 	err   error

@@ -9,8 +9,7 @@ import (
 	"addon-operator/workflow"
 )
 
-// Effect does one thing that a hook wants done outside of the store, by the kind
-// of the effect.
+// Effect executes one effect of a hook, by its kind.
 func (s *hookStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	do, known := map[string]func(context.Context, workflow.Task, json.RawMessage) error{
 		configEffect:       s.config.doConfig,

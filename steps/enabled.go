@@ -7,7 +7,7 @@ import (
 	"addon-operator/store"
 )
 
-// enabledOverrides returns what hooks hold of enabled flags.
+// enabledOverrides returns the enabled flags that hooks have set.
 func enabledOverrides(tx *store.Tx) (map[string]values.EnabledOverride, error) {
 	o, _, err := store.Load[map[string]values.EnabledOverride](tx, store.EnabledOverridesKey())
 	return o, err

@@ -9,9 +9,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Gate returns the reason why t's hook cannot run for events and schedules yet, or no reason: its module cannot be
-// loaded, or another step must run first in this start. These are the onStartup hooks of its module, or the global
-// ones, and then its own Synchronization.
+// Gate returns the reason why t's hook cannot run for events and schedule ticks yet; empty if it
+// can. Its module cannot be loaded, or another step must run first in this start: the onStartup
+// hooks of its module, or the global ones, and then its own Synchronization.
 func (s *hookStep) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
 	if awaits, err := awaitsRepair(tx, t.Subject.Module); awaits != "" || err != nil {
 		return awaits, err
@@ -47,7 +47,8 @@ func (s *hookStep) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) 
 	return unsynced + " has yet to run Synchronization in this start", nil
 }
 
-// awaitsRepair returns the reason why the module, unless it is empty, cannot be loaded.
+// awaitsRepair returns the reason why the module cannot be loaded; empty if it can, or if module is
+// empty.
 func awaitsRepair(tx *store.Tx, module string) (string, error) {
 	if module == "" {
 		return "", nil

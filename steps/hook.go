@@ -16,10 +16,10 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// snapshotTimeout bounds the wait of one attempt for what its hook is to be shown.
+// snapshotTimeout is the time that one attempt waits for the snapshots of its hook.
 const snapshotTimeout = 10 * time.Second
 
-// Do runs the hook that t is about.
+// Do runs the hook of t.
 func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	in, err := s.read(t)
 	if errors.Is(err, errGone) {
@@ -59,12 +59,12 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	return o, err
 }
 
-// shows reports whether the node's hooks are shown objects.
+// shows reports whether the node's hooks receive objects.
 func (s *hookStep) shows() bool {
 	return s.node.Has(lifecycle.Objects) || s.node.Has(lifecycle.SnapshotsAll) || s.node.Has(lifecycle.SnapshotsIncluded)
 }
 
-// precedesHelm reports whether t is the last before the release check of a module run.
+// precedesHelm reports whether t is the last hook before the release check of a module run.
 func (s *hookStep) precedesHelm(t workflow.Task) bool {
 	return s.node.ID == lifecycle.ModuleBeforeHelm && t.FanOut != nil && t.FanOut.Next == t.FanOut.Len-1
 }
@@ -75,15 +75,15 @@ func (s *hookStep) await(ctx context.Context, t workflow.Task) error {
 	return s.bindings.snapshots.Ready(ctx, t.Subject.Module, t.Subject.Hook)
 }
 
-// silent reports whether the kubernetes binding id is not told of the objects
-// that exist when it is attached.
+// silent reports whether the kubernetes binding id does not receive the existing objects when it is
+// attached.
 func (h hookRecord) silent(id string) bool {
 	i := slices.Index(bindingIDs(h.config).kubernetes, id)
 	return i >= 0 && !h.config.Kubernetes[i].ExecuteOnSynchronization
 }
 
-// timeout returns how long a run for t may take: the longest of what the bindings set that it is for,
-// or what the hook's settings set; zero is the default of the operator.
+// timeout returns the timeout of a run for t: the longest one of its bindings. A binding without a
+// timeout has that of the hook's settings; zero is the default of the operator.
 func (h hookRecord) timeout(t workflow.Task) time.Duration {
 	general := time.Duration(0)
 	if h.config.Settings != nil {
@@ -137,7 +137,7 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 	return in, err
 }
 
-// run puts together what the hook is told.
+// run returns the input of the hook.
 func (s *hookStep) run(t workflow.Task, in hookInput, out *hookOutput) (run hook.Run, err error) {
 	elements, err := s.elements(t, in.hook.config, out)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *hookStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawM
 	return items, json.RawMessage(strconv.Quote(before)), err
 }
 
-// Apply keeps what the hook wants kept and says what that changed.
+// Apply saves the output of the hook and returns what it changed.
 func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var out hookOutput
 	if len(o.Data) > 0 {
@@ -229,7 +229,7 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 	return facts, nil
 }
 
-// event returns what kind of binding the step's hooks are run for.
+// event returns the type of binding for which the step runs its hooks.
 func (s *hookStep) event() string {
 	switch {
 	case s.binding != "":

@@ -8,19 +8,19 @@ import (
 	"addon-operator/store"
 )
 
-// A hookInput is what the store has for a run.
+// A hookInput is the state in the store before a run of a hook.
 type hookInput struct {
 	hook    hookRecord
 	layers  values.Layers
-	bases   map[string]string // checksums of the values, by the sections the hook may change
-	enabled []string          // nil where hooks are not told
+	bases   map[string]string // checksums of the values, by the sections that the hook may change
+	enabled []string          // nil if the hook does not receive them
 	metrics func(text []byte) (hookmetrics.Operations, error)
 	at      time.Time // when it was read, before the run
 	secret  []byte    // of redacted values
 }
 
-// readLayers reads the layers of a section and of the global one, which cannot be older
-// than the bases.
+// readLayers reads the bases, and then the layers of a section and of the global one, so that the
+// layers are not older than the bases.
 func (in *hookInput) readLayers(tx *store.Tx, v *Values, section string) (err error) {
 	in.secret = store.RedactionSecret(tx)
 	in.bases = map[string]string{}

@@ -19,28 +19,28 @@ import (
 	"addon-operator/workflow"
 )
 
-// hookOutput is what a run of a hook leads to: the data of its outcome.
+// A hookOutput is the output of a run of a hook, and the data of its outcome.
 type hookOutput struct {
 	// Section is the key of the section that the hook may change.
 	Section string `json:"section"`
 	valuesPatch
-	// Global is what a hook of a module patches of the global values.
+	// Global is the patch of a module's hook for the global values.
 	Global  *valuesPatch           `json:"global,omitempty"`
 	Flags   map[string]*bool       `json:"flags,omitempty"`
 	Config  *configWrite           `json:"config,omitempty"`
 	Metrics hookmetrics.Operations `json:"metrics,omitempty"`
-	// Observed are the objects a Synchronization was told of, by the id of the binding
-	// that sees them, then by namespace and name.
+	// Observed are the objects delivered by a Synchronization, by the id of the binding, then by
+	// namespace and name.
 	Observed map[string]map[string]observed `json:"given,omitempty"`
-	// Took is how long the run took.
+	// Took is the duration of the run.
 	Took time.Duration `json:"took,omitempty"`
 }
 
-// A valuesPatch is what the values patch of a hook does to one section.
+// A valuesPatch is the result of a hook's values patch for one section.
 type valuesPatch struct {
 	Values []values.Op `json:"values,omitempty"`
-	// Base is a checksum of the values the operations were tried on, Changed is true if
-	// they changed these, and NoOp lists the paths at which nothing is left to remove.
+	// Base is a checksum of the values on which the operations were tried. Changed is true if they
+	// changed these values. NoOp lists the paths at which there is nothing to remove.
 	Base    string   `json:"base,omitempty"`
 	Changed bool     `json:"changed,omitempty"`
 	NoOp    []string `json:"vain,omitempty"`
@@ -48,7 +48,7 @@ type valuesPatch struct {
 	before, after any // the section without and with the operations
 }
 
-// tryPatch tries the operations on the section as in has it.
+// tryPatch tries the operations on the section of in.
 func tryPatch(in hookInput, section string, ops []values.Op) (valuesPatch, error) {
 	f, err := fitting(in.layers, section, ops, "")
 	if err != nil {
@@ -58,13 +58,13 @@ func tryPatch(in hookInput, section string, ops []values.Op) (valuesPatch, error
 	return valuesPatch{Values: ops, Base: in.bases[section], Changed: changed, NoOp: f.noOp, before: f.before, after: f.after}, err
 }
 
-// observed is the version of an object that a hook was told of.
+// observed is the version of an object that was delivered to a hook.
 type observed struct {
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion"`
 }
 
-// outcome reads what the hook has written.
+// outcome parses the output files of the hook.
 func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcome, error) {
 	configPatch, err := readPatch(result.ConfigPatch, out.Section, values.SplitConfig)
 	if err != nil {
@@ -177,7 +177,8 @@ func pathsOf(ops []values.Op) (paths []string) {
 	return paths
 }
 
-// badFile returns the error about an output file of a hook. Of a file that is no JSON, it quotes the first lines.
+// badFile returns the error about an output file of a hook. If the file is not JSON, it quotes the
+// beginning.
 func badFile(variable string, text []byte, err error) error {
 	if _, ok := errors.AsType[*tree.NotationError](err); ok {
 		return fmt.Errorf("%s: %w; the file begins with %s", variable, err, redact.Beginning(text))
@@ -185,11 +186,11 @@ func badFile(variable string, text []byte, err error) error {
 	return fmt.Errorf("%s: %w", variable, err)
 }
 
-// mostOutput is how many bytes a run of a hook can lead to as they are written down.
-// The store takes a little more at once.
+// mostOutput is the maximum size in bytes of the stored output of one run. The limit of one store
+// transaction is a little higher.
 const mostOutput = 15 << 20
 
-// bounded returns an error where what is to be written down comes to too much.
+// bounded returns an error if the stored outcome is too large.
 func bounded(o workflow.Outcome) error {
 	size := len(o.Data)
 	for _, e := range o.Effects {
@@ -202,10 +203,10 @@ func bounded(o workflow.Outcome) error {
 		"%d MiB is the most: write less in one run", len(o.Effects), float64(size)/(1<<20), mostOutput>>20)
 }
 
-// perEffect is what an effect takes in a journal beside its data.
+// perEffect is the size of an effect in a journal besides its data.
 const perEffect = 48
 
-// readPatch parses a patch file of a hook with the section own.
+// readPatch parses a patch file of a hook whose section is own.
 func readPatch(text []byte, own string, split func([]values.Op, string) (values.Patch, error)) (values.Patch, error) {
 	ops, err := values.ParsePatch(text)
 	if err != nil {
@@ -214,7 +215,7 @@ func readPatch(text []byte, own string, split func([]values.Op, string) (values.
 	return split(ops, own)
 }
 
-// withValues returns out with the values patch, tried on the values the hook was given.
+// withValues returns out with the values patch, tried on the values that the hook received.
 func (out hookOutput) withValues(in hookInput, text []byte) (hookOutput, error) {
 	patch, err := readPatch(text, out.Section, values.Split)
 	if err != nil {

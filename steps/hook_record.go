@@ -11,15 +11,15 @@ import (
 	"addon-operator/store"
 )
 
-// A hookRecord is a hook as the store knows it.
+// A hookRecord is the decoded record of a hook.
 type hookRecord struct {
 	file    hook.File
 	config  hook.Config
-	longest time.Duration // of its runs that succeeded; zero if none has
+	longest time.Duration // duration of its successful runs; zero if there are none
 	awaits  []string      // bindings that its new code has yet to run; see store.Hook
 }
 
-// hookOf returns the hook named name of module, and whether it is known.
+// hookOf returns the hook named name of module, and whether it has a record.
 func hookOf(tx *store.Tx, module, name string) (hookRecord, bool, error) {
 	r, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 	if err != nil || !ok {
@@ -40,7 +40,7 @@ func decodeHook(r store.Hook) (h hookRecord, err error) {
 	return h, err
 }
 
-// hooksOf returns the known hooks of module by name.
+// hooksOf returns the recorded hooks of module, sorted by name.
 func hooksOf(tx *store.Tx, module string) ([]hookRecord, error) {
 	var hooks []hookRecord
 	for k := range tx.Range(store.HooksOf(module)) {

@@ -8,12 +8,11 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A hookStep runs one hook: with what its node is given, for what its node may
-// hand back.
+// A hookStep runs one hook, with the inputs and outputs of its node.
 type hookStep struct {
 	node *graph.Node
-	// binding is the ordered binding whose hooks the node is repeated over; empty
-	// where the task names the binding.
+	// binding is the type of the ordered binding whose hooks the node runs; empty if the task names
+	// the binding.
 	binding string
 
 	db       *store.DB

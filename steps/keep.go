@@ -7,14 +7,14 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// hookOutputs write the output of hooks to the store.
+// hookOutputs writes the output of hooks to the store.
 type hookOutputs struct {
 	values *Values
 	config *ConfigMap
 }
 
-// keep writes the output of the hook by to the store. It returns which values, configs or
-// flags it changed: those of the module, the global ones, or both.
+// keep writes the output of the hook by to the store. It returns a fact for changed values, configs
+// or flags of the module, and one for changed global ones.
 func (k *hookOutputs) keep(tx *store.Tx, out hookOutput, by string) ([]graph.Fact, error) {
 	own, err := k.keepOwn(tx, out, by)
 	if err != nil {
@@ -42,8 +42,8 @@ func (k *hookOutputs) keep(tx *store.Tx, out hookOutput, by string) ([]graph.Fac
 	return facts, nil
 }
 
-// keepOwn writes what concerns the hook's own section, and reports whether the section's
-// values or config, or for the global section any flag, are others now.
+// keepOwn writes the output for the hook's own section. It reports whether the values or the config
+// of the section have changed or, for the global section, any flag.
 func (k *hookOutputs) keepOwn(tx *store.Tx, out hookOutput, by string) (changed bool, err error) {
 	if len(out.Values) > 0 {
 		if changed, err = k.values.keepValues(tx, out.Section, out.valuesPatch, by); err != nil {

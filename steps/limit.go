@@ -9,15 +9,15 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// RateLimit returns how often t's hook may run, by the settings of its config. A hook
-// of the legacy format is told of one thing a run. A Synchronization that is not
-// told to the hook is no run.
+// RateLimit returns the rate limit in the settings of t's hook. A hook of the legacy format
+// processes one event in each run. A Synchronization that is not delivered to the hook does not
+// count.
 func (s *hookStep) RateLimit(tx *store.Tx, t *store.Task) workflow.RateLimit {
 	r, ok, err := store.Load[store.Hook](tx, store.HookKey(t.Subject.Module, t.Subject.Hook))
 	if err != nil || !ok {
-		return workflow.RateLimit{} // the run says what is wrong
+		return workflow.RateLimit{} // the run reports the error
 	}
-	// Of most configs nothing else is needed, and this is asked for at each claim.
+	// Most configs need no other field, and each claim calls this method.
 	var config struct {
 		Version  string         `json:"configVersion"`
 		Settings *hook.Settings `json:"settings"`

@@ -21,9 +21,9 @@ import (
 	"addon-operator/workflow"
 )
 
-// Modules are the modules on disk, as the last scan found them. A scan replaces all of them at once,
-// with their schemas: a reader never sees the modules of one scan with the schemas of another. A
-// directory that cannot be read leaves the modules of the scan before in force.
+// Modules are the modules on disk, as of the last scan. A scan replaces all of them at once, with
+// their schemas, so that a reader never sees the modules of one scan with the schemas of another.
+// If a directory cannot be read, the modules of the previous scan stay in use.
 type Modules struct {
 	db              *store.DB
 	log             *logger
@@ -43,7 +43,7 @@ type Modules struct {
 	noGlobal error                  // why the global schemas cannot be used; guarded by mu
 }
 
-// Disk returns the modules as scanned last. They are not to be changed.
+// Disk returns the modules of the last scan. They must not be changed.
 func (d *Modules) Disk() module.Set {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -70,8 +70,8 @@ func (d *Modules) gone(name string) (bool, error) {
 	return true, nil
 }
 
-// Scan reads the directories of modules. What cannot be read leaves what was
-// scanned before in its place.
+// Scan reads the directories of modules. After an error, the modules of the previous scan stay in
+// use.
 func (d *Modules) Scan() (module.Set, error) {
 	if err := d.addons.write(d.addonDirs()); err != nil {
 		return module.Set{}, err
@@ -118,9 +118,9 @@ func (d *Modules) addonDirs() (dirs []string) {
 	return dirs
 }
 
-// loadSchemas returns the schemas of the modules of set and of the global section,
-// by key. A module whose schemas cannot be used is broken from then on. The error is
-// of the global schemas: nothing can run without them.
+// loadSchemas returns the schemas of the modules of set and of the global section, by key. It marks
+// a module with unusable schemas as broken. The error is that of the global schemas: nothing can
+// run without them.
 func (d *Modules) loadSchemas(set module.Set) (map[string]*schema.Set, error) {
 	loaded := map[string]*schema.Set{}
 	for i := range set.Modules {
@@ -143,8 +143,8 @@ func (d *Modules) loadSchemas(set module.Set) (map[string]*schema.Set, error) {
 	return loaded, err
 }
 
-// wantValues breaks the modules of set that have no values.yaml. The error names the
-// directories that have none.
+// wantValues marks the modules of set without values.yaml as broken. The error names the
+// directories of modules without one.
 func (d *Modules) wantValues(set module.Set) error {
 	const remedy = "add it, it may be empty, or start without --strict-check-values-mode-enabled"
 	missing := func(dir string) bool {
@@ -165,8 +165,8 @@ func (d *Modules) wantValues(set module.Set) error {
 	return errors.Join(errs...)
 }
 
-// usable returns why the code of a module, or for no module the global one, cannot
-// be used; nil when it can.
+// usable returns why the code of a module cannot be used, or for an empty name the global code; nil
+// if it can.
 func (d *Modules) usable(module string) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -180,17 +180,17 @@ func (d *Modules) usable(module string) error {
 	return m.Broken
 }
 
-// loaded returns the schemas loaded last, by the key of the section. They are not
-// to be changed.
+// loaded returns the schemas of the last scan, by the key of the section. They must not be changed.
 func (d *Modules) loaded() map[string]*schema.Set {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.schemas
 }
 
-// Code returns one checksum over all that the lifecycle runs: the global hooks, the modules of set with their values
-// files and flags, and more. It reads no file that has not changed since a step or Code read it last. Modules made from
-// addons are left out: they change while the operator runs, and each change requests a converge.
+// Code returns one checksum over all code of the lifecycle: the global hooks, the modules of set
+// with their values files and flags, and more. It does not read files that are unchanged since a
+// step or Code read them last. It ignores modules made from addons: they change while the operator
+// runs, and each change requests a converge.
 func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	sum := sha256.New()
 	global, err := d.digests.GlobalHooks(d.globalHooks)
@@ -220,7 +220,7 @@ func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:16]), nil
 }
 
-// codeOf returns the digest of the code of module's hooks, as it is on disk.
+// codeOf returns the digest of the code of module's hooks on disk.
 func (d *Modules) codeOf(module string) (string, error) {
 	if module == "" {
 		return d.digests.GlobalHooks(d.globalHooks)
@@ -232,7 +232,7 @@ func (d *Modules) codeOf(module string) (string, error) {
 	return d.digests.Module(m)
 }
 
-// directoryDigest returns the digest of all in m's directory that a run uses.
+// directoryDigest returns the digest of all files in m's directory that a run uses.
 func (d *Modules) directoryDigest(m module.Module) (string, error) {
 	code, err := d.digests.Module(m)
 	if err != nil {
@@ -242,9 +242,9 @@ func (d *Modules) directoryDigest(m module.Module) (string, error) {
 	return cmp.Or(code+crds, "none"), err
 }
 
-// scanAfter reads the directories again if t, or the run it starts, has failed: the files may be
-// mended, and nothing else reads them before t ends. It reads them also if the module is made from
-// an addon and the ConfigMap or the registry asks for another version.
+// scanAfter reads the directories again if t, or the run that it starts, has failed: the files may
+// be corrected, and nothing else reads them before t ends. It also reads them if the module is made
+// from an addon and the ConfigMap or the registry requests another version.
 func (d *Modules) scanAfter(t workflow.Task) error {
 	stale := t.Failed != nil
 	if !stale && d.madeFromAddon(t.Subject.Module) {
@@ -263,13 +263,13 @@ func (d *Modules) scanAfter(t workflow.Task) error {
 	return err
 }
 
-// madeFromAddon reports whether the module, as scanned last, was made from an addon.
+// madeFromAddon reports whether the module of the last scan is made from an addon.
 func (d *Modules) madeFromAddon(name string) bool {
 	m, _ := d.Disk().Find(name)
 	return m.Addon != nil
 }
 
-// warnOfDefaultPlan logs once that nobody has chosen one of the plans of a module's addon.
+// warnOfDefaultPlan logs once that no plan of a module's addon is configured.
 func (d *Modules) warnOfDefaultPlan(m module.Module, section any) {
 	chosen, _ := section.(map[string]any)
 	plan, byDefault := m.Addon.Plan(chosen)

@@ -10,8 +10,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// sectionOf returns the key of the section a module's hooks may change; a
-// global hook, of no module, changes the global one.
+// sectionOf returns the key of the section that a module's hooks may change. For global hooks,
+// module is empty and the section is the global one.
 func sectionOf(module string) string {
 	if module == "" {
 		return values.Global
@@ -22,8 +22,8 @@ func sectionOf(module string) string {
 // nameOf returns the name of a hook as the author of values patches and enabled overrides.
 func nameOf(module, hook string) string { return graph.Subject{Module: module, Hook: hook}.String() }
 
-// bindingIDs returns the bindings' own names where these are unique in the
-// hook, else with their number among the namesakes.
+// bindingIDs returns the IDs of the hook's bindings. An ID is the binding's name, with a number for
+// each further binding of the same name.
 func bindingIDs(c hook.Config) ids {
 	var out ids
 	count := map[string]int{}
@@ -60,9 +60,8 @@ func changedFact(section string) graph.Fact {
 	return lifecycle.ModuleChanged
 }
 
-// ids are the names under which a hook's bindings stand in the store, in the
-// order of its config.
+// ids are the IDs of a hook's bindings in the store, in the order of its config.
 type ids struct{ kubernetes, schedule, validating, mutating, conversion []string }
 
-// errGone tells that what a task is about is gone since the task was made.
+// errGone means that the subject of a task no longer exists.
 var errGone = errors.New("is not there any more")

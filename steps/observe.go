@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An Observer is told what the steps do. It logs and counts. No step depends on what it does.
+// An Observer is notified of what the steps do. It logs and counts. No step depends on it.
 type Observer interface {
 	// HookRan reports a run of a hook.
 	HookRan(Report)
@@ -29,15 +29,15 @@ type Observer interface {
 	ConfigRefused(resourceVersion, why string)
 }
 
-// Changes are told what a commit of a step has changed in the store, after that commit. Triggers
-// and surveys follow from them.
+// Changes is notified of what a step has changed in the store, after the commit. Triggers and
+// surveys depend on it.
 type Changes interface {
 	// BindingsChanged follows a commit that attached or detached bindings.
 	BindingsChanged()
 	// ConfigApplied follows a commit that put content of the ConfigMap in force.
 	ConfigApplied()
-	// ReleaseChanged follows a commit that changed what the release of module consists of, or that
-	// ended work on it.
+	// ReleaseChanged follows a commit that changed the record of module's release, or that ended
+	// work on it.
 	ReleaseChanged(module string)
 	// ModuleRetired follows the commit that starts the deletion of a module that the ConfigMap
 	// disables.
@@ -47,7 +47,8 @@ type Changes interface {
 	// ProblemsChanged follows a commit that may have caused or solved a problem that [Survey.Run]
 	// finds.
 	ProblemsChanged()
-	// AddonModulesChanged follows a commit after which other modules may be made from addons.
+	// AddonModulesChanged follows a commit that may have changed which modules are made from
+	// addons.
 	AddonModulesChanged()
 }
 
@@ -56,7 +57,7 @@ func releaseChanged(tx *store.Tx, to Changes, module string) {
 	tx.OnCommit(func() { to.ReleaseChanged(module) })
 }
 
-// silent is an Observer, and Changes, that nobody reads.
+// silent is an Observer and Changes that do nothing.
 type silent struct{}
 
 func (silent) HookRan(Report)                     {}
@@ -84,11 +85,11 @@ type SlowRun struct {
 	Since time.Time
 	// After is the time after which the run is reported.
 	After time.Duration
-	// Longest is how long the longest run took before; zero if none has succeeded.
+	// Longest is the duration of the longest earlier run; zero if none has succeeded.
 	Longest time.Duration
 }
 
-// A Report tells of one run of a hook.
+// A Report describes one run of a hook.
 type Report struct {
 	Task  workflow.Task
 	Node  graph.NodeID

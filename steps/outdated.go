@@ -12,15 +12,16 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Values patches and enabled overrides are kept over restarts, but must not outlive the code that
-// wrote them. When a hook's code or config has changed, they are marked as outdated. What the new
-// code writes again loses the mark. When it has run all bindings of the start, what still has the
-// mark is dropped. Until then other hooks and the chart see the outdated values; the hook itself
-// does not, because many hooks write a value only where it is missing.
+// Values patches and enabled overrides survive restarts, but must not survive the code that
+// wrote them. When a hook's code or config has changed, they are marked as outdated. A value or
+// override that the new code writes again loses the mark. When all start bindings of the hook have
+// run, those that still have the mark are dropped. Until then other hooks and the chart see the
+// outdated values. The hook itself does not, because many hooks write only missing values.
 
-// startBindings returns the bindings that a hook with config c runs at each start, by the names under
-// which its record awaits them. For a hook without any, these are its schedules. For one that only
-// events run there is no saying when it has written all that it writes, so there are none.
+// startBindings returns the bindings that a hook with config c runs at each start, by the names
+// under which its record awaits them. If there are none, it returns the schedules of the hook. For
+// a hook that runs only on events it returns none, because no run tells that the hook has written
+// all its values.
 func startBindings(c hook.Config) (names []string) {
 	for _, binding := range []string{hook.OnStartup, hook.BeforeAll, hook.AfterAll, hook.BeforeHelm, hook.AfterHelm} {
 		if _, has := c.Order(binding); has {
@@ -127,7 +128,7 @@ func outdateOverrides(tx *store.Tx, awaits map[string][]string, left map[string]
 	return store.Save(tx, store.EnabledOverridesKey(), held)
 }
 
-// resynchronize makes the next run of the module run Synchronization of the hook again, also where the
+// resynchronize makes the next run of the module run Synchronization of the hook again, even if the
 // hook has changed after the start.
 func resynchronize(tx *store.Tx, module, name string) error {
 	for k := range tx.Range(store.BindingsOf(module, name)) {
@@ -156,8 +157,9 @@ func saveAwaits(tx *store.Tx, module, name string, bindings []string) error {
 	return store.Save(tx, key, h)
 }
 
-// renewed notes that the hook of t has run successfully, and drops what its earlier code left after
-// the last binding that its record awaits. It returns which values or flags that changed.
+// renewed records that the hook of t has run successfully. After the last binding that its record
+// awaits, it drops the output of the hook's earlier code. It returns which values or flags that
+// changed.
 func (s *hookStep) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 	h, ok, err := store.Load[store.Hook](tx, store.HookKey(t.Subject.Module, t.Subject.Hook))
 	if err != nil || !ok || len(h.Awaits) == 0 {
@@ -185,7 +187,7 @@ func (s *hookStep) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) 
 	return facts, saveAwaits(tx, t.Subject.Module, t.Subject.Hook, awaits)
 }
 
-// ranBindings returns the bindings that a run of t was for, by the names under which they are awaited.
+// ranBindings returns the bindings of the run of t, by the names under which they are awaited.
 func (s *hookStep) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 	switch {
 	case s.binding != "":
@@ -196,7 +198,7 @@ func (s *hookStep) ranBindings(t workflow.Task, c hook.Config) (names []string) 
 		if own < 0 {
 			return nil
 		}
-		for i, b := range c.Kubernetes { // those of one group and queue have one run
+		for i, b := range c.Kubernetes { // the bindings of one group and queue have one run
 			if i == own || b.Group != "" && b.Group == c.Kubernetes[own].Group && b.Queue == c.Kubernetes[own].Queue {
 				names = append(names, awaitedKubernetes+ids[i])
 			}

@@ -6,12 +6,12 @@ import (
 	"addon-operator/internal/values"
 )
 
-// current returns saved without what earlier code of the hook by wrote.
+// current returns saved without the operations of earlier code of the hook by.
 func current(saved []values.Saved, by string) []values.Saved {
 	return slices.DeleteFunc(slices.Clone(saved), func(s values.Saved) bool { return s.Outdated && s.Hook == by })
 }
 
-// asSeenBy returns the layers as the hook by is shown them: without what its earlier code wrote.
+// asSeenBy returns the layers that the hook by receives: without the values of its earlier code.
 func asSeenBy(l values.Layers, by string) values.Layers {
 	all := l.Saved
 	l.Saved = make(map[string][]values.Saved, len(all))

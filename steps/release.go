@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// releaseCheckStep finds out whether a module's release is what it should be.
+// A releaseCheckStep checks whether a module's release matches its chart and values.
 type releaseCheckStep struct{ releases *Releases }
 
 // Do renders the chart and compares it with the release and the cluster.
@@ -78,7 +78,8 @@ func (s *releaseCheckStep) whyOutdated(name string, state helm.State, manifest h
 	}
 }
 
-// readings are the state of a release, its manifest now, and which objects of the last check are missing.
+// readings are the state of a release, its current manifest, and the missing objects of the last
+// check.
 type readings struct {
 	state    helm.State
 	stateErr error
@@ -91,8 +92,8 @@ type readings struct {
 	missingErr error
 }
 
-// read reads in parallel what a check needs. The objects are nearly always those of the last check, so it does not wait for
-// the manifest to look for them.
+// read reads all data of a check in parallel. It looks for the objects of the last check before the
+// manifest is known, because they are nearly always the same.
 func (s *releaseCheckStep) read(ctx context.Context, release helm.Release, known knownRelease) (r readings) {
 	for _, o := range known.Objects {
 		r.objects = append(r.objects, helm.Object(o))
@@ -101,11 +102,11 @@ func (s *releaseCheckStep) read(ctx context.Context, release helm.Release, known
 	reading.Go(func() { r.state, r.stateErr = s.releases.helm.Find(ctx, release.Name) })
 	reading.Go(func() { r.missing, r.missingErr = s.releases.helm.Missing(ctx, r.objects) })
 	defer reading.Wait()
-	r.manifest, r.manifestErr = s.releases.rendered(ctx, release) // here, where a panic on a chart ends the attempt only
+	r.manifest, r.manifestErr = s.releases.rendered(ctx, release) // in this goroutine, so that a panic about a chart ends only the attempt
 	return r
 }
 
-// Apply keeps what the release consists of.
+// Apply saves the record of the release.
 func (s *releaseCheckStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	return nil, s.releases.keepRelease(tx, t.Subject.Module, o)
 }
@@ -113,8 +114,8 @@ func (s *releaseCheckStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 // releaseUpgradeStep installs or upgrades a module's release.
 type releaseUpgradeStep struct{ releases *Releases }
 
-// Do renders the chart and puts it in force. After an interruption it goes on
-// from what it finds.
+// Do renders the chart and installs or upgrades the release. After an interruption it continues
+// from the state that it finds.
 func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	release, err := s.releases.release(t.Subject.Module)
 	if err != nil || release == nil {
@@ -124,13 +125,13 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	known.Removed = nil // all that the chart has is there afterwards
+	known.Removed = nil // after the upgrade, all objects of the chart exist
 	manifest, err := s.releases.checked(ctx, *release)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
 	if t.Previous == workflow.Interrupted {
-		// The upgrade may have come to its end before the process did.
+		// The upgrade may have ended before the process did.
 		if state, err := s.releases.helm.Find(ctx, release.Name); err == nil && !state.Outdated(manifest.Checksum) {
 			if missing, err := s.releases.helm.Missing(ctx, manifest.Objects); err == nil && len(missing) == 0 {
 				return releaseOutcome(*release, manifest, state.Revision, known, fmt.Sprintf("revision %d, found done", state.Revision))
@@ -148,14 +149,14 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 	return releaseOutcome(*release, manifest, done.Revision, known, detail)
 }
 
-// Apply keeps what the release consists of.
+// Apply saves the record of the release.
 func (s *releaseUpgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	return nil, s.releases.keepRelease(tx, t.Subject.Module, o)
 }
 
-// releaseOutcome is what is kept of a release that is as it should be, and what
-// of it is removed by what was known before. Of one in maintenance no object is
-// missed.
+// releaseOutcome returns the outcome with the record of a release that matches its chart, including
+// the objects that known records as removed. A release in maintenance has no objects in its record,
+// so that none of them is missing.
 func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known knownRelease, detail string) (workflow.Outcome, error) {
 	r := knownRelease{Release: store.Release{Checksum: m.Checksum, Revision: revision, Removed: known.Removed}, At: known.At}
 	if !release.Maintained {
@@ -167,8 +168,8 @@ func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known k
 	return workflow.Outcome{Data: data, Detail: detail}, err
 }
 
-// addonValues gives the release the values of its addon. The chart of an addon knows no sections: the
-// section of the module is its values, and the global section is not passed to it.
+// addonValues sets the release's values to those of its addon. The chart of an addon has no
+// sections: the section of the module is its values, and the global section is not passed to it.
 func addonValues(r *helm.Release, addon *modules.Addon, key string) (err error) {
 	section, _ := r.Values[key].(map[string]any)
 	r.Values, err = addon.HelmValues(section)

@@ -14,8 +14,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// Releases are the Helm releases of modules. A release is rendered from the values and the chart that
-// are in force at that time; its record is what the last check or upgrade found.
+// Releases are the Helm releases of modules. A release is rendered from the current values and
+// chart. Its record has the result of the last check or upgrade.
 type Releases struct {
 	db       *store.DB
 	log      *logger
@@ -28,7 +28,7 @@ type Releases struct {
 	renderings renderings
 }
 
-// lookRelease returns what is known of module's release now.
+// lookRelease returns the current record of module's release.
 func (rs *Releases) lookRelease(module string) (known knownRelease, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		known.At = tx.Now()
@@ -38,8 +38,8 @@ func (rs *Releases) lookRelease(module string) (known knownRelease, err error) {
 	return known, err
 }
 
-// keepRelease writes what o says of module's release, where it says anything.
-// What hooks have removed meanwhile stays removed.
+// keepRelease writes the record of module's release in o, if there is one. Objects that hooks have
+// removed meanwhile stay recorded as removed.
 func (rs *Releases) keepRelease(tx *store.Tx, module string, o workflow.Outcome) error {
 	if len(o.Data) == 0 {
 		return nil
@@ -65,13 +65,13 @@ func (rs *Releases) keepRelease(tx *store.Tx, module string, o workflow.Outcome)
 	return store.Save(tx, store.ReleaseKey(module), next.Release)
 }
 
-// release returns what Helm is to install for module; nothing where it has no
-// chart.
+// release returns the release that Helm must install for module; nil if it has no chart.
 func (rs *Releases) release(module string) (*helm.Release, error) {
 	return rs.releaseUnder(module, nil)
 }
 
-// releaseUnder is release with the content of the ConfigMap that is not yet in force, unless it is nil.
+// releaseUnder is release, with config instead of the ConfigMap content in force unless config is
+// nil.
 func (rs *Releases) releaseUnder(module string, config *values.Config) (*helm.Release, error) {
 	m, ok := rs.modules.Disk().Find(module)
 	if !ok {
@@ -115,8 +115,8 @@ func (rs *Releases) releaseUnder(module string, config *values.Config) (*helm.Re
 	return r, err
 }
 
-// uninstall deletes the release of module. The outcome names the objects that were kept because they
-// belong to another release.
+// uninstall deletes the release of module. The outcome names the objects that were kept because
+// they belong to another release.
 func (rs *Releases) uninstall(ctx context.Context, module string) (workflow.Outcome, error) {
 	kept, err := rs.helm.Uninstall(ctx, module)
 	return workflow.Outcome{Detail: rs.reportKept(module, kept)}, err
@@ -139,10 +139,9 @@ func (rs *Releases) reportKept(module string, kept []helm.Kept) string {
 	}
 }
 
-// Rendered returns what the chart of module makes of its values as they are
-// now, and changes nothing. With loose, it returns what the templates made also
-// where that is no manifest the cluster would take. A module without a chart is
-// an error.
+// Rendered renders the chart of module with its current values, and changes nothing. With loose, it
+// also returns output of the templates that is not a valid manifest. For a module without a chart
+// it returns an error.
 func (rs *Releases) Rendered(ctx context.Context, module string, loose bool) (string, error) {
 	release, err := rs.release(module)
 	if err != nil {
@@ -158,8 +157,8 @@ func (rs *Releases) Rendered(ctx context.Context, module string, loose bool) (st
 	return manifest.Text, err
 }
 
-// renderAhead renders the chart of module in the background, for the release check that follows the last hook of
-// beforeHelm. If the hook changes the values or the chart, the check renders it again.
+// renderAhead renders the chart of module in the background, for the release check that follows the
+// last beforeHelm hook. If the hook changes the values or the chart, the check renders it again.
 func (rs *Releases) renderAhead(ctx context.Context, module string) {
 	ahead := rs.renderings.put(module)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadTimeout)
@@ -184,13 +183,14 @@ func (rs *Releases) renderAhead(ctx context.Context, module string) {
 // keepRendering keeps the manifest of module for the next step of its run.
 func (rs *Releases) keepRendering(module string, m helm.Manifest) { rs.renderings.put(module).end(m) }
 
-// rendered returns the manifest of a release, without its text. It was rendered ahead, or is rendered now.
+// rendered returns the manifest of a release, without its text. It uses a reusable rendering, or
+// renders the chart now.
 func (rs *Releases) rendered(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	return rs.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return rs.helm.Reusable(ctx, r, m) })
 }
 
-// checked returns the manifest that the release check has just rendered, without its text. It does not ask the cluster
-// again whether it serves the same kinds: Helm does not either.
+// checked returns the manifest that the release check has just rendered, without its text. It does
+// not ask the cluster again for the served kinds, as Helm does not either.
 func (rs *Releases) checked(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	return rs.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return m.RenderedFrom(r) })
 }
@@ -214,13 +214,13 @@ func (rs *Releases) renderedIf(ctx context.Context, r helm.Release, reusable fun
 	return rs.render(ctx, r)
 }
 
-// render renders a chart and reports the time that takes.
+// render renders a chart and reports the duration.
 func (rs *Releases) render(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	defer rs.observer.HelmBegins(r.Name, "template")()
 	return rs.helm.Render(ctx, r)
 }
 
-// A knownRelease is what is known of a release at a time.
+// A knownRelease is the record of a release, and the time at which it was read.
 type knownRelease struct {
 	store.Release
 	At time.Time `json:"at"`

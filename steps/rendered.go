@@ -7,24 +7,24 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// aheadTimeout bounds the requests of a rendering that no step waits for yet.
+// aheadTimeout is the timeout for the requests of a rendering in the background.
 const aheadTimeout = 30 * time.Second
 
-// renderings are manifests that were rendered before the step that uses them, at most one for each module. They have no
-// text, which can be long and hold secrets. The zero value is ready.
+// renderings are manifests that were rendered before the step that uses them, at most one for each
+// module. They have no text, which can be long and can have secrets. The zero value is ready.
 type renderings struct {
 	mu    sync.Mutex
 	ahead map[string]*rendering // by module; guarded by mu
 }
 
-// A rendering is a manifest, or one that a goroutine renders.
+// A rendering is a manifest that is rendered, or being rendered by a goroutine.
 type rendering struct {
 	ended    chan struct{} // closed when the other fields are set
 	manifest helm.Manifest
 	ok       bool
 }
 
-// put makes a rendering for module that replaces an earlier one.
+// put creates a rendering for module, which replaces an earlier one.
 func (r *renderings) put(module string) *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// runReports report the runs of hooks and log their output.
+// runReports reports the runs of hooks and logs their output.
 type runReports struct {
 	log      *logger
 	observer Observer
@@ -19,8 +19,9 @@ func (r *runReports) ran(t workflow.Task, n *graph.Node, binding string, u hook.
 	r.observer.HookRan(Report{Task: t, Node: n.ID, Binding: binding, Usage: u, Err: err})
 }
 
-// output returns a function for the lines that t's hook, run for event, prints. It logs each line with its fields and adds
-// it to the output of the attempt. The lines of an enabled script begin with its module, as one attempt runs several.
+// output returns a function for the lines that t's hook, run for event, prints. The function logs
+// each line with its fields and adds it to the output of the attempt. The lines of an enabled
+// script begin with its module, because one attempt runs several scripts.
 func (r *runReports) output(t workflow.Task, n *graph.Node, event string) func(hook.Stream, string) {
 	binding := t.Subject.Binding
 	if binding == "" {
@@ -39,7 +40,7 @@ func (r *runReports) output(t workflow.Task, n *graph.Node, event string) func(h
 	}
 }
 
-// linesTo returns what logs the lines that a hook prints.
+// linesTo returns a function that logs the lines of a hook.
 func linesTo(log zerolog.Logger) func(hook.Stream, string) {
 	return func(stream hook.Stream, line string) {
 		r, structured := hook.ParseRecord(line)
@@ -52,7 +53,7 @@ func linesTo(log zerolog.Logger) func(hook.Stream, string) {
 			level = zerolog.InfoLevel
 		}
 		e := log.WithLevel(level).Str("output", string(stream)).Fields(r.Fields)
-		if r.Time != "" { // the line's own time is that of the operator
+		if r.Time != "" { // the time of the log line is that of the operator
 			e = e.Str("hook_time", r.Time)
 		}
 		e.Msg(r.Message)

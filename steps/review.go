@@ -15,8 +15,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Webhooks answer the review requests of the API server. A hook is asked only through a binding that
-// is attached.
+// Webhooks answers the review requests of the API server. It calls a hook only through an attached
+// binding.
 type Webhooks struct {
 	db       *store.DB
 	log      *logger
@@ -31,11 +31,11 @@ type Webhooks struct {
 	changes  Changes
 }
 
-// Answer puts a question of the API server to its hook. That is no task: the
-// hook runs at once, beside the queues and whatever of it runs there. What it
-// writes is read and checked as ever. Its operations on objects are done before
-// the answer is given, its values and metrics are kept in one transaction; of a
-// dry run neither operations nor values count. The ConfigMap is not written.
+// Answer calls the hook of a review request. This is not a task: the hook runs at once, in parallel
+// with the queues and with other runs of the hook. Its output is parsed and validated as usual. Its
+// operations on objects are executed before the answer is returned; its values and metrics are
+// saved in one transaction. In a dry run, operations and values are ignored. A hook cannot write
+// the ConfigMap.
 func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webhook.Answer, err error) {
 	subject := graph.Subject{Module: q.Module, Hook: q.Hook, Binding: q.Binding}
 	r := review{Webhooks: w, ReviewRequest: q, subject: subject}
@@ -59,7 +59,7 @@ func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webho
 	return a, err
 }
 
-// bindingType returns the type of the bindings that are asked with a type of binding context.
+// bindingType returns the binding type for a type of binding context.
 func bindingType(t hook.Type) string {
 	if t == hook.TypeConversion {
 		return "kubernetesCustomResourceConversion"
@@ -67,7 +67,7 @@ func bindingType(t hook.Type) string {
 	return "kubernetes" + string(t)
 }
 
-// A review is one question being answered.
+// A review is one review request in progress.
 type review struct {
 	*Webhooks
 	webhook.ReviewRequest
@@ -102,8 +102,8 @@ func (r *review) read() (in hookInput, err error) {
 	return in, err
 }
 
-// withdrawn returns err as that of a binding that is not attached any more where
-// it says that the hook, or the binding, is gone: the store is about to say so.
+// withdrawn returns err as ErrWithdrawn if the hook or the binding no longer exists: the binding is
+// about to be removed from the store.
 func withdrawn(err error) error {
 	if errors.Is(err, errGone) {
 		return fmt.Errorf("%w: %w", webhook.ErrWithdrawn, err)
@@ -111,7 +111,7 @@ func withdrawn(err error) error {
 	return err
 }
 
-// attached fails unless the binding is attached.
+// attached returns an error unless the binding is attached.
 func (r *review) attached(tx *store.Tx) error {
 	b, ok, err := store.Load[store.Binding](tx, store.BindingKey(r.Module, r.Hook, r.Binding))
 	if err == nil && (!ok || b.Detached) {
@@ -120,7 +120,7 @@ func (r *review) attached(tx *store.Tx) error {
 	return err
 }
 
-// run puts together what the hook is told, which waits until it is known.
+// run returns the input of the hook. It waits for the snapshots.
 func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error) {
 	look := snapshotReader{snapshotsOf: r.bindings.snapshots, module: r.Module, hook: r.Hook, config: in.hook.config, ids: bindingIDs(in.hook.config)}
 	e, include, err := look.review(r.ReviewRequest)
@@ -149,7 +149,7 @@ func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error
 	return run, err
 }
 
-// review returns the element that asks q, and whose snapshots go with it.
+// review returns the element for q, and the names of the snapshots to include.
 func (l *snapshotReader) review(q webhook.ReviewRequest) (e hook.Element, include []string, err error) {
 	e = hook.Element{Type: q.Type, Review: q.Review, FromVersion: q.FromVersion, ToVersion: q.ToVersion}
 	admissions := func(ids []string, bindings []hook.AdmissionBinding) bool {
@@ -180,8 +180,7 @@ func (l *snapshotReader) review(q webhook.ReviewRequest) (e hook.Element, includ
 	return e, include, nil
 }
 
-// heed reads all that the hook has written, and lets it count if all of it is
-// good.
+// heed parses all output of the hook, and applies it if all of it is valid.
 func (r *review) heed(ctx context.Context, in hookInput, result hook.Result, a *webhook.Answer) error {
 	out := hookOutput{Section: sectionOf(r.Module)}
 	o, err := out.outcome(in, result)
@@ -213,7 +212,7 @@ func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 	}
 }
 
-// apply does what the hook wants done, and keeps what it wants kept.
+// apply executes the hook's operations on objects, and saves its values and metrics.
 func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	var out hookOutput
 	if err := json.Unmarshal(o.Data, &out); err != nil {

@@ -13,7 +13,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// moduleRunStep sees what a module run has to do.
+// A moduleRunStep checks how a module must be run.
 type moduleRunStep struct {
 	db      *store.DB
 	modules *Modules
@@ -22,8 +22,8 @@ type moduleRunStep struct {
 	survey  *Survey
 }
 
-// Do asks the module's hooks that are new for their config, unless the module
-// is not wanted any more: then it does not matter what is wrong with it.
+// Do calls the module's new hooks for their config, unless the module is no longer enabled. Then
+// its errors do not matter.
 func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.modules.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -63,16 +63,16 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	return out, err
 }
 
-// notRun returns the outcome of a run of a module that cannot be loaded. It is not a failure:
-// a retry would hold up all other modules. The module runs in the converge that follows when
-// its files are mended.
+// notRun returns the outcome of a run of a module that cannot be loaded. It is not a failure,
+// because a retry would delay all other modules. The module runs in the converge that follows the
+// correction of its files.
 func notRun(broken error) (workflow.Outcome, error) {
 	data, err := json.Marshal(moduleCheck{Broken: broken.Error()})
 	return workflow.Outcome{Data: data, Detail: "not run, it cannot be loaded: " + broken.Error()}, err
 }
 
-// runnable returns why a module cannot be started because of its values; nil if it can, or
-// has started.
+// runnable returns the error of the values that prevents the module from starting; nil if there is
+// none, or if the module has started.
 func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
 	l, err := startup(tx)
 	if err != nil || started(record, l) || s.modules.usable(name) != nil {
@@ -85,8 +85,8 @@ func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module)
 	return layers.CheckFiles(sectionOf(name)), nil
 }
 
-// Apply says whether the module is just enabled, already started, or was half
-// deleted. Of one that is not wanted any more it says nothing, and the run ends.
+// Apply returns a fact if the module is just enabled, already started, or was half deleted. For a
+// module that is no longer enabled it returns none, and the run ends.
 func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	name := t.Subject.Module
 	if len(o.Data) == 0 {
@@ -142,8 +142,7 @@ type afterHelmStep struct {
 	observer Observer
 }
 
-// End notes that the run has come to its end, and whether it changed what it
-// was made of.
+// End records the end of the run, and reports whether its hooks changed the values of the run.
 func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	name := t.Subject.Module
 	record, _, err := store.Load[store.Module](tx, store.ModuleKey(name))
@@ -168,8 +167,7 @@ func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gr
 	return []graph.Fact{lifecycle.ModuleChanged}, nil
 }
 
-// changed reports whether the section of t's hooks is another than when its
-// list was made.
+// changed reports whether the section of t's hooks has changed since their fan-out was created.
 func (s *hookStep) changed(tx *store.Tx, t workflow.Task) (bool, error) {
 	before, err := strconv.Unquote(string(t.FanOut.Note))
 	if err != nil {
@@ -185,8 +183,8 @@ type afterAllStep struct {
 	changes Changes
 }
 
-// End notes that the converge has come to its end, and whether its hooks changed
-// what it was made of.
+// End records the end of the converge, and reports whether its hooks changed the values of the
+// converge.
 func (s *afterAllStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	l, err := startup(tx)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"addon-operator/store"
 )
 
-// unknown returns the releases that have no module directory and are not the
-// operator's own.
+// unknown returns the releases that have no module directory and are not the operator's own.
 func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []helm.Summary, found *discovered) ([]string, error) {
 	var names, addons []string
 	for _, r := range releases {
@@ -41,7 +40,7 @@ func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []h
 	case err == nil:
 		return slices.DeleteFunc(names, func(name string) bool { return name == own }), nil
 	case s.ignoreRelease != "" && kube.IsRefused(err):
-		return names, nil // it has been said which one is the operator's own
+		return names, nil // the operator's own release is configured
 	case kube.IsRefused(err):
 		s.blockDeletion(found, store.Problem{
 			Object: "own release", Error: fmt.Sprintf("releases are kept because it is not known which one is the operator's own: %v", err),
@@ -53,15 +52,16 @@ func (s *discoverStep) unknown(ctx context.Context, set module.Set, releases []h
 	}
 }
 
-// A deletion is what a discovery wants to delete.
+// A deletion describes the modules or releases that a discovery would delete.
 type deletion struct {
 	names []string // modules, or releases without one
 	going int      // how many of them have a release
-	what  string   // happens to the releases
-	keep  string   // says what to do to keep them
+	what  string   // what happens to the releases, such as "purged"
+	keep  string   // what to do to keep them
 }
 
-// checkSafety returns the names of d, or none if more than half of all releases would be deleted and that is not allowed.
+// checkSafety returns the names of d, or none if more than half of all releases would be deleted
+// and that is not allowed.
 func (s *discoverStep) checkSafety(d deletion, releases int, found *discovered, allowed int) []string {
 	if d.going == 0 || 2*d.going <= releases || d.going <= max(s.allowPurge, allowed) {
 		return d.names
@@ -74,7 +74,7 @@ func (s *discoverStep) checkSafety(d deletion, releases int, found *discovered, 
 	return nil
 }
 
-// mostNamed is how many releases a problem names.
+// mostNamed is the maximum number of releases that a problem names.
 const mostNamed = 20
 
 // blockDeletion adds a problem to found and reports that the releases names are not deleted.

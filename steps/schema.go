@@ -9,23 +9,23 @@ import (
 	"addon-operator/store"
 )
 
-// schemasDir is where modules and global hooks have their schemas.
+// schemasDir is the directory of the schemas of a module or of global hooks.
 const schemasDir = "openapi"
 
-// A fit is what operations of a hook come to.
+// A fit is the result of a hook's operations.
 type fit struct {
 	before, after any // the section's merged values
 	saved         []values.Saved
-	noOp          []string // paths of what is not saved any more
+	noOp          []string // paths of the operations that are no longer saved
 }
 
-// mostSaved is how many operations of a section are saved before those that remove
-// what is not there are not. A hook that adds and removes names without end would
-// leave as many; of others they stay, for the time there is something again.
+// mostSaved is the number of saved operations of a section above which no-op removals are not
+// saved. Otherwise a hook that adds and removes new names again and again would leave one for each
+// name. Below the limit they are saved, because the removed path may exist again later.
 const mostSaved = 1000
 
-// fitting returns what a section comes to once ops are taken in. It fails where
-// they cannot be done, or lead to values that the schema does not take.
+// fitting returns the state of a section after ops. It fails if they cannot be applied, or if the
+// schema does not accept the resulting values.
 func fitting(l values.Layers, section string, ops []values.Op, by string) (f fit, err error) {
 	f.before, _ = l.Section(section)
 	if _, err := values.Apply(values.Values{section: f.before}, ops); err != nil {
@@ -42,7 +42,7 @@ func fitting(l values.Layers, section string, ops []values.Op, by string) (f fit
 	return f, l.CheckMerged(section, f.after, f.before)
 }
 
-// without returns saved without unfit.
+// without returns saved without the operations in unfit.
 func without(saved, unfit []values.Saved) []values.Saved {
 	return slices.DeleteFunc(slices.Clone(saved), func(s values.Saved) bool {
 		return slices.ContainsFunc(unfit, func(u values.Saved) bool {
@@ -51,7 +51,7 @@ func without(saved, unfit []values.Saved) []values.Saved {
 	})
 }
 
-// drop takes operations that are unfit out of the store.
+// drop removes the operations in unfit from the store.
 func drop(tx *store.Tx, unfit map[string][]values.Saved) error {
 	for _, section := range slices.Sorted(maps.Keys(unfit)) {
 		saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
@@ -65,7 +65,7 @@ func drop(tx *store.Tx, unfit map[string][]values.Saved) error {
 	return nil
 }
 
-// dropped says for the history which operations were taken away.
+// dropped returns a text for the history that names the dropped operations.
 func dropped(unfit map[string][]values.Saved) string {
 	var paths []string
 	for _, section := range slices.Sorted(maps.Keys(unfit)) {

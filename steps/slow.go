@@ -18,7 +18,8 @@ const (
 	slowMost   = 10 * time.Minute
 )
 
-// slowAfter returns the time after which a run of a hook is reported whose longest run took longest.
+// slowAfter returns the time after which a run of a hook is reported as slow. longest is the
+// duration of its longest run.
 func slowAfter(longest time.Duration) time.Duration {
 	if longest <= 0 {
 		return slowMost
@@ -59,7 +60,7 @@ func reportSlow(to Observer, run SlowRun) (ends func()) {
 	}
 }
 
-// noteDuration keeps how long the run of t's hook took, if it is the longest by far.
+// noteDuration saves the duration of the run of t's hook, if it is the longest by far.
 func noteDuration(tx *store.Tx, t workflow.Task, took time.Duration) error {
 	if took <= 0 {
 		return nil
@@ -69,7 +70,7 @@ func noteDuration(tx *store.Tx, t workflow.Task, took time.Duration) error {
 	if err != nil || !ok {
 		return err
 	}
-	// Below the least time that is reported, the exact time does not matter.
+	// Below the minimum time that is reported, the exact time does not matter.
 	if h.Longest > 0 && (took < slowLeast/slowFactor || took < h.Longest+h.Longest/4) {
 		return nil
 	}

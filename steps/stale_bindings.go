@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// askedHook is a hook with bindings that the API server asks.
+// An askedHook is a hook with webhook bindings, which the API server calls.
 type askedHook struct {
 	store.Hook
 	module, name string
@@ -49,7 +49,7 @@ func (w *Webhooks) staleBindings(ctx context.Context) (found []staleBinding, err
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return nil: every hook is looked at
+	_ = group.Wait() // the functions return nil: every hook is checked
 	for i, h := range hooks {
 		for id, kind := range h.bindings {
 			if known[i] && now[i][id] != kind {
@@ -60,7 +60,7 @@ func (w *Webhooks) staleBindings(ctx context.Context) (found []staleBinding, err
 	return found, nil
 }
 
-// askedHooks returns the hooks with attached bindings that the API server asks.
+// askedHooks returns the hooks with attached webhook bindings.
 func (w *Webhooks) askedHooks() (hooks []*askedHook, err error) {
 	err = w.db.View(func(tx *store.Tx) error {
 		byName := map[[2]string]*askedHook{}
@@ -93,13 +93,13 @@ func (w *Webhooks) askedHooks() (hooks []*askedHook, err error) {
 	return hooks, err
 }
 
-// checksumOf returns what is another for a hook of other code or config.
+// checksumOf returns a checksum of the hook's code and config.
 func checksumOf(h store.Hook) string {
 	sum := sha256.Sum256(append([]byte(h.Digest), h.Config...))
 	return hex.EncodeToString(sum[:])
 }
 
-// hasNow returns the bindings that h has now, and whether that is known.
+// hasNow returns the current webhook bindings of h, and whether they are known.
 func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
 	var file hook.File
 	if err := json.Unmarshal(h.File, &file); err != nil {
@@ -117,7 +117,7 @@ func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 		return nil, false
 	}
 	told, err := w.hooks.askOnce(ctx, h.module, file, digest)
-	if err != nil { // its module's run says so
+	if err != nil { // the run of its module reports the error
 		return nil, false
 	}
 	now, err := decodeHook(told)
@@ -135,7 +135,8 @@ func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 	return has, true
 }
 
-// withdrawStale deletes the bindings of hooks whose configuration was not read again since.
+// withdrawStale deletes the stale bindings, except those of hooks whose configuration was read
+// again since.
 func (w *Webhooks) withdrawStale(tx *store.Tx, found []staleBinding) error {
 	for _, o := range found {
 		h, _, err := store.Load[store.Hook](tx, store.HookKey(o.Subject.Module, o.Subject.Hook))

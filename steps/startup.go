@@ -16,22 +16,22 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A startupStep is the hookStep of a node that comes before any other of its
-// hooks: it asks them for their config first.
+// A startupStep is the hookStep of a node before any other node with the same hooks. It first calls
+// the hooks for their config.
 type startupStep struct{ hookStep }
 
-// A prepared start is what Prepare has found.
+// prepared is the result of Prepare.
 type prepared struct {
 	foundHooks
 
-	// Dropped holds the saved operations that schemas do not take any more.
+	// Dropped has the saved operations that the schemas no longer accept.
 	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
-	// Modules says of each module what is wrong with it.
+	// Modules has the errors of the modules.
 	Modules []decided `json:"modules,omitempty"`
 }
 
-// Prepare asks the global hooks for their config, and checks the global values and all
-// modules. A module that is wrong is not an error: all others run.
+// Prepare calls the global hooks for their config, and checks the global values and all modules. A
+// broken module is not an error: all others run.
 func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.modules.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -58,7 +58,7 @@ func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Ou
 	return workflow.Outcome{Data: data, Detail: fmt.Sprintf("%d hooks", len(found.Hooks)) + dropped(p.Dropped)}, err
 }
 
-// Apply keeps the configs that Prepare was told, or what a hook said.
+// Apply saves the result of Prepare, or the output of a hook.
 func (s *startupStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	if t.Prepared {
 		return s.hookStep.Apply(tx, t, o)
@@ -77,9 +77,9 @@ func (s *startupStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 	return nil, err
 }
 
-// keep replaces the hooks of module in the store with those found, and reports whether any has changed. The metrics of a
-// hook with other code or another config are deleted, because the hook may not know them any more. Its values patches
-// are outdated until it writes them again.
+// keep replaces the hooks of module in the store by f, and reports whether any has changed. It
+// deletes the metrics of a hook with other code or another config, because the hook may no longer
+// report them. The hook's values patches are outdated until it writes them again.
 func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) {
 	others, err := f.deleteMissing(tx, module)
 	if err != nil {
@@ -107,7 +107,7 @@ func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) 
 	return true, hookmetrics.Forget(tx, func(s graph.Subject) bool { return s.Module == module && others[s.Hook] })
 }
 
-// deleteMissing deletes the hooks of module that were not found, and returns their names.
+// deleteMissing deletes the recorded hooks of module that are not in f, and returns their names.
 func (f foundHooks) deleteMissing(tx *store.Tx, module string) (deleted map[string]bool, err error) {
 	deleted = map[string]bool{}
 	for k := range tx.Range(store.HooksOf(module)) {
@@ -127,8 +127,8 @@ func (f foundHooks) deleteMissing(tx *store.Tx, module string) (deleted map[stri
 	return deleted, nil
 }
 
-// keepHook saves the found hook h, and reports whether it differs from the one in the store, and whether that one was
-// known with other code or another config.
+// keepHook saves the found hook h. It reports whether h differs from the recorded hook, and whether
+// that hook had other code or another config.
 func keepHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten bool, err error) {
 	old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 	if err != nil {
@@ -148,7 +148,8 @@ func keepHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten
 	return !same, rewritten, store.Save(tx, store.HookKey(module, name), h)
 }
 
-// forgetHook drops what a hook that is gone has patched, and when it may run.
+// forgetHook deletes the patches, the overrides and the rate limit state of a hook that no longer
+// exists.
 func forgetHook(tx *store.Tx, module, name string) error {
 	if k := store.BucketKey(graph.Subject{Module: module, Hook: name}); tx.Get(k) != nil {
 		tx.Delete(k)

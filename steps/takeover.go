@@ -11,8 +11,9 @@ import (
 	"addon-operator/store"
 )
 
-// A takeover is what the modules that a change of the ConfigMap switches on can take over from those that it switches
-// off. Such objects must not be deleted before the new module owns them.
+// A takeover has the objects that modules switched on by a change of the ConfigMap can take over
+// from modules that it switches off. Such objects must not be deleted before the new module owns
+// them.
 type takeover struct {
 	objects []store.Object // of the charts, rendered with the values of the change
 	// hooks is set if a module has hooks. They can change values before the chart is rendered again.
@@ -59,8 +60,8 @@ func (t takeover) of(release *store.Release) bool {
 	return false
 }
 
-// keepsData reports whether a chart cannot make the object again as it was. This holds for all kinds that are not
-// Kubernetes' own.
+// keepsData reports whether the object may have data that a chart cannot create again. This is true
+// for all kinds that are not built into Kubernetes.
 func keepsData(o store.Object) bool {
 	group, _, named := strings.Cut(o.APIVersion, "/")
 	if !named {

@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// noModule says that there is no module for a key, and which one may be meant.
+// noModule returns a text that there is no module for a key, with the most similar key.
 func noModule(key string, modules []string) string {
 	section, flag := strings.CutSuffix(key, values.Flag(""))
 	text := fmt.Sprintf("there is no module %q", values.Kebab(section))
@@ -24,7 +24,7 @@ func noModule(key string, modules []string) string {
 	return text
 }
 
-// unknownKeys returns the keys of config that belong to none of modules, which are named by their keys.
+// unknownKeys returns the keys of config that belong to none of modules, a list of module keys.
 func unknownKeys(modules []string, config values.Config) []string {
 	keys := map[string]string{}
 	for key := range config.Sections {
