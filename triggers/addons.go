@@ -21,28 +21,30 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// configurationFilter is what an Addons reads of a configuration.
+// configurationFilter selects the fields of a configuration that an Addons reads.
 const configurationFilter = `{generation: .metadata.generation, deleted: .metadata.deletionTimestamp, created: .metadata.creationTimestamp,
 	finalizers: .metadata.finalizers, phase: .status.phase, observed: .status.observedGeneration,
 	modules: ((.metadata.annotations // {})["` + api.ModulesAnnotation + `"] == "true")}`
 
 const (
-	// healPause is the shortest time between two repairs of the status or finalizer of a configuration.
+	// healPause is the minimum time between two repairs of the status or finalizer of a
+	// configuration.
 	healPause = 5 * time.Second
-	// restoreWithin is how long configurations wait after the loss of the store for those that were Ready before.
+	// restoreWithin is the time that configurations wait, after the loss of the store, for those
+	// that were Ready before.
 	restoreWithin = time.Minute
 )
 
-// An Addons raises events for addons configurations: when one is new, changed or deleted, when its status
-// is not the one that was written, and when it is due for another attempt. Its watches begin when the
-// kinds are served, and end when they are not.
+// An Addons raises events for addons configurations: when one is new, changed or deleted, when its
+// status is not the one that was written, and when another attempt is due. Its watches exist while
+// the API server serves the kinds.
 type Addons struct {
-	// Image returns what identifies the modules of the image that addons of a configuration must not
-	// have the names of; empty if there are none. Marked says that the configuration is marked to provide
+	// Image identifies the modules of the image whose names the addons of a configuration must not
+	// have; empty if there are none. marked says that the configuration is marked to provide
 	// modules. It is set before Run; nil means that the image has no modules.
 	Image func(id api.Identity, marked bool) (string, error)
-	// Interrupt is called with the state of a configuration before its event is raised, so that a fetch of
-	// an older state ends. It must not block. It is set before Run; nil is silence.
+	// Interrupt is called with the state of a configuration before its event is raised, so that a
+	// fetch of an older state ends. It must not block. It is set before Run, and can be nil.
 	Interrupt func(id api.Identity, uid string, generation int64, deleted bool)
 
 	db      *store.DB
@@ -52,8 +54,8 @@ type Addons struct {
 	wake    chan struct{}
 
 	mu     sync.Mutex
-	raised map[api.Identity]sighting  // what the last event of each configuration was about; guarded by mu
-	healed map[api.Identity]time.Time // when a status or a finalizer was repaired last; guarded by mu
+	raised map[api.Identity]sighting  // state in the last event of each configuration; guarded by mu
+	healed map[api.Identity]time.Time // time of the last repair of a status or a finalizer; guarded by mu
 	due    map[api.Identity]time.Time // guarded by mu
 	// After the loss of the store, restoring holds the configurations that were Ready and have not been
 	// processed yet, and later those that wait for them.
@@ -61,12 +63,12 @@ type Addons struct {
 	later     []configuration       // guarded by mu
 	until     time.Time             // guarded by mu
 
-	// compared are the modules of the image that all configurations were compared with, by whether a
-	// configuration is marked; nil at the start. Only the goroutine of Run uses it.
+	// compared are the modules of the image with which all configurations were compared, by whether
+	// a configuration is marked; nil at the start. Only the goroutine of Run uses it.
 	compared map[bool]string
 }
 
-// A sighting is what an event is about.
+// A sighting is the state of a configuration in an event.
 type sighting struct {
 	uid        string
 	generation int64
@@ -74,7 +76,7 @@ type sighting struct {
 	modules    bool
 }
 
-// A configuration is one as the API server has it.
+// A configuration is a configuration read from the API server.
 type configuration struct {
 	id api.Identity
 	sighting
@@ -89,8 +91,8 @@ func (c *configuration) isReady() bool {
 	return c.phase == store.PhaseReady && c.observed == c.generation && !c.deleted
 }
 
-// planOf returns when a failed configuration is due, by its record; zero is never. So the delays of this
-// process count, and a clock that was wrong does no harm.
+// planOf returns when the next attempt of a failed configuration is due, according to its record;
+// zero is never. It uses the delays of this process, and is not affected by times of a wrong clock.
 func (a *Addons) planOf(c store.Configuration, now time.Time) time.Time {
 	if c.Phase != store.PhaseFailed {
 		return time.Time{}
@@ -109,8 +111,8 @@ func NewAddons(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds
 	return a
 }
 
-// Settled tells that a round of a configuration has ended, and when the next attempt is due; zero is
-// never. It does not block.
+// Settled records that a round of a configuration has ended, and when the next attempt is due; zero
+// is never. It does not block.
 func (a *Addons) Settled(id api.Identity, due time.Time) {
 	a.mu.Lock()
 	if delete(a.due, id); !due.IsZero() {
@@ -121,7 +123,8 @@ func (a *Addons) Settled(id api.Identity, due time.Time) {
 	a.signal()
 }
 
-// ModulesChanged tells that the directories of modules may have changed. It does not block.
+// ModulesChanged makes the trigger compare the modules of the image again, because the directories
+// of modules may have changed. It does not block.
 func (a *Addons) ModulesChanged() { a.signal() }
 
 func (a *Addons) signal() {
@@ -200,7 +203,7 @@ func (a *Addons) planAll(ctx context.Context) error {
 	return nil
 }
 
-// planAt notes when a configuration is due, unless it is due earlier.
+// planAt sets the time at which a configuration is due, unless it is due earlier.
 func (a *Addons) planAt(id api.Identity, due time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -223,7 +226,7 @@ func (a *Addons) planOne(tx *store.Tx, id api.Identity) (due time.Time, err erro
 	return due, store.Save(tx, store.ConfigurationKey(id.Namespace, id.Name), c)
 }
 
-// tick raises what is due until ctx is done.
+// tick raises the due events until ctx is done.
 func (a *Addons) tick(ctx context.Context) error {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
@@ -247,7 +250,7 @@ func (a *Addons) tick(ctx context.Context) error {
 	}
 }
 
-// next returns when something is due, if anything is.
+// next returns the time of the next due event, if there is one.
 func (a *Addons) next() (next time.Time, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -269,7 +272,7 @@ func (a *Addons) raiseDue(ctx context.Context) error {
 	var due []api.Identity
 	reached := map[api.Identity]bool{}
 	for id, at := range a.due {
-		// A time further off than the longest delay is of a clock that was wrong.
+		// A time that is further off than the longest delay was set by a wrong clock.
 		if reached[id] = !now.Before(at); reached[id] || at.Sub(now) > max(a.delays.Upper(), healPause) {
 			due = append(due, id)
 			delete(a.due, id)
@@ -308,10 +311,10 @@ func eventOf(id api.Identity, on graph.Trigger, why string) workflow.Event {
 	}
 }
 
-// Stored says that the configurations are listed when a watch begins.
+// Stored returns no version, so that each watch begins with a list of the configurations.
 func (a *Addons) Stored(context.Context, kube.View) (string, error) { return "", nil }
 
-// Left is not called, as all namespaces are watched.
+// Left is not called, because all namespaces are watched.
 func (a *Addons) Left(context.Context, kube.View, []string) error { return nil }
 
 // Listed compares all configurations of a kind with the store.
@@ -344,7 +347,7 @@ func (a *Addons) Listed(ctx context.Context, list kube.List) error {
 	return a.see(ctx, all)
 }
 
-// gone returns the configurations of a kind that the store knows and that do not exist.
+// gone returns the configurations of a kind that have a record in the store but no longer exist.
 func (a *Addons) gone(kind string, exists map[api.Identity]bool) (gone []api.Identity, err error) {
 	err = a.db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(store.Configurations)) {
@@ -361,8 +364,8 @@ func (a *Addons) gone(kind string, exists map[api.Identity]bool) (gone []api.Ide
 	return gone, err
 }
 
-// restore returns those of all that are processed now. After the loss of the store, those that were
-// Ready are processed before others, so that addons keep their owners.
+// restore returns the configurations of all that are processed now. After the loss of the store,
+// those that were Ready are processed before the others, so that addons keep their owners.
 func (a *Addons) restore(all []configuration) ([]configuration, error) {
 	var ready, others, known []configuration
 	if err := a.db.View(func(tx *store.Tx) error {
@@ -396,7 +399,7 @@ func (a *Addons) restore(all []configuration) ([]configuration, error) {
 	return append(ready, known...), nil
 }
 
-// Changed raises events for what has changed.
+// Changed raises events for the changes of a batch.
 func (a *Addons) Changed(ctx context.Context, batch kube.Batch) error {
 	var all []configuration
 	for _, change := range batch.Changes {
@@ -415,7 +418,7 @@ func (a *Addons) Changed(ctx context.Context, batch kube.Batch) error {
 	return a.see(ctx, all)
 }
 
-// readConfiguration returns what the filter has read of a configuration.
+// readConfiguration returns the fields of a configuration that the filter has selected.
 func readConfiguration(object *kube.Object) (configuration, error) {
 	var read struct {
 		Generation int64       `json:"generation"`
@@ -438,7 +441,8 @@ func readConfiguration(object *kube.Object) (configuration, error) {
 	return c, nil
 }
 
-// vanished raises an event for a configuration that does not exist, if the store knows it.
+// vanished raises an event for a configuration that no longer exists, if it has a record in the
+// store.
 func (a *Addons) vanished(ctx context.Context, id api.Identity) error {
 	if a.Interrupt != nil {
 		a.Interrupt(id, "", 0, true)
@@ -457,7 +461,7 @@ func (a *Addons) vanished(ctx context.Context, id api.Identity) error {
 	})
 }
 
-// see raises events for those of all that need one, in transactions of bounded size.
+// see raises events for the configurations of all that need one, in transactions of bounded size.
 func (a *Addons) see(ctx context.Context, all []configuration) error {
 	if a.Interrupt != nil {
 		for _, c := range all {
@@ -501,8 +505,8 @@ func recordOf(tx *store.Tx, id api.Identity) (store.Configuration, bool, error) 
 	return store.Load[store.Configuration](tx, store.ConfigurationKey(id.Namespace, id.Name))
 }
 
-// judge says why c must be processed; empty if it need not be. The operator's own writes of the status
-// change no generation and differ from nothing in the store.
+// judge returns why c must be processed; empty if it need not be. The operator's own writes of the
+// status change no generation and match the store.
 func (a *Addons) judge(tx *store.Tx, c configuration) (why string, err error) {
 	record, known, err := recordOf(tx, c.id)
 	if err != nil {
@@ -530,8 +534,8 @@ func (a *Addons) judge(tx *store.Tx, c configuration) (why string, err error) {
 	return a.heal(tx, c.id), nil
 }
 
-// changes says what a user has changed of c since it was processed last, as record says; empty for
-// nothing.
+// changes returns what a user has changed in c since it was processed last, according to record;
+// empty if nothing.
 func (c *configuration) changes(known bool, record store.Configuration) (why string) {
 	switch {
 	case c.deleted:
@@ -549,8 +553,8 @@ func (c *configuration) changes(known bool, record store.Configuration) (why str
 	}
 }
 
-// mustHeal reports whether the status or the finalizers of c are not those that the operator wrote
-// for its generation.
+// mustHeal reports whether the status or the finalizers of c differ from those that the operator
+// wrote for its generation.
 func (c *configuration) mustHeal(record store.Configuration) bool {
 	if c.deleted || record.Phase == store.PhasePending || record.Generation != c.generation {
 		return false
@@ -558,7 +562,7 @@ func (c *configuration) mustHeal(record store.Configuration) bool {
 	return c.lacksFinalizers || c.phase != record.Phase || c.observed != record.Generation
 }
 
-// checkAt plans that the configuration is read again at that time, once tx is committed.
+// checkAt plans to read the configuration again at that time, after the commit of tx.
 func (a *Addons) checkAt(tx *store.Tx, id api.Identity, at time.Time) {
 	tx.OnCommit(func() {
 		a.planAt(id, at)
@@ -566,7 +570,8 @@ func (a *Addons) checkAt(tx *store.Tx, id api.Identity, at time.Time) {
 	})
 }
 
-// heal says that the status or the finalizer must be repaired, or plans it if that was done just now.
+// heal returns why the status or the finalizer must be repaired. After a recent repair it returns
+// nothing and plans the next one.
 func (a *Addons) heal(tx *store.Tx, id api.Identity) (why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

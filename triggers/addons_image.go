@@ -9,9 +9,9 @@ import (
 	"addon-operator/workflow/addons"
 )
 
-// compareModules raises an event for each configuration that was last compared with other modules of
-// the image than there are now, if these have changed since the last call. Directories that cannot be
-// read are compared after their next change: the discovery of modules reports the error.
+// compareModules raises an event for each configuration that was last compared with modules of the
+// image other than the present ones, if these have changed since the last call. Directories that
+// cannot be read are compared after their next change: the discovery of modules reports the error.
 func (a *Addons) compareModules(ctx context.Context) error {
 	if a.Image == nil {
 		return nil

@@ -9,15 +9,15 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A bindingReader reads the bindings in the store again and again. It decodes only
-// records that changed since it last read them: each attached module changes a few
-// among thousands. Its zero value is ready. It is for one goroutine at a time.
+// A bindingReader reads the bindings in the store repeatedly. It decodes only records that have
+// changed since its last read, because each attached module changes a few among thousands. Its zero
+// value is ready. One goroutine at a time may use it.
 type bindingReader struct {
 	known map[string]*binding // by key
 	reads uint64
 }
 
-// A binding is one that stands in the store.
+// A binding is a binding in the store.
 type binding struct {
 	store.Binding
 

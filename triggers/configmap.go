@@ -13,24 +13,24 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A ConfigMap raises an event when the content of the operator's ConfigMap differs from the
-// content in force and from the refused one. Step 16 reads the ConfigMap again when it runs.
+// A ConfigMap raises an event when the content of the operator's ConfigMap differs from the content
+// in force and from the last rejected content. Step 16 reads the ConfigMap again when it runs.
 type ConfigMap struct {
 	db     *store.DB
 	raise  Raise
 	source *kube.ConfigMap
-	retry  func(store.ID) error // has a failed task tried again at once
-	// Seen is told of all content the watch tells; nil is silence. It is set before
-	// Run is called.
+	retry  func(store.ID) error // retries a failed task at once
+	// Seen is called with all content from the watch. It is set before Run is called, and can be
+	// nil.
 	Seen func(kube.Content)
-	// Raised is told of all content the watch tells, after the event for it was raised; nil is
-	// silence. It is set before Run is called.
+	// Raised is called with all content from the watch, after the event for it was raised. It is
+	// set before Run is called, and can be nil.
 	Raised func(kube.Content)
 
 	changed chan struct{}
 	mu      sync.Mutex
-	last    kube.Content // what the watch told last; guarded by mu
-	left    bool         // content in force may lack what was read with it; guarded by mu
+	last    kube.Content // last content from the watch; guarded by mu
+	left    bool         // content in force may lack a section that was read with it; guarded by mu
 }
 
 // NewConfigMap returns a ConfigMap that raises events once Run is called.
@@ -90,8 +90,8 @@ func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 	return err
 }
 
-// compare looks at the last content again whenever other content was put in
-// force, until ctx is done.
+// compare compares the last content again whenever other content was put in force, until ctx is
+// done.
 func (c *ConfigMap) compare(ctx context.Context) {
 	for {
 		select {
@@ -103,12 +103,12 @@ func (c *ConfigMap) compare(ctx context.Context) {
 		last, left := c.last, c.left
 		c.left = false
 		c.mu.Unlock()
-		// A store that fails ends the operator; there is nobody else to tell.
+		// The error needs no report, because a failed store ends the operator.
 		_ = c.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			record, _, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
 			newer := kube.After(last.ResourceVersion, record.ResourceVersion) || left && last.ResourceVersion == record.ResourceVersion
 			if err != nil || last.ResourceVersion == "" || !newer {
-				return err // nothing was told yet, or what is in force was read later
+				return err // there is no content from the watch, or the content in force is newer
 			}
 			return c.see(tx, last)
 		})
@@ -127,7 +127,7 @@ func (c *ConfigMap) wake() error {
 	}
 	err := c.retry(failed.ID)
 	if errors.Is(err, workflow.ErrNoTask) || errors.Is(err, workflow.ErrRuns) {
-		return nil // it has been
+		return nil // it is running or has ended
 	}
 	return err
 }
@@ -157,9 +157,9 @@ func (c *ConfigMap) see(tx *store.Tx, content kube.Content) error {
 	})
 }
 
-// isNews reports whether content is neither in force nor refused. Content that
-// was never read is left to the start, which reads it. If the record of the refused
-// content cannot be read, all content is news: the task that reads it replaces the record.
+// isNews reports whether content is new: neither in force nor rejected. Before any content is in
+// force, it returns false, because the start reads the ConfigMap. If the record of the rejected
+// content cannot be read, all content is new: the task that reads it replaces the record.
 func isNews(tx *store.Tx, content kube.Content) (bool, error) {
 	refused, isRefused, err := store.Load[store.RefusedConfig](tx, store.RefusedConfigKey())
 	if unreadable := (*store.RecordError)(nil); errors.As(err, &unreadable) {
@@ -174,7 +174,7 @@ func isNews(tx *store.Tx, content kube.Content) (bool, error) {
 	}
 	now, err := values.ParseConfig(content.Data)
 	if err != nil {
-		return true, nil //nolint:nilerr // step 16 says what is wrong with it
+		return true, nil //nolint:nilerr // step 16 reports the error
 	}
 	var inForce values.Config
 	if err := json.Unmarshal(record.Config, &inForce); err != nil {

@@ -12,11 +12,11 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// keptResult is the greatest filter result, in bytes, that a cursor keeps, to be
-// told with a deletion that is found out later.
+// keptResult is the maximum size in bytes of a filter result that a cursor keeps. It is delivered
+// with a deletion that is detected later.
 const keptResult = 1 << 10
 
-// A mark is the head of a cursor: it stands once the view was told in full.
+// A mark is the head of a cursor. It exists once the whole view was delivered.
 type mark struct {
 	Source string `json:"source"`
 	Filter string `json:"filter,omitempty"`
@@ -31,8 +31,7 @@ func (m mark) knows(s graph.Subject, attachedIn uint64) bool {
 	return ok && in == attachedIn
 }
 
-// listed notes that owners know of all the view holds, which it was told with its
-// list.
+// listed records that all objects of the view are delivered to owners with its list.
 func listed(tx *store.Tx, v kube.View, owners []string) error {
 	key := markKey(cursorKey(v))
 	m, ok, err := store.Load[mark](tx, key)
@@ -61,26 +60,26 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 	return store.Save(tx, key, m)
 }
 
-// versions are those up to which the views of a source were told in full, by
-// the text of their filter.
+// versions has, for each view of a source, the version up to which it was delivered. The key is the
+// text of the view's filter.
 type versions map[string]string
 
-// delivered is what was delivered of one object.
+// delivered is the delivered state of one object.
 type delivered struct {
 	UID      string          `json:"uid"`
 	Checksum string          `json:"checksum"`
 	Result   json.RawMessage `json:"result,omitempty"`
 
-	// Gone is set where the object's deletion was delivered, but not yet to the owners in Behind.
+	// Gone is set if the object's deletion was delivered, but not yet to the owners in Behind.
 	Gone bool `json:"gone,omitempty"`
-	// Behind lists the owners to which an older state was delivered last: the transaction that moved
-	// the cursor had no room for their events.
+	// Behind lists the owners to which only an older state was delivered, because the transaction
+	// that moved the cursor had no room for their events.
 	Behind []behind `json:"behind,omitempty"`
 }
 
-// behind names owners of a cursor to which the current state of an object is not yet delivered.
+// A behind names owners of a cursor to which the current state of an object is not yet delivered.
 type behind struct {
-	// State is what was delivered to them; nil if they do not know of the object.
+	// State is the state that was delivered to them; nil if the object was not delivered.
 	State *delivered `json:"state,omitempty"`
 	// Owners are the bindings, each with the epoch in which it was attached.
 	Owners map[string]uint64 `json:"owners"`
@@ -89,7 +88,8 @@ type behind struct {
 // exists reports whether t is the state of an object that exists.
 func (t *delivered) exists() bool { return t != nil && !t.Gone }
 
-// deliveredTo returns what was delivered to the binding of that name, attached in that epoch.
+// deliveredTo returns the state that was delivered to the binding of that name, attached in that
+// epoch.
 func (t *delivered) deliveredTo(name string, attachedIn uint64) *delivered {
 	if t == nil {
 		return nil
@@ -102,7 +102,7 @@ func (t *delivered) deliveredTo(name string, attachedIn uint64) *delivered {
 	return t
 }
 
-// leave notes that t's successor is not yet delivered to the binding, which knows state.
+// leave records that t is not yet delivered to the binding, to which state was delivered last.
 func (t *delivered) leave(state *delivered, name string, attachedIn uint64) {
 	if state.exists() {
 		state = &delivered{UID: state.UID, Checksum: state.Checksum, Result: state.Result}
@@ -123,7 +123,7 @@ func cursorKey(v kube.View) store.Key {
 	return store.At(store.Cursors).Str(hex.EncodeToString(sum[:12]))
 }
 
-// markKey is that of no object: objects have names.
+// markKey returns the key of a cursor's mark. No object has this key, because objects have names.
 func markKey(cursor store.Key) store.Key { return cursor.Str("").Str("") }
 
 func objectKey(cursor store.Key, o *kube.Object) store.Key {
@@ -132,13 +132,13 @@ func objectKey(cursor store.Key, o *kube.Object) store.Key {
 
 func versionKey(s kube.Source) store.Key { return store.At(store.Versions).Str(s.String()) }
 
-// deleteCursor forgets what v was told.
+// deleteCursor deletes the cursor of v.
 func deleteCursor(ctx context.Context, db *store.DB, v kube.View) error {
 	return eraseCursor(ctx, db, cursorKey(v), v.Source.String(), v.Filter)
 }
 
-// eraseCursor deletes a cursor in pieces. Its mark goes with the first, so that
-// what is left of one that was interrupted is taken for none.
+// eraseCursor deletes a cursor in pieces. The first piece includes the mark, so that the rest of an
+// interrupted deletion is not treated as a cursor.
 func eraseCursor(ctx context.Context, db *store.DB, cursor store.Key, source, filter string) error {
 	for more := true; more; {
 		if err := db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
@@ -162,7 +162,7 @@ func eraseCursor(ctx context.Context, db *store.DB, cursor store.Key, source, fi
 	return nil
 }
 
-// sweepCursors deletes the cursors that are not of seen, by the text of their key.
+// sweepCursors deletes the cursors that are not in seen, a set of cursor keys.
 func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error {
 	type cursor struct {
 		key  store.Key
@@ -209,8 +209,7 @@ func tell(o *kube.Object) delivered {
 	return t
 }
 
-// remembered returns what can be said of an object of which only the cursor is
-// left.
+// remembered returns an object with the data that the cursor has of it.
 func remembered(k store.Key, t delivered, source kube.Source) (*kube.Object, error) {
 	p, err := k.Parts()
 	if err != nil {
@@ -225,7 +224,7 @@ func remembered(k store.Key, t delivered, source kube.Source) (*kube.Object, err
 	return o, err
 }
 
-// identityOf returns an object that has nothing but the identity of o.
+// identityOf returns an object with only the identity of o.
 func identityOf(o *kube.Object, source kube.Source) (json.RawMessage, error) {
 	meta := map[string]string{"name": o.Name, "uid": o.UID}
 	if o.Namespace != "" {
@@ -234,8 +233,7 @@ func identityOf(o *kube.Object, source kube.Source) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"apiVersion": source.APIVersion(), "kind": source.Kind, "metadata": meta})
 }
 
-// reach notes that the views of source with these filters were told up to
-// version.
+// reach records that the views of source with these filters were delivered up to version.
 func reach(tx *store.Tx, source kube.Source, version string, filters ...string) error {
 	all, _, err := store.Load[versions](tx, versionKey(source))
 	if err != nil {

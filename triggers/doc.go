@@ -1,8 +1,8 @@
-// Package triggers raises events: it watches for the causes from outside that
-// begin runs, and puts each into the store together with what it has seen, so
-// that none is lost and none told twice.
+// Package triggers raises events. It watches for the causes outside of the operator that begin
+// runs, and writes each event to the store together with the observed state, so that no event is
+// lost and none is delivered twice.
 //
-// Its nouns are the triggers themselves: the start of the operator, schedules,
-// kubernetes bindings, the ConfigMap, and release resources that are absent.
-// Which bindings there are, the store says; triggers follow it.
+// Its types are the triggers: the start of the operator, schedules, kubernetes bindings, the
+// ConfigMap, and absent release resources. The store has the attached bindings, and the triggers
+// follow it.
 package triggers

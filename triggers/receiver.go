@@ -15,18 +15,17 @@ import (
 type receiver struct {
 	db    *store.DB
 	raise Raise
-	// seen reports whether any binding sees the view.
+	// seen reports whether any binding uses the view.
 	seen func(kube.View) bool
-	// reduced is told of an event that was delivered without its object, which was too large; nil is
-	// silence.
+	// reduced is called for an event that was delivered without its object, because the object was
+	// too large. It can be nil.
 	reduced func(to graph.Subject, o *kube.Object, size int)
-	// forgetting is held while cursors that nobody sees are deleted. Whoever asks
-	// for a view's cursor sees the view, and so either keeps it or finds it gone.
+	// forgetting is held while unused cursors are deleted. A caller that asks for the cursor of a
+	// view uses the view, so that it either keeps the cursor or finds it deleted.
 	forgetting sync.Mutex
 }
 
-// sweep deletes the cursors of all views but those seen, if it is known which
-// these are.
+// sweep deletes the cursors of all views except those that seen returns, if these are known.
 func (r *receiver) sweep(ctx context.Context, seen func() (views []kube.View, known bool)) error {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
@@ -41,7 +40,7 @@ func (r *receiver) sweep(ctx context.Context, seen func() (views []kube.View, kn
 	return sweepCursors(ctx, r.db, keys)
 }
 
-// forget deletes the cursor of v unless it is seen.
+// forget deletes the cursor of v unless the view is in use.
 func (r *receiver) forget(ctx context.Context, v kube.View, seen func(kube.View) bool) error {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
@@ -63,7 +62,7 @@ func (r *receiver) knows(v kube.View, s graph.Subject, attachedIn uint64) (knows
 	return knows || err != nil
 }
 
-// Stored returns the version up to which the view was told in full.
+// Stored returns the version up to which the view was delivered completely.
 func (r *receiver) Stored(_ context.Context, v kube.View) (version string, err error) {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
@@ -78,8 +77,8 @@ func (r *receiver) Stored(_ context.Context, v kube.View) (version string, err e
 	return version, err
 }
 
-// Listed takes a view's list as the baseline of its cursor, or compares it with
-// what was told before.
+// Listed uses a view's list as the baseline of its cursor, or compares it with the delivered
+// objects.
 func (r *receiver) Listed(ctx context.Context, list kube.List) error {
 	if list.Cause == kube.Joined {
 		return r.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return listed(tx, list.View, list.Owners) })
@@ -101,10 +100,10 @@ func (r *receiver) Listed(ctx context.Context, list kube.List) error {
 	}
 }
 
-// appear tells owners that were shown nothing of all objects there are. What was
-// told of a view that is known is right already. One that is not is another
-// comparison that was interrupted, after which some owners were told a part: all
-// is told again, and what is gone since.
+// appear delivers all existing objects to owners that have received none. If the view has a cursor,
+// that is correct already. If it has none, an earlier call was interrupted after a part was
+// delivered to some owners: all objects are delivered again, and the deletions of those that no
+// longer exist.
 func (r *receiver) appear(ctx context.Context, list kube.List, known bool) error {
 	if !known {
 		gone, err := r.gone(list)
@@ -141,8 +140,8 @@ func (r *receiver) appear(ctx context.Context, list kube.List, known bool) error
 	})
 }
 
-// baseline writes what a view is told of first. Its mark comes with the last
-// piece: a baseline that was interrupted is none.
+// baseline writes the first list of a view to its cursor. The mark is written with the last piece,
+// so that an interrupted baseline is not treated as a cursor.
 func (r *receiver) baseline(ctx context.Context, list kube.List) error {
 	cursor := cursorKey(list.View)
 	if err := deleteCursor(ctx, r.db, list.View); err != nil {
@@ -152,7 +151,7 @@ func (r *receiver) baseline(ctx context.Context, list kube.List) error {
 		for ; at.object < len(list.Objects); at.object++ {
 			o := list.Objects[at.object]
 			if o.Unfiltered {
-				continue // it is added when there is something to tell of it
+				continue // it is added when its filter succeeds
 			}
 			if !p.room(recordCost) {
 				return at, false, nil
@@ -165,9 +164,8 @@ func (r *receiver) baseline(ctx context.Context, list kube.List) error {
 	})
 }
 
-// compare tells the difference between what a view was told and its list. The
-// version moves with the last piece, so a comparison that was interrupted is
-// made again.
+// compare delivers the differences between the cursor of a view and its list. The version moves
+// with the last piece, so that an interrupted comparison is repeated.
 func (r *receiver) compare(ctx context.Context, list kube.List) error {
 	changes, err := r.difference(list)
 	if err != nil {
@@ -178,7 +176,7 @@ func (r *receiver) compare(ctx context.Context, list kube.List) error {
 	})
 }
 
-// complete notes that a list was told to its end.
+// complete records that a list was delivered completely.
 func complete(tx *store.Tx, list kube.List) error {
 	if err := listed(tx, list.View, list.Owners); err != nil {
 		return err
@@ -186,8 +184,8 @@ func complete(tx *store.Tx, list kube.List) error {
 	return reach(tx, list.View.Source, list.Version, list.View.Filter)
 }
 
-// difference returns the changes that lead from what was told to the list: what
-// is gone first, then the rest in the list's order.
+// difference returns the changes from the delivered objects to the list: first the deletions, then
+// the others in the list's order.
 func (r *receiver) difference(list kube.List) ([]kube.Change, error) {
 	changes, err := r.gone(list)
 	for _, o := range list.Objects {
@@ -198,7 +196,7 @@ func (r *receiver) difference(list kube.List) ([]kube.Change, error) {
 	return changes, err
 }
 
-// gone returns the deletions of what was told of and is not in the list.
+// gone returns the deletions of the delivered objects that are not in the list.
 func (r *receiver) gone(list kube.List) (gone []kube.Change, err error) {
 	cursor := cursorKey(list.View)
 	present := map[string]string{string(markKey(cursor)): ""}
@@ -232,8 +230,8 @@ func (r *receiver) Changed(ctx context.Context, batch kube.Batch) error {
 	})
 }
 
-// Left forgets what a view was told, if nobody sees it any more: should its
-// namespace match again, its objects are new.
+// Left deletes the cursor of a view that is no longer in use. If its namespace matches again later,
+// its objects are new.
 func (r *receiver) Left(ctx context.Context, v kube.View, _ []string) error {
 	if r.seen(v) {
 		return nil

@@ -9,24 +9,24 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Startup says what a start does with what an earlier one has left.
+// A Startup says how a start treats the work of an earlier one.
 type Startup string
 
 // The ways to start.
 const (
-	// Always resumes an unfinished start, and else begins one.
+	// Always resumes an unfinished start, or else begins one.
 	Always Startup = "always"
-	// IfChanged begins one only when the code is not what the last converge saw.
+	// IfChanged begins one only if the code has changed since the last converge.
 	IfChanged Startup = "if-changed"
-	// Again begins one even where one is unfinished.
+	// Again begins one even if another is unfinished.
 	Again Startup = "again"
-	// Clean is Again after values patches, enabled flags and metrics set by hooks,
-	// and the global hooks themselves, are forgotten.
+	// Clean is Again after the values patches, enabled flags and metrics set by hooks, and the
+	// records of global hooks, are deleted.
 	Clean Startup = "clean"
 )
 
-// Forget deletes what a clean start forgets. It is called before Begin. A process that
-// ends in between has forgotten a part, and the next clean start forgets the rest.
+// Forget deletes the records that a clean start must not use. It is called before Begin. After an
+// interruption, the next clean start deletes the rest.
 func Forget(ctx context.Context, db *store.DB) error {
 	err := db.Erase(ctx, store.EnabledOverridesKey(), store.At(store.Values), store.At(store.Metrics), store.HooksOf(""))
 	if err != nil {
@@ -35,23 +35,22 @@ func Forget(ctx context.Context, db *store.DB) error {
 	return nil
 }
 
-// Circumstances are what a start depends on besides the store.
+// Circumstances are the inputs of a start besides the store.
 type Circumstances struct {
 	// Code is the digest of the code.
 	Code string
-	// Version is that of the operator, Pod the name of its pod.
+	// Version is the version of the operator, Pod the name of its pod.
 	Version, Pod string
 	// Dropped says why the pending work of the store was dropped; empty if it was not.
 	Dropped string
-	// NewContainer is set where the process runs in another container than the one before it. Files
+	// NewContainer is set if the process runs in another container than the previous one. Files
 	// that hooks of an unfinished start left in that container are gone.
 	NewContainer bool
 }
 
-// Begin returns the events of an operator's start, for the transaction that
-// starts the engine, and records the start: step 16, which goes to the front of the main queue, and
-// unless pending work resumes, a start run right behind it, in the place of an
-// unfinished start or reload.
+// Begin returns the events of an operator's start, for the transaction that starts the engine, and
+// records the start. The events are step 16 at the front of the main queue and, unless pending work
+// resumes, a start run behind it, which replaces an unfinished start or reload.
 func Begin(tx *store.Tx, how Startup, now Circumstances) ([]workflow.Event, error) {
 	if err := store.AddStart(tx, now.Version, now.Pod); err != nil {
 		return nil, err

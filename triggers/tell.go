@@ -15,32 +15,33 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// What one event writes besides its payload, at most: its task and the claim on it, its run, a line
-// of history, and what is counted of its backlog.
+// Upper bounds of the writes of one event besides its payload: its task and claim, its run, a line
+// of history, and the count of its backlog.
 const (
 	eventKeys  = 10
 	eventBytes = 6 << 10
 )
 
-// recordCost is what the cursor's record of an object writes, at most.
+// recordCost is the upper bound of the write of the cursor's record of an object.
 var recordCost = store.Limits{Ops: 1, Bytes: 4 << 10}
 
-// smallestShare is the part of a transaction's budget below which a piece is not cut further.
+// smallestShare is the smallest part of a transaction's budget, as a divisor, to which a piece is
+// reduced.
 const smallestShare = 1 << 12
 
-// position is how far a delivery in pieces has come.
+// A position is the progress of a delivery in pieces.
 type position struct {
 	object int
 	owner  int // of the object
 }
 
-// fillPiece puts into p what is delivered from a position on, and returns the position it has
-// reached and whether all is done.
+// A fillPiece adds deliveries to p, beginning at the position from. It returns the position that it
+// has reached, and whether all is done.
 type fillPiece func(p *piece, from position) (to position, done bool, err error)
 
-// inPieces calls fill in one transaction after the other, each time with the position that the last
-// one reached, until it reports that all is done. The events of a piece are raised in its
-// transaction. A piece that turns out too large for a commit is filled again with a smaller budget.
+// inPieces calls fill in successive transactions, each time with the position that the last one
+// reached, until it reports that all is done. The events of a piece are raised in its transaction.
+// A piece that is too large for a commit is filled again with a smaller budget.
 func (r *receiver) inPieces(ctx context.Context, source kube.Source, fill fillPiece) error {
 	var at position
 	for share := 1; ; {
@@ -77,7 +78,7 @@ func (r *receiver) tellAll(ctx context.Context, source kube.Source, changes []ku
 	})
 }
 
-// A piece is what one transaction delivers.
+// A piece has the deliveries of one transaction.
 type piece struct {
 	tx       *store.Tx
 	source   kube.Source
@@ -88,11 +89,11 @@ type piece struct {
 	bindings map[string]*target
 	reduced  func(graph.Subject, *kube.Object, int)
 
-	payloads map[bool]json.RawMessage // by whether the object is in it
-	payload  *kube.Object             // which they are of
+	payloads map[bool]json.RawMessage // by whether they include the object
+	payload  *kube.Object             // object of the payloads
 }
 
-// target is an attached binding.
+// A target is an attached binding.
 type target struct {
 	subject graph.Subject
 	binding store.Binding
@@ -105,7 +106,7 @@ func newPiece(tx *store.Tx, source kube.Source, share int) *piece {
 	return &piece{tx: tx, source: source, budget: budget, bindings: map[string]*target{}}
 }
 
-// target returns the binding of that name, nil where it is not attached.
+// target returns the binding of that name; nil if it is not attached.
 func (p *piece) target(name string) (*target, error) {
 	if t, known := p.bindings[name]; known {
 		return t, nil
@@ -127,14 +128,14 @@ func (p *piece) target(name string) (*target, error) {
 	return t, nil
 }
 
-// room reports whether more of that cost fits in the piece. The first always does.
+// room reports whether writes of that cost fit in the piece. The first ones always do.
 func (p *piece) room(cost store.Limits) bool {
 	w := p.tx.Written()
 	fits := w.Ops+p.cost.Ops+cost.Ops <= p.budget.Ops && w.Bytes+p.cost.Bytes+cost.Bytes <= p.budget.Bytes
 	return fits || !p.begun
 }
 
-// add takes events into the piece, if there is room for them.
+// add adds events to the piece, if there is room for them.
 func (p *piece) add(events []workflow.Event) bool {
 	var cost store.Limits
 	for _, ev := range events {
@@ -151,9 +152,10 @@ func (p *piece) add(events []workflow.Event) bool {
 	return true
 }
 
-// move delivers one change to its owners and moves the cursor. What the cursor says was delivered to
-// an owner decides what the change is to it. Where the piece has no room for all owners, the cursor
-// notes who is behind, and done is false: the same change is moved again in the next piece.
+// move delivers one change to its owners and moves the cursor. The change for an owner depends on
+// the state that the cursor records as delivered to it. If the piece has no room for all owners,
+// the cursor records which owners are behind, and done is false: the same change is moved again in
+// the next piece.
 func (p *piece) move(c kube.Change) (done bool, err error) {
 	o := c.Object
 	if o.Unfiltered && c.Type != kube.Deleted {
@@ -192,8 +194,8 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 	return whole, p.save(key, now)
 }
 
-// shows reports whether c tells no owner anything that d, the cursor's record of the object, does
-// not: nil is that of an object that was never delivered.
+// shows reports whether c is already delivered to all owners, according to d, the cursor's record
+// of the object; nil if there is none.
 func (d *delivered) shows(c kube.Change) bool {
 	if c.Type == kube.Deleted {
 		return d == nil
@@ -201,8 +203,8 @@ func (d *delivered) shows(c kube.Change) bool {
 	return d != nil && len(d.Behind) == 0 && d.UID == c.Object.UID && d.Checksum == c.Object.Checksum
 }
 
-// deliver takes the events of c into the piece. Owners for whose events the piece has no room are
-// noted in now, and whole is false.
+// deliver adds the events of c to the piece. If the piece has no room for the events of an owner,
+// it records the owner in now, and whole is false.
 func (p *piece) deliver(c kube.Change, key store.Key, before, now *delivered) (whole bool, err error) {
 	whole = true
 	for _, name := range c.Owners {
@@ -232,7 +234,8 @@ func (p *piece) save(key store.Key, t delivered) error {
 	return store.Save(p.tx, key, t)
 }
 
-// keepBehind keeps a note of attached bindings that are behind and not among owners.
+// keepBehind copies the attached bindings that are behind, and that are not among owners, from
+// before to now.
 func (p *piece) keepBehind(now, before *delivered, owners []string) error {
 	if before == nil {
 		return nil
@@ -251,8 +254,8 @@ func (p *piece) keepBehind(now, before *delivered, owners []string) error {
 	return nil
 }
 
-// changesFor returns the events that lead a binding from state to the object of c: an object that it
-// knows is modified, or not changed at all; another one of that name is a deletion and an addition.
+// changesFor returns the events for a binding that lead from state to the object of c. A known
+// object is modified or unchanged; a new object with the same name is a deletion and an addition.
 func (p *piece) changesFor(t *target, key store.Key, state *delivered, c kube.Change) ([]workflow.Event, error) {
 	o := c.Object
 	switch {
@@ -278,7 +281,7 @@ func (p *piece) changesFor(t *target, key store.Key, state *delivered, c kube.Ch
 	return nil, nil
 }
 
-// addFor takes the addition of o for the binding of that name into the piece, and reports whether
+// addFor adds the Added event of o for the binding of that name to the piece, and reports whether
 // there was room for it.
 func (p *piece) addFor(name string, o *kube.Object) (added bool, err error) {
 	t, err := p.target(name)
@@ -289,7 +292,7 @@ func (p *piece) addFor(name string, o *kube.Object) (added bool, err error) {
 	return err == nil && (len(events) == 0 || p.add(events)), err
 }
 
-// event appends the event of a change to events, if the binding wants it.
+// event appends the event of a change to events, if the binding subscribes to its type.
 func (p *piece) event(events []workflow.Event, t *target, change kube.ChangeType, o *kube.Object) ([]workflow.Event, error) {
 	if !slices.Contains(t.config.Events, string(change)) {
 		return events, nil
@@ -320,8 +323,8 @@ func (p *piece) event(events []workflow.Event, t *target, change kube.ChangeType
 	return append(events, ev), nil
 }
 
-// payloadOf returns what the event of a change of o says to the binding. It is the same for all
-// bindings of a view, with the object or without. What is too large for one transaction is left out.
+// payloadOf returns the payload of an event of o for the binding. It is the same for all bindings
+// of a view, with or without the object. It omits parts that are too large for one transaction.
 func (p *piece) payloadOf(t *target, o *kube.Object) (json.RawMessage, error) {
 	if p.payload != o {
 		p.payload, p.payloads = o, map[bool]json.RawMessage{}
@@ -350,12 +353,12 @@ func (p *piece) payloadOf(t *target, o *kube.Object) (json.RawMessage, error) {
 	return payload, nil
 }
 
-// largestPayload returns how many bytes of payload an event can have: three quarters of what one
-// transaction can write.
+// largestPayload returns the maximum size of an event's payload in bytes: three quarters of the
+// limit of one transaction.
 func largestPayload(tx *store.Tx) int { return tx.Budget().Bytes * 3 / 2 }
 
-// reducedItem returns item with no more of the object than its identity, and without a filter result
-// that alone is larger than most bytes.
+// reducedItem returns item with only the identity of the object. If it is still larger than most
+// bytes, it has no filter result either.
 func reducedItem(item hook.Item, o *kube.Object, source kube.Source, most int) (json.RawMessage, error) {
 	var err error
 	if item.Object != nil {

@@ -11,9 +11,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Webhook has the API server ask the hooks of attached admission and
-// conversion bindings. That raises no events: what the API server asks is
-// answered beside the queues.
+// A Webhook makes the API server call the hooks of attached admission and conversion bindings. It
+// raises no events: the requests of the API server are answered in parallel with the queues.
 type Webhook struct {
 	db    *store.DB
 	serve func(webhook.Table)
@@ -22,8 +21,7 @@ type Webhook struct {
 	changed chan struct{}
 }
 
-// NewWebhook returns a Webhook that tells serve what is attached, once Run is
-// called.
+// NewWebhook returns a Webhook that passes the attached bindings to serve, once Run is called.
 func NewWebhook(db *store.DB, serve func(webhook.Table)) *Webhook {
 	return &Webhook{db: db, serve: serve, changed: make(chan struct{}, 1)}
 }
@@ -56,8 +54,7 @@ func (w *Webhook) Run(ctx context.Context) error {
 	}
 }
 
-// attached returns what is attached. It is known to be all there is once a
-// converge has come to its end.
+// attached returns the attached bindings. They are complete once a converge has ended.
 func (w *Webhook) attached() (t webhook.Table, err error) {
 	err = w.db.View(func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
@@ -81,7 +78,7 @@ func (w *Webhook) attached() (t webhook.Table, err error) {
 	return t, err
 }
 
-// add adds a binding to t, if it is one that the API server asks.
+// add adds a binding to t, if it is a webhook binding.
 func add(t *webhook.Table, s graph.Subject, b store.Binding) error {
 	asked := webhook.Asked{Module: s.Module, Hook: s.Hook, Binding: s.Binding}
 	switch b.Kind {
