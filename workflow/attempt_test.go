@@ -23,7 +23,7 @@ func (w *world) hangs(what string) {
 	})
 }
 
-// running returns the ids of the tasks of queue that run.
+// running returns the ids of the running tasks of queue.
 func (w *world) running(queue string) (ids []store.ID) {
 	for _, t := range w.pending(queue) {
 		if t.Claim != nil && t.Claim.Epoch == w.db.Epoch() {

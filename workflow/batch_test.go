@@ -18,8 +18,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// eventGraph runs hooks on events, several at once, and leads on when a hook
-// says so. Its ticks are one while they wait.
+// eventGraph runs hooks on events, several events in one batch, and continues with another node if
+// a hook reports a fact. Waiting ticks are merged.
 func eventGraph() *graph.Graph {
 	return newGraph([]graph.Node{
 		{ID: "event", Scope: graph.ScopeBinding, Batch: true},
@@ -39,7 +39,7 @@ func event(hook, binding string, payload string, allowFailure bool) workflow.Eve
 	return ev
 }
 
-// ranges returns the payloads that each attempt of a hook was given.
+// ranges returns the payloads of each attempt of a hook.
 func (w *world) ranges() (ranges [][]string) {
 	for _, n := range w.took() {
 		if n.task.Subject.Hook == "" {

@@ -17,16 +17,16 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// These benchmarks measure the engine against what the same writes cost
-// without it, in rounds that take turns, so that a busy machine bears on both:
+// These benchmarks compare the engine with the same writes
+// without it, in alternate rounds, so that a busy machine slows down both:
 //
 //	go test -run '^$' -bench . -benchtime 11x ./workflow
 
-// The length of a run in the benchmarks, about that of a start with a handful
-// of modules.
+// benchNodes is the length of a run in the benchmarks, about that of a start with a handful of
+// modules.
 const benchNodes = 60
 
-// benchGraph is a chain of nodes, whose first can be repeated over a list.
+// benchGraph is a chain of nodes, whose first can have a fan-out.
 func benchGraph(each graph.FanOut) *graph.Graph {
 	nodes := []graph.Node{{ID: "n0", ForEach: each}}
 	edges := []graph.Edge{{On: "go", To: "n0", Place: graph.BindingQueue}}
@@ -37,19 +37,19 @@ func benchGraph(each graph.FanOut) *graph.Graph {
 	return newGraph(nodes, edges...)
 }
 
-// A track is the writes of an engine's transitions: those before it was started, at
-// its start, and then those of each queue.
+// A track has the writes of an engine's transitions: those before its start, those at its start,
+// and then those of each queue.
 type track struct {
 	before, start []write
 	queues        [][][]write
 }
 
 type write struct {
-	key, value []byte // no value takes the key away
+	key, value []byte // no value deletes the key
 }
 
-// record runs one run in each of some queues, move by move, and returns what
-// was written.
+// record processes one run in each of some queues, transition by transition, and returns the
+// writes.
 func record(b *testing.B, queues int) (tr track) {
 	b.Helper()
 	mem := new(store.Memory)
@@ -89,8 +89,7 @@ func record(b *testing.B, queues int) (tr track) {
 	return tr
 }
 
-// diff returns what has changed in db since known was made, and brings that up
-// to date.
+// diff returns the changes in db since known was made, and updates known.
 func diff(b *testing.B, db *store.DB, known map[string]string) (writes []write) {
 	b.Helper()
 	err := db.View(func(tx *store.Tx) error {
@@ -122,7 +121,7 @@ func diff(b *testing.B, db *store.DB, known map[string]string) (writes []write) 
 	return writes
 }
 
-// put writes writes.
+// put makes writes.
 func put(tx *store.Tx, writes []write) error {
 	for _, w := range writes {
 		if w.value == nil {
@@ -134,7 +133,7 @@ func put(tx *store.Tx, writes []write) error {
 	return nil
 }
 
-// raiseRuns puts a run into each queue, without an engine that runs.
+// raiseRuns adds a run to each queue, without an engine that processes it.
 func raiseRuns(b *testing.B, db *store.DB, queues int) {
 	b.Helper()
 	e := benchEngine(b, db, benchGraph(""), nil, nil)
@@ -172,7 +171,7 @@ func benchEngine(b *testing.B, db *store.DB, g *graph.Graph, ran func(workflow.T
 	return e
 }
 
-// benchStep tells that it ran.
+// A benchStep reports that it ran.
 type benchStep struct{ ran func(workflow.Task) }
 
 func (s benchStep) Do(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
@@ -182,7 +181,7 @@ func (s benchStep) Do(_ context.Context, t workflow.Task) (workflow.Outcome, err
 	return workflow.Outcome{}, nil
 }
 
-// processRuns does what is pending in queues and returns how long that took.
+// processRuns processes the pending tasks of queues and returns the duration.
 func processRuns(b *testing.B, db *store.DB, queues int, ran func(workflow.Task)) time.Duration {
 	b.Helper()
 	var left atomic.Int64
@@ -203,8 +202,8 @@ func processRuns(b *testing.B, db *store.DB, queues int, ran func(workflow.Task)
 	return took
 }
 
-// replay writes what a track says through the store, one goroutine a queue, and
-// returns how long that took.
+// replay makes the writes of a track through the store, with one goroutine for each queue, and
+// returns the duration.
 func replay(b *testing.B, db *store.DB, tr track) time.Duration {
 	b.Helper()
 	begin := time.Now()
@@ -225,7 +224,7 @@ func replay(b *testing.B, db *store.DB, tr track) time.Duration {
 	return time.Since(begin)
 }
 
-// openFile returns a new store on disk that holds writes.
+// openFile returns a new store on disk that has writes.
 func openFile(b *testing.B, writes []write) *store.DB {
 	b.Helper()
 	db, err := store.Open(filepath.Join(b.TempDir(), "store.db"), store.Options{})
@@ -246,9 +245,8 @@ func median(d []float64) float64 {
 	return d[len(d)/2]
 }
 
-// BenchmarkEngineAgainstItsWrites compares the engine with its own puts and
-// deletes, byte for byte, through the same group commit. Ratio is the speed of
-// the engine as a part of that.
+// BenchmarkEngineAgainstItsWrites compares the engine with its own puts and deletes, byte for byte,
+// through the same group commit. Ratio is the speed of the engine as a part of that of the writes.
 func BenchmarkEngineAgainstItsWrites(b *testing.B) {
 	for _, queues := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(queues), func(b *testing.B) {
@@ -268,9 +266,9 @@ func BenchmarkEngineAgainstItsWrites(b *testing.B) {
 	}
 }
 
-// BenchmarkMuchPending measures how much a transition is slowed down by what else is
-// in the store: by 100,000 tasks that wait behind it, by a list of 1,000
-// members. Slower is the part of a transition's time that is added.
+// BenchmarkMuchPending measures how much other tasks in the store slow down a transition: 100,000
+// tasks that wait behind it, or a fan-out with 1,000 items. Slower is the added part of a
+// transition's time.
 func BenchmarkMuchPending(b *testing.B) {
 	for _, c := range []struct {
 		what             string
@@ -288,7 +286,7 @@ func BenchmarkMuchPending(b *testing.B) {
 	}
 }
 
-// past returns the history of some days: a store is never as small as a new one.
+// past returns the history of some days, because a store in use is larger than a new one.
 func past(b *testing.B) []write {
 	b.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})
@@ -357,8 +355,8 @@ func (l *load) engine(ran func(context.Context, workflow.Task)) *workflow.Engine
 	return e
 }
 
-// run puts a run before what waits and returns how long its first transitions took.
-// What is left of the run waits from then on as well.
+// run adds a run before the waiting tasks and returns the duration of its first transitions. The
+// rest of the run waits from then on as well.
 func (l *load) run() (took time.Duration) {
 	l.b.Helper()
 	var begin time.Time
@@ -382,7 +380,7 @@ func (l *load) run() (took time.Duration) {
 	return took
 }
 
-// loadStep is a step of a load, which makes the list of its first node.
+// A loadStep is a step of a load. It returns the items of its first node.
 type loadStep struct {
 	members int
 	ran     func(context.Context, workflow.Task)
@@ -390,7 +388,7 @@ type loadStep struct {
 
 func (s loadStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	s.ran(ctx, t)
-	return workflow.Outcome{}, nil // also when it was stopped: nothing is to be left claimed
+	return workflow.Outcome{}, nil // also when it was stopped, so that no task stays claimed
 }
 
 func (s loadStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {

@@ -16,8 +16,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// expectBlocked compares the reasons for which the first tasks of all queues, the deferred tasks
-// and the held ones do not start, with want. They are read from a copy of the store, which no
+// expectBlocked compares with want the reasons for which the first tasks of all queues, the
+// deferred tasks and the held tasks do not start. It reads them from a copy of the store that no
 // engine has opened.
 func (w *world) expectBlocked(want ...string) {
 	w.t.Helper()

@@ -17,8 +17,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// unchecked has the store checked only at the end: there are many commits over
-// many tasks.
+// unchecked makes the store be checked only at the end, because there are many commits over many
+// tasks.
 func (w *world) unchecked() { w.mem.After = nil }
 
 // upgrade replaces the graphs of an engine that is not yet started.
@@ -32,8 +32,8 @@ func (w *world) upgrade(g *graph.Graph) {
 	w.e = w.engine()
 }
 
-// fill puts n events of each of the queues' own hooks of module, as many as a
-// transaction takes at a time.
+// fill adds n events to each of the queues' own hooks of module, as many as fit in a transaction at
+// a time.
 func (w *world) fill(trigger graph.Trigger, module string, queues, n int, payload json.RawMessage) {
 	w.t.Helper()
 	for q := range queues {
@@ -331,7 +331,7 @@ func TestAConvergeThatReplacesThousandsOfParkedStepsDoesSoInParts(t *testing.T) 
 		if len(first) != 1 {
 			t.Fatalf("%d steps are parked, want 1", len(first))
 		}
-		// No rewind takes the steps over: they were rewound as often as they may be.
+		// A rewind does not replace the steps, because they have reached its limit.
 		again := *first[0]
 		again.Rewinds = 1000
 		for from := uint64(0); from < parked; from += 1000 {

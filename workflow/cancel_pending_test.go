@@ -23,7 +23,7 @@ func kubeEvent(module, hook string) workflow.Event {
 	return in("q-"+hook, on(lifecycle.OnModuleKubeEvent, module, hook, "b"))
 }
 
-// retire begins the delete of module m as part of a reload.
+// retire begins the deletion of module m as part of a reload.
 func (w *world) retire() {
 	w.t.Helper()
 	w.discovers(nil, modules("m"), nil)
@@ -53,7 +53,7 @@ func TestRetireTakesTheModulesWaitingTasksOutOfEveryQueue(t *testing.T) {
 			}
 		})
 		open(workflow.Outcome{}, nil)
-		// The running task of m holds the delete up; nothing else of m is left.
+		// The deletion waits for the running task of m; no other task of m is left.
 		w.expectAny("discover-modules", "module-delete m", "module-kubernetes-event other/fails b")
 		w.expectPending("q-fails")
 		w.expectPending("q-runs", "module-kubernetes-event m/runs b", "module-kubernetes-event other/runs b", "module-kubernetes-event other/runs b")
@@ -88,7 +88,7 @@ func TestEffectsOfARetiredModuleThatAreNotBegunAreNotBegun(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		// One hook runs, one does its effects, one waits to do them again.
+		// One hook runs, one executes its effects, one waits to retry them.
 		w.start(kubeEvent("m", "runs"), kubeEvent("m", "begun"), kubeEvent("m", "failed"))
 		ends["failed"] <- errors.New("503")
 		synctest.Wait()
@@ -146,7 +146,7 @@ func TestOfSeveralEffectsOfARetiredModuleOnlyTheOneUnderWayIsDone(t *testing.T) 
 
 func TestRetireTakesARunningTaskOverFromAListThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// A list of no module, in another queue, waits for a hook of the module.
+		// A fan-out without a module, in another queue, waits for a hook of the module.
 		g := newGraph([]graph.Node{
 			{ID: "all", ForEach: "some", Scope: graph.ScopeAll},
 			{ID: "after"},
@@ -225,7 +225,7 @@ func TestInterruptedTaskOfARetiredModuleEndsAtItsClaim(t *testing.T) {
 	})
 }
 
-// manyEvents returns n events of module m, no two of which are one attempt.
+// manyEvents returns n events of module m that are not batched.
 func manyEvents(n int, queues ...string) (events []workflow.Event) {
 	for i := range n {
 		round := i / len(queues)
@@ -241,7 +241,7 @@ func TestRetireInPiecesBeginsNothingOfTheModuleMeanwhile(t *testing.T) {
 		w.mem.After = nil
 		w.raise(append(manyEvents(8000, "q1", "q2", "q3", "q4"), in("q1", kubeEvent("other", "a")))...)
 
-		// The hooks that run end as soon as the first tasks are taken away.
+		// The running hooks end as soon as the first tasks are removed.
 		var release atomic.Bool
 		end := make(chan struct{})
 		w.mem.After = func(n int) error {
@@ -302,7 +302,7 @@ func TestRetireInPiecesGoesOnAfterACrash(t *testing.T) {
 		if n := len(w.pending("q1")); n <= 1 || n > 1000 {
 			t.Fatalf("%d tasks are left after the first piece", n)
 		}
-		w.raise(on(lifecycle.OnResourcesAbsent, "m")) // it is wanted again
+		w.raise(on(lifecycle.OnResourcesAbsent, "m")) // it is enabled again
 		if head := w.pending("main")[0]; head.Node != "module-retire" || !head.CancelsPending {
 			t.Fatalf("the delete has cleared all in one piece: %+v", head)
 		}

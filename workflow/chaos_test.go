@@ -21,8 +21,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A chaosAction is one thing that happens to an engine: what it is, and to which of
-// those it can happen to.
+// A chaosAction is one event that happens to an engine: its kind, and a choice among the tasks to
+// which it can happen.
 type chaosAction struct {
 	What  string
 	Which int
@@ -34,8 +34,7 @@ var chaosActions = []string{
 	"skip", "retry", "withdraw", "wait", "wait", "kill", "crash", "crash", "release", "pace",
 }
 
-// chaos is a world of the lifecycle in which every step runs until a deed ends
-// it.
+// chaos is a world of the lifecycle in which every step runs until a chaosAction ends it.
 type chaos struct {
 	*world
 	running map[string]chan ending        // by queue
@@ -85,7 +84,7 @@ func newChaos(t testing.TB) *chaos {
 	return c
 }
 
-// step runs until a deed ends it, and then says what its node can say.
+// step runs until a chaosAction ends it, and then returns an outcome that its node can have.
 func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	ends := make(chan ending)
 	c.mu.Lock()
@@ -109,7 +108,7 @@ func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, er
 	}
 }
 
-// says returns what t's step has to say; which chooses among several things.
+// says returns an outcome of t's step; which chooses among several outcomes.
 func (c *chaos) says(t workflow.Task, which int) (out workflow.Outcome) {
 	one := func(facts ...graph.Fact) { out.Facts = facts[which%len(facts) : which%len(facts)+1] }
 	switch graph.NodeID(t.Node) {
@@ -134,7 +133,7 @@ func (c *chaos) says(t workflow.Task, which int) (out workflow.Outcome) {
 	return out
 }
 
-// happen does d, unless there is nothing to do it to.
+// happen executes d, if it can happen to a task.
 func (c *chaos) happen(d chaosAction) {
 	module, queue := fmt.Sprint("m", d.Which%3), []string{"q0", "q1", "q2", "main", "parallel-0"}[d.Which%5]
 	switch d.What {
@@ -224,7 +223,7 @@ func (c *chaos) change(d chaosAction) {
 	synctest.Wait()
 }
 
-// end ends one of the steps that run.
+// end ends one of the running steps.
 func (c *chaos) end(d chaosAction) {
 	c.mu.Lock()
 	queues := slices.Sorted(maps.Keys(c.running))
@@ -258,14 +257,14 @@ func TestWhateverHappensTheStoreIsTrueAndEverythingEnds(t *testing.T) {
 		for _, d := range happens {
 			c.happen(d)
 		}
-		// From now on everything succeeds, and nothing may be left.
+		// From now on everything succeeds, and no task may be left.
 		c.locked(func() { c.calm = true })
 		for len(c.running) > 0 {
 			c.end(chaosAction{"succeed", 0})
 		}
 		c.release()
 		c.sleep(time.Hour)
-		c.release() // a task that killed an operator is quarantined when its turn comes, which was behind others
+		c.release() // a task that crashed an operator is quarantined only when it reaches the head of its queue
 		c.sleep(time.Hour)
 		if q := c.queues(); len(q) > 0 {
 			o.Errorf("tasks are left in %q, the first %+v", q, *c.pending(q[0])[0])

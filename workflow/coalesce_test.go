@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow"
 )
 
-// seen is an event of an object in a version; its payload is the version.
+// seen is an event about a version of an object. Its payload is the version.
 func seen(kind, object string, version int) workflow.Event {
 	ev := in("q", on("event", "m", "h", "b"))
 	ev.Payload = json.RawMessage(fmt.Sprint(version))
@@ -23,8 +23,7 @@ func seen(kind, object string, version int) workflow.Event {
 	return ev
 }
 
-// heard returns the delivered events as "kind object version", except those of the
-// backlog.
+// heard returns the delivered events as "kind object version", except those of the backlog.
 func (w *world) heard() (out []string) {
 	for _, n := range w.took() {
 		for _, t := range n.task.Batch {
@@ -76,7 +75,7 @@ func TestModifiedReplacesTheWaitingEventOfItsObjectInALongBacklog(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, eventGraph())
 		open := w.backlog(999)
-		w.raise(seen("Added", "early", 1), seen("Modified", "early", 2)) // the 1000th may wait, and one more
+		w.raise(seen("Added", "early", 1), seen("Modified", "early", 2)) // events 1,000 and 1,001 may wait
 		w.raise(seen("Added", "a", 1), seen("Modified", "a", 2), seen("Modified", "b", 1), seen("Modified", "a", 3), seen("Modified", "b", 2))
 		w.raise(seen("Modified", "early", 3), seen("Deleted", "a", 4), seen("Added", "a", 5), seen("Modified", "a", 6))
 		large := seen("Modified", "b", 3)
@@ -145,7 +144,7 @@ func TestWhatRunsIsNotFolded(t *testing.T) {
 		h := w.gate("event m/h b")
 		open(workflow.Outcome{}, nil)
 		w.heard()
-		h(workflow.Outcome{}, nil) // the first thousand; a is among those that run now
+		h(workflow.Outcome{}, nil) // the first thousand end; the batch with a runs now
 		w.heard()
 		w.quietly(func(raise func(...workflow.Event)) {
 			for i := range 1100 {
@@ -249,7 +248,7 @@ func TestFoldingKeepsWhatCountsOfEachObject(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, eventGraph())
 				open := w.backlog(1000)
-				random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it is to be the same each time
+				random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the sequence must be the same each time
 				sent, told := map[string][]string{}, map[string][]string{}
 				exists := map[string]bool{}
 				w.quietly(func(raise func(...workflow.Event)) {
@@ -286,8 +285,8 @@ func TestFoldingKeepsWhatCountsOfEachObject(t *testing.T) {
 	}
 }
 
-// coalesced returns what is left of what happened to an object: each Modified goes
-// into what was before it.
+// coalesced returns the remaining events of an object: each Modified event is merged into the event
+// before it.
 func coalesced(all []string) (out []string) {
 	for _, what := range all {
 		kind, version, _ := strings.Cut(what, " ")

@@ -81,14 +81,14 @@ func TestALossOfPowerAtAnyTimeOfALifecycleComesToTheSameEnd(t *testing.T) {
 // An imageChecker runs the plant from images to its end.
 type imageChecker struct {
 	t    *testing.T
-	want map[string]string // what the undisturbed plant comes to
+	want map[string]string // the final state of the undisturbed plant
 
 	mu    sync.Mutex
-	ended map[uint64]bool // records and worlds from which the plant came to its end
+	ended map[uint64]bool // records and worlds from which the plant reached its end
 }
 
-// check compares the store of an image with what was acknowledged, and runs the plant from there to its end, unless it
-// has done so with the same records.
+// check compares the store of an image with the acknowledged marks, and runs the plant from there
+// to its end, unless it has done so with the same records.
 func (c *imageChecker) check(dir string, image crashimage.Image) {
 	fail := func(format string, args ...any) {
 		c.t.Errorf("%s, behind %d marks: %s", image.Text, len(image.Marks), fmt.Sprintf(format, args...))
@@ -128,8 +128,8 @@ func (c *imageChecker) check(dir string, image crashimage.Image) {
 	})
 }
 
-// sumOfRecords returns a hash of the records of the store, without those that each opening changes, and of what is
-// outside of it.
+// sumOfRecords returns a hash of the state outside of the store and of its records, except those
+// that change with each opening.
 func sumOfRecords(tx *store.Tx, marks []string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(recordSeed)
@@ -150,7 +150,7 @@ func sumOfRecords(tx *store.Tx, marks []string) uint64 {
 
 var recordSeed = maphash.MakeSeed()
 
-// outside returns what marks say of what is outside the store.
+// outside returns the state outside of the store according to marks.
 func outside(marks []string) (config int, releases map[string]int) {
 	config, releases = 1, map[string]int{}
 	for _, m := range marks {
@@ -168,10 +168,10 @@ func outside(marks []string) (config int, releases map[string]int) {
 	return config, releases
 }
 
-// resume sets what is outside the store to what marks say.
+// resume sets the state outside of the store according to marks.
 func (p *plant) resume(marks []string) { p.config, p.releases = outside(marks) }
 
-// lostMarks returns the marks of events raised and attempts ended that the store does not know.
+// lostMarks returns the marks of raised events and ended attempts that are missing in the store.
 func lostMarks(tx *store.Tx, marks []string) (lost []string) {
 	known := map[string]bool{}
 	for k := range tx.Range(store.At(store.History)) {

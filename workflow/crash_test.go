@@ -14,7 +14,7 @@ import (
 
 var fiveModules = []string{"m1", "m2", "m3", "m4", "m5"}
 
-// moments is a script of kube events and ticks in named queues.
+// moments is a script of kubernetes events and schedule ticks in named queues.
 func moments() (script []moment) {
 	for i := range 8 {
 		module := fiveModules[i%3]
@@ -22,8 +22,8 @@ func moments() (script []moment) {
 		ev.Payload = json.RawMessage(fmt.Sprintf("%q", fmt.Sprint("event ", i)))
 		script = append(script, moment{at: time.Duration(i) * 1700 * time.Millisecond, event: ev})
 	}
-	// Long after the start, so that the module run it leads to is never one with
-	// that of the start.
+	// Long after the start, so that its module run never joins that
+	// of the start.
 	last := &script[len(script)-1]
 	last.at, last.event.Payload = 5*time.Minute, json.RawMessage(`"change"`)
 	return script
@@ -153,15 +153,14 @@ func TestCrashAtEveryCommitWhileFailingModulesAreInLanesComesToTheSameEnd(t *tes
 	}
 }
 
-// An epoch crashes at the n-th commit, or behind it; with 0 it does not crash.
+// An epoch crashes at the n-th commit, or after it; with 0 it does not crash.
 type epoch struct {
 	commit int
 	behind bool
 }
 
-// sweep runs a story with a crash before and behind every step-th of its commits,
-// and for some with a second crash soon after the first; in short, a third of
-// them.
+// sweep runs a story with a crash before and after every step-th of its commits, and for some with
+// a second crash soon after the first. In short mode it runs a third of them.
 func sweep(t *testing.T, commits, step int, story func(t *testing.T, epochs ...epoch) (crashed bool)) {
 	t.Helper()
 	if testing.Short() {
@@ -186,8 +185,7 @@ func sweep(t *testing.T, commits, step int, story func(t *testing.T, epochs ...e
 	}
 }
 
-// live runs the plant through epochs and then to its end. It reports whether all
-// the crashes came.
+// live runs the plant through epochs and then to its end. It reports whether all crashes happened.
 func (p *plant) live(epochs []epoch) (crashed bool) {
 	p.t.Helper()
 	crashed = true
@@ -205,9 +203,8 @@ func (p *plant) live(epochs []epoch) (crashed bool) {
 	return crashed
 }
 
-// ends returns what must be the same at the end whatever happened on the way:
-// each event seen once, every module on and its release of the last config,
-// except the last module, which is off.
+// ends returns the state that must be the same at every end: each event is delivered once, and
+// every module is on with a release of the last config, except the last module, which is off.
 func (p *plant) ends() map[string]string {
 	ends := map[string]string{}
 	for k, v := range p.values() {

@@ -97,7 +97,7 @@ func TestAnUnreadableTaskOfAnotherQueueBlocksNothing(t *testing.T) {
 		if d := w.damaged(); len(d) != 1 {
 			t.Errorf("damaged records: %+v", d)
 		}
-		// Nor do skip and retry depend on it.
+		// Skip and retry do not depend on it either.
 		open := w.gate("event m/block b")
 		w.raise(in("b-queue", event("block", "b", "4", false)), in("b-queue", event("lost", "b", "5", false)))
 		w.damage(w.pending("b-queue")[1].Key())

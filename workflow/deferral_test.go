@@ -46,7 +46,7 @@ func TestPutOffTasksDoNotWaitForAPaceThatIsAnother(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, paces := newPaced(t, workflow.RateLimit{Every: 24 * time.Hour, Burst: 1})
-				w.mem.After = nil // checks take long where so many wait
+				w.mem.After = nil // checks of so many waiting tasks take long
 				paces["other"] = workflow.RateLimit{Every: time.Hour, Burst: 1}
 				w.start()
 				var events []workflow.Event
@@ -108,7 +108,7 @@ func TestPutOffTaskDueInAnotherAgeIsDoneAtTheNextStart(t *testing.T) {
 		w.raise(hookEvent("h", "0"))
 		w.raise(hookEvent("h", "1"))
 		w.expectTold("0 h 0")
-		// The clock was a day ahead when it was put off.
+		// The clock was a day ahead when the task was deferred.
 		if err := w.db.Update(func(tx *store.Tx) error {
 			for task, err := range store.LaterTasks(tx) {
 				if err != nil {
@@ -209,8 +209,8 @@ func TestPutOffTaskIsDoneAtOnceWhenAPersonSaysSo(t *testing.T) {
 	})
 }
 
-// deferMany returns a world in which n events of h are deferred until the end of the first day. The
-// limit is then that of burst.
+// deferMany returns a world in which n events of h are deferred until the end of the first day.
+// Then the rate limit has that burst.
 func deferMany(t *testing.T, n, burst int) *world {
 	t.Helper()
 	pace := workflow.RateLimit{Every: 24 * time.Hour, Burst: 1}
@@ -257,8 +257,8 @@ func expectOldFirst(t *testing.T, n int, got []string) {
 	}
 }
 
-// A retry by a person brings in more deferred events than one transaction holds. Meanwhile newer
-// events arrive, or the process dies.
+// The retry by a person brings in more deferred events than one transaction can. Meanwhile newer
+// events arrive, or the process crashes.
 func TestEventsThatAPersonRetriesAfterALargeBurstPrecedeNewerOnes(t *testing.T) {
 	const deferred = 7000
 	for _, burst := range []int{1, 10} {

@@ -12,8 +12,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newLifecycle returns a world of the lifecycle whose modules have started
-// before, and whose deletes are wanted.
+// newLifecycle returns a world of the lifecycle in which modules have started before and deleted
+// modules are unwanted.
 func newLifecycle(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, lifecycle.Graph)
@@ -22,7 +22,7 @@ func newLifecycle(t *testing.T) *world {
 	return w
 }
 
-// discovers has step 4 find these modules.
+// discovers makes step 4 find these modules.
 func (w *world) discovers(enabled, disabled, unknown []graph.Item) {
 	w.set(string(lifecycle.DiscoverModules), returns(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{
 		lifecycle.Enabled: enabled, lifecycle.Disabled: disabled, lifecycle.Unknown: unknown,
@@ -143,7 +143,7 @@ func TestTaskOfANodeThatIsGoneIsDroppedWithALine(t *testing.T) {
 	})
 }
 
-// queueOf returns the queues that hold tasks.
+// queues returns the queues with tasks.
 func (w *world) queues() (queues []string) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {

@@ -139,7 +139,7 @@ func TestNoTaskIsStrandedBehindAnEarlierAlarm(t *testing.T) {
 		w.fails("n a", 1)
 		w.fails("n b", 2)
 		w.start(on("go", "a"))
-		// The alarm of a, due at 5 s, stays when b fails at 2 s and stands before it.
+		// The alarm of a, due at 5 s, stays set when b fails at 2 s and is before it.
 		w.sleep(2 * time.Second)
 		w.raise(on("now", "b"))
 		w.sleep(time.Minute)
@@ -147,7 +147,7 @@ func TestNoTaskIsStrandedBehindAnEarlierAlarm(t *testing.T) {
 		w.fails("n c", 1)
 		w.raise(on("now", "c"))
 		w.sleep(time.Second)
-		// What stood first goes away before it is due: what is behind it goes on.
+		// The first task is removed before it is due: the task behind it continues.
 		w.raise(on("go", "d"))
 		if err := w.e.Skip(w.pending("main")[0].ID, "me", "gone"); err != nil {
 			t.Fatal(err)
@@ -173,8 +173,8 @@ func TestHeadThatIsDueEarlierThanWhatStoodFirstIsNotLate(t *testing.T) {
 
 func TestQueueThatAMoveHasLookedAtIsLookedAtAgainWhenItFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// The last member in q ends the first list, and the second list, in the
-		// same transition, puts its member into q.
+		// The last item in q ends the first fan-out, and the second fan-out, in the
+		// same transition, adds its item to q.
 		g := newGraph([]graph.Node{{ID: "one", ForEach: "first", Scope: graph.ScopeBinding}, {ID: "two", ForEach: "second", Scope: graph.ScopeBinding}, {ID: "last"}},
 			graph.Edge{On: "go", To: "one", Place: graph.Tail}, graph.Edge{From: "one", To: "two"}, graph.Edge{From: "two", To: "last"})
 		w := newWorld(t, g)
@@ -187,7 +187,7 @@ func TestQueueThatAMoveHasLookedAtIsLookedAtAgainWhenItFills(t *testing.T) {
 
 func TestManyTasksThatNeedNoWorkerDoNotHoldUpACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// ForEach run is an empty list: a transition passes through some and leaves the
+		// Each run is an empty fan-out: a transition processes some and leaves the
 		// rest to the next.
 		w := newWorld(t, listGraph(graph.Node{}))
 		w.mem.After = nil

@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// chain is a graph of nodes one after the other, begun by "go".
+// chain is a graph of successive nodes, begun by "go".
 func chain(nodes ...graph.Node) *graph.Graph {
 	edges := []graph.Edge{{On: "go", To: nodes[0].ID, Place: graph.Tail}}
 	for i := range nodes[1:] {
@@ -99,7 +99,7 @@ func TestInterruptedHookRunsAgainOnceAndIsNoFailure(t *testing.T) {
 	})
 }
 
-// backGraph is a run that starts over when it fails.
+// backGraph is a graph whose run starts over after a failure.
 func backGraph() *graph.Graph {
 	return chain(graph.Node{ID: "first", Unique: true}, graph.Node{ID: "second", RetryFrom: "first"},
 		graph.Node{ID: "third", RetryFrom: "first", ForEach: "some"}, graph.Node{ID: "last", RetryFrom: "first"})

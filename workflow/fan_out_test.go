@@ -78,7 +78,7 @@ func TestEdgesAreTakenByFactsThroughSignals(t *testing.T) {
 	})
 }
 
-// listGraph has a list that leads on, and reports what its members report.
+// listGraph has a fan-out that is followed by a node, and that reports the facts of its items.
 func listGraph(n graph.Node) *graph.Graph {
 	n.ID, n.ForEach = "each", "some"
 	return newGraph([]graph.Node{n, {ID: "next"}, {ID: "found"}},
@@ -346,7 +346,7 @@ func TestStepIsToldOfItsListAndItsPayload(t *testing.T) {
 	})
 }
 
-// noting makes a list with a note.
+// A noting step creates a fan-out with a note.
 type noting struct{ step }
 
 func (noting) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {

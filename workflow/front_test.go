@@ -11,7 +11,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// appliesConfig makes step 16 report facts and lists, and raises a change of the ConfigMap.
+// appliesConfig makes step 16 report facts and items, and raises a change of the ConfigMap.
 func (w *world) appliesConfig(lists map[graph.FanOut][]graph.Item, facts ...graph.Fact) {
 	w.t.Helper()
 	w.set(string(lifecycle.ConfigMapChanged), returns(workflow.Outcome{Facts: facts, Items: lists}))
@@ -26,7 +26,7 @@ func TestChangedSectionOfAHealthyModuleIsAppliedBeforeAFailingModule(t *testing.
 		w.start(on(lifecycle.OnStart))
 		w.sleep(2 * time.Second)
 		w.ran()
-		w.raise(on(lifecycle.OnResourcesAbsent, "a")) // waits behind b, and is one with the run at the front
+		w.raise(on(lifecycle.OnResourcesAbsent, "a")) // waits behind b, and joins the run at the front
 		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.Changed: modules("a", "x")}, lifecycle.ModuleChanged)
 		w.expect("configmap-changed",
 			"module-run a", "release-check a", "module-run x", "release-check x",

@@ -25,7 +25,7 @@ func effects(kinds ...string) (out workflow.Outcome) {
 	return out
 }
 
-// doEffects notes the effects done, and has those fail that errs has an error for.
+// doEffects records the executed effects. The effects with an error in errs fail.
 func (w *world) doEffects(errs map[string]error) *[]string {
 	done := new([]string)
 	w.effect = func(_ context.Context, t workflow.Task, e workflow.Effect) error {

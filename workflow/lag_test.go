@@ -53,7 +53,7 @@ func TestFailingModuleRunsAgainInItsLaneOnly(t *testing.T) {
 		w.fails("module-kubernetes-synchronization b/h", 1)
 		w.start(on(lifecycle.OnStart))
 		w.expect("discover-modules", "module-run b", "module-kubernetes-synchronization b/h", "module-run c", "release-check c")
-		// Another run of b is asked for while the first is in its lane, at the Synchronization.
+		// Another run of b is requested while the first is in its lane, at the Synchronization.
 		w.raise(on(lifecycle.OnResourcesAbsent, "b"))
 		w.expect()
 		w.expectPending("parallel-module-b", "module-kubernetes-synchronization b", "module-run b")
@@ -190,8 +190,8 @@ func TestFailingModulesDoNotSlowDownTheNext(t *testing.T) {
 	}
 }
 
-// allocationsOfFailing returns how often memory is allocated in a converge of n modules that run side by
-// side and all fail.
+// allocationsOfFailing returns the number of memory allocations in a converge of n modules that run
+// in parallel and all fail.
 func allocationsOfFailing(t *testing.T, n int) (mallocs uint64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A gated step keeps the hooks from starting whose gates are shut in the store.
+// A gated step is one whose hooks cannot start while their gates are shut in the store.
 type gated struct{ step }
 
 func gateKey(hook string) store.Key { return store.At(store.Releases).Str("gate " + hook) }
@@ -24,8 +24,8 @@ func (s gated) Gate(tx *store.Tx, t *store.Task) (string, error) {
 	return why, err
 }
 
-// newGated returns a world of events and ticks with gates. A run of node ready of a
-// module opens the gates of its hooks.
+// newGated returns a world of events and ticks with gates. A run of a module's node ready opens the
+// gates of its hooks.
 func newGated(t testing.TB) *world {
 	t.Helper()
 	g := newGraph([]graph.Node{
@@ -196,7 +196,7 @@ func TestManyHeldEventsComeInOrderAndInBoundedTransactionsThoughTheOperatorIsKil
 	})
 }
 
-// payloads returns what the tasks of all runs since it was last asked said.
+// payloads returns the payloads of the tasks of all runs since its last call.
 func (w *world) payloads() (out []string) {
 	for _, n := range w.took() {
 		for _, t := range n.task.Batch {

@@ -16,8 +16,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An oracle is a test that collects what is wrong, so that a law can be tried
-// with fewer steps. It runs its cleanups when it is told.
+// An oracle is a test that collects failures, so that a law can be tried again with fewer steps.
+// The law runs its cleanups.
 type oracle struct {
 	testing.TB
 	wrong    []string
@@ -32,7 +32,7 @@ func (o *oracle) Errorf(format string, args ...any) {
 func (o *oracle) Cleanup(fn func()) { o.cleanups = append(o.cleanups, fn) }
 func (o *oracle) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
-// law tries story, which may use fake time, with what draw returns.
+// law tries story, which may use fake time, with the values that draw returns.
 func law[T any](t *testing.T, draw func(*rapid.T) T, story func(o *oracle, drawn T)) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -54,7 +54,7 @@ func law[T any](t *testing.T, draw func(*rapid.T) T, story func(o *oracle, drawn
 type shape struct {
 	Nodes  []shapeNode
 	Edges  []shapeEdge
-	Raised []int // nodes that events begin, one after the other
+	Raised []int // nodes begun by events, one after the other
 }
 
 type shapeNode struct {
@@ -94,7 +94,7 @@ func drawShape(rt *rapid.T) shape {
 
 func nodeID(i int) graph.NodeID { return graph.NodeID(fmt.Sprint("n", i)) }
 
-// graph returns the graph of s. ForEach node can be begun, at the tail.
+// graph returns the graph of s. Each node can be begun, at the tail.
 func (s shape) graph() *graph.Graph {
 	var nodes []graph.Node
 	var edges []graph.Edge
@@ -121,16 +121,16 @@ type plainTask struct {
 	node    int
 	subject string
 	place   *plainPlace
-	list    bool     // it stands for members
-	edge    bool     // which are tasks of their own
-	members []string // those to come
+	list    bool     // it represents its members
+	edge    bool     // the members are tasks of their own
+	members []string // the remaining ones
 	begun   bool
 }
 
-// A plainPlace is a stack, the task to do first at its end.
+// A plainPlace is a stack. Its last task is processed first.
 type plainPlace struct{ tasks []*plainTask }
 
-// A plainQueue is what a queue is meant to be: a slice of places.
+// A plainQueue is the model of a queue: a slice of places.
 type plainQueue struct {
 	s      shape
 	places []*plainPlace
@@ -170,8 +170,7 @@ func (q *plainQueue) remove(t *plainTask) {
 	t.place.tasks = slices.DeleteFunc(t.place.tasks, func(other *plainTask) bool { return other == t })
 }
 
-// do does the first task, or the first thing of it, and reports whether there
-// was one.
+// do processes the first task, or one item of it, and reports whether there was one.
 func (q *plainQueue) do() bool {
 	q.places = slices.DeleteFunc(q.places, func(p *plainPlace) bool { return len(p.tasks) == 0 })
 	if len(q.places) == 0 {
@@ -201,7 +200,7 @@ func (q *plainQueue) do() bool {
 	return true
 }
 
-// runs notes that the node is run and reports whether it succeeds.
+// runs records the run of the node and reports whether it succeeds.
 func (q *plainQueue) runs(node int, subject string) bool {
 	what := name(string(nodeID(node)), graph.Subject{Module: subject})
 	q.ran = append(q.ran, what)
@@ -209,8 +208,8 @@ func (q *plainQueue) runs(node int, subject string) bool {
 	return q.tries[what] > q.s.Nodes[node].Fails
 }
 
-// follow puts what follows t: elsewhere, in order, and on t's place, the first
-// on top.
+// follow adds the tasks that follow t: those for other places in order, and those for the place of
+// t with the first on top.
 func (q *plainQueue) follow(t *plainTask) {
 	var here []*plainTask
 	for _, e := range q.s.Edges {

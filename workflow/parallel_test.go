@@ -18,7 +18,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// group returns a member for each module, width of which may run side by side.
+// group returns an item for each module. At most width of them may run in parallel.
 func group(name string, width int, names ...string) []graph.Item {
 	items := modules(names...)
 	for i := range items {
@@ -174,7 +174,7 @@ func TestRunThatWaitsJoinsOneBesideOthers(t *testing.T) {
 		w.fails("release-check a", 1)
 		open(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{lifecycle.Enabled: group("10", 2, "a", "b")}}, nil)
 		w.expectAny("discover-modules", "module-run a", "release-check a", "module-run b", "release-check b")
-		w.raise(on(lifecycle.OnResourcesAbsent, "a")) // it waits at its first node, to be tried again
+		w.raise(on(lifecycle.OnResourcesAbsent, "a")) // it waits at its first node for its retry
 		w.expectPending("main", "module-run", "global-afterall")
 		b(workflow.Outcome{}, nil)
 		w.ran()
@@ -298,7 +298,7 @@ func TestRunsBesideOthersDoNotWaitForEachOthersQueues(t *testing.T) {
 		w := newLifecycle(t)
 		w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
 		w.discovers(group("10", 2, "a", "b"), nil, nil)
-		queue := map[string]string{"a": "parallel-1", "b": "parallel-0"} // by chance what their hooks call them
+		queue := map[string]string{"a": "parallel-1", "b": "parallel-0"} // names that their hooks use by chance
 		w.members[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
 			m := t.Subject.Module
 			return []graph.Item{{Subject: graph.Subject{Module: m, Hook: "h"}, Queue: queue[m], Wait: true}}, nil

@@ -19,7 +19,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// crash ends this epoch like a kill, and opens the next, with an engine that is not started.
+// crash ends this epoch like a kill, and opens the next with an engine that is not started.
 func (w *world) crash() {
 	w.t.Helper()
 	w.mem.Before = func(int) error { return errKilled }
@@ -47,7 +47,7 @@ func (w *world) inQuarantine() (out []string, ids []store.ID) {
 	return out, ids
 }
 
-// expectHeld compares the tasks that are held, as "node subject", with want.
+// expectHeld compares the held tasks, as "node subject", with want.
 func (w *world) expectHeld(want ...string) {
 	w.t.Helper()
 	var got []string
@@ -88,7 +88,7 @@ func TestCrashingTaskRunsAloneAndIsThenQuarantined(t *testing.T) {
 		w.start()
 		w.expectAny("event m/kills b", "event n/innocent b")
 		w.crash()
-		// Both were running in two unclean ends: each runs alone.
+		// Both were running at two unclean exits: each runs exclusively.
 		w.start()
 		w.raise(in("q3", on("event", "n", "free", "b")))
 		w.expect("event m/kills b")
@@ -165,7 +165,7 @@ func TestACrashWhileAFailedSuspectWaitsForItsRetryIsNotCounted(t *testing.T) {
 		w.start(in("q2", event("other", "b", "2", false)))
 		w.expect("event m/other b")
 		w.sleep(10 * time.Second)
-		w.expect("event m/h b") // beside the other
+		w.expect("event m/h b") // in parallel with the other
 		w.expectQuarantined()
 	})
 }
@@ -322,7 +322,7 @@ func TestWhatIsPutBeforeASuspectMayNeedOtherQueues(t *testing.T) {
 		w.crash()
 		w.start()
 		w.crash()
-		// It is to run alone; a start comes before it, and waits for another queue.
+		// It must run exclusively; a start is before it, and waits for another queue.
 		w.lists(lifecycle.GlobalSynchronization, graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.start(on(lifecycle.OnStart))
 		w.expect("global-kubernetes-synchronization far", "discover-modules", "module-kubernetes-event m/h b")
@@ -340,7 +340,7 @@ func TestCutLetsOthersGoOnWhenItTakesASuspectAway(t *testing.T) {
 		w.start()
 		w.crash()
 		long := w.gate("module-schedule-event long/h")
-		w.start() // one of the two runs alone, the other waits
+		w.start() // one of the two runs exclusively, the other waits
 		w.ran()
 		w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
 		delete(w.do, "release-check m")
@@ -420,7 +420,7 @@ func TestRunningTaskEndsWhenItsModuleIsQuarantined(t *testing.T) {
 		w.start()
 		w.raise(in("q", on(lifecycle.OnModuleKubeEvent, "m", "h", "b")), in("q", on(lifecycle.OnModuleKubeEvent, "m", "h2", "b")))
 		w.crash()
-		// A start comes before it; meanwhile a hook of the module runs.
+		// A start is before it; meanwhile a hook of the module runs.
 		configMap, hook := w.gate("configmap-changed"), w.gate("module-kubernetes-event m/h b")
 		w.start(on(lifecycle.OnConfigMap))
 		w.expectAny("configmap-changed", "module-kubernetes-event m/h b")
@@ -445,7 +445,7 @@ func TestWithdrawLeavesWhatWasInterrupted(t *testing.T) {
 		w.crash()
 		w.start()
 		w.crash()
-		// Each is to run alone, once what runs has come to its end.
+		// Each must run exclusively, after the running tasks have ended.
 		runs := w.gate("event x/h b")
 		w.set("event m/h b", returns(workflow.Outcome{}))
 		w.set("event n/h b", returns(workflow.Outcome{}))
@@ -527,7 +527,7 @@ func TestAStopOnAFullDiskIsNoCrash(t *testing.T) {
 			}
 			w.mem.Before = nil
 			w.open()
-			// A process that ends before it begins tasks does not take back what the one before it noted.
+			// A process that ends before it starts tasks keeps the record of the previous one.
 			if err := w.db.Close(); err != nil {
 				t.Fatal(err)
 			}

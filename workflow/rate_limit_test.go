@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A paced step keeps the pace of its hook, by its name.
+// A paced step has rate limits for its hooks, by their names.
 type paced struct {
 	step
 	paces map[string]workflow.RateLimit
@@ -27,7 +27,7 @@ func (s paced) RateLimit(_ *store.Tx, t *store.Task) workflow.RateLimit {
 	return s.paces[t.Subject.Hook]
 }
 
-// pacedGraph has events and ticks of hooks, and a list of them.
+// pacedGraph has events and ticks of hooks, and a fan-out of hooks.
 func pacedGraph() *graph.Graph {
 	return newGraph([]graph.Node{
 		{ID: "event", Scope: graph.ScopeBinding, Batch: true}, {ID: "tick", Scope: graph.ScopeBinding, Batch: true, Unique: true}, {ID: "each", ForEach: "some"}, {ID: "retire", Scope: graph.ScopeModule}, {ID: "gone", Scope: graph.ScopeModule},
@@ -36,7 +36,7 @@ func pacedGraph() *graph.Graph {
 		graph.Edge{On: "go", To: "each", Place: graph.Tail}, graph.Edge{On: "retire", To: "retire", Place: graph.Tail}, graph.Edge{From: "retire", To: "gone", CancelsPending: true})
 }
 
-// newPaced returns a world in which hook h keeps pace.
+// newPaced returns a world in which hook h has a rate limit.
 func newPaced(t testing.TB, pace workflow.RateLimit) (*world, map[string]workflow.RateLimit) {
 	t.Helper()
 	g, paces := pacedGraph(), map[string]workflow.RateLimit{"h": pace}
@@ -48,14 +48,14 @@ func newPaced(t testing.TB, pace workflow.RateLimit) (*world, map[string]workflo
 	return w, paces
 }
 
-// hookEvent is an event of hook in queue q that says what.
+// hookEvent is an event of hook in queue q with the payload what.
 func hookEvent(hook, what string) workflow.Event {
 	ev := in("q", on("event", "m", hook, "b"))
 	ev.Payload = json.RawMessage(fmt.Sprintf("%q", what))
 	return ev
 }
 
-// later returns what is put off: what it says and when it is due.
+// later returns the payloads and due times of the deferred tasks.
 func (w *world) later() (out []string) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
@@ -70,7 +70,7 @@ func (w *world) later() (out []string) {
 	return out
 }
 
-// told returns what the tasks of each run said, behind the time of the run.
+// told returns the payloads of the tasks of each run, after the time of the run.
 func (w *world) told() (out []string) {
 	for _, n := range w.took() {
 		line := fmt.Sprintf("%v %s", n.at.Seconds(), n.task.Subject.Hook)
@@ -135,7 +135,7 @@ func TestRunsOfABurstFollowAtOnce(t *testing.T) {
 func TestWhatWaitsBehindALimitedHookIsPutOffWithoutARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newPaced(t, everyThree)
-		w.mem.After = nil // checks take long where so many wait
+		w.mem.After = nil // checks of so many waiting tasks take long
 		open := w.gate("event m/h b")
 		w.start(hookEvent("h", "0"))
 		for i := range 2500 {

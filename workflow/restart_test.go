@@ -16,7 +16,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newStart is the event of a start that takes the place of what the last one left.
+// newStart is the event of a start that replaces the unfinished runs of the last one.
 func newStart() workflow.Event {
 	ev := on(lifecycle.OnStart)
 	ev.Supersedes = lifecycle.GlobalBeforeAll

@@ -37,7 +37,7 @@ func TestCutPutsAReloadAtTheTailWhereNoneIsUnderWay(t *testing.T) {
 func TestCutNeedsNothingBeforeARunIsPastItsBeginning(t *testing.T) {
 	for _, c := range []struct {
 		what string
-		at   string // what runs when the ConfigMap changes
+		at   string // the running task when the ConfigMap changes
 		want []string
 	}{
 		{"in a start run before", "global-onstartup a", []string{"global-onstartup a", "configmap-changed", "discover-modules", "module-run m"}},
@@ -286,7 +286,7 @@ func TestWhatRunsWhileItIsSupersededEndsAlone(t *testing.T) {
 		w.raise(again)
 		w.expect()
 		w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
-		w.raise(on(lifecycle.OnConfigMap)) // the new start comes after it: nothing is to be cut
+		w.raise(on(lifecycle.OnConfigMap)) // the new start is after it: nothing is rewound
 		old(workflow.Outcome{Facts: []graph.Fact{lifecycle.AlreadyStarted}}, nil)
 		w.expect("configmap-changed", "discover-modules", "module-run m")
 		old(workflow.Outcome{}, nil)
@@ -299,7 +299,7 @@ func TestWhatRunsWhileItIsSupersededEndsAlone(t *testing.T) {
 
 func TestListWithMembersElsewhereIsFoundAfterItWasLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// The node a cut leads to is a list itself, one of whose members has
+		// The node of the rewind has a fan-out itself. One of its items has
 		// begun its effects while another is in a queue of its own.
 		g := newGraph([]graph.Node{{ID: "top", ForEach: "some", Uninterruptible: true, Scope: graph.ScopeBinding}, {ID: "after"}, {ID: "change"}},
 			graph.Edge{On: "go", To: "top", Place: graph.Tail}, graph.Edge{From: "top", To: "after"},
@@ -320,7 +320,7 @@ func TestListWithMembersElsewhereIsFoundAfterItWasLifted(t *testing.T) {
 
 func TestCutStackKeepsTheListThatWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// A list of queue q waits for a run in the main queue, which is cut.
+		// A fan-out in queue q waits for a run in the main queue, which is rewound.
 		g := newGraph([]graph.Node{{ID: "find"}, {ID: "run"}, {ID: "ran"}, {ID: "last"}, {ID: "change"}},
 			graph.Edge{On: "go", To: "find", Place: graph.BindingQueue}, graph.Edge{From: "find", To: "run", ForEach: "all"}, graph.Edge{From: "find", To: "last"},
 			graph.Edge{From: "run", To: "ran"},

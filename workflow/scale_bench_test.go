@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// fillQueue puts n events of other hooks into queue q, which nobody works on.
+// fillQueue adds n events of other hooks to queue q, which no worker processes.
 func fillQueue(b *testing.B, db *store.DB, e *workflow.Engine, n int) {
 	b.Helper()
 	const at = 1000
@@ -51,9 +51,9 @@ func BenchmarkFirstEventInALongQueue(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkMuchHeld measures how much a transition is slowed down while 8 MiB of events
-// of 500 hooks are held, because their module is in quarantine or their hooks' starts are
-// not done.
+// BenchmarkMuchHeld measures how much a transition is slowed down while 8 MiB of events of 500
+// hooks are held, because their module is in quarantine or because the starts of their hooks are
+// not complete.
 func BenchmarkMuchHeld(b *testing.B) {
 	var took [2][]float64
 	held := [2]*heldLoad{newHeldLoad(b, 0), newHeldLoad(b, 500)}
@@ -68,8 +68,8 @@ func BenchmarkMuchHeld(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// A heldLoad is an engine over a store in memory whose transitions change a module, while
-// events of others are held.
+// A heldLoad is an engine over a store in memory. Its transitions change a module while events of
+// others are held.
 type heldLoad struct {
 	b    *testing.B
 	db   *store.DB

@@ -16,7 +16,7 @@ func (w *world) view(fn func(*store.Tx) error) {
 	}
 }
 
-// pending returns the tasks of queue, the first in front.
+// pending returns the tasks of queue, the first one first.
 func (w *world) pending(queue string) (tasks []*store.Task) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
@@ -107,7 +107,7 @@ func (w *world) contents() map[string]string {
 	return all
 }
 
-// changed returns how many keys fn writes or takes away.
+// changed returns the number of keys that fn writes or deletes.
 func (w *world) changed(fn func()) int {
 	w.t.Helper()
 	before := w.contents()

@@ -9,8 +9,8 @@ import (
 	"addon-operator/store"
 )
 
-// syncsACommit is how often bbolt calls fdatasync in a commit: behind its pages,
-// and behind the page that says which of them count.
+// syncsACommit is the number of fdatasync calls in a bbolt commit: after its pages, and after the
+// meta page.
 const syncsACommit = 2
 
 // BenchmarkSyncsOfAChain counts the syncs of a run along a chain.
@@ -24,7 +24,7 @@ func BenchmarkSyncsOfAChain(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
-		opened := commitsIn(b, path, func(*store.DB) {}) // which is no part of the run
+		opened := commitsIn(b, path, func(*store.DB) {}) // this is no part of the run
 		chained := commitsIn(b, path, func(db *store.DB) { processRuns(b, db, 1, nil) })
 		commits = (chained - opened) - (opened - made)
 	}
@@ -32,8 +32,8 @@ func BenchmarkSyncsOfAChain(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// commitsIn opens the store for use and returns how many commits its file has
-// seen since it was made.
+// commitsIn opens the store for use and returns the number of commits to its file since its
+// creation.
 func commitsIn(b *testing.B, path string, use func(*store.DB)) int {
 	b.Helper()
 	db, err := store.Open(path, store.Options{})

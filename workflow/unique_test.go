@@ -96,7 +96,7 @@ func TestTaskThatWasBegunDoesNotWait(t *testing.T) {
 
 func TestOneOfTwoListsGoesOnWhenTheirMembersBecomeOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Items of two queues send the same member, not detached, to a third.
+		// Items of two queues send the same item, not detached, to a third.
 		g := newGraph([]graph.Node{{ID: "block"}, {ID: "find"}, {ID: "once", Scope: graph.ScopeModule, Unique: true}, {ID: "last", Scope: graph.ScopeModule}},
 			graph.Edge{On: "hold", To: "block", Place: graph.BindingQueue}, graph.Edge{On: "go", To: "find", Place: graph.BindingQueue},
 			graph.Edge{On: "now", To: "once", Place: graph.Front},
@@ -122,7 +122,7 @@ func TestOneOfTwoListsGoesOnWhenTheirMembersBecomeOne(t *testing.T) {
 
 func TestListWhoseMemberGivesWayToAnEqualOneGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Both lists wait for a task that becomes, or is, the same waiting one.
+		// Both fan-outs wait for a task that becomes, or is, the same waiting one.
 		g := newGraph([]graph.Node{{ID: "block"}, {ID: "find"}, {ID: "pre", Scope: graph.ScopeModule}, {ID: "once", Scope: graph.ScopeModule, Unique: true}, {ID: "last", Scope: graph.ScopeModule}},
 			graph.Edge{On: "hold", To: "block", Place: graph.BindingQueue}, graph.Edge{On: "go", To: "find", Place: graph.BindingQueue},
 			graph.Edge{From: "find", To: "pre", ForEach: "by way of pre"}, graph.Edge{From: "find", To: "once", ForEach: "at once"}, graph.Edge{From: "find", To: "last"},

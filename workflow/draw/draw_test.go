@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/lifecycle.md, docs/addons-graph.md and testdata with what the code draws")
 
-// garden is a small graph in which everything occurs that is drawn in a way of
-// its own, and names that would break a drawing that does not quote them.
+// garden is a small graph that has all features with a drawing of their own, and names that break a
+// drawing without quoting.
 func garden() *graph.Graph {
 	return &graph.Graph{
 		Name: "garden",
@@ -52,7 +52,7 @@ func garden() *graph.Graph {
 	}
 }
 
-// july is how the garden stands in a run under way.
+// july is the state of the garden in a run in progress.
 func july() draw.States {
 	return draw.States{
 		"dig":     {Tone: draw.Done, Icon: "✔", Word: "done", Detail: "3 of 3"},
@@ -230,7 +230,7 @@ func TestTextFitsTheTerminalWhateverTheStateSays(t *testing.T) {
 	})
 }
 
-// notShown tells what may be left out or become a space.
+// notShown reports whether a drawing may omit r or replace it by a space.
 func notShown(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }
 
 func TestEmptyGraphIsDrawn(t *testing.T) {

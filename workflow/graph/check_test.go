@@ -6,9 +6,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// errand returns a graph in which nothing is wrong and every kind of
-// declaration occurs: a bell starts a look at every room, what is found dirty
-// is cleaned, and a junction leads from there back to the beginning.
+// errand returns a valid graph with every kind of declaration: a bell starts a look at every room,
+// each dirty room is cleaned, and a junction leads from there back to the beginning.
 func errand() *graph.Graph {
 	return &graph.Graph{
 		Name: "errand",

@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// to names the edges by where they lead and where they put their task.
+// to describes the edges by their nodes and places.
 func to(edges []graph.Edge) []string {
 	var out []string
 	for _, e := range edges {
