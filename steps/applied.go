@@ -60,7 +60,8 @@ func appliedOrLost(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 	return c, record, err
 }
 
-// moveLost moves the record of the content in force to the table of damaged records if it cannot be read.
+// moveLost moves the record of the content in force to the table of damaged records if it cannot be
+// read.
 func moveLost(tx *store.Tx) error {
 	_, _, err := applied(tx)
 	if lost := (*store.RecordError)(nil); errors.As(err, &lost) {

@@ -62,7 +62,8 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	return releaseOutcome(*release, manifest, state.Revision, known, "up to date")
 }
 
-// whyOutdated returns in one line why a release in state must be upgraded to manifest. It names fields, and no values.
+// whyOutdated returns in one line why a release in state must be upgraded to manifest. It names
+// fields, and no values.
 func (s *releaseCheckStep) whyOutdated(name string, state helm.State, manifest helm.Manifest) string {
 	if state.Status != helm.Deployed {
 		return fmt.Sprintf("release is %s", state.Status)

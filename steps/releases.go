@@ -195,7 +195,8 @@ func (rs *Releases) checked(ctx context.Context, r helm.Release) (helm.Manifest,
 	return rs.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return m.RenderedFrom(r) })
 }
 
-// renderedIf returns the manifest that was rendered ahead, if reusable returns true for it, or renders it now.
+// renderedIf returns the manifest that was rendered ahead, if reusable returns true for it, or
+// renders it now.
 func (rs *Releases) renderedIf(ctx context.Context, r helm.Release, reusable func(helm.Manifest) (bool, error)) (helm.Manifest, error) {
 	ahead := rs.renderings.take(r.Name)
 	if ahead == nil {

@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// checkAddons reports what is wrong between configurations, registered addons and what they refer
-// to: addons whose owner does not list them, names that do not match ids, configurations that own
-// addons and are not ready, reference counts that are wrong, chunks that are missing or belong to
-// nothing.
+// checkAddons reports errors in configurations, registered addons and their references: addons
+// whose owner does not list them, names that do not match ids, configurations that own addons and
+// are not ready, wrong reference counts, missing chunks, and chunks that belong to no record.
 func checkAddons(tx *Tx) error {
 	c := addonsCheck{tx: tx, rounds: map[ID]bool{}, offered: map[string]string{}, refs: map[string]int{}, charts: map[string]int{}, chunks: map[string]int{}}
 	c.configurations()
@@ -38,7 +37,7 @@ func (c *addonsCheck) bad(format string, args ...any) {
 	}
 }
 
-// configurations collects what the configurations offer by their registered rounds.
+// configurations collects the addons that the configurations list in their registered rounds.
 func (c *addonsCheck) configurations() {
 	for k := range c.tx.Range(At(Configurations)) {
 		namespace, name, err := ParseConfigurationKey(k)
@@ -74,8 +73,8 @@ func (c *addonsCheck) configurations() {
 	}
 }
 
-// results looks for results of no round, and for contents that a result names and its round does
-// not hold.
+// results reports results that belong to no round, and contents that a result names and its round
+// does not hold.
 func (c *addonsCheck) results() {
 	for k := range c.tx.Range(At(Rounds)) {
 		p, err := k.Parts()
@@ -126,7 +125,7 @@ func (c *addonsCheck) addons() {
 	}
 }
 
-// names looks for names of addons that are not registered under them.
+// names reports names that lead to no addon registered under that name.
 func (c *addonsCheck) names() {
 	for k := range c.tx.Range(At(AddonNames)) {
 		p, err := k.Parts()
@@ -207,10 +206,10 @@ func (c *addonsCheck) chartRecords() {
 	}
 }
 
-// unknownSize stands for chunks of which not all are stored.
+// unknownSize is the size of chunks that are not all stored yet.
 const unknownSize = -1
 
-// stray looks for chunks of nothing, and for chunks that are missing.
+// stray reports chunks that belong to no record, and missing chunks.
 func (c *addonsCheck) stray() {
 	have := map[string]int{}
 	for k, chunk := range c.tx.Range(At(Chunks)) {

@@ -9,7 +9,7 @@ import (
 )
 
 // bbolt trusts its file: a damaged page causes a panic, or a fault that ends the
-// process. So a file is verified before bbolt maps it. The verifier reads one page
+// process. Therefore a file is verified before bbolt maps it. The verifier reads one page
 // after the other, and needs little more memory than the largest of them.
 //
 // bbolt's own check, tx.Check, cannot replace it: it opens and maps the file, and
@@ -19,7 +19,7 @@ import (
 // leads back to itself.
 //
 // The format is bbolt's version 2: numbers in the order of the machine, two
-// meta pages at the beginning of which the newer valid one counts, from there
+// meta pages at the beginning, of which bbolt uses the newer valid one; from there
 // a tree of branch and leaf pages, and a list of the free ones.
 
 const (

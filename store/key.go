@@ -50,7 +50,8 @@ const (
 	Journal
 	// Later holds deferred tasks, which are in no queue. Key: due time, task id (epoch, number).
 	Later
-	// Quarantine has tasks that crashed the process, until a user releases or skips them. Key: task id (epoch, number).
+	// Quarantine holds tasks that crashed the process, until a user releases or skips them, and
+	// pauses. Key: task id (epoch, number).
 	Quarantine
 	// Addons holds the registered addons. Key: namespace or empty for the cluster, id.
 	Addons
@@ -84,12 +85,14 @@ const (
 	// another task processes the item. Key: module or empty for global, hook, binding, graph, node,
 	// and configuration if the item is about one.
 	Interruptions
-	// AddonNames holds the ids of the registered addons. Key: namespace or empty for the cluster, name, normalized version.
+	// AddonNames holds the ids of the registered addons. Key: namespace or empty for the cluster,
+	// name, normalized version.
 	AddonNames
 	// Configurations holds the state of each addons configuration. Key: namespace or empty for the
 	// cluster, name.
 	Configurations
-	// Rounds holds the results of rounds, a record for each repository. Key: round (epoch, number), index of the repository.
+	// Rounds holds the results of rounds, a record for each repository. Key: round (epoch, number),
+	// index of the repository.
 	Rounds
 	// Holds holds the references to addon contents. Key: holder, content.
 	Holds
@@ -99,7 +102,8 @@ const (
 	Contents
 	// Charts holds the charts of addons. Key: digest of the archive.
 	Charts
-	// Chunks holds the bytes of contents and charts in pieces. Key: "content" or "chart", content or digest, piece.
+	// Chunks holds the bytes of contents and charts in pieces. Key: "content" or "chart", content
+	// or digest, piece.
 	Chunks
 	// AddonModules holds the modules that are made from addons. Key: module.
 	AddonModules

@@ -344,7 +344,8 @@ func (r *restore) own(f *os.File) error {
 	return errors.Join(err, f.Truncate(0))
 }
 
-// keepLasting upgrades the restored store and drops its pending work, exactly as the start with a copied file does.
+// keepLasting upgrades the restored store and drops its pending work, exactly as the start with a
+// copied file does.
 func (r *restore) keepLasting(db *DB) error {
 	if err := begin(db); err != nil {
 		return err

@@ -96,7 +96,7 @@ type Record struct {
 	// Merged is the number of tasks in the batch of this attempt; zero for a single task.
 	Merged int    `json:"merged,omitempty"`
 	Error  string `json:"error,omitempty"`
-	// Detail is what the step has to say of it, in one line.
+	// Detail is the text of the step about the result, in one line.
 	Detail string `json:"detail,omitempty"`
 	// Warning is one line about a result that needs a person although the step succeeded.
 	Warning string `json:"warning,omitempty"`

@@ -33,7 +33,7 @@ const (
 	openLanes                       // open the lanes whose tasks nothing blocks any more
 	openLanesOf                     // the same for one module
 	wakeFailedTasks                 // retry failed tasks now
-	continuePreparation             // do what is left of a preparation
+	continuePreparation             // continue an incomplete preparation
 	withdrawEvents                  // remove the remaining events of a withdrawal
 )
 

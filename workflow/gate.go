@@ -17,8 +17,8 @@ type Gater interface {
 	Gate(tx *store.Tx, t *store.Task) (awaits string, err error)
 }
 
-// gate keeps tasks from starting. A task at the head of its queue that something blocks is held, and
-// the tasks behind it go on.
+// gate keeps tasks from starting. A blocked task at the head of its queue is held, and the tasks
+// behind it continue.
 type gate struct {
 	*txn
 	history   *history
@@ -31,9 +31,9 @@ type gate struct {
 	limits    *limits
 }
 
-// blockedBy returns what keeps t, at the head of its queue, from starting; nil if nothing does. The
-// reasons are those of [BlockedBy], and the two that need the code of t's step. It writes nothing. The
-// graph and the node of t are nil if this version does not have them.
+// blockedBy returns the reason why t, at the head of its queue, cannot start; nil if there is none.
+// The reasons are those of [BlockedBy], and the two that need the code of t's step. It writes
+// nothing. b and n are nil if this version does not have the graph or the node of t.
 func (g *gate) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
 	if reason, err := BlockedBy(g.tx, t); reason != nil || err != nil || n == nil {
 		return reason, err

@@ -200,7 +200,7 @@ func (l *limits) joinDeferred(t *store.Task) error {
 	}
 	put, ok := bucket.Deferrals[t.Queue]
 	if !ok || l.tx.Get(t.Key()) == nil {
-		return nil // an equal task stays in its stead
+		return nil // an equal task replaces it
 	}
 	for first, err := range store.LaterTasks(l.tx, store.LaterAt(put.Due)) {
 		if err != nil {

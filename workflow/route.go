@@ -52,7 +52,7 @@ func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.
 	last := here[len(here)-1]
 	last.Parent = t.Parent
 	if last.FanOut == nil && !startsOver(t, last) {
-		last.ID = t.ID // it goes on with the same piece of work
+		last.ID = t.ID // it continues the same piece of work
 	}
 	height := t.Depth
 	for i, next := range slices.Backward(here) {
