@@ -8,9 +8,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A task that something keeps from starting is held: it leaves its queue, so that
-// the tasks behind it go on, and waits in a lane. A lane opens when nothing keeps
-// its tasks from starting any more. They go back to the tail of their queue then,
+// A blocked task is held: it leaves its queue, so that the tasks behind it
+// continue, and waits in a lane. A lane opens when nothing blocks
+// its tasks any more. They go back to the tail of their queue then,
 // oldest first, and while any of them is left, newer tasks of the lane are held
 // behind them.
 

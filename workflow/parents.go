@@ -55,8 +55,8 @@ func (p *parents) catchUp(ref *store.Ref) error {
 	return p.relocate(t, store.Pos{Queue: Main, Slot: place}, "")
 }
 
-// oneOf returns the parent that keeps waiting for a task with two possible parents: the first, if
-// it still exists. The count of the other parent is decremented.
+// oneOf returns the parent that keeps waiting for a task with two possible parents. This is the
+// first, if it still exists; then the count of the second is decremented.
 func (p *parents) oneOf(first, second *store.Ref) (*store.Ref, error) {
 	if first != nil && second != nil && first.Lags {
 		if _, ok, err := taskAt(p.tx, first); err != nil || !ok {

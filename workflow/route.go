@@ -22,8 +22,9 @@ type routes struct {
 }
 
 // complete replaces the finished task t by the tasks of all edges whose conditions are true. Those
-// with the place Stack take the slot of t, the first on top. The last of these continues the work
-// of t: it takes over the id and the parent of t.
+// with the place Stack take the slot of t, the first on top. The last of these takes over the
+// parent of t. It also takes over the id of t, unless it is a fan-out task or begins another pass
+// of a loop.
 func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.FanOut][]graph.Item) error {
 	if t.Abandoned || t.Detached {
 		return r.remover.leave(t, facts)
