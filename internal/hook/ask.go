@@ -9,13 +9,14 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// maxConfig bounds what a hook prints for --config.
+// maxConfig limits the output of a hook for --config, in bytes.
 const maxConfig = 1 << 20
 
-// Config asks a hook for its config: it runs `FILE --config` and loads what that prints. The run has no files and no
-// task. What the hook prints on stderr is part of the error, and dropped if there is none.
+// Config runs `FILE --config` and loads the printed config. The run has no files and no task.
+// Output on stderr becomes part of an error; otherwise it is dropped.
 //
-// The error names the hook. It holds an [*ExitError] or [ErrInterrupted] as that of [Runner.Run] does.
+// The error names the hook. It wraps an [*ExitError] or [ErrInterrupted] as the error of
+// [Runner.Run] does.
 func (r *Runner) Config(ctx context.Context, file File) (Config, error) {
 	printed := &boundWriter{most: maxConfig}
 	said := &tailWriter{}
@@ -39,25 +40,26 @@ func (r *Runner) Config(ctx context.Context, file File) (Config, error) {
 
 // EnabledRun is one execution of a module's `enabled` script.
 type EnabledRun struct {
-	// Path of the script, absolute.
+	// Path is the absolute path of the script.
 	Path string
 	// Module is the name of the module.
 	Module string
-	// Task, Attempt (from 1) and Previous tell the script which execution this is.
+	// Task, Attempt (from 1) and Previous identify the execution to the script.
 	Task     string
 	Attempt  int
 	Previous Previous
 	// ConfigValues and Values are JSON.
 	ConfigValues, Values []byte
-	// Output is as that of [Run].
+	// Output is as in [Run].
 	Output func(stream Stream, line string)
 }
 
-// Enabled asks a module's script whether the module is to be enabled, and why. The reason is "" where the script gives
-// none.
+// Enabled runs the `enabled` script of a module and returns its decision and reason. The reason is
+// "" if the script gives none.
 //
-// A script that does not exit with 0, or answers anything but true or false, is an error. Its text is how the script ended
-// and what it said: on stderr, else as the reason, else on stdout. The caller names the module.
+// It is an error if the script does not exit with 0, or its result is neither true nor false. The
+// error includes how the script ended and the script's message: its stderr, else its reason, else
+// its stdout. The caller adds the name of the module.
 func (r *Runner) Enabled(ctx context.Context, run EnabledRun) (enabled bool, reason string, err error) {
 	module := safeName(run.Module)
 	files := runFiles{
@@ -90,7 +92,7 @@ func (r *Runner) Enabled(ctx context.Context, run EnabledRun) (enabled bool, rea
 	return enabled, reason, nil
 }
 
-// answer reads what an `enabled` script decided.
+// answer reads the result of an `enabled` script.
 func (files runFiles) answer() (enabled bool, reason string, err error) {
 	result, err := files.output("MODULE_ENABLED_RESULT")
 	if err != nil {
@@ -112,7 +114,8 @@ func (files runFiles) answer() (enabled bool, reason string, err error) {
 	}
 }
 
-// refusal gives the error of a script that was silent on stderr the words it had elsewhere.
+// refusal completes the error of a script without output on stderr: it adds the script's reason or
+// stdout.
 func (files runFiles) refusal(err error, stdout string) error {
 	var exit *ExitError
 	if !errors.As(err, &exit) || exit.Said != "" {
@@ -125,7 +128,7 @@ func (files runFiles) refusal(err error, stdout string) error {
 	return exit
 }
 
-// tailOf bounds text for showing it to people.
+// tailOf returns the end of text, short enough for a message.
 func tailOf(text []byte) string {
 	tail := &tailWriter{}
 	_, _ = tail.Write(text) // it never fails

@@ -12,7 +12,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Scope says whose hook it is, and with that which bindings it may have.
+// Scope is the owner of a hook. It determines the bindings that the hook may have.
 type Scope string
 
 // The two kinds of hooks.
@@ -21,7 +21,7 @@ const (
 	Module Scope = "module"
 )
 
-// The ordered bindings: in a config each holds the number that orders hooks in its step.
+// The ordered bindings. In a config each has a number that orders the hooks of its step.
 const (
 	OnStartup        = "onStartup"
 	BeforeAll        = "beforeAll"        // global hooks only
@@ -32,44 +32,46 @@ const (
 	AfterDeleteHelm  = "afterDeleteHelm"  // module hooks only
 )
 
-// MainQueue is the queue of a binding that names none.
+// MainQueue is the queue of a binding that names no queue.
 const MainQueue = "main"
 
-// The formats of configs.
+// The versions of the config format.
 const (
-	V0 = "v0" // the legacy one: it has no configVersion
+	V0 = "v0" // the legacy format, without configVersion
 	V1 = "v1"
 )
 
-// Config is what a hook asks for, in one canonical form: defaults are filled in, names given, groups spread out. It is
-// plain data and survives being stored as JSON. Only [Load] makes one that is checked.
+// Config is the config of a hook in canonical form: with defaults, with a name for each binding,
+// and with groups resolved to snapshots. It is plain data that can be stored as JSON. Only [Load]
+// returns a validated Config.
 type Config struct {
-	// Version is the format it was written in, [V0] or [V1].
+	// Version is the format of the source, [V0] or [V1].
 	Version string `json:"configVersion"`
-	// Ordered holds the ordered bindings the hook has, by name, with their numbers. Hooks of one step run by ascending
-	// number, those of equal number by name.
+	// Ordered holds the hook's ordered bindings: numbers by name. Hooks of one step run by
+	// ascending number; hooks of equal number run by name.
 	Ordered    map[string]int      `json:"ordered,omitempty"`
 	Schedule   []ScheduleBinding   `json:"schedule,omitempty"`
 	Kubernetes []KubernetesBinding `json:"kubernetes,omitempty"`
 	Validating []AdmissionBinding  `json:"validating,omitempty"`
 	Mutating   []AdmissionBinding  `json:"mutating,omitempty"`
 	Conversion []ConversionBinding `json:"conversion,omitempty"`
-	// Settings is nil when the hook sets no limits.
+	// Settings is nil if the hook sets no limits.
 	Settings *Settings `json:"settings,omitempty"`
 }
 
 // Settings limits how often and how long a hook runs.
 type Settings struct {
-	// ExecutionMinInterval is the time in which one run is allowed; zero is no limit.
+	// ExecutionMinInterval is the interval in which one run is allowed; zero means no limit.
 	ExecutionMinInterval metav1.Duration `json:"executionMinInterval,omitzero"`
-	// ExecutionBurst is how many runs may follow each other at once, at least 1.
+	// ExecutionBurst is the number of runs allowed at once, at least 1.
 	ExecutionBurst int `json:"executionBurst"`
-	// Timeout is how long one run may take, where its binding sets no timeout; zero is the default of the runner.
+	// Timeout is the maximum duration of a run whose binding sets no timeout; zero means the
+	// runner's default.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 
-// Legacy reports whether the hook was written for the format without configVersion: it is told of one thing a run, in
-// elements of the old form.
+// Legacy reports whether the config has no configVersion. Such a hook gets one binding context
+// element per run, in the legacy form.
 func (c Config) Legacy() bool { return c.Version == V0 }
 
 // Order returns the number of an ordered binding, and whether the hook has it.
@@ -78,8 +80,8 @@ func (c Config) Order(binding string) (int, bool) {
 	return order, ok
 }
 
-// SnapshotNames returns the name of every kubernetes binding once, in the order of the config: what the ordered
-// bindings other than onStartup are given as snapshots.
+// SnapshotNames returns the distinct names of the kubernetes bindings, in the order of the config.
+// The ordered bindings, except onStartup, get these snapshots.
 func (c Config) SnapshotNames() []string {
 	var names []string
 	for _, binding := range c.Kubernetes {
@@ -88,16 +90,16 @@ func (c Config) SnapshotNames() []string {
 	return distinct(names)
 }
 
-// KubernetesNamed returns the index of the binding that a snapshot name stands for. Several bindings may share a name
-// (unnamed ones do); the first of them is meant.
+// KubernetesNamed returns the index of the binding with a snapshot name. If several bindings share
+// the name, as unnamed ones do, it returns the first.
 func (c Config) KubernetesNamed(name string) (int, bool) {
 	i := slices.IndexFunc(c.Kubernetes, func(b KubernetesBinding) bool { return b.Name == name })
 	return i, i >= 0
 }
 
-// Load reads the config of a hook, written in JSON or YAML by the addon-operator HOOKS document, or by an older one where
-// it has no configVersion. The error joins everything that is wrong, each with the path of its field. A config of
-// configVersion and settings alone is valid: the hook is switched off.
+// Load parses a hook config, JSON or YAML, in the format of the addon-operator HOOKS document, or
+// in the legacy format if it has no configVersion. The error joins all problems, each with the path
+// of its field. A config with only configVersion and settings is valid: it disables the hook.
 func Load(scope Scope, data []byte) (Config, error) {
 	printed, err := readTree(data)
 	if err != nil {
@@ -122,7 +124,7 @@ func Load(scope Scope, data []byte) (Config, error) {
 	return config, nil
 }
 
-// version returns the format of the config, "" where that is not known.
+// version returns the format of the config, or "" if it is unknown.
 func (o object) version() string {
 	f := o.child("configVersion")
 	if !f.given {
@@ -140,7 +142,7 @@ func (o object) version() string {
 	return version
 }
 
-// load reads everything but the version.
+// load reads all fields except the version.
 func (o object) load(scope Scope, config *Config) {
 	own, misplaced := orderedBindings(scope)
 	misplaced["onKubernetesEvent"] = "belongs to configs without configVersion; write kubernetes"
@@ -165,7 +167,7 @@ func (o object) load(scope Scope, config *Config) {
 	spreadGroups(config)
 }
 
-// ordered reads the ordered bindings that the hook may have.
+// ordered reads the given ordered bindings.
 func (o object) ordered(own []string, config *Config) {
 	for _, binding := range own {
 		f := o.child(binding)
@@ -179,7 +181,7 @@ func (o object) ordered(own []string, config *Config) {
 	}
 }
 
-// without takes away the keys that exist but not in such a config, and says of each what is wrong with it.
+// without removes misplaced keys and reports a problem for each.
 func (o object) without(misplaced map[string]string) object {
 	o.entries = maps.Clone(o.entries)
 	for _, key := range slices.Sorted(maps.Keys(o.entries)) {
@@ -191,7 +193,8 @@ func (o object) without(misplaced map[string]string) object {
 	return o
 }
 
-// orderedBindings returns the ordered bindings a hook may have, and what is wrong with those of the other kind of hooks.
+// orderedBindings returns the ordered bindings of a scope, and the problem to report for each
+// binding of the other scope.
 func orderedBindings(scope Scope) (own []string, misplaced map[string]string) {
 	own, foreign := []string{BeforeHelm, AfterHelm, BeforeDeleteHelm, AfterDeleteHelm}, []string{BeforeAll, AfterAll}
 	if scope == Global {
@@ -204,7 +207,8 @@ func orderedBindings(scope Scope) (own []string, misplaced map[string]string) {
 	return append([]string{OnStartup}, own...), misplaced
 }
 
-// leastOrder: onStartup has always taken negative numbers, the bindings added to it never have.
+// leastOrder returns the least number of an ordered binding. onStartup accepts negative numbers;
+// the other bindings never have.
 func leastOrder(binding string) int {
 	if binding == OnStartup {
 		return -(1 << 31)
@@ -223,7 +227,7 @@ func readSettings(f field) *Settings {
 	return s
 }
 
-// checkSnapshots finds names in includeSnapshotsFrom that no binding has, or that several have.
+// checkSnapshots reports names in includeSnapshotsFrom that no binding or several bindings have.
 func checkSnapshots(c *Config, root object) {
 	count := map[string]int{}
 	for _, binding := range c.Kubernetes {
@@ -233,7 +237,7 @@ func checkSnapshots(c *Config, root object) {
 		for i, name := range names {
 			f := field{path: apifield.NewPath(key).Index(item).Child("includeSnapshotsFrom").Index(i), wrong: root.wrong}
 			switch n := count[name]; {
-			case name == "" || n == 1: // an empty name has been reported as such
+			case name == "" || n == 1: // an empty name is already reported
 			case n == 0:
 				f.fail("there is no kubernetes binding named %q", tree.Excerpt(name))
 			default:
@@ -250,7 +254,8 @@ func checkSnapshots(c *Config, root object) {
 	askedSnapshots(c, func(key string, item int, _ string, names *[]string) { check(key, item, *names) })
 }
 
-// spreadGroups gives every binding of a group the snapshots of all kubernetes bindings in it, itself included.
+// spreadGroups adds the snapshots of all kubernetes bindings of a group to every binding of the
+// group, itself included.
 func spreadGroups(c *Config) {
 	groups := map[string][]string{}
 	for _, binding := range c.Kubernetes {

@@ -12,7 +12,8 @@ import (
 // Type is the type of an element of a binding context.
 type Type string
 
-// The types of elements. Ordered bindings have none. An element with a group is told as "Group", whatever it is.
+// The types of elements. Elements of ordered bindings have none. An element with a group is encoded
+// with the type "Group".
 const (
 	TypeSchedule        Type = "Schedule"
 	TypeSynchronization Type = "Synchronization"
@@ -22,11 +23,11 @@ const (
 	TypeConversion      Type = "Conversion"
 )
 
-// Item is one object as hooks are told of it, both parts as JSON.
+// Item is one object in the form that hooks get, both parts as JSON.
 type Item struct {
-	// Object is absent (nil) where full objects are not kept in memory.
+	// Object is nil (absent) if full objects are not kept in memory.
 	Object json.RawMessage `json:"object,omitempty"`
-	// FilterResult is absent (nil) without a jqFilter, and null where the filter gave nothing.
+	// FilterResult is nil (absent) without a jqFilter, and null if the filter returned nothing.
 	FilterResult json.RawMessage `json:"filterResult,omitempty"`
 }
 
@@ -36,30 +37,33 @@ type Element struct {
 	Binding string
 	// Type is "" for the ordered bindings.
 	Type Type
-	// Group is the binding's group, "" for none. Of a grouped element hooks are told the snapshots only.
+	// Group is the binding's group, "" for none. A hook gets only the snapshots of a grouped
+	// element.
 	Group string
-	// WatchEvent is Added, Modified or Deleted, of an Event.
+	// WatchEvent is Added, Modified or Deleted, for an Event.
 	WatchEvent string
-	// Item is the object of an Event as it was then.
+	// Item is the object of an Event at the time of the event.
 	Item Item
-	// Objects are all objects there are, for a Synchronization.
+	// Objects are all existing objects, for a Synchronization.
 	Objects []Item
-	// Review is what the API server asks, JSON, of a Validating, Mutating or Conversion. A group does not hide it.
+	// Review is the request of the API server as JSON, for a Validating, Mutating or Conversion
+	// element. It is present even if the element has a group.
 	Review json.RawMessage
-	// FromVersion and ToVersion are those of a Conversion.
+	// FromVersion and ToVersion are the versions of a Conversion.
 	FromVersion, ToVersion string
-	// Snapshots by binding name; nil leaves the key out, an empty map is told as {}. Elements may share their slices:
-	// [Encode] writes a shared one only once from its items.
+	// Snapshots by binding name; nil omits the key, an empty map is encoded as {}. Elements may
+	// share their slices: [Encode] encodes a shared slice only once.
 	Snapshots map[string][]Item
-	// Legacy elements are for hooks of [V0]: they tell the binding, and of an Event what Named says, in the old form.
+	// Legacy elements are for hooks of [V0]: they contain the binding and, for an Event, the fields
+	// of Named in the legacy form.
 	Legacy bool
 	Named  Named
 }
 
-// Named is the object of an Event, by its kind and names.
+// Named identifies the object of an Event.
 type Named struct{ Kind, Namespace, Name string }
 
-// Encode returns the binding context: a JSON array, also of one element or none.
+// Encode returns the binding context as a JSON array. The array may be empty.
 func Encode(elements []Element) ([]byte, error) {
 	e := encoder{out: make([]byte, 0, roughSize(elements)), written: map[*Item]span{}}
 	e.raw("[")
@@ -75,7 +79,8 @@ func Encode(elements []Element) ([]byte, error) {
 	return e.out, nil
 }
 
-// MarshalJSON writes the element as hooks see it. A group hides what it is about, so it cannot be read back.
+// MarshalJSON encodes the element in the form that hooks get. The encoding of a grouped element
+// omits its cause, so it cannot be decoded.
 func (e Element) MarshalJSON() ([]byte, error) {
 	encoder := encoder{written: map[*Item]span{}}
 	if err := encoder.element(e); err != nil {
@@ -84,8 +89,8 @@ func (e Element) MarshalJSON() ([]byte, error) {
 	return encoder.out, nil
 }
 
-// Compact leaves out each element whose next one is of the same group: of a run of equals, which all tell the same
-// snapshots, the last remains. The given slice is not changed.
+// Compact keeps the last of consecutive elements of the same group, because they all carry the same
+// snapshots. It does not change its argument.
 func Compact(elements []Element) []Element {
 	kept := make([]Element, 0, len(elements))
 	for i, element := range elements {
@@ -97,18 +102,19 @@ func Compact(elements []Element) []Element {
 	return kept
 }
 
-// encoder appends JSON to out. Objects are large and already JSON: they are checked and copied, never parsed into
-// values. A thousand events may bring the same snapshot a thousand times; it is checked once and copied from out.
+// encoder appends JSON to out. Objects are large and already JSON: they are validated and copied,
+// but never parsed into values. A thousand events may carry the same snapshot; it is validated once
+// and then copied from out.
 type encoder struct {
 	out     []byte
 	written map[*Item]span
 }
 
-// span is where a list of so many items stands in out.
+// span is the position of an encoded list of items in out.
 type span struct{ from, to, items int }
 
-// roughSize is about how many bytes the elements take, rather more than less: a context of megabytes that grew by
-// appending would leave several times itself behind.
+// roughSize estimates the encoded size of the elements, rather too high than too low. Growing a
+// context of several megabytes by appending would leave several times its size as garbage.
 func roughSize(elements []Element) int {
 	const perElement, perList, perItem = 120, 40, 40
 	items := func(list []Item) int {
@@ -166,7 +172,7 @@ func (e *encoder) element(element Element) error {
 	return err
 }
 
-// legacy writes what follows the name of the binding in an element of the old form.
+// legacy appends the part of a legacy element after the binding name.
 func (e *encoder) legacy(element Element) {
 	if element.Type == TypeEvent {
 		e.raw(`,"resourceEvent":`)
@@ -181,7 +187,7 @@ func (e *encoder) legacy(element Element) {
 	e.raw("}")
 }
 
-// review writes what the API server asks.
+// review appends the request of the API server.
 func (e *encoder) review(element Element) error {
 	if !json.Valid(element.Review) {
 		return errors.New("the review is not JSON")
@@ -241,7 +247,7 @@ func (e *encoder) items(items []Item) error {
 	return nil
 }
 
-// item writes the keys of an item, the first behind before.
+// item appends the keys of an item. It writes before in front of the first one.
 func (e *encoder) item(before string, item Item) error {
 	for _, part := range []struct {
 		key  string
@@ -260,7 +266,8 @@ func (e *encoder) item(before string, item Item) error {
 	return nil
 }
 
-// text writes a string. Names come out of checked configs, and what is no UTF-8 becomes U+FFFD as in encoding/json.
+// text appends a string. Names come from validated configs. Invalid UTF-8 becomes U+FFFD, as in
+// encoding/json.
 func (e *encoder) text(text string) {
 	quoted, err := json.Marshal(text)
 	if err != nil { // no string fails

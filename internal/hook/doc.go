@@ -1,15 +1,18 @@
-// Package hook knows hooks as executables: where they lie, what they ask for, what they are told, how they are run and
-// what they answer. It follows the addon-operator HOOKS and shell-operator BINDING_CONTEXT documents.
+// Package hook handles hooks as executables: it finds them, reads their configs, encodes their
+// binding contexts, runs them and parses their output. It follows the addon-operator HOOKS and
+// shell-operator BINDING_CONTEXT documents.
 //
-// Its nouns, in the order a hook meets them:
+// Its types, in the order of their use:
 //
 //   - [File]: an executable below a hooks directory; [Find] lists them.
-//   - [Config]: what the hook prints for `--config`, read leniently, checked strictly, defaults filled in. It holds the
-//     hook's bindings: ordered ones such as beforeHelm, [ScheduleBinding] and [KubernetesBinding].
+//   - [Config]: the output of a hook for `--config`, parsed leniently and validated strictly, with
+//     defaults. It contains the hook's bindings: ordered ones such as beforeHelm, [ScheduleBinding]
+//     and [KubernetesBinding].
 //   - [Element]: one entry of the binding context, the JSON array that tells a run why it was started.
-//   - [Runner]: starts hooks and `enabled` scripts; a [Run] goes in, a [Result] comes out.
-//   - [ExitError] and [ErrInterrupted]: the two ways in which a started hook does not succeed.
-//   - leftover: a process an earlier, killed operator started; [KillLeftovers] ends them.
+//   - [Runner]: starts hooks and `enabled` scripts; it takes a [Run] and returns a [Result].
+//   - [ExitError] and [ErrInterrupted]: the two kinds of failure of a started hook.
+//   - leftover: a process that an earlier, killed operator started; [KillLeftovers] kills them.
 //
-// The package returns values and keeps nothing: who calls it decides what a result means, and when a hook runs again.
+// The package keeps no state between runs. The caller interprets a result and decides when a hook runs
+// again.
 package hook

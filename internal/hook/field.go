@@ -17,21 +17,22 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// problems collects what is wrong in one config, so that its author sees all of it at once.
+// problems collects all problems of one config, so that its author sees them at once.
 type problems []error
 
-// field is one value of a config under its path, nil for the whole config. Reading it as a type it is not, or out of its range, adds to wrong and
-// gives the fallback, so that reading goes on behind every mistake.
+// field is one value of a config and its path, which is nil for the whole config. A value of the
+// wrong type or out of range adds to wrong and is read as the fallback, so that reading continues
+// after every problem.
 type field struct {
 	path  *apifield.Path
 	value any
 	given bool
-	// loose makes keys that are not known count as absent, here and below, and null as well.
+	// loose treats unknown keys and null values as absent, here and below.
 	loose bool
 	wrong *problems
 }
 
-// object is a field that is a map. A field that is none reads as an empty one.
+// object is a field that is a map. Any other field is read as an empty map.
 type object struct {
 	field
 	entries map[string]any
@@ -45,13 +46,13 @@ func (f field) fail(format string, args ...any) {
 	*f.wrong = append(*f.wrong, errors.New(text))
 }
 
-// child is the field under key, given or not.
+// child returns the field under key, which may be absent.
 func (o object) child(key string) field {
 	value, given := o.entries[key]
 	return field{path: below(o.path, key), value: value, given: given && (!o.loose || value != nil), loose: o.loose, wrong: o.wrong}
 }
 
-// need is child, and wrong when the key is missing from what is a map.
+// need is child for a required key. A missing key is a problem.
 func (o object) need(key string) field {
 	f := o.child(key)
 	if !f.given && o.entries != nil {
@@ -60,7 +61,7 @@ func (o object) need(key string) field {
 	return f
 }
 
-// object reads a map and names every key that is not known, unless it is read loosely.
+// object reads a map and reports each unknown key, unless f is loose.
 func (f field) object(known ...string) object {
 	entries := f.mapping()
 	o := object{field: f, entries: entries}
@@ -75,7 +76,7 @@ func (f field) object(known ...string) object {
 	return o
 }
 
-// mapping reads a map whose keys are free.
+// mapping reads a map with arbitrary keys.
 func (f field) mapping() map[string]any {
 	if !f.given {
 		return nil
@@ -107,7 +108,7 @@ func (f field) list(least int) []field {
 	return items
 }
 
-// text reads a string; an empty one counts as absent, as the field's existing readers take it.
+// text reads a string. An empty string is treated as absent, for compatibility.
 func (f field) text(absent string) string {
 	if !f.given {
 		return absent
@@ -123,7 +124,7 @@ func (f field) text(absent string) string {
 	return text
 }
 
-// full reads a string that must hold something.
+// full reads a string that must not be empty.
 func (f field) full() string {
 	text := f.text("")
 	if _, isText := f.value.(string); isText && text == "" {
@@ -132,7 +133,7 @@ func (f field) full() string {
 	return text
 }
 
-// texts reads a list, not an empty one, of strings that each hold something. An item that does not is wrong and "".
+// texts reads a non-empty list of non-empty strings. An invalid item is reported and read as "".
 func (f field) texts() []string {
 	var texts []string
 	for _, item := range f.list(1) {
@@ -141,7 +142,7 @@ func (f field) texts() []string {
 	return texts
 }
 
-// distinct keeps the first of equal texts, in their order.
+// distinct removes duplicates and keeps the order.
 func distinct(texts []string) []string {
 	var kept []string
 	for _, text := range texts {
@@ -152,7 +153,7 @@ func distinct(texts []string) []string {
 	return kept
 }
 
-// oneOf reads a string out of a closed set.
+// oneOf reads a string from a fixed set.
 func (f field) oneOf(allowed ...string) string {
 	if !f.given {
 		return ""
@@ -181,7 +182,8 @@ func (f field) flag(absent bool) bool {
 	return flag
 }
 
-// integer reads a whole number from least to 2³¹-1. 10.0 is one: JSON does not tell it from 10.
+// integer reads an integer from least to 2³¹-1. 10.0 is accepted, because JSON does not distinguish
+// it from 10.
 func (f field) integer(least, absent int) int {
 	if !f.given {
 		return absent
@@ -206,7 +208,7 @@ func (f field) integer(least, absent int) int {
 	return absent
 }
 
-// duration reads a length of time, such as 1m30s; absent it is zero.
+// duration reads a duration such as 1m30s. It is zero if absent.
 func (f field) duration() time.Duration {
 	text := f.full()
 	if text == "" {
@@ -226,7 +228,8 @@ func (f field) duration() time.Duration {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// below returns the path of a key. A key that is no plain word is quoted, so that its dots are not read as steps.
+// below returns the path of a key. A key with special characters is quoted, so that its dots are
+// not read as path separators.
 func below(path *apifield.Path, key string) *apifield.Path {
 	if plainKey.MatchString(key) {
 		return path.Child(key)
@@ -234,7 +237,7 @@ func below(path *apifield.Path, key string) *apifield.Path {
 	return path.Key(strconv.Quote(tree.Excerpt(key)))
 }
 
-// nearest hints at the key that was meant, else lists what is known.
+// nearest returns a hint: the known key that is most similar to key, or the list of known keys.
 func nearest(key string, known []string) string {
 	for _, k := range known {
 		if strings.EqualFold(k, key) {
@@ -248,7 +251,7 @@ func nearest(key string, known []string) string {
 	return hint
 }
 
-// quoteHint helps with the unquoted true or 1 of YAML.
+// quoteHint returns a hint for an unquoted true or 1 in YAML.
 func quoteHint(value any) string {
 	switch value.(type) {
 	case bool, json.Number:

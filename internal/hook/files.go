@@ -14,21 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runFile is one file a hook is given by an environment variable. A nil input makes an empty file, for output.
+// runFile is one file that a hook finds through an environment variable. A nil input makes an empty
+// file, for output.
 type runFile struct {
 	variable string
-	alias    string // a second variable that names it, if any
-	name     string // "*" stands for an id no other run has
+	alias    string // a second variable with its path, if any
+	name     string // "*" is replaced by a unique id of the run
 	input    []byte
 	path     string
 }
 
 type runFiles []runFile
 
-// withFiles makes the files, calls use, and removes the directory that holds them.
+// withFiles creates the files, calls use, and removes their directory.
 func (r *Runner) withFiles(files runFiles, use func() error) error {
 	dir, err := os.MkdirTemp(r.dir, "run-")
-	if errors.Is(err, fs.ErrNotExist) { // those who tidy up temporary directories take ours too
+	if errors.Is(err, fs.ErrNotExist) { // a cleaner of temporary directories may have removed ours
 		if err = errors.Join(os.MkdirAll(r.dir, 0o700), r.framework.copy()); err == nil {
 			dir, err = os.MkdirTemp(r.dir, "run-")
 		}
@@ -50,8 +51,9 @@ func (r *Runner) withFiles(files runFiles, use func() error) error {
 	return use()
 }
 
-// writeNew makes a file that only this user can read, as values hold secrets. Nine of them stand between an event and
-// its hook's start, so it makes three system calls, or two for an empty file; package os would make twice as many.
+// writeNew creates a file that only this user can read, because values contain secrets. Nine files
+// are created before a hook starts, so it makes only three system calls, or two for an empty file.
+// Package os would make twice as many.
 func writeNew(path string, data []byte) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -60,7 +62,7 @@ func writeNew(path string, data []byte) error {
 	for len(data) > 0 {
 		n, err := unix.Write(fd, data)
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			_ = unix.Close(fd) // the write's error tells more
+			_ = unix.Close(fd) // the write error is more useful
 			return &fs.PathError{Op: "write", Path: path, Err: err}
 		}
 		data = data[max(n, 0):]
@@ -71,8 +73,8 @@ func writeNew(path string, data []byte) error {
 	return nil
 }
 
-// removeRun unlinks the files it knows, which is all there is after most hooks, and looks for others only then. What
-// cannot be removed is left to the next runner.
+// removeRun removes the known files, which are usually all, and searches for other files only if
+// the directory is not empty. The next runner removes the remaining files.
 func removeRun(dir string, files runFiles) {
 	for _, file := range files {
 		if file.path != "" {
@@ -84,7 +86,7 @@ func removeRun(dir string, files runFiles) {
 	}
 }
 
-// variables returns the environment that names the files.
+// variables returns the environment variables that contain the paths of the files.
 func (files runFiles) variables() []string {
 	variables := make([]string, 0, len(files)+1)
 	for _, file := range files {
@@ -135,9 +137,9 @@ func readBounded(path string, most int64) ([]byte, error) {
 	return content, nil
 }
 
-// safeName makes a name fit for a file's name, in the form hooks' files have always had.
+// safeName converts a name into a part of a file name, in the form that hooks are used to.
 func safeName(name string) string {
-	const most = 80 // two of them and the rest of a file's name stay below the 255 bytes a name may have
+	const most = 80 // two names and the rest of a file name stay below the limit of 255 bytes
 	safe := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
@@ -152,7 +154,8 @@ func safeName(name string) string {
 	return safe
 }
 
-// baseEnvironment returns env without what only a run may set, and with tools behind everything else on PATH.
+// baseEnvironment returns env without the variables that only a run may set, and with tools at the
+// end of PATH.
 func baseEnvironment(env []string, tools string) ([]string, error) {
 	owned := []string{
 		"BINDING_CONTEXT_PATH", "CONFIG_VALUES_PATH", "VALUES_PATH", "CONFIG_VALUES_JSON_PATCH_PATH",
@@ -175,7 +178,7 @@ func baseEnvironment(env []string, tools string) ([]string, error) {
 		}
 	}
 	if path == "" {
-		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" // what shells take when there is none
+		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" // the default of shells
 	}
 	if tools != "" {
 		dir, err := filepath.Abs(tools)

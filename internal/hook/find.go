@@ -15,30 +15,33 @@ import (
 // File is one hook on disk.
 type File struct {
 	Scope Scope `json:"scope"`
-	// Name is what it is called: its path from the hooks directory on, such as hooks/sub/x.sh. It is unique among the
-	// hooks of one module, not beyond.
+	// Name is the path from the hooks directory on, such as hooks/sub/x.sh. It is unique among the
+	// hooks of one module.
 	Name string `json:"name"`
-	// Path is absolute; the hook sees it as $0.
+	// Path is absolute. The hook gets it as $0.
 	Path string `json:"path"`
-	// Interpreter is the python of the module's own virtual environment that runs a *.py hook, "" to run the file itself.
+	// Interpreter is the python of the module's virtual environment, for a *.py hook. It is "" if
+	// the file itself is executed.
 	Interpreter string `json:"interpreter,omitempty"`
 }
 
-// Skipped is something in a hooks directory that looks as if it could be a hook and is none.
+// Skipped is a file or directory in a hooks directory that could be a hook but is none.
 type Skipped struct {
 	Path   string
 	Reason string
-	// MissingBit is set for a program that only lacks the execute bit: a script with a #! line, or a binary. A library
-	// that hooks source has none of these.
+	// MissingBit is true for a script with a #! line, or a binary, without the execute bit. A
+	// library that hooks source has neither a #! line nor the execute bit.
 	MissingBit bool
 }
 
-// Find lists the hooks below dir, sorted by path. For a module, dir is its directory and hooks lie in dir/hooks, which
-// may be absent. For global hooks they lie in dir/hooks, or in dir itself when there is no dir/hooks; dir must exist.
+// Find lists the hooks below dir, sorted by path. For a module, dir is its directory and hooks are
+// in dir/hooks, which may be absent. Global hooks are in dir/hooks, or in dir itself if there is no
+// dir/hooks; dir must exist.
 //
-// A hook is a regular file with an execute bit, or a link to one. Left out in silence are names that begin with a dot
-// and *.yaml, *.json, *.md, *.txt; left out with a reason are files without an execute bit and directories that hold
-// libraries by convention. Links to directories are not followed.
+// A hook is a regular file with an execute bit, or a link to one. Find ignores names that begin
+// with a dot and *.yaml, *.json, *.md, *.txt. It reports files without an execute bit, and
+// directories that contain libraries by convention, as skipped. It does not follow links to
+// directories.
 func Find(scope Scope, dir string) ([]File, []Skipped, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -68,7 +71,7 @@ func Find(scope Scope, dir string) ([]File, []Skipped, error) {
 	return s.files, s.skipped, nil
 }
 
-// search is one search below root; names are relative to base.
+// search is the state of one search below root. Names are relative to base.
 type search struct {
 	scope      Scope
 	base, root string
@@ -109,7 +112,7 @@ func (s *search) directory(dir string) error {
 	return nil
 }
 
-// library returns why a directory holds no hooks, "" if it may.
+// library returns why a directory contains no hooks, or "" if it may contain some.
 func (s *search) library(name string) string {
 	switch {
 	case name == "lib", name == "tests":
@@ -147,13 +150,13 @@ func (s *search) skip(path, reason string) {
 	s.skipped = append(s.skipped, Skipped{Path: path, Reason: reason})
 }
 
-// runnable reports whether the file at path begins as a script or a binary does.
+// runnable reports whether the file at path begins with #! or is an ELF binary.
 func runnable(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
 		return false
 	}
-	defer f.Close() // it was only read
+	defer f.Close() // the file was only read
 	start := make([]byte, 4)
 	n, err := io.ReadFull(f, start)
 	if err != nil && n < 2 {

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// installedFramework is where images have the shell framework.
+// installedFramework is the path of the shell framework in images.
 const installedFramework = "/shell_lib.sh"
 
-// framework is a copy of the shell framework, which lets scripts source the installed one by its name where there is
-// none. The zero value is none, and needs none.
+// framework is a copy of the shell framework. With it, scripts can source the installed path even
+// where the framework is not installed. The zero value is no copy.
 type framework struct {
 	files fs.FS
 	dir   string
@@ -33,7 +33,7 @@ func newFramework(files fs.FS, dir string) (framework, error) {
 	return f, f.copy()
 }
 
-// copy writes the files. Those that are there stay.
+// copy writes the missing files.
 func (f framework) copy() error {
 	if f.files == nil {
 		return nil
@@ -44,8 +44,8 @@ func (f framework) copy() error {
 	return nil
 }
 
-// environment returns env with what makes bash read the framework's bash_env.sh first, and the file that env names for
-// that behind it.
+// environment returns env with BASH_ENV set, so that bash reads the framework's bash_env.sh first
+// and then the file that BASH_ENV names in env.
 func (f framework) environment(env []string) []string {
 	if f.files == nil {
 		return env
@@ -54,7 +54,7 @@ func (f framework) environment(env []string) []string {
 	if i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "BASH_ENV=") }); i >= 0 {
 		users = []string{"ADDON_OPERATOR_" + env[i]}
 	}
-	// bash expands what it finds there.
+	// bash expands the value of BASH_ENV.
 	plain := strings.NewReplacer(`\`, `\\`, `$`, `\$`, "`", "\\`", `"`, `\"`)
 	return environment(env, append(users, "BASH_ENV="+plain.Replace(filepath.Join(f.dir, "bash_env.sh"))))
 }

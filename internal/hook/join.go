@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Bounds of what is held back of a JSON object that is written over several lines.
+// Limits of a buffered JSON object that is written over several lines.
 const (
 	joinLines = 200
 	joinBytes = 64 << 10
 )
 
-// joiner passes lines on, but holds those back that begin a JSON object until the object is whole: it comes as one line.
-// What turns out to be none comes as the lines it was.
+// joiner passes lines on. It buffers the lines of a JSON object that spans several lines and passes
+// it on as one line. If the lines turn out not to be a JSON object, it passes them on unchanged.
 type joiner struct {
 	pass func(Stream, string)
 	held map[Stream][]string
@@ -26,7 +26,7 @@ func newJoiner(pass func(Stream, string)) *joiner {
 	return &joiner{pass: pass, held: map[Stream][]string{}, size: map[Stream]int{}}
 }
 
-// line takes one line of a stream.
+// line processes one line of a stream.
 func (j *joiner) line(stream Stream, line string) {
 	lines := append(j.held[stream], line)
 	size := j.size[stream] + len(line) + 1
@@ -39,7 +39,7 @@ func (j *joiner) line(stream Stream, line string) {
 		j.hold(stream, lines, size)
 	case len(lines) == 1:
 		j.pass(stream, line)
-	default: // no object, but this line may begin one
+	default: // no object, but this line may start one
 		j.release(stream)
 		j.line(stream, line)
 	}
@@ -49,7 +49,7 @@ func (j *joiner) hold(stream Stream, lines []string, size int) {
 	j.held[stream], j.size[stream] = lines, size
 }
 
-// release passes on what is held back of a stream.
+// release passes on the buffered lines of a stream.
 func (j *joiner) release(stream Stream) {
 	lines := j.held[stream]
 	j.hold(stream, nil, 0)
@@ -58,7 +58,8 @@ func (j *joiner) release(stream Stream) {
 	}
 }
 
-// readObject returns the JSON object that text is, on one line, or whether it is the beginning of one.
+// readObject returns text as one line if it is a JSON object. Partial is true if text is the
+// beginning of one.
 func readObject(text string) (object string, partial bool) {
 	text = strings.TrimSpace(text)
 	if !strings.HasPrefix(text, "{") {

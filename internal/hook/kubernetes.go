@@ -11,51 +11,60 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// The changes of an object a kubernetes binding can ask for.
+// The types of changes that a kubernetes binding can select.
 const (
 	Added    = "Added"
 	Modified = "Modified"
 	Deleted  = "Deleted"
 )
 
-// KubernetesBinding asks for the objects of one kind, and for runs when they change.
+// KubernetesBinding selects objects of one kind and the changes that start a run.
 type KubernetesBinding struct {
-	// Name is what the binding context calls it; "kubernetes" unless given, and then perhaps not unique.
+	// Name is the name in the binding context. The default is "kubernetes", which need not be
+	// unique.
 	Name string `json:"name"`
-	// Kind as written: a Kind, a plural or a short name in any case. The API server's discovery decides what it means.
+	// Kind is as written: a Kind, a plural or a short name in any case. The API server's discovery
+	// resolves it.
 	Kind string `json:"kind"`
-	// APIVersion is "" for the version the API server prefers.
+	// APIVersion is "" for the version that the API server prefers.
 	APIVersion string `json:"apiVersion,omitempty"`
-	// Events are the changes that start a run, in the order Added, Modified, Deleted. None: the binding fills a snapshot.
+	// Events are the changes that start a run, in the order Added, Modified, Deleted. Without any,
+	// the binding only fills a snapshot.
 	Events []string `json:"executeHookOnEvent"`
-	// ExecuteOnSynchronization: one run is told of all objects there are, before the first change is.
+	// ExecuteOnSynchronization starts one run with all existing objects before the first change.
 	ExecuteOnSynchronization bool `json:"executeHookOnSynchronization"`
-	// WaitForSynchronization: what follows in the main queue waits for that run. It says nothing for a binding in main.
+	// WaitForSynchronization makes the following tasks of the main queue wait for that run. It has
+	// no effect for a binding in the main queue.
 	WaitForSynchronization bool `json:"waitForSynchronization"`
-	// KeepFullObjects false leaves objects out of memory and of the binding context; filter results remain.
+	// KeepFullObjects keeps full objects in memory and in the binding context. Filter results are
+	// kept in any case.
 	KeepFullObjects bool `json:"keepFullObjectsInMemory"`
-	// JqFilter is "" or a filter that [CompileFilter] takes.
+	// JqFilter is a jq filter, or "" for none.
 	JqFilter string `json:"jqFilter,omitempty"`
-	// NameSelector holds the names to select; empty selects by no name.
+	// NameSelector holds the names to select; empty selects all names.
 	NameSelector  []string              `json:"nameSelector,omitempty"`
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 	FieldSelector FieldSelector         `json:"fieldSelector,omitempty"`
 	Namespaces    NamespaceSelector     `json:"namespaces,omitzero"`
-	// AllowFailure: a failed run counts as a successful one.
+	// AllowFailure treats a failed run as successful.
 	AllowFailure bool   `json:"allowFailure,omitempty"`
 	Queue        string `json:"queue"`
 	Group        string `json:"group,omitempty"`
-	// IncludeSnapshotsFrom names the bindings whose snapshots come with each run, those of its group included.
+	// IncludeSnapshotsFrom names the bindings whose snapshots are part of each run, including those
+	// of its group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
-	// ResynchronizationPeriod is after which time all objects are looked at again, beside being watched; zero is never.
+	// ResynchronizationPeriod is the interval at which all objects are listed, in addition to the
+	// watch; zero means never.
 	ResynchronizationPeriod metav1.Duration `json:"resynchronizationPeriod,omitzero"`
-	// Timeout is how long one run may take; zero is that of the hook's settings.
+	// Timeout is the maximum duration of one run; zero means the timeout of the hook's settings.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Legacy: it stood in a config without configVersion. Its changes are told one a run.
+	// Legacy is true for a binding of a config without configVersion. Each of its runs gets one
+	// change.
 	Legacy bool `json:"legacy,omitempty"`
 }
 
-// NamespaceSelector chooses namespaces; its zero value chooses all. At most one of its fields is set.
+// NamespaceSelector selects namespaces; the zero value selects all. At most one of its fields is
+// set.
 type NamespaceSelector struct {
 	Names         []string              `json:"names,omitempty"`
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
@@ -95,7 +104,7 @@ func readKubernetesBinding(f field) KubernetesBinding {
 
 func onName(r FieldRequirement) bool { return r.Field == "metadata.name" }
 
-// events reads executeHookOnEvent, or its older name where that alone is given.
+// events reads executeHookOnEvent or, if only that is given, the older watchEvent.
 func (o object) events() []string {
 	all := []string{Added, Modified, Deleted}
 	newer, older := o.child("executeHookOnEvent"), o.child("watchEvent")
@@ -117,7 +126,7 @@ func readEvents(f field, all []string) []string {
 	return events
 }
 
-// shortestPeriod bounds what resynchronizing may cost the API server.
+// shortestPeriod limits the load of resynchronization on the API server.
 const shortestPeriod = time.Second
 
 func readPeriod(f field) time.Duration {

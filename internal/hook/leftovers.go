@@ -14,18 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// storeVariable marks the processes started for a store; what they start in turn inherits it.
+// storeVariable is an environment variable that marks the processes of a store. Their child
+// processes inherit it.
 const storeVariable = "ADDON_OPERATOR_STORE_ID"
 
-// longestExec bounds the wait for processes that are starting a program. One that hangs there longer, as on a network disk
-// that does not answer, is most likely not the operator's.
+// longestExec limits the wait for processes that are executing execve. One that takes longer, for
+// example on an unresponsive network disk, is most likely not a process of the operator.
 const longestExec = 5 * time.Second
 
-// KillLeftovers kills every process that carries the store's id in its environment, except this one, and what those
-// start meanwhile, until there is none. It returns the process ids it killed when all of them are gone. The caller runs
-// no hook of the store at the time.
+// KillLeftovers kills all processes with the store's id in their environment, except this one. It
+// repeats this until none is left, because they may start others in the meantime. It returns the
+// killed process ids after all of them have ended. The caller must not run hooks of the store at
+// the same time.
 //
-// A process whose environment may not be read runs as another user and is none of ours.
+// A process whose environment is not readable belongs to another user and is skipped.
 func KillLeftovers(storeID string) (killed []int, err error) {
 	if storeID == "" {
 		return nil, errors.New("kill leftover hooks: no store id was given")
@@ -37,7 +39,7 @@ func KillLeftovers(storeID string) (killed []int, err error) {
 		case err != nil:
 			return killed, fmt.Errorf("kill leftover hooks: %w", err)
 		case len(found) == 0 && starting && waited < longestExec:
-			const pause = time.Millisecond // nothing tells the end of another's execve
+			const pause = time.Millisecond // no event reports the end of execve in another process
 			time.Sleep(pause)
 			waited += pause
 			continue
@@ -56,8 +58,8 @@ func KillLeftovers(storeID string) (killed []int, err error) {
 	}
 }
 
-// marked lists the processes whose environment holds mark. It reports whether some other process is just starting a
-// program, so that its environment cannot be read yet.
+// marked lists the processes whose environment contains mark. Starting is true if another process
+// is executing execve, so that its environment is not readable yet.
 func marked(mark []byte) (found []int, starting bool, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -80,19 +82,19 @@ func marked(mark []byte) (found []int, starting bool, err error) {
 	return found, starting, nil
 }
 
-// holds tells whether mark is a variable of environ. A process that has ended has none.
+// holds reports whether mark is a variable of environ. The environ of an ended process is empty.
 func holds(environ, mark []byte) bool {
 	return slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(variable []byte) bool {
 		return bytes.Equal(variable, mark)
 	})
 }
 
-// startsProgram tells whether a process is, or just was, within execve, so that less of its environment was read than there
-// is: its memory is the new program's, but nothing is in it yet, or it was the old one's, which is gone. That takes long
-// where the disk is slow. Format: proc_pid_stat(5).
+// startsProgram reports whether a process is, or just was, inside execve. Then the environment that
+// was read may be incomplete: the new program's memory is still empty, or the old program's memory
+// is gone. Execve takes long on a slow disk. Format: proc_pid_stat(5).
 func startsProgram(pid, read int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	name := bytes.LastIndexByte(stat, ')') // field 2 may hold spaces and parentheses of its own
+	name := bytes.LastIndexByte(stat, ')') // field 2 may contain spaces and parentheses
 	if err != nil || name < 0 {
 		return false
 	}
@@ -102,7 +104,7 @@ func startsProgram(pid, read int) bool {
 		return false
 	}
 	number := func(field int) uint64 {
-		n, _ := strconv.ParseUint(fields[field], 10, 64) // the kernel writes numbers only
+		n, _ := strconv.ParseUint(fields[field], 10, 64) // the kernel writes only numbers
 		return n
 	}
 	const kernelThread = 0x00200000
@@ -110,8 +112,8 @@ func startsProgram(pid, read int) bool {
 		(number(codeStart) == 0 || number(environEnd)-number(environStart) != uint64(read))
 }
 
-// kill ends a process that carries mark and waits until it is gone. The number alone could mean another process by now,
-// a process descriptor cannot.
+// kill kills a process that carries mark and waits for its end. It uses a process descriptor,
+// because the process id may be reused.
 func kill(pid int, mark []byte) (bool, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {

@@ -2,8 +2,9 @@ package hook
 
 import "slices"
 
-// loadLegacy reads a config without configVersion, as the shell-operator documents had it before v1. Its root is strict;
-// within a binding, keys that are not known have always been passed over. All its bindings are in the main queue.
+// loadLegacy reads a config without configVersion, in the shell-operator format before v1. Unknown
+// keys are problems at the top level and are ignored within a binding, as before. All bindings are
+// in the main queue.
 func (o object) loadLegacy(scope Scope, config *Config) {
 	own, misplaced := orderedBindings(scope)
 	for _, key := range []string{
@@ -27,14 +28,14 @@ func (o object) loadLegacy(scope Scope, config *Config) {
 	}
 }
 
-// loosely returns f to be read without a look at keys that are not known.
+// loosely returns f with unknown keys ignored.
 func (f field) loosely() field {
 	f.loose = true
 	return f
 }
 
-// readLegacyKubernetes reads one item of the list onKubernetesEvent. It was never told of what exists, nor of more than the
-// names of an object.
+// readLegacyKubernetes reads one item of the list onKubernetesEvent. Such a binding has no
+// Synchronization, and its events contain only the names of objects.
 func readLegacyKubernetes(f field) KubernetesBinding {
 	o := f.object()
 	b := KubernetesBinding{
@@ -55,7 +56,7 @@ func readLegacyKubernetes(f field) KubernetesBinding {
 	return b
 }
 
-// readLegacyEvents reads the old names of events. None given means all, as it was meant to.
+// readLegacyEvents reads the legacy event names. None means all.
 func readLegacyEvents(f field) []string {
 	all := []string{Added, Modified, Deleted}
 	old := []string{"add", "update", "delete"}

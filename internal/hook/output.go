@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stream says where a line of output came from.
+// Stream is the origin of a line of output.
 type Stream string
 
 // The two streams of a process.
@@ -22,17 +22,17 @@ const (
 )
 
 const (
-	maxLine = 10_000  // characters of one line of output that are passed on
-	maxTail = 4 << 10 // bytes of a stream's end that are kept for an error
+	maxLine = 10_000  // maximum characters of a line that is passed on
+	maxTail = 4 << 10 // bytes of the end of a stream that are kept for an error
 )
 
-// lineWriter cuts a stream into lines and passes each on, whatever pieces it arrives in. Both streams of a run share
-// turn, so that the receiver is called by one at a time.
+// lineWriter splits a stream into lines and passes each one on. Both streams of a run share the
+// mutex turn, so that calls of pass are sequential.
 type lineWriter struct {
 	stream Stream
 	pass   func(Stream, string)
 	turn   *sync.Mutex
-	line   []byte // the line so far, cut at the bytes that maxLine characters can take
+	line   []byte // the current line, cut at the maximum size of maxLine characters
 	cut    bool
 }
 
@@ -69,7 +69,7 @@ func (w *lineWriter) flush() {
 	w.pass(w.stream, line)
 }
 
-// close passes on a last line that has no newline.
+// close passes on a last line without newline.
 func (w *lineWriter) close() {
 	if len(w.line) > 0 {
 		w.flush()
@@ -101,7 +101,8 @@ func (w *tailWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text returns what was kept, without surrounding space and without half a character, "…" before it if more came.
+// text returns the kept text without surrounding space and without an incomplete first character.
+// If more was written, it starts with "…".
 func (w *tailWriter) text() string {
 	kept := w.kept
 	for w.cut && len(kept) > 0 && !utf8.RuneStart(kept[0]) {
@@ -122,7 +123,7 @@ func (w both) Write(p []byte) (int, error) {
 	return w[1].Write(p)
 }
 
-// boundWriter keeps the whole of a stream up to most bytes, and counts what came beyond.
+// boundWriter keeps up to most bytes of a stream and counts the rest.
 type boundWriter struct {
 	most int
 	kept []byte
@@ -139,9 +140,9 @@ func (w *boundWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// pump copies a pipe until all its writers have closed it, or until release has been called and what was written
-// before that is copied. A process that a hook leaves behind can hold the pipe for ever; the hook's own output is in it
-// when the hook ends.
+// pump copies a pipe until all writers have closed it, or until release was called and the content
+// at that time is copied. A process that a hook left behind may keep the pipe open for ever; the
+// output of the hook itself is in the pipe when the hook ends.
 func pump(from *os.File, to io.Writer) {
 	buf := make([]byte, 8<<10)
 	for {
@@ -158,7 +159,7 @@ func pump(from *os.File, to io.Writer) {
 	}
 }
 
-// drain copies what stands in the pipe now, and waits for nothing.
+// drain copies the current content of the pipe without waiting.
 func drain(from *os.File, to io.Writer) {
 	conn, err := from.SyscallConn()
 	if err != nil {

@@ -17,15 +17,15 @@ import (
 	"addon-operator/internal/failpoint"
 )
 
-// ErrTimeout is in the error of a run that took longer than its timeout and was ended.
+// ErrTimeout is wrapped by the error of a run that was stopped after its timeout.
 var ErrTimeout = errors.New("timed out")
 
-// stopGrace is the time between SIGTERM and SIGKILL for a run that is ended before its time: by its timeout, or by the
-// cause of its context.
+// stopGrace is the default time between SIGTERM and SIGKILL for a run that timed out or was
+// canceled with a cause.
 const stopGrace = 5 * time.Second
 
-// stopCause returns the cause for which a run is ended at once: a cause that was given to its context, and not that the
-// program stops. It is nil where there is none.
+// stopCause returns the cause for which a run must be stopped at once: the cause set on its
+// context. It is nil if there is none, also when the operator stops.
 func stopCause(ctx context.Context) error {
 	switch cause := context.Cause(ctx); {
 	case cause == nil, errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
@@ -35,22 +35,23 @@ func stopCause(ctx context.Context) error {
 	}
 }
 
-// ErrInterrupted is in the error of a run that was not started, or was signalled, because its context ended. Such a run
-// has not failed: nothing is known of what it did, and it is to run again.
+// ErrInterrupted is wrapped by the error of a run that was not started, or was signalled, because
+// its context ended. Such a run has not failed: its effects are unknown, and it must run again.
 var ErrInterrupted = errors.New("interrupted")
 
-// ExitError is the error of a process that ended by itself and not well. Its output files were not read.
+// ExitError is the error of a process that ended by itself without success. Its output files are
+// not read.
 type ExitError struct {
-	// Code is the exit status, -1 if a signal ended it that was none of ours.
+	// Code is the exit status, or -1 if a signal from elsewhere ended the process.
 	Code int
-	// State is how it ended, in the words of the system: "exit status 3", "signal: killed".
+	// State describes the end as the operating system does: "exit status 3", "signal: killed".
 	State string
-	// Said is the end of what it wrote to stderr, at most 4 KiB. For an `enabled` script that wrote nothing there it is
-	// its reason, or the end of its stdout.
+	// Said is the end of its stderr, at most 4 KiB. For an `enabled` script with empty stderr it is
+	// the reason, or the end of its stdout.
 	Said string
 }
 
-// Error returns how the process ended, and what it said.
+// Error returns State and Said.
 func (e *ExitError) Error() string {
 	if e.Said == "" {
 		return e.State
@@ -58,37 +59,37 @@ func (e *ExitError) Error() string {
 	return e.State + ": " + e.Said
 }
 
-// Usage is what a process and those it waited for took.
+// Usage is the resource usage of a process and of the child processes it waited for.
 type Usage struct {
 	User, System time.Duration
-	// Took is the time from its start to its end by the clock; 0 where the runner has none.
+	// Took is the wall-clock duration; 0 if the runner has no clock.
 	Took time.Duration
-	// MaxRSS in bytes. Linux counts the memory of the starting program until the start is done, so it is never below
-	// what this program had resident then.
+	// MaxRSS is in bytes. Linux includes the memory of the starting program until execve is done,
+	// so it is at least the resident memory of the operator at that time.
 	MaxRSS int64
 }
 
-// program is one process to be run to its end.
+// program is one process to run.
 type program struct {
 	file           File
 	args           []string
-	env            []string // added to the runner's, and stronger
+	env            []string // added to the runner's environment, with precedence
 	stdout, stderr io.Writer
 	awaited        bool
-	timeout        time.Duration // zero is the runner's
-	started        func()        // nil is no call
+	timeout        time.Duration // zero is the runner's timeout
+	started        func()        // may be nil
 }
 
-// ending is how a process ended.
+// ending describes the end of a process.
 type ending struct {
 	state     *os.ProcessState
-	signalled bool  // by this program
-	cause     error // of the signal, nil where this program stops
+	signalled bool  // by this runner
+	cause     error // of the signal; nil if the operator stops
 	took      time.Duration
 }
 
-// execute runs p until it ends. Its whole output has been written to its writers then; what processes it left behind
-// still write is waited for as long as the runner's Drain says.
+// execute runs p until it ends. When it returns, the whole output of p is in its writers. It waits
+// at most the runner's Drain for the output of processes that p left behind.
 func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 	outRead, outWrite, err := os.Pipe()
 	if err != nil {
@@ -137,14 +138,16 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 	failpoint.Reach("hook", "ended")
 	took := r.clock().Sub(began)
 	r.release(pumped, outRead, errRead)
-	// Not reaped until here: as long as it is a zombie its number, and that of its group, mean no other process.
+	// The process is reaped only now: while it is a zombie, no other process can get its id or that
+	// of its group.
 	state, err := process.Wait()
 	if err != nil {
 		return ending{}, err
 	}
 	if signalled || !state.Success() {
-		// It will run again, and nothing of this attempt may work on beside the next one. Its number has been free for
-		// microseconds only, and stays taken while its group has processes.
+		// The program will run again, and no process of this attempt may run at the same time as
+		// the next one. The id was free only for microseconds, and stays in use while the group has
+		// processes.
 		_ = unix.Kill(-process.Pid, unix.SIGKILL)
 	}
 	end := ending{state: state, signalled: signalled, took: took}
@@ -154,7 +157,7 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 	return end, nil
 }
 
-// patience returns when, from the end of its context, a process is signalled, and when it is killed.
+// patience returns the times from the end of the context to SIGTERM and to SIGKILL.
 func (r *Runner) patience(ctx context.Context, p program) (term, kill time.Duration) {
 	switch {
 	case p.awaited:
@@ -165,7 +168,8 @@ func (r *Runner) patience(ctx context.Context, p program) (term, kill time.Durat
 	return r.termAfter, r.killAfter
 }
 
-// command returns what is executed for a file: it, or the python of its virtual environment with it as argument.
+// command returns the command line for a file: the file itself, or the python of its virtual
+// environment with the file as argument.
 func (p program) command() (path string, argv, env []string) {
 	python := p.file.Interpreter
 	if python == "" {
@@ -175,13 +179,13 @@ func (p program) command() (path string, argv, env []string) {
 	return python, append([]string{python, p.file.Path}, p.args...), append(p.env, home)
 }
 
-// await returns when the process has ended, and whether it was signalled. When ctx is done it has some
-// patience to end by itself; then its group gets SIGTERM, and later SIGKILL.
+// await returns when the process has ended, and whether it was signalled. When ctx ends, the
+// process first gets some time to end by itself; then its group gets SIGTERM, and later SIGKILL.
 func (r *Runner) await(ctx context.Context, pid int, p program) (signalled bool) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// An error other than EINTR cannot be: it is our child and is reaped after this only.
+		// EINTR is the only possible error: the process is our child and is reaped only after this.
 		for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 		}
 	}()
@@ -202,15 +206,15 @@ func (r *Runner) await(ctx context.Context, pid int, p program) (signalled bool)
 			return signalled
 		case <-grace.C:
 		}
-		_ = unix.Kill(-pid, stage.signal) // it can only be gone
+		_ = unix.Kill(-pid, stage.signal) // fails only if it is gone
 		signalled = true
 	}
 	<-ended
 	return signalled
 }
 
-// release waits until both pipes are read to their end. Where a process left behind holds them it takes no longer than
-// Drain, and what is in the pipes then is still read.
+// release waits until both pipes are read to their end. If a process left behind keeps them open,
+// it waits at most Drain; the content at that time is still read.
 func (r *Runner) release(pumped <-chan struct{}, pipes ...*os.File) {
 	patience := time.NewTimer(r.drain)
 	defer patience.Stop()
@@ -220,12 +224,12 @@ func (r *Runner) release(pumped <-chan struct{}, pipes ...*os.File) {
 	case <-patience.C:
 	}
 	for _, pipe := range pipes {
-		_ = pipe.SetReadDeadline(time.Unix(1, 0)) // long ago: a waiting read returns at once
+		_ = pipe.SetReadDeadline(time.Unix(1, 0)) // in the past: a blocked read returns at once
 	}
 	<-pumped
 }
 
-// environment returns base with added, which replace variables of the same name.
+// environment returns base and added. Variables in added replace variables of the same name.
 func environment(base, added []string) []string {
 	names := make(map[string]bool, len(added))
 	for _, variable := range added {
@@ -249,5 +253,5 @@ func usageOf(state *os.ProcessState) Usage {
 	return usage
 }
 
-// closeFile closes a pipe's end, of which nothing can be lost.
+// closeFile closes the end of a pipe; its error does not matter.
 func closeFile(file *os.File) { _ = file.Close() }

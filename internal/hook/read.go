@@ -9,9 +9,9 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// readTree reads what a hook prints: JSON, or YAML with all it allows, so that hand-written JSON with tabs, trailing
-// commas, single quotes or True is read too. A key given twice holds its last value; of several YAML documents the
-// first counts.
+// readTree parses the output of a hook: JSON, or any YAML, so that handwritten JSON with tabs,
+// trailing commas, single quotes or True is accepted too. The last value of a duplicate key counts,
+// and the first of several YAML documents.
 func readTree(data []byte) (any, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	trimmed := bytes.TrimSpace(data)
@@ -21,7 +21,8 @@ func readTree(data []byte) (any, error) {
 	if read, err := tree.Decode(trimmed); err == nil {
 		return read, nil
 	}
-	// Around a flow mapping YAML allows no tabs, inside it does. A block mapping keeps its indentation.
+	// YAML allows tabs inside a flow mapping but not around it. A block mapping needs its
+	// indentation.
 	if trimmed[0] == '{' {
 		data = trimmed
 	}

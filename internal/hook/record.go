@@ -8,7 +8,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Record is a line of output that is a JSON object, ready to be logged as a structured record.
+// Record is a line of output that is a JSON object, prepared as a structured log record.
 type Record struct {
 	// Level, Message and Time are the keys level, msg and time as written, "" where absent.
 	Level, Message, Time string
@@ -16,10 +16,10 @@ type Record struct {
 	Fields map[string]any
 }
 
-// ParseRecord tells whether a line of a hook's output is a JSON object, and reads it. Any other line is to be logged as
-// the text it is.
+// ParseRecord parses a line of a hook's output as a JSON object. It returns false for any other
+// line, which the caller logs as text.
 func ParseRecord(line string) (Record, bool) {
-	line = strings.Trim(line, " \t\r\n") // what JSON takes for space
+	line = strings.Trim(line, " \t\r\n") // the whitespace of JSON
 	if !strings.HasPrefix(line, "{") || !strings.HasSuffix(line, "}") {
 		return Record{}, false
 	}
@@ -41,7 +41,7 @@ func ParseRecord(line string) (Record, bool) {
 			record.Message = asText(value)
 		case key == "time":
 			record.Time = asText(value)
-		default: // a level that is a number has a meaning of its logger's own
+		default: // a numeric level has a meaning of its own logger
 			record.Fields["hook_"+key] = value
 		}
 	}

@@ -14,23 +14,23 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// ErrNoResponse is the error for a hook that was asked and wrote no response.
+// ErrNoResponse is the error for a hook that wrote no response to a request.
 var ErrNoResponse = errors.New("the hook wrote no response")
 
-// Verdict is what a hook answers to an admission request.
+// Verdict is the response of a hook to an admission request.
 type Verdict struct {
 	Allowed bool
-	// Message says why, for who sent the request.
+	// Message is the reason, shown to the sender of the request.
 	Message string
-	// Warnings are shown to who sent the request, whether it is allowed or not.
+	// Warnings are shown to the sender of the request, whether it is allowed or not.
 	Warnings []string
-	// Patch is a JSON patch, checked in its form; nil for none.
+	// Patch is a syntactically valid JSON patch, or nil for none.
 	Patch json.RawMessage
 }
 
-// ParseVerdict reads the response file of an admission run: one JSON object with allowed, message, warnings, and, from a
-// mutating hook, patch: a JSON patch in base64, as ever, or as it is. What is left out is false or empty. The error is
-// [ErrNoResponse] for an empty file.
+// ParseVerdict parses the response file of an admission run: one JSON object with allowed, message,
+// warnings and, from a mutating hook, patch. The patch is a JSON patch, either plain or in base64.
+// Missing fields are false or empty. The error is [ErrNoResponse] for an empty file.
 func ParseVerdict(text []byte, mutating bool) (Verdict, error) {
 	var written struct {
 		Allowed  bool            `json:"allowed"`
@@ -68,7 +68,8 @@ func readResponse(text []byte, into any) error {
 	return nil
 }
 
-// plainPatch takes a JSON patch out of the base64 it may be written in. Nothing and an empty list are nil.
+// plainPatch returns a JSON patch that is written plain or in base64. It returns nil for an absent
+// or empty patch.
 func plainPatch(written json.RawMessage) (json.RawMessage, error) {
 	patch := []byte(written)
 	if bytes.HasPrefix(patch, []byte(`"`)) {
@@ -137,18 +138,18 @@ func checkPointer(name string, pointer *string) error {
 	}
 }
 
-// Converted is what a hook answers to a conversion request.
+// Converted is the response of a hook to a conversion request.
 type Converted struct {
-	// Objects are the converted objects, in the order they were asked in.
+	// Objects are the converted objects, in the order of the request.
 	Objects []json.RawMessage
-	// Failed is why they are not converted; empty where they are.
+	// Failed is the reason of a failed conversion; empty if it succeeded.
 	Failed string
 }
 
-// ParseConverted reads the response file of a conversion run that was asked to make objects of version, GROUP/VERSION, of
-// asked: one JSON object with convertedObjects or failedMessage. As the API server demands, each converted object is the
-// one asked about: of the version wanted, and of the same kind, namespace, name and uid. The error is [ErrNoResponse] for
-// an empty file.
+// ParseConverted parses the response file of a conversion run that must convert the objects asked
+// to version, a GROUP/VERSION. The file is one JSON object with convertedObjects or failedMessage.
+// As the API server requires, each converted object must have the requested version and the kind,
+// namespace, name and uid of its original. The error is [ErrNoResponse] for an empty file.
 func ParseConverted(text []byte, asked []json.RawMessage, version string) (Converted, error) {
 	var written struct {
 		Objects []json.RawMessage `json:"convertedObjects"`
@@ -180,7 +181,7 @@ func ParseConverted(text []byte, asked []json.RawMessage, version string) (Conve
 	return Converted{Objects: written.Objects}, nil
 }
 
-// named is what says which object an object is.
+// named is the identity of an object.
 type named struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -198,7 +199,7 @@ func readNamed(object json.RawMessage) (n named, err error) {
 	return n, nil
 }
 
-// check compares a converted object with what it was.
+// check compares the identity of a converted object with that of its original.
 func (n named) check(before named, version string) error {
 	for _, part := range []struct{ name, is, want string }{
 		{"apiVersion", n.APIVersion, version},

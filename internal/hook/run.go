@@ -11,37 +11,40 @@ import (
 	"time"
 )
 
-// Options are what a [Runner] needs to know.
+// Options configure a [Runner].
 type Options struct {
-	// TempDir holds the files of runs, each run's in a directory of its own; it is made if absent.
+	// TempDir contains the files of runs, one directory per run. It is created if absent.
 	TempDir string
-	// ToolsDir is put behind everything else on the PATH of hooks; "" for none.
+	// ToolsDir is appended to the PATH of hooks; "" for none.
 	ToolsDir string
-	// Framework holds the files of the shell framework, shell_lib.sh and bash_env.sh at the top. Where /shell_lib.sh is
-	// not installed, hooks source this one by that name. Nil is none.
+	// Framework contains the files of the shell framework, with shell_lib.sh and bash_env.sh at the
+	// top. If /shell_lib.sh is not installed, hooks that source this path get these files. Nil
+	// means none.
 	Framework fs.FS
-	// StoreID marks every process started, for [KillLeftovers]. It also names a directory in TempDir that belongs to
-	// this runner alone.
+	// StoreID marks all started processes, for [KillLeftovers]. It also names a directory in
+	// TempDir that only this runner uses.
 	StoreID string
 	// KeepTemp leaves the files of runs in place.
 	KeepTemp bool
-	// Env is the environment hooks are given beside their own variables; nil is that of this process.
+	// Env is the environment of hooks besides their own variables; nil means that of this process.
 	Env []string
-	// Timeout is how long a run may take that sets no timeout of its own; 0 is no limit.
+	// Timeout is the maximum duration of a run without a timeout of its own; 0 means no limit.
 	Timeout time.Duration
 	// StopGrace is the time from SIGTERM to SIGKILL for a run that timed out or was canceled; 0 is 5 s.
 	StopGrace time.Duration
-	// TermAfter and KillAfter are counted from the end of a run's context; 0 is 15 s and 20 s.
+	// TermAfter and KillAfter are the times from the end of a run's context to SIGTERM and SIGKILL,
+	// if the operator stops; 0 means 15 s and 20 s.
 	TermAfter, KillAfter time.Duration
-	// JoinJSON has a JSON object that a hook prints over several lines come as one line of its output.
+	// JoinJSON joins a JSON object that a hook prints over several lines into one line of output.
 	JoinJSON bool
-	// Drain is how long output of processes that a hook left behind is waited for; 0 is one second.
+	// Drain is the maximum wait for the output of processes that a hook left behind; 0 means one
+	// second.
 	Drain time.Duration
-	// Clock tells the time, for what a run took; nil tells of none.
+	// Clock returns the current time, to measure runs; nil disables that.
 	Clock func() time.Time
 }
 
-// Runner runs hooks and `enabled` scripts, any number side by side. Make one with [NewRunner].
+// Runner runs hooks and `enabled` scripts. It is safe for concurrent use.
 type Runner struct {
 	starter              *starter
 	env                  []string
@@ -55,8 +58,9 @@ type Runner struct {
 	clock                func() time.Time
 }
 
-// NewRunner makes a runner. With a StoreID, files left by an earlier runner of the same store are removed unless
-// KeepTemp is set; that one must have ended. The caller closes the runner.
+// NewRunner returns a runner. With a StoreID, it removes the files of an earlier runner of the same
+// store, unless KeepTemp is set. The earlier runner must have ended. The caller must close the
+// runner.
 func NewRunner(o Options) (*Runner, error) {
 	r := &Runner{
 		keepTemp:  o.KeepTemp,
@@ -80,7 +84,7 @@ func NewRunner(o Options) (*Runner, error) {
 		return nil, fmt.Errorf("hook runner: %w", err)
 	}
 	r.env = append(env, storeVariable+"="+o.StoreID)
-	// Hooks run in directories of their own, so the path they are given must be absolute.
+	// Hooks run in other working directories, so their paths must be absolute.
 	if r.dir, err = filepath.Abs(o.TempDir); err != nil {
 		return nil, fmt.Errorf("hook runner: %w", err)
 	}
@@ -105,15 +109,15 @@ func NewRunner(o Options) (*Runner, error) {
 	return r, nil
 }
 
-// Close ends the runner: it starts nothing more. What runs goes on to its end and is not waited for.
+// Close prevents new starts. It neither stops running processes nor waits for them.
 func (r *Runner) Close() {
 	r.starter.close()
 }
 
-// Previous is how the attempt before this one ended.
+// Previous is the result of the previous attempt.
 type Previous string
 
-// The ends of an earlier attempt. "" is none.
+// The results of a previous attempt. "" means none.
 const (
 	PreviousNone        Previous = "none"
 	PreviousFailed      Previous = "failed"
@@ -125,49 +129,53 @@ type Run struct {
 	File File
 	// Module is the name of the hook's module, "" for a global hook.
 	Module string
-	// Task, Attempt (from 1) and Previous tell the hook which execution this is.
+	// Task, Attempt (from 1) and Previous identify the execution to the hook.
 	Task     string
 	Attempt  int
 	Previous Previous
-	// Context is the binding context, made by [Encode].
+	// Context is the binding context as returned by [Encode].
 	Context []byte
 	// ConfigValues and Values are JSON.
 	ConfigValues, Values []byte
-	// Timeout is how long it may take; 0 is the default of the runner.
+	// Timeout is the maximum duration of the run; 0 means the runner's default.
 	Timeout time.Duration
-	// Awaited: somebody waits for the response of the hook. When ctx ends it is signalled at once, and killed a second
-	// later.
+	// Awaited is true if a caller waits for the response of the hook. When ctx ends, the process is
+	// signalled at once and killed one second later.
 	Awaited bool
-	// Started is called once the process has started, and must return at once; nil is no call.
+	// Started is called when the process has started. It must return at once; nil means no call.
 	Started func()
-	// Output is called for each line the hook prints, by one goroutine at a time; nil drops them. A line has at most
-	// 10,000 characters, a longer one is cut and ends in "…". While it is not back, the hook may have to wait.
+	// Output is called for each line that the hook prints, never concurrently; nil drops the lines.
+	// A line longer than 10,000 characters is cut and ends with "…". A slow Output may block the
+	// hook.
 	Output func(stream Stream, line string)
 }
 
-// Result is what a hook that succeeded has to say: its output files as they are, nil where it wrote nothing.
+// Result contains the output files of a successful hook, unparsed. A field is nil if the hook wrote
+// nothing.
 type Result struct {
 	// ConfigPatch and ValuesPatch are streams of JSON patches.
 	ConfigPatch, ValuesPatch []byte
 	// Metrics is a stream of metric operations.
 	Metrics []byte
-	// Operations are those for objects of the cluster.
+	// Operations is a stream of operations on cluster objects.
 	Operations []byte
-	// Admission is for [ParseVerdict], Conversion for [ParseConverted].
+	// Admission is parsed by [ParseVerdict], Conversion by [ParseConverted].
 	Admission, Conversion []byte
 	Usage                 Usage
 }
 
-// maxOutput bounds each output file. What a hook returns has to fit into one commit of the store.
+// maxOutput limits each output file. The result of a hook must fit into one transaction of the
+// store.
 const maxOutput = 16 << 20
 
-// Run executes a hook and reads its output files when it succeeded. The input files are written from r once; a hook may
-// write over them.
+// Run executes a hook and reads its output files if it succeeded. Each run has its own input files,
+// so the hook may overwrite them.
 //
-// The error is an [*ExitError] when the hook ended by itself and not well, holds [ErrInterrupted] when ctx ended it,
-// [ErrTimeout] when it took too long, or the cause of ctx when ctx was canceled with one (see [context.WithCancelCause]):
-// then its process group gets SIGTERM at once, and SIGKILL after the grace time. It is any other when it could not be
-// started or what it wrote cannot be taken. Of the result only Usage is set then.
+// The error is an [*ExitError] if the hook ended by itself without success. It wraps
+// [ErrInterrupted] if ctx ended, [ErrTimeout] after a timeout, or the cause of ctx if ctx was
+// canceled with one (see [context.WithCancelCause]). After a timeout or such a cause, the process
+// group gets SIGTERM at once, and SIGKILL after the grace time. Other errors mean that the hook
+// could not be started or its output is invalid. With an error, only Usage of the result is set.
 func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	hookName, moduleName := safeName(run.File.Name), safeName(run.Module)
 	if run.Module == "" {
@@ -199,7 +207,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	return result, err
 }
 
-// readResult takes over the output files of a hook that succeeded: all of them, or none and an error.
+// readResult reads the output files of a successful hook. After an error it returns none of them.
 func readResult(files runFiles) (Result, error) {
 	var result Result
 	for _, output := range []struct {
@@ -222,7 +230,7 @@ func readResult(files runFiles) (Result, error) {
 	return result, nil
 }
 
-// runToEnd executes a hook, passing its output on, and judges how it ended.
+// runToEnd executes a hook, passes its output on and returns an error unless it succeeded.
 func (r *Runner) runToEnd(ctx context.Context, p program, pass func(Stream, string)) (Usage, error) {
 	if pass == nil {
 		pass = func(Stream, string) {}
@@ -249,7 +257,7 @@ func (r *Runner) runToEnd(ctx context.Context, p program, pass func(Stream, stri
 	return usage, end.verdict(said.text())
 }
 
-// identity returns the variables that tell a process which execution it is.
+// identity returns the variables that identify an execution to the process.
 func identity(task string, attempt int, previous Previous) []string {
 	return []string{
 		"ADDON_OPERATOR_TASK_ID=" + task,
@@ -258,7 +266,7 @@ func identity(task string, attempt int, previous Previous) []string {
 	}
 }
 
-// verdict is nil for a process that ended well by itself.
+// verdict returns nil for a process that ended successfully by itself.
 func (e ending) verdict(said string) error {
 	switch {
 	case e.cause != nil:

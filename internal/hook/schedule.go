@@ -12,21 +12,23 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// ScheduleBinding asks for runs at times.
+// ScheduleBinding starts runs on a schedule.
 type ScheduleBinding struct {
-	// Name is what the binding context calls it; "schedule" unless given, and then perhaps not unique.
+	// Name is the name in the binding context. The default is "schedule", which need not be unique.
 	Name string `json:"name"`
-	// Crontab is as written; [ParseCrontab] takes it.
+	// Crontab is as written, in the syntax of [ParseCrontab].
 	Crontab string `json:"crontab"`
-	// AllowFailure: a failed run counts as a successful one.
+	// AllowFailure treats a failed run as successful.
 	AllowFailure bool   `json:"allowFailure,omitempty"`
 	Queue        string `json:"queue"`
 	Group        string `json:"group,omitempty"`
-	// IncludeSnapshotsFrom names the kubernetes bindings whose snapshots come with each run, those of its group included.
+	// IncludeSnapshotsFrom names the kubernetes bindings whose snapshots are part of each run,
+	// including those of its group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
-	// Timeout is how long one run may take; zero is that of the hook's settings.
+	// Timeout is the maximum duration of one run; zero means the timeout of the hook's settings.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Legacy: it stood in a config without configVersion. Its ticks are told one a run.
+	// Legacy is true for a binding of a config without configVersion. Each of its runs gets one
+	// tick.
 	Legacy bool `json:"legacy,omitempty"`
 }
 
@@ -55,9 +57,10 @@ func readCrontab(f field) string {
 	return crontab
 }
 
-// ParseCrontab reads a crontab of five fields, of six (seconds first), a descriptor such as @hourly, or @every with a
-// duration; CRON_TZ=ZONE or TZ=ZONE and a space may come first. A crontab that never fires is valid: its schedule's
-// next time is zero. An @every below a second fires each second.
+// ParseCrontab parses a crontab of five fields, of six (seconds first), a descriptor such as
+// @hourly, or @every with a duration. CRON_TZ=ZONE or TZ=ZONE and a space may precede it. A crontab
+// that never fires is valid: the next time of its schedule is zero. An @every below a second fires
+// every second.
 func ParseCrontab(crontab string) (cron.Schedule, error) {
 	spec := strings.TrimSpace(crontab)
 	zoned := strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=")
@@ -70,7 +73,8 @@ func ParseCrontab(crontab string) (cron.Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("crontab %q: %w", tree.Excerpt(crontab), err)
 	}
-	// The parser rounds a duration that is not positive up to a second; asking for that is a slip.
+	// The parser rounds a duration that is not positive up to a second; such a duration is a
+	// mistake.
 	if _, every, ok := strings.Cut(spec, "@every "); ok {
 		if d, err := time.ParseDuration(every); err == nil && d <= 0 {
 			return nil, fmt.Errorf("crontab %q: the duration must be positive", tree.Excerpt(crontab))

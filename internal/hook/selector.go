@@ -12,18 +12,19 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// FieldSelector selects objects by the values of fields; all its requirements hold. Empty selects all.
+// FieldSelector selects objects by the values of fields. An object must meet all requirements. An
+// empty selector selects all objects.
 type FieldSelector []FieldRequirement
 
-// FieldRequirement demands that a field has, or has not, a value.
+// FieldRequirement requires that a field has, or does not have, a value.
 type FieldRequirement struct {
 	Field string `json:"field"`
-	// Operator is "=" or "!=", whichever of its spellings was written.
+	// Operator is "=" or "!=", normalized from the written spelling.
 	Operator string `json:"operator"`
 	Value    string `json:"value"`
 }
 
-// String returns the selector as the API server takes it, special characters escaped.
+// String returns the selector in the syntax of the API server, with special characters escaped.
 func (s FieldSelector) String() string {
 	terms := make([]string, len(s))
 	for i, r := range s {
@@ -52,7 +53,7 @@ func readNames(f field) []string {
 	return names
 }
 
-// checkName checks what is to be the name of an object.
+// checkName reports a string that cannot be the name of an object.
 func checkName(f field, name string) string {
 	if strings.ContainsAny(name, "/,=%") {
 		f.fail("%q is no name of an object: it holds one of / , = %%", tree.Excerpt(name))
@@ -60,7 +61,8 @@ func checkName(f field, name string) string {
 	return name
 }
 
-// readNamespaceSelector reads the namespaces of a binding. Where labels select them, names have never counted.
+// readNamespaceSelector reads the namespaces of a binding. If labels select them, the names are
+// ignored, as before.
 func readNamespaceSelector(f field) NamespaceSelector {
 	if !f.given {
 		return NamespaceSelector{}
@@ -105,7 +107,8 @@ func readLabelSelector(f field) *metav1.LabelSelector {
 	return selector
 }
 
-// ordered yields the entries of a map whose keys are free, by key, so that errors come in one order.
+// ordered yields the entries of a map with arbitrary keys, sorted by key, so that errors have a
+// fixed order.
 func (f field) ordered() func(yield func(string, field) bool) {
 	entries := f.mapping()
 	o := object{field: f, entries: entries}

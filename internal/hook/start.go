@@ -10,12 +10,13 @@ import (
 	"syscall"
 )
 
-// starter starts every process from one goroutine that keeps its OS thread: a parent-death signal is sent when the
-// thread that made the process ends, and any other thread of this program may end while a hook runs.
+// starter starts all processes from one goroutine that is locked to its OS thread. The parent-death
+// signal is sent when the thread that started the process ends, and any other thread of the
+// operator may end while a hook runs.
 type starter struct {
 	requests chan startRequest
 	stop     chan struct{} // closed by close
-	null     *os.File      // every process reads it; closed when nothing is started any more
+	null     *os.File      // stdin of every process; closed when run ends
 	stopped  sync.Once
 }
 
@@ -23,7 +24,7 @@ type startRequest struct {
 	path    string
 	argv    []string
 	attr    *os.ProcAttr
-	started chan<- startReply // holds one, so that the starter never waits for who asked
+	started chan<- startReply // capacity 1, so that the starter never blocks
 }
 
 type startReply struct {
@@ -43,7 +44,7 @@ func newStarter() (*starter, error) {
 
 func (s *starter) run() {
 	runtime.LockOSThread()
-	// A goroutine that ends locked takes its thread along, and so all hooks that still run.
+	// A goroutine that ends while locked ends its thread, which would kill all running hooks.
 	defer runtime.UnlockOSThread()
 	defer closeFile(s.null)
 	for {
@@ -61,13 +62,13 @@ func (s *starter) close() {
 	s.stopped.Do(func() { close(s.stop) })
 }
 
-// start returns as soon as the program is executed. The process leads its own group and is killed when this one ends.
-// The Files of attr are its stdout and stderr.
+// start returns when the program is executing. The process leads its own process group and is
+// killed when the operator ends. The Files of attr are its stdout and stderr.
 func (s *starter) start(ctx context.Context, path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	attr.Files = append([]*os.File{s.null}, attr.Files...)
 	attr.Sys = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan startReply, 1)
-	if err := s.mayStart(ctx); err != nil { // the select below takes any case that is ready
+	if err := s.mayStart(ctx); err != nil { // select chooses any ready case
 		return nil, err
 	}
 	select {
@@ -84,7 +85,7 @@ func (s *starter) start(ctx context.Context, path string, argv []string, attr *o
 	return reply.process, nil
 }
 
-// mayStart returns why nothing may be started any more, nil if something may.
+// mayStart returns an error if no process may be started any more.
 func (s *starter) mayStart(ctx context.Context) error {
 	select {
 	case <-s.stop:
@@ -100,7 +101,7 @@ func (s *starter) mayStart(ctx context.Context) error {
 	return nil
 }
 
-// explainStart adds what the kernel's few words for a script that does not start usually mean.
+// explainStart adds the usual cause to the kernel's error for a script that cannot be started.
 func explainStart(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):

@@ -12,37 +12,40 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Bounds of the time the API server gives a webhook, in seconds, and what it is where none is given.
+// Limits and default of the timeout of a webhook, in seconds.
 const (
 	minTimeout     = 1
 	maxTimeout     = 30
 	defaultTimeout = 10
 )
 
-// AdmissionBinding asks to be asked before the API server takes what others send it: whether it may (kubernetesValidating),
-// or what is to be changed of it first (kubernetesMutating).
+// AdmissionBinding makes the API server call the hook before it accepts a request: to allow or deny
+// the request (kubernetesValidating), or to change its object (kubernetesMutating).
 type AdmissionBinding struct {
-	// Name is what the binding context and the API server's messages call it: a domain name of three labels or more.
+	// Name is the name in the binding context and in messages of the API server: a domain name of
+	// at least three labels.
 	Name string `json:"name"`
-	// Rules say which requests it is asked about. One without a scope is of any.
+	// Rules select the requests. A rule without a scope matches any scope.
 	Rules []admissionv1.RuleWithOperations `json:"rules"`
-	// FailurePolicy says what the API server does when it gets no answer.
+	// FailurePolicy is what the API server does without a response.
 	FailurePolicy admissionv1.FailurePolicyType `json:"failurePolicy"`
 	SideEffects   admissionv1.SideEffectClass   `json:"sideEffects"`
-	// TimeoutSeconds is how long the API server waits, and how long the hook may run.
+	// TimeoutSeconds limits the wait of the API server and the run of the hook.
 	TimeoutSeconds  int                          `json:"timeoutSeconds"`
 	MatchConditions []admissionv1.MatchCondition `json:"matchConditions,omitempty"`
-	// Objects and Namespaces narrow the rules by labels of the object and of its namespace; nil is any.
+	// Objects and Namespaces restrict the rules by labels of the object and of its namespace; nil
+	// matches any.
 	Objects    *metav1.LabelSelector `json:"objects,omitempty"`
 	Namespaces *metav1.LabelSelector `json:"namespaces,omitempty"`
 	Group      string                `json:"group,omitempty"`
-	// IncludeSnapshotsFrom names the kubernetes bindings whose snapshots come with each run, those of its group included.
+	// IncludeSnapshotsFrom names the kubernetes bindings whose snapshots are part of each run,
+	// including those of its group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
 }
 
 // ConversionBinding converts objects of a custom resource between versions.
 type ConversionBinding struct {
-	// Name is what the binding context calls it.
+	// Name is the name in the binding context.
 	Name string `json:"name"`
 	// CRDName is the name of the CustomResourceDefinition, PLURAL.GROUP.
 	CRDName              string       `json:"crdName"`
@@ -57,7 +60,7 @@ type Conversion struct {
 	ToVersion   string `json:"toVersion"`
 }
 
-// webhooks reads the bindings that the API server asks.
+// webhooks reads the bindings that the API server calls.
 func (o object) webhooks(c *Config) {
 	c.Validating = readAdmission(o.child("kubernetesValidating"))
 	c.Mutating = readAdmission(o.child("kubernetesMutating"))
@@ -66,7 +69,8 @@ func (o object) webhooks(c *Config) {
 	}
 }
 
-// readAdmission reads a list of admission bindings, whose names are all different: the API server tells them apart by them.
+// readAdmission reads a list of admission bindings. Their names must differ, because the API server
+// identifies webhooks by name.
 func readAdmission(f field) []AdmissionBinding {
 	var bindings []AdmissionBinding
 	for _, item := range f.list(1) {
@@ -127,7 +131,7 @@ func readRule(f field) admissionv1.RuleWithOperations {
 	return r
 }
 
-// readDomain reads what the API server takes as the name of an admission webhook.
+// readDomain reads a valid name of an admission webhook.
 func readDomain(f field) string {
 	name := f.full()
 	if name == "" {
@@ -161,7 +165,8 @@ func readConversionBinding(f field) ConversionBinding {
 	return b
 }
 
-// FullVersion returns a version of the binding's custom resource as GROUP/VERSION, whichever way it was written.
+// FullVersion returns a version of the binding's custom resource as GROUP/VERSION, in whichever
+// form it was written.
 func (b ConversionBinding) FullVersion(version string) string {
 	if strings.Contains(version, "/") {
 		return version
@@ -201,8 +206,8 @@ func readVersion(f field, crd string) string {
 	return text
 }
 
-// askedSnapshots calls visit for each binding that the API server asks, with its place in the config, its group and the
-// snapshots it includes, which visit may change.
+// askedSnapshots calls visit for each binding that the API server calls, with its config key and
+// index, its group and its included snapshots, which visit may change.
 func askedSnapshots(c *Config, visit func(key string, item int, group string, names *[]string)) {
 	for i := range c.Validating {
 		visit("kubernetesValidating", i, c.Validating[i].Group, &c.Validating[i].IncludeSnapshotsFrom)

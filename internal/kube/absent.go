@@ -10,12 +10,12 @@ import (
 	"sync"
 )
 
-// TellAbsent takes note that objects of a release are absent. If it returns an error, it is called again.
+// TellAbsent receives the absent objects of a release. If it returns an error, it is called again.
 type TellAbsent func(ctx context.Context, release string, absent []Ref) error
 
-// Absences tells of objects of releases that have vanished from the cluster. It watches the metadata of each kind in each
-// namespace that has such objects, narrowed by their labels, and keeps only names. It may be used from many goroutines at
-// once.
+// Absences reports objects of releases that are missing from the cluster. For each kind and
+// namespace with such objects it watches their metadata, restricted by a label selector, and keeps
+// only names. It is safe for concurrent use.
 type Absences struct {
 	client   *Client
 	kinds    *Kinds
@@ -23,23 +23,23 @@ type Absences struct {
 	observer Observer
 	tell     TellAbsent
 	reads    *reads
-	wake     chan struct{} // has an element when there is something to look at
+	wake     chan struct{} // capacity 1; holds an element when a check is needed
 
 	mu       sync.Mutex
 	releases map[string][]*expected
 	places   map[Source]place
-	listed   map[Source]bool               // the snapshot shows everything
-	touched  map[Source]map[objectKey]bool // has come or gone since it was last looked at
-	missing  map[Source]bool               // turned out not to be served
-	awaited  map[Ref]bool                  // kinds, without names, that are waited for
+	listed   map[Source]bool               // sources whose first list has arrived
+	touched  map[Source]map[objectKey]bool // objects added or deleted since the last check
+	missing  map[Source]bool               // sources that the API server did not serve
+	awaited  map[Ref]bool                  // kinds, without names, whose appearance is awaited
 }
 
-// expected is an object that should be there.
+// expected is an object that must exist.
 type expected struct {
 	release string
 	ref     Ref
 	source  Source // zero until the kind is resolved
-	settled bool   // nothing to look at until it is touched
+	settled bool   // needs no check until it is touched
 }
 
 func (e *expected) key() objectKey { return objectKey{e.source.Namespace, e.ref.Name} }
@@ -47,8 +47,8 @@ func (e *expected) key() objectKey { return objectKey{e.source.Namespace, e.ref.
 // kind returns the expected object's kind as a ref without a name.
 func (e *expected) kind() Ref { return Ref{APIVersion: e.ref.APIVersion, Kind: e.ref.Kind} }
 
-// NewAbsences returns an Absences for objects that labels, a label selector, selects. Tell is called by one goroutine. Kinds
-// has to run as well.
+// NewAbsences returns an Absences for the objects that match the label selector labels. One
+// goroutine calls tell. The caller must also run kinds.
 func NewAbsences(kinds *Kinds, labels string, tell TellAbsent, observer Observer) *Absences {
 	a := &Absences{
 		client: kinds.client, kinds: kinds, labels: labels, observer: observer, tell: tell,
@@ -61,7 +61,8 @@ func NewAbsences(kinds *Kinds, labels string, tell TellAbsent, observer Observer
 	return a
 }
 
-// Run watches until ctx ends. It returns when no call to tell is under way and none will follow. Call it once.
+// Run watches until ctx ends. When it returns, no call to tell is running and none will follow.
+// Call it once.
 func (a *Absences) Run(ctx context.Context) {
 	var watching sync.WaitGroup
 	watching.Go(func() { a.reads.workers.run(ctx) })
@@ -83,8 +84,8 @@ func (a *Absences) Run(ctx context.Context) {
 	}
 }
 
-// Register says which objects a release should have, in place of what was said before. Those that are absent now are told,
-// also if they were told before.
+// Register replaces the expected objects of a release. Objects that are absent now are reported,
+// even if they were reported before.
 func (a *Absences) Register(release string, objects []Ref) {
 	entries := make([]*expected, len(objects))
 	for i, ref := range objects {
@@ -96,7 +97,8 @@ func (a *Absences) Register(release string, objects []Ref) {
 	signal(a.wake)
 }
 
-// Unregister says that nothing is expected of a release. A call to tell under way may still be about it.
+// Unregister removes all expected objects of a release. A running call to tell may still concern
+// the release.
 func (a *Absences) Unregister(release string) {
 	a.mu.Lock()
 	delete(a.releases, release)
@@ -104,8 +106,8 @@ func (a *Absences) Unregister(release string) {
 	signal(a.wake)
 }
 
-// look brings the watches in line with what is registered, finds out what is absent, and tells it. An error means that it
-// has to look again.
+// look updates the watches to the registered objects, finds the absent objects and reports them.
+// After an error it must be called again.
 func (a *Absences) look(ctx context.Context) error {
 	a.leaveMissing(ctx)
 	errs := []error{a.resolve(ctx)}
@@ -117,10 +119,10 @@ func (a *Absences) look(ctx context.Context) error {
 		case err != nil && IsRefused(err):
 			a.observer.sourceFailed(e.source, err)
 			a.settle([]*expected{e})
-		case err != nil: // the server is away, which need not be found out for each
+		case err != nil: // the API server is unavailable; do not try the other objects
 			a.observer.sourceFailed(e.source, err)
 			return errors.Join(append(errs, err)...)
-		case exists: // but without the labels, or it has come back: then it is seen
+		case exists: // its labels do not match, or it was created again and the watch will show it
 			a.settle([]*expected{e})
 		default:
 			absent[e.release] = append(absent[e.release], e)
@@ -132,7 +134,7 @@ func (a *Absences) look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// report tells that objects of a release are absent, but for those that are no longer expected.
+// report passes the absent objects of a release to tell, except those that are no longer expected.
 func (a *Absences) report(ctx context.Context, release string, absent []*expected) error {
 	a.mu.Lock()
 	current := a.releases[release]
@@ -155,7 +157,7 @@ func (a *Absences) report(ctx context.Context, release string, absent []*expecte
 	return nil
 }
 
-// settle says that there is nothing to look at about entries until they are touched.
+// settle marks entries as checked until they are touched.
 func (a *Absences) settle(entries []*expected) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -164,12 +166,13 @@ func (a *Absences) settle(entries []*expected) {
 	}
 }
 
-// all returns what is expected. The caller holds the lock.
+// all returns all expected objects. The caller holds the lock.
 func (a *Absences) all() []*expected {
 	return slices.Concat(slices.Collect(maps.Values(a.releases))...)
 }
 
-// resolve finds the sources of what was registered, and begins to wait for kinds that are not served.
+// resolve finds the sources of the registered objects, and starts to wait for kinds that are not
+// served.
 func (a *Absences) resolve(ctx context.Context) error {
 	a.mu.Lock()
 	open := slices.DeleteFunc(a.all(), func(e *expected) bool { return e.settled || e.source != Source{} || a.awaited[e.kind()] })
@@ -196,13 +199,13 @@ func (a *Absences) resolve(ctx context.Context) error {
 			a.settle([]*expected{e})
 		default:
 			a.observer.kindFailed(e.ref.APIVersion, e.ref.Kind, err)
-			return err // the server is away, which the others need not find out one by one
+			return err // the API server is unavailable; do not try the other objects
 		}
 	}
 	return nil
 }
 
-// await wakes the look when the kind of ref appears.
+// await requests a check when the kind appears.
 func (a *Absences) await(kind Ref) {
 	a.mu.Lock()
 	a.awaited[kind] = true
@@ -248,7 +251,7 @@ func (a *Absences) leaveMissing(ctx context.Context) {
 	}
 }
 
-// arrange watches the sources of what is expected, and no others.
+// arrange watches the sources of the expected objects, and no others.
 func (a *Absences) arrange() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -271,7 +274,8 @@ func (a *Absences) arrange() {
 	}
 }
 
-// dropPlaces ends the watches of the sources that which picks. The caller holds the lock.
+// dropPlaces ends the watches of the sources for which which returns true. The caller holds the
+// lock.
 func (a *Absences) dropPlaces(which func(Source) bool) {
 	for source, p := range a.places {
 		if which(source) {
@@ -283,7 +287,7 @@ func (a *Absences) dropPlaces(which func(Source) bool) {
 	}
 }
 
-// suspects returns what is expected and not seen, and was not settled since it was touched.
+// suspects returns the expected objects that no watch shows and that are not settled.
 func (a *Absences) suspects() []*expected {
 	a.mu.Lock()
 	defer a.mu.Unlock()

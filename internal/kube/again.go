@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// again says when a source is listed again.
+// again is the timer for periodic lists of a source.
 type again struct {
 	alarm  *time.Timer
-	period time.Duration // zero: never
+	period time.Duration // zero: no periodic lists
 }
 
 func newAgain() again {
@@ -17,7 +17,7 @@ func newAgain() again {
 	return again{alarm: alarm}
 }
 
-// set makes the alarm ring each period from now on. One that rings by that period already rings on as it does.
+// set makes the alarm fire every period. If the period is unchanged, the running alarm is kept.
 func (a *again) set(period time.Duration) {
 	if period == a.period {
 		return
@@ -27,21 +27,21 @@ func (a *again) set(period time.Duration) {
 	a.rearm()
 }
 
-// rearm has the alarm ring when another period is over.
+// rearm restarts the alarm for one period.
 func (a *again) rearm() {
 	if a.period > 0 {
 		a.alarm.Reset(a.period)
 	}
 }
 
-// missing is an object that a view shows and a list of that version did not.
+// missing is an object that a view contains and a list of that version did not.
 type missing struct{ uid, version string }
 
-// relist lists the source again, takes over into the views what differs, and has the receiver compare what they show with
-// what it was told.
+// relist lists the source again, updates the views with the differences, and makes the receiver
+// compare the objects with those delivered before.
 //
-// The list may be ahead of the watch. What has changed since the version the watch has come to is left to the watch, which
-// will tell of each change: so the views stay at that version.
+// The list may be newer than the version that the watch has reached. The watch delivers the changes
+// after that version itself, so the views stay at that version.
 func (f *watch) relist(ctx context.Context) error {
 	gathering, version, err := f.collect(ctx, func(v *view) bool { return v.asked && !After(v.listed, f.version) }, newestVersion)
 	if err != nil {
@@ -63,9 +63,10 @@ func (f *watch) relist(ctx context.Context) error {
 	return nil
 }
 
-// update updates the view of g from a list of that version. The list counts up to version reached, where the watch is. An
-// object that is missing from the list may have been deleted after reached. It is removed when it is missing again and
-// the watch has passed the list from which it was missing. The caller holds the lock.
+// update updates the view of g from a list of the given version. Only changes up to version
+// reached, the version of the watch, are applied. An object that is missing from the list may have
+// been deleted after reached. It is removed when a later list does not contain it either and the
+// watch has passed the version of the first such list. The caller holds the lock.
 func (g gathered) update(version, reached string) {
 	v := g.view
 	for key, o := range g.objects {

@@ -8,16 +8,17 @@ import (
 )
 
 const (
-	// bufferFrames and bufferBytes bound what a watch reads ahead while its receiver is busy. When they are reached the
-	// connection backs up to the server. They bound a batch as well, but for one large object.
+	// bufferFrames and bufferBytes limit how much a watch reads ahead while its receiver is busy.
+	// At the limit, the watch stops reading from the connection. One large object may exceed
+	// bufferBytes.
 	bufferFrames = 256
 	bufferBytes  = 2 << 20
 )
 
-// buffer holds what has arrived by a watch and was not yet looked at.
+// buffer holds the frames of a watch that were read and not yet processed.
 type buffer struct {
-	arrived chan struct{} // has an element while there is something to take
-	freed   chan struct{} // has an element after something was taken
+	arrived chan struct{} // holds an element while frames are available
+	freed   chan struct{} // holds an element after frames were taken
 
 	mu     sync.Mutex
 	frames []frame
@@ -66,7 +67,7 @@ func (in *buffer) full() bool {
 	return len(in.frames) >= bufferFrames || in.bytes >= bufferBytes
 }
 
-// end says that nothing more will arrive, and why.
+// end records that no more frames will arrive, and why.
 func (in *buffer) end(err error) {
 	in.mu.Lock()
 	in.ended, in.err = true, err
@@ -74,7 +75,8 @@ func (in *buffer) end(err error) {
 	signal(in.arrived)
 }
 
-// take returns what has arrived, and whether and why that was the last.
+// take removes and returns the buffered frames. Ended is true if no more frames will arrive, and
+// err is the reason.
 func (in *buffer) take() (frames []frame, ended bool, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -83,7 +85,7 @@ func (in *buffer) take() (frames []frame, ended bool, err error) {
 	return frames, in.ended, in.err
 }
 
-// signal puts an element into a channel that has room for one, if it has none.
+// signal sends an element on a channel of capacity 1, unless it already holds one.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

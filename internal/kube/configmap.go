@@ -16,28 +16,28 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// conflictTries is how often a write is tried that meets newer versions.
+// conflictTries is the maximum number of attempts of a write that meets conflicts.
 const conflictTries = 10
 
-// ConfigMap is one ConfigMap, which need not exist.
+// ConfigMap is a reference to one ConfigMap. The ConfigMap may not exist.
 type ConfigMap struct {
 	client *Client
 	source Source
 }
 
-// ConfigMap returns the ConfigMap of that name. Nothing is asked for yet.
+// ConfigMap returns the ConfigMap of that name. It sends no request.
 func (c *Client) ConfigMap(namespace, name string) *ConfigMap {
 	return &ConfigMap{c, Source{
 		Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespace: namespace, Names: name,
 	}}
 }
 
-// Content is what a ConfigMap holds. One that does not exist holds nothing.
+// Content is the content of a ConfigMap. It is the zero value if the ConfigMap does not exist.
 type Content struct {
 	Exists          bool
 	Data            map[string]string
 	ResourceVersion string
-	// Manager is the field manager that changed it last, as the watch tells. It is empty in what a read or a write returns.
+	// Manager is the field manager of the last change. Only Watch sets it.
 	Manager string
 }
 
@@ -48,7 +48,7 @@ func (m *ConfigMap) String() string {
 	return "ConfigMap " + m.source.Namespace + "/" + m.source.Names
 }
 
-// Read returns what the ConfigMap holds now. That it does not exist is no error.
+// Read returns the current content. A ConfigMap that does not exist is not an error.
 func (m *ConfigMap) Read(ctx context.Context) (Content, error) {
 	text, err := read(m.client.raw.Get().AbsPath(m.path()).Do(ctx))
 	if apierrors.IsNotFound(err) {
@@ -60,11 +60,13 @@ func (m *ConfigMap) Read(ctx context.Context) (Content, error) {
 	return m.content(text)
 }
 
-// Update changes what the ConfigMap holds and returns what it holds then. Change is given the current data, its own to
-// alter; it may be called again, with newer data, if somebody else writes at the same time. If it alters nothing, nothing
-// is written. A ConfigMap that does not exist is made. All else in it, labels and annotations too, stays as it is.
+// Update changes the data of the ConfigMap and returns the new content. It passes change a copy of
+// the current data to modify. After a conflict with another writer it calls change again with the
+// newer data. If change modifies nothing, nothing is written. A missing ConfigMap is created. All
+// other fields, such as labels and annotations, stay unchanged.
 //
-// An error of change is returned as it is. [IsRefused] tells of other errors whether to try again.
+// An error of change is returned as it is. For other errors, [IsRefused] reports whether a retry is
+// useless.
 func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]string) error) (Content, error) {
 	var err error
 	for range conflictTries {
@@ -83,7 +85,7 @@ func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]stri
 			return before, nil
 		}
 		after, err = m.write(ctx, before, data)
-		// Not found is what a patch meets if the ConfigMap was deleted since it was read.
+		// A patch gets "not found" if the ConfigMap was deleted after the read.
 		lost := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || (apierrors.IsNotFound(err) && before.Exists)
 		if !lost {
 			return after, err
@@ -92,7 +94,7 @@ func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]stri
 	return Content{}, fmt.Errorf("%w: %w", errConflicts, err)
 }
 
-// write makes the ConfigMap hold data, if it is still as before.
+// write sets the data of the ConfigMap, if the ConfigMap has not changed since before.
 func (m *ConfigMap) write(ctx context.Context, before Content, data map[string]string) (Content, error) {
 	body, err := m.body(before, data)
 	if err != nil {
@@ -110,7 +112,7 @@ func (m *ConfigMap) write(ctx context.Context, before Content, data map[string]s
 	return m.content(text)
 }
 
-// body returns what to send to make the ConfigMap hold data.
+// body returns the request body that sets the data of the ConfigMap.
 func (m *ConfigMap) body(before Content, data map[string]string) ([]byte, error) {
 	if !before.Exists {
 		return json.Marshal(&corev1.ConfigMap{
@@ -122,7 +124,7 @@ func (m *ConfigMap) body(before Content, data map[string]string) ([]byte, error)
 	altered := map[string]*string{}
 	for key := range before.Data {
 		if _, stays := data[key]; !stays {
-			altered[key] = nil // null takes a key away
+			altered[key] = nil // in a merge patch, null removes a key
 		}
 	}
 	for key, value := range data {
@@ -144,8 +146,9 @@ func (m *ConfigMap) content(text []byte) (Content, error) {
 	return Content{Exists: true, Data: object.Data, ResourceVersion: object.ResourceVersion}, nil
 }
 
-// Watch tells what the ConfigMap holds: once at first, and whenever its data has changed, until ctx ends. Several changes
-// may be told as one. A call that returns an error is made again. It returns the error of ctx.
+// Watch calls tell with the current content, and again after each change of the data, until ctx
+// ends. One call may cover several changes. A call that returns an error is repeated. Watch returns
+// the error of ctx.
 func (m *ConfigMap) Watch(ctx context.Context, observer Observer, tell func(context.Context, Content) error) error {
 	data, err := jq.CompileOwn(".data")
 	if err != nil {
@@ -157,7 +160,7 @@ func (m *ConfigMap) Watch(ctx context.Context, observer Observer, tell func(cont
 	return ctx.Err()
 }
 
-// contents receives what the watch of a ConfigMap shows.
+// contents is the Receiver for the watch of a ConfigMap.
 type contents struct {
 	tell func(context.Context, Content) error
 }

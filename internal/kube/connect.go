@@ -26,27 +26,28 @@ const (
 	userAgent    = "addon-operator"
 	fieldManager = "addon-operator"
 
-	// inClusterNamespace is where every pod with a service account finds the name of its namespace.
+	// inClusterNamespace is the file that contains the namespace of the pod. Every pod with a
+	// service account has it.
 	inClusterNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 )
 
-// Options say which cluster to connect to. The zero value is the cluster the process runs in, or, outside of one, what
-// kubectl would use.
+// Options select the cluster to connect to. The zero value selects the cluster that the process
+// runs in or, outside a cluster, the cluster that kubectl would use.
 type Options struct {
-	// Kubeconfig is the path of a kubeconfig file; empty means the default places.
+	// Kubeconfig is the path of a kubeconfig file; empty means the default locations.
 	Kubeconfig string
-	// Context names the context in the kubeconfig; empty means its current one.
+	// Context is the name of a context in the kubeconfig; empty means its current context.
 	Context string
-	// Server is the API server's URL; empty means the one of the context.
+	// Server is the URL of the API server; empty means the server of the context.
 	Server string
-	// QPS limits the requests a second that are sent; zero means no limit, as the API server has its own.
+	// QPS limits the requests per second; zero means no limit, because the API server has its own.
 	QPS float32
-	// Burst is how many requests more than QPS may be sent at once. It has no meaning without QPS.
+	// Burst is the number of requests that may exceed QPS at once. It has no effect without QPS.
 	Burst int
 }
 
-// Connect returns what clients of the cluster are made from, and the namespace that cluster's credentials point to, empty
-// if they point to none. It sends nothing.
+// Connect returns the client configuration for the cluster and the namespace of the credentials,
+// which is empty if they name none. It sends no request.
 func Connect(o Options) (*rest.Config, string, error) {
 	config, namespace, err := o.load()
 	if err != nil {
@@ -57,7 +58,7 @@ func Connect(o Options) (*rest.Config, string, error) {
 		config.QPS = o.QPS
 	}
 	config.UserAgent = userAgent
-	config.DisableCompression = true // the API server is near; packing and unpacking lists costs more than sending them
+	config.DisableCompression = true // compressing lists costs more than sending them to a nearby server
 	return config, namespace, nil
 }
 
@@ -98,20 +99,20 @@ func (o Options) load() (*rest.Config, string, error) {
 	return config, "", nil
 }
 
-// Client talks to one API server. All that is reached through it shares connections and what is known of the kinds the
-// server serves. It may be used from many goroutines at once.
+// Client talks to one API server. All clients made from it share its connections and its discovery
+// cache. It is safe for concurrent use.
 type Client struct {
 	config   *rest.Config
 	http     *http.Client
-	raw      rest.Interface // speaks JSON and leaves it as it is
+	raw      rest.Interface // returns JSON undecoded
 	cached   discovery.CachedDiscoveryInterface
 	mapper   *restmapper.DeferredDiscoveryRESTMapper
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
 }
 
-// NewClient returns a client made from config, which it copies. It sends nothing: a server that is away is an error of
-// what is asked later.
+// NewClient returns a client for a copy of config. It sends no request, so an unavailable server is
+// an error of later calls.
 func NewClient(config *rest.Config) (*Client, error) {
 	c := &Client{config: rest.CopyConfig(config)}
 	var err error
@@ -136,7 +137,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return c, nil
 }
 
-// rawClient returns a client for which only what the server says about a failure is more than bytes.
+// rawClient returns a client that decodes only error responses.
 func rawClient(config *rest.Config, client *http.Client) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	scheme := runtime.NewScheme()
@@ -144,17 +145,18 @@ func rawClient(config *rest.Config, client *http.Client) (rest.Interface, error)
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.ContentType = runtime.ContentTypeJSON
 	config.AcceptContentTypes = runtime.ContentTypeJSON
-	config.WarningHandlerWithContext = rest.NoWarnings{} // what a watch is warned of would be said again every few minutes
+	config.WarningHandlerWithContext = rest.NoWarnings{} // each new watch would repeat the warnings
 	return rest.UnversionedRESTClientForConfigAndClient(config, client)
 }
 
-// Config returns a copy of what the client was made from, the caller's to change.
+// Config returns a copy of the client's configuration. The caller may change it.
 func (c *Client) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// HTTP returns the HTTP client all requests go through.
+// HTTP returns the HTTP client that all requests use.
 func (c *Client) HTTP() *http.Client { return c.http }
 
-// Mapper maps kinds to resources by what is known of the kinds the server serves, read at first use and kept until its Reset.
+// Mapper maps kinds to resources. It reads the served kinds at first use and caches them until its
+// Reset.
 func (c *Client) Mapper() *restmapper.DeferredDiscoveryRESTMapper { return c.mapper }
 
 // Dynamic returns a client for objects of any kind.

@@ -12,26 +12,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// ErrNotServed is what errors.Is finds in the error for a kind the API server does not serve.
+// ErrNotServed matches, with errors.Is, the error for a kind that the API server does not serve.
 var ErrNotServed = errors.New("the API server does not serve this kind")
 
-// errConflicts ends a write that met a newer version each time it was tried.
+// errConflicts is the error of a write that met a conflict at every attempt.
 var errConflicts = errors.New("changed by others each time it was written")
 
-// errAhead is the answer to a version newer than the newest the server knows: it was restored from a backup.
+// errAhead is the error for a version that is newer than the server's newest version: the server
+// was restored from a backup.
 var errAhead = errors.New("the version is ahead of the server's newest")
 
-// NotServedError says which kind is not served. errors.Is finds [ErrNotServed] in it.
+// NotServedError reports which kind is not served. It matches [ErrNotServed].
 type NotServedError struct {
-	// APIVersion is the group/version asked for; empty means any.
+	// APIVersion is the requested group/version; empty means any.
 	APIVersion string
-	// Kind is as it was asked for.
+	// Kind is the requested kind.
 	Kind string
-	// Undiscovered is why some API groups could not be looked into; nil if all could. The kind may be in one of them.
+	// Undiscovered is the discovery error of API groups that could not be read; nil if all could
+	// be. The kind may be in one of them.
 	Undiscovered error
 }
 
-// Error names the kind, and the groups that could not be looked into.
+// Error names the kind, and the API groups that could not be read.
 func (e *NotServedError) Error() string {
 	text := fmt.Sprintf("kind %q: %v", e.Kind, ErrNotServed)
 	if e.APIVersion != "" {
@@ -43,12 +45,12 @@ func (e *NotServedError) Error() string {
 	return text
 }
 
-// Is reports that the error is an [ErrNotServed].
+// Is makes errors.Is match [ErrNotServed].
 func (e *NotServedError) Is(target error) bool { return target == ErrNotServed }
 
-// IsRefused reports whether the API server understood a request and will not do it, so that sending the same again is of
-// no use: any 4xx but 408, 409 and 429, and a write that met a conflict each time it was tried. Everything else, among it
-// 5xx, timeouts and broken connections, may succeed when it is tried again.
+// IsRefused reports whether a retry of the same request is useless: the API server answered with a
+// 4xx status other than 408, 409 and 429, or a write met a conflict at every attempt. All other
+// errors, such as 5xx, timeouts and broken connections, may succeed when retried.
 func IsRefused(err error) bool {
 	if errors.Is(err, errConflicts) {
 		return true
@@ -65,7 +67,7 @@ func IsRefused(err error) bool {
 	}
 }
 
-// isVersionRefused reports whether err says that a watch cannot be read on from the version it was asked for.
+// isVersionRefused reports whether err means that a watch cannot start from the requested version.
 func isVersionRefused(err error) bool {
 	return errors.Is(err, errAhead) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
@@ -75,16 +77,17 @@ const (
 	retryLast  = 10 * time.Second
 )
 
-// A retry says how long to wait before the API server is asked again. The zero value is ready to use.
+// retry is the backoff of requests to the API server. The zero value is ready to use.
 type retry struct {
 	delays *backoff.ExponentialBackOff // nil until an attempt has ended
 }
 
-// reset notes that the API server answered: the next delay is the shortest.
+// reset makes the next delay the shortest. Call it when the API server has answered.
 func (r *retry) reset() { r.delays = nil }
 
-// next returns the delay after an attempt that ended with err: from 50 ms doubling to 10 s, with jitter, and longer if the
-// API server asks for it. There is none after the first attempt if that ended without an error, as a watch does.
+// next returns the delay after an attempt that ended with err: 50 ms doubling to 10 s, with jitter,
+// and longer if the API server asks for it. It is zero after a first attempt without an error, such
+// as a watch that the server ended.
 func (r *retry) next(err error) time.Duration {
 	if r.delays == nil {
 		r.delays = backoff.NewExponentialBackOff(
@@ -102,7 +105,8 @@ func (r *retry) next(err error) time.Duration {
 	return wait.Jitter(delay, 0.2)
 }
 
-// pause waits for the time next returns, or until ctx ends or wake has something; wake may be nil.
+// pause waits for the delay of next, or until ctx ends or wake receives an element; wake may be
+// nil.
 func (r *retry) pause(ctx context.Context, err error, wake <-chan struct{}) {
 	delay := r.next(err)
 	if delay == 0 {

@@ -8,7 +8,7 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// Lookout says that objects have changed, to those who then read them. It may be used from many goroutines at once.
+// Lookout notifies its user when the followed objects have changed. It is safe for concurrent use.
 type Lookout struct {
 	reads *reads
 
@@ -16,8 +16,9 @@ type Lookout struct {
 	places map[View]place
 }
 
-// NewLookout returns a Lookout that calls changed when it has first seen what it follows, and whenever that has changed.
-// Several changes may be one call. Nothing is watched before [Lookout.Run] runs.
+// NewLookout returns a Lookout that calls changed after the first list of the followed views and
+// after each change. One call may cover several changes. Nothing is watched before [Lookout.Run]
+// runs.
 func NewLookout(client *Client, observer Observer, changed func()) *Lookout {
 	return &Lookout{reads: newReads(client, calls{changed}, observer), places: map[View]place{}}
 }
@@ -25,8 +26,8 @@ func NewLookout(client *Client, observer Observer, changed func()) *Lookout {
 // Run watches until ctx ends. It returns when all goroutines have ended. Call it once.
 func (l *Lookout) Run(ctx context.Context) { l.reads.workers.run(ctx) }
 
-// Follow makes views all that is followed. A change is one of what a view's filter shows. Where a filter is no jq program,
-// nothing changes and the error says so.
+// Follow replaces the followed views. Only changes of the filter result of a view count. If a
+// filter is not a valid jq program, Follow returns an error and changes nothing.
 func (l *Lookout) Follow(views ...View) error {
 	filters := map[View]*jq.Filter{}
 	for _, v := range views {
@@ -53,7 +54,7 @@ func (l *Lookout) Follow(views ...View) error {
 	return nil
 }
 
-// calls receives what a Lookout's watches show.
+// calls is the Receiver of a Lookout.
 type calls struct{ changed func() }
 
 func (c calls) Stored(context.Context, View) (string, error) { return "", nil }

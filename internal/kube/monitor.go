@@ -12,40 +12,42 @@ import (
 	"time"
 )
 
-// undiscoveredEvery is how often a kind is looked for that may be in a group that cannot be looked into.
+// undiscoveredEvery is the interval between discovery attempts for a kind that may be in an API
+// group whose discovery failed.
 const undiscoveredEvery = time.Minute
 
-// namespaceKind is the kind of the objects that other objects are in.
+// namespaceKind is the kind of namespaces.
 const namespaceKind = "Namespace"
 
-// Monitor follows one selection through one filter for one owner. It may be used from many goroutines at once.
+// Monitor follows one selection through one filter for one owner. It is safe for concurrent use.
 type Monitor struct {
 	watches *Watches
 	spec    Spec
 	plan    plan
 	stop    func()
-	wake    chan struct{} // has an element when the set of namespaces has changed, or a source is not served
+	wake    chan struct{} // capacity 1; wakes follow after a change of namespaces or an unserved source
 
 	mu      sync.Mutex
-	moved   chan struct{} // closed and replaced whenever what follows has changed
-	settled bool          // which sources there are is known; none if the kind is not served
-	gone    bool          // a source turned out not to be served
+	moved   chan struct{} // closed and replaced by update
+	settled bool          // the set of sources is known; it is empty if the kind is not served
+	gone    bool          // the API server did not serve a source
 	closed  bool
-	problem error // why it is not settled
+	problem error // why settled is false
 	places  map[Source]place
-	known   map[Source]bool // the owner was admitted to these before the kind was no longer served
-	among   place           // of the namespaces it follows; zero if it follows none
+	known   map[Source]bool // sources at which the owner was registered before the kind was no longer served
+	among   place           // the watch of the followed namespaces; zero if there is none
 }
 
-// Close ends the monitor. The receiver is told nothing.
+// Close ends the monitor. The receiver is not notified.
 func (m *Monitor) Close() {
 	m.update(func() { m.closed = true })
 	m.stop()
 	m.leaveAll()
 }
 
-// Snapshot returns the objects the owner sees now, sorted by namespace and name; none while they are not known yet, or if
-// the kind is not served. What it returns is shared and must not be changed.
+// Snapshot returns the current objects of the monitor, sorted by namespace and name. It is empty
+// before the first list and if the kind is not served. The result is shared; the caller must not
+// change it.
 func (m *Monitor) Snapshot() []*Object {
 	m.mu.Lock()
 	places := slices.Collect(maps.Values(m.places))
@@ -57,7 +59,7 @@ func (m *Monitor) Snapshot() []*Object {
 			return shown
 		}
 		for _, object := range shown {
-			if object.Raw != nil && !m.spec.KeepFull { // another owner of the view keeps them
+			if object.Raw != nil && !m.spec.KeepFull { // another owner of the view keeps full objects
 				slim := *object
 				slim.Raw = nil
 				object = &slim
@@ -69,7 +71,7 @@ func (m *Monitor) Snapshot() []*Object {
 	return objects
 }
 
-// Views returns the views the monitor now consists of, sorted by their text.
+// Views returns the current views of the monitor, sorted by their text.
 func (m *Monitor) Views() []View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,15 +83,15 @@ func (m *Monitor) Views() []View {
 	return views
 }
 
-// A Failure is an object on which a filter fails now.
+// A Failure is an object for which the filter fails now.
 type Failure struct {
 	Namespace, Name string
-	// Err says why, and quotes nothing of the object.
+	// Err is the reason. It contains no content of the object.
 	Err string
 }
 
-// Failures returns the objects on which the monitor's filter fails now, sorted by namespace and name. Of very many it
-// returns the first.
+// Failures returns the objects for which the monitor's filter fails now, sorted by namespace and
+// name. The number is limited per view.
 func (m *Monitor) Failures() []Failure {
 	m.mu.Lock()
 	places := slices.Collect(maps.Values(m.places))
@@ -108,8 +110,8 @@ func (m *Monitor) Failures() []Failure {
 	return all
 }
 
-// Wait returns when the snapshot shows everything and the receiver knows of it, or it is known that the kind is not served.
-// If ctx ends before, the error says what is not known yet and why.
+// Wait returns when the snapshot is complete and the receiver has accepted it, or when the kind is
+// known not to be served. If ctx ends first, the error says what is not known yet and why.
 func (m *Monitor) Wait(ctx context.Context) error {
 	for {
 		m.mu.Lock()
@@ -139,7 +141,7 @@ func (m *Monitor) Wait(ctx context.Context) error {
 	}
 }
 
-// unsettled returns why it is not known which sources there are.
+// unsettled returns the error for a set of sources that is not known yet.
 func (m *Monitor) unsettled(ctx context.Context) error {
 	m.mu.Lock()
 	problem, among := m.problem, m.among
@@ -150,7 +152,7 @@ func (m *Monitor) unsettled(ctx context.Context) error {
 	return fmt.Errorf("objects of kind %q are not known yet: %w", m.spec.Selection.Kind, orEnd(ctx, problem))
 }
 
-// orEnd returns err, or, if that is nil, why ctx has ended.
+// orEnd returns err or, if that is nil, the cause of the end of ctx.
 func orEnd(ctx context.Context, err error) error {
 	if err != nil {
 		return err
@@ -167,7 +169,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// update changes the monitor's state under its lock and tells those who wait.
+// update changes the monitor's state under its lock and wakes waiting goroutines.
 func (m *Monitor) update(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,10 +178,10 @@ func (m *Monitor) update(change func()) {
 	m.moved = make(chan struct{})
 }
 
-// run finds out what the kind is, follows it, and begins again when it is no longer served.
+// run resolves the kind and follows its objects. It starts again when the kind is no longer served.
 func (m *Monitor) run(ctx context.Context) {
 	var again retry
-	appeared := m.spec.Resume && !m.plan.followsNamespace // of what the receiver does not know, the owner was shown nothing
+	appeared := m.spec.Resume && !m.plan.followsNamespace // views unknown to the receiver were empty so far
 	for ctx.Err() == nil {
 		kind, waited := m.resolve(ctx)
 		if ctx.Err() != nil {
@@ -187,7 +189,7 @@ func (m *Monitor) run(ctx context.Context) {
 		}
 		m.follow(ctx, kind, appeared || waited)
 		if ctx.Err() != nil {
-			return // what was seen last stays to be read until the monitor is closed
+			return // the last snapshot stays readable until the monitor is closed
 		}
 		if m.leaveAll() {
 			again.reset()
@@ -197,7 +199,8 @@ func (m *Monitor) run(ctx context.Context) {
 	}
 }
 
-// resolve returns the kind when it is served, and whether it was not at first: then the owner was shown nothing.
+// resolve waits until the kind is served and returns it. Waited is true if the kind was not served
+// at first, so that the owner saw an empty snapshot.
 func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	var again retry
 	for {
@@ -222,8 +225,8 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	}
 }
 
-// awaitServed returns the kind when it appears. It gives up when ctx ends, and when it is time to look into groups that
-// missing says could not be looked into.
+// awaitServed returns the kind when it appears. It gives up when ctx ends, and after a while if the
+// error missing says that discovery of some API groups failed, so that the caller tries them again.
 func (m *Monitor) awaitServed(ctx context.Context, missing error) (Kind, bool) {
 	served, stop := m.watches.kinds.Served(m.plan.apiVersion, m.plan.kind)
 	defer stop()
@@ -259,7 +262,7 @@ func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
 	}
 	for {
 		m.arrange(m.wants(kind, namespaces), appeared)
-		appeared = false // what joins from now on does because its namespace begins to match
+		appeared = false // a source that joins later does so because its namespace starts to match
 		select {
 		case <-ctx.Done():
 			return
@@ -271,8 +274,8 @@ func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
 	}
 }
 
-// lost reports whether a source turned out not to be served because the kind is not, or not under this name. Where it is,
-// by what the server says, the source just goes on trying.
+// lost reports whether a source is not served because the kind is no longer served, or is served
+// under another name. If the server still serves the kind, the watch continues to retry.
 func (m *Monitor) lost(ctx context.Context, kind Kind) bool {
 	m.mu.Lock()
 	gone := m.gone
@@ -289,7 +292,7 @@ func (m *Monitor) lost(ctx context.Context, kind Kind) bool {
 	return now != kind
 }
 
-// wants returns the sources the monitor consists of now.
+// wants returns the sources that the monitor needs now.
 func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 	if namespaces.watch == nil {
 		return m.plan.sources(kind, m.plan.namespaces)
@@ -305,7 +308,8 @@ func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 	return m.plan.sources(kind, names)
 }
 
-// arrange joins the sources that are wanted and not followed yet, and lets those go that are no longer wanted.
+// arrange joins the wanted sources that are not followed yet, and leaves those that are no longer
+// wanted.
 func (m *Monitor) arrange(wanted []Source, appeared bool) {
 	delivered := map[Source]bool{}
 	for _, source := range wanted {

@@ -15,33 +15,34 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// Object is what is known of one object in one view. It is shared by all who see it and never changed.
+// Object is one object as one view shows it. It is shared and immutable.
 type Object struct {
 	Namespace       string
 	Name            string
 	UID             string
 	ResourceVersion string
 
-	// Manager is the field manager that changed the object last, empty if the object names none. Managers that changed it in
-	// the same second are joined by "or".
+	// Manager is the field manager of the last change, empty if the object names none. Several
+	// managers that changed it in the same second are joined by "or".
 	Manager string
 
-	// Checksum tells whether what the view shows of the object has changed: it is of the filter's result, or, without a
-	// filter, of the whole object.
+	// Checksum changes when the content that the view shows changes: it is the checksum of the
+	// filter result or, without a filter, of the whole object.
 	Checksum string
 
-	// Raw is the whole object as the server wrote it, JSON; nil where no owner of the view keeps full objects.
+	// Raw is the whole object as JSON, unchanged from the server; nil if no owner of the view keeps
+	// full objects.
 	Raw json.RawMessage
 
-	// FilterResult is what the view's filter made of the object, JSON; nil without a filter.
+	// FilterResult is the filter's result for the object, as JSON; nil without a filter.
 	FilterResult json.RawMessage
 
-	// Unfiltered is true if the filter failed on the object and it was not known before. It has no checksum then, no
-	// snapshot shows it, and all that can be said is that it exists.
+	// Unfiltered is true if the filter failed for an object that the view did not contain before.
+	// The object has no checksum and is not part of snapshots.
 	Unfiltered bool
 }
 
-// objectKey is where an object is in a view.
+// objectKey identifies an object in a view.
 type objectKey struct{ namespace, name string }
 
 func (o *Object) key() objectKey { return objectKey{o.Namespace, o.Name} }
@@ -51,7 +52,7 @@ func compareObjects(a, b *Object) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// identity is the part of an object that says which it is.
+// identity is the part of an object that identifies it and its last change.
 type identity struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -67,8 +68,9 @@ type identity struct {
 	} `json:"metadata"`
 }
 
-// manager returns the field manager of the newest change, with its subresource as in "kubelet (status)". The times of changes
-// are whole seconds: managers of the same second are joined by "or".
+// manager returns the field manager of the newest change, with its subresource as in "kubelet
+// (status)". Times of changes have a resolution of one second: managers of the same second are
+// joined by "or".
 func (id *identity) manager() string {
 	newest := ""
 	var names []string
@@ -90,15 +92,16 @@ func (id *identity) manager() string {
 	return strings.Join(names, " or ")
 }
 
-// document is an object on its way in: read from the server, not yet seen through any view.
+// document is an object read from the server, before any filter was applied.
 type document struct {
 	raw json.RawMessage
 	id  identity
-	in  *jq.Input // of all filters; nil until the first
+	in  *jq.Input // shared by all filters; nil until the first is applied
 }
 
-// readDocument takes in an object as the server wrote it in a watch or a list. A list leaves the kind away that its items
-// share; it is added the way the server writes it in a watch, so that one object is one text.
+// readDocument parses an object of a watch or a list. The server omits kind and apiVersion from the
+// items of a list. They are added as the server writes them in a watch, so that the same object
+// always has the same text.
 func readDocument(raw json.RawMessage, source Source) (*document, error) {
 	d := &document{raw: raw}
 	if err := json.Unmarshal(raw, &d.id); err != nil {
@@ -114,7 +117,7 @@ func readDocument(raw json.RawMessage, source Source) (*document, error) {
 	return d, nil
 }
 
-// object returns what every view sees of d.
+// object returns the part of d that does not depend on a filter.
 func (d *document) object() *Object {
 	m := d.id.Metadata
 	return &Object{
@@ -125,8 +128,8 @@ func (d *document) object() *Object {
 
 func (d *document) key() objectKey { return objectKey{d.id.Metadata.Namespace, d.id.Metadata.Name} }
 
-// through returns what filter shows of d, with the whole of it if keep is true. If the filter fails, the object comes
-// without result and checksum.
+// through applies filter to d and returns the result, with the full object if keep is true. If the
+// filter fails, the object has no result and no checksum.
 func (d *document) through(ctx context.Context, filter *jq.Filter, keep bool) (*Object, error) {
 	object := d.object()
 	if keep {

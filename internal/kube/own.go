@@ -11,17 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ReleaseIn returns the Helm release that an object with these annotations belongs to, by those that Helm writes on all
-// objects of a release. Both are empty if it belongs to none.
+// ReleaseIn returns the Helm release of an object, read from the annotations that Helm sets on all
+// objects of a release. Both results are empty if the object belongs to no release.
 func ReleaseIn(annotations map[string]string) (name, namespace string) {
 	return annotations["meta.helm.sh/release-name"], annotations["meta.helm.sh/release-namespace"]
 }
 
-// longestOwners bounds how many owners of a pod are looked at. Three is usual: pod, ReplicaSet, Deployment.
+// longestOwners limits the length of a chain of owners. Three is usual: pod, ReplicaSet,
+// Deployment.
 const longestOwners = 8
 
-// ScaledToZero reports whether the workload of a pod, which is the topmost object that controls it, has been deleted or
-// scaled to zero replicas. It is false for a pod that does not exist or has no owner.
+// ScaledToZero reports whether the workload of a pod was deleted or scaled to zero replicas. The
+// workload is the topmost object that controls the pod. The result is false for a pod that does not
+// exist or has no owner.
 func (c *Client) ScaledToZero(ctx context.Context, namespace, pod string) (zero bool, err error) {
 	get := func(resource schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
 		return c.Dynamic().Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -45,8 +47,9 @@ func (c *Client) ScaledToZero(ctx context.Context, namespace, pod string) (zero 
 	return zero, nil
 }
 
-// ReleaseOf returns the name of the Helm release in namespace that a pod there belongs to, itself or by an object that
-// controls it. It is empty where the pod belongs to none, or does not exist. It costs a request for each of these objects.
+// ReleaseOf returns the name of the Helm release in namespace that a pod, or an object that
+// controls it, belongs to. It is empty if there is none or the pod does not exist. It sends one
+// request for each of these objects.
 func (c *Client) ReleaseOf(ctx context.Context, namespace, pod string) (release string, err error) {
 	get := func(resource schema.GroupVersionResource, name string) (*metav1.PartialObjectMetadata, error) {
 		return c.Metadata().Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -58,7 +61,7 @@ func (c *Client) ReleaseOf(ctx context.Context, namespace, pod string) (release 
 		return release != "", nil
 	})
 	if gone || meta.IsNoMatchError(err) {
-		return "", nil // an owner that is gone, or of a kind that is, controls nothing
+		return "", nil // a missing owner, or one of an unknown kind, controls nothing
 	}
 	if err != nil {
 		return "", fmt.Errorf("find the release of pod %s/%s: %w", namespace, pod, err)
@@ -66,8 +69,8 @@ func (c *Client) ReleaseOf(ctx context.Context, namespace, pod string) (release 
 	return release, nil
 }
 
-// controllers reads a pod, the object that controls it, the one that controls that, and so on, and calls visit with each
-// until it returns true. It reports whether the next of these objects does not exist.
+// controllers reads a pod and its chain of controllers, and calls visit with each object until
+// visit returns true. Gone is true if the next object of the chain does not exist.
 func controllers[O metav1.Object](c *Client, pod string, get func(schema.GroupVersionResource, string) (O, error), visit func(O) (bool, error)) (gone bool, err error) {
 	kind, name := schema.FromAPIVersionAndKind("v1", "Pod"), pod
 	for range longestOwners {

@@ -10,21 +10,21 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// versionEvery is how often a receiver is told a version when nothing else is to tell.
+// versionEvery is the interval at which a receiver gets the current version while nothing changes.
 const versionEvery = time.Minute
 
-// reads is all sources that are watched for one receiver, each once.
+// reads holds the watched sources of one receiver. Each source is watched once.
 type reads struct {
 	client       *Client
 	receiver     Receiver
 	observer     Observer
-	metadata     bool // only metadata is read, and only identities are kept
+	metadata     bool // only metadata is read, and objects hold no content
 	versionEvery time.Duration
 	workers      workers
 
 	mu      sync.Mutex
 	watches map[Source]*watch
-	ending  map[Source]<-chan struct{} // of the last feed of a source, closed when it has ended
+	ending  map[Source]<-chan struct{} // the done channels of watches that were stopped and still run
 }
 
 func newReads(client *Client, receiver Receiver, observer Observer) *reads {
@@ -34,7 +34,7 @@ func newReads(client *Client, receiver Receiver, observer Observer) *reads {
 	}
 }
 
-// place is an owner's place in a view.
+// place is the membership of one owner in one view.
 type place struct {
 	reads *reads
 	watch *watch
@@ -42,7 +42,8 @@ type place struct {
 	owner *owner
 }
 
-// join makes o an owner of the view of source through filter, and watches the source if nobody did.
+// join adds o to the owners of the view of source through filter. It starts the watch of the source
+// if there is none.
 func (r *reads) join(source Source, filter *jq.Filter, o *owner) place {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +72,8 @@ func (r *reads) join(source Source, filter *jq.Filter, o *owner) place {
 	return place{r, f, v, o}
 }
 
-// remove takes o out of v, and ends what nobody owns any more.
+// remove removes o from the owners of v. A view without owners is deleted, and a watch without
+// views is stopped.
 func (r *reads) remove(f *watch, v *view, o *owner) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +94,7 @@ func (r *reads) remove(f *watch, v *view, o *owner) {
 	}
 }
 
-// ended says that f has ended.
+// ended records that f has ended.
 func (r *reads) ended(f *watch) {
 	close(f.done)
 	r.mu.Lock()
@@ -102,7 +104,8 @@ func (r *reads) ended(f *watch) {
 	}
 }
 
-// tell calls the receiver until it returns no error. The error is that of ctx, if that ends before.
+// tell calls the receiver until it returns no error. If ctx ends first, tell returns the error of
+// ctx.
 func (r *reads) tell(ctx context.Context, source Source, call func(Receiver) error) error {
 	var again retry
 	for {
@@ -118,8 +121,8 @@ func (r *reads) tell(ctx context.Context, source Source, call func(Receiver) err
 	}
 }
 
-// leave unsubscribes the owner. With deliver, pending changes are delivered first, and the receiver learns that the owner
-// has left. Otherwise the owner leaves at once.
+// leave unsubscribes the owner. If deliver is true, pending changes are delivered first, and the
+// receiver is notified that the owner has left. Otherwise the owner leaves at once.
 func (p place) leave(deliver bool) {
 	if !deliver {
 		p.reads.remove(p.watch, p.view, p.owner)
@@ -131,21 +134,21 @@ func (p place) leave(deliver bool) {
 	signal(p.watch.wake)
 }
 
-// snapshot returns what the view shows, sorted, and whether that has whole objects.
+// snapshot returns the sorted objects of the view, and whether they include full objects.
 func (p place) snapshot() (objects []*Object, full bool) {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
 	return p.view.snapshot(), p.view.full
 }
 
-// problem returns why the source cannot be read now, nil if it can.
+// problem returns the error of the last read of the source, nil if it succeeded.
 func (p place) problem() error {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
 	return p.watch.err
 }
 
-// unknown returns the error for those who waited for the source until ctx ended.
+// unknown returns the error for a caller that waited for the source until ctx ended.
 func (p place) unknown(ctx context.Context) error {
 	return fmt.Errorf("the list of %s is not known yet: %w", p.watch.source, orEnd(ctx, p.problem()))
 }

@@ -8,47 +8,53 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// Receiver is told what sources show. All calls about one source come one after another, in the order of what they tell;
-// calls about different sources come side by side. A call that returns an error is made again, with the same content, until
-// it returns none: so a receiver that keeps what it was told in one transaction loses nothing and keeps nothing twice.
-// While a call runs the source reads ahead a little, then the connection backs up.
+// Receiver receives the lists and changes of sources. Calls for one source are sequential and in
+// order; calls for different sources are concurrent. A call that returns an error is repeated with
+// the same content until it succeeds. So a receiver that stores each call in one transaction loses
+// nothing and stores nothing twice. During a call the watch reads ahead up to a limit.
 //
-// Owners are named as in [Spec]. A call under way when a monitor is closed may still name its owner.
+// Owners are named as in [Spec]. A call that runs while a monitor is closed may still name its
+// owner.
 type Receiver interface {
-	// Stored returns the version up to which the view was told in full: that of the last [Batch] which names the view's
-	// filter, or of the last [List] of it since. It is empty if there was no list yet; one that is [Joined], or is [Appeared]
-	// but not the first, does not count.
+	// Stored returns the version up to which the receiver has stored the view: the version of the
+	// last [Batch] that names the view's filter or, if newer, of the last [List]. It is empty
+	// before the first list. A list with cause [Joined] does not count, nor does one with cause
+	// [Appeared] unless it is the first.
 	Stored(ctx context.Context, view View) (version string, err error)
 
-	// Listed is told all objects of a view.
+	// Listed receives all objects of a view.
 	Listed(ctx context.Context, list List) error
 
-	// Changed is told what changed in a source since the last call about it, or only that nothing did up to a version.
+	// Changed receives the changes of a source since the last call for it. A batch without changes
+	// only advances the version.
 	Changed(ctx context.Context, batch Batch) error
 
-	// Left is told that the view is no longer in the selections of owners: its namespace no longer matches. What became of
-	// its objects before was told. There is no call when a monitor is closed.
+	// Left is called when owners no longer select the view because its namespace no longer matches.
+	// All earlier changes were delivered before. It is not called when a monitor is closed.
 	Left(ctx context.Context, view View, owners []string) error
 }
 
-// Cause says why a list is told.
+// Cause is the reason why a list is delivered.
 type Cause string
 
 // The causes of a list.
 const (
-	// First means that nothing of the view was ever told: the list is what later changes are changes of.
+	// First means that nothing of the view was delivered before. Later changes are relative to this
+	// list.
 	First Cause = "first"
-	// Joined means that only the owners are new. What was told of the view stays right, and older changes of it that are
-	// still to come do not name them.
+	// Joined means that only the owners are new. The earlier deliveries of the view stay valid, and
+	// older changes that are delivered later do not name these owners.
 	Joined Cause = "joined"
-	// Gap means that the server could not tell what happened since the stored version: what differs between what was told
-	// and the list has changed. What is not in the list was deleted.
+	// Gap means that the API server could not deliver the changes since the stored version. The
+	// receiver must compare the list with the objects delivered before: differing objects have
+	// changed, and missing objects were deleted.
 	Gap Cause = "gap"
-	// Again means that a period is over after which all objects are looked at again: as of a gap, what differs between
-	// what was told and the list has changed.
+	// Again means that the list is a periodic one. The receiver compares it with the objects
+	// delivered before, as for a gap.
 	Again Cause = "again"
-	// Appeared means that the kind was not served when the owners' monitors were ready, so they were shown nothing: to them,
-	// all objects in the list were added since. If nothing of the view was ever told, this is also its first list.
+	// Appeared means that the kind was not served when the owners' monitors became ready, so their
+	// snapshots were empty. For these owners all objects of the list were added since. If nothing
+	// of the view was delivered before, this is also its first list.
 	Appeared Cause = "appeared"
 )
 
@@ -57,16 +63,17 @@ type List struct {
 	View   View
 	Cause  Cause
 	Owners []string
-	// Version is what the list was read at.
+	// Version is the resource version of the list.
 	Version string
-	// Objects are sorted by namespace and name. One that is Unfiltered exists and has to be taken for unchanged.
+	// Objects are sorted by namespace and name. An Unfiltered object exists and must be treated as
+	// unchanged.
 	Objects []*Object
 }
 
-// ChangeType says what happened to an object.
+// ChangeType is the type of a change.
 type ChangeType string
 
-// The types of changes, named as hooks know them.
+// The types of changes, named as in the hook contract.
 const (
 	Added    ChangeType = "Added"
 	Modified ChangeType = "Modified"
@@ -75,30 +82,35 @@ const (
 
 // Change is what happened to one object in one view.
 type Change struct {
-	// Type is as far as is known here. Who remembers what was told before knows better: after a restart an object told of
-	// before may come as Added, one not told of as Modified or Deleted, and one that has not changed at all.
+	// Type is what the watch knows. A receiver that stores the delivered objects knows more: after
+	// a restart, a known object may arrive as Added, an unknown one as Modified or Deleted, and an
+	// unchanged one may arrive again.
 	Type ChangeType
-	// Filter is the text of the view's filter; its source is the batch's.
+	// Filter is the text of the view's filter. The source is that of the batch.
 	Filter string
-	// Owners are whom it concerns, sorted. They may be none: the change is of the view all the same.
+	// Owners are the affected owners, sorted. Without any, the change still belongs to the view.
 	Owners []string
-	// Object is as it is now, or, of a deleted one, as it was last. Its Raw is there if any owner of the view wants it.
+	// Object is the current object or, for a deletion, its last state. Its Raw is set if an owner
+	// of the view keeps full objects.
 	Object *Object
 }
 
-// Batch is what changed in a source, oldest first. A change of an object comes once for each view it changes.
+// Batch holds the changes of a source, oldest first. A change of an object is listed once for each
+// affected view.
 type Batch struct {
 	Source Source
-	// Filters are the texts of the filters of all views that are told in full up to Version with this batch, whether it has
-	// changes of them or not. A view that is not named was told more already, by a list.
+	// Filters are the texts of the filters of all views that are complete up to Version after this
+	// batch, with or without changes in it. A view that is missing here is already newer, because
+	// of a list.
 	Filters []string
-	// Version is the one up to which they are told.
+	// Version is the version up to which these views are complete.
 	Version string
-	// Changes may be none: then only the version has moved. That is told at most once a minute.
+	// Changes may be empty: then only the version has advanced. Such a batch is delivered at most
+	// once a minute.
 	Changes []Change
 }
 
-// silent is a receiver for those who only read snapshots.
+// silent is the receiver of watches that are only read through snapshots.
 type silent struct{}
 
 func (silent) Stored(context.Context, View) (string, error) { return "", nil }
@@ -106,32 +118,35 @@ func (silent) Listed(context.Context, List) error           { return nil }
 func (silent) Changed(context.Context, Batch) error         { return nil }
 func (silent) Left(context.Context, View, []string) error   { return nil }
 
-// Observer is told what goes wrong, and is not asked what to do: everything is tried again. Fields may be nil. They are
-// called from many goroutines and must return soon, without a call to what they are told about.
+// Observer receives failures and timings. It cannot influence the watches, which retry after every
+// failure. Functions may be nil. They are called concurrently, must return soon, and must not call
+// the observed object.
 type Observer struct {
-	// SourceFailed is told why a list or a watch of a source failed.
+	// SourceFailed is called when a list or a watch of a source failed.
 	SourceFailed func(Source, error)
-	// VersionRefused is told that a source cannot be read on from a version, and so is compared with a list.
+	// VersionRefused is called when the API server cannot continue a watch from a version, so that
+	// the source is listed and compared.
 	VersionRefused func(source Source, version string, err error)
-	// FilterFailed is told that the filter of a view of these owners failed on an object, which therefore stays as it was in
-	// that view.
+	// FilterFailed is called when the filter of a view of these owners failed for an object. The
+	// object stays unchanged in that view.
 	FilterFailed func(view View, owners []string, object *Object, failure *jq.FilterError)
-	// FailuresChanged is told that the filter of a view fails on other objects than before, or for other reasons.
-	// [Monitor.Failures] returns them.
+	// FailuresChanged is called when the set of objects for which the filter of a view fails, or
+	// the reason of a failure, has changed. [Monitor.Failures] returns them.
 	FailuresChanged func(View)
-	// ReceiverFailed is told why a receiver did not take what it was told of a source.
+	// ReceiverFailed is called when a receiver returned an error for a source.
 	ReceiverFailed func(Source, error)
-	// Clock tells the time for Filtered and Delivered; all three are there or none.
+	// Clock returns the current time, for Filtered and Delivered. Either all three are set or none.
 	Clock func() time.Time
-	// Filtered is told how long the filter of a view of these owners took on an object.
+	// Filtered receives the duration of the filter of a view of these owners for one object.
 	Filtered func(view View, owners []string, took time.Duration)
-	// Delivered is told how long it took from when a change of the source had arrived to when the receiver had taken it, and
-	// whom it concerned.
+	// Delivered receives, for each change, the affected owners and the duration from the arrival of
+	// the change until the receiver has accepted it.
 	Delivered func(source Source, owners []string, took time.Duration)
-	// KindFailed is told why it is not known whether a kind is served. The name is as it was asked for.
+	// KindFailed is called when an error prevents finding out whether a kind is served. The name is
+	// the requested one.
 	KindFailed func(apiVersion, kind string, err error)
-	// KindAwaited is told that an owner follows a kind that is not served, which is waited for. It is told again when the
-	// kind is served no longer.
+	// KindAwaited is called when an owner starts to wait for a kind that is not served, and again
+	// whenever the kind is no longer served.
 	KindAwaited func(owner string, missing *NotServedError)
 }
 
@@ -162,7 +177,7 @@ func (o Observer) failuresChanged(views ...View) {
 	}
 }
 
-// time begins to time something, and returns what has passed since.
+// time starts a measurement and returns a function that returns the time passed since.
 func (o Observer) time() func() time.Duration {
 	if o.Clock == nil {
 		return func() time.Duration { return 0 }

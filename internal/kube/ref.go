@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// errNoNamespace is about an object that has to be in a namespace and names none.
+// errNoNamespace is the error for an object of a namespaced kind without a namespace.
 var errNoNamespace = errors.New("its kind is in namespaces, but no namespace is given")
 
 // Ref names one object.
@@ -30,7 +30,8 @@ func (r Ref) String() string {
 	return fmt.Sprintf("%s.%s %s", r.Kind, r.APIVersion, name)
 }
 
-// sourceOf returns the source of objects like ref, without labels, whatever the kind is by resolve.
+// sourceOf returns the source that contains the object ref, without a label selector. It finds the
+// kind with resolve.
 func sourceOf(ctx context.Context, resolve func(ctx context.Context, apiVersion, name string) (Kind, error), ref Ref) (Source, error) {
 	kind, err := resolve(ctx, ref.APIVersion, ref.Kind)
 	if err != nil {
@@ -42,7 +43,7 @@ func sourceOf(ctx context.Context, resolve func(ctx context.Context, apiVersion,
 	return plan{}.sources(kind, []string{ref.Namespace})[0], nil
 }
 
-// exists asks the server for an object of source.
+// exists asks the API server whether the object exists.
 func (c *Client) exists(ctx context.Context, source Source, ref Ref) (bool, error) {
 	_, err := c.identify(ctx, source.path()+"/"+ref.Name)
 	switch {
@@ -50,7 +51,7 @@ func (c *Client) exists(ctx context.Context, source Source, ref Ref) (bool, erro
 		return true, nil
 	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
 		return false, nil
-	default: // among them that the server knows no such path: that is about the kind, not about the object
+	default: // also a 404 for an unknown path, which is about the kind and not about the object
 		return false, fmt.Errorf("find %s: %w", ref, err)
 	}
 }

@@ -12,8 +12,9 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// register adds the owners that have subscribed since the last call, and removes those that have unsubscribed. When it
-// returns without an error, every view has what its owners need, and the receiver knows all of them.
+// register adds the owners that have joined since the last call, and removes those that are
+// leaving. When it returns without an error, every view has the content that its owners need, and
+// the receiver was notified of all owners.
 func (f *watch) register(ctx context.Context) error {
 	if err := f.unsubscribe(ctx); err != nil {
 		return err
@@ -45,7 +46,7 @@ func (f *watch) register(ctx context.Context) error {
 	}
 }
 
-// gathered is what a list makes of a view.
+// gathered is the result of a list for one view.
 type gathered struct {
 	view    *view
 	owners  []string
@@ -54,7 +55,8 @@ type gathered struct {
 	failing map[objectKey]string
 }
 
-// list reads the source at version notBefore or later, and replaces the objects of the views that which picks.
+// list lists the source at version notBefore or later, and replaces the objects of the views for
+// which which returns true.
 func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore string) error {
 	gathering, version, err := f.collect(ctx, which, notBefore)
 	if err != nil {
@@ -73,8 +75,9 @@ func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore stri
 	return nil
 }
 
-// collect reads the source at version notBefore or later. It returns the objects for the views that which picks, and the
-// version. Owners who join before the server begins to answer are included.
+// collect lists the source at version notBefore or later. It returns the objects of the views for
+// which which returns true, and the version of the list. Owners that join before the server starts
+// to answer are included.
 func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore string) (gathering []gathered, version string, err error) {
 	begun := func() {
 		f.mu.Lock()
@@ -110,7 +113,7 @@ func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore s
 	return gathering, version, nil
 }
 
-// judgeAll sets the objects on which the filters fail, for the views of a list. It returns the views for which they
+// judgeAll replaces the filter failures of the views of a list. It returns the views whose failures
 // changed. The caller holds the lock.
 func judgeAll(gathering []gathered) (changed []View) {
 	for _, g := range gathering {
@@ -122,8 +125,8 @@ func judgeAll(gathering []gathered) (changed []View) {
 	return changed
 }
 
-// gather returns what a list shows of doc in one view. Where the filter fails, that is what it showed before. The error is that
-// of a filter that was not run to its end.
+// gather returns the object of doc for one view of a list. If the filter fails, that is the object
+// that the view contained before. It returns an error if the filter was interrupted.
 func (f *watch) gather(ctx context.Context, g gathered, doc *document) (*Object, error) {
 	object, err := f.reads.see(ctx, g.view, g.owners, doc, g.full)
 	failure := (*jq.FilterError)(nil)
@@ -146,8 +149,8 @@ func (f *watch) gather(ctx context.Context, g gathered, doc *document) (*Object,
 	return object, nil
 }
 
-// subscribe tells the receiver what it has to know of the owners that have joined v, and admits them. A view that still lacks
-// what they need is left for the next round.
+// subscribe delivers the lists that the new owners of v need and registers the owners. It does
+// nothing if the view lacks content that they need; the next round lists it.
 func (f *watch) subscribe(ctx context.Context, v *view) error {
 	f.mu.Lock()
 	if v.lacking() {
@@ -157,7 +160,7 @@ func (f *watch) subscribe(ctx context.Context, v *view) error {
 	newcomers := v.newcomers()
 	f.mu.Unlock()
 	if len(newcomers) == 0 {
-		return nil // they have left again
+		return nil // they have left in the meantime
 	}
 
 	var informed []*owner
@@ -186,7 +189,7 @@ func (f *watch) subscribe(ctx context.Context, v *view) error {
 	return nil
 }
 
-// pick returns the owners that which is true of.
+// pick returns the owners for which which returns true.
 func pick(owners []*owner, which func(*owner) bool) []*owner {
 	var picked []*owner
 	for _, o := range owners {
@@ -197,8 +200,9 @@ func pick(owners []*owner, which func(*owner) bool) []*owner {
 	return picked
 }
 
-// begin compares the cursor of the receiver with a view that was not yet delivered in this process, delivers the
-// differences, and returns the owners to which they were delivered.
+// begin compares a view that was not yet delivered in this process with the version that the
+// receiver has stored. It delivers the differences, and returns the owners to which they were
+// delivered.
 func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owner, error) {
 	var stored string
 	err := f.reads.tell(ctx, f.source, func(r Receiver) (err error) {
@@ -222,7 +226,7 @@ func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owne
 		if f.version != "" && After(f.version, stored) {
 			f.rewind(stored)
 		}
-	case !v.newest: // the cache of the API server that answered may be behind another's
+	case !v.newest: // another API server may have a newer cache than the one that answered
 		if err := f.list(ctx, func(other *view) bool { return other == v }, newestVersion); err != nil {
 			return nil, err
 		}
@@ -240,8 +244,8 @@ func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owne
 	return informed, nil
 }
 
-// rewind makes the watch begin again after version, for a view that was told less than the others. To those the changes
-// that come again are no news.
+// rewind makes the next watch start at version, for a view whose receiver is behind the other
+// views. The repeated changes have no effect on the other views.
 func (f *watch) rewind(version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -254,7 +258,7 @@ func (f *watch) rewind(version string) {
 	f.retry.reset()
 }
 
-// compare reads a list for all views and tells it in place of the changes that are lost.
+// compare lists the source for all views and delivers the lists in place of the lost changes.
 func (f *watch) compare(ctx context.Context) error {
 	if err := f.list(ctx, func(*view) bool { return true }, newestVersion); err != nil {
 		return err
@@ -264,7 +268,7 @@ func (f *watch) compare(ctx context.Context) error {
 	f.mu.Unlock()
 	for _, v := range views {
 		if !v.asked {
-			continue // it is told when its owners are admitted
+			continue // its list is delivered when its owners are registered
 		}
 		f.mu.Lock()
 		admitted := pick(v.owners, func(o *owner) bool { return o.registered })
@@ -280,7 +284,7 @@ func (f *watch) compare(ctx context.Context) error {
 	return nil
 }
 
-// sayList tells the receiver what v shows. Except for a gap, there is nothing to tell if it concerns nobody.
+// sayList delivers the objects of v to the receiver. Without owners it does so only for a gap.
 func (f *watch) sayList(ctx context.Context, v *view, cause Cause, owners []*owner) error {
 	if len(owners) == 0 && cause != Gap {
 		return nil
@@ -291,8 +295,8 @@ func (f *watch) sayList(ctx context.Context, v *view, cause Cause, owners []*own
 	return f.reads.tell(ctx, f.source, func(r Receiver) error { return r.Listed(ctx, list) })
 }
 
-// unsubscribe lets the owners go whose namespace no longer matches. If the namespace was deleted, its objects were before,
-// and their deletion may not have arrived yet: so the source is compared once more first.
+// unsubscribe removes the owners whose namespace no longer matches. If the namespace was deleted,
+// deletions of its objects may not have arrived yet. So the source is listed and compared first.
 func (f *watch) unsubscribe(ctx context.Context) error {
 	f.mu.Lock()
 	leaving, known := false, false
@@ -329,7 +333,7 @@ func (f *watch) unsubscribe(ctx context.Context) error {
 		}
 		f.mu.Lock()
 		if !slices.ContainsFunc(v.owners, func(o *owner) bool { return o.registered }) {
-			v.asked, v.delivered = false, "" // to those who join now, the receiver may have to be told a first list
+			v.asked, v.delivered = false, "" // owners that join later may need a first list
 		}
 		f.mu.Unlock()
 	}

@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 )
 
-// Kind is a kind of objects that the API server serves, in one version.
+// Kind is a kind, in one version, that the API server serves.
 type Kind struct {
 	schema.GroupVersionKind
 	// Resource is the name in URLs: lower case, plural.
 	Resource string
-	// Namespaced is true if objects of the kind are in namespaces.
+	// Namespaced is true if objects of the kind belong to namespaces.
 	Namespaced bool
 }
 
@@ -29,9 +29,10 @@ func (k Kind) GroupVersionResource() schema.GroupVersionResource {
 	return k.GroupVersion().WithResource(k.Resource)
 }
 
-// Resolve returns the kind that goes by name, which may be the kind's name in any case, its plural or a short name. With an
-// apiVersion, group/version or version, it is looked for there; without, in the preferred versions of all groups, in the
-// server's order. A kind that is not known is looked for again in what the server serves now.
+// Resolve returns the kind called name: the kind's name in any case, its plural or a short name. If
+// apiVersion, a group/version or version, is given, Resolve searches there. Otherwise it searches
+// the preferred versions of all groups, in the server's order. If the cached discovery data has no
+// such kind, it is read again.
 //
 // The error is a *[NotServedError] if the server answered and has no such kind.
 func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, error) {
@@ -46,8 +47,8 @@ func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, er
 	return c.lookUp(ctx, apiVersion, name)
 }
 
-// lookUp resolves a kind by what is known of the server. Groups it could not describe are asked themselves: they may be
-// there again by now.
+// lookUp resolves a kind from cached discovery data. It requests API groups whose discovery failed
+// directly, because they may be available again.
 func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, error) {
 	cached := discovery.ToCachedDiscoveryInterfaceWithContext(c.cached)
 	if apiVersion != "" {
@@ -92,7 +93,7 @@ func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, err
 	return Kind{}, &NotServedError{Kind: name, Undiscovered: errors.Join(undiscovered...)}
 }
 
-// resources returns the kinds of one group and version, asked for now.
+// resources requests the kinds of one group and version from the server.
 func (c *Client) resources(ctx context.Context, apiVersion string) (*metav1.APIResourceList, error) {
 	path := "/apis/" + apiVersion
 	if !strings.Contains(apiVersion, "/") {
@@ -132,7 +133,8 @@ func byPreference(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []
 	return ordered
 }
 
-// matchKind returns the first kind in lists that goes by name. A kind of that name or plural goes before all short names.
+// matchKind returns the first kind in lists called name. Names and plurals of kinds have priority
+// over short names.
 func matchKind(lists []*metav1.APIResourceList, name string) (Kind, bool) {
 	same := func(other string) bool { return strings.EqualFold(other, name) }
 	named := func(r metav1.APIResource) bool { return same(r.Kind) || same(r.Name) }
@@ -141,7 +143,7 @@ func matchKind(lists []*metav1.APIResourceList, name string) (Kind, bool) {
 		for _, list := range lists {
 			version, err := schema.ParseGroupVersion(list.GroupVersion)
 			if err != nil {
-				continue // a group the server describes wrongly is no reason not to find the others
+				continue // an invalid group must not hide the others
 			}
 			for _, r := range list.APIResources {
 				if !strings.Contains(r.Name, "/") && matches(r) {

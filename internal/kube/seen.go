@@ -7,26 +7,26 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// seen is an object as a view shows it, on its way into the view.
+// seen is an object to be applied to one view.
 type seen struct {
 	view    *view
 	owners  []string
-	full    bool // whole objects are kept
+	full    bool // the view keeps full objects
 	object  *Object
 	failure *jq.FilterError // of the view's filter
-	shows   bool            // is news to the snapshot
-	tells   bool            // is news to the receiver
+	shows   bool            // newer than the snapshot
+	tells   bool            // newer than the version delivered to the receiver
 }
 
-// apply applies what happened to an object to all views, and returns what that is to each. It applies nothing and returns an
-// error if a filter was not run to its end.
+// apply applies a frame of the watch to all views and returns the resulting changes. It returns an
+// error and applies nothing if a filter was interrupted.
 func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]Change, error) {
 	version := doc.id.Metadata.ResourceVersion
 	f.mu.Lock()
 	var news []seen
 	for _, v := range f.views.ordered() {
 		if v.listed == "" {
-			continue // its first list will show the object
+			continue // its first list contains the object
 		}
 		n := seen{view: v, owners: v.named(), full: v.full, shows: After(version, v.listed), tells: After(version, v.delivered)}
 		if n.shows || n.tells {
@@ -38,7 +38,7 @@ func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]C
 	for i := range news {
 		n := &news[i]
 		var err error
-		n.object, err = f.reads.see(ctx, n.view, n.owners, doc, n.full) // filters take time; those who read do not wait for them
+		n.object, err = f.reads.see(ctx, n.view, n.owners, doc, n.full) // not under the lock: filters are slow
 		if err != nil && !errors.As(err, &n.failure) {
 			return nil, err
 		}
@@ -67,8 +67,8 @@ func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]C
 	return changes, nil
 }
 
-// applyTo applies what happened to an object to its view, and returns what that is, nil for nothing. The caller holds the
-// lock.
+// applyTo applies the frame to the view and returns the change, or nil if there is none. The caller
+// holds the lock.
 func (n seen) applyTo(frameType string) *Change {
 	v, key := n.view, n.object.key()
 	before := v.objects[key]
@@ -104,7 +104,7 @@ func (n seen) applyTo(frameType string) *Change {
 	}
 }
 
-// see returns doc as v, a view of owners, shows it. If full is set, the object includes the whole document.
+// see returns doc as the view v of owners shows it, with the full object if full is set.
 func (r *reads) see(ctx context.Context, v *view, owners []string, doc *document, full bool) (*Object, error) {
 	if r.metadata {
 		return doc.object(), nil

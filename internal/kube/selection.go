@@ -11,20 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// namedSources is how many names a selection may have to be read by a source for each. With more, all objects are read, and
-// those named are picked out here. It does not depend on how many namespaces there are: views stay what they are when
-// those come and go.
+// namedSources is the maximum number of names of a selection for which each name is a source of its
+// own. With more names, one source lists all objects, and the watch picks the named ones. The limit
+// does not depend on the number of namespaces, so that views stay the same when namespaces come and
+// go.
 const namedSources = 8
 
 // FieldMatch is one condition of a field selector.
 type FieldMatch struct {
 	Field string
-	// Operator is one of = == Equals != NotEquals.
+	// Operator is =, ==, Equals, != or NotEquals.
 	Operator string
 	Value    string
 }
 
-// Selection says which objects are asked for. All that is given has to hold.
+// Selection selects objects. An object must match all given fields.
 type Selection struct {
 	// APIVersion is a version or group/version; empty means the preferred one.
 	APIVersion string
@@ -34,17 +35,18 @@ type Selection struct {
 	Names []string
 	// Labels selects by the objects' labels; nil means any.
 	Labels *metav1.LabelSelector
-	// Fields selects by the objects' fields. Which fields there are, the API server decides for each kind.
+	// Fields selects by the objects' fields. The API server defines the supported fields of each
+	// kind.
 	Fields []FieldMatch
-	// Namespaces are the objects' namespaces; none means all. Where a kind has no namespaces, this and NamespaceLabels mean
-	// nothing.
+	// Namespaces are the objects' namespaces; none means all. For a cluster-scoped kind, this and
+	// NamespaceLabels are ignored.
 	Namespaces []string
-	// NamespaceLabels selects the objects' namespaces by their labels, and follows them; if it is not nil, Namespaces mean
-	// nothing.
+	// NamespaceLabels selects the objects' namespaces by their labels, and follows changes of the
+	// labels. If it is set, Namespaces is ignored.
 	NamespaceLabels *metav1.LabelSelector
 }
 
-// plan is a selection in the form the API server reads.
+// plan is a validated selection, with selectors as strings for the API server.
 type plan struct {
 	apiVersion, kind string
 	names            []string // sorted, each once
@@ -118,7 +120,7 @@ func (s Selection) fieldSelector() (string, error) {
 	return fields.AndSelectors(terms...).String(), nil
 }
 
-// sources returns what to watch for objects of kind in namespaces; none means all.
+// sources returns the sources to watch for objects of kind in namespaces; none means all.
 func (p plan) sources(kind Kind, namespaces []string) []Source {
 	if len(namespaces) == 0 || !kind.Namespaced {
 		namespaces = []string{""}

@@ -9,10 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AwaitResource returns when the API server says that it serves the resource, a plural name, in a group and version, and
-// as tells that it is as it should be; as may be nil. A kind that was just defined is there a moment later: it is looked
-// for again after 50 ms, then less and less often, as nothing tells when it is. The error, when ctx ends, says what was
-// seen last.
+// AwaitResource returns when the API server serves the resource, a plural name, in a group and
+// version, and as returns true for it; as may be nil. No event announces a new resource, so
+// AwaitResource asks after 50 ms and then with growing delays. When ctx ends, the error includes
+// the last result.
 func (c *Client) AwaitResource(ctx context.Context, apiVersion, plural string, as func(metav1.APIResource) bool) error {
 	var again retry
 	for {

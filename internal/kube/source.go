@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Source names what one list and one watch can tell of. Equal sources are watched once. It is a key: all its fields are
-// in the one form that [Selection] gives them.
+// Source identifies one list and watch. Equal sources are watched once. It is used as a map key, so
+// all fields have the canonical form that [Selection] produces.
 type Source struct {
 	Group    string
 	Version  string
@@ -18,22 +18,22 @@ type Source struct {
 	Kind string
 	// Namespace is the objects' namespace; empty means all, or that the kind has none.
 	Namespace string
-	// Names are the objects' names, sorted, with commas between; empty means any.
+	// Names are the objects' names, sorted and separated by commas; empty means any.
 	Names string
-	// Labels is a label selector as the API server reads it; empty means any.
+	// Labels is a label selector in the syntax of the API server; empty means any.
 	Labels string
-	// Fields is a field selector as the API server reads it; empty means any.
+	// Fields is a field selector in the syntax of the API server; empty means any.
 	Fields string
 }
 
-// APIVersion returns the group and version as objects have it.
+// APIVersion returns the group and version as in the apiVersion of an object.
 func (s Source) APIVersion() string { return s.groupVersion().String() }
 
 func (s Source) groupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: s.Group, Version: s.Version}
 }
 
-// String returns a text that no other source has and that is the same in every process.
+// String returns a text that is unique among sources and the same in every process.
 func (s Source) String() string { return s.text("") }
 
 func (s Source) text(filter string) string {
@@ -52,14 +52,14 @@ func (s Source) text(filter string) string {
 	return text
 }
 
-// View names a source seen through a filter. It is a key.
+// View identifies a source seen through a filter. It is used as a map key.
 type View struct {
 	Source
 	// Filter is the text of the jq program; empty means none.
 	Filter string
 }
 
-// String returns a text that no other view has and that is the same in every process.
+// String returns a text that is unique among views and the same in every process.
 func (v View) String() string { return v.text(v.Filter) }
 
 // path returns the URL path of the source's collection.
@@ -74,8 +74,9 @@ func (s Source) path() string {
 	return strings.Join(append(segments, s.Resource), "/")
 }
 
-// fieldSelector returns the field selector to ask the server with. A single name is asked for; of several, which no field
-// selector can say, all objects come and those named are picked out.
+// fieldSelector returns the field selector for the API server. A single name becomes part of it.
+// Several names cannot be expressed as a field selector: then the server returns all objects, and
+// the watch picks the named ones.
 func (s Source) fieldSelector() string {
 	if s.Names == "" || strings.Contains(s.Names, ",") {
 		return s.Fields
@@ -87,7 +88,7 @@ func (s Source) fieldSelector() string {
 	return name + "," + s.Fields
 }
 
-// picker returns what says whether an object's name is among the source's.
+// picker returns a function that reports whether a name is among the source's names.
 func (s Source) picker() func(name string) bool {
 	if !strings.Contains(s.Names, ",") {
 		return func(string) bool { return true }

@@ -2,7 +2,7 @@ package kube
 
 import "context"
 
-// vanishing receives what the watches of an Absences show.
+// vanishing is the Receiver of an Absences.
 type vanishing struct{ *Absences }
 
 func (v *vanishing) Stored(context.Context, View) (string, error) { return "", nil }

@@ -2,8 +2,8 @@ package kube
 
 import "k8s.io/apimachinery/pkg/util/resourceversion"
 
-// After reports whether version a of objects is later than b. Versions that cannot be compared are taken for later, as a
-// change told twice does no harm and one not told does.
+// After reports whether resource version a is later than b. It returns true if they cannot be
+// compared, because a change delivered twice is harmless and a missed one is not.
 func After(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0

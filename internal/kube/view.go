@@ -9,34 +9,34 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// owner is one user of one view. Its fields are set before it joins, but for the last group.
+// owner is one user of one view. Its fields are set before it joins, except the last group.
 type owner struct {
 	name     string
 	keep     bool          // wants full objects
-	resume   bool          // had joined in an earlier process: gets lists only if another owner needs one
-	appeared bool          // was shown an empty snapshot when the kind was not served
-	period   time.Duration // after which all objects are listed again for it; 0 is never
+	resume   bool          // had joined in an earlier process; gets lists only if another owner needs one
+	appeared bool          // had an empty snapshot because the kind was not served
+	period   time.Duration // interval of periodic lists; zero means none
 
 	changed   func()        // called after a snapshot has changed; may be nil
 	notServed func()        // called when the server does not serve the source; may be nil
-	ready     chan struct{} // closed when there is a snapshot and the receiver knows of it
+	ready     chan struct{} // closed when the snapshot exists and the receiver has accepted it
 
-	// The feed's lock guards these.
+	// The lock of the watch guards these.
 	registered bool
 	leaving    bool   // unsubscribes after pending changes are delivered, on the goroutine of the watch
-	since      string // changes up to this version do not concern it
+	since      string // changes up to this version do not affect it
 }
 
 // views are the views of a source, by the text of their filter. The lock of the watch guards them.
 type views map[string]*view
 
-// ordered returns the views in an order that is always the same.
+// ordered returns the views sorted by filter.
 func (vs views) ordered() []*view {
 	return slices.SortedFunc(maps.Values(vs), func(a, b *view) int { return cmp.Compare(a.name.Filter, b.name.Filter) })
 }
 
-// oldestDelivered returns the version after which a watch must begin for the view whose last delivery is the oldest. It
-// is empty if nothing was delivered.
+// oldestDelivered returns the oldest delivered version of all views, from which a watch must start.
+// It is empty if nothing was delivered.
 func (vs views) oldestDelivered() string {
 	oldest := ""
 	for _, v := range vs {
@@ -60,26 +60,26 @@ func (vs views) shortestPeriod() time.Duration {
 	return shortest
 }
 
-// view is the state of a view while its source is watched. The lock of its feed guards it; listed, told and asked are
-// written by the feed's goroutine only.
+// view is the state of a view while its source is watched. The lock of the watch guards it. Only
+// the watch's goroutine writes listed, delivered and asked.
 type view struct {
 	name    View
 	filter  *jq.Filter
 	owners  []*owner
-	whom    []string // the owners' names, sorted; nil until asked for
+	whom    []string // the owners' names, sorted; nil until requested
 	objects map[objectKey]*Object
-	sorted  []*Object // of objects, without those unfiltered; nil until asked for
+	sorted  []*Object // the objects without unfiltered ones; nil until requested
 
-	listed    string // objects hold all changes up to here; empty before the first list
+	listed    string // objects include all changes up to here; empty before the first list
 	newest    bool   // the last list was of the server's newest version
-	delivered string // the receiver knows all changes up to here
+	delivered string // the receiver has all changes up to here
 	full      bool   // objects have their Raw, and new ones get it
-	asked     bool   // the receiver was asked what it knows
-	dirty     bool   // objects have changed since the owners were told
+	asked     bool   // the receiver was asked for its stored version
+	dirty     bool   // objects have changed since the owners were notified
 
-	failing map[objectKey]string // the objects on which the filter fails now, with why; of very many, the first
+	failing map[objectKey]string // the reasons of filter failures by object; at most mostFailing
 
-	missing map[objectKey]missing // what it shows and the last list again did not; of the feed's goroutine only
+	missing map[objectKey]missing // objects not in the last periodic list; run's goroutine only
 }
 
 // keeps reports whether any owner wants full objects.
@@ -87,15 +87,16 @@ func (v *view) keeps() bool {
 	return slices.ContainsFunc(v.owners, func(o *owner) bool { return o.keep })
 }
 
-// newcomers returns the owners that were not admitted yet.
+// newcomers returns the owners that are not registered yet.
 func (v *view) newcomers() []*owner {
 	return pick(v.owners, func(o *owner) bool { return !o.registered })
 }
 
-// lacking reports whether an owner waits for more than the view has.
+// lacking reports whether the view must be listed: it was never listed, or an owner needs full
+// objects that it does not have.
 func (v *view) lacking() bool { return v.listed == "" || (v.keeps() && !v.full) }
 
-// set puts object in its place, or, if it is nil, takes away what is there.
+// set stores object under key or, if it is nil, removes the object there.
 func (v *view) set(key objectKey, object *Object) {
 	if object == nil {
 		delete(v.objects, key)
@@ -106,7 +107,7 @@ func (v *view) set(key objectKey, object *Object) {
 	v.sorted, v.dirty = nil, true
 }
 
-// slim takes away what only owners who want full objects need.
+// slim removes the full objects, when no owner needs them any more.
 func (v *view) slim() {
 	v.full, v.sorted = false, nil
 	for key, object := range v.objects {
@@ -121,7 +122,8 @@ func (v *view) all() []*Object {
 	return slices.SortedFunc(maps.Values(v.objects), compareObjects)
 }
 
-// snapshot returns the objects to show, sorted. It is the same slice until something changes.
+// snapshot returns the objects for snapshots, sorted. It returns the same slice until something
+// changes.
 func (v *view) snapshot() []*Object {
 	if v.sorted == nil {
 		v.sorted = slices.DeleteFunc(v.all(), func(o *Object) bool { return o.Unfiltered })
@@ -129,7 +131,7 @@ func (v *view) snapshot() []*Object {
 	return v.sorted
 }
 
-// concerned returns the owners whom a change at version concerns.
+// concerned returns the names of the owners that a change at version affects.
 func (v *view) concerned(version string) []string {
 	names := make([]string, 0, len(v.owners))
 	for _, o := range v.owners {
@@ -141,7 +143,8 @@ func (v *view) concerned(version string) []string {
 	return slices.Compact(names)
 }
 
-// named returns the owners' names, sorted. It is the same slice until an owner joins or leaves.
+// named returns the owners' names, sorted. It returns the same slice until an owner joins or
+// leaves.
 func (v *view) named() []string {
 	if v.whom == nil {
 		v.whom = names(v.owners)
@@ -159,11 +162,11 @@ func names(owners []*owner) []string {
 	return found
 }
 
-// mostFailing bounds the objects of a view that are known to fail its filter.
+// mostFailing limits the number of recorded filter failures of a view.
 const mostFailing = 1000
 
-// judge notes whether the filter fails on an object, and reports whether that is another answer than before. The reason it
-// notes quotes nothing of the object.
+// judge records whether the filter fails for an object, and reports whether the record changed. The
+// recorded reason contains no content of the object.
 func (v *view) judge(key objectKey, failure *jq.FilterError) (news bool) {
 	before, failed := v.failing[key]
 	switch {

@@ -11,16 +11,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// watch is a source that is watched. One goroutine, run's, reads the server, keeps the views and tells the receiver.
+// watch reads one source. The goroutine of run reads the API server, updates the views and calls
+// the receiver.
 //
-// A list of version L fills the views. If the receiver was told of the source before, up to version S, the watch is read
-// from S on: changes up to L are told only, later ones change the views as well. If the server cannot read on from S, or
-// later from where a watch has ended, a list is told in place of the changes.
+// A list of version L fills the views. If the receiver has stored the source up to version S, the
+// watch starts at S: changes up to L are only delivered; later ones also change the views. If the
+// API server cannot continue from S, or from the end of an earlier watch, a list is delivered in
+// place of the changes.
 type watch struct {
 	source   Source
 	reads    *reads
 	picks    func(name string) bool
-	previous <-chan struct{} // closed when the last feed of the same source has ended; may be nil
+	previous <-chan struct{} // closed when the previous watch of the same source has ended; may be nil
 
 	stop func()
 	done chan struct{} // closed when run has returned
@@ -30,11 +32,11 @@ type watch struct {
 	views views
 	err   error // why the source cannot be read now
 
-	// Only run's goroutine uses what follows.
-	version string // the receiver was told all changes up to here
-	unsaid  bool   // version has moved, but without a change that would have told it
-	opened  bool   // a watch was open before
-	rewound bool   // the next watch begins earlier than the last one has come
+	// Only the goroutine of run uses the fields below.
+	version string // the watch has read all changes up to here
+	unsaid  bool   // the receiver does not have the current version yet
+	opened  bool   // a watch was opened before
+	rewound bool   // the next watch must start at an earlier version
 	retry   retry
 	again   again
 }
@@ -59,8 +61,8 @@ func (f *watch) run(ctx context.Context) {
 	}
 }
 
-// follow brings the views up to date and reads a watch until it ends. No error means that all is well and the next watch
-// may be opened.
+// follow updates the views and reads a watch until it ends. It returns nil if the next watch may be
+// opened.
 func (f *watch) follow(ctx context.Context) error {
 	if err := f.register(ctx); err != nil {
 		return err
@@ -82,7 +84,7 @@ func (f *watch) follow(ctx context.Context) error {
 	return err
 }
 
-// failed remembers and reports why the source cannot be read.
+// failed records and reports the error of the source.
 func (f *watch) failed(err error) {
 	f.mu.Lock()
 	f.err = err
@@ -96,7 +98,7 @@ func (f *watch) failed(err error) {
 	}
 	f.mu.Unlock()
 	f.reads.observer.sourceFailed(f.source, err)
-	if apierrors.IsNotFound(err) { // collections that are served are found, also when they are empty
+	if apierrors.IsNotFound(err) { // a served collection is found, even if it is empty
 		for _, notServed := range delivered {
 			notServed()
 		}
@@ -108,7 +110,8 @@ func (f *watch) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if f.opened {
-		// A server restored from a backup would take a version it has not reached yet and say nothing until it has.
+		// A server restored from a backup accepts a version that it has not reached yet, and sends
+		// nothing until it has.
 		newest, err := f.reads.client.newest(ctx, f.source)
 		if err != nil {
 			return err
@@ -136,7 +139,7 @@ func (f *watch) stream(ctx context.Context) error {
 	return errors.Join(err, closed)
 }
 
-// read takes what arrives by a watch until it ends.
+// read processes the events of an open watch until it ends.
 func (f *watch) read(ctx context.Context, in *buffer) error {
 	timer := time.NewTimer(f.reads.versionEvery)
 	timer.Stop()
@@ -173,7 +176,7 @@ func (f *watch) read(ctx context.Context, in *buffer) error {
 	}
 }
 
-// setPeriod sets the period after which the source is listed again, to the shortest that an owner wants.
+// setPeriod sets the interval of periodic lists to the shortest period of all owners.
 func (f *watch) setPeriod() {
 	f.mu.Lock()
 	period := f.views.shortestPeriod()
@@ -181,7 +184,7 @@ func (f *watch) setPeriod() {
 	f.again.set(period)
 }
 
-// takeBuffered applies the frames that in holds. It reports whether the watch has ended, and
+// takeBuffered applies the frames in the buffer. It reports whether the watch has ended, and
 // returns an error unless the API server ended it.
 func (f *watch) takeBuffered(ctx context.Context, in *buffer) (ended bool, err error) {
 	frames, ended, ending := in.take()
@@ -197,7 +200,7 @@ func (f *watch) takeBuffered(ctx context.Context, in *buffer) (ended bool, err e
 	return ended, nil
 }
 
-// take applies frames to the views and tells the receiver what they change.
+// take applies frames to the views and delivers the resulting changes.
 func (f *watch) take(ctx context.Context, frames []frame) error {
 	var changes []Change
 	var ending error
@@ -232,7 +235,7 @@ func (f *watch) take(ctx context.Context, frames []frame) error {
 	return ending
 }
 
-// say tells the receiver the current version and the changes up to it.
+// say delivers the current version and the changes up to it.
 func (f *watch) say(ctx context.Context, changes []Change) error {
 	batch := Batch{Source: f.source, Version: f.version, Changes: changes}
 	f.mu.Lock()
@@ -243,7 +246,7 @@ func (f *watch) say(ctx context.Context, changes []Change) error {
 	}
 	f.mu.Unlock()
 	if len(batch.Filters) == 0 {
-		return nil // all views were told more already
+		return nil // all views are already newer
 	}
 	err := f.reads.tell(ctx, f.source, func(r Receiver) error { return r.Changed(ctx, batch) })
 	if err == nil {
@@ -252,7 +255,7 @@ func (f *watch) say(ctx context.Context, changes []Change) error {
 	return err
 }
 
-// sayVersion tells the receiver the current version if it has not been told.
+// sayVersion delivers the current version if the receiver does not have it.
 func (f *watch) sayVersion(ctx context.Context) error {
 	if !f.unsaid {
 		return nil
@@ -260,7 +263,7 @@ func (f *watch) sayVersion(ctx context.Context) error {
 	return f.say(ctx, nil)
 }
 
-// announce tells the owners of views that have changed.
+// announce calls the changed functions of the owners of changed views.
 func (f *watch) announce() {
 	f.mu.Lock()
 	var delivered []func()

@@ -9,7 +9,7 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// Watches runs monitors and tells a receiver what they see change. It may be used from many goroutines at once.
+// Watches runs monitors and delivers changes to a receiver. It is safe for concurrent use.
 type Watches struct {
 	client     *Client
 	kinds      *Kinds
@@ -19,9 +19,10 @@ type Watches struct {
 	monitors   workers
 }
 
-// NewWatches returns watches that deliver changes to receiver. Monitors opened before [Watches.Run] runs wait for it. Kinds has to run as well.
+// NewWatches returns watches that deliver changes to receiver. Monitors opened before [Watches.Run]
+// start when it runs. The caller must also run kinds.
 func NewWatches(client *Client, kinds *Kinds, receiver Receiver, observer Observer) *Watches {
-	quiet := observer // of what no owner has asked for
+	quiet := observer // for watches of namespaces, which no owner has requested
 	quiet.Delivered = nil
 	h := &Watches{
 		client: client, kinds: kinds, observer: observer,
@@ -32,7 +33,8 @@ func NewWatches(client *Client, kinds *Kinds, receiver Receiver, observer Observ
 	return h
 }
 
-// Run runs the watches until ctx ends. It returns when no call to the receiver is under way and none will follow. Call it once.
+// Run runs the watches until ctx ends. When it returns, no call to the receiver is running and none
+// will follow. Call it once.
 func (h *Watches) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, c := range []*workers{&h.objects.workers, &h.namespaces.workers, &h.monitors} {
@@ -41,28 +43,30 @@ func (h *Watches) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// Spec says what a monitor follows, and for whom.
+// Spec describes a monitor.
 type Spec struct {
-	// Owner is the name by which the receiver is told who is concerned.
+	// Owner is the name of the owner in calls of the receiver.
 	Owner     string
 	Selection Selection
-	// Filter says what matters about an object; nil means everything.
+	// Filter selects the relevant content of an object; nil means all content.
 	Filter *jq.Filter
-	// KeepFull is true if whole objects are wanted, in snapshots and changes.
+	// KeepFull includes full objects in snapshots and changes.
 	KeepFull bool
-	// Period is after which time all objects are listed again, and compared with what was told; zero is never. What is
-	// followed by several owners is listed by the shortest of their periods.
+	// Period is the interval of periodic lists that are compared with the delivered objects; zero
+	// means none. A source with several owners uses the shortest of their periods.
 	Period time.Duration
-	// Resume is true if the owner followed the same in an earlier process, and was shown what there was: then
-	// it is not new to the views the receiver knows, and all in those it does not know has appeared since, but for
-	// namespaces that are followed by their labels.
+	// Resume is true if the owner followed the same selection in an earlier process and got its
+	// snapshot. Then it is not new to the views that the receiver has stored. All objects of other
+	// views were added since, except in namespaces that are followed by their labels.
 	Resume bool
-	// Delivered reports whether the owner that resumes is not new to a view the receiver knows; nil is true of all. One that is
-	// was shown nothing of it, as its kind was not served, and the process ended before all of it was told.
+	// Delivered reports whether a stored view was delivered to the resuming owner; nil means that
+	// all were. It was not if the kind was not served and the process ended before the delivery was
+	// complete.
 	Delivered func(View) bool
 }
 
-// Open begins to follow what spec says, and returns at once. The error is that of a selection or name that is not valid.
+// Open starts a monitor and returns at once. It returns an error if the selection or the owner's
+// name is invalid.
 func (h *Watches) Open(spec Spec) (*Monitor, error) {
 	if spec.Owner == "" {
 		return nil, errors.New("open a monitor: the owner has no name")

@@ -16,17 +16,19 @@ import (
 )
 
 const (
-	// pageSize is how many objects a list asks for at once. Of a page, one object at a time is in memory.
+	// pageSize is the number of objects per page of a list. Only one object of a page is in memory
+	// at a time.
 	pageSize = 500
 
-	// watchSeconds is the least time a watch is open; it ends before twice that, so that watches do not all end at once.
+	// watchSeconds is the minimum duration of a watch. Each watch gets a random duration of up to
+	// twice that, so that watches do not end at the same time.
 	watchSeconds = 300
 
 	acceptMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 	acceptMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 )
 
-// The kinds of frames in a watch.
+// The types of frames in a watch.
 const (
 	frameAdded    = "ADDED"
 	frameModified = "MODIFIED"
@@ -35,13 +37,13 @@ const (
 	frameError    = "ERROR"
 )
 
-// frame is one message of a watch, as the server writes it.
+// frame is one message of a watch.
 type frame struct {
 	Type   string          `json:"type"`
 	Object json.RawMessage `json:"object"`
 }
 
-// get begins a request for what is at path.
+// get starts a request for path.
 func (c *Client) get(path string, metadataAs string) *rest.Request {
 	request := c.raw.Get().AbsPath(path).MaxRetries(0)
 	if metadataAs != "" {
@@ -50,7 +52,7 @@ func (c *Client) get(path string, metadataAs string) *rest.Request {
 	return request
 }
 
-// read returns the body of an answer, or the error the server gave in it, which says more than its status code.
+// read returns the body of an answer, or the error in it, which says more than its status code.
 func read(answer rest.Result) ([]byte, error) {
 	if err := answer.Error(); err != nil {
 		return nil, err
@@ -58,7 +60,8 @@ func read(answer rest.Result) ([]byte, error) {
 	return answer.Raw()
 }
 
-// identify returns the identity of the object at path, or an error that apierrors.IsNotFound finds if there is none.
+// identify returns the identity of the object at path. If it does not exist, apierrors.IsNotFound
+// is true for the error.
 func (c *Client) identify(ctx context.Context, path string) (identity, error) {
 	var id identity
 	text, err := read(c.get(path, acceptMetadata).Do(ctx))
@@ -71,18 +74,19 @@ func (c *Client) identify(ctx context.Context, path string) (identity, error) {
 	return id, nil
 }
 
-// Versions that a list may ask for, beside one that a server has returned.
+// Versions that a list may request, besides one that the server returned before.
 const (
 	newestVersion = ""  // the newest at the time of the request
-	anyVersion    = "0" // the one in the server's cache
+	anyVersion    = "0" // any version in the server's cache
 )
 
-// list passes all objects of source to each, one at a time, and returns the version of the list. That version is notBefore
-// or later. It calls begun once the server has begun to answer; each is called for the first time after that, and may be
-// called again for the same object if begun was called again.
+// list passes all objects of source to each, one at a time, and returns the version of the list,
+// which is notBefore or later. It calls begun when the server starts to answer, before the first
+// call of each. If the list must be repeated, it calls begun again and then each for all objects.
 //
-// The API server answers a list of the newest version after its cache has caught up with etcd, which takes up to 0.1 s for
-// a kind that did not change. It answers any other list from its cache at once.
+// The API server answers a list of the newest version after its cache has caught up with etcd,
+// which takes up to 0.1 s for a kind that did not change. It answers any other list from its cache
+// at once.
 func (c *Client) list(ctx context.Context, source Source, metadata bool, notBefore string, begun func(), each func(json.RawMessage) error) (string, error) {
 	for restarts := 0; ; restarts++ {
 		version, err := c.listPages(ctx, source, metadata, notBefore, begun, each)
@@ -103,7 +107,7 @@ func (c *Client) listPages(ctx context.Context, source Source, metadata bool, no
 	for {
 		request := c.get(source.path(), "")
 		if from == "" && notBefore != newestVersion {
-			request.Param("resourceVersion", notBefore) // without a limit, with which it would be an exact version
+			request.Param("resourceVersion", notBefore) // without a limit, which would make the version exact
 		} else {
 			request.Param("limit", strconv.Itoa(pageSize))
 		}
@@ -132,11 +136,11 @@ func (c *Client) listPages(ctx context.Context, source Source, metadata bool, no
 	}
 }
 
-// newest returns the newest version the server knows of source's collection.
+// newest returns the newest version of source's collection that the server knows.
 func (c *Client) newest(ctx context.Context, source Source) (string, error) {
 	request := c.get(source.path(), acceptMetadataList).Param("limit", "1")
 	if source.Labels == "" {
-		setParam(request, "fieldSelector", source.fieldSelector()) // who may only see one name may not list the others
+		setParam(request, "fieldSelector", source.fieldSelector()) // permission may be limited to one name
 	}
 	body, err := request.Stream(ctx)
 	if err != nil {
@@ -152,7 +156,8 @@ func setParam(request *rest.Request, name, value string) {
 	}
 }
 
-// readPage reads a list from body and hands its items to each as they come. The metadata may come before or after them.
+// readPage reads a list from body and passes its items to each as they arrive. The metadata may
+// precede or follow the items.
 func readPage(body io.Reader, each func(json.RawMessage) error) (metav1.ListMeta, error) {
 	var page metav1.ListMeta
 	decoder := json.NewDecoder(body)
@@ -211,7 +216,7 @@ func expect(decoder *json.Decoder, want json.Delim) error {
 	return nil
 }
 
-// watch opens a watch of source that begins after version. The caller closes it.
+// watch opens a watch of source that starts after version. The caller closes it.
 func (c *Client) watch(ctx context.Context, source Source, metadata bool, version string) (io.ReadCloser, error) {
 	request := c.get(source.path(), "").
 		Param("watch", "true").
@@ -226,7 +231,7 @@ func (c *Client) watch(ctx context.Context, source Source, metadata bool, versio
 	return request.Stream(ctx)
 }
 
-// statusError returns the error that the server sent in a watch.
+// statusError returns the error in an ERROR frame of a watch.
 func statusError(object json.RawMessage) error {
 	var status metav1.Status
 	if err := json.Unmarshal(object, &status); err != nil || status.Code == 0 {

@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// workers runs functions in goroutines of their own while its run runs. Functions started before wait for it. The zero value
-// is ready to use.
+// workers runs functions in their own goroutines while its run method runs. Functions started
+// earlier wait for it. The zero value is ready to use.
 type workers struct {
 	mu      sync.Mutex
-	ctx     func() (context.Context, context.CancelFunc) // derives a context of run's; nil before run and after
+	ctx     func() (context.Context, context.CancelFunc) // derives a context of run; nil while run does not run
 	waiting []*job
 	running sync.WaitGroup
 }
 
-// job is one function that a worker runs.
+// job is one started function.
 type job struct {
 	work    func(context.Context)
-	cancel  context.CancelFunc // nil until it was begun
+	cancel  context.CancelFunc // nil until it runs
 	stopped bool
 }
 
-// start runs work, now or when run runs, with a context that ends with run's or when stop is called. Work runs even if stop
-// was called before, with a context that has ended.
+// start runs work in a goroutine, now or when run is called. The context of work ends with that of
+// run or when stop is called. Work runs even if stop was called before, with an ended context.
 func (c *workers) start(work func(context.Context)) (stop func()) {
 	m := &job{work: work}
 	c.mu.Lock()
@@ -55,7 +55,7 @@ func (c *workers) begin(m *job) {
 	})
 }
 
-// run runs what was and is started until ctx has ended and everything has returned.
+// run runs all started functions until ctx has ended and all of them have returned.
 func (c *workers) run(ctx context.Context) {
 	c.mu.Lock()
 	c.ctx = func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }
