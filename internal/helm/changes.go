@@ -10,14 +10,15 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// Change is what differs in one object between two manifests.
+// Change is the difference of one object between two manifests.
 type Change struct {
 	Object
 
 	// Added and Removed are set for an object that only the new or only the old manifest has.
 	Added, Removed bool
 
-	// Fields are the paths of the fields that differ, such as "spec.replicas", sorted. A list that differs is one field.
+	// Fields are the sorted paths of the differing fields, such as "spec.replicas". A differing
+	// list is one field.
 	Fields []string
 }
 
@@ -33,8 +34,8 @@ func (c Change) String() string {
 	}
 }
 
-// Changes returns how m differs from the manifest of a revision of the release, in the order of m; removed objects come
-// last. It costs one request.
+// Changes compares m with the manifest of a revision of the release. The changes are in the order
+// of m; removed objects come last. It sends one request.
 func (c *Client) Changes(name string, revision int, m Manifest) ([]Change, error) {
 	old, err := c.records.storage(c.historyMax).Get(name, revision)
 	if err != nil {
@@ -65,7 +66,7 @@ func firstOf(texts []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// compare returns what differs in the objects of two manifests.
+// compare returns the differences between the objects of two manifests.
 func compare(before, after string) ([]Change, error) {
 	was, err := read(before)
 	if err != nil {
@@ -106,8 +107,8 @@ func named(n *yaml.RNode) Object {
 	return Object{APIVersion: n.GetApiVersion(), Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName()}
 }
 
-// differing returns the paths of the fields in which two objects differ: those of the merge patch (RFC 7386) that makes
-// one the other.
+// differing returns the paths of the fields in which two objects differ: the fields of the merge
+// patch (RFC 7386) from one to the other.
 func differing(a, b *yaml.RNode) ([]string, error) {
 	before, err := a.MarshalJSON()
 	if err != nil {
@@ -130,7 +131,7 @@ func differing(a, b *yaml.RNode) ([]string, error) {
 	return paths, nil
 }
 
-// leaves appends the paths of all values below tree that are no maps, and of empty maps.
+// leaves appends the paths of all values below tree that are not maps, and of empty maps.
 func leaves(paths []string, at string, tree any) []string {
 	fields, ok := tree.(map[string]any)
 	if !ok || len(fields) == 0 && at != "" {

@@ -20,38 +20,40 @@ const (
 	chartFile    = "Chart.yaml"
 	templatesDir = "templates"
 
-	// bareChartVersion is the version addon-operator gives to a chart that is nothing but templates.
+	// bareChartVersion is the version of a chart without Chart.yaml, as in addon-operator.
 	bareChartVersion = "0.2.0"
 )
 
-// otherDirs are names of directories that belong to no chart made of templates
-// alone, at any depth: addon-operator leaves them out, and what it has released
-// is to stay as it is.
+// otherDirs are names of directories that are excluded, at any depth, from a chart without
+// Chart.yaml. addon-operator excludes them, and its releases must not change.
 var otherDirs = []string{"crds", "docs", "hooks", "images", "lib"}
 
-// Release is what is asked for.
+// Release describes a requested release.
 type Release struct {
-	// Name is the module's: lower case, at most 53 characters.
+	// Name is the module's name: lower case, at most 53 characters.
 	Name string
 
-	// ChartDir is the module's directory. It holds a Chart.yaml, whose name counts for nothing, or only templates/.
+	// ChartDir is the module's directory. It contains a Chart.yaml, whose name is ignored, or only
+	// templates/.
 	ChartDir string
 
-	// Maintained has the objects say, by a label, that they are left as they are, and the revision that they were told.
+	// Maintained adds a label to the objects that says that they are not reconciled, and marks the
+	// revision accordingly.
 	Maintained bool
 
-	// Addon marks the release as made from a registered addon: see [State.Addon].
+	// Addon marks the release as created from a registered addon: see [State.Addon].
 	Addon bool
 
-	// Values go over those of the chart. They are read, never written to, and must be what JSON can express.
+	// Values override those of the chart. They are only read, and must be representable as JSON.
 	Values map[string]any
 
-	// EnabledModules is .Values.global.enabledModules, unless it is nil or the chart's values.schema.json takes none.
+	// EnabledModules sets .Values.global.enabledModules, unless it is nil or the chart's
+	// values.schema.json rejects that key.
 	EnabledModules []string
 }
 
-// load reads a release's chart from disk. Actions change charts, so each gets its own; reading one takes less than a
-// millisecond, and hooks may write into the directory at any time.
+// load reads a release's chart from disk. Helm actions modify charts, so each action loads its own.
+// Loading takes less than a millisecond, and hooks may change the directory at any time.
 func (r Release) load() (*chart.Chart, error) {
 	read := loadBare
 	if _, err := os.Stat(filepath.Join(r.ChartDir, chartFile)); err == nil {
@@ -64,7 +66,8 @@ func (r Release) load() (*chart.Chart, error) {
 	return ch, nil
 }
 
-// loadBare reads a chart that has templates but no Chart.yaml. Hidden directories, such as .git, are no part of it.
+// loadBare loads a chart that has templates but no Chart.yaml. Hidden directories, such as .git,
+// are excluded.
 func loadBare(name, dir string) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(dir, templatesDir)); err != nil {
 		return nil, fmt.Errorf("neither %s nor %s/ is there: %w", chartFile, templatesDir, err)
@@ -100,8 +103,8 @@ func loadBare(name, dir string) (*chart.Chart, error) {
 	return loader.LoadFiles(files)
 }
 
-// templateValues returns a copy of the release's values in the types that a values file gives: all numbers are
-// float64, which templates print otherwise than integers.
+// templateValues returns a copy of the release's values with the types of a values file: all
+// numbers are float64, which templates print differently from integers.
 func (r Release) templateValues() (chartutil.Values, error) {
 	values := chartutil.Values{}
 	if len(r.Values) == 0 {
@@ -117,7 +120,7 @@ func (r Release) templateValues() (chartutil.Values, error) {
 	return values, nil
 }
 
-// prepare reads what an action is given.
+// prepare returns the chart and the values for an action.
 func (r Release) prepare() (*chart.Chart, chartutil.Values, error) {
 	if r.Name == "" {
 		return nil, nil, errors.New("a release without a name was asked for")
@@ -137,7 +140,8 @@ func (r Release) prepare() (*chart.Chart, chartutil.Values, error) {
 	return ch, values, nil
 }
 
-// listing returns the values with the list of enabled modules. It shares with them what is in no section global.
+// listing returns the values with the list of enabled modules. The result shares all sections
+// except global with values.
 func (r Release) listing(values chartutil.Values) (chartutil.Values, error) {
 	const section = "global"
 	global, isMap := values[section].(map[string]any)
@@ -157,7 +161,8 @@ func (r Release) listing(values chartutil.Values) (chartutil.Values, error) {
 	return listed, nil
 }
 
-// refused tells whether a schema of the chart, or of one it depends on, does not take the values.
+// refused reports whether the schema of the chart, or of one of its dependencies, rejects the
+// values.
 func refused(ch *chart.Chart, values chartutil.Values) bool {
 	if !hasSchema(ch) {
 		return false

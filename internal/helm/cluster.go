@@ -18,18 +18,18 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// apisPath is where an API server lists all groups with their resources, with an ETag of the whole.
+// apisPath is where an API server lists all groups and resources, with one ETag.
 const apisPath = "/apis"
 
 // cluster caches the kinds and versions that the API server serves. All actions share one, because reading them for each
 // action takes longer than the rest of the action.
 type cluster struct {
 	server discovery.DiscoveryInterface
-	cached discovery.CachedDiscoveryInterface // server, remembered
+	cached discovery.CachedDiscoveryInterface // caches server
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 	log    func(format string, args ...any)
 
-	// etag is that of the last list of groups read, empty from a server that gives none.
+	// etag belongs to the last list of groups; empty if the server sends none.
 	etag atomic.Pointer[string]
 
 	mu   sync.Mutex
@@ -39,7 +39,7 @@ type cluster struct {
 func newCluster(config *rest.Config, log func(string, ...any)) (*cluster, error) {
 	k := &cluster{log: log}
 	tapped := rest.CopyConfig(config)
-	tapped.Timeout = 0 // discovery has one of its own
+	tapped.Timeout = 0 // the discovery client sets its own timeout
 	tapped.Wrap(k.tap)
 	client, err := discovery.NewDiscoveryClientForConfig(tapped)
 	if err != nil {
@@ -51,7 +51,7 @@ func newCluster(config *rest.Config, log func(string, ...any)) (*cluster, error)
 	return k, nil
 }
 
-// tap notes the ETag under which the groups in the cache were read.
+// tap records the ETag of the cached list of groups.
 func (k *cluster) tap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
@@ -73,7 +73,7 @@ func (k *cluster) refresh(ctx context.Context) error {
 	return k.read(ctx)
 }
 
-// known returns what the cluster was last seen to serve.
+// known returns the cached capabilities of the cluster.
 func (k *cluster) known(ctx context.Context) (*chartutil.Capabilities, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,7 +85,8 @@ func (k *cluster) known(ctx context.Context) (*chartutil.Capabilities, error) {
 	return k.caps, nil
 }
 
-// current returns what the cluster serves now. It costs one request that is answered "not modified" as a rule.
+// current returns the current capabilities of the cluster. It sends one request, which is usually
+// answered "not modified".
 func (k *cluster) current(ctx context.Context) (*chartutil.Capabilities, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -97,8 +98,8 @@ func (k *cluster) current(ctx context.Context) (*chartutil.Capabilities, error) 
 	return k.caps, nil
 }
 
-// changed tells whether the API server serves other groups or resources than those read last. No answer is no
-// change: the request that needs the server will tell better what is wrong.
+// changed reports whether the served groups or resources differ from the cached ones. It returns
+// false if the request fails, because the next request will return a better error.
 func (k *cluster) changed(ctx context.Context) bool {
 	etag := k.etag.Load()
 	if etag == nil || *etag == "" {
@@ -114,7 +115,7 @@ func (k *cluster) changed(ctx context.Context) bool {
 
 // read fills the caches. The caller holds k.mu.
 func (k *cluster) read(ctx context.Context) error {
-	k.caps = nil // a failure half way is read again
+	k.caps = nil // after a failure, the next call reads everything again
 	k.mapper.ResetWithContext(ctx)
 	cached := discovery.ToCachedDiscoveryInterfaceWithContext(k.cached)
 	version, err := cached.ServerVersionWithContext(ctx)
@@ -139,8 +140,8 @@ func (k *cluster) read(ctx context.Context) error {
 	return nil
 }
 
-// mapping returns how objects of a kind are reached. meta.IsNoMatchError is true of the error when the kind is not
-// served.
+// mapping returns the REST mapping of a kind. If the kind is not served, meta.IsNoMatchError is
+// true for the error.
 func (k *cluster) mapping(ctx context.Context, apiVersion, kind string) (*meta.RESTMapping, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
@@ -149,7 +150,8 @@ func (k *cluster) mapping(ctx context.Context, apiVersion, kind string) (*meta.R
 	return k.mapper.RESTMappingWithContext(ctx, schema.GroupKind{Group: gv.Group, Kind: kind}, gv.Version)
 }
 
-// gone tells whether a kind is certainly not served: not that it is unknown because its API service does not answer.
+// gone reports whether a kind is certainly not served. It returns false if the API service of the
+// kind does not respond.
 func (k *cluster) gone(ctx context.Context, apiVersion, kind string) bool {
 	if _, err := k.mapping(ctx, apiVersion, kind); !meta.IsNoMatchError(err) {
 		return false
@@ -174,7 +176,8 @@ func (k *cluster) gone(ctx context.Context, apiVersion, kind string) bool {
 	return true
 }
 
-// unserved says which objects are of kinds the cluster does not serve, and where they come from.
+// unserved returns an error that names the first object of an unserved kind and its template, or
+// err if there is none.
 func (k *cluster) unserved(ctx context.Context, documents []document, err error) error {
 	for _, d := range documents {
 		if _, unknown := k.mapping(ctx, d.APIVersion, d.Kind); meta.IsNoMatchError(unknown) {

@@ -15,8 +15,9 @@ import (
 // of other kinds may need these, so they are created before or after them, in the order of Helm.
 var independent = []schema.GroupKind{{Kind: "ServiceAccount"}, {Kind: "ConfigMap"}, {Kind: "Service"}}
 
-// Create implements kube.Interface. Helm creates one kind after another. Of the independent kinds, those that are adjacent
-// in the order of Helm are created side by side. As with Helm, an error keeps no other object from being created.
+// Create implements kube.Interface. Helm creates one kind after another. Of the independent kinds,
+// those that are adjacent in the order of Helm are created in parallel. As in Helm, an error does
+// not stop the creation of the other objects.
 func (o *objectClient) Create(resources kube.ResourceList) (*kube.Result, error) {
 	if len(resources) < 2 {
 		return o.Client.Create(resources)
@@ -40,8 +41,8 @@ func (o *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 	return &kube.Result{Created: resources}, nil
 }
 
-// batches yields the resources in their order. Each batch holds adjacent kinds that may be created side by side, each as a
-// list; it is one kind, or several independent ones.
+// batches yields the resources in their order. Each batch contains adjacent kinds that may be
+// created in parallel, one list per kind: a single kind, or several independent ones.
 func batches(resources kube.ResourceList) func(func([]kube.ResourceList) bool) {
 	return func(yield func([]kube.ResourceList) bool) {
 		var batch []kube.ResourceList

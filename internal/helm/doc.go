@@ -1,15 +1,15 @@
-// Package helm keeps modules' charts installed, through the Helm v3 SDK. It is the only package that imports it.
+// Package helm installs, upgrades and uninstalls the charts of modules with the Helm v3 SDK. It is the
+// only package that imports the SDK.
 //
-// Its nouns: a Release is what is asked for, a name, a chart directory and values. A Manifest is what a release
-// renders to: its text, the checksum of that text, and the Objects that are in it. A State is what the cluster
-// holds of a release. A Client does the rest, in three places kept apart: Find, Render and Missing find out and
-// change nothing; the steps of a release's plan are chosen from the revisions found, by a pure function; Upgrade
-// and Uninstall act.
+// A Release is a request: a name, a chart directory and values. A Manifest is the rendered release: its
+// text, the checksum of the text, and its Objects. A State is the state of a release in the cluster. The
+// methods of a Client are in three separate groups: Find, Render and Missing only read; a pure function
+// plans the steps for a release from its revisions; Upgrade and Uninstall change the cluster.
 //
-// Whether to upgrade is the caller's decision. It should, when State.Outdated is true for the manifest's checksum
-// or when Missing names an object.
+// The caller decides whether to upgrade. An upgrade is needed if State.Outdated is true for the
+// manifest's checksum or if Missing returns an object.
 //
-// Releases are those of the helm command: one Secret (or ConfigMap) a revision, named sh.helm.release.v1.NAME.vN.
-// The manifest's checksum is kept in the revision's label moduleChecksum, as addon-operator does, and is computed
-// over the same text, so that releases made by it are found up to date.
+// Releases are compatible with the helm command: one Secret (or ConfigMap) per revision, named
+// sh.helm.release.v1.NAME.vN. The manifest's checksum is in the revision's label moduleChecksum, as in
+// addon-operator, and is computed over the same text. So releases of addon-operator are up to date.
 package helm

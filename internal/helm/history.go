@@ -15,10 +15,11 @@ type history struct {
 	name      string
 	read      bool
 	revisions []*release.Release
-	err       error // of the read, when there is no revision
+	err       error // of the query
 }
 
-// historyOf returns a driver for an action on a release. With empty set, the release is known to have no revision.
+// historyOf returns a driver for an action on a release. If empty is true, the caller knows that
+// the release has no revision.
 func (s *records) historyOf(name string, empty bool) *history {
 	h := &history{Driver: s.driver, name: name, read: empty}
 	if empty {

@@ -18,10 +18,11 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// objectClient is Helm's client for the objects of one action, changed in four ways. It never reads the server's OpenAPI
-// documents (Helm does for each hook, which takes longer than all the rest of an upgrade). Its waits end with the
-// action's context: Helm's go on until their timeout. It keeps the errors of an uninstall, of which Helm only says that
-// there were some. And it deletes no object that belongs to another release.
+// objectClient is Helm's client for the objects of one action, with four changes. It never reads
+// the OpenAPI documents of the server, which Helm does for each hook and which takes longer than
+// the rest of an upgrade. Its waits end with the action's context; Helm's waits last until their
+// timeout. It keeps the errors of an uninstall; Helm reports only that there were some. It does not
+// delete objects of another release.
 type objectClient struct {
 	*kube.Client
 	release  string
@@ -32,7 +33,7 @@ type objectClient struct {
 	mu   sync.Mutex
 	kept []Kept // guarded by mu
 
-	// reads is set for an action that reads the same objects several times; else it is nil.
+	// reads is set for an action that reads the same objects several times; otherwise it is nil.
 	reads *reads
 }
 
@@ -42,7 +43,8 @@ var (
 	_ kube.InterfaceDeletionPropagation = (*objectClient)(nil)
 )
 
-// objects returns a client for an action on a release. Its requests go by config and its waits end with ctx.
+// objects returns a client for an action on a release. It sends its requests with config, and its
+// waits end with ctx.
 func (c *Client) objects(ctx context.Context, config *rest.Config, release string) *objectClient {
 	k := kube.New(c.getter(config))
 	k.Log = c.log
@@ -72,7 +74,8 @@ func (o *objectClient) await(hook *resource.Info) (ended func()) {
 	return o.awaits(Object{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: hook.Namespace, Name: hook.Name})
 }
 
-// IsReachable implements kube.Interface. The records of the release have just been read, so the API server answers.
+// IsReachable implements kube.Interface. It needs no request, because the records of the release
+// were just read.
 func (o *objectClient) IsReachable() error { return nil }
 
 // Build implements kube.Interface.
@@ -88,7 +91,7 @@ func (o *objectClient) Build(manifest io.Reader, _ bool) (kube.ResourceList, err
 	return list, err
 }
 
-// WatchUntilReady waits for hooks to end. Only Jobs and Pods do.
+// WatchUntilReady waits until hooks have ended. It waits only for Jobs and Pods.
 func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Duration) error {
 	if o.reads != nil {
 		defer o.reads.clear() // hooks may have changed any object
@@ -101,7 +104,7 @@ func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Dur
 		over := o.await(hook)
 		err := o.wait(hook, timeout, nil, func(e watch.Event) (bool, error) {
 			if e.Type == watch.Deleted {
-				return true, nil // a hook that cleans up after itself
+				return true, nil // a hook that deletes itself
 			}
 			return ended(e)
 		})
@@ -127,7 +130,8 @@ func (o *objectClient) WaitForDelete(objects kube.ResourceList, timeout time.Dur
 	return nil
 }
 
-// wait watches one object until already, asked once, or done, asked of each event, say so.
+// wait watches one object until already, called once at the start, or done, called for each event,
+// returns true.
 func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already watchtools.PreconditionFunc, done watchtools.ConditionFunc) error {
 	ctx, cancel := o.within(timeout)
 	defer cancel()
@@ -144,7 +148,7 @@ func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already wa
 	}
 }
 
-// ended tells from an event whether the Job or Pod is through. A failed one is an error.
+// ended reports whether the Job or Pod of an event has completed. A failed one is an error.
 func ended(e watch.Event) (bool, error) {
 	object, ok := e.Object.(*unstructured.Unstructured)
 	if !ok {

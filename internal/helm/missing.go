@@ -11,11 +11,12 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// lookups is how many objects are asked for at a time.
+// lookups limits the number of concurrent requests for objects.
 const lookups = 8
 
-// Missing returns those of the objects that are not in the cluster, in their order. Objects of a kind the cluster
-// does not serve are among them. It costs one small request an object, and changes nothing.
+// Missing returns those objects that do not exist in the cluster, in their order. They include
+// objects of kinds that the cluster does not serve. It sends one small request per object and
+// changes nothing.
 func (c *Client) Missing(ctx context.Context, objects []Object) ([]Object, error) {
 	mappings, err := c.cluster.mappings(ctx, objects)
 	if err != nil {
@@ -46,7 +47,8 @@ func (c *Client) Missing(ctx context.Context, objects []Object) ([]Object, error
 	return missing, nil
 }
 
-// mappings returns the mapping of each object, nil if its kind is not served. It reads the served kinds again before.
+// mappings returns the mapping of each object, or nil if its kind is not served. If a kind is
+// unknown, it reads the served kinds again first.
 func (k *cluster) mappings(ctx context.Context, objects []Object) ([]*meta.RESTMapping, error) {
 	mappings := make([]*meta.RESTMapping, len(objects))
 	refreshed := false

@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// Object names one object of a release.
+// Object identifies one object of a release.
 type Object struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Namespace is empty for objects of the cluster.
+	// Namespace is empty for cluster-scoped objects.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }
@@ -36,10 +36,10 @@ type document struct {
 	Object
 }
 
-// templateComment is what Helm writes above each object.
+// templateComment matches the comment that Helm writes above each object.
 var templateComment = regexp.MustCompile(`(?m)^# Source: (\S+)$`)
 
-// template returns the file the object was rendered from, or nothing.
+// template returns the template file of the object, or "" if it is unknown.
 func (d document) template() string {
 	text, err := d.node.String()
 	if err != nil {
@@ -51,24 +51,25 @@ func (d document) template() string {
 	return ""
 }
 
-// mortal tells whether the cluster itself will remove the object some time after it is done.
+// mortal reports whether the cluster removes the object some time after it has finished.
 func (d document) mortal() bool {
 	ttl, err := d.node.Pipe(yaml.Lookup("spec", "ttlSecondsAfterFinished"))
 	return err == nil && !yaml.IsMissingOrNull(ttl)
 }
 
-// labeller is the post-renderer of all releases: it puts labels on every object, those within lists too, and
-// remembers the objects.
+// labeller is the post-renderer of all releases. It labels every object, including the items of
+// lists, and records the objects.
 type labeller struct {
 	labels    map[string]string
 	documents []document
 
-	// sum is, byte for byte, what addon-operator computes its checksums over: kyaml's own form, labels sorted and
-	// quoted where YAML wants it. It is the output, but of lists only the list is labelled, no item.
+	// sum is the text over which addon-operator computes its checksums, byte for byte: the output
+	// in kyaml's format, but with labels on lists only and not on their items.
 	sum string
 }
 
-// newLabeller returns the post-renderer of a release, which puts the labels of all releases on its objects.
+// newLabeller returns the post-renderer of a release. It adds the labels of all releases to the
+// objects.
 func newLabeller(all map[string]string, r Release) *labeller {
 	labels := maps.Clone(all)
 	if r.Maintained {
@@ -104,7 +105,7 @@ func (l *labeller) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBufferString(text), nil
 }
 
-// label puts the labels on one object.
+// label adds the labels to one object.
 func (l *labeller) label(n *yaml.RNode, d document) error {
 	labels := n.GetLabels()
 	maps.Copy(labels, l.labels)
@@ -114,9 +115,10 @@ func (l *labeller) label(n *yaml.RNode, d document) error {
 	return nil
 }
 
-// read takes the objects of a manifest apart, of which Helm has read every one before: it refuses anchors that contain
-// themselves, which kyaml would follow for ever. What read returns can be asked for its kind and metadata: kyaml
-// panics when something is asked that has not the form of an object.
+// read splits a manifest into objects. Helm must have parsed the manifest before, because Helm
+// rejects anchors that contain themselves, which kyaml would follow for ever. The kind and metadata
+// of the returned objects are safe to access: kyaml panics on nodes that do not have the form of an
+// object.
 func read(manifest string) ([]*yaml.RNode, error) {
 	nodes, err := kio.FromBytes([]byte(manifest))
 	if err != nil {
@@ -130,7 +132,7 @@ func read(manifest string) ([]*yaml.RNode, error) {
 	return nodes, nil
 }
 
-// formed tells what is wrong with the form of an object, or of an item of a list.
+// formed returns an error if an object, or an item of a list, does not have the form of an object.
 func formed(n *yaml.RNode) error {
 	if n.YNode().Kind != yaml.MappingNode {
 		return fmt.Errorf("this is no Kubernetes object, it has no fields: %q", beginning(n))
@@ -147,7 +149,8 @@ func formed(n *yaml.RNode) error {
 	return nil
 }
 
-// add labels one object. The items of a list may leave out what the list says of them.
+// add labels one object and records it. The items of a list inherit a missing apiVersion and kind
+// from the list.
 func (l *labeller) add(n *yaml.RNode, of Object) error {
 	d := document{node: n, Object: Object{
 		APIVersion: n.GetApiVersion(), Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName(),
@@ -185,7 +188,7 @@ func (l *labeller) add(n *yaml.RNode, of Object) error {
 	return nil
 }
 
-// beginning returns enough of a document to find it by.
+// beginning returns the start of a document, for error messages.
 func beginning(n *yaml.RNode) string {
 	const enough = 40
 	text, err := n.String()
@@ -199,7 +202,8 @@ func beginning(n *yaml.RNode) string {
 	return text
 }
 
-// lasting returns the objects that must be there as long as the release is deployed, each with the namespace it is in.
+// lasting returns the objects that must exist as long as the release is deployed, each with its
+// namespace.
 func (c *Client) lasting(ctx context.Context, documents []document) ([]Object, error) {
 	objects := make([]Object, 0, len(documents))
 	for _, d := range documents {

@@ -16,10 +16,11 @@ import (
 	kubeobjects "addon-operator/internal/kube"
 )
 
-// Kept is an object in the manifest of a release that was not deleted with it, because it belongs to another release.
+// Kept is an object in the manifest of a release that was not deleted, because it belongs to
+// another release.
 type Kept struct {
 	Object
-	// Owner is the release it belongs to, as NAMESPACE/NAME if that is in another namespace.
+	// Owner is that release, as NAMESPACE/NAME if it is in another namespace.
 	Owner string
 }
 
@@ -28,8 +29,8 @@ func (k Kept) String() string {
 	return fmt.Sprintf("%s, which belongs to release %s", k.Object, k.Owner)
 }
 
-// owner returns the release that an object with these annotations belongs to. It is empty if that is the release of
-// the action, or no release.
+// owner returns the release in the annotations of an object. It is empty if that is the release of
+// the action, or if there is none.
 func (o *objectClient) owner(annotations map[string]string) string {
 	name, namespace := kubeobjects.ReleaseIn(annotations)
 	switch {
@@ -63,8 +64,8 @@ func (o *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, f
 	return result, err
 }
 
-// deleteDropped deletes objects that a new revision does not have. As with Helm, an object that cannot be deleted is no
-// error.
+// deleteDropped deletes objects that are not in the new revision. As in Helm, a failed deletion is
+// not an error.
 func (o *objectClient) deleteDropped(dropped kube.ResourceList, result *kube.Result) {
 	for _, object := range dropped {
 		deleted, err := o.deleteOwn(object, metav1.DeletePropagationBackground, keepsItself)
@@ -77,7 +78,7 @@ func (o *objectClient) deleteDropped(dropped kube.ResourceList, result *kube.Res
 	}
 }
 
-// keepsItself reports whether the annotations of an object say that it must outlive its release.
+// keepsItself reports whether the annotations contain Helm's resource policy keep.
 func keepsItself(annotations map[string]string) bool {
 	return strings.EqualFold(strings.TrimSpace(annotations[kube.ResourcePolicyAnno]), kube.KeepPolicy)
 }
@@ -86,7 +87,7 @@ func keepsItself(annotations map[string]string) bool {
 // those of the next kind after them. Objects that belong to another release are kept.
 func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
 	result, errs := &kube.Result{}, []error(nil)
-	never := func(map[string]string) bool { return false } // Helm has left out those that the manifest says to keep
+	never := func(map[string]string) bool { return false } // Helm has already excluded objects with the policy keep in the manifest
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[n].Mapping.GroupVersionKind.Kind == list[0].Mapping.GroupVersionKind.Kind {
@@ -116,9 +117,9 @@ func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, polic
 	return result, errs
 }
 
-// deleteOwn deletes an object unless it belongs to another release or is to be kept by its annotations, and reports
-// whether it is deleted. The request holds for the object as it was read only, so that another release can take it over
-// at any moment.
+// deleteOwn deletes an object unless it belongs to another release or keep returns true for its
+// annotations, and reports whether it is deleted. The delete request requires the resource version
+// that was read, so that another release can take over the object at any moment.
 func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPropagation, keep func(map[string]string) bool) (deleted bool, err error) {
 	helper := resource.NewHelper(object.Client, object.Mapping)
 	named := nameOf(object)
@@ -157,7 +158,7 @@ func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPr
 	return deleted, nil
 }
 
-// keep notes that an object was kept.
+// keep records a kept object.
 func (o *objectClient) keep(k Kept) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,7 +166,7 @@ func (o *objectClient) keep(k Kept) {
 	o.kept = append(o.kept, k)
 }
 
-// nameOf returns the name of an object that Helm has read from a manifest.
+// nameOf returns the Object of a resource that Helm has read from a manifest.
 func nameOf(object *resource.Info) Object {
 	apiVersion, kind := object.Mapping.GroupVersionKind.ToAPIVersionAndKind()
 	return Object{APIVersion: apiVersion, Kind: kind, Namespace: object.Namespace, Name: object.Name}

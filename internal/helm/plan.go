@@ -1,13 +1,13 @@
 package helm
 
-// plan is what must be done, in this order, for a release's chart to be in force.
+// plan contains the steps, in this order, that deploy a release's chart.
 type plan struct {
-	remove    []record // revisions of killed actions, to be forgotten
-	uninstall bool     // to be finished
-	install   bool     // there is nothing to upgrade
+	remove    []record // revisions of killed actions, to be removed
+	uninstall bool     // an interrupted uninstall must be finished
+	install   bool     // there is no revision to upgrade
 }
 
-// planFor chooses how to go on from the revisions found, the newest first.
+// planFor chooses the steps from the existing revisions, newest first.
 func planFor(history []record) plan {
 	var p plan
 	for len(history) > 0 && statusOf(history[0].status) == Pending {

@@ -18,14 +18,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// readFresh is how long the answer to a read is used again. Helm reads an object up to three times within
+// readFresh is how long a cached answer is used. Helm reads an object up to three times within
 // milliseconds before it changes it.
 const readFresh = time.Second
 
-// reads remembers the objects that one action has read, so that each object costs one request and not three.
-// A write to an object, and the end of a wait, forget what was read. It is safe for concurrent use.
+// reads caches the objects that one action has read, so that each object needs one request instead
+// of three. A write to an object removes it from the cache. The end of a wait clears the cache. It
+// is safe for concurrent use.
 type reads struct {
-	ahead sync.WaitGroup // reads that were begun before Helm needs their answers
+	ahead sync.WaitGroup // reads that started before Helm needs their answers
 
 	mu    sync.Mutex
 	known map[string]answer // by path
@@ -39,7 +40,7 @@ type answer struct {
 	body   []byte
 }
 
-// remembering returns a copy of config whose reads are remembered by r.
+// remembering returns a copy of config whose reads are cached in r.
 func (r *reads) remembering(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -51,7 +52,7 @@ func (r *reads) remembering(config *rest.Config) *rest.Config {
 func (r *reads) roundTrip(next http.RoundTripper, request *http.Request) (*http.Response, error) {
 	path := request.URL.Path
 	if request.Method != http.MethodGet {
-		defer r.forget(path) // after the answer: a read that comes meanwhile may have the old object
+		defer r.forget(path) // after the answer, because a concurrent read may return the old object
 		return next.RoundTrip(request)
 	}
 	if request.URL.RawQuery != "" { // a list or a watch
@@ -88,7 +89,7 @@ func (r *reads) get(path string) (answer, bool) {
 	return known, ok && time.Since(known.at) < readFresh
 }
 
-// forget drops what was read of the object at path, or of the objects of the collection at path.
+// forget removes the object at path, or the objects of the collection at path, from the cache.
 func (r *reads) forget(path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,14 +100,14 @@ func (r *reads) forget(path string) {
 	}
 }
 
-// clear drops all that was read.
+// clear empties the cache.
 func (r *reads) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.known)
 }
 
-// response returns the answer as one to request.
+// response returns the answer as a response to request.
 func (a answer) response(request *http.Request) *http.Response {
 	return &http.Response{
 		Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -114,8 +115,8 @@ func (a answer) response(request *http.Request) *http.Response {
 	}
 }
 
-// readAhead begins to read objects of a manifest, while Helm renders the chart. The caller waits for known.ahead. Errors
-// show in Helm's own reads.
+// readAhead starts to read objects of a manifest while Helm renders the chart. The caller must wait
+// for known.ahead. Errors are ignored, because Helm's own reads return them.
 func (c *Client) readAhead(ctx context.Context, config *rest.Config, known *reads, objects []Object) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -139,7 +140,8 @@ func (c *Client) readAhead(ctx context.Context, config *rest.Config, known *read
 	return nil
 }
 
-// prefetch reads objects side by side; Helm reads them one after another. An error shows in Helm's own read.
+// prefetch reads objects in parallel; Helm would read them one after another. Errors are ignored,
+// because Helm's own reads return them.
 func prefetch(objects kube.ResourceList) {
 	if len(objects) < 2 {
 		return

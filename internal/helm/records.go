@@ -21,18 +21,19 @@ import (
 )
 
 const (
-	// checksumLabel holds a manifest's checksum on the record of the revision that applied it.
+	// checksumLabel is the label of a record with the checksum of the revision's manifest.
 	checksumLabel = "moduleChecksum"
 
-	// checksumValue is where older releases hold it: a top-level value of the release.
+	// checksumValue is the top-level value that contains the checksum in older releases.
 	checksumValue = "_addonOperatorModuleChecksum"
 )
 
-// maintenanceLabel is on the objects of a release in maintenance mode, where its value is empty, and on each record, where
-// it is true or false.
+// maintenanceLabel is on the objects of a release in maintenance mode, with an empty value, and on
+// each record, with true or false.
 const maintenanceLabel = "maintenance.deckhouse.io/no-resource-reconciliation"
 
-// addonLabel is on the records of a release that was made from a registered addon, where it is true.
+// addonLabel is on the records of a release that was created from a registered addon, with the
+// value true.
 const addonLabel = "addons.kyma-project.io/addon"
 
 // Labels that Helm puts on each record.
@@ -43,7 +44,8 @@ const (
 	versionLabel = "version"
 )
 
-// record is one revision of a release, as the labels of its storage object tell it: nothing is decoded.
+// record is one revision of a release, read from the labels of its storage object. The object's
+// data is not decoded.
 type record struct {
 	release    string
 	revision   int
@@ -59,13 +61,13 @@ type record struct {
 type records struct {
 	objects metadata.ResourceInterface
 	kind    string // of the objects, for messages
-	types   string // field selector that leaves out what is no release
+	types   string // field selector that excludes other objects
 	driver  driver.Driver
 	seen    *version
 	log     func(format string, args ...any)
 }
 
-// newRecords takes the storage for the kind of object that HELM_DRIVER names.
+// newRecords returns the storage for a value of HELM_DRIVER.
 func newRecords(c *Client, config *rest.Config, transport *http.Client, kind string) (*records, error) {
 	encoded := rest.CopyConfig(config)
 	encoded.ContentType = "application/vnd.kubernetes.protobuf"
@@ -100,7 +102,7 @@ func coreResource(name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: name}
 }
 
-// storage returns Helm's view of the records. Actions write into it, so each gets its own.
+// storage returns Helm's storage of the records. Actions modify it, so each gets its own.
 func (s *records) storage(historyMax int) *storage.Storage {
 	st := storage.Init(s.driver)
 	st.MaxHistory = historyMax
@@ -108,7 +110,8 @@ func (s *records) storage(historyMax int) *storage.Storage {
 	return st
 }
 
-// of returns the revisions of one release, the newest first: none is no error. It costs one request.
+// of returns the revisions of one release, newest first. It is not an error if there are none. It
+// sends one request.
 func (s *records) of(ctx context.Context, name string) ([]record, error) {
 	found, err := s.list(ctx, labels.Set{ownerLabel: "helm", nameLabel: name})
 	if err != nil {
@@ -117,7 +120,8 @@ func (s *records) of(ctx context.Context, name string) ([]record, error) {
 	return found, nil
 }
 
-// all returns the revisions of all releases, ordered by release, then the newest first. It costs one request.
+// all returns the revisions of all releases, sorted by release and then newest first. It sends one
+// request.
 func (s *records) all(ctx context.Context) ([]record, error) {
 	found, err := s.list(ctx, labels.Set{ownerLabel: "helm"})
 	if err != nil {
@@ -126,7 +130,8 @@ func (s *records) all(ctx context.Context) ([]record, error) {
 	return found, nil
 }
 
-// list returns the records with labels. They include all writes of this process, and those of others before its first list.
+// list returns the records that match selector. The result includes all writes of this process, and
+// the writes of others before this process's first list.
 func (s *records) list(ctx context.Context, selector labels.Set) ([]record, error) {
 	options := metav1.ListOptions{LabelSelector: selector.String(), FieldSelector: s.types}
 	listed, err := listNotBefore(s.seen, options, func(o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
@@ -158,7 +163,7 @@ func (s *records) list(ctx context.Context, selector labels.Set) ([]record, erro
 	return found, nil
 }
 
-// remove deletes the record of a revision, if it is still as it was found.
+// remove deletes the record of a revision, unless it has changed since it was read.
 func (s *records) remove(ctx context.Context, r record) error {
 	defer s.seen.forget()
 	err := s.objects.Delete(ctx, r.object.Name, metav1.DeleteOptions{
@@ -171,7 +176,7 @@ func (s *records) remove(ctx context.Context, r record) error {
 	return nil
 }
 
-// removeRest deletes what Helm left of an uninstalled release: the records it could not decode.
+// removeRest deletes the records of an uninstalled release that Helm could not decode.
 func (s *records) removeRest(ctx context.Context, name string) error {
 	rest, err := s.of(ctx, name)
 	if err != nil {
@@ -186,7 +191,7 @@ func (s *records) removeRest(ctx context.Context, name string) error {
 	return nil
 }
 
-// olderChecksum returns the checksum that releases made before the label keep in their values, or nothing.
+// olderChecksum returns the checksum from the values of an older release, or "" if there is none.
 func (s *records) olderChecksum(r record) (string, error) {
 	found, err := s.driver.Query(map[string]string{
 		ownerLabel: "helm", nameLabel: r.release, versionLabel: strconv.Itoa(r.revision),

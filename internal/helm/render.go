@@ -16,16 +16,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Manifest is what a release renders to.
+// Manifest is the rendered form of a release.
 type Manifest struct {
-	// Text is all objects as YAML, without Helm hooks and without the chart's crds/. It may hold secrets.
+	// Text contains all objects as YAML, without Helm hooks and without the chart's crds/. It may
+	// contain secrets.
 	Text string
 
-	// Checksum is the MD5 of Text, in 32 hexadecimal digits; of lists without the labels of their items.
+	// Checksum is the MD5 of Text as 32 hexadecimal digits. The labels of list items are not part
+	// of it.
 	Checksum string
 
-	// Objects must be in the cluster as long as the release is deployed. Those that the cluster removes by itself
-	// when they are done (ttlSecondsAfterFinished) are left out.
+	// Objects are the objects that must exist as long as the release is deployed. Objects that the
+	// cluster removes after they have finished (ttlSecondsAfterFinished) are excluded.
 	Objects []Object
 
 	source source
@@ -34,14 +36,15 @@ type Manifest struct {
 // source identifies what a manifest was rendered from.
 type source struct {
 	sum  [sha256.Size]byte       // of the chart's files, the values and the release
-	caps *chartutil.Capabilities // of the cluster; read again, they are other ones
+	caps *chartutil.Capabilities // of the cluster; compared by pointer
 }
 
-// Render returns what the chart makes of the values, and changes nothing. The text is that of an upgrade to revision
-// 1, whatever revision is next, and the template function lookup finds nothing: so it is the same as long as chart,
-// values and the kinds the cluster serves are. A CRD made a moment ago is known. It costs one request.
+// Render renders the chart with the values and changes nothing. The text is that of an upgrade to
+// revision 1, whatever the next revision is, and the template function lookup returns nothing. So
+// the text is the same as long as the chart, the values and the served kinds are. A CRD created a
+// moment ago is known. It sends one request.
 //
-// An error names the release, and the template with the line where one is at fault.
+// An error names the release and, for an error in a template, its file and line.
 func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
 	manifest, err := c.render(ctx, r)
 	if err != nil {
@@ -50,12 +53,13 @@ func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
 	return manifest, nil
 }
 
-// Reusable reports whether m is what Render returns for r: chart, values and the kinds the cluster serves are those that
-// m was rendered from. It costs one request. Charts whose templates use the time or random numbers render to something
-// else each time, so reuse a manifest only in the run of the module that rendered it.
+// Reusable reports whether Render would return m for r: the chart, the values and the served kinds
+// are those that m was rendered from. It sends one request. Charts whose templates use the time or
+// random numbers render differently each time, so reuse a manifest only in the module run that
+// rendered it.
 func (c *Client) Reusable(ctx context.Context, r Release, m Manifest) (bool, error) {
 	if m.source.caps == nil {
-		return false, nil // of no rendering
+		return false, nil // m was not returned by Render
 	}
 	caps, err := c.cluster.current(ctx)
 	if err != nil || caps != m.source.caps {
@@ -64,7 +68,8 @@ func (c *Client) Reusable(ctx context.Context, r Release, m Manifest) (bool, err
 	return m.RenderedFrom(r)
 }
 
-// RenderedFrom reports whether m was rendered from the chart and the values of r as they are now. It makes no request.
+// RenderedFrom reports whether m was rendered from the current chart and values of r. It sends no
+// request.
 func (m Manifest) RenderedFrom(r Release) (bool, error) {
 	ch, values, err := r.prepare()
 	if err != nil {
@@ -74,7 +79,7 @@ func (m Manifest) RenderedFrom(r Release) (bool, error) {
 	return err == nil && sum == m.source.sum, err
 }
 
-// sum returns a checksum of all that a manifest is rendered from, except the cluster.
+// sum returns a checksum of everything that a manifest is rendered from, except the cluster.
 func (r Release) sum(ch *chart.Chart, values chartutil.Values) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	to := json.NewEncoder(h)
@@ -82,7 +87,7 @@ func (r Release) sum(ch *chart.Chart, values chartutil.Values) (sum [sha256.Size
 		return sum, fmt.Errorf("values of release %q are not JSON: %w", r.Name, err)
 	}
 	for _, file := range ch.Raw {
-		_, _ = fmt.Fprintf(h, "%q %d\n", file.Name, len(file.Data)) // a hash takes what it is given
+		_, _ = fmt.Fprintf(h, "%q %d\n", file.Name, len(file.Data)) // a hash never fails
 		_, _ = h.Write(file.Data)
 	}
 	h.Sum(sum[:0])
@@ -97,7 +102,8 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 	labels := newLabeller(c.labels, r)
 	rendered, sum, err := c.dryRun(ctx, r, caps, labels)
 	if meta.IsNoMatchError(err) {
-		// Only a server that does not say when its kinds change comes here with a kind that is served.
+		// A served kind can be unknown here only if the server does not report changes of its
+		// kinds.
 		if err := c.Refresh(ctx); err != nil {
 			return Manifest{}, err
 		}
@@ -117,14 +123,14 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	// The checksum only tells texts apart; MD5 is what existing releases carry.
+	// The checksum only distinguishes texts. Existing releases use MD5.
 	checksum := md5.Sum([]byte(labels.sum))
 	return Manifest{
 		Text: rendered.Manifest, Checksum: hex.EncodeToString(checksum[:]), Objects: objects, source: source{sum: sum, caps: caps},
 	}, nil
 }
 
-// dryRun renders by an install that stops before it does anything. It also returns the checksum of what it rendered from.
+// dryRun renders with a dry run of an install. It also returns the checksum of its sources.
 func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabilities, labels *labeller) (*release.Release, [sha256.Size]byte, error) {
 	ch, values, err := r.prepare()
 	if err != nil {
@@ -147,7 +153,8 @@ func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabili
 	return rendered, sum, err
 }
 
-// offline is Helm's client for an action that asks the cluster for nothing, and so need not ask whether it is there.
+// offline is Helm's client for an action that sends no request to the cluster, so it skips the
+// reachability check.
 type offline struct{ kube.Interface }
 
 // IsReachable implements kube.Interface.

@@ -6,49 +6,50 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 )
 
-// Status says how a release stands.
+// Status is the status of a release.
 type Status string
 
-// The states of a release. A release goes from Absent through Pending to Deployed or Failed, from there through
-// Pending again with each upgrade, and through Uninstalling to Absent.
+// The statuses of a release. A release changes from Absent through Pending to Deployed or Failed,
+// through Pending again with each upgrade, and through Uninstalling to Absent.
 const (
-	// Absent is a release without a single revision.
+	// Absent is a release without a revision.
 	Absent Status = "absent"
 
-	// Deployed is a release whose last revision was applied to its end.
+	// Deployed is a release whose last revision was applied completely.
 	Deployed Status = "deployed"
 
-	// Failed is a release whose last revision was not: some of its objects may be applied. An upgrade goes on from it.
+	// Failed is a release whose last revision was not applied completely: some of its objects may
+	// be applied. An upgrade continues from it.
 	Failed Status = "failed"
 
-	// Pending is a release whose last revision is being applied, or was when the process that did it was killed.
-	// An upgrade removes that revision and uses its number again.
+	// Pending is a release whose last revision is being applied, or was when its process was
+	// killed. An upgrade removes that revision and uses its number again.
 	Pending Status = "pending"
 
-	// Uninstalling is a release whose uninstall was begun and not ended, or that was uninstalled by someone who kept
-	// its history. An upgrade uninstalls it before anything else.
+	// Uninstalling is a release whose uninstall has started and not finished, or that was
+	// uninstalled with its history kept. An upgrade finishes the uninstall first.
 	Uninstalling Status = "uninstalling"
 )
 
-// State is what the cluster holds of a release. The zero value is not a state.
+// State is the state of a release in the cluster. The zero value is not valid.
 type State struct {
 	Status Status
 
-	// Revision is the number of the last revision, 0 when the release is absent.
+	// Revision is the number of the last revision, 0 if the release is absent.
 	Revision int
 
-	// Checksum is that of the manifest last deployed. It is empty when the release is not deployed, or was deployed
-	// by something that keeps no checksum.
+	// Checksum is that of the deployed manifest. It is empty if the release is not deployed, or was
+	// deployed by a tool that stores no checksum.
 	Checksum string
 
-	// Maintained is true of a deployed release whose objects say that they are left as they are.
+	// Maintained is true for a deployed release whose objects are labelled as not reconciled.
 	Maintained bool
 
-	// Addon is true of a release whose last revision was made from a registered addon.
+	// Addon is true for a release whose last revision was created from a registered addon.
 	Addon bool
 }
 
-// Outdated tells whether the release must be upgraded for a manifest with this checksum to be in force.
+// Outdated reports whether the release must be upgraded to deploy a manifest with this checksum.
 func (s State) Outdated(checksum string) bool {
 	return s.Status != Deployed || s.Checksum != checksum
 }
@@ -59,8 +60,8 @@ type Summary struct {
 	State
 }
 
-// Find returns the state of a release: that it is absent is no error. It costs one request and decodes nothing,
-// unless the release is so old that its checksum is not in a label.
+// Find returns the state of a release. An absent release is not an error. Find sends one request
+// and decodes no record, unless the release is so old that its checksum is not in a label.
 func (c *Client) Find(ctx context.Context, name string) (State, error) {
 	history, err := c.records.of(ctx, name)
 	if err != nil {
@@ -73,8 +74,9 @@ func (c *Client) Find(ctx context.Context, name string) (State, error) {
 	return state, err
 }
 
-// List returns all releases of the namespace, whatever their state and whoever made them, ordered by name. It costs
-// one request and decodes nothing: the checksum of a release so old that it is not in a label is empty.
+// List returns all releases of the namespace, in any state and of any creator, sorted by name. It
+// sends one request and decodes no record: the checksum of a release is empty if it is not in a
+// label.
 func (c *Client) List(ctx context.Context) ([]Summary, error) {
 	revisions, err := c.records.all(ctx)
 	if err != nil {
@@ -83,14 +85,14 @@ func (c *Client) List(ctx context.Context) ([]Summary, error) {
 	var releases []Summary
 	for i, r := range revisions {
 		if i > 0 && revisions[i-1].release == r.release {
-			continue // the newest one tells the state
+			continue // the newest revision determines the state
 		}
 		releases = append(releases, Summary{Name: r.release, State: stateOf(revisions[i:])})
 	}
 	return releases, nil
 }
 
-// stateOf tells the state of a release by its revisions, the newest first. Only that one counts.
+// stateOf returns the state of a release from its revisions, newest first. Only the newest counts.
 func stateOf(history []record) State {
 	if len(history) == 0 {
 		return State{Status: Absent}

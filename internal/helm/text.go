@@ -9,10 +9,9 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
-// Templates returns what the templates make of the values, one after another,
-// whether the cluster would take it or not. It is for people who look for a
-// mistake, and may hold secrets. An error names the release, and the template
-// with the line where one is at fault.
+// Templates returns the rendered templates as one text, even if the cluster would reject it. It is
+// meant for finding mistakes in a chart. The text may contain secrets. An error names the release
+// and, for an error in a template, its file and line.
 func (c *Client) Templates(ctx context.Context, r Release) (string, error) {
 	caps, err := c.cluster.current(ctx)
 	if err != nil {
@@ -38,8 +37,8 @@ func (c *Client) Templates(ctx context.Context, r Release) (string, error) {
 	return "", nil
 }
 
-// Released returns the manifest of the last revision of a release, empty where
-// there is none. It may hold secrets. It costs two requests.
+// Released returns the manifest of the last revision of a release, or "" if there is none. It may
+// contain secrets. It sends two requests.
 func (c *Client) Released(_ context.Context, name string) (string, error) {
 	last, err := c.records.storage(c.historyMax).Last(name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {

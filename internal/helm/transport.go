@@ -12,17 +12,18 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// roundTripper is a function as http.RoundTripper.
+// roundTripper adapts a function to http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// bound returns a copy of config whose requests end when ctx does.
+// bound returns a copy of config whose requests end when ctx does. It is used to stop a Helm
+// action.
 //
-// It is how an action of Helm is stopped. Those that take a context return when it ends, but leave a goroutine
-// behind that goes on applying and at last marks the release as deployed. When the requests fail instead, the action
-// runs into an error, records the release as failed and is over. It must be given records that are not bound.
+// An action that takes a context returns when it ends, but leaves a goroutine behind that continues
+// to apply and finally marks the release as deployed. If the requests fail instead, the action gets
+// an error, records the release as failed and ends. The records of the action must not be bound.
 func bound(ctx context.Context, config *rest.Config) *rest.Config {
 	b := rest.CopyConfig(config)
 	b.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -33,11 +34,12 @@ func bound(ctx context.Context, config *rest.Config) *rest.Config {
 	return b
 }
 
-// roundTripUntil does one request, which fails, or whose body does, when ctx ends before the body was read.
+// roundTripUntil sends one request. The request, or the reading of its response body, fails when
+// ctx ends.
 func roundTripUntil(ctx context.Context, next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	if ctx.Err() != nil {
 		if r.Body != nil {
-			_ = r.Body.Close() // as http.RoundTripper asks; nothing was read from it
+			_ = r.Body.Close() // required by http.RoundTripper; nothing was read from it
 		}
 		return nil, context.Cause(ctx)
 	}
@@ -56,7 +58,7 @@ func roundTripUntil(ctx context.Context, next http.RoundTripper, r *http.Request
 	return resp, nil
 }
 
-// body is a response's body that lets go of its request's context when it is closed.
+// body is a response body that releases its request's context when it is closed.
 type body struct {
 	io.ReadCloser
 	release func()
@@ -68,7 +70,7 @@ func (b body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// getter hands Helm what all actions share, and the config of one of them.
+// getter passes Helm the objects that all actions share, and the config of one action.
 type getter struct {
 	config    *rest.Config
 	cluster   *cluster
@@ -84,16 +86,16 @@ func (c *Client) getter(config *rest.Config) getter {
 	}
 }
 
-// ToRESTConfig returns a copy, as the callers write into it.
+// ToRESTConfig returns a copy, because the callers modify it.
 func (g getter) ToRESTConfig() (*rest.Config, error) { return rest.CopyConfig(g.config), nil }
 
-// ToDiscoveryClient returns the one shared by all.
+// ToDiscoveryClient returns the shared discovery client.
 func (g getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
 	return g.cluster.cached, nil
 }
 
-// ToRESTMapper returns the one shared by all.
+// ToRESTMapper returns the shared mapper.
 func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return g.cluster.mapper, nil }
 
-// ToRawKubeConfigLoader is asked for nothing but the namespace.
+// ToRawKubeConfigLoader returns a loader that provides only the namespace.
 func (g getter) ToRawKubeConfigLoader() clientcmd.ClientConfig { return g.namespace }

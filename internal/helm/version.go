@@ -11,17 +11,17 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// version is the resource version that a list of release records must not be older than: that of the first list or of
-// the latest write. The API server answers such a list from its cache at once. A list of the newest version waits until
-// that cache has caught up with etcd, up to 0.1 s for a kind that did not change. The zero value asks for the newest
-// version. It is safe for concurrent use.
+// version is the minimum resource version of a list of release records: that of the first list or
+// of the latest write. The API server answers such a list from its cache at once. A list of the
+// newest version waits until that cache has caught up with etcd, up to 0.1 s for a kind that did
+// not change. The zero value requests the newest version. It is safe for concurrent use.
 type version struct {
 	mu        sync.Mutex
 	oldest    string // empty: the newest
 	forgotten int    // calls of forget
 }
 
-// listNotBefore calls list with options at the version to ask for, and returns its answer.
+// listNotBefore calls list with options at the minimum version, and returns its answer.
 func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOptions, list func(metav1.ListOptions) (L, error)) (L, error) {
 	v.mu.Lock()
 	oldest, forgotten := v.oldest, v.forgotten
@@ -43,25 +43,27 @@ func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOption
 	return listed, nil
 }
 
-// written notes the version of an object that was created or updated, or the error. Between a delete and the next list it
-// has no effect: the version of a concurrent write may be older than that of the delete.
+// written records the version of an object that was created or updated, or the error. Between a
+// delete and the next list it has no effect: the version of a concurrent write may be older than
+// that of the delete.
 func (v *version) written(object metav1.Object, err error) {
 	if err != nil {
-		v.forget() // the write may have been done
+		v.forget() // the write may have succeeded
 		return
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), v.oldest)
 	switch {
-	case err != nil: // of a server whose versions have no order, or after forget
+	case err != nil: // the versions of this server have no order, or forget was called
 		v.oldest = ""
 	case order > 0:
 		v.oldest = object.GetResourceVersion()
 	}
 }
 
-// forget makes the next list ask for the newest version. Call it after a delete, whose answer has no version.
+// forget makes the next list request the newest version. Call it after a delete, whose answer has
+// no version.
 func (v *version) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -69,7 +71,8 @@ func (v *version) forget() {
 	v.forgotten++
 }
 
-// objectsClient is the part of a typed client by which Helm reads and writes its records, each an object O of list L.
+// objectsClient is the part of a typed client that Helm uses for its records. O is the object type
+// and L its list type.
 type objectsClient[O metav1.Object, L metav1.ListInterface] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Create(context.Context, O, metav1.CreateOptions) (O, error)
