@@ -45,8 +45,9 @@ func (o *objectClient) owner(annotations map[string]string) string {
 	}
 }
 
-// Update implements kube.Interface. As Helm does, it deletes the objects of original that target does not have, except
-// those with the policy keep; unlike Helm, it keeps those that belong to another release.
+// Update implements kube.Interface. Like Helm, it deletes the objects of original that are not in
+// target, except those with the policy keep. Unlike Helm, it keeps those that belong to another
+// release.
 func (o *objectClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	result, err := o.Client.Update(original.Intersect(target), target, force)
 	if err == nil {
@@ -87,7 +88,7 @@ func keepsItself(annotations map[string]string) bool {
 // those of the next kind after them. Objects that belong to another release are kept.
 func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
 	result, errs := &kube.Result{}, []error(nil)
-	never := func(map[string]string) bool { return false } // Helm has already excluded objects with the policy keep in the manifest
+	never := func(map[string]string) bool { return false } // Helm has already excluded those with the policy keep
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[n].Mapping.GroupVersionKind.Kind == list[0].Mapping.GroupVersionKind.Kind {

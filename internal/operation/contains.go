@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// inServerForm returns the fields of an object that was sent, as far as the server keeps some in another form, or not at
-// all: it is compared with what the server has.
+// inServerForm returns the fields of a requested object for comparison with the stored one. It
+// removes fields that the server does not keep, and converts those that it stores in another form.
 func inServerForm(asked *unstructured.Unstructured) map[string]any {
 	fields := asked.DeepCopy().Object
 	if metadata, ok := fields["metadata"].(map[string]any); ok {
@@ -17,7 +17,7 @@ func inServerForm(asked *unstructured.Unstructured) map[string]any {
 			delete(metadata, given)
 		}
 	}
-	delete(fields, "status") // of what is made, most kinds keep none
+	delete(fields, "status") // most kinds ignore the status of a new object
 	text, isMap := fields["stringData"].(map[string]any)
 	if !isMap || asked.GetKind() != "Secret" {
 		return fields
@@ -36,8 +36,8 @@ func inServerForm(asked *unstructured.Unstructured) map[string]any {
 	return fields
 }
 
-// contains reports whether live has all that asked has. Beyond that it may have more fields, but no more items in a list.
-// Nothing and null are the same, and so are two ways to write one quantity.
+// contains reports whether live contains everything in asked. Live may have more fields, but not
+// more items in a list. A missing field is equal to null, and quantities are compared by amount.
 func contains(live, asked any) bool {
 	switch asked := asked.(type) {
 	case nil:
@@ -77,10 +77,10 @@ func containsItems(live any, asked []any) bool {
 	return true
 }
 
-// isZero reports whether the server may leave value away when it writes an object.
+// isZero reports whether the server may omit value when it writes an object.
 func isZero(value any) bool { return value == nil || reflect.ValueOf(value).IsZero() }
 
-// sameQuantity reports whether two values, text or numbers, are the same amount, as "1000m" and 1 are.
+// sameQuantity reports whether two values are equal quantities, such as "1000m" and 1.
 func sameQuantity(a, b any) bool {
 	x, okX := quantity(a)
 	y, okY := quantity(b)

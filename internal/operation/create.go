@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
-// clocksApart is how much the clocks of this process and of the API server may differ.
+// clocksApart is the maximum difference between the clocks of this process and of the API server.
 const clocksApart = time.Minute
 
-// create does an operation that brings an object.
+// create executes an operation that creates an object.
 func (t *target) create(ctx context.Context, a Attempt) error {
 	asked := &unstructured.Unstructured{}
 	if err := asked.UnmarshalJSON(t.body()); err != nil {
@@ -42,14 +42,14 @@ func (t *target) create(ctx context.Context, a Attempt) error {
 	return refuse("it exists already; CreateOrUpdate and CreateIfNotExists take one that does")
 }
 
-// body returns the object that is to be made, with its kind by the name the server knows.
+// body returns the object to create, with the resolved apiVersion and kind.
 func (t *target) body() []byte {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(t.Object, &fields) != nil {
 		return nil
 	}
 	for key, value := range map[string]string{keyAPIVersion: t.object.APIVersion, keyKind: t.object.Kind} {
-		fields[key] = json.RawMessage(strconv.Quote(value)) // they are plain words
+		fields[key] = json.RawMessage(strconv.Quote(value)) // they contain no characters that need escaping
 	}
 	text, err := json.Marshal(fields)
 	if err != nil {
@@ -65,8 +65,8 @@ func (t *target) post(ctx context.Context, asked *unstructured.Unstructured) err
 	return err
 }
 
-// createUnnamed makes an object of which only the beginning of the name is given. The rest is chosen here and not by the
-// server, and noted before, so that it is known after a crash whether it was made.
+// createUnnamed creates an object for which only a prefix of the name is given. It chooses the name
+// itself and records it first, so that a later attempt can find out whether the object was created.
 func (t *target) createUnnamed(ctx context.Context, a Attempt, asked *unstructured.Unstructured) (err error) {
 	if a.Mark != nil && a.Mark.Name != "" {
 		asked.SetName(a.Mark.Name)
@@ -88,7 +88,8 @@ func (t *target) createUnnamed(ctx context.Context, a Attempt, asked *unstructur
 	return refusal{err}
 }
 
-// createOrMerge merges what is asked into the object, or into nothing. Mostly it is there.
+// createOrMerge merges the fields into the existing object, or creates the object. It tries to
+// merge first, because the object usually exists.
 func (t *target) createOrMerge(ctx context.Context, asked *unstructured.Unstructured) (err error) {
 	patch, err := asked.MarshalJSON()
 	if err != nil {
@@ -109,7 +110,7 @@ func (t *target) createOrMerge(ctx context.Context, asked *unstructured.Unstruct
 	return refusal{err}
 }
 
-// dropNulls takes the fields away that are null, which in a merge patch says that they are not to be there.
+// dropNulls removes null fields, which in a merge patch mean that the field must not exist.
 func dropNulls(fields map[string]any) {
 	for key, value := range fields {
 		switch value := value.(type) {
@@ -121,8 +122,8 @@ func dropNulls(fields map[string]any) {
 	}
 }
 
-// isMade reports whether the object was made by an earlier try: it is ours, is not older than the operation, and has all
-// that was asked for.
+// isMade reports whether an earlier attempt created the object: it was written by the operator, is
+// not older than the operation, and contains all requested fields.
 func (t *target) isMade(ctx context.Context, since time.Time, asked *unstructured.Unstructured) (bool, error) {
 	live, err := t.get(ctx)
 	if isMissing(err) {
@@ -142,7 +143,8 @@ func (t *target) get(ctx context.Context) (*unstructured.Unstructured, error) {
 	return t.at.Get(ctx, t.Name, metav1.GetOptions{}, t.subresources()...)
 }
 
-// lastWritten returns when we wrote to the object, or the subresource, last, by the server's clock, and whether we did.
+// lastWritten returns the time, by the server's clock, of the operator's last write to the object
+// or subresource, and whether there was one.
 func lastWritten(live *unstructured.Unstructured, subresource string) (when string, ours bool) {
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager != fieldManager || entry.Operation != metav1.ManagedFieldsOperationUpdate || entry.Subresource != subresource {

@@ -13,17 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// lookAgain is the time between two looks at an object that may not be watched.
+// lookAgain is the interval between reads of an object that cannot be watched.
 const lookAgain = time.Second
 
-// delete deletes the object that bears the name now. Another that takes its name meanwhile is left alone.
+// delete deletes the object that has the name now. An object that gets the same name later is not
+// deleted.
 func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 	mark := a.Mark
 	for range conflictTries {
 		live, err := t.get(ctx)
 		if isMissing(err) {
 			if mark == nil {
-				return a.Note(Mark{Object: t.object}) // what bears the name later is what the operations behind it have made
+				return a.Note(Mark{Object: t.object}) // later operations may create an object of this name
 			}
 			return nil
 		}
@@ -45,8 +46,8 @@ func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 		case isMissing(err):
 			return nil
 		case apierrors.IsConflict(err) && live.GetDeletionTimestamp() == nil:
-			continue // it became another, or begins to be deleted
-		case err != nil && !apierrors.IsConflict(err): // a namespace that is being deleted is one
+			continue // another object has the name now, or the object is being deleted
+		case err != nil && !apierrors.IsConflict(err): // a deletion in progress is a conflict, too
 			if live.GetDeletionTimestamp() == nil {
 				err = sparing{err, t.object}
 			}
@@ -71,7 +72,7 @@ func (t *target) deleteNow(ctx context.Context, uid types.UID) error {
 	})
 }
 
-// awaitGone returns when the object is gone.
+// awaitGone returns when the object no longer exists.
 func (t *target) awaitGone(ctx context.Context, uid types.UID) error {
 	waiting, cancel := context.WithTimeout(ctx, t.x.goneWithin)
 	defer cancel()
@@ -101,7 +102,8 @@ func (t *target) awaitGone(ctx context.Context, uid types.UID) error {
 	return refuse("it is still there after %s", t.x.goneWithin)
 }
 
-// watchGone watches until live is gone, or the watch or ctx ends. Where live may not be watched, it only waits.
+// watchGone watches until live is deleted, or the watch or ctx ends. If the kind cannot be watched,
+// it only waits.
 func (t *target) watchGone(ctx context.Context, live *unstructured.Unstructured) (bool, error) {
 	watching, err := t.at.Watch(ctx, metav1.ListOptions{
 		FieldSelector:   fields.OneTermEqualSelector("metadata.name", t.Name).String(),
@@ -124,7 +126,7 @@ func (t *target) watchGone(ctx context.Context, live *unstructured.Unstructured)
 	for {
 		select {
 		case event, open := <-watching.ResultChan():
-			if !open || event.Type == watch.Error { // the version may be too old: get the object again
+			if !open || event.Type == watch.Error { // the version may be too old: read the object again
 				return false, nil
 			}
 			if isDeletionOf(event, live.GetUID()) {

@@ -1,13 +1,17 @@
-// Package operation reads what hooks want done with the cluster's objects, and does it.
+// Package operation parses the operations that hooks request on objects of the cluster, and executes
+// them.
 //
-// Its nouns:
+// Its terms:
 //
-//   - An operation is one document of the file at $KUBERNETES_PATCH_PATH: an object to be made, changed or deleted. The
-//     format is that of the shell-operator HOOKS docs.
-//   - An executor does operations, one at a time. It looks first whether one is done.
-//   - An attempt is what is known of earlier tries at the same operation.
-//   - A mark is written down before a request whose effect could not be told apart afterwards from that of others.
-//   - A refusal is an error that no further try at the same operation will change.
+//   - An operation is one document of the file at $KUBERNETES_PATCH_PATH: an object to be created,
+//     changed or deleted. The format is that of the shell-operator HOOKS docs.
+//   - An executor executes operations, one at a time. It first checks whether an operation is already
+//     done.
+//   - An attempt describes the earlier attempts at the same operation.
+//   - A mark is recorded before a request whose effect cannot be distinguished afterwards from the
+//     effects of other clients.
+//   - A refusal is a final error: a retry of the same operation would fail again.
 //
-// Reading needs no cluster. No error holds what is in an object or a patch: those can be secrets.
+// Parsing needs no cluster. No error contains the content of an object or a patch, because it may be
+// secret.
 package operation

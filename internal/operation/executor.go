@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// fieldManager is in whose name objects are written.
+	// fieldManager is the field manager of written objects.
 	fieldManager = "addon-operator"
 
 	defaultTimeout = 10 * time.Second
 
-	// goneWithin bounds the wait of a Delete.
+	// goneWithin limits the wait of a Delete.
 	goneWithin = 20 * time.Second
 
-	// appearWithin bounds the wait for the kind of an object that is to be made: what defines it may have been made just
-	// before, and takes the API server a moment.
+	// appearWithin limits the wait for the kind of an object to create. Its CRD may have been
+	// created just before, and the API server needs a moment to serve it.
 	appearWithin = 10 * time.Second
 
-	// conflictTries is how often a change is tried that meets newer versions.
+	// conflictTries is the maximum number of attempts of a write that meets conflicts.
 	conflictTries = 10
 )
 
-// Options bound the requests of an [Executor]. The zero value is what the API server's own limits allow, and 10 s for an
-// answer.
+// Options limit the requests of an [Executor]. The zero value means no limit of the rate, and a
+// timeout of 10 s.
 type Options struct {
-	// QPS limits the requests a second that are sent; zero means no limit.
+	// QPS limits the requests per second; zero means no limit.
 	QPS float32
-	// Burst is how many requests more than QPS may be sent at once. It has no meaning without QPS.
+	// Burst is the number of requests that may exceed QPS at once. It has no effect without QPS.
 	Burst int
-	// Timeout bounds the wait for the answer to one request; zero means 10 s.
+	// Timeout limits the wait for the answer to one request; zero means 10 s.
 	Timeout time.Duration
 }
 
-// Executor does operations. It may be used from many goroutines at once.
+// Executor executes operations. It is safe for concurrent use.
 type Executor struct {
 	client  *kube.Client
 	kinds   *kube.Kinds
@@ -50,8 +50,8 @@ type Executor struct {
 	goneWithin, appearWithin time.Duration
 }
 
-// NewExecutor returns an executor for the cluster of client, with whose connections it works. Kinds, of the same client,
-// has to run for kinds that appear to be noticed. It sends nothing.
+// NewExecutor returns an executor that uses the connections of client. Kinds must belong to the
+// same client and must run, so that new kinds are noticed. It sends no request.
 func NewExecutor(client *kube.Client, kinds *kube.Kinds, o Options) (*Executor, error) {
 	config := client.Config()
 	config.QPS, config.Burst = -1, o.Burst
@@ -68,39 +68,43 @@ func NewExecutor(client *kube.Client, kinds *kube.Kinds, o Options) (*Executor, 
 	}, nil
 }
 
-// Attempt is what is known of earlier tries at an operation, and how to leave word for later ones.
+// Attempt describes the earlier attempts at an operation, and records marks for later ones.
 type Attempt struct {
-	// Since is when the operation was written down, before the first try.
+	// Since is when the operation was stored, before the first attempt.
 	Since time.Time
-	// Resumed is set unless this is the first try.
+	// Resumed is true unless this is the first attempt.
 	Resumed bool
-	// Awaited means that the kind of the object was not served in time for an earlier operation. This
+	// Awaited means that an earlier operation has waited in vain for the kind of the object. This
 	// one does not wait for it again.
 	Awaited bool
-	// Mark is what an earlier try noted last; nil is nothing.
+	// Mark is the last mark of an earlier attempt; nil if there is none.
 	Mark *Mark
-	// Note keeps a mark, so that it is there after a crash. It is called before the request the mark is about, and may be
-	// called again. An error ends the try.
+	// Note stores a mark durably. It is called before the request that the mark describes, and may
+	// be called several times. An error ends the attempt.
 	Note func(Mark) error
 }
 
-// Mark is what a try writes down before it sends what cannot be told apart afterwards from what others do.
+// Mark is recorded before a request whose effect cannot be distinguished afterwards from the
+// effects of other clients.
 type Mark struct {
-	// Name is the one chosen for an object that brought only the beginning of one.
+	// Name is the chosen name of an object with generateName.
 	Name string `json:"name,omitempty"`
-	// UID and ResourceVersion are of the object as it was before; both are empty where there was none.
+	// UID and ResourceVersion are those of the object before the request; both are empty if it did
+	// not exist.
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Expected is the checksum of what the object was to become, empty if that cannot be seen in it.
+	// Expected is the checksum of the object after the request, empty if the request does not
+	// change the checksum.
 	Expected string `json:"expected,omitempty"`
-	// Written is when we had written to the object last, by the clock of the API server.
+	// Written is the time of the operator's last write to the object before the request, by the
+	// clock of the API server.
 	Written string `json:"written,omitempty"`
-	// Object is the one it is about.
+	// Object is the object of the request.
 	Object kube.Ref `json:"-"`
 }
 
-// Do does o, unless it finds it done. [IsRefused] tells of an error whether to try the same again; what it says holds
-// nothing of the object.
+// Do executes o, unless it finds that o is already done. [IsRefused] reports whether an error is
+// final. An error contains no content of the object.
 func (x *Executor) Do(ctx context.Context, o Operation, a Attempt) error {
 	t, err := x.find(ctx, o, a)
 	if err == nil {
@@ -116,7 +120,7 @@ func (x *Executor) Do(ctx context.Context, o Operation, a Attempt) error {
 		}
 	}
 	if isUnserved(err) {
-		x.client.Mapper().Reset() // what was known of the kind is wrong
+		x.client.Mapper().Reset() // the cached kind is wrong
 	}
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -124,7 +128,7 @@ func (x *Executor) Do(ctx context.Context, o Operation, a Attempt) error {
 	return explain(err)
 }
 
-// target is an operation with the place in the cluster it is about.
+// target is an operation with its resolved kind and object.
 type target struct {
 	Operation
 	x      *Executor
@@ -153,7 +157,8 @@ func (x *Executor) find(ctx context.Context, o Operation, a Attempt) (*target, e
 	return t, nil
 }
 
-// resolve returns the kind of o. That of an object to be made may be about to appear.
+// resolve returns the kind of o. For an operation that creates an object, it waits for the kind to
+// appear.
 func (x *Executor) resolve(ctx context.Context, o Operation, a Attempt) (kube.Kind, error) {
 	asking, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
@@ -175,17 +180,17 @@ func (x *Executor) resolve(ctx context.Context, o Operation, a Attempt) (kube.Ki
 		}
 	}
 	if missing := (*kube.NotServedError)(nil); errors.As(err, &missing) && missing.Undiscovered != nil {
-		return kind, err // it may be in a group that could not be looked into
+		return kind, err // the kind may be in a group whose discovery failed
 	}
 	return kind, refusal{err}
 }
 
-// within bounds one request.
+// within returns a context with the timeout of one request.
 func (t *target) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, t.x.timeout)
 }
 
-// subresources returns the path below the object that a patch is for.
+// subresources returns the subresource of a patch, if any.
 func (t *target) subresources() []string {
 	if t.Subresource == "" {
 		return nil

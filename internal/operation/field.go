@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// text returns a field that is a string, empty where it is not given.
+// text returns a string field, or "" if it is absent.
 func (d *document) text(field string) string {
 	value, given := d.fields[field]
 	if !given || value == nil {
@@ -23,14 +23,15 @@ func (d *document) text(field string) string {
 	return text
 }
 
-// need notes that a field, of the value text, is required. What was found wrong with it before is enough to know.
+// need reports a missing required field, whose text is given. It reports nothing if text reported a
+// problem before.
 func (d *document) need(field, text string) {
 	if value, given := d.fields[field]; text == "" && (!given || value == nil || value == "") {
 		d.fail(field, "is required")
 	}
 }
 
-// segment returns text, which is to be a part of a URL's path.
+// segment returns text, which must be valid as a segment of a URL path.
 func (d *document) segment(field, text string) string {
 	if text == "" {
 		return ""

@@ -11,17 +11,18 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// The operations of a JSON patch (RFC 6902, 4), and those of them that need a value or a second path.
+// The operations of a JSON patch (RFC 6902, section 4), and those that need a value or a second
+// path.
 var (
 	patchOps  = []string{"add", "remove", "replace", "move", "copy", "test"}
 	withValue = []string{"add", "replace", "test"}
 	withFrom  = []string{"move", "copy"}
 )
 
-// mostCopied bounds in bytes what the copies in a JSON patch add to an object.
+// mostCopied limits the bytes that the copy operations of a JSON patch add to an object.
 const mostCopied = 8 << 20
 
-// checkJSONPatch notes what is wrong with the items of a JSON patch, each by its place in the list.
+// checkJSONPatch reports the problems of a JSON patch, each with the index of its item.
 func (d *document) checkJSONPatch(value any) {
 	items, ok := value.([]any)
 	if !ok {
@@ -56,8 +57,8 @@ func (d *document) checkPatchItem() {
 	}
 }
 
-// pointer reads a JSON pointer (RFC 6901) to a part of an object. To the whole, which is what the empty one points to,
-// nothing can be done: an object stays the one it is.
+// pointer reads a JSON pointer (RFC 6901) to a part of an object. The empty pointer, to the whole
+// object, is not allowed, because a patch must not replace the object.
 func (d *document) pointer(field string) {
 	value, given := d.fields[field]
 	if !given || value == nil {
@@ -69,11 +70,11 @@ func (d *document) pointer(field string) {
 	}
 }
 
-// applyJSONPatch returns what patch makes of object, both JSON.
+// applyJSONPatch applies patch to object, both JSON, and returns the result.
 func applyJSONPatch(patch, object []byte) ([]byte, error) {
 	decoded, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
-		return nil, errors.New("the JSON patch cannot be read") // it was checked
+		return nil, errors.New("the JSON patch cannot be read") // it was validated
 	}
 	options := jsonpatch.NewApplyOptions()
 	options.AccumulatedCopySizeLimit = mostCopied

@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// Type says what an operation does.
+// Type is the type of an operation.
 type Type string
 
 // The types of operations, as hooks write them.
 const (
-	// Create makes an object. One that exists is a refusal.
+	// Create creates an object. It is refused if the object exists.
 	Create Type = "Create"
-	// CreateOrUpdate makes an object, or merges what is given into the one that exists.
+	// CreateOrUpdate creates an object, or merges the given fields into the existing one.
 	CreateOrUpdate Type = "CreateOrUpdate"
-	// CreateIfNotExists makes an object, or leaves the one that exists as it is.
+	// CreateIfNotExists creates an object, unless it exists.
 	CreateIfNotExists Type = "CreateIfNotExists"
-	// Delete deletes an object after all it owns, and waits until it is gone.
+	// Delete deletes an object after its dependents, and waits until it no longer exists.
 	Delete Type = "Delete"
-	// DeleteInBackground deletes an object, and leaves what it owns to the garbage collector.
+	// DeleteInBackground deletes an object. The garbage collector deletes its dependents.
 	DeleteInBackground Type = "DeleteInBackground"
-	// DeleteNonCascading deletes an object, and nothing that it owns.
+	// DeleteNonCascading deletes an object and keeps its dependents.
 	DeleteNonCascading Type = "DeleteNonCascading"
 	// MergePatch changes an object by a JSON merge patch (RFC 7386).
 	MergePatch Type = "MergePatch"
 	// JSONPatch changes an object by a JSON patch (RFC 6902).
 	JSONPatch Type = "JSONPatch"
-	// JQPatch makes of an object what a jq filter makes of it.
+	// JQPatch replaces an object with the result of a jq filter.
 	JQPatch Type = "JQPatch"
 )
 
-// allTypes are all of them, in the order errors list them.
+// allTypes are all types, in the order of error messages.
 var allTypes = []Type{
 	Create, CreateOrUpdate, CreateIfNotExists, Delete, DeleteInBackground, DeleteNonCascading, MergePatch, JSONPatch, JQPatch,
 }
@@ -41,33 +41,33 @@ func (t Type) Deletes() bool {
 	return slices.Contains([]Type{Delete, DeleteInBackground, DeleteNonCascading}, t)
 }
 
-// creates reports whether an operation of type t brings an object.
+// creates reports whether an operation of type t creates an object.
 func (t Type) creates() bool {
 	return slices.Contains([]Type{Create, CreateOrUpdate, CreateIfNotExists}, t)
 }
 
-// Repeatable reports whether an operation of type t, done again after the ones behind it, and these again after it, ends
-// as if all were done once.
+// Repeatable reports whether a sequence of operations that starts with one of type t can be
+// repeated from it with the same final result.
 func (t Type) Repeatable() bool {
 	return slices.Contains([]Type{CreateOrUpdate, CreateIfNotExists, MergePatch}, t)
 }
 
-// Operation is one thing a hook wants done with one object. It is valid if [Parse] returned it. It may be written down as
-// JSON and done by another process.
+// Operation is one requested operation on one object. It is valid if [Parse] returned it. It can be
+// stored as JSON and executed by another process.
 type Operation struct {
 	Type Type `json:"operation"`
-	// APIVersion may be empty: then the kind is looked for in the preferred versions of all groups.
+	// APIVersion may be empty: then the preferred versions of all groups are searched for the kind.
 	APIVersion string `json:"apiVersion,omitempty"`
-	// Kind goes by any of its names, in any case.
+	// Kind is any name of the kind, in any case.
 	Kind string `json:"kind"`
-	// Namespace has no meaning for a kind without namespaces.
+	// Namespace is ignored for a cluster-scoped kind.
 	Namespace string `json:"namespace,omitempty"`
-	// Name is empty only for an object that brings a prefix for it, metadata.generateName.
+	// Name is empty only for an object with metadata.generateName.
 	Name string `json:"name,omitempty"`
-	// Subresource is what a patch is sent to, as "status"; empty is the object itself.
+	// Subresource is the subresource to patch, such as "status"; empty means the object itself.
 	Subresource string `json:"subresource,omitempty"`
 
-	// Object, MergePatch and JSONPatch are JSON, each there for the types that need it.
+	// Object, MergePatch and JSONPatch are JSON. Each is set for the types that need it.
 	Object     json.RawMessage `json:"object,omitempty"`
 	MergePatch json.RawMessage `json:"mergePatch,omitempty"`
 	JSONPatch  json.RawMessage `json:"jsonPatch,omitempty"`
@@ -78,8 +78,8 @@ type Operation struct {
 	IgnoreMissingObject bool `json:"ignoreMissingObject,omitempty"`
 }
 
-// String returns the operation for messages: type, kind and name, as in "JSONPatch Deployment/status prod/web". It tells
-// nothing of what is in the object.
+// String returns the operation for messages: type, kind and name, as in "JSONPatch
+// Deployment/status prod/web". It contains no content of the object.
 func (o Operation) String() string {
 	var text strings.Builder
 	text.WriteString(string(o.Type) + " " + o.Kind)

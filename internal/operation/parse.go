@@ -27,18 +27,18 @@ const (
 	keyIgnoreHookError     = "ignoreHookError"
 )
 
-// keys are all that a document may have.
+// keys are all keys of a document.
 var keys = []string{
 	keyOperation, keyAPIVersion, keyKind, keyNamespace, keyName, keySubresource, keyObject, keyMergePatch, keyJSONPatch,
 	keyJQFilter, keyIgnoreMissingObject, keyIgnoreHookError,
 }
 
-// mostProblems is how many of what is wrong with a file an error tells.
+// mostProblems limits the number of problems in an error.
 const mostProblems = 20
 
-// Parse reads the file a hook writes to $KUBERNETES_PATCH_PATH: JSON documents one after another, or YAML documents, each
-// one operation. An empty file holds none. All documents are valid, or none is returned and the error says what is wrong
-// in each, by number and field.
+// Parse parses the file that a hook writes to $KUBERNETES_PATCH_PATH: a sequence of JSON or YAML
+// documents, each one operation. An empty file has no operations. If a document is invalid, Parse
+// returns no operations, and the error lists the problems by document number and field.
 func Parse(text []byte) ([]Operation, error) {
 	documents, err := tree.Documents(text)
 	if err != nil {
@@ -60,14 +60,14 @@ func Parse(text []byte) ([]Operation, error) {
 	return operations, nil
 }
 
-// document is one operation while it is read.
+// document is one operation while it is parsed.
 type document struct {
 	number int
 	fields map[string]any
 	wrong  []error
 }
 
-// fail notes what is wrong with a field; an empty one is the whole document.
+// fail records a problem with a field; an empty field means the whole document.
 func (d *document) fail(field, format string, args ...any) {
 	if field != "" {
 		field += ": "
@@ -91,7 +91,8 @@ func (d *document) read(value any) Operation {
 		Subresource:         d.segment(keySubresource, strings.TrimPrefix(d.text(keySubresource), "/")),
 		IgnoreMissingObject: d.flag(keyIgnoreMissingObject),
 	}
-	// A patch of the status was to be sent "even if the hook failed". Of a hook that fails no file is read.
+	// The field is validated and ignored. It asks for a patch of the status "even if the hook
+	// failed", but the files of a failed hook are not read.
 	d.flag(keyIgnoreHookError)
 	switch {
 	case o.Type.creates():
@@ -104,7 +105,7 @@ func (d *document) read(value any) Operation {
 	return o
 }
 
-// unknown notes the keys that no operation has.
+// unknown reports unknown keys.
 func (d *document) unknown() {
 	for _, key := range sortedKeys(d.fields) {
 		if slices.Contains(keys, key) {
@@ -132,7 +133,7 @@ func (d *document) operationType() Type {
 	return text
 }
 
-// readPatch reads what a patch consists of. Of what deletes an object there is nothing more to read.
+// readPatch reads the fields of a patch. A deletion has no further fields.
 func (d *document) readPatch(o *Operation) {
 	switch o.Type {
 	case MergePatch:
@@ -146,11 +147,11 @@ func (d *document) readPatch(o *Operation) {
 			d.fail(keyJQFilter, "%v", err)
 		}
 	default:
-		o.Subresource = "" // it is for patches only
+		o.Subresource = "" // only patches have one
 	}
 }
 
-// readObject reads the object that is to be made. It says itself what it is.
+// readObject reads the object to create. Its own fields identify it.
 func (d *document) readObject(o *Operation) {
 	*o = Operation{Type: o.Type}
 	o.Object = d.tree(keyObject, func(value any) {
@@ -175,7 +176,7 @@ func (d *document) readObject(o *Operation) {
 	})
 }
 
-// adopt takes over what is wrong with a part of the document.
+// adopt adds the problems of a part of the document.
 func (d *document) adopt(path string, part *document) {
 	prefix := fmt.Sprintf("document %d: ", d.number)
 	for _, err := range part.wrong {
@@ -183,8 +184,8 @@ func (d *document) adopt(path string, part *document) {
 	}
 }
 
-// tree returns the JSON of a field that is required: a list, a map, or a string that holds one. Check notes what is wrong
-// with its value.
+// tree returns the JSON of a required field: a list, a map, or a string that contains one. Check
+// reports the problems of its value.
 func (d *document) tree(field string, check func(value any)) json.RawMessage {
 	value, given := d.fields[field]
 	if !given {
@@ -200,7 +201,7 @@ func (d *document) tree(field string, check func(value any)) json.RawMessage {
 	}
 	check(value)
 	encoded, err := json.Marshal(value)
-	if err != nil { // a tree of JSON values always can be written
+	if err != nil { // a tree of JSON values can always be encoded
 		d.fail(field, "%v", err)
 	}
 	return encoded

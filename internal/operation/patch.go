@@ -25,7 +25,8 @@ func (t *target) patch(ctx context.Context, kind types.PatchType, body []byte) e
 	return err
 }
 
-// missing is what a patch comes to that met err, which may be that there is no object.
+// missing returns the result of a patch whose request returned err, which may mean that the object
+// does not exist.
 func (t *target) missing(err error) error {
 	switch {
 	case isUnserved(err) && t.Subresource != "":
@@ -39,7 +40,7 @@ func (t *target) missing(err error) error {
 	}
 }
 
-// merge sends a merge patch, which comes to the same however often it is sent.
+// merge sends a merge patch. It needs no mark, because repeating it has the same result.
 func (t *target) merge(ctx context.Context) (err error) {
 	for range conflictTries {
 		if err = t.patch(ctx, types.MergePatchType, t.MergePatch); !apierrors.IsConflict(err) {
@@ -49,8 +50,9 @@ func (t *target) merge(ctx context.Context) (err error) {
 	return refusal{err}
 }
 
-// change does a patch that can come to something else each time it is sent: only to the version it was made for. That
-// version is noted before, with what tells afterwards whether it was sent.
+// change executes a patch whose result may differ each time. It applies the patch only to the
+// version that it was computed for. It first records that version, with the data from which a later
+// attempt can find out whether the patch was applied.
 func (t *target) change(ctx context.Context, a Attempt) (err error) {
 	mark := a.Mark
 	for range conflictTries {
@@ -61,7 +63,7 @@ func (t *target) change(ctx context.Context, a Attempt) (err error) {
 		if mark != nil && t.isSent(live, *mark) {
 			return nil
 		}
-		mark = nil // it tells of the try before this one
+		mark = nil // it describes only the previous attempt
 		next, err := t.changed(ctx, live)
 		if err != nil {
 			return err
@@ -79,7 +81,7 @@ func (t *target) change(ctx context.Context, a Attempt) (err error) {
 	return refuse("it was changed by others each of the %d times it was written", conflictTries)
 }
 
-// changed returns what the patch makes of live.
+// changed returns live with the patch applied.
 func (t *target) changed(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	text, err := live.MarshalJSON()
 	if err != nil {
@@ -97,7 +99,7 @@ func (t *target) changed(ctx context.Context, live *unstructured.Unstructured) (
 	if err := next.UnmarshalJSON(text); err != nil {
 		return nil, refuse("%s makes no object of it: what comes out has no kind", t.Type)
 	}
-	// Which object it is, and in which version, is not the patch's to say.
+	// A patch must not change the identity or the version of the object.
 	next.SetAPIVersion(live.GetAPIVersion())
 	next.SetKind(live.GetKind())
 	next.SetName(live.GetName())
@@ -107,7 +109,8 @@ func (t *target) changed(ctx context.Context, live *unstructured.Unstructured) (
 	return next, nil
 }
 
-// filtered returns what the jq filter makes of an object. What the filter says when it fails quotes the object.
+// filtered applies the jq filter to an object. It returns only the public text of a filter error,
+// because the error itself quotes the object.
 func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
 	filter, err := jq.Compile(t.JQFilter)
 	if err != nil {
@@ -128,7 +131,7 @@ func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
 	return result, nil
 }
 
-// send writes next in place of live, if that is still what is there.
+// send replaces live with next, unless the object has changed.
 func (t *target) send(ctx context.Context, live, next *unstructured.Unstructured) error {
 	if t.Type == JSONPatch {
 		body, err := pinned(t.JSONPatch, live.GetResourceVersion())
@@ -143,7 +146,8 @@ func (t *target) send(ctx context.Context, live, next *unstructured.Unstructured
 	return err
 }
 
-// pinned returns a JSON patch that also says which version it is for, so that any other is a conflict.
+// pinned returns a JSON patch that also sets the resource version, so that another version is a
+// conflict.
 func pinned(patch json.RawMessage, version string) ([]byte, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(patch, &items); err != nil {
@@ -156,7 +160,8 @@ func pinned(patch json.RawMessage, version string) ([]byte, error) {
 	return json.Marshal(append(items, pin))
 }
 
-// mark returns what tells, of an object found later, whether it was written after live.
+// mark returns the data from which a later attempt can find out whether the object was written
+// after live.
 func (t *target) mark(live, next *unstructured.Unstructured) Mark {
 	m := Mark{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(), Object: t.object}
 	m.Written, _ = lastWritten(live, t.Subresource)
@@ -166,8 +171,9 @@ func (t *target) mark(live, next *unstructured.Unstructured) Mark {
 	return m
 }
 
-// isSent reports whether what m was noted for was sent: the object is another version of the same, and either is what it
-// was to become, or was written by us since.
+// isSent reports whether the request that m describes was applied: the object has the same UID and
+// another version, and either its checksum is the expected one or the operator has written it
+// since.
 func (t *target) isSent(live *unstructured.Unstructured, m Mark) bool {
 	if m.UID != string(live.GetUID()) || m.ResourceVersion == live.GetResourceVersion() {
 		return false
@@ -176,7 +182,8 @@ func (t *target) isSent(live *unstructured.Unstructured, m Mark) bool {
 	return m.Expected != "" && m.Expected == t.sum(live) || written != m.Written
 }
 
-// sum returns a checksum of what a patch can change of an object, and the server does not change by itself.
+// sum returns a checksum of the fields that a patch can change and the server does not change by
+// itself.
 func (t *target) sum(object *unstructured.Unstructured) string {
 	object = object.DeepCopy()
 	for _, field := range []string{"resourceVersion", "generation", "managedFields"} {

@@ -15,21 +15,22 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// refusal is an error that no further try at the same operation will change.
+// refusal is a final error: a retry of the operation would fail again.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
 func refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
-// IsRefused reports whether an error of [Executor.Do] is final: the same operation, tried again, would fail again. All else
-// comes from a server that is away, overloaded or in trouble, or serves a kind not yet or no more.
+// IsRefused reports whether an error of [Executor.Do] is final: a retry of the operation would fail
+// again. All other errors are temporary: the server is unavailable or overloaded, or does not serve
+// the kind yet or any more.
 func IsRefused(err error) bool {
 	var final refusal
 	return errors.As(err, &final) || kube.IsRefused(err) && !isUnserved(err)
 }
 
-// sparing is an error of the request to delete an object.
+// sparing is an error of a delete request that left the object unchanged.
 type sparing struct {
 	error
 	object kube.Ref
@@ -37,8 +38,8 @@ type sparing struct {
 
 func (s sparing) Unwrap() error { return s.error }
 
-// NotDeleted returns the object that an error of [Executor.Do] has left as it was, of which a mark was noted before, and
-// whether there is one: its deletion was refused before it began.
+// NotDeleted returns the object that was not deleted because its deletion was finally refused, and
+// whether err is such an error. A mark was recorded for the object.
 func NotDeleted(err error) (object kube.Ref, ok bool) {
 	var left sparing
 	if !IsRefused(err) || !errors.As(err, &left) {
@@ -47,7 +48,7 @@ func NotDeleted(err error) (object kube.Ref, ok bool) {
 	return left.object, true
 }
 
-// answer is an error of the API server, told without what may be a part of an object.
+// answer is an error of the API server whose text contains no content of an object.
 type answer struct {
 	text string
 	err  error
@@ -56,8 +57,8 @@ type answer struct {
 func (a answer) Error() string { return a.text }
 func (a answer) Unwrap() error { return a.err }
 
-// explain returns err for people: what the server says of a field without the field's value. For a request that was
-// cut off it says so in place of the server.
+// explain returns err with a text for users: messages of the server about fields, without the
+// values of the fields. It replaces the text of a timeout.
 func explain(err error) error {
 	if err == nil {
 		return nil
@@ -80,8 +81,9 @@ func explain(err error) error {
 	return answer{"the API server finds it invalid: " + strings.Join(causes, "; "), err}
 }
 
-// withoutValue returns what a cause says without the value it is about: "Invalid value: must be a number" for
-// `Invalid value: "x": must be a number`. Where it cannot be told where the value ends, what follows is left out.
+// withoutValue returns the message of a cause without the value in it: "Invalid value: must be a
+// number" for `Invalid value: "x": must be a number`. If the end of the value is unclear, it omits
+// the rest.
 func withoutValue(cause metav1.StatusCause) string {
 	what, rest, found := strings.Cut(cause.Message, ": ")
 	neverHaveIt := []metav1.CauseType{
@@ -100,8 +102,8 @@ func withoutValue(cause metav1.StatusCause) string {
 	return what
 }
 
-// isUnserved reports whether the server knows no such path, which is about the kind or the subresource, not about the
-// object.
+// isUnserved reports whether the server does not know the path. This concerns the kind or the
+// subresource and not the object.
 func isUnserved(err error) bool {
 	if !apierrors.IsNotFound(err) {
 		return false
@@ -113,10 +115,11 @@ func isUnserved(err error) bool {
 	return errors.As(err, &said) && (said.Status().Details == nil || said.Status().Details.Name == "")
 }
 
-// isMissing reports whether there is no object of the name, or no namespace to make it in.
+// isMissing reports whether the object, or the namespace for a new object, does not exist.
 func isMissing(err error) bool { return apierrors.IsNotFound(err) && !isUnserved(err) }
 
-// isUnsupported reports whether the server serves the kind, but not to be watched, or not by us.
+// isUnsupported reports whether the kind is served but the operator cannot watch it, because it
+// does not support watches or access is denied.
 func isUnsupported(err error) bool {
 	var said apierrors.APIStatus
 	return errors.As(err, &said) &&

@@ -11,7 +11,7 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// Result is what came of a review, in one word.
+// Result is the result of a review.
 type Result string
 
 // The results of reviews.
@@ -19,43 +19,46 @@ const (
 	Allowed   Result = "allowed"
 	Denied    Result = "denied"
 	Done      Result = "converted" // objects were converted
-	Refused   Result = "refused"   // the hook says why it cannot convert them
-	Failed    Result = "failed"    // the hook failed, or wrote what cannot be taken
+	Refused   Result = "refused"   // the hook returned a reason for not converting them
+	Failed    Result = "failed"    // the hook failed, or its response is invalid
 	Empty     Result = "empty"     // the hook wrote no response
-	TimedOut  Result = "timeout"   // nobody waits any more
-	Withdrawn Result = "withdrawn" // the binding is not served any more
-	Broken    Result = "error"     // none of the hook's doing
+	TimedOut  Result = "timeout"   // the API server no longer waits
+	Withdrawn Result = "withdrawn" // the binding is no longer served
+	Broken    Result = "error"     // not caused by the hook
 )
 
-// Report tells of one review.
+// Report describes one review.
 type Report struct {
-	// Asked is the hook that was asked, in a chain the last one. It is empty where there was none.
+	// Asked is the called hook, the last one of a chain. It is empty if no hook was called.
 	Asked
-	// Type is the type of the question.
+	// Type is the type of the review request.
 	Type hook.Type
-	// UID is that of the API server's request.
+	// UID is the uid of the API server's request.
 	UID    string
 	Result Result
-	// Message is what the one who sent the request was told.
+	// Message is the message to the sender of the request.
 	Message string
-	// Took is the time from the request's arrival to its answer; Ran what of it was taken by hooks.
+	// Took is the time from the request's arrival to its response; Ran is the part of it that hooks
+	// took.
 	Took, Ran time.Duration
-	// Err is why there was no good answer; nil if there was.
+	// Err is why there was no valid response; nil if there was.
 	Err error
 }
 
-// HookFailed is what those are told whose request a hook failed on. What the hook said is in the operator's log.
+// HookFailed is the message to the sender of a request for which the hook failed. The output of the
+// hook is in the operator's log.
 const HookFailed = "Hook failed"
 
 const (
-	// conversionWithin is how long the API server waits for a conversion.
+	// conversionWithin is the timeout of the API server for a conversion.
 	conversionWithin = 30 * time.Second
-	// margin is kept of the time the API server waits, so that it is told that the hook took too long.
+	// margin is subtracted from the API server's timeout, so that it still receives the timeout
+	// error.
 	margin = 200 * time.Millisecond
 )
 
-// within returns a context that ends when nobody waits for the answer to r any more, most being how long that is unless
-// the API server says it waits less.
+// within returns a context that ends shortly before the API server stops waiting for the response
+// to r: after most, or after the shorter timeout in the request.
 func within(r *http.Request, most time.Duration) (context.Context, context.CancelFunc) {
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
 		most = min(most, asked)
@@ -63,7 +66,7 @@ func within(r *http.Request, most time.Duration) (context.Context, context.Cance
 	return context.WithTimeoutCause(r.Context(), most-margin, fmt.Errorf("it did not answer within %s", most))
 }
 
-// ask waits for a place and puts q to its hook.
+// ask waits for a free slot and calls the hook of q.
 func (s *Server) ask(ctx context.Context, q ReviewRequest) (Answer, error) {
 	if err := s.places.Acquire(ctx, 1); err != nil {
 		return Answer{}, fmt.Errorf("hook %s was not asked: %d others ran all the time (--webhook-hooks-at-once)", q.name(), s.options.AtOnce)
@@ -83,7 +86,7 @@ func (a Asked) name() string {
 	return a.Module + "/" + a.Hook
 }
 
-// resultOf returns what came of a question whose error is err.
+// resultOf returns the result of a review request that ended with err.
 func resultOf(ctx context.Context, err error, good Result) Result {
 	switch {
 	case err == nil:
@@ -106,7 +109,8 @@ func (s *Server) observe(began time.Time, r Report) {
 	}
 }
 
-// admit answers an AdmissionReview; of no admission, which was withdrawn, it allows everything.
+// admit responds to an AdmissionReview. A nil admission is a withdrawn one, which allows
+// everything.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 	began := s.options.Clock()
 	text, err := body(w, r, maxAdmission)
@@ -140,7 +144,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 		report.Result, report.Err = Withdrawn, nil
 		answer.Verdict, err = hook.Verdict{Allowed: true}, nil
 	}
-	if report.Result == Failed { // the API server's failurePolicy is for hooks that cannot be asked
+	if report.Result == Failed { // failurePolicy applies only if no hook could be called
 		report.Message = HookFailed
 		answer.Verdict, err = hook.Verdict{Message: HookFailed}, nil
 	}
@@ -148,8 +152,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 	s.observe(began, report)
 }
 
-// convert answers a ConversionReview by the conversions declared for crd; of none, which were withdrawn, it changes the
-// version only.
+// convert responds to a ConversionReview with the conversions of crd. Nil links are withdrawn ones,
+// for which only the version is changed.
 func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, links []link) {
 	began := s.options.Clock()
 	text, err := body(w, r, maxConversion)
@@ -181,7 +185,7 @@ func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, lin
 	s.observe(began, c.report)
 }
 
-// converter answers one ConversionReview.
+// converter processes one ConversionReview.
 type converter struct {
 	server *Server
 	review conversionReview
@@ -190,11 +194,11 @@ type converter struct {
 	report Report
 }
 
-// all converts the review's objects, which may be of several versions, those of one version together.
+// all converts the objects of the review, grouped by version.
 func (c *converter) all(ctx context.Context) (hook.Converted, error) {
 	request := c.review.Request
 	out := make([]json.RawMessage, len(request.Objects))
-	places := map[string][]int{} // of the objects of a version
+	places := map[string][]int{} // indices of the objects by version
 	var versions []string
 	for i, object := range request.Objects {
 		version, err := versionOf(object)
@@ -222,7 +226,7 @@ func (c *converter) all(ctx context.Context) (hook.Converted, error) {
 	return hook.Converted{Objects: out}, nil
 }
 
-// one converts objects, all of one version, along the shortest chain.
+// one converts objects of one version along the shortest chain.
 func (c *converter) one(ctx context.Context, version string, objects []json.RawMessage) (hook.Converted, error) {
 	wanted := c.review.Request.DesiredAPIVersion
 	if version == wanted {
@@ -259,7 +263,7 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 	return hook.Converted{Objects: objects}, nil
 }
 
-// withdraw goes on without the conversions of a binding, as the table soon will.
+// withdraw removes the conversions of a binding. The table will follow.
 func (c *converter) withdraw(a Asked) {
 	var others []link
 	for _, l := range c.links {

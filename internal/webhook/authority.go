@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// authority is a CA with its key.
+// authority is a CA and its key.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
-	// text and keyText are both as PEM.
+	// text and keyText are the certificate and the key as PEM.
 	text, keyText []byte
 }
 
-// newAuthority makes a CA that is good from now on for the lifetime.
+// newAuthority creates a CA that is valid from now on for lifetime.
 func newAuthority(now time.Time, lifetime time.Duration) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -54,14 +54,14 @@ func newAuthority(now time.Time, lifetime time.Duration) (*authority, error) {
 	)
 }
 
-// clockSkew is how far the clocks of the API server and the operator may differ.
+// clockSkew is the tolerated difference between the clocks of the API server and the operator.
 const clockSkew = 5 * time.Minute
 
 func newSerial() (*big.Int, error) {
 	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 }
 
-// readAuthority reads what newAuthority wrote.
+// readAuthority parses a CA in the format of newAuthority.
 func readAuthority(text, keyText []byte) (*authority, error) {
 	pair, err := tls.X509KeyPair(text, keyText)
 	if err != nil {
@@ -74,18 +74,19 @@ func readAuthority(text, keyText []byte) (*authority, error) {
 	return &authority{certificate: pair.Leaf, key: key, text: text, keyText: keyText}, nil
 }
 
-// expires returns when the CA is not good any more.
+// expires returns the end of the CA's validity.
 func (a *authority) expires() time.Time { return a.certificate.NotAfter }
 
-// due returns when another CA is to be made, if CAs are to be good for the lifetime.
+// due returns when the next CA must be created, for CAs with this lifetime.
 func (a *authority) due(now time.Time, lifetime time.Duration) time.Time {
 	if a.expires().Sub(now) > lifetime {
-		return now // it is from a time when they were to be good for longer
+		return now // it was created with a longer lifetime
 	}
 	return a.expires().Add(-lifetime / 2)
 }
 
-// pair makes a certificate for hosts, which are names and IP addresses, good as long as the CA.
+// pair creates a certificate for hosts, which are names and IP addresses. It is valid as long as
+// the CA.
 func (a *authority) pair(hosts []string) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -121,32 +122,33 @@ func (a *authority) pair(hosts []string) (Pair, error) {
 	}, nil
 }
 
-// An Issuer makes pairs with CAs of its own. The CAs are kept in a Secret, so that those who trust them go on to trust the
-// next process, and each is replaced when half of its lifetime has passed. Its fields are set before it is run.
+// An Issuer creates pairs with its own CAs. The CAs are stored in a Secret, so that clients that
+// trust them also trust the next process. Each CA is replaced after half of its lifetime. The
+// fields must be set before Run.
 type Issuer struct {
 	Secret Secret
-	// Lifetime is how long a CA, and what it signs, is good.
+	// Lifetime is the validity of a CA and of its certificates.
 	Lifetime time.Duration
 	// Hosts are the names and addresses of the server.
 	Hosts []string
 	Clock func() time.Time
-	// Failed is told what goes wrong; it is tried again.
+	// Failed is called with each error; the failed step is retried.
 	Failed func(error)
-	// Made is told of each new CA, and when it expires.
+	// Made is called with the expiry of each new CA.
 	Made func(expires time.Time)
 
 	used chan struct{}
 }
 
-// Secret keeps data in the cluster.
+// Secret stores data in the cluster.
 type Secret interface {
-	// Read returns what it holds; nothing where it does not exist.
+	// Read returns the stored data, or nil if the Secret does not exist.
 	Read(ctx context.Context) (map[string][]byte, error)
-	// Write makes it hold data and nothing else.
+	// Write replaces the stored data.
 	Write(ctx context.Context, data map[string][]byte) error
 }
 
-// The keys of the Secret: the CA in use, and the one that comes next, if there is one.
+// The keys of the Secret: the CA in use, and the next CA if there is one.
 const (
 	secretCA, secretKey         = "ca.crt", "ca.key"
 	secretNextCA, secretNextKey = "next-ca.crt", "next-ca.key"
@@ -155,12 +157,13 @@ const (
 // NewRotator returns a certificate rotator for the pairs of the issuer.
 func (i *Issuer) NewRotator(changed func()) *Rotator {
 	i.used = make(chan struct{}, 1)
-	// A CA waits for a short while only before it is used, and for long until the one before expires.
+	// The settle time must be short compared with the lifetime, so that a CA is in use long before
+	// its predecessor expires.
 	settle := min(i.Lifetime/10, 30*time.Second)
 	return NewRotator(settle, i.Clock, changed, func(Pair) { signal(i.used) })
 }
 
-// Run offers pairs to the rotator, which NewRotator has returned, until ctx ends.
+// Run offers pairs to rotator, which must come from NewRotator, until ctx ends.
 func (i *Issuer) Run(ctx context.Context, rotator *Rotator) {
 	var ca, next *authority
 	if i.repeat(ctx, func() (err error) { ca, next, err = i.begin(ctx); return err }) != nil {
@@ -200,7 +203,7 @@ func (i *Issuer) offer(rotator *Rotator, ca *authority) bool {
 	return true
 }
 
-// begin returns the CAs that are kept and still good, or a new one, which it keeps.
+// begin returns the stored CAs that are still valid, or creates and stores one.
 func (i *Issuer) begin(ctx context.Context) (ca, next *authority, err error) {
 	data, err := i.Secret.Read(ctx)
 	if err != nil {
@@ -220,7 +223,7 @@ func (i *Issuer) begin(ctx context.Context) (ca, next *authority, err error) {
 	return ca, nil, i.write(ctx, ca, nil)
 }
 
-// kept returns a CA out of the Secret that is still good; nil if there is none.
+// kept returns a stored CA that is still valid, or nil.
 func (i *Issuer) kept(data map[string][]byte, name, key string, now time.Time) *authority {
 	if len(data[name]) == 0 {
 		return nil
@@ -244,7 +247,7 @@ func (i *Issuer) create(now time.Time) (*authority, error) {
 	return ca, err
 }
 
-// renew makes the CA that comes after ca and keeps both.
+// renew creates the successor of ca and stores both.
 func (i *Issuer) renew(ctx context.Context, ca *authority) (*authority, error) {
 	next, err := i.create(i.Clock())
 	if err != nil {
@@ -261,7 +264,7 @@ func (i *Issuer) write(ctx context.Context, ca, next *authority) error {
 	return i.Secret.Write(ctx, data)
 }
 
-// repeat does what until it succeeds. Its error is that of ctx.
+// repeat calls what until it succeeds. It returns the error of ctx if ctx ends first.
 func (i *Issuer) repeat(ctx context.Context, what func() error) error {
 	again := newRetry()
 	for {

@@ -24,8 +24,9 @@ func links(conversions []Conversion) []link {
 	return all
 }
 
-// chain returns the shortest row of links that leads from one version to another; of equally short ones, that whose links
-// come first. It is nil if there is none, and if the versions are the same.
+// chain returns the shortest chain of links from one version to another. Of equally short chains,
+// it prefers the one whose links are declared first. It is nil if there is none, and if the
+// versions are the same.
 func chain(all []link, from, to string) []link {
 	reached := map[string][]link{from: nil}
 	for next := []string{from}; len(next) > 0; {

@@ -10,15 +10,15 @@ import (
 	"sync/atomic"
 )
 
-// Clients are those who may connect: who has a certificate of one of the CAs in some files. They may be asked from many
-// goroutines at once. Make them with [NewClients].
+// Clients are the clients that may connect: those with a certificate of a CA in the given files. It
+// is safe for concurrent use. Create one with [NewClients].
 type Clients struct {
 	files []string
 	cas   atomic.Pointer[x509.CertPool]
 }
 
-// NewClients reads the CAs of clients out of files, all PEM. It returns nil where there are no files: then anybody may
-// connect.
+// NewClients reads the CAs of clients from PEM files. Without files it returns nil, which admits
+// all clients.
 func NewClients(files []string) (*Clients, error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -27,7 +27,7 @@ func NewClients(files []string) (*Clients, error) {
 	return c, c.read()
 }
 
-// read takes over the CAs in the files, if all of them can be.
+// read replaces the CAs with those in the files. After an error the previous CAs stay in use.
 func (c *Clients) read() error {
 	cas := x509.NewCertPool()
 	var errs []error
@@ -45,8 +45,8 @@ func (c *Clients) read() error {
 	return nil
 }
 
-// Watch reads the files whenever they change, until ctx ends. What cannot be used is told to failed; what was read before
-// stays in use.
+// Watch reads the files whenever they change, until ctx ends. It passes errors to failed; then the
+// previous CAs stay in use.
 func (c *Clients) Watch(ctx context.Context, failed func(error)) error {
 	return follow(ctx, c.files, failed, func() {
 		if err := c.read(); err != nil {
@@ -55,8 +55,8 @@ func (c *Clients) Watch(ctx context.Context, failed func(error)) error {
 	})
 }
 
-// require has config serve them only. Each connection is held against the CAs of its own time, one that resumes an earlier
-// session too.
+// require configures a server to serve only these clients. Each connection, also one that resumes
+// an earlier session, is verified with the current CAs.
 func (c *Clients) require(config *tls.Config) {
 	config.ClientAuth = tls.RequireAnyClientCert
 	config.VerifyConnection = func(state tls.ConnectionState) error {

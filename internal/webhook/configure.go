@@ -41,7 +41,7 @@ func (k admissionKind) of(t Table) []Admission {
 	return slices.DeleteFunc(slices.Clone(t.Admissions), func(a Admission) bool { return a.Mutating != k.mutating })
 }
 
-// view is what matters of the configuration called name.
+// view returns the watched part of the configuration called name.
 func (k admissionKind) view(name string) kube.View {
 	return kube.View{
 		Source: kube.Source{
@@ -51,7 +51,7 @@ func (k admissionKind) view(name string) kube.View {
 	}
 }
 
-// clientConfig says where the API server asks for what is served at path.
+// clientConfig returns the client config of the API server for path.
 func (p Place) clientConfig(namespace, path string) admissionv1.WebhookClientConfig {
 	c := admissionv1.WebhookClientConfig{CABundle: p.Bundle}
 	if p.URL != "" {
@@ -64,7 +64,7 @@ func (p Place) clientConfig(namespace, path string) admissionv1.WebhookClientCon
 	return c
 }
 
-// is reports whether c leads to the place, whatever the path.
+// is reports whether c refers to the place, with any path.
 func (p Place) is(namespace string, c admissionv1.WebhookClientConfig) bool {
 	if c.Service != nil {
 		return p.URL == "" && c.Service.Namespace == namespace && c.Service.Name == p.Service
@@ -72,13 +72,13 @@ func (p Place) is(namespace string, c admissionv1.WebhookClientConfig) bool {
 	return p.URL != "" && c.URL != nil && strings.HasPrefix(*c.URL, p.URL+"/")
 }
 
-// webhooks returns what the configuration is to list, each with the binding it is of. Everything is given that the API
-// server would fill in, so that what it shows can be compared. All webhooks are of the type for mutating ones, which has
-// one field more.
+// webhooks returns the webhooks of a configuration, each with its binding. It sets all defaults of
+// the API server, so that the result can be compared with the stored configuration. It uses the
+// type of mutating webhooks for both kinds, which has one more field.
 func (r *Registrar) webhooks(kind admissionKind, want Wanted) (hooks []admissionv1.MutatingWebhook, of []Admission) {
 	used := map[string]int{}
 	for _, a := range kind.of(want.Table) {
-		// Two hooks that use one name are both to be asked, and names are to be different.
+		// Several hooks may use the same name, and the API server requires unique names.
 		name := a.Config.Name
 		if used[name]++; used[name] > 1 {
 			name = strconv.Itoa(used[name]) + "." + name
@@ -108,20 +108,21 @@ func orAny(s *metav1.LabelSelector) *metav1.LabelSelector {
 	return s
 }
 
-// configure makes the configuration of a kind say what is wanted, and reports whether it had to be written.
+// configure writes the configuration of a kind if it differs from the wanted one, and reports
+// whether it did.
 func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Wanted) (wrote bool, err error) {
 	for {
 		wrote, err := r.configureOnce(ctx, kind, want)
 		var refusal *refusedError
 		var foreign *foreignError
 		switch {
-		case errors.As(err, &refusal): // the others are not to suffer from it
+		case errors.As(err, &refusal): // write the other webhooks without the refused ones
 			for path, why := range refusal.why {
 				r.refused[path] = why
 				r.options.Refused(refusal.of[path], why)
 			}
 			continue
-		case errors.As(err, &foreign): // its end is seen by the watch
+		case errors.As(err, &foreign): // the watch reports when the object changes
 			r.say(err)
 			return false, nil
 		case err != nil:
@@ -164,12 +165,12 @@ func (r *Registrar) configureOnce(ctx context.Context, kind admissionKind, want 
 
 // A configuration is a webhook configuration in the cluster.
 type configuration struct {
-	object *unstructured.Unstructured // if absent, one to fill and create
+	object *unstructured.Unstructured // a new object to create if absent is true
 	hooks  []admissionv1.MutatingWebhook
 	absent bool
 }
 
-// read returns the configuration of a kind as it is in the cluster.
+// read returns the stored configuration of a kind.
 func (r *Registrar) read(ctx context.Context, objects dynamic.ResourceInterface, kind admissionKind) (is configuration, err error) {
 	is.object, err = objects.Get(ctx, r.configuration(), metav1.GetOptions{})
 	if is.absent = apierrors.IsNotFound(err); is.absent {
@@ -195,7 +196,8 @@ func (is *configuration) write(ctx context.Context, objects dynamic.ResourceInte
 	return err
 }
 
-// remove deletes the configuration, unless another one has its name now. It reports whether it did.
+// remove deletes the configuration, unless another object has its name now. It reports whether it
+// did.
 func (is *configuration) remove(ctx context.Context, objects dynamic.ResourceInterface) (bool, error) {
 	uid := is.object.GetUID()
 	err := objects.Delete(ctx, is.object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
@@ -205,10 +207,10 @@ func (is *configuration) remove(ctx context.Context, objects dynamic.ResourceInt
 	return err == nil, err
 }
 
-// fieldManager is whom the API server knows as the writer.
+// fieldManager is the field manager of written objects.
 const fieldManager = "addon-operator"
 
-// fill makes o ours and list hooks.
+// fill sets the owner labels and the webhooks of o.
 func (r *Registrar) fill(o *unstructured.Unstructured, hooks []admissionv1.MutatingWebhook) error {
 	text, err := json.Marshal(hooks)
 	if err != nil {
@@ -236,8 +238,9 @@ func readWebhooks(o *unstructured.Unstructured) (hooks []admissionv1.MutatingWeb
 	return hooks, json.Unmarshal(text, &hooks)
 }
 
-// mayTake reports whether a configuration without an owner can be taken over: one that an earlier operator of another make
-// has left, all of which leads to where this one serves.
+// mayTake reports whether a configuration without an owner can be taken over: all its webhooks must
+// refer to the place of this operator, as in a configuration of another kind of operator that ran
+// here before.
 func (r *Registrar) mayTake(o *unstructured.Unstructured, hooks []admissionv1.MutatingWebhook, place Place) bool {
 	if o.GetLabels()[ownerLabel] != "" {
 		return false
@@ -250,7 +253,7 @@ func (r *Registrar) mayTake(o *unstructured.Unstructured, hooks []admissionv1.Mu
 	return len(hooks) > 0
 }
 
-// ownerOf says whose an object is, as far as it tells.
+// ownerOf returns a description of the owner of an object.
 func ownerOf(o *unstructured.Unstructured) string {
 	if owner := o.GetLabels()[ownerLabel]; owner != "" {
 		return "the operator in namespace " + owner
@@ -258,8 +261,8 @@ func ownerOf(o *unstructured.Unstructured) string {
 	return "somebody else"
 }
 
-// findLeft finds what earlier processes of this operator have left: configurations of another name, which it deletes, and
-// definitions that may not be wanted any more.
+// findLeft finds objects of earlier processes of this operator. It deletes configurations of other
+// names, and records definitions that may not be wanted any more.
 func (r *Registrar) findLeft(ctx context.Context) error {
 	ours := metav1.ListOptions{LabelSelector: ownerLabel + "=" + r.options.Namespace}
 	for _, kind := range []admissionKind{validating, mutating} {

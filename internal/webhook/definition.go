@@ -17,7 +17,7 @@ import (
 
 var crdResource = schema.GroupVersionResource{Group: conversionGroup, Version: "v1", Resource: "customresourcedefinitions"}
 
-// crdView is what matters of a CustomResourceDefinition.
+// crdView returns the watched part of a CustomResourceDefinition.
 func crdView(name string) kube.View {
 	return kube.View{
 		Source: kube.Source{
@@ -28,7 +28,7 @@ func crdView(name string) kube.View {
 	}
 }
 
-// definition is what a CustomResourceDefinition says of conversions.
+// definition is the part of a CustomResourceDefinition that configures conversions.
 type definition struct {
 	Metadata struct {
 		ResourceVersion string            `json:"resourceVersion"`
@@ -68,9 +68,10 @@ func nested(o map[string]any, outer, inner string) any {
 	return in[inner]
 }
 
-// convert has a CustomResourceDefinition say that its objects are converted at place, and reports whether it had to be
-// written. One that is not there is waited for by the watch. Whoever converted its objects before does so no more, unless
-// it is another operator: the hooks name it, and there can only be one.
+// convert configures a CustomResourceDefinition to convert its objects at place, and reports
+// whether it was written. If the definition does not exist, the watch reports when it appears. An
+// existing conversion webhook is replaced, unless it belongs to another operator: hooks declare the
+// conversion, and a definition can have only one webhook.
 func (r *Registrar) convert(ctx context.Context, name string, place Place) (wrote bool, err error) {
 	d, err := r.definition(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -91,7 +92,7 @@ func (r *Registrar) convert(ctx context.Context, name string, place Place) (wrot
 	return true, r.patch(ctx, name, d, r.options.Namespace, want)
 }
 
-// restore has a CustomResourceDefinition that says we convert its objects say that nobody does.
+// restore removes the operator's conversion webhook from a CustomResourceDefinition.
 func (r *Registrar) restore(ctx context.Context, name string) error {
 	d, err := r.definition(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -106,7 +107,8 @@ func (r *Registrar) restore(ctx context.Context, name string) error {
 	return r.patch(ctx, name, d, "", &crdConversion{Strategy: "None"})
 }
 
-// patch writes a definition that is still as d. An owner of "" takes the label away.
+// patch writes a definition, unless it has changed since d was read. An empty owner removes the
+// label.
 func (r *Registrar) patch(ctx context.Context, name string, d definition, owner string, c *crdConversion) error {
 	labels := map[string]any{ownerLabel: nil}
 	if owner != "" {
@@ -114,7 +116,8 @@ func (r *Registrar) patch(ctx context.Context, name string, d definition, owner 
 	}
 	conversion := map[string]any{"strategy": c.Strategy, "webhook": nil}
 	if c.Webhook != nil {
-		// A merge would keep what another client config had: it is taken away.
+		// A merge patch keeps absent fields, so the fields of another client config are set to
+		// null.
 		client := map[string]any{"url": nil, "service": nil, "caBundle": c.Webhook.ClientConfig.CABundle}
 		if c.Webhook.ClientConfig.URL != nil {
 			client["url"] = *c.Webhook.ClientConfig.URL

@@ -1,10 +1,10 @@
 // Package webhook serves admission and conversion webhooks. Hooks answer the reviews of the API server: they accept, reject
 // or change a request, or convert an object to another version.
 //
-// Its nouns:
+// Its terms:
 //
 //   - An admission and a conversion are bindings of hooks. A table has all bindings that are served.
-//   - A question is a review request for one hook. An answer is the output of that hook.
+//   - A review request calls one hook. An answer is the response of that hook.
 //   - A chain is the shortest sequence of conversions from one version to another.
 //   - A server answers review requests. It calls the hooks in its table.
 //   - A pair is a serving certificate and its CA. A rotator has the pair in use, the next pair, and the bundle of trusted

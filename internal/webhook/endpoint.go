@@ -12,40 +12,43 @@ import (
 	"time"
 )
 
-// Side is one of the two addresses that the API server asks at: that of admission, or that of conversion.
+// Side is one of the two addresses that the API server calls: for admission, or for conversion.
 type Side struct {
 	Address string
-	// Port 0 is any that is free.
+	// Port 0 means any free port.
 	Port int
-	// Service is the name of the Service that leads there, in the operator's namespace.
+	// Service is the name of its Service in the operator's namespace.
 	Service string
-	// Files hold the certificate; empty names are for one that the operator makes.
+	// Files contain the certificate. Without file names, the operator creates one.
 	Files Files
-	// ClientCAs are files. With any, only clients with a certificate of one of these CAs are served.
+	// ClientCAs are files. If there are any, only clients with a certificate of one of these CAs
+	// are served.
 	ClientCAs []string
 }
 
-// EndpointOptions are what an [Endpoint] needs to know.
+// EndpointOptions configure an [Endpoint].
 type EndpointOptions struct {
 	Server Options
-	// Registrar's InForce is the gate's own.
+	// Registrar configures the registrar. The endpoint sets its InForce.
 	Registrar             RegistrarOptions
 	Admission, Conversion Side
-	// URL is where the API server asks, in place of the Services: https://HOST, to which the port of each side is added, or
-	// https://HOST:PORT for both, where only the admission side is listened at.
+	// URL is the address that the API server calls, in place of the Services: https://HOST, to
+	// which the port of each side is added, or https://HOST:PORT for both. With a port, only the
+	// admission side listens.
 	URL string
-	// Lifetime is how long certificates that the operator makes are good.
+	// Lifetime is the validity of certificates that the operator creates.
 	Lifetime time.Duration
-	// InForce, if set, is called with the table that the cluster's objects match.
+	// InForce, if set, is called with the table when the objects in the cluster match it.
 	InForce func(Table)
-	// Made is told of each CA that the operator makes.
+	// Made is called for each CA that the operator creates.
 	Made func(expires time.Time)
-	// Failed is told what goes wrong and is tried again.
+	// Failed is called with each error; the failed step is retried.
 	Failed func(error)
 }
 
-// Endpoint is where the API server asks: a server with its certificates, and what tells the API server of it. It is closed, and
-// costs nothing, until there is something to ask; from then on it is open. Make one with [NewEndpoint].
+// Endpoint is a webhook server with its certificates and its registration at the API server. It is
+// closed, and does not listen, until the table has a binding; then it stays open. Create one with
+// [NewEndpoint].
 type Endpoint struct {
 	options   EndpointOptions
 	server    *Server
@@ -55,13 +58,13 @@ type Endpoint struct {
 	mu    sync.Mutex
 	table *Table // nil until it is known; guarded by mu
 
-	// Only the goroutine of Run uses the following fields, except for the rotators, once they are set.
+	// Only the goroutine of Run uses the following fields, except the rotators after they are set.
 	admission, conversion side
 	made                  *Rotator      // nil until a side needs it
 	opened                chan struct{} // closed when it is open
 }
 
-// side is a Side that is open.
+// side is an open Side.
 type side struct {
 	port    int
 	rotator *Rotator
@@ -75,7 +78,7 @@ func NewEndpoint(o EndpointOptions) *Endpoint {
 	return g
 }
 
-// Serve makes t what is asked. It does not block.
+// Serve replaces the served table with t. It does not block.
 func (g *Endpoint) Serve(t Table) {
 	g.mu.Lock()
 	g.table = &t
@@ -84,14 +87,15 @@ func (g *Endpoint) Serve(t Table) {
 	signal(g.changed)
 }
 
-// Withdraw ends the registration of admissions; see [Registrar.Withdraw]. Requests that still come are answered.
+// Withdraw ends the registration of admissions; see [Registrar.Withdraw]. The endpoint still
+// answers requests.
 func (g *Endpoint) Withdraw(ctx context.Context) error { return g.registrar.Withdraw(ctx) }
 
-// Stop answers what is under way, and nothing after that; see [Server.Stop].
+// Stop finishes the running requests and accepts no others; see [Server.Stop].
 func (g *Endpoint) Stop(ctx context.Context) { g.server.Stop(ctx) }
 
-// Run opens the gate when there is something to ask, and tells the API server, until ctx ends. What it listens at is served
-// until the gate is stopped.
+// Run opens the endpoint when the table has a binding, and registers the webhooks, until ctx ends.
+// The addresses are served until Stop.
 func (g *Endpoint) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -122,7 +126,7 @@ func (g *Endpoint) Run(ctx context.Context) {
 	}
 }
 
-// tell has the API server told of t, once there are certificates to be trusted.
+// tell passes t to the registrar, once there are certificates.
 func (g *Endpoint) tell(t Table) {
 	w := Wanted{
 		Table:      t,
@@ -138,7 +142,7 @@ func (g *Endpoint) tell(t Table) {
 	g.registrar.Want(w)
 }
 
-// inForce is told what the cluster says.
+// inForce is called when the objects in the cluster match w.
 func (g *Endpoint) inForce(w Wanted) {
 	if g.options.InForce != nil {
 		g.options.InForce(w.Table)
@@ -147,11 +151,12 @@ func (g *Endpoint) inForce(w Wanted) {
 	case <-g.opened:
 		g.admission.rotator.InForce(w.Admission.Bundle)
 		g.conversion.rotator.InForce(w.Conversion.Bundle)
-	default: // nothing is wanted
+	default: // the endpoint is not open
 	}
 }
 
-// openUp listens and gets certificates. What fails is tried again until ctx ends, whose error it returns.
+// openUp listens and gets certificates. It retries after a failure. If ctx ends, it returns the
+// error of ctx.
 func (g *Endpoint) openUp(ctx context.Context, running *sync.WaitGroup) error {
 	again := newRetry()
 	for {
@@ -170,7 +175,7 @@ func (g *Endpoint) openUp(ctx context.Context, running *sync.WaitGroup) error {
 	}
 }
 
-// tryOpen opens what is not open yet.
+// tryOpen opens the sides that are not open yet.
 func (g *Endpoint) tryOpen(ctx context.Context, running *sync.WaitGroup) error {
 	for s, o := range map[*side]*Side{&g.admission: &g.options.Admission, &g.conversion: &g.options.Conversion} {
 		if s.rotator != nil {
@@ -192,13 +197,13 @@ func (g *Endpoint) tryOpen(ctx context.Context, running *sync.WaitGroup) error {
 	return g.listen(ctx, running, &g.conversion, g.options.Conversion)
 }
 
-// oneSided reports whether the admission side is asked for everything.
+// oneSided reports whether the admission side serves both kinds of requests.
 func (o EndpointOptions) oneSided() bool {
 	at, err := url.Parse(o.URL)
 	return err == nil && at.Port() != ""
 }
 
-// urlOf returns where the API server asks at a port.
+// urlOf returns the URL that the API server calls for a port.
 func (o EndpointOptions) urlOf(port int) string {
 	at, err := url.Parse(o.URL)
 	if err != nil || at.Port() != "" {
@@ -223,7 +228,7 @@ func (g *Endpoint) issue(ctx context.Context, running *sync.WaitGroup) *Rotator 
 	return g.made
 }
 
-// hosts are the names by which the API server knows the gate.
+// hosts returns the names by which the API server calls the endpoint.
 func (g *Endpoint) hosts() []string {
 	var hosts []string
 	for _, s := range []Side{g.options.Admission, g.options.Conversion} {
@@ -256,10 +261,11 @@ func (g *Endpoint) rotator(ctx context.Context, running *sync.WaitGroup, files F
 	return rotator, nil
 }
 
-// filesSettle is how long a new CA of given files is known to the API server before its certificate is used.
+// filesSettle is the time between the registration of a new CA from files and the use of its
+// certificate.
 const filesSettle = 5 * time.Second
 
-// listen opens a side, once.
+// listen opens a side, unless it is open.
 func (g *Endpoint) listen(ctx context.Context, running *sync.WaitGroup, s *side, o Side) error {
 	if s.port != 0 {
 		return nil
@@ -279,7 +285,7 @@ func (g *Endpoint) listen(ctx context.Context, running *sync.WaitGroup, s *side,
 	return err
 }
 
-// CheckURL returns what is wrong with [EndpointOptions].URL.
+// CheckURL returns an error if text is not valid for [EndpointOptions].URL.
 func CheckURL(text string) error {
 	at, err := url.Parse(text)
 	if err != nil || text != "" && (at.Scheme != "https" || at.Hostname() == "" || at.Path != "" && at.Path != "/" || at.RawQuery != "") {
@@ -288,10 +294,10 @@ func CheckURL(text string) error {
 	return nil
 }
 
-// shortestLifetime is what an API server that is slow to answer still lets be replaced in time.
+// shortestLifetime is long enough for a replacement in time, even with a slow API server.
 const shortestLifetime = 10 * time.Second
 
-// CheckLifetime returns what is wrong with [EndpointOptions].Lifetime.
+// CheckLifetime returns an error if lifetime is not valid for [EndpointOptions].Lifetime.
 func CheckLifetime(lifetime time.Duration) error {
 	if lifetime < shortestLifetime {
 		return fmt.Errorf("it is %s, must be at least %s", lifetime, shortestLifetime)
@@ -299,7 +305,7 @@ func CheckLifetime(lifetime time.Duration) error {
 	return nil
 }
 
-// CheckFiles returns what is wrong with the files of the side's certificate.
+// CheckFiles returns an error if the files of the side's certificate are invalid.
 func (s Side) CheckFiles() error {
 	if s.Files == (Files{}) {
 		return nil
@@ -308,13 +314,14 @@ func (s Side) CheckFiles() error {
 	return err
 }
 
-// CheckClients returns what is wrong with the files of the CAs of the side's clients.
+// CheckClients returns an error if the files of the side's client CAs are invalid.
 func (s Side) CheckClients() error {
 	_, err := NewClients(s.ClientCAs)
 	return err
 }
 
-// FilesIn returns the files of a pair as they are called in a mounted Secret, if they are in dir; empty names if not.
+// FilesIn returns the files of a pair, named as in a mounted Secret, in dir. The names are empty if
+// there is no certificate in dir.
 func FilesIn(dir string) Files {
 	f := Files{dir + "/tls.crt", dir + "/tls.key", dir + "/ca.crt"}
 	if _, err := os.Stat(f.Certificate); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Files are where a pair is kept by others, all PEM.
+// Files are the PEM files of a pair that other tools maintain.
 type Files struct{ Certificate, Key, CA string }
 
 // Load reads the pair.
@@ -32,11 +32,12 @@ func (f Files) Load() (Pair, error) {
 	return Pair{Certificate: certificate, CA: ca, Expires: certificate.Leaf.NotAfter}, nil
 }
 
-// quiet is how long files must not have changed to be read: a pair is several files.
+// quiet is the time without changes before files are read, because a pair consists of several
+// files.
 const quiet = 100 * time.Millisecond
 
-// Watch offers the pair to the rotator whenever it is another than before, until ctx ends. What cannot be used is told to
-// failed; what was read before stays in use.
+// Watch offers the pair to the rotator whenever it differs from before, until ctx ends. It passes
+// errors to failed; then the previous pair stays in use.
 func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed func(error)) error {
 	return follow(ctx, []string{f.Certificate, f.Key, f.CA}, failed, func() {
 		pair, err := f.Load()
@@ -51,20 +52,21 @@ func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed 
 	})
 }
 
-// follow calls read when files may have changed, and first of all, until ctx ends.
+// follow calls read at the start and whenever files may have changed, until ctx ends.
 func follow(ctx context.Context, files []string, failed func(error), read func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", files[0], err)
 	}
-	defer func() { _ = watcher.Close() }() // nothing is lost with it
-	// The directories: files of a mounted Secret are links that are replaced as one.
+	defer func() { _ = watcher.Close() }() // its error does not matter
+	// It watches the directories, because the files of a mounted Secret are links that are replaced
+	// together.
 	for _, file := range files {
 		if err := watcher.Add(filepath.Dir(file)); err != nil {
 			return fmt.Errorf("watch %s: %w", file, err)
 		}
 	}
-	settled := time.NewTimer(0) // something may have changed before the watch began
+	settled := time.NewTimer(0) // a file may have changed before the watch started
 	defer settled.Stop()
 	for {
 		select {

@@ -10,7 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// refusedError tells which webhooks the API server will not have, by the paths of their bindings.
+// refusedError contains the errors of webhooks that the API server rejects, by the paths of their
+// bindings.
 type refusedError struct {
 	why map[string]error
 	of  map[string]Admission
@@ -18,10 +19,11 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return fmt.Sprintf("%d webhooks are refused", len(e.why)) }
 
-// fieldOf matches what the API server says about one webhook of a list.
+// fieldOf matches the field of an error about one webhook of a list.
 var fieldOf = regexp.MustCompile(`^webhooks\[(\d+)\](.*)$`)
 
-// refusals returns a [*refusedError] if err says of single webhooks what is wrong with them, and err otherwise.
+// refusals returns a [*refusedError] if err contains errors about single webhooks, and err
+// otherwise.
 func refusals(err error, of []Admission) error {
 	var known apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &known) || known.Status().Details == nil {

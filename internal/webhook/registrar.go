@@ -15,68 +15,71 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// ownerLabel is on all objects that say what a table says. Its value is the namespace of the operator whose table that is.
+// ownerLabel is on all objects that the registrar writes. Its value is the namespace of the
+// operator.
 const ownerLabel = "addon-operator/webhooks-of"
 
-// Place is where the API server is to ask.
+// Place is the address that the API server calls.
 type Place struct {
-	// URL is where it asks, without a path; empty where it asks a Service.
+	// URL is the address without a path; empty if the API server calls a Service.
 	URL string
 	// Service is the name of the Service in the operator's namespace.
 	Service string
-	// Bundle holds the CAs to be trusted, as PEM.
+	// Bundle contains the trusted CAs as PEM.
 	Bundle []byte
 }
 
-// Wanted is what the cluster is to say.
+// Wanted is the wanted state of the cluster.
 type Wanted struct {
 	Table
-	// Admission and Conversion are where those bindings are served.
+	// Admission and Conversion are the addresses of those bindings.
 	Admission, Conversion Place
 }
 
-// RegistrarOptions are what a [Registrar] needs to know.
+// RegistrarOptions configure a [Registrar].
 type RegistrarOptions struct {
 	Client *kube.Client
-	// Name is what the webhook configurations are called, but for the -hooks at their end.
+	// Name is the name of the webhook configurations without the suffix -hooks.
 	Name string
-	// Namespace is the operator's. It tells what is this operator's from what is another's.
+	// Namespace is the operator's. It identifies the objects of this operator.
 	Namespace string
 	Clock     func() time.Time
 	Observer  kube.Observer
-	// InForce is called when the cluster says what is wanted.
+	// InForce is called when the cluster matches the wanted state.
 	InForce func(Wanted)
-	// Failed is told, once for each text, why it does not say so yet. It is tried again, or waited for.
+	// Failed is called, once per text, with the reason why the cluster does not match yet. The
+	// registrar retries or waits.
 	Failed func(error)
-	// Refused is told, once for each, of admission bindings that the API server will not have, and why.
+	// Refused is called once for each admission binding that the API server rejects, with the
+	// reason.
 	Refused func(Admission, error)
 }
 
-// Registrar has the cluster's webhook configurations and CustomResourceDefinitions say what is wanted: it makes them,
-// changes them back when others change them, and takes away what is not wanted any more. What belongs to others it leaves
-// alone. Make one with [NewRegistrar].
+// Registrar keeps the cluster's webhook configurations and CustomResourceDefinitions in the wanted
+// state: it creates them, reverts changes of others, and removes objects that are not wanted any
+// more. It does not change objects that belong to others. Create one with [NewRegistrar].
 type Registrar struct {
 	options RegistrarOptions
 	lookout *kube.Lookout
 	wake    chan struct{}
 
-	turning chan struct{} // has an element during a turn
+	turning chan struct{} // holds an element while turn runs
 
 	mu        sync.Mutex
 	want      *Wanted // nil until it is known; guarded by mu
-	altered   bool    // want is another than at the last turn; guarded by mu
+	altered   bool    // want has changed since the last turn; guarded by mu
 	withdrawn bool    // admissions are not wanted any more; guarded by mu
 
-	// Only Run's goroutine uses what follows.
-	tidy      bool                // what earlier processes left is known
-	present   map[string]bool     // resources of the configurations that are, or may be, ours
-	converted map[string]bool     // names of definitions that say, or may say, that we convert
+	// Only Run's goroutine uses the following fields.
+	tidy      bool                // the objects of earlier processes are known
+	present   map[string]bool     // resources of configurations that may exist and be ours
+	converted map[string]bool     // names of definitions that may have our conversion webhook
 	refused   map[string]error    // by path
-	said      map[string]bool     // texts that Failed was told
+	said      map[string]bool     // texts passed to Failed
 	heals     map[string]*healing // by object
 }
 
-// NewRegistrar returns a registrar that does nothing until it is told what is wanted.
+// NewRegistrar returns a registrar that does nothing before the first call of Want.
 func NewRegistrar(o RegistrarOptions) *Registrar {
 	r := &Registrar{
 		options: o, wake: make(chan struct{}, 1), turning: make(chan struct{}, 1), converted: map[string]bool{}, present: map[string]bool{}, refused: map[string]error{},
@@ -86,7 +89,7 @@ func NewRegistrar(o RegistrarOptions) *Registrar {
 	return r
 }
 
-// Want makes w what is wanted. It does not block.
+// Want sets the wanted state. It does not block.
 func (r *Registrar) Want(w Wanted) {
 	r.mu.Lock()
 	r.want, r.altered = &w, true
@@ -102,7 +105,7 @@ func (r *Registrar) Withdraw(ctx context.Context) error {
 	r.mu.Unlock()
 	defer signal(r.wake)
 	select {
-	case r.turning <- struct{}{}: // turns that follow know
+	case r.turning <- struct{}{}: // later turns see withdrawn
 		<-r.turning
 		return nil
 	case <-ctx.Done():
@@ -110,7 +113,7 @@ func (r *Registrar) Withdraw(ctx context.Context) error {
 	}
 }
 
-// Run works until ctx ends. The objects stay as they are then: the next process goes on with them.
+// Run works until ctx ends. It leaves the objects as they are, for the next process.
 func (r *Registrar) Run(ctx context.Context) {
 	var watching sync.WaitGroup
 	watching.Go(func() { r.lookout.Run(ctx) })
@@ -119,7 +122,8 @@ func (r *Registrar) Run(ctx context.Context) {
 	turns(ctx, r.wake, func() time.Duration { return r.turn(ctx, again) })
 }
 
-// turn makes the cluster say what is wanted, and returns after how long to try again; zero if all is well.
+// turn reconciles the cluster with the wanted state. It returns the delay before the next try, or
+// zero if the cluster matches.
 func (r *Registrar) turn(ctx context.Context, again *backoff.ExponentialBackOff) time.Duration {
 	r.turning <- struct{}{}
 	defer func() { <-r.turning }()
@@ -151,17 +155,17 @@ func (r *Registrar) turn(ctx context.Context, again *backoff.ExponentialBackOff)
 	if ctx.Err() != nil {
 		return 0
 	}
-	if apierrors.IsConflict(err) { // somebody else has written at the same time
+	if apierrors.IsConflict(err) { // another client has written at the same time
 		return again.NextBackOff()
 	}
 	r.say(err)
 	if len(want.Admissions)+len(want.Conversions) == 0 && kube.IsRefused(err) {
-		return 0 // nothing is wanted, and what may be left of it is not ours to touch
+		return 0 // nothing is wanted, and we may not touch the remaining objects
 	}
 	return again.NextBackOff()
 }
 
-// say tells of what went wrong, once.
+// say passes an error to Failed, once per text.
 func (r *Registrar) say(err error) {
 	if !r.said[err.Error()] {
 		r.said[err.Error()] = true
@@ -169,7 +173,8 @@ func (r *Registrar) say(err error) {
 	}
 }
 
-// reconcile returns how long others' changes are left alone, if they come again and again.
+// reconcile writes the differing objects. If others change an object again and again, it postpones
+// the write and returns the delay.
 func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (wait time.Duration, err error) {
 	if err := r.follow(want); err != nil {
 		return 0, err
@@ -217,7 +222,7 @@ func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (w
 	return wait, errors.Join(errs...)
 }
 
-// follow watches what is wanted, so that others' changes are seen.
+// follow watches the wanted objects for changes by others.
 func (r *Registrar) follow(want Wanted) error {
 	var views []kube.View
 	for _, kind := range []admissionKind{validating, mutating} {
@@ -234,15 +239,15 @@ func (r *Registrar) follow(want Wanted) error {
 // configuration is the name of both webhook configurations.
 func (r *Registrar) configuration() string { return r.options.Name + "-hooks" }
 
-// foreignError is why an object is not written: it is somebody else's.
+// foreignError is the error for an object that is not written because it belongs to another owner.
 type foreignError struct{ object, owner string }
 
 func (e *foreignError) Error() string {
 	return fmt.Sprintf("%s belongs to %s and is left alone; its hooks are not asked", e.object, e.owner)
 }
 
-// healing paces the undoing of others' changes: the first is undone at once, those that follow soon after it later and
-// later.
+// healing limits how often the changes of others to an object are reverted: the first change is
+// reverted at once, and further changes after growing delays.
 type healing struct {
 	last  time.Time
 	delay time.Duration

@@ -7,7 +7,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// newRetry returns how long to wait before the API server is asked again: 100 ms, growing to 30 s, with jitter.
+// newRetry returns the backoff of requests to the API server: 100 ms, growing to 30 s, with jitter.
 func newRetry() *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMultiplier(2),
@@ -15,7 +15,7 @@ func newRetry() *backoff.ExponentialBackOff {
 	)
 }
 
-// pause waits for a time, and reports whether ctx is still there then.
+// pause waits, and returns false if ctx ends first.
 func pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -27,7 +27,8 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// turns calls turn at once, whenever it is woken, and after the time that turn returns, if that is not zero, until ctx ends.
+// turns calls turn at the start, after each wake, and after the delay that turn returns if it is
+// not zero, until ctx ends.
 func turns(ctx context.Context, wake <-chan struct{}, turn func() time.Duration) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -16,7 +16,8 @@ const (
 	conversionGroup = "apiextensions.k8s.io"
 )
 
-// admissionReview is what the server reads of an AdmissionReview: v1, or v1beta1, which has these fields alike.
+// admissionReview contains the fields of an AdmissionReview that the server reads. They are the
+// same in v1 and v1beta1.
 type admissionReview struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -26,7 +27,8 @@ type admissionReview struct {
 	} `json:"request"`
 }
 
-// conversionReview is what the server reads of a ConversionReview, and tells hooks.
+// conversionReview contains the fields of a ConversionReview that the server reads and passes to
+// hooks.
 type conversionReview struct {
 	Kind       string             `json:"kind"`
 	APIVersion string             `json:"apiVersion"`
@@ -39,7 +41,7 @@ type conversionRequest struct {
 	Objects           []json.RawMessage `json:"objects"`
 }
 
-// isReview returns an error unless kind and version are those of a review that is served.
+// isReview returns an error unless the server supports the version and kind of the review.
 func isReview(group, kind, gotVersion, gotKind string) error {
 	version, ours := strings.CutPrefix(gotVersion, group+"/")
 	if gotKind != kind || !ours || version != "v1" && version != "v1beta1" {
@@ -74,7 +76,7 @@ func readConversion(body []byte) (r conversionReview, err error) {
 	return r, nil
 }
 
-// reply is a review with a response in it.
+// reply is a review with a response.
 type reply struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -102,7 +104,7 @@ type conversionResponse struct {
 	Result  status            `json:"result"`
 }
 
-// answer returns the review that says v.
+// answer returns the review with the response v.
 func (r admissionReview) answer(v hook.Verdict) reply {
 	response := admissionResponse{UID: r.Request.UID, Allowed: v.Allowed, Warnings: v.Warnings}
 	switch {
@@ -114,7 +116,7 @@ func (r admissionReview) answer(v hook.Verdict) reply {
 	return reply{r.APIVersion, r.Kind, response}
 }
 
-// answer returns the review that says c.
+// answer returns the review with the response c.
 func (r conversionReview) answer(c hook.Converted) reply {
 	response := conversionResponse{UID: r.Request.UID, Objects: c.Objects, Result: status{Status: "Success"}}
 	if c.Failed != "" {
@@ -134,8 +136,8 @@ func versionOf(object json.RawMessage) (string, error) {
 	return o.APIVersion, nil
 }
 
-// relabelled returns the object with another apiVersion and nothing else changed: what the API server itself does where
-// there is no webhook.
+// relabelled returns the object with another apiVersion and no other change, as the API server
+// converts objects without a webhook.
 func relabelled(object json.RawMessage, version string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(object, &fields); err != nil {

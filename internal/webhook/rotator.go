@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Pair is a certificate to serve with.
+// Pair is a serving certificate and its CA.
 type Pair struct {
 	Certificate tls.Certificate
-	// CA is what it is trusted by, certificates as PEM.
+	// CA contains the certificates of the issuing CA as PEM.
 	CA []byte
-	// Expires is when the first of its certificates does.
+	// Expires is when the first of its certificates expires.
 	Expires time.Time
 }
 
-// Rotator holds the pair that is served with, the one that comes next, and the bundle of CAs that are to be trusted
-// meanwhile. It may be used from many goroutines at once. Make one with [NewRotator].
+// Rotator holds the pair in use, the next pair, and the bundle of CAs that must be trusted during
+// the change. It is safe for concurrent use. Create one with [NewRotator].
 type Rotator struct {
-	// settle is how long the API server is given to learn of a bundle that is known to be in force.
+	// settle is the time between the registration of a bundle and its use by the API server.
 	settle  time.Duration
 	clock   func() time.Time
 	changed func()
@@ -31,19 +31,20 @@ type Rotator struct {
 	mu      sync.Mutex
 	serving *Pair     // guarded by mu
 	next    *Pair     // guarded by mu
-	former  []byte    // the CA of the pair served before; guarded by mu
-	known   time.Time // since when the API server can know next's CA, zero while it cannot; guarded by mu
+	former  []byte    // the CA of the previous pair; guarded by mu
+	known   time.Time // since when next's CA is registered, zero if it is not; guarded by mu
 	used    func(Pair)
 }
 
-// NewRotator returns a rotator without a pair. A pair is used when its CA has been in force for settle. Changed is called
-// when the bundle has changed, and used when a pair is served with in place of another; either may be nil.
+// NewRotator returns a rotator without a pair. A pair is used when its CA has been registered for
+// the time settle. Changed is called when the bundle has changed, and used when a pair has replaced
+// another; either may be nil.
 func NewRotator(settle time.Duration, clock func() time.Time, changed func(), used func(Pair)) *Rotator {
 	return &Rotator{settle: settle, clock: clock, changed: changed, used: used, wake: make(chan struct{}, 1)}
 }
 
-// Offer has p served with: at once if there is nothing to serve with, or nothing that is still good, and otherwise when its
-// CA is known to the API server. Of pairs that wait the last one counts.
+// Offer makes p the next pair. It is used at once if there is no valid pair in use, and otherwise
+// when the API server knows its CA. A later offer replaces a waiting pair.
 func (k *Rotator) Offer(p Pair) {
 	k.mu.Lock()
 	replaces := false
@@ -53,7 +54,7 @@ func (k *Rotator) Offer(p Pair) {
 		k.serving, k.next, k.former = &p, nil, nil
 	default:
 		k.next, k.known, k.former = &p, time.Time{}, nil
-		if bytes.Equal(p.CA, k.serving.CA) { // that is in force already
+		if bytes.Equal(p.CA, k.serving.CA) { // it is already registered
 			k.known = k.clock().Add(-k.settle)
 		}
 	}
@@ -67,7 +68,7 @@ func (k *Rotator) Offer(p Pair) {
 	signal(k.wake)
 }
 
-// Bundle returns the CAs to be trusted now, as PEM; nil while there is nothing to serve with.
+// Bundle returns the CAs to trust now, as PEM; nil if there is no pair.
 func (k *Rotator) Bundle() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -91,7 +92,7 @@ func (k *Rotator) bundle() []byte {
 	return bytes.Join(all, nil)
 }
 
-// InForce says that all the API server is told of is to be trusted by bundle.
+// InForce records that all registered webhooks trust bundle.
 func (k *Rotator) InForce(bundle []byte) {
 	k.mu.Lock()
 	if k.next != nil && k.known.IsZero() && bytes.Equal(bundle, k.bundle()) {
@@ -101,7 +102,7 @@ func (k *Rotator) InForce(bundle []byte) {
 	signal(k.wake)
 }
 
-// Certificate returns what is served with now.
+// Certificate returns the certificate in use.
 func (k *Rotator) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,12 +112,13 @@ func (k *Rotator) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return &k.serving.Certificate, nil
 }
 
-// Run puts the next pair to use in its time, until ctx ends.
+// Run replaces the pair in use by the next pair when it is time, until ctx ends.
 func (k *Rotator) Run(ctx context.Context) {
 	turns(ctx, k.wake, k.rotate)
 }
 
-// rotate puts the next pair to use if it is time, and returns how long that is otherwise; zero if that is not known.
+// rotate uses the next pair if it is time, and otherwise returns the remaining time; zero if there
+// is no next pair.
 func (k *Rotator) rotate() time.Duration {
 	k.mu.Lock()
 	next := k.next
@@ -125,7 +127,7 @@ func (k *Rotator) rotate() time.Duration {
 		return 0
 	}
 	now := k.clock()
-	due := k.serving.Expires // better one that may not be trusted yet than one that is not good any more
+	due := k.serving.Expires // an untrusted certificate is better than an expired one
 	if !k.known.IsZero() && k.known.Add(k.settle).Before(due) {
 		due = k.known.Add(k.settle)
 	}
@@ -141,7 +143,7 @@ func (k *Rotator) rotate() time.Duration {
 	return 0
 }
 
-// signal wakes whoever waits at c. It does not block.
+// signal sends an element on a channel of capacity 1, unless it already holds one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

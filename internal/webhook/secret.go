@@ -15,7 +15,7 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// ClusterSecret is a [Secret] of that name. It need not exist.
+// ClusterSecret is a [Secret] that is stored as a Kubernetes Secret. The Secret may not exist.
 type ClusterSecret struct {
 	Client          *kube.Client
 	Namespace, Name string
@@ -37,7 +37,7 @@ func (s ClusterSecret) live(ctx context.Context) (*corev1.Secret, error) {
 	return secret, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, secret)
 }
 
-// Read returns what the Secret holds.
+// Read returns the data of the Secret.
 func (s ClusterSecret) Read(ctx context.Context) (map[string][]byte, error) {
 	secret, err := s.live(ctx)
 	if err != nil || secret == nil {
@@ -46,7 +46,7 @@ func (s ClusterSecret) Read(ctx context.Context) (map[string][]byte, error) {
 	return secret.Data, nil
 }
 
-// Write makes the Secret if it does not exist. Its labels but for the operator's own, and its annotations, stay.
+// Write creates or updates the Secret. It keeps other labels and annotations.
 func (s ClusterSecret) Write(ctx context.Context, data map[string][]byte) error {
 	secret, err := s.live(ctx)
 	if err != nil {

@@ -18,28 +18,29 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Bounds of a review's size. Admission asks about one object, old and new; conversion about all of a list.
+// Limits of a review's size. An admission contains one object, old and new; a conversion may
+// contain all objects of a list.
 const (
 	maxAdmission  = 16 << 20
 	maxConversion = 64 << 20
 )
 
-// Options are what a [Server] needs to know.
+// Options configure a [Server].
 type Options struct {
-	// Ask puts questions to hooks.
+	// Ask calls hooks.
 	Ask Ask
-	// AtOnce is how many hooks may run side by side to answer; a question beyond them waits for its turn as long as the
-	// API server waits for the answer.
+	// AtOnce is the number of hooks that may run concurrently. Further requests wait as long as the
+	// API server waits for the response.
 	AtOnce int
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock func() time.Time
-	// Observe is told of each review that was answered, or could not be; nil is silence.
+	// Observe is called for each review, with or without a valid response; it may be nil.
 	Observe func(Report)
-	// Log takes what goes wrong with connections.
+	// Log receives connection errors.
 	Log *stdlog.Logger
 }
 
-// Server answers reviews. It may be used from many goroutines at once. Make one with [NewServer].
+// Server responds to reviews. It is safe for concurrent use. Create one with [NewServer].
 type Server struct {
 	options Options
 	places  *semaphore.Weighted
@@ -50,16 +51,16 @@ type Server struct {
 	stopped bool           // guarded by mu
 }
 
-// routes is what is served, by path.
+// routes are the served bindings by path.
 type routes struct {
 	admissions  map[string]Admission
 	conversions map[string][]link // by the name of the CustomResourceDefinition
-	// withdrawn are the paths that were served before. The API server may ask there until it knows: it is told what it
-	// would do without a webhook.
+	// withdrawn are the paths that were served before. The API server may call them until it has
+	// the new configuration. It gets the response that it would use without a webhook.
 	withdrawn map[string]bool
 }
 
-// NewServer returns a server that serves an empty table at no address.
+// NewServer returns a server with an empty table that does not listen.
 func NewServer(o Options) *Server {
 	s := &Server{options: o, places: semaphore.NewWeighted(int64(max(1, o.AtOnce)))}
 	s.routes.Store(&routes{})
@@ -89,7 +90,8 @@ func (s *Server) Serve(t Table) {
 	s.routes.Store(now)
 }
 
-// Listen serves on an address, with the pairs of the rotator, and returns the port. With clients, only those are served.
+// Listen serves on an address, with the certificate of the rotator, and returns the port. If
+// clients is set, only those clients are served.
 func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, clients *Clients) (port int, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -101,7 +103,7 @@ func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, c
 	}
 	server := &http.Server{
 		Handler: s, TLSConfig: config, ErrorLog: s.options.Log,
-		// A hook may run for 30 s; the API server has long lists converted in one request.
+		// A hook may run for 30 s; the API server converts long lists in one request.
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second, IdleTimeout: 5 * time.Minute,
 	}
 	s.mu.Lock()
@@ -118,8 +120,8 @@ func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, c
 	return tcp.Port, nil
 }
 
-// Stop takes no new connections, and returns when all reviews under way are answered. Those that are not when ctx ends are
-// cut off, and their hooks killed.
+// Stop accepts no new connections, and returns when all running reviews have a response. When ctx
+// ends, the remaining connections are closed and their hooks killed.
 func (s *Server) Stop(ctx context.Context) {
 	s.mu.Lock()
 	s.stopped = true
@@ -129,7 +131,7 @@ func (s *Server) Stop(ctx context.Context) {
 	for _, server := range servers {
 		all.Go(func() {
 			if server.Shutdown(ctx) != nil {
-				_ = server.Close() // whoever still waits is told by the end of the connection
+				_ = server.Close() // remaining clients see the end of the connection
 			}
 		})
 	}
@@ -139,7 +141,7 @@ func (s *Server) Stop(ctx context.Context) {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/healthz" {
-		_, _ = io.WriteString(w, "ok\n") // who asked has gone if this fails
+		_, _ = io.WriteString(w, "ok\n") // an error means that the client has gone
 		return
 	}
 	now := s.routes.Load()
@@ -163,7 +165,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// body reads the whole of a request.
+// body reads a request body of at most most bytes.
 func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
@@ -175,8 +177,8 @@ func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	return text, nil
 }
 
-// httpError is an error that is answered with a status of its own. All others are 500: of those the API server passes on
-// the text.
+// httpError is an error with its own HTTP status. Other errors have the status 500; the API server
+// passes on their text.
 type httpError struct {
 	code int
 	err  error
@@ -185,13 +187,13 @@ type httpError struct {
 func (e *httpError) Error() string { return e.err.Error() }
 func (e *httpError) Unwrap() error { return e.err }
 
-// send answers a review, or says why it cannot be.
+// send writes a review, or an error response if err is set.
 func send(w http.ResponseWriter, review reply, err error) {
 	if err == nil {
 		var text []byte
 		if text, err = json.Marshal(review); err == nil {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(text) // who asked has gone if this fails
+			_, _ = w.Write(text) // an error means that the client has gone
 			return
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// Asked names whom a question goes to.
+// Asked identifies the binding that a review request calls.
 type Asked struct {
 	// Module is empty for a global hook.
 	Module, Hook string
@@ -33,16 +33,18 @@ type Conversion struct {
 	Config hook.ConversionBinding
 }
 
-// Table is all bindings that are served, each kind in the order that decides between equals.
+// Table contains all served bindings. The order of the bindings decides between otherwise equal
+// ones.
 type Table struct {
 	Admissions  []Admission
 	Conversions []Conversion
-	// Complete is set once all hooks there are have been heard of. Until then conversions that are not in the table are
-	// not taken back: objects would be read in a version they were not written in.
+	// Complete is true when the bindings of all hooks are known. Until then, conversions that are
+	// not in the table are not removed from the cluster: otherwise objects would be read in a
+	// version that they were not written in.
 	Complete bool
 }
 
-// path returns where the API server asks: /hooks/ and what no other binding has.
+// path returns the URL path of the binding: /hooks/ and a unique name.
 func (a Admission) path() string {
 	kind := "validating"
 	if a.Mutating {
@@ -52,7 +54,7 @@ func (a Admission) path() string {
 	return "/hooks/" + a.Config.Name + "-" + hex.EncodeToString(sum[:4])
 }
 
-// crdPath returns where the API server has objects of a CustomResourceDefinition converted.
+// crdPath returns the URL path for conversions of a CustomResourceDefinition.
 func crdPath(crd string) string { return "/" + crd }
 
 // crds returns the conversions by the names of their CustomResourceDefinitions.
@@ -64,42 +66,43 @@ func (t Table) crds() map[string][]Conversion {
 	return all
 }
 
-// ReviewRequest is one thing that a hook is asked.
+// ReviewRequest is a review request for one hook.
 type ReviewRequest struct {
 	Asked
 	// Type is TypeValidating, TypeMutating or TypeConversion.
 	Type hook.Type
-	// Review is the AdmissionReview or ConversionReview, JSON.
+	// Review is the AdmissionReview or ConversionReview as JSON.
 	Review json.RawMessage
-	// UID is that of the API server's request.
+	// UID is the uid of the API server's request.
 	UID string
-	// DryRun is set where nothing may be changed by it.
+	// DryRun is true if the request must have no side effects.
 	DryRun bool
-	// FromVersion and ToVersion are those of a conversion, as the binding has them.
+	// FromVersion and ToVersion are the versions of a conversion, as written in the binding.
 	FromVersion, ToVersion string
-	// Objects are those to be converted, and Version what they are to be in, GROUP/VERSION.
+	// Objects are the objects to convert, and Version is the requested GROUP/VERSION.
 	Objects []json.RawMessage
 	Version string
 }
 
-// Answer is what a hook has to say to a question.
+// Answer is the response of a hook to a review request.
 type Answer struct {
-	// Verdict answers an admission, Converted a conversion.
+	// Verdict is for an admission, Converted for a conversion.
 	Verdict   hook.Verdict
 	Converted hook.Converted
-	// Ran is how long the hook ran; zero where it was not started.
+	// Ran is how long the hook ran; zero if it was not started.
 	Ran time.Duration
 }
 
-// Ask puts a question to its hook. It returns soon after ctx has ended, which is when nobody waits for the answer any more.
+// Ask calls the hook of a review request. It returns soon after ctx has ended, because the API
+// server then no longer waits.
 //
-// The error is, or wraps, [ErrHookFailed] where the hook ran and did not end well or wrote what cannot be taken, and
-// [hook.ErrNoResponse] where it ended well and wrote nothing. It is [ErrWithdrawn] where the binding is not
-// attached. Any other is not the hook's either.
+// The error wraps [ErrHookFailed] if the hook failed or its response is invalid, and
+// [hook.ErrNoResponse] if it succeeded without a response. It is [ErrWithdrawn] if the binding is
+// no longer attached. Other errors are not caused by the hook.
 type Ask func(ctx context.Context, q ReviewRequest) (Answer, error)
 
-// ErrWithdrawn is what the error is for a binding that is not attached any more: the table is about to change.
+// ErrWithdrawn is the error for a binding that is no longer attached: the table is about to change.
 var ErrWithdrawn = errors.New("the binding was withdrawn")
 
-// ErrHookFailed is what the error is for a hook that ran and failed.
+// ErrHookFailed is the error for a hook that ran and failed.
 var ErrHookFailed = errors.New("hook failed")

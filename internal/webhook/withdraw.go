@@ -12,10 +12,11 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// Withdraw deletes the webhook configurations of the operator in namespace, so that the API server no longer sends it
-// admission requests, and returns their kinds and names. Conversions stay: without them, objects would be read in a version
-// that they were not written in. Before the first deletion, it calls unregister, if set: a running operator passes
-// [Gate.Withdraw], or it would make them again.
+// Withdraw deletes the webhook configurations of the operator in namespace, so that the API server
+// no longer sends it admission requests, and returns their kinds and names. Conversions stay:
+// without them, objects would be read in a version that they were not written in. Before the first
+// deletion, it calls unregister, if set. A running operator must pass [Endpoint.Withdraw], because
+// otherwise it would create them again.
 func Withdraw(ctx context.Context, client *kube.Client, namespace string, unregister func(context.Context) error) (deleted []string, err error) {
 	var errs []error
 	found := map[string][]metav1.PartialObjectMetadata{} // by kind
@@ -29,12 +30,12 @@ func Withdraw(ctx context.Context, client *kube.Client, namespace string, unregi
 			found[kind.kind] = append(found[kind.kind], listed.Items...)
 		}
 	}
-	list() // the registrar deletes them, too, once they are unregistered
+	list() // the registrar also deletes them once they are unregistered
 	if unregister != nil {
 		if err := unregister(ctx); err != nil {
 			return nil, err
 		}
-		list() // those written meanwhile
+		list() // those written in the meantime
 	}
 	for _, kind := range []admissionKind{validating, mutating} {
 		for _, o := range found[kind.kind] {
